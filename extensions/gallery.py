@@ -1,0 +1,18 @@
+"""Callables that conf.py names by string, to keep its values picklable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
+    """Give every snippet the torch that a reader has at a fresh prompt."""
+    import torch
+
+    torch.set_default_device(None)
+    torch.set_default_dtype(torch.float32)
+    torch.set_grad_enabled(True)
+    torch.set_printoptions(profile="default")
+    torch.seed()  # at random, so that a forgotten seed shows
+    torch.use_deterministic_algorithms(False)
+    torch.autograd.set_detect_anomaly(False)

@@ -1,0 +1,88 @@
+"""What every test may use.
+
+The tests of claims need torch, pytest and NumPy alone; the tests of the site
+are left out where Sphinx is not installed.
+"""
+
+import datetime
+import hashlib
+import platform
+import socket
+from importlib.util import find_spec
+
+import numpy
+import pytest
+import torch
+
+from extensions.gallery import reset_torch
+from extensions.snippets import Snippet
+from extensions.topics import ROOT, topic_of_tests
+
+HAS_SPHINX = find_spec("sphinx") is not None
+
+pytest_plugins = ["sphinx.testing.fixtures"] if HAS_SPHINX else []
+collect_ignore = [] if HAS_SPHINX else ["extensions", "test_house.py"]
+
+
+def pytest_report_header():
+    """Say what a run leaves out."""
+    if HAS_SPHINX:
+        return None
+    return "Sphinx is not installed: the tests of the site are left out"
+
+
+def sha256(path):
+    """Return the hash that ties a result to the file that gave it."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def pytest_collection_modifyitems(items):
+    """Note what each result depends on; skip what has no device."""
+    for item in items:
+        topic = topic_of_tests(ROOT, item.path)
+        if topic.snippet.exists():
+            item.user_properties += [
+                ("snippet", sha256(topic.snippet)),
+                ("test", sha256(item.path)),
+            ]
+        if item.get_closest_marker("cuda"):
+            item.user_properties.append(("needs", "cuda"))
+            if not torch.cuda.is_available():
+                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _facts_of_the_run(record_testsuite_property):
+    """Write into the JUnit XML on what the tests ran."""
+    cuda = torch.cuda.is_available()
+    device = torch.cuda.get_device_name() if cuda else "CPU"
+    today = datetime.datetime.now(datetime.UTC).date()
+    record_testsuite_property("torch", torch.__version__)
+    record_testsuite_property("python", platform.python_version())
+    record_testsuite_property("numpy", numpy.__version__)
+    record_testsuite_property("device", device)
+    record_testsuite_property("machine", platform.machine())
+    record_testsuite_property("system", platform.system())
+    record_testsuite_property("date", today.isoformat())
+
+
+@pytest.fixture(autouse=True)
+def _fresh_torch():
+    reset_torch({}, "")
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch):
+    """Refuse to look up a host: no snippet needs one."""
+
+    def refuse(host, *args, **kwargs):
+        message = f"a snippet asked for the network: {host}"
+        raise OSError(message)
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture
+def snippet(request):
+    """The snippet, or the recipe, that mirrors the test module."""
+    return Snippet.read(topic_of_tests(ROOT, request.path).snippet)
