@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+from extensions.problem import Problem
+
 MARKER = re.compile(r"^# ?%%(?P<name>.*)$", re.MULTILINE)
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 CUDA_GUARD = "if torch.cuda.is_available():"
+PROSE = re.compile(r"\A(#.*\n|\n)+")
 DISPLAY = re.compile(r"(import|from) (matplotlib|pandas)\b")
-
-
-class SnippetError(Exception):
-    """A snippet breaks a rule of the house; the message names file, line."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +33,23 @@ class Cell:
     """Line of the marker, counted from 1."""
 
     @property
+    def code(self) -> str:
+        """The source without the prose before it, which a recipe has."""
+        return PROSE.sub("", self.source, count=1)
+
+    @property
     def is_display(self) -> bool:
         """Whether the cell only shows, as a table or a picture.
 
         Such a cell begins with the import of pandas or Matplotlib, and no
         other cell needs it: the tests leave it out and need neither library.
         """
-        return DISPLAY.match(self.source) is not None
+        return DISPLAY.match(self.code) is not None
 
     @property
     def is_cuda(self) -> bool:
         """Whether the whole cell needs a CUDA device."""
-        return self.source.startswith(CUDA_GUARD)
+        return self.code.startswith(CUDA_GUARD)
 
 
 @dataclass(frozen=True)
@@ -70,16 +74,14 @@ class Snippet:
             line = self.text.count("\n", 0, mark.start()) + 1
             if not NAME.fullmatch(name):
                 message = (
-                    f"{self.path}:{line}: malformed cell name {name!r}:"
+                    f"malformed cell name {name!r}:"
                     " write lower-case words joined by hyphens"
                 )
-                raise SnippetError(message)
+                raise Problem(self.path, line, message)
             if name in cells:
-                message = (
-                    f"{self.path}:{line}: cell {name!r} is repeated:"
-                    f" it first stands at line {cells[name].line}"
-                )
-                raise SnippetError(message)
+                first = cells[name].line
+                message = f"cell {name!r} stands at line {first} already"
+                raise Problem(self.path, line, message)
             source = self.text[mark.end() : end].strip("\n")
             cells[name] = Cell(name, source, line)
         return cells
@@ -88,11 +90,8 @@ class Snippet:
         """Return one cell."""
         cells = self.cells()
         if name not in cells:
-            message = (
-                f"{self.path}:1: no cell {name!r}; there are: "
-                + ", ".join(cells)
-            )
-            raise SnippetError(message)
+            message = f"no cell {name!r}; there are: {', '.join(cells)}"
+            raise Problem(self.path, 1, message)
         return cells[name]
 
     def after(self, name: str) -> SimpleNamespace:
@@ -115,10 +114,10 @@ class Snippet:
                 exec(compile(source, self.path, "exec"), namespace)
                 if left := sorted(path.name for path in Path().iterdir()):
                     message = (
-                        f"{self.path}:{cell.line}: cell {cell.name!r} leaves"
-                        f" behind in the working folder: {', '.join(left)}"
+                        f"cell {cell.name!r} leaves behind in the"
+                        f" working folder: {', '.join(left)}"
                     )
-                    raise SnippetError(message)
+                    raise Problem(self.path, cell.line, message)
                 if cell == last:
                     break
         return SimpleNamespace(**namespace)
@@ -126,6 +125,6 @@ class Snippet:
     def edit(self, old: str, new: str) -> Snippet:
         """Return the snippet with one passage changed: a counter-example."""
         if (count := self.text.count(old)) != 1:
-            message = f"{self.path}: {old!r} occurs {count} times, not once"
-            raise SnippetError(message)
+            message = f"{old!r} occurs {count} times, not once"
+            raise Problem(self.path, 1, message)
         return Snippet(self.path, self.text.replace(old, new))

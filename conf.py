@@ -1,0 +1,84 @@
+"""Sphinx configuration.
+
+Values only: no functions, no setup(). Behaviour lives in extensions/.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # where extensions/ stands
+
+# -- Project -----------------------------------------------------------------
+
+project = "Proven PyTorch"
+author = "the Proven PyTorch authors"
+copyright = f"2026, {author}. Code: BSD-3-Clause. Prose: CC BY 4.0"
+
+# -- What is read ------------------------------------------------------------
+
+# Pages show the programs of code/ cell by cell; a second page of each would
+# only stand beside it in the search.
+exclude_patterns = ["code/**", "_*"]
+
+extensions = [
+    # Third party
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    # Ours
+    "extensions.cell",
+    "extensions.claims",
+    "extensions.house",
+    "extensions.marks",
+    "extensions.program",
+    "extensions.sources",
+]
+
+nitpicky = True
+
+# -- Pages -------------------------------------------------------------------
+
+myst_enable_extensions = ["attrs_inline", "colon_fence"]
+myst_heading_anchors = 3
+templates_path = ["docs/_templates"]
+
+# -- Evidence ----------------------------------------------------------------
+
+# Folders of runs: the run of this build, then the recorded ones.
+house_evidence = ["build/evidence", "evidence"]
+
+# -- Snippets ----------------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../snippets", "../gallery"],
+    "gallery_dirs": ["code", "gallery"],
+    "filename_pattern": r"\.py$",  # every program runs, not only plot_*
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "image_scrapers": ("extensions.figures.scrape",),
+    "ignore_repr_types": r"matplotlib\.",  # the picture says it
+    "min_reported_time": sys.maxsize,  # a time would change at every build
+    "write_computation_times": False,  # likewise
+    "show_signature": False,
+    "reset_modules": ("matplotlib", "extensions.gallery.reset_torch"),
+}
+
+# -- HTML --------------------------------------------------------------------
+
+html_theme = "furo"
+html_title = project
+html_static_path = ["docs/_static"]
+html_extra_path = ["docs/_extra"]
+html_css_files = ["house.css"]
+html_js_files = [("house.js", {"defer": "defer"})]
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#a12a12",
+        "color-brand-content": "#a12a12",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#ff9a80",
+        "color-brand-content": "#ff9a80",
+    },
+}

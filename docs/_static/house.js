@@ -1,0 +1,44 @@
+// Two small comforts; the site is whole without them.
+
+// Escape closes the panel of a claim that hover or focus has opened.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const proof of document.querySelectorAll(".claim-proof")) {
+    proof.classList.add("claim-dismissed");
+    proof.addEventListener(
+      "pointerleave",
+      () => proof.classList.remove("claim-dismissed"),
+      { once: true },
+    );
+  }
+  if (document.activeElement.closest(".claim-proof")) {
+    document.activeElement.blur();
+  }
+});
+document.addEventListener("focusin", (event) => {
+  event.target.closest(".claim-proof")?.classList.remove("claim-dismissed");
+});
+
+// The ledger shows the rows that hold the words and have the result.
+for (const form of document.querySelectorAll(".ledger-filter")) {
+  const rows = [...document.querySelectorAll(".ledger-table tbody tr")];
+  const filter = () => {
+    const words = form.elements.words.value.toLowerCase().trim();
+    const verdict = form.elements.verdict.value;
+    let count = 0;
+    for (const row of rows) {
+      const fits =
+        row.textContent.toLowerCase().includes(words) &&
+        (verdict === "" || row.dataset.verdict === verdict);
+      row.hidden = !fits;
+      count += fits;
+    }
+    for (const chapter of document.querySelectorAll(".ledger-chapter")) {
+      chapter.hidden = !chapter.querySelector("tbody tr:not([hidden])");
+    }
+    form.querySelector("output").textContent =
+      `${count} of ${rows.length} claims`;
+  };
+  form.addEventListener("input", filter);
+  form.addEventListener("submit", (event) => event.preventDefault());
+}

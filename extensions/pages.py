@@ -1,0 +1,138 @@
+"""What a page says it holds: its claims, its cells, and code it should not.
+
+A page is Markdown, where a claim is ``[words]{#its-name .claim}``. A recipe is
+a script, where a claim is a paragraph of comments behind ``# .. _its-name:``.
+Reads files as text, without Sphinx, so that rules and ledger see one truth.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from myst_parser.config.main import MdParserConfig
+from myst_parser.parsers.mdit import create_md_parser
+
+# Code in any of these would stand on a page without having been run.
+CODE_DIRECTIVES = {
+    "code",
+    "code-block",
+    "code-cell",
+    "eval-rst",
+    "literalinclude",
+    "parsed-literal",
+    "sourcecode",
+}
+DIRECTIVE = re.compile(r"\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)")
+RECIPE_CLAIM = re.compile(
+    r"^# \.\. _(?P<name>.*):\n#\n(?P<text>(?:# .*\n)+)", re.MULTILINE
+)
+MARKDOWN = create_md_parser(
+    MdParserConfig(enable_extensions={"attrs_inline", "colon_fence"}),
+    RendererHTML,
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Words that a test keeps true."""
+
+    name: str
+    text: str
+    """The words as Markdown."""
+    line: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cell that a page shows."""
+
+    name: str
+    line: int
+
+
+@dataclass
+class Page:
+    """What one page, or one recipe, holds."""
+
+    path: Path
+    claims: list[Claim] = field(default_factory=list)
+    cells: list[Shown] = field(default_factory=list)
+    code: list[int] = field(default_factory=list)
+    """Lines at which code stands on the page itself."""
+
+
+def read_page(path: Path) -> Page:
+    """Return what the page at a path holds; a script is a recipe."""
+    page = Page(path)
+    if not path.exists():
+        return page
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        read_recipe(page, text)
+    else:
+        read_markdown(page, text, 1)
+    return page
+
+
+def read_recipe(page: Page, text: str) -> None:
+    """Add the claims of a script, which shows its cells by itself."""
+    for match in RECIPE_CLAIM.finditer(text):
+        words = match["text"].replace("\n# ", " ").removeprefix("# ").strip()
+        line = text.count("\n", 0, match.start("text")) + 1
+        page.claims.append(
+            Claim(match["name"], words.replace("``", "`"), line)
+        )
+
+
+def read_markdown(page: Page, text: str, first: int) -> None:
+    """Add what some Markdown holds whose first line has a number."""
+    for token in MARKDOWN.parse(text):
+        line = first + (token.map[0] if token.map else 0)
+        if token.type == "inline":
+            page.claims += claims_in(token, line)
+        elif token.type == "code_block":
+            page.code.append(line)
+        elif token.type in {"fence", "colon_fence"}:
+            read_fence(page, token, line)
+
+
+def read_fence(page: Page, token: Token, line: int) -> None:
+    """Add what stands between two fences: a directive, or else code."""
+    directive = DIRECTIVE.match(token.info)
+    if directive is None or directive["name"] in CODE_DIRECTIVES:
+        page.code.append(line)
+    elif directive["name"] == "cell":
+        page.cells.append(Shown(directive["argument"].strip(), line))
+    else:
+        read_markdown(page, token.content, line + 1)
+
+
+def claims_in(inline: Token, line: int) -> list[Claim]:
+    """Return the claims of a paragraph that begins at a line."""
+    claims: list[Claim] = []
+    words: list[str] = []
+    open_at: tuple[str, int] | None = None
+    for token in inline.children or []:
+        if token.type == "span_open" and is_claim(token):
+            open_at = str(token.attrs.get("id", "")), line
+            words = []
+        elif token.type == "span_close" and open_at:
+            claims.append(Claim(open_at[0], "".join(words), open_at[1]))
+            open_at = None
+        elif token.type in {"softbreak", "hardbreak"}:
+            words.append(" ")
+            line += 1
+        elif token.type == "code_inline":
+            words.append(f"`{token.content}`")
+        else:
+            words.append(token.content)
+    return claims
+
+
+def is_claim(span: Token) -> bool:
+    """Whether a span has the class of claims."""
+    return "claim" in str(span.attrs.get("class", "")).split()

@@ -1,0 +1,84 @@
+"""A house in miniature, a fresh copy for each test."""
+
+import shutil
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+import pytest
+
+from extensions.ledger import sha256, tests_in
+from extensions.topics import ROOT, topics
+
+collect_ignore = ["house"]
+
+HOUSE = Path(__file__).parent / "house"
+FACTS = {
+    "torch": "2.13.0",
+    "python": "3.11.7",
+    "device": "CPU",
+    "machine": "x86_64",
+    "date": "2026-01-31",
+}
+ELEMENTS = {
+    "passed": "",
+    "failed": '<failure message="assert" />',
+    "skipped": '<skipped message="why" />',
+}
+
+
+def properties(values):
+    items = [
+        f"<property name={quoteattr(name)} value={quoteattr(value)} />"
+        for name, value in values.items()
+    ]
+    return f"<properties>{''.join(items)}</properties>"
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A whole house, with evidence that says that all is well."""
+    house = Path(shutil.copytree(HOUSE, tmp_path / "house"))
+    shutil.copytree(ROOT / "docs/_templates", house / "docs/templates")
+    record(house)
+    return house
+
+
+def record(house, folder="build/evidence/this-build", facts=None, **outcomes):
+    """Write the JUnit file of a run in which some tests did not pass."""
+    cases = []
+    for topic in topics(house):
+        module = topic.tests.relative_to(house).with_suffix("")
+        classname = ".".join(module.parts)
+        hashes = {
+            "snippet": sha256(topic.snippet),
+            "test": sha256(topic.tests),
+        }
+        for name in tests_in(topic.tests):
+            outcome, _, need = outcomes.get(name, "passed").partition(" for ")
+            needs = {"needs": need} if need else {}
+            cases.append(
+                f'<testcase classname="{classname}" name="{name}">'
+                f"{properties(hashes | needs)}{ELEMENTS[outcome]}</testcase>"
+            )
+    path = house / folder / "tests.xml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    suite = properties(FACTS | (facts or {})) + "\n".join(cases)
+    path.write_text(
+        f'<testsuites>\n<testsuite name="pytest">\n{suite}\n'
+        "</testsuite>\n</testsuites>\n"
+    )
+    return path
+
+
+@pytest.fixture
+def build(house, make_app):
+    """Build the house; each call is a build of its own."""
+
+    def build(builder="html", **options):
+        app = make_app(
+            builder, srcdir=house / "docs", builddir=house / "out", **options
+        )
+        app.build()
+        return app
+
+    return build

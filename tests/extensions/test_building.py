@@ -1,0 +1,130 @@
+"""The house during a build: what is reported, what is built again."""
+
+import re
+
+from tests.extensions.conftest import record
+
+
+def written(app):
+    """Return which pages a build wrote."""
+    plain = re.sub(r"\x1b\[\d+(;\d+)*m", "", app.status.getvalue())
+    return set(re.findall(r"writing output\.\.\. \[ *\d+%\] (\S+)", plain))
+
+
+def reports(app):
+    """Return what the house reported in a build."""
+    lines = app.warning.getvalue().splitlines()
+    return [line for line in lines if "[house]" in line]
+
+
+def test_a_whole_house_builds_without_a_warning(build):
+    app = build()
+
+    assert not app.warning.getvalue()
+    assert len(app.env.house_ledger.entries) == 3
+
+
+def test_a_broken_rule_is_a_warning_at_its_line(house, build):
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text() + "\n```python\n1\n```\n")
+
+    [report] = reports(build())
+
+    assert f"{page}:11: WARNING: code on a page" in report
+
+
+def test_a_failed_claim_is_reported_at_its_line(house, build):
+    record(house, test_word_is_one="failed")
+
+    [report] = reports(build())
+
+    assert "one.md:6: WARNING: claim 'word-is-one': its test failed" in report
+
+
+def test_a_claim_skipped_everywhere_is_reported(house, build):
+    record(house, test_word_is_one="skipped")
+
+    [report] = reports(build())
+
+    assert "one.md:6: WARNING: claim 'word-is-one': its test was" in report
+
+
+def test_a_claim_that_needs_a_device_may_wait_for_one(house, build):
+    record(house, test_word_is_one="skipped for cuda")
+
+    app = build()
+
+    assert reports(app) == []
+    assert "claim-not-run" in (app.outdir / "part/one.html").read_text()
+
+
+def test_a_claim_outside_the_evidence_is_reported(house, build):
+    path = house / "build/evidence/this-build/tests.xml"
+    path.write_text(
+        path.read_text().replace('"test_word_is_one"', '"test_other"')
+    )
+
+    [report] = reports(build())
+
+    assert "one.md:6: WARNING: claim 'word-is-one': it is not in" in report
+
+
+def test_stale_evidence_is_reported_at_the_claim(house, build):
+    with (house / "tests/part/test_one.py").open("a") as file:
+        file.write("# more\n")
+
+    [report] = reports(build())
+
+    assert "one.md:6: WARNING: claim 'word-is-one': its evidence is" in report
+
+
+def test_truncated_evidence_is_reported_at_its_line(house, build):
+    path = house / "build/evidence/this-build/tests.xml"
+    path.write_text(path.read_text()[:400])
+
+    first, *rest = reports(build())
+
+    assert f"{path}:3: WARNING: not a whole JUnit file" in first
+    assert all("it is not in the evidence" in each for each in rest)
+
+
+def test_nothing_is_written_when_nothing_has_changed(build):
+    build()
+
+    assert written(build()) == set()
+
+
+def test_a_new_result_renews_its_page_and_the_pages_of_all(house, build):
+    build()
+
+    record(house, test_word_is_one="skipped for cuda")
+    app = build()
+
+    assert written(app) == {"part/one", "index", "evidence/claims"}
+
+
+def test_a_deleted_test_is_noticed_by_the_next_build(house, build):
+    build()
+
+    (house / "tests/part/test_one.py").write_text("")
+    record(house)
+
+    assert "claim 'word-is-one' has no test" in reports(build())[0]
+
+
+def test_a_deleted_page_takes_its_claims_along(house, build):
+    build()
+
+    (house / "docs/part/one.md").unlink()
+    app = build()
+
+    assert app.env.house_ledger.of("part/one") == ()
+
+
+def test_parallel_readers_show_the_same(house, build):
+    build()
+    serial = (house / "out/html/part/two.html").read_text()
+
+    build(freshenv=True, parallel=2)
+
+    assert (house / "out/html/part/two.html").read_text() == serial

@@ -1,0 +1,27 @@
+"""Run each CUDA cell where there is a device, and record what it prints."""
+
+import pytest
+
+from extensions.ledger import sha256
+from extensions.snippets import Snippet
+from extensions.topics import ROOT, topics
+
+CELLS = [
+    (topic, cell.name)
+    for topic in topics(ROOT)
+    for cell in Snippet.read(topic.snippet).cells().values()
+    if cell.is_cuda
+]
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("topic", "cell"), CELLS)
+def test_a_cuda_cell_runs(topic, cell, capsys, record_property):
+    record_property("cell", f"{topic.name}:{cell}")
+    record_property("snippet", sha256(topic.snippet))
+
+    snippet = Snippet.read(topic.snippet)
+    before = len(capsys.readouterr().out)
+    snippet.after(cell)
+
+    record_property("output", capsys.readouterr().out[before:])

@@ -1,0 +1,13 @@
+"""The rules of the house hold in this repository."""
+
+import pytest
+
+from extensions.rules import RULES
+from extensions.topics import ROOT
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_nothing_breaks_the_rule(rule):
+    problems = [str(problem) for problem in rule(ROOT)]
+
+    assert problems == []
