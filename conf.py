@@ -31,6 +31,7 @@ extensions = [
     "extensions.claims",
     "extensions.house",
     "extensions.marks",
+    "extensions.origins",
     "extensions.program",
     "extensions.sources",
 ]

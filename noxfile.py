@@ -10,19 +10,22 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["lint", "types", "tests"]
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+LOCKED = ["lint", "types", "tests", "live"]
+
 HTML = "build/html"
 EVIDENCE = "build/evidence/this-build/tests.xml"
-STRICT = [
-    "--fail-on-warning",
-    "--keep-going",
-    "--nitpicky",
-]
+SPHINX = ["--conf-dir=.", "--doctree-dir=build/doctrees", "docs", HTML]
+STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--jobs=2"]
 
 
-def install(session: nox.Session, *groups: str) -> None:
-    """Install torch first, pinned, and then what some groups name."""
-    for group in groups:
-        session.install(*nox.project.dependency_groups(PYPROJECT, group))
+def install(session: nox.Session, group: str) -> None:
+    """Install what the lock of a group names, and nothing else."""
+    session.install("--require-hashes", "-r", f"requirements/{group}.txt")
+
+
+def install_torch(session: nox.Session) -> None:
+    """Install torch, pinned; no lock holds it, since its builds differ."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "torch"))
 
 
 # -- The gate ----------------------------------------------------------------
@@ -40,39 +43,83 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types of the extensions, of conf.py and of this file."""
-    install(session, "torch", "types")
+    install(session, "types")
     session.run("mypy")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """Check the claims, the rules of the house, and the extensions."""
-    install(session, "torch", "tests")
-    session.run("python", "-m", "pytest", *session.posargs)
+    install_torch(session)
+    install(session, "tests")
+    session.run("pytest", f"--junitxml={EVIDENCE}", *session.posargs)
 
 
-@nox.session
+@nox.session(default=False)
 def docs(session: nox.Session) -> None:
     """Test the claims, run every program, build the site: build/html."""
-    install(session, "torch", "tests")
-    # A claim that fails does not stop the build: the site shows it in red,
-    # and the build reports it at the claim's line and fails.
+    install_torch(session)
+    install(session, "tests")
+    # A claim that fails does not stop here: the site shows it in red, and
+    # Sphinx reports it at its line and fails.
     session.run(
-        "python",
-        "-m",
         "pytest",
         "--ignore=tests/extensions",
         f"--junitxml={EVIDENCE}",
         success_codes=[0, 1],
     )
+    session.run("sphinx-build", *STRICT, *SPHINX, *session.posargs)
+    session.log(f"Open {Path(HTML, 'index.html').resolve().as_uri()}")
+
+
+# -- By name -----------------------------------------------------------------
+
+
+@nox.session(default=False)
+def live(session: nox.Session) -> None:
+    """Serve the site and rebuild it at every save."""
+    install_torch(session)
+    install(session, "live")
     session.run(
-        "sphinx-build",
-        *STRICT,
-        "--jobs=2",
-        "--conf-dir=.",
-        "--doctree-dir=build/doctrees",
-        "docs",
-        HTML,
+        "sphinx-autobuild",
+        "--pre-build",
+        f"pytest --quiet --ignore=tests/extensions --junitxml={EVIDENCE}",
+        "--ignore=docs/code",
+        "--ignore=docs/gallery",
+        "--watch=snippets",
+        "--watch=gallery",
+        "--watch=tests",
+        "--watch=extensions",
+        *SPHINX,
         *session.posargs,
     )
-    session.log(f"Open {Path(HTML, 'index.html').resolve().as_uri()}")
+
+
+@nox.session(default=False)
+def cuda(session: nox.Session) -> None:
+    """Check the claims that need a CUDA device; fail where there is none."""
+    install_torch(session)
+    install(session, "tests")
+    session.run("python", "-c", "import torch; torch.zeros(1, device='cuda')")
+    session.run("pytest", "-m", "cuda", *session.posargs)
+
+
+@nox.session(default=False)
+def lock(session: nox.Session) -> None:
+    """Renew the locks in requirements/ from the groups in pyproject.toml."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lock"))
+    for group in LOCKED:
+        session.run(
+            "uv",
+            "pip",
+            "compile",
+            "--upgrade",
+            "--quiet",
+            "--universal",
+            "--python-version=3.11",
+            "--generate-hashes",
+            "--no-header",
+            f"--group={group}",
+            f"--output-file=requirements/{group}.txt",
+            "pyproject.toml",
+        )

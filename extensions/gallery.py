@@ -12,7 +12,7 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     torch.set_default_device(None)
     torch.set_default_dtype(torch.float32)
     torch.set_grad_enabled(True)
-    torch.set_printoptions(profile="default")  # type: ignore[no-untyped-call]
+    torch.set_printoptions(profile="default")
     torch.seed()  # at random, so that a forgotten seed shows
     torch.use_deterministic_algorithms(False)
     torch.autograd.set_detect_anomaly(False)
