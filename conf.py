@@ -69,11 +69,13 @@ sphinx_gallery_conf = {
 
 html_theme = "furo"
 html_title = project
+html_favicon = "docs/_static/favicon.svg"
 html_static_path = ["docs/_static"]
 html_extra_path = ["docs/_extra"]
 html_css_files = ["house.css"]
 html_js_files = [("house.js", {"defer": "defer"})]
 html_theme_options = {
+    "top_of_page_buttons": [],
     "light_css_variables": {
         "color-brand-primary": "#a12a12",
         "color-brand-content": "#a12a12",

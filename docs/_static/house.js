@@ -1,4 +1,4 @@
-// Two small comforts; the site is whole without them.
+// Small comforts; the site is whole without them.
 
 // Escape closes the panel of a claim that hover or focus has opened.
 document.addEventListener("keydown", (event) => {
@@ -42,3 +42,17 @@ for (const form of document.querySelectorAll(".ledger-filter")) {
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
 }
+
+// What scrolls sideways can be reached, and scrolled, with the keyboard.
+const reach = () => {
+  for (const box of document.querySelectorAll("pre, .cell-output")) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+};
+addEventListener("resize", reach);
+reach();
+
+// Furo leaves both of its side columns without a name.
+document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "Site");
+document.querySelector(".toc-drawer")?.setAttribute("aria-label", "Page");
