@@ -168,8 +168,8 @@ for name, (_, nodes, sizes) in evaluated.items():
 #
 # The three ways give the same total.
 #
-# In an evaluation, ``torch.no_grad()`` is the better mend: no graph is recorded
-# that could be kept.
+# In an evaluation, ``torch.no_grad()`` is the better mend: there is then no
+# graph to keep.
 #
 # .. _under-no-grad-even-the-tensor-keeps-nothing:
 #
