@@ -9,11 +9,10 @@ from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.house import root_of, runs_of
-from extensions.ledger import sha256
 from extensions.outputs import outputs_in
 from extensions.problem import Problem
 from extensions.snippets import Snippet
-from extensions.topics import Topic
+from extensions.topics import Topic, sha256
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

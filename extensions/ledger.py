@@ -6,14 +6,13 @@ Joins pages, tests and evidence by name. Imports neither Sphinx nor torch.
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.evidence import Run
 from extensions.pages import Claim, read_page
-from extensions.topics import Topic, topics
+from extensions.topics import Topic, sha256, topics
 
 # From the worst to the least: a claim is judged by its worst evidence, but
 # evidence that says nothing does not outweigh evidence that does.
@@ -88,12 +87,6 @@ def tests_in(module: Path) -> dict[str, Test]:
 def test_of(claim: str) -> str:
     """Return the name of the test that keeps a claim true."""
     return f"test_{claim.replace('-', '_')}"
-
-
-def sha256(path: Path) -> str:
-    """Return the hash that ties a result to the file that gave it."""
-    content = path.read_bytes() if path.exists() else b""
-    return hashlib.sha256(content).hexdigest()
 
 
 def outcome(run: Run, topic: Topic, tests: list[Test]) -> str:

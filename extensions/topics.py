@@ -8,6 +8,7 @@ Sphinx nor torch.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,3 +78,9 @@ def topics(root: Path) -> list[Topic]:
     return sorted(
         Topic(root, name.with_suffix("").as_posix()) for name in names
     )
+
+
+def sha256(path: Path) -> str:
+    """Return the hash that ties a result to the file that gave it."""
+    content = path.read_bytes() if path.exists() else b""
+    return hashlib.sha256(content).hexdigest()

@@ -5,7 +5,6 @@ are left out where Sphinx is not installed.
 """
 
 import datetime
-import hashlib
 import platform
 import socket
 from importlib.util import find_spec
@@ -16,7 +15,7 @@ import torch
 
 from extensions.gallery import reset_torch
 from extensions.snippets import Snippet
-from extensions.topics import ROOT, topic_of_tests
+from extensions.topics import ROOT, sha256, topic_of_tests
 
 HAS_SPHINX = find_spec("sphinx") is not None
 
@@ -29,11 +28,6 @@ def pytest_report_header():
     if HAS_SPHINX:
         return None
     return "Sphinx is not installed: the tests of the site are left out"
-
-
-def sha256(path):
-    """Return the hash that ties a result to the file that gave it."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def pytest_collection_modifyitems(items):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from extensions.ledger import sha256
 from extensions.snippets import Snippet
-from extensions.topics import ROOT, topics
+from extensions.topics import ROOT, sha256, topics
 
 CELLS = [
     (topic, cell.name)

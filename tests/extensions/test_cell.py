@@ -7,8 +7,8 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 
 from extensions.cell import NEVER_RAN
-from extensions.ledger import sha256
 from extensions.snippets import CUDA_GUARD
+from extensions.topics import sha256
 from tests.extensions.conftest import properties, record
 
 

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from extensions.evidence import read_run, runs
-from extensions.ledger import read_ledger, sha256
+from extensions.ledger import read_ledger
 from extensions.problem import Problem
-from extensions.topics import ROOT, Topic
+from extensions.topics import ROOT, Topic, sha256
 from tests.extensions.conftest import FACTS, record
 
 
