@@ -4,6 +4,7 @@ Values only: no functions, no setup(). Behaviour lives in extensions/.
 """
 
 import sys
+import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # where extensions/ stands
@@ -64,6 +65,10 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "reset_modules": ("matplotlib", "extensions.gallery.reset_torch"),
 }
+
+# sphinx-gallery looks up each attribute that a program names, and a page may
+# well show what torch warns of.
+warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor")
 
 # -- HTML --------------------------------------------------------------------
 

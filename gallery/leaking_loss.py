@@ -249,3 +249,4 @@ right.set(
 )
 left.legend()
 figure.tight_layout()
+plt.show()
