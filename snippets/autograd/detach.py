@@ -148,7 +148,7 @@ print(kept.requires_grad, kept.item() == loss.item())
 value_before = loss.item()
 kept += 1
 
-print(loss.item() == value_before + 1)
+print(f"{value_before:.4f} became {loss.item():.4f}")
 
 # %% target
 value = nn.Linear(4, 1)

@@ -34,7 +34,7 @@ print(loss)
 print("product:", product.grad_fn.name(), "leaf:", product.is_leaf)
 print("w:", w.grad_fn, "leaf:", w.is_leaf)
 
-# %% walk
+# %% label
 leaves = {"w": w, "b": b, "x": x, "target": target}
 
 
@@ -45,7 +45,7 @@ def label(node):
     return node.name()
 
 
-# %% collect
+# %% walk
 edges = []
 waiting = [loss.grad_fn]
 while waiting:
@@ -66,12 +66,13 @@ graph = nx.DiGraph(edges)
 layers = dict(enumerate(nx.topological_generations(graph)))
 places = nx.multipartite_layout(graph, layers, align="horizontal")
 fig, ax = plt.subplots(figsize=(5, 4.5), subplot_kw={"frame_on": False})
-nx.draw_networkx_edges(graph, places, node_size=650, node_shape="s")
+nx.draw_networkx_edges(graph, places, node_size=550, node_shape="s")
 for color, is_leaf in (("#0072B2", False), ("#D55E00", True)):
     box = {"boxstyle": "round", "edgecolor": color, "facecolor": "none"}
     labels = {each: each for each in graph if (":" in each) == is_leaf}
     nx.draw_networkx_labels(graph, places, labels, bbox=box)
-ax.set(title="From loss to w and b", xlim=(-0.55, 0.55), ylim=(1.1, -1.1))
+ax.set(title="The graph behind loss, down to w and b")
+ax.set(xlim=(-0.5, 0.5), ylim=(1.1, -1.2))
 plt.show()
 
 # %% backward
