@@ -1,22 +1,20 @@
 // Small comforts; the site is whole without them.
 
-// Escape closes the panel of a claim that hover or focus has opened.
+// Escape closes the panel of a claim that hover or focus has opened. The next
+// visit opens it again.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
-  for (const proof of document.querySelectorAll(".claim-proof")) {
+  const open = ".claim-proof:is(:hover, :focus-within)";
+  for (const proof of document.querySelectorAll(open)) {
     proof.classList.add("claim-dismissed");
-    proof.addEventListener(
-      "pointerleave",
-      () => proof.classList.remove("claim-dismissed"),
-      { once: true },
-    );
+    for (const visit of ["pointerenter", "pointerleave", "focusout"]) {
+      proof.addEventListener(
+        visit,
+        () => proof.classList.remove("claim-dismissed"),
+        { once: true },
+      );
+    }
   }
-  if (document.activeElement.closest(".claim-proof")) {
-    document.activeElement.blur();
-  }
-});
-document.addEventListener("focusin", (event) => {
-  event.target.closest(".claim-proof")?.classList.remove("claim-dismissed");
 });
 
 // The ledger shows the rows that hold the words and have the result.

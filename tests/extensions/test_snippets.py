@@ -119,3 +119,10 @@ def test_an_error_in_a_cell_names_the_line_of_the_file():
 def test_an_edit_that_does_not_fit_once_is_a_problem(old, count):
     with pytest.raises(Problem, match=f"occurs {count} times, not once"):
         Snippet(PATH, TEXT).edit(old, "")
+
+
+def test_a_snippet_that_asks_for_the_network_fails():
+    text = "# %% ask\nimport socket\n\nsocket.getaddrinfo('host', 80)\n"
+
+    with pytest.raises(OSError, match="asked for the network: host"):
+        Snippet(PATH, text).after("ask")
