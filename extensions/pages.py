@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from markdown_it.renderer import RendererHTML
@@ -67,10 +68,14 @@ class Page:
 
 def read_page(path: Path) -> Page:
     """Return what the page at a path holds; a script is a recipe."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return parsed(path, text)
+
+
+@cache  # the rules and the ledger ask for the same pages
+def parsed(path: Path, text: str) -> Page:
+    """Return what the text of a page holds."""
     page = Page(path)
-    if not path.exists():
-        return page
-    text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         read_recipe(page, text)
     else:
