@@ -68,7 +68,7 @@ sphinx_gallery_conf = {
 
 # sphinx-gallery looks up each attribute that a program names, and a page may
 # well show what torch warns of.
-warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor")
+warnings.filterwarnings("ignore", module="sphinx_gallery.backreferences")
 
 # -- HTML --------------------------------------------------------------------
 

@@ -14,5 +14,6 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     torch.set_grad_enabled(True)
     torch.set_printoptions(profile="default")
     torch.seed()  # at random, so that a forgotten seed shows
+    torch.set_warn_always(True)  # not once in a process that runs them all
     torch.use_deterministic_algorithms(False)
     torch.autograd.set_detect_anomaly(False)
