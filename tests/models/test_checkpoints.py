@@ -1,0 +1,146 @@
+"""The claims of docs/models/checkpoints.md."""
+
+import pickle
+
+import pytest
+import torch
+
+SAME = "same as uninterrupted"
+
+
+def test_resuming_everything_equals_not_stopping(snippet):
+    assert snippet.after("compare").rows["everything"][SAME]
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer", "scheduler"])
+def test_resuming_everything_equals_not_stopping__but_not_without(
+    snippet, name
+):
+    place = ["model", "optimizer", "scheduler"].index(name)
+    edited = snippet.edit(
+        f"{name}.state_dict(),", f"start()[{place}].state_dict(),"
+    )
+    with pytest.raises(AssertionError):
+        test_resuming_everything_equals_not_stopping(edited)
+
+
+def test_every_part_is_needed(snippet):
+    rows = snippet.after("compare").rows
+
+    for part in ("optimizer", "scheduler", "random state"):
+        assert not rows[f"without the {part}"][SAME]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "torch.optim.Adam(model.parameters(), lr=0.05)",
+            "torch.optim.SGD(model.parameters(), lr=0.05)",
+        ),
+        ("nn.Dropout(0.2)", "nn.Identity()"),
+        ("gamma=0.5", "gamma=1.0"),
+    ],
+)
+def test_every_part_is_needed__but_only_by_what_uses_it(snippet, old, new):
+    edited = snippet.edit(old, new)
+    if "Adam" in old:  # the learning rate stands in the optimizer's state
+        edited = edited.edit("gamma=0.5", "gamma=1.0")
+    with pytest.raises(AssertionError):
+        test_every_part_is_needed(edited)
+
+
+def test_the_model_alone_is_not_enough(snippet):
+    assert not snippet.after("compare").rows["the model only"][SAME]
+
+
+def test_the_model_alone_is_not_enough__but_is_with_plain_sgd(snippet):
+    edited = (
+        snippet.edit("torch.optim.Adam(", "torch.optim.SGD(")
+        .edit("nn.Dropout(0.2)", "nn.Identity()")
+        .edit("gamma=0.5", "gamma=1.0")
+    )
+    with pytest.raises(AssertionError):
+        test_the_model_alone_is_not_enough(edited)
+
+
+def test_load_refuses_a_whole_model(snippet):
+    run = snippet.after("whole-model")
+
+    run.file.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load fail"):
+        torch.load(run.file)
+    run.file.seek(0)
+    loaded = torch.load(run.file, weights_only=False)
+    assert torch.equal(loaded[0].weight, run.model[0].weight)
+
+
+def test_load_refuses_a_whole_model__but_not_its_state(snippet):
+    edited = snippet.edit(
+        "torch.save(model, file)", "torch.save(model.state_dict(), file)"
+    )
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_load_refuses_a_whole_model(edited)
+
+
+def test_load_refuses_numpy_numbers(snippet, capsys):
+    snippet.after("plain")
+
+    refused, taken = capsys.readouterr().out.splitlines()[-2:]
+    assert refused == "UnpicklingError"
+    assert taken == "{'loss': 0.5, 'epochs': [1, 2]}"
+
+
+def test_load_refuses_numpy_numbers__but_takes_pythons(snippet, capsys):
+    edited = snippet.edit('{"loss": np.float64(0.5)}', '{"loss": 0.5}')
+    with pytest.raises(AssertionError):
+        test_load_refuses_numpy_numbers(edited, capsys)
+
+
+def test_map_location_decides(snippet, capsys):
+    run = snippet.after("map")
+
+    assert capsys.readouterr().out.endswith("meta\n")
+    run.file.seek(0)
+    assert torch.load(run.file)["weight"].device.type == "cpu"
+
+
+def test_map_location_decides__but_not_if_left_out(snippet, capsys):
+    edited = snippet.edit(
+        'torch.load(file, map_location="meta")', "torch.load(file)"
+    )
+    with pytest.raises(AssertionError):
+        test_map_location_decides(edited, capsys)
+
+
+def test_views_save_their_storage(snippet):
+    run = snippet.after("view")
+
+    assert run.row > 0.99 * run.whole
+    assert run.own_row < 0.01 * run.whole
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("size(large[0]),", "size(large[0].clone()),"),
+        ("size(large[0].clone())", "size(large[0])"),
+    ],
+)
+def test_views_save_their_storage__but_not_the_other(snippet, old, new):
+    with pytest.raises(AssertionError):
+        test_views_save_their_storage(snippet.edit(old, new))
+
+
+def test_del_frees_the_checkpoint(snippet, capsys):
+    run = snippet.after("free")
+
+    assert capsys.readouterr().out.endswith("False\nTrue\n")
+    assert run.watch() is None
+    assert run.target["weight"].tolist() == [1, 1, 1]
+
+
+def test_del_frees_the_checkpoint__but_not_if_kept(snippet, capsys):
+    edited = snippet.edit("del loaded\n", "kept = loaded\ndel loaded\n")
+    with pytest.raises(AssertionError):
+        test_del_frees_the_checkpoint(edited, capsys)
