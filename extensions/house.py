@@ -66,7 +66,14 @@ def update(
         report(unreadable)
     old, new = ledger_of(env), read_ledger(root, evidence)
     broken = [problem for rule in RULES for problem in rule(root)]
-    for problem in [*broken, *evidence_stands(new)]:
+    if new.runs:
+        broken += evidence_stands(new)
+    else:
+        folder = root / env.config.house_evidence[0]
+        broken.append(
+            Problem(folder, 1, "no run of the tests: run them first")
+        )
+    for problem in broken:
         report(problem)
     env.house_ledger = new  # type: ignore[attr-defined]
     if old == new:

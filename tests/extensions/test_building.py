@@ -82,10 +82,17 @@ def test_truncated_evidence_is_reported_at_its_line(house, build):
     path = house / "build/evidence/this-build/tests.xml"
     path.write_text(path.read_text()[:400])
 
-    first, *rest = reports(build())
+    first, _ = reports(build())
 
     assert f"{path}:3: WARNING: not a whole JUnit file" in first
-    assert all("it is not in the evidence" in each for each in rest)
+
+
+def test_a_build_without_any_run_is_reported_once(house, build):
+    (house / "build/evidence/this-build/tests.xml").unlink()
+
+    [report] = reports(build())
+
+    assert "build/evidence:1: WARNING: no run of the tests" in report
 
 
 def test_nothing_is_written_when_nothing_has_changed(build):
