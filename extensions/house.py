@@ -13,8 +13,9 @@ from sphinx.util import logging
 
 from extensions.evidence import Run, runs
 from extensions.ledger import Ledger, read_ledger
+from extensions.page_rules import evidence_stands
 from extensions.problem import Problem
-from extensions.rules import RULES, evidence_stands
+from extensions.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Set
