@@ -1,4 +1,4 @@
-"""``{ledger}`` and ``{tally}``: all claims, as a table and as numbers.
+"""``{ledger}``, ``{tally}``, ``{corrections}``: what all claims say together.
 
 The ledger is written a second time as ``claims.json``, for programs.
 """
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.house import SHOWS_ALL, ledger_of
+from extensions.corrections import read_corrections
+from extensions.house import SHOWS_ALL, ledger_of, root_of
 from extensions.sources import uri_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
     chapters = groupby(ledger.entries, key=lambda each: each.topic.chapter)
     return {
         "runs": ledger.runs,
+        "corrections": read_corrections(root_of(builder.env)),
         "chapters": [(name, list(entries)) for name, entries in chapters],
         "claims": len(ledger.entries),
         "counters": sum(len(each.counters) for each in ledger.entries),
@@ -123,6 +125,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_node(Summary, html=(visit, None))
     app.add_directive("ledger", SummaryDirective)
     app.add_directive("tally", SummaryDirective)
+    app.add_directive("corrections", SummaryDirective)
     app.connect("doctree-resolved", fill)
     app.connect("build-finished", write_json)
     return {

@@ -6,7 +6,7 @@ this repository, and the build reports what breaks one.
 
 from __future__ import annotations
 
-from extensions import page_rules, program_rules
+from extensions import corrections, page_rules, program_rules
 
 RULES = (
     page_rules.pages_show_their_cells,
@@ -19,4 +19,5 @@ RULES = (
     program_rules.programs_are_python,
     program_rules.snippets_stand_alone,
     program_rules.outputs_do_not_vary,
+    corrections.corrections_name_claims,
 )
