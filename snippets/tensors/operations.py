@@ -65,11 +65,11 @@ pd.DataFrame.from_dict(each_rows, orient="index")
 
 # %% summary
 summary = {
-    "x.sum()": "sum of all numbers",
-    "x.mean()": "mean of all numbers",
-    "x.std()": "standard deviation, divided by n - 1",
-    "x.min()": "smallest number",
-    "x.max()": "largest number",
+    "x.sum()": "adds up all numbers",
+    "x.mean()": "the mean",
+    "x.std()": "the standard deviation, over n - 1",
+    "x.min()": "the smallest number",
+    "x.max()": "the largest number",
     "x.argmax()": "position of the largest, counted row by row",
     "x.argsort()": "positions that sort each row",
     "x.unique()": "the different numbers, sorted",
