@@ -32,6 +32,7 @@ extensions = [
     "extensions.claims",
     "extensions.house",
     "extensions.marks",
+    "extensions.measured",
     "extensions.origins",
     "extensions.program",
     "extensions.sources",

@@ -105,6 +105,16 @@ def cuda(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def measure(session: nox.Session) -> None:
+    """Time what the tips promise; give the folder, such as evidence/h200."""
+    install_torch(session)
+    install(session, "tests")
+    if not session.posargs:
+        session.error("say where: nox -s measure -- evidence/<machine>")
+    session.run("python", "-m", "extensions.measure", *session.posargs)
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Renew the locks in requirements/ from the groups in pyproject.toml."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lock"))

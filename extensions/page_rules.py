@@ -9,7 +9,7 @@ from extensions.ledger import Ledger, test_of, tests_in
 from extensions.pages import read_page
 from extensions.problem import Problem
 from extensions.snippets import NAME, Snippet
-from extensions.topics import topic_of_tests, topics
+from extensions.topics import measured_topics, topic_of_tests, topics
 
 
 def pages_show_their_cells(root: Path) -> Iterator[Problem]:
@@ -64,6 +64,14 @@ def pages_mirror_snippets(root: Path) -> Iterator[Problem]:
             name = path.relative_to(root / "docs").with_suffix("")
             message = f"claims or cells, and no snippets/{name}.py"
             yield Problem(path, min(lines), message)
+
+
+def pages_show_their_measurements(root: Path) -> Iterator[Problem]:
+    """Yield measurements that their page does not show."""
+    for topic in measured_topics(root):
+        if not read_page(topic.page).measured:
+            message = f"no {{measured}} on {topic.name} shows it"
+            yield Problem(topic.measurement, 1, message)
 
 
 def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:

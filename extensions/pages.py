@@ -64,6 +64,8 @@ class Page:
     cells: list[Shown] = field(default_factory=list)
     code: list[int] = field(default_factory=list)
     """Lines at which code stands on the page itself."""
+    measured: list[int] = field(default_factory=list)
+    """Lines at which the page shows what was measured."""
 
 
 def read_page(path: Path) -> Page:
@@ -112,6 +114,8 @@ def read_fence(page: Page, token: Token, line: int) -> None:
         page.code.append(line)
     elif directive["name"] == "cell":
         page.cells.append(Shown(directive["argument"].strip(), line))
+    elif directive["name"] == "measured":
+        page.measured.append(line)
     else:
         read_markdown(page, token.content, line + 1)
 

@@ -11,6 +11,7 @@ from extensions import corrections, page_rules, program_rules
 RULES = (
     page_rules.pages_show_their_cells,
     page_rules.pages_hold_no_code,
+    page_rules.pages_show_their_measurements,
     page_rules.pages_mirror_snippets,
     page_rules.claims_and_tests_pair_off,
     page_rules.tests_mirror_topics,

@@ -52,6 +52,11 @@ class Topic:
         return path.with_name(f"test_{path.name}")
 
     @property
+    def measurement(self) -> Path:
+        """Where the cases stand whose time and memory are measured."""
+        return self.root / "measurements" / f"{self.name}.py"
+
+    @property
     def output(self) -> Path:
         """Where sphinx-gallery writes the code with its outputs."""
         folder = "docs" if self.is_recipe else "docs/code"
@@ -78,6 +83,15 @@ def topics(root: Path) -> list[Topic]:
     return sorted(
         Topic(root, name.with_suffix("").as_posix()) for name in names
     )
+
+
+def measured_topics(root: Path) -> list[Topic]:
+    """Return every topic that has a measurement, in order of name."""
+    folder = root / "measurements"
+    return [
+        Topic(root, path.relative_to(folder).with_suffix("").as_posix())
+        for path in sorted(folder.glob("**/*.py"))
+    ]
 
 
 def sha256(path: Path) -> str:

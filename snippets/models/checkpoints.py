@@ -148,3 +148,31 @@ target.load_state_dict(loaded)
 print(watch() is None)
 del loaded
 print(watch() is None)
+
+# %% scaler
+scaler = torch.amp.GradScaler("cpu")
+scaler.scale(torch.tensor(1.0))
+scaler.update(new_scale=1024.0)  # where a long training has come to
+
+resumed = torch.amp.GradScaler("cpu")
+start_scale = resumed.get_scale()
+resumed.load_state_dict(scaler.state_dict())
+
+print(start_scale, resumed.get_scale())
+
+# %% safetensors
+from safetensors.torch import load, save
+
+content = save(model.state_dict())
+tensors = load(content)
+
+print(sorted(tensors))
+
+# %% safetensors-refuses
+shared = torch.ones(3)
+
+for state in ({"loss": 0.5}, {"first": shared, "second": shared}):
+    try:
+        save(state)
+    except (ValueError, RuntimeError) as error:
+        print(str(error).partition(": [")[0])

@@ -144,3 +144,65 @@ def test_del_frees_the_checkpoint__but_not_if_kept(snippet, capsys):
     edited = snippet.edit("del loaded\n", "kept = loaded\ndel loaded\n")
     with pytest.raises(AssertionError):
         test_del_frees_the_checkpoint(edited, capsys)
+
+
+def test_a_scaler_keeps_its_scale(snippet):
+    run = snippet.after("scaler")
+
+    assert run.start_scale == 65_536
+    assert run.resumed.get_scale() == 1024
+
+
+def test_a_scaler_keeps_its_scale__but_not_unloaded(snippet):
+    edited = snippet.edit("resumed.load_state_dict(scaler.state_dict())\n", "")
+    with pytest.raises(AssertionError):
+        test_a_scaler_keeps_its_scale(edited)
+
+
+NEEDED = "safetensors is not installed"
+
+
+def test_safetensors_gives_the_same_back(snippet):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    run = snippet.after("safetensors")
+
+    state = run.model.state_dict()
+    assert run.tensors.keys() == state.keys()
+    assert all(torch.equal(run.tensors[name], state[name]) for name in state)
+
+
+def test_safetensors_gives_the_same_back__but_not_of_another(snippet):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    edited = snippet.edit(
+        "save(model.state_dict())", "save(start()[0].state_dict())"
+    )
+    with pytest.raises(AssertionError):
+        test_safetensors_gives_the_same_back(edited)
+
+
+def test_safetensors_takes_tensors_only(snippet, capsys):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    snippet.after("safetensors-refuses")
+
+    assert "Key `loss` is invalid, expected torch" in capsys.readouterr().out
+
+
+def test_safetensors_takes_tensors_only__so_make_it_one(snippet, capsys):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    edited = snippet.edit('{"loss": 0.5}', '{"loss": torch.tensor(0.5)}')
+    with pytest.raises(AssertionError):
+        test_safetensors_takes_tensors_only(edited, capsys)
+
+
+def test_safetensors_refuses_shared_memory(snippet, capsys):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    snippet.after("safetensors-refuses")
+
+    assert "Some tensors share memory" in capsys.readouterr().out
+
+
+def test_safetensors_refuses_shared_memory__but_not_clones(snippet, capsys):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    edited = snippet.edit('"second": shared', '"second": shared.clone()')
+    with pytest.raises(AssertionError):
+        test_safetensors_refuses_shared_memory(edited, capsys)
