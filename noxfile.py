@@ -14,6 +14,7 @@ LOCKED = ["lint", "types", "tests", "live"]
 
 HTML = "build/html"
 EVIDENCE = "build/evidence/this-build/tests.xml"
+IN_PARALLEL = "--numprocesses=auto"
 SPHINX = ["--conf-dir=.", "--doctree-dir=build/doctrees", "docs", HTML]
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--jobs=2"]
 
@@ -52,7 +53,9 @@ def tests(session: nox.Session) -> None:
     """Check the claims, the rules of the house, and the extensions."""
     install_torch(session)
     install(session, "tests")
-    session.run("pytest", f"--junitxml={EVIDENCE}", *session.posargs)
+    session.run(
+        "pytest", IN_PARALLEL, f"--junitxml={EVIDENCE}", *session.posargs
+    )
 
 
 @nox.session(default=False)
@@ -64,6 +67,7 @@ def docs(session: nox.Session) -> None:
     # Sphinx reports it at its line and fails.
     session.run(
         "pytest",
+        IN_PARALLEL,
         "--ignore=tests/extensions",
         f"--junitxml={EVIDENCE}",
         success_codes=[0, 1],

@@ -9,11 +9,8 @@ a group is what the others are compared with. Needs torch alone.
 from __future__ import annotations
 
 import argparse
-import datetime
 import itertools
 import json
-import os
-import platform
 import runpy
 import subprocess
 import sys
@@ -23,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.benchmark import Timer
 
+from extensions.machine import facts
 from extensions.topics import ROOT, Topic, measured_topics, sha256
 
 ROUNDS = 15
@@ -73,14 +71,22 @@ def peak_bytes(case: Case, device: str) -> int:
     with profile(
         activities=[ProfilerActivity.CPU], profile_memory=True
     ) as run:
-        case()
+        case()  # the profiler sees no end of what began before it
+        with record_function("the measured call"):
+            case()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trace.json")
         run.export_chrome_trace(str(path))
         events = json.loads(path.read_text())["traceEvents"]
-    changes = [each for each in events if each.get("name") == "[memory]"]
-    changes.sort(key=lambda each: each["ts"])
-    held = itertools.accumulate(each["args"]["Bytes"] for each in changes)
+    [call] = [
+        each for each in events if each.get("name") == "the measured call"
+    ]
+    changes = sorted(
+        (each["ts"], each["args"]["Bytes"])
+        for each in events
+        if each.get("name") == "[memory]" and each["ts"] >= call["ts"]
+    )
+    held = itertools.accumulate(size for _, size in changes)
     return int(max([0, *held]))
 
 
@@ -98,26 +104,6 @@ def measure(topic: Topic, device: str) -> dict[str, Any]:
             }
             for name, case in cases.items()
         },
-    }
-
-
-def processor() -> str:
-    """Return what the CPU calls itself."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [line for line in lines if line.startswith("model name")]
-    return names[0].partition(": ")[2] if names else platform.machine()
-
-
-def facts(device: str) -> dict[str, str]:
-    """Return on what the measurements are made."""
-    name = torch.cuda.get_device_name() if device == "cuda" else processor()
-    return {
-        "device": name,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
 
 

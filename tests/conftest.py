@@ -12,6 +12,7 @@ from importlib.util import find_spec
 import numpy
 import pytest
 import torch
+from _pytest.junitxml import xml_key
 
 from extensions.gallery import reset_torch
 from extensions.snippets import Snippet
@@ -45,19 +46,24 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="no CUDA device"))
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _facts_of_the_run(record_testsuite_property):
-    """Write into the JUnit XML on what the tests ran."""
+def pytest_sessionstart(session):
+    """Write into the JUnit XML on what the tests run.
+
+    Not through ``record_testsuite_property``, which pytest-xdist loses.
+    """
+    xml = session.config.stash.get(xml_key, None)
+    if xml is None:
+        return
     cuda = torch.cuda.is_available()
     device = torch.cuda.get_device_name() if cuda else "CPU"
     today = datetime.datetime.now(datetime.UTC).date()
-    record_testsuite_property("torch", torch.__version__)
-    record_testsuite_property("python", platform.python_version())
-    record_testsuite_property("numpy", numpy.__version__)
-    record_testsuite_property("device", device)
-    record_testsuite_property("machine", platform.machine())
-    record_testsuite_property("system", platform.system())
-    record_testsuite_property("date", today.isoformat())
+    xml.add_global_property("torch", torch.__version__)
+    xml.add_global_property("python", platform.python_version())
+    xml.add_global_property("numpy", numpy.__version__)
+    xml.add_global_property("device", device)
+    xml.add_global_property("machine", platform.machine())
+    xml.add_global_property("system", platform.system())
+    xml.add_global_property("date", today.isoformat())
 
 
 @pytest.fixture(autouse=True)

@@ -149,52 +149,6 @@ stale = list(epochs_seen(persistent_workers=True))
 print(current, stale)
 
 
-# %% marked
-class Marked(Dataset):
-    def __init__(self):
-        self.loaded = torch.zeros(100, dtype=torch.bool).share_memory_()
-
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, index):
-        self.loaded[index] = True
-        return index
-
-
-# %% wait-for
-def wait_for(number, loaded):
-    for _ in range(500):  # ten seconds at most
-        if loaded.sum() >= number:
-            break
-        time.sleep(0.02)
-    time.sleep(0.1)  # would more come?
-    return int(loaded.sum())
-
-
-# %% loaded-ahead
-def loaded_ahead(expected, **options):
-    dataset = Marked()
-    loader = DataLoader(dataset, multiprocessing_context="fork", **options)
-    batches = iter(loader)  # starts the workers
-    before = wait_for(expected, dataset.loaded)
-    next(batches)
-    return before, wait_for(expected + 1, dataset.loaded)
-
-
-# %% prefetch
-by_one = loaded_ahead(3, num_workers=1, prefetch_factor=3)
-by_two = loaded_ahead(6, num_workers=2, prefetch_factor=3)
-by_default = loaded_ahead(4, num_workers=2)
-
-print(by_one, by_two, by_default)
-
-# %% prefetch-alone
-try:
-    DataLoader(Numbers(), prefetch_factor=2)
-except ValueError as error:
-    print(error)
-
 # %% too-many-workers
 cores = os.cpu_count()
 
@@ -342,3 +296,50 @@ print(unguarded.stderr.partition("RuntimeError:")[2].split("\n\n")[0].strip())
 
 # %% start-method
 print(multiprocessing.get_start_method())
+
+
+# %% marked
+class Marked(Dataset):
+    def __init__(self):
+        self.loaded = torch.zeros(100, dtype=torch.bool).share_memory_()
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        self.loaded[index] = True
+        return index
+
+
+# %% wait-for
+def wait_for(number, loaded):
+    for _ in range(500):  # ten seconds at most
+        if loaded.sum() >= number:
+            break
+        time.sleep(0.02)
+    time.sleep(0.05)  # would more come?
+    return int(loaded.sum())
+
+
+# %% loaded-ahead
+def loaded_ahead(expected, **options):
+    dataset = Marked()
+    loader = DataLoader(dataset, multiprocessing_context="fork", **options)
+    batches = iter(loader)  # starts the workers
+    before = wait_for(expected, dataset.loaded)
+    next(batches)
+    return before, wait_for(expected + 1, dataset.loaded)
+
+
+# %% prefetch
+by_one = loaded_ahead(3, num_workers=1, prefetch_factor=3)
+by_two = loaded_ahead(6, num_workers=2, prefetch_factor=3)
+by_default = loaded_ahead(4, num_workers=2)
+
+print(by_one, by_two, by_default)
+
+# %% prefetch-alone
+try:
+    DataLoader(Numbers(), prefetch_factor=2)
+except ValueError as error:
+    print(error)

@@ -79,8 +79,6 @@ class FromHDF5(Stored):
         return self.file["x"][index], self.file["y"][index]
 
 
-rows = {"HDF5": check(FromHDF5(folder / "samples.h5"))}
-
 # %% lmdb-write
 import lmdb
 
@@ -105,8 +103,6 @@ class FromLMDB(Stored):
         return x, int.from_bytes(value[32:], "little")
 
 
-rows["LMDB"] = check(FromLMDB(folder / "lmdb"))
-
 # %% parquet-write
 import pyarrow
 import pyarrow.parquet
@@ -128,8 +124,6 @@ class FromParquet(IterableDataset):
                 for row in file.read_row_group(group).to_pylist():
                     yield np.float32(row["x"]), row["y"]
 
-
-rows["Parquet"] = check(FromParquet(folder / "samples.parquet"))
 
 # %% tfrecord-write
 import tfrecord
@@ -157,7 +151,6 @@ create_index(path, index)
 fields = {"x": "byte", "y": "int"}
 from_tfrecord = TFRecordDataset(path, index, fields, transform=decode)
 
-rows["TFRecord"] = check(from_tfrecord)
 
 # %% webdataset-write
 import webdataset
@@ -176,12 +169,6 @@ from_webdataset = (
     .to_tuple("x.npy", "y.cls")
 )
 
-rows["WebDataset"] = check(from_webdataset)
-
-# %% table
-import pandas as pd
-
-pd.DataFrame.from_dict(rows, orient="index")
 
 # %% sizes
 zeros = np.zeros(250_000, np.float32)  # a million bytes
@@ -297,6 +284,21 @@ with (
     missing = transaction.get(b"weight")
 
 print(missing)
+
+# %% check-all
+datasets = {
+    "HDF5": FromHDF5(folder / "samples.h5"),
+    "LMDB": FromLMDB(folder / "lmdb"),
+    "Parquet": FromParquet(folder / "samples.parquet"),
+    "TFRecord": from_tfrecord,
+    "WebDataset": from_webdataset,
+}
+rows = {name: check(dataset) for name, dataset in datasets.items()}
+
+# %% table
+import pandas as pd
+
+pd.DataFrame.from_dict(rows, orient="index")
 
 # %% open-handles
 handles = {

@@ -28,7 +28,7 @@ def _crash_in_silence():
 
 
 def test_each_format_gives_each_sample_once(snippet):
-    run = snippet.after("webdataset-read")
+    run = snippet.after("check-all")
 
     assert run.rows == dict.fromkeys(FORMATS, GOOD)
 
@@ -67,7 +67,8 @@ def spawned(snippet, folder):
         '    if __name__ != "__main__":  # a worker, which reads this file\n'
         "        return None\n",
     )
-    program, _, _ = edited.text.partition("# %% table")
+    program, _, _ = edited.text.partition("# %% sizes")
+    program += edited.cell("check-all").source
     path = folder / "program.py"
     path.write_text(
         f"{program}\nimport json\n\n"

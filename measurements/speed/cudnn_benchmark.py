@@ -1,0 +1,37 @@
+"""Convolutions with cudnn.benchmark off and on
+
+Three convolutions of 64 channels on a batch of 16 images, forward and
+backward. The images are 64 by 64, or of a new size at every repetition.
+"""
+
+import itertools
+
+import torch
+from torch import nn
+
+
+def cases(device):
+    """Return what is timed, by name; the first of a kind is the base."""
+    layers = [nn.Conv2d(64, 64, 3, padding=1) for _ in range(3)]
+    model = nn.Sequential(*layers).to(device)
+    images = torch.randn(16, 64, 64, 64, device=device)
+    # Of 31 widths and 29 heights, 899 sizes come before one repeats.
+    new_sizes = zip(
+        itertools.cycle(range(33, 64)),
+        itertools.cycle(range(35, 64)),
+        strict=False,
+    )
+
+    def run(benchmark, changing):
+        width, height = next(new_sizes) if changing else (64, 64)
+        batch = images[..., :height, :width].contiguous()
+        with torch.backends.cudnn.flags(benchmark=benchmark):
+            model.zero_grad()
+            model(batch).square().mean().backward()
+
+    return {
+        "one size: off": lambda: run(False, changing=False),
+        "one size: on": lambda: run(True, changing=False),
+        "changing sizes: off": lambda: run(False, changing=True),
+        "changing sizes: on": lambda: run(True, changing=True),
+    }

@@ -1,0 +1,24 @@
+"""From an array to a tensor
+
+An array of a million float32 numbers, and a list of 10,000 numbers.
+One repetition makes a tensor on the device.
+"""
+
+import numpy as np
+import torch
+
+
+def cases(device):
+    """Return what is timed, by name; the first of a kind is the base."""
+    array = np.ones(1_000_000, np.float32)
+    numbers = array[:10_000].tolist()
+    return {
+        "an array: tensor": lambda: torch.tensor(array, device=device),
+        "an array: as_tensor": lambda: torch.as_tensor(array, device=device),
+        "an array: from_numpy": lambda: torch.from_numpy(array).to(device),
+        "a list: tensor": lambda: torch.tensor(numbers, device=device),
+        "a list: as_tensor": lambda: torch.as_tensor(numbers, device=device),
+        "a list: from_numpy(array)": lambda: torch.from_numpy(
+            np.array(numbers, np.float32)
+        ).to(device),
+    }

@@ -1,0 +1,191 @@
+"""The claims of docs/memory/running_loss.md."""
+
+import pytest
+import torch
+
+TEN, TWENTY = "nodes after 10 steps", "after 20"
+
+
+def test_the_sum_keeps_nodes(snippet):
+    row = snippet.after("count-nodes").rows["total += loss"]
+
+    assert row[TWENTY] - row[TEN] == 10 * 7
+
+
+def test_the_sum_keeps_nodes__but_not_detached(snippet):
+    edited = snippet.edit("total + loss,\n", "total + loss.detach(),\n")
+    with pytest.raises(AssertionError):
+        test_the_sum_keeps_nodes(edited)
+
+
+def test_detach_and_item_keep_none(snippet):
+    rows = snippet.after("count-nodes").rows
+
+    for name in ("total += loss.detach()", "total += loss.item()"):
+        assert rows[name][TWENTY] == rows[name][TEN] == 0
+
+
+@pytest.mark.parametrize("old", ["loss.detach(),\n", "loss.item(),\n"])
+def test_detach_and_item_keep_none__but_not_left_out(snippet, old):
+    with pytest.raises(AssertionError):
+        test_detach_and_item_keep_none(
+            snippet.edit(f"total + {old}", "total + loss,\n")
+        )
+
+
+def test_item_gives_a_number(snippet):
+    rows = snippet.after("count-nodes").rows
+
+    assert rows["total += loss.item()"]["gives"] == "float"
+    assert rows["total += loss.detach()"]["gives"] == "Tensor"
+
+
+def test_item_gives_a_number__but_detach_does_not(snippet):
+    edited = snippet.edit("total + loss.item(),", "total + loss.detach(),")
+    with pytest.raises(AssertionError):
+        test_item_gives_a_number(edited)
+
+
+def test_backward_frees_the_activations(snippet):
+    run = snippet.after("activations-alive")
+
+    assert run.activations_alive(backward=True) == 0
+
+
+def test_backward_frees_the_activations__but_not_left_out(snippet):
+    edited = snippet.edit("if backward:", "if False:")
+    with pytest.raises(AssertionError):
+        test_backward_frees_the_activations(edited)
+
+
+def test_without_backward_they_stay(snippet):
+    run = snippet.after("activations-alive")
+
+    assert run.activations_alive(backward=False) == 5 * 6
+
+
+def test_without_backward_they_stay__but_not_detached(snippet):
+    edited = snippet.edit(
+        "            total = total + loss\n    return len",
+        "            total = total + loss.item()\n"
+        "            del loss\n    return len",
+    )
+    with pytest.raises(AssertionError):
+        test_without_backward_they_stay(edited)
+
+
+def test_retained_graphs_stay(snippet):
+    run = snippet.after("activations-alive")
+
+    assert run.activations_alive(backward=True, retain=True) == 5 * 6
+
+
+def test_retained_graphs_stay__but_not_unretained(snippet):
+    edited = snippet.edit(
+        "loss.backward(retain_graph=retain)", "loss.backward()"
+    )
+    with pytest.raises(AssertionError):
+        test_retained_graphs_stay(edited)
+
+
+def test_a_list_keeps_them_too(snippet):
+    run = snippet.after("list")
+
+    for loss in run.losses:
+        assert run.nodes_behind(loss) > 0
+
+
+def test_a_list_keeps_them_too__but_not_of_numbers(snippet):
+    edited = snippet.edit(
+        "losses.append(F.mse_loss(model(inputs), targets))",
+        "losses.append(F.mse_loss(model(inputs), targets).detach())",
+    ).edit("[loss.grad_fn.name() for loss in losses][:1], ", "")
+    with pytest.raises(AssertionError):
+        test_a_list_keeps_them_too(edited)
+
+
+def test_detach_shares_its_number(snippet):
+    assert snippet.after("alias").loss.item() == 5
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("total = loss.detach()\n", "total = loss.detach().clone()\n"),
+        ("total += 3", "total = total + 3"),
+    ],
+)
+def test_detach_shares_its_number__but_not(snippet, old, new):
+    with pytest.raises(AssertionError):
+        test_detach_shares_its_number(snippet.edit(old, new))
+
+
+def test_float32_sums_drift(snippet):
+    assert round(snippet.after("precision").single.item(), 2) == 1999.66
+
+
+def test_float32_sums_drift__but_not_in_64_bits(snippet):
+    edited = snippet.edit(
+        "single = torch.tensor(0.0)",
+        "single = torch.tensor(0.0, dtype=torch.float64)",
+    )
+    with pytest.raises(AssertionError):
+        test_float32_sums_drift(edited)
+
+
+def test_python_sums_hold(snippet):
+    double = float(snippet.after("precision").double)
+
+    assert double == pytest.approx(2000, rel=1e-9)
+
+
+def test_python_sums_hold__but_not_of_tensors(snippet):
+    edited = snippet.edit("double = 0.0", "double = torch.tensor(0.0)").edit(
+        "round(double, 2)", "double"
+    )
+    with pytest.raises(AssertionError):
+        test_python_sums_hold(edited)
+
+
+def test_means_of_means_are_off(snippet):
+    run = snippet.after("mean")
+
+    assert [len(batch) for batch in run.batches] == [24, 24, 16]
+    assert abs(run.mean_of_means - run.whole) > 1e-3
+
+
+def test_means_of_means_are_off__but_not_of_equal_batches(snippet):
+    edited = snippet.edit(
+        "mean_of_means = sum(losses) / 3", "mean_of_means = whole"
+    )
+    with pytest.raises(AssertionError):
+        test_means_of_means_are_off(edited)
+
+
+def test_weighted_means_are_right(snippet):
+    run = snippet.after("mean")
+
+    assert run.weighted == pytest.approx(run.whole, abs=1e-6)
+
+
+def test_weighted_means_are_right__but_not_with_equal_weights(snippet):
+    edited = snippet.edit("16 * losses[2]", "24 * losses[2]")
+    with pytest.raises(AssertionError):
+        test_weighted_means_are_right(edited)
+
+
+def test_no_batch_no_mean(snippet, capsys):
+    run = snippet.after("empty")
+
+    assert len(run.loader) == 0
+    assert capsys.readouterr().out.endswith("division by zero\n")
+
+
+def test_no_batch_no_mean__but_with_one(snippet, capsys):
+    edited = snippet.edit(", drop_last=True", "")
+    with pytest.raises(AssertionError):
+        test_no_batch_no_mean(edited, capsys)
+
+
+def test_float32_sums_drift__the_sum_is_what_torch_gives(snippet):
+    assert snippet.after("precision").single.dtype == torch.float32
