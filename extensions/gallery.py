@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 
 def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
-    """Give every snippet the torch that a reader has at a fresh prompt."""
+    """Give every snippet the torch and tables of a fresh prompt."""
     import torch
 
     torch.set_default_device(None)
@@ -17,3 +18,5 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     torch.set_warn_always(True)  # not once in a process that runs them all
     torch.use_deterministic_algorithms(False)
     torch.autograd.set_detect_anomaly(False)
+    if pandas := sys.modules.get("pandas"):
+        pandas.reset_option("^display.")

@@ -94,4 +94,5 @@ rows = {name: {"says": text[:120]} for name, text in said.items()}
 # %% messages
 import pandas as pd
 
+pd.set_option("display.max_colwidth", None)
 pd.DataFrame.from_dict(rows, orient="index")
