@@ -106,8 +106,9 @@ print([round(each, 2) for each in momenta])
 optimizer = SGD([torch.zeros(1)], lr=0.5)
 OneCycleLR(optimizer, max_lr=1.0, total_steps=10)
 first_rate = optimizer.param_groups[0]["lr"]
+first_momentum = optimizer.param_groups[0]["momentum"]
 
-print(first_rate)
+print(round(first_rate, 2), first_momentum)
 
 
 # %% wrong-order

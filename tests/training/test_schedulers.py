@@ -162,6 +162,20 @@ def test_one_cycle_replaces_the_rate__but_step_lr_does_not(snippet):
         test_one_cycle_replaces_the_rate(edited)
 
 
+def test_one_cycle_brings_a_momentum(snippet):
+    assert snippet.after("one-cycle-start").first_momentum == 0.95
+
+
+def test_one_cycle_brings_a_momentum__but_not_if_told(snippet):
+    edited = snippet.edit(
+        "\nOneCycleLR(optimizer, max_lr=1.0, total_steps=10)\nfirst",
+        "\nOneCycleLR(\n    optimizer, max_lr=1.0, total_steps=10,"
+        " cycle_momentum=False\n)\nfirst",
+    )
+    with pytest.raises(AssertionError):
+        test_one_cycle_brings_a_momentum(edited)
+
+
 def test_the_wrong_order_skips_the_first_rate(snippet):
     run = snippet.after("compare-orders")
 
