@@ -52,7 +52,7 @@ def test_one_cycle_peaks_at_its_third(snippet):
 
 def test_one_cycle_peaks_at_its_third__but_not_if_told(snippet):
     edited = snippet.edit(
-        "cycle_momentum=False", "cycle_momentum=False, pct_start=0.5"
+        ", cycle_momentum=False", ", cycle_momentum=False, pct_start=0.5"
     )
     with pytest.raises(AssertionError):
         test_one_cycle_peaks_at_its_third(edited)
@@ -65,7 +65,7 @@ def test_one_cycle_with_its_momentum_ends_worse(snippet):
 
 
 def test_one_cycle_with_its_momentum_ends_worse__but_not_lower(snippet):
-    edited = snippet.edit("STEPS, RATE = 300, 0.2", "STEPS, RATE = 300, 0.01")
+    edited = snippet.edit("STEPS, RATE = 300, 0.2", "STEPS, RATE = 300, 0.002")
     with pytest.raises(AssertionError):
         test_one_cycle_with_its_momentum_ends_worse(edited)
 
