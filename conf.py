@@ -3,6 +3,7 @@
 Values only: no functions, no setup(). Behaviour lives in extensions/.
 """
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -28,11 +29,13 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # Ours
+    "extensions.archives",
     "extensions.cell",
     "extensions.claims",
     "extensions.house",
     "extensions.marks",
     "extensions.measured",
+    "extensions.notebooks",
     "extensions.origins",
     "extensions.program",
     "extensions.sources",
@@ -64,6 +67,7 @@ sphinx_gallery_conf = {
     "min_reported_time": sys.maxsize,  # a time would change at every build
     "write_computation_times": False,  # likewise
     "show_signature": False,
+    "download_all_examples": False,  # the front page offers all of them
     "reset_modules": ("matplotlib", "extensions.gallery.reset_torch"),
 }
 
@@ -74,6 +78,8 @@ warnings.filterwarnings("ignore", module="sphinx_gallery.backreferences")
 # -- HTML --------------------------------------------------------------------
 
 html_theme = "furo"
+# Where the site is hosted; notebooks then link back to their pages.
+html_baseurl = os.environ.get("PROVEN_PYTORCH_URL", "")
 html_title = project
 html_favicon = "docs/_static/favicon.svg"
 html_static_path = ["docs/_static"]

@@ -76,6 +76,14 @@ def docs(session: nox.Session) -> None:
     session.log(f"Open {Path(HTML, 'index.html').resolve().as_uri()}")
 
 
+@nox.session(default=False)
+def notebooks(session: nox.Session) -> None:
+    """Run every script and notebook that the built site offers."""
+    install_torch(session)
+    install(session, "tests")
+    session.run("python", "-m", "extensions.run_downloads")
+
+
 # -- By name -----------------------------------------------------------------
 
 

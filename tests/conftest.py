@@ -5,6 +5,7 @@ are left out where Sphinx is not installed.
 """
 
 import datetime
+import os
 import platform
 import socket
 from importlib.util import find_spec
@@ -17,6 +18,9 @@ from _pytest.junitxml import xml_key
 from extensions.gallery import reset_torch
 from extensions.snippets import Snippet
 from extensions.topics import ROOT, sha256, topic_of_tests
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)  # the other cores have tests of their own
 
 HAS_SPHINX = find_spec("sphinx") is not None
 

@@ -1,11 +1,13 @@
 extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "extensions.archives",
     "extensions.cell",
     "extensions.claims",
     "extensions.house",
     "extensions.marks",
     "extensions.measured",
+    "extensions.notebooks",
     "extensions.origins",
     "extensions.program",
     "extensions.sources",
