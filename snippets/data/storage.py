@@ -393,14 +393,16 @@ print(failure.splitlines()[-2])
 
 
 # %% opened-too-early
-def epochs(lock):
+def three_epochs(**options):
     early = FromLMDB(folder / "lmdb")
-    with lmdb.open(str(early.path), lock=lock) as early.file:
-        return outcome(early), outcome(early)
+    with lmdb.open(str(early.path), **options) as early.file:
+        return [outcome(early) for _ in range(3)]
 
 
-without_locks = epochs(lock=False)
-first, second = epochs(lock=True)
+# %% compare-locks
+with_locks = three_epochs()
+more_readers = three_epochs(max_readers=250)
+without_locks = three_epochs(lock=False)
 
-print(without_locks)
-print(first, str(second).splitlines()[0])
+for epochs in (with_locks, more_readers, without_locks):
+    print([str(each).splitlines()[0] for each in epochs])

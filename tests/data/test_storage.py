@@ -470,37 +470,59 @@ def test_a_worker_needs_a_shard__but_two_have_two(snippet):
         test_a_worker_needs_a_shard(edited)
 
 
-def test_lmdb_fails_in_the_second_epoch(snippet):
-    run = snippet.after("opened-too-early")
+FULL = "MDB_READERS_FULL"
 
-    assert run.first == 100
-    assert "MDB_READERS_FULL" in str(run.second)
+
+def test_lmdb_fails_in_the_second_epoch(snippet):
+    first, second, _ = snippet.after("compare-locks").with_locks
+
+    assert first == 100
+    assert FULL in str(second)
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("= epochs(lock=True)", "= epochs(lock=False)"),
         (
-            "    with lmdb.open(str(early.path), lock=lock) as early.file:",
+            "with_locks = three_epochs()",
+            "with_locks = three_epochs(lock=False)",
+        ),
+        (
+            "    with lmdb.open(str(early.path), **options) as early.file:",
             "    if early.file is None:  # opened in the worker",
         ),
     ],
 )
 def test_lmdb_fails_in_the_second_epoch__but_not(snippet, old, new):
-    edited = snippet.edit(old, new)
+    edited = snippet.edit(f"\n{old}", f"\n{new}")
     with pytest.raises(AssertionError):
         test_lmdb_fails_in_the_second_epoch(edited)
 
 
+def test_more_readers_only_delay_it(snippet):
+    run = snippet.after("compare-locks")
+
+    first, second, third = run.more_readers
+    assert first == second == 100
+    assert FULL in str(third)
+    with run.lmdb.open(str(run.folder / "fresh")) as environment:
+        assert environment.info()["max_readers"] == 126
+
+
+@pytest.mark.parametrize("readers", [150, 350])
+def test_more_readers_only_delay_it__a_place_for_each_sample(snippet, readers):
+    edited = snippet.edit("max_readers=250", f"max_readers={readers}")
+    with pytest.raises(AssertionError):
+        test_more_readers_only_delay_it(edited)
+
+
 def test_lmdb_without_locks_reads_on(snippet):
-    assert snippet.after("opened-too-early").without_locks == (100, 100)
+    assert snippet.after("compare-locks").without_locks == [100, 100, 100]
 
 
 def test_lmdb_without_locks_reads_on__but_not_with_them(snippet):
     edited = snippet.edit(
-        "without_locks = epochs(lock=False)",
-        "without_locks = epochs(lock=True)",
+        "three_epochs(lock=False)", "three_epochs(lock=True)"
     )
     with pytest.raises(AssertionError):
         test_lmdb_without_locks_reads_on(edited)
