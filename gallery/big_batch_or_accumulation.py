@@ -7,12 +7,14 @@ does not: the gradient, and the memory that the step needs.
 
 The rule: **weighted parts give the gradient of the whole, with a part of its
 activations**. Unless a layer looks at the batch.
+
+It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
 # Numbers of 64 bits, so that a difference is none of rounding. The program
-# needs torch and Matplotlib, and runs on a CPU.
+# runs on a CPU.
 
 import torch
 from torch import nn

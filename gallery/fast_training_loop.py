@@ -8,12 +8,14 @@ and time both on your machine.
 
 The rule: **first the same result, then the time**. *PyTorch tips and tricks*
 shows such a loop; it divides no loss, makes its scaler anew, and does not run.
+
+It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
-# A regression that a small network can learn. The program needs torch and
-# Matplotlib, and uses a CUDA device if there is one.
+# A regression that a small network can learn. The program uses a CUDA device
+# if there is one.
 
 import torch
 from torch import nn

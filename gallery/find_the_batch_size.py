@@ -7,14 +7,15 @@ Search for the largest batch that a training step can hold, and see each try.
 The rule: **double until it fails, halve the gap, try a whole step each time**.
 Section 1 of *Tips, tricks and gotchas in PyTorch* lowers the size by one
 instead, inside a loop that never sees it.
+
+It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
-# On a CUDA device the program asks the device. Anywhere else, a budget stands
-# in for it: the activations that a step keeps are counted, and a step that
-# needs more raises the error that the device would. The program needs torch
-# and Matplotlib.
+# On a CUDA device the program asks the device. Anywhere else, a budget
+# stands in for it: the activations that a step keeps are counted, and a step
+# that needs more raises the error that the device would.
 
 import torch
 from torch import nn

@@ -10,12 +10,14 @@ The rule: **add the number, not the tensor**. Write ``total += loss.item()``.
 The warning comes from section 2 of *Tips, tricks and gotchas in PyTorch*. The
 program adds what the source does not tell apart: which part of a graph stays,
 and which part goes.
+
+It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
-# A small model, a batch of data, and nothing else. The program needs torch
-# and Matplotlib, and runs on a CPU.
+# A small model, a batch of data, and nothing else. The program runs on a
+# CPU.
 
 import weakref
 

@@ -6,13 +6,15 @@ Train one model under six schedules, and see the rate beside the loss.
 
 The rule: **high enough to learn, low enough to end well**. Which schedule does
 that best is a matter of the task: look at the curves of yours.
+
+It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
 # A noisy regression that a constant rate cannot finish: with small batches,
-# a high rate keeps the weights moving around the best ones. The program needs
-# torch and Matplotlib, and runs on a CPU.
+# a high rate keeps the weights moving around the best ones. The program runs
+# on a CPU.
 
 import torch
 from torch import nn

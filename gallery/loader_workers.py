@@ -7,12 +7,14 @@ nothing, that compute, and that wait.
 
 The rule: **try, with your own samples**. *PyTorch Basics* says: as many
 workers as cores. The picture shows three datasets with three answers.
+
+It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
-# The program needs torch and Matplotlib. Its workers are forked, so it runs on
-# Linux and macOS, in a notebook as well.
+# The workers are forked, so the program runs on Linux and macOS, in a notebook
+# as well.
 
 import os
 import time

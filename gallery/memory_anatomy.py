@@ -7,12 +7,14 @@ one training step, and predict each of them with a pencil.
 
 The rule: **parameters, gradients and state follow the model, activations the
 batch**. Whatever is too large tells you what to change.
+
+It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
-# A small model with Adam. The program needs torch and Matplotlib, and runs on
-# a CPU, where every byte can be counted.
+# A small model with Adam. The program runs on a CPU, where every byte can be
+# counted.
 
 import torch
 from torch import nn

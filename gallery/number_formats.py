@@ -8,11 +8,13 @@ does to a sum.
 The rule: **near 1 look at the bits of precision, far from 1 at the bits of
 range**. ``bfloat16`` has the range of ``float32`` with few digits,
 ``float16`` more digits with a small range.
+
+It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
-# Four formats. The program needs torch and Matplotlib, and runs on a CPU.
+# Four formats. The program runs on a CPU.
 
 import torch
 

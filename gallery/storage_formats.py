@@ -7,13 +7,15 @@ them back in two workers, and compare room and time.
 
 The rule: **by index, HDF5 or LMDB; as a table, Parquet; as a stream, TFRecord
 or WebDataset**. Then look at the room and the time for samples like yours.
+
+It needs ``torch``, ``h5py``, ``lmdb``, ``matplotlib``, ``numpy``, ``pyarrow``,
+``tfrecord``, ``webdataset``.
 """
 
 # %% setup
 #
 # Images of 28 by 28 bytes, drawn so that they compress about as well as
-# drawings do. The program needs torch, NumPy and Matplotlib, and h5py, lmdb,
-# pyarrow, tfrecord and webdataset. Its workers are forked.
+# drawings do. The workers are forked.
 
 import atexit
 import shutil

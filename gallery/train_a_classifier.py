@@ -7,12 +7,13 @@ on from a checkpoint, and look at what it gets wrong.
 
 This is the whole example: dataset, loader, module, loop, validation,
 scheduler, checkpoint, evaluation.
+
+It needs ``torch``, ``matplotlib``, ``pillow``, ``tqdm``.
 """
 
 # %% setup
 #
-# The program needs torch, Pillow, Matplotlib and tqdm. It uses a CUDA device
-# if there is one, and runs on a CPU.
+# The program uses a CUDA device if there is one, and runs on a CPU.
 
 import io
 

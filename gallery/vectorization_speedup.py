@@ -8,12 +8,14 @@ without a loop, and see how the time grows.
 The rule: **one call for all numbers**. Section 3.4 of *PyTorch Basics* and the
 first of the *Three Basic Tips* say so; here is by how much, on the machine
 that built this page.
+
+It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
-# The distance of every point to every other. The program needs torch and
-# Matplotlib, and uses a CUDA device if there is one.
+# The distance of every point to every other. The program uses a CUDA device
+# if there is one.
 
 import torch
 from torch.utils.benchmark import Timer
