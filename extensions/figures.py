@@ -87,6 +87,20 @@ def save(figure: Figure, path: Path) -> None:
         )
 
 
+def save_twice(figure: Figure, path: Path) -> dict[str, Path]:
+    """Write a figure, then the same for dark pages; return both by theme.
+
+    Leaves the figure with its colours swapped.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    dark = path.with_name(f"{path.stem}_dark{path.suffix}")
+    save(figure, path)
+    for artist in artists(figure):
+        swap_neutrals(artist)
+    save(figure, dark)
+    return {"light": path, "dark": dark}
+
+
 def scrape(
     block: tuple[str, str, int],
     block_vars: dict[str, Any],
@@ -103,18 +117,13 @@ def scrape(
         figure = plt.figure(number)
         light = Path(next(block_vars["image_path_iterator"]))
         light = light.with_suffix(".svg")
-        dark = light.with_name(f"{light.stem}_dark.svg")
         alt = title_of(figure)
         if not alt:
             message = (
                 f"{block_vars['src_file']}:{block[2]}: an untitled figure"
             )
             raise ValueError(message)
-        save(figure, light)
-        for artist in artists(figure):
-            swap_neutrals(artist)
-        save(figure, dark)
-        for theme, path in (("light", light), ("dark", dark)):
+        for theme, path in save_twice(figure, light).items():
             source = path.relative_to(gallery_conf["src_dir"]).as_posix()
             rst += IMAGE.format(path=source, alt=alt, theme=theme)
     plt.close("all")

@@ -1,5 +1,8 @@
 """``{measured}`` and ``{measurements}``: what the tips buy, as measured.
 
+With ``:curve:``, what the numbers are that name the cases, and ``:step:``, the
+distance of the grid's lines, ``{measured}`` draws a curve and folds the table.
+
 The numbers come from the ``measurements.json`` of the recorded runs, the words
 are computed from them: nothing of either is typed on a page.
 """
@@ -7,11 +10,14 @@ are computed from them: nothing of either is typed on a page.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from extensions.curve import drawn
+from extensions.figures import save_twice, title_of
 from extensions.house import root_of
 from extensions.measurements import machines, recordings_of, workload_of
 from extensions.problem import Problem
@@ -19,7 +25,7 @@ from extensions.topics import Topic, measured_topics
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.util.typing import ExtensionMetadata
+    from sphinx.util.typing import ExtensionMetadata, OptionSpec
     from sphinx.writers.html5 import HTML5Translator
 
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -41,6 +47,11 @@ class Measured(nodes.General, nodes.Element):
 class MeasuredDirective(SphinxDirective):
     """Show what was measured of the topic of the page."""
 
+    option_spec: ClassVar[OptionSpec] = {
+        "curve": directives.unchanged_required,
+        "step": directives.positive_int,
+    }
+
     def run(self) -> list[nodes.Node]:
         """Read what there is; a template shows it when the page is written."""
         root = root_of(self.env)
@@ -52,13 +63,51 @@ class MeasuredDirective(SphinxDirective):
                 for each in topics
             ]
             facts = machines(paths)
+            images = self.curves(root, topics, paths)
         except Problem as problem:
             raise self.error(str(problem)) from problem
         for topic in topics:
             self.env.note_dependency(str(topic.measurement))
-        return [
-            Measured(template=f"{self.name}.html", topics=shown, facts=facts)
-        ]
+        table = Measured(
+            template=f"{self.name}.html",
+            topics=shown,
+            facts=facts,
+            is_folded=bool(images),
+        )
+        return [*images, table]
+
+    def curves(
+        self, root: Path, topics: list[Topic], paths: list[Path]
+    ) -> list[nodes.Node]:
+        """Draw what each machine measured of the topic, if it is asked for."""
+        if "curve" not in self.options:
+            return []
+        [topic] = topics
+        folder = topic.output.parent / "images"
+        images: list[nodes.Node] = []
+        for number, recording in enumerate(recordings_of(topic, paths)):
+            try:
+                figure = drawn(
+                    recording,
+                    workload_of(topic).title,
+                    self.options["curve"],
+                    self.options.get("step", 1),
+                )
+            except ValueError as error:
+                message = f"no curve without numbers as names: {error}"
+                raise Problem(topic.measurement, 1, message) from error
+            path = folder / f"measured_{topic.page.stem}_{number}.svg"
+            for theme, written in save_twice(figure, path).items():
+                self.env.note_dependency(str(written))
+                images.append(
+                    nodes.image(
+                        uri=f"/{written.relative_to(root / 'docs')}",
+                        alt=title_of(figure),
+                        classes=[f"only-{theme}"],
+                        loading="lazy",
+                    )
+                )
+        return images
 
     def topics(self, root: Path) -> list[Topic]:
         """Return the topics to show."""
@@ -83,6 +132,8 @@ class MeasuredDirective(SphinxDirective):
 class MeasurementsDirective(MeasuredDirective):
     """Show in a line each what was measured of all topics."""
 
+    option_spec: ClassVar[OptionSpec] = {}
+
     def topics(self, root: Path) -> list[Topic]:
         """Return all topics that have a measurement."""
         return measured_topics(root)
@@ -100,6 +151,7 @@ def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         context = {
             "topics": place["topics"],
             "machines": place["facts"],
+            "is_folded": place["is_folded"],
             "time": lambda seconds: with_unit(seconds, TIMES),
             "size": lambda number: with_unit(number, SIZES),
             "page": page,

@@ -112,6 +112,51 @@ def test_all_measurements_stand_on_one_page(measured, house, build):
     assert '<span class="effect effect-helps">helps</span>' in html
 
 
+@pytest.fixture
+def curved(measured, house):
+    """The same, with numbers as names, and a page that draws a curve."""
+    path = house / "evidence/here/measurements.json"
+    text = path.read_text().replace("small: add", "small: 8")
+    path.write_text(text.replace("small: multiply", "small: 9"))
+    text = measured.page.read_text()
+    options = "```{measured}\n:curve: columns\n:step: 8\n```"
+    measured.page.write_text(text.replace("```{measured}\n```", options))
+    return measured
+
+
+def test_a_curve_is_drawn_for_light_and_for_dark(curved, build):
+    app = build()
+
+    html = (app.outdir / "part/one.html").read_text()
+    light = (app.outdir / "_images/measured_one_0.svg").read_text()
+    assert not app.warning.getvalue()
+    assert 'class="only-light"' in html
+    assert 'src="../_images/measured_one_0_dark.svg"' in html
+    assert 'alt="Adding and multiplying A processor, torch 2.13.0"' in html
+    assert "<!-- columns (a line at each multiple of 8) -->" in light
+    assert "<details><summary>The numbers</summary>" in html
+
+
+def test_a_curve_is_drawn_anew_if_its_picture_is_gone(curved, build):
+    app = build()
+    for picture in app.srcdir.glob("code/**/measured_*"):
+        picture.unlink()
+
+    app = build()
+
+    assert "image file not readable" not in app.warning.getvalue()
+    assert len(list(app.srcdir.glob("code/**/measured_*"))) == 2
+
+
+def test_a_curve_needs_numbers_as_names(curved, house, build):
+    path = house / "evidence/here/measurements.json"
+    path.write_text(path.read_text().replace("small: 9", "small: nine"))
+
+    warning = build().warning.getvalue()
+
+    assert "measurements/part/one.py:1: no curve without numbers" in warning
+
+
 def test_a_changed_workload_makes_a_recording_stale(measured, build):
     build()
     measured.measurement.write_text(WORKLOAD + "# changed\n")
