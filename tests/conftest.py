@@ -5,6 +5,7 @@ are left out where Sphinx is not installed.
 """
 
 import datetime
+import gc
 import os
 import platform
 import socket
@@ -84,6 +85,17 @@ def _no_network(monkeypatch):
         raise OSError(message)
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture(scope="module")
+def collected():
+    """Collect at the end of a module what its libraries leave open.
+
+    Or the collector comes by in the middle of another module's test, which
+    then fails for a file that it never opened.
+    """
+    yield
+    gc.collect()
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ def no_more(snippet, old, new, test):
 
 
 def test_linear_of_integers(snippet):
+    says(snippet, "Linear of whole numbers", "have the same dtype")
     says(
-        snippet,
+        snippet.edit("nn.Linear(3, 1)", "nn.Linear(3, 1, bias=False)"),
         "Linear of whole numbers",
-        "mat1 and mat2 must have the same dtype",
+        "have the same dtype",
     )
 
 
@@ -131,6 +132,10 @@ def test_backward_twice__but_not_retained(snippet):
         "    loss.backward(retain_graph=True)\n    loss.backward()",
         test_backward_twice,
     )
+
+
+def test_backward_twice__but_not_if_nothing_was_saved(snippet):
+    no_more(snippet, ".exp().sum()", ".sum()", test_backward_twice)
 
 
 def test_changed_in_place(snippet):

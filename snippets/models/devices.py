@@ -9,7 +9,7 @@ Move tensors and models to a device, and see what moves along.
 import torch
 from torch import nn
 
-found = torch.accelerator.current_accelerator()
+found = torch.accelerator.current_accelerator(check_available=True)
 device = found or torch.device("cpu")
 
 # %% make

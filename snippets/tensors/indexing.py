@@ -36,8 +36,11 @@ except IndexError as error:
 grid = torch.arange(6).reshape(2, 3)
 large = grid[grid > 2]
 
+rows = grid[torch.tensor([True, False])]
+
 print(grid > 2)
 print(large)
+print(rows)
 
 # %% mask-shape
 try:

@@ -144,6 +144,8 @@ def test_a_length_is_needed(snippet):
     loader = run.DataLoader(run.NoLength(), batch_size=2)
     with pytest.raises(TypeError, match="has no len"):
         next(iter(loader))
+    with pytest.raises(TypeError, match="has no len"):
+        run.DataLoader(run.NoLength(), shuffle=True)
 
 
 def test_a_length_is_needed__but_not_missed_if_there(snippet):

@@ -1,11 +1,14 @@
 """The claims of docs/data/loading.md."""
 
+import functools
 import pickle
 import subprocess
 import sys
+import traceback
 
 import pytest
 import torch
+from torch.utils.data import TensorDataset
 
 
 def test_the_last_batch_is_smaller(snippet):
@@ -86,6 +89,12 @@ def test_batch_norm_needs_two_samples__but_not_in_evaluation(snippet):
         test_batch_norm_needs_two_samples(edited)
 
 
+def test_batch_norm_needs_two_samples__but_not_of_a_length(snippet):
+    norm = snippet.after("batch-of-one").norm
+
+    assert norm(torch.ones(1, 3, 5)).shape == (1, 3, 5)
+
+
 def test_each_epoch_has_its_order(snippet):
     run = snippet.after("shuffle")
 
@@ -131,6 +140,19 @@ def test_workers_take_turns__but_one_takes_all(snippet):
         test_workers_take_turns(edited)
 
 
+def test_workers_take_turns__but_not_if_told(snippet):
+    edited = snippet.edit(
+        "num_workers=2,\n        multi",
+        "num_workers=2,\n        in_order=False,\n        multi",
+    ).edit(
+        "        self.calls += 1\n        worker",
+        "        import time\n\n"
+        "        time.sleep(0.5 * (index == 0))\n        worker",
+    )
+    with pytest.raises(AssertionError):
+        test_workers_take_turns(edited)
+
+
 def test_workers_have_copies(snippet):
     run = snippet.after("workers")
 
@@ -171,6 +193,15 @@ def test_persistent_workers_stay(snippet):
 def test_persistent_workers_stay__but_not_otherwise(snippet, old, new):
     with pytest.raises(AssertionError):
         test_persistent_workers_stay(snippet.edit(old, new))
+
+
+def test_workers_have_copies__but_not_of_shared_memory(snippet):
+    edited = snippet.edit(
+        "class Who(Numbers):\n    calls = 0\n",
+        "class Who(Numbers):\n    calls = torch.zeros(1).share_memory_()\n",
+    )
+    with pytest.raises(AssertionError):
+        test_workers_have_copies(edited)
 
 
 def test_persistent_workers_are_stale(snippet):
@@ -366,6 +397,35 @@ def test_errors_keep_their_type__but_tell_less_without_workers(snippet):
         test_errors_keep_their_type(edited)
 
 
+def raised_in_worker(snippet, action):
+    run = snippet.after("two-workers")
+
+    class Fails(run.Numbers):
+        def __getitem__(self, index):
+            return action()
+
+    with pytest.raises(Exception, match="Caught") as raised:
+        run.two_workers(Fails())
+    traceback.clear_frames(raised.value.__traceback__)  # ends the workers
+    return raised.value
+
+
+def assert_its_type_changes(snippet, action):
+    error = raised_in_worker(snippet, action)
+
+    assert type(error) is RuntimeError
+    assert "Caught UnicodeDecodeError in DataLoader worker" in str(error)
+
+
+def test_some_errors_change_their_type(snippet):
+    assert_its_type_changes(snippet, b"\xff".decode)
+
+
+def test_some_errors_change_their_type__but_most_do_not(snippet):
+    with pytest.raises(AssertionError):
+        assert_its_type_changes(snippet, functools.partial(int, "one"))
+
+
 def test_spawned_workers_take_no_lambda(snippet, capsys):
     snippet.after("compare-starts")
 
@@ -436,3 +496,44 @@ def test_a_spawning_loader_needs_a_guard(tmp_path):
 def test_a_spawning_loader_needs_a_guard__but_not_a_forking_one(tmp_path):
     with pytest.raises(AssertionError):
         guard_decides(tmp_path, "fork")
+
+
+def written_by_a_worker(snippet, start, tensor):
+    """Let worker 0 fill a tensor of ones with its number, and return it."""
+    run = snippet.after("imports")
+    loader = run.DataLoader(
+        TensorDataset(tensor),
+        num_workers=1,
+        multiprocessing_context=start,
+        worker_init_fn=functools.partial(torch.Tensor.fill_, tensor),
+    )
+    assert len(list(loader)) == 4
+    return tensor
+
+
+def assert_workers_share(snippet, start):
+    tensor = written_by_a_worker(snippet, start, torch.ones(4))
+    assert tensor.tolist() == [0, 0, 0, 0]
+
+
+def test_spawned_workers_share_tensors(snippet):
+    assert_workers_share(snippet, "spawn")
+
+
+def test_spawned_workers_share_tensors__but_forked_ones_do_not(snippet):
+    with pytest.raises(AssertionError):
+        assert_workers_share(snippet, "fork")
+
+
+def assert_forked_workers_copy(snippet, tensor):
+    written_by_a_worker(snippet, "fork", tensor)
+    assert tensor.tolist() == [1, 1, 1, 1]
+
+
+def test_forked_workers_copy_tensors(snippet):
+    assert_forked_workers_copy(snippet, torch.ones(4))
+
+
+def test_forked_workers_copy_tensors__but_not_shared_ones(snippet):
+    with pytest.raises(AssertionError):
+        assert_forked_workers_copy(snippet, torch.ones(4).share_memory_())

@@ -13,7 +13,10 @@ for library in ("h5py", "lmdb", "pyarrow", "tfrecord", "webdataset"):
     pytest.importorskip(library, reason=f"{library} is not installed")
 
 # webdataset and tfrecord leave it to the collector to close their files.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.usefixtures("collected"),
+]
 
 FORMATS = ["HDF5", "LMDB", "Parquet", "TFRecord", "WebDataset"]
 GOOD = {"samples": 100, "each label once": True, "equal inputs": True}
@@ -366,6 +369,16 @@ def test_lmdb_opens_once__but_two_at_a_time(snippet, capsys):
         test_lmdb_opens_once(edited, capsys)
 
 
+def test_lmdb_opens_once__but_again_once_closed(snippet, capsys):
+    edited = snippet.edit(
+        'with lmdb.open(str(folder / "lmdb"), readonly=True, lock=False):\n',
+        'lmdb.open(str(folder / "lmdb"), readonly=True, lock=False).close()\n'
+        "if True:\n",
+    )
+    with pytest.raises(AssertionError):
+        test_lmdb_opens_once(edited, capsys)
+
+
 def test_lmdb_is_small_by_default(snippet, capsys):
     run = snippet.after("map-full")
 
@@ -466,6 +479,16 @@ def test_a_worker_needs_a_shard__but_two_have_two(snippet):
         "failure.splitlines()[-2]", "failure"
     )
     assert edited.after("one-shard").failure == 50
+    with pytest.raises(TypeError, match="not iterable"):
+        test_a_worker_needs_a_shard(edited)
+
+
+def test_a_worker_needs_a_shard__but_not_unchecked(snippet):
+    edited = snippet.edit(
+        "shards[:1], shardshuffle=False",
+        "shards[:1], shardshuffle=False, empty_check=False",
+    ).edit("failure.splitlines()[-2]", "failure")
+    assert edited.after("one-shard").failure == 25
     with pytest.raises(TypeError, match="not iterable"):
         test_a_worker_needs_a_shard(edited)
 

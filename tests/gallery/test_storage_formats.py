@@ -6,7 +6,10 @@ for library in ("h5py", "lmdb", "pyarrow", "tfrecord", "webdataset"):
     pytest.importorskip(library, reason=f"{library} is not installed")
 
 # webdataset leaves it to the collector to close its files.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.usefixtures("collected"),
+]
 
 
 def test_every_format_gives_every_image_once(snippet):

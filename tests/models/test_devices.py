@@ -13,10 +13,27 @@ def test_none_without_an_accelerator(snippet):
 
 def test_none_without_an_accelerator__but_not_of_another_name(snippet):
     edited = snippet.edit(
-        "torch.accelerator.current_accelerator()", 'torch.device("meta")'
+        "torch.accelerator.current_accelerator(check_available=True)",
+        'torch.device("meta")',
     )
     with pytest.raises(AssertionError):
         test_none_without_an_accelerator(edited)
+
+
+def test_built_for_is_not_there(snippet, monkeypatch):
+    # What a build for CUDA says of itself, on a machine without a GPU.
+    cuda = torch.device("cuda")
+    monkeypatch.setattr(torch._C, "_accelerator_getAccelerator", lambda: cuda)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+
+    assert torch.accelerator.current_accelerator() == cuda
+    assert snippet.after("choose").device == torch.device("cpu")
+
+
+def test_built_for_is_not_there__but_is_taken_unchecked(snippet, monkeypatch):
+    edited = snippet.edit("check_available=True", "check_available=False")
+    with pytest.raises(AssertionError):
+        test_built_for_is_not_there(edited, monkeypatch)
 
 
 def test_one_device_works(snippet):
@@ -141,6 +158,12 @@ def test_one_number_may_stay(snippet):
 
 def test_one_number_may_stay__but_not_two(snippet):
     edited = snippet.edit("w + torch.tensor(1.0)", "w + torch.ones(1, 3)")
+    with pytest.raises(AssertionError):
+        test_one_number_may_stay(edited)
+
+
+def test_one_number_may_stay__but_not_with_an_axis(snippet):
+    edited = snippet.edit("w + torch.tensor(1.0)", "w + torch.ones(1)")
     with pytest.raises(AssertionError):
         test_one_number_may_stay(edited)
 

@@ -165,6 +165,15 @@ def test_batchnorm_refuses_one_sample__but_not_two(snippet, capsys):
         test_batchnorm_refuses_one_sample(edited, capsys)
 
 
+def test_batchnorm_refuses_one_sample__but_not_of_a_length(snippet, capsys):
+    edited = snippet.edit(
+        "nn.BatchNorm1d(2)(torch.ones(1, 2))",
+        "nn.BatchNorm1d(2)(torch.ones(1, 2, 5))",
+    )
+    with pytest.raises(AssertionError):
+        test_batchnorm_refuses_one_sample(edited, capsys)
+
+
 def test_dropout_scales_what_it_keeps(snippet):
     run = snippet.after("scale")
 

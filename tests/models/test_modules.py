@@ -111,6 +111,13 @@ def test_conversions_follow_registration__but_only_that(snippet, old, new):
         test_conversions_follow_registration(snippet.edit(old, new))
 
 
+def test_conversions_follow_registration__but_not_of_whole_numbers(snippet):
+    visible = snippet.after("visible").visible
+    visible.register_buffer("count", torch.tensor(3))
+
+    assert visible.double().count.dtype == torch.int64
+
+
 def test_super_comes_first(snippet, capsys):
     snippet.after("no-super")
 
@@ -153,6 +160,15 @@ def test_loading_copies_the_state__but_not_without_the_call(snippet):
         test_loading_copies_the_state(edited)
 
 
+def test_loading_copies_the_state__but_not_if_assigned(snippet):
+    edited = snippet.edit(
+        "other.load_state_dict(model.state_dict())",
+        "other.load_state_dict(model.state_dict(), assign=True)",
+    )
+    with pytest.raises(AssertionError):
+        test_loading_copies_the_state(edited)
+
+
 def test_loading_names_what_is_wrong(snippet, capsys):
     snippet.after("load-wrong")
 
@@ -169,6 +185,15 @@ def test_loading_names_what_is_wrong__but_nothing_else(snippet, capsys, line):
         test_loading_names_what_is_wrong(snippet.edit(line, ""), capsys)
 
 
+def test_loading_names_what_is_wrong__but_not_unless_strict(snippet, capsys):
+    edited = snippet.edit(
+        "Model().load_state_dict(state)",
+        "Model().load_state_dict(state, strict=False)",
+    )
+    with pytest.raises(AssertionError):
+        test_loading_names_what_is_wrong(edited, capsys)
+
+
 def test_state_dict_is_no_copy(snippet):
     run = snippet.after("alias")
 
@@ -180,6 +205,15 @@ def test_state_dict_is_no_copy__but_a_deep_copy_is(snippet):
     edited = snippet.edit(
         "snapshot = model.state_dict()",
         "import copy\n\nsnapshot = copy.deepcopy(model.state_dict())",
+    )
+    with pytest.raises(AssertionError):
+        test_state_dict_is_no_copy(edited)
+
+
+def test_state_dict_is_no_copy__but_left_behind_by_a_conversion(snippet):
+    edited = snippet.edit(
+        "with torch.no_grad():\n    model.scale.fill_(5)",
+        "model.double()\nwith torch.no_grad():\n    model.scale.fill_(5)",
     )
     with pytest.raises(AssertionError):
         test_state_dict_is_no_copy(edited)

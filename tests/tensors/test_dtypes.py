@@ -240,6 +240,14 @@ def test_a_single_number_does_not_widen__but_one_dimension_does(snippet):
         test_a_single_number_does_not_widen(edited)
 
 
+def test_a_single_number_does_not_widen__but_another_kind_does(snippet):
+    edited = snippet.edit(
+        "torch.ones(3) + doubles.sum()", "whole + doubles.sum()"
+    )
+    with pytest.raises(AssertionError):
+        test_a_single_number_does_not_widen(edited)
+
+
 def test_division_gives_fractions(snippet):
     run = snippet.after("divide")
 
@@ -287,6 +295,12 @@ def test_integers_have_no_mean__but_fractions_have(snippet):
     )
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         test_integers_have_no_mean(edited)
+
+
+def test_integers_have_no_mean__but_with_a_dtype(snippet):
+    run = snippet.after("no-mean")
+
+    assert run.whole.mean(dtype=torch.float32) == 2
 
 
 def test_linear_refuses_integers(snippet):

@@ -95,6 +95,18 @@ def test_a_mask_gives_a_flat_tensor__but_where_does_not(snippet):
         test_a_mask_gives_a_flat_tensor(edited)
 
 
+def test_a_mask_of_rows_picks_rows(snippet):
+    run = snippet.after("mask")
+
+    assert run.rows.tolist() == [[0, 1, 2]]
+
+
+def test_a_mask_of_rows_picks_rows__but_a_mask_of_all_does_not(snippet):
+    edited = snippet.edit("torch.tensor([True, False])]", "grid < 3]")
+    with pytest.raises(AssertionError):
+        test_a_mask_of_rows_picks_rows(edited)
+
+
 def test_a_mask_must_fit(snippet, capsys):
     snippet.after("mask-shape")
 

@@ -82,6 +82,12 @@ def test_rmsprop_starts_ten_times_as_far__but_not_at_another_alpha(snippet):
         test_rmsprop_starts_ten_times_as_far(edited)
 
 
+def test_rmsprop_starts_ten_times_as_far__but_not_below_eps(snippet):
+    run = snippet.after("first-step")
+
+    assert run.first_step(run.optim.RMSprop, 1e-10) < 0.1
+
+
 def test_momentum_adds_up(snippet):
     run = snippet.after("momentum")
 
@@ -224,6 +230,14 @@ def test_a_computed_tensor_is_refused__but_not_a_leaf(snippet, capsys, new):
     edited = snippet.edit("model[1].weight * 2", new)
     with pytest.raises(AssertionError):
         test_a_computed_tensor_is_refused(edited, capsys)
+
+
+def test_a_computed_tensor_is_refused__but_not_with_its_gradient(snippet):
+    run = snippet.after("refused")
+    computed = run.model[1].weight * 2
+    computed.retain_grad()
+
+    assert run.refused([computed]) == "taken"
 
 
 def test_a_parameter_in_two_groups_is_refused(snippet, capsys):

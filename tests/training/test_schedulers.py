@@ -58,7 +58,7 @@ def test_one_cycle_rises_and_falls(snippet):
     assert max(rates) == pytest.approx(1)
     assert rises(rates[: top + 1])
     assert falls(rates[top:])
-    assert top < 20 / 3
+    assert top == 0.3 * 20 - 1
     assert rates[-1] < 1e-4
 
 
@@ -217,6 +217,13 @@ def test_the_rate_stands_in_the_groups__but_not_before_a_step(snippet):
     )
     with pytest.raises(AssertionError):
         test_the_rate_stands_in_the_groups(edited)
+
+
+def test_the_rate_stands_in_the_groups__but_not_one_set_by_hand(snippet):
+    run = snippet.after("read-the-rate")
+    run.optimizer.param_groups[0]["lr"] = 7.0
+
+    assert run.scheduler.get_last_lr() == [0.5]
 
 
 def test_groups_keep_their_own_rates(snippet):
