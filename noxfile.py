@@ -14,7 +14,7 @@ LOCKED = ["lint", "types", "tests", "live"]
 
 HTML = "build/html"
 EVIDENCE = "build/evidence/this-build/tests.xml"
-IN_PARALLEL = "--numprocesses=auto"
+IN_PARALLEL = ["--numprocesses=auto", "--dist=worksteal"]
 SPHINX = ["--conf-dir=.", "--doctree-dir=build/doctrees", "docs", HTML]
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--jobs=2"]
 
@@ -54,7 +54,7 @@ def tests(session: nox.Session) -> None:
     install_torch(session)
     install(session, "tests")
     session.run(
-        "pytest", IN_PARALLEL, f"--junitxml={EVIDENCE}", *session.posargs
+        "pytest", *IN_PARALLEL, f"--junitxml={EVIDENCE}", *session.posargs
     )
 
 
@@ -67,7 +67,7 @@ def docs(session: nox.Session) -> None:
     # Sphinx reports it at its line and fails.
     session.run(
         "pytest",
-        IN_PARALLEL,
+        *IN_PARALLEL,
         "--ignore=tests/extensions",
         f"--junitxml={EVIDENCE}",
         success_codes=[0, 1],

@@ -19,7 +19,7 @@ measurement = Timer("x + x", globals={"x": x}).blocked_autorange(
     min_run_time=0.05
 )
 
-print(len(measurement.times) > 1, measurement.number_per_run > 1)
+print(measurement.number_per_run > 1)
 
 # %% statistics
 times = measurement.times

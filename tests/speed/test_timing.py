@@ -7,10 +7,7 @@ import torch
 
 
 def test_autorange_chooses_the_number(snippet):
-    measurement = snippet.after("timer").measurement
-
-    assert measurement.number_per_run > 1
-    assert len(measurement.times) > 1
+    assert snippet.after("timer").measurement.number_per_run > 1
 
 
 def test_autorange_chooses_the_number__but_timeit_does_not(snippet):
@@ -19,6 +16,34 @@ def test_autorange_chooses_the_number__but_timeit_does_not(snippet):
     )
     with pytest.raises(AssertionError):
         test_autorange_chooses_the_number(edited)
+
+
+def blocks(snippet, seconds):
+    """Measure a statement that takes so long by a clock of its own."""
+    now = [0.0]
+
+    def work():
+        now[0] += seconds
+
+    timer = snippet.after("imports").Timer(
+        "work()", globals={"work": work}, timer=lambda: now[0]
+    )
+    return timer.blocked_autorange(min_run_time=0.05)
+
+
+def assert_time_is_used_up(measurement):
+    spent = measurement.number_per_run * sum(measurement.times)
+    assert len(measurement.times) > 1
+    assert 0.05 <= spent < 0.06
+
+
+def test_autorange_uses_up_its_time(snippet):
+    assert_time_is_used_up(blocks(snippet, seconds=1e-5))
+
+
+def test_autorange_uses_up_its_time__but_ends_after_one_long_run(snippet):
+    with pytest.raises(AssertionError):
+        assert_time_is_used_up(blocks(snippet, seconds=1))
 
 
 def test_the_median_is_of_the_blocks(snippet):
