@@ -91,7 +91,8 @@ if torch.cuda.is_available():
 # %% changed-source
 if torch.cuda.is_available():
     busy = torch.ones(8192, 8192, device="cuda")
-    source = torch.zeros(1000, pin_memory=True)
+    source = torch.zeros(2**20, pin_memory=True)
+    source.to("cuda")  # finds the memory for the next one
     torch.cuda.synchronize()
     for _ in range(20):
         busy @ busy  # keeps the device from the copy

@@ -138,6 +138,7 @@ print(len(seen), seen == data.tolist(), final_size)
 
 # %% on-cuda
 if torch.cuda.is_available():
+    torch.cuda.empty_cache()  # what is not in use counts as free
     free, _ = torch.cuda.mem_get_info()
     gigabyte = 2**30
     fitting = free // gigabyte - 2

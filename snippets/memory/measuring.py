@@ -126,8 +126,8 @@ def rounded(tensors):
 
 # %% cuda-ledger
 if torch.cuda.is_available():
-    there = nn.Linear(100, 200, device="cuda")
-    there(torch.ones(32, 100, device="cuda")).sum().backward()  # warm up
+    warm = nn.Linear(100, 200, device="cuda")  # stays, as what it set up
+    warm(torch.ones(32, 100, device="cuda")).sum().backward()
     base = torch.cuda.memory_allocated()
     there = nn.Sequential(nn.Linear(100, 200), nn.Linear(200, 10)).cuda()
     adam = torch.optim.Adam(there.parameters(), foreach=False)

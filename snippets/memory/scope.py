@@ -144,6 +144,7 @@ except NameError as error:
 # %% on-cuda
 if torch.cuda.is_available():
     busy = torch.ones(8192, 8192, device="cuda")
+    busy @ busy  # sets up what a product needs
     large = torch.ones(2**28, device="cuda")
     torch.cuda.synchronize()
     held = torch.cuda.memory_allocated()
