@@ -268,7 +268,7 @@ without = TFRecordDataset(path, None, {"weight": "float"})
 try:
     next(iter(without))
 except KeyError as error:
-    print(error)
+    print(str(error).partition(" (")[0])
 
 without = webdataset.WebDataset(shards, shardshuffle=False)
 try:
@@ -405,4 +405,4 @@ more_readers = three_epochs(max_readers=250)
 without_locks = three_epochs(lock=False)
 
 for epochs in (with_locks, more_readers, without_locks):
-    print([str(each).splitlines()[0] for each in epochs])
+    print([str(each).partition(" in ")[0] for each in epochs])
