@@ -68,7 +68,11 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # likewise
     "show_signature": False,
     "download_all_examples": False,  # the front page offers all of them
-    "reset_modules": ("matplotlib", "extensions.gallery.reset_torch"),
+    "reset_modules": (
+        "matplotlib",
+        "extensions.gallery.reset_torch",
+        "extensions.gallery.freeze_imports",
+    ),
 }
 
 # sphinx-gallery looks up each attribute that a program names, and a page may

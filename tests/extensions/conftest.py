@@ -1,6 +1,5 @@
 """A house in miniature, a fresh copy for each test."""
 
-import gc
 import shutil
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -33,18 +32,6 @@ def properties(values):
         for name, value in values.items()
     ]
     return f"<properties>{''.join(items)}</properties>"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _frozen():
-    """Leave what is imported out of the collections to come.
-
-    sphinx-gallery collects after each program, which takes a build of a house
-    in miniature as long as all the rest.
-    """
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture

@@ -22,5 +22,6 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "abort_on_example_error": True,
     "image_scrapers": ("extensions.figures.scrape",),
+    "reset_modules": ("matplotlib", "extensions.gallery.freeze_imports"),
     "write_computation_times": False,
 }
