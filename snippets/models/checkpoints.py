@@ -33,7 +33,7 @@ def train(model, optimizer, scheduler, steps):
         F.mse_loss(model(inputs), targets).backward()
         optimizer.step()
         scheduler.step()
-    return model[0].weight.detach().clone()
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
 # %% uninterrupted

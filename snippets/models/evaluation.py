@@ -66,13 +66,14 @@ net = Net()
 
 
 def evaluate(net, inputs):
-    was_training = net.training
+    modes = {module: module.training for module in net.modules()}
     net.eval()
     try:
         with torch.inference_mode():
             return net(inputs)
     finally:
-        net.train(was_training)
+        for module, mode in modes.items():
+            module.training = mode
 
 
 output = evaluate(net, inputs)

@@ -104,6 +104,7 @@ def test_evaluate_restores_the_mode(snippet):
         before = run.net.norm.running_mean.clone()
         output = run.evaluate(run.net, run.inputs)
         assert run.net.training == mode
+        assert run.net.norm.training == mode
         assert not output.requires_grad
         assert run.net.norm.running_mean.equal(before)
 
@@ -111,13 +112,22 @@ def test_evaluate_restores_the_mode(snippet):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("net.train(was_training)", "net.eval()"),
+        ("module.training = mode", "module.eval()"),
         ("with torch.inference_mode():", "with torch.enable_grad():"),
     ],
 )
 def test_evaluate_restores_the_mode__but_not_without(snippet, old, new):
     with pytest.raises(AssertionError):
         test_evaluate_restores_the_mode(snippet.edit(old, new))
+
+
+def test_evaluate_restores_the_mode__of_a_frozen_layer_too(snippet):
+    run = snippet.after("evaluate")
+    run.net.train().norm.eval()
+    run.evaluate(run.net, run.inputs)
+
+    assert run.net.training
+    assert not run.net.norm.training
 
 
 def test_running_statistics_lag(snippet):

@@ -164,11 +164,9 @@ def test_clip_after_the_last_part(snippet):
     )
 
 
-def test_clip_after_the_last_part__but_not_undivided(snippet):
-    edited = snippet.edit(
-        "(F.mse_loss(model(x), y) / 3).backward()\n        if",
-        "F.mse_loss(model(x), y.abs()).backward()\n        if",
-    )
+def test_clip_after_the_last_part__but_not_unclipped(snippet):
+    clip = "    nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.1)\n"
+    edited = snippet.edit(f"{clip}    return", "    return")
     with pytest.raises(AssertionError):
         test_clip_after_the_last_part(edited)
 

@@ -129,6 +129,22 @@ def test_adam_rescales_the_decay__but_adamw_does_not(snippet):
         test_adam_rescales_the_decay(edited)
 
 
+def decoupled(snippet, **options):
+    run = snippet.after("decay")
+    return run.first_step(run.optim.Adam, 0.0, weight_decay=0.1, **options)
+
+
+def test_decoupled_adam_decays_like_adamw(snippet):
+    run = snippet.after("decay")
+    adam = decoupled(snippet, decoupled_weight_decay=True)
+
+    assert adam == pytest.approx(run.decayed["AdamW"], rel=1e-4)
+
+
+def test_decoupled_adam_decays_like_adamw__but_not_by_default(snippet):
+    assert decoupled(snippet) == pytest.approx(0.1, rel=1e-4)
+
+
 def test_groups_override_the_call(snippet):
     first, second = snippet.after("groups").optimizer.param_groups
 

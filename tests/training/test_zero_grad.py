@@ -4,20 +4,20 @@ import pytest
 import torch
 
 
-def test_gradients_add_up(snippet):
+def test_backward_adds_up(snippet):
     run = snippet.after("add-up")
 
     torch.testing.assert_close(run.layer.weight.grad, 2 * run.once)
     assert run.once.abs().min() > 0.01
 
 
-def test_gradients_add_up__but_not_after_a_reset(snippet):
+def test_backward_adds_up__but_not_after_a_reset(snippet):
     edited = snippet.edit(
         "grad.clone()\nF.mse_loss",
         "grad.clone()\nlayer.zero_grad()\nF.mse_loss",
     )
     with pytest.raises(AssertionError):
-        test_gradients_add_up(edited)
+        test_backward_adds_up(edited)
 
 
 def test_the_default_is_none(snippet):
@@ -88,7 +88,9 @@ def test_without_a_reset_training_fails__but_not_with_one(snippet):
 
 
 def test_none_leaves_an_unused_head(snippet):
-    assert not snippet.after("unused-head").moves(set_to_none=True)
+    run = snippet.after("unused-head")
+
+    assert run.length_left(set_to_none=True) == 1
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_none_leaves_an_unused_head__but_not(snippet, old, new):
 def test_zeros_shrink_an_unused_head(snippet):
     run = snippet.after("unused-head")
 
-    assert run.moves(set_to_none=False)
+    assert run.length_left(set_to_none=False) == pytest.approx(0.99)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,14 @@ def test_none_has_no_norm__but_zeros_have(snippet):
 
 
 def test_clipping_skips_none(snippet):
-    assert snippet.after("read-none").total == 0
+    run = snippet.after("read-none")
+
+    assert run.total == 0
+    run.layer.bias.grad = torch.ones(1)
+    total = torch.nn.utils.clip_grad_norm_(run.layer.parameters(), 0.5)
+    assert total == 1
+    assert run.layer.weight.grad is None
+    assert run.layer.bias.grad == pytest.approx(0.5, abs=1e-4)
 
 
 def test_clipping_skips_none__but_not_a_gradient(snippet):
