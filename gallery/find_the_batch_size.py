@@ -14,8 +14,8 @@ It needs ``torch``, ``matplotlib``.
 # %% setup
 #
 # On a CUDA device the program asks the device. Anywhere else, a budget
-# stands in for it: the activations that a step keeps are counted, and a step
-# that needs more raises the error that the device would.
+# stands in for it: all that a step saves for ``backward`` is counted, as often
+# as it is saved, and a step that needs more raises the device's error.
 
 import torch
 from torch import nn

@@ -170,7 +170,7 @@ def evaluate(model, loader):
 # ------------------
 #
 # A checkpoint holds every state that the next epoch depends on, the orders of
-# the loader and the dropout included.
+# the loader and, on a CPU, the dropout included.
 
 
 def start():

@@ -61,7 +61,7 @@ ways = {
 #
 # .. _all-ways-give-the-same-distances:
 #
-# All four give the same distances, up to rounding.
+# All four give the same distances, to two digits behind the point.
 #
 # .. _all-at-once-makes-a-larger-tensor:
 #

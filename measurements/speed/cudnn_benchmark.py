@@ -27,7 +27,7 @@ def cases(device):
     def run(benchmark, changing):
         width, height = next(sizes[benchmark]) if changing else (64, 64)
         batch = images[..., :height, :width].contiguous()
-        with torch.backends.cudnn.flags(benchmark=benchmark):
+        with torch.backends.cudnn.flags(enabled=True, benchmark=benchmark):
             model.zero_grad()
             model(batch).square().mean().backward()
 

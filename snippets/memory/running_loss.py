@@ -138,3 +138,5 @@ try:
     total / len(loader)
 except ZeroDivisionError as error:
     print(error)
+
+print(total / len(loader.dataset))

@@ -22,24 +22,29 @@ except AttributeError as error:
     print(error)
 
 # %% for-a-while
-with torch.backends.cudnn.flags(benchmark=True):
+with torch.backends.cudnn.flags(enabled=True, benchmark=True):
     inside = torch.backends.cudnn.benchmark
 outside = torch.backends.cudnn.benchmark
 
-print(inside, outside)
+with torch.backends.cudnn.flags(benchmark=True):
+    enabled_unless_told = torch.backends.cudnn.enabled
+
+print(inside, outside, enabled_unless_told)
 
 # %% on-the-cpu
 torch.manual_seed(0)
 layer = nn.Conv2d(3, 8, kernel_size=3)
 images = torch.randn(4, 3, 16, 16)
 plain = layer(images)
-with torch.backends.cudnn.flags(benchmark=True):
+with torch.backends.cudnn.flags(enabled=True, benchmark=True):
     chosen = layer(images)
 
 print(torch.equal(plain, chosen))
 
 # %% deterministic
-with torch.backends.cudnn.flags(benchmark=True, deterministic=True):
+with torch.backends.cudnn.flags(
+    enabled=True, benchmark=True, deterministic=True
+):
     both = (
         torch.backends.cudnn.benchmark,
         torch.backends.cudnn.deterministic,
@@ -71,7 +76,7 @@ def kernels_called(size):
 
 # %% search-per-shape
 if torch.cuda.is_available():
-    with torch.backends.cudnn.flags(benchmark=True):
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True):
         kernels_called(40)  # loads what is needed
         new_shape = kernels_called(48)
         same_shape = kernels_called(48)

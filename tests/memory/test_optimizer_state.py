@@ -150,6 +150,21 @@ def test_no_gradient_no_state__but_with_one(snippet):
         test_no_gradient_no_state(edited)
 
 
+def test_adagrad_keeps_a_state_for_all(snippet):
+    edited = snippet.edit(
+        "optim.Adam(model.parameters())\nmodel[1]",
+        "optim.Adagrad(model.parameters())\nmodel[1]",
+    )
+    run = edited.after("unused")
+
+    assert run.with_state == 4
+    assert run.model[1].weight in run.optimizer.state
+
+
+def test_adagrad_keeps_a_state_for_all__but_adam_does_not(snippet):
+    assert snippet.after("unused").with_state == 2
+
+
 def test_zero_grad_keeps_the_state(snippet):
     assert snippet.after("zero-grad").kept > 0
 

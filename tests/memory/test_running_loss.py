@@ -178,7 +178,7 @@ def test_no_batch_no_mean(snippet, capsys):
     run = snippet.after("empty")
 
     assert len(run.loader) == 0
-    assert capsys.readouterr().out.endswith("division by zero\n")
+    assert capsys.readouterr().out.endswith("division by zero\n0.0\n")
 
 
 def test_no_batch_no_mean__but_with_one(snippet, capsys):
@@ -189,3 +189,18 @@ def test_no_batch_no_mean__but_with_one(snippet, capsys):
 
 def test_float32_sums_drift__the_sum_is_what_torch_gives(snippet):
     assert snippet.after("precision").single.dtype == torch.float32
+
+
+def mean_of_nothing(snippet):
+    run = snippet.after("empty")
+    return run.total / len(run.loader.dataset)
+
+
+def test_no_batch_but_a_length(snippet):
+    assert mean_of_nothing(snippet) == 0
+
+
+def test_no_batch_but_a_length__but_not_of_a_whole_batch(snippet):
+    edited = snippet.edit("batch_size=8, drop_last=True", "batch_size=3")
+    with pytest.raises(AssertionError):
+        test_no_batch_but_a_length(edited)

@@ -7,7 +7,7 @@ import torch
 @pytest.fixture(autouse=True)
 def _switches_as_they_were():
     """Put back what a snippet sets for the whole process."""
-    with torch.backends.cudnn.flags():
+    with torch.backends.cudnn.flags(enabled=True):
         yield
     vars(torch.backends.cudnn).pop("benchmrk", None)
 
@@ -76,6 +76,19 @@ def test_flags_are_put_back__but_an_assignment_is_not(snippet):
     torch.backends.cudnn.benchmark = False
 
 
+def test_flags_switch_cudnn_off(snippet):
+    assert not snippet.after("for-a-while").enabled_unless_told
+    assert torch.backends.cudnn.enabled
+
+
+def test_flags_switch_cudnn_off__but_not_if_told(snippet):
+    edited = snippet.edit(
+        "flags(benchmark=True)", "flags(enabled=True, benchmark=True)"
+    )
+    with pytest.raises(AssertionError):
+        test_flags_switch_cudnn_off(edited)
+
+
 def test_the_cpu_does_not_care(snippet):
     run = snippet.after("on-the-cpu")
 
@@ -125,8 +138,8 @@ def test_a_new_size_is_a_new_search(snippet):
 @pytest.mark.cuda
 def test_a_new_size_is_a_new_search__but_not_switched_off(snippet):
     edited = snippet.edit(
-        "flags(benchmark=True):\n        kernels",
-        "flags(benchmark=False):\n        kernels",
+        "benchmark=True):\n        kernels",
+        "benchmark=False):\n        kernels",
     )
     with pytest.raises(AssertionError):
         test_a_new_size_is_a_new_search(edited)

@@ -90,6 +90,13 @@ def test_masked_padding_changes_nothing__but_zeros_do(snippet):
         )
 
 
+def test_masked_padding_changes_nothing__but_with_smoothed_labels(snippet):
+    run = snippet.after("masked")
+    loss = run.F.cross_entropy(run.logits, run.targets, label_smoothing=0.1)
+
+    assert loss == torch.inf
+
+
 def test_float32_products_are_exact_by_default(snippet, capsys):
     snippet.after("precision")
 
