@@ -29,16 +29,16 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # Ours
-    "extensions.archives",
-    "extensions.cell",
-    "extensions.claims",
-    "extensions.house",
-    "extensions.marks",
-    "extensions.measured",
-    "extensions.notebooks",
-    "extensions.origins",
-    "extensions.program",
-    "extensions.sources",
+    "extensions.site.download_all",
+    "extensions.site.cell",
+    "extensions.site.summaries",
+    "extensions.site.state",
+    "extensions.site.marks",
+    "extensions.site.measured",
+    "extensions.site.notebooks",
+    "extensions.site.source_texts",
+    "extensions.site.page_downloads",
+    "extensions.site.test_pages",
 ]
 
 nitpicky = True
@@ -62,7 +62,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",  # every program runs, not only plot_*
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
-    "image_scrapers": ("extensions.figures.scrape",),
+    "image_scrapers": ("extensions.site.figures.scrape",),
     "ignore_repr_types": r"matplotlib\.",  # the picture says it
     "min_reported_time": sys.maxsize,  # a time would change at every build
     "write_computation_times": False,  # likewise
@@ -70,8 +70,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,  # the front page offers all of them
     "reset_modules": (
         "matplotlib",
-        "extensions.gallery.reset_torch",
-        "extensions.gallery.freeze_imports",
+        "extensions.site.fresh_torch.reset_torch",
+        "extensions.site.fresh_torch.freeze_imports",
     ),
 }
 

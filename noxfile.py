@@ -81,7 +81,7 @@ def notebooks(session: nox.Session) -> None:
     """Run every script and notebook that the built site offers."""
     install_torch(session)
     install(session, "tests")
-    session.run("python", "-m", "extensions.run_downloads")
+    session.run("python", "-m", "extensions.commands.run_downloads")
 
 
 # -- By name -----------------------------------------------------------------
@@ -123,7 +123,9 @@ def measure(session: nox.Session) -> None:
     install(session, "tests")
     if not session.posargs:
         session.error("say where: nox -s measure -- evidence/<machine>")
-    session.run("python", "-m", "extensions.measure", *session.posargs)
+    session.run(
+        "python", "-m", "extensions.commands.measure", *session.posargs
+    )
 
 
 @nox.session(default=False)

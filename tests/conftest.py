@@ -16,9 +16,9 @@ import pytest
 import torch
 from _pytest.junitxml import xml_key
 
-from extensions.gallery import reset_torch
-from extensions.snippets import Snippet
-from extensions.topics import ROOT, sha256, topic_of_tests
+from extensions.files.snippets import Snippet
+from extensions.files.topics import ROOT, sha256, topic_of_tests
+from extensions.site.fresh_torch import reset_torch
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # the other cores have tests of their own

@@ -2,8 +2,8 @@
 
 import pytest
 
-from extensions.snippets import Snippet
-from extensions.topics import ROOT, sha256, topics
+from extensions.files.snippets import Snippet
+from extensions.files.topics import ROOT, sha256, topics
 
 CELLS = [
     (topic, cell.name)

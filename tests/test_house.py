@@ -2,8 +2,8 @@
 
 import pytest
 
+from extensions.files.topics import ROOT
 from extensions.rules import RULES
-from extensions.topics import ROOT
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

@@ -6,8 +6,8 @@ from xml.sax.saxutils import quoteattr
 
 import pytest
 
-from extensions.ledger import tests_in
-from extensions.topics import ROOT, sha256, topics
+from extensions.files.ledger import tests_in
+from extensions.files.topics import ROOT, sha256, topics
 
 collect_ignore = ["house"]
 

@@ -1,16 +1,16 @@
 extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
-    "extensions.archives",
-    "extensions.cell",
-    "extensions.claims",
-    "extensions.house",
-    "extensions.marks",
-    "extensions.measured",
-    "extensions.notebooks",
-    "extensions.origins",
-    "extensions.program",
-    "extensions.sources",
+    "extensions.site.download_all",
+    "extensions.site.cell",
+    "extensions.site.summaries",
+    "extensions.site.state",
+    "extensions.site.marks",
+    "extensions.site.measured",
+    "extensions.site.notebooks",
+    "extensions.site.source_texts",
+    "extensions.site.page_downloads",
+    "extensions.site.test_pages",
 ]
 exclude_patterns = ["code/**"]
 myst_enable_extensions = ["attrs_inline"]
@@ -21,7 +21,10 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["code", "gallery"],
     "filename_pattern": r"\.py$",
     "abort_on_example_error": True,
-    "image_scrapers": ("extensions.figures.scrape",),
-    "reset_modules": ("matplotlib", "extensions.gallery.freeze_imports"),
+    "image_scrapers": ("extensions.site.figures.scrape",),
+    "reset_modules": (
+        "matplotlib",
+        "extensions.site.fresh_torch.freeze_imports",
+    ),
     "write_computation_times": False,
 }

@@ -1,0 +1,1 @@
+"""What nox calls: ``python -m extensions.commands.<name>``."""

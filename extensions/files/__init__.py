@@ -1,0 +1,1 @@
+"""What stands in files: read and written without Sphinx, without torch."""

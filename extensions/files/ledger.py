@@ -1,0 +1,128 @@
+"""The ledger: each claim with its test, its counter-examples, its results.
+
+Joins pages, tests and evidence by name. Imports neither Sphinx nor torch.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from extensions.files.evidence import Run
+from extensions.files.pages import Claim, read_page
+from extensions.files.topics import Topic, sha256, topics
+
+# From the worst to the least: a claim is judged by its worst evidence, but
+# evidence that says nothing does not outweigh evidence that does.
+VERDICTS = ("failed", "passed", "not run", "stale", "skipped", "missing")
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test function, found without importing its module."""
+
+    name: str
+    line: int
+    docstring: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim of the ledger."""
+
+    topic: Topic
+    claim: Claim
+    test: Test | None
+    counters: tuple[Test, ...]
+    outcomes: tuple[str, ...]
+    """One for each run: passed, failed, skipped, not run, stale, missing."""
+
+    @property
+    def anchor(self) -> str:
+        """The name of the claim's row, unique in the whole site."""
+        return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
+
+    @property
+    def verdict(self) -> str:
+        """What all runs say together."""
+        found = [each for each in VERDICTS if each in self.outcomes]
+        return found[0] if found else "missing"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Every claim of the guide, with what each run said of it."""
+
+    runs: tuple[Run, ...]
+    entries: tuple[Entry, ...]
+
+    def of(self, name: str) -> tuple[Entry, ...]:
+        """Return the entries of the topic with a name."""
+        return tuple(each for each in self.entries if each.topic.name == name)
+
+    def tally(self) -> Counter[str]:
+        """Return how many claims have each verdict."""
+        return Counter(entry.verdict for entry in self.entries)
+
+
+def tree_of(path: Path) -> ast.Module:
+    """Return what a file says, or nothing where it is missing or broken."""
+    try:
+        return ast.parse(path.read_bytes() if path.exists() else b"")
+    except SyntaxError:  # a rule reports it
+        return ast.Module([], [])
+
+
+def tests_in(module: Path) -> dict[str, Test]:
+    """Return the tests of a module by name, in file order."""
+    return {
+        node.name: Test(node.name, node.lineno, ast.get_docstring(node) or "")
+        for node in tree_of(module).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+
+
+def test_of(claim: str) -> str:
+    """Return the name of the test that keeps a claim true."""
+    return f"test_{claim.replace('-', '_')}"
+
+
+def outcome(run: Run, topic: Topic, tests: list[Test]) -> str:
+    """Return what a run says of the tests of one claim."""
+    module = topic.tests.relative_to(topic.root).with_suffix("")
+    classname = ".".join(module.parts)
+    found = [run.results.get((classname, test.name), []) for test in tests]
+    results = [result for each in found for result in each]
+    now = {"snippet": sha256(topic.snippet), "test": sha256(topic.tests)}
+    if not tests or not found[0]:
+        return "missing"
+    if any(not now.items() <= each.properties.items() for each in results):
+        return "stale"
+    outcomes = {result.outcome for result in results}
+    if "failed" in outcomes:
+        return "failed"
+    if "skipped" in outcomes:
+        needs = any("needs" in result.properties for result in results)
+        return "not run" if needs else "skipped"
+    return "passed"
+
+
+def read_ledger(root: Path, runs: list[Run]) -> Ledger:
+    """Join the pages, the tests and some runs of the house at a folder."""
+    entries = []
+    for topic in topics(root):
+        tests = tests_in(topic.tests)
+        for claim in read_page(topic.page).claims:
+            name = test_of(claim.name)
+            test = tests.get(name)
+            counters = tuple(
+                each
+                for each in tests.values()
+                if each.name.startswith(f"{name}__")
+            )
+            behind = [test, *counters] if test else []
+            outcomes = tuple(outcome(run, topic, behind) for run in runs)
+            entries.append(Entry(topic, claim, test, counters, outcomes))
+    return Ledger(tuple(runs), tuple(entries))

@@ -1,0 +1,143 @@
+"""Measurements: what ``commands/measure.py`` recorded, read and compared.
+
+Imports neither Sphinx nor torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from extensions.files.problem import Problem
+from extensions.files.topics import Topic, sha256
+
+# A change of less than this is none: what a machine shared with others adds.
+MARGIN = 0.05
+
+
+def quartiles(numbers: Sequence[float]) -> tuple[float, float, float]:
+    """Return the first quartile, the median, and the third quartile."""
+    first, middle, third = statistics.quantiles(numbers, method="inclusive")
+    return first, middle, third
+
+
+def effect(low: float, high: float) -> str:
+    """Return in a word what a ratio means whose quartiles are given."""
+    if high < 1 - MARGIN:
+        return "helps"
+    if low > 1 + MARGIN:
+        return "hurts"
+    if low >= 1 - MARGIN and high <= 1 + MARGIN:
+        return "no effect"
+    return "unclear"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way of doing the work, with what it took in each round."""
+
+    name: str
+    seconds: tuple[float, ...]
+    peak_bytes: int
+    base: tuple[float, ...] | None
+    """The seconds of the first case of its group; none for that case."""
+
+    @property
+    def time(self) -> tuple[float, float, float]:
+        """Quartiles of the seconds of one repetition."""
+        return quartiles(self.seconds)
+
+    @property
+    def ratio(self) -> tuple[float, float, float]:
+        """Quartiles of the ratio to the base, round by round."""
+        base = self.base or self.seconds
+        pairs = zip(self.seconds, base, strict=True)
+        return quartiles([own / other for own, other in pairs])
+
+    @property
+    def effect(self) -> str:
+        """What the case does to the time, in a word."""
+        if self.base is None:
+            return ""
+        low, _, high = self.ratio
+        return effect(low, high)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a file measures, in words."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one machine measured of one topic."""
+
+    facts: dict[str, str]
+    groups: dict[str, tuple[Case, ...]]
+    is_stale: bool
+    """Whether the file has changed since."""
+
+
+def workload_of(topic: Topic) -> Workload:
+    """Return what the docstring of a measurement says."""
+    path = topic.measurement
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    title, _, text = (doc or "").partition("\n\n")
+    if not title or not text or "\n" in title:
+        message = (
+            "its docstring needs a title, an empty line, and the workload"
+        )
+        raise Problem(path, 1, message)
+    return Workload(title, " ".join(text.split()))
+
+
+def read_recordings(path: Path) -> dict[str, Any]:
+    """Return what a ``measurements.json`` holds."""
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        message = f"not whole ({error.msg}): measure again"
+        raise Problem(path, error.lineno, message) from error
+    return record
+
+
+def machines(paths: Sequence[Path]) -> list[dict[str, str]]:
+    """Return the facts of the machines that measured."""
+    return [read_recordings(path)["facts"] for path in paths]
+
+
+def recordings_of(topic: Topic, paths: Sequence[Path]) -> list[Recording]:
+    """Return what each machine measured of a topic."""
+    found = []
+    for path in paths:
+        record = read_recordings(path)
+        if measured := record["measurements"].get(topic.name):
+            stale = measured["sha256"] != sha256(topic.measurement)
+            groups = grouped(measured["cases"])
+            found.append(Recording(record["facts"], groups, stale))
+    return found
+
+
+def grouped(cases: dict[str, dict[str, Any]]) -> dict[str, tuple[Case, ...]]:
+    """Return the cases by the group that their names open with."""
+    groups = {}
+    for group, names in groupby(cases, lambda name: name.rpartition(": ")[0]):
+        base: tuple[float, ...] | None = None
+        members = []
+        for name in names:
+            seconds = tuple(cases[name]["seconds"])
+            peak = cases[name]["peak_bytes"]
+            own = name.rpartition(": ")[2]
+            members.append(Case(own, seconds, peak, base))
+            base = base or seconds
+        groups[group] = tuple(members)
+    return groups

@@ -1,0 +1,85 @@
+"""Read a file, or say in one line what is wrong with it, and where.
+
+Every file of the house is read through one of these. Each raises a
+:class:`~extensions.files.problem.Problem`, whatever the file has become: gone,
+a folder, not readable, not UTF-8, or not in the format that it should have.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from extensions.files.problem import Problem
+
+
+def bytes_of(path: Path) -> bytes:
+    """Return what stands in a file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise Problem(path, 1, message) from error
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file that is UTF-8; its lines end in a newline."""
+    content = bytes_of(path)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"not UTF-8 (byte 0x{content[error.start]:02x}): save it so"
+        raise Problem(path, line, message) from error
+    return text.replace("\r\n", "\n")
+
+
+def toml_of(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds."""
+    text = text_of(path)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        # Python 3.11 tells the line in the message alone.
+        cause, _, place = str(error).partition(" (at line ")
+        line = place.partition(",")[0]
+        number = int(line) if line.isdigit() else text.count("\n") + 1
+        raise Problem(path, number, f"not TOML: {cause}") from error
+
+
+def json_of(path: Path) -> Any:
+    """Return what a JSON file holds."""
+    text = text_of(path)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        message = f"not whole JSON: {error.msg}"
+        raise Problem(path, error.lineno, message) from error
+
+
+def xml_of(path: Path) -> ElementTree.Element:
+    """Return the root of an XML file."""
+    content = bytes_of(path)
+    try:
+        return ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        line, cause = error.position[0], expat.ErrorString(error.code)
+        raise Problem(path, line, f"not whole XML: {cause}") from error
+    except (LookupError, ValueError) as error:  # an unknown encoding
+        raise Problem(path, 1, f"not readable XML: {error}") from error
+
+
+def python_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a Python file."""
+    text = text_of(path)
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise Problem(path, error.lineno or 1, f"{error.msg}") from error
+    except ValueError as error:  # a null byte
+        raise Problem(path, 1, f"{error}") from error

@@ -1,0 +1,130 @@
+"""Snippets: Python files cut into named cells by ``# %% name`` lines.
+
+sphinx-gallery, VS Code, Spyder and Jupytext read the same marker; this house
+adds that the name is required and unique. Imports neither Sphinx nor torch, so
+that the build, the tests and a machine without Sphinx can share it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+from extensions.files.problem import Problem
+
+MARKER = re.compile(r"^# ?%%(?P<name>.*)$", re.MULTILINE)
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+CUDA_GUARD = "if torch.cuda.is_available():"
+PROSE = re.compile(r"\A(#.*\n|\n)+")
+DISPLAY = re.compile(r"(import|from) (matplotlib|pandas)\b")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One named step of a snippet."""
+
+    name: str
+    source: str
+    line: int
+    """Line of the marker, counted from 1."""
+
+    @property
+    def code(self) -> str:
+        """The source without the prose before it, which a recipe has."""
+        return PROSE.sub("", self.source, count=1)
+
+    @property
+    def is_display(self) -> bool:
+        """Whether the cell only shows, as a table or a picture.
+
+        Such a cell begins with the import of pandas or Matplotlib, and no
+        other cell needs it: the tests leave it out and need neither library.
+        """
+        return DISPLAY.match(self.code) is not None
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the whole cell needs a CUDA device."""
+        return self.code.startswith(CUDA_GUARD)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A program of the guide: its file, and its text, perhaps edited."""
+
+    path: Path
+    text: str
+
+    @classmethod
+    def read(cls, path: Path) -> Snippet:
+        """Return the snippet that a file holds."""
+        return cls(path, path.read_text(encoding="utf-8"))
+
+    def cells(self) -> dict[str, Cell]:
+        """Return the cells by name, in file order."""
+        marks = list(MARKER.finditer(self.text))
+        ends = [*(mark.start() for mark in marks[1:]), len(self.text)]
+        cells: dict[str, Cell] = {}
+        for mark, end in zip(marks, ends, strict=True):
+            name = mark["name"].strip()
+            line = self.text.count("\n", 0, mark.start()) + 1
+            if not NAME.fullmatch(name):
+                message = (
+                    f"malformed cell name {name!r}:"
+                    " write lower-case words joined by hyphens"
+                )
+                raise Problem(self.path, line, message)
+            if name in cells:
+                first = cells[name].line
+                message = f"cell {name!r} stands at line {first} already"
+                raise Problem(self.path, line, message)
+            source = self.text[mark.end() : end].strip("\n")
+            cells[name] = Cell(name, source, line)
+        return cells
+
+    def cell(self, name: str) -> Cell:
+        """Return one cell."""
+        cells = self.cells()
+        if name not in cells:
+            message = f"no cell {name!r}; there are: {', '.join(cells)}"
+            raise Problem(self.path, 1, message)
+        return cells[name]
+
+    def after(self, name: str) -> SimpleNamespace:
+        """Run the file to the end of a cell, and return its variables.
+
+        The run happens in an empty temporary folder. Display cells before the
+        named one are left out.
+        """
+        last = self.cell(name)
+        namespace: dict[str, object] = {"__name__": "__main__"}
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            contextlib.chdir(folder),
+        ):
+            for cell in self.cells().values():
+                if cell.line < last.line and cell.is_display:
+                    continue
+                # The blank lines make a traceback name the line of the file.
+                source = "\n" * cell.line + cell.source
+                exec(compile(source, self.path, "exec"), namespace)
+                if left := sorted(path.name for path in Path().iterdir()):
+                    message = (
+                        f"cell {cell.name!r} leaves behind in the"
+                        f" working folder: {', '.join(left)}"
+                    )
+                    raise Problem(self.path, cell.line, message)
+                if cell == last:
+                    break
+        return SimpleNamespace(**namespace)
+
+    def edit(self, old: str, new: str) -> Snippet:
+        """Return the snippet with one passage changed: a counter-example."""
+        if (count := self.text.count(old)) != 1:
+            message = f"{old!r} occurs {count} times, not once"
+            raise Problem(self.path, 1, message)
+        return Snippet(self.path, self.text.replace(old, new))

@@ -1,0 +1,93 @@
+"""Rules of programs: where they stand, what they hold and what they show."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from extensions.files.ledger import tree_of
+from extensions.files.outputs import outputs_in
+from extensions.files.problem import Problem
+from extensions.files.topics import topics
+
+HEADER = "GALLERY_HEADER.rst"
+
+# Where sphinx-gallery put a picture: a path of the site, not an output.
+IMAGE = re.compile(r"^ *\.\. image::.*\n", re.MULTILINE)
+
+# What an output may not show, because it differs from run to run.
+VARYING = {
+    "a memory address": re.compile(r"\b0x[0-9a-f]{6,}\b"),
+    "an absolute path": re.compile(r"(?<![\w./:])/(?:[\w.-]+/)+[\w.-]+"),
+    "a date": re.compile(r"\b20\d\d-\d\d-\d\d\b"),
+    "a duration": re.compile(r"\b\d+(?:\.\d+)? ?(?:[mnuµ]s|s|seconds)\b"),
+}
+
+
+def folders_have_headers(root: Path) -> Iterator[Problem]:
+    """Yield folders of programs that sphinx-gallery would pass over."""
+    folders = {path.parent for path in root.glob("snippets/**/*.py")}
+    folders |= {path.parent for path in root.glob("gallery/*.py")}
+    folders |= {root / "snippets"} if folders else set()
+    for folder in sorted(folders):
+        if not (folder / HEADER).exists():
+            message = f"missing gallery header: {HEADER} gives the title"
+            yield Problem(folder / HEADER, 1, message)
+
+
+def folders_hold_programs_only(root: Path) -> Iterator[Problem]:
+    """Yield files beside the programs that a program may have left."""
+    for folder in ("snippets", "gallery"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and path.suffix != ".py" and path.name != HEADER:
+                if "__pycache__" in path.parts:
+                    continue
+                message = "not a program: did a snippet leave it behind?"
+                yield Problem(path, 1, message)
+
+
+def programs_are_python(root: Path) -> Iterator[Problem]:
+    """Yield programs and tests that do not parse."""
+    for topic in topics(root):
+        for path in (topic.snippet, topic.tests):
+            try:
+                ast.parse(path.read_bytes() if path.exists() else b"")
+            except SyntaxError as error:
+                yield Problem(path, error.lineno or 1, f"{error.msg}")
+
+
+def snippets_stand_alone(root: Path) -> Iterator[Problem]:
+    """Yield asserts, exits and imports of ours in readers' programs."""
+    for topic in topics(root):
+        for node in ast.walk(tree_of(topic.snippet)):
+            if isinstance(node, ast.Assert):
+                message = "an assert in a snippet: write a test instead"
+                yield Problem(topic.snippet, node.lineno, message)
+            elif isinstance(node, ast.Call):
+                # It would end the build as well, without a site or an error.
+                if ast.unparse(node.func) in {"exit", "quit", "sys.exit"}:
+                    message = "a snippet may not end the program"
+                    yield Problem(topic.snippet, node.lineno, message)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                module = getattr(node, "module", None)
+                names = [module or each.name for each in node.names]
+                for name in names:
+                    if name.partition(".")[0] in {"extensions", "tests"}:
+                        message = f"imports {name}, which no reader has"
+                        yield Problem(topic.snippet, node.lineno, message)
+
+
+def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
+    """Yield outputs of the last build that will differ in the next."""
+    for topic in topics(root):
+        if not topic.output.exists():
+            continue
+        text = topic.output.read_text(encoding="utf-8")
+        for line, output in outputs_in(text).items():
+            output = IMAGE.sub("", output)
+            for what, pattern in VARYING.items():
+                if found := pattern.search(output):
+                    message = f"an output shows {what}: {found[0]!r}"
+                    yield Problem(topic.snippet, line, message)

@@ -1,0 +1,1 @@
+"""What Sphinx is taught: one module, one feature."""

@@ -1,0 +1,99 @@
+"""``{cell}``: one cell of the page's snippet, with the output it gave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.files.outputs import outputs_in
+from extensions.files.problem import Problem
+from extensions.files.snippets import Snippet
+from extensions.files.topics import Topic, sha256
+from extensions.site.state import root_of, runs_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata, OptionSpec
+
+# The test that runs each CUDA cell where there is a device.
+RECORDER = ("tests.test_cuda_cells", "test_a_cuda_cell_runs")
+NEVER_RAN = (
+    "This cell needs a CUDA device."
+    " It has not run: this build has none, and no run on one is recorded."
+)
+
+
+class CellDirective(SphinxDirective):
+    """Show the named cell of the snippet that mirrors this page."""
+
+    required_arguments = 1
+    option_spec: ClassVar[OptionSpec] = {}
+
+    def run(self) -> list[nodes.Node]:
+        """Return the code, and below it the output."""
+        name = self.arguments[0]
+        topic = Topic(root_of(self.env), self.env.docname)
+        self.env.note_dependency(str(topic.snippet))
+        self.env.note_dependency(str(topic.output))
+        try:
+            cell = Snippet.read(topic.snippet).cell(name)
+            page = topic.output.read_text(encoding="utf-8")
+            output = outputs_in(page)[cell.line + 1].strip()
+        except (OSError, Problem) as error:
+            raise self.error(str(error)) from error
+        except KeyError as error:
+            message = f"cell {name!r} begins with no code: {topic.snippet}"
+            raise self.error(message) from error
+
+        code = nodes.literal_block(cell.code, cell.code, language="python")
+        self.set_source_info(code)
+        block = nodes.container(
+            "", code, classes=["cell"], ids=[f"cell-{name}"]
+        )
+        if output:
+            shown = nodes.container("", classes=["cell-output"])
+            rst = ["```````{eval-rst}", *output.splitlines(), "```````"]
+            self.state.nested_parse(
+                StringList(rst, str(topic.output)), 0, shown
+            )
+            block += shown
+        elif cell.is_cuda:
+            block += self.recorded(topic, name)
+        return [block]
+
+    def recorded(self, topic: Topic, cell: str) -> nodes.container:
+        """Return what a CUDA cell printed where it ran, or say it never did.
+
+        The test of all CUDA cells records their outputs among its properties.
+        """
+        shown = nodes.container("", classes=["cell-output", "cell-recorded"])
+        for run in runs_of(self.env):
+            self.env.note_dependency(str(run.path))
+            for result in run.results.get(RECORDER, []):
+                facts = result.properties
+                if facts.get("cell") != f"{topic.name}:{cell}":
+                    continue
+                if "output" not in facts:
+                    continue
+                fresh = facts.get("snippet") == sha256(topic.snippet)
+                said = f"Recorded on {run.facts['date']} with {run.title}"
+                said += "." if fresh else ", before the snippet was changed."
+                output = facts["output"]
+                shown += nodes.literal_block(output, output, language="none")
+                shown += nodes.paragraph("", said)
+        if not shown.children:
+            shown += nodes.paragraph("", NEVER_RAN)
+        return shown
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the directive."""
+    app.add_directive("cell", CellDirective)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

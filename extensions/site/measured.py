@@ -1,0 +1,180 @@
+"""``{measured}`` and ``{measurements}``: what the tips buy, as measured.
+
+With ``:curve:``, what the numbers are that name the cases, and ``:step:``, the
+distance of the grid's lines, ``{measured}`` draws a curve and folds the table.
+
+The numbers come from the ``measurements.json`` of the recorded runs, the words
+are computed from them: nothing of either is typed on a page.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.files.measurements import machines, recordings_of, workload_of
+from extensions.files.problem import Problem
+from extensions.files.topics import Topic, measured_topics
+from extensions.site.curve import drawn
+from extensions.site.figures import save_twice, title_of
+from extensions.site.state import root_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata, OptionSpec
+    from sphinx.writers.html5 import HTML5Translator
+
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+
+def with_unit(number: float, units: tuple[tuple[float, str], ...]) -> str:
+    """Return a number in the largest unit that leaves it at least one."""
+    size, unit = next(
+        (each for each in units if abs(number) >= each[0]), units[-1]
+    )
+    return f"{number / size:.3g} {unit}"
+
+
+class Measured(nodes.General, nodes.Element):
+    """Stands where a template will show measurements."""
+
+
+class MeasuredDirective(SphinxDirective):
+    """Show what was measured of the topic of the page."""
+
+    option_spec: ClassVar[OptionSpec] = {
+        "curve": directives.unchanged_required,
+        "step": directives.positive_int,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Read what there is; a template shows it when the page is written."""
+        root = root_of(self.env)
+        paths = self.recorded(root)
+        try:
+            topics = self.topics(root)
+            shown = [
+                (each.name, workload_of(each), recordings_of(each, paths))
+                for each in topics
+            ]
+            facts = machines(paths)
+            images = self.curves(root, topics, paths)
+        except Problem as problem:
+            raise self.error(str(problem)) from problem
+        for topic in topics:
+            self.env.note_dependency(str(topic.measurement))
+        table = Measured(
+            template=f"{self.name}.html",
+            topics=shown,
+            facts=facts,
+            is_folded=bool(images),
+        )
+        return [*images, table]
+
+    def curves(
+        self, root: Path, topics: list[Topic], paths: list[Path]
+    ) -> list[nodes.Node]:
+        """Draw what each machine measured of the topic, if it is asked for."""
+        if "curve" not in self.options:
+            return []
+        [topic] = topics
+        folder = topic.output.parent / "images"
+        images: list[nodes.Node] = []
+        for number, recording in enumerate(recordings_of(topic, paths)):
+            try:
+                figure = drawn(
+                    recording,
+                    workload_of(topic).title,
+                    self.options["curve"],
+                    self.options.get("step", 1),
+                )
+            except ValueError as error:
+                message = f"no curve without numbers as names: {error}"
+                raise Problem(topic.measurement, 1, message) from error
+            path = folder / f"measured_{topic.page.stem}_{number}.svg"
+            for theme, written in save_twice(figure, path).items():
+                self.env.note_dependency(str(written))
+                images.append(
+                    nodes.image(
+                        uri=f"/{written.relative_to(root / 'docs')}",
+                        alt=title_of(figure),
+                        classes=[f"only-{theme}"],
+                        loading="lazy",
+                    )
+                )
+        return images
+
+    def topics(self, root: Path) -> list[Topic]:
+        """Return the topics to show."""
+        topic = Topic(root, self.env.docname)
+        if not topic.measurement.exists():
+            name = topic.measurement.relative_to(root)
+            raise Problem(topic.page, self.lineno, f"no {name} to show")
+        return [topic]
+
+    def recorded(self, root: Path) -> list[Path]:
+        """Return the recordings; note that the page depends on them."""
+        paths = []
+        for name in self.env.config.house_evidence:
+            # The folder too: a recording may be added.
+            self.env.note_dependency(str(root / name))
+            paths += sorted((root / name).glob("*/measurements.json"))
+        for path in paths:
+            self.env.note_dependency(str(path))
+        return paths
+
+
+class MeasurementsDirective(MeasuredDirective):
+    """Show in a line each what was measured of all topics."""
+
+    option_spec: ClassVar[OptionSpec] = {}
+
+    def topics(self, root: Path) -> list[Topic]:
+        """Return all topics that have a measurement."""
+        return measured_topics(root)
+
+
+def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Render the templates of a page."""
+    if app.builder.format != "html":
+        return
+
+    def page(name: str) -> str:
+        return app.builder.get_relative_uri(docname, name)
+
+    for place in doctree.findall(Measured):
+        context = {
+            "topics": place["topics"],
+            "machines": place["facts"],
+            "is_folded": place["is_folded"],
+            "time": lambda seconds: with_unit(seconds, TIMES),
+            "size": lambda number: with_unit(number, SIZES),
+            "page": page,
+        }
+        place["html"] = app.builder.templates.render(
+            place["template"], context
+        )
+
+
+def visit(translator: HTML5Translator, node: Measured) -> None:
+    """Write what the template gave."""
+    translator.body.append(node["html"])
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the directives."""
+    app.add_node(Measured, html=(visit, None))
+    app.connect("doctree-resolved", fill)
+    app.add_directive("measured", MeasuredDirective)
+    app.add_directive("measurements", MeasurementsDirective)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

@@ -1,0 +1,85 @@
+"""``{origins}``: the texts behind the guide, and where their sections went.
+
+The list is a TOML file beside the page. It names topics; a topic that has a
+page is a link, and another is planned, so a new page edits no list.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.site.state import SHOWS_ALL
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata, OptionSpec
+
+
+class OriginsDirective(SphinxDirective):
+    """Show the texts that a file lists, each with a table of its sections."""
+
+    required_arguments = 1
+    option_spec: ClassVar[OptionSpec] = {}
+
+    def run(self) -> list[nodes.Node]:
+        """Return a section for each text."""
+        _, name = self.env.relfn2path(self.arguments[0])
+        self.env.note_dependency(name)
+        # A new page brings claims, and this page then has one more link.
+        self.env.metadata[self.env.docname][SHOWS_ALL] = "yes"
+        try:
+            content = tomllib.loads(Path(name).read_text(encoding="utf-8"))
+            return [self.origin(each) for each in content["source"]]
+        except (OSError, KeyError, tomllib.TOMLDecodeError) as error:
+            message = f"no list of sources in {name}: {error!r}"
+            raise self.error(message) from error
+
+    def origin(self, source: dict[str, Any]) -> nodes.section:
+        """Return the section of one text."""
+        title = source["title"]
+        section = nodes.section(ids=[nodes.make_id(title)])
+        section += nodes.title(title, title)
+        said = f"Author: {source['author']}. Date: {source['date']}."
+        section += nodes.paragraph("", said)
+        items = nodes.definition_list()
+        for name, topics in source["sections"].items():
+            where = nodes.paragraph()
+            for topic in topics:
+                where += [self.link(topic), nodes.Text(", ")]
+            where.pop()
+            items += nodes.definition_list_item(
+                "", nodes.term(name, name), nodes.definition("", where)
+            )
+        section += items
+        return section
+
+    def link(self, topic: str) -> nodes.Node:
+        """Return a link to a topic's page, or say that it is planned."""
+        if topic not in self.env.found_docs:
+            return nodes.Text(f"{topic} (planned)")
+        return addnodes.pending_xref(
+            "",
+            nodes.inline(topic, topic),
+            refdomain="std",
+            reftype="doc",
+            reftarget=f"/{topic}",
+            refdoc=self.env.docname,
+            refexplicit=True,
+            refwarn=True,
+        )
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the directive."""
+    app.add_directive("origins", OriginsDirective)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

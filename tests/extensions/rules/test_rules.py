@@ -1,0 +1,203 @@
+"""Each rule of the house, broken once, in a house in miniature."""
+
+import pytest
+
+from extensions.rules import RULES
+
+
+def problems(house):
+    """Return what breaks any rule, as lines with paths from the house."""
+    found = [str(each) for rule in RULES for each in rule(house)]
+    return [each.removeprefix(f"{house}/") for each in found]
+
+
+def change(path, old, new):
+    """Replace a passage of a file."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_whole_house_has_no_problem(house):
+    assert problems(house) == []
+
+
+CASES = {
+    "a malformed cell name": (
+        "snippets/part/one.py",
+        "# %% count",
+        "# %% Count it",
+        "snippets/part/one.py:9: malformed cell name 'Count it'",
+    ),
+    "a repeated cell name": (
+        "snippets/part/one.py",
+        "# %% count",
+        "# %% start",
+        "snippets/part/one.py:9: cell 'start' stands at line 6 already",
+    ),
+    "a cell that no page shows": (
+        "docs/part/one.md",
+        "```{cell} count\n```\n",
+        "",
+        "snippets/part/one.py:9: no page shows cell 'count'",
+    ),
+    "a cell shown twice": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\n```{cell} start\n```\n",
+        "docs/part/one.md:6: cell 'start' is shown a second time",
+    ),
+    "cells out of order": (
+        "docs/part/one.md",
+        "```{cell} start\n```\n\n",
+        "```{cell} count\n```\n\n```{cell} start\n```\n",
+        "docs/part/one.md:6: cell 'start' is shown out of file order",
+    ),
+    "a fenced code block": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\n```python\n1\n```\n",
+        "docs/part/one.md:3: code on a page",
+    ),
+    "a claim without a test": (
+        "tests/part/test_one.py",
+        "def test_word_is_one(",
+        "def helper(",
+        "docs/part/one.md:6: claim 'word-is-one' has no test"
+        " tests/part/test_one.py::test_word_is_one",
+    ),
+    "a claim without a counter-example": (
+        "tests/part/test_one.py",
+        "def test_word_is_one__",
+        "def helper__",
+        "docs/part/one.md:6: claim 'word-is-one' has no counter-example",
+    ),
+    "a test without a claim": (
+        "tests/part/test_one.py",
+        "import pytest",
+        "import pytest\n\ndef test_more(): ...",
+        "tests/part/test_one.py:3: test_more has no claim on part/one",
+    ),
+    "a claim id used twice": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\n[Other]{#word-is-one .claim}.\n",
+        "docs/part/one.md:8: claim 'word-is-one' stands at line 3 already",
+    ),
+    "a malformed claim id": (
+        "docs/part/one.md",
+        "#word-is-one",
+        "#Word_is_one",
+        "docs/part/one.md:6: malformed claim id 'Word_is_one'",
+    ),
+    "a claim without an id": (
+        "docs/part/one.md",
+        "#word-is-one ",
+        "",
+        "docs/part/one.md:6: malformed claim id ''",
+    ),
+    "claims on a page without a snippet": (
+        "docs/index.md",
+        "# House\n",
+        "# House\n\n[It stands]{#it-stands .claim}.\n",
+        "docs/index.md:3: claims or cells, and no snippets/index.py",
+    ),
+    "an import of ours": (
+        "snippets/part/one.py",
+        'word = "one"',
+        'from extensions.files.topics import ROOT\n\nword = "one"',
+        "snippets/part/one.py:7: imports extensions.files.topics",
+    ),
+    "an assert in a snippet": (
+        "snippets/part/one.py",
+        'word = "one"',
+        'word = "one"\nassert word',
+        "snippets/part/one.py:8: an assert in a snippet",
+    ),
+    "an exit in a snippet": (
+        "snippets/part/one.py",
+        'word = "one"',
+        'word = "one"\nexit()',
+        "snippets/part/one.py:8: a snippet may not end the program",
+    ),
+    "a snippet that does not parse": (
+        "snippets/part/one.py",
+        'word = "one"',
+        "word = (",
+        "snippets/part/one.py:7: '(' was never closed",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "expected"), CASES.values(), ids=list(CASES)
+)
+def test_a_broken_rule_is_a_problem_at_its_line(
+    house, name, old, new, expected
+):
+    change(house / name, old, new)
+
+    found = problems(house)
+
+    assert [each for each in found if each.startswith(expected)], found
+
+
+def test_a_docstring_may_say_why_there_is_no_counter_example(house):
+    module = house / "tests/part/test_one.py"
+    change(module, "def test_word_is_one__", "def helper__")
+    change(module, "(snippet):\n", '(snippet):\n    """A definition."""\n')
+
+    assert problems(house) == []
+
+
+def test_a_missing_gallery_header_is_a_problem(house):
+    (house / "snippets/part/GALLERY_HEADER.rst").unlink()
+
+    assert problems(house)[0].startswith(
+        "snippets/part/GALLERY_HEADER.rst:1: missing gallery header"
+    )
+
+
+def test_a_file_left_among_the_snippets_is_a_problem(house):
+    (house / "snippets/part/left.txt").touch()
+
+    assert problems(house)[0].startswith(
+        "snippets/part/left.txt:1: not a program"
+    )
+
+
+def test_a_snippet_without_a_page_is_a_problem(house):
+    (house / "docs/part/one.md").unlink()
+
+    assert "snippets/part/one.py:1: no page part/one shows it" in problems(
+        house
+    )
+
+
+def test_a_test_module_without_a_snippet_is_a_problem(house):
+    (house / "tests/part/test_lost.py").touch()
+
+    assert problems(house) == [
+        "tests/part/test_lost.py:1: mirrors no snippet snippets/part/lost.py"
+    ]
+
+
+VARYING = {
+    "a memory address": "print(object())",
+    "an absolute path": "import os; print(os.sep + os.path.join('a', 'b'))",
+    "a date": "print('on 2026-01-31')",
+    "a duration": "print('took 12.5 ms')",
+}
+
+
+@pytest.mark.parametrize("what", VARYING)
+def test_an_output_that_varies_is_a_problem_at_its_line(house, build, what):
+    snippet = house / "snippets/part/one.py"
+    change(snippet, 'print(word, "counted")', VARYING[what])
+
+    build()
+
+    [problem] = problems(house)
+    assert problem.startswith(
+        f"snippets/part/one.py:10: an output shows {what}: "
+    )

@@ -1,0 +1,114 @@
+"""The cell directive."""
+
+from io import StringIO
+
+import pytest
+from docutils import nodes
+from sphinx.errors import ExtensionError
+
+from extensions.files.snippets import CUDA_GUARD
+from extensions.files.topics import sha256
+from extensions.site.cell import NEVER_RAN
+from tests.extensions.conftest import properties, record
+
+
+def cells(app):
+    """Return the text of each cell of a page."""
+    doctree = app.env.get_doctree("part/one")
+    found = doctree.findall(nodes.container)
+    return [node.astext() for node in found if "cell" in node["classes"]]
+
+
+def test_a_cell_shows_its_code_then_its_output_and_no_more(build):
+    app = build()
+
+    assert cells(app) == [
+        'word = "one"',
+        'print(word, "counted")\n\none counted',
+    ]
+    assert not app.warning.getvalue()
+
+
+def test_an_unknown_cell_is_reported_at_its_line(house, build):
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text().replace("{cell} count", "{cell} lost"))
+
+    warning = build().warning.getvalue()
+
+    assert "one.md:8: ERROR:" in warning
+    assert "no cell 'lost'; there are: start, count" in warning
+
+
+def test_a_cell_that_begins_with_prose_is_reported(house, build):
+    snippet = house / "snippets/part/one.py"
+    snippet.write_text(snippet.read_text().replace("print", "# Words.\nprint"))
+
+    warning = build().warning.getvalue()
+
+    assert "one.md:8: ERROR: cell 'count' begins with no code" in warning
+
+
+def test_a_snippet_that_raises_stops_the_build_at_its_line(house, build):
+    snippet = house / "snippets/part/one.py"
+    snippet.write_text(snippet.read_text().replace("print(word", "print(lost"))
+    warning = StringIO()
+
+    with pytest.raises(ExtensionError, match="'lost' is not defined"):
+        build(warning=warning)
+
+    assert f'"{snippet}", line 10' in warning.getvalue()
+
+
+@pytest.fixture
+def snippet_with_cuda(house, monkeypatch):
+    """Page one with a cell that needs a device, where there is none."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    snippet = house / "snippets/part/one.py"
+    snippet.write_text(
+        snippet.read_text()
+        + "\n# %% import\nimport torch\n"
+        + f"\n# %% device\n{CUDA_GUARD}\n    print('on a device')\n"
+    )
+    page = house / "docs/part/one.md"
+    cells = "\n```{cell} import\n```\n\n```{cell} device\n```\n"
+    page.write_text(page.read_text() + cells)
+    record(house)
+    return snippet
+
+
+def record_cuda(house, snippet_hash):
+    """Record what the CUDA cell printed elsewhere."""
+    path = record(house, "evidence/gpu", {"device": "GPU 9"})
+    values = {
+        "cell": "part/one:device",
+        "snippet": snippet_hash,
+        "output": "it ran",
+    }
+    case = (
+        '<testcase classname="tests.test_cuda_cells"'
+        f' name="test_a_cuda_cell_runs[x]">{properties(values)}</testcase>'
+    )
+    text = path.read_text()
+    path.write_text(text.replace("</testsuite>", f"{case}</testsuite>"))
+
+
+def test_a_cuda_cell_that_never_ran_says_so(snippet_with_cuda, build):
+    assert cells(build())[-1].endswith(NEVER_RAN)
+
+
+def test_a_cuda_cell_shows_what_it_printed_elsewhere(
+    house, snippet_with_cuda, build
+):
+    record_cuda(house, sha256(snippet_with_cuda))
+
+    assert cells(build())[-1].endswith(
+        "it ran\n\nRecorded on 2026-01-31 with torch 2.13.0, GPU 9 (x86_64)."
+    )
+
+
+def test_a_recorded_output_says_that_its_snippet_has_changed(
+    house, snippet_with_cuda, build
+):
+    record_cuda(house, "another hash")
+
+    assert cells(build())[-1].endswith(", before the snippet was changed.")

@@ -1,0 +1,263 @@
+"""What the tips buy: measured, recorded, compared, shown."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from extensions.commands.measure import peak_bytes, timed
+from extensions.files.measurements import effect, grouped, recordings_of
+from extensions.files.topics import ROOT, Topic, sha256
+from extensions.rules.of_pages import pages_show_their_measurements
+
+WORKLOAD = '''"""Adding and multiplying
+
+Two numbers.
+"""
+
+
+def cases(device):
+    """Return what is timed."""
+    return {"small: add": lambda: 1 + 1, "small: multiply": lambda: 2 * 2}
+'''
+PAGE = "# One\n\n```{measured}\n```\n\n"
+
+
+@pytest.fixture
+def measured(house):
+    """A house in which one topic is measured, and its recording."""
+    topic = Topic(house, "part/one")
+    topic.measurement.parent.mkdir(parents=True)
+    topic.measurement.write_text(WORKLOAD)
+    text = topic.page.read_text()
+    topic.page.write_text(text.replace("# One\n\n", PAGE, 1))
+    record = {
+        "facts": {
+            "device": "A processor",
+            "torch": "2.13.0",
+            "python": "3.11.7",
+            "machine": "x86_64, 2 cores",
+            "date": "2026-01-31",
+        },
+        "measurements": {
+            "part/one": {
+                "sha256": sha256(topic.measurement),
+                "cases": {
+                    "small: add": {
+                        "seconds": [0.010, 0.010, 0.012],
+                        "peak_bytes": 4000,
+                    },
+                    "small: multiply": {
+                        "seconds": [0.005, 0.005, 0.006],
+                        "peak_bytes": 8_000_000,
+                    },
+                },
+            }
+        },
+    }
+    path = house / "evidence/here/measurements.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(record))
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (0.5, 0.94, "helps"),
+        (0.96, 1.04, "no effect"),
+        (1.06, 2.0, "hurts"),
+        (0.9, 1.1, "unclear"),
+        (0.9, 0.97, "unclear"),
+    ],
+)
+def test_the_interval_decides_on_the_word(low, high, word):
+    assert effect(low, high) == word
+
+
+def test_the_first_of_each_group_is_its_base():
+    case = {"seconds": [1.0, 2.0], "peak_bytes": 0}
+    half = {"seconds": [0.5, 1.0], "peak_bytes": 0}
+
+    groups = grouped({"a: x": case, "a: y": half, "b: x": half, "b: y": half})
+
+    assert [each.effect for each in groups["a"]] == ["", "helps"]
+    assert [each.effect for each in groups["b"]] == ["", "no effect"]
+
+
+def test_a_page_shows_what_was_measured(measured, build):
+    app = build()
+
+    html = (app.outdir / "part/one.html").read_text()
+    assert not app.warning.getvalue()
+    assert "Adding and multiplying" in html
+    assert "A processor (x86_64, 2 cores), torch 2.13.0, 2026-01-31" in html
+    assert "10 ms" in html
+    assert "8 MB" in html
+    assert '<td class="effect effect-helps">helps</td>' in html
+    assert "stale" not in html
+
+
+def test_all_measurements_stand_on_one_page(measured, house, build):
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Measurements\n\n```{measurements}\n```\n")
+
+    app = build()
+
+    html = (app.outdir / "evidence/claims.html").read_text()
+    assert not app.warning.getvalue()
+    assert '<a href="../part/one.html#what-it-buys">Adding' in html
+    assert '<span class="effect effect-helps">helps</span>' in html
+
+
+@pytest.fixture
+def curved(measured, house):
+    """The same, with numbers as names, and a page that draws a curve."""
+    path = house / "evidence/here/measurements.json"
+    text = path.read_text().replace("small: add", "small: 8")
+    path.write_text(text.replace("small: multiply", "small: 9"))
+    text = measured.page.read_text()
+    options = "```{measured}\n:curve: columns\n:step: 8\n```"
+    measured.page.write_text(text.replace("```{measured}\n```", options))
+    return measured
+
+
+def test_a_curve_is_drawn_for_light_and_for_dark(curved, build):
+    app = build()
+
+    html = (app.outdir / "part/one.html").read_text()
+    light = (app.outdir / "_images/measured_one_0.svg").read_text()
+    assert not app.warning.getvalue()
+    assert 'class="only-light"' in html
+    assert 'src="../_images/measured_one_0_dark.svg"' in html
+    assert 'alt="Adding and multiplying A processor, torch 2.13.0"' in html
+    assert "<!-- columns (a line at each multiple of 8) -->" in light
+    assert "<details><summary>The numbers</summary>" in html
+
+
+def test_a_curve_is_drawn_anew_if_its_picture_is_gone(curved, build):
+    app = build()
+    for picture in app.srcdir.glob("code/**/measured_*"):
+        picture.unlink()
+
+    app = build()
+
+    assert "image file not readable" not in app.warning.getvalue()
+    assert len(list(app.srcdir.glob("code/**/measured_*"))) == 2
+
+
+def test_a_curve_needs_numbers_as_names(curved, house, build):
+    path = house / "evidence/here/measurements.json"
+    path.write_text(path.read_text().replace("small: 9", "small: nine"))
+
+    warning = build().warning.getvalue()
+
+    assert "measurements/part/one.py:1: no curve without numbers" in warning
+
+
+def test_a_changed_workload_makes_a_recording_stale(measured, build):
+    build()
+    measured.measurement.write_text(WORKLOAD + "# changed\n")
+
+    app = build()
+
+    assert "stale" in (app.outdir / "part/one.html").read_text()
+
+
+def test_a_new_recording_is_shown_by_the_next_build(measured, house, build):
+    build()
+    old = house / "evidence/here/measurements.json"
+    new = house / "evidence/there/measurements.json"
+    new.parent.mkdir()
+    new.write_text(old.read_text().replace("A processor", "Another"))
+
+    app = build()
+
+    assert "Another (x86_64" in (app.outdir / "part/one.html").read_text()
+
+
+def test_without_a_recording_a_page_says_so(measured, house, build):
+    (house / "evidence/here/measurements.json").unlink()
+
+    app = build()
+
+    assert "Not measured" in (app.outdir / "part/one.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda topic: topic.measurement.unlink(), "no measurements/part/one"),
+        (
+            lambda topic: topic.measurement.write_text('"""A title"""'),
+            "its docstring needs a title",
+        ),
+        (
+            lambda topic: (
+                topic.root / "evidence/here/measurements.json"
+            ).write_text("{"),
+            "not whole",
+        ),
+    ],
+)
+def test_what_is_broken_is_reported(measured, build, change, expected):
+    change(measured)
+
+    assert expected in build().warning.getvalue()
+
+
+def test_a_measurement_that_no_page_shows_is_a_problem(measured):
+    text = measured.page.read_text()
+    measured.page.write_text(text.replace(PAGE, "# One\n\n"))
+
+    [problem] = pages_show_their_measurements(measured.root)
+
+    assert problem.path == measured.measurement
+
+
+def test_a_topic_without_a_recording_has_none(measured, house):
+    path = house / "evidence/here/measurements.json"
+
+    assert recordings_of(Topic(house, "part/two"), [path]) == []
+
+
+def test_cases_are_timed_in_turn():
+    calls = []
+
+    seconds = timed(
+        {name: lambda name=name: calls.append(name) for name in "ab"}
+    )
+
+    assert len(seconds["a"]) == len(seconds["b"]) == 15
+    assert all(each > 0 for each in seconds["a"])
+    assert "".join(calls).count("ab") >= 15 - 1
+
+
+def test_the_peak_counts_what_is_held_at_once():
+    def work():
+        first = torch.zeros(1_000_000)
+        second = first + 1
+        del first
+        return second * 2
+
+    assert peak_bytes(work, "cpu") == pytest.approx(8_000_000, abs=100)
+
+
+def test_a_recording_is_written_where_it_is_asked_for(tmp_path):
+    program = (
+        "import extensions.commands.measure as m;"
+        " m.measured_topics = lambda root: []; m.main()"
+    )
+    folder = tmp_path / "here"
+
+    subprocess.run(
+        [sys.executable, "-c", program, folder],
+        check=True,
+        cwd=ROOT,
+    )
+
+    record = json.loads((folder / "measurements.json").read_text())
+    assert record["measurements"] == {}
+    assert record["facts"]["torch"] == torch.__version__
