@@ -5,7 +5,6 @@ Values only: no functions, no setup(). Behaviour lives in extensions/.
 
 import os
 import sys
-import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # where extensions/ stands
@@ -38,6 +37,7 @@ extensions = [
     "extensions.site.notebooks",
     "extensions.site.source_texts",
     "extensions.site.page_downloads",
+    "extensions.site.run_programs",
     "extensions.site.test_pages",
 ]
 
@@ -71,13 +71,8 @@ sphinx_gallery_conf = {
     "reset_modules": (
         "matplotlib",
         "extensions.site.fresh_torch.reset_torch",
-        "extensions.site.fresh_torch.freeze_imports",
     ),
 }
-
-# sphinx-gallery looks up each attribute that a program names, and a page may
-# well show what torch warns of.
-warnings.filterwarnings("ignore", module="sphinx_gallery.backreferences")
 
 # -- HTML --------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from typing import Any
 
@@ -21,13 +20,3 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     torch.autograd.set_detect_anomaly(False)
     if pandas := sys.modules.get("pandas"):
         pandas.reset_option("^display.")
-
-
-def freeze_imports(gallery_conf: dict[str, Any], fname: str) -> None:
-    """Leave what is imported out of the collections of garbage to come.
-
-    sphinx-gallery collects before each program, which would go through all of
-    torch and Sphinx each time. Once only: what a program leaves is collected.
-    """
-    if not gc.get_freeze_count():
-        gc.freeze()

@@ -10,6 +10,7 @@ extensions = [
     "extensions.site.notebooks",
     "extensions.site.source_texts",
     "extensions.site.page_downloads",
+    "extensions.site.run_programs",
     "extensions.site.test_pages",
 ]
 exclude_patterns = ["code/**"]
@@ -22,9 +23,6 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "abort_on_example_error": True,
     "image_scrapers": ("extensions.site.figures.scrape",),
-    "reset_modules": (
-        "matplotlib",
-        "extensions.site.fresh_torch.freeze_imports",
-    ),
+    "reset_modules": ("matplotlib",),
     "write_computation_times": False,
 }

@@ -1,0 +1,74 @@
+"""Which programs have run, and with what: a stamp beside the outputs of each.
+
+sphinx-gallery's own cache looks at the program alone, and believes itself
+before it has written the outputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from functools import cache
+from importlib.metadata import distributions
+from pathlib import Path
+
+from extensions.files.reading import bytes_of
+from extensions.files.topics import ROOT, Topic, topics
+from extensions.files.writing import write
+
+# Ours that outputs rest on: how figures are drawn, how programs are run.
+MAKERS = ("figures.py", "fresh_torch.py", "run_programs.py")
+
+
+def path_of(topic: Topic) -> Path:
+    """Return where the stamp of a program stands."""
+    return topic.output.with_suffix(".ran")
+
+
+@cache
+def surroundings() -> str:
+    """Return a hash of what is installed and of what runs the programs."""
+    parts = {f"{each.name} {each.version}" for each in distributions()}
+    lines = [platform.python_version(), *sorted(parts)]
+    found = hashlib.sha256("\n".join(lines).encode())
+    for name in MAKERS:
+        found.update(bytes_of(ROOT / "extensions/site" / name))
+    return found.hexdigest()
+
+
+def stamp_of(topic: Topic) -> str:
+    """Return what the stamp of a program says if it has run as it is now."""
+    program = hashlib.sha256(bytes_of(topic.snippet)).hexdigest()
+    return f"program {program}\nwith {surroundings()}\n"
+
+
+def has_run(topic: Topic) -> bool:
+    """Whether a program has run as it is now, to its end."""
+    path = path_of(topic)
+    if not path.exists() or not topic.output.exists():
+        return False
+    return bytes_of(path) == stamp_of(topic).encode()
+
+
+def forget(topic: Topic) -> None:
+    """Make sphinx-gallery run a program again."""
+    path_of(topic).unlink(missing_ok=True)
+    topic.output.with_suffix(".py.md5").unlink(missing_ok=True)
+
+
+def note(topic: Topic) -> None:
+    """Note that a program has run to its end."""
+    write(path_of(topic), stamp_of(topic))
+
+
+def sweep(root: Path) -> None:
+    """Remove what programs have left that are no more."""
+    known = {path_of(topic) for topic in topics(root)}
+    for stamp in root.glob("docs/**/*.ran"):
+        if stamp in known:
+            continue
+        folder, name = stamp.parent, stamp.stem
+        left = [*folder.glob(f"{name}.*"), *folder.glob(f"images/*_{name}_*")]
+        left += folder.glob(f"images/thumb/*_{name}_*")
+        for path in left:
+            path.unlink()

@@ -1,0 +1,160 @@
+"""Run each program in a process of its own, before sphinx-gallery collects.
+
+Inside Sphinx's own process, a program that ends itself would end the build,
+and one that sets something would set it for all that follow. sphinx-gallery
+then finds that every program has run, and only lists them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import multiprocessing
+import signal
+import traceback
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sphinx.errors import ExtensionError
+from sphinx.util import logging as sphinx_logging
+from sphinx.util.display import status_iterator
+
+from extensions.files import stamps
+from extensions.files.problem import Problem
+from extensions.files.reading import text_of
+from extensions.files.topics import Topic, topics
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+logger = sphinx_logging.getLogger(__name__)
+
+# Imported once, by the server of which each program's process is a fork.
+PRELOAD = ["torch", "pandas", "matplotlib.pyplot", "sphinx_gallery.gen_rst"]
+# What sphinx-gallery may write of one program: its code and its outputs.
+LETTERS = 200_000
+
+
+class Heard(logging.Handler):
+    """Keeps what sphinx-gallery warns of while it runs a program."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one message."""
+        self.messages.append(record.getMessage().strip())
+
+
+def work(
+    answer: Connection, topic: Topic, conf: dict[str, Any], seconds: int
+) -> None:
+    """Let sphinx-gallery run a program, and send what was wrong.
+
+    The alarm ends the process whatever it does, and though nobody may be left
+    to wait for it.
+    """
+    signal.alarm(seconds)
+    gc.freeze()  # sphinx-gallery collects garbage, but not all of torch's
+    # sphinx-gallery looks up each attribute that a program names, and a page
+    # may well show what torch warns of.
+    warnings.filterwarnings("ignore", module="sphinx_gallery.backreferences")
+    import torch
+    from sphinx_gallery.gen_rst import generate_file_rst
+
+    torch.set_num_threads(1)  # no output depends on the machine's cores
+    heard = Heard()
+    logging.getLogger("sphinx").addHandler(heard)
+    try:
+        generate_file_rst(
+            topic.snippet.name, topic.output.parent, topic.snippet.parent, conf
+        )
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [each for each in frames if each.filename == str(topic.snippet)]
+        line = own[-1].lineno if own else 1
+        answer.send([(line, f"{type(error).__name__}: {error}")])
+    else:
+        answer.send([(1, message) for message in heard.messages])
+
+
+def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
+    """Run a program in a process of its own; return all that was wrong."""
+    processes = multiprocessing.get_context("forkserver")
+    receiver, sender = processes.Pipe(duplex=False)
+    process = processes.Process(
+        target=work, args=(sender, topic, conf, seconds)
+    )
+    process.start()
+    sender.close()
+    said: list[tuple[int, str]] | None = None
+    with contextlib.suppress(EOFError):  # the process has ended without a word
+        said = receiver.recv()
+    process.join()
+    ending = -(process.exitcode or 0)
+    if ending == signal.SIGALRM:
+        what = "the program" if said is None else "a thread that it left"
+        said = [(1, f"was ended after {seconds} s: {what} went on")]
+    elif ending > 0:
+        said = [(1, f"was ended by {signal.Signals(ending).name}")]
+    elif said is None:
+        said = [(1, f"ends its process, with status {process.exitcode}")]
+    elif not said and (letters := len(text_of(topic.output))) > LETTERS:
+        said = [(1, f"prints {letters:,} characters, {LETTERS:,} at most")]
+    return [Problem(topic.snippet, line, message) for line, message in said]
+
+
+def run_stale(app: Sphinx) -> None:
+    """Run every program that has not run as it is now.
+
+    All of them, so that all that is wrong is said at once; then the build
+    ends if any did not run well.
+    """
+    root = Path(app.srcdir).parent
+    stamps.sweep(root)
+    stale = [topic for topic in topics(root) if not stamps.has_run(topic)]
+    if not stale:
+        return
+    conf = app.config.sphinx_gallery_conf
+    seconds = app.config.house_program_seconds
+    for topic in stale:
+        stamps.forget(topic)
+        thumbs = topic.output.parent / "images/thumb"
+        thumbs.mkdir(parents=True, exist_ok=True)
+    stale.sort(key=lambda topic: not topic.is_recipe)  # the longest first
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload(PRELOAD)
+    failed = 0
+    with ThreadPoolExecutor(max(1, app.parallel)) as pool:
+        results = pool.map(lambda topic: run(topic, conf, seconds), stale)
+        for topic, wrong in zip(
+            status_iterator(stale, "running programs... ", length=len(stale)),
+            results,
+            strict=True,
+        ):
+            for problem in wrong:
+                logger.error("%s", problem, type="house")
+            if wrong:
+                failed += 1
+            else:
+                stamps.note(topic)
+    if failed:
+        message = f"{failed} of {len(stale)} programs did not run well"
+        raise ExtensionError(message)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Run the programs before sphinx-gallery does, which is at 500."""
+    app.add_config_value("house_program_seconds", 60, "", int)
+    app.connect("builder-inited", run_stale, priority=400)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
