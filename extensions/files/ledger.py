@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 from extensions.files.evidence import Run
@@ -60,7 +62,19 @@ class Ledger:
 
     def of(self, name: str) -> tuple[Entry, ...]:
         """Return the entries of the topic with a name."""
-        return tuple(each for each in self.entries if each.topic.name == name)
+        return self.by_topic.get(name, ())
+
+    @cached_property
+    def by_topic(self) -> dict[str, tuple[Entry, ...]]:
+        """The entries of each topic, in the order of its page."""
+        groups = groupby(self.entries, key=lambda each: each.topic.name)
+        return {name: tuple(entries) for name, entries in groups}
+
+    @cached_property
+    def tested(self) -> list[Topic]:
+        """The topics whose claims have a module of tests."""
+        found = {entry.topic for entry in self.entries}
+        return sorted(topic for topic in found if topic.tests.exists())
 
     def tally(self) -> Counter[str]:
         """Return how many claims have each verdict."""

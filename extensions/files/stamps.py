@@ -36,6 +36,15 @@ def surroundings() -> str:
     return found.hexdigest()
 
 
+@cache
+def our_code() -> str:
+    """Return a hash of the extensions: what reads and writes the pages."""
+    found = hashlib.sha256()
+    for path in sorted((ROOT / "extensions").rglob("*.py")):
+        found.update(bytes_of(path))
+    return found.hexdigest()
+
+
 def stamp_of(topic: Topic) -> str:
     """Return what the stamp of a program says if it has run as it is now."""
     program = hashlib.sha256(bytes_of(topic.snippet)).hexdigest()

@@ -52,6 +52,11 @@ class Topic:
         return path.with_name(f"test_{path.name}")
 
     @property
+    def tests_page(self) -> str:
+        """The name of the page that shows the tests."""
+        return f"evidence/tests/{self.name}"
+
+    @property
     def measurement(self) -> Path:
         """Where the cases stand whose time and memory are measured."""
         return self.root / "measurements" / f"{self.name}.py"

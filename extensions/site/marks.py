@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.site.state import ledger_of
+from extensions.site.builder import ledger_of
 from extensions.site.test_pages import uri_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Put a sign behind each claim of a page."""
     if app.builder.format != "html":
         return
-    ledger = ledger_of(app.env)
+    ledger = ledger_of(app.builder)
     entries = {each.claim.name: each for each in ledger.of(docname)}
     for node in [
         *doctree.findall(nodes.inline),

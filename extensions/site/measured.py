@@ -21,7 +21,7 @@ from extensions.files.problem import Problem
 from extensions.files.topics import Topic, measured_topics
 from extensions.site.curve import drawn
 from extensions.site.figures import save_twice, title_of
-from extensions.site.state import root_of
+from extensions.site.state import recordings_in, rest_on, root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -55,7 +55,7 @@ class MeasuredDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Read what there is; a template shows it when the page is written."""
         root = root_of(self.env)
-        paths = self.recorded(root)
+        paths = self.recorded()
         try:
             topics = self.topics(root)
             shown = [
@@ -117,16 +117,10 @@ class MeasuredDirective(SphinxDirective):
             raise Problem(topic.page, self.lineno, f"no {name} to show")
         return [topic]
 
-    def recorded(self, root: Path) -> list[Path]:
+    def recorded(self) -> list[Path]:
         """Return the recordings; note that the page depends on them."""
-        paths = []
-        for name in self.env.config.house_evidence:
-            # The folder too: a recording may be added.
-            self.env.note_dependency(str(root / name))
-            paths += sorted((root / name).glob("*/measurements.json"))
-        for path in paths:
-            self.env.note_dependency(str(path))
-        return paths
+        rest_on(self.env, "recordings")
+        return recordings_in(self.env)
 
 
 class MeasurementsDirective(MeasuredDirective):

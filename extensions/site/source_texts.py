@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.site.state import SHOWS_ALL
+from extensions.site.state import rest_on
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -32,7 +32,7 @@ class OriginsDirective(SphinxDirective):
         _, name = self.env.relfn2path(self.arguments[0])
         self.env.note_dependency(name)
         # A new page brings claims, and this page then has one more link.
-        self.env.metadata[self.env.docname][SHOWS_ALL] = "yes"
+        rest_on(self.env, "pages")
         try:
             content = tomllib.loads(Path(name).read_text(encoding="utf-8"))
             return [self.origin(each) for each in content["source"]]

@@ -1,21 +1,19 @@
-"""Hold the rules of the house during a build, and keep its ledger.
+"""What each page rests on besides its own files, kept on the environment.
 
-Each broken rule is a warning at its file and line. The ledger lives on the
-environment; a page is read again when what the ledger says of it has changed.
+A page that rests on something is read again once that has changed. Sphinx's
+``note_dependency`` knows files alone, and takes a folder for a missing one.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sphinx.util import logging
-
 from extensions.files.evidence import Run, runs
-from extensions.files.ledger import Ledger, read_ledger
-from extensions.files.problem import Problem
-from extensions.rules import RULES
-from extensions.rules.of_pages import evidence_stands
+from extensions.files.stamps import our_code
+from extensions.files.topics import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -24,75 +22,120 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata
 
-logger = logging.getLogger(__name__)
-
-# Set by a directive on its page: the page shows more than its own claims.
-SHOWS_ALL = "shows-the-whole-ledger"
-
-
-def report(problem: Problem) -> None:
-    """Warn of a broken rule, at its place."""
-    place = f"{problem.path}:{problem.line}"
-    logger.warning(problem.message, location=place, type="house")
-
 
 def root_of(env: BuildEnvironment) -> Path:
     """Return the folder in which the house stands: pages are in its docs/."""
     return Path(env.srcdir).parent
 
 
+def folders_of(env: BuildEnvironment) -> list[Path]:
+    """Return the folders of runs, that of the build's own run first."""
+    return [root_of(env) / name for name in env.config.house_evidence]
+
+
 def runs_of(env: BuildEnvironment) -> list[Run]:
     """Return the runs that the site rests on, this build's run first."""
-    return runs([root_of(env) / name for name in env.config.house_evidence])
+    return runs(folders_of(env))
 
 
-def ledger_of(env: BuildEnvironment) -> Ledger:
-    """Return the ledger of the build."""
-    return getattr(env, "house_ledger", Ledger((), ()))
+def recordings_in(env: BuildEnvironment) -> list[Path]:
+    """Return the files of measurements, in the order of their folders."""
+    return [
+        path
+        for folder in folders_of(env)
+        for path in sorted(folder.glob("*/measurements.json"))
+    ]
 
 
-def update(
+def recordings(app: Sphinx) -> str:
+    """Return what says whether something was measured anew."""
+    return "".join(
+        f"{path} {sha256(path)}\n" for path in recordings_in(app.env)
+    )
+
+
+def pages(app: Sphinx) -> str:
+    """Return what says whether a page has come or gone."""
+    return " ".join(sorted(app.env.found_docs))
+
+
+# What a page can rest on, by name. Other modules add to it.
+KINDS: dict[str, Callable[[Sphinx], str]] = {
+    "recordings": recordings,
+    "pages": pages,
+}
+
+
+class Rests:
+    """On what pages rest: now, and, page by page, when each was read."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, str] = {}
+        self.then: dict[str, dict[str, str]] = {}
+
+
+def rests_of(env: BuildEnvironment) -> Rests:
+    """Return on what the pages of a site rest."""
+    if not hasattr(env, "house_rests"):
+        env.house_rests = Rests()  # type: ignore[attr-defined]
+    rests: Rests = env.house_rests  # type: ignore[attr-defined]
+    return rests
+
+
+def rest_on(env: BuildEnvironment, kind: str) -> None:
+    """Note that the page being read rests on something."""
+    rests = rests_of(env)
+    rests.then.setdefault(env.docname, {})[kind] = rests.now[kind]
+
+
+def purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
+    """Forget a page that is gone, or about to be read."""
+    rests_of(env).then.pop(docname, None)
+
+
+def merge(
+    app: Sphinx,
+    env: BuildEnvironment,
+    docnames: Set[str],
+    other: BuildEnvironment,
+) -> None:
+    """Take over what another process has noted of the pages that it read."""
+    read = rests_of(other).then
+    names = docnames & read.keys()
+    rests_of(env).then.update({name: read[name] for name in names})
+
+
+def outdated(
     app: Sphinx,
     env: BuildEnvironment,
     added: Set[str],
     changed: Set[str],
     removed: Set[str],
 ) -> list[str]:
-    """Hold the rules, renew the ledger, return the pages that it outdates."""
-    root = root_of(env)
-    evidence: list[Run] = []
-    try:
-        evidence = runs_of(env)
-    except Problem as unreadable:
-        report(unreadable)
-    old, new = ledger_of(env), read_ledger(root, evidence)
-    broken = [problem for rule in RULES for problem in rule(root)]
-    if new.runs:
-        broken += evidence_stands(new)
-    else:
-        folder = root / env.config.house_evidence[0]
-        broken.append(
-            Problem(folder, 1, "no run of the tests: run them first")
-        )
-    for problem in broken:
-        report(problem)
-    env.house_ledger = new  # type: ignore[attr-defined]
-    if old == new:
-        return []
+    """Return the pages that rested on something else."""
+    rests = rests_of(env)
+    rests.now = {
+        kind: hashlib.sha256(of(app).encode()).hexdigest()
+        for kind, of in KINDS.items()
+    }
     return [
         name
-        for name in env.found_docs
-        if old.of(name) != new.of(name) or SHOWS_ALL in env.metadata[name]
+        for name, then in rests.then.items()
+        if not then.items() <= rests.now.items()
     ]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Add the values and the handler."""
+    """Add the value and the handlers."""
     app.add_config_value("house_evidence", [], "env", list)
-    app.connect("env-get-outdated", update)
+    app.connect("env-purge-doc", purge)
+    app.connect("env-merge-info", merge)
+    app.connect("env-get-outdated", outdated)
     return {
         "version": "1",
-        "env_version": 1,  # raise when the ledger changes shape
+        "env_version": int(
+            our_code()[:8], 16
+        ),  # pages are read anew by new code
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

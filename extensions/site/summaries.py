@@ -16,7 +16,9 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.corrections import read_corrections
-from extensions.site.state import SHOWS_ALL, ledger_of, root_of
+from extensions.files.writing import write
+from extensions.site.builder import ledger_of
+from extensions.site.state import KINDS, rest_on, root_of
 from extensions.site.test_pages import uri_of
 
 if TYPE_CHECKING:
@@ -35,12 +37,24 @@ class Summary(nodes.General, nodes.Element):
     """Stands where a template will show the ledger."""
 
 
+def whole_ledger(app: Sphinx) -> str:
+    """Return all that a summary of the ledger shows."""
+    ledger = ledger_of(app.builder)
+    return f"{ledger.entries} {[run.facts for run in ledger.runs]}"
+
+
+def all_corrections(app: Sphinx) -> str:
+    """Return all that the table of corrections shows."""
+    return f"{read_corrections(root_of(app.env))}"
+
+
 class SummaryDirective(SphinxDirective):
     """Show the ledger through the template of the directive's name."""
 
     def run(self) -> list[nodes.Node]:
         """Leave a place that is filled when the ledger is whole."""
-        self.env.metadata[self.env.docname][SHOWS_ALL] = "yes"
+        shows = "corrections" if self.name == "corrections" else "ledger"
+        rest_on(self.env, shows)
         return [Summary(template=f"{self.name}.html")]
 
 
@@ -48,7 +62,7 @@ def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Render the templates of a page."""
     if app.builder.format != "html":
         return
-    ledger = ledger_of(app.env)
+    ledger = ledger_of(app.builder)
     for place in doctree.findall(Summary):
         place["html"] = app.builder.templates.render(
             place["template"], context(ledger, app.builder, docname)
@@ -109,9 +123,9 @@ def write_json(app: Sphinx, error: Exception | None) -> None:
     """Write ``claims.json`` beside the pages."""
     if error or app.builder.name != "html":
         return
-    content = as_json(ledger_of(app.env), app.builder)
+    content = as_json(ledger_of(app.builder), app.builder)
     text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
-    Path(app.outdir, "claims.json").write_text(text, encoding="utf-8")
+    write(Path(app.outdir, "claims.json"), text)
 
 
 def visit(translator: HTML5Translator, node: Summary) -> None:
@@ -122,6 +136,8 @@ def visit(translator: HTML5Translator, node: Summary) -> None:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the directives and the file."""
+    KINDS["ledger"] = whole_ledger
+    KINDS["corrections"] = all_corrections
     app.add_node(Summary, html=(visit, None))
     app.add_directive("ledger", SummaryDirective)
     app.add_directive("tally", SummaryDirective)

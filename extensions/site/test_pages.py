@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.highlighting import PygmentsBridge
 
-from extensions.site.state import ledger_of
+from extensions.files.reading import text_of
+from extensions.site.builder import SiteBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,43 +20,36 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
     from extensions.files.ledger import Entry, Test
-    from extensions.files.topics import Topic
-
-
-def docname_of(topic: Topic) -> str:
-    """Return the name of the page that shows a topic's tests."""
-    return f"evidence/tests/{topic.name}"
 
 
 def uri_of(
     builder: Builder, docname: str, entry: Entry, test: Test | None = None
 ) -> str:
     """Return the address of a test of a claim, as seen from a page."""
-    page = builder.get_relative_uri(docname, docname_of(entry.topic))
+    page = builder.get_relative_uri(docname, entry.topic.tests_page)
     test = test or entry.test
     return f"{page}#line-{test.line}" if test else page
 
 
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield a page for each module of tests that stands behind claims."""
-    if app.builder.name != "html":
+    """Yield a page for each module of tests that has changed."""
+    builder = app.builder
+    if not isinstance(builder, SiteBuilder):
         return
     bridge = PygmentsBridge("html", app.config.pygments_style)
-    topics = {entry.topic for entry in ledger_of(app.env).entries}
-    for topic in sorted(topic for topic in topics if topic.tests.exists()):
-        name = docname_of(topic)
+    for topic in builder.ledger.tested:
+        name = topic.tests_page
+        if name not in builder.written:
+            continue
         code = bridge.highlight_block(
-            topic.tests.read_text(encoding="utf-8"),
-            "python",
-            linespans="line",
-            location=name,
+            text_of(topic.tests), "python", linespans="line", location=name
         )
         module = topic.tests.relative_to(topic.root).as_posix()
-        body = app.builder.templates.render(
+        body = builder.templates.render(
             "tests.html",
             {
                 "module": module,
-                "page": app.builder.get_relative_uri(name, topic.name),
+                "page": builder.get_relative_uri(name, topic.name),
                 "code": code,
             },
         )

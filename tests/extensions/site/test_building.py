@@ -21,7 +21,7 @@ def test_a_whole_house_builds_without_a_warning(build):
     app = build()
 
     assert not app.warning.getvalue()
-    assert len(app.env.house_ledger.entries) == 3
+    assert len(app.builder.ledger.entries) == 3
 
 
 def test_a_broken_rule_is_a_warning_at_its_line(house, build):
@@ -125,7 +125,7 @@ def test_a_deleted_page_takes_its_claims_along(house, build):
     (house / "docs/part/one.md").unlink()
     app = build()
 
-    assert app.env.house_ledger.of("part/one") == ()
+    assert app.builder.ledger.of("part/one") == ()
 
 
 def test_parallel_readers_show_the_same(house, build):

@@ -1,0 +1,177 @@
+"""The builder of the site: it writes what has changed, and nothing else.
+
+Beside the pages it keeps a record of what each was written from. Sphinx asks
+only whether a source is newer than its page, and so takes a page for current
+that a build was ended before writing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Set
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sphinx.builders.html import StandaloneHTMLBuilder
+from sphinx.errors import ExtensionError
+
+from extensions.files.ledger import Ledger
+from extensions.files.problem import Problem
+from extensions.files.reading import bytes_of, json_of
+from extensions.files.stamps import our_code, surroundings
+from extensions.files.writing import write
+from extensions.site.state import rests_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.builders import Builder
+    from sphinx.environment import BuildEnvironment
+    from sphinx.util.typing import ExtensionMetadata
+
+RECORD = ".written-from.json"
+END = b"</html>"
+NONE = Ledger((), ())
+
+
+def digest(*parts: str | bytes) -> str:
+    """Return one hash of some parts."""
+    found = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        found.update(hashlib.sha256(data).digest())
+    return found.hexdigest()
+
+
+def ledger_of(builder: Builder) -> Ledger:
+    """Return the ledger of a build; it is empty where no site is written."""
+    return builder.ledger if isinstance(builder, SiteBuilder) else NONE
+
+
+class SiteBuilder(StandaloneHTMLBuilder):
+    """Writes a page if what it is written from has changed."""
+
+    ledger = NONE
+    """What the rules have read; the pages show it."""
+    recorded: dict[str, str]
+    """By page: what it was written from."""
+    marks: dict[str, str]
+    """By page: what it is to be written from."""
+    is_current = False
+    """Whether there is nothing to write."""
+
+    def init(self) -> None:
+        """Read what was written."""
+        super().init()
+        self.record = Path(self.outdir, RECORD)
+        self.recorded = json_of(self.record) if self.record.exists() else {}
+
+    def get_outdated_docs(self) -> Iterator[str]:
+        """Return none: Sphinx asks before it reads, :meth:`behind` later."""
+        return iter(())
+
+    def shared(self) -> str:
+        """Return a hash of what every page is written from."""
+        folders = [*self.config.templates_path, *self.config.html_static_path]
+        paths = [
+            path
+            for folder in [*folders, *self.config.html_extra_path]
+            for path in sorted(Path(self.confdir, folder).rglob("*"))
+            if path.is_file()
+        ]
+        titles = {
+            name: node.astext() for name, node in self.env.titles.items()
+        }
+        navigation = [titles, self.env.toctree_includes]
+        return digest(
+            surroundings(),
+            our_code(),
+            self.build_info.config_hash,
+            self.build_info.tags_hash,
+            *map(bytes_of, paths),
+            json.dumps(navigation, sort_keys=True),
+        )
+
+    def behind(self) -> set[str]:
+        """Return the pages that were written from something else, or not."""
+        shared = self.shared()
+        titles = " ".join(run.title for run in self.ledger.runs)
+        rests = rests_of(self.env).then
+        self.marks = {
+            name: digest(
+                shared,
+                bytes_of(Path(self.doctreedir, f"{name}.doctree")),
+                f"{self.ledger.of(name)} {titles} {rests.get(name)}",
+            )
+            for name in self.env.found_docs
+        }
+        self.marks |= {
+            topic.tests_page: digest(shared, bytes_of(topic.tests))
+            for topic in self.ledger.tested
+        }
+        return {name for name in self.marks if self.is_behind(name)}
+
+    def is_behind(self, name: str) -> bool:
+        """Whether a page is to be written."""
+        if self.recorded.get(name) != self.marks[name]:
+            return True
+        return not self.get_output_path(name).exists()
+
+    def prepare_writing(self, docnames: Set[str]) -> None:
+        """Strike from the record what is about to be written or removed."""
+        self.is_current = not docnames and self.recorded == self.marks
+        if self.is_current:
+            return
+        for name in self.recorded.keys() - self.marks.keys():
+            self.get_output_path(name).unlink(missing_ok=True)
+        self.written = {name for name in self.marks if self.is_behind(name)}
+        self.written |= docnames
+        self.note(self.marks.keys() - self.written)
+        super().prepare_writing(docnames)
+
+    def note(self, names: Set[str]) -> None:
+        """Record of some pages that they are written."""
+        marks = {name: self.marks[name] for name in sorted(names)}
+        write(self.record, json.dumps(marks, indent=0) + "\n")
+
+    def copy_assets(self) -> None:
+        """Copy what pages load, if there is something to write."""
+        if not self.is_current:
+            super().copy_assets()
+
+    def finish(self) -> None:
+        """Write what belongs to all pages, if there is something to write."""
+        if not self.is_current:
+            super().finish()
+
+
+def outdated(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Return the pages to write, now that all are read."""
+    if not isinstance(app.builder, SiteBuilder):
+        return []
+    return sorted(app.builder.behind() & env.found_docs)
+
+
+def confirm(app: Sphinx, error: Exception | None) -> None:
+    """Record what was written, if each page is whole."""
+    builder = app.builder
+    if error or not isinstance(builder, SiteBuilder) or builder.is_current:
+        return
+    for name in sorted(builder.marks):
+        path = builder.get_output_path(name)
+        if not path.exists() or not bytes_of(path).rstrip().endswith(END):
+            problem = Problem(path, 1, "this page was not written whole")
+            raise ExtensionError(str(problem))
+    builder.note(builder.marks.keys())
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Take the place of Sphinx's own builder of HTML."""
+    app.add_builder(SiteBuilder, override=True)
+    app.connect("env-updated", outdated)
+    app.connect("build-finished", confirm, priority=900)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

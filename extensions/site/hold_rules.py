@@ -1,0 +1,62 @@
+"""Hold the rules of the house at every build, and read its ledger.
+
+Each broken rule is a warning at its file and line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sphinx.util import logging
+
+from extensions.files.ledger import read_ledger
+from extensions.files.problem import Problem
+from extensions.rules import RULES
+from extensions.rules.of_pages import evidence_stands
+from extensions.site.builder import SiteBuilder
+from extensions.site.state import folders_of, root_of, runs_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+    from extensions.files.evidence import Run
+
+logger = logging.getLogger(__name__)
+
+
+def report(problem: Problem) -> None:
+    """Warn of a broken rule, at its place."""
+    place = f"{problem.path}:{problem.line}"
+    logger.warning(problem.message, location=place, type="house")
+
+
+def hold(app: Sphinx) -> None:
+    """Report what breaks a rule; give the builder its ledger."""
+    root = root_of(app.env)
+    evidence: list[Run] = []
+    try:
+        evidence = runs_of(app.env)
+    except Problem as unreadable:
+        report(unreadable)
+    ledger = read_ledger(root, evidence)
+    broken = [problem for rule in RULES for problem in rule(root)]
+    if ledger.runs:
+        broken += evidence_stands(ledger)
+    else:
+        message = "no run of the tests: run them first"
+        broken.append(Problem(folders_of(app.env)[0], 1, message))
+    for problem in broken:
+        report(problem)
+    if isinstance(app.builder, SiteBuilder):
+        app.builder.ledger = ledger
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Hold the rules once the programs have run and all is written."""
+    app.connect("builder-inited", hold, priority=800)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
