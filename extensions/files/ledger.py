@@ -14,6 +14,8 @@ from pathlib import Path
 
 from extensions.files.evidence import Run
 from extensions.files.pages import Claim, read_page
+from extensions.files.problem import Problem
+from extensions.files.reading import python_of
 from extensions.files.topics import Topic, sha256, topics
 
 # From the worst to the least: a claim is judged by its worst evidence, but
@@ -84,8 +86,8 @@ class Ledger:
 def tree_of(path: Path) -> ast.Module:
     """Return what a file says, or nothing where it is missing or broken."""
     try:
-        return ast.parse(path.read_bytes() if path.exists() else b"")
-    except SyntaxError:  # a rule reports it
+        return python_of(path)
+    except Problem:  # a rule reports it
         return ast.Module([], [])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -76,7 +77,12 @@ def xml_of(path: Path) -> ElementTree.Element:
 
 def python_of(path: Path) -> ast.Module:
     """Return the syntax tree of a Python file."""
-    text = text_of(path)
+    return parsed(path, text_of(path))
+
+
+@cache  # the ledger and the rules ask for the same files
+def parsed(path: Path, text: str) -> ast.Module:
+    """Return the syntax tree of some Python that stands in a file."""
     try:
         return ast.parse(text)
     except SyntaxError as error:
