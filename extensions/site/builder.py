@@ -7,6 +7,7 @@ that a build was ended before writing.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Set
@@ -64,7 +65,9 @@ class SiteBuilder(StandaloneHTMLBuilder):
         """Read what was written."""
         super().init()
         self.record = Path(self.outdir, RECORD)
-        self.recorded = json_of(self.record) if self.record.exists() else {}
+        self.recorded = {}
+        with contextlib.suppress(Problem, TypeError):  # none, or damaged
+            self.recorded = dict(json_of(self.record))
 
     def get_outdated_docs(self) -> Iterator[str]:
         """Return none: Sphinx asks before it reads, :meth:`behind` later."""

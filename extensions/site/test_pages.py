@@ -56,9 +56,26 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield name, {"title": module, "body": body}, "page.html"
 
 
+def shorten(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: object,
+) -> None:
+    """Show the chapters alone beside a page of tests: it stands in none.
+
+    The whole navigation would be most of the page, and of its cost.
+    """
+    if pagename.startswith("evidence/tests/"):
+        toctree = context["toctree"]
+        context["toctree"] = lambda **how: toctree(**how | {"collapse": True})
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the pages."""
     app.connect("html-collect-pages", pages)
+    app.connect("html-page-context", shorten, priority=400)  # before Furo's
     return {
         "version": "1",
         "parallel_read_safe": True,

@@ -177,3 +177,12 @@ def test_a_build_waits_for_another(house, build):
     assert first.wait() == 0
     assert "another build is at work" in second.stdout
     assert "no targets are out of date" in second.stdout
+
+
+@pytest.mark.parametrize("content", ["null", '{"index": ', "[1]"])
+def test_a_damaged_record_renews_all_pages(house, build, content):
+    before = build().builder.marks
+    (house / "out/html/.written-from.json").write_text(content)
+
+    assert written(build()) >= {"index", "part/one", "part/two"}
+    assert build().builder.recorded == before
