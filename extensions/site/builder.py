@@ -8,7 +8,6 @@ that a build was ended before writing.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterator, Set
 from pathlib import Path
@@ -20,9 +19,8 @@ from sphinx.errors import ExtensionError
 from extensions.files.ledger import Ledger
 from extensions.files.problem import Problem
 from extensions.files.reading import bytes_of, json_of
-from extensions.files.stamps import our_code, surroundings
 from extensions.files.writing import write
-from extensions.site.state import rests_of
+from extensions.site.written_from import marks
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -33,15 +31,6 @@ if TYPE_CHECKING:
 RECORD = ".written-from.json"
 END = b"</html>"
 NONE = Ledger((), ())
-
-
-def digest(*parts: str | bytes) -> str:
-    """Return one hash of some parts."""
-    found = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        found.update(hashlib.sha256(data).digest())
-    return found.hexdigest()
 
 
 def ledger_of(builder: Builder) -> Ledger:
@@ -73,45 +62,9 @@ class SiteBuilder(StandaloneHTMLBuilder):
         """Return none: Sphinx asks before it reads, :meth:`behind` later."""
         return iter(())
 
-    def shared(self) -> str:
-        """Return a hash of what every page is written from."""
-        folders = [*self.config.templates_path, *self.config.html_static_path]
-        paths = [
-            path
-            for folder in [*folders, *self.config.html_extra_path]
-            for path in sorted(Path(self.confdir, folder).rglob("*"))
-            if path.is_file()
-        ]
-        titles = {
-            name: node.astext() for name, node in self.env.titles.items()
-        }
-        navigation = [titles, self.env.toctree_includes]
-        return digest(
-            surroundings(),
-            our_code(),
-            self.build_info.config_hash,
-            self.build_info.tags_hash,
-            *map(bytes_of, paths),
-            json.dumps(navigation, sort_keys=True),
-        )
-
     def behind(self) -> set[str]:
         """Return the pages that were written from something else, or not."""
-        shared = self.shared()
-        titles = " ".join(run.title for run in self.ledger.runs)
-        rests = rests_of(self.env).then
-        self.marks = {
-            name: digest(
-                shared,
-                bytes_of(Path(self.doctreedir, f"{name}.doctree")),
-                f"{self.ledger.of(name)} {titles} {rests.get(name)}",
-            )
-            for name in self.env.found_docs
-        }
-        self.marks |= {
-            topic.tests_page: digest(shared, bytes_of(topic.tests))
-            for topic in self.ledger.tested
-        }
+        self.marks = marks(self, self.ledger)
         return {name for name in self.marks if self.is_behind(name)}
 
     def is_behind(self, name: str) -> bool:
