@@ -30,6 +30,8 @@ CODE_DIRECTIVES = {
 RECIPE_CLAIM = re.compile(
     r"^# \.\. _(?P<name>.*):\n#\n(?P<text>(?:# .*\n)+)", re.MULTILINE
 )
+# Behind the figure of timings, a recipe's page shows what was measured.
+RECIPE_TIMINGS = re.compile(r'\bnum="timings"')
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ def parsed(path: Path, text: str) -> Page:
 
 
 def read_recipe(page: Page, text: str) -> None:
-    """Add the claims of a script, which shows its cells by itself."""
+    """Add what a script holds, which shows its cells by itself."""
+    for match in RECIPE_TIMINGS.finditer(text):
+        page.measured.append(text.count("\n", 0, match.start()) + 1)
     for match in RECIPE_CLAIM.finditer(text):
         words = match["text"].replace("\n# ", " ").removeprefix("# ").strip()
         line = text.count("\n", 0, match.start("text")) + 1
