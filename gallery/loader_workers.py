@@ -17,6 +17,7 @@ It needs ``torch``, ``matplotlib``.
 # as well.
 
 import os
+import statistics
 import time
 import warnings
 
@@ -146,8 +147,6 @@ speeds = {
 # %% time-picture
 #
 # A line at 1 is a loader without workers. Above it, workers help.
-
-import statistics
 
 import matplotlib.pyplot as plt
 
