@@ -6,7 +6,7 @@ Count epochs per second with none to four workers, for samples that cost
 nothing, that compute, and that wait.
 
 The rule: **try, with your own samples**. *PyTorch Basics* says: as many
-workers as cores. The picture shows three datasets with three answers.
+workers as cores. Three datasets give three answers.
 
 It needs ``torch``, ``matplotlib``.
 """
@@ -17,6 +17,7 @@ It needs ``torch``, ``matplotlib``.
 # as well.
 
 import os
+import statistics
 import time
 import warnings
 
@@ -87,22 +88,43 @@ def loader_of(kind, workers):
 # They come from as many processes as there are workers, and without workers
 # from the main process.
 
-loaded = {}
+loaded, origins = {}, {}
 for workers in WORKERS:
     batches = list(loader_of("free", workers))
     indices = torch.cat([indices for indices, _ in batches]).tolist()
-    processes = {pid for _, pids in batches for pid in pids.tolist()}
-    loaded[workers] = indices, processes
+    origins[workers] = [pids[0].item() for _, pids in batches]
+    loaded[workers] = indices, set(origins[workers])
 
 print({workers: len(found) for workers, (_, found) in loaded.items()})
 
 
+# %% shares
+#
+# Which process loads which batch: the workers take turns.
+
+import matplotlib.pyplot as plt
+
+figure, axis = plt.subplots(figsize=(7, 3))
+colors = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
+for row, workers in enumerate(WORKERS):
+    order = list(dict.fromkeys(origins[workers]))
+    for batch, process in enumerate(origins[workers]):
+        number = order.index(process)
+        axis.barh(row, 0.9, left=batch, color=colors[number], alpha=0.8)
+        axis.text(batch + 0.45, row, number, ha="center", va="center")
+axis.set_yticks(range(len(WORKERS)), WORKERS)
+axis.set_ylabel("workers")
+axis.set_xlabel("batch; the number in its box is that of the process")
+axis.set_title("Who loads which batch, with none to four workers")
+plt.show()
+
 # %% time
 #
-# The time
-# --------
+# What it buys
+# ------------
 #
-# The first epoch starts the workers, and is not counted.
+# The program counts the epochs per second on your machine. The first epoch
+# starts the workers, and is not counted.
 
 
 def epochs_per_second(kind, workers, rounds=3):
@@ -122,17 +144,15 @@ speeds = {
     for kind in kinds
 }
 
-# %% picture
+# %% time-picture
 #
 # A line at 1 is a loader without workers. Above it, workers help.
-
-import statistics
 
 import matplotlib.pyplot as plt
 
 colors = ["#0072B2", "#D55E00", "#009E73"]
 markers = ["o", "s", "^"]
-figure, axis = plt.subplots(figsize=(7, 4))
+figure, axis = plt.subplots(num="timings", figsize=(7, 4))
 for kind, color, marker in zip(kinds, colors, markers, strict=True):
     medians = [statistics.median(each) for each in speeds[kind]]
     ratios = [median / medians[0] for median in medians]

@@ -85,6 +85,8 @@ class Recording:
     groups: dict[str, tuple[Case, ...]]
     is_stale: bool
     """Whether the file has changed since."""
+    date: str
+    """When: a topic may be measured later than the rest."""
 
 
 def workload_of(topic: Topic) -> Workload:
@@ -123,7 +125,8 @@ def recordings_of(topic: Topic, paths: Sequence[Path]) -> list[Recording]:
         if measured := record["measurements"].get(topic.name):
             stale = measured["sha256"] != sha256(topic.measurement)
             groups = grouped(measured["cases"])
-            found.append(Recording(record["facts"], groups, stale))
+            date = measured.get("date", record["facts"]["date"])
+            found.append(Recording(record["facts"], groups, stale, date))
     return found
 
 

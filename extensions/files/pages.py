@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from myst_parser.config.main import MdParserConfig
-from myst_parser.parsers.mdit import create_md_parser
+
+from extensions.files.markdown import Directive, directive_of, line_of, parse
+from extensions.files.reading import text_of
 
 # Code in any of these would stand on a page without having been run.
 CODE_DIRECTIVES = {
@@ -27,14 +27,11 @@ CODE_DIRECTIVES = {
     "parsed-literal",
     "sourcecode",
 }
-DIRECTIVE = re.compile(r"\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)")
 RECIPE_CLAIM = re.compile(
     r"^# \.\. _(?P<name>.*):\n#\n(?P<text>(?:# .*\n)+)", re.MULTILINE
 )
-MARKDOWN = create_md_parser(
-    MdParserConfig(enable_extensions={"attrs_inline", "colon_fence"}),
-    RendererHTML,
-)
+# Behind the figure of timings, a recipe's page shows what was measured.
+RECIPE_TIMINGS = re.compile(r'\bnum="timings"')
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Page:
 
 def read_page(path: Path) -> Page:
     """Return what the page at a path holds; a script is a recipe."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = text_of(path) if path.exists() else ""
     return parsed(path, text)
 
 
@@ -86,7 +83,9 @@ def parsed(path: Path, text: str) -> Page:
 
 
 def read_recipe(page: Page, text: str) -> None:
-    """Add the claims of a script, which shows its cells by itself."""
+    """Add what a script holds, which shows its cells by itself."""
+    for match in RECIPE_TIMINGS.finditer(text):
+        page.measured.append(text.count("\n", 0, match.start()) + 1)
     for match in RECIPE_CLAIM.finditer(text):
         words = match["text"].replace("\n# ", " ").removeprefix("# ").strip()
         line = text.count("\n", 0, match.start("text")) + 1
@@ -97,27 +96,26 @@ def read_recipe(page: Page, text: str) -> None:
 
 def read_markdown(page: Page, text: str, first: int) -> None:
     """Add what some Markdown holds whose first line has a number."""
-    for token in MARKDOWN.parse(text):
-        line = first + (token.map[0] if token.map else 0)
+    for token in parse(text):
+        line = line_of(token, first)
         if token.type == "inline":
             page.claims += claims_in(token, line)
-        elif token.type == "code_block":
+        elif directive := directive_of(token, line):
+            read_directive(page, directive)
+        elif token.type in {"code_block", "fence", "colon_fence"}:
             page.code.append(line)
-        elif token.type in {"fence", "colon_fence"}:
-            read_fence(page, token, line)
 
 
-def read_fence(page: Page, token: Token, line: int) -> None:
-    """Add what stands between two fences: a directive, or else code."""
-    directive = DIRECTIVE.match(token.info)
-    if directive is None or directive["name"] in CODE_DIRECTIVES:
-        page.code.append(line)
-    elif directive["name"] == "cell":
-        page.cells.append(Shown(directive["argument"].strip(), line))
-    elif directive["name"] == "measured":
-        page.measured.append(line)
+def read_directive(page: Page, directive: Directive) -> None:
+    """Add what a directive shows: a cell, measurements, code, or a text."""
+    if directive.name in CODE_DIRECTIVES:
+        page.code.append(directive.line)
+    elif directive.name == "cell":
+        page.cells.append(Shown(directive.argument, directive.line))
+    elif directive.name == "measured":
+        page.measured.append(directive.line)
     else:
-        read_markdown(page, token.content, line + 1)
+        read_markdown(page, directive.body, directive.first)
 
 
 def claims_in(inline: Token, line: int) -> list[Claim]:

@@ -6,7 +6,12 @@ this repository, and the build reports what breaks one.
 
 from __future__ import annotations
 
-from extensions.rules import of_corrections, of_pages, of_programs
+from extensions.rules import (
+    of_corrections,
+    of_notebooks,
+    of_pages,
+    of_programs,
+)
 
 RULES = (
     of_pages.pages_show_their_cells,
@@ -21,4 +26,5 @@ RULES = (
     of_programs.snippets_stand_alone,
     of_programs.outputs_do_not_vary,
     of_corrections.corrections_name_claims,
+    of_notebooks.notebooks_show_their_pages,
 )

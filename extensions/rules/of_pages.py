@@ -70,7 +70,8 @@ def pages_show_their_measurements(root: Path) -> Iterator[Problem]:
     """Yield measurements that their page does not show."""
     for topic in measured_topics(root):
         if not read_page(topic.page).measured:
-            message = f"no {{measured}} on {topic.name} shows it"
+            shows = 'num="timings" in' if topic.is_recipe else "{measured} on"
+            message = f"no {shows} {topic.name} shows it"
             yield Problem(topic.measurement, 1, message)
 
 

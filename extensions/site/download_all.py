@@ -1,15 +1,22 @@
 """Put all scripts into one zip, and all notebooks into another.
 
 Both lie in ``docs/code/``, where a page can offer them with ``{download}``.
+The zip that sphinx-gallery offers of each recipe is put anew, since it holds
+the times of its files, which would differ at every build.
 """
 
 from __future__ import annotations
 
+import io
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from extensions.files.problem import Problem
+from extensions.files.reading import bytes_of
 from extensions.files.topics import topics
+from extensions.files.writing import write
+from extensions.site.state import report
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -20,22 +27,41 @@ ARCHIVES = {"scripts.zip": ".py", "notebooks.zip": ".ipynb"}
 WHEN = (1980, 1, 1, 0, 0, 0)
 
 
-def write(app: Sphinx) -> None:
-    """Write both archives from what the build has made of each topic."""
-    for name, suffix in ARCHIVES.items():
-        path = Path(app.srcdir, "code", name)
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for topic in topics(Path(app.srcdir).parent):
-                program = topic.output.with_suffix(suffix)
-                if program.exists():
-                    entry = zipfile.ZipInfo(f"{topic.name}{suffix}", WHEN)
-                    entry.compress_type = zipfile.ZIP_DEFLATED
-                    archive.writestr(entry, program.read_bytes())
+def zipped(programs: dict[str, Path]) -> bytes:
+    """Return a zip that holds files by name, in their order."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, program in programs.items():
+            entry = zipfile.ZipInfo(name, WHEN)
+            archive.writestr(entry, bytes_of(program), zipfile.ZIP_DEFLATED)
+    return content.getvalue()
+
+
+def put(app: Sphinx) -> None:
+    """Write each zip from what the build has made of the programs."""
+    found = topics(Path(app.srcdir).parent)
+    archives = {
+        Path(app.srcdir, "code", name): {
+            f"{topic.name}{suffix}": topic.output.with_suffix(suffix)
+            for topic in found
+        }
+        for name, suffix in ARCHIVES.items()
+    }
+    for recipe in (topic for topic in found if topic.is_recipe):
+        both = (recipe.output.with_suffix(each) for each in ARCHIVES.values())
+        archives[recipe.output.with_suffix(".zip")] = {
+            program.name: program for program in both
+        }
+    for path, programs in archives.items():
+        try:
+            write(path, zipped(programs))
+        except Problem as problem:
+            report(problem)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Write once the notebooks are woven, which happens at 600."""
-    app.connect("builder-inited", write, priority=700)
+    app.connect("builder-inited", put, priority=700)
     return {
         "version": "1",
         "parallel_read_safe": True,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from extensions.site.timings import RECORDED, TIMINGS, shows_a_time
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -108,21 +110,26 @@ def scrape(
 ) -> str:
     """Save the open figures and return the reStructuredText that shows them.
 
-    An untitled figure is an error: its title is its text alternative.
+    An untitled figure is an error: its title is its text alternative. So is a
+    time that is drawn outside the figure of timings.
     """
     import matplotlib.pyplot as plt
 
     rst = ""
+    place = f"{block_vars['src_file']}:{block[2]}"
     for number in plt.get_fignums():
         figure = plt.figure(number)
-        light = Path(next(block_vars["image_path_iterator"]))
-        light = light.with_suffix(".svg")
+        if figure.get_label() == TIMINGS:
+            rst += RECORDED
+            continue
         alt = title_of(figure)
         if not alt:
-            message = (
-                f"{block_vars['src_file']}:{block[2]}: an untitled figure"
-            )
-            raise ValueError(message)
+            raise ValueError(f"{place}: an untitled figure")
+        if shows_a_time(figure):
+            message = f'a figure of times without num="{TIMINGS}"'
+            raise ValueError(f"{place}: {message}")
+        light = Path(next(block_vars["image_path_iterator"]))
+        light = light.with_suffix(".svg")
         for theme, path in save_twice(figure, light).items():
             source = path.relative_to(gallery_conf["src_dir"]).as_posix()
             rst += IMAGE.format(path=source, alt=alt, theme=theme)

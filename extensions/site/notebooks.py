@@ -7,7 +7,6 @@ place, and teaches without the site.
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,17 +16,15 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from extensions.files.problem import Problem
 from extensions.files.snippets import Snippet
+from extensions.files.titles import address_of
 from extensions.files.topics import Topic, topics
+from extensions.files.weaving import weave
+from extensions.files.writing import write
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-CELL = re.compile(r"^```\{cell\} (?P<name>\S+)\n```\n", re.MULTILINE)
-MEASURED = re.compile(r"^```\{measured\}\n```\n", re.MULTILINE)
-CLAIM = re.compile(r"\{#[a-z0-9-]+ \.claim\}")
-ROLE = re.compile(r"\{doc\}`(?P<words>[^<`]+?) *<[^>`]+>`")
-LINK = re.compile(r"(?<!!)\[(?P<words>[^\]]+)\]\((?P<target>[^)\s]+)\)")
 # Where the name to install is not the name to import.
 DISTRIBUTIONS = {"PIL": "pillow"}
 
@@ -45,48 +42,27 @@ def libraries(text: str) -> list[str]:
     return sorted(found, key=lambda name: (name != "torch", name))
 
 
-def plain(prose: str, address: str) -> str:
-    """Return the prose as Markdown that every notebook can show.
-
-    Links lead to the site if its address is known, else their words stay.
-    """
-    prose = MEASURED.sub("The page shows what was measured.\n", prose)
-    prose = ROLE.sub(r"\g<words>", CLAIM.sub("", prose))
-
-    def link(match: re.Match[str]) -> str:
-        target = match["target"]
-        if target.startswith("http"):
-            return match[0]
-        if not address:
-            return match["words"]
-        return (
-            f"[{match['words']}]({address}/{target.replace('.md', '.html')})"
-        )
-
-    prose = LINK.sub(link, prose)
-    # The brackets of a claim, which nothing follows any more.
-    return re.sub(r"\[((?:`[^`]*`|[^\[\]`])+)\](?!\()", r"\1", prose).strip()
-
-
-def weave(topic: Topic, base: str) -> nbformat.NotebookNode:
+def notebook_of(topic: Topic, base: str) -> nbformat.NotebookNode:
     """Return the notebook of a page; ``base`` is the site's address or ""."""
-    text = topic.page.read_text(encoding="utf-8")
     snippet = Snippet.read(topic.snippet)
-    url = f"{base.rstrip('/')}/{topic.name}.html" if base else ""
+    url = address_of(topic.name, base)
     page = f"[this page]({url})" if url else f"the page `{topic.name}`"
     needs = ", ".join(f"`{each}`" for each in libraries(snippet.text))
     note = f"The notebook of {page} of Proven PyTorch. It needs {needs}."
-    pieces = CELL.split(text)
-    title, _, opening = pieces[0].partition("\n")
-    folder = url.rpartition("/")[0]
+    pieces = weave(topic, base).pieces
+    title, opening = "", ""
+    if pieces and isinstance(pieces[0], str):
+        title, _, opening = str(pieces.pop(0)).partition("\n\n")
     cells = [
-        new_markdown_cell(f"{title}\n\n{note}"),
-        new_markdown_cell(plain(opening, folder)),
+        new_markdown_cell(each)
+        for each in (f"{title}\n\n{note}".strip(), opening)
+        if each
     ]
-    for name, prose in zip(pieces[1::2], pieces[2::2], strict=True):
-        cells.append(new_code_cell(snippet.cell(name).source.strip("\n")))
-        if words := plain(prose, folder):
-            cells.append(new_markdown_cell(words))
+    for piece in pieces:
+        if isinstance(piece, str):
+            cells.append(new_markdown_cell(piece))
+        else:
+            cells.append(new_code_cell(snippet.cell(piece.name).source))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not at random
     kernel = {"name": "python3", "display_name": "Python 3"}
@@ -96,23 +72,22 @@ def weave(topic: Topic, base: str) -> nbformat.NotebookNode:
     return notebook
 
 
-def write(app: Sphinx) -> None:
+def put(app: Sphinx) -> None:
     """Put the woven notebooks in the place of sphinx-gallery's."""
     for topic in topics(Path(app.srcdir).parent):
         if topic.is_recipe or not topic.page.exists():
             continue
         try:
-            content = nbformat.writes(weave(topic, app.config.html_baseurl))
+            notebook = notebook_of(topic, app.config.html_baseurl)
         except (Problem, SyntaxError):
             continue  # a rule of the house reports it, with its line
         path = topic.output.with_suffix(".ipynb")
-        if not path.exists() or path.read_text(encoding="utf-8") != content:
-            path.write_text(content, encoding="utf-8")
+        write(path, nbformat.writes(notebook))
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Weave once sphinx-gallery has run, which it does at 500."""
-    app.connect("builder-inited", write, priority=600)
+    app.connect("builder-inited", put, priority=600)
     return {
         "version": "1",
         "parallel_read_safe": True,

@@ -1,10 +1,14 @@
 """What a page and a recipe hold."""
 
+import runpy
+import sys
 from textwrap import dedent
 
 import pytest
 
+from extensions.files.markdown import EXTENSIONS
 from extensions.files.pages import Claim, Shown, read_page
+from extensions.files.topics import ROOT
 
 
 @pytest.fixture
@@ -101,3 +105,27 @@ def test_a_recipe_claims_by_paragraph(read):
 
 def test_a_page_that_is_missing_holds_nothing(tmp_path):
     assert read_page(tmp_path / "lost.md").claims == []
+
+
+def test_options_are_no_part_of_what_a_directive_shows(read):
+    page = read("""\
+        ::::{dropdown} Title
+        :open:
+        See [this]{#this .claim}.
+
+        :::{cell} step
+        :wrong: why
+        :::
+        ::::
+        """)
+
+    assert page.claims == [Claim("this", "this", 3)]
+    assert page.cells == [Shown("step", 5)]
+
+
+def test_a_page_is_read_as_sphinx_reads_it(monkeypatch):
+    monkeypatch.setattr("sys.path", [*sys.path])  # which conf.py adds to
+
+    conf = runpy.run_path(str(ROOT / "conf.py"))
+
+    assert set(conf["myst_enable_extensions"]) == EXTENSIONS

@@ -66,3 +66,42 @@ def test_only_neutral_colours_are_swapped():
     assert swapped("black")[0] > 0.9
     assert swapped("white")[0] < 0.1
     assert swapped((0, 0, 0, 0.5))[3] == 0.5
+
+
+@pytest.fixture
+def scraped(tmp_path):
+    """Draw a figure of times, scrape it, return the reST."""
+    from matplotlib import pyplot as plt
+
+    def scraped(label, **options):
+        _, axes = plt.subplots(**options)
+        axes.set_title("A title")
+        axes.set_ylabel(label)
+        paths = iter([str(tmp_path / "one.png")])
+        variables = {"image_path_iterator": paths, "src_file": "one.py"}
+        return scrape(("code", "", 7), variables, {"src_dir": tmp_path})
+
+    yield scraped
+    plt.close("all")
+
+
+def test_timings_are_not_drawn_but_shown_as_recorded(scraped, tmp_path):
+    rst = scraped("time, ms", num="timings")
+
+    assert "differs at every run" in rst
+    assert "\n.. measured::\n" in rst
+    assert "image::" not in rst
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "label", ["time, ms", "milliseconds", "epochs per second", "µs", "s"]
+)
+def test_a_time_outside_the_timings_is_an_error_at_its_line(scraped, label):
+    with pytest.raises(ValueError, match=r"^one\.py:7: a figure of times"):
+        scraped(label)
+
+
+@pytest.mark.parametrize("label", ["timesteps", "losses", "calls"])
+def test_a_label_that_names_no_unit_of_time_is_none(scraped, label):
+    assert "image::" in scraped(label)

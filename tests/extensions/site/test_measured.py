@@ -7,10 +7,13 @@ import sys
 import pytest
 import torch
 
-from extensions.commands.measure import peak_bytes, timed
+from extensions.commands import machine_facts, measure
+from extensions.commands.meters import peak_bytes, timed
 from extensions.files.measurements import effect, grouped, recordings_of
+from extensions.files.problem import Problem
 from extensions.files.topics import ROOT, Topic, sha256
 from extensions.rules.of_pages import pages_show_their_measurements
+from tests.extensions.conftest import record
 
 WORKLOAD = '''"""Adding and multiplying
 
@@ -243,6 +246,137 @@ def test_the_peak_counts_what_is_held_at_once():
         return second * 2
 
     assert peak_bytes(work, "cpu") == pytest.approx(8_000_000, abs=100)
+
+
+@pytest.fixture
+def timed_recipe(house):
+    """A recipe that draws its own timings, and the measurement beside it."""
+    recipe = Topic(house, "gallery/three")
+    with recipe.snippet.open("a") as file:
+        file.write(
+            "\n# %% times\nfigure, axes = plt.subplots(num='timings')\n"
+            "axes.set_ylabel('time, ms')\n".replace("'", '"')
+        )
+    recipe.measurement.parent.mkdir(parents=True)
+    recipe.measurement.write_text(WORKLOAD)
+    record(house)
+    return recipe
+
+
+def test_a_recipe_shows_what_was_measured_instead_of_timings(
+    timed_recipe, build
+):
+    app = build()
+
+    html = (app.outdir / "gallery/three.html").read_text()
+    assert not app.warning.getvalue()
+    assert "draws a picture here that differs at every run" in html
+    assert "Adding and multiplying" in html
+    assert html.count("<img") == 2  # of the other figure, light and dark
+    for suffix in (".py", ".ipynb"):
+        program = timed_recipe.output.with_suffix(suffix).read_text()
+        assert ".. measured::" not in program
+
+
+def test_timings_need_a_measurement(timed_recipe, build):
+    timed_recipe.measurement.unlink()
+
+    warning = build().warning.getvalue()
+
+    assert "no measurements/gallery/three.py to show" in warning
+
+
+def test_the_timings_of_a_recipe_show_its_measurement(timed_recipe):
+    assert list(pages_show_their_measurements(timed_recipe.root)) == []
+    text = timed_recipe.snippet.read_text()
+    timed_recipe.snippet.write_text(text.replace('num="timings"', ""))
+
+    [problem] = pages_show_their_measurements(timed_recipe.root)
+
+    assert problem.message == 'no num="timings" in gallery/three shows it'
+
+
+@pytest.fixture
+def run_measure(house, monkeypatch):
+    """Measure in the house, whose cases all take one second."""
+
+    def run(*arguments):
+        monkeypatch.setattr(measure, "ROOT", house)
+        monkeypatch.setattr(
+            measure, "measured_alone", lambda name, *_: {"cases": name}
+        )
+        folder = str(house / "evidence/here")
+        monkeypatch.setattr("sys.argv", ["measure", folder, *arguments])
+        measure.main()
+        path = house / "evidence/here/measurements.json"
+        return json.loads(path.read_text())
+
+    return run
+
+
+def recorded_by(house, **facts):
+    """Let the recording of a house be made by this machine, but for facts."""
+    path = house / "evidence/here/measurements.json"
+    record = json.loads(path.read_text())
+    record["facts"] = machine_facts.facts("cpu") | facts
+    path.write_text(json.dumps(record))
+
+
+def test_a_topic_is_measured_into_what_is_recorded(
+    measured, timed_recipe, run_measure
+):
+    recorded_by(measured.root, date="2026-01-31")
+
+    found = run_measure("gallery/three", "--device=cpu")
+
+    assert list(found["measurements"]) == ["gallery/three", "part/one"]
+    assert found["facts"]["date"] == "2026-01-31"
+    today = machine_facts.facts("cpu")["date"]
+    assert found["measurements"]["gallery/three"]["date"] == today
+    assert "date" not in found["measurements"]["part/one"]
+
+
+def test_a_page_shows_the_day_of_its_own_measurement(measured, build):
+    path = measured.root / "evidence/here/measurements.json"
+    record = json.loads(path.read_text())
+    record["measurements"]["part/one"]["date"] = "2026-02-28"
+    path.write_text(json.dumps(record))
+
+    app = build()
+
+    html = (app.outdir / "part/one.html").read_text()
+    assert "torch 2.13.0, 2026-02-28" in html
+
+
+@pytest.mark.parametrize("fact", ["torch", "device", "machine", "python"])
+def test_no_topic_joins_the_record_of_another_machine(
+    measured, timed_recipe, run_measure, fact
+):
+    recorded_by(measured.root, **{fact: "another"})
+    path = measured.root / "evidence/here/measurements.json"
+    before = path.read_text()
+
+    with pytest.raises(Problem, match=f"recorded with another {fact}"):
+        run_measure("gallery/three", "--device=cpu")
+
+    assert path.read_text() == before
+
+
+def test_without_names_all_topics_are_measured_anew(
+    measured, timed_recipe, run_measure
+):
+    found = run_measure("--device=cpu")
+
+    assert list(found["measurements"]) == ["gallery/three", "part/one"]
+    assert found["facts"] == machine_facts.facts("cpu")
+    assert "date" not in found["measurements"]["gallery/three"]
+
+
+def test_a_topic_that_is_not_measured_is_refused(run_measure, capsys):
+    with pytest.raises(SystemExit):
+        run_measure("part/lost")
+
+    assert "no measurement of part/lost" in capsys.readouterr().err
 
 
 def test_a_recording_is_written_where_it_is_asked_for(tmp_path):

@@ -1,34 +1,26 @@
-"""The notebooks and the archives that a site offers."""
+"""The notebooks that a site offers, and the run of what it offers."""
 
-import zipfile
+import re
 
 import nbformat
 import pytest
 
 from extensions.commands.run_downloads import run
-from extensions.files.topics import Topic
-from extensions.site.notebooks import libraries, plain, weave
+from extensions.files.markdown import parse
+from extensions.files.snippets import Snippet
+from extensions.files.topics import ROOT, Topic, topics
+from extensions.site.notebooks import libraries, notebook_of
+
+# A directive, a role, the attributes of a claim, a label: as text, as tokens.
+RAW = re.compile(r":::|\{[\w:-]+\}`|\{#|\.claim|^\(.+\)=", re.M)
+MYST = {"colon_fence", "fence", "myst_role", "myst_target", "span_open"}
 
 
-@pytest.mark.parametrize(
-    ("prose", "expected"),
-    [
-        ("[It holds]{#it-holds .claim}.", "It holds."),
-        ("[`x[0]` is 1]{#x-is-1 .claim}.", "`x[0]` is 1."),
-        ("{doc}`A recipe </gallery/three>` shows it.", "A recipe shows it."),
-        ("See [the page](../a/b.md#c).", "See the page."),
-        ("[A site](https://example.org).", "[A site](https://example.org)."),
-        ("```{measured}\n```\n", "The page shows what was measured."),
-    ],
-)
-def test_prose_is_plain_markdown(prose, expected):
-    assert plain(prose, "") == expected
-
-
-def test_links_lead_to_the_site_if_its_address_is_known():
-    words = plain("See [the page](two.md#c).", "https://example.org/part")
-
-    assert words == "See [the page](https://example.org/part/two.html#c)."
+def kinds_in(markdown):
+    """Return the types of all tokens of some Markdown."""
+    blocks = parse(markdown)
+    inline = [child for each in blocks for child in each.children or []]
+    return {token.type for token in [*blocks, *inline]}
 
 
 def test_the_libraries_of_a_program_are_named_for_the_installer():
@@ -40,7 +32,9 @@ def test_the_libraries_of_a_program_are_named_for_the_installer():
 
 
 def test_a_notebook_holds_the_prose_between_the_cells(house):
-    notebook = weave(Topic(house, "part/one"), "https://example.org")
+    page = Topic(house, "part/one")
+
+    notebook = notebook_of(page, "https://example.org")
 
     nbformat.validate(notebook)
     kinds = [cell["cell_type"] for cell in notebook["cells"]]
@@ -51,18 +45,59 @@ def test_a_notebook_holds_the_prose_between_the_cells(house):
     assert ".claim" not in nbformat.writes(notebook)
 
 
-def test_a_build_offers_woven_notebooks_and_both_archives(house, build):
+@pytest.mark.parametrize(
+    "topic",
+    [each for each in topics(ROOT) if not each.is_recipe],
+    ids=lambda topic: topic.name,
+)
+@pytest.mark.parametrize("base", ["", "https://example.org"])
+def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
+    notebook = notebook_of(topic, base)
+
+    nbformat.validate(notebook)
+    cells = notebook["cells"]
+    code = [each["source"] for each in cells if each["cell_type"] == "code"]
+    snippet = Snippet.read(topic.snippet)
+    assert code == [cell.source for cell in snippet.cells().values()]
+    for prose in (each for each in cells if each["cell_type"] == "markdown"):
+        words = re.sub("`+[^`]+`+", "", prose["source"])
+        assert not RAW.search(words)
+        assert not MYST & kinds_in(prose["source"])
+
+
+def test_a_build_warns_of_what_no_notebook_can_show(house, build):
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text() + "\n{kbd}`Ctrl`\n")
+
+    warning = build().warning.getvalue()
+
+    assert "one.md:11: WARNING: a notebook cannot show {kbd}" in warning
+    assert "kbd" not in (house / "docs/code/part/one.ipynb").read_text()
+
+
+def test_a_page_that_begins_with_a_cell_loses_nothing(house):
+    page = Topic(house, "part/one")
+    page.page.write_text("```{cell} start\n```\n\n:::{cell} count\n:::")
+
+    note, *cells = notebook_of(page, "")["cells"]
+
+    assert note["source"].startswith("The notebook of the page `part/one`")
+    assert [each["source"] for each in cells] == [
+        'word = "one"',
+        'print(word, "counted")',
+    ]
+
+
+def test_a_notebook_is_left_alone_if_nothing_changed(house, build):
     app = build()
+    path = house / "docs/code/part/one.ipynb"
+    before = path.stat().st_mtime_ns
+
+    build()
 
     assert not app.warning.getvalue()
-    code = house / "docs/code"
-    assert "# One" in (code / "part/one.ipynb").read_text()
-    with zipfile.ZipFile(code / "notebooks.zip") as archive:
-        assert "part/one.ipynb" in archive.namelist()
-        assert "gallery/three.ipynb" in archive.namelist()
-    before = (code / "scripts.zip").read_bytes()
-    build()
-    assert (code / "scripts.zip").read_bytes() == before
+    assert "# One" in path.read_text()
+    assert path.stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize(

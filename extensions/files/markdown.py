@@ -1,0 +1,89 @@
+"""The one parser of pages: Markdown as MyST reads it, and its directives.
+
+Rules, ledger and notebooks all read a page through this, so that they see
+what the site shows. Imports no Sphinx.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import takewhile
+
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from myst_parser.config.main import MdParserConfig
+from myst_parser.parsers.mdit import create_md_parser
+
+EXTENSIONS = {"attrs_inline", "colon_fence"}  # as conf.py has them
+OPENING = re.compile(r"\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)")
+OPTION = re.compile(r"\s*:(?!::)")
+PARSER = create_md_parser(
+    MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML
+)
+
+
+@dataclass(frozen=True)
+class Directive:
+    """What stands between two fences, of backticks or of colons."""
+
+    name: str
+    argument: str
+    """What stands behind the name, on the line of the fence."""
+    body: str
+    """What stands below its options."""
+    line: int
+    """The line of the fence, counted from 1."""
+    first: int
+    """The line at which the body begins."""
+
+
+def parse(text: str) -> list[Token]:
+    """Return the tokens of some Markdown."""
+    return PARSER.parse(text)
+
+
+def parse_line(text: str) -> list[Token]:
+    """Return the tokens of some words, which are no list and no heading."""
+    [inline] = PARSER.parseInline(text)
+    return inline.children or []
+
+
+def line_of(token: Token, first: int) -> int:
+    """Return the line of a token in a text whose first line has a number."""
+    return first + (token.map[0] if token.map else 0)
+
+
+def kind_of(token: Token) -> str:
+    """Return what a token opens, closes, or is."""
+    return token.type.removesuffix("_open").removesuffix("_close")
+
+
+def directive_of(token: Token, line: int) -> Directive | None:
+    """Return the directive that a token at a line is, if it is one."""
+    if token.type not in {"fence", "colon_fence"}:
+        return None
+    opening = OPENING.match(token.info.strip())
+    if opening is None:
+        return None
+    lines = token.content.splitlines(keepends=True)
+    skipped = options_in(lines)
+    return Directive(
+        opening["name"],
+        opening["argument"].strip(),
+        "".join(lines[skipped:]),
+        line,
+        line + 1 + skipped,
+    )
+
+
+def options_in(lines: list[str]) -> int:
+    """Return how many lines at the top of a directive are its options."""
+    if not lines or not lines[0].startswith("---"):
+        return len(list(takewhile(OPTION.match, lines)))
+    ends = (
+        number
+        for number, line in enumerate(lines[1:], 2)
+        if line.startswith("---")
+    )
+    return next(ends, len(lines))
