@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sphinx.util import logging
 
-from extensions.files.evidence import Run, runs
+from extensions.files.evidence import Run, runs, unreadable_runs
 from extensions.files.ledger import Ledger, read_ledger
 from extensions.files.problem import Problem
 from extensions.rules import RULES
@@ -43,7 +43,12 @@ def root_of(env: BuildEnvironment) -> Path:
 
 def runs_of(env: BuildEnvironment) -> list[Run]:
     """Return the runs that the site rests on, this build's run first."""
-    return runs([root_of(env) / name for name in env.config.house_evidence])
+    return runs(evidence_of(env))
+
+
+def evidence_of(env: BuildEnvironment) -> list[Path]:
+    """Return the folders of runs, this build's first."""
+    return [root_of(env) / name for name in env.config.house_evidence]
 
 
 def ledger_of(env: BuildEnvironment) -> Ledger:
@@ -60,16 +65,12 @@ def update(
 ) -> list[str]:
     """Hold the rules, renew the ledger, return the pages that it outdates."""
     root = root_of(env)
-    evidence: list[Run] = []
-    try:
-        evidence = runs_of(env)
-    except Problem as unreadable:
-        report(unreadable)
-    old, new = ledger_of(env), read_ledger(root, evidence)
-    broken = [problem for rule in RULES for problem in rule(root)]
+    old, new = ledger_of(env), read_ledger(root, runs_of(env))
+    unreadable = unreadable_runs(evidence_of(env))
+    broken = unreadable + [each for rule in RULES for each in rule(root)]
     if new.runs:
         broken += evidence_stands(new)
-    else:
+    elif not unreadable:
         folder = root / env.config.house_evidence[0]
         broken.append(
             Problem(folder, 1, "no run of the tests: run them first")
@@ -92,7 +93,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("env-get-outdated", update)
     return {
         "version": "1",
-        "env_version": 1,  # raise when the ledger changes shape
+        "env_version": 2,  # raise when the ledger changes shape
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
