@@ -6,7 +6,6 @@ are left out where Sphinx is not installed.
 
 import datetime
 import gc
-import os
 import platform
 import socket
 from importlib.util import find_spec
@@ -21,8 +20,9 @@ from extensions.files.snippets import Snippet
 from extensions.files.topics import ROOT, sha256, topic_of_tests
 from extensions.site.fresh_torch import reset_torch
 
-if "PYTEST_XDIST_WORKER" in os.environ:
-    torch.set_num_threads(1)  # the other cores have tests of their own
+# The other cores have work of their own, other tests or the build, and threads
+# that wait for each other then wait for minutes.
+torch.set_num_threads(1)
 
 TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
