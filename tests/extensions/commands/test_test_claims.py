@@ -254,9 +254,13 @@ def test_a_real_run_stands_and_a_broken_module_fails_alone(whole):
     assert (status, said) == (0, "0 of 3 modules to test\n")
     assert evidence.read_bytes() == first
 
-    (whole / "tests/part/test_one.py").write_text("import lost\n")
+    one = whole / "tests/part/test_one.py"
+    one.write_text("import lost\n" + one.read_text())
     (whole / "snippets/part/two.py").write_text("boom\n")
-    assert run(whole)[0] == 1
+    status, said = run(whole)
+    assert status == 1
+    assert "No module named 'lost'" in said
+    assert said.endswith("tests without a result: tests.part.test_one\n")
     results = read_run(evidence).results
     assert {module for module, _ in results} == {
         "tests.gallery.test_three",
