@@ -48,3 +48,7 @@ def test_without_a_device_a_test_ran_on_the_cpu(monkeypatch, ran_on):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
     assert ran_on(lambda: None) == "CPU"
+
+
+def test_a_test_has_one_thread():
+    assert torch.get_num_threads() == 1
