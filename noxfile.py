@@ -13,8 +13,7 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 LOCKED = ["lint", "types", "tests", "live"]
 
 HTML = "build/html"
-EVIDENCE = "build/evidence/this-build/tests.xml"
-IN_PARALLEL = ["--numprocesses=auto", "--dist=worksteal"]
+TEST_CLAIMS = ["python", "-m", "extensions.commands.test_claims"]
 SPHINX = ["--conf-dir=.", "--doctree-dir=build/doctrees", "docs", HTML]
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--jobs=2"]
 
@@ -50,28 +49,27 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Check the claims, the rules of the house, and the extensions."""
+    """Check the extensions, the rules, and each claim that is not proven yet.
+
+    With arguments, such as ``-- -k detach``, only call pytest with them.
+    """
     install_torch(session)
     install(session, "tests")
-    session.run(
-        "pytest", *IN_PARALLEL, f"--junitxml={EVIDENCE}", *session.posargs
-    )
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+    else:
+        also = ["--also", "tests/extensions", "tests/test_house.py"]
+        session.run(*TEST_CLAIMS, "--again", *also)
 
 
 @nox.session(default=False)
 def docs(session: nox.Session) -> None:
-    """Test the claims, run every program, build the site: build/html."""
+    """Test the claims that need it, build the site: build/html."""
     install_torch(session)
     install(session, "tests")
     # A claim that fails does not stop here: the site shows it in red, and
     # Sphinx reports it at its line and fails.
-    session.run(
-        "pytest",
-        *IN_PARALLEL,
-        "--ignore=tests/extensions",
-        f"--junitxml={EVIDENCE}",
-        success_codes=[0, 1],
-    )
+    session.run(*TEST_CLAIMS, success_codes=[0, 1])
     session.run("sphinx-build", *STRICT, *SPHINX, *session.posargs)
     session.log(f"Open {Path(HTML, 'index.html').resolve().as_uri()}")
 
@@ -89,19 +87,13 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def live(session: nox.Session) -> None:
-    """Serve the site and rebuild it at every save."""
+    """Serve the site; build it and test its claims at every save."""
     install_torch(session)
     install(session, "live")
     session.run(
-        "sphinx-autobuild",
-        "--pre-build",
-        f"pytest --quiet --ignore=tests/extensions --junitxml={EVIDENCE}",
-        "--ignore=docs/code",
-        "--ignore=docs/gallery",
-        "--watch=snippets",
-        "--watch=gallery",
-        "--watch=tests",
-        "--watch=extensions",
+        "python",
+        "-m",
+        "extensions.commands.preview",
         *SPHINX,
         *session.posargs,
     )

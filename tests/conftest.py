@@ -6,7 +6,6 @@ are left out where Sphinx is not installed.
 
 import datetime
 import gc
-import os
 import platform
 import socket
 from importlib.util import find_spec
@@ -16,12 +15,16 @@ import pytest
 import torch
 from _pytest.junitxml import xml_key
 
+from extensions.files.basis import bases, classname, evidence_modules
 from extensions.files.snippets import Snippet
 from extensions.files.topics import ROOT, sha256, topic_of_tests
 from extensions.site.fresh_torch import reset_torch
 
-if "PYTEST_XDIST_WORKER" in os.environ:
-    torch.set_num_threads(1)  # the other cores have tests of their own
+# The other cores have work of their own, other tests or the build, and threads
+# that wait for each other then wait for minutes.
+torch.set_num_threads(1)
+
+TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
 HAS_SPHINX = find_spec("sphinx") is not None
 
@@ -37,14 +40,20 @@ def pytest_report_header():
 
 
 def pytest_collection_modifyitems(items):
-    """Note what each result depends on; skip what has no device."""
+    """Note when and on what each result rests; skip what has no device."""
+    collected = {item.path for item in items}
+    modules = collected.intersection(evidence_modules(ROOT))
+    found = bases(ROOT, modules)
     for item in items:
+        if item.path in modules:
+            item.user_properties += [
+                ("basis", found[classname(ROOT, item.path)]),
+                ("test", sha256(item.path)),
+                ("date", TODAY),
+            ]
         topic = topic_of_tests(ROOT, item.path)
         if topic.snippet.exists():
-            item.user_properties += [
-                ("snippet", sha256(topic.snippet)),
-                ("test", sha256(item.path)),
-            ]
+            item.user_properties.append(("snippet", sha256(topic.snippet)))
         if item.get_closest_marker("cuda"):
             item.user_properties.append(("needs", "cuda"))
             if not torch.cuda.is_available():
@@ -52,28 +61,41 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_sessionstart(session):
-    """Write into the JUnit XML on what the tests run.
+    """Write into the JUnit XML on what machine the tests run.
 
     Not through ``record_testsuite_property``, which pytest-xdist loses.
     """
     xml = session.config.stash.get(xml_key, None)
     if xml is None:
         return
-    cuda = torch.cuda.is_available()
-    device = torch.cuda.get_device_name() if cuda else "CPU"
-    today = datetime.datetime.now(datetime.UTC).date()
     xml.add_global_property("torch", torch.__version__)
     xml.add_global_property("python", platform.python_version())
     xml.add_global_property("numpy", numpy.__version__)
-    xml.add_global_property("device", device)
     xml.add_global_property("machine", platform.machine())
     xml.add_global_property("system", platform.system())
-    xml.add_global_property("date", today.isoformat())
+    xml.add_global_property("date", TODAY)
 
 
 @pytest.fixture(autouse=True)
 def _fresh_torch():
     reset_torch({}, "")
+
+
+def allocations():
+    """Return how often something asked a CUDA device for memory so far."""
+    if not torch.cuda.is_available():
+        return 0
+    return torch.cuda.memory_stats().get("allocation.all.allocated", 0)
+
+
+@pytest.fixture(autouse=True)
+def _device(request):
+    """Note on which device the test ran: what a machine has says nothing."""
+    before = allocations()
+    yield
+    touched = allocations() != before
+    device = torch.cuda.get_device_name() if touched else "CPU"
+    request.node.user_properties.append(("device", device))
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,8 @@
 """Evidence: what runs of the tests said, as pytest wrote it in JUnit XML.
 
-A run is a folder with a ``tests.xml``. Its facts (torch, Python, device, date)
-are properties of the suite; what a result rests on (the hashes of snippet and
-test) are properties of the test. Imports neither Sphinx nor torch.
+A run is a folder with a ``tests.xml``. Its facts (torch, Python, machine,
+date) are properties of the suite; what a result rests on, its device and its
+date are properties of the test. Imports neither Sphinx nor torch.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from extensions.files.problem import Problem
+from extensions.files.reading import xml_of
 
-FACTS = ("torch", "python", "device", "machine", "date")
+FACTS = ("torch", "python", "machine", "date")
 OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
@@ -38,9 +39,8 @@ class Run:
 
     @property
     def title(self) -> str:
-        """Device and torch, in words."""
-        device, machine = self.facts["device"], self.facts["machine"]
-        return f"torch {self.facts['torch']}, {device} ({machine})"
+        """Torch and machine, in words."""
+        return f"torch {self.facts['torch']} ({self.facts['machine']})"
 
 
 def properties_of(element: ElementTree.Element) -> dict[str, str]:
@@ -57,13 +57,14 @@ def outcome_of(case: ElementTree.Element) -> str:
     return found[0] if found else "passed"
 
 
+def key_of(case: ElementTree.Element) -> tuple[str, str]:
+    """Return the module and the function of a test case."""
+    return case.get("classname", ""), case.get("name", "").partition("[")[0]
+
+
 def read_run(path: Path) -> Run:
     """Return the run that a JUnit file holds."""
-    try:
-        root = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
-        message = f"not a whole JUnit file ({error}): run the tests again"
-        raise Problem(path, error.position[0], message) from error
+    root = xml_of(path)
     suite = root.find("testsuite")
     facts = {} if suite is None else properties_of(suite)
     if missing := [name for name in FACTS if name not in facts]:
@@ -74,23 +75,34 @@ def read_run(path: Path) -> Run:
         raise Problem(path, 1, message)
     results: dict[tuple[str, str], list[Result]] = {}
     for case in root.iter("testcase"):
-        function = case.get("name", "").partition("[")[0]
         result = Result(outcome_of(case), properties_of(case))
-        key = case.get("classname", ""), function
-        results.setdefault(key, []).append(result)
+        results.setdefault(key_of(case), []).append(result)
     return Run(path, facts, results)
 
 
 @cache
-def cached_run(path: Path, changed: int) -> Run:
+def run_or_problem(path: Path, changed: int) -> Run | Problem:
     """Return a run, read once for each time that its file changed."""
-    return read_run(path)
+    try:
+        return read_run(path)
+    except Problem as problem:
+        return problem
 
 
-def runs(folders: list[Path]) -> list[Run]:
-    """Return every run below some folders, in the order of the folders."""
+def all_of(folders: list[Path]) -> list[Run | Problem]:
+    """Return what stands below some folders, in the order of the folders."""
     return [
-        cached_run(path, path.stat().st_mtime_ns)
+        run_or_problem(path, path.stat().st_mtime_ns)
         for folder in folders
         for path in sorted(folder.glob("*/tests.xml"))
     ]
+
+
+def runs(folders: list[Path]) -> list[Run]:
+    """Return every run below some folders that can be read."""
+    return [each for each in all_of(folders) if isinstance(each, Run)]
+
+
+def unreadable_runs(folders: list[Path]) -> list[Problem]:
+    """Return what is wrong with the runs that cannot be read."""
+    return [each for each in all_of(folders) if isinstance(each, Problem)]

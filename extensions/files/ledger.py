@@ -13,14 +13,11 @@ from itertools import groupby
 from pathlib import Path
 
 from extensions.files.evidence import Run
+from extensions.files.outcomes import VERDICTS, Outcome, outcome
 from extensions.files.pages import Claim, read_page
 from extensions.files.problem import Problem
 from extensions.files.reading import python_of
-from extensions.files.topics import Topic, sha256, topics
-
-# From the worst to the least: a claim is judged by its worst evidence, but
-# evidence that says nothing does not outweigh evidence that does.
-VERDICTS = ("failed", "passed", "not run", "stale", "skipped", "missing")
+from extensions.files.topics import Topic, topics
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,8 @@ class Entry:
     claim: Claim
     test: Test | None
     counters: tuple[Test, ...]
-    outcomes: tuple[str, ...]
-    """One for each run: passed, failed, skipped, not run, stale, missing."""
+    outcomes: tuple[Outcome, ...]
+    """One for each run."""
 
     @property
     def anchor(self) -> str:
@@ -51,7 +48,8 @@ class Entry:
     @property
     def verdict(self) -> str:
         """What all runs say together."""
-        found = [each for each in VERDICTS if each in self.outcomes]
+        words = {outcome.word for outcome in self.outcomes}
+        found = [each for each in VERDICTS if each in words]
         return found[0] if found else "missing"
 
 
@@ -105,26 +103,6 @@ def test_of(claim: str) -> str:
     return f"test_{claim.replace('-', '_')}"
 
 
-def outcome(run: Run, topic: Topic, tests: list[Test]) -> str:
-    """Return what a run says of the tests of one claim."""
-    module = topic.tests.relative_to(topic.root).with_suffix("")
-    classname = ".".join(module.parts)
-    found = [run.results.get((classname, test.name), []) for test in tests]
-    results = [result for each in found for result in each]
-    now = {"snippet": sha256(topic.snippet), "test": sha256(topic.tests)}
-    if not tests or not found[0]:
-        return "missing"
-    if any(not now.items() <= each.properties.items() for each in results):
-        return "stale"
-    outcomes = {result.outcome for result in results}
-    if "failed" in outcomes:
-        return "failed"
-    if "skipped" in outcomes:
-        needs = any("needs" in result.properties for result in results)
-        return "not run" if needs else "skipped"
-    return "passed"
-
-
 def read_ledger(root: Path, runs: list[Run]) -> Ledger:
     """Join the pages, the tests and some runs of the house at a folder."""
     entries = []
@@ -138,7 +116,7 @@ def read_ledger(root: Path, runs: list[Run]) -> Ledger:
                 for each in tests.values()
                 if each.name.startswith(f"{name}__")
             )
-            behind = [test, *counters] if test else []
+            behind = [each.name for each in (test, *counters)] if test else []
             outcomes = tuple(outcome(run, topic, behind) for run in runs)
             entries.append(Entry(topic, claim, test, counters, outcomes))
     return Ledger(tuple(runs), tuple(entries))

@@ -76,10 +76,13 @@ class CellDirective(SphinxDirective):
                 facts = result.properties
                 if facts.get("cell") != f"{topic.name}:{cell}":
                     continue
-                if "output" not in facts:
+                if not {"output", "device", "date"} <= facts.keys():
                     continue
                 fresh = facts.get("snippet") == sha256(topic.snippet)
-                said = f"Recorded on {run.facts['date']} with {run.title}"
+                said = (
+                    f"Recorded on {facts['date']}"
+                    f" on {facts['device']} with {run.title}"
+                )
                 said += "." if fresh else ", before the snippet was changed."
                 output = facts["output"]
                 shown += nodes.literal_block(output, output, language="none")

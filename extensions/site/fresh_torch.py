@@ -16,7 +16,9 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     torch.set_printoptions(profile="default")
     torch.seed()  # at random, so that a forgotten seed shows
     torch.set_warn_always(True)  # not once in a process that runs them all
-    torch.use_deterministic_algorithms(False)
+    # Asked first, since the call imports the whole compiler: two seconds.
+    if torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(False)
     torch.autograd.set_detect_anomaly(False)
     if pandas := sys.modules.get("pandas"):
         pandas.reset_option("^display.")

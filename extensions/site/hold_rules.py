@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 from sphinx.util import logging
 
+from extensions.files.evidence import runs, unreadable_runs
 from extensions.files.ledger import read_ledger
 from extensions.files.problem import Problem
 from extensions.rules import RULES
 from extensions.rules.of_pages import evidence_stands
 from extensions.site.builder import SiteBuilder
-from extensions.site.state import folders_of, root_of, runs_of
+from extensions.site.state import folders_of, root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-    from extensions.files.evidence import Run
 
 logger = logging.getLogger(__name__)
 
@@ -33,19 +32,15 @@ def report(problem: Problem) -> None:
 
 def hold(app: Sphinx) -> None:
     """Report what breaks a rule; give the builder its ledger."""
-    root = root_of(app.env)
-    evidence: list[Run] = []
-    try:
-        evidence = runs_of(app.env)
-    except Problem as unreadable:
-        report(unreadable)
-    ledger = read_ledger(root, evidence)
-    broken = [problem for rule in RULES for problem in rule(root)]
+    root, folders = root_of(app.env), folders_of(app.env)
+    ledger = read_ledger(root, runs(folders))
+    unreadable = unreadable_runs(folders)
+    broken = [*unreadable, *(each for rule in RULES for each in rule(root))]
     if ledger.runs:
         broken += evidence_stands(ledger)
-    else:
+    elif not unreadable:
         message = "no run of the tests: run them first"
-        broken.append(Problem(folders_of(app.env)[0], 1, message))
+        broken.append(Problem(folders[0], 1, message))
     for problem in broken:
         report(problem)
     if isinstance(app.builder, SiteBuilder):

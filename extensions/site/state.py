@@ -133,9 +133,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("env-get-outdated", outdated)
     return {
         "version": "1",
-        "env_version": int(
-            our_code()[:8], 16
-        ),  # pages are read anew by new code
+        "env_version": int(our_code()[:8], 16),  # new code reads all anew
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from extensions.files.ledger import Ledger
 
 # Raised when a program that reads the file would have to change.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Summary(nodes.General, nodes.Element):
@@ -112,7 +113,7 @@ def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "test": entry.test.name if entry.test else None,
                 "counter_examples": [each.name for each in entry.counters],
                 "verdict": entry.verdict,
-                "outcomes": list(entry.outcomes),
+                "outcomes": [asdict(each) for each in entry.outcomes],
             }
             for entry in ledger.entries
         ],

@@ -6,6 +6,7 @@ from xml.sax.saxutils import quoteattr
 
 import pytest
 
+from extensions.files.basis import bases, classname, evidence_modules
 from extensions.files.ledger import tests_in
 from extensions.files.topics import ROOT, sha256, topics
 
@@ -15,7 +16,6 @@ HOUSE = Path(__file__).parent / "house"
 FACTS = {
     "torch": "2.13.0",
     "python": "3.11.7",
-    "device": "CPU",
     "machine": "x86_64",
     "date": "2026-01-31",
 }
@@ -43,26 +43,40 @@ def house(tmp_path):
     return house
 
 
-def record(house, folder="build/evidence/this-build", facts=None, **outcomes):
+def record(
+    house,
+    folder="build/evidence/this-build",
+    suite=None,
+    device="CPU",
+    date=FACTS["date"],
+    **outcomes,
+):
     """Write the JUnit file of a run in which some tests did not pass."""
     cases = []
+    found = bases(house, evidence_modules(house))
     for topic in topics(house):
-        module = topic.tests.relative_to(house).with_suffix("")
-        classname = ".".join(module.parts)
-        hashes = {
+        if not topic.tests.exists():
+            continue
+        module = classname(house, topic.tests)
+        rests_on = {
             "snippet": sha256(topic.snippet),
             "test": sha256(topic.tests),
+            "basis": found[module],
         }
         for name in tests_in(topic.tests):
             outcome, _, need = outcomes.get(name, "passed").partition(" for ")
-            needs = {"needs": need} if need else {}
+            facts = {"date": date, "device": device}
+            if outcome == "skipped":
+                del facts["device"]
+            if need:
+                facts["needs"] = need
             cases.append(
-                f'<testcase classname="{classname}" name="{name}">'
-                f"{properties(hashes | needs)}{ELEMENTS[outcome]}</testcase>"
+                f'<testcase classname="{module}" name="{name}">'
+                f"{properties(rests_on | facts)}{ELEMENTS[outcome]}</testcase>"
             )
     path = house / folder / "tests.xml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    suite = properties(FACTS | (facts or {})) + "\n".join(cases)
+    suite = properties(FACTS | (suite or {})) + "\n".join(cases)
     path.write_text(
         f'<testsuites>\n<testsuite name="pytest">\n{suite}\n'
         "</testsuite>\n</testsuites>\n"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from extensions.files.evidence import read_run, runs
+from extensions.files.evidence import read_run, runs, unreadable_runs
 from extensions.files.ledger import read_ledger
 from extensions.files.problem import Problem
 from extensions.files.topics import ROOT, Topic, sha256
@@ -23,7 +23,7 @@ def test_a_run_knows_its_facts_and_results(house):
     run = read_run(record(house, test_word_is_one="failed"))
 
     assert run.facts == FACTS
-    assert run.title == "torch 2.13.0, CPU (x86_64)"
+    assert run.title == "torch 2.13.0 (x86_64)"
     [result] = run.results["tests.part.test_one", "test_word_is_one"]
     assert result.outcome == "failed"
     snippet = house / "snippets/part/one.py"
@@ -35,14 +35,39 @@ def test_a_truncated_file_is_a_problem_at_its_line(house):
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:4]))
 
-    assert problem(path).startswith(f"{path}:4: not a whole JUnit file")
+    assert problem(path).startswith(f"{path}:4: not whole XML")
 
 
 def test_a_file_that_is_not_xml_is_a_problem(house):
     path = record(house)
     path.write_text("all passed\n")
 
-    assert problem(path).startswith(f"{path}:1: not a whole JUnit file")
+    assert problem(path).startswith(f"{path}:1: not whole XML")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'<?xml version="1.0" encoding="no-such"?><testsuites />',
+        b"<testsuites>\xff</testsuites>",
+        b"",
+    ],
+)
+def test_a_file_that_cannot_be_decoded_is_a_problem(house, content):
+    path = record(house)
+    path.write_bytes(content)
+
+    assert problem(path).startswith(f"{path}:1: not ")
+
+
+def test_a_damaged_run_is_told_and_the_others_are_read(house):
+    damaged = house / "evidence/damaged/tests.xml"
+    damaged.mkdir(parents=True)
+    folders = [house / "build/evidence", house / "evidence"]
+
+    assert [run.facts for run in runs(folders)] == [FACTS]
+    [problem] = unreadable_runs(folders)
+    assert problem.path == damaged
 
 
 def test_a_run_without_facts_is_a_problem_that_names_them(house):
@@ -70,7 +95,7 @@ def test_a_changed_file_is_read_again(house):
     folders = [house / "build/evidence"]
     record(house)
     before = runs(folders)
-    record(house, facts={"torch": "9.9"})
+    record(house, suite={"torch": "9.9"})
 
     assert [run.facts["torch"] for run in before] == ["2.13.0"]
     assert [run.facts["torch"] for run in runs(folders)] == ["9.9"]

@@ -30,9 +30,18 @@ def test_a_row_links_the_claim_its_test_and_its_counter_examples(ledger):
 def test_each_run_has_a_column(ledger):
     row = re.search(r'<tr id="part-two-word-is-two".*?</tr>', ledger, re.S)[0]
 
-    assert '<th scope="col">torch 2.6.0, CPU (x86_64)<br>' in ledger
+    assert '<th scope="col">torch 2.6.0 (x86_64)<br>' in ledger
     assert 'data-verdict="failed"' in row
     assert re.findall(r'"outcome outcome-(\w+)"', row) == ["passed", "failed"]
+
+
+def test_a_cell_names_a_device_that_is_not_the_cpu(house, build):
+    record(house, "evidence/other", device="GPU <9>")
+    html = (build().outdir / "evidence/claims.html").read_text()
+    row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', html, re.S)[0]
+
+    assert '"outcome outcome-passed">passed</td>' in row
+    assert "passed<br><small>GPU &lt;9&gt;</small></td>" in row
 
 
 def test_the_tally_counts_claims_and_counter_examples(build):
@@ -53,6 +62,9 @@ def test_claims_json_follows_its_schema(house, build):
         "word-is-two",
     ]
     assert found["claims"][1]["verdict"] == "not run"
+    assert found["claims"][2]["outcomes"] == [
+        {"word": "passed", "devices": ["CPU"], "date": "2026-01-31"}
+    ]
 
 
 def test_the_schema_refuses_a_verdict_that_it_does_not_know(build):

@@ -78,13 +78,24 @@ def test_stale_evidence_is_reported_at_the_claim(house, build):
     assert "one.md:6: WARNING: claim 'word-is-one': its evidence is" in report
 
 
-def test_truncated_evidence_is_reported_at_its_line(house, build):
+def test_truncated_evidence_is_reported_once_at_its_line(house, build):
     path = house / "build/evidence/this-build/tests.xml"
     path.write_text(path.read_text()[:400])
 
-    first, _ = reports(build())
+    [report] = reports(build())
 
-    assert f"{path}:3: WARNING: not a whole JUnit file" in first
+    assert f"{path}:3: WARNING: not whole XML" in report
+
+
+def test_a_damaged_run_leaves_the_others_standing(house, build):
+    path = record(house, "evidence/other")
+    path.write_bytes(b"\xff\xfe\x00")
+
+    app = build()
+
+    [report] = reports(app)
+    assert f"{path}:1: WARNING: not " in report
+    assert "Proof: passed" in (app.outdir / "part/one.html").read_text()
 
 
 def test_a_build_without_any_run_is_reported_once(house, build):

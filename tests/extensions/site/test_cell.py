@@ -78,11 +78,13 @@ def snippet_with_cuda(house, monkeypatch):
 
 def record_cuda(house, snippet_hash):
     """Record what the CUDA cell printed elsewhere."""
-    path = record(house, "evidence/gpu", {"device": "GPU 9"})
+    path = record(house, "evidence/gpu")
     values = {
         "cell": "part/one:device",
         "snippet": snippet_hash,
         "output": "it ran",
+        "device": "GPU 9",
+        "date": "2026-01-30",
     }
     case = (
         '<testcase classname="tests.test_cuda_cells"'
@@ -102,8 +104,21 @@ def test_a_cuda_cell_shows_what_it_printed_elsewhere(
     record_cuda(house, sha256(snippet_with_cuda))
 
     assert cells(build())[-1].endswith(
-        "it ran\n\nRecorded on 2026-01-31 with torch 2.13.0, GPU 9 (x86_64)."
+        "it ran\n\nRecorded on 2026-01-30 on GPU 9 with torch 2.13.0 (x86_64)."
     )
+
+
+def test_damaged_evidence_beside_a_cuda_cell_is_one_warning(
+    house, snippet_with_cuda, build
+):
+    path = house / "evidence/gpu/tests.xml"
+    path.mkdir(parents=True)
+
+    app = build()
+
+    [warning] = app.warning.getvalue().splitlines()
+    assert f"{path}:1: WARNING: cannot be read: Is a directory" in warning
+    assert cells(app)[-1].endswith(NEVER_RAN)
 
 
 def test_a_recorded_output_says_that_its_snippet_has_changed(

@@ -1,7 +1,11 @@
 """What every snippet finds before it runs."""
 
+import subprocess
+import sys
+
 import torch
 
+from extensions.files.topics import ROOT
 from extensions.site.fresh_torch import reset_torch
 
 
@@ -23,3 +27,22 @@ def test_a_snippet_that_forgets_its_seed_differs_from_run_to_run():
     reset_torch({}, "")
 
     assert not torch.equal(first, torch.rand(10))
+
+
+def test_a_snippet_finds_algorithms_that_may_vary():
+    torch.use_deterministic_algorithms(True)
+
+    reset_torch({}, "")
+
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_fresh_torch_comes_without_the_compiler():
+    code = (
+        "import sys; from extensions.site.fresh_torch import reset_torch;"
+        " reset_torch({}, ''); sys.exit('torch._inductor' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
+
+    assert done.returncode == 0

@@ -19,7 +19,7 @@ def test_a_mark_stands_behind_its_claim_and_says_the_result(build):
     [mark] = marks(app, "part/one")
     assert f" is one</span>{mark}." in html
     assert 'aria-label="Proof: passed"' in mark
-    assert "Passed: torch 2.13.0, CPU (x86_64), 2026-01-31" in mark
+    assert "Passed on CPU: torch 2.13.0 (x86_64), 2026-01-31<" in mark
 
 
 def test_a_mark_links_to_its_row_and_to_its_test(build):
@@ -37,6 +37,20 @@ def test_a_claim_of_a_recipe_is_marked_at_the_end_of_its_paragraph(build):
 
     [mark] = marks(app, "gallery/three")
     assert f"One line is drawn.{mark}</p>" in html
+
+
+def test_a_mark_says_the_date_of_its_own_results(house, build):
+    record(house, date="2026-01-02", device="GPU 9")
+
+    [mark] = marks(build(), "part/one")
+    assert "Passed on GPU 9: torch 2.13.0 (x86_64), 2026-01-02<" in mark
+
+
+def test_a_claim_that_did_not_run_names_no_device(house, build):
+    record(house, test_word_is_one="skipped for cuda")
+
+    [mark] = marks(build(), "part/one")
+    assert "Not run: torch 2.13.0 (x86_64), 2026-01-31<" in mark
 
 
 def test_a_failed_claim_looks_failed(house, build):

@@ -18,6 +18,11 @@ def entry(house):
     return entry
 
 
+def words(entry):
+    """Return what each run says of a claim."""
+    return [outcome.word for outcome in entry.outcomes]
+
+
 def test_an_entry_joins_claim_test_and_counter_examples(entry):
     found = entry()
 
@@ -27,7 +32,8 @@ def test_an_entry_joins_claim_test_and_counter_examples(entry):
         "test_word_is_one__but_not_of_another"
     ]
     assert found.anchor == "part-one-word-is-one"
-    assert (found.outcomes, found.verdict) == (("passed",), "passed")
+    [outcome] = found.outcomes
+    assert (outcome.word, found.verdict) == ("passed", "passed")
 
 
 @pytest.mark.parametrize(
@@ -50,6 +56,38 @@ def test_a_counter_example_that_fails_fails_the_claim(house, entry):
     assert entry().verdict == "failed"
 
 
+def test_a_claim_whose_counter_example_never_ran_is_missing(house, entry):
+    path = record(house)
+    name = 'name="test_word_is_one__but_not_of_another"'
+    path.write_text(path.read_text().replace(name, 'name="test_other"'))
+
+    assert entry().verdict == "missing"
+
+
+def test_a_failure_outweighs_a_counter_example_that_never_ran(house, entry):
+    path = record(house, test_word_is_one="failed")
+    name = 'name="test_word_is_one__but_not_of_another"'
+    path.write_text(path.read_text().replace(name, 'name="test_other"'))
+
+    assert entry().verdict == "failed"
+
+
+def test_an_outcome_says_where_its_tests_ran_and_when_the_last_did(
+    house, entry
+):
+    path = record(house, device="GPU 9", date="2026-01-02")
+    # The counter-example, which stands second, ran elsewhere and later.
+    first, second = path.read_text().split('name="test_word_is_one__')
+    second = second.replace("GPU 9", "CPU", 1)
+    second = second.replace("2026-01-02", "2026-01-05", 1)
+    path.write_text(first + 'name="test_word_is_one__' + second)
+
+    [outcome] = entry().outcomes
+
+    assert outcome.devices == ("CPU", "GPU 9")
+    assert outcome.date == "2026-01-05"
+
+
 @pytest.mark.parametrize(
     "name", ["snippets/part/one.py", "tests/part/test_one.py"]
 )
@@ -68,14 +106,14 @@ def test_a_claim_without_a_run_is_missing(house, entry):
 
 def test_a_recorded_run_decides_what_this_build_could_not_run(house, entry):
     record(house, test_word_is_one="skipped for cuda")
-    record(house, "evidence/gpu-torch-2.13.0", {"device": "GPU"})
+    record(house, "evidence/gpu-torch-2.13.0", device="GPU")
 
-    assert entry().outcomes == ("not run", "passed")
+    assert words(entry()) == ["not run", "passed"]
     assert entry().verdict == "passed"
 
 
 def test_one_failure_outweighs_what_passed_elsewhere(house, entry):
     record(house, "evidence/other", test_word_is_one="failed")
 
-    assert entry().outcomes == ("passed", "failed")
+    assert words(entry()) == ["passed", "failed"]
     assert entry().verdict == "failed"

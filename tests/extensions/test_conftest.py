@@ -1,0 +1,54 @@
+"""What the results of a run say of themselves."""
+
+import pytest
+import torch
+
+import tests.conftest as house
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Pretend that there is a device; return how often it gave memory."""
+    stats = {}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "GPU 9")
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda: stats)
+    return stats
+
+
+@pytest.fixture
+def ran_on(request):
+    """Return on which device a test ran that does something."""
+
+    def ran_on(test):
+        steps = house._device.__wrapped__(request)
+        next(steps)
+        test()
+        next(steps, None)
+        name, device = request.node.user_properties.pop()
+        assert name == "device"
+        return device
+
+    return ran_on
+
+
+def test_a_test_that_asks_the_device_for_memory_ran_on_it(gpu, ran_on):
+    assert ran_on(lambda: gpu.update({"allocation.all.allocated": 3})) == (
+        "GPU 9"
+    )
+
+
+def test_a_test_that_leaves_the_device_alone_ran_on_the_cpu(gpu, ran_on):
+    gpu["allocation.all.allocated"] = 3
+
+    assert ran_on(lambda: None) == "CPU"
+
+
+def test_without_a_device_a_test_ran_on_the_cpu(monkeypatch, ran_on):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    assert ran_on(lambda: None) == "CPU"
+
+
+def test_a_test_has_one_thread():
+    assert torch.get_num_threads() == 1
