@@ -16,7 +16,7 @@ from extensions.files.problem import Problem
 from extensions.files.reading import bytes_of
 from extensions.files.topics import topics
 from extensions.files.writing import write
-from extensions.site.state import report
+from extensions.site.report import report
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

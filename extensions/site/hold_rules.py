@@ -7,27 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sphinx.util import logging
-
 from extensions.files.evidence import runs, unreadable_runs
 from extensions.files.ledger import read_ledger
 from extensions.files.problem import Problem
 from extensions.rules import RULES
 from extensions.rules.of_pages import evidence_stands
 from extensions.site.builder import SiteBuilder
+from extensions.site.report import report
 from extensions.site.state import folders_of, root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-logger = logging.getLogger(__name__)
-
-
-def report(problem: Problem) -> None:
-    """Warn of a broken rule, at its place."""
-    place = f"{problem.path}:{problem.line}"
-    logger.warning(problem.message, location=place, type="house")
 
 
 def hold(app: Sphinx) -> None:
