@@ -29,6 +29,9 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # Ours
+    "extensions.site.one_line",
+    "extensions.site.only_html",
+    "extensions.site.whole_files",
     "extensions.site.download_all",
     "extensions.site.cell",
     "extensions.site.summaries",
@@ -42,6 +45,8 @@ extensions = [
 ]
 
 nitpicky = True
+# Of the whole path, where only a space in a program's own name would matter.
+suppress_warnings = ["sphinx_gallery.space_in_filename"]
 
 # -- Pages -------------------------------------------------------------------
 

@@ -1,6 +1,9 @@
 extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "extensions.site.one_line",
+    "extensions.site.only_html",
+    "extensions.site.whole_files",
     "extensions.site.download_all",
     "extensions.site.cell",
     "extensions.site.summaries",
@@ -13,6 +16,7 @@ extensions = [
     "extensions.site.test_pages",
 ]
 exclude_patterns = ["code/**"]
+suppress_warnings = ["sphinx_gallery.space_in_filename"]
 myst_enable_extensions = ["attrs_inline"]
 house_evidence = ["build/evidence", "evidence"]
 templates_path = ["templates"]
