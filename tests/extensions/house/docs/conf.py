@@ -30,5 +30,6 @@ sphinx_gallery_conf = {
         "matplotlib",
         "extensions.site.fresh_torch.freeze_imports",
     ),
+    "min_reported_time": 60,
     "write_computation_times": False,
 }
