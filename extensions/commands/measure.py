@@ -24,6 +24,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.benchmark import Timer
 
 from extensions.commands.machine_facts import facts
+from extensions.commands.one_line import in_one_line
 from extensions.files.topics import ROOT, Topic, measured_topics, sha256
 
 ROUNDS = 15
@@ -138,4 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    in_one_line(main)

@@ -16,6 +16,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.corrections import read_corrections
+from extensions.files.writing import write
 from extensions.site.state import SHOWS_ALL, ledger_of, root_of
 from extensions.site.test_pages import uri_of
 
@@ -111,7 +112,7 @@ def write_json(app: Sphinx, error: Exception | None) -> None:
         return
     content = as_json(ledger_of(app.env), app.builder)
     text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
-    Path(app.outdir, "claims.json").write_text(text, encoding="utf-8")
+    write(Path(app.outdir, "claims.json"), text)
 
 
 def visit(translator: HTML5Translator, node: Summary) -> None:

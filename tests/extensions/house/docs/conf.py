@@ -4,6 +4,7 @@ extensions = [
     "extensions.site.one_line",
     "extensions.site.only_html",
     "extensions.site.whole_files",
+    "extensions.site.whole_outputs",
     "extensions.site.download_all",
     "extensions.site.cell",
     "extensions.site.summaries",
