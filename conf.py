@@ -31,8 +31,10 @@ extensions = [
     # Ours
     "extensions.site.one_line",
     "extensions.site.only_html",
+    "extensions.site.room",
     "extensions.site.whole_files",
     "extensions.site.whole_outputs",
+    "extensions.site.whole_site",
     "extensions.site.download_all",
     "extensions.site.cell",
     "extensions.site.summaries",
