@@ -28,6 +28,10 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # Ours
+    "extensions.site.one_line",
+    "extensions.site.only_html",
+    "extensions.site.room",
+    "extensions.site.whole_files",
     "extensions.site.download_all",
     "extensions.site.builder",
     "extensions.site.cell",
@@ -45,6 +49,8 @@ extensions = [
 ]
 
 nitpicky = True
+# Of the whole path, where only a space in a program's own name would matter.
+suppress_warnings = ["sphinx_gallery.space_in_filename"]
 
 # -- Pages -------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["lint", "types", "tests"]
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
-LOCKED = ["lint", "types", "tests", "live"]
+LOCKED = ["nox", "torch-needs", "lint", "types", "tests", "live", "lock"]
 
 HTML = "build/html"
 TEST_CLAIMS = ["python", "-m", "extensions.commands.test_claims"]
@@ -24,8 +24,15 @@ def install(session: nox.Session, group: str) -> None:
 
 
 def install_torch(session: nox.Session) -> None:
-    """Install torch, pinned; no lock holds it, since its builds differ."""
-    session.install(*nox.project.dependency_groups(PYPROJECT, "torch"))
+    """Install torch, and of what it needs nothing that is not pinned.
+
+    No lock holds the hash of torch itself: its builds differ by machine. What
+    every build needs is installed first, with hashes; what a build for CUDA
+    needs besides is held to the versions in ``requirements/torch.txt``.
+    """
+    install(session, "torch-needs")
+    torch = nox.project.dependency_groups(PYPROJECT, "torch")
+    session.install("--constraint=requirements/torch.txt", *torch)
 
 
 # -- The gate ----------------------------------------------------------------
@@ -122,20 +129,28 @@ def measure(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
-    """Renew the locks in requirements/ from the groups in pyproject.toml."""
-    session.install(*nox.project.dependency_groups(PYPROJECT, "lock"))
+    """Write the locks of requirements/ anew; -- --upgrade renews versions."""
+    install(session, "lock")
     for group in LOCKED:
-        session.run(
-            "uv",
-            "pip",
-            "compile",
-            "--upgrade",
-            "--quiet",
-            "--universal",
-            "--python-version=3.11",
-            "--generate-hashes",
-            "--no-header",
-            f"--group={group}",
-            f"--output-file=requirements/{group}.txt",
-            "pyproject.toml",
-        )
+        compile_lock(session, group, "--generate-hashes")
+    # Only to constrain: pip takes no constraint with a hash for a torch
+    # without one.
+    compile_lock(session, "torch", "--no-emit-package=torch")
+
+
+def compile_lock(session: nox.Session, group: str, option: str) -> None:
+    """Write the versions of a group that serve every machine."""
+    session.run(
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--python-version=3.11",
+        "--no-header",
+        option,
+        f"--group={group}",
+        f"--output-file=requirements/{group}.txt",
+        *session.posargs,
+        "pyproject.toml",
+    )

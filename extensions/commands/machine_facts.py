@@ -9,11 +9,13 @@ from pathlib import Path
 
 import torch
 
+from extensions.files.reading import text_of
+
 
 def processor() -> str:
     """Return what the CPU calls itself."""
     path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
+    lines = text_of(path).splitlines() if path.exists() else []
     names = [line for line in lines if line.startswith("model name")]
     return names[0].partition(": ")[2] if names else platform.machine()
 

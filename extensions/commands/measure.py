@@ -23,6 +23,7 @@ import torch
 
 from extensions.commands.machine_facts import facts
 from extensions.commands.meters import peak_bytes, timed
+from extensions.commands.one_line import in_one_line
 from extensions.files.problem import Problem
 from extensions.files.reading import json_of
 from extensions.files.topics import ROOT, Topic, measured_topics, sha256
@@ -99,4 +100,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    in_one_line(main)

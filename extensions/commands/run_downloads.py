@@ -6,6 +6,7 @@ folder, and must leave it empty.
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from extensions.commands.one_line import in_one_line
+from extensions.files.problem import Problem
+from extensions.files.reading import bytes_of
 from extensions.files.topics import ROOT
 from extensions.site.download_all import ARCHIVES
 
@@ -52,13 +56,23 @@ def run(program: Path) -> str:
     return f"leaves behind: {', '.join(left)}" if left else ""
 
 
+def unpack(path: Path, folder: str) -> None:
+    """Put what an archive holds into a folder."""
+    content = io.BytesIO(bytes_of(path))
+    try:
+        with zipfile.ZipFile(content) as archive:
+            archive.extractall(folder)
+    except zipfile.BadZipFile as error:
+        message = f"not a whole archive ({error}): build the site again"
+        raise Problem(path, 1, message) from error
+
+
 def main() -> None:
     """Run all of them, as many at once as there are cores."""
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name in ARCHIVES:
-            with zipfile.ZipFile(ROOT / "docs/code" / name) as archive:
-                archive.extractall(folder)
+            unpack(ROOT / "docs/code" / name, folder)
         programs = sorted(Path(folder).glob("*/**/*.*"))
         programs += sorted(Path(folder).glob("*.*"))
 
@@ -79,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    in_one_line(main)

@@ -6,15 +6,17 @@ no list: ``docs/evidence/corrections/<topic>.toml``.
 
 from __future__ import annotations
 
-import tomllib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.files.problem import Problem
+from extensions.files.reading import tables_of, text_of
 from extensions.files.topics import Topic
 
 FOLDER = "docs/evidence/corrections"
-KEYS = {"source", "said", "holds", "claim"}
+KEYS = ["claim", "holds", "said", "source"]
+CLAIM = re.compile(r"\s*claim\s*=")
 
 
 @dataclass(frozen=True)
@@ -22,32 +24,37 @@ class Correction:
     """One statement of a source, and what is true instead."""
 
     topic: Topic
+    line: int
+    """Where the claim is named, or else where the correction begins."""
     source: str
     said: str
     holds: str
     claim: str
 
 
+def lists_of(root: Path) -> list[Path]:
+    """Return the lists of all topics."""
+    return sorted((root / FOLDER).rglob("*.toml"))
+
+
 def read_file(root: Path, path: Path) -> list[Correction]:
     """Return the corrections of one topic."""
     name = path.relative_to(root / FOLDER).with_suffix("").as_posix()
-    try:
-        rows = tomllib.loads(path.read_text(encoding="utf-8"))["correction"]
-    except (tomllib.TOMLDecodeError, KeyError) as error:
-        raise Problem(path, 1, f"no list of corrections: {error}") from error
-    for row in rows:
-        if row.keys() != KEYS:
-            message = f"a correction has {sorted(row)}, not {sorted(KEYS)}"
-            raise Problem(path, 1, message)
-    return [Correction(Topic(root, name), **row) for row in rows]
+    lines = text_of(path).splitlines()
+    found = []
+    for first, row in tables_of(path, "correction"):
+        if sorted(row) != KEYS:
+            message = f"a correction has {sorted(row)}, not {KEYS}"
+            raise Problem(path, first, message)
+        if wrong := [key for key in KEYS if not isinstance(row[key], str)]:
+            message = f"a correction needs text as its {', '.join(wrong)}"
+            raise Problem(path, first, message)
+        behind = enumerate(lines[first - 1 :], first)
+        line = next((at for at, each in behind if CLAIM.match(each)), first)
+        found.append(Correction(Topic(root, name), line, **row))
+    return found
 
 
 def read_corrections(root: Path) -> list[Correction]:
-    """Return the corrections of all topics, without files that are broken."""
-    found = []
-    for path in sorted((root / FOLDER).rglob("*.toml")):
-        try:
-            found += read_file(root, path)
-        except Problem:  # a rule reports it
-            continue
-    return found
+    """Return the corrections of all topics."""
+    return [row for path in lists_of(root) for row in read_file(root, path)]

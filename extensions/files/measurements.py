@@ -6,7 +6,6 @@ Imports neither Sphinx nor torch.
 from __future__ import annotations
 
 import ast
-import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from extensions.files.problem import Problem
+from extensions.files.reading import python_of
+from extensions.files.recordings import read_recordings
 from extensions.files.topics import Topic, sha256
 
 # A change of less than this is none: what a machine shared with others adds.
@@ -92,7 +93,7 @@ class Recording:
 def workload_of(topic: Topic) -> Workload:
     """Return what the docstring of a measurement says."""
     path = topic.measurement
-    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    doc = ast.get_docstring(python_of(path))
     title, _, text = (doc or "").partition("\n\n")
     if not title or not text or "\n" in title:
         message = (
@@ -100,16 +101,6 @@ def workload_of(topic: Topic) -> Workload:
         )
         raise Problem(path, 1, message)
     return Workload(title, " ".join(text.split()))
-
-
-def read_recordings(path: Path) -> dict[str, Any]:
-    """Return what a ``measurements.json`` holds."""
-    try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        message = f"not whole ({error.msg}): measure again"
-        raise Problem(path, error.lineno, message) from error
-    return record
 
 
 def machines(paths: Sequence[Path]) -> list[dict[str, str]]:

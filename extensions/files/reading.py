@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -53,6 +54,24 @@ def toml_of(path: Path) -> dict[str, Any]:
         raise Problem(path, number, f"not TOML: {cause}") from error
 
 
+def tables_of(path: Path, name: str) -> list[tuple[int, dict[str, Any]]]:
+    """Return each table ``[[name]]`` of a TOML file, with its line."""
+    tables = toml_of(path).get(name)
+    if not isinstance(tables, list):
+        raise Problem(path, 1, f"no list of tables: [[{name}]]")
+    opening = re.compile(rf"^[ \t]*\[\[\s*{name}\s*\]\]", re.MULTILINE)
+    text = text_of(path)
+    starts = [each.start() for each in opening.finditer(text)]
+    lines = [text.count("\n", 0, start) + 1 for start in starts]
+    if len(lines) != len(tables):  # written another way
+        lines = [1] * len(tables)
+    for line, table in zip(lines, tables, strict=True):
+        if not isinstance(table, dict):
+            message = f"no table in the list of [[{name}]]: {table!r}"
+            raise Problem(path, line, message)
+    return list(zip(lines, tables, strict=True))
+
+
 def json_of(path: Path) -> Any:
     """Return what a JSON file holds."""
     text = text_of(path)
@@ -83,9 +102,10 @@ def python_of(path: Path) -> ast.Module:
 @cache  # the ledger and the rules ask for the same files
 def parsed(path: Path, text: str) -> ast.Module:
     """Return the syntax tree of some Python that stands in a file."""
+    if "\0" in text:  # Python does not say where
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise Problem(path, line, "not Python: a null byte")
     try:
         return ast.parse(text)
     except SyntaxError as error:
         raise Problem(path, error.lineno or 1, f"{error.msg}") from error
-    except ValueError as error:  # a null byte
-        raise Problem(path, 1, f"{error}") from error

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from extensions.files.problem import Problem
+from extensions.files.reading import text_of
 
 MARKER = re.compile(r"^# ?%%(?P<name>.*)$", re.MULTILINE)
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -62,11 +63,14 @@ class Snippet:
     @classmethod
     def read(cls, path: Path) -> Snippet:
         """Return the snippet that a file holds."""
-        return cls(path, path.read_text(encoding="utf-8"))
+        return cls(path, text_of(path))
 
     def cells(self) -> dict[str, Cell]:
         """Return the cells by name, in file order."""
         marks = list(MARKER.finditer(self.text))
+        if not marks:
+            message = "no cell: each opens with a line '# %% name'"
+            raise Problem(self.path, 1, message)
         ends = [*(mark.start() for mark in marks[1:]), len(self.text)]
         cells: dict[str, Cell] = {}
         for mark, end in zip(marks, ends, strict=True):

@@ -12,6 +12,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from extensions.files.reading import bytes_of
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -101,5 +103,5 @@ def measured_topics(root: Path) -> list[Topic]:
 
 def sha256(path: Path) -> str:
     """Return the hash that ties a result to the file that gave it."""
-    content = path.read_bytes() if path.exists() else b""
+    content = bytes_of(path) if path.exists() else b""
     return hashlib.sha256(content).hexdigest()

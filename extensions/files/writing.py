@@ -30,3 +30,12 @@ def write(path: Path, content: str | bytes) -> bool:
         message = f"cannot be written: {error.strerror or error}"
         raise Problem(path, 1, message) from error
     return True
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        message = f"cannot be removed: {error.strerror or error}"
+        raise Problem(path, 1, message) from error

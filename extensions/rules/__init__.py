@@ -6,25 +6,59 @@ this repository, and the build reports what breaks one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import wraps
+from pathlib import Path
+
+from extensions.files.problem import Problem
 from extensions.rules import (
     of_corrections,
+    of_files,
     of_notebooks,
     of_pages,
     of_programs,
 )
 
+Rule = Callable[[Path], Iterator[Problem]]
+
+
+def of_whole_files(rule: Rule) -> Rule:
+    """Return the rule, which then ends at a file that cannot be read.
+
+    One of the first rules reports that file.
+    """
+
+    @wraps(rule)
+    def held(root: Path) -> Iterator[Problem]:
+        with suppress(Problem):
+            yield from rule(root)
+
+    return held
+
+
+# Without these no program can run and no page can be built.
+FIRST_RULES = (
+    of_files.programs_are_whole,
+    of_files.folders_have_headers,
+    of_files.tests_are_python,
+    of_files.pages_are_text,
+    of_files.workloads_are_said,
+    of_files.recordings_are_whole,
+    of_files.corrections_are_whole,
+)
 RULES = (
-    of_pages.pages_show_their_cells,
-    of_pages.pages_hold_no_code,
-    of_pages.pages_show_their_measurements,
-    of_pages.pages_mirror_snippets,
-    of_pages.claims_and_tests_pair_off,
-    of_pages.tests_mirror_topics,
-    of_programs.folders_have_headers,
-    of_programs.folders_hold_programs_only,
-    of_programs.programs_are_python,
-    of_programs.snippets_stand_alone,
-    of_programs.outputs_do_not_vary,
-    of_corrections.corrections_name_claims,
-    of_notebooks.notebooks_show_their_pages,
+    *FIRST_RULES,
+    of_whole_files(of_pages.pages_show_their_cells),
+    of_whole_files(of_pages.pages_hold_no_code),
+    of_whole_files(of_pages.pages_show_their_measurements),
+    of_whole_files(of_pages.pages_mirror_snippets),
+    of_whole_files(of_pages.claims_and_tests_pair_off),
+    of_whole_files(of_pages.tests_mirror_topics),
+    of_whole_files(of_programs.topics_have_plain_names),
+    of_whole_files(of_programs.folders_hold_programs_only),
+    of_whole_files(of_programs.snippets_stand_alone),
+    of_whole_files(of_programs.outputs_do_not_vary),
+    of_whole_files(of_corrections.corrections_name_claims),
+    of_whole_files(of_notebooks.notebooks_show_their_pages),
 )

@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from extensions.files.ledger import tree_of
 from extensions.files.outputs import outputs_in
 from extensions.files.problem import Problem
+from extensions.files.reading import python_of, text_of
 from extensions.files.topics import topics
+from extensions.rules.of_files import HEADER
 
-HEADER = "GALLERY_HEADER.rst"
+# What the path of a topic is made of.
+NAME = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
 
 # Where sphinx-gallery put a picture: a path of the site, not an output.
 IMAGE = re.compile(r"^ *\.\. image::.*\n", re.MULTILINE)
@@ -26,15 +28,15 @@ VARYING = {
 }
 
 
-def folders_have_headers(root: Path) -> Iterator[Problem]:
-    """Yield folders of programs that sphinx-gallery would pass over."""
-    folders = {path.parent for path in root.glob("snippets/**/*.py")}
-    folders |= {path.parent for path in root.glob("gallery/*.py")}
-    folders |= {root / "snippets"} if folders else set()
-    for folder in sorted(folders):
-        if not (folder / HEADER).exists():
-            message = f"missing gallery header: {HEADER} gives the title"
-            yield Problem(folder / HEADER, 1, message)
+def topics_have_plain_names(root: Path) -> Iterator[Problem]:
+    """Yield programs whose path no address and no test could hold."""
+    for topic in topics(root):
+        if not NAME.fullmatch(topic.name):
+            message = (
+                f"malformed name {topic.name!r}:"
+                " write lower-case words joined by underscores"
+            )
+            yield Problem(topic.snippet, 1, message)
 
 
 def folders_hold_programs_only(root: Path) -> Iterator[Problem]:
@@ -48,20 +50,10 @@ def folders_hold_programs_only(root: Path) -> Iterator[Problem]:
                 yield Problem(path, 1, message)
 
 
-def programs_are_python(root: Path) -> Iterator[Problem]:
-    """Yield programs and tests that do not parse."""
-    for topic in topics(root):
-        for path in (topic.snippet, topic.tests):
-            try:
-                ast.parse(path.read_bytes() if path.exists() else b"")
-            except SyntaxError as error:
-                yield Problem(path, error.lineno or 1, f"{error.msg}")
-
-
 def snippets_stand_alone(root: Path) -> Iterator[Problem]:
     """Yield asserts, exits and imports of ours in readers' programs."""
     for topic in topics(root):
-        for node in ast.walk(tree_of(topic.snippet)):
+        for node in ast.walk(python_of(topic.snippet)):
             if isinstance(node, ast.Assert):
                 message = "an assert in a snippet: write a test instead"
                 yield Problem(topic.snippet, node.lineno, message)
@@ -84,8 +76,7 @@ def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
     for topic in topics(root):
         if not topic.output.exists():
             continue
-        text = topic.output.read_text(encoding="utf-8")
-        for line, output in outputs_in(text).items():
+        for line, output in outputs_in(text_of(topic.output)).items():
             output = IMAGE.sub("", output)
             for what, pattern in VARYING.items():
                 if found := pattern.search(output):

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sphinx.builders.html import StandaloneHTMLBuilder
-from sphinx.errors import ExtensionError
 
 from extensions.files.ledger import Ledger
 from extensions.files.problem import Problem
@@ -116,8 +115,7 @@ def confirm(app: Sphinx, error: Exception | None) -> None:
     for name in sorted(builder.marks):
         path = builder.get_output_path(name)
         if not path.exists() or not bytes_of(path).rstrip().endswith(END):
-            problem = Problem(path, 1, "this page was not written whole")
-            raise ExtensionError(str(problem))
+            raise Problem(path, 1, "this page was not written whole")
     builder.note(builder.marks.keys())
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
-from sphinx.errors import ExtensionError
 from sphinx.util import logging
+
+from extensions.files.problem import Problem
+from extensions.site.one_line import stop
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -32,8 +34,7 @@ def wait(app: Sphinx, config: Config) -> None:
             logger.info("another build is at work: waiting until it ends")
             lock.acquire()
     except OSError as error:
-        message = f"{path}:1: cannot be written: {error.strerror}"
-        raise ExtensionError(message) from error
+        stop([Problem(path, 1, f"cannot be written: {error.strerror}")])
     app.connect("build-finished", lambda *_: lock.release(), priority=999)
 
 

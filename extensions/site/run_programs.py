@@ -19,20 +19,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sphinx.errors import ExtensionError
-from sphinx.util import logging as sphinx_logging
 from sphinx.util.display import status_iterator
 
 from extensions.files import stamps
 from extensions.files.problem import Problem
 from extensions.files.reading import text_of
 from extensions.files.topics import Topic, topics
+from extensions.site.one_line import stop
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-logger = sphinx_logging.getLogger(__name__)
 
 # Imported once, by the server of which each program's process is a fork.
 PRELOAD = ["torch", "pandas", "matplotlib.pyplot", "sphinx_gallery.gen_rst"]
@@ -130,7 +127,7 @@ def run_stale(app: Sphinx) -> None:
     stale.sort(key=lambda topic: not topic.is_recipe)  # the longest first
     forkserver = multiprocessing.get_context("forkserver")
     forkserver.set_forkserver_preload(PRELOAD)
-    failed = 0
+    broken: list[Problem] = []
     with ThreadPoolExecutor(max(1, app.parallel)) as pool:
         results = pool.map(lambda topic: run(topic, conf, seconds), stale)
         for topic, wrong in zip(
@@ -138,15 +135,11 @@ def run_stale(app: Sphinx) -> None:
             results,
             strict=True,
         ):
-            for problem in wrong:
-                logger.error("%s", problem, type="house")
-            if wrong:
-                failed += 1
-            else:
+            broken += wrong
+            if not wrong:
                 stamps.note(topic)
-    if failed:
-        message = f"{failed} of {len(stale)} programs did not run well"
-        raise ExtensionError(message)
+    if broken:
+        stop(broken)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

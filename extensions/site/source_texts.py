@@ -6,7 +6,6 @@ page is a link, and another is planned, so a new page edits no list.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,11 +13,38 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
+from extensions.files.problem import Problem
+from extensions.files.reading import tables_of
 from extensions.site.state import rest_on
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata, OptionSpec
+
+
+def read_sources(path: Path) -> list[dict[str, Any]]:
+    """Return the texts that a file lists."""
+    sources = tables_of(path, "source")
+    for line, each in sources:
+        for key in ("title", "author", "date"):
+            if not isinstance(each.get(key), str):
+                raise Problem(path, line, f"a source needs text as its {key}")
+        if not isinstance(each.get("sections"), dict):
+            raise Problem(path, line, "a source needs a table of its sections")
+        for name, topics in each["sections"].items():
+            if not is_list_of_text(topics):
+                message = f"section {name!r} needs a list of topics"
+                raise Problem(path, line, message)
+    return [each for _, each in sources]
+
+
+def is_list_of_text(value: object) -> bool:
+    """Whether a value is a list of texts, with one at least."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(each, str) for each in value)
+    )
 
 
 class OriginsDirective(SphinxDirective):
@@ -34,11 +60,10 @@ class OriginsDirective(SphinxDirective):
         # A new page brings claims, and this page then has one more link.
         rest_on(self.env, "pages")
         try:
-            content = tomllib.loads(Path(name).read_text(encoding="utf-8"))
-            return [self.origin(each) for each in content["source"]]
-        except (OSError, KeyError, tomllib.TOMLDecodeError) as error:
-            message = f"no list of sources in {name}: {error!r}"
-            raise self.error(message) from error
+            sources = read_sources(Path(name))
+        except Problem as problem:
+            raise self.error(str(problem)) from problem
+        return [self.origin(each) for each in sources]
 
     def origin(self, source: dict[str, Any]) -> nodes.section:
         """Return the section of one text."""

@@ -1,6 +1,9 @@
 """A house in miniature, a fresh copy for each test."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -96,3 +99,26 @@ def build(house, make_app):
         return app
 
     return build
+
+
+@pytest.fixture
+def stopped(house):
+    """Build a house that cannot be built, and return all that is said.
+
+    In a process of its own, as a reader of the lines would.
+    """
+
+    def stopped(*options):
+        command = [sys.executable, "-m", "sphinx", "--quiet", "--no-color"]
+        done = subprocess.run(
+            [*command, *options, house / "docs", house / "out"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(house)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        return done.stderr.splitlines()
+
+    return stopped

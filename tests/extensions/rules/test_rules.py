@@ -158,6 +158,16 @@ def test_a_missing_gallery_header_is_a_problem(house):
     )
 
 
+def test_a_program_with_a_space_in_its_name_is_a_problem(house):
+    snippet = house / "snippets/part/one.py"
+    snippet.rename(snippet.with_name("number one.py"))
+
+    assert (
+        "snippets/part/number one.py:1: malformed name 'part/number one':"
+        " write lower-case words joined by underscores"
+    ) in problems(house)
+
+
 def test_a_file_left_among_the_snippets_is_a_problem(house):
     (house / "snippets/part/left.txt").touch()
 

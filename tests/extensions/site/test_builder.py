@@ -6,7 +6,6 @@ import sys
 import time
 
 import pytest
-from sphinx.errors import ExtensionError
 
 from extensions.files.topics import ROOT
 from tests.extensions.conftest import record
@@ -107,7 +106,7 @@ def test_a_page_that_was_cut_off_fails_the_build(house, build, monkeypatch):
 
     monkeypatch.setattr(type(app.builder), "dump_search_index", cut)
 
-    with pytest.raises(ExtensionError, match="page was not written"):
+    with pytest.raises(SystemExit):
         build()
     monkeypatch.undo()
     assert "part/one" in written(build())

@@ -1,6 +1,7 @@
 """The house during a build: what is reported, what is built again."""
 
 import re
+import shutil
 
 from tests.extensions.conftest import record
 
@@ -146,3 +147,25 @@ def test_parallel_readers_show_the_same(house, build):
     build(freshenv=True, parallel=2)
 
     assert (house / "out/html/part/two.html").read_text() == serial
+
+
+def pages(folder):
+    """Return what a build wrote for readers, by path."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*.html")
+    }
+
+
+def test_a_path_with_a_space_and_an_umlaut_gives_the_same_pages(
+    house, build, make_app
+):
+    other = house.with_name("ein Haus mit Ü")
+    shutil.copytree(house, other)
+
+    app = make_app("html", srcdir=other / "docs", builddir=other / "out")
+    app.build()
+    build()
+
+    assert not app.warning.getvalue()
+    assert pages(other / "out/html") == pages(house / "out/html")

@@ -1,6 +1,10 @@
 extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "extensions.site.one_line",
+    "extensions.site.only_html",
+    "extensions.site.room",
+    "extensions.site.whole_files",
     "extensions.site.download_all",
     "extensions.site.builder",
     "extensions.site.cell",
@@ -17,6 +21,7 @@ extensions = [
     "extensions.site.test_pages",
 ]
 exclude_patterns = ["code/**"]
+suppress_warnings = ["sphinx_gallery.space_in_filename"]
 myst_enable_extensions = ["attrs_inline"]
 house_evidence = ["build/evidence", "evidence"]
 templates_path = ["templates"]
@@ -27,6 +32,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "image_scrapers": ("extensions.site.figures.scrape",),
     "reset_modules": ("matplotlib",),
+    "min_reported_time": 60,
     "write_computation_times": False,
     "download_all_examples": False,
 }

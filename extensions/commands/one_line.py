@@ -1,0 +1,16 @@
+"""End a command that meets a problem in one line: which file, and what."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from extensions.files.problem import Problem
+
+
+def in_one_line(main: Callable[[], None]) -> None:
+    """Run a command; a problem is what it prints last."""
+    try:
+        main()
+    except Problem as problem:
+        sys.exit(str(problem))

@@ -1,0 +1,26 @@
+"""How a command ends that meets a problem."""
+
+from pathlib import Path
+
+import pytest
+
+from extensions.commands.one_line import in_one_line
+from extensions.files.problem import Problem
+
+
+def test_a_problem_is_the_last_that_a_command_says():
+    def main():
+        raise Problem(Path("some/file"), 7, "cannot be read")
+
+    with pytest.raises(SystemExit) as ended:
+        in_one_line(main)
+
+    assert ended.value.code == "some/file:7: cannot be read"
+
+
+def test_a_command_without_a_problem_ends_as_it_would():
+    done = []
+
+    in_one_line(lambda: done.append(1))
+
+    assert done == [1]
