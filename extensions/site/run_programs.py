@@ -76,7 +76,8 @@ def work(
         frames = traceback.extract_tb(error.__traceback__)
         own = [each for each in frames if each.filename == str(topic.snippet)]
         line = own[-1].lineno if own else 1
-        answer.send([(line, f"{type(error).__name__}: {error}")])
+        what = " ".join(str(error).split())
+        answer.send([(line, f"{type(error).__name__}: {what}")])
     else:
         answer.send([(1, message) for message in heard.messages])
 
