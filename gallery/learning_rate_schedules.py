@@ -14,8 +14,7 @@ It needs ``torch``, ``matplotlib``.
 #
 # A noisy regression that a constant rate cannot finish: with small batches,
 # a high rate keeps the weights moving around the best ones. The program runs
-# on a CPU. The best loss is computed with 64 bits: with 32, the last digits of
-# ``lstsq`` depend on where its numbers lie in memory.
+# on a CPU.
 
 import torch
 from torch import nn
@@ -35,6 +34,7 @@ STEPS, RATE = 300, 0.2
 torch.manual_seed(0)
 inputs = torch.randn(512, 8)
 targets = inputs @ torch.randn(8, 1) + torch.randn(512, 1)
+# With 64 bits: with 32, the last digits differ from process to process.
 x, y = inputs.double(), targets.double()
 best = torch.linalg.lstsq(x, y).solution
 floor = F.mse_loss(x @ best, y).float().item()

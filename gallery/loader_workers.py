@@ -100,7 +100,7 @@ print({workers: len(found) for workers, (_, found) in loaded.items()})
 
 # %% shares
 #
-# Which process loads which batch: the workers take turns.
+# Which process loads which batch.
 
 import matplotlib.pyplot as plt
 
