@@ -25,7 +25,8 @@ TESTS = [*PYTHON, "extensions.commands.test_claims"]
 # What the tests rest on; a page changes no result.
 TESTED = ["snippets", "gallery", "tests", "extensions"]
 SHOWN = [*TESTED, "measurements", "evidence", str(EVIDENCE.parents[1])]
-WRITTEN_BY_THE_BUILD = ["docs/code", "docs/gallery"]
+# What the build writes, and what no page shows.
+IGNORED = ["docs/code", "docs/gallery", "tests/extensions"]
 # Compiled modules, locks, unfinished files, what editors leave.
 PASSING = rf"^{re.escape(ROOT.resolve().as_posix())}/(.*/)?(__pycache__|\.)|~$"
 
@@ -36,7 +37,7 @@ def server(arguments: list[str]) -> list[str]:
         *PYTHON,
         "sphinx_autobuild",
         *(f"--watch={name}" for name in SHOWN),
-        *(f"--ignore={name}" for name in WRITTEN_BY_THE_BUILD),
+        *(f"--ignore={name}" for name in IGNORED),
         f"--re-ignore={PASSING}",
         *arguments,
     ]

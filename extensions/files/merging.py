@@ -48,12 +48,13 @@ def counting(cases: list[Element], now: Mapping[str, str]) -> list[Element]:
 def lacking(modules: Mapping[str, Path], cases: list[Element]) -> list[str]:
     """Return the modules that have tests of which there is no result."""
     known = {key_of(case) for case in cases}
-    return [
-        name
-        for name, module in modules.items()
-        if is_broken(module)
-        or any((name, test) not in known for test in tests_in(module))
-    ]
+    found = []
+    for name, module in modules.items():
+        tests = tests_in(module)
+        missing = any((name, test) not in known for test in tests)
+        if missing or (not tests and is_broken(module)):
+            found.append(name)
+    return found
 
 
 def is_broken(module: Path) -> bool:
