@@ -11,6 +11,7 @@ import ast
 import json
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -100,6 +101,12 @@ def python_of(path: Path) -> ast.Module:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise Problem(path, line, "not Python: a null byte")
     try:
-        return ast.parse(text)
+        return parsed(text)
     except SyntaxError as error:
         raise Problem(path, error.lineno or 1, f"{error.msg}") from error
+
+
+@cache  # the rules and the ledger ask for the same files
+def parsed(text: str) -> ast.Module:
+    """Return the syntax tree of some Python."""
+    return ast.parse(text)
