@@ -106,6 +106,12 @@ def parsed(path: Path, text: str) -> ast.Module:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise Problem(path, line, "not Python: a null byte")
     try:
-        return ast.parse(text)
+        return parsed(text)
     except SyntaxError as error:
         raise Problem(path, error.lineno or 1, f"{error.msg}") from error
+
+
+@cache  # the rules and the ledger ask for the same files
+def parsed(text: str) -> ast.Module:
+    """Return the syntax tree of some Python."""
+    return ast.parse(text)
