@@ -14,6 +14,11 @@ LOCKED = ["nox", "torch-needs", "lint", "types", "tests", "live", "lock"]
 
 HTML = "build/html"
 TEST_CLAIMS = ["python", "-m", "extensions.commands.test_claims"]
+OTHER_TESTS = [
+    "tests/extensions",
+    "tests/test_house.py",
+    "tests/test_locks.py",
+]
 SPHINX = ["--conf-dir=.", "--doctree-dir=build/doctrees", "docs", HTML]
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--jobs=2"]
 
@@ -65,8 +70,7 @@ def tests(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
     else:
-        also = ["--also", "tests/extensions", "tests/test_house.py"]
-        session.run(*TEST_CLAIMS, "--again", *also)
+        session.run(*TEST_CLAIMS, "--again", "--also", *OTHER_TESTS)
 
 
 @nox.session(default=False)

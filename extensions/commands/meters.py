@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,8 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.benchmark import Timer
+
+from extensions.files.reading import json_of
 
 ROUNDS = 15
 SECONDS_PER_ROUND = 0.05  # for each case; one call where a call takes longer
@@ -63,7 +64,7 @@ def peak_bytes(case: Case, device: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trace.json")
         run.export_chrome_trace(str(path))
-        events = json.loads(path.read_text())["traceEvents"]
+        events = json_of(path)["traceEvents"]
     [call] = [
         each for each in events if each.get("name") == "the measured call"
     ]

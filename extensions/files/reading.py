@@ -99,19 +99,13 @@ def python_of(path: Path) -> ast.Module:
     return parsed(path, text_of(path))
 
 
-@cache  # the ledger and the rules ask for the same files
+@cache  # the rules and the ledger ask for the same files
 def parsed(path: Path, text: str) -> ast.Module:
     """Return the syntax tree of some Python that stands in a file."""
     if "\0" in text:  # Python does not say where
         line = text.count("\n", 0, text.index("\0")) + 1
         raise Problem(path, line, "not Python: a null byte")
     try:
-        return parsed(text)
+        return ast.parse(text)
     except SyntaxError as error:
         raise Problem(path, error.lineno or 1, f"{error.msg}") from error
-
-
-@cache  # the rules and the ledger ask for the same files
-def parsed(text: str) -> ast.Module:
-    """Return the syntax tree of some Python."""
-    return ast.parse(text)

@@ -10,9 +10,10 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.outputs import outputs_in
 from extensions.files.problem import Problem
+from extensions.files.reading import text_of
 from extensions.files.snippets import Snippet
 from extensions.files.topics import Topic, sha256
-from extensions.site.state import root_of, runs_of
+from extensions.site.state import KINDS, rest_on, root_of, runs_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -24,6 +25,12 @@ NEVER_RAN = (
     "This cell needs a CUDA device."
     " It has not run: this build has none, and no run on one is recorded."
 )
+
+
+def device_outputs(app: Sphinx) -> str:
+    """Return what all runs have recorded of cells that need a device."""
+    runs = runs_of(app.env)
+    return f"{[(run.title, run.results.get(RECORDER)) for run in runs]}"
 
 
 class CellDirective(SphinxDirective):
@@ -40,9 +47,9 @@ class CellDirective(SphinxDirective):
         self.env.note_dependency(str(topic.output))
         try:
             cell = Snippet.read(topic.snippet).cell(name)
-            page = topic.output.read_text(encoding="utf-8")
+            page = text_of(topic.output)
             output = outputs_in(page)[cell.line + 1].strip()
-        except (OSError, Problem) as error:
+        except Problem as error:
             raise self.error(str(error)) from error
         except KeyError as error:
             message = f"cell {name!r} begins with no code: {topic.snippet}"
@@ -70,8 +77,8 @@ class CellDirective(SphinxDirective):
         The test of all CUDA cells records their outputs among its properties.
         """
         shown = nodes.container("", classes=["cell-output", "cell-recorded"])
+        rest_on(self.env, "device outputs")
         for run in runs_of(self.env):
-            self.env.note_dependency(str(run.path))
             for result in run.results.get(RECORDER, []):
                 facts = result.properties
                 if facts.get("cell") != f"{topic.name}:{cell}":
@@ -94,6 +101,7 @@ class CellDirective(SphinxDirective):
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the directive."""
+    KINDS["device outputs"] = device_outputs
     app.add_directive("cell", CellDirective)
     return {
         "version": "1",

@@ -59,7 +59,8 @@ def watch(app: Sphinx, config: Config) -> None:
     """Watch over the handlers of the house, all of which are known by now."""
     for listeners in app.events.listeners.values():
         for place, each in enumerate(listeners):
-            if each.handler.__module__.startswith("extensions."):
+            module = getattr(each.handler, "__module__", None)
+            if str(module).startswith("extensions."):
                 handler = stopping(each.handler)
                 listeners[place] = each._replace(handler=handler)
 
