@@ -15,6 +15,7 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     torch.set_grad_enabled(True)
     torch.set_printoptions(profile="default")
     torch.seed()  # at random, so that a forgotten seed shows
+    torch.set_num_threads(1)  # no output depends on the machine's cores
     torch.set_warn_always(True)  # not once in a process that runs them all
     # Asked first, since the call imports the whole compiler: two seconds.
     if torch.are_deterministic_algorithms_enabled():

@@ -62,10 +62,8 @@ def work(
     # sphinx-gallery looks up each attribute that a program names, and a page
     # may well show what torch warns of.
     warnings.filterwarnings("ignore", module="sphinx_gallery.backreferences")
-    import torch
     from sphinx_gallery.gen_rst import generate_file_rst
 
-    torch.set_num_threads(1)  # no output depends on the machine's cores
     heard = Heard()
     logging.getLogger("sphinx").addHandler(heard)
     try:
