@@ -37,12 +37,35 @@ def properties(values):
     return f"<properties>{''.join(items)}</properties>"
 
 
+@pytest.fixture(scope="session")
+def pattern(tmp_path_factory):
+    """A house whose programs have run, which takes the longest, to copy."""
+    pattern = tmp_path_factory.mktemp("pattern") / "house"
+    shutil.copytree(HOUSE, pattern)
+    shutil.copytree(ROOT / "docs/_templates", pattern / "docs/templates")
+    record(pattern)
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--builder=dummy"]
+    subprocess.run(
+        [*command, pattern / "docs", pattern / "out"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    shutil.rmtree(pattern / "out")
+    (pattern / "build/site.lock").unlink()
+    return pattern
+
+
 @pytest.fixture
-def house(tmp_path):
+def house(pattern, tmp_path):
     """A whole house, with evidence that says that all is well."""
-    house = Path(shutil.copytree(HOUSE, tmp_path / "house"))
-    shutil.copytree(ROOT / "docs/_templates", house / "docs/templates")
-    record(house)
+    return Path(shutil.copytree(pattern, tmp_path / "house"))
+
+
+@pytest.fixture
+def unbuilt(house):
+    """The house as somebody would fetch it: no program has run."""
+    for name in ("code", "gallery"):
+        shutil.rmtree(house / "docs" / name)
     return house
 
 

@@ -11,6 +11,16 @@ from extensions.files.topics import ROOT
 from tests.extensions.conftest import record
 from tests.extensions.site.test_building import written
 
+ENDING = """
+import os
+def setup(app):
+    seen = []
+    def end(*args):
+        seen.append(1)
+        if len(seen) > {after}:
+            os._exit(9)
+    app.connect("{event}", end)
+"""
 BUILD = [sys.executable, "-m", "sphinx", "-q", "docs", "out/html"]
 
 
@@ -23,30 +33,24 @@ def files(folder):
     }
 
 
-def kill(house, event, after=0):
-    """Build in a process that ends itself at an event of Sphinx."""
-    conf = house / "docs/conf.py"
-    text = conf.read_text()
-    lines = f"""
-import os
-def setup(app):
-    seen = []
-    def end(*args):
-        seen.append(1)
-        if len(seen) > {after}:
-            os._exit(9)
-    app.connect({event!r}, end)
-"""
-    conf.write_text(text + lines)
-    paths = ["--doctree-dir", "out/doctrees"]
-    done = subprocess.run(
-        [*BUILD, *paths],
-        cwd=house,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    conf.write_text(text)
-    return done.returncode
+@pytest.fixture
+def kill(house, build):
+    """Return a build, in a process that ends itself at an event of Sphinx."""
+
+    def kill(event, after=0):
+        conf = house / "docs/conf.py"
+        text = conf.read_text()
+        conf.write_text(text + ENDING.format(event=event, after=after))
+        if (child := os.fork()) == 0:
+            try:
+                build()
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        conf.write_text(text)
+        return os.waitstatus_to_exitcode(status)
+
+    return kill
 
 
 def verdict(house):
@@ -79,13 +83,15 @@ def test_a_second_build_reads_nothing_and_writes_nothing(house, build):
         ("build-finished", 0),
     ],
 )
-def test_a_build_that_was_killed_is_made_good(house, build, event, after):
+def test_a_build_that_was_killed_is_made_good(
+    house, build, kill, event, after
+):
     build()
     record(house, test_word_is_one="failed")
     page = house / "docs/part/two.md"
     page.write_text(page.read_text().replace("# Two", "# Second"))
 
-    assert kill(house, event, after) == 9
+    assert kill(event, after) == 9
     build()
 
     assert verdict(house) == ["failed"]

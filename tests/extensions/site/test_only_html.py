@@ -4,12 +4,12 @@ import pytest
 
 
 @pytest.mark.parametrize("builder", ["dirhtml", "text"])
-def test_another_builder_ends_before_a_program_runs(house, stopped, builder):
+def test_another_builder_ends_before_a_program_runs(unbuilt, stopped, builder):
     assert stopped("-b", builder) == [
-        f"{house}/docs/conf.py:1: ERROR: the house cannot be built as"
+        f"{unbuilt}/docs/conf.py:1: ERROR: the house cannot be built as"
         f" {builder}: build html, with -b html or without -b [house]"
     ]
-    assert not (house / "docs/code").exists()
+    assert not (unbuilt / "docs/code").exists()
 
 
 @pytest.mark.parametrize("builder", ["dummy", "linkcheck"])

@@ -55,9 +55,9 @@ def test_a_file_in_the_place_of_a_folder_is_a_problem(app):
         check(app)
 
 
-def test_a_house_without_room_is_not_built(house, stopped):
-    (house / "docs/code").touch()
+def test_a_house_without_room_is_not_built(unbuilt, stopped):
+    (unbuilt / "docs/code").touch()
 
     [line] = stopped()
 
-    assert line.startswith(f"{house}/docs/code:1: ERROR: not a folder")
+    assert line.startswith(f"{unbuilt}/docs/code:1: ERROR: not a folder")

@@ -3,17 +3,17 @@
 import shutil
 
 
-def test_each_broken_file_is_a_line_and_no_program_runs(house, stopped):
-    page = house / "docs/part/one.md"
+def test_each_broken_file_is_a_line_and_no_program_runs(unbuilt, stopped):
+    page = unbuilt / "docs/part/one.md"
     page.write_bytes(b"# One\n\n\xff\n")
-    snippet = house / "snippets/part/one.py"
+    snippet = unbuilt / "snippets/part/one.py"
     snippet.write_text(snippet.read_text() + "word = (\n")
 
     assert stopped() == [
         f"{snippet}:11: ERROR: '(' was never closed [house]",
         f"{page}:3: ERROR: not UTF-8 (byte 0xff): save it so [house]",
     ]
-    assert not (house / "docs/code").exists()
+    assert not (unbuilt / "docs/code").exists()
 
 
 def test_a_file_in_the_place_of_the_evidence_is_named(house, stopped):
