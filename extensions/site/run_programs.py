@@ -100,7 +100,7 @@ def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
     elif ending > 0:
         said = [(1, f"was ended by {signal.Signals(ending).name}")]
     elif said is None:
-        said = [(1, f"ends its process, with status {process.exitcode}")]
+        said = [(1, "ends its own process, without a word")]
     elif not said and (letters := len(text_of(topic.output))) > LETTERS:
         said = [(1, f"prints {letters:,} characters, {LETTERS:,} at most")]
     return [Problem(topic.snippet, line, message) for line, message in said]

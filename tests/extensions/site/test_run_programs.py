@@ -11,7 +11,7 @@ BAD = {
     "raises_exit": ("raise SystemExit(0)", "12: ERROR: SystemExit: 0"),
     "exits_at_once": (
         "import os\nos._exit(0)",
-        "1: ERROR: ends its process, with status 0",
+        "1: ERROR: ends its own process, without a word",
     ),
     "crashes": (
         "import os\nos.kill(os.getpid(), 11)",
