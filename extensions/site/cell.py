@@ -13,7 +13,7 @@ from extensions.files.problem import Problem
 from extensions.files.reading import text_of
 from extensions.files.snippets import Snippet
 from extensions.files.topics import Topic, sha256
-from extensions.site.state import KINDS, rest_on, root_of, runs_of
+from extensions.site.page_basis import KINDS, rest_on, root_of, runs_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

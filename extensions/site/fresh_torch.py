@@ -1,4 +1,7 @@
-"""Callables that conf.py names by string, to keep its values picklable."""
+"""What each program finds: the torch and the tables of a fresh prompt.
+
+conf.py names the function by a string, which keeps its values picklable.
+"""
 
 from __future__ import annotations
 

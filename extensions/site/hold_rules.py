@@ -13,8 +13,8 @@ from extensions.files.problem import Problem
 from extensions.rules import RULES
 from extensions.rules.of_pages import evidence_stands
 from extensions.site.builder import SiteBuilder
+from extensions.site.page_basis import folders_of, root_of
 from extensions.site.report import report
-from extensions.site.state import folders_of, root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

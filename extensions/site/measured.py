@@ -19,25 +19,15 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.files.measurements import machines, recordings_of, workload_of
 from extensions.files.problem import Problem
 from extensions.files.topics import Topic, measured_topics
+from extensions.files.units import SIZES, TIMES, with_unit
 from extensions.site.curve import drawn
 from extensions.site.figures import save_twice, title_of
-from extensions.site.state import recordings_in, rest_on, root_of
+from extensions.site.page_basis import recordings_in, rest_on, root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata, OptionSpec
     from sphinx.writers.html5 import HTML5Translator
-
-TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
-
-
-def with_unit(number: float, units: tuple[tuple[float, str], ...]) -> str:
-    """Return a number in the largest unit that leaves it at least one."""
-    size, unit = next(
-        (each for each in units if abs(number) >= each[0]), units[-1]
-    )
-    return f"{number / size:.3g} {unit}"
 
 
 class Measured(nodes.General, nodes.Element):

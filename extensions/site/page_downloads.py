@@ -9,7 +9,7 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 from extensions.files.topics import Topic
-from extensions.site.state import root_of
+from extensions.site.page_basis import root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -15,7 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.problem import Problem
 from extensions.files.reading import tables_of
-from extensions.site.state import rest_on
+from extensions.site.page_basis import rest_on
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -1,25 +1,18 @@
-"""``{ledger}``, ``{tally}``, ``{corrections}``: what all claims say together.
-
-The ledger is written a second time as ``claims.json``, for programs.
-"""
+"""``{ledger}``, ``{tally}``, ``{corrections}``: what all claims say together."""
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict
 from html import escape
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.corrections import read_corrections
-from extensions.files.writing import write
 from extensions.site.builder import ledger_of
-from extensions.site.state import KINDS, rest_on, root_of
+from extensions.site.page_basis import KINDS, rest_on, root_of
 from extensions.site.test_pages import uri_of
 
 if TYPE_CHECKING:
@@ -29,9 +22,6 @@ if TYPE_CHECKING:
     from sphinx.writers.html5 import HTML5Translator
 
     from extensions.files.ledger import Ledger
-
-# Raised when a program that reads the file would have to change.
-SCHEMA_VERSION = 2
 
 
 class Summary(nodes.General, nodes.Element):
@@ -98,37 +88,6 @@ def words(text: str) -> str:
     return re.sub(r"`(.+?)`", r"<code>\1</code>", escape(text))
 
 
-def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
-    """Return the ledger in the shape that ``claims.schema.json`` describes."""
-    return {
-        "schema": SCHEMA_VERSION,
-        "runs": [run.facts for run in ledger.runs],
-        "claims": [
-            {
-                "id": entry.claim.name,
-                "topic": entry.topic.name,
-                "sentence": entry.claim.text,
-                "url": builder.get_target_uri(entry.topic.name)
-                + f"#{entry.claim.name}",
-                "test": entry.test.name if entry.test else None,
-                "counter_examples": [each.name for each in entry.counters],
-                "verdict": entry.verdict,
-                "outcomes": [asdict(each) for each in entry.outcomes],
-            }
-            for entry in ledger.entries
-        ],
-    }
-
-
-def write_json(app: Sphinx, error: Exception | None) -> None:
-    """Write ``claims.json`` beside the pages."""
-    if error or app.builder.name != "html":
-        return
-    content = as_json(ledger_of(app.builder), app.builder)
-    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
-    write(Path(app.outdir, "claims.json"), text)
-
-
 def visit(translator: HTML5Translator, node: Summary) -> None:
     """Write what the template gave."""
     translator.body.append(node["html"])
@@ -136,7 +95,7 @@ def visit(translator: HTML5Translator, node: Summary) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Add the directives and the file."""
+    """Add the directives."""
     KINDS["ledger"] = whole_ledger
     KINDS["corrections"] = all_corrections
     app.add_node(Summary, html=(visit, None))
@@ -144,7 +103,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_directive("tally", SummaryDirective)
     app.add_directive("corrections", SummaryDirective)
     app.connect("doctree-resolved", fill)
-    app.connect("build-finished", write_json)
     return {
         "version": "1",
         "parallel_read_safe": True,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from extensions.files.ledger import Ledger
 from extensions.files.reading import bytes_of
 from extensions.files.stamps import our_code, surroundings
-from extensions.site.state import rests_of
+from extensions.site.page_basis import rests_of
 
 if TYPE_CHECKING:
     from sphinx.builders.html import StandaloneHTMLBuilder

@@ -1,119 +1,76 @@
-"""Claims, joined with their tests and with what runs say of them."""
+"""The ledger as a table, as numbers, and as a file."""
 
+import json
+import re
+
+import jsonschema
 import pytest
 
-from extensions.files.evidence import runs
-from extensions.files.ledger import read_ledger
+from extensions.files.topics import ROOT
 from tests.extensions.conftest import record
 
 
 @pytest.fixture
-def entry(house):
-    """Return what the ledger says of one claim, after the runs are read."""
-
-    def entry():
-        found = runs([house / "build/evidence", house / "evidence"])
-        return read_ledger(house, found).of("part/one")[0]
-
-    return entry
+def ledger(house, build):
+    """Build a house with one failure, and return the page of its ledger."""
+    record(
+        house, "evidence/other", {"torch": "2.6.0"}, test_word_is_two="failed"
+    )
+    return (build().outdir / "evidence/claims.html").read_text()
 
 
-def words(entry):
-    """Return what each run says of a claim."""
-    return [outcome.word for outcome in entry.outcomes]
+def test_a_row_links_the_claim_its_test_and_its_counter_examples(ledger):
+    row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', ledger, re.S)[0]
+
+    assert '<a href="../part/one.html#word-is-one"><code>word</code>' in row
+    assert '<a href="tests/part/one.html#line-4">test</a>' in row
+    assert '<a href="tests/part/one.html#line-8">but not of another' in row
 
 
-def test_an_entry_joins_claim_test_and_counter_examples(entry):
-    found = entry()
+def test_each_run_has_a_column(ledger):
+    row = re.search(r'<tr id="part-two-word-is-two".*?</tr>', ledger, re.S)[0]
 
-    assert found.claim.text == "`word` is one"
-    assert (found.test.name, found.test.line) == ("test_word_is_one", 4)
-    assert [each.name for each in found.counters] == [
-        "test_word_is_one__but_not_of_another"
-    ]
-    assert found.anchor == "part-one-word-is-one"
-    [outcome] = found.outcomes
-    assert (outcome.word, found.verdict) == ("passed", "passed")
+    assert '<th scope="col">torch 2.6.0 (x86_64)<br>' in ledger
+    assert 'data-verdict="failed"' in row
+    assert re.findall(r'"outcome outcome-(\w+)"', row) == ["passed", "failed"]
 
 
-@pytest.mark.parametrize(
-    ("outcome", "verdict"),
-    [
-        ("failed", "failed"),
-        ("skipped", "skipped"),
-        ("skipped for cuda", "not run"),
-    ],
-)
-def test_a_claim_is_what_its_test_says(house, entry, outcome, verdict):
-    record(house, test_word_is_one=outcome)
+def test_a_cell_names_a_device_that_is_not_the_cpu(house, build):
+    record(house, "evidence/other", device="GPU <9>")
+    html = (build().outdir / "evidence/claims.html").read_text()
+    row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', html, re.S)[0]
 
-    assert entry().verdict == verdict
+    assert '"outcome outcome-passed">passed</td>' in row
+    assert "passed<br><small>GPU &lt;9&gt;</small></td>" in row
 
 
-def test_a_counter_example_that_fails_fails_the_claim(house, entry):
-    record(house, test_word_is_one__but_not_of_another="failed")
+def test_the_tally_counts_claims_and_counter_examples(build):
+    index = (build().outdir / "index.html").read_text()
 
-    assert entry().verdict == "failed"
-
-
-def test_a_claim_whose_counter_example_never_ran_is_missing(house, entry):
-    path = record(house)
-    name = 'name="test_word_is_one__but_not_of_another"'
-    path.write_text(path.read_text().replace(name, 'name="test_other"'))
-
-    assert entry().verdict == "missing"
+    assert "<strong>3 claims</strong>, 3 counter-examples: 3 passed." in index
 
 
-def test_a_failure_outweighs_a_counter_example_that_never_ran(house, entry):
-    path = record(house, test_word_is_one="failed")
-    name = 'name="test_word_is_one__but_not_of_another"'
-    path.write_text(path.read_text().replace(name, 'name="test_other"'))
-
-    assert entry().verdict == "failed"
-
-
-def test_an_outcome_says_where_its_tests_ran_and_when_the_last_did(
-    house, entry
-):
-    path = record(house, device="GPU 9", date="2026-01-02")
-    # The counter-example, which stands second, ran elsewhere and later.
-    first, second = path.read_text().split('name="test_word_is_one__')
-    second = second.replace("GPU 9", "CPU", 1)
-    second = second.replace("2026-01-02", "2026-01-05", 1)
-    path.write_text(first + 'name="test_word_is_one__' + second)
-
-    [outcome] = entry().outcomes
-
-    assert outcome.devices == ("CPU", "GPU 9")
-    assert outcome.date == "2026-01-05"
-
-
-@pytest.mark.parametrize(
-    "name", ["snippets/part/one.py", "tests/part/test_one.py"]
-)
-def test_a_result_is_stale_once_its_files_change(house, entry, name):
-    with (house / name).open("a") as file:
-        file.write("# more\n")
-
-    assert entry().verdict == "stale"
-
-
-def test_a_claim_without_a_run_is_missing(house, entry):
-    (house / "build/evidence/this-build/tests.xml").unlink()
-
-    assert (entry().outcomes, entry().verdict) == ((), "missing")
-
-
-def test_a_recorded_run_decides_what_this_build_could_not_run(house, entry):
+def test_claims_json_follows_its_schema(house, build):
     record(house, test_word_is_one="skipped for cuda")
-    record(house, "evidence/gpu-torch-2.13.0", device="GPU")
+    found = json.loads((build().outdir / "claims.json").read_text())
+    schema = (ROOT / "docs/_extra/claims.schema.json").read_text()
 
-    assert words(entry()) == ["not run", "passed"]
-    assert entry().verdict == "passed"
+    jsonschema.validate(found, json.loads(schema))
+    assert [each["id"] for each in found["claims"]] == [
+        "one-line-is-drawn",
+        "word-is-one",
+        "word-is-two",
+    ]
+    assert found["claims"][1]["verdict"] == "not run"
+    assert found["claims"][2]["outcomes"] == [
+        {"word": "passed", "devices": ["CPU"], "date": "2026-01-31"}
+    ]
 
 
-def test_one_failure_outweighs_what_passed_elsewhere(house, entry):
-    record(house, "evidence/other", test_word_is_one="failed")
+def test_the_schema_refuses_a_verdict_that_it_does_not_know(build):
+    found = json.loads((build().outdir / "claims.json").read_text())
+    schema = (ROOT / "docs/_extra/claims.schema.json").read_text()
+    found["claims"][0]["verdict"] = "surely"
 
-    assert words(entry()) == ["passed", "failed"]
-    assert entry().verdict == "failed"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(found, json.loads(schema))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from extensions.files.problem import Problem
-from extensions.site.room import check
+from extensions.site.check_room import check
 
 
 @pytest.fixture

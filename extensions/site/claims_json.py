@@ -1,0 +1,62 @@
+"""The ledger a second time, for programs: ``claims.json`` beside the pages."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from extensions.files.writing import write
+from extensions.site.builder import SiteBuilder
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.builders import Builder
+    from sphinx.util.typing import ExtensionMetadata
+
+    from extensions.files.ledger import Ledger
+
+# Raised when a program that reads the file would have to change.
+SCHEMA_VERSION = 2
+
+
+def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
+    """Return the ledger in the shape that ``claims.schema.json`` describes."""
+    return {
+        "schema": SCHEMA_VERSION,
+        "runs": [run.facts for run in ledger.runs],
+        "claims": [
+            {
+                "id": entry.claim.name,
+                "topic": entry.topic.name,
+                "sentence": entry.claim.text,
+                "url": builder.get_target_uri(entry.topic.name)
+                + f"#{entry.claim.name}",
+                "test": entry.test.name if entry.test else None,
+                "counter_examples": [each.name for each in entry.counters],
+                "verdict": entry.verdict,
+                "outcomes": [asdict(each) for each in entry.outcomes],
+            }
+            for entry in ledger.entries
+        ],
+    }
+
+
+def write_json(app: Sphinx, error: Exception | None) -> None:
+    """Write ``claims.json`` beside the pages."""
+    if error or not isinstance(app.builder, SiteBuilder):
+        return
+    content = as_json(app.builder.ledger, app.builder)
+    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    write(Path(app.outdir, "claims.json"), text)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Write before the builder confirms that all is written."""
+    app.connect("build-finished", write_json)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
