@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extensions.files.measurements import Recording
+from extensions.files.measurements import (
+    Recording,
+    recordings_of,
+    workload_of,
+)
+from extensions.files.problem import Problem
+from extensions.files.topics import Topic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,3 +52,16 @@ def drawn(recording: Recording, title: str, label: str, step: int) -> Figure:
     axis.grid(axis="x")
     axis.legend()
     return figure
+
+
+def curves(
+    topic: Topic, paths: list[Path], label: str, step: int
+) -> Iterator[Figure]:
+    """Yield what each machine measured of a topic."""
+    title = workload_of(topic).title
+    for recording in recordings_of(topic, paths):
+        try:
+            yield drawn(recording, title, label, step)
+        except ValueError as error:
+            message = f"no curve without numbers as names: {error}"
+            raise Problem(topic.measurement, 1, message) from error

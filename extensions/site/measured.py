@@ -20,7 +20,7 @@ from extensions.files.measurements import machines, recordings_of, workload_of
 from extensions.files.problem import Problem
 from extensions.files.topics import Topic, measured_topics
 from extensions.files.units import SIZES, TIMES, with_unit
-from extensions.site.curve import drawn
+from extensions.site.curve import curves
 from extensions.site.figures import save_twice, title_of
 from extensions.site.page_basis import recordings_in, rest_on, root_of
 
@@ -75,17 +75,8 @@ class MeasuredDirective(SphinxDirective):
         [topic] = topics
         folder = topic.output.parent / "images"
         images: list[nodes.Node] = []
-        for number, recording in enumerate(recordings_of(topic, paths)):
-            try:
-                figure = drawn(
-                    recording,
-                    workload_of(topic).title,
-                    self.options["curve"],
-                    self.options.get("step", 1),
-                )
-            except ValueError as error:
-                message = f"no curve without numbers as names: {error}"
-                raise Problem(topic.measurement, 1, message) from error
+        label, step = self.options["curve"], self.options.get("step", 1)
+        for number, figure in enumerate(curves(topic, paths, label, step)):
             path = folder / f"measured_{topic.page.stem}_{number}.svg"
             for theme, written in save_twice(figure, path).items():
                 self.env.note_dependency(str(written))

@@ -107,11 +107,7 @@ def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
 
 
 def run_stale(app: Sphinx) -> None:
-    """Run every program that has not run as it is now.
-
-    All of them, so that all that is wrong is said at once; then the build
-    ends if any did not run well.
-    """
+    """Run every program that has not run as it is now, then say all faults."""
     root = Path(app.srcdir).parent
     stamps.sweep(root)
     stale = [topic for topic in topics(root) if not stamps.has_run(topic)]

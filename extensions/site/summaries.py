@@ -1,4 +1,4 @@
-"""``{ledger}``, ``{tally}``, ``{corrections}``: what all claims say together."""
+"""``{ledger}``, ``{tally}``, ``{corrections}``: all claims together."""
 
 from __future__ import annotations
 
