@@ -14,7 +14,7 @@ from pathlib import Path
 
 from extensions.files.reading import bytes_of
 from extensions.files.topics import ROOT, Topic, topics
-from extensions.files.writing import write
+from extensions.files.writing import remove, write
 
 # Ours that outputs rest on: how figures are drawn, how programs are run.
 MAKERS = ("figures.py", "fresh_torch.py", "run_programs.py")
@@ -61,8 +61,8 @@ def has_run(topic: Topic) -> bool:
 
 def forget(topic: Topic) -> None:
     """Make sphinx-gallery run a program again."""
-    path_of(topic).unlink(missing_ok=True)
-    topic.output.with_suffix(".py.md5").unlink(missing_ok=True)
+    for ending in (".ran", ".woven", ".py.md5"):
+        remove(topic.output.with_suffix(ending))
 
 
 def note(topic: Topic) -> None:
@@ -80,4 +80,4 @@ def sweep(root: Path) -> None:
         left = [*folder.glob(f"{name}.*"), *folder.glob(f"images/*_{name}_*")]
         left += folder.glob(f"images/thumb/*_{name}_*")
         for path in left:
-            path.unlink()
+            remove(path)

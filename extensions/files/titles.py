@@ -43,3 +43,21 @@ def title_of(root: Path, name: str) -> list[Token] | None:
         doc = ast.get_docstring(python_of(recipe)) or ""
         return [words(doc.partition("\n")[0])]
     return None
+
+
+def first_lines(root: Path) -> str:
+    """Return all lines that may be the title of a page."""
+    pages = sorted(root.glob("docs/**/*.md"))
+    recipes = sorted(root.glob("gallery/*"))
+    found = [
+        line
+        for page in pages
+        for line in text_of(page).splitlines()
+        if line.startswith("# ")
+    ]
+    found += [
+        "\n".join(text_of(path).splitlines()[:3])
+        for path in recipes
+        if path.is_file()
+    ]
+    return "\n".join(found)

@@ -15,7 +15,6 @@ from extensions.files.problem import Problem
 from extensions.rules import (
     of_corrections,
     of_files,
-    of_notebooks,
     of_pages,
     of_programs,
 )
@@ -60,5 +59,4 @@ RULES = (
     of_whole_files(of_programs.snippets_stand_alone),
     of_whole_files(of_programs.outputs_do_not_vary),
     of_whole_files(of_corrections.corrections_name_claims),
-    of_whole_files(of_notebooks.notebooks_show_their_pages),
 )

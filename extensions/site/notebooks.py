@@ -7,19 +7,24 @@ place, and teaches without the site.
 from __future__ import annotations
 
 import ast
+import hashlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import nbformat
+from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from extensions.files.problem import Problem
+from extensions.files.reading import bytes_of, text_of
 from extensions.files.snippets import Snippet
-from extensions.files.titles import address_of
+from extensions.files.stamps import our_code
+from extensions.files.titles import address_of, first_lines
 from extensions.files.topics import Topic, topics
-from extensions.files.weaving import weave
+from extensions.files.weaving import Woven, weave
 from extensions.files.writing import write
+from extensions.site.report import report
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -42,14 +47,14 @@ def libraries(text: str) -> list[str]:
     return sorted(found, key=lambda name: (name != "torch", name))
 
 
-def notebook_of(topic: Topic, base: str) -> nbformat.NotebookNode:
+def notebook_of(topic: Topic, woven: Woven, base: str) -> NotebookNode:
     """Return the notebook of a page; ``base`` is the site's address or ""."""
     snippet = Snippet.read(topic.snippet)
     url = address_of(topic.name, base)
     page = f"[this page]({url})" if url else f"the page `{topic.name}`"
     needs = ", ".join(f"`{each}`" for each in libraries(snippet.text))
     note = f"The notebook of {page} of Proven PyTorch. It needs {needs}."
-    pieces = weave(topic, base).pieces
+    pieces = [*woven.pieces]
     title, opening = "", ""
     if pieces and isinstance(pieces[0], str):
         title, _, opening = str(pieces.pop(0)).partition("\n\n")
@@ -66,23 +71,42 @@ def notebook_of(topic: Topic, base: str) -> nbformat.NotebookNode:
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not at random
     kernel = {"name": "python3", "display_name": "Python 3"}
-    notebook: nbformat.NotebookNode = new_notebook(
+    notebook: NotebookNode = new_notebook(
         cells=cells, metadata={"kernelspec": kernel}
     )
     return notebook
 
 
+def stamp_of(topic: Topic, base: str, titles: str) -> str:
+    """Return a hash of what a notebook is woven from."""
+    parts = (our_code(), titles, base, text_of(topic.page))
+    found = hashlib.sha256("\0".join(parts).encode())
+    found.update(bytes_of(topic.snippet))
+    return found.hexdigest() + "\n"
+
+
 def put(app: Sphinx) -> None:
     """Put the woven notebooks in the place of sphinx-gallery's."""
-    for topic in topics(Path(app.srcdir).parent):
+    root, base = Path(app.srcdir).parent, app.config.html_baseurl
+    titles = first_lines(root)
+    for topic in topics(root):
         if topic.is_recipe or not topic.page.exists():
             continue
-        try:
-            notebook = notebook_of(topic, app.config.html_baseurl)
-        except (Problem, SyntaxError):
-            continue  # a rule of the house reports it, with its line
         path = topic.output.with_suffix(".ipynb")
+        stamp = topic.output.with_suffix(".woven")
+        now = stamp_of(topic, base, titles)
+        if path.exists() and stamp.exists() and text_of(stamp) == now:
+            continue
+        woven = weave(topic, base)
+        for problem in woven.problems:
+            report(problem)
+        try:
+            notebook = notebook_of(topic, woven, base)
+        except Problem:
+            continue  # a rule reports it, with its line
         write(path, nbformat.writes(notebook))
+        if not woven.problems:
+            write(stamp, now)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

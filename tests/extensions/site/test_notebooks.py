@@ -9,6 +9,7 @@ from extensions.commands.run_downloads import run
 from extensions.files.markdown import parse
 from extensions.files.snippets import Snippet
 from extensions.files.topics import ROOT, Topic, topics
+from extensions.files.weaving import weave
 from extensions.site.notebooks import libraries, notebook_of
 
 # A directive, a role, the attributes of a claim, a label: as text, as tokens.
@@ -34,7 +35,8 @@ def test_the_libraries_of_a_program_are_named_for_the_installer():
 def test_a_notebook_holds_the_prose_between_the_cells(house):
     page = Topic(house, "part/one")
 
-    notebook = notebook_of(page, "https://example.org")
+    base = "https://example.org"
+    notebook = notebook_of(page, weave(page, base), base)
 
     nbformat.validate(notebook)
     kinds = [cell["cell_type"] for cell in notebook["cells"]]
@@ -52,8 +54,10 @@ def test_a_notebook_holds_the_prose_between_the_cells(house):
 )
 @pytest.mark.parametrize("base", ["", "https://example.org"])
 def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
-    notebook = notebook_of(topic, base)
+    woven = weave(topic, base)
+    notebook = notebook_of(topic, woven, base)
 
+    assert not woven.problems
     nbformat.validate(notebook)
     cells = notebook["cells"]
     code = [each["source"] for each in cells if each["cell_type"] == "code"]
@@ -79,7 +83,7 @@ def test_a_page_that_begins_with_a_cell_loses_nothing(house):
     page = Topic(house, "part/one")
     page.page.write_text("```{cell} start\n```\n\n:::{cell} count\n:::")
 
-    note, *cells = notebook_of(page, "")["cells"]
+    note, *cells = notebook_of(page, weave(page, ""), "")["cells"]
 
     assert note["source"].startswith("The notebook of the page `part/one`")
     assert [each["source"] for each in cells] == [
@@ -98,6 +102,19 @@ def test_a_notebook_is_left_alone_if_nothing_changed(house, build):
     assert not app.warning.getvalue()
     assert "# One" in path.read_text()
     assert path.stat().st_mtime_ns == before
+
+
+def test_a_program_that_runs_again_keeps_the_notebook_of_its_page(
+    house, build
+):
+    build()
+    path = house / "docs/code/part/one.ipynb"
+    before = path.read_text()
+    path.with_suffix(".ran").unlink()
+
+    build()
+
+    assert path.read_text() == before
 
 
 @pytest.mark.parametrize(
