@@ -21,7 +21,7 @@ from torch.utils.benchmark import Timer
 
 torch.manual_seed(0)
 device = "cuda" if torch.cuda.is_available() else "cpu"
-sizes = (8, 16, 32, 64, 128)
+sizes = (8, 16, 32, 64)
 
 # %% ways
 #

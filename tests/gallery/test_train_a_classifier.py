@@ -20,12 +20,12 @@ def test_the_classifier_reads_nine_of_ten(snippet):
 def test_the_classifier_reads_nine_of_ten__but_not_at_once(snippet):
     with pytest.raises(AssertionError):
         test_the_classifier_reads_nine_of_ten(
-            snippet.edit("EPOCHS = 10", "EPOCHS = 1")
+            snippet.edit("EPOCHS = 8", "EPOCHS = 1")
         )
 
 
 def test_resuming_changes_nothing(snippet):
-    run = snippet.edit("EPOCHS = 10", "EPOCHS = 2").after("results")
+    run = snippet.edit("EPOCHS = 8", "EPOCHS = 2").after("results")
 
     assert run.same or run.device != "cpu"
     assert len(run.history) == 2
@@ -45,7 +45,7 @@ def test_resuming_changes_nothing__but_not_without(snippet, left_out):
 
 
 def test_the_loss_falls_on_both(snippet):
-    history = snippet.edit("EPOCHS = 10", "EPOCHS = 4").after("train").history
+    history = snippet.edit("EPOCHS = 8", "EPOCHS = 4").after("train").history
 
     assert history[-1][0] < history[0][0]
     assert history[-1][1] < history[0][1]
