@@ -31,8 +31,15 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-# Imported once, by the server of which each program's process is a fork.
-PRELOAD = ["torch", "pandas", "matplotlib.pyplot", "sphinx_gallery.gen_rst"]
+# What takes seconds to import, by a word of the programs that need it. The
+# server of which each program's process is a fork imports it once. The first
+# optimizer of a process imports torch's compiler.
+SLOW = {
+    "torch": "torch",
+    "optim": "torch._dynamo",
+    "pandas": "pandas",
+    "matplotlib": "matplotlib.pyplot",
+}
 # What sphinx-gallery may write of one program: its code and its outputs.
 LETTERS = 200_000
 
@@ -120,8 +127,10 @@ def run_stale(app: Sphinx) -> None:
         thumbs = topic.output.parent / "images/thumb"
         thumbs.mkdir(parents=True, exist_ok=True)
     stale.sort(key=lambda topic: not topic.is_recipe)  # the longest first
-    forkserver = multiprocessing.get_context("forkserver")
-    forkserver.set_forkserver_preload(PRELOAD)
+    text = "".join(text_of(topic.snippet) for topic in stale)
+    slow = [module for word, module in SLOW.items() if word in text]
+    slow.append("sphinx_gallery.gen_rst")
+    multiprocessing.get_context("forkserver").set_forkserver_preload(slow)
     broken: list[Problem] = []
     with ThreadPoolExecutor(max(1, app.parallel)) as pool:
         results = pool.map(lambda topic: run(topic, conf, seconds), stale)
