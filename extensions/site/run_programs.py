@@ -64,13 +64,13 @@ def work(
     The alarm ends the process whatever it does, and though nobody may be left
     to wait for it.
     """
-    signal.alarm(seconds)
     gc.freeze()  # sphinx-gallery collects garbage, but not all of torch's
     # sphinx-gallery looks up each attribute that a program names, and a page
     # may well show what torch warns of.
     warnings.filterwarnings("ignore", module="sphinx_gallery.backreferences")
     from sphinx_gallery.gen_rst import generate_file_rst
 
+    signal.alarm(seconds)
     heard = Heard()
     logging.getLogger("sphinx").addHandler(heard)
     try:

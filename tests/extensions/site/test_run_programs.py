@@ -5,7 +5,7 @@ import pytest
 from extensions.files import stamps
 from extensions.files.topics import Topic
 
-THREAD = "import threading as t, time\nt.Thread(target=time.sleep, args=[9])"
+THREAD = "import threading as t, time\nt.Thread(target=time.sleep, args=[99])"
 BAD = {
     "exits": ("import sys\nsys.exit(0)", "13: ERROR: SystemExit: 0"),
     "raises_exit": ("raise SystemExit(0)", "12: ERROR: SystemExit: 0"),
@@ -19,11 +19,11 @@ BAD = {
     ),
     "hangs": (
         "while True: 1",
-        "1: ERROR: was ended after 2 s: the program went on",
+        "1: ERROR: was ended after 8 s: the program went on",
     ),
     "leaves_a_thread": (
         f"{THREAD}.start()",
-        "1: ERROR: was ended after 2 s: a thread that it left went on",
+        "1: ERROR: was ended after 8 s: a thread that it left went on",
     ),
     "prints_on_and_on": (
         "print('x' * 300_000)",
@@ -54,7 +54,7 @@ def test_each_program_that_does_not_end_well_is_named(house, stopped):
         path = house / f"snippets/part/{name}.py"
         path.write_text(f"{text}\n{lines}\n")
 
-    said = stopped("-j", "4", "-D", "house_program_seconds=2")
+    said = stopped("-j", "4", "-D", "house_program_seconds=8")
 
     assert len(said) == len(BAD)
     for name, (_, cause) in BAD.items():
