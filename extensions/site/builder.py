@@ -1,8 +1,8 @@
 """The builder of the site: it writes what has changed, and nothing else.
 
-Beside the pages it keeps a record of what each was written from. Sphinx asks
-only whether a source is newer than its page, and so takes a page for current
-that a build was ended before writing.
+Beside the doctrees it keeps a record, for each folder that it writes, of what
+each page was written from. Sphinx asks only whether a source is newer than its
+page, and so takes a page for current that a build was ended before writing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from extensions.files.ledger import Ledger
 from extensions.files.problem import Problem
 from extensions.files.reading import bytes_of, json_of
 from extensions.files.writing import write
-from extensions.site.written_from import marks
+from extensions.site.written_from import digest, marks
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata
 
-RECORD = ".written-from.json"
 END = b"</html>"
 NONE = Ledger((), ())
 
@@ -52,7 +51,8 @@ class SiteBuilder(StandaloneHTMLBuilder):
     def init(self) -> None:
         """Read what was written."""
         super().init()
-        self.record = Path(self.outdir, RECORD)
+        name = f"written-{digest(str(self.outdir))[:8]}.json"
+        self.record = Path(self.doctreedir, name)
         self.recorded = {}
         with contextlib.suppress(Problem, TypeError):  # none, or damaged
             self.recorded = dict(json_of(self.record))
