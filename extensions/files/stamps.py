@@ -13,11 +13,18 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from extensions.files.reading import bytes_of
-from extensions.files.topics import ROOT, Topic, topics
+from extensions.files.topics import ROOT, Topic, sha256, topics
 from extensions.files.writing import remove, write
 
 # Ours that outputs rest on: how figures are drawn, how programs are run.
 MAKERS = ("figures.py", "fresh_torch.py", "run_programs.py")
+# What a program leaves, by its name, and no other whose name holds it.
+LEFT = (
+    "{}.*",
+    "images/measured_{}_[0-9]*",
+    "images/sphx_glr_{}_[0-9]*",
+    "images/thumb/sphx_glr_{}_thumb.*",
+)
 
 
 def path_of(topic: Topic) -> Path:
@@ -47,8 +54,7 @@ def our_code() -> str:
 
 def stamp_of(topic: Topic) -> str:
     """Return what the stamp of a program says if it has run as it is now."""
-    program = hashlib.sha256(bytes_of(topic.snippet)).hexdigest()
-    return f"program {program}\nwith {surroundings()}\n"
+    return f"program {sha256(topic.snippet)}\nwith {surroundings()}\n"
 
 
 def has_run(topic: Topic) -> bool:
@@ -77,7 +83,6 @@ def sweep(root: Path) -> None:
         if stamp in known:
             continue
         folder, name = stamp.parent, stamp.stem
-        left = [*folder.glob(f"{name}.*"), *folder.glob(f"images/*_{name}_*")]
-        left += folder.glob(f"images/thumb/*_{name}_*")
-        for path in left:
-            remove(path)
+        for pattern in LEFT:
+            for path in folder.glob(pattern.format(name)):
+                remove(path)

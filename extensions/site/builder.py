@@ -18,7 +18,7 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from extensions.files.ledger import Ledger
 from extensions.files.problem import Problem
 from extensions.files.reading import bytes_of, json_of
-from extensions.files.writing import write
+from extensions.files.writing import remove, write
 from extensions.site.written_from import digest, marks
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class SiteBuilder(StandaloneHTMLBuilder):
         if self.is_current:
             return
         for name in self.recorded.keys() - self.marks.keys():
-            self.get_output_path(name).unlink(missing_ok=True)
+            remove(self.get_output_path(name))
         self.written = {name for name in self.marks if self.is_behind(name)}
         self.written |= docnames
         self.note(self.marks.keys() - self.written)

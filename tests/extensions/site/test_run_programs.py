@@ -101,3 +101,20 @@ def test_what_a_program_that_is_gone_has_left_goes_too(house, build):
 
     assert "gallery/three" not in app.env.found_docs
     assert not list((house / "docs/gallery").rglob("*three*"))
+
+
+def test_what_another_program_has_left_stays(house):
+    images = house / "docs/gallery/images"
+    others = [
+        images / "sphx_glr_draw_three_001.svg",
+        images / "sphx_glr_three_more_001.svg",
+        images / "thumb/sphx_glr_draw_three_thumb.png",
+    ]
+    for path in others:
+        path.touch()
+    (house / "gallery/three.py").unlink()
+
+    stamps.sweep(house)
+
+    assert all(path.exists() for path in others)
+    assert not list(images.rglob("sphx_glr_three_[0t]*"))
