@@ -16,6 +16,7 @@ import torch
 from _pytest.junitxml import xml_key
 
 from extensions.files.basis import bases, classname, evidence_modules
+from extensions.files.failures import failure_of, properties_of_inputs
 from extensions.files.snippets import Snippet
 from extensions.files.topics import ROOT, sha256, topic_of_tests
 from extensions.site.fresh_torch import reset_torch
@@ -124,3 +125,21 @@ def collected():
 def snippet(request):
     """The snippet, or the recipe, that mirrors the test module."""
     return Snippet.read(topic_of_tests(ROOT, request.path).snippet)
+
+
+@pytest.fixture
+def fails(request):
+    """Expect the test of a claim to fail, and note on what, and with what.
+
+    ``fails(test_it_holds, snippet.edit(old, new))`` is a counter-example; so
+    is ``fails(test_it_holds, snippet, another_input)``.
+    """
+
+    def fails(test, *inputs):
+        said = failure_of(test, *inputs)
+        request.node.user_properties += [
+            *properties_of_inputs(inputs),
+            ("said", said),
+        ]
+
+    return fails

@@ -27,10 +27,9 @@ def test_the_cut_has_no_history(snippet):
     assert run.hidden.requires_grad
 
 
-def test_the_cut_has_no_history__but_a_clone_has(snippet):
+def test_the_cut_has_no_history__but_a_clone_has(snippet, fails):
     edited = snippet.edit("cut = hidden.detach()", "cut = hidden.clone()")
-    with pytest.raises(AssertionError):
-        test_the_cut_has_no_history(edited)
+    fails(test_the_cut_has_no_history, edited)
 
 
 def test_only_layer_2_gets_a_gradient(snippet):
@@ -41,10 +40,9 @@ def test_only_layer_2_gets_a_gradient(snippet):
     assert run.layer_2.weight.grad.abs().sum() > 0
 
 
-def test_only_layer_2_gets_a_gradient__but_not_without_detach(snippet):
+def test_only_layer_2_gets_a_gradient__but_not_without_detach(snippet, fails):
     edited = snippet.edit("cut = hidden.detach()", "cut = hidden")
-    with pytest.raises(AssertionError):
-        test_only_layer_2_gets_a_gradient(edited)
+    fails(test_only_layer_2_gets_a_gradient, edited)
 
 
 def test_layer_1_stays_frozen(snippet):
@@ -55,10 +53,9 @@ def test_layer_1_stays_frozen(snippet):
     assert not torch.equal(run.layer_2.weight, run.before_2)
 
 
-def test_layer_1_stays_frozen__but_not_without_detach(snippet):
+def test_layer_1_stays_frozen__but_not_without_detach(snippet, fails):
     edited = snippet.edit("cut = hidden.detach()", "cut = hidden")
-    with pytest.raises(AssertionError):
-        test_layer_1_stays_frozen(edited)
+    fails(test_layer_1_stays_frozen, edited)
 
 
 def test_layer_1_moves_without_detach(snippet):
@@ -67,14 +64,13 @@ def test_layer_1_moves_without_detach(snippet):
     assert not torch.equal(run.layer_1.weight, run.before_1)
 
 
-def test_layer_1_moves_without_detach__but_not_with_it(snippet):
+def test_layer_1_moves_without_detach__but_not_with_it(snippet, fails):
     edited = snippet.edit(
         "optimizer.zero_grad()\nloss = F.mse_loss(layer_2(layer_1(inputs))",
         "optimizer.zero_grad()\n"
         "loss = F.mse_loss(layer_2(layer_1(inputs).detach())",
     )
-    with pytest.raises(AssertionError):
-        test_layer_1_moves_without_detach(edited)
+    fails(test_layer_1_moves_without_detach, edited)
 
 
 def test_freezing_says_what_it_does(snippet):
@@ -84,10 +80,9 @@ def test_freezing_says_what_it_does(snippet):
     assert all(each.grad is not None for each in run.layer_2.parameters())
 
 
-def test_freezing_says_what_it_does__but_not_if_left_out(snippet):
+def test_freezing_says_what_it_does__but_not_if_left_out(snippet, fails):
     edited = snippet.edit("layer_1.requires_grad_(False)", "")
-    with pytest.raises(AssertionError):
-        test_freezing_says_what_it_does(edited)
+    fails(test_freezing_says_what_it_does, edited)
 
 
 def test_an_untrained_layer_stays(snippet):
@@ -97,10 +92,9 @@ def test_an_untrained_layer_stays(snippet):
     assert moved(run, NEVER) == set()
 
 
-def test_an_untrained_layer_stays__but_not_without_detach(snippet):
+def test_an_untrained_layer_stays__but_not_without_detach(snippet, fails):
     edited = snippet.edit("first(inputs).detach()", "first(inputs)")
-    with pytest.raises(AssertionError):
-        test_an_untrained_layer_stays(edited)
+    fails(test_an_untrained_layer_stays, edited)
 
 
 def test_none_stays(snippet):
@@ -110,13 +104,12 @@ def test_none_stays(snippet):
     assert moved(run, TO_NONE) == set()
 
 
-def test_none_stays__but_zeros_do_not(snippet):
+def test_none_stays__but_zeros_do_not(snippet, fails):
     edited = snippet.edit(
         "    optimizer.zero_grad()\n\n\ndef",
         "    optimizer.zero_grad(False)\n\n\ndef",
     )
-    with pytest.raises(AssertionError):
-        test_none_stays(edited)
+    fails(test_none_stays, edited)
 
 
 def test_zeros_move_four(snippet):
@@ -136,9 +129,10 @@ def test_zeros_move_four(snippet):
         ("        optimizer.step()\n    clear", "    clear"),
     ],
 )
-def test_zeros_move_four__but_not_without_their_cause(snippet, old, new):
-    with pytest.raises(AssertionError):
-        test_zeros_move_four(snippet.edit(old, new))
+def test_zeros_move_four__but_not_without_their_cause(
+    snippet, old, new, fails
+):
+    fails(test_zeros_move_four, snippet.edit(old, new))
 
 
 def test_zeros_stay_under_three(snippet):
@@ -149,17 +143,17 @@ def test_zeros_stay_under_three(snippet):
 
 
 @pytest.mark.parametrize("name", sorted(STAYS_WITH_ZEROS))
-def test_zeros_stay_under_three__but_not_with_weight_decay(snippet, name):
+def test_zeros_stay_under_three__but_not_with_weight_decay(
+    snippet, name, fails
+):
     old = f"optim.{name}(p, lr=0.1)"
     new = f"optim.{name}(p, lr=0.1, weight_decay=0.1)"
-    with pytest.raises(AssertionError):
-        test_zeros_stay_under_three(snippet.edit(old, new))
+    fails(test_zeros_stay_under_three, snippet.edit(old, new))
 
 
-def test_zeros_stay_under_three__but_not_with_momentum(snippet):
+def test_zeros_stay_under_three__but_not_with_momentum(snippet, fails):
     old, new = "RMSprop(p, lr=0.1)", "RMSprop(p, lr=0.1, momentum=0.9)"
-    with pytest.raises(AssertionError):
-        test_zeros_stay_under_three(snippet.edit(old, new))
+    fails(test_zeros_stay_under_three, snippet.edit(old, new))
 
 
 def test_zeros_without_a_step_move_two(snippet):
@@ -177,9 +171,10 @@ def test_zeros_without_a_step_move_two(snippet):
         ("AdamW(p, lr=0.1)", "AdamW(p, lr=0.1, weight_decay=0.0)"),
     ],
 )
-def test_zeros_without_a_step_move_two__but_not_undecayed(snippet, old, new):
-    with pytest.raises(AssertionError):
-        test_zeros_without_a_step_move_two(snippet.edit(old, new))
+def test_zeros_without_a_step_move_two__but_not_undecayed(
+    snippet, old, new, fails
+):
+    fails(test_zeros_without_a_step_move_two, snippet.edit(old, new))
 
 
 def test_stale_gradients_move(snippet):
@@ -188,13 +183,12 @@ def test_stale_gradients_move(snippet):
     assert moved(run, STALE) == run.rows.keys()
 
 
-def test_stale_gradients_move__but_not_once_cleared(snippet):
+def test_stale_gradients_move__but_not_once_cleared(snippet, fails):
     edited = snippet.edit(
         "def not_at_all(optimizer):\n    pass",
         "def not_at_all(optimizer):\n    optimizer.zero_grad()",
     )
-    with pytest.raises(AssertionError):
-        test_stale_gradients_move(edited)
+    fails(test_stale_gradients_move, edited)
 
 
 def test_zero_grad_means_none(snippet):
@@ -205,7 +199,7 @@ def test_zero_grad_means_none(snippet):
     assert all(each.grad is None for each in run.parameters)
 
 
-def test_zero_grad_means_none__but_not_if_told_otherwise(snippet):
+def test_zero_grad_means_none__but_not_if_told_otherwise(snippet, fails):
     run = snippet.after("mend")
 
     run.optimizer.zero_grad(set_to_none=False)
@@ -215,8 +209,7 @@ def test_zero_grad_means_none__but_not_if_told_otherwise(snippet):
         "optimizer = torch.optim.SGD(parameters, lr=0.1)",
         "optimizer = torch.optim.SGD(parameters[:1], lr=0.1)",
     )
-    with pytest.raises(AssertionError):
-        test_zero_grad_means_none(edited)
+    fails(test_zero_grad_means_none, edited)
 
 
 def test_the_cut_shares_memory(snippet):
@@ -226,10 +219,9 @@ def test_the_cut_shares_memory(snippet):
     assert run.original.tolist() == [100, 2, 2]
 
 
-def test_the_cut_shares_memory__but_a_clone_does_not(snippet):
+def test_the_cut_shares_memory__but_a_clone_does_not(snippet, fails):
     edited = snippet.edit("original.detach()", "original.detach().clone()")
-    with pytest.raises(AssertionError):
-        test_the_cut_shares_memory(edited)
+    fails(test_the_cut_shares_memory, edited)
 
 
 def test_overwriting_is_noticed(snippet):
@@ -241,20 +233,18 @@ def test_overwriting_is_noticed(snippet):
         run.powers.sum().backward()
 
 
-def test_overwriting_is_noticed__but_not_in_a_clone(snippet):
+def test_overwriting_is_noticed__but_not_in_a_clone(snippet, fails):
     edited = snippet.edit("powers.detach().zero_()", "powers.clone().zero_()")
-    with pytest.raises(AssertionError):
-        test_overwriting_is_noticed(edited)
+    fails(test_overwriting_is_noticed, edited)
 
 
-def test_overwriting_is_noticed__but_not_if_no_value_is_needed(snippet):
+def test_overwriting_is_noticed__but_not_if_no_value_is_needed(snippet, fails):
     edited = snippet.edit(
         "powers = weight.exp()\npowers.detach()",
         "powers = weight * 2\npowers.detach()",
     )
     assert edited.after("overwrite").weight.grad.tolist() == [2, 2]
-    with pytest.raises(AssertionError):
-        test_overwriting_is_noticed(edited)
+    fails(test_overwriting_is_noticed, edited)
 
 
 def test_data_is_silently_wrong(snippet):
@@ -264,10 +254,9 @@ def test_data_is_silently_wrong(snippet):
     assert (run.weight.exp() > 2).all()
 
 
-def test_data_is_silently_wrong__but_right_without_the_write(snippet):
+def test_data_is_silently_wrong__but_right_without_the_write(snippet, fails):
     edited = snippet.edit("powers.data.zero_()", "powers.data")
-    with pytest.raises(AssertionError):
-        test_data_is_silently_wrong(edited)
+    fails(test_data_is_silently_wrong, edited)
 
 
 def test_a_detached_loss_is_a_value(snippet):
@@ -278,10 +267,9 @@ def test_a_detached_loss_is_a_value(snippet):
     assert torch.equal(run.kept, run.loss)
 
 
-def test_a_detached_loss_is_a_value__but_the_loss_has_a_graph(snippet):
+def test_a_detached_loss_is_a_value__but_the_loss_has_a_graph(snippet, fails):
     edited = snippet.edit("kept = loss.detach()", "kept = loss")
-    with pytest.raises(AssertionError):
-        test_a_detached_loss_is_a_value(edited)
+    fails(test_a_detached_loss_is_a_value, edited)
 
 
 def test_adding_in_place_changes_the_loss(snippet):
@@ -290,10 +278,11 @@ def test_adding_in_place_changes_the_loss(snippet):
     assert run.loss.item() == pytest.approx(run.value_before + 1)
 
 
-def test_adding_in_place_changes_the_loss__but_not_out_of_place(snippet):
+def test_adding_in_place_changes_the_loss__but_not_out_of_place(
+    snippet, fails
+):
     edited = snippet.edit("kept += 1", "kept = kept + 1")
-    with pytest.raises(AssertionError):
-        test_adding_in_place_changes_the_loss(edited)
+    fails(test_adding_in_place_changes_the_loss, edited)
 
 
 def test_item_is_a_copy(snippet):
@@ -302,12 +291,11 @@ def test_item_is_a_copy(snippet):
     assert run.value_before == pytest.approx(run.loss.item() - 1)
 
 
-def test_item_is_a_copy__but_a_detached_loss_is_not(snippet):
+def test_item_is_a_copy__but_a_detached_loss_is_not(snippet, fails):
     edited = snippet.edit(
         "value_before = loss.item()", "value_before = loss.detach()"
     )
-    with pytest.raises(AssertionError):
-        test_item_is_a_copy(edited)
+    fails(test_item_is_a_copy, edited)
 
 
 def test_a_detached_target_is_a_constant(snippet):
@@ -317,10 +305,11 @@ def test_a_detached_target_is_a_constant(snippet):
     torch.testing.assert_close(run.value.weight.grad[0], by_formula)
 
 
-def test_a_detached_target_is_a_constant__but_not_without_detach(snippet):
+def test_a_detached_target_is_a_constant__but_not_without_detach(
+    snippet, fails
+):
     edited = snippet.edit("goal.detach()", "goal")
-    with pytest.raises(AssertionError):
-        test_a_detached_target_is_a_constant(edited)
+    fails(test_a_detached_target_is_a_constant, edited)
 
 
 def test_a_carried_state_raises(snippet):
@@ -330,10 +319,9 @@ def test_a_carried_state_raises(snippet):
         run.train_in_chunks(between=lambda state: state)
 
 
-def test_a_carried_state_raises__but_not_within_one_chunk(snippet):
+def test_a_carried_state_raises__but_not_within_one_chunk(snippet, fails):
     edited = snippet.edit("sequence.split(3)", "sequence.split(6)")
-    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        test_a_carried_state_raises(edited)
+    fails(test_a_carried_state_raises, edited)
 
 
 def test_a_detached_state_trains(snippet):
@@ -354,13 +342,12 @@ def test_a_detached_state_trains(snippet):
     torch.testing.assert_close(trained, run.cell.weight_hh.grad)
 
 
-def test_a_detached_state_trains__but_otherwise_if_thrown_away(snippet):
+def test_a_detached_state_trains__but_otherwise_if_thrown_away(snippet, fails):
     edited = snippet.edit(
         "train_in_chunks(between=lambda state: state.detach())",
         "train_in_chunks(between=torch.zeros_like)",
     )
-    with pytest.raises(AssertionError):
-        test_a_detached_state_trains(edited)
+    fails(test_a_detached_state_trains, edited)
 
 
 def test_argmax_ends_the_graph(snippet):
@@ -370,10 +357,9 @@ def test_argmax_ends_the_graph(snippet):
     assert not run.hard.requires_grad
 
 
-def test_argmax_ends_the_graph__but_softmax_does_not(snippet):
+def test_argmax_ends_the_graph__but_softmax_does_not(snippet, fails):
     edited = snippet.edit("F.one_hot(soft.argmax(), 3).float()", "soft")
-    with pytest.raises(AssertionError):
-        test_argmax_ends_the_graph(edited)
+    fails(test_argmax_ends_the_graph, edited)
 
 
 def test_straight_through_has_the_hard_value(snippet):
@@ -383,10 +369,11 @@ def test_straight_through_has_the_hard_value(snippet):
     assert run.hard.sum() == 1
 
 
-def test_straight_through_has_the_hard_value__but_not_added_twice(snippet):
+def test_straight_through_has_the_hard_value__but_not_added_twice(
+    snippet, fails
+):
     edited = snippet.edit("hard - soft.detach() + soft", "hard + soft")
-    with pytest.raises(AssertionError):
-        test_straight_through_has_the_hard_value(edited)
+    fails(test_straight_through_has_the_hard_value, edited)
 
 
 def test_straight_through_has_the_soft_gradient(snippet):
@@ -396,10 +383,11 @@ def test_straight_through_has_the_soft_gradient(snippet):
     assert run.of_soft.abs().sum() > 0
 
 
-def test_straight_through_has_the_soft_gradient__but_not_undetached(snippet):
+def test_straight_through_has_the_soft_gradient__but_not_undetached(
+    snippet, fails
+):
     edited = snippet.edit("hard - soft.detach() + soft", "hard - soft + soft")
-    with pytest.raises(AssertionError):
-        test_straight_through_has_the_soft_gradient(edited)
+    fails(test_straight_through_has_the_soft_gradient, edited)
 
 
 def test_gumbel_softmax_is_hard_with_a_gradient(snippet):
@@ -409,17 +397,20 @@ def test_gumbel_softmax_is_hard_with_a_gradient(snippet):
     assert run.gradient.abs().max() > 0.001
 
 
-def test_gumbel_softmax_is_hard_with_a_gradient__but_not_when_soft(snippet):
-    with pytest.raises(AssertionError):
-        test_gumbel_softmax_is_hard_with_a_gradient(
-            snippet.edit("hard=True", "hard=False")
-        )
+def test_gumbel_softmax_is_hard_with_a_gradient__but_not_when_soft(
+    snippet, fails
+):
+    fails(
+        test_gumbel_softmax_is_hard_with_a_gradient,
+        snippet.edit("hard=True", "hard=False"),
+    )
 
 
-def test_gumbel_softmax_is_hard_with_a_gradient__but_not_at_one_price(snippet):
+def test_gumbel_softmax_is_hard_with_a_gradient__but_not_at_one_price(
+    snippet, fails
+):
     edited = snippet.edit("[1.0, 2.0, 3.0]", "[1.0, 1.0, 1.0]")
-    with pytest.raises(AssertionError):
-        test_gumbel_softmax_is_hard_with_a_gradient(edited)
+    fails(test_gumbel_softmax_is_hard_with_a_gradient, edited)
 
 
 def test_labels_broadcast_silently(snippet):
@@ -430,12 +421,11 @@ def test_labels_broadcast_silently(snippet):
     assert torch.equal(output - labels, output - labels.expand(3, 16))
 
 
-def test_labels_broadcast_silently__but_not_other_shapes(snippet):
+def test_labels_broadcast_silently__but_not_other_shapes(snippet, fails):
     edited = snippet.edit(
         "labels = torch.rand(1, 16)\n", "labels = torch.rand(3, 16)\n"
     )
-    with pytest.raises(AssertionError):
-        test_labels_broadcast_silently(edited)
+    fails(test_labels_broadcast_silently, edited)
 
 
 def test_mse_loss_warns_of_shapes(snippet):
@@ -445,12 +435,11 @@ def test_mse_loss_warns_of_shapes(snippet):
         F.mse_loss(run.output, run.labels)
 
 
-def test_mse_loss_warns_of_shapes__but_not_of_equal_ones(snippet):
+def test_mse_loss_warns_of_shapes__but_not_of_equal_ones(snippet, fails):
     edited = snippet.edit(
         "labels = torch.rand(1, 16)\n", "labels = torch.rand(3, 16)\n"
     )
-    with pytest.raises(pytest.fail.Exception, match="DID NOT WARN"):
-        test_mse_loss_warns_of_shapes(edited)
+    fails(test_mse_loss_warns_of_shapes, edited)
 
 
 def test_the_sum_ignores_its_labels(snippet):
@@ -460,12 +449,13 @@ def test_the_sum_ignores_its_labels(snippet):
     assert torch.equal(run.first, torch.ones(3, 16))
 
 
-def test_the_sum_ignores_its_labels__but_a_sum_of_squares_does_not(snippet):
+def test_the_sum_ignores_its_labels__but_a_sum_of_squares_does_not(
+    snippet, fails
+):
     edited = snippet.edit(
         "(output - 100 * labels).sum()", "(output - labels).square().sum()"
     )
-    with pytest.raises(AssertionError):
-        test_the_sum_ignores_its_labels(edited)
+    fails(test_the_sum_ignores_its_labels, edited)
 
 
 def test_the_sum_falls_without_end(snippet):
@@ -476,12 +466,11 @@ def test_the_sum_falls_without_end(snippet):
     assert further.of_sum == pytest.approx(2 * run.of_sum, rel=0.02)
 
 
-def test_the_sum_falls_without_end__but_not_a_sum_of_squares(snippet):
+def test_the_sum_falls_without_end__but_not_a_sum_of_squares(snippet, fails):
     edited = snippet.edit(
         "(guess - labels).sum()", "F.mse_loss(guess, labels)"
     )
-    with pytest.raises(AssertionError):
-        test_the_sum_falls_without_end(edited)
+    fails(test_the_sum_falls_without_end, edited)
 
 
 def test_the_mse_comes_to_rest(snippet):
@@ -490,9 +479,8 @@ def test_the_mse_comes_to_rest(snippet):
     assert 0 <= run.of_mse < 1e-6
 
 
-def test_the_mse_comes_to_rest__but_not_the_sum(snippet):
+def test_the_mse_comes_to_rest__but_not_the_sum(snippet, fails):
     edited = snippet.edit(
         "F.mse_loss(guess, labels)", "(guess - labels).sum()"
     )
-    with pytest.raises(AssertionError):
-        test_the_mse_comes_to_rest(edited)
+    fails(test_the_mse_comes_to_rest, edited)

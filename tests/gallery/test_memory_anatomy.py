@@ -21,9 +21,10 @@ def test_each_kind_is_as_predicted(snippet):
         ("nn.Linear(WIDTH, WIDTH),", "nn.Linear(WIDTH, WIDTH, bias=False),"),
     ],
 )
-def test_each_kind_is_as_predicted__but_not_of_another(snippet, old, new):
-    with pytest.raises(AssertionError):
-        test_each_kind_is_as_predicted(snippet.edit(old, new))
+def test_each_kind_is_as_predicted__but_not_of_another(
+    snippet, old, new, fails
+):
+    fails(test_each_kind_is_as_predicted, snippet.edit(old, new))
 
 
 def test_the_state_stays_after_the_step(snippet):
@@ -35,12 +36,11 @@ def test_the_state_stays_after_the_step(snippet):
     assert together == 3 * held["parameters"] + counters
 
 
-def test_the_state_stays_after_the_step__but_sgd_has_none(snippet):
+def test_the_state_stays_after_the_step__but_sgd_has_none(snippet, fails):
     edited = snippet.edit(
         "optim.Adam(model.parameters())", "optim.SGD(model.parameters())"
     )
-    with pytest.raises(AssertionError):
-        test_the_state_stays_after_the_step(edited)
+    fails(test_the_state_stays_after_the_step, edited)
 
 
 def test_activations_are_the_most_here(snippet):
@@ -49,7 +49,8 @@ def test_activations_are_the_most_here(snippet):
     assert held["activations"] > held["parameters"] + held["gradients"]
 
 
-def test_activations_are_the_most_here__but_not_of_a_small_batch(snippet):
+def test_activations_are_the_most_here__but_not_of_a_small_batch(
+    snippet, fails
+):
     edited = snippet.edit("256, 4, 512", "256, 4, 32")
-    with pytest.raises(AssertionError):
-        test_activations_are_the_most_here(edited)
+    fails(test_activations_are_the_most_here, edited)

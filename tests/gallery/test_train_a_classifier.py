@@ -17,11 +17,11 @@ def test_the_classifier_reads_nine_of_ten(snippet):
     assert not set(seeds[0]) & set(seeds[1])
 
 
-def test_the_classifier_reads_nine_of_ten__but_not_at_once(snippet):
-    with pytest.raises(AssertionError):
-        test_the_classifier_reads_nine_of_ten(
-            snippet.edit("EPOCHS = 8", "EPOCHS = 1")
-        )
+def test_the_classifier_reads_nine_of_ten__but_not_at_once(snippet, fails):
+    fails(
+        test_the_classifier_reads_nine_of_ten,
+        snippet.edit("EPOCHS = 8", "EPOCHS = 1"),
+    )
 
 
 def test_resuming_changes_nothing(snippet):
@@ -39,9 +39,8 @@ def test_resuming_changes_nothing(snippet):
         "restore(checkpoint, resumed)\n",
     ],
 )
-def test_resuming_changes_nothing__but_not_without(snippet, left_out):
-    with pytest.raises(AssertionError):
-        test_resuming_changes_nothing(snippet.edit(left_out, ""))
+def test_resuming_changes_nothing__but_not_without(snippet, left_out, fails):
+    fails(test_resuming_changes_nothing, snippet.edit(left_out, ""))
 
 
 def test_the_loss_falls_on_both(snippet):
@@ -51,7 +50,6 @@ def test_the_loss_falls_on_both(snippet):
     assert history[-1][1] < history[0][1]
 
 
-def test_the_loss_falls_on_both__but_not_if_maximized(snippet):
+def test_the_loss_falls_on_both__but_not_if_maximized(snippet, fails):
     edited = snippet.edit("lr=0.003)", "lr=0.003, maximize=True)")
-    with pytest.raises(AssertionError):
-        test_the_loss_falls_on_both(edited)
+    fails(test_the_loss_falls_on_both, edited)

@@ -13,12 +13,13 @@ def test_the_cpu_has_another_error(snippet, capsys):
     assert issubclass(torch.OutOfMemoryError, RuntimeError)
 
 
-def test_the_cpu_has_another_error__but_the_stand_in_has_not(snippet, capsys):
+def test_the_cpu_has_another_error__but_the_stand_in_has_not(
+    snippet, capsys, fails
+):
     edited = snippet.edit(
         "    torch.empty(2**50)  # on the CPU\n", "    train_step(data)\n"
     )
-    with pytest.raises(AssertionError):
-        test_the_cpu_has_another_error(edited, capsys)
+    fails(test_the_cpu_has_another_error, edited, capsys)
 
 
 def test_the_running_loop_keeps_its_loader(snippet):
@@ -29,13 +30,14 @@ def test_the_running_loop_keeps_its_loader(snippet):
     assert run.trained == [20]  # what 40 and 40 leave of 100
 
 
-def test_the_running_loop_keeps_its_loader__but_a_new_loop_does_not(snippet):
+def test_the_running_loop_keeps_its_loader__but_a_new_loop_does_not(
+    snippet, fails
+):
     edited = snippet.edit(
         "print(trained, batch_size)",
         "trained += [train_step(batch) for batch in DataLoader(data, 20)]",
     )
-    with pytest.raises(AssertionError):
-        test_the_running_loop_keeps_its_loader(edited)
+    fails(test_the_running_loop_keeps_its_loader, edited)
 
 
 def test_failed_batches_are_skipped(snippet):
@@ -44,10 +46,9 @@ def test_failed_batches_are_skipped(snippet):
     assert len(run.data) - sum(run.trained) == 80
 
 
-def test_failed_batches_are_skipped__but_not_if_they_fit(snippet):
+def test_failed_batches_are_skipped__but_not_if_they_fit(snippet, fails):
     edited = snippet.edit("LIMIT = 37", "LIMIT = 40")
-    with pytest.raises(AssertionError):
-        test_failed_batches_are_skipped(edited)
+    fails(test_failed_batches_are_skipped, edited)
 
 
 def test_bugs_are_swallowed(snippet, capsys):
@@ -74,9 +75,8 @@ def test_the_search_finds_the_limit(snippet):
     assert len(run.tried) == 12
 
 
-def test_the_search_finds_the_limit__but_not_beyond_most(snippet):
-    with pytest.raises(AssertionError):
-        test_the_search_finds_the_limit(snippet.edit("most=100", "most=30"))
+def test_the_search_finds_the_limit__but_not_beyond_most(snippet, fails):
+    fails(test_the_search_finds_the_limit, snippet.edit("most=100", "most=30"))
 
 
 def test_the_search_is_short(snippet):
@@ -93,12 +93,11 @@ def test_the_search_is_short(snippet):
         assert len(tried) <= 2 * math.log2(max(limit, 1)) + 2
 
 
-def test_the_search_is_short__but_not_one_by_one(snippet):
+def test_the_search_is_short__but_not_one_by_one(snippet, fails):
     edited = snippet.edit(
         "low, size = size, size * 2", "low, size = size, size + 1"
     )
-    with pytest.raises(AssertionError):
-        test_the_search_is_short(edited)
+    fails(test_the_search_is_short, edited)
 
 
 def test_recover_outside_the_handler(snippet):
@@ -108,14 +107,15 @@ def test_recover_outside_the_handler(snippet):
     assert run.recovers(inside=False)
 
 
-def test_recover_outside_the_handler__but_not_if_the_error_is_kept(snippet):
+def test_recover_outside_the_handler__but_not_if_the_error_is_kept(
+    snippet, fails
+):
     edited = snippet.edit(
         "Error:\n        failed = True\n        if inside:",
         "Error as error:\n        kept = error\n"
         "        failed = True\n        if inside:",
     )
-    with pytest.raises(AssertionError):
-        test_recover_outside_the_handler(edited)
+    fails(test_recover_outside_the_handler, edited)
 
 
 def test_every_sample_is_trained(snippet):
@@ -125,13 +125,12 @@ def test_every_sample_is_trained(snippet):
     assert run.final_size == 20
 
 
-def test_every_sample_is_trained__but_not_if_failures_move_on(snippet):
+def test_every_sample_is_trained__but_not_if_failures_move_on(snippet, fails):
     edited = snippet.edit(
         "            batch_size //= 2\n",
         "            rows = rows[batch_size:]\n            batch_size //= 2\n",
     )
-    with pytest.raises(AssertionError):
-        test_every_sample_is_trained(edited)
+    fails(test_every_sample_is_trained, edited)
 
 
 @pytest.mark.cuda
@@ -142,7 +141,6 @@ def test_the_search_works_on_cuda(snippet):
 
 
 @pytest.mark.cuda
-def test_the_search_works_on_cuda__but_not_beyond_most(snippet):
+def test_the_search_works_on_cuda__but_not_beyond_most(snippet, fails):
     edited = snippet.edit("most=int(2 * fitting)", "most=int(fitting - 1)")
-    with pytest.raises(AssertionError):
-        test_the_search_works_on_cuda(edited)
+    fails(test_the_search_works_on_cuda, edited)

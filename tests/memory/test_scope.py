@@ -26,7 +26,7 @@ def test_a_function_lets_go(snippet):
 
 
 @pytest.mark.parametrize("new", ["return loss", "kept.append(output)"])
-def test_a_function_lets_go__but_not_if_kept(snippet, new):
+def test_a_function_lets_go__but_not_if_kept(snippet, new, fails):
     edited = (
         snippet.edit(
             "    return loss.item()\n\n\nwatched = []",
@@ -38,8 +38,7 @@ def test_a_function_lets_go__but_not_if_kept(snippet, new):
             "    loss = output\n    watched",
         )
     )
-    with pytest.raises(AssertionError):
-        test_a_function_lets_go(edited)
+    fails(test_a_function_lets_go, edited)
 
 
 def test_two_outputs_live_at_once(snippet):
@@ -49,10 +48,9 @@ def test_two_outputs_live_at_once(snippet):
     assert run.most_alive(delete_first=True) == 1
 
 
-def test_two_outputs_live_at_once__but_not_if_deleted(snippet):
+def test_two_outputs_live_at_once__but_not_if_deleted(snippet, fails):
     edited = snippet.edit("if delete_first:", "if True:")
-    with pytest.raises(AssertionError):
-        test_two_outputs_live_at_once(edited)
+    fails(test_two_outputs_live_at_once, edited)
 
 
 def test_circles_wait_for_the_collector(snippet):
@@ -62,10 +60,11 @@ def test_circles_wait_for_the_collector(snippet):
     assert not run.after_collecting
 
 
-def test_circles_wait_for_the_collector__but_not_straight_lines(snippet):
+def test_circles_wait_for_the_collector__but_not_straight_lines(
+    snippet, fails
+):
     edited = snippet.edit("self.me = self  # a circle", "self.me = None  # no")
-    with pytest.raises(AssertionError):
-        test_circles_wait_for_the_collector(edited)
+    fails(test_circles_wait_for_the_collector, edited)
 
 
 def test_a_traceback_keeps_tensors(snippet):
@@ -88,9 +87,8 @@ def test_a_traceback_keeps_tensors(snippet):
         ),
     ],
 )
-def test_a_traceback_keeps_tensors__but_not(snippet, old, new):
-    with pytest.raises(AssertionError):
-        test_a_traceback_keeps_tensors(snippet.edit(old, new))
+def test_a_traceback_keeps_tensors__but_not(snippet, old, new, fails):
+    fails(test_a_traceback_keeps_tensors, snippet.edit(old, new))
 
 
 def test_without_a_reset_the_fit_fails(snippet):
@@ -100,12 +98,11 @@ def test_without_a_reset_the_fit_fails(snippet):
     assert run.not_reset > 1
 
 
-def test_without_a_reset_the_fit_fails__but_not_with_one(snippet):
+def test_without_a_reset_the_fit_fails__but_not_with_one(snippet, fails):
     edited = snippet.edit(
         "train(pairs, without_reset)", "train(pairs, with_reset)"
     )
-    with pytest.raises(AssertionError):
-        test_without_a_reset_the_fit_fails(edited)
+    fails(test_without_a_reset_the_fit_fails, edited)
 
 
 def test_the_misspelt_name_is_an_error(snippet, capsys):
@@ -115,14 +112,13 @@ def test_the_misspelt_name_is_an_error(snippet, capsys):
 
 
 def test_the_misspelt_name_is_an_error__but_not_if_one_is_left(
-    snippet, capsys
+    snippet, capsys, fails
 ):
     edited = snippet.edit(
         'names = {"pairs": pairs}',
         'names = {"pairs": pairs, "output": model.bias}',
     )
-    with pytest.raises(AssertionError):
-        test_the_misspelt_name_is_an_error(edited, capsys)
+    fails(test_the_misspelt_name_is_an_error, edited, capsys)
 
 
 @pytest.mark.cuda
@@ -134,12 +130,11 @@ def test_cuda_frees_at_once(snippet):
 
 
 @pytest.mark.cuda
-def test_cuda_frees_at_once__but_not_what_has_a_second_name(snippet):
+def test_cuda_frees_at_once__but_not_what_has_a_second_name(snippet, fails):
     edited = snippet.edit(
         "    del large\n", "    second = large\n    del large\n"
     )
-    with pytest.raises(AssertionError):
-        test_cuda_frees_at_once(edited)
+    fails(test_cuda_frees_at_once, edited)
 
 
 @pytest.mark.cuda
@@ -150,13 +145,12 @@ def test_synchronize_frees_nothing(snippet):
 
 
 @pytest.mark.cuda
-def test_synchronize_frees_nothing__but_emptying_does(snippet):
+def test_synchronize_frees_nothing__but_emptying_does(snippet, fails):
     edited = snippet.edit(
         "    torch.cuda.synchronize()\n    after_synchronize",
         "    torch.cuda.empty_cache()\n    after_synchronize",
     )
-    with pytest.raises(AssertionError):
-        test_synchronize_frees_nothing(edited)
+    fails(test_synchronize_frees_nothing, edited)
 
 
 @pytest.mark.cuda
@@ -167,8 +161,7 @@ def test_empty_cache_gives_back(snippet):
 
 
 @pytest.mark.cuda
-def test_empty_cache_gives_back__but_not_left_out(snippet):
+def test_empty_cache_gives_back__but_not_left_out(snippet, fails):
     edited = snippet.edit("    torch.cuda.empty_cache()\n", "")
-    with pytest.raises(AssertionError):
-        test_empty_cache_gives_back(edited)
+    fails(test_empty_cache_gives_back, edited)
     assert torch.cuda.memory_reserved() > 0

@@ -10,12 +10,11 @@ def test_autorange_chooses_the_number(snippet):
     assert snippet.after("timer").measurement.number_per_run > 1
 
 
-def test_autorange_chooses_the_number__but_timeit_does_not(snippet):
+def test_autorange_chooses_the_number__but_timeit_does_not(snippet, fails):
     edited = snippet.edit(
         "blocked_autorange(\n    min_run_time=0.05\n)", "timeit(1)"
     )
-    with pytest.raises(AssertionError):
-        test_autorange_chooses_the_number(edited)
+    fails(test_autorange_chooses_the_number, edited)
 
 
 def blocks(snippet, seconds):
@@ -52,10 +51,9 @@ def test_the_median_is_of_the_blocks(snippet):
     assert run.measurement.median == pytest.approx(run.own_median)
 
 
-def test_the_median_is_of_the_blocks__but_for_one_repetition(snippet):
+def test_the_median_is_of_the_blocks__but_for_one_repetition(snippet, fails):
     edited = snippet.edit("measurement.times\n", "measurement.raw_times\n")
-    with pytest.raises(AssertionError):
-        test_the_median_is_of_the_blocks(edited)
+    fails(test_the_median_is_of_the_blocks, edited)
 
 
 def test_one_thread_unless_told(snippet):
@@ -65,26 +63,24 @@ def test_one_thread_unless_told(snippet):
     assert torch.get_num_threads() == run.before_and_after
 
 
-def test_one_thread_unless_told__but_not_if_told(snippet):
+def test_one_thread_unless_told__but_not_if_told(snippet, fails):
     edited = snippet.edit(
         'globals={"seen": seen}', 'globals={"seen": seen}, num_threads=2'
     )
-    with pytest.raises(AssertionError):
-        test_one_thread_unless_told(edited)
+    fails(test_one_thread_unless_told, edited)
 
 
 def test_two_runs_warm_up(snippet):
     assert len(snippet.after("one-thread").seen) == 2 + 3
 
 
-def test_two_runs_warm_up__but_pythons_own_timer_does_not(snippet):
+def test_two_runs_warm_up__but_pythons_own_timer_does_not(snippet, fails):
     edited = (
         snippet.edit("timer = Timer(", "timer = timeit.Timer(")
         .edit("import time\n", "import time\nimport timeit\n")
         .edit('globals={"seen": seen}', "globals=globals()")
     )
-    with pytest.raises(AssertionError):
-        test_two_runs_warm_up(edited)
+    fails(test_two_runs_warm_up, edited)
 
 
 def test_the_statement_sees_its_globals(snippet, capsys):
@@ -93,13 +89,14 @@ def test_the_statement_sees_its_globals(snippet, capsys):
     assert capsys.readouterr().out.endswith("name 'y' is not defined\n")
 
 
-def test_the_statement_sees_its_globals__but_only_those(snippet, capsys):
+def test_the_statement_sees_its_globals__but_only_those(
+    snippet, capsys, fails
+):
     edited = snippet.edit(
         'Timer("x + y", globals={"x": x})',
         'Timer("x + y", globals={"x": x, "y": x})',
     )
-    with pytest.raises(AssertionError):
-        test_the_statement_sees_its_globals(edited, capsys)
+    fails(test_the_statement_sees_its_globals, edited, capsys)
 
 
 def test_setup_runs_per_block(snippet):
@@ -108,12 +105,11 @@ def test_setup_runs_per_block(snippet):
     assert counts == {"setup": 2, "statement": 2 + 100}
 
 
-def test_setup_runs_per_block__but_the_statement_each_time(snippet):
+def test_setup_runs_per_block__but_the_statement_each_time(snippet, fails):
     edited = snippet.edit(
         "\"counts['statement'] += 1\"", "\"counts['setup'] += 1\""
     )
-    with pytest.raises(AssertionError):
-        test_setup_runs_per_block(edited)
+    fails(test_setup_runs_per_block, edited)
 
 
 def test_lazy_layers_are_made_in_the_first_call(snippet):
@@ -123,10 +119,11 @@ def test_lazy_layers_are_made_in_the_first_call(snippet):
     assert not run.parameters_after
 
 
-def test_lazy_layers_are_made_in_the_first_call__but_not_others(snippet):
+def test_lazy_layers_are_made_in_the_first_call__but_not_others(
+    snippet, fails
+):
     edited = snippet.edit("nn.LazyLinear(8)", "nn.Linear(4, 8)")
-    with pytest.raises(AssertionError):
-        test_lazy_layers_are_made_in_the_first_call(edited)
+    fails(test_lazy_layers_are_made_in_the_first_call, edited)
 
 
 def test_the_median_ignores_one_bad_run(snippet):
@@ -137,10 +134,9 @@ def test_the_median_ignores_one_bad_run(snippet):
     assert statistics.median(run.disturbed) == 1
 
 
-def test_the_median_ignores_one_bad_run__but_not_ten(snippet):
+def test_the_median_ignores_one_bad_run__but_not_ten(snippet, fails):
     edited = snippet.edit("[*steady, 50.0]", "[*steady, *10 * [50.0]]")
-    with pytest.raises(AssertionError):
-        test_the_median_ignores_one_bad_run(edited)
+    fails(test_the_median_ignores_one_bad_run, edited)
 
 
 def test_taking_turns_halves_the_drift(snippet):
@@ -150,10 +146,9 @@ def test_taking_turns_halves_the_drift(snippet):
     assert run.in_turn == pytest.approx(1.28)
 
 
-def test_taking_turns_halves_the_drift__but_not_without_any(snippet):
+def test_taking_turns_halves_the_drift__but_not_without_any(snippet, fails):
     edited = snippet.edit("[1.0, 1.2, 1.5, 2.0]", "[1.0, 1.0, 1.0, 1.0]")
-    with pytest.raises(AssertionError):
-        test_taking_turns_halves_the_drift(edited)
+    fails(test_taking_turns_halves_the_drift, edited)
 
 
 @pytest.mark.cuda
@@ -165,13 +160,12 @@ def test_a_launch_is_not_the_work(snippet):
 
 
 @pytest.mark.cuda
-def test_a_launch_is_not_the_work__but_synchronized_it_is(snippet):
+def test_a_launch_is_not_the_work__but_synchronized_it_is(snippet, fails):
     edited = snippet.edit(
         "    launched = time",
         "    torch.cuda.synchronize()\n    launched = time",
     )
-    with pytest.raises(AssertionError):
-        test_a_launch_is_not_the_work(edited)
+    fails(test_a_launch_is_not_the_work, edited)
 
 
 @pytest.mark.cuda
@@ -183,9 +177,8 @@ def test_events_happen_on_the_device(snippet):
 
 
 @pytest.mark.cuda
-def test_events_happen_on_the_device__but_not_later(snippet):
+def test_events_happen_on_the_device__but_not_later(snippet, fails):
     edited = snippet.edit(
         "    ended_at_once", "    torch.cuda.synchronize()\n    ended_at_once"
     )
-    with pytest.raises(AssertionError):
-        test_events_happen_on_the_device(edited)
+    fails(test_events_happen_on_the_device, edited)

@@ -108,31 +108,29 @@ def test_products_give_what_they_say(snippet):
 OTHER_NUMBERS = ("[[1.0, -2.0], [3.0, 4.0]]", "[[1.0, 5.0], [4.0, 3.0]]")
 
 
-def test_operations_between_give_what_they_say__but_of_these_numbers(snippet):
-    with pytest.raises(AssertionError):
-        test_operations_between_give_what_they_say(
-            snippet.edit(*OTHER_NUMBERS)
-        )
+def test_operations_between_give_what_they_say__but_of_these_numbers(
+    snippet, fails
+):
+    fails(
+        test_operations_between_give_what_they_say,
+        snippet.edit(*OTHER_NUMBERS),
+    )
 
 
-def test_functions_give_what_they_say__but_of_these_numbers(snippet):
-    with pytest.raises(AssertionError):
-        test_functions_give_what_they_say(snippet.edit(*OTHER_NUMBERS))
+def test_functions_give_what_they_say__but_of_these_numbers(snippet, fails):
+    fails(test_functions_give_what_they_say, snippet.edit(*OTHER_NUMBERS))
 
 
-def test_summaries_give_what_they_say__but_of_these_numbers(snippet):
-    with pytest.raises(AssertionError):
-        test_summaries_give_what_they_say(snippet.edit(*OTHER_NUMBERS))
+def test_summaries_give_what_they_say__but_of_these_numbers(snippet, fails):
+    fails(test_summaries_give_what_they_say, snippet.edit(*OTHER_NUMBERS))
 
 
-def test_builders_give_what_they_say__but_of_these_numbers(snippet):
-    with pytest.raises(AssertionError):
-        test_builders_give_what_they_say(snippet.edit(*OTHER_NUMBERS))
+def test_builders_give_what_they_say__but_of_these_numbers(snippet, fails):
+    fails(test_builders_give_what_they_say, snippet.edit(*OTHER_NUMBERS))
 
 
-def test_products_give_what_they_say__but_of_these_numbers(snippet):
-    with pytest.raises(AssertionError):
-        test_products_give_what_they_say(snippet.edit(*OTHER_NUMBERS))
+def test_products_give_what_they_say__but_of_these_numbers(snippet, fails):
+    fails(test_products_give_what_they_say, snippet.edit(*OTHER_NUMBERS))
 
 
 def test_pow_needs_an_exponent(snippet, capsys):
@@ -141,11 +139,12 @@ def test_pow_needs_an_exponent(snippet, capsys):
     assert "pow() received an invalid" in capsys.readouterr().out
 
 
-def test_pow_needs_an_exponent__but_nothing_more(snippet, capsys):
-    with pytest.raises(AssertionError):
-        test_pow_needs_an_exponent(
-            snippet.edit("x.pow()\n", "x.pow(3)\n"), capsys
-        )
+def test_pow_needs_an_exponent__but_nothing_more(snippet, capsys, fails):
+    fails(
+        test_pow_needs_an_exponent,
+        snippet.edit("x.pow()\n", "x.pow(3)\n"),
+        capsys,
+    )
 
 
 def test_std_divides_by_n_less_one(snippet):
@@ -158,9 +157,8 @@ def test_std_divides_by_n_less_one(snippet):
     )
 
 
-def test_std_divides_by_n_less_one__but_of_these_numbers(snippet):
-    with pytest.raises(AssertionError):
-        test_std_divides_by_n_less_one(snippet.edit(*OTHER_NUMBERS))
+def test_std_divides_by_n_less_one__but_of_these_numbers(snippet, fails):
+    fails(test_std_divides_by_n_less_one, snippet.edit(*OTHER_NUMBERS))
 
 
 def test_log_raises_nothing(snippet, capsys):
@@ -169,11 +167,12 @@ def test_log_raises_nothing(snippet, capsys):
     assert "tensor([nan, -inf])" in capsys.readouterr().out
 
 
-def test_log_raises_nothing__and_is_finite_above_zero(snippet, capsys):
-    with pytest.raises(AssertionError):
-        test_log_raises_nothing(
-            snippet.edit("([-1.0, 0.0])", "([1.0, 2.0])"), capsys
-        )
+def test_log_raises_nothing__and_is_finite_above_zero(snippet, capsys, fails):
+    fails(
+        test_log_raises_nothing,
+        snippet.edit("([-1.0, 0.0])", "([1.0, 2.0])"),
+        capsys,
+    )
 
 
 def test_division_by_zero_raises_nothing(snippet, capsys):
@@ -182,10 +181,11 @@ def test_division_by_zero_raises_nothing(snippet, capsys):
     assert capsys.readouterr().out.endswith("tensor([inf, nan])\n")
 
 
-def test_division_by_zero_raises_nothing__but_not_by_one(snippet, capsys):
+def test_division_by_zero_raises_nothing__but_not_by_one(
+    snippet, capsys, fails
+):
     edited = snippet.edit("([1.0, 0.0]) / 0", "([1.0, 0.0]) / 1")
-    with pytest.raises(AssertionError):
-        test_division_by_zero_raises_nothing(edited, capsys)
+    fails(test_division_by_zero_raises_nothing, edited, capsys)
 
 
 def test_t_reverses_all_axes(snippet):
@@ -196,10 +196,9 @@ def test_t_reverses_all_axes(snippet):
     assert any("deprecated" in str(each.message) for each in run.caught)
 
 
-def test_t_reverses_all_axes__but_only_two_of_a_matrix(snippet):
+def test_t_reverses_all_axes__but_only_two_of_a_matrix(snippet, fails):
     edited = snippet.edit("torch.zeros(2, 3, 4)", "torch.zeros(3, 4)")
-    with pytest.raises(AssertionError):
-        test_t_reverses_all_axes(edited)
+    fails(test_t_reverses_all_axes, edited)
 
 
 def test_split_takes_a_size(snippet):
@@ -208,9 +207,8 @@ def test_split_takes_a_size(snippet):
     assert [len(part) for part in run.five.split(2)] == [2, 2, 1]
 
 
-def test_split_takes_a_size__but_cuts_four_evenly(snippet):
-    with pytest.raises(AssertionError):
-        test_split_takes_a_size(snippet.edit("arange(5)", "arange(4)"))
+def test_split_takes_a_size__but_cuts_four_evenly(snippet, fails):
+    fails(test_split_takes_a_size, snippet.edit("arange(5)", "arange(4)"))
 
 
 def test_chunk_may_give_fewer(snippet):
@@ -220,9 +218,8 @@ def test_chunk_may_give_fewer(snippet):
     assert [len(part) for part in run.five.chunk(4)] == [2, 2, 1]
 
 
-def test_chunk_may_give_fewer__but_not_of_eight(snippet):
-    with pytest.raises(AssertionError):
-        test_chunk_may_give_fewer(snippet.edit("arange(5)", "arange(8)"))
+def test_chunk_may_give_fewer__but_not_of_eight(snippet, fails):
+    fails(test_chunk_may_give_fewer, snippet.edit("arange(5)", "arange(8)"))
 
 
 def test_norm_is_the_root_of_squares(snippet):
@@ -235,10 +232,11 @@ def test_norm_is_the_root_of_squares(snippet):
     assert spectral < torch.norm(x) - 0.1
 
 
-def test_norm_is_the_root_of_squares__but_both_agree_on_one_row(snippet):
+def test_norm_is_the_root_of_squares__but_both_agree_on_one_row(
+    snippet, fails
+):
     edited = snippet.edit("[[1.0, -2.0], [3.0, 4.0]]", "[[1.0, -2.0], [0, 0]]")
-    with pytest.raises(AssertionError):
-        test_norm_is_the_root_of_squares(edited)
+    fails(test_norm_is_the_root_of_squares, edited)
 
 
 def test_norm_is_deprecated():
@@ -253,10 +251,9 @@ def test_diag_makes_a_matrix(snippet):
     assert run.made.tolist() == [[1, 0], [0, 10]]
 
 
-def test_diag_makes_a_matrix__but_not_of_a_matrix(snippet):
+def test_diag_makes_a_matrix__but_not_of_a_matrix(snippet, fails):
     edited = snippet.edit("made = torch.diag(v)", "made = torch.diag(x)")
-    with pytest.raises(AssertionError):
-        test_diag_makes_a_matrix(edited)
+    fails(test_diag_makes_a_matrix, edited)
 
 
 def test_products_want_their_shapes(snippet, capsys):
@@ -268,10 +265,9 @@ def test_products_want_their_shapes(snippet, capsys):
     assert said[2].startswith("torch.bmm(x, y): batch1 must be a 3D tensor")
 
 
-def test_products_want_their_shapes__but_mm_takes_two(snippet, capsys):
+def test_products_want_their_shapes__but_mm_takes_two(snippet, capsys, fails):
     edited = snippet.edit('"torch.mv(x, y)", ', '"torch.mm(x, y)", ')
-    with pytest.raises(AssertionError):
-        test_products_want_their_shapes(edited, capsys)
+    fails(test_products_want_their_shapes, edited, capsys)
 
 
 def test_bmm_does_not_broadcast(snippet):
@@ -282,10 +278,9 @@ def test_bmm_does_not_broadcast(snippet):
         torch.bmm(run.one, run.three)
 
 
-def test_bmm_does_not_broadcast__but_multiplies_equal_batches(snippet):
+def test_bmm_does_not_broadcast__but_multiplies_equal_batches(snippet, fails):
     edited = snippet.edit("torch.ones(1, 2, 2)", "torch.ones(3, 2, 2)")
-    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        test_bmm_does_not_broadcast(edited)
+    fails(test_bmm_does_not_broadcast, edited)
 
 
 def test_topk_needs_enough(snippet, capsys):
@@ -294,6 +289,5 @@ def test_topk_needs_enough(snippet, capsys):
     assert "index k out of range" in capsys.readouterr().out
 
 
-def test_topk_needs_enough__and_takes_all(snippet, capsys):
-    with pytest.raises(AssertionError):
-        test_topk_needs_enough(snippet.edit("k=3", "k=2"), capsys)
+def test_topk_needs_enough__and_takes_all(snippet, capsys, fails):
+    fails(test_topk_needs_enough, snippet.edit("k=3", "k=2"), capsys)

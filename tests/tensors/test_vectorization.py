@@ -1,6 +1,5 @@
 """The claims of docs/tensors/vectorization.md."""
 
-import pytest
 import torch
 from torch.testing import assert_close
 
@@ -13,11 +12,11 @@ def test_amax_equals_the_loop(snippet):
         assert torch.equal(run.largest_by_loop(table), table.amax(dim=1))
 
 
-def test_amax_equals_the_loop__but_not_a_loop_for_the_smallest(snippet):
-    with pytest.raises(AssertionError):
-        test_amax_equals_the_loop(
-            snippet.edit("value > largest", "value < largest")
-        )
+def test_amax_equals_the_loop__but_not_a_loop_for_the_smallest(snippet, fails):
+    fails(
+        test_amax_equals_the_loop,
+        snippet.edit("value > largest", "value < largest"),
+    )
 
 
 def test_dim_disappears(snippet, capsys):
@@ -30,10 +29,9 @@ def test_dim_disappears(snippet, capsys):
     ]
 
 
-def test_dim_disappears__but_another_for_another(snippet, capsys):
+def test_dim_disappears__but_another_for_another(snippet, capsys, fails):
     edited = snippet.edit("amax(dim=0))\n", "amax(dim=-1))\n")
-    with pytest.raises(AssertionError):
-        test_dim_disappears(edited, capsys)
+    fails(test_dim_disappears, edited, capsys)
 
 
 def test_the_loop_loses_digits(snippet):
@@ -43,12 +41,11 @@ def test_the_loop_loses_digits(snippet):
     assert run.whole.amax(dim=1)[0] == 16777217
 
 
-def test_the_loop_loses_digits__but_not_in_int64(snippet):
+def test_the_loop_loses_digits__but_not_in_int64(snippet, fails):
     edited = snippet.edit(
         "torch.empty(2)", "torch.empty(2, dtype=table.dtype)"
     )
-    with pytest.raises(AssertionError):
-        test_the_loop_loses_digits(edited)
+    fails(test_the_loop_loses_digits, edited)
 
 
 def test_the_loop_knows_two_rows(snippet):
@@ -58,10 +55,9 @@ def test_the_loop_knows_two_rows(snippet):
     assert torch.zeros(5, 3).amax(dim=1).shape == (5,)
 
 
-def test_the_loop_knows_two_rows__but_could_know_all(snippet):
+def test_the_loop_knows_two_rows__but_could_know_all(snippet, fails):
     edited = snippet.edit("torch.empty(2)", "torch.empty(len(table))")
-    with pytest.raises(AssertionError):
-        test_the_loop_knows_two_rows(edited)
+    fails(test_the_loop_knows_two_rows, edited)
 
 
 def test_max_gives_positions(snippet):
@@ -71,9 +67,8 @@ def test_max_gives_positions(snippet):
     assert run.positions.tolist() == [3, 0]
 
 
-def test_max_gives_positions__but_others_for_the_smallest(snippet):
-    with pytest.raises(AssertionError):
-        test_max_gives_positions(snippet.edit("table.max(", "table.min("))
+def test_max_gives_positions__but_others_for_the_smallest(snippet, fails):
+    fails(test_max_gives_positions, snippet.edit("table.max(", "table.min("))
 
 
 def test_amax_shares_the_gradient(snippet):
@@ -83,9 +78,10 @@ def test_amax_shares_the_gradient(snippet):
     assert rows["tied.max()"] == [0, 0.5, 0.5]
 
 
-def test_amax_shares_the_gradient__but_not_without_a_tie(snippet):
-    with pytest.raises(AssertionError):
-        test_amax_shares_the_gradient(snippet.edit("5.0, 5.0]", "5.0, 4.0]"))
+def test_amax_shares_the_gradient__but_not_without_a_tie(snippet, fails):
+    fails(
+        test_amax_shares_the_gradient, snippet.edit("5.0, 5.0]", "5.0, 4.0]")
+    )
 
 
 def test_max_with_dim_picks_one(snippet):
@@ -95,12 +91,11 @@ def test_max_with_dim_picks_one(snippet):
     assert rows["tied[tied.argmax()]"] == rows["tied.max(dim=0).values"]
 
 
-def test_max_with_dim_picks_one__but_amax_does_not(snippet):
+def test_max_with_dim_picks_one__but_amax_does_not(snippet, fails):
     edited = snippet.edit(
         "slope(tied.max(dim=0).values)", "slope(tied.amax(0))"
     )
-    with pytest.raises(AssertionError):
-        test_max_with_dim_picks_one(edited)
+    fails(test_max_with_dim_picks_one, edited)
 
 
 def test_the_call_equals_the_loop(snippet):
@@ -110,13 +105,12 @@ def test_the_call_equals_the_loop(snippet):
     assert_close(run.called, run.looped)
 
 
-def test_the_call_equals_the_loop__but_not_over_another_axis(snippet):
+def test_the_call_equals_the_loop__but_not_over_another_axis(snippet, fails):
     edited = snippet.edit(
         "called = F.cosine_similarity(first, second, dim=1)",
         "called = F.cosine_similarity(first, second, dim=0)",
     )
-    with pytest.raises(AssertionError):
-        test_the_call_equals_the_loop(edited)
+    fails(test_the_call_equals_the_loop, edited)
 
 
 def test_the_composition_equals_the_call(snippet):
@@ -125,12 +119,13 @@ def test_the_composition_equals_the_call(snippet):
     assert_close(run.composed, run.called)
 
 
-def test_the_composition_equals_the_call__but_not_with_one_length(snippet):
+def test_the_composition_equals_the_call__but_not_with_one_length(
+    snippet, fails
+):
     edited = snippet.edit(
         "lengths = lengths * torch.linalg.vector_norm(second, dim=1)\n", ""
     )
-    with pytest.raises(AssertionError):
-        test_the_composition_equals_the_call(edited)
+    fails(test_the_composition_equals_the_call, edited)
 
 
 def test_the_wrong_dim_compares_columns(snippet):
@@ -143,10 +138,11 @@ def test_the_wrong_dim_compares_columns(snippet):
     assert_close(run.wrong, columns)
 
 
-def test_the_wrong_dim_compares_columns__but_the_right_one_rows(snippet):
+def test_the_wrong_dim_compares_columns__but_the_right_one_rows(
+    snippet, fails
+):
     edited = snippet.edit("second, dim=0)", "second, dim=1)")
-    with pytest.raises(AssertionError):
-        test_the_wrong_dim_compares_columns(edited)
+    fails(test_the_wrong_dim_compares_columns, edited)
 
 
 def test_the_call_is_safe_at_zero(snippet, capsys):
@@ -155,10 +151,9 @@ def test_the_call_is_safe_at_zero(snippet, capsys):
     assert capsys.readouterr().out.endswith("tensor(0.)\ntensor(nan)\n")
 
 
-def test_the_call_is_safe_at_zero__but_only_there(snippet, capsys):
+def test_the_call_is_safe_at_zero__but_only_there(snippet, capsys, fails):
     edited = snippet.edit("torch.zeros(3), torch", "torch.ones(3), torch")
-    with pytest.raises(AssertionError):
-        test_the_call_is_safe_at_zero(edited, capsys)
+    fails(test_the_call_is_safe_at_zero, edited, capsys)
 
 
 def test_one_product_compares_all(snippet):
@@ -171,11 +166,11 @@ def test_one_product_compares_all(snippet):
         assert_close(run.pairs[i], one_by_one)
 
 
-def test_one_product_compares_all__but_not_unnormalized(snippet):
-    with pytest.raises(AssertionError):
-        test_one_product_compares_all(
-            snippet.edit("F.normalize(first, dim=1) @", "first @")
-        )
+def test_one_product_compares_all__but_not_unnormalized(snippet, fails):
+    fails(
+        test_one_product_compares_all,
+        snippet.edit("F.normalize(first, dim=1) @", "first @"),
+    )
 
 
 def test_broadcasting_compares_all(snippet):
@@ -184,10 +179,9 @@ def test_broadcasting_compares_all(snippet):
     assert_close(run.by_shape, run.pairs)
 
 
-def test_broadcasting_compares_all__but_not_with_one_axis(snippet):
+def test_broadcasting_compares_all__but_not_with_one_axis(snippet, fails):
     edited = snippet.edit("(first[:, None], second", "(first[None, :], second")
-    with pytest.raises(AssertionError):
-        test_broadcasting_compares_all(edited)
+    fails(test_broadcasting_compares_all, edited)
 
 
 def test_vmap_makes_a_batch(snippet):
@@ -197,9 +191,8 @@ def test_vmap_makes_a_batch(snippet):
     assert_close(run.mapped, run.called)
 
 
-def test_vmap_makes_a_batch__but_not_of_columns(snippet):
+def test_vmap_makes_a_batch__but_not_of_columns(snippet, fails):
     edited = snippet.edit(
         "torch.vmap(similarity)", "torch.vmap(similarity, in_dims=1)"
     )
-    with pytest.raises(AssertionError):
-        test_vmap_makes_a_batch(edited)
+    fails(test_vmap_makes_a_batch, edited)
