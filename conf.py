@@ -34,6 +34,8 @@ extensions = [
     "extensions.site.check_room",
     "extensions.site.claims_json",
     "extensions.site.download_all",
+    "extensions.site.exercise",
+    "extensions.site.fold",
     "extensions.site.hold_rules",
     "extensions.site.marks",
     "extensions.site.measured",
@@ -43,6 +45,8 @@ extensions = [
     "extensions.site.only_html",
     "extensions.site.page_basis",
     "extensions.site.page_downloads",
+    "extensions.site.page_head",
+    "extensions.site.recap",
     "extensions.site.run_programs",
     "extensions.site.source_texts",
     "extensions.site.summaries",
@@ -58,6 +62,9 @@ suppress_warnings = ["sphinx_gallery.space_in_filename"]
 myst_enable_extensions = ["attrs_inline", "colon_fence"]
 myst_heading_anchors = 3
 templates_path = ["docs/_templates"]
+
+# What is wrong on purpose is not to be copied.
+copybutton_selector = "div.highlight pre:not(.cell-wrong *)"
 
 # -- Evidence ----------------------------------------------------------------
 

@@ -1,20 +1,68 @@
 // Small comforts; the site is whole without them.
 
-// Escape closes the panel of a claim that hover or focus has opened. The next
-// visit opens it again.
+// The sign of a claim opens its panel: by click and tap, by Enter, and where
+// the keyboard reaches it. The panel stays until it is closed, by its sign, its
+// cross or Escape, or until another one opens.
+let opened = null;
+let byFocus = false;
+let isComingBack = false;
+const panelOf = (sign) => document.querySelector(sign.getAttribute("href"));
+const close = () => {
+  if (opened === null) return;
+  opened.classList.remove("is-open");
+  opened.setAttribute("aria-expanded", "false");
+  panelOf(opened).classList.remove("is-open");
+  opened = null;
+};
+const comeBack = (sign) => {
+  isComingBack = true;
+  sign.focus();
+  isComingBack = false;
+};
+const open = (sign) => {
+  close();
+  opened = sign;
+  sign.classList.add("is-open");
+  sign.setAttribute("aria-expanded", "true");
+  panelOf(sign).classList.add("is-open");
+};
+for (const sign of document.querySelectorAll("a.claim-sign")) {
+  const panel = panelOf(sign);
+  sign.setAttribute("role", "button");
+  sign.setAttribute("aria-expanded", "false");
+  sign.addEventListener("focus", () => {
+    if (isComingBack || sign === opened) return;
+    if (!sign.matches(":focus-visible")) return; // a click does the rest
+    open(sign);
+    byFocus = true;
+  });
+  sign.addEventListener("click", (event) => {
+    event.preventDefault();
+    // Enter on a panel that the focus has opened goes into it.
+    if (sign === opened && byFocus) panel.focus();
+    else if (sign === opened) close();
+    else open(sign);
+    byFocus = false;
+  });
+  panel.querySelector(".claim-close").addEventListener("click", (event) => {
+    event.preventDefault();
+    close();
+    comeBack(sign);
+  });
+  const link = panel.querySelector(".claim-link");
+  link.addEventListener("click", async (event) => {
+    if (!navigator.clipboard) return;
+    event.preventDefault();
+    await navigator.clipboard.writeText(link.href);
+    link.textContent = "Copied";
+  });
+}
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
-  const open = ".claim-proof:is(:hover, :focus-within)";
-  for (const proof of document.querySelectorAll(open)) {
-    proof.classList.add("claim-dismissed");
-    for (const visit of ["pointerenter", "pointerleave", "focusout"]) {
-      proof.addEventListener(
-        visit,
-        () => proof.classList.remove("claim-dismissed"),
-        { once: true },
-      );
-    }
-  }
+  if (event.key !== "Escape" || opened === null) return;
+  const sign = opened;
+  const inside = panelOf(sign).contains(document.activeElement);
+  close();
+  if (inside) comeBack(sign);
 });
 
 // The ledger shows the rows that hold the words and have the result.

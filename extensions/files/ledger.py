@@ -5,28 +5,20 @@ Joins pages, tests and evidence by name. Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
+from extensions.files.basis import classname
 from extensions.files.evidence import Run
 from extensions.files.outcomes import VERDICTS, Outcome, outcome
 from extensions.files.pages import Claim, read_page
-from extensions.files.problem import Problem
-from extensions.files.reading import python_of
+from extensions.files.proofs import Failure, Test, failures, test_of, tests_in
+from extensions.files.prose import prose_of
+from extensions.files.sentences import Sentence
 from extensions.files.topics import Topic, topics
-
-
-@dataclass(frozen=True)
-class Test:
-    """A test function, found without importing its module."""
-
-    name: str
-    line: int
-    docstring: str
 
 
 @dataclass(frozen=True)
@@ -37,8 +29,13 @@ class Entry:
     claim: Claim
     test: Test | None
     counters: tuple[Test, ...]
+    variations: tuple[Test, ...]
     outcomes: tuple[Outcome, ...]
     """One for each run."""
+    failures: tuple[Failure, ...]
+    """How the counter-examples fail, as the first run has recorded it."""
+    cases: int
+    """On how many cases the claim held in the first run."""
 
     @property
     def anchor(self) -> str:
@@ -59,6 +56,8 @@ class Ledger:
 
     runs: tuple[Run, ...]
     entries: tuple[Entry, ...]
+    prose: dict[str, tuple[Sentence, ...]]
+    """The sentences of each page, by its name."""
 
     def of(self, name: str) -> tuple[Entry, ...]:
         """Return the entries of the topic with a name."""
@@ -76,31 +75,14 @@ class Ledger:
         found = {entry.topic for entry in self.entries}
         return sorted(topic for topic in found if topic.tests.exists())
 
+    def kinds(self, name: str = "") -> Counter[str]:
+        """Return how many sentences of a page, or of all, are of each kind."""
+        pages = [self.prose[name]] if name else self.prose.values()
+        return Counter(each.kind for page in pages for each in page)
+
     def tally(self) -> Counter[str]:
         """Return how many claims have each verdict."""
         return Counter(entry.verdict for entry in self.entries)
-
-
-def tree_of(path: Path) -> ast.Module:
-    """Return what a file says, or nothing where it is missing or broken."""
-    try:
-        return python_of(path)
-    except Problem:  # a rule reports it
-        return ast.Module([], [])
-
-
-def tests_in(module: Path) -> dict[str, Test]:
-    """Return the tests of a module by name, in file order."""
-    return {
-        node.name: Test(node.name, node.lineno, ast.get_docstring(node) or "")
-        for node in tree_of(module).body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-    }
-
-
-def test_of(claim: str) -> str:
-    """Return the name of the test that keeps a claim true."""
-    return f"test_{claim.replace('-', '_')}"
 
 
 def read_ledger(root: Path, runs: list[Run]) -> Ledger:
@@ -109,14 +91,37 @@ def read_ledger(root: Path, runs: list[Run]) -> Ledger:
     for topic in topics(root):
         tests = tests_in(topic.tests)
         for claim in read_page(topic.page).claims:
-            name = test_of(claim.name)
-            test = tests.get(name)
-            counters = tuple(
-                each
-                for each in tests.values()
-                if each.name.startswith(f"{name}__")
-            )
-            behind = [each.name for each in (test, *counters)] if test else []
-            outcomes = tuple(outcome(run, topic, behind) for run in runs)
-            entries.append(Entry(topic, claim, test, counters, outcomes))
-    return Ledger(tuple(runs), tuple(entries))
+            behind = tests if test_of(claim.name) in tests else {}
+            entries.append(entry_of(topic, claim, behind, runs))
+    return Ledger(tuple(runs), tuple(entries), prose_of(root))
+
+
+def entry_of(
+    topic: Topic, claim: Claim, tests: dict[str, Test], runs: list[Run]
+) -> Entry:
+    """Return a claim with what is behind it."""
+    name = test_of(claim.name)
+    behind = [each for each in tests.values() if each.of == name]
+    counters = tuple(each for each in behind if each.is_counter)
+    holds = [each for each in behind if not each.is_counter]
+    module = classname(topic.root, topic.tests)
+    own = runs[:1]  # the newest code has made it
+    return Entry(
+        topic,
+        claim,
+        tests.get(name),
+        counters,
+        tuple(each for each in holds if each.is_variation),
+        tuple(outcome(run, topic, [t.name for t in behind]) for run in runs),
+        tuple(
+            failure
+            for run in own
+            for each in counters
+            for failure in failures(run, topic, each.name)
+        ),
+        sum(
+            len(run.results.get((module, each.name), ()))
+            for run in own
+            for each in holds
+        ),
+    )

@@ -59,6 +59,11 @@ def kind_of(token: Token) -> str:
     return token.type.removesuffix("_open").removesuffix("_close")
 
 
+def has_class(token: Token, name: str) -> bool:
+    """Whether a span, or a link, has a class."""
+    return name in str(token.attrs.get("class", "")).split()
+
+
 def directive_of(token: Token, line: int) -> Directive | None:
     """Return the directive that a token at a line is, if it is one."""
     if token.type not in {"fence", "colon_fence"}:

@@ -13,8 +13,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, tostring
 
 from extensions.files.evidence import key_of, outcome_of, properties_of
-from extensions.files.ledger import tests_in
 from extensions.files.problem import Problem
+from extensions.files.proofs import tests_in
 from extensions.files.reading import python_of, xml_of
 
 

@@ -14,7 +14,13 @@ from pathlib import Path
 
 from markdown_it.token import Token
 
-from extensions.files.markdown import Directive, directive_of, line_of, parse
+from extensions.files.markdown import (
+    Directive,
+    directive_of,
+    has_class,
+    line_of,
+    parse,
+)
 from extensions.files.reading import text_of
 
 # Code in any of these would stand on a page without having been run.
@@ -46,7 +52,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Shown:
-    """A cell that a page shows."""
+    """What a page shows by its name, such as a cell."""
 
     name: str
     line: int
@@ -63,6 +69,10 @@ class Page:
     """Lines at which code stands on the page itself."""
     measured: list[int] = field(default_factory=list)
     """Lines at which the page shows what was measured."""
+    recalled: list[Shown] = field(default_factory=list)
+    """Claims that the page repeats."""
+    exercises: list[Shown] = field(default_factory=list)
+    """Counter-examples that the page asks for, named as claims are."""
 
 
 def read_page(path: Path) -> Page:
@@ -114,7 +124,12 @@ def read_directive(page: Page, directive: Directive) -> None:
         page.cells.append(Shown(directive.argument, directive.line))
     elif directive.name == "measured":
         page.measured.append(directive.line)
+    elif directive.name == "recap":
+        names = directive.argument.split()
+        page.recalled += [Shown(name, directive.line) for name in names]
     else:
+        if directive.name == "exercise":
+            page.exercises.append(Shown(directive.argument, directive.line))
         read_markdown(page, directive.body, directive.first)
 
 
@@ -124,7 +139,7 @@ def claims_in(inline: Token, line: int) -> list[Claim]:
     words: list[str] = []
     open_at: tuple[str, int] | None = None
     for token in inline.children or []:
-        if token.type == "span_open" and is_claim(token):
+        if token.type == "span_open" and has_class(token, "claim"):
             open_at = str(token.attrs.get("id", "")), line
             words = []
         elif token.type == "span_close" and open_at:
@@ -138,8 +153,3 @@ def claims_in(inline: Token, line: int) -> list[Claim]:
         else:
             words.append(token.content)
     return claims
-
-
-def is_claim(span: Token) -> bool:
-    """Whether a span has the class of claims."""
-    return "claim" in str(span.attrs.get("class", "")).split()

@@ -21,6 +21,8 @@ MARKER = re.compile(r"^# ?%%(?P<name>.*)$", re.MULTILINE)
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 CUDA_GUARD = "if torch.cuda.is_available():"
 PROSE = re.compile(r"\A(#.*\n|\n)+")
+# How a cell begins that nobody is to copy.
+WRONG = "# Wrong on purpose: do not copy.\n"
 DISPLAY = re.compile(r"(import|from) (matplotlib|pandas)\b")
 
 
@@ -36,7 +38,23 @@ class Cell:
     @property
     def code(self) -> str:
         """The source without the prose before it, which a recipe has."""
-        return PROSE.sub("", self.source, count=1)
+        return self.source[len(self.prose) :]
+
+    @property
+    def prose(self) -> str:
+        """The lines of comments with which the source begins."""
+        found = PROSE.match(self.source)
+        return found[0] if found else ""
+
+    @property
+    def code_line(self) -> int:
+        """Line of the first code, counted from 1."""
+        return self.line + 1 + self.prose.count("\n")
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the cell shows what nobody should write."""
+        return self.prose == WRONG
 
     @property
     def is_display(self) -> bool:

@@ -15,8 +15,12 @@ from extensions.files.problem import Problem
 from extensions.rules import (
     of_corrections,
     of_files,
+    of_fronts,
     of_pages,
     of_programs,
+    of_sentences,
+    of_shown,
+    of_tests,
 )
 
 Rule = Callable[[Path], Iterator[Problem]]
@@ -45,6 +49,7 @@ FIRST_RULES = (
     of_files.workloads_are_said,
     of_files.recordings_are_whole,
     of_files.corrections_are_whole,
+    of_files.sources_are_whole,
 )
 RULES = (
     *FIRST_RULES,
@@ -53,7 +58,13 @@ RULES = (
     of_whole_files(of_pages.pages_show_their_measurements),
     of_whole_files(of_pages.pages_mirror_snippets),
     of_whole_files(of_pages.claims_and_tests_pair_off),
-    of_whole_files(of_pages.tests_mirror_topics),
+    of_whole_files(of_tests.tests_mirror_topics),
+    of_whole_files(of_tests.counter_examples_are_honest),
+    of_whole_files(of_fronts.fronts_name_pages),
+    of_whole_files(of_sentences.sentences_stand_alone),
+    of_whole_files(of_sentences.citations_are_primary),
+    of_whole_files(of_shown.recaps_name_claims),
+    of_whole_files(of_shown.exercises_name_counter_examples),
     of_whole_files(of_programs.topics_have_plain_names),
     of_whole_files(of_programs.folders_hold_programs_only),
     of_whole_files(of_programs.snippets_stand_alone),

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from extensions.files.corrections import lists_of, read_file
+from extensions.files.front_matter import front_matter_of
 from extensions.files.measurements import workload_of
 from extensions.files.problem import Problem
 from extensions.files.reading import python_of, text_of
 from extensions.files.recordings import read_recordings
 from extensions.files.snippets import Snippet
+from extensions.files.sources import read_sources
 from extensions.files.topics import measured_topics, topics
 
 HEADER = "GALLERY_HEADER.rst"
@@ -69,8 +71,9 @@ def tests_are_python(root: Path) -> Iterator[Problem]:
 
 
 def pages_are_text(root: Path) -> Iterator[Problem]:
-    """Yield pages that Sphinx could not read."""
-    yield from unreadable(text_of, sorted(root.glob("docs/**/*.md")))
+    """Yield pages that Sphinx could not read, or whose head is broken."""
+    pages = sorted(root.glob("docs/**/*.md"))
+    yield from unreadable(front_matter_of, pages)
 
 
 def workloads_are_said(root: Path) -> Iterator[Problem]:
@@ -92,3 +95,8 @@ def corrections_are_whole(root: Path) -> Iterator[Problem]:
         read_file(root, path)
 
     yield from unreadable(read, lists_of(root))
+
+
+def sources_are_whole(root: Path) -> Iterator[Problem]:
+    """Yield what is wrong with the list of primary sources."""
+    yield from unreadable(read_sources, [root])

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from extensions.files.ledger import Ledger, test_of, tests_in
+from extensions.files.ledger import Ledger
 from extensions.files.pages import read_page
 from extensions.files.problem import Problem
+from extensions.files.proofs import test_of, tests_in
 from extensions.files.snippets import NAME, Snippet
-from extensions.files.topics import measured_topics, topic_of_tests, topics
+from extensions.files.topics import measured_topics, topics
 
 
 def pages_show_their_cells(root: Path) -> Iterator[Problem]:
@@ -91,7 +92,7 @@ def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
             elif test not in tests:
                 message = f"claim {name!r} has no test {module}::{test}"
             elif not tests[test].docstring and not any(
-                each.startswith(f"{test}__") for each in tests
+                each.is_counter and each.of == test for each in tests.values()
             ):
                 message = (
                     f"claim {name!r} has no counter-example"
@@ -105,19 +106,9 @@ def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
                 yield Problem(topic.page, line, message)
         known = {test_of(name) for name in lines}
         for each in tests.values():
-            if each.name.partition("__")[0] not in known:
+            if each.of not in known:
                 message = f"{each.name} has no claim on {topic.name}"
                 yield Problem(topic.tests, each.line, message)
-
-
-def tests_mirror_topics(root: Path) -> Iterator[Problem]:
-    """Yield test modules in a chapter's folder that mirror no topic."""
-    chapters = {topic.chapter for topic in topics(root)}
-    for path in sorted(root.glob("tests/*/**/test_*.py")):
-        topic = topic_of_tests(root, path)
-        if topic.chapter in chapters and not topic.snippet.exists():
-            snippet = topic.snippet.relative_to(root)
-            yield Problem(path, 1, f"mirrors no snippet {snippet}")
 
 
 def evidence_stands(ledger: Ledger) -> Iterator[Problem]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 END = b"</html>"
-NONE = Ledger((), ())
+NONE = Ledger((), (), {})
 
 
 def ledger_of(builder: Builder) -> Ledger:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.outputs import outputs_in
 from extensions.files.problem import Problem
 from extensions.files.reading import text_of
-from extensions.files.snippets import Snippet
+from extensions.files.snippets import WRONG, Cell, Snippet
 from extensions.files.topics import Topic, sha256
+from extensions.site.fold import Fold
 from extensions.site.page_basis import KINDS, rest_on, root_of, runs_of
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 # The test that runs each CUDA cell where there is a device.
 RECORDER = ("tests.test_cuda_cells", "test_a_cuda_cell_runs")
+MADE = "How this was made"
 NEVER_RAN = (
     "This cell needs a CUDA device."
     " It has not run: this build has none, and no run on one is recorded."
@@ -37,10 +40,13 @@ class CellDirective(SphinxDirective):
     """Show the named cell of the snippet that mirrors this page."""
 
     required_arguments = 1
-    option_spec: ClassVar[OptionSpec] = {}
+    option_spec: ClassVar[OptionSpec] = {
+        "folded": directives.unchanged,
+        "open": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
-        """Return the code, and below it the output."""
+        """Return the code and its output, which stands first if it folds."""
         name = self.arguments[0]
         topic = Topic(root_of(self.env), self.env.docname)
         self.env.note_dependency(str(topic.snippet))
@@ -48,12 +54,15 @@ class CellDirective(SphinxDirective):
         try:
             cell = Snippet.read(topic.snippet).cell(name)
             page = text_of(topic.output)
-            output = outputs_in(page)[cell.line + 1].strip()
+            output = outputs_in(page)[cell.code_line].strip()
         except Problem as error:
             raise self.error(str(error)) from error
         except KeyError as error:
             message = f"cell {name!r} begins with no code: {topic.snippet}"
             raise self.error(message) from error
+        if cell.prose and not cell.is_wrong:
+            message = f"cell {name!r} begins with a comment: {topic.snippet}"
+            raise self.error(message)
 
         code = nodes.literal_block(cell.code, cell.code, language="python")
         self.set_source_info(code)
@@ -69,7 +78,24 @@ class CellDirective(SphinxDirective):
             block += shown
         elif cell.is_cuda:
             block += self.recorded(topic, name)
+        if cell.is_wrong:
+            block["classes"].append("cell-wrong")
+            label = nodes.paragraph("", WRONG.strip("#. \n"))
+            block.insert(0, nodes.container("", label, classes=["cell-label"]))
+        if self.folds(cell):
+            fold = Fold("", code, summary=self.options.get("folded") or MADE)
+            block.remove(code)
+            block["classes"].append("cell-folded")
+            block += fold
         return [block]
+
+    def folds(self, cell: Cell) -> bool:
+        """Whether the code stands behind a line, under what it gave."""
+        if "folded" in self.options:
+            if "open" in self.options:
+                raise self.error("a cell is folded or open, not both")
+            return True
+        return cell.is_display and "open" not in self.options
 
     def recorded(self, topic: Topic, cell: str) -> nodes.container:
         """Return what a CUDA cell printed where it ran, or say it never did.

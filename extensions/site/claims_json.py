@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from extensions.files.sentences import KINDS
 from extensions.files.writing import write
 from extensions.site.builder import SiteBuilder
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from extensions.files.ledger import Ledger
 
 # Raised when a program that reads the file would have to change.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
@@ -35,11 +36,29 @@ def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 + f"#{entry.claim.name}",
                 "test": entry.test.name if entry.test else None,
                 "counter_examples": [each.name for each in entry.counters],
+                "failures": [asdict(each) for each in entry.failures],
+                "variations": [each.name for each in entry.variations],
+                "cases": entry.cases,
                 "verdict": entry.verdict,
                 "outcomes": [asdict(each) for each in entry.outcomes],
             }
             for entry in ledger.entries
         ],
+        "cited": [
+            {
+                "page": page,
+                "sentence": sentence.text,
+                "source": part.address,
+            }
+            for page, sentences in ledger.prose.items()
+            for sentence in sentences
+            for part in sentence.parts
+            if part.address
+        ],
+        "sentences": {
+            page: {kind: ledger.kinds(page)[kind] for kind in KINDS}
+            for page in ledger.prose
+        },
     }
 
 

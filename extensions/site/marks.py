@@ -1,12 +1,17 @@
-"""A quiet sign behind each claim, which opens on what keeps it true."""
+"""A quiet sign behind each claim, and the panel that it opens.
+
+The sign is a link to the panel, which stands below the paragraph of the claim:
+so it never covers the sentence, and opens without a script as well.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.site.builder import ledger_of
+from extensions.site.builder import SiteBuilder
 from extensions.site.test_pages import uri_of
 
 if TYPE_CHECKING:
@@ -18,15 +23,16 @@ LEDGER = "evidence/claims"
 
 
 class Mark(nodes.Inline, nodes.Element):
-    """The sign, with the HTML of what it opens."""
+    """The HTML of a sign, or of a panel."""
 
 
 def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Put a sign behind each claim of a page."""
-    if app.builder.format != "html":
+    """Put a sign behind each claim of a page, and its panel below."""
+    if not isinstance(app.builder, SiteBuilder):
         return
-    ledger = ledger_of(app.builder)
+    builder, ledger = app.builder, app.builder.ledger
     entries = {each.claim.name: each for each in ledger.of(docname)}
+    panels = []
     for node in [
         *doctree.findall(nodes.inline),
         *doctree.findall(nodes.paragraph),
@@ -35,21 +41,45 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         if not names:
             continue
         entry = entries[names.pop()]
-        html = app.builder.templates.render(
-            "mark.html",
-            {
-                "entry": entry,
-                "runs": list(zip(ledger.runs, entry.outcomes, strict=True)),
-                "row": app.builder.get_relative_uri(docname, LEDGER),
-                "test": uri_of(app.builder, docname, entry),
-            },
-        )
         node["classes"].append("claim")
-        mark = Mark(html=html.strip())
-        if isinstance(node, nodes.paragraph):
-            node += mark
-        else:
-            node.parent.insert(node.parent.index(node) + 1, mark)
+        mark(node, render(builder, "sign", entry=entry))
+        panel = render(
+            builder,
+            "panel",
+            entry=entry,
+            runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
+            row=builder.get_relative_uri(docname, LEDGER),
+            link=partial(uri_of, builder, docname, entry),
+        )
+        panels.append((paragraph_of(node), panel))
+    for words in doctree.findall(nodes.reference):
+        if words.get("refid") in entries and "recalled" in words["classes"]:
+            entry = entries[words["refid"]]
+            mark(words, render(builder, "recalled", entry=entry))
+    for paragraph, panel in reversed(panels):  # so that they keep their order
+        place = paragraph.parent.index(paragraph) + 1
+        paragraph.parent.insert(place, panel)
+
+
+def paragraph_of(node: nodes.Element) -> nodes.Element:
+    """Return the paragraph in which some words stand."""
+    while isinstance(node, nodes.Inline) and node.parent:
+        node = node.parent
+    return node
+
+
+def render(builder: SiteBuilder, name: str, **values: object) -> Mark:
+    """Return what a template makes of some values."""
+    html = builder.templates.render(f"{name}.html", values)
+    return Mark(html=html.strip())
+
+
+def mark(node: nodes.Element, sign: Mark) -> None:
+    """Put a sign behind some words, or at the end of a whole paragraph."""
+    if isinstance(node, nodes.paragraph):
+        node += sign
+    else:
+        node.parent.insert(node.parent.index(node) + 1, sign)
 
 
 def visit(translator: HTML5Translator, node: Mark) -> None:

@@ -6,9 +6,7 @@ place, and teaches without the site.
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +14,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from extensions.files.needs import libraries
 from extensions.files.problem import Problem
 from extensions.files.reading import bytes_of, text_of
 from extensions.files.snippets import Snippet
@@ -29,22 +28,6 @@ from extensions.site.report import report
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-# Where the name to install is not the name to import.
-DISTRIBUTIONS = {"PIL": "pillow"}
-
-
-def libraries(text: str) -> list[str]:
-    """Return what a program needs to be installed, torch first."""
-    names = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            names |= {each.name.partition(".")[0] for each in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.partition(".")[0])
-    foreign = names - sys.stdlib_module_names
-    found = {DISTRIBUTIONS.get(name, name) for name in foreign}
-    return sorted(found, key=lambda name: (name != "torch", name))
 
 
 def notebook_of(topic: Topic, woven: Woven, base: str) -> NotebookNode:

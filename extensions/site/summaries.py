@@ -1,4 +1,4 @@
-"""``{ledger}``, ``{tally}``, ``{corrections}``: all claims together."""
+"""``{ledger}``, ``{tally}`` and others: all claims, all sentences together."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.corrections import read_corrections
+from extensions.files.sources import read_sources, source_of
 from extensions.site.builder import ledger_of
 from extensions.site.page_basis import KINDS, rest_on, root_of
 from extensions.site.test_pages import uri_of
@@ -31,7 +32,7 @@ class Summary(nodes.General, nodes.Element):
 def whole_ledger(app: Sphinx) -> str:
     """Return all that a summary of the ledger shows."""
     ledger = ledger_of(app.builder)
-    return f"{ledger.entries} {[run.facts for run in ledger.runs]}"
+    return f"{ledger.entries} {ledger.prose} {[r.facts for r in ledger.runs]}"
 
 
 def all_corrections(app: Sphinx) -> str:
@@ -77,6 +78,10 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
         "claims": len(ledger.entries),
         "counters": sum(len(each.counters) for each in ledger.entries),
         "tally": ledger.tally(),
+        "kinds": ledger.kinds,
+        "prose": ledger.prose,
+        "sources": read_sources(root_of(builder.env)),
+        "source_of": source_of,
         "words": words,
         "link": link,
         "page": page,
@@ -102,6 +107,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_directive("ledger", SummaryDirective)
     app.add_directive("tally", SummaryDirective)
     app.add_directive("corrections", SummaryDirective)
+    app.add_directive("cited", SummaryDirective)
+    app.add_directive("unproven", SummaryDirective)
     app.connect("doctree-resolved", fill)
     return {
         "version": "1",

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from sphinx.builders import Builder
     from sphinx.util.typing import ExtensionMetadata
 
-    from extensions.files.ledger import Entry, Test
+    from extensions.files.ledger import Entry
+    from extensions.files.proofs import Test
 
 
 def uri_of(

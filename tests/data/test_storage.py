@@ -9,6 +9,8 @@ import tarfile
 
 import pytest
 
+from extensions.files.failures import no_error
+
 for library in ("h5py", "lmdb", "pyarrow", "tfrecord", "webdataset"):
     pytest.importorskip(library, reason=f"{library} is not installed")
 
@@ -88,13 +90,12 @@ def test_spawned_workers_read_them_too(snippet, tmp_path):
 
 
 def test_spawned_workers_read_them_too__but_not_if_opened_before(
-    snippet, tmp_path
+    snippet, tmp_path, fails
 ):
     edited = snippet.edit(
         "        self.file = None\n", "        self.file = self.open()\n"
     )
-    with pytest.raises(AssertionError, match="h5py objects cannot be pickled"):
-        test_spawned_workers_read_them_too(edited, tmp_path)
+    fails(test_spawned_workers_read_them_too, edited, tmp_path)
 
 
 def test_hdf5_compresses_if_told(snippet):
@@ -231,33 +232,33 @@ def test_hdf5_and_parquet_need_the_whole_file__but_read_it_then(
 
 
 def test_parquet_fills_a_new_column(snippet):
-    run = snippet.after("evolve")
+    with no_error():
+        run = snippet.after("evolve")
 
     assert run.old.column_names == ["x", "y", "weight"]
     assert run.old["weight"].null_count == 100
     assert run.old["y"].to_pylist() == run.labels.tolist()
 
 
-def test_parquet_fills_a_new_column__but_not_unnamed(snippet):
+def test_parquet_fills_a_new_column__but_not_unnamed(snippet, fails):
     edited = snippet.edit(
         '"samples.parquet", schema=newer', '"samples.parquet"'
     )
-    with pytest.raises(KeyError, match="weight"):
-        test_parquet_fills_a_new_column(edited)
+    fails(test_parquet_fills_a_new_column, edited)
 
 
 def test_hdf5_takes_another_array(snippet):
-    run = snippet.after("add-an-array")
+    with no_error():
+        run = snippet.after("add-an-array")
 
     with run.h5py.File(run.folder / "samples.h5") as file:
         assert set(file) == {"x", "y", "weight"}
     assert run.check(run.FromHDF5(run.folder / "samples.h5")) == GOOD
 
 
-def test_hdf5_takes_another_array__but_not_under_a_name_in_use(snippet):
+def test_hdf5_takes_another_array__but_not_under_a_name_in_use(snippet, fails):
     edited = snippet.edit('create_dataset("weight"', 'create_dataset("y"')
-    with pytest.raises(ValueError, match="name already exists"):
-        test_hdf5_takes_another_array(edited)
+    fails(test_hdf5_takes_another_array, edited)
 
 
 def test_a_missing_field_raises(snippet, capsys):
@@ -462,27 +463,24 @@ def test_hdf5_wants_increasing_rows__but_takes_them_so(snippet, capsys, fails):
 def test_a_worker_needs_a_shard(snippet):
     failure = snippet.after("one-shard").failure
 
+    assert isinstance(failure, str)
     assert "ValueError: No samples found in dataset" in failure
     assert "perhaps you have fewer shards than workers" in failure
 
 
-def test_a_worker_needs_a_shard__but_two_have_two(snippet):
+def test_a_worker_needs_a_shard__but_two_have_two(snippet, fails):
     edited = snippet.edit("(shards[:1]", "(shards[:2]").edit(
         "failure.splitlines()[-2]", "failure"
     )
-    assert edited.after("one-shard").failure == 50
-    with pytest.raises(TypeError, match="not iterable"):
-        test_a_worker_needs_a_shard(edited)
+    fails(test_a_worker_needs_a_shard, edited)
 
 
-def test_a_worker_needs_a_shard__but_not_unchecked(snippet):
+def test_a_worker_needs_a_shard__but_not_unchecked(snippet, fails):
     edited = snippet.edit(
         "shards[:1], shardshuffle=False",
         "shards[:1], shardshuffle=False, empty_check=False",
     ).edit("failure.splitlines()[-2]", "failure")
-    assert edited.after("one-shard").failure == 25
-    with pytest.raises(TypeError, match="not iterable"):
-        test_a_worker_needs_a_shard(edited)
+    fails(test_a_worker_needs_a_shard, edited)
 
 
 FULL = "MDB_READERS_FULL"

@@ -10,7 +10,7 @@ from xml.sax.saxutils import quoteattr
 import pytest
 
 from extensions.files.basis import bases, classname, evidence_modules
-from extensions.files.ledger import tests_in
+from extensions.files.proofs import tests_in
 from extensions.files.topics import ROOT, sha256, topics
 
 collect_ignore = ["house"]
@@ -96,6 +96,8 @@ def record(
                 del facts["device"]
             if need:
                 facts["needs"] = need
+            if "__" in name:
+                facts |= {"edit": "-old\n+new", "said": "assert old == new"}
             cases.append(
                 f'<testcase classname="{module}" name="{name}">'
                 f"{properties(rests_on | facts)}{ELEMENTS[outcome]}</testcase>"

@@ -89,8 +89,8 @@ def test_the_ledger_balances(snippet):
             "optim.Adam(model.parameters(), amsgrad=True)",
         ),
         (
-            "loss.backward()\noptimizer.step()",
-            "loss.backward()\nmodel[0].bias.grad = None\noptimizer.step()",
+            "optim.Adam(model.parameters())",
+            "optim.Adam(model[0].parameters())",
         ),
     ],
 )

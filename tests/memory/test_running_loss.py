@@ -175,7 +175,7 @@ def test_no_batch_no_mean__but_with_one(snippet, capsys, fails):
     fails(test_no_batch_no_mean, edited, capsys)
 
 
-def test_float32_sums_drift__the_sum_is_what_torch_gives(snippet):
+def test_float32_sums_drift__also_in_the_type_that_torch_gives(snippet):
     assert snippet.after("precision").single.dtype == torch.float32
 
 

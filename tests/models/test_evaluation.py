@@ -115,7 +115,7 @@ def test_evaluate_restores_the_mode__but_not_without(snippet, old, new, fails):
     fails(test_evaluate_restores_the_mode, snippet.edit(old, new))
 
 
-def test_evaluate_restores_the_mode__of_a_frozen_layer_too(snippet):
+def test_evaluate_restores_the_mode__also_of_a_frozen_layer_too(snippet):
     run = snippet.after("evaluate")
     run.net.train().norm.eval()
     run.evaluate(run.net, run.inputs)

@@ -109,11 +109,11 @@ def test_conversions_follow_registration__but_only_that(
     fails(test_conversions_follow_registration, snippet.edit(old, new))
 
 
-def test_conversions_follow_registration__but_not_of_whole_numbers(snippet):
-    visible = snippet.after("visible").visible
-    visible.register_buffer("count", torch.tensor(3))
-
-    assert visible.double().count.dtype == torch.int64
+def test_conversions_follow_registration__but_not_of_integers(snippet, fails):
+    edited = snippet.edit(
+        '"offset", torch.zeros(3)', '"offset", torch.zeros(3).int()'
+    )
+    fails(test_conversions_follow_registration, edited)
 
 
 def test_super_comes_first(snippet, capsys):

@@ -39,7 +39,7 @@ def test_results_follow_the_rules(snippet):
         assert row["result"] == by_the_rules(row["first"], row["second"])
 
 
-def test_results_follow_the_rules__for_all_small_shapes(snippet):
+def test_results_follow_the_rules__also_for_all_small_shapes(snippet):
     meeting = snippet.after("rule").meeting
     shapes = [s for n in range(4) for s in product((0, 1, 2), repeat=n)]
 

@@ -74,9 +74,9 @@ CASES = {
     ),
     "a test without a claim": (
         "tests/part/test_one.py",
-        "import pytest",
-        "import pytest\n\ndef test_more(): ...",
-        "tests/part/test_one.py:3: test_more has no claim on part/one",
+        "def test_word_is_one(",
+        "def test_more(): ...\n\n\ndef test_word_is_one(",
+        "tests/part/test_one.py:1: test_more has no claim on part/one",
     ),
     "a claim id used twice": (
         "docs/part/one.md",
@@ -101,6 +101,75 @@ CASES = {
         "# House\n",
         "# House\n\n[It stands]{#it-stands .claim}.\n",
         "docs/index.md:3: claims or cells, and no snippets/index.py",
+    ),
+    "a counter-example that calls no test": (
+        "tests/part/test_one.py",
+        "fails(test_word_is_one, ",
+        "test_word_is_one(",
+        "tests/part/test_one.py:5: test_word_is_one__but_not_of_another does"
+        " not show that test_word_is_one fails: write"
+        " fails(test_word_is_one, ...) once",
+    ),
+    "a counter-example that calls another claim's test": (
+        "tests/part/test_one.py",
+        "fails(test_word_is_one, ",
+        "fails(test_word_is_two, ",
+        "tests/part/test_one.py:5: test_word_is_one__but_not_of_another does",
+    ),
+    "a variation that expects a failure": (
+        "tests/part/test_one.py",
+        "__but_not_of_another",
+        "__also_of_another",
+        "tests/part/test_one.py:5: test_word_is_one__also_of_another expects",
+    ),
+    "two sentences on one line": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\nFirst this. Then that.\n",
+        "docs/part/one.md:3: two sentences on one line",
+    ),
+    "a second sentence behind a claim": (
+        "docs/part/one.md",
+        "is one]{#word-is-one .claim}.",
+        "is one]{#word-is-one .claim}. `It` is.",
+        "docs/part/one.md:6: two sentences on one line",
+    ),
+    "a citation of no primary source": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\n[A post](https://example.org/post){.cited} says so.\n",
+        "docs/part/one.md:3: cites no primary source of"
+        " docs/evidence/primary_sources.toml: https://example.org/post",
+    ),
+    "a recap of no claim": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\n```{recap} word-is-one word-is-two\n```\n",
+        "docs/part/one.md:3: a recap of no claim of this page: 'word-is-two'",
+    ),
+    "an exercise of no counter-example": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\n```{exercise} word-is-one\nTry.\n```\n",
+        "docs/part/one.md:3: an exercise of no counter-example: 'word-is-one'",
+    ),
+    "front matter that names no page": (
+        "docs/part/one.md",
+        "# One\n",
+        "---\nread_first: part/nine\n---\n\n# One\n",
+        "docs/part/one.md:2: read_first names no page: 'part/nine'",
+    ),
+    "front matter that nobody reads": (
+        "docs/part/one.md",
+        "# One\n",
+        "---\nread_frist: part/two\n---\n\n# One\n",
+        "docs/part/one.md:2: unknown front matter 'read_frist'",
+    ),
+    "front matter without an end": (
+        "docs/part/one.md",
+        "# One\n",
+        "---\nread_first: part/two\n",
+        "docs/part/one.md:3: no 'key: value': ''",
     ),
     "an import of ours": (
         "snippets/part/one.py",
@@ -148,6 +217,48 @@ def test_a_docstring_may_say_why_there_is_no_counter_example(house):
     change(module, "(snippet):\n", '(snippet):\n    """A definition."""\n')
 
     assert problems(house) == []
+
+
+SOURCES = """
+[[source]]
+name = "A documentation"
+prefix = "https://docs.example.org/1.0/"
+pages = ["guide.html#part", "api.html"]
+"""
+
+
+def test_a_citation_that_is_not_listed_is_a_problem(house):
+    path = house / "docs/evidence/primary_sources.toml"
+    path.write_text(SOURCES)
+    links = "".join(
+        f"[It](https://docs.example.org/1.0/{page}){{.cited}} says so.\n"
+        for page in ("guide.html#part", "guide.html")
+    )
+    change(house / "docs/part/one.md", "# One\n", f"# One\n\n{links}")
+
+    assert problems(house) == [
+        "docs/part/one.md:4: cites what docs/evidence/primary_sources.toml"
+        " does not list: https://docs.example.org/1.0/guide.html",
+        "docs/evidence/primary_sources.toml:2: no page cites"
+        " https://docs.example.org/1.0/api.html",
+    ]
+
+
+BROKEN_SOURCES = {
+    "no whole address": ("api.html", "api.html?q=1 2"),
+    "a prefix ends with a slash": ("1.0/", "1.0"),
+    "a source has no pages, or not as list": ("pages", "page"),
+}
+
+
+@pytest.mark.parametrize("message", BROKEN_SOURCES)
+def test_a_broken_list_of_sources_is_a_problem(house, message):
+    path = house / "docs/evidence/primary_sources.toml"
+    path.write_text(SOURCES.replace(*BROKEN_SOURCES[message]))
+
+    assert problems(house)[0].startswith(
+        f"docs/evidence/primary_sources.toml:2: {message}"
+    )
 
 
 def test_a_missing_gallery_header_is_a_problem(house):

@@ -1,61 +1,105 @@
-"""The sign behind a claim."""
+"""The sign behind a claim, and the panel that it opens."""
 
 import re
 
 from tests.extensions.conftest import record
 
 
-def marks(app, page):
+def html_of(app, page):
+    return (app.outdir / f"{page}.html").read_text()
+
+
+def signs(app, page):
     """Return the signs of a page."""
-    html = (app.outdir / f"{page}.html").read_text()
-    pattern = r'<span class="claim-proof.*?</span></span></span>'
-    return re.findall(pattern, html, re.S)
+    return re.findall(r'<a class="claim-sign.*?</a>', html_of(app, page), re.S)
 
 
-def test_a_mark_stands_behind_its_claim_and_says_the_result(build):
+def panels(app, page):
+    """Return the panels of a page."""
+    pattern = r'<aside class="claim-panel.*?</aside>'
+    return re.findall(pattern, html_of(app, page), re.S)
+
+
+def test_a_sign_stands_behind_its_claim_and_the_panel_below(build):
     app = build()
-    html = (app.outdir / "part/one.html").read_text()
+    html = html_of(app, "part/one")
 
-    [mark] = marks(app, "part/one")
-    assert f" is one</span>{mark}." in html
-    assert 'aria-label="Proof: passed"' in mark
-    assert "Passed on CPU: torch 2.13.0 (x86_64), 2026-01-31<" in mark
+    [sign], [panel] = signs(app, "part/one"), panels(app, "part/one")
+    assert f" is one</span>{sign}.</p>\n{panel}" in html
+    assert 'aria-label="Proof: passed"' in sign
+    assert 'href="#proof-word-is-one"' in sign
+    assert 'id="proof-word-is-one"' in panel
 
 
-def test_a_mark_links_to_its_row_and_to_its_test(build):
+def test_panels_stand_in_the_order_of_their_claims(house, build):
+    page = house / "docs/part/one.md"
+    more = ".claim}, and [one more]{#one-more .claim}."
+    page.write_text(page.read_text().replace(".claim}.", more))
+
+    found = panels(build(), "part/one")
+
+    ids = [re.search('id="proof-(.*?)"', each)[1] for each in found]
+    assert ids == ["word-is-one", "one-more"]
+
+
+def test_a_panel_says_the_result_and_what_makes_the_claim_false(build):
+    [panel] = panels(build(), "part/one")
+
+    assert "<strong>Passed</strong> on CPU: torch 2.13.0 (x86_64)," in panel
+    assert "<summary>but not of another</summary>" in panel
+    assert '<span class="claim-old">-old</span>' in panel
+    assert '<span class="claim-new">+new</span>' in panel
+    assert "assert old == new" in panel
+
+
+def test_a_panel_says_on_how_much_the_claim_was_tested(house, build):
+    module = house / "tests/part/test_one.py"
+    module.write_text(
+        module.read_text() + "\n\ndef test_word_is_one__also_twice(): ...\n"
+    )
+    record(house)
+
+    [panel] = panels(build(), "part/one")
+
+    assert "Tested on 2 cases, also twice. What makes it false:" in panel
+
+
+def test_a_panel_links_to_its_row_and_to_its_tests(build):
     app = build()
 
-    [mark] = marks(app, "part/one")
-    row, test = re.findall(r'href="\.\./(.*?)#(.*?)"', mark)[:2]
-    assert f'id="{row[1]}"' in (app.outdir / row[0]).read_text()
-    assert f'id="{test[1]}"' in (app.outdir / test[0]).read_text()
+    [panel] = panels(app, "part/one")
+    links = re.findall(r'href="\.\./(.*?)#(.*?)"', panel)
+    assert len(links) == 3
+    for page, place in links:
+        assert f'id="{place}"' in (app.outdir / page).read_text()
 
 
 def test_a_claim_of_a_recipe_is_marked_at_the_end_of_its_paragraph(build):
     app = build()
-    html = (app.outdir / "gallery/three.html").read_text()
 
-    [mark] = marks(app, "gallery/three")
-    assert f"One line is drawn.{mark}</p>" in html
+    [sign] = signs(app, "gallery/three")
+    [panel] = panels(app, "gallery/three")
+    html = html_of(app, "gallery/three")
+    assert f"One line is drawn.{sign}</p>\n{panel}" in html
 
 
-def test_a_mark_says_the_date_of_its_own_results(house, build):
+def test_a_panel_says_the_date_of_its_own_results(house, build):
     record(house, date="2026-01-02", device="GPU 9")
 
-    [mark] = marks(build(), "part/one")
-    assert "Passed on GPU 9: torch 2.13.0 (x86_64), 2026-01-02<" in mark
+    [panel] = panels(build(), "part/one")
+    assert "on GPU 9: torch 2.13.0 (x86_64), 2026-01-02<" in panel
 
 
 def test_a_claim_that_did_not_run_names_no_device(house, build):
     record(house, test_word_is_one="skipped for cuda")
 
-    [mark] = marks(build(), "part/one")
-    assert "Not run: torch 2.13.0 (x86_64), 2026-01-31<" in mark
+    [panel] = panels(build(), "part/one")
+    assert "<strong>Not run</strong>: torch 2.13.0 (x86_64), " in panel
 
 
 def test_a_failed_claim_looks_failed(house, build):
     record(house, test_word_is_one="failed")
 
-    [mark] = marks(build(), "part/one")
-    assert "claim-failed" in mark
-    assert 'aria-label="Proof: failed"' in mark
+    [sign] = signs(build(), "part/one")
+    assert "claim-failed" in sign
+    assert 'aria-label="Proof: failed"' in sign

@@ -1,10 +1,8 @@
-import pytest
-
-
 def test_one_line_is_drawn(snippet):
     assert len(snippet.after("draw").lines) == 1
 
 
-def test_one_line_is_drawn__but_not_of_two_columns(snippet):
-    with pytest.raises(AssertionError):
-        test_one_line_is_drawn(snippet.edit("[1, 2, 3]", "[[1, 1], [2, 2]]"))
+def test_one_line_is_drawn__but_not_of_two_columns(snippet, fails):
+    fails(
+        test_one_line_is_drawn, snippet.edit("[1, 2, 3]", "[[1, 1], [2, 2]]")
+    )

@@ -1,10 +1,6 @@
-import pytest
-
-
 def test_word_is_one(snippet):
     assert snippet.after("start").word == "one"
 
 
-def test_word_is_one__but_not_of_another(snippet):
-    with pytest.raises(AssertionError):
-        test_word_is_one(snippet.edit('"one"', '"other"'))
+def test_word_is_one__but_not_of_another(snippet, fails):
+    fails(test_word_is_one, snippet.edit('"one"', '"other"'))

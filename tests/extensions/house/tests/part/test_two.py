@@ -1,10 +1,6 @@
-import pytest
-
-
 def test_word_is_two(snippet):
     assert snippet.after("start").word == "two"
 
 
-def test_word_is_two__but_not_of_another(snippet):
-    with pytest.raises(AssertionError):
-        test_word_is_two(snippet.edit('"two"', '"other"'))
+def test_word_is_two__but_not_of_another(snippet, fails):
+    fails(test_word_is_two, snippet.edit('"two"', '"other"'))

@@ -1,0 +1,122 @@
+"""Proofs: what is behind a claim, as its module of tests and a run say it.
+
+A claim has a test; counter-examples, which make its words false and on which
+that test fails; and variations, on which its words hold as well. Imports
+neither Sphinx nor torch, and no module of tests.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from extensions.files.basis import classname
+from extensions.files.evidence import Run
+from extensions.files.problem import Problem
+from extensions.files.reading import python_of
+from extensions.files.topics import Topic, sha256
+
+# How the name of a variation goes on behind that of its claim's test.
+ALSO = "also_"
+EXPECTS_FAILURE = "fails"  # the fixture of a counter-example
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test function, found without importing its module."""
+
+    name: str
+    line: int
+    docstring: str
+    takes: tuple[str, ...] = ()
+    """The names of its parameters."""
+    falsifies: tuple[str, ...] = ()
+    """The tests that it expects to fail, one for each time it says so."""
+
+    @property
+    def of(self) -> str:
+        """The name of the test of the claim."""
+        return self.name.partition("__")[0]
+
+    @property
+    def words(self) -> str:
+        """What the name says behind that of the claim's test."""
+        return self.name.partition("__")[2].replace("_", " ")
+
+    @property
+    def is_variation(self) -> bool:
+        """Whether its name says that the claim holds on something else."""
+        return self.name.partition("__")[2].startswith(ALSO)
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether its name says that the claim is false on something."""
+        return "__" in self.name and not self.is_variation
+
+
+@dataclass(frozen=True)
+class Failure:
+    """On what a claim is false, and what its test then said."""
+
+    test: str
+    """The name of the counter-example."""
+    edit: str
+    """What was changed in the program, as lines with ``-`` and ``+``."""
+    cell: str
+    """The cell in which the change begins."""
+    given: str
+    """What the test was given besides, as Python writes it."""
+    said: str
+
+
+def tests_in(module: Path) -> dict[str, Test]:
+    """Return the tests of a module by name, in file order."""
+    try:
+        body = python_of(module).body
+    except Problem:  # it is missing, or a rule reports it
+        return {}
+    return {
+        node.name: Test(
+            node.name,
+            node.lineno,
+            ast.get_docstring(node) or "",
+            tuple(each.arg for each in node.args.args),
+            tuple(falsified(node)),
+        )
+        for node in body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+
+
+def falsified(test: ast.FunctionDef) -> list[str]:
+    """Return which tests a test hands to the fixture that expects failure."""
+    return [
+        ast.unparse(node.args[0]) if node.args else ""
+        for node in ast.walk(test)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == EXPECTS_FAILURE
+    ]
+
+
+def test_of(claim: str) -> str:
+    """Return the name of the test that keeps a claim true."""
+    return f"test_{claim.replace('-', '_')}"
+
+
+def failures(run: Run, topic: Topic, test: str) -> tuple[Failure, ...]:
+    """Return how a counter-example failed in a run, if it still holds."""
+    module = classname(topic.root, topic.tests)
+    files = {"snippet": sha256(topic.snippet), "test": sha256(topic.tests)}
+    return tuple(
+        Failure(
+            test,
+            result.properties.get("edit", ""),
+            result.properties.get("cell edited", ""),
+            result.properties.get("input", ""),
+            result.properties["said"],
+        )
+        for result in run.results.get((module, test), [])
+        if "said" in result.properties
+        and files.items() <= result.properties.items()
+    )

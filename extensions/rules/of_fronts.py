@@ -1,0 +1,21 @@
+"""Rules of front matter: what a page says before its title."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from extensions.files.front_matter import KEYS, READ_FIRST, front_matter_of
+from extensions.files.problem import Problem
+from extensions.files.titles import title_of
+
+
+def fronts_name_pages(root: Path) -> Iterator[Problem]:
+    """Yield front matter that says what nobody reads, or names no page."""
+    for path in sorted(root.glob("docs/**/*.md")):
+        for key, (value, line) in front_matter_of(path).items():
+            if key not in KEYS:
+                message = f"unknown front matter {key!r}: there are {KEYS}"
+                yield Problem(path, line, message)
+            elif key == READ_FIRST and title_of(root, value) is None:
+                yield Problem(path, line, f"{key} names no page: {value!r}")

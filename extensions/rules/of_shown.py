@@ -1,0 +1,35 @@
+"""Rules of what a page shows again: its claims, and its counter-examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from extensions.files.pages import read_page
+from extensions.files.problem import Problem
+from extensions.files.proofs import test_of, tests_in
+from extensions.files.topics import topics
+
+
+def recaps_name_claims(root: Path) -> Iterator[Problem]:
+    """Yield recaps of claims that the page does not make."""
+    for path in sorted(root.glob("docs/**/*.md")):
+        page = read_page(path)
+        claims = {claim.name for claim in page.claims}
+        for each in page.recalled:
+            if each.name not in claims:
+                message = f"a recap of no claim of this page: {each.name!r}"
+                yield Problem(path, each.line, message)
+
+
+def exercises_name_counter_examples(root: Path) -> Iterator[Problem]:
+    """Yield exercises that no counter-example of the page answers."""
+    behind = {topic.page: topic.tests for topic in topics(root)}
+    for path in sorted(root.glob("docs/**/*.md")):
+        exercises = read_page(path).exercises
+        tests = tests_in(behind[path]) if path in behind else {}
+        known = {each.name for each in tests.values() if each.is_counter}
+        for each in exercises:
+            if test_of(each.name) not in known:
+                message = f"an exercise of no counter-example: {each.name!r}"
+                yield Problem(path, each.line, message)

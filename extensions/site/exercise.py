@@ -1,0 +1,94 @@
+"""``{exercise}``: a question whose answer is a counter-example.
+
+The answer is the edit, and what the test of the claim then said, as the run of
+the tests has recorded both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.files.proofs import test_of
+from extensions.site.builder import ledger_of
+from extensions.site.fold import Fold
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+    from extensions.files.proofs import Failure
+
+UNKNOWN = "No run of the tests has recorded the answer."
+
+
+class Answer(nodes.General, nodes.Element):
+    """Stands where the answer will, once the ledger is read."""
+
+
+class ExerciseDirective(SphinxDirective):
+    """Ask for the edit of a counter-example, named as a claim is."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the question, and a place for hint and answer."""
+        box = nodes.container(classes=["exercise"])
+        self.state.nested_parse(self.content, self.content_offset, box)
+        box += Answer(test=test_of(self.arguments[0]))
+        return [box]
+
+
+def answer(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put hint and answer of each exercise of a page in their place."""
+    failures = {
+        failure.test: failure
+        for entry in reversed(ledger_of(app.builder).of(docname))
+        for failure in reversed(entry.failures)
+    }
+    for place in list(doctree.findall(Answer)):
+        failure = failures.get(place["test"])
+        place.replace_self(shown(failure) if failure else unknown())
+
+
+def unknown() -> list[nodes.Element]:
+    """Return what stands where nothing is recorded."""
+    return [nodes.paragraph("", UNKNOWN)]
+
+
+def shown(failure: Failure) -> list[nodes.Element]:
+    """Return a hint and an answer, each behind a line that opens it."""
+    folds: list[nodes.Element] = []
+    if failure.cell:
+        link = nodes.reference(
+            "", failure.cell, internal=True, refid=f"cell-{failure.cell}"
+        )
+        said = nodes.paragraph("", "Change the cell ", link, nodes.Text("."))
+        folds.append(Fold("", said, summary="Hint"))
+    change = failure.edit or failure.given
+    folds.append(
+        Fold(
+            "",
+            nodes.literal_block(change, change, language="diff"),
+            nodes.paragraph("", "The test of the claim then fails, and says:"),
+            nodes.literal_block(failure.said, failure.said, language="none"),
+            summary="Answer",
+        )
+    )
+    return folds
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the directive."""
+    app.add_node(Answer)
+    app.add_directive("exercise", ExerciseDirective)
+    # Before Sphinx highlights, and before marks are put in.
+    app.connect("doctree-resolved", answer, priority=300)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

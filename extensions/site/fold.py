@@ -1,0 +1,38 @@
+"""A fold: what stands behind a line that opens it, open when printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+    from sphinx.writers.html5 import HTML5Translator
+
+
+class Fold(nodes.General, nodes.Element):
+    """Some nodes behind a summary, which is plain text."""
+
+
+def visit(translator: HTML5Translator, node: Fold) -> None:
+    """Open the element of the browser itself."""
+    translator.body.append(translator.starttag(node, "details"))
+    summary = translator.encode(node["summary"])
+    translator.body.append(f"<summary>{summary}</summary>\n")
+
+
+def depart(translator: HTML5Translator, node: Fold) -> None:
+    """Close it."""
+    translator.body.append("</details>\n")
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the node."""
+    app.add_node(Fold, html=(visit, depart))
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

@@ -1,0 +1,90 @@
+"""The head of a page: how long it takes, what to read first, what it needs.
+
+The time is counted and the needs are read from the program; what to read first
+stands in the page's front matter.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+
+from extensions.files.front_matter import READ_FIRST
+from extensions.files.needs import libraries
+from extensions.files.snippets import Snippet
+from extensions.files.topics import Topic
+from extensions.site.fold import Fold
+from extensions.site.page_basis import root_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+WORDS = 200  # of prose in a minute
+LINES = 30  # of code in a minute
+
+
+def add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put one line below the first paragraph of a page with a program."""
+    topic = Topic(root_of(app.env), docname)
+    opening = next(doctree.findall(nodes.paragraph), None)
+    if topic.is_recipe or not topic.snippet.exists() or opening is None:
+        return
+    line = nodes.paragraph(classes=["page-head"])
+    line += nodes.Text(f"{minutes(doctree)} min to read")
+    first = app.env.metadata[docname].get(READ_FIRST)
+    if first in app.env.titles:
+        line += nodes.Text(" · first ")
+        line += nodes.reference(
+            "",
+            app.env.titles[first].astext(),
+            internal=True,
+            refuri=app.builder.get_relative_uri(docname, first),
+        )
+    line += nodes.Text(f" · needs {needs(Snippet.read(topic.snippet))}")
+    opening.parent.insert(opening.parent.index(opening) + 1, line)
+
+
+def minutes(doctree: nodes.document) -> int:
+    """Return how long a page takes to read, what is folded left out."""
+    words = lines = 0
+    for node in doctree.findall(
+        lambda each: isinstance(each, nodes.paragraph | nodes.literal_block)
+    ):
+        if is_folded(node):
+            continue
+        if isinstance(node, nodes.paragraph):
+            words += len(node.astext().split())
+        else:
+            lines += len(node.astext().splitlines())
+    return max(1, ceil(words / WORDS + lines / LINES))
+
+
+def is_folded(node: nodes.Node | None) -> bool:
+    """Whether a node stands in a fold."""
+    while node is not None:
+        if isinstance(node, Fold):
+            return True
+        node = node.parent
+    return False
+
+
+def needs(snippet: Snippet) -> str:
+    """Return in words what a program needs."""
+    *most, last = libraries(snippet.text) or ["Python"]
+    said = f"{', '.join(most)} and {last}" if most else last
+    if any(cell.is_cuda for cell in snippet.cells().values()):
+        said += ", for a part a CUDA device"
+    return said
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the line before the marks, whose panels are no prose."""
+    app.connect("doctree-resolved", add_head, priority=300)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

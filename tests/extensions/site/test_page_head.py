@@ -1,0 +1,47 @@
+"""The line at the head of a page."""
+
+import re
+
+import pytest
+
+
+def head(app):
+    html = (app.outdir / "part/one.html").read_text()
+    return re.findall('<p class="page-head">(.*?)</p>', html, re.S)
+
+
+def test_the_head_says_how_long_the_page_takes_and_what_it_needs(house, build):
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text().replace("# One\n", "# One\n\nWhat.\n"))
+    app = build()
+
+    assert head(app) == ["1 min to read · needs Python"]
+    html = (app.outdir / "part/one.html").read_text()
+    assert '<p>What.</p>\n<p class="page-head">' in html
+
+
+def test_the_head_links_to_what_is_to_be_read_first(house, build):
+    page = house / "docs/part/one.md"
+    front = "---\nread_first: part/two\n---\n\n"
+    page.write_text(front + page.read_text())
+
+    [said] = head(build())
+
+    assert (
+        'first <a class="reference internal" href="two.html">Two</a>' in said
+    )
+
+
+@pytest.mark.parametrize("option", ["", "\n:folded:"])
+def test_what_is_folded_takes_no_time(house, build, option):
+    snippet = house / "snippets/part/one.py"
+    lines = "\n".join(f"print({number})" for number in range(150))
+    snippet.write_text(snippet.read_text() + lines + "\n")
+    page = house / "docs/part/one.md"
+    cell = f"{{cell}} count{option}"
+    page.write_text(page.read_text().replace("{cell} count", cell))
+
+    [said] = head(build())
+
+    minutes = int(said.partition(" ")[0])
+    assert minutes == (6 if option else 11)

@@ -1,0 +1,29 @@
+"""Claims of a page, repeated at its end."""
+
+import re
+
+RECAP = "\n```{recap} word-is-one\n```\n"
+
+
+def test_a_recap_repeats_words_and_result_and_leads_to_the_claim(house, build):
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text() + RECAP)
+
+    app = build()
+
+    html = (app.outdir / "part/one.html").read_text()
+    [item] = re.findall('<ul class="recap.*?</ul>', html, re.S)
+    assert 'href="#word-is-one"' in item
+    assert re.sub("<.*?>", "", item).split() == ["word", "is", "one✓"]
+    assert html.count('id="word-is-one"') == 1
+    assert not app.warning.getvalue()
+
+
+def test_a_recap_is_a_list_in_the_notebook(house, build):
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text() + RECAP)
+
+    build()
+
+    notebook = (house / "docs/code/part/one.ipynb").read_text()
+    assert "- `word` is one" in notebook
