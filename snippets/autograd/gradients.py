@@ -2,185 +2,258 @@
 Gradients
 =========
 
-From ``requires_grad`` to ``.grad``, with the graph in between.
+Which way to change each number so that a loss falls, and what can go wrong.
 """
 
-# %% ask
+# %% do-this
 import torch
 
-w = torch.tensor(2.0, requires_grad=True)
-b = torch.tensor(1.0, requires_grad=True)
-x = torch.tensor(3.0)
-target = torch.tensor(10.0)
+rate = torch.tensor(2.0, requires_grad=True)
+fee = torch.tensor(1.0, requires_grad=True)
+km, paid = torch.tensor(3.0), torch.tensor(10.0)
 
-print("w:", w.requires_grad)
-print("x:", x.requires_grad)
+fare = rate * km + fee
+loss = (fare - paid).square()
+loss.backward()
 
-# %% whole-numbers
-try:
-    counts = torch.tensor([1, 2, 3], requires_grad=True)
-except RuntimeError as error:
-    print(error)
+print("loss:", loss.item())
+print("rate:", rate.grad.item(), "fee:", fee.grad.item())
 
-# %% compute
-product = w * x
-prediction = product + b
-loss = (prediction - target).square()
-
-print(product.requires_grad, (x * target).requires_grad)
-
-# %% history
-print(loss)
-print("product:", product.grad_fn.name(), "leaf:", product.is_leaf)
-print("w:", w.grad_fn, "leaf:", w.is_leaf)
-
-# %% label
-leaves = {"w": w, "b": b, "x": x, "target": target}
+# %% forecast
+forecasts, changes = {}, {}
+for step in (0.01, -0.01, 2.0):
+    nearby = ((rate + step) * km + fee - paid).square()
+    changes[step] = (nearby - loss).item()
+    forecasts[step] = step * rate.grad.item()
+    print(f"{step}: {forecasts[step]:.4f} forecast, {changes[step]:.4f} true")
 
 
+# %% helpers
 def label(node):
+    leaves = {"rate": rate, "fee": fee, "km": km, "paid": paid}
     for name, tensor in leaves.items():
         if getattr(node, "variable", None) is tensor:
-            return f"AccumulateGrad: {name}"
-    return node.name()
+            return name
+    mark = {loss.grad_fn: "loss: ", fare.grad_fn: "fare: "}.get(node, "")
+    return mark + node.name().removesuffix("Backward0")
+
+
+def slopes_of(node):
+    found = node(torch.tensor(1.0))
+    return found if isinstance(found, tuple) else (found,)
 
 
 # %% walk
-edges = []
-waiting = [loss.grad_fn]
+fare = rate * km + fee
+loss = (fare - paid).square()
+
+arrows, waiting = {}, [loss.grad_fn]
 while waiting:
     node = waiting.pop()
-    for earlier, _ in node.next_functions:
-        if earlier is not None:
-            edges.append((label(node), label(earlier)))
-            waiting.append(earlier)
-
-for later, earlier in edges:
-    print(later, "->", earlier)
+    if before := node.next_functions:
+        for (each, _), slope in zip(before, slopes_of(node), strict=True):
+            if each is not None:
+                arrows[label(node), label(each)] = slope.item()
+                waiting.append(each)
 
 # %% draw
 import matplotlib.pyplot as plt
 import networkx as nx
 
-graph = nx.DiGraph(edges)
-layers = dict(enumerate(nx.topological_generations(graph)))
-places = nx.multipartite_layout(graph, layers, align="horizontal")
-fig, ax = plt.subplots(figsize=(5, 4.5), subplot_kw={"frame_on": False})
-nx.draw_networkx_edges(graph, places, node_size=550, node_shape="s")
-for color, is_leaf in (("#0072B2", False), ("#D55E00", True)):
-    box = {"boxstyle": "round", "edgecolor": color, "facecolor": "none"}
-    labels = {each: each for each in graph if (":" in each) == is_leaf}
-    nx.draw_networkx_labels(graph, places, labels, bbox=box)
-ax.set(title="The graph behind loss, down to w and b")
-ax.set(xlim=(-0.5, 0.5), ylim=(1.1, -1.2))
+graph = nx.DiGraph(arrows.keys())
+levels = dict(enumerate(nx.topological_generations(graph)))
+places = nx.multipartite_layout(graph, levels, align="horizontal", scale=-1)
+look = {"with_labels": True, "node_color": "none", "node_size": 900}
+nx.draw(graph, places, bbox={"fc": "none", "ec": "#0072B2"}, **look)
+notes = {arrow: f"   {slope:g}" for arrow, slope in arrows.items()}
+side = {"rotate": False, "horizontalalignment": "left", "bbox": {"alpha": 0}}
+nx.draw_networkx_edge_labels(graph, places, notes, **side)
+plt.title("The graph of loss and each step's slope")
 plt.show()
 
-# %% backward
-loss.backward()
+# %% two-paths
+price = torch.tensor(2.0, requires_grad=True)
+there, back = price * 3, price * 4
+(there + back).backward()
 
-print("w:", w.grad)
-print("b:", b.grad)
-print("x:", x.grad)
+print(price.grad)
 
-# %% by-hand
-slope = 2 * (prediction.item() - target.item())
+# %% record
+print(fare)
+print("fare:", fare.grad_fn.name(), "leaf:", fare.is_leaf)
+print("rate:", rate.grad_fn, "leaf:", rate.is_leaf)
+print("km:", km.grad_fn, "leaf:", km.is_leaf)
+slope = loss.grad_fn(torch.tensor(1.0))
+print("slope of the square:", slope.item())
 
-print("b:", slope)
-print("w:", slope * x.item())
+# %% grad
+loss = (rate * km + fee - paid).square()
+rate_slope, fee_slope = torch.autograd.grad(loss, [rate, fee])
 
-# %% not-kept
-import warnings
+print(rate_slope, fee_slope)
 
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    print(prediction.grad)
+# %% second
+loss = (rate * km + fee - paid).square()
+(slope,) = torch.autograd.grad(loss, rate, create_graph=True)
+(bend,) = torch.autograd.grad(slope, rate)
 
-print(str(caught[0].message).partition(". ")[0])
-
-# %% kept
-start = torch.tensor(2.0, requires_grad=True)
-middle = 3 * start
-middle.retain_grad()
-middle.square().backward()
-
-print(middle.grad, start.grad)
+print("slope:", slope.item(), "slope of the slope:", bend.item())
 
 # %% add-up
-rate = torch.tensor(2.0, requires_grad=True)
+# Wrong on purpose: do not copy.
+loss = (rate * km + fee - paid).square()
+loss.backward()
 
-(5 * rate).backward()
-print("once:", rate.grad)
-
-(5 * rate).backward()
-print("twice:", rate.grad)
+print("rate:", rate.grad)
 
 # %% clear
 rate.grad = None
-(5 * rate).backward()
+fee.grad = None
+loss = (rate * km + fee - paid).square()
+loss.backward()
 
-print(rate.grad)
+print("rate:", rate.grad)
 
 # %% again
-side = torch.tensor(3.0, requires_grad=True)
-area = side.square()
-area.backward()
-
+# Wrong on purpose: do not copy.
 try:
-    area.backward()
+    loss.backward()
 except RuntimeError as error:
     print(error)
 
 # %% retain
-side.grad = None
-area = side.square()
-area.backward(retain_graph=True)
-area.backward()
+rate.grad = None
+loss = (rate * km + fee - paid).square()
+loss.backward(retain_graph=True)
+loss.backward()
 
-print(side.grad)
+print("rate:", rate.grad)
 
-# %% many
-sides = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-areas = sides.square()
-
+# %% cut
+# Wrong on purpose: do not copy.
+fare = rate.item() * km + fee.item()
+loss = (fare - paid).square()
 try:
-    areas.backward()
+    loss.backward()
 except RuntimeError as error:
     print(error)
 
-# %% weigh
-areas.backward(torch.tensor([1.0, 0.0, 10.0]))
+# %% ways
+ways = {
+    "t.detach()": lambda t: t.detach(),
+    "t.detach().numpy()": lambda t: t.detach().numpy(),
+    "t.item()": lambda t: t.item(),
+    "t.tolist()": lambda t: t.tolist(),
+    "torch.tensor(t)": lambda t: torch.tensor(t),
+    "t > 5": lambda t: t > 5,
+    "t.argmax()": lambda t: t.argmax(),
+    "t.long()": lambda t: t.long(),
+    "no_grad": torch.no_grad()(lambda t: 1 * t),
+    "t.round()": lambda t: t.round(),
+}
 
-print(sides.grad)
+# %% one-path-cut
+import warnings
+
+grads, warned = {}, {}
+for way, cut in ways.items():
+    rate.grad, fee.grad = None, None
+    with warnings.catch_warnings(record=True) as warned[way]:
+        warnings.simplefilter("always")
+        part = torch.as_tensor(cut(rate * km))
+        (part + fee - paid).square().backward()
+    grads[way] = {"rate.grad": rate.grad, "fee.grad": fee.grad}
+
+# %% cut-table
+import pandas as pd
+
+pd.DataFrame.from_dict(grads, orient="index")
+
+# %% many
+# Wrong on purpose: do not copy.
+rides, bills = torch.tensor([3.0, 5.0]), torch.tensor([10.0, 14.0])
+losses = (rate * rides + fee - bills).square()
+try:
+    losses.backward()
+except RuntimeError as error:
+    print(error)
+
+# %% mean
+rate.grad = None
+losses.mean().backward()
+
+print("rate:", rate.grad)
+
+# %% integers
+# Wrong on purpose: do not copy.
+try:
+    count = torch.tensor(2, requires_grad=True)
+except RuntimeError as error:
+    print(error)
+
+# %% not-kept
+# Wrong on purpose: do not copy.
+fare = rate * km + fee
+(fare - paid).square().backward()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    between = fare.grad
+
+print("fare:", between)
+for each in caught:
+    print(str(each.message).partition(" (Triggered")[0])
+
+# %% kept
+fare = rate * km + fee
+fare.retain_grad()
+(fare - paid).square().backward()
+
+print("fare:", fare.grad)
 
 # %% model
 torch.manual_seed(0)
-model = torch.nn.Sequential(
-    torch.nn.Linear(3, 2), torch.nn.Tanh(), torch.nn.Linear(2, 1)
-)
-inputs = torch.randn(8, 3)
-goals = 5 * inputs.sum(dim=1, keepdim=True)
-
-loss = torch.nn.functional.mse_loss(model(inputs), goals)
-loss.backward()
+used, unused = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+model = torch.nn.ModuleDict({"used": used, "unused": unused})
+outputs = model["used"](rides.unsqueeze(1)).squeeze(1)
+(outputs - bills).square().mean().backward()
 
 for name, parameter in model.named_parameters():
     print(name, parameter.grad)
 
-# %% no-grad
-with torch.no_grad():
-    guess = model(inputs)
+# %% tip
+# Wrong on purpose: do not copy.
+tip = torch.tensor(0.5, requires_grad=True)
+try:
+    torch.autograd.grad(rate * km, tip)
+except RuntimeError as error:
+    print(error)
 
-print(guess.requires_grad, guess.grad_fn)
+# %% allow-unused
+wanted = [rate, tip]
+gaps = torch.autograd.grad(rate * km, wanted, allow_unused=True)
+zeros = torch.autograd.grad(rate * km, wanted, materialize_grads=True)
 
-# %% freeze
-model.zero_grad()
-model[0].requires_grad_(False)
+print(gaps)
+print(zeros)
 
-loss = torch.nn.functional.mse_loss(model(inputs), goals)
-loss.backward()
+# %% hook
+fare = rate * km + fee
+fare.register_hook(lambda slope: slope.clamp(-1, 1))
+(rate_slope,) = torch.autograd.grad((fare - paid).square(), rate)
 
-for name, parameter in model.named_parameters():
-    print(name, "no gradient" if parameter.grad is None else "gradient")
+print(rate_slope)
+
+
+# %% check
+def forgetful(rate, fee):
+    return ((rate * km).detach() + fee - paid).square()
+
+
+exact = [each.detach().double().requires_grad_() for each in (rate, fee)]
+try:
+    torch.autograd.gradcheck(forgetful, exact)
+except RuntimeError as error:
+    print(error)
 
 # %% on-cuda
 if torch.cuda.is_available():

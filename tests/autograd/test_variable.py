@@ -1,251 +1,263 @@
 """The claims of docs/autograd/variable.md."""
 
+import warnings
+
 import pytest
 import torch
+from torch import nn
+from torch.autograd import Variable
+
+
+def raised_in(snippet, name):
+    """Return the error that a cell catches, or nothing."""
+    cell = snippet.cell(name)
+    source = cell.source.replace("    print(error)", "    caught = error")
+    run = snippet.edit(cell.source, source).after(name)
+    return getattr(run, "caught", None)
+
+
+def inputs():
+    """Return tensors of many kinds, with and without gradients."""
+    return [
+        torch.ones(3),
+        torch.ones(2, 2, dtype=torch.float64),
+        torch.tensor(1.0),
+        torch.tensor([1, 2]),
+        torch.tensor([True]),
+        torch.ones(2, dtype=torch.complex64),
+        torch.ones(3, requires_grad=True),
+        3 * torch.ones(3, requires_grad=True),
+        nn.Linear(2, 3).weight,
+    ]
+
+
+def test_item_returns_a_number(snippet):
+    run = snippet.after("do-this")
+
+    assert type(run.value) is float
+    assert run.value == 2 * (10 + 20 + 30)
+    assert run.scale.grad == 10 + 20 + 30
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_item_returns_a_number__also_of(shape, dtype):
+    loss = torch.full(shape, 1.5, dtype=getattr(torch, dtype))
+
+    assert type(loss.item()) is float
+    assert loss.item() == 1.5
+
+
+def test_item_returns_a_number__but_data_returns_a_tensor(snippet, fails):
+    edited = snippet.edit("value = loss.item()", "value = loss.data")
+    fails(test_item_returns_a_number, edited)
+
+
+def test_item_returns_a_number__but_rounded_by_int(snippet, fails):
+    edited = snippet.edit("value = loss.item()", "value = int(loss.detach())")
+    fails(test_item_returns_a_number, edited)
 
 
 def test_variable_returns_a_tensor(snippet):
-    run = snippet.after("wrap")
-
-    assert type(run.wrapped) is torch.Tensor
+    assert type(snippet.after("wrap").wrapped) is torch.Tensor
 
 
-def test_variable_returns_a_tensor__but_not_of_a_parameter_class(
+@pytest.mark.parametrize("wide", range(9))
+def test_variable_returns_a_tensor__also_of(wide):
+    assert type(Variable(inputs()[wide])) is torch.Tensor
+
+
+def test_variable_returns_a_tensor__but_parameter_its_own_class(
     snippet, fails
 ):
-    edited = snippet.edit("Variable(data)", "torch.nn.Parameter(data)")
+    edited = snippet.edit(
+        "Variable(celsius)\n", "torch.nn.Parameter(celsius, False)\n"
+    )
     fails(test_variable_returns_a_tensor, edited)
+
+
+def test_variable_shares_memory(snippet):
+    run = snippet.after("wrap")
+
+    assert run.celsius.tolist() == [15, 20, 30]
+    assert run.wrapped.tolist() == [15, 20, 30]
+
+
+@pytest.mark.parametrize("wide", range(9))
+@pytest.mark.parametrize("asked", [False, True])
+def test_variable_shares_memory__also_of(wide, asked):
+    each = inputs()[wide]
+    if asked and not (each.is_floating_point() or each.is_complex()):
+        with pytest.raises(RuntimeError, match="can require gradients"):
+            Variable(each, requires_grad=True)
+        return
+    wrapped = Variable(each, requires_grad=asked)
+
+    with torch.no_grad():
+        wrapped.zero_()
+
+    assert not each.any()
+
+
+def test_variable_shares_memory__but_not_of_a_clone(snippet, fails):
+    edited = snippet.edit(
+        "wrapped = Variable(celsius)", "wrapped = Variable(celsius.clone())"
+    )
+    fails(test_variable_shares_memory, edited)
 
 
 def test_variable_does_not_require_grad(snippet):
     run = snippet.after("wrap")
 
     assert not run.wrapped.requires_grad
+    assert run.scale.requires_grad
+    assert not run.rescaled.requires_grad
+    assert run.Variable(run.scale, requires_grad=True).requires_grad
 
 
-def test_variable_does_not_require_grad__but_does_when_asked(snippet, fails):
+@pytest.mark.parametrize("wide", range(9))
+def test_variable_does_not_require_grad__also_of(wide):
+    assert not Variable(inputs()[wide]).requires_grad
+
+
+def test_variable_does_not_require_grad__but_does_when_told(snippet, fails):
     edited = snippet.edit(
-        "Variable(data)", "Variable(data, requires_grad=True)"
+        "Variable(scale)", "Variable(scale, requires_grad=True)"
     )
     fails(test_variable_does_not_require_grad, edited)
 
 
-def test_variable_shares_memory(snippet):
-    run = snippet.after("share")
-
-    assert run.data.tolist() == [10.0, 2.0, 3.0]
-
-
-def test_variable_shares_memory__but_not_with_a_clone(snippet, fails):
-    edited = snippet.edit("Variable(data)", "Variable(data.clone())")
-    fails(test_variable_shares_memory, edited)
+def test_variable_does_not_require_grad__but_does_when_asked_later(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "rescaled = Variable(scale)",
+        "rescaled = Variable(scale)\nwrapped.requires_grad_()",
+    )
+    fails(test_variable_does_not_require_grad, edited)
 
 
 def test_variable_cuts_the_graph(snippet):
-    run = snippet.after("cut")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run = snippet.after("cut")
 
-    assert run.prediction.grad_fn is not None
-    assert run.rewrapped.grad_fn is None
-    assert not run.rewrapped.requires_grad
+    assert run.plain.grad_fn is None
+    assert not run.plain.requires_grad
+    assert run.asked.grad_fn is None
+    assert run.asked.requires_grad
+    assert (run.scale * run.celsius).grad_fn is not None
+    assert caught == []
 
 
-def test_variable_cuts_the_graph__but_an_alias_does_not(snippet, fails):
-    edited = snippet.edit("Variable(prediction)", "prediction.view(-1)")
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("layer", [nn.Linear(3, 2), nn.GRU(3, 2)])
+def test_variable_cuts_the_graph__also_behind_layers(layer, asked):
+    hidden = layer(torch.ones(4, 3))
+    hidden = hidden[0] if isinstance(hidden, tuple) else hidden
+    wrapped = Variable(hidden, requires_grad=asked)
+
+    nn.Linear(2, 1)(wrapped).sum().backward()
+
+    assert all(each.grad is None for each in layer.parameters())
+
+
+PLAIN = "plain = Variable(scale * celsius)"
+ASKED = "asked = Variable(scale * celsius, requires_grad=True)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (PLAIN, "plain = (scale * celsius).view(-1)"),
+        (ASKED, "asked = (scale * celsius).requires_grad_()"),
+    ],
+    ids=["view", "requires_grad_"],
+)
+def test_variable_cuts_the_graph__but_not_the_method(snippet, old, new, fails):
+    fails(test_variable_cuts_the_graph, snippet.edit(old, new))
+
+
+def test_variable_cuts_the_graph__but_not_silently_if_volatile(snippet, fails):
+    edited = snippet.edit(
+        PLAIN, "plain = Variable(scale * celsius, volatile=True)"
+    )
     fails(test_variable_cuts_the_graph, edited)
 
 
 def test_nothing_flows_through_variable(snippet):
-    wrapped = snippet.edit(
-        "Variable(prediction)", "Variable(prediction, requires_grad=True)"
-    )
-    run = wrapped.after("cut")
-
-    run.rewrapped.sum().backward()
-
-    assert run.rewrapped.grad is not None
-    assert run.weight.grad is None
-
-
-def test_nothing_flows_through_variable__but_does_without_it(snippet):
-    run = snippet.edit("Variable(prediction)", "prediction").after("cut")
-
-    run.rewrapped.sum().backward()
-
-    assert run.weight.grad == 15.0
-
-
-def test_backward_through_variable_raises(snippet):
     run = snippet.after("cut")
 
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        run.rewrapped.sum().backward()
+    assert run.scale.grad is None
+    assert run.asked.grad.tolist() == [1, 1, 1]
 
 
-def test_backward_through_variable_raises__but_not_when_asked(snippet, fails):
-    edited = snippet.edit(
-        "Variable(prediction)", "Variable(prediction, requires_grad=True)"
-    )
-    fails(test_backward_through_variable_raises, edited)
-
-
-def test_a_plain_tensor_gets_a_gradient(snippet):
-    run = snippet.after("today")
-
-    assert type(run.leaf) is torch.Tensor
-    assert run.leaf.grad.tolist() == [2.0, 4.0]
-
-
-def test_a_plain_tensor_gets_a_gradient__but_not_of_another_power(
-    snippet, fails
-):
-    fails(
-        test_a_plain_tensor_gets_a_gradient, snippet.edit("leaf**2", "leaf**3")
-    )
+def test_nothing_flows_through_variable__but_does_without_it(snippet, fails):
+    edited = snippet.edit(ASKED, "asked = scale * celsius")
+    fails(test_nothing_flows_through_variable, edited)
 
 
 def test_volatile_warns(snippet):
-    run = snippet.after("volatile")
+    said = [str(each.message) for each in snippet.after("volatile").caught]
 
-    said = [str(each.message) for each in run.caught]
-    assert any("volatile was removed and now has no" in each for each in said)
+    assert len(said) == 1
+    assert "volatile was removed and now has no effect" in said[0]
 
 
-def test_volatile_warns__but_the_plain_call_does_not(snippet, fails):
-    edited = snippet.edit("(data, volatile=True)", "(data)").edit(
-        "print(caught[0].message)", ""
-    )
+@pytest.mark.parametrize("wide", range(9))
+def test_volatile_warns__also_for(wide):
+    with pytest.warns(UserWarning, match="now has no effect"):
+        Variable(inputs()[wide], volatile=True)
+
+
+def test_volatile_warns__but_not_where_it_is_not_said(snippet, fails):
+    edited = snippet.edit("Variable(celsius, volatile=True)", "celsius")
     fails(test_volatile_warns, edited)
 
 
 def test_volatile_records_a_graph(snippet):
     run = snippet.after("volatile")
 
-    assert run.output.requires_grad
-    assert run.output.grad_fn is not None
+    assert run.outputs.requires_grad
+    assert run.outputs.grad_fn is not None
+    run.outputs.sum().backward()
+    assert run.scale.grad == run.celsius.sum()
+    with torch.no_grad():
+        assert not (run.scale * run.batch).requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:volatile was removed:UserWarning")
+@pytest.mark.parametrize("layer", [nn.Linear(3, 2), nn.LayerNorm(3)])
+def test_volatile_records_a_graph__also_in_layers(layer):
+    layer(Variable(torch.randn(4, 3), volatile=True)).sum().backward()
+
+    assert all(each.grad is not None for each in layer.parameters())
 
 
 def test_volatile_records_a_graph__but_no_grad_does_not(snippet, fails):
     edited = snippet.edit(
-        "\noutput = weight * batch",
-        "\nwith torch.no_grad():\n    output = weight * batch",
+        "outputs = scale * batch",
+        "with torch.no_grad():\n    outputs = scale * batch",
     )
     fails(test_volatile_records_a_graph, edited)
 
 
-def test_no_grad_records_nothing(snippet):
-    run = snippet.after("no-grad")
-
-    assert run.weight.requires_grad
-    assert not run.output.requires_grad
-
-
-def test_no_grad_records_nothing__but_enable_grad_does(snippet, fails):
-    edited = snippet.edit("torch.no_grad()", "torch.enable_grad()")
-    fails(test_no_grad_records_nothing, edited)
-
-
-def test_inference_tensors_stay_out(snippet):
-    run = snippet.after("inference-mode")
-
-    assert run.stricter.is_inference()
-    with pytest.raises(RuntimeError, match="cannot be saved for backward"):
-        run.weight * run.stricter
-
-
-def test_inference_tensors_stay_out__but_not_after_a_clone(snippet, fails):
-    edited = snippet.edit(
-        "stricter = weight * data",
-        "made = weight * data\nstricter = made.clone()",
-    )
-    fails(test_inference_tensors_stay_out, edited)
-
-
-def test_no_grad_tensors_may_return(snippet):
-    run = snippet.after("no-grad")
-
-    (run.weight * run.output).sum().backward()
-
-    assert run.weight.grad == run.output.sum()
-
-
-def test_no_grad_tensors_may_return__but_inference_tensors_do_not(snippet):
-    edited = snippet.edit("torch.no_grad()", "torch.inference_mode()")
-    with pytest.raises(RuntimeError, match="cannot be saved for backward"):
-        test_no_grad_tensors_may_return(edited)
-
-
 def test_data_0_raises(snippet):
-    run = snippet.after("first-item")
+    error = raised_in(snippet, "data-0")
 
-    assert run.loss.dim() == 0
+    assert isinstance(error, IndexError)
+    assert "invalid index of a 0-dim tensor" in str(error)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("criterion", [nn.MSELoss, nn.L1Loss, nn.BCELoss])
+def test_data_0_raises__also_for(criterion, reduction):
+    loss = criterion(reduction=reduction)(torch.ones(3), torch.ones(3))
+
     with pytest.raises(IndexError, match="invalid index of a 0-dim tensor"):
-        run.loss.data[0]
+        loss.data[0]
 
 
 def test_data_0_raises__but_not_on_one_dimension(snippet, fails):
-    edited = snippet.edit(
-        "loss = (weight * data).sum()",
-        "loss = (weight * data).sum().reshape(1)",
-    )
+    edited = snippet.edit("    loss.data[0]", "    loss.view(1).data[0]")
     fails(test_data_0_raises, edited)
-
-
-def test_item_returns_a_number(snippet):
-    value = snippet.after("first-item").loss.item()
-
-    assert type(value) is float
-    assert value == 30.0
-
-
-def test_item_returns_a_number__but_of_another_sum_another(snippet, fails):
-    fails(test_item_returns_a_number, snippet.edit("2.0, 3.0])", "2.0, 4.0])"))
-
-
-def test_parameters_require_grad(snippet):
-    run = snippet.after("loop")
-
-    assert all(each.requires_grad for each in run.model.parameters())
-
-
-def test_parameters_require_grad__but_not_once_they_are_told_not_to(
-    snippet, fails
-):
-    edited = snippet.edit(
-        "\nfor _ in range(100):",
-        "\nmodel.bias.requires_grad_(False)\nfor _ in range(100):",
-    )
-    fails(test_parameters_require_grad, edited)
-
-
-def test_the_loop_learns_without_variable(snippet):
-    run = snippet.after("learned")
-
-    assert run.model.weight.item() == pytest.approx(3, abs=0.02)
-    assert run.model.bias.item() == pytest.approx(1, abs=0.02)
-
-
-def test_the_loop_learns_without_variable__but_not_without_steps(
-    snippet, fails
-):
-    fails(
-        test_the_loop_learns_without_variable,
-        snippet.edit("    optimizer.step()\n", ""),
-    )
-
-
-def test_inputs_get_no_gradient(snippet):
-    run = snippet.after("learned")
-
-    assert not run.inputs.requires_grad
-    assert run.inputs.grad is None
-    assert run.model.weight.grad is not None
-
-
-def test_inputs_get_no_gradient__but_do_when_asked(snippet, fails):
-    edited = snippet.edit(
-        "20).unsqueeze(1)", "20).unsqueeze(1).requires_grad_()"
-    )
-    fails(
-        test_inputs_get_no_gradient,
-        edited.edit("3 * inputs + 1", "3 * inputs.detach() + 1"),
-    )

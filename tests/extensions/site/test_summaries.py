@@ -23,8 +23,8 @@ def test_a_row_links_the_claim_its_test_and_its_counter_examples(ledger):
     row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', ledger, re.S)[0]
 
     assert '<a href="../part/one.html#word-is-one"><code>word</code>' in row
-    assert '<a href="tests/part/one.html#line-4">test</a>' in row
-    assert '<a href="tests/part/one.html#line-8">but not of another' in row
+    assert '<a href="tests/part/one.html#line-1">test</a>' in row
+    assert '<a href="tests/part/one.html#line-5">but not of another' in row
 
 
 def test_each_run_has_a_column(ledger):
@@ -74,3 +74,89 @@ def test_the_schema_refuses_a_verdict_that_it_does_not_know(build):
 
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(found, json.loads(schema))
+
+
+SOURCES = """
+[[source]]
+name = "A documentation"
+prefix = "https://docs.example.org/1.0/"
+pages = ["guide.html#part"]
+"""
+PROSE = """
+Do this.
+[It is promised](https://docs.example.org/1.0/guide.html#part){.cited}.
+[`word` has letters]{#word-has-letters .claim}, of course.
+"""
+
+
+@pytest.fixture
+def prose(house):
+    """Write a page with each kind of sentence, and those that list them."""
+    folder = house / "docs/evidence"
+    (folder / "primary_sources.toml").write_text(SOURCES)
+    for name in ("unproven", "cited"):
+        text = f"# List\n\n```{{{name}}}\n```\n"
+        (folder / f"{name}.md").write_text(text)
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text() + PROSE)
+    return page
+
+
+def test_what_is_not_proven_is_listed_by_page(prose, build):
+    html = (build().outdir / "evidence/unproven.html").read_text()
+
+    section = html[html.index('id="of-part-one"') :]
+    section = section[: section.index("</section>")]
+    assert "<li>Do this.</li>" in section
+    assert "promised" not in section
+    assert (
+        '<li><span class="covered"><code>word</code> has letters</span>,'
+        " of course.</li>"
+    ) in section
+    row = html[html.index('href="#of-part-one"') :]
+    assert row.startswith(
+        'href="#of-part-one">part/one</a></th>'
+        "<td>2</td><td>1</td><td>1</td></tr>"
+    )
+
+
+def test_what_is_cited_is_listed_with_its_source(prose, build):
+    html = (build().outdir / "evidence/cited.html").read_text()
+
+    assert "<td>It is promised.<br>" in html
+    assert "A documentation<br>" in html
+    assert 'href="https://docs.example.org/1.0/guide.html#part"' in html
+
+
+def test_a_cited_link_has_a_class_of_its_own(prose, build):
+    html = (build().outdir / "part/one.html").read_text()
+
+    assert '<a class="cited reference external" href="https://docs.ex' in html
+
+
+def test_sentences_are_counted(prose, build):
+    app = build()
+
+    found = json.loads((app.outdir / "claims.json").read_text())
+    assert found["sentences"]["part/one"] == {
+        "proven": 2,
+        "cited": 1,
+        "neither": 1,
+    }
+    assert found["cited"] == [
+        {
+            "page": "part/one",
+            "sentence": "It is promised.",
+            "source": "https://docs.example.org/1.0/guide.html#part",
+        }
+    ]
+    index = (app.outdir / "index.html").read_text()
+    assert "sentences, 4 hold a claim, 1 rest on a primary source" in index
+
+
+def test_an_edited_sentence_renews_the_list(prose, build):
+    build()
+    prose.write_text(prose.read_text().replace("Do this", "Do that"))
+
+    html = (build().outdir / "evidence/unproven.html").read_text()
+    assert "Do that." in html
