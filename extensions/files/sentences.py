@@ -112,6 +112,16 @@ def lines_of(inline: Token) -> list[list[Part]]:
             lines.append([])
         elif token.content:
             mark = "`" if token.type == "code_inline" else ""
-            words = f"{mark}{token.content}{mark}"
-            lines[-1].append(Part(words, kind, address))
+            said = Part(f"{mark}{token.content}{mark}", kind, address)
+            lines[-1] = joined([*lines[-1], said])
     return lines
+
+
+def joined(parts: list[Part]) -> list[Part]:
+    """Return some parts, the last two as one if they rest on the same."""
+    if len(parts) < 2:
+        return parts
+    *most, one, other = parts
+    if (one.kind, one.address) != (other.kind, other.address):
+        return parts
+    return [*most, Part(one.text + other.text, one.kind, one.address)]

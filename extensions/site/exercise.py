@@ -36,6 +36,7 @@ class ExerciseDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the question, and a place for hint and answer."""
+        self.assert_has_content()
         box = nodes.container(classes=["exercise"])
         self.state.nested_parse(self.content, self.content_offset, box)
         box += Answer(test=test_of(self.arguments[0]))

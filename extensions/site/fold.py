@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
+from extensions.site.words import words
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
@@ -13,14 +15,13 @@ if TYPE_CHECKING:
 
 
 class Fold(nodes.General, nodes.Element):
-    """Some nodes behind a summary, which is plain text."""
+    """Some nodes behind a summary, which is Markdown of words and code."""
 
 
 def visit(translator: HTML5Translator, node: Fold) -> None:
     """Open the element of the browser itself."""
     translator.body.append(translator.starttag(node, "details"))
-    summary = translator.encode(node["summary"])
-    translator.body.append(f"<summary>{summary}</summary>\n")
+    translator.body.append(f"<summary>{words(node['summary'])}</summary>\n")
 
 
 def depart(translator: HTML5Translator, node: Fold) -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
+from extensions.files.problem import Problem
 from extensions.site.builder import SiteBuilder
+from extensions.site.report import report
 from extensions.site.test_pages import uri_of
 
 if TYPE_CHECKING:
@@ -32,14 +34,15 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         return
     builder, ledger = app.builder, app.builder.ledger
     entries = {each.claim.name: each for each in ledger.of(docname)}
-    panels = []
+    unseen, panels = set(entries), []
     for node in [
         *doctree.findall(nodes.inline),
         *doctree.findall(nodes.paragraph),
     ]:
-        names = entries.keys() & set(node["ids"])
+        names = unseen & set(node["ids"])
         if not names:
             continue
+        unseen -= names
         entry = entries[names.pop()]
         node["classes"].append("claim")
         mark(node, render(builder, "sign", entry=entry))
@@ -56,6 +59,10 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         if words.get("refid") in entries and "recalled" in words["classes"]:
             entry = entries[words["refid"]]
             mark(words, render(builder, "recalled", entry=entry))
+    for name in sorted(unseen):
+        claim = entries[name].claim
+        message = f"claim {name!r} has the address of a heading: rename one"
+        report(Problem(entries[name].topic.page, claim.line, message))
     for paragraph, panel in reversed(panels):  # so that they keep their order
         place = paragraph.parent.index(paragraph) + 1
         paragraph.parent.insert(place, panel)

@@ -48,17 +48,17 @@ def add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 
 def minutes(doctree: nodes.document) -> int:
-    """Return how long a page takes to read, what is folded left out."""
-    words = lines = 0
-    for node in doctree.findall(
-        lambda each: isinstance(each, nodes.paragraph | nodes.literal_block)
-    ):
-        if is_folded(node):
-            continue
-        if isinstance(node, nodes.paragraph):
-            words += len(node.astext().split())
-        else:
-            lines += len(node.astext().splitlines())
+    """Return how long a page takes to read, but for outputs and folds."""
+    words = sum(
+        len(node.astext().split())
+        for node in doctree.findall(nodes.paragraph)
+        if not is_folded(node)
+    )
+    lines = sum(
+        len(node.astext().splitlines())
+        for node in doctree.findall(nodes.literal_block)
+        if node["language"] == "python" and not is_folded(node)
+    )
     return max(1, ceil(words / WORDS + lines / LINES))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ from extensions.files.sources import read_sources, source_of
 from extensions.site.builder import ledger_of
 from extensions.site.page_basis import KINDS, rest_on, root_of
 from extensions.site.test_pages import uri_of
+from extensions.site.words import words
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -86,11 +85,6 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
         "link": link,
         "page": page,
     }
-
-
-def words(text: str) -> str:
-    """Return a claim's words as HTML."""
-    return re.sub(r"`(.+?)`", r"<code>\1</code>", escape(text))
 
 
 def visit(translator: HTML5Translator, node: Summary) -> None:

@@ -2,246 +2,318 @@
 Detach
 ======
 
-What ``detach`` cuts, what it freezes, and where it belongs.
+What ``detach`` cuts, what then stays as it is, and where a cut belongs.
 """
 
-# %% setup
+# %% keep
 import torch
-from torch import nn
+from torch import nn, optim
 from torch.nn import functional as F
 
 torch.manual_seed(0)
+flats = torch.rand(64, 2)  # size, and distance from the centre
+prices = 4 * flats[:, :1] * (1 - flats[:, 1:])
+encoder, head = nn.Sequential(nn.Linear(2, 6), nn.Tanh()), nn.Linear(6, 1)
 
-layer_1 = nn.Linear(4, 3)
-layer_2 = nn.Linear(3, 1)
-inputs = torch.randn(8, 4)
-targets = torch.randn(8, 1)
+loss = F.mse_loss(head(encoder(flats)), prices)
+kept = loss.detach()
+print(loss, kept, sep="\n")
 
-# %% cut
-hidden = layer_1(inputs)
-cut = hidden.detach()
-
-print(hidden.requires_grad, cut.requires_grad)
-
-# %% backward
-loss = F.mse_loss(layer_2(cut), targets)
-loss.backward()
-
-print("layer_1:", layer_1.weight.grad)
-print("layer_2:", layer_2.weight.grad)
-
-# %% step
-parameters = [*layer_1.parameters(), *layer_2.parameters()]
-optimizer = torch.optim.SGD(parameters, lr=0.1)
-before_1, before_2 = layer_1.weight.clone(), layer_2.weight.clone()
-optimizer.step()
-
-print("layer_1 stays:", torch.equal(layer_1.weight, before_1))
-print("layer_2 stays:", torch.equal(layer_2.weight, before_2))
-
-# %% mend
-optimizer.zero_grad()
-loss = F.mse_loss(layer_2(layer_1(inputs)), targets)
-loss.backward()
-optimizer.step()
-
-print("layer_1 stays:", torch.equal(layer_1.weight, before_1))
 
 # %% freeze
-layer_1.requires_grad_(False)
-optimizer.zero_grad()
-F.mse_loss(layer_2(layer_1(inputs)), targets).backward()
-
-print("layer_1:", layer_1.weight.grad)
-print("layer_2:", layer_2.weight.grad.shape)
+def freeze(layer):
+    layer.requires_grad_(False)  # it gets no new gradients,
+    layer.zero_grad()  # keeps no old ones,
+    layer.eval()  # and a BatchNorm in it holds still
 
 
-# %% trial
-def trial(make_optimizer, train_before, clear):
-    torch.manual_seed(0)
-    first, second = nn.Linear(4, 3), nn.Linear(3, 1)
-    optimizer = make_optimizer([*first.parameters(), *second.parameters()])
-    if train_before:
-        F.mse_loss(second(first(inputs)), targets).backward()
-        optimizer.step()
-    clear(optimizer)
-    before = first.weight.clone()
-    F.mse_loss(second(first(inputs).detach()), targets).backward()
-    optimizer.step()
-    return "stays" if torch.equal(first.weight, before) else "moves"
+freeze(encoder)
+F.mse_loss(head(encoder(flats)), prices).backward()
+print("encoder:", encoder[0].bias.grad)
+print("head:", head.bias.grad)
+
+# %% cut
+encoder.requires_grad_(True).train()
+head.zero_grad()
+
+hidden = encoder(flats)
+cut = hidden.detach()
+whole_loss = F.mse_loss(head(hidden), prices)
+cut_loss = F.mse_loss(head(cut), prices)
+print("hidden:", hidden.grad_fn.name())
+print("cut:", cut.grad_fn)
 
 
-# %% optimizers
-optim = torch.optim
-optimizers = {
-    "SGD": lambda p: optim.SGD(p, lr=0.1),
-    "SGD, momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
-    "SGD, weight decay": lambda p: optim.SGD(p, lr=0.1, weight_decay=0.1),
-    "RMSprop": lambda p: optim.RMSprop(p, lr=0.1),
-    "Adagrad": lambda p: optim.Adagrad(p, lr=0.1),
-    "Adam": lambda p: optim.Adam(p, lr=0.1),
-    "AdamW": lambda p: optim.AdamW(p, lr=0.1),
-}
+# %% walk
+def walk(node, x=0, y=0, origin=None):
+    yield node, (x, y), origin or (x, y)
+    first = -1 if len(node.next_functions) == 3 else 0
+    for number, (earlier, _) in enumerate(node.next_functions, first):
+        if earlier is not None:
+            yield from walk(earlier, x + number, y - 1, (x, y))
 
 
-# %% conditions
-def to_none(optimizer):
-    optimizer.zero_grad()
+# %% name
+def name_of(node):
+    for layer, module in {"encoder": encoder[0], "head": head}.items():
+        for kind, parameter in module.named_parameters():
+            if getattr(node, "variable", None) is parameter:
+                return f"{layer} {kind}"
+    return node.name()
 
 
-def to_zero(optimizer):
-    optimizer.zero_grad(set_to_none=False)
+# %% two-graphs
+import matplotlib.pyplot as plt
 
+fig, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained")
+fig.suptitle("The graph of the loss, without the cut and with it")
+for ax, result in zip(axes, (whole_loss, cut_loss), strict=True):
+    for node, place, origin in walk(result.grad_fn):
+        color = "#D55E00" if hasattr(node, "variable") else "#0072B2"
+        box = {"boxstyle": "round", "facecolor": "white", "edgecolor": color}
+        ax.plot(*zip(origin, place, strict=True), "black", linewidth=1)
+        ax.text(*place, name_of(node), bbox=box, ha="center", va="center")
+    ax.set(xlim=(-1.7, 1.7), ylim=(-5.4, 0.4))
+    ax.axis("off")
+plt.show()
 
-def not_at_all(optimizer):
-    pass
+# %% gradients
+cut_loss.backward()
 
-
-# %% try-all
-rows = {
-    name: {
-        "never trained before": trial(make, False, to_zero),
-        "trained, then None": trial(make, True, to_none),
-        "trained, then zeros": trial(make, True, to_zero),
-        "trained, not cleared": trial(make, True, not_at_all),
-    }
-    for name, make in optimizers.items()
-}
-
-# %% table
-import pandas as pd
-
-pd.DataFrame.from_dict(rows, orient="index")
-
-# %% share
-original = torch.ones(3, requires_grad=True) * 2
-alias = original.detach()
-alias[0] = 100
-
-print(original.tolist())
-
-# %% overwrite
-weight = torch.tensor([1.0, 2.0], requires_grad=True)
-powers = weight.exp()
-powers.detach().zero_()
-
-try:
-    powers.sum().backward()
-except RuntimeError as error:
-    print(str(error).partition(":")[0])
-
-# %% data
-powers = weight.exp()
-powers.data.zero_()
-powers.sum().backward()
-
-print("gradient:", weight.grad)
-print("should be:", weight.detach().exp())
-
-# %% log
-loss = F.mse_loss(layer_2(inputs[:, :3]), targets)
-kept = loss.detach()
-
-print(kept.requires_grad, kept.item() == loss.item())
-
-# %% log-alias
-value_before = loss.item()
-kept += 1
-
-print(f"{value_before:.4f} became {loss.item():.4f}")
+print("encoder:", encoder[0].weight.grad, encoder[0].bias.grad)
+print("head:", head.weight.grad, head.bias.grad)
 
 # %% target
-value = nn.Linear(4, 1)
-state, following = torch.randn(2, 4)
-goal = 1 + 0.9 * value(following)
+this_year, next_year = torch.rand(2, 64, 2)
+guess = head(encoder(this_year))
+goal = 0.2 + 0.9 * head(encoder(next_year))
+parameters = [*encoder.parameters(), *head.parameters()]
 
-F.mse_loss(value(state), goal.detach()).backward()
-
-error = (value(state) - goal).item()
-print(value.weight.grad)
-print(2 * error * state)
+for target in (goal, goal.detach()):
+    loss = F.mse_loss(guess, target)
+    slopes = torch.autograd.grad(loss, parameters, retain_graph=True)
+    print("head's bias:", slopes[-1])
 
 # %% chunks
-cell = nn.RNNCell(2, 4)
-sequence = torch.randn(6, 1, 2)
+months = torch.rand(8, 1, 1)
+reader, teller = nn.RNNCell(1, 4), nn.Linear(4, 1)
 
 
 def train_in_chunks(between):
     state = torch.zeros(1, 4)
-    for chunk in sequence.split(3):
-        for step in chunk:
-            state = cell(step, state)
-        state.sum().backward()
+    for chunk in months.split(4):
+        for price in chunk[:-1]:
+            state = reader(price, state)
+        F.mse_loss(teller(state), chunk[-1]).backward()
         state = between(state)
 
 
-# %% carry
+# %% carried
+# Wrong on purpose: do not copy.
 try:
     train_in_chunks(between=lambda state: state)
 except RuntimeError as error:
-    print(str(error).partition(" (")[0])
+    print(error)
 
-cell.zero_grad()
+# %% detached
+reader.zero_grad()
 train_in_chunks(between=lambda state: state.detach())
-
-print(cell.weight_hh.grad.shape)
+print(reader.bias_hh.grad)
 
 # %% straight-through
-scores = torch.tensor([0.2, 1.5, -0.3], requires_grad=True)
-soft = scores.softmax(dim=0)
-hard = F.one_hot(soft.argmax(), 3).float()
-choice = hard - soft.detach() + soft
+price = torch.tensor([1.2, 2.7], requires_grad=True)
+rounded = price.round()
+through = price + (price.round() - price).detach()
+print(rounded, through, sep="\n")
 
-print(choice.tolist())
+for each in (rounded, through):
+    [gradient] = torch.autograd.grad(each.sum(), price)
+    print(gradient)
 
-# %% straight-gradient
-prices = torch.tensor([1.0, 2.0, 3.0])
-[through] = torch.autograd.grad((choice * prices).sum(), scores)
-scores_again = scores.detach().requires_grad_()
-[of_soft] = torch.autograd.grad(
-    (scores_again.softmax(dim=0) * prices).sum(), scores_again
-)
+# %% discriminator
+generator, judge = nn.Linear(3, 2), nn.Linear(2, 1)
+invented = generator(torch.randn(64, 3))
+scores = judge(torch.cat([flats, invented.detach()]))
+real = torch.cat([torch.ones(64, 1), torch.zeros(64, 1)])
+F.binary_cross_entropy_with_logits(scores, real).backward()
 
-print(through)
-print(of_soft)
-
-# %% gumbel
-sample = F.gumbel_softmax(scores, hard=True)
-[gradient] = torch.autograd.grad((sample * prices).sum(), scores)
-
-print(sample.tolist())
-print(gradient.abs().sum() > 0)
-
-# %% wrong-shape
-output = torch.randn(3, 16, requires_grad=True)
-labels = torch.rand(1, 16)
-
-print((output - labels).shape)
-
-# %% not-an-error
-[first] = torch.autograd.grad((output - labels).sum(), output)
-[second] = torch.autograd.grad((output - 100 * labels).sum(), output)
-
-print(torch.equal(first, second), first.unique().tolist())
+print("generator:", generator.bias.grad)
+print("judge:", judge.bias.grad)
 
 
-# %% descend
-def descend(objective):
-    guess = torch.zeros(3, 16, requires_grad=True)
-    optimizer = torch.optim.SGD([guess], lr=1.0)
-    for _ in range(200):
+# %% cut-in-the-middle
+# Wrong on purpose: do not copy.
+class CutModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(2, 6), nn.Tanh())
+        self.head = nn.Linear(6, 1)
+
+    def forward(self, flats):
+        hidden = self.encoder(flats).detach()
+        return self.head(hidden)
+
+
+# %% whole-model
+class WholeModel(CutModel):
+    def forward(self, flats):
+        hidden = self.encoder(flats)
+        return self.head(hidden)
+
+
+# %% train
+def train(model_class, seed):
+    torch.manual_seed(seed)
+    model = model_class()
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(150):
         optimizer.zero_grad()
-        loss = objective(guess)
+        loss = F.mse_loss(model(flats), prices)
         loss.backward()
         optimizer.step()
     return loss.item()
 
 
 # %% compare
-labels = torch.rand(3, 16)
+import pandas as pd
 
-of_sum = descend(lambda guess: (guess - labels).sum())
-of_mse = descend(lambda guess: F.mse_loss(guess, labels))
+ends = {
+    f"seed {seed}": {
+        "with the cut": round(train(CutModel, seed), 4),
+        "without": round(train(WholeModel, seed), 4),
+    }
+    for seed in range(5)
+}
+pd.DataFrame.from_dict(ends, orient="index")
 
-print(f"sum of differences: {of_sum:.1f}")
-print(f"mean squared error: {of_mse:.6f}")
+# %% find
+model = CutModel()
+F.mse_loss(model(flats), prices).backward()
+
+for name, parameter in model.named_parameters():
+    print(name, "None" if parameter.grad is None else "has a gradient")
+
+# %% nothing-left
+# Wrong on purpose: do not copy.
+guess = head(encoder(flats)).detach()
+try:
+    F.mse_loss(guess, prices).backward()
+except RuntimeError as error:
+    print(error)
+
+# %% none-or-zeros
+weight = nn.Parameter(torch.tensor([1.0, 2.0]))
+optimizer = optim.SGD([weight], lr=0.1, weight_decay=0.5)
+
+optimizer.step()
+print("None:", weight.detach())
+
+weight.grad = torch.zeros(2)
+optimizer.step()
+print("zeros:", weight.detach())
+
+
+# %% trial
+def moved(make, clear):
+    torch.manual_seed(0)
+    first, second = nn.Linear(2, 6), nn.Linear(6, 1)
+    optimizer = make([*first.parameters(), *second.parameters()])
+    F.mse_loss(second(first(flats)), prices).backward()
+    optimizer.step()
+    clear(optimizer)
+    before = [each.clone() for each in first.parameters()]
+    F.mse_loss(second(first(flats).detach()), prices).backward()
+    optimizer.step()
+    pairs = zip(before, first.named_parameters(), strict=True)
+    names = [name for old, (name, new) in pairs if not old.equal(new)]
+    return " and ".join(names) or "stays"
+
+
+# %% optimizers
+steady = "SGD Rprop RMSprop Adagrad Adadelta Adafactor"
+restless = "Adam AdamW Adamax NAdam RAdam ASGD"
+makers = {each: getattr(optim, each) for each in steady.split()}
+makers["SGD, momentum"] = lambda p: optim.SGD(p, momentum=0.9)
+makers["SGD, weight decay"] = lambda p: optim.SGD(p, weight_decay=0.1)
+makers |= {each: getattr(optim, each) for each in restless.split()}
+
+# %% ways
+ways = {
+    "None": lambda optimizer: optimizer.zero_grad(),
+    "zeros": lambda optimizer: optimizer.zero_grad(set_to_none=False),
+    "old gradient": lambda optimizer: None,
+}
+
+# %% table
+import pandas as pd
+
+rows = {
+    name: {way: moved(make, clear) for way, clear in ways.items()}
+    for name, make in makers.items()
+}
+pd.DataFrame.from_dict(rows, orient="index")
+
+# %% leave-out
+optimizer = optim.AdamW(head.parameters())
+print("before:", encoder[0].bias.detach())
+
+F.mse_loss(head(encoder(flats)), prices).backward()
+optimizer.step()
+print("after:", encoder[0].bias.detach())
+
+# %% batch-norm
+norm = nn.BatchNorm1d(2).requires_grad_(False)
+print(norm.running_mean)
+
+norm(flats)
+print(norm.running_mean)
+
+norm.eval()
+norm(flats)
+print(norm.running_mean)
+
+# %% share
+loss = F.mse_loss(head(encoder(flats)), prices)
+total, copy, number = loss.detach(), loss.detach().clone(), loss.item()
+total += 100
+print(loss, copy, number, sep="\n")
+
+# %% overwrite
+# Wrong on purpose: do not copy.
+rate = torch.tensor([0.0, 1.0], requires_grad=True)
+growth = rate.exp()
+growth.detach().zero_()
+
+try:
+    growth.sum().backward()
+except RuntimeError as error:
+    print(error)
+
+# %% data
+# Wrong on purpose: do not copy.
+growth = rate.exp()
+growth.data.zero_()
+growth.sum().backward()
+print("gradient:", rate.grad)
+print("should be:", rate.detach().exp())
+
+# %% to-numpy
+growth = rate.exp()
+try:
+    growth.numpy()
+except RuntimeError as error:
+    print(error)
+
+array = growth.detach().numpy()
+array[0] = 99
+print(growth)
+
+# %% wrong-shape
+output = torch.randn(3, 16, requires_grad=True)
+labels = torch.rand(1, 16)
+differences = output - labels
+print(differences.shape)
+
+# %% not-an-error
+[slope] = torch.autograd.grad(differences.sum(), output)
+print(slope.unique())

@@ -139,7 +139,7 @@ def test_a_page_that_is_gone_leaves_the_site(house, build):
 
 def test_a_changed_template_renews_the_pages(house, build):
     build()
-    template = house / "docs/templates/mark.html"
+    template = house / "docs/templates/panel.html"
     template.write_text(template.read_text() + "\n")
 
     assert "part/one" in written(build())

@@ -42,6 +42,16 @@ def test_panels_stand_in_the_order_of_their_claims(house, build):
     assert ids == ["word-is-one", "one-more"]
 
 
+def test_a_claim_that_a_heading_hides_is_reported_at_its_line(house, build):
+    page = house / "docs/part/one.md"
+    text = page.read_text().replace("# One\n", "# One\n\n## Word is one\n")
+    page.write_text(text)
+
+    [warning] = build().warning.getvalue().splitlines()
+
+    assert "one.md:8: WARNING: claim 'word-is-one' has the address" in warning
+
+
 def test_a_panel_says_the_result_and_what_makes_the_claim_false(build):
     [panel] = panels(build(), "part/one")
 
