@@ -73,7 +73,7 @@ def measured(wording: Wording, directive: Directive) -> list[Token]:
 def recap(wording: Wording, directive: Directive) -> list[Token]:
     """Repeat the claims that the page says to remember."""
     claims = read_page(wording.topic.page).claims
-    said = {claim.name: claim.text for claim in claims}
+    said = {claim.name: claim.sentence for claim in claims}
     names = [name for name in directive.argument.split() if name in said]
     text = "".join(f"- {said[name]}\n" for name in names)
     return plain(wording, text, directive.line)

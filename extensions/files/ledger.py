@@ -12,9 +12,10 @@ from itertools import groupby
 from pathlib import Path
 
 from extensions.files.basis import classname
+from extensions.files.claims import Claim
 from extensions.files.evidence import Run
 from extensions.files.outcomes import VERDICTS, Outcome, outcome
-from extensions.files.pages import Claim, read_page
+from extensions.files.pages import read_page
 from extensions.files.proofs import Failure, Test, failures, test_of, tests_in
 from extensions.files.prose import prose_of
 from extensions.files.sentences import Sentence

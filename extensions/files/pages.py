@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from markdown_it.token import Token
-
+from extensions.files.claims import Claim, claims_in
 from extensions.files.markdown import (
     Directive,
     directive_of,
-    has_class,
     line_of,
     parse,
 )
@@ -38,16 +36,6 @@ RECIPE_CLAIM = re.compile(
 )
 # Behind the figure of timings, a recipe's page shows what was measured.
 RECIPE_TIMINGS = re.compile(r'\bnum="timings"')
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Words that a test keeps true."""
-
-    name: str
-    text: str
-    """The words as Markdown."""
-    line: int
 
 
 @dataclass(frozen=True)
@@ -131,25 +119,3 @@ def read_directive(page: Page, directive: Directive) -> None:
         if directive.name == "exercise":
             page.exercises.append(Shown(directive.argument, directive.line))
         read_markdown(page, directive.body, directive.first)
-
-
-def claims_in(inline: Token, line: int) -> list[Claim]:
-    """Return the claims of a paragraph that begins at a line."""
-    claims: list[Claim] = []
-    words: list[str] = []
-    open_at: tuple[str, int] | None = None
-    for token in inline.children or []:
-        if token.type == "span_open" and has_class(token, "claim"):
-            open_at = str(token.attrs.get("id", "")), line
-            words = []
-        elif token.type == "span_close" and open_at:
-            claims.append(Claim(open_at[0], "".join(words), open_at[1]))
-            open_at = None
-        elif token.type in {"softbreak", "hardbreak"}:
-            words.append(" ")
-            line += 1
-        elif token.type == "code_inline":
-            words.append(f"`{token.content}`")
-        else:
-            words.append(token.content)
-    return claims

@@ -1,8 +1,7 @@
 """Snippets: Python files cut into named cells by ``# %% name`` lines.
 
 sphinx-gallery, VS Code, Spyder and Jupytext read the same marker; this house
-adds that the name is required and unique. Imports neither Sphinx nor torch, so
-that the build, the tests and a machine without Sphinx can share it.
+adds that the name is required and unique. Imports neither Sphinx nor torch.
 """
 
 from __future__ import annotations
@@ -119,8 +118,7 @@ class Snippet:
     def after(self, name: str) -> SimpleNamespace:
         """Run the file to the end of a cell, and return its variables.
 
-        The run happens in an empty temporary folder. Display cells before the
-        named one are left out.
+        It runs in an empty folder, without the display cells before that one.
         """
         last = self.cell(name)
         namespace: dict[str, object] = {"__name__": "__main__"}

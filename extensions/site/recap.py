@@ -26,7 +26,7 @@ class RecapDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the list."""
         page = read_page(Topic(root_of(self.env), self.env.docname).page)
-        claims = {claim.name: claim.text for claim in page.claims}
+        claims = {claim.name: claim.sentence for claim in page.claims}
         items = nodes.bullet_list(classes=["recap"])
         for name in self.arguments[0].split():
             if name not in claims:
