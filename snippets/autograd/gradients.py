@@ -53,7 +53,7 @@ while waiting:
     if before := node.next_functions:
         for (each, _), slope in zip(before, slopes_of(node), strict=True):
             if each is not None:
-                arrows[label(node), label(each)] = slope.item()
+                arrows[label(node), label(each)] = slope
                 waiting.append(each)
 
 # %% draw
@@ -171,7 +171,7 @@ pd.DataFrame.from_dict(grads, orient="index")
 
 # %% many
 # Wrong on purpose: do not copy.
-rides, bills = torch.tensor([3.0, 5.0]), torch.tensor([10.0, 14.0])
+rides, bills = torch.tensor([3.0, 5.0]), torch.tensor([10.0, 15.0])
 losses = (rate * rides + fee - bills).square()
 try:
     losses.backward()
@@ -193,21 +193,23 @@ except RuntimeError as error:
 
 # %% not-kept
 # Wrong on purpose: do not copy.
-fare = rate * km + fee
-(fare - paid).square().backward()
+start = torch.tensor(2.0, requires_grad=True).double()
+(start * km + fee - paid).square().backward()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    between = fare.grad
+    missing = start.grad
 
-print("fare:", between)
+print("leaf:", start.is_leaf, "grad:", missing)
 for each in caught:
     print(str(each.message).partition(" (Triggered")[0])
 
 # %% kept
-fare = rate * km + fee
+start = torch.tensor(2.0).double().requires_grad_()
+fare = start * km + fee
 fare.retain_grad()
 (fare - paid).square().backward()
 
+print("start:", start.grad)
 print("fare:", fare.grad)
 
 # %% model
@@ -223,40 +225,14 @@ for name, parameter in model.named_parameters():
 # %% tip
 # Wrong on purpose: do not copy.
 tip = torch.tensor(0.5, requires_grad=True)
+fare = rate * km + fee
 try:
-    torch.autograd.grad(rate * km, tip)
+    torch.autograd.grad(fare, tip)
 except RuntimeError as error:
     print(error)
 
 # %% allow-unused
 wanted = [rate, tip]
-gaps = torch.autograd.grad(rate * km, wanted, allow_unused=True)
-zeros = torch.autograd.grad(rate * km, wanted, materialize_grads=True)
+gaps = torch.autograd.grad(fare, wanted, allow_unused=True)
 
 print(gaps)
-print(zeros)
-
-# %% hook
-fare = rate * km + fee
-fare.register_hook(lambda slope: slope.clamp(-1, 1))
-(rate_slope,) = torch.autograd.grad((fare - paid).square(), rate)
-
-print(rate_slope)
-
-
-# %% check
-def forgetful(rate, fee):
-    return ((rate * km).detach() + fee - paid).square()
-
-
-exact = [each.detach().double().requires_grad_() for each in (rate, fee)]
-try:
-    torch.autograd.gradcheck(forgetful, exact)
-except RuntimeError as error:
-    print(error)
-
-# %% on-cuda
-if torch.cuda.is_available():
-    remote = torch.tensor([1.0, 2.0], device="cuda", requires_grad=True)
-    remote.square().sum().backward()
-    print(remote.grad)

@@ -59,12 +59,19 @@ def test_item_returns_a_number__but_rounded_by_int(snippet, fails):
 
 
 def test_variable_returns_a_tensor(snippet):
-    assert type(snippet.after("wrap").wrapped) is torch.Tensor
+    run = snippet.after("wrap")
+
+    for wrapped, x in ((run.wrapped, run.celsius), (run.rescaled, run.scale)):
+        assert type(wrapped) is torch.Tensor
+        assert wrapped is not x
 
 
 @pytest.mark.parametrize("wide", range(9))
 def test_variable_returns_a_tensor__also_of(wide):
-    assert type(Variable(inputs()[wide])) is torch.Tensor
+    x = inputs()[wide]
+
+    assert type(Variable(x)) is torch.Tensor
+    assert Variable(x) is not x
 
 
 def test_variable_returns_a_tensor__but_parameter_its_own_class(
@@ -76,11 +83,23 @@ def test_variable_returns_a_tensor__but_parameter_its_own_class(
     fails(test_variable_returns_a_tensor, edited)
 
 
+def test_variable_returns_a_tensor__but_x_itself_is_no_other(snippet, fails):
+    edited = snippet.edit("Variable(celsius)\n", "celsius\n")
+    fails(test_variable_returns_a_tensor, edited)
+
+
+def test_variable_returns_a_tensor__but_numpy_an_array(snippet, fails):
+    edited = snippet.edit("Variable(celsius)\n", "celsius.numpy()\n")
+    fails(test_variable_returns_a_tensor, edited)
+
+
 def test_variable_shares_memory(snippet):
     run = snippet.after("wrap")
 
     assert run.celsius.tolist() == [15, 20, 30]
     assert run.wrapped.tolist() == [15, 20, 30]
+    run.celsius[1] = 25.0
+    assert run.wrapped.tolist() == [15, 25, 30]
 
 
 @pytest.mark.parametrize("wide", range(9))
@@ -97,11 +116,31 @@ def test_variable_shares_memory__also_of(wide, asked):
         wrapped.zero_()
 
     assert not each.any()
+    with torch.no_grad():
+        each.fill_(1)
+    assert wrapped.all()
 
 
 def test_variable_shares_memory__but_not_of_a_clone(snippet, fails):
     edited = snippet.edit(
         "wrapped = Variable(celsius)", "wrapped = Variable(celsius.clone())"
+    )
+    fails(test_variable_shares_memory, edited)
+
+
+def test_variable_shares_memory__but_a_sum_written_to_does_not(snippet, fails):
+    edited = snippet.edit(
+        "wrapped[0] = 15.0", "wrapped = wrapped + torch.tensor([5.0, 0, 0])"
+    )
+    fails(test_variable_shares_memory, edited)
+
+
+def test_variable_shares_memory__but_not_if_copied_back_and_forth(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "wrapped[0] = 15.0",
+        "wrapped[0] = 15.0\ncelsius = wrapped.clone()",
     )
     fails(test_variable_shares_memory, edited)
 
@@ -120,21 +159,24 @@ def test_variable_does_not_require_grad__also_of(wide):
     assert not Variable(inputs()[wide]).requires_grad
 
 
-def test_variable_does_not_require_grad__but_does_when_told(snippet, fails):
-    edited = snippet.edit(
-        "Variable(scale)", "Variable(scale, requires_grad=True)"
-    )
-    fails(test_variable_does_not_require_grad, edited)
-
-
-def test_variable_does_not_require_grad__but_does_when_asked_later(
-    snippet, fails
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Variable(scale)", "Variable(scale, requires_grad=True)"),
+        ("Variable(scale)", "scale.view(())"),
+        ("Variable(scale)", "torch.nn.Parameter(scale)"),
+        (
+            "rescaled = Variable(scale)",
+            "wrapped = Variable(celsius, requires_grad=True)\n"
+            "rescaled = Variable(scale)",
+        ),
+    ],
+    ids=["told", "a_view_is_taken", "a_parameter_is_made", "told_of_another"],
+)
+def test_variable_does_not_require_grad__but_does_where(
+    snippet, old, new, fails
 ):
-    edited = snippet.edit(
-        "rescaled = Variable(scale)",
-        "rescaled = Variable(scale)\nwrapped.requires_grad_()",
-    )
-    fails(test_variable_does_not_require_grad, edited)
+    fails(test_variable_does_not_require_grad, snippet.edit(old, new))
 
 
 def test_variable_cuts_the_graph(snippet):
@@ -142,6 +184,8 @@ def test_variable_cuts_the_graph(snippet):
         warnings.simplefilter("always")
         run = snippet.after("cut")
 
+    for cut in (run.plain, run.asked):
+        assert torch.equal(cut, run.scale * run.celsius)
     assert run.plain.grad_fn is None
     assert not run.plain.requires_grad
     assert run.asked.grad_fn is None
@@ -178,17 +222,23 @@ def test_variable_cuts_the_graph__but_not_the_method(snippet, old, new, fails):
     fails(test_variable_cuts_the_graph, snippet.edit(old, new))
 
 
-def test_variable_cuts_the_graph__but_not_silently_if_volatile(snippet, fails):
-    edited = snippet.edit(
-        PLAIN, "plain = Variable(scale * celsius, volatile=True)"
-    )
-    fails(test_variable_cuts_the_graph, edited)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (PLAIN, "plain = torch.tensor(scale * celsius)"),
+        (ASKED, "asked = torch.tensor(scale * celsius, requires_grad=True)"),
+    ],
+    ids=["unasked", "asked"],
+)
+def test_variable_cuts_the_graph__but_a_copy_warns(snippet, old, new, fails):
+    fails(test_variable_cuts_the_graph, snippet.edit(old, new))
 
 
 def test_nothing_flows_through_variable(snippet):
     run = snippet.after("cut")
 
     assert run.scale.grad is None
+    assert torch.equal(run.asked, run.scale * run.celsius)
     assert run.asked.grad.tolist() == [1, 1, 1]
 
 
@@ -218,6 +268,7 @@ def test_volatile_warns__but_not_where_it_is_not_said(snippet, fails):
 def test_volatile_records_a_graph(snippet):
     run = snippet.after("volatile")
 
+    assert torch.equal(run.outputs, run.scale * run.celsius)
     assert run.outputs.requires_grad
     assert run.outputs.grad_fn is not None
     run.outputs.sum().backward()
@@ -232,6 +283,13 @@ def test_volatile_records_a_graph__also_in_layers(layer):
     layer(Variable(torch.randn(4, 3), volatile=True)).sum().backward()
 
     assert all(each.grad is not None for each in layer.parameters())
+
+
+def test_volatile_records_a_graph__but_not_where_it_is_cut(snippet, fails):
+    edited = snippet.edit(
+        "outputs = scale * batch", "outputs = (scale * batch).detach() + scale"
+    )
+    fails(test_volatile_records_a_graph, edited)
 
 
 def test_volatile_records_a_graph__but_no_grad_does_not(snippet, fails):
