@@ -81,7 +81,7 @@ def test_backward_stores_slopes__also_of_other_rides(snippet, km, rate):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
-def test_backward_stores_slopes__also_in(snippet, dtype):
+def test_backward_stores_slopes__also_in_other_types(snippet, dtype):
     edited = snippet.edit(
         "import torch\n",
         f"""\
@@ -621,7 +621,7 @@ def test_gradients_add_up(snippet):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.cfloat])
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.filterwarnings("ignore:Using backward.. with create_graph")
-def test_gradients_add_up__also_in(shape, dtype, create_graph):
+def test_gradients_add_up__also_in_other_shapes(shape, dtype, create_graph):
     leaf = torch.ones(shape, dtype=dtype, requires_grad=True)
     leaf.grad = torch.full(shape, 100.0, dtype=dtype)
 
@@ -944,7 +944,7 @@ def test_backward_starts_from_one_number(snippet):
 
 @pytest.mark.parametrize("shape", [(2,), (1, 2), (3, 4)])
 @pytest.mark.parametrize("dtype", [torch.half, torch.double, torch.cfloat])
-def test_backward_starts_from_one_number__also_in(shape, dtype):
+def test_backward_starts_from_one_number__also_in_shapes(shape, dtype):
     leaf = torch.ones(shape, dtype=dtype, requires_grad=True)
 
     with pytest.raises(RuntimeError, match="only for scalar outputs"):
@@ -1278,7 +1278,7 @@ def test_unused_parameters_keep_none(snippet):
     ],
     ids=["linear", "conv", "batch_norm", "layer_norm", "gru", "prelu"],
 )
-def test_unused_parameters_keep_none__also_in(layer, shape):
+def test_unused_parameters_keep_none__also_in_layers(layer, shape):
     unused = nn.Linear(4, 4)
     frozen = nn.Linear(4, 4).requires_grad_(False)
     model = nn.ModuleList([layer, unused, frozen])
@@ -1390,7 +1390,7 @@ def test_allow_unused_returns_none__but_not_for_a_used_one(snippet, fails):
 
 @pytest.mark.parametrize("shape", [(3,), (2, 0), (2, 4)])
 @pytest.mark.parametrize("dtype", [torch.half, torch.double, torch.cfloat])
-def test_allow_unused_returns_none__also_in(shape, dtype):
+def test_allow_unused_returns_none__also_in_shapes(shape, dtype):
     used = torch.ones(2, requires_grad=True)
     unused = torch.ones(shape, dtype=dtype, requires_grad=True)
 

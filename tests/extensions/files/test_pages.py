@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from extensions.files.markdown import EXTENSIONS
 from extensions.files.claims import Claim
+from extensions.files.markdown import EXTENSIONS
 from extensions.files.pages import Shown, read_page
 from extensions.files.topics import ROOT
 
