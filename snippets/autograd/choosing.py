@@ -63,10 +63,9 @@ for row, name in enumerate(list(ways)[:-1]):
     ax.text(5, -row, name)
     first, middle, last = three_layers()
     forecast = last(ways[name](middle, first(days)))
-    for place, (step, learns) in enumerate(way_back(forecast)):
+    for i, (step, learns) in enumerate(way_back(forecast)):
         ink = "#D55E00" if learns else "#0072B2"
-        box = {"boxstyle": "round", "facecolor": "none", "edgecolor": ink}
-        ax.text(4 - place, -row, step, color=ink, bbox=box, ha="center")
+        ax.text(4 - i, -row, step, color=ink, bbox={"fc": "none", "ec": ink})
 ax.set(title="Back from the forecast; orange learns", ylim=(-4.5, 0.6))
 ax.set(xlim=(-0.6, 7.4), xticks=[], yticks=[], frame_on=False)
 plt.show()
@@ -80,7 +79,8 @@ def weigh(way, layer, numbers):
     ):
         way(layer, numbers)
     known = {each.data_ptr() for each in [*layer.parameters(), numbers]}
-    sizes = {each.data_ptr(): each.nbytes for each in saved}
+    memory = [each.untyped_storage() for each in saved]
+    sizes = {each.data_ptr(): each.nbytes() for each in memory}
     return sum(sizes[place] for place in sizes.keys() - known)
 
 
@@ -146,12 +146,13 @@ with torch.no_grad():
     unrecorded = offset + factor
     with torch.enable_grad():
         recorded = offset + factor
-with torch.inference_mode(), torch.enable_grad():
-    forgotten = offset + factor
-with torch.inference_mode(), torch.inference_mode(False):
-    normal = offset + factor
+with torch.inference_mode():
+    with torch.enable_grad():
+        forgotten, says = offset + factor, torch.is_grad_enabled()
+    with torch.inference_mode(False):
+        normal = offset + factor
 
-print(offset, unrecorded, recorded, forgotten, normal, sep="\n")
+print(offset, unrecorded, recorded, forgotten, says, normal, sep="\n")
 
 
 # %% generators
@@ -180,12 +181,9 @@ for phase, training in {"training": True, "validation": False}.items():
 print(losses)
 
 # %% threads
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
-with torch.no_grad():
-    doubled = [scale * 2]
-    thread = threading.Thread(target=lambda: doubled.append(scale * 2))
-    thread.start()
-    thread.join()
+with torch.no_grad(), ThreadPoolExecutor() as pool:
+    doubled = [scale * 2, pool.submit(lambda: scale * 2).result()]
 
 print(doubled)

@@ -88,13 +88,13 @@ print(str(caught[-1].message).splitlines()[-2].strip())
 # %% fixes
 fixes = {
     "growth + 1": lambda growth: growth + 1,
-    "growth.clone() += 1": lambda growth: growth.clone().add_(1),
+    "clone() first": lambda growth: growth.clone().add_(1),
     "where": lambda growth: torch.where(growth > 1, growth, 0),
     "masked_fill": lambda growth: growth.masked_fill(growth < 1, 0),
 }
 for name, fix in fixes.items():
     [gradient] = torch.autograd.grad(fix(rate.exp()).sum(), rate)
-    print(f"{name:20}", gradient)
+    print(f"{name:14}", gradient)
 
 
 # %% refusal
@@ -154,7 +154,7 @@ def two_losses(step_between, **options):
         optimizer.step()
     optimizer.zero_grad()
     output.square().sum().backward()
-    return model[0].bias.grad
+    return model
 
 
 # %% step-between
@@ -164,14 +164,27 @@ print(said)
 
 # %% step-fused
 # Wrong on purpose: do not copy.
-print("should be:", two_losses(step_between=False))
-print("is:       ", two_losses(step_between=True, fused=True))
+right = two_losses(step_between=False)
+wrong = two_losses(step_between=True, fused=True)
+print("should be:", right[0].bias.grad)
+print("is:       ", wrong[0].bias.grad)
 
 # %% data
 # Wrong on purpose: do not copy.
 rate.grad = None
 growth = rate.exp()
 growth.data.zero_()
+growth.sum().backward()
+
+print("should be:", rate.detach().exp())
+print("is:       ", rate.grad)
+
+# %% hooks
+# Wrong on purpose: do not copy.
+rate.grad = None
+with torch.autograd.graph.save_on_cpu():
+    growth = rate.exp()
+growth += 1
 growth.sum().backward()
 
 print("should be:", rate.detach().exp())

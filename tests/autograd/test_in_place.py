@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from extensions.files.failures import no_error
+
 MODIFIED = "modified by an inplace operation"
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 
@@ -28,11 +30,38 @@ def ready():
 # Do this
 
 
+def test_a_new_tensor_overwrites_nothing(snippet):
+    with no_error():
+        run = snippet.after("do-this")
+    start = torch.tensor([0.1, 0.2, 0.3])
+
+    assert torch.equal(run.growth, start.exp() + 1)
+    assert torch.equal(run.rate.grad, start.exp())
+    for dtype in DTYPES:
+        rate = ready().detach().to(dtype).requires_grad_()
+        before = growth = rate.exp()
+        growth = growth + 1
+        growth.sum().backward()
+        assert before._version == 0
+        assert torch.equal(before, rate.exp())
+        assert torch.equal(rate.grad, rate.exp())
+
+
+@pytest.mark.parametrize(
+    "change", ["growth += 1", "growth.data += 1", "growth = growth * 2"]
+)
+def test_a_new_tensor_overwrites_nothing__but_not_so(snippet, change, fails):
+    edited = snippet.edit("growth = growth + 1  #", f"{change}  #")
+    fails(test_a_new_tensor_overwrites_nothing, edited)
+
+
 def test_weights_change_under_no_grad(snippet):
-    run = snippet.after("do-this")
+    with no_error():
+        run = snippet.after("do-this")
     start = torch.tensor([0.1, 0.2, 0.3])
 
     assert torch.equal(run.rate, start - 0.1 * start.exp())
+    assert run.rate._version == 1
     assert run.rate.is_leaf
     assert run.rate.requires_grad
 
@@ -42,6 +71,11 @@ def test_weights_change_under_no_grad(snippet):
     [
         ("    rate -= 0.1", "    changed = rate - 0.1"),
         ("    rate -= 0.1", "    rate = rate - 0.1"),
+        ("no_grad():\n    rate", "enable_grad():\n    rate"),
+        (
+            "    rate -= 0.1 * rate.grad",
+            "    rate = (rate - 0.1 * rate.grad).requires_grad_()",
+        ),
         ("    rate -= 0.1", "    rate.requires_grad_(False)\n    rate -= 0.1"),
     ],
 )
@@ -77,13 +111,18 @@ RAISES = ["{} += 1", "{}[0] = 1", "{}.zero_()", "{}.copy_(rate.detach())"]
 @pytest.mark.parametrize("change", RAISES)
 @pytest.mark.parametrize("target", ["growth"])
 def test_a_change_raises_the_version(snippet, change, target):
-    written = change.format(target)
-    run = snippet.edit("growth += 1\nprint", f"{written}\nprint").after(
-        "overwritten"
-    )
+    if (change, target) != (RAISES[0], "growth"):
+        written = change.format(target)
+        snippet = snippet.edit("growth += 1\nprint", f"{written}\nprint")
+    run = snippet.after("overwritten")
 
     assert run.growth._version == 1
-    for tensor in (torch.ones(3), torch.ones(2, 2, dtype=torch.long)):
+    for tensor in (
+        torch.ones(3),
+        torch.ones(2, 2, dtype=torch.long),
+        torch.ones(3, 2, dtype=torch.bfloat16).T,
+        torch.ones(2, requires_grad=True) * 1,
+    ):
         for times in (1, 2, 3):
             tensor += 1
             tensor[0] = 1
@@ -102,6 +141,17 @@ def test_a_change_raises_the_version__but_not_through_data_or_in_a_copy(
     fails(test_a_change_raises_the_version, snippet, change, target)
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["growth = growth + 1", "growth += 1\ngrowth += 1", "growth.add(1)"],
+)
+def test_a_change_raises_the_version__but_not_a_new_tensor_or_by_two(
+    snippet, change, fails
+):
+    edited = snippet.edit("growth += 1\nprint", f"{change}\nprint")
+    fails(test_a_change_raises_the_version, edited, RAISES[0], "growth")
+
+
 def test_an_overwritten_result_raises(snippet):
     run = snippet.after("overwritten")
     assert MODIFIED in error_of(lambda: run.growth.sum().backward())
@@ -115,6 +165,17 @@ def test_an_overwritten_result_raises(snippet):
 
 def test_an_overwritten_result_raises__but_not_a_new_tensor(snippet, fails):
     edited = snippet.edit("growth += 1\nprint", "growth = growth + 1\nprint")
+    fails(test_an_overwritten_result_raises, edited)
+
+
+def test_an_overwritten_result_raises__but_not_one_that_a_hook_saved(
+    snippet, fails
+):
+    edited = snippet.edit(
+        'growth = rate.exp()\nprint("v',
+        "with torch.autograd.graph.save_on_cpu():\n"
+        '    growth = rate.exp()\nprint("v',
+    )
     fails(test_an_overwritten_result_raises, edited)
 
 
@@ -215,23 +276,42 @@ def test_only_saved_tensors_matter(snippet):
     for operation in run.operations.values():
         for name in ("x", "y", "result"):
             leaf = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
-            x, y = leaf * 2, leaf * 3
-            saved = run.saves(operation, x, y)
-            result = operation(x, y)
-            total = result.sum() * 2
-            {"x": x, "y": y, "result": result}[name].mul_(2)
+            for change in SHIFTS:
+                x, y = leaf * 2, leaf * 3
+                saved = run.saves(operation, x, y)
+                result = operation(x, y)
+                total = result.sum() * 2
+                changed = {"x": x, "y": y, "result": result}[name]
+                version = changed._version
+                change(changed)
+                assert changed._version > version
 
-            said = error_of(total.backward)
+                said = error_of(total.backward)
 
-            assert (MODIFIED in said) == (name in saved)
-            assert (said == "") == (name not in saved)
+                assert (MODIFIED in said) == (name in saved)
+                assert (said == "") == (name not in saved)
 
 
-def test_only_saved_tensors_matter__but_not_through_data(snippet, fails):
-    edited = snippet.edit(
-        "y: x.square()", "y: (x.square(), setattr(x, 'data', x + 0))[0]"
-    )
-    fails(test_only_saved_tensors_matter, edited)
+SHIFTS = [
+    lambda x: x.mul_(2),
+    lambda x: x.zero_(),
+    lambda x: x.detach().add_(1),
+    lambda x: x.view(-1)[0].fill_(1),
+    lambda x: torch.no_grad()(x.copy_)(torch.ones(())),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("y: x * y", "y: x.data * y"),
+        ("y: x + y", "y: x.exp().mul_(y)"),
+    ],
+)
+def test_only_saved_tensors_matter__but_not_through_data_or_if_it_raises_alone(
+    snippet, old, new, fails
+):
+    fails(test_only_saved_tensors_matter, snippet.edit(old, new))
 
 
 # Views
@@ -247,6 +327,8 @@ def test_views_share_a_version(snippet):
         lambda x: x.reshape(3, 1),
         lambda x: x.unsqueeze(0).T,
         lambda x: x[::2],
+        lambda x: x.detach(),
+        lambda x: x.detach()[1:],
     ]
 
     for take in views:
@@ -258,7 +340,9 @@ def test_views_share_a_version(snippet):
         assert view._version == whole._version == 2
 
 
-@pytest.mark.parametrize("copy", ["growth[:2].clone()", "growth[[0, 1]]"])
+@pytest.mark.parametrize(
+    "copy", ["growth[:2].clone()", "growth[[0, 1]]", "growth.data[:2]"]
+)
 def test_views_share_a_version__but_not_copies(snippet, copy, fails):
     edited = snippet.edit("first_two = growth[:2]", f"first_two = {copy}")
     fails(test_views_share_a_version, edited)
@@ -276,6 +360,7 @@ def test_changes_flow_through_views(snippet):
     [
         ("first_two = growth[:2]", "first_two = growth[:2].clone()"),
         ("first_two = growth[:2]", "first_two = growth.detach()[:2]"),
+        ("first_two = growth[:2]", "first_two = growth[:3]"),
         ("first_two *= 3", "first_two = first_two * 3"),
         ("first_two *= 3", "with torch.no_grad():\n    first_two *= 3"),
     ],
@@ -297,6 +382,11 @@ def test_the_text_names_the_operation(snippet, name):
     said = error_of(lambda: run.growth.sum().backward())
 
     assert f"output 0 of {name.capitalize()}" in said
+    for change in CHANGES.values():
+        growth = getattr(ready(), name)()
+        total = growth.sum()
+        change(growth)
+        assert f"output 0 of {name.capitalize()}" in error_of(total.backward)
 
 
 def test_the_text_names_the_operation__but_not_where_the_input_was_saved(
@@ -314,6 +404,7 @@ def test_the_text_counts_changes(snippet, earlier, later):
     run = snippet.after("overwritten")
     said = error_of(lambda: run.growth.sum().backward())
     assert "is at version 1; expected version 0 instead" in said
+    assert run.growth._version == 1
     growth = ready() * 1
     for _ in range(earlier):
         growth += 1
@@ -387,8 +478,14 @@ def test_anomaly_shows_the_forward_line__but_not_without_it(snippet, fails):
 # Fix it
 
 
+PLUS, COPY = "growth: growth + 1", "growth.clone().add_(1)"
+WHERE = "torch.where(growth > 1, growth, 0)"
+FILL = "growth.masked_fill(growth < 1, 0)"
+
+
 def test_fixes_give_the_gradient(snippet):
-    run = snippet.after("fixes")
+    with no_error():
+        run = snippet.after("fixes")
     assert len(run.fixes) == 4
 
     for values in ([0.1, 0.2, 0.3], [-1.0, -0.5, 2.0]):
@@ -408,19 +505,41 @@ def test_fixes_give_the_gradient(snippet):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("growth: growth + 1", "growth: (growth.data.add_(1), growth)[1]"),
-        ("growth.clone().add_(1)", "(growth.data.add_(1), growth)[1]"),
-        (
-            "torch.where(growth > 1, growth, 0)",
-            "(growth.data.mul_(growth > 2), growth)[1]",
-        ),
-        (
-            "growth.masked_fill(growth < 1, 0)",
-            "growth.masked_fill(growth < 2, 0)",
-        ),
+        (PLUS, "growth: (growth.data.add_(1), growth)[1]"),
+        (COPY, "(growth.data.add_(1), growth)[1]"),
+        (WHERE, f"({WHERE}, growth.data.add_(1))[0]"),
+        (FILL, f"({FILL}, growth.data.add_(1))[0]"),
     ],
 )
 def test_fixes_give_the_gradient__but_not_through_data(
+    snippet, old, new, fails
+):
+    fails(test_fixes_give_the_gradient, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (PLUS, "growth: growth.add_(1)"),
+        (COPY, "growth.add_(1)"),
+        (WHERE, "growth.mul_(growth > 1)"),
+        (FILL, "growth.masked_fill_(growth < 1, 0)"),
+    ],
+)
+def test_fixes_give_the_gradient__but_not_in_place(snippet, old, new, fails):
+    fails(test_fixes_give_the_gradient, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (PLUS, "growth: growth + 2"),
+        (COPY, "growth.clone().add_(2)"),
+        (WHERE, "torch.where(growth > 2, growth, 0)"),
+        (FILL, "growth.masked_fill(growth < 2, 0)"),
+    ],
+)
+def test_fixes_give_the_gradient__but_not_of_other_numbers(
     snippet, old, new, fails
 ):
     fails(test_fixes_give_the_gradient, snippet.edit(old, new))
@@ -486,17 +605,26 @@ def test_several_views_refuse(snippet, name):
 
 
 @pytest.mark.parametrize("name", TAKE)
-def test_several_views_refuse__but_not_without_gradients(snippet, name, fails):
-    edited = snippet.edit(
-        "rate.exp().unbind()[0]", "rate.detach().exp().unbind()[0]"
-    )
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rate.exp().unbind()[0]", "rate.detach().exp().unbind()[0]"),
+        ('views": lambda: rate', 'views": torch.no_grad()(lambda: rate'),
+    ],
+)
+def test_several_views_refuse__but_not_unrecorded(
+    snippet, name, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    if "no_grad" in new:
+        edited = edited.edit("[0].add_(1),\n}", "[0].add_(1)),\n}")
     fails(test_several_views_refuse, edited, name)
 
 
 # A loop over time steps
 
 
-@pytest.mark.parametrize("steps", [3, 4, 9])
+@pytest.mark.parametrize("steps", [2, 3, 4, 9])
 def test_writing_steps_raises(snippet, steps):
     run = snippet.after("steps")
     keep = torch.tensor(0.5, requires_grad=True)
@@ -514,6 +642,7 @@ def test_writing_steps_raises(snippet, steps):
         "keep + levels[t - 1]",
         "keep * levels[t - 1].clone()",
         "keep.detach() * levels[t - 1]",
+        "keep.item() * levels[t - 1]",
     ],
 )
 def test_writing_steps_raises__but_not_if_no_step_before_is_saved(
@@ -526,9 +655,24 @@ def test_writing_steps_raises__but_not_if_no_step_before_is_saved(
     fails(test_writing_steps_raises, edited, 4)
 
 
-@pytest.mark.parametrize("steps", [3, 4, 9])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "levels = torch.cat([levels[:t], (keep * levels[t - 1]).view(1),"
+        " levels[t + 1 :]])",
+        "levels = levels.index_fill(0, torch.tensor(t), 0) + nn.functional"
+        ".one_hot(torch.tensor(t), steps) * keep * levels[t - 1]",
+    ],
+)
+def test_writing_steps_raises__but_not_into_new_tensors(snippet, step, fails):
+    edited = snippet.edit("levels[t] = keep * levels[t - 1]", step)
+    fails(test_writing_steps_raises, edited, 4)
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4, 9])
 def test_a_list_of_steps_trains(snippet, steps):
-    run = snippet.after("steps-in-a-list")
+    with no_error():
+        run = snippet.after("steps-in-a-list")
     assert run.keep.grad == 1 + 2 * 0.5 + 3 * 0.5**2
 
     for k in (0.5, 2.0):
@@ -553,6 +697,9 @@ def test_a_list_of_steps_trains__but_not_if_cut(snippet, old, new, fails):
 
 
 OPTIMIZERS = ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"]
+
+
+LAYERS = "nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))"
 
 
 def with_optimizer(snippet, name):
@@ -606,10 +753,47 @@ def test_a_step_between_raises__but_not_with_a_new_forward_pass(
 def test_a_step_between_raises__but_not_if_no_layer_learns_before(
     snippet, model, fails
 ):
-    edited = snippet.edit(
-        "nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))", model
-    ).edit("    return model[0].bias.grad", "    return None")
-    fails(test_a_step_between_raises, edited, "SGD")
+    fails(test_a_step_between_raises, snippet.edit(LAYERS, model), "SGD")
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "if step_between and not options.get('foreach'):",
+        "if step_between and options.get('foreach', True):",
+    ],
+)
+def test_a_step_between_raises__but_not_with_a_foreach_that_takes_none(
+    snippet, name, steps, fails
+):
+    edited = snippet.edit("if step_between:", steps)
+    fails(test_a_step_between_raises, edited, name)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_between_raises__but_not_if_only_the_first_layer_steps(
+    snippet, name, fails
+):
+    edited = snippet.edit("model.parameters()", "model[0].parameters()")
+    fails(test_a_step_between_raises, edited, name)
+
+
+@pytest.mark.parametrize(
+    "name", [each for each in OPTIMIZERS if "RMS" not in each]
+)
+def test_a_step_between_raises__but_not_fused(snippet, name, fails):
+    edited = snippet.edit("lr=1.0, **options)", "lr=1.0, fused=True)")
+    fails(test_a_step_between_raises, edited, name)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "inputs", ["torch.ones(3)", "torch.ones(2, 5, 3)", "torch.ones(1, 3)"]
+)
+def test_a_step_between_raises__also_for_other_inputs(snippet, name, inputs):
+    edited = snippet.edit("torch.ones(2, 3)", inputs)
+    test_a_step_between_raises(edited, name)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -622,10 +806,12 @@ def test_a_step_between_raises__also_for_wider_layers(snippet, name):
 
 
 @pytest.mark.parametrize(("wide", "out"), [(4, 1), (6, 2)])
-def test_the_weight_is_turned_over(snippet, wide, out):
-    old = "nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))"
+@pytest.mark.parametrize("shape", ["(2, 3)", "(3,)", "(2, 5, 3)"])
+def test_the_weight_is_turned_over(snippet, wide, out, shape):
     new = f"nn.Sequential(nn.Linear(3, {wide}), nn.Linear({wide}, {out}))"
-    edited = snippet if wide == 4 else snippet.edit(old, new)
+    edited = snippet if wide == 4 else snippet.edit(LAYERS, new)
+    if shape != "(2, 3)":
+        edited = edited.edit("torch.ones(2, 3)", f"torch.ones{shape}")
     run = edited.after("two-losses")
 
     said = error_of(lambda: run.two_losses(step_between=True))
@@ -639,7 +825,17 @@ def test_the_weight_is_turned_over__but_not_of_another_layer(snippet, fails):
         "nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))",
         "nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))",
     )
-    fails(test_the_weight_is_turned_over, edited, 4, 1)
+    fails(test_the_weight_is_turned_over, edited, 4, 1, "(2, 3)")
+
+
+def test_the_weight_is_turned_over__but_not_of_a_layer_that_turns_nothing(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "output = model(torch.ones(2, 3))",
+        "output = (model[1].weight * model[0](torch.ones(2, 3))).sum(1)",
+    )
+    fails(test_the_weight_is_turned_over, edited, 4, 1, "(2, 3)")
 
 
 FUSED = ["SGD", "Adam", "AdamW", "Adagrad"]
@@ -650,25 +846,73 @@ def test_a_fused_step_is_silent(snippet, name):
     run = with_optimizer(snippet, name).after("two-losses")
     right = run.two_losses(step_between=False)
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
+    model = eval(LAYERS, {"nn": nn})
     model(torch.ones(2, 3)).square().sum().backward()
-    assert torch.equal(right, model[0].bias.grad)
-    got = []
+    for options in ({}, {"weight_decay": 0.1}, *FUSED_OPTIONS[name]):
+        with no_error():
+            wrong = run.two_losses(step_between=True, fused=True, **options)
 
-    said = error_of(
-        lambda: got.append(run.two_losses(step_between=True, fused=True))
-    )
+        for unstepped, each in zip(
+            right.parameters(), model.parameters(), strict=True
+        ):
+            assert torch.equal(unstepped.grad, each.grad)
+        for moved, each in zip(
+            wrong.parameters(), right.parameters(), strict=True
+        ):
+            assert not torch.equal(moved, each)
+            assert moved._version == each._version
+        for moved, each in zip(
+            wrong[0].parameters(), right[0].parameters(), strict=True
+        ):
+            assert not torch.allclose(moved.grad, each.grad)
 
-    assert said == ""
-    assert not torch.allclose(got[0], right)
-    model = nn.Linear(3, 2)
-    optimizer = getattr(torch.optim, name)(model.parameters(), fused=True)
-    versions = [each._version for each in model.parameters()]
-    before = model.weight.detach().clone()
-    model(torch.ones(1, 3)).sum().backward()
-    optimizer.step()
-    assert [each._version for each in model.parameters()] == versions
-    assert not torch.equal(model.weight, before)
+
+FUSED_OPTIONS = {
+    "SGD": [{"momentum": 0.9}, {"maximize": True}],
+    "Adam": [{"amsgrad": True}],
+    "AdamW": [{"amsgrad": True}],
+    "Adagrad": [{"lr_decay": 0.1}],
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "        optimizer.step()\n",
+            "        optimizer.step()\n"
+            "        torch.no_grad()(model[0].weight.mul_)(1)\n",
+        ),
+        ("model.parameters()", "model[0].parameters()"),
+        ("lr=1.0", "lr=0.0"),
+    ],
+)
+def test_a_fused_step_is_silent__but_not_with_a_version_raised_or_no_move(
+    snippet, name, old, new, fails
+):
+    fails(test_a_fused_step_is_silent, snippet.edit(old, new), name)
+
+
+@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (LAYERS, "nn.Sequential(nn.Linear(3, 9), nn.Linear(9, 5))"),
+        ("torch.manual_seed(0)", "torch.manual_seed(3)"),
+    ],
+)
+def test_a_fused_step_is_silent__also_with_others(snippet, name, old, new):
+    run = with_optimizer(snippet.edit(old, new), name).after("two-losses")
+    right = run.two_losses(step_between=False)
+
+    wrong = run.two_losses(step_between=True, fused=True)
+
+    for moved, each in zip(
+        wrong[0].parameters(), right[0].parameters(), strict=True
+    ):
+        assert moved._version == each._version
+        assert not torch.allclose(moved.grad, each.grad)
 
 
 @pytest.mark.parametrize("name", FUSED)
@@ -698,7 +942,10 @@ WRITES = ["growth.data.{}", "growth.detach().numpy().{}"]
 @pytest.mark.parametrize("way", WRITES)
 def test_data_is_silent(snippet, way):
     text = way.format("fill(0)" if "numpy" in way else "fill_(0)")
-    run = snippet.edit("growth.data.zero_()", text).after("data")
+    if way != WRITES[0]:
+        snippet = snippet.edit("growth.data.zero_()", text)
+    with no_error():
+        run = snippet.after("data")
 
     assert run.growth._version == 0
     assert run.rate.grad.tolist() == [0, 0, 0]
@@ -706,8 +953,11 @@ def test_data_is_silent(snippet, way):
     for number in (2.0, 7.0):
         rate = ready()
         growth = rate.exp()
-        growth.data.fill_(number)
-        growth.sum().backward()
+        numbers = {"growth": growth}
+        with no_error():
+            fill = f"fill({number})" if "numpy" in way else f"fill_({number})"
+            eval(way.format(fill), numbers)
+            growth.sum().backward()
         assert growth._version == 0
         assert rate.grad.tolist() == [number] * 3
 
@@ -732,18 +982,76 @@ def test_data_is_silent__but_right_if_a_copy_is_overwritten(
     fails(test_data_is_silent, snippet, way)
 
 
-def test_a_skip_connection_is_silent(snippet):
-    run = snippet.after("skip-connection")
-    assert (run.hidden >= 0).all()
+def test_data_is_silent__but_not_a_detached_tensor(snippet, fails):
+    edited = snippet.edit("growth.data.zero_()", "growth.detach().zero_()")
+    fails(test_data_is_silent, edited, WRITES[0])
 
-    for shape in ((3,), (4, 2), (2, 3, 3)):
-        start = torch.randn(shape, requires_grad=True)
-        hidden = 3 * start
-        positive = hidden.detach().relu()
-        hidden = hidden * 1
-        output = run.skip(hidden)
-        assert torch.equal(output, 2 * positive)
-        assert error_of(output.sum().backward) == ""
+
+@pytest.mark.parametrize("change", ["growth += 1", "growth[1:] += 1"])
+def test_hooks_do_not_check(snippet, change):
+    if change != "growth += 1":
+        before = "growth = rate.exp()\n{}\ngrowth.sum().backward()\n\nprint"
+        snippet = snippet.edit(
+            f"    {before.format('growth += 1')}",
+            f"    {before.format(change)}",
+        )
+    with no_error():
+        run = snippet.after("hooks")
+
+    assert torch.equal(run.rate.grad, run.growth)
+    assert not torch.equal(run.growth, run.rate.exp())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("save_on_cpu()", "save_on_cpu(pin_memory=True)"),
+        ("with torch.autograd.graph.save_on_cpu():\n", "if True:\n"),
+        (
+            "    growth = rate.exp()\ngrowth += 1\n",
+            "    growth = rate.exp()\ngrowth = growth + 1\n",
+        ),
+    ],
+)
+def test_hooks_do_not_check__but_not_otherwise(snippet, old, new, fails):
+    fails(test_hooks_do_not_check, snippet.edit(old, new), "growth += 1")
+
+
+def test_a_skip_connection_is_silent(snippet):
+    with no_error():
+        run = snippet.after("skip-connection")
+
+    for shape in ((3,), (4, 3), (2, 5, 3)):
+        for bias in (True, False):
+            layer, start = nn.Linear(3, 4, bias=bias), torch.randn(shape)
+            with no_error():
+                output = run.skip(layer(start))
+                output.sum().backward()
+            assert torch.equal(output, 2 * layer(start).relu())
+            assert layer.weight.grad is not None
+    assert run.hidden.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["hidden = hidden.tanh()", "hidden = hidden.detach().requires_grad_()"],
+)
+def test_a_skip_connection_is_silent__but_not_behind_tanh_or_a_leaf(
+    snippet, before, fails
+):
+    edited = snippet.edit(
+        "    return hidden + nn", f"    {before}\n    return hidden + nn"
+    )
+    fails(test_a_skip_connection_is_silent, edited)
+
+
+def test_a_skip_connection_is_silent__but_not_if_hidden_was_saved(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "return hidden + nn", "return 0 * hidden.square() + hidden + nn"
+    )
+    fails(test_a_skip_connection_is_silent, edited)
 
 
 def test_a_skip_connection_is_silent__but_not_out_of_place(snippet, fails):
@@ -781,15 +1089,54 @@ def test_relu_in_place_is_fine(snippet, name):
     torch.manual_seed(4)
     numbers = torch.randn(shape, dtype=dtype, requires_grad=True)
 
+    learning, made = [numbers, *layer.parameters()], []
+    layer.zero_grad()
+
+    hook = layer.register_forward_hook(lambda *those: made.append(those[2]))
     torch.manual_seed(3)
     assert run.relu_behind(layer, numbers) == "trains"
-    in_place, numbers.grad = numbers.grad, None
+    hook.remove()
+    in_place = [each.grad for each in learning]
+    numbers.grad = None
+    layer.zero_grad()
     torch.manual_seed(3)
     F.relu(layer(numbers)).sum().backward()
 
-    assert torch.equal(in_place, numbers.grad)
+    assert (made[0] >= 0).all()
+    for grad, each in zip(in_place, learning, strict=True):
+        assert grad is not None
+        assert torch.equal(grad, each.grad)
     named = name.partition(",")[0]
     assert named == "Conv1d" or run.outcomes[named] == "trains"
+
+
+@pytest.mark.parametrize("name", FINE)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(layer(numbers), inplace=True)", "(layer(numbers))"),
+        ("inplace=True).sum()", "inplace=True).square().sum()"),
+    ],
+)
+def test_relu_in_place_is_fine__but_not_out_of_place_or_for_another_loss(
+    snippet, name, old, new, fails
+):
+    fails(test_relu_in_place_is_fine, snippet.edit(old, new), name)
+
+
+@pytest.mark.parametrize(
+    "name", [each for each, those in FINE.items() if [*those[0].parameters()]]
+)
+def test_relu_in_place_is_fine__but_not_with_a_frozen_layer(
+    snippet, name, fails
+):
+    edited = snippet.edit(
+        "    try:\n        nn.functional.relu(layer(numbers)",
+        "    weights = {n: w.detach() for n, w in layer.named_parameters()}\n"
+        "    call = torch.func.functional_call\n"
+        "    try:\n        nn.functional.relu(call(layer, weights, numbers)",
+    )
+    fails(test_relu_in_place_is_fine, edited, name)
 
 
 @pytest.mark.parametrize("name", FINE)
