@@ -132,6 +132,23 @@ def measure(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def mutants(session: nox.Session) -> None:
+    """Change what programs mean, bit by bit, where no test may notice.
+
+    With names of topics, only these; with ``--since HEAD^``, only those whose
+    program has changed since.
+    """
+    install_torch(session)
+    install(session, "tests")
+    session.run(
+        "python",
+        "-m",
+        "extensions.commands.mutants",
+        *session.posargs,
+    )
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Write the locks of requirements/ anew; -- --upgrade renews versions."""
     install(session, "lock")

@@ -1,0 +1,61 @@
+"""Forks: calls that each get a copy of this process, with all it imported."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+CORES = os.cpu_count() or 1
+MEMORY = 4 << 30  # bytes for each copy: a loop without end may fill it
+
+
+def without_word(
+    calls: Sequence[Callable[[], str | None]], limit: float
+) -> list[bool]:
+    """Return which calls end within some seconds, and return nothing."""
+    waiting = list(enumerate(calls))[::-1]
+    running: dict[int, int] = {}
+    silent = [False] * len(calls)
+    try:
+        while waiting or running:
+            while waiting and len(running) < CORES:
+                index, call = waiting.pop()
+                running[forked(call, limit)] = index
+            process, status = os.wait()
+            stop(process)
+            if process in running:
+                silent[running.pop(process)] = status == 0
+    finally:
+        for process in running:
+            stop(process)
+    return silent
+
+
+def forked(call: Callable[[], str | None], limit: float) -> int:
+    """Make a call in a copy of this process; return the number of that.
+
+    The system ends it in time, whatever it does, and whoever has ended us.
+    """
+    if process := os.fork():
+        return process
+    status = 1
+    try:
+        os.setsid()
+        signal.setitimer(signal.ITIMER_REAL, limit)
+        for name, value in (
+            (resource.RLIMIT_CPU, int(limit) + 1),  # of what it starts, too
+            (resource.RLIMIT_DATA, MEMORY),
+        ):
+            resource.setrlimit(name, (value, resource.getrlimit(name)[1]))
+        status = 1 if call() else 0
+    finally:
+        os._exit(status)
+
+
+def stop(process: int) -> None:
+    """End a copy of this process, and what it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
