@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 
 from markdown_it.renderer import RendererHTML
@@ -38,6 +39,7 @@ class Directive:
     """The line at which the body begins."""
 
 
+@cache  # rules, ledger and notebooks read the same pages
 def parse(text: str) -> list[Token]:
     """Return the tokens of some Markdown."""
     return PARSER.parse(text)
