@@ -236,3 +236,13 @@ wanted = [rate, tip]
 gaps = torch.autograd.grad(fare, wanted, allow_unused=True)
 
 print(gaps)
+
+# %% hook
+fare = rate * km + fee
+arrived = []
+fare.register_hook(lambda slope: arrived.append(slope.item()))
+fare.register_hook(lambda slope: slope.clamp(-1, 1))
+(rate_slope,) = torch.autograd.grad((fare - paid).square(), rate)
+
+print("arrived at fare:", arrived)
+print("arrived at rate:", rate_slope.item())

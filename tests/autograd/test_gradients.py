@@ -1426,3 +1426,73 @@ def test_a_seed_repeats_the_gradients__but_not_if_called_too_late(
 def test_a_seed_repeats_the_gradients__but_not_without_one(snippet, fails):
     edited = snippet.edit("torch.manual_seed(0)\n", "")
     fails(test_a_seed_repeats_the_gradients, edited)
+
+
+def test_a_hook_reads_the_gradient(snippet):
+    run = snippet.after("hook")
+
+    assert run.arrived == [-6]
+    assert run.fare == run.rate * run.km + run.fee == 7
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("is_leaf", [True, False])
+def test_a_hook_reads_the_gradient__also_in_other_graphs(shape, is_leaf):
+    tensor = torch.ones(shape, requires_grad=True)
+    tensor = tensor if is_leaf else tensor * 1
+    arrived = []
+    tensor.register_hook(arrived.append)
+
+    assert arrived == []
+    (5 * tensor + 2 * tensor).sum().backward()
+    (5 * torch.ones(shape, requires_grad=True)).sum().backward()
+
+    assert [each.tolist() for each in arrived] == [
+        torch.full(shape, 7.0).tolist()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "fare.register_hook(lambda slope: arrived",
+            "(1 * fare).register_hook(lambda slope: arrived",
+        ),
+        (
+            "grad((fare - paid).square(), rate)",
+            "grad((fare - paid).abs(), rate)",
+        ),
+    ],
+    ids=["on_another_tensor", "of_another_loss"],
+)
+def test_a_hook_reads_the_gradient__but_not_minus_6(snippet, old, new, fails):
+    fails(test_a_hook_reads_the_gradient, snippet.edit(old, new))
+
+
+def test_a_hook_changes_the_gradient(snippet):
+    run = snippet.after("hook")
+
+    assert run.arrived == [-6]
+    assert run.rate_slope == -1 * 3
+    assert run.km == 3
+
+
+@pytest.mark.parametrize("factor", [0, -2, 10])
+def test_a_hook_changes_the_gradient__also_of_leaves(factor):
+    leaf = torch.ones(3, requires_grad=True)
+    leaf.register_hook(lambda slope: factor * slope)
+
+    (5 * leaf).sum().backward()
+
+    assert leaf.grad.tolist() == [5 * factor] * 3
+
+
+@pytest.mark.parametrize(
+    "hook",
+    ["lambda slope: None", "lambda slope: slope.clamp(-2, 2)"],
+    ids=["if_nothing_is_returned", "if_clamped_to_2"],
+)
+def test_a_hook_changes_the_gradient__but_not_to_minus_1(snippet, hook, fails):
+    edited = snippet.edit("lambda slope: slope.clamp(-1, 1)", hook)
+    fails(test_a_hook_changes_the_gradient, edited)
