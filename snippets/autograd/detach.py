@@ -29,19 +29,18 @@ def freeze(layer):
 
 freeze(encoder)
 F.mse_loss(head(encoder(flats)), prices).backward()
-print("encoder:", encoder[0].bias.grad)
-print("head:", head.bias.grad)
+print("encoder:", encoder[0].bias.grad, "head:", head.bias.grad)
 
 # %% cut
-encoder.requires_grad_(True).train()
+encoder.requires_grad_(True).train()  # learns again
 head.zero_grad()
 
 hidden = encoder(flats)
 cut = hidden.detach()
 whole_loss = F.mse_loss(head(hidden), prices)
 cut_loss = F.mse_loss(head(cut), prices)
-print("hidden:", hidden.grad_fn.name())
-print("cut:", cut.grad_fn)
+print("hidden:", hidden[0, :3])
+print("cut:", cut[0, :3])
 
 
 # %% walk
@@ -79,7 +78,6 @@ plt.show()
 
 # %% gradients
 cut_loss.backward()
-
 print("encoder:", encoder[0].weight.grad, encoder[0].bias.grad)
 print("head:", head.weight.grad, head.bias.grad)
 
@@ -87,24 +85,22 @@ print("head:", head.weight.grad, head.bias.grad)
 this_year, next_year = torch.rand(2, 64, 2)
 guess = head(encoder(this_year))
 goal = 0.2 + 0.9 * head(encoder(next_year))
-parameters = [*encoder.parameters(), *head.parameters()]
 
 for target in (goal, goal.detach()):
     loss = F.mse_loss(guess, target)
-    slopes = torch.autograd.grad(loss, parameters, retain_graph=True)
-    print("head's bias:", slopes[-1])
+    [slope] = torch.autograd.grad(loss, head.bias, retain_graph=True)
+    print("head's bias:", slope)
 
 # %% chunks
-months = torch.rand(8, 1, 1)
-reader, teller = nn.RNNCell(1, 4), nn.Linear(4, 1)
+months = torch.rand(8, 1)
+reader, teller = nn.RNN(1, 4), nn.Linear(4, 1)
 
 
 def train_in_chunks(between):
     state = torch.zeros(1, 4)
     for chunk in months.split(4):
-        for price in chunk[:-1]:
-            state = reader(price, state)
-        F.mse_loss(teller(state), chunk[-1]).backward()
+        output, state = reader(chunk[:-1], state)
+        F.mse_loss(teller(output[-1]), chunk[-1]).backward()
         state = between(state)
 
 
@@ -118,17 +114,16 @@ except RuntimeError as error:
 # %% detached
 reader.zero_grad()
 train_in_chunks(between=lambda state: state.detach())
-print(reader.bias_hh.grad)
+print(reader.bias_hh_l0.grad)
 
 # %% straight-through
 price = torch.tensor([1.2, 2.7], requires_grad=True)
 rounded = price.round()
 through = price + (price.round() - price).detach()
-print(rounded, through, sep="\n")
 
-for each in (rounded, through):
-    [gradient] = torch.autograd.grad(each.sum(), price)
-    print(gradient)
+for way, result in {"round": rounded, "straight-through": through}.items():
+    [slope] = torch.autograd.grad(result.sum(), price)
+    print(f"{way}: {result.tolist()}, gradient {slope.tolist()}")
 
 # %% discriminator
 generator, judge = nn.Linear(3, 2), nn.Linear(2, 1)
@@ -150,15 +145,13 @@ class CutModel(nn.Module):
         self.head = nn.Linear(6, 1)
 
     def forward(self, flats):
-        hidden = self.encoder(flats).detach()
-        return self.head(hidden)
+        return self.head(self.encoder(flats).detach())
 
 
 # %% whole-model
 class WholeModel(CutModel):
     def forward(self, flats):
-        hidden = self.encoder(flats)
-        return self.head(hidden)
+        return self.head(self.encoder(flats))
 
 
 # %% train
@@ -166,7 +159,7 @@ def train(model_class, seed):
     torch.manual_seed(seed)
     model = model_class()
     optimizer = optim.Adam(model.parameters(), lr=0.1)
-    for _ in range(150):
+    for _ in range(80):
         optimizer.zero_grad()
         loss = F.mse_loss(model(flats), prices)
         loss.backward()
@@ -190,8 +183,7 @@ pd.DataFrame.from_dict(ends, orient="index")
 model = CutModel()
 F.mse_loss(model(flats), prices).backward()
 
-for name, parameter in model.named_parameters():
-    print(name, "None" if parameter.grad is None else "has a gradient")
+print([name for name, p in model.named_parameters() if p.grad is None])
 
 # %% nothing-left
 # Wrong on purpose: do not copy.
@@ -201,21 +193,9 @@ try:
 except RuntimeError as error:
     print(error)
 
-# %% none-or-zeros
-weight = nn.Parameter(torch.tensor([1.0, 2.0]))
-optimizer = optim.SGD([weight], lr=0.1, weight_decay=0.5)
-
-optimizer.step()
-print("None:", weight.detach())
-
-weight.grad = torch.zeros(2)
-optimizer.step()
-print("zeros:", weight.detach())
-
 
 # %% trial
 def moved(make, clear):
-    torch.manual_seed(0)
     first, second = nn.Linear(2, 6), nn.Linear(6, 1)
     optimizer = make([*first.parameters(), *second.parameters()])
     F.mse_loss(second(first(flats)), prices).backward()
@@ -263,14 +243,12 @@ print("after:", encoder[0].bias.detach())
 
 # %% batch-norm
 norm = nn.BatchNorm1d(2).requires_grad_(False)
-print(norm.running_mean)
-
 norm(flats)
-print(norm.running_mean)
+print("after a pass:", norm.running_mean)
 
 norm.eval()
 norm(flats)
-print(norm.running_mean)
+print("after eval() and another:", norm.running_mean)
 
 # %% share
 loss = F.mse_loss(head(encoder(flats)), prices)
@@ -289,31 +267,19 @@ try:
 except RuntimeError as error:
     print(error)
 
-# %% data
-# Wrong on purpose: do not copy.
-growth = rate.exp()
-growth.data.zero_()
-growth.sum().backward()
-print("gradient:", rate.grad)
-print("should be:", rate.detach().exp())
-
 # %% to-numpy
-growth = rate.exp()
+guess = head(encoder(flats))[0]
 try:
-    growth.numpy()
+    guess.numpy()
 except RuntimeError as error:
     print(error)
 
-array = growth.detach().numpy()
+array = guess.detach().numpy()
 array[0] = 99
-print(growth)
-
-# %% wrong-shape
-output = torch.randn(3, 16, requires_grad=True)
-labels = torch.rand(1, 16)
-differences = output - labels
-print(differences.shape)
+print(guess)
 
 # %% not-an-error
+output, labels = torch.randn(3, 16, requires_grad=True), torch.rand(1, 16)
+differences = output - labels
 [slope] = torch.autograd.grad(differences.sum(), output)
-print(slope.unique())
+print(differences.shape, slope.unique())
