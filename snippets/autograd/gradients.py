@@ -240,7 +240,7 @@ print(gaps)
 # %% hook
 fare = rate * km + fee
 arrived = []
-fare.register_hook(lambda slope: arrived.append(slope.item()))
+fare.register_hook(arrived.append)
 fare.register_hook(lambda slope: slope.clamp(-1, 1))
 (rate_slope,) = torch.autograd.grad((fare - paid).square(), rate)
 
