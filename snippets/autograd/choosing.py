@@ -27,7 +27,7 @@ with torch.no_grad():  # compute without recording
 with torch.inference_mode():  # the same, and never train with it
     predicted = model(days)
 output = model(days)  # record, and learn from it
-output.square().mean().backward()
+output.mean().backward()
 
 for result in (goal, validated, predicted, output):
     print(result.mean())
@@ -75,12 +75,12 @@ plt.show()
 def weigh(way, layer, numbers):
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(
-        lambda tensor: saved.append(tensor.detach()), lambda nothing: nothing
+        lambda tensor: saved.append(tensor.untyped_storage()),
+        lambda nothing: nothing,
     ):
         way(layer, numbers)
     known = {each.data_ptr() for each in [*layer.parameters(), numbers]}
-    memory = [each.untyped_storage() for each in saved]
-    sizes = {each.data_ptr(): each.nbytes() for each in memory}
+    sizes = {each.data_ptr(): each.nbytes() for each in saved}
     return sum(sizes[place] for place in sizes.keys() - known)
 
 
@@ -93,7 +93,7 @@ for name, way in ways.items():
 first, middle, last = three_layers()
 with torch.no_grad():
     hidden = middle(first(days))
-last(hidden).square().mean().backward()
+last(hidden).mean().backward()
 
 print("first:", first[0].bias.grad, "last:", last.bias.grad)
 

@@ -56,9 +56,11 @@ def saves(operation, x, y):
 
 
 # %% saves-list
+x, y = torch.ones(2, 3, requires_grad=True)
+found = {}
 for name, operation in operations.items():
-    found = saves(operation, 2 * rate, 3 * rate)
-    print(f"{name:12}", " and ".join(sorted(found)) or "nothing")
+    found[name] = saves(operation, x, y)
+    print(f"{name:12}", " and ".join(sorted(found[name])) or "nothing")
 
 # %% view
 rate.grad = None
@@ -92,9 +94,10 @@ fixes = {
     "where": lambda growth: torch.where(growth > 1, growth, 0),
     "masked_fill": lambda growth: growth.masked_fill(growth < 1, 0),
 }
+gradients = {}
 for name, fix in fixes.items():
-    [gradient] = torch.autograd.grad(fix(rate.exp()).sum(), rate)
-    print(f"{name:14}", gradient)
+    [gradients[name]] = torch.autograd.grad(fix(rate.exp()).sum(), rate)
+    print(f"{name:14}", gradients[name])
 
 
 # %% refusal
@@ -173,7 +176,7 @@ print("is:       ", wrong[0].bias.grad)
 # Wrong on purpose: do not copy.
 rate.grad = None
 growth = rate.exp()
-growth.data.zero_()
+growth.data.fill_(9)
 growth.sum().backward()
 
 print("should be:", rate.detach().exp())

@@ -124,6 +124,8 @@ def test_only_the_last_is_recorded(snippet):
     assert run.validated.grad_fn is None
     assert run.predicted.grad_fn is None
     assert run.output.grad_fn is not None
+    for result in (run.goal, run.validated, run.predicted):
+        assert torch.equal(result, run.output)
     first, middle, last = run.model
     assert are_there(first)
     assert are_there(last)
@@ -565,6 +567,7 @@ def test_the_cut_is_silent(snippet):
             warnings.simplefilter("error")
             run = snippet.after("middle-in-no-grad")
         parts = nn.ModuleList([run.first, run.middle, run.last])
+        assert torch.equal(run.hidden, run.middle(run.first(run.days)))
         cut = [*run.first.parameters(), *run.middle.parameters()]
         before = [each.detach().clone() for each in cut]
         bias = run.last.bias.detach().clone()
@@ -639,6 +642,9 @@ def test_inference_tensors_stay_out(snippet, name):
 
     assert run.predicted.is_inference()
     assert ATTEMPTS[name] in str(run.refusal(run.attempts[name]))
+    with torch.no_grad():
+        product = run.attempts["multiply"]()
+    assert torch.equal(product, run.scale.detach() * run.predicted)
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
@@ -804,6 +810,7 @@ def test_no_graph_no_backward(snippet):
     run = snippet.after("no-way-back")
 
     assert NO_GRAPH in str(run.refusal(run.loss.backward))
+    assert run.loss == run.output.square().mean()
     for way in CUTS:
         for make in cases(run):
             layers, inputs = make()
@@ -1012,8 +1019,9 @@ def test_enable_grad_records_again(snippet):
 
     assert run.unrecorded.grad_fn is None
     assert run.recorded.grad_fn is not None
-    run.recorded.sum().backward()
-    assert run.offset.grad == 1
+    assert run.unrecorded == run.recorded
+    run.recorded.backward()
+    assert run.offset.grad == run.factor.grad == 1
 
 
 @pytest.mark.parametrize("mode", ["no_grad()", "set_grad_enabled(False)"])
@@ -1032,6 +1040,7 @@ def test_inference_mode_is_stronger(snippet):
     assert run.forgotten.grad_fn is None
     assert not run.forgotten.requires_grad
     assert run.forgotten.is_inference()
+    assert run.forgotten == run.offset + run.factor
     with torch.inference_mode():
         for again in (torch.enable_grad(), torch.set_grad_enabled(True)):
             with again:
@@ -1074,6 +1083,8 @@ def test_inference_mode_can_be_left(snippet):
     assert run.forgotten.is_inference()
     assert run.normal.grad_fn is not None
     assert not run.normal.is_inference()
+    run.normal.backward()
+    assert run.offset.grad == run.factor.grad == 1
 
 
 @pytest.mark.parametrize("mode", ["inference_mode(True)", "enable_grad()"])
@@ -1113,8 +1124,10 @@ def test_a_decorated_generator_is_tight(snippet):
     run = snippet.after("generators")
 
     assert len(run.warmer["tight"]) == len(run.days)
-    for each in run.warmer["tight"]:
+    for each, degrees in zip(run.warmer["tight"], run.tight(), strict=True):
         assert each.grad_fn is not None
+        [slope] = torch.autograd.grad(each, run.scale)
+        assert slope == degrees
     for each in run.tight():
         assert each.grad_fn is None
         assert torch.is_grad_enabled()
@@ -1146,6 +1159,8 @@ def test_one_loop_does_both(snippet):
     assert run.losses["training"].grad_fn is not None
     assert run.losses["validation"].grad_fn is None
     assert not run.model.training
+    for loss in run.losses.values():
+        assert loss == run.output.square().mean()
     run.losses["training"].backward()
     assert run.model[0][0].weight.grad is not None
     assert torch.is_grad_enabled()
@@ -1163,6 +1178,7 @@ def test_a_new_thread_records(snippet):
     run = snippet.after("threads")
     assert run.doubled[0].grad_fn is None
     assert run.doubled[1].grad_fn is not None
+    assert run.doubled == [2 * run.scale, 2 * run.scale]
 
     for mode in MODES:
         made = []

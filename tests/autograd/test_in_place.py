@@ -155,6 +155,7 @@ def test_a_change_raises_the_version__but_not_a_new_tensor_or_by_two(
 def test_an_overwritten_result_raises(snippet):
     run = snippet.after("overwritten")
     assert MODIFIED in error_of(lambda: run.growth.sum().backward())
+    assert torch.equal(run.growth, run.rate.exp() + 1)
 
     for change in CHANGES.values():
         growth = ready().exp()
@@ -188,6 +189,15 @@ def test_an_overwritten_result_raises__but_not_one_that_is_not_saved(
     fails(test_an_overwritten_result_raises, edited)
 
 
+def test_an_overwritten_result_raises__also_uncaught(snippet):
+    edited = snippet.edit(
+        "except RuntimeError as error:\n    print(error)\n",
+        "except ZeroDivisionError as error:\n    print(error)\n",
+    )
+
+    assert MODIFIED in error_of(lambda: edited.after("overwritten"))
+
+
 # What is saved
 
 
@@ -200,11 +210,16 @@ def found(run, name, dtype=torch.float32, shape=(3,), ask=(True, True)):
 
 
 def check_saved(snippet, names, tensors):
-    run = snippet.after("saves")
+    run = snippet.after("saves-list")
+    x, y = torch.rand(2, 4)
     for name in names:
+        assert run.found[name] == tensors
         for dtype in DTYPES:
             for shape in ((), (3,), (2, 3)):
                 assert found(run, name, dtype, shape) == tensors
+        written = eval(name, {"x": x, "y": y})
+        result = run.operations[name](x, y)
+        assert torch.equal(result, written)
 
 
 def test_sums_save_nothing(snippet):
@@ -442,15 +457,15 @@ def lines_of(snippet):
 
 
 def test_anomaly_shows_the_forward_line(snippet):
-    said = [
-        str(each.message) for each in snippet.after("find-the-line").caught
-    ]
+    run = snippet.after("find-the-line")
+    said = [str(each.message) for each in run.caught]
     computed, overwritten = lines_of(snippet)
     errors = [each for each in said if "Error detected in" in each]
 
     assert len(errors) == 1
-    assert f'in_place.py", line {computed},' in errors[0]
-    assert f"line {overwritten}," not in errors[0]
+    assert f'"{snippet.path}", line {computed},' in errors[0]
+    assert f'"{snippet.path}", line {overwritten},' not in errors[0]
+    assert torch.equal(run.growth, run.rate.exp() + 1)
 
 
 def test_anomaly_shows_the_forward_line__but_not_around_backward_alone(
@@ -488,18 +503,22 @@ def test_fixes_give_the_gradient(snippet):
         run = snippet.after("fixes")
     assert len(run.fixes) == 4
 
-    for values in ([0.1, 0.2, 0.3], [-1.0, -0.5, 2.0]):
-        rate = torch.tensor(values, requires_grad=True)
+    lower = torch.tensor([-1.0, -0.5, 2.0], requires_grad=True)
+    for rate in (run.rate, ready(), lower):
         slope = rate.detach().exp()
         masked = slope * (slope > 1)
         numbers = [slope + 1, slope + 1, masked, masked]
         rights = [slope, slope, masked, masked]
-        fixes = run.fixes.values()
-        for fix, number, right in zip(fixes, numbers, rights, strict=True):
-            fixed = fix(rate.exp())
+        for name, number, right in zip(
+            run.fixes, numbers, rights, strict=True
+        ):
+            fixed = run.fixes[name](rate.exp())
             [gradient] = torch.autograd.grad(fixed.sum(), rate)
             assert torch.equal(fixed, number)
             assert torch.equal(gradient, right)
+            assert rate is not run.rate or torch.equal(
+                run.gradients[name], right
+            )
 
 
 @pytest.mark.parametrize(
@@ -594,10 +613,15 @@ TAKE = {
 
 @pytest.mark.parametrize("name", TAKE)
 def test_several_views_refuse(snippet, name):
-    edited = snippet.edit("unbind()[0].add_(1)", f"{TAKE[name]}.add_(1)")
-    run = edited.after("leaves")
+    if name != "unbind":
+        snippet = snippet.edit("unbind()[0].add_(1)", f"{TAKE[name]}.add_(1)")
+    run = snippet.after("leaves")
+    change, before = run.attempts["one of several views"], run.rate.tolist()
 
-    assert SEVERAL in error_of(run.attempts["one of several views"])
+    assert SEVERAL in error_of(change)
+    with torch.no_grad(), no_error():
+        change()
+    assert run.rate.tolist() == before  # of a computed tensor, not of a leaf
     for leaf in (ready(), torch.ones(4, 2, requires_grad=True)):
         for tensor in (leaf, leaf * 2):
             view = eval(f"tensor.{TAKE[name]}", {"tensor": tensor})
@@ -845,6 +869,12 @@ FUSED = ["SGD", "Adam", "AdamW", "Adagrad"]
 def test_a_fused_step_is_silent(snippet, name):
     run = with_optimizer(snippet, name).after("two-losses")
     right = run.two_losses(step_between=False)
+    with no_error():
+        page = with_optimizer(snippet, name).after("step-fused")
+    first, gone = page.right[0], page.wrong[0]
+    assert torch.equal(first.weight.grad, right[0].weight.grad)
+    assert not torch.equal(first.weight, gone.weight)
+    assert not torch.allclose(first.weight.grad, gone.weight.grad)
     torch.manual_seed(0)
     model = eval(LAYERS, {"nn": nn})
     model(torch.ones(2, 3)).square().sum().backward()
@@ -941,15 +971,15 @@ WRITES = ["growth.data.{}", "growth.detach().numpy().{}"]
 
 @pytest.mark.parametrize("way", WRITES)
 def test_data_is_silent(snippet, way):
-    text = way.format("fill(0)" if "numpy" in way else "fill_(0)")
+    text = way.format("fill(9)" if "numpy" in way else "fill_(9)")
     if way != WRITES[0]:
-        snippet = snippet.edit("growth.data.zero_()", text)
+        snippet = snippet.edit("growth.data.fill_(9)", text)
     with no_error():
         run = snippet.after("data")
 
     assert run.growth._version == 0
-    assert run.rate.grad.tolist() == [0, 0, 0]
-    assert (run.rate.exp() > 0.5).all()
+    assert run.rate.grad.tolist() == [9, 9, 9]
+    assert (run.rate.exp() < 2).all()
     for number in (2.0, 7.0):
         rate = ready()
         growth = rate.exp()
@@ -983,7 +1013,7 @@ def test_data_is_silent__but_right_if_a_copy_is_overwritten(
 
 
 def test_data_is_silent__but_not_a_detached_tensor(snippet, fails):
-    edited = snippet.edit("growth.data.zero_()", "growth.detach().zero_()")
+    edited = snippet.edit("growth.data.fill_(9)", "growth.detach().fill_(9)")
     fails(test_data_is_silent, edited, WRITES[0])
 
 
@@ -1000,6 +1030,7 @@ def test_hooks_do_not_check(snippet, change):
 
     assert torch.equal(run.rate.grad, run.growth)
     assert not torch.equal(run.growth, run.rate.exp())
+    assert (run.growth >= run.rate.exp()).all()
 
 
 @pytest.mark.parametrize(
