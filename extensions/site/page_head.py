@@ -6,7 +6,6 @@ stands in the page's front matter.
 
 from __future__ import annotations
 
-from math import ceil
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -59,7 +58,7 @@ def minutes(doctree: nodes.document) -> int:
         for node in doctree.findall(nodes.literal_block)
         if node["language"] == "python" and not is_folded(node)
     )
-    return max(1, ceil(words / WORDS + lines / LINES))
+    return max(1, round(words / WORDS + lines / LINES))
 
 
 def is_folded(node: nodes.Node | None) -> bool:

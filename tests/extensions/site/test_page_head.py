@@ -44,4 +44,4 @@ def test_what_is_folded_takes_no_time(house, build, option):
     [said] = head(build())
 
     minutes = int(said.partition(" ")[0])
-    assert minutes == (1 if option else 6)
+    assert minutes == (1 if option else 5)
