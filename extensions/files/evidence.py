@@ -26,6 +26,8 @@ class Result:
     outcome: str
     """``passed``, ``failed`` or ``skipped``."""
     properties: dict[str, str] = field(default_factory=dict)
+    case: str = ""
+    """Which case of the test it is, as pytest names it, if it has several."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def read_run(path: Path) -> Run:
         raise Problem(path, 1, message)
     results: dict[tuple[str, str], list[Result]] = {}
     for case in root.iter("testcase"):
-        result = Result(outcome_of(case), properties_of(case))
+        name = case.get("name", "").partition("[")[2].removesuffix("]")
+        result = Result(outcome_of(case), properties_of(case), name)
         results.setdefault(key_of(case), []).append(result)
     return Run(path, facts, results)
 

@@ -16,7 +16,14 @@ from extensions.files.claims import Claim
 from extensions.files.evidence import Run
 from extensions.files.outcomes import VERDICTS, Outcome, outcome
 from extensions.files.pages import read_page
-from extensions.files.proofs import Failure, Test, failures, test_of, tests_in
+from extensions.files.proofs import (
+    Failure,
+    Test,
+    failures,
+    test_of,
+    tests_in,
+    variation,
+)
 from extensions.files.prose import prose_of
 from extensions.files.sentences import Sentence
 from extensions.files.topics import Topic, topics
@@ -37,6 +44,8 @@ class Entry:
     """How the counter-examples fail, as the first run has recorded it."""
     cases: int
     """On how many cases the claim held in the first run."""
+    also: tuple[str, ...]
+    """In words, on what it held besides."""
 
     @property
     def anchor(self) -> str:
@@ -118,11 +127,17 @@ def entry_of(
             failure
             for run in own
             for each in counters
-            for failure in failures(run, topic, each.name)
+            for failure in failures(run, topic, each)
         ),
         sum(
             len(run.results.get((module, each.name), ()))
             for run in own
             for each in holds
+        ),
+        tuple(
+            variation(run, topic, each)
+            for run in own
+            for each in holds
+            if each.is_variation
         ),
     )

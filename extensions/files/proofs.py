@@ -1,13 +1,14 @@
 """Proofs: what is behind a claim, as its module of tests and a run say it.
 
 A claim has a test; counter-examples, which make its words false and on which
-that test fails; and variations, on which its words hold as well. Imports
-neither Sphinx nor torch, and no module of tests.
+that test fails; and variations, on which they hold. Imports no test.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,10 @@ from extensions.files.topics import Topic, sha256
 # How the name of a variation goes on behind that of its claim's test.
 ALSO = "also_"
 EXPECTS_FAILURE = "fails"  # the fixture of a counter-example
+# The name of a case, but not one that pytest has counted.
+NUMBERED = r"(?:.*-)?(?!b?float|complex|u?int)[a-z_]+\d+(?:-.*)?"
+SAYS = re.compile(rf"(?!{NUMBERED}$)[\w ,.()=+-]{{1,60}}")
+MOST = 4  # cases that are named
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,6 @@ class Test:
     name: str
     line: int
     docstring: str
-    takes: tuple[str, ...] = ()
-    """The names of its parameters."""
     falsifies: tuple[str, ...] = ()
     """The tests that it expects to fail, one for each time it says so."""
 
@@ -62,6 +65,8 @@ class Failure:
 
     test: str
     """The name of the counter-example."""
+    words: str
+    """What that name says, with its case."""
     edit: str
     """What was changed in the program, as lines with ``-`` and ``+``."""
     cell: str
@@ -88,7 +93,6 @@ def tests_of(tree: ast.Module) -> dict[str, Test]:
             node.name,
             node.lineno,
             ast.get_docstring(node) or "",
-            tuple(each.arg for each in node.args.args),
             tuple(falsified(node)),
         )
         for node in tree.body
@@ -112,19 +116,34 @@ def test_of(claim: str) -> str:
     return f"test_{claim.replace('-', '_')}"
 
 
-def failures(run: Run, topic: Topic, test: str) -> tuple[Failure, ...]:
+def words_with(words: str, cases: Iterable[str]) -> str:
+    """Return what the name of a test says, with the cases that say more."""
+    said = [case.replace("_", " ") for case in cases if SAYS.fullmatch(case)]
+    more = ", ".join(said[:MOST]) + (", ..." if len(said) > MOST else "")
+    return f"{words} {more}".strip()
+
+
+def variation(run: Run, topic: Topic, test: Test) -> str:
+    """Return in words on what a claim held as well."""
+    module = classname(topic.root, topic.tests)
+    results = run.results.get((module, test.name), [])
+    return words_with(test.words, [result.case for result in results])
+
+
+def failures(run: Run, topic: Topic, test: Test) -> tuple[Failure, ...]:
     """Return how a counter-example failed in a run, if it still holds."""
     module = classname(topic.root, topic.tests)
     files = {"snippet": sha256(topic.snippet), "test": sha256(topic.tests)}
     return tuple(
         Failure(
-            test,
+            test.name,
+            words_with(test.words, [result.case]),
             result.properties.get("edit", ""),
             result.properties.get("cell edited", ""),
             result.properties.get("input", ""),
             result.properties["said"],
         )
-        for result in run.results.get((module, test), [])
+        for result in run.results.get((module, test.name), [])
         if "said" in result.properties
         and files.items() <= result.properties.items()
     )

@@ -2,6 +2,9 @@
 
 import re
 
+import pytest
+
+from extensions.files.proofs import words_with
 from tests.extensions.conftest import record
 
 
@@ -71,7 +74,33 @@ def test_a_panel_says_on_how_much_the_claim_was_tested(house, build):
 
     [panel] = panels(build(), "part/one")
 
-    assert "Tested on 2 cases, also twice. What makes it false:" in panel
+    assert "Tested on 2 cases: also twice. What makes it false:" in panel
+
+
+def test_a_panel_names_the_cases_that_somebody_named(house, build):
+    path = record(house)
+    name = "test_word_is_one__but_not_of_another"
+    case = f'name="{name}[two_words]"'
+    path.write_text(path.read_text().replace(f'name="{name}"', case))
+
+    [panel] = panels(build(), "part/one")
+
+    assert "<summary>but not of another two words</summary>" in panel
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        ("if_left_out", True),
+        ("float16", True),
+        ("SGD-float32-3", True),
+        ("old0-new0", False),
+        ("float32-shape1", False),
+        ("= hidden.detach()\\n-= hidden", False),
+    ],
+)
+def test_a_case_that_pytest_has_counted_says_nothing(case, says):
+    assert (words_with("of", [case]) != "of") == says
 
 
 def test_a_panel_links_to_its_row_and_to_its_tests(build):
