@@ -119,7 +119,7 @@ def test_of(claim: str) -> str:
 def words_with(words: str, cases: Iterable[str]) -> str:
     """Return what the name of a test says, with the cases that say more."""
     said = [case.replace("_", " ") for case in cases if SAYS.fullmatch(case)]
-    more = ", ".join(said[:MOST]) + (", ..." if len(said) > MOST else "")
+    more = ", ".join(said[:MOST]) + (" and more" if len(said) > MOST else "")
     return f"{words} {more}".strip()
 
 
