@@ -28,6 +28,7 @@ from extensions.files.problem import Problem
 from extensions.files.reading import json_of
 from extensions.files.snippets import Snippet
 from extensions.files.topics import Topic
+from extensions.files.writing import write
 
 LONGEST = 3600  # seconds for the tests of an unchanged program
 
@@ -82,7 +83,7 @@ class Runs:
         said = Path(tempfile.gettempdir(), "said.json")
 
         def tell() -> None:
-            said.write_text(json.dumps([self.run(items), [*sys.modules]]))
+            write(said, json.dumps([self.run(items), [*sys.modules]]))
 
         if not all(without_word([tell], LONGEST)):
             return "pytest crashes"

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -109,9 +110,8 @@ def try_all(found: list[Topic]) -> int:
     # What a mutant that is ended leaves behind goes with the folder.
     with (
         tempfile.TemporaryDirectory() as folder,
-        Path(os.devnull).open("w") as nowhere,
-        redirect_stdout(nowhere),
-        redirect_stderr(nowhere),
+        redirect_stdout(StringIO()),
+        redirect_stderr(StringIO()),
     ):
         os.environ.update(ONE_THREAD, TMPDIR=folder)
         tempfile.tempdir = folder
