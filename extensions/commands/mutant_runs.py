@@ -25,6 +25,7 @@ import pytest
 from extensions.commands.forks import without_word
 from extensions.files.mutations import Mutation
 from extensions.files.problem import Problem
+from extensions.files.proofs import EXPECTS_FAILURE
 from extensions.files.reading import json_of
 from extensions.files.snippets import Snippet
 from extensions.files.topics import Topic
@@ -54,7 +55,7 @@ class Runs:
         self.items = [
             item
             for item in session.items
-            if "__" not in item.name or "fails" not in item.fixturenames
+            if EXPECTS_FAILURE not in item.fixturenames
         ]
         self.use(self)
         return True

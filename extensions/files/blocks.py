@@ -65,9 +65,14 @@ def cell(wording: Wording, directive: Directive) -> list[Token]:
 
 def measured(wording: Wording, directive: Directive) -> list[Token]:
     """Say where the numbers are."""
+    return the_page(wording, "shows what was measured.")
+
+
+def the_page(wording: Wording, says: str) -> list[Token]:
+    """Return a paragraph that leads to the page itself."""
     address = address_of(wording.topic.name, wording.base)
     page = linked([words("The page")], address)
-    return paragraph([*page, words(" shows what was measured.")])
+    return paragraph([*page, words(f" {says}")])
 
 
 def recap(wording: Wording, directive: Directive) -> list[Token]:
@@ -81,13 +86,8 @@ def recap(wording: Wording, directive: Directive) -> list[Token]:
 
 def exercise(wording: Wording, directive: Directive) -> list[Token]:
     """Ask, and say where the answer is, which a run of the tests gives."""
-    address = address_of(wording.topic.name, wording.base)
-    page = linked([words("The page")], address)
     question = plain(wording, directive.body, directive.first)
-    return [
-        *question,
-        *paragraph([*page, words(" has a hint and an answer.")]),
-    ]
+    return [*question, *the_page(wording, "has a hint and an answer.")]
 
 
 def named(name: str, wording: Wording, directive: Directive) -> list[Token]:

@@ -11,10 +11,15 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
-from extensions.files.basis import classname
 from extensions.files.claims import Claim
 from extensions.files.evidence import Run
-from extensions.files.outcomes import VERDICTS, Outcome, outcome
+from extensions.files.outcomes import (
+    VERDICTS,
+    Outcome,
+    hashes_of,
+    outcome,
+    results_of,
+)
 from extensions.files.pages import read_page
 from extensions.files.proofs import (
     Failure,
@@ -99,45 +104,45 @@ def read_ledger(root: Path, runs: list[Run]) -> Ledger:
     """Join the pages, the tests and some runs of the house at a folder."""
     entries = []
     for topic in topics(root):
-        tests = tests_in(topic.tests)
+        tests, now = tests_in(topic.tests), hashes_of(topic)
         for claim in read_page(topic.page).claims:
             behind = tests if test_of(claim.name) in tests else {}
-            entries.append(entry_of(topic, claim, behind, runs))
+            entries.append(entry_of(topic, claim, behind, runs, now))
     return Ledger(tuple(runs), tuple(entries), prose_of(root))
 
 
 def entry_of(
-    topic: Topic, claim: Claim, tests: dict[str, Test], runs: list[Run]
+    topic: Topic,
+    claim: Claim,
+    tests: dict[str, Test],
+    runs: list[Run],
+    now: dict[str, str],
 ) -> Entry:
-    """Return a claim with what is behind it."""
+    """Return a claim with what is behind it, given the hashes of its files."""
     name = test_of(claim.name)
     behind = [each for each in tests.values() if each.of == name]
+    names = [each.name for each in behind]
     counters = tuple(each for each in behind if each.is_counter)
     holds = [each for each in behind if not each.is_counter]
-    module = classname(topic.root, topic.tests)
+    variations = tuple(each for each in holds if each.is_variation)
     own = runs[:1]  # the newest code has made it
     return Entry(
         topic,
         claim,
         tests.get(name),
         counters,
-        tuple(each for each in holds if each.is_variation),
-        tuple(outcome(run, topic, [t.name for t in behind]) for run in runs),
+        variations,
+        tuple(outcome(run, topic, names, now) for run in runs),
         tuple(
             failure
             for run in own
             for each in counters
-            for failure in failures(run, topic, each)
+            for failure in failures(run, topic, each, now)
         ),
         sum(
-            len(run.results.get((module, each.name), ()))
+            len(results_of(run, topic, each.name))
             for run in own
             for each in holds
         ),
-        tuple(
-            variation(run, topic, each)
-            for run in own
-            for each in holds
-            if each.is_variation
-        ),
+        tuple(variation(run, topic, t) for run in own for t in variations),
     )

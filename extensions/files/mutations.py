@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from extensions.files.node_changes import Node, changes
+from extensions.files.node_changes import UNSAID, Node, changes
 from extensions.files.reading import parsed
 from extensions.files.snippets import Cell, Snippet
 
@@ -103,8 +103,8 @@ def is_to_read(node: ast.AST) -> bool:
             return True
         case ast.Call(func=ast.Name(id="print")):
             return True
-        case ast.keyword(arg=None | "lr" | "strict"):
-            return True
+        case ast.keyword(arg=name):
+            return name in UNSAID
         case ast.List(elts=parts) | ast.Tuple(elts=parts) if parts:
             # Examples, such as the numbers that a tensor is made of.
             parts = [getattr(each, "operand", each) for each in parts]

@@ -19,6 +19,7 @@ OTHER |= {"In": "NotIn", "NotIn": "In"}  # codespell:ignore notin
 # Calls without which there is only an error, or what compares the same.
 NEEDED = """enumerate float getattr int items keys len list named_parameters
 parameters partition range round split str super tuple type values zip"""
+UNSAID = {None, "lr", "strict"}  # keywords of which no claim speaks
 # Calls that take dimensions.
 OF_DIMENSIONS = """argmax argmin cat cumsum flatten max mean min permute size
 softmax squeeze stack sum transpose unsqueeze"""
@@ -119,7 +120,7 @@ def changes_of_call(
         elif given in GIVEN.split():
             yield f"drop {full}()", node, node.args[0]
     for each in node.keywords:
-        if each.arg not in {None, "lr", "strict"}:
+        if each.arg not in UNSAID:
             left = [keyword for keyword in node.keywords if keyword != each]
             yield f"drop keyword {each.arg}", node, like(node, keywords=left)
     # What backward starts from may have any scale.

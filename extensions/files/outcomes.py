@@ -30,12 +30,28 @@ class Outcome:
     """The day of the newest result."""
 
 
-def outcome(run: Run, topic: Topic, tests: list[str]) -> Outcome:
+def hashes_of(topic: Topic) -> dict[str, str]:
+    """Return what a result of a topic says of its files if it still holds."""
+    return {"snippet": sha256(topic.snippet), "test": sha256(topic.tests)}
+
+
+def is_fresh(result: Result, now: dict[str, str]) -> bool:
+    """Whether a result was made with the files of now."""
+    return now.items() <= result.properties.items()
+
+
+def results_of(run: Run, topic: Topic, test: str) -> list[Result]:
+    """Return the results of a test of a topic, one for each of its cases."""
+    return run.results.get((classname(topic.root, topic.tests), test), [])
+
+
+def outcome(
+    run: Run, topic: Topic, tests: list[str], now: dict[str, str]
+) -> Outcome:
     """Return what a run says of a claim, given its test and the others."""
-    module = classname(topic.root, topic.tests)
-    found = [run.results.get((module, test), []) for test in tests]
+    found = [results_of(run, topic, test) for test in tests]
     facts = [result.properties for each in found for result in each]
-    said = word(topic, found)
+    said = word(found, now)
     devices = {each["device"] for each in facts if "device" in each}
     return Outcome(
         said,
@@ -44,12 +60,10 @@ def outcome(run: Run, topic: Topic, tests: list[str]) -> Outcome:
     )
 
 
-def word(topic: Topic, found: list[list[Result]]) -> str:
+def word(found: list[list[Result]], now: dict[str, str]) -> str:
     """Return in a word what the results of each test of a claim say."""
-    files = {"snippet": sha256(topic.snippet), "test": sha256(topic.tests)}
-    now = files.items()
     results = [result for each in found for result in each]
-    fresh = [each for each in results if now <= each.properties.items()]
+    fresh = [each for each in results if is_fresh(each, now)]
     if any(result.outcome == "failed" for result in fresh):
         return "failed"
     if not found or not all(found):

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from extensions.files.basis import classname
 from extensions.files.evidence import Run
+from extensions.files.outcomes import is_fresh, results_of
 from extensions.files.problem import Problem
 from extensions.files.reading import python_of
-from extensions.files.topics import Topic, sha256
+from extensions.files.topics import Topic
 
 # How the name of a variation goes on behind that of its claim's test.
 ALSO = "also_"
@@ -125,15 +125,14 @@ def words_with(words: str, cases: Iterable[str]) -> str:
 
 def variation(run: Run, topic: Topic, test: Test) -> str:
     """Return in words on what a claim held as well."""
-    module = classname(topic.root, topic.tests)
-    results = run.results.get((module, test.name), [])
+    results = results_of(run, topic, test.name)
     return words_with(test.words, [result.case for result in results])
 
 
-def failures(run: Run, topic: Topic, test: Test) -> tuple[Failure, ...]:
+def failures(
+    run: Run, topic: Topic, test: Test, now: dict[str, str]
+) -> tuple[Failure, ...]:
     """Return how a counter-example failed in a run, if it still holds."""
-    module = classname(topic.root, topic.tests)
-    files = {"snippet": sha256(topic.snippet), "test": sha256(topic.tests)}
     return tuple(
         Failure(
             test.name,
@@ -143,7 +142,6 @@ def failures(run: Run, topic: Topic, test: Test) -> tuple[Failure, ...]:
             result.properties.get("input", ""),
             result.properties["said"],
         )
-        for result in run.results.get((module, test.name), [])
-        if "said" in result.properties
-        and files.items() <= result.properties.items()
+        for result in results_of(run, topic, test.name)
+        if "said" in result.properties and is_fresh(result, now)
     )

@@ -45,7 +45,7 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         unseen -= names
         entry = entries[names.pop()]
         node["classes"].append("claim")
-        mark(node, render(builder, "sign", entry=entry))
+        mark(node, render(builder, "sign", entry=entry, is_link=True))
         panel = render(
             builder,
             "panel",
@@ -58,7 +58,7 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     for words in doctree.findall(nodes.reference):
         if words.get("refid") in entries and "recalled" in words["classes"]:
             entry = entries[words["refid"]]
-            mark(words, render(builder, "recalled", entry=entry))
+            mark(words, render(builder, "sign", entry=entry, is_link=False))
     for name in sorted(unseen):
         claim = entries[name].claim
         message = f"claim {name!r} has the address of a heading: rename one"
