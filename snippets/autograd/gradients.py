@@ -239,10 +239,11 @@ print(gaps)
 
 # %% hook
 fare = rate * km + fee
-arrived = []
-fare.register_hook(arrived.append)
+before, after = [], []
+fare.register_hook(before.append)
 fare.register_hook(lambda slope: slope.clamp(-1, 1))
-(rate_slope,) = torch.autograd.grad((fare - paid).square(), rate)
+fare.register_hook(after.append)
+(rate_slope,) = torch.autograd.grad((paid - fare).square(), rate)
 
-print("arrived at fare:", arrived)
-print("arrived at rate:", rate_slope.item())
+print("at fare:", before, "then", after)
+print("at rate:", rate_slope)

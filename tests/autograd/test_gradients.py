@@ -1431,7 +1431,7 @@ def test_a_seed_repeats_the_gradients__but_not_without_one(snippet, fails):
 def test_a_hook_reads_the_gradient(snippet):
     run = snippet.after("hook")
 
-    assert run.arrived == [-6]
+    assert run.before == [-6]
     assert run.fare == run.rate * run.km + run.fee == 7
 
 
@@ -1452,28 +1452,47 @@ def test_a_hook_reads_the_gradient__also_in_other_graphs(shape, is_leaf):
     ]
 
 
+FIRST_HOOK = "fare.register_hook(before.append)\n"
+PASS = "(rate_slope,) = torch.autograd.grad((paid - fare).square(), rate)\n"
+
+
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("hook", "made"),
     [
         (
-            "fare.register_hook(arrived.append)",
-            "(1 * fare).register_hook(arrived.append)",
+            "gap = paid - fare\ngap.register_hook(before.append)\n",
+            PASS.replace("(paid - fare)", "gap"),
         ),
-        (
-            "grad((fare - paid).square(), rate)",
-            "grad((fare - paid).abs(), rate)",
-        ),
+        (f"fare.register_hook(lambda slope: slope / 2)\n{FIRST_HOOK}", PASS),
+        (f"(1 * {FIRST_HOOK}".replace("fare", "fare)"), PASS),
+        (f"handle = {FIRST_HOOK}handle.remove()\n", PASS),
+        ("", f"{PASS}{FIRST_HOOK}"),
+        (FIRST_HOOK, PASS.replace("square", "abs")),
     ],
-    ids=["on_another_tensor", "of_another_loss"],
+    ids=[
+        "on_another_tensor",
+        "behind_another_hook",
+        "off_the_way",
+        "once_removed",
+        "after_the_pass",
+        "of_another_loss",
+    ],
 )
-def test_a_hook_reads_the_gradient__but_not_minus_6(snippet, old, new, fails):
-    fails(test_a_hook_reads_the_gradient, snippet.edit(old, new))
+def test_a_hook_reads_the_gradient__but_not_minus_6(
+    snippet, hook, made, fails
+):
+    edited = snippet.edit(PASS, made).edit(
+        f"before, after = [], []\n{FIRST_HOOK}",
+        f"before, after = [], []\n{hook}",
+    )
+    fails(test_a_hook_reads_the_gradient, edited)
 
 
 def test_a_hook_changes_the_gradient(snippet):
     run = snippet.after("hook")
 
-    assert run.arrived == [-6]
+    assert run.before == [-6]
+    assert run.after == [-1]
     assert run.rate_slope == -1 * 3
     assert run.km == 3
 
@@ -1488,11 +1507,28 @@ def test_a_hook_changes_the_gradient__also_of_leaves(factor):
     assert leaf.grad.tolist() == [5 * factor] * 3
 
 
+CLAMP = "fare.register_hook(lambda slope: slope.clamp(-1, 1))\n"
+
+
 @pytest.mark.parametrize(
-    "hook",
-    ["lambda slope: None", "lambda slope: slope.clamp(-2, 2)"],
-    ids=["if_nothing_is_returned", "if_clamped_to_2"],
+    ("hook", "made"),
+    [
+        (CLAMP.replace("slope.clamp(-1, 1)", "None"), PASS),
+        (CLAMP.replace("(-1, 1)", "(-2, 2)"), PASS),
+        ("rate.register_hook(lambda slope: slope.clamp(-3, 3))\n", PASS),
+        ("", f"{PASS}rate_slope = rate_slope / 6\n"),
+        (CLAMP, PASS.replace("square()", "square() + 5 * rate")),
+        (CLAMP, f"fare.register_hook(lambda slope: 2 * slope)\n{PASS}"),
+    ],
+    ids=[
+        "if_nothing_is_returned",
+        "if_clamped_to_2",
+        "at_rate_alone",
+        "by_hand",
+        "with_a_second_path",
+        "with_a_hook_behind_it",
+    ],
 )
-def test_a_hook_changes_the_gradient__but_not_to_minus_1(snippet, hook, fails):
-    edited = snippet.edit("lambda slope: slope.clamp(-1, 1)", hook)
+def test_a_hook_changes_the_gradient__but_not(snippet, hook, made, fails):
+    edited = snippet.edit(PASS, made).edit(CLAMP, hook)
     fails(test_a_hook_changes_the_gradient, edited)
