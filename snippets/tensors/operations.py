@@ -2,188 +2,244 @@
 Operations
 ==========
 
-What can be computed with tensors, each operation run on the same numbers.
+Reduce, compare, multiply, join and split the temperatures of three days.
 """
 
-# %% numbers
+# %% do-this
 import torch
 
-x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
-y = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
-v = torch.tensor([1.0, 10.0])
+temps = torch.tensor([[-5.0, 16.0], [3.0, 19.0], [14.0, 13.0]])
+of_cities = temps.mean(dim=0)  # over the days
+of_days = temps.mean(dim=1)  # over the cities
+in_the_day = temps - temps.mean(dim=1, keepdim=True)
+
+print(of_cities)
+print(of_days)
+print(in_the_day)
+
+# %% axes
+import matplotlib.pyplot as plt
+
+ax = plt.figure(figsize=(6, 3)).add_axes((-0.02, 0, 1, 0.9), frame_on=False)
+for row, column in torch.ones_like(temps).nonzero().tolist():
+    ax.text(column - 0.1, 0.06 - row, f"{temps[row, column]:g}", ha="right")
+way, middle = {"arrowstyle": "<-"}, {"ha": "center", "va": "center"}
+for i, mean in enumerate(of_cities):
+    ax.annotate(f"{mean:g}", (i, 0.5), (i, -3), arrowprops=way, **middle)
+for i, mean in enumerate(of_days):
+    ax.annotate(f"{mean:g}", (-0.6, -i), (1.6, -i), arrowprops=way, **middle)
+ax.set(xlim=(-0.7, 2), ylim=(-3.2, 0.6), title="dim=0 goes down, dim=1 along")
+plt.show()
+
+# %% largest
+warmest = temps.max(dim=0)
+position = temps.argmax()  # of all numbers, counted row by row
+
+print(warmest.values, warmest.indices)
+print(position, torch.unravel_index(position, temps.shape))
+
+# %% spread
+spreads = (temps.std(dim=0), temps.std(dim=0, correction=0))
+middles = (temps.median(), temps.quantile(0.5))
+
+print(*spreads)
+print(*middles)
+
+# %% compare
+warm = temps > 3
+some, every, count = warm.any(dim=1), warm.all(dim=1), warm.sum(dim=1)
+
+back = temps * 1.8 / 1.8
+near = torch.isclose(back, temps)
+all_near, equal = torch.allclose(back, temps), torch.equal(back, temps)
+
+print(some, every, count)
+print(back == temps, equal)
+print(near, all_near)
 
 
-# %% run
-def shown(result):
-    if isinstance(result, torch.Tensor):
-        if result.is_floating_point():
-            result = result.double().round(decimals=2)
-        return str(result.tolist())
-    return ", ".join(shown(part) for part in result)
+# %% shape-of
+def shape_of(product, left, right):
+    try:
+        return str(tuple(product(torch.ones(left), torch.ones(right)).shape))
+    except RuntimeError:
+        return "raises"
 
-
-def run(operations):
-    return {
-        code: {"does": does, "gives": shown(eval(code))}
-        for code, does in operations.items()
-    }
-
-
-# %% between
-between = {
-    "x + y": "adds, number by number",
-    "x - y": "subtracts, number by number",
-    "x * y": "multiplies, number by number",
-    "x / y": "divides, number by number",
-    "x @ y": "multiplies two matrices",
-    "x.pow(2)": "raises each number to a power",
-    "x.T": "swaps rows and columns",
-}
-between_rows = run(between)
-
-# %% between-table
-import pandas as pd
-
-pd.DataFrame.from_dict(between_rows, orient="index")
-
-# %% each
-each = {
-    "x.abs()": "drops the sign of each number",
-    "x.exp()": "e to the power of each number",
-    "x.log()": "natural logarithm of each number",
-    "x.sqrt()": "square root of each number",
-    "x.sin()": "sine of each number, in radians",
-    "x.cos()": "cosine of each number",
-    "x.tan()": "tangent of each number",
-}
-each_rows = run(each)
-
-# %% each-table
-import pandas as pd
-
-pd.DataFrame.from_dict(each_rows, orient="index")
-
-# %% summary
-summary = {
-    "x.sum()": "adds up all numbers",
-    "x.mean()": "the mean",
-    "x.std()": "the standard deviation, over n - 1",
-    "x.min()": "the smallest number",
-    "x.max()": "the largest number",
-    "x.argmax()": "position of the largest, counted row by row",
-    "x.argsort()": "positions that sort each row",
-    "x.unique()": "the different numbers, sorted",
-    "torch.norm(x)": "root of the sum of all squares",
-    "torch.trace(x)": "sum of the diagonal",
-}
-summary_rows = run(summary)
-
-# %% summary-table
-import pandas as pd
-
-pd.DataFrame.from_dict(summary_rows, orient="index")
-
-# %% build
-build = {
-    "torch.cat([x, y], dim=0)": "puts y below x",
-    "torch.stack([x, y], dim=0)": "puts x and y on a new axis",
-    "torch.split(x, 1, dim=0)": "cuts into parts of 1 row each",
-    "torch.chunk(x, 2, dim=0)": "cuts into at most 2 parts",
-    "torch.where(x > 0, x, y)": "takes from x where true, else from y",
-    "torch.masked_select(x, x > 0)": "picks where true, in one flat tensor",
-    "torch.nonzero(x > 0)": "positions of what is true",
-    "torch.sort(x, dim=0)": "sorts each column, and tells from where",
-    "torch.topk(x, k=1, dim=0)": "the k largest of each column, and where",
-    "torch.diag(x)": "the diagonal of a matrix",
-    "torch.triu(x)": "zero below the diagonal",
-    "torch.tril(x)": "zero above the diagonal",
-}
-build_rows = run(build)
-
-# %% build-table
-import pandas as pd
-
-pd.DataFrame.from_dict(build_rows, orient="index")
 
 # %% products
-products = {
-    "torch.mm(x, y)": "two matrices",
-    "torch.mv(x, v)": "a matrix and a vector",
-    "torch.dot(v, v)": "two vectors",
-    "torch.matmul(x, y)": "any of these, and batches; the same as @",
-    "torch.einsum('ij, jk -> ik', x, y)": "sums over the letter that vanishes",
-    "torch.bmm(x[None], y[None])": "two batches of matrices",
-    "torch.baddbmm(x[None], x[None], y[None])": "adds a batch to a product",
-}
-product_rows = run(products)
+products = [torch.matmul, torch.mm, torch.mv, torch.dot, torch.bmm]
+accepted = {}
+pairs = [[(3, 2), (2, 4)], [(3, 2), (2,)], [(2,), (2,)]]
+pairs += [[(5, 3, 2), (5, 2, 4)], [(1, 3, 2), (5, 2, 4)], [(5, 3, 2), (2, 4)]]
+for left, right in pairs:
+    shapes = {each.__name__: shape_of(each, left, right) for each in products}
+    accepted[f"{left} and {right}"] = shapes
 
-# %% product-table
+# %% products-table
 import pandas as pd
 
-pd.DataFrame.from_dict(product_rows, orient="index")
+pd.DataFrame.from_dict(accepted, orient="index")
 
-# %% deviation
-print(x.std())
-print(x.std(correction=0))
+# %% join
+forecast = torch.tensor([[-4.0, 16.0], [5.0, 18.0], [12.0, 13.0]])
+longer = torch.cat([temps, forecast])
+both = torch.stack([temps, forecast])
 
-# %% no-exponent
-try:
-    x.pow()
-except TypeError as error:
-    print(str(error).partition(" - ")[0])
+print(longer.shape, both.shape)
 
-# %% beyond
-print(torch.tensor([-1.0, 0.0]).log())
-print(torch.tensor([1.0, 0.0]) / 0)
+# %% cut
+days = torch.arange(10)
+by_size = days.split(4)
+at_most = days.chunk(6)
+exactly = days.tensor_split(6)
 
-# %% transpose
-import warnings
+for parts in (by_size, at_most, exactly):
+    print(len(parts), "parts:", [len(part) for part in parts])
 
-batch = torch.zeros(2, 3, 4)
+# %% in-place
+warmed = temps.clone()
+returned = warmed.clamp_(min=0)
 
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    reversed_axes = batch.T
+print(warmed)
 
-print(reversed_axes.shape, batch.mT.shape)
-print([str(each.message).partition(" and")[0] for each in caught])
+# %% shares
+shares = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
 
-# %% parts
-five = torch.arange(5)
+# %% number-by-number
+does = {
+    "temps * forecast": "the product of each pair of numbers",
+    "temps.pow(2)": "the square of each number",
+    "temps.abs()": "each number without its sign",
+    "shares.exp()": "e to the power of each number",
+    "shares.log()": "the natural logarithm of each number",
+    "shares.sqrt()": "the square root of each number",
+    "temps.clamp(0, 15)": "each number, but 0 if lower and 15 if higher",
+    "torch.minimum(temps, forecast)": "the lower number of each pair",
+    "torch.maximum(temps, forecast)": "the higher number of each pair",
+}
 
-print([len(part) for part in five.split(2)])
-print([len(part) for part in five.chunk(2)])
-print([len(part) for part in five.chunk(4)])
+# %% compare-and-join
+does |= {
+    "temps > 10": "whether each number is above 10",
+    "temps == forecast": "whether the numbers of each pair are equal",
+    "torch.equal(temps, forecast)": "whether shape and numbers are equal",
+    "(temps > 10).any()": "whether any number is above 10",
+    "(temps > 10).all(dim=1)": "whether all numbers of each row are above 10",
+    "torch.where(temps > 10, temps, 0)": "numbers above 10, else 0",
+    "torch.cat([temps, forecast])": "the rows of both, one after the other",
+    "torch.stack([temps, forecast])": "both, on a new first axis",
+    "temps.split(2)": "parts of two rows, the last maybe shorter",
+}
 
-# %% norms
-print(torch.norm(x))
-print(torch.linalg.vector_norm(x))
-print(torch.linalg.matrix_norm(x, ord=2))
+# %% of-many
+does |= {
+    "temps.sum()": "the sum of all numbers",
+    "temps.mean()": "the mean of all numbers",
+    "temps.std()": "the standard deviation, over the count less one",
+    "temps.amin()": "the lowest number",
+    "temps.amax(dim=1)": "the highest number of each row",
+    "temps.argmax(dim=1)": "where the highest number of each row stands",
+    "temps.median()": "the middle number, the lower one of two",
+    "temps.cumsum(dim=0)": "each column, added up so far",
+    "torch.linalg.vector_norm(temps)": "the root of the sum of all squares",
+}
 
-# %% diagonal
-made = torch.diag(v)
+# %% order-and-matrices
+does |= {
+    "temps.unique()": "the different numbers, in ascending order",
+    "temps.sort(dim=0)": "each column ascending, and from where",
+    "temps.argsort(dim=0)": "from where to take each column ascending",
+    "temps.topk(2, dim=0)": "the two highest of each column, and from where",
+    "temps @ shares": "the product of two matrices",
+    "torch.einsum('ij,jk->ik', temps, shares)": "products added up over j",
+    "shares.triu()": "the matrix with zeros below the diagonal",
+    "shares.diag()": "the diagonal of the matrix",
+}
 
-print(made)
 
-# %% shapes
-for code in ("torch.mv(x, y)", "torch.dot(x, y)", "torch.bmm(x, y)"):
+# %% shown
+def shown(result):
+    if isinstance(result, torch.Tensor):
+        result = result.tolist()
+    if isinstance(result, list | tuple):
+        return f"[{', '.join(shown(each) for each in result)}]"
+    return f"{result:.4g}" if isinstance(result, float) else str(result)
+
+
+rows = {c: {"what": w, "gives": shown(eval(c))} for c, w in does.items()}
+
+# %% table
+import pandas as pd
+
+pd.DataFrame.from_dict(rows, orient="index")
+
+
+# %% refusal
+def refusal(code):
     try:
         eval(code)
-    except RuntimeError as error:
-        print(f"{code}: {error}")
+    except (RuntimeError, TypeError) as error:
+        return str(error)
 
-# %% batches
-one, three = torch.ones(1, 2, 2), torch.ones(3, 2, 2)
 
-try:
-    torch.bmm(one, three)
-except RuntimeError as error:
-    print(error)
+# %% wrong-shapes
+# Wrong on purpose: do not copy.
+misfits = [
+    "temps - of_days",
+    "temps @ forecast",
+    "torch.nn.Linear(4, 2)(temps)",
+    "torch.bmm(temps, shares)",
+    "torch.bmm(torch.ones(1, 3, 2), torch.ones(5, 2, 4))",
+    "torch.cat([temps, torch.ones(3, 3)])",
+    "torch.stack([temps, temps.T])",
+]
+for code in misfits:
+    print(code, "->", refusal(code), end="\n\n")
 
-print(torch.matmul(one, three).shape)
+# %% silent-shapes
+# Wrong on purpose: do not copy.
+square = temps[:2]
+right = square - square.mean(dim=1, keepdim=True)
+wrong = square - square.mean(dim=1)
 
-# %% too-many
-try:
-    torch.topk(x, k=3, dim=0)
-except RuntimeError as error:
-    print(error)
+print("should be:", right)
+print("is:       ", wrong)
+
+# %% wrong-types
+# Wrong on purpose: do not copy.
+counts = torch.tensor([3, 4])
+refused = [
+    "counts.mean()",
+    "counts.std()",
+    "counts.div_(2)",
+    "counts.add_(0.5)",
+    "'warm' if warm else 'cold'",
+]
+for code in refused:
+    print(code, "->", refusal(code), end="\n\n")
+
+# %% where
+# Wrong on purpose: do not copy.
+degrees = torch.tensor([-4.0, 0.0, 0.25, 9.0], requires_grad=True)
+roots = torch.where(degrees > 0, degrees.sqrt(), 0)
+roots.sum().backward()
+
+print(roots.detach(), degrees.grad)
+
+# %% where-first
+learned = torch.tensor([-4.0, 0.0, 0.25, 9.0], requires_grad=True)
+inside = torch.where(learned > 0, learned, 1)
+safe = torch.where(learned > 0, inside.sqrt(), 0)
+safe.sum().backward()
+
+print(safe.detach(), learned.grad)
+
+# %% beyond
+logs = torch.tensor([-1.0, 0.0]).log()
+ratios = torch.tensor([1.0, 0.0]) / 0
+gap = torch.tensor([12.0, torch.nan, 15.0])
+means = (gap.mean(), gap.nanmean())
+itself = gap == gap
+
+print(logs, ratios)
+print(*means, itself)
