@@ -54,8 +54,14 @@ extensions = [
 ]
 
 nitpicky = True
-# Of the whole path, where only a space in a program's own name would matter.
-suppress_warnings = ["sphinx_gallery.space_in_filename"]
+suppress_warnings = [
+    # Two chapters may have a topic of one name: links and pictures of a page
+    # are found by its whole path.
+    "sphinx_gallery.duplicate_filename",
+    # Of the whole path, where only a space in a program's own name would
+    # matter.
+    "sphinx_gallery.space_in_filename",
+]
 
 # -- Pages -------------------------------------------------------------------
 
