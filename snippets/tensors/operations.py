@@ -20,15 +20,20 @@ print(in_the_day)
 # %% axes
 import matplotlib.pyplot as plt
 
-ax = plt.figure(figsize=(6, 3)).add_axes((-0.02, 0, 1, 0.9), frame_on=False)
-for row, column in torch.ones_like(temps).nonzero().tolist():
-    ax.text(column - 0.1, 0.06 - row, f"{temps[row, column]:g}", ha="right")
-way, middle = {"arrowstyle": "<-"}, {"ha": "center", "va": "center"}
+figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+for row, days in enumerate(temps.tolist()):
+    for column, number in enumerate(days):
+        axes.text(column - 0.1, row - 0.1, f"{number:g}", ha="right")
+colors = "#0072B2", "#D55E00"
+down, along = ({"arrowstyle": "<-", "color": color} for color in colors)
 for i, mean in enumerate(of_cities):
-    ax.annotate(f"{mean:g}", (i, 0.5), (i, -3), arrowprops=way, **middle)
+    axes.annotate(f"{mean:g}", (i, -0.6), (i, 3), arrowprops=down, ha="center")
 for i, mean in enumerate(of_days):
-    ax.annotate(f"{mean:g}", (-0.6, -i), (1.6, -i), arrowprops=way, **middle)
-ax.set(xlim=(-0.7, 2), ylim=(-3.2, 0.6), title="dim=0 goes down, dim=1 along")
+    axes.annotate(
+        f"{mean:g}", (-0.6, i), (2, i), arrowprops=along, va="center"
+    )
+axes.set(xlim=(-0.7, 2.2), ylim=(3.3, -0.7), xticks=(), yticks=())
+axes.set_title("mean(dim=0) goes down the days, mean(dim=1) along the cities")
 plt.show()
 
 # %% largest
