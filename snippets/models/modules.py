@@ -2,138 +2,276 @@
 Build a model
 =============
 
-What a module sees of itself, and what stays invisible to it.
+A digit classifier, and what a module knows of its layers and numbers.
 """
 
-# %% define
+# %% block
 import torch
 from torch import nn
 
 
-class Model(nn.Module):
+class Block(nn.Module):
+    def __init__(self, channels_in, channels_out):
+        super().__init__()
+        self.conv = nn.Conv2d(channels_in, channels_out, kernel_size=3)
+        self.norm = nn.BatchNorm2d(channels_out)
+        self.pool = nn.MaxPool2d(2)
+
+    def forward(self, images):
+        return self.pool(self.norm(self.conv(images)).relu())
+
+
+# %% digits
+class Digits(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(3, 1)
-        self.scale = nn.Parameter(torch.ones(3))
-        self.register_buffer("mean", torch.zeros(3))
+        self.first = Block(1, 8)
+        self.second = Block(8, 16)
+        self.head = nn.Linear(400, 10)
 
-    def forward(self, inputs):
-        return self.linear((inputs - self.mean) * self.scale)
+    def forward(self, images):
+        features = self.second(self.first(images))
+        return self.head(features.flatten(start_dim=1))
 
 
+# %% do-this
 torch.manual_seed(0)
-model = Model()
+images = torch.rand(32, 1, 28, 28)
 
-print(model(torch.ones(2, 3)).shape)
+model = Digits()
+scores = model(images)
 
-# %% registered
-print([name for name, _ in model.named_parameters()])
-print([name for name, _ in model.named_buffers()])
-print(sum(each.numel() for each in model.parameters()))
-
-# %% state
-print(list(model.state_dict()))
+print(scores.shape)
 
 
-# %% invisible
-class Hidden(nn.Module):
+# %% count
+def count(module):
+    return sum(each.numel() for each in module.parameters())
+
+
+print(count(model))
+
+
+# %% branches
+tree = []
+
+
+def add(module, name, depth=0, above=0):
+    row = len(tree)
+    tree.append((depth, above, name, module))
+    for child, layer in module.named_children():
+        add(layer, child, depth + 1, row)
+
+
+add(model, "model")
+
+# %% tree-drawn
+import matplotlib.pyplot as plt
+
+_, ax = plt.subplots(figsize=(5, 3.6), layout="constrained")
+for row, (depth, above, name, layer) in enumerate(tree):
+    ink = "#D55E00" if list(layer.parameters(recurse=False)) else "#0072B2"
+    text = f"{name}: {type(layer).__name__}, {count(layer):,}"
+    ax.text(depth, -row, text, color=ink, bbox={"fc": "none", "ec": ink})
+    if depth:
+        left, y = depth - 0.9, 0.1 - row
+        ax.plot([left, left, depth - 0.05], [-above - 0.2, y, y], "k", lw=1)
+ax.set(title="Parameter counts (orange: has some of its own)")
+ax.set(xlim=(-0.1, 3.4), ylim=(-len(tree), 1))
+ax.axis("off")
+plt.show()
+
+
+# %% shapes-of
+def shapes_of(model, inputs):
+    shapes, handles = {}, []
+    for name, layer in model.named_modules():
+
+        def note(layer, inputs, output, name=name):
+            shapes[name] = tuple(output.shape)
+
+        handles.append(layer.register_forward_hook(note))
+    model(inputs)
+    for handle in handles:
+        handle.remove()
+    return shapes
+
+
+# %% shapes
+shapes = shapes_of(Digits(), images)
+
+# %% shapes-table
+import pandas as pd
+
+rows = {}
+for name, layer in model.named_modules():
+    kind = type(layer).__name__
+    rows[name or "(the model)"] = {"layer": kind, "output": str(shapes[name])}
+pd.DataFrame.from_dict(rows, orient="index")
+
+# %% read-a-layer
+read = {}
+
+
+def keep(layer, inputs, output):
+    read["second"] = output.detach()
+
+
+handle = model.second.register_forward_hook(keep)
+model(images)
+handle.remove()
+
+print(read["second"].shape)
+
+
+# %% normalize
+class Normalize(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = [nn.Linear(3, 3), nn.Linear(3, 1)]
-        self.offset = torch.zeros(3)
+        self.gain = nn.Parameter(torch.ones(28))
+        self.register_buffer("mean", torch.tensor([0.5]))
+        self.register_buffer("frame", torch.ones(28), persistent=False)
+        self.offset = torch.zeros(1)
+
+    def forward(self, images):
+        centered = (images - self.mean) * self.frame
+        return centered * self.gain + self.offset
 
 
-hidden = Hidden()
+# %% kinds
+trained, moved = Normalize(), Normalize().to("meta")
+optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
+trained(images).square().mean().backward()
+optimizer.step()
 
-print(list(hidden.parameters()), list(hidden.state_dict()))
+start, kinds = Normalize(), {}
+for name in ("gain", "mean", "frame", "offset"):
+    step = getattr(trained, name) - getattr(start, name)
+    kinds[name] = {
+        "moves in a step by": step.abs().max().item(),
+        "in the state_dict": ("no", "yes")[name in trained.state_dict()],
+        'after to("meta") on': getattr(moved, name).device.type,
+    }
+
+# %% kinds-table
+import pandas as pd
+
+pd.DataFrame.from_dict(kinds, orient="index")
+
+# %% freeze
+frozen = Digits()
+frozen.first.requires_grad_(False)
+
+learning = [each for each in frozen.parameters() if each.requires_grad]
+optimizer = torch.optim.AdamW(learning)
 
 
-# %% visible
-class Visible(nn.Module):
+# %% distances
+def distances(model, optimizer):
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    labels = torch.arange(len(images)) % 10
+    model.zero_grad()
+    nn.functional.cross_entropy(model(images), labels).backward()
+    optimizer.step()
+    return {
+        name: (each - before[name]).abs().max().item()
+        for name, each in model.state_dict().items()
+    }
+
+
+# %% frozen
+moves = {"after requires_grad_(False)": distances(frozen, optimizer)}
+frozen.first.eval()
+moves["and eval()"] = distances(frozen, optimizer)
+
+# %% frozen-table
+import pandas as pd
+
+pd.DataFrame(moves)
+
+# %% wrong-features
+# Wrong on purpose: do not copy.
+wrong = Digits()
+wrong.head = nn.Linear(784, 10)
+
+try:
+    wrong(images)
+except RuntimeError as error:
+    refusal = error
+    print(error)
+
+# %% lazy
+lazy = Digits()
+lazy.head = nn.LazyLinear(10)
+print(lazy.head)
+
+lazy(torch.rand(32, 1, 32, 32))
+print(lazy.head)
+
+
+# %% in-a-list
+# Wrong on purpose: do not copy.
+class Listed(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 1)])
-        self.register_buffer("offset", torch.zeros(3))
+        self.blocks = [Block(1, 8), Block(8, 16)]
+        self.head = nn.Linear(400, 10)
+
+    def forward(self, images):
+        for block in self.blocks:
+            images = block(images)
+        return self.head(images.flatten(start_dim=1))
 
 
-visible = Visible()
+# %% listed
+listed = Listed()
 
-print(list(visible.state_dict()))
+print(listed(images).shape, count(listed), list(listed.state_dict()))
 
-# %% follow
-hidden.double()
-visible.double()
+# %% module-list
+listed.blocks = nn.ModuleList(listed.blocks)
 
-print(hidden.layers[0].weight.dtype, hidden.offset.dtype)
-print(visible.layers[0].weight.dtype, visible.offset.dtype)
+print(listed(images).shape, count(listed), len(listed.state_dict()))
 
 
 # %% no-super
+# Wrong on purpose: do not copy.
 class Hasty(nn.Module):
     def __init__(self):
-        self.linear = nn.Linear(3, 1)
+        self.head = nn.Linear(400, 10)
+        super().__init__()
 
 
 try:
     Hasty()
 except AttributeError as error:
+    hasty = error
     print(error)
 
-# %% call
-calls = []
-model.register_forward_hook(lambda *_: calls.append("hook"))
+# %% forward
+# Wrong on purpose: do not copy.
+calls, noted = [], Digits()
+noted.register_forward_hook(lambda *_: calls.append("model"))
+noted.head.register_forward_hook(lambda *_: calls.append("head"))
 
-model(torch.ones(1, 3))
-model.forward(torch.ones(1, 3))
-
+noted.forward(images)
 print(calls)
 
-# %% learn
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-before = {name: each.clone() for name, each in model.state_dict().items()}
-model(torch.ones(2, 3)).square().mean().backward()
-optimizer.step()
+noted(images)
+print(calls)
 
-moved = {
-    name: not torch.equal(each, before[name])
-    for name, each in model.state_dict().items()
-}
-print(moved)
+# %% replaced
+# Wrong on purpose: do not copy.
+renewed = Digits()
+optimizer = torch.optim.AdamW(renewed.parameters())
+renewed.head = nn.Linear(400, 10)
 
-# %% load
-other = Model()
-result = other.load_state_dict(model.state_dict())
+late = distances(renewed, optimizer)
+print(late["second.conv.weight"], late["head.weight"])
 
-print(result)
-print(torch.equal(other.scale, model.scale))
+# %% tied
+twice = Block(8, 8)
+tied = nn.Sequential(Block(1, 8), twice, twice)
 
-# %% load-wrong
-state = model.state_dict()
-del state["mean"]
-state["extra"] = torch.zeros(1)
-
-try:
-    Model().load_state_dict(state)
-except RuntimeError as error:
-    print(error)
-
-# %% alias
-snapshot = model.state_dict()
-copied = {name: each.clone() for name, each in snapshot.items()}
-with torch.no_grad():
-    model.scale.fill_(5)
-
-print(snapshot["scale"], copied["scale"])
-
-
-# %% shared
-class Tied(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Linear(2, 2)
-        self.second = self.first
-
-
-tied = Tied()
-
-print(len(list(tied.parameters())), len(tied.state_dict()))
+print(count(tied), count(tied[0]) + count(twice))
+print([name for name in tied.state_dict() if name.endswith("conv.weight")])
