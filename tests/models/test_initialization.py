@@ -1,0 +1,928 @@
+"""The claims of docs/models/initialization.md."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+PLAIN, SMALL, LARGE, KAIMING = (
+    "as PyTorch does it",
+    "deviation 0.02",
+    "deviation 0.5",
+    "Kaiming",
+)
+# The seed of the page, and those of the variations.
+OWN, OTHERS = (1,), (0, 2)
+
+
+def nested():
+    inner = nn.ModuleList([nn.Linear(2, 2), nn.ReLU()])
+    return nn.Sequential(nn.Sequential(inner, nn.Conv1d(1, 1, 1)), nn.GELU())
+
+
+def shared():
+    layer = nn.Linear(2, 2)
+    return nn.Sequential(layer, nn.Sequential(layer, nn.BatchNorm1d(2)))
+
+
+def for_children_alone():
+    """Return a model whose apply leaves the model itself out."""
+    model = nested()
+    model.apply = lambda f: [each.apply(f) for each in model]
+    return model
+
+
+def test_apply_reaches_every_layer(snippet, make=None):
+    run = snippet.after("do-this")
+    model = make() if make else run.model
+    called = []
+
+    model.apply(called.append)
+
+    assert set(called) == set(model.modules())
+    assert model in called
+    if not make:
+        for layer in run.model.modules():
+            if isinstance(layer, nn.Linear):
+                assert not layer.bias.any()
+        assert run.first_loss == pytest.approx(
+            F.cross_entropy(run.model(run.pictures), run.classes).item(),
+            rel=1e-3,
+        )
+
+
+@pytest.mark.parametrize("make", [nested, shared, nn.ReLU])
+def test_apply_reaches_every_layer__also_for(snippet, make):
+    test_apply_reaches_every_layer(snippet, make)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "model[:5].apply(initialize)",
+        "initialize(model)",
+        "[initialize(layer) for layer in model.children()]",
+    ],
+    ids=["for five layers", "without apply", "for the outer layers alone"],
+)
+def test_apply_reaches_every_layer__but_not(snippet, new, fails):
+    edited = snippet.edit("model.apply(initialize)", new)
+    fails(test_apply_reaches_every_layer, edited)
+
+
+def test_apply_reaches_every_layer__but_not_for_the_model_itself(
+    snippet, fails
+):
+    fails(test_apply_reaches_every_layer, snippet, for_children_alone)
+
+
+LINEAR = {
+    "100 inputs": (lambda: nn.Linear(100, 900), 100),
+    "400 inputs": (lambda: nn.Linear(400, 300, bias=False), 400),
+    "a 3x3 kernel": (lambda: nn.Conv2d(16, 300, 3), 16 * 9),
+    "a 1x5 kernel": (lambda: nn.Conv2d(30, 400, (1, 5)), 30 * 5),
+    "groups": (lambda: nn.Conv2d(40, 800, 3, groups=4), 10 * 9),
+    "float64": (lambda: nn.Linear(100, 900, dtype=torch.float64), 100),
+}
+
+
+def test_kaiming_draws_with_two_over_n(snippet, name="100 inputs"):
+    run = snippet.after("initialize")
+    make, count = LINEAR[name]
+    torch.manual_seed(0)
+    layer = make().requires_grad_(False)
+
+    run.initialize(layer)
+
+    weight = layer.weight
+    expected = math.sqrt(2 / count)
+    assert weight[0].numel() == count
+    assert weight.mean().item() == pytest.approx(0, abs=0.03 * expected)
+    assert weight.std().item() == pytest.approx(expected, rel=0.03)
+    # A normal distribution has 4.55 % beyond two deviations, an even one none.
+    beyond = (weight.abs() > 2 * expected).double().mean().item()
+    assert beyond == pytest.approx(0.0455, abs=0.01)
+    assert layer.bias is None or not layer.bias.any()
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_kaiming_draws_with_two_over_n__also_for(snippet, name):
+    test_kaiming_draws_with_two_over_n(snippet, name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('weight, nonlinearity="relu")\n    ', "weight, a=1)\n    "),
+        (
+            'weight, nonlinearity="relu")\n    ',
+            'weight, mode="fan_out")\n    ',
+        ),
+        (
+            "        if layer.bias",
+            "        layer.weight.data.abs_()\n        if layer.bias",
+        ),
+    ],
+    ids=["for no ReLU", "of the outputs", "positive ones"],
+)
+def test_kaiming_draws_with_two_over_n__but_not(snippet, old, new, fails):
+    fails(test_kaiming_draws_with_two_over_n, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(nn.Linear, nn.Conv2d)", "nn.Linear"),
+        (
+            'weight, nonlinearity="relu")\n    ',
+            'weight, nonlinearity="relu")\n'
+            "        if layer.weight.ndim == 4:\n"
+            '            nn.init.kaiming_normal_(layer.weight, mode="fan_out")'
+            "\n    ",
+        ),
+    ],
+    ids=["left as it was", "drawn by its outputs"],
+)
+def test_kaiming_draws_with_two_over_n__but_not_for_a_convolution(
+    snippet, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_kaiming_draws_with_two_over_n, edited, "a 3x3 kernel")
+
+
+def left(run, name, seeds):
+    """Return how much the pictures differ behind the last of the layers.
+
+    For the seed of the page, the page itself has found it.
+    """
+    if seeds == OWN:
+        return [run.forward[name][-1]]
+    models = [run.started(run.deviations[name], seed) for seed in seeds]
+    return [run.differences(model)[-1] for model in models]
+
+
+def measured_anew(run, model):
+    """Return what a loop of the test finds behind the twentieth layer."""
+    numbers = run.pictures
+    for layer in model[:-1]:
+        numbers = F.relu(F.linear(numbers, layer[0].weight, layer[0].bias))
+    centred = numbers - numbers.mean(dim=0)
+    return centred.square().sum(dim=0).div(99).sqrt().mean().item()
+
+
+def test_small_weights_lose_the_picture(snippet, seeds=OWN):
+    run = snippet.after("forward")
+
+    for name in (PLAIN, SMALL):
+        assert max(left(run, name, seeds)) < 1e-6
+    weight = run.started(run.deviations[SMALL])[3][0].weight
+    assert weight.std().item() == pytest.approx(0.02, rel=0.1)
+    plain = run.started(run.deviations[PLAIN])
+    torch.manual_seed(1)
+    expected = run.twenty_layers()
+    for one, other in zip(
+        plain.parameters(), expected.parameters(), strict=True
+    ):
+        assert one.equal(other)
+
+
+def test_small_weights_lose_the_picture__also_for_others(snippet):
+    test_small_weights_lose_the_picture(snippet, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('0.02": 0.02', '0.02": 0.2'),
+        ('PyTorch does it": None', 'PyTorch does it": 0.2'),
+        ("for _ in range(20)]", "for _ in range(4)]"),
+        ("64, 64), nn.ReLU()) for _", "64, 64), nn.BatchNorm1d(64)) for _"),
+    ],
+    ids=[
+        "with 0.2",
+        "with 0.2 for the default",
+        "in four layers",
+        "with BatchNorm",
+    ],
+)
+def test_small_weights_lose_the_picture__but_not(snippet, old, new, fails):
+    fails(test_small_weights_lose_the_picture, snippet.edit(old, new))
+
+
+def test_large_weights_explode(snippet, seeds=OWN):
+    run = snippet.after("forward")
+
+    assert min(left(run, LARGE, seeds)) > 1e6
+    weight = run.started(run.deviations[LARGE])[7][0].weight
+    assert weight.std().item() == pytest.approx(0.5, rel=0.1)
+
+
+def test_large_weights_explode__also_for_others(snippet):
+    test_large_weights_explode(snippet, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('0.5": 0.5', '0.5": 0.2'),
+        ("for _ in range(20)]", "for _ in range(9)]"),
+        ("64, 64), nn.ReLU()) for _", "64, 64), nn.Tanh()) for _"),
+    ],
+    ids=["with 0.2", "in nine layers", "with Tanh"],
+)
+def test_large_weights_explode__but_not(snippet, old, new, fails):
+    fails(test_large_weights_explode, snippet.edit(old, new))
+
+
+def test_kaiming_keeps_the_picture(snippet, seeds=OWN):
+    run = snippet.after("forward")
+    found = left(run, KAIMING, seeds)
+
+    for seed, each in zip(seeds, found, strict=True):
+        assert 0.01 < each < 10
+        model = run.started(run.deviations[KAIMING], seed)
+        assert each == pytest.approx(measured_anew(run, model), rel=1e-3)
+        weight = model[7][0].weight
+        assert weight.std().item() == pytest.approx(math.sqrt(2 / 64), rel=0.1)
+        assert not any(layer[0].bias.any() for layer in model[:-1])
+
+
+def test_kaiming_keeps_the_picture__also_for_others(snippet):
+    test_kaiming_keeps_the_picture(snippet, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"Kaiming": math.sqrt(2 / 64)', '"Kaiming": math.sqrt(1 / 64)'),
+        ('"Kaiming": math.sqrt(2 / 64)', '"Kaiming": math.sqrt(4 / 64)'),
+        ("            nn.init.zeros_(layer.bias)\n    return", "    return"),
+        ("64, 64), nn.ReLU()) for _", "64, 64), nn.Identity()) for _"),
+    ],
+    ids=["with 1 over n", "with 4 over n", "with biases", "without ReLU"],
+)
+def test_kaiming_keeps_the_picture__but_not(snippet, old, new, fails):
+    fails(test_kaiming_keeps_the_picture, snippet.edit(old, new))
+
+
+def gain(make, count, draws=60):
+    """Return by how much layers multiply the squares, as a mean of draws."""
+    torch.manual_seed(0)
+    numbers = torch.rand(4, count) + 0.2
+    before = numbers.square().mean()
+    with torch.no_grad():
+        after = [make()(numbers).relu().square().mean() for _ in range(draws)]
+    return (torch.stack(after).mean() / before).item()
+
+
+@pytest.mark.parametrize(
+    ("count", "deviation", "drawn"),
+    [
+        (50, 0.02, "normally"),
+        (200, 0.125, "normally"),
+        (50, 0.5, "evenly"),
+        (200, 0.125, "evenly"),
+    ],
+)
+def test_a_layer_multiplies_by_half_n_s_squared__also_for(
+    count, deviation, drawn
+):
+    def make():
+        layer = nn.Linear(count, 300, bias=False)
+        if drawn == "normally":
+            nn.init.normal_(layer.weight, std=deviation)
+        else:
+            bound = deviation * math.sqrt(3)
+            nn.init.uniform_(layer.weight, -bound, bound)
+        return layer
+
+    expected = count * deviation**2 / 2
+    assert gain(make, count) == pytest.approx(expected, rel=0.05)
+
+
+def test_a_layer_multiplies_by_half_n_s_squared(snippet):
+    run = snippet.after("started")
+    gains = []
+    for seed in range(12):
+        model = run.started(run.deviations[KAIMING], seed)
+        with torch.no_grad():
+            after = [
+                layer(run.pictures).square().mean() for layer in model[:4]
+            ]
+        gains += [(each / run.pictures.square().mean()) for each in after]
+
+    mean = torch.stack(gains).mean().item()
+    assert mean == pytest.approx(64 * math.sqrt(2 / 64) ** 2 / 2, rel=0.05)
+    assert mean == pytest.approx(1, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("64, 64), nn.ReLU()) for _", "64, 64), nn.Identity()) for _"),
+        ("std=deviation)", "std=2 * deviation)"),
+        ("std=deviation)", "mean=0.1, std=deviation)"),
+        (
+            "            nn.init.zeros_(layer.bias)\n    return",
+            "            nn.init.ones_(layer.bias)\n    return",
+        ),
+        ("math.sqrt(2 / 64)", "math.sqrt(1 / 64)"),
+    ],
+    ids=[
+        "without ReLU",
+        "with another deviation",
+        "around another mean",
+        "with a bias",
+        "one with 1 over n",
+    ],
+)
+def test_a_layer_multiplies_by_half_n_s_squared__but_not(
+    snippet, old, new, fails
+):
+    fails(test_a_layer_multiplies_by_half_n_s_squared, snippet.edit(old, new))
+
+
+def shares(run, name, seeds):
+    """Return the gradient of the first layer over that of the last."""
+    found = [run.backward[name]]
+    if seeds != OWN:
+        models = [run.started(run.deviations[name], seed) for seed in seeds]
+        found = [run.gradients(model) for model in models]
+    assert all(len(each) == 20 for each in found)
+    return [each[0] / each[-1] for each in found]
+
+
+def test_the_first_layer_hears_nothing(snippet, seeds=OWN):
+    run = snippet.after("backward")
+
+    assert max(shares(run, PLAIN, seeds)) < 1e-3
+    assert min(shares(run, KAIMING, seeds)) > 1 / 20
+    model = run.started(math.sqrt(2 / 64))
+    loss = F.cross_entropy(model(run.pictures), run.classes)
+    first, last = (model[at][0].weight for at in (0, 19))
+    first, last = torch.autograd.grad(loss, (first, last))
+    expected = first.norm().item(), last.norm().item()
+    found = run.backward[KAIMING][0], run.backward[KAIMING][-1]
+    assert type(found[0]) is float
+    assert found == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_first_layer_hears_nothing__also_for_others(snippet):
+    test_the_first_layer_hears_nothing(snippet, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"as PyTorch does it": None', '"as PyTorch does it": 0.17'),
+        ("64, 64), nn.ReLU()) for _", "64, 64), nn.BatchNorm1d(64)) for _"),
+        ('"Kaiming": math.sqrt(2 / 64)', '"Kaiming": None'),
+        ("for _ in range(20)]", "for _ in range(4)]"),
+    ],
+    ids=[
+        "with Kaiming",
+        "with BatchNorm",
+        "without Kaiming",
+        "in four layers",
+    ],
+)
+def test_the_first_layer_hears_nothing__but_not(snippet, old, new, fails):
+    fails(test_the_first_layer_hears_nothing, snippet.edit(old, new))
+
+
+def assert_even(values, bound):
+    """Compare numbers with an even distribution between two bounds."""
+    values = values.detach().flatten()
+    assert values.abs().max() <= bound
+    assert values.any()
+    if len(values) > 500:
+        assert values.min().item() == pytest.approx(-bound, rel=0.1)
+        assert values.max().item() == pytest.approx(bound, rel=0.1)
+        expected = bound / math.sqrt(3)
+        assert values.std().item() == pytest.approx(expected, rel=0.1)
+        assert values.mean().item() == pytest.approx(0, abs=0.1 * bound)
+
+
+LOOP = "for layer in layers:\n    for name"
+DRAWN = {
+    "Linear": (lambda: nn.Linear(25, 900), 25),
+    "Linear of one input": (lambda: nn.Linear(1, 2000), 1),
+    "Conv2d": (lambda: nn.Conv2d(4, 700, (3, 5)), 60),
+    "groups": (lambda: nn.Conv2d(40, 800, 3, groups=4), 90),
+}
+
+
+def test_linear_draws_within_one_over_root_n(snippet, name=None):
+    if name is None:
+        linear, convolution = snippet.after("defaults").layers[:2]
+        for each in linear.parameters():
+            assert_even(each, 1 / math.sqrt(64))
+        for each in convolution.parameters():
+            assert_even(each, 1 / math.sqrt(75))
+        return
+    make, count = DRAWN[name]
+    torch.manual_seed(0)
+
+    for each in make().parameters():
+        assert_even(each, 1 / math.sqrt(count))
+        deviation = 1 / math.sqrt(3 * count)
+        assert each.std().item() == pytest.approx(deviation, rel=0.1)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_linear_draws_within_one_over_root_n__also_for(snippet, name):
+    test_linear_draws_within_one_over_root_n(snippet, name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "initialize(layers[0])",
+        "nn.init.kaiming_normal_(layers[1].weight)",
+        "nn.init.zeros_(layers[0].bias)",
+        "nn.init.zeros_(layers[1].bias)",
+        "nn.init.normal_(layers[1].weight, std=1 / math.sqrt(3 * 75))",
+    ],
+    ids=[
+        "a Linear once initialized",
+        "a Conv2d once initialized",
+        "a bias of zeros in a Linear",
+        "a bias of zeros in a Conv2d",
+        "a normal distribution",
+    ],
+)
+def test_linear_draws_within_one_over_root_n__but_not(snippet, change, fails):
+    edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
+    fails(test_linear_draws_within_one_over_root_n, edited)
+
+
+def test_lstm_draws_within_one_over_root_h(snippet, size=None):
+    if size is None:
+        for each in snippet.after("defaults").layers[2].parameters():
+            assert_even(each, 1 / math.sqrt(25))
+        return
+    torch.manual_seed(0)
+
+    for layer in nn.LSTM(9, size, 2), nn.GRU(30, size, bidirectional=True):
+        for each in layer.parameters():
+            assert_even(each, 1 / math.sqrt(size))
+
+
+@pytest.mark.parametrize("size", [4, 100])
+def test_lstm_draws_within_one_over_root_h__also_for(snippet, size):
+    test_lstm_draws_within_one_over_root_h(snippet, size)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "nn.init.orthogonal_(layers[2].weight_hh_l0)",
+        "nn.init.zeros_(layers[2].bias_ih_l0)",
+    ],
+    ids=["an orthogonal matrix", "biases of zeros"],
+)
+def test_lstm_draws_within_one_over_root_h__but_not(snippet, change, fails):
+    edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
+    fails(test_lstm_draws_within_one_over_root_h, edited)
+
+
+def test_embedding_draws_with_deviation_one(snippet, shape=(900, 30)):
+    embedding = snippet.after("defaults").layers[3]
+    torch.manual_seed(0)
+    padded = nn.Embedding(*shape, padding_idx=3)
+
+    assert not padded.weight[3].any()
+    for weight in (embedding.weight, nn.Embedding(*shape).weight):
+        assert weight.mean().item() == pytest.approx(0, abs=0.05)
+        assert weight.std().item() == pytest.approx(1, rel=0.05)
+        assert weight.any(dim=1).all()
+    drawn = padded.weight[torch.arange(shape[0]) != 3]
+    assert drawn.std().item() == pytest.approx(1, rel=0.05)
+    assert drawn.any(dim=1).all()
+
+
+def test_embedding_draws_with_deviation_one__also_for(snippet):
+    test_embedding_draws_with_deviation_one(snippet, (20, 3000))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "nn.init.normal_(layers[3].weight, std=0.02)",
+        "nn.init.normal_(layers[3].weight, mean=1)",
+        "nn.init.zeros_(layers[3].weight.data[0])",
+    ],
+    ids=["with a smaller deviation", "around one", "with a row of zeros"],
+)
+def test_embedding_draws_with_deviation_one__but_not(snippet, change, fails):
+    edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
+    fails(test_embedding_draws_with_deviation_one, edited)
+
+
+def test_norms_start_as_one_and_zero(snippet):
+    layers = snippet.after("defaults").layers[4:]
+    others = nn.BatchNorm2d(3), nn.LayerNorm((2, 5)), nn.GroupNorm(2, 4)
+
+    assert [type(each) for each in layers] == [nn.BatchNorm1d, nn.LayerNorm]
+    for layer in (*layers, *others):
+        assert layer.weight.equal(torch.ones_like(layer.weight))
+        assert layer.bias.equal(torch.zeros_like(layer.bias))
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["nn.init.zeros_(layers[4].weight)", "nn.init.ones_(layers[5].bias)"],
+    ids=["with a weight of 0", "with a bias of 1"],
+)
+def test_norms_start_as_one_and_zero__but_not(snippet, change, fails):
+    edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
+    fails(test_norms_start_as_one_and_zero, edited)
+
+
+SAME = {
+    "a Linear": lambda: nn.Linear(25, 900),
+    "a Conv2d": lambda: nn.Conv2d(4, 700, (3, 5)),
+    "groups": lambda: nn.Conv2d(40, 800, 3, groups=4),
+}
+
+
+def test_root_five_means_one_over_root_n(snippet, name=None):
+    if name is None:
+        run = snippet.after("root-five")
+        assert run.root_five.equal(run.linear.weight)
+        assert_even(run.root_five, 1 / math.sqrt(64))
+        return
+    torch.manual_seed(0)
+    layer = SAME[name]()
+    torch.manual_seed(0)
+    other = torch.empty(layer.weight.shape)
+
+    nn.init.kaiming_uniform_(other, a=math.sqrt(5))
+
+    assert other.equal(layer.weight)
+    assert_even(other, 1 / math.sqrt(other[0].numel()))
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_root_five_means_one_over_root_n__also_for(snippet, name):
+    test_root_five_means_one_over_root_n(snippet, name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("a=math.sqrt(5)", "a=0"), ("kaiming_uniform_", "kaiming_normal_")],
+    ids=["with another a", "drawn from a bell"],
+)
+def test_root_five_means_one_over_root_n__but_not(snippet, old, new, fails):
+    fails(test_root_five_means_one_over_root_n, snippet.edit(old, new))
+
+
+def test_a_norm_cancels_the_scale(snippet):
+    run = snippet.after("normalized")
+
+    base, *expected = run.normalized(1)
+    for one, other in zip(
+        expected,
+        (
+            F.batch_norm(base, None, None, training=True),
+            F.layer_norm(base, (64,)),
+        ),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+    for factor in (10, 100):
+        scaled, *found = run.normalized(factor)
+        torch.testing.assert_close(scaled, factor * base, rtol=1e-3, atol=1e-3)
+        for one, other in zip(found, expected, strict=True):
+            assert (one - other).abs().max() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("nn.BatchNorm1d(64)(numbers)", "nn.Identity()(numbers)"),
+        ("nn.BatchNorm1d(64)(numbers)", "nn.BatchNorm1d(64).eval()(numbers)"),
+        ("nn.LayerNorm(64)(numbers)", "nn.Identity()(numbers)"),
+        (
+            "nn.Linear(64, 64, bias=False)\n    with",
+            "nn.Linear(64, 64)\n    with",
+        ),
+        ("linear(pictures)", "linear(pictures / 1000)"),
+    ],
+    ids=[
+        "without BatchNorm",
+        "in evaluation",
+        "without LayerNorm",
+        "with a bias",
+        "for very dark pictures",
+    ],
+)
+def test_a_norm_cancels_the_scale__but_not(snippet, old, new, fails):
+    fails(test_a_norm_cancels_the_scale, snippet.edit(old, new))
+
+
+def test_initialize_spoils_residuals(snippet, seed=1):
+    run = snippet.after("residual")
+    anew = run.helped("residual", seed=seed)
+    drawn = measured_by_hand(run, anew)
+    spoiled = measured_by_hand(run, anew.apply(run.initialize))
+
+    for losses in (run.drawn, run.spoiled), (drawn, spoiled):
+        assert losses[0] < 200
+        assert losses[1] > 500
+        assert type(losses[0]) is type(losses[1]) is float
+    assert sum(type(each) is run.Residual for each in run.residual) == 20
+    expected = measured_by_hand(run, run.residual)
+    assert run.spoiled == pytest.approx(expected, rel=1e-3)
+    if seed == 1:
+        assert run.drawn == pytest.approx(drawn, rel=1e-3)
+
+
+def measured_by_hand(run, model):
+    """Return the loss of a model with residual connections."""
+    numbers = run.pictures
+    for block in model[:-1]:
+        layer = block[0]
+        numbers = numbers + layer(numbers).relu()
+    return F.cross_entropy(model[-1](numbers), run.classes).item()
+
+
+def test_initialize_spoils_residuals__also_for_another(snippet):
+    test_initialize_spoils_residuals(snippet, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return numbers + super()", "return super()"),
+        ("residual.apply(initialize)", "initialize(residual)"),
+        ('residual = helped("residual")', 'residual = helped("residual", 4)'),
+        (
+            'helped("residual")\ndrawn',
+            'helped("residual").apply(initialize)\ndrawn',
+        ),
+    ],
+    ids=[
+        "without the connection",
+        "without apply",
+        "in four layers",
+        "initialized at once",
+    ],
+)
+def test_initialize_spoils_residuals__but_not(snippet, old, new, fails):
+    fails(test_initialize_spoils_residuals, snippet.edit(old, new))
+
+
+BLOCKS = {
+    "four layers": ("Sequential", nn.Identity, 4),
+    "BatchNorm": ("Sequential", nn.BatchNorm1d, 20),
+    "LayerNorm": ("Sequential", nn.LayerNorm, 20),
+    "residual": ("Residual", nn.Identity, 20),
+}
+
+
+def test_gradients_arrive_as_drawn(snippet, seeds=OWN):
+    run = snippet.after("kept")
+
+    assert run.kept.keys() == BLOCKS.keys()
+    for name, (kind, norm, count) in BLOCKS.items():
+        found = [run.kept[name]]
+        for seed in seeds:
+            model = run.helped(name, count, seed)
+            found.append(run.gradients(model))
+        assert found[1] == pytest.approx(found[0]) or seeds != OWN
+        for each in found:
+            assert len(each) == count
+            assert each[0] > each[-1] / 100
+        for block in model[:-1]:
+            assert type(block).__name__ == kind
+            assert list(map(type, block)) == [nn.Linear, norm, nn.ReLU]
+            assert_even(block[0].weight, 1 / 8)
+
+
+def test_gradients_arrive_as_drawn__also_for_others(snippet):
+    test_gradients_arrive_as_drawn(snippet, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"BatchNorm": nn.BatchNorm1d,', '"BatchNorm": nn.Identity,'),
+        ('"LayerNorm": nn.LayerNorm}', '"LayerNorm": nn.Identity}'),
+        ("return numbers + super()", "return super()"),
+        ('"nothing", count=4', '"nothing", count=20'),
+    ],
+    ids=[
+        "without BatchNorm",
+        "without LayerNorm",
+        "without a residual connection",
+        "in twenty layers",
+    ],
+)
+def test_gradients_arrive_as_drawn__but_not(snippet, old, new, fails):
+    fails(test_gradients_arrive_as_drawn, snippet.edit(old, new))
+
+
+FEWER = (
+    "Fan in and fan out can not be computed for tensor with fewer than"
+    " 2 dimensions"
+)
+
+
+def test_a_bias_has_no_fan_in(snippet, function=None):
+    if function is None:
+        run = snippet.after("fan-in")
+        assert len(run.refused) == 21
+        assert set(run.refused.values()) == {FEWER}
+        assert all(name.endswith("bias") for name in run.refused)
+        return
+
+    for each in nn.Conv2d(3, 2, 3).bias, nn.BatchNorm2d(3).weight:
+        with pytest.raises(ValueError, match=FEWER):
+            getattr(nn.init, function)(each)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "kaiming_normal_",
+        "kaiming_uniform_",
+        "xavier_normal_",
+        "xavier_uniform_",
+    ],
+)
+def test_a_bias_has_no_fan_in__also_for(snippet, function):
+    test_a_bias_has_no_fan_in(snippet, function)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("kaiming_normal_(parameter)", "normal_(parameter)"),
+        ("kaiming_normal_(parameter)", "kaiming_normal_(parameter[None])"),
+    ],
+    ids=["with normal", "for a row"],
+)
+def test_a_bias_has_no_fan_in__but_not(snippet, old, new, fails):
+    fails(test_a_bias_has_no_fan_in, snippet.edit(old, new))
+
+
+def test_zero_weights_stay_zero(snippet, depth=None, bias=0.0):
+    run = snippet.after("zeros")
+    model, losses = run.zeros, run.stuck
+    if depth is not None:
+        layers = [(nn.Linear(64, 64), nn.ReLU()) for _ in range(depth)]
+        hidden = [each for pair in layers for each in pair]
+        model = nn.Sequential(*hidden, nn.Linear(64, 4))
+        for parameter in model.parameters():
+            nn.init.constant_(parameter, bias if parameter.ndim == 1 else 0)
+        run.train.__globals__["classes"] = torch.arange(100) % 3  # unbalanced
+        losses = run.train(model)
+
+    linear = [each for each in model.modules() if isinstance(each, nn.Linear)]
+    assert len(linear) > 1
+    for layer in linear:
+        assert not layer.weight.any()
+        assert layer.weight.grad is not None
+    assert len(losses) == 20
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_zero_weights_stay_zero__also_for(snippet, depth):
+    test_zero_weights_stay_zero(snippet, depth)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    nn.init.zeros_(parameter)", "    nn.init.ones_(parameter)"),
+        ("in zeros.parameters()", "in zeros[2].parameters()"),
+    ],
+    ids=["from ones", "with zeros in the last layer alone"],
+)
+def test_zero_weights_stay_zero__but_not(snippet, old, new, fails):
+    fails(test_zero_weights_stay_zero, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize(
+    ("depth", "bias"),
+    [(1, 0.1), (0, 0.0)],
+    ids=["with a bias", "in one layer"],
+)
+def test_zero_weights_stay_zero__but_not_in_a_model(
+    snippet, depth, bias, fails
+):
+    fails(test_zero_weights_stay_zero, snippet, depth, bias)
+
+
+def test_equal_units_stay_equal(snippet, width=None):
+    run = snippet.after("equal-units")
+    model = run.equal
+    if width is not None:
+        torch.manual_seed(width)
+        model = nn.Sequential(
+            nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 4)
+        )
+        with torch.no_grad():
+            model[0].weight[:] = model[0].weight[:1].clone()
+            model[0].bias[:] = 0.1
+            model[2].weight[:] = model[2].weight[:, :1].clone()
+        run.train(model)
+
+    first, bias, last = model[0].weight, model[0].bias, model[2].weight
+    assert isinstance(model[1], nn.ReLU)
+    assert not first.std(dim=1).equal(torch.zeros(len(first)))
+    torch.testing.assert_close(first, first[:1].expand_as(first))
+    torch.testing.assert_close(bias, bias[:1].expand_as(bias))
+    torch.testing.assert_close(last, last[:, :1].expand_as(last))
+
+
+@pytest.mark.parametrize("width", [7, 100])
+def test_equal_units_stay_equal__also_for(snippet, width):
+    test_equal_units_stay_equal(snippet, width)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("nn.init.constant_(equal[0].weight, 0.01)\n", ""),
+        ("nn.init.zeros_(equal[0].bias)\n", ""),
+        ("nn.init.constant_(equal[2].weight, 0.1)\n", ""),
+        (
+            "equal = nn.Sequential(nn.Linear(64, 8), nn.ReLU()",
+            "equal = nn.Sequential(nn.Linear(64, 8), nn.Dropout()",
+        ),
+    ],
+    ids=[
+        "with other weights in",
+        "with other biases",
+        "with other weights out",
+        "with dropout",
+    ],
+)
+def test_equal_units_stay_equal__but_not(snippet, old, new, fails):
+    fails(test_equal_units_stay_equal, snippet.edit(old, new))
+
+
+def trained_anew(run, model):
+    """Return the first losses of a loop of the test."""
+    adam = torch.optim.Adam(model.parameters(), lr=0.001)
+    found = []
+    for _ in range(4):
+        adam.zero_grad()
+        loss = F.cross_entropy(model(run.pictures), run.classes)
+        loss.backward()
+        adam.step()
+        found.append(loss.item())
+    return found
+
+
+def test_only_kaiming_learns_here(snippet, seed=1):
+    run = snippet.after("losses" if seed == 1 else "train")
+    if seed == 1:
+        losses = run.losses
+    else:
+        losses = {
+            name: run.train(run.started(run.deviations[name], seed))
+            for name in (PLAIN, KAIMING)
+        }
+
+    assert all(len(each) == 20 for each in losses.values())
+    assert losses[KAIMING][-1] < 0.5
+    assert all(1.38 < loss < 1.40 for loss in losses[PLAIN])
+    assert math.log(4) == pytest.approx(1.39, abs=0.005)
+    anew = trained_anew(run, run.started(run.deviations[KAIMING], seed))
+    assert losses[KAIMING][:4] == pytest.approx(anew, rel=1e-3)
+
+
+def test_only_kaiming_learns_here__also_for_another(snippet):
+    test_only_kaiming_learns_here(snippet, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"Kaiming": math.sqrt(2 / 64)', '"Kaiming": math.sqrt(0.5 / 64)'),
+        ("64, 64), nn.ReLU()) for _", "64, 64), nn.BatchNorm1d(64)) for _"),
+        ("lr=0.001", "lr=0.0001"),
+        (
+            "for _ in range(20):\n        loss",
+            "for _ in range(3):\n        loss",
+        ),
+    ],
+    ids=[
+        "half of Kaiming",
+        "with BatchNorm",
+        "with smaller steps",
+        "in three steps",
+    ],
+)
+def test_only_kaiming_learns_here__but_not(snippet, old, new, fails):
+    fails(test_only_kaiming_learns_here, snippet.edit(old, new))
+
+
+def test_only_kaiming_learns_here__but_not_in_four_layers(snippet, fails):
+    edited = snippet.edit("for _ in range(20)]", "for _ in range(4)]")
+    fails(test_only_kaiming_learns_here, edited)
