@@ -2,97 +2,271 @@
 Choose a device
 ===============
 
-Move tensors and models to a device, and see what moves along.
+Train where the machine is fastest, and find what was left behind.
 """
 
-# %% choose
+# %% flats
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
-found = torch.accelerator.current_accelerator(check_available=True)
-device = found or torch.device("cpu")
+torch.manual_seed(0)
+flats = torch.rand(64, 3)  # area, rooms, age
+prices = flats @ torch.tensor([[4.0], [1.0], [-2.0]])
+loader = DataLoader(TensorDataset(flats, prices), batch_size=16)
 
-# %% make
-inputs = torch.ones(2, 3, device=device)
-model = nn.Linear(3, 1).to(device)
+# %% choose
+device = (
+    torch.accelerator.current_accelerator()
+    if torch.accelerator.is_available()
+    else torch.device("cpu")
+)
+print(device)
 
-print(model(inputs).shape)
+# %% train
+model = nn.Linear(3, 1).to(device)  # first move, then make the optimizer
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+total = torch.zeros(1, device=device)
+for batch, target in loader:
+    batch, target = batch.to(device), target.to(device)
+    loss = nn.functional.mse_loss(model(batch), target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    total += loss.detach()
+print("mean loss", total / len(loader))
 
-# %% tensor
-tensor = torch.ones(3)
-moved = tensor.to("meta")
+# %% argument
+import argparse
 
-print(tensor.device, moved.device)
-print(tensor.to(tensor.device) is tensor)
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", type=torch.device, default=device)
+forced = parser.parse_args(["--device", "cuda:1"])
+print(forced.device)
+
+# %% copies
+flat = torch.tensor([70.0, 3, 20])
+there = flat.to("meta")
+same = flat.to(flat.device)
+same[0] = 71
+
+print(flat, there, sep="\n")
 
 
-# %% module
-class Model(nn.Module):
+# %% careless
+# Wrong on purpose: do not copy.
+class Careless(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(3, 1)
-        self.register_buffer("mean", torch.zeros(3))
-        self.plain = torch.zeros(3)
-        self.listed = [nn.Linear(3, 1)]
+        self.mean = torch.full((3,), 0.5)  # a plain tensor
+        self.layers = [nn.Linear(3, 1)]  # a plain list
+
+    def forward(self, flats):
+        return self.layers[0](flats - self.mean)
 
 
-network = Model()
-network.linear(torch.ones(1, 3)).sum().backward()
-returned = network.to("meta")
+# %% careful
+class Careful(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.full((3,), 0.5))
+        self.layers = nn.ModuleList([nn.Linear(3, 1)])
 
-print(returned is network)
+    def forward(self, flats):
+        return self.layers[0](flats - self.mean)
 
-# %% along
-rows = {
-    "a parameter": network.linear.weight,
-    "its gradient": network.linear.weight.grad,
-    "a buffer": network.mean,
-    "a plain tensor": network.plain,
-    "a layer in a list": network.listed[0].weight,
+
+# %% moved
+careful, careless = Careful(), Careless()
+careful(flats).sum().backward()
+both = nn.Sequential(careful, careless)
+returned = both.to("meta")
+
+# %% places
+places = {
+    "a registered weight": careful.layers[0].weight,
+    "its gradient": careful.layers[0].weight.grad,
+    "a buffer": careful.mean,
+    "a plain tensor": careless.mean,
+    "a weight in a plain list": careless.layers[0].weight,
 }
-rows = {name: {"is on": str(each.device)} for name, each in rows.items()}
 
-# %% table
-import pandas as pd
+# %% moved-drawn
+import matplotlib.pyplot as plt
 
-pd.DataFrame.from_dict(rows, orient="index")
+figure, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
+for y, tensor in enumerate(places.values()):
+    end = ("cpu", "meta").index(tensor.device.type)
+    axes.plot([0, end], [y, y], color="#0072B2")
+    axes.plot(0, y, "o", color="white", markeredgecolor="#0072B2")
+    axes.plot(end, y, "o", color=("#D55E00", "#0072B2")[end])
+axes.set_xticks([0, 1], ["cpu", "meta"])
+axes.set_yticks(range(len(places)), list(places))
+axes.invert_yaxis()
+axes.set_title("Where each tensor is after model.to('meta')")
+plt.show()
 
 # %% pretend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-attempts = {
-    "x @ w": lambda x, w: x @ w,
-    "x + w": lambda x, w: x + w,
-    "cat([x, w])": lambda x, w: torch.cat([x, w]),
-    "w + one number": lambda x, w: w + torch.tensor(1.0),
-}
 
-# %% mismatch
-said = {}
-with FakeTensorMode(), torch.no_grad():
-    here, there = torch.ones(3, 3), torch.ones(3, 3, device="cuda")
-    for name, attempt in attempts.items():
+def pretend(attempt, model):
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         try:
-            said[name] = str(attempt(here, there).device)
+            return f"works on {attempt(model, 'cuda:0').device}"
         except RuntimeError as error:
-            said[name] = str(error).partition(", but")[0]
+            return str(error)
 
-for name, words in said.items():
-    print(f"{name}: {words}")
 
-# %% two-bugs
-whole = torch.tensor([1, 2, 3])
+# %% batch-left
+# Wrong on purpose: do not copy.
+def batch_left(model, device):
+    model.to(device)
+    flats.to(device)  # a copy that nobody keeps
+    return model(flats)
 
-try:
-    nn.Linear(3, 1)(whole)
-except RuntimeError as error:
-    print(error)
+
+print(pretend(batch_left, nn.Linear(3, 1)))
+
+
+# %% batch-moved
+def batch_moved(model, device):
+    model.to(device)
+    batch = flats.to(device)
+    return model(batch)
+
+
+print(pretend(batch_moved, nn.Linear(3, 1)))
+
+
+# %% made-in-forward
+# Wrong on purpose: do not copy.
+class MadeHere(nn.Linear):
+    def forward(self, flats):
+        mean = torch.full((3,), 0.5)
+        return super().forward(flats - mean)
+
+
+print(pretend(batch_moved, MadeHere(3, 1)))
+
+
+# %% made-beside
+class MadeBeside(nn.Linear):
+    def forward(self, flats):
+        mean = torch.full((3,), 0.5, device=flats.device)
+        return super().forward(flats - mean)
+
+
+print(pretend(batch_moved, MadeBeside(3, 1)))
+
+# %% not-registered
+print("Careless:", pretend(batch_moved, Careless()))
+print("Careful: ", pretend(batch_moved, Careful()))
+
+
+# %% sum-left
+# Wrong on purpose: do not copy.
+def sum_left(model, device):
+    total = torch.zeros(1)
+    total += batch_moved(model, device).mean()
+    return total
+
+
+print(pretend(sum_left, nn.Linear(3, 1)))
+
+
+# %% refusal
+def refusal(attempt):
+    try:
+        attempt()
+    except (AssertionError, IndexError, RuntimeError, TypeError) as error:
+        return str(error)
+
+
+# %% resume
+def resume(move_first):
+    model = nn.Linear(3, 1)
+    if move_first:
+        model.double()
+    resumed = torch.optim.Adam(model.parameters())
+    resumed.load_state_dict(optimizer.state_dict())
+    model.double()
+    model(flats.double()).mean().backward()
+    resumed.step()
+    return resumed.state[model.weight]["exp_avg"].dtype
+
+
+# %% moved-late
+# Wrong on purpose: do not copy.
+print(refusal(lambda: resume(move_first=False)))
+
+# %% moved-first
+print(resume(move_first=True))
+
+
+# %% tensors-of
+def tensors_of(model, path="model", seen=()):
+    seen = {*seen, *model.modules()}
+    yield from model.named_parameters(path)
+    yield from model.named_buffers(path)
+    for at, module in model.named_modules(prefix=path):
+        for name, value in vars(module).items():
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, torch.Tensor):
+                    yield f"{at}.{name} (plain)", part
+                elif isinstance(part, nn.Module) and part not in seen:
+                    yield from tensors_of(part, f"{at}.{name} (plain)", seen)
+
+
+# %% find
+for name, tensor in [("batch", flats), *tensors_of(both)]:
+    print(f"{tensor.device!s:5}", name)
+
+# %% read-on-the-cpu
+# Wrong on purpose: do not copy.
+looked_up = refusal(lambda: nn.Embedding(3, 2)(torch.tensor([3])))
+scores, classes = torch.zeros(1, 3), torch.tensor([3])
+scored = refusal(lambda: nn.CrossEntropyLoss()(scores, classes))
+
+print(looked_up, scored, sep="\n")
+
+# %% without-cuda
+answer = refusal(lambda: torch.zeros(1, device="cuda"))
+
+print(torch.__version__, torch.version.cuda, answer, sep="\n")
+
+# %% to-numpy
+# Wrong on purpose: do not copy.
+as_numpy = refusal(there.numpy)
+print(as_numpy)
+
+# %% integers
+# Wrong on purpose: do not copy.
+counted = refusal(lambda: nn.Linear(3, 1)(torch.tensor([70, 3, 20])))
+print(counted)
+
+
+# %% one-number
+def discounted(model, device):
+    return batch_moved(model, device) * torch.tensor(0.9)
+
+
+print(pretend(discounted, nn.Linear(3, 1)))
+
+# %% overlooked
+# Wrong on purpose: do not copy.
+faked = pretend(batch_left, nn.Conv1d(64, 1, 1))
+weight = torch.ones(3, 1, device="meta")
+product = flats @ weight
+
+print("fake:", faked)
+print("meta: works on", product.device)
 
 # %% on-cuda
 if torch.cuda.is_available():
-    layer = nn.Linear(3, 1).to("cuda")
-    try:
-        layer(torch.ones(1, 3))
-    except RuntimeError as error:
-        print("same device" in str(error))
-    print(layer(torch.ones(1, 3, device="cuda")).device.type)
+    for layer in (nn.Linear(3, 1), nn.Conv1d(64, 1, 1)):
+        weight = layer.weight
+        layer.to("cuda")
+        print(refusal(lambda layer=layer: layer(flats)))
+        print(layer(flats.to("cuda")).device)
+        print("the same weight" if layer.weight is weight else "a new one")

@@ -1,194 +1,979 @@
 """The claims of docs/models/devices.md."""
 
+from contextlib import suppress
+from itertools import product
+
 import pytest
 import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from extensions.files.failures import no_error
+
+CHOICE = """\
+    torch.accelerator.current_accelerator()
+    if torch.accelerator.is_available()
+    else torch.device("cpu")
+"""
+SAME_DEVICE = "Expected all tensors to be on the same device"
+CUDA = "works on cuda:0"
+PLAIN_MEAN = "self.mean = torch.full((3,), 0.5)  # a plain tensor"
+PLAIN_LIST = "self.layers = [nn.Linear(3, 1)]  # a plain list"
+BUFFER = 'self.register_buffer("mean", torch.full((3,), 0.5))'
+LISTED = "self.layers = nn.ModuleList([nn.Linear(3, 1)])"
+NO_CUDA = not torch.backends.cuda.is_built()
 
 
-def test_none_without_an_accelerator(snippet):
-    run = snippet.after("choose")
-
-    assert (run.found is not None) == torch.accelerator.is_available()
-    assert run.device.type == (run.found.type if run.found else "cpu")
-
-
-def test_none_without_an_accelerator__but_not_of_another_name(snippet, fails):
-    edited = snippet.edit(
-        "torch.accelerator.current_accelerator(check_available=True)",
-        'torch.device("meta")',
-    )
-    fails(test_none_without_an_accelerator, edited)
+def edits(**each):
+    """Run a counter-example with each edit, named by its keyword."""
+    names = [name.replace("_", " ") for name in each]
+    return pytest.mark.parametrize(("old", "new"), each.values(), ids=names)
 
 
-def test_built_for_is_not_there(snippet, monkeypatch):
-    # What a build for CUDA says of itself, on a machine without a GPU.
-    cuda = torch.device("cuda")
-    monkeypatch.setattr(torch._C, "_accelerator_getAccelerator", lambda: cuda)
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
-
-    assert torch.accelerator.current_accelerator() == cuda
-    assert snippet.after("choose").device == torch.device("cpu")
+def pretending():
+    """Return what lets tensors be on a GPU that is not there."""
+    return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def test_built_for_is_not_there__but_is_taken_unchecked(
-    snippet, monkeypatch, fails
+def device_of(act, *inputs):
+    """Return the device of a result, or what is said instead."""
+    with pretending(), torch.no_grad():
+        try:
+            return str(act(*inputs).device)
+        except RuntimeError as error:
+            return str(error)
+
+
+def nest():
+    """Return a model with parts of many kinds, some of them deep."""
+    inner = nn.Module()
+    inner.register_buffer("mask", torch.ones(2), persistent=False)
+    inner.weights = nn.ParameterList([torch.ones(2)])
+    inner.named = nn.ParameterDict({"a": torch.ones(2)})
+    outer = nn.Sequential(nn.BatchNorm1d(3), nn.Embedding(3, 2))
+    outer.deep = nn.ModuleDict({"a": nn.Sequential(inner)})
+    outer.frozen = nn.Linear(2, 2).requires_grad_(requires_grad=False)
+    return outer
+
+
+def moved(model, device):
+    """Move a model, perhaps to a GPU that is not there."""
+    with pretending(), torch.no_grad():
+        return model.to(device)
+
+
+def held(*models):
+    """Return the parameters and buffers of models."""
+    return [
+        each
+        for model in models
+        for each in (*model.parameters(), *model.buffers())
+    ]
+
+
+# Do this
+
+
+def test_an_accelerator_or_the_cpu(snippet, monkeypatch):
+    accelerator = torch.accelerator
+    there = accelerator.is_available()
+    named = accelerator.current_accelerator() if there else "cpu"
+    assert snippet.after("choose").device == torch.device(named)
+    for name in ("cuda", "mps", "xpu"):
+        device = torch.device(name)
+        monkeypatch.setattr(
+            accelerator, "current_accelerator", lambda each=device: each
+        )
+        monkeypatch.setattr(accelerator, "is_available", lambda: True)
+        assert snippet.after("choose").device == device
+        monkeypatch.setattr(accelerator, "is_available", lambda: False)
+        assert snippet.after("choose").device == torch.device("cpu")
+
+
+@edits(
+    unchecked=(CHOICE, '    torch.accelerator.current_accelerator() or "cpu"'),
+    always_the_cpu=(CHOICE, '    torch.device("cpu")'),
+    elsewhere=('else torch.device("cpu")', 'else torch.device("meta")'),
+    always_cuda=("accelerator.current_accelerator()", 'device("cuda")'),
+)
+def test_an_accelerator_or_the_cpu__but_not(
+    snippet, monkeypatch, old, new, fails
 ):
-    edited = snippet.edit("check_available=True", "check_available=False")
-    fails(test_built_for_is_not_there, edited, monkeypatch)
+    fails(test_an_accelerator_or_the_cpu, snippet.edit(old, new), monkeypatch)
 
 
-def test_one_device_works(snippet):
-    run = snippet.after("make")
+def test_all_is_on_the_device(snippet):
+    start = snippet.after("flats")
+    model, total = nn.Linear(3, 1), 0.0
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    batches = zip(start.flats.split(16), start.prices.split(16), strict=True)
+    for batch, targets in batches:
+        loss = (model(batch) - targets).square().mean()
+        model.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
 
-    output = run.model(run.inputs)
-    assert output.device.type == run.device.type
-    assert output.shape == (2, 1)
-
-
-def test_one_device_works__but_is_the_one_that_was_chosen(snippet, fails):
-    edited = snippet.edit(
-        'found or torch.device("cpu")', 'torch.device("cpu")'
-    )
-    edited = edited.edit("device=device)", 'device="meta")').edit(
-        ".to(device)", '.to("meta")'
-    )
-    fails(test_one_device_works, edited)
-
-
-def test_to_moves_a_copy(snippet):
-    run = snippet.after("tensor")
-
-    assert run.tensor.device.type == "cpu"
-    assert run.moved.device.type == "meta"
-
-
-def test_to_moves_a_copy__but_an_assignment_keeps_one(snippet, fails):
-    edited = snippet.edit("moved = tensor.to", "moved = tensor = tensor.to")
-    fails(test_to_moves_a_copy, edited)
-
-
-def test_to_the_same_device_copies_nothing(snippet, capsys):
-    snippet.after("tensor")
-
-    assert capsys.readouterr().out.endswith("True\n")
+    on_meta = snippet.edit(CHOICE, '    torch.device("meta")\n')
+    for program in (snippet, on_meta):
+        with no_error():
+            run = program.after("train")
+        found = [run.batch, run.target, run.loss, run.total]
+        for each in run.model.parameters():
+            state = run.optimizer.state[each]
+            assert "exp_avg" in state
+            found += [each, each.grad, state["exp_avg"], state["exp_avg_sq"]]
+        assert len(found) == 12
+        assert {each.device.type for each in found} == {run.device.type}
+        assert not run.total.requires_grad
+        if program is snippet:
+            for each, mine in zip(
+                run.model.parameters(), model.parameters(), strict=True
+            ):
+                torch.testing.assert_close(each.detach().cpu(), mine.detach())
+            assert run.total.item() == pytest.approx(total, rel=1e-5)
 
 
-def test_to_the_same_device_copies_nothing__but_does_if_told(
-    snippet, capsys, fails
-):
-    edited = snippet.edit(
-        "tensor.to(tensor.device)", "tensor.to(tensor.device, copy=True)"
-    )
-    fails(test_to_the_same_device_copies_nothing, edited, capsys)
+@edits(
+    without_the_model=("nn.Linear(3, 1).to(device)  #", "nn.Linear(3, 1)  #"),
+    without_the_batch=("target = batch.to(device),", "target = batch,"),
+    without_the_targets=("target.to(device)\n", "target\n"),
+    without_the_total=("zeros(1, device=device)", "zeros(1)"),
+    with_the_last_loss=("total += loss", "total = loss"),
+    with_the_graphs=("total += loss.detach()", "total += loss"),
+    without_a_step=("    optimizer.step()\n    total", "    total"),
+    with_old_gradients=("    optimizer.zero_grad()\n", ""),
+    with_another_loss=(
+        "    total += loss.detach()\n",
+        "    total += loss.detach()\n    loss = torch.empty(0)\n",
+    ),
+    with_other_averages=(
+        "    total += loss.detach()\n",
+        "    total += loss.detach()\n"
+        "    for state in optimizer.state.values():\n"
+        "        state['exp_avg'] = torch.empty(0)\n"
+        "    break\n",
+    ),
+)
+def test_all_is_on_the_device__but_not(snippet, old, new, fails):
+    fails(test_all_is_on_the_device, snippet.edit(old, new))
 
 
-def test_to_changes_a_module(snippet):
-    run = snippet.after("module")
+def test_an_argument_forces_a_device(snippet):
+    run = snippet.after("argument")
 
-    assert run.returned is run.network
-    assert run.network.linear.weight.is_meta
+    assert run.forced.device == torch.device("cuda:1")
+    assert run.parser.parse_args([]).device is run.device
+    for name in ("cpu", "meta", "cuda", "cuda:1", "mps"):
+        parsed = run.parser.parse_args(["--device", name]).device
+        assert isinstance(parsed, torch.device)
+        assert parsed == torch.device(name)
 
 
-def test_to_changes_a_module__but_not_a_copy_of_it(snippet, fails):
-    edited = snippet.edit(
-        'returned = network.to("meta")',
-        'import copy\n\nreturned = copy.deepcopy(network).to("meta")',
-    )
-    fails(test_to_changes_a_module, edited)
+@edits(
+    without_a_default=(", default=device", ""),
+    with_another_default=("default=device", 'default=torch.device("meta")'),
+    as_text=("type=torch.device, ", ""),
+)
+def test_an_argument_forces_a_device__but_not(snippet, old, new, fails):
+    fails(test_an_argument_forces_a_device, snippet.edit(old, new))
+
+
+# A tensor is copied
+
+
+def test_to_leaves_the_tensor(snippet):
+    run = snippet.after("copies")
+
+    assert run.flat.device.type == "cpu"
+    assert run.there.is_meta
+    assert run.there.shape == run.flat.shape
+    for dtype in (torch.float32, torch.int64, torch.bool):
+        for device in ("meta", "cuda:0"):
+            numbers = torch.ones(2, 3, dtype=dtype)
+            copied = moved(numbers, device)
+            assert str(copied.device) == device
+            assert (copied.dtype, copied.shape) == (dtype, numbers.shape)
+            assert numbers.device.type == "cpu"
+            assert numbers.equal(torch.ones(2, 3, dtype=dtype))
+
+
+@edits(
+    if_replaced=('there = flat.to("meta")', 'there = flat = flat.to("meta")'),
+    to_its_own_device=('flat.to("meta")', 'flat.to("cpu")'),
+)
+def test_to_leaves_the_tensor__but_not(snippet, old, new, fails):
+    edited = snippet.edit(old, new).edit("same[0] = 71\n", "")
+    fails(test_to_leaves_the_tensor, edited)
+
+
+def test_to_its_device_is_itself(snippet):
+    run = snippet.after("copies")
+
+    assert run.same is run.flat
+    assert run.flat[0] == 71
+    for dtype in (torch.float32, torch.int64, torch.bool):
+        for device in ("cpu", "meta"):
+            x = torch.ones(3, dtype=dtype, device=device)
+            assert x.to(x.device) is x
+            assert x.to(x.device, copy=True) is not x
+    x = torch.ones(3)
+    assert x.to(x.device, copy=True).data_ptr() != x.data_ptr()
+    with pretending():
+        x = torch.ones(3, device="cuda:0")
+        assert x.to(x.device) is x
+
+
+@edits(
+    told_to_copy=("to(flat.device)", "to(flat.device, copy=True)"),
+    in_another_dtype=("to(flat.device)", "to(flat.device, torch.float64)"),
+)
+def test_to_its_device_is_itself__but_not(snippet, old, new, fails):
+    fails(test_to_its_device_is_itself, snippet.edit(old, new))
+
+
+# A module is moved
+
+
+def test_a_module_moves_itself(snippet):
+    run = snippet.after("moved")
+
+    assert run.returned is run.both
+    assert len(held(run.both)) == 3
+    assert all(each.is_meta for each in held(run.both))
+    for device in ("meta", "cuda:0"):
+        model = nest()
+        inside = list(model.modules())
+        assert moved(model, device) is model
+        assert list(model.modules()) == inside
+        assert {str(each.device) for each in held(*inside)} == {device}
+
+
+@edits(
+    a_copy_of_it=(
+        'returned = both.to("meta")',
+        'import copy\n\nreturned = copy.deepcopy(both).to("meta")',
+    ),
+    with_another_result=('= both.to("meta")', '= both.to("meta")[0]'),
+    the_modules_below=(
+        '= both.to("meta")',
+        '= both._apply(lambda x: x.to("meta"), recurse=False)',
+    ),
+)
+def test_a_module_moves_itself__but_not(snippet, old, new, fails):
+    fails(test_a_module_moves_itself, snippet.edit(old, new))
 
 
 def test_registered_parts_move(snippet):
-    rows = snippet.after("along").rows
+    places = snippet.after("places").places
 
-    for name in ("a parameter", "its gradient", "a buffer"):
-        assert rows[name]["is on"] == "meta"
+    for name in ("a registered weight", "its gradient", "a buffer"):
+        assert places[name].is_meta
+    for device in ("meta", "cuda:0"):
+        model = nest()
+        learning = [each for each in model.parameters() if each.requires_grad]
+        for each in learning:
+            each.grad = torch.ones_like(each)
+        parts = held(moved(model, device))
+        parts += [each.grad for each in parts if each.requires_grad]
+        assert len(parts) == 7 + 4 + len(learning)
+        assert {str(each.device) for each in parts} == {device}
 
 
-def test_registered_parts_move__but_not_unregistered_ones(snippet, fails):
+@edits(
+    a_plain_tensor=(
+        f"{BUFFER}\n        {LISTED}",
+        f"{PLAIN_MEAN}\n        {LISTED}",
+    ),
+    a_weight_that_came_later=(
+        'returned = both.to("meta")\n',
+        'returned = both.to("meta")\n'
+        "careful.layers[0].weight = nn.Parameter(torch.ones(1, 3))\n",
+    ),
+    a_gradient_that_came_later=(
+        '"its gradient": careful.layers[0].weight.grad',
+        '"its gradient": torch.ones(1, 3)',
+    ),
+)
+def test_registered_parts_move__but_not(snippet, old, new, fails):
+    fails(test_registered_parts_move, snippet.edit(old, new))
+
+
+def test_plain_parts_stay(snippet):
+    run = snippet.after("places")
+
+    assert run.careful.mean.is_meta
+    for name in ("a plain tensor", "a weight in a plain list"):
+        assert run.places[name].device.type == "cpu"
+    for device in ("meta", "cuda:0"):
+        model = nn.Sequential(nn.Sequential(nn.Linear(3, 1)))
+        parts = []
+        for module in model.modules():
+            module.plain, module.number = torch.ones(3), torch.tensor(3)
+            module.listed = [nn.Linear(3, 1), nn.BatchNorm1d(3)]
+        for module in moved(model, device).modules():
+            parts += [module.plain, module.number, *held(*module.listed)]
+        assert {each.device.type for each in parts} == {"cpu"}
+
+
+@edits(
+    a_parameter=(
+        PLAIN_MEAN,
+        "self.mean = nn.Parameter(torch.full((3,), 0.5))",
+    ),
+    a_module_list=(PLAIN_LIST, LISTED),
+    a_layer_registered_too=(
+        PLAIN_LIST,
+        f"{PLAIN_LIST}\n        self.layer = self.layers[0]",
+    ),
+    a_tensor_registered_too=(
+        PLAIN_MEAN,
+        "self.mean = self.same = nn.Parameter(torch.full((3,), 0.5))",
+    ),
+)
+def test_plain_parts_stay__but_not(snippet, old, new, fails):
+    fails(test_plain_parts_stay, snippet.edit(old, new))
+
+
+def test_plain_parts_stay__but_not_a_buffer(snippet, fails):
+    fails(test_plain_parts_stay, snippet.edit(PLAIN_MEAN, BUFFER))
+
+
+def test_both_work_on_the_cpu(snippet):
+    run = snippet.after("moved")
+    for size in (64, 1):
+        flats = run.flats[:size]
+        for model in (run.Careless(), run.Careful()):
+            expected = model.layers[0](flats - 0.5)
+            with no_error():
+                assert model(flats).equal(expected)
+
+
+FORWARD = "return self.layers[0](flats - self.mean)"
+
+
+@edits(
+    careless_without_the_mean=(
+        f"{FORWARD}\n\n\n# %% careful",
+        "return self.layers[0](flats)\n\n\n# %% careful",
+    ),
+    careful_without_the_mean=(
+        f"{FORWARD}\n\n\n# %% moved",
+        "return self.layers[0](flats)\n\n\n# %% moved",
+    ),
+    without_the_layer=(
+        f"{FORWARD}\n\n\n# %% careful",
+        "return flats - self.mean\n\n\n# %% careful",
+    ),
+)
+def test_both_work_on_the_cpu__but_not(snippet, old, new, fails):
+    fails(test_both_work_on_the_cpu, snippet.edit(old, new))
+
+
+# The four causes
+
+
+def test_a_batch_left_behind_raises(snippet, sizes=(3, 1)):
+    run = snippet.after("batch-moved")
+
+    def forgotten(model, device):
+        return model.to(device)(run.flats)
+
+    for attempt in (run.batch_left, forgotten):
+        refused = run.pretend(attempt, nn.Linear(*sizes))
+        assert refused.startswith(SAME_DEVICE)
+        assert "cuda:0" in refused
+        assert "cpu" in refused
+    assert run.pretend(run.batch_moved, nn.Linear(*sizes)) == CUDA
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (3, 1, False)])
+def test_a_batch_left_behind_raises__also_for(snippet, sizes):
+    test_a_batch_left_behind_raises(snippet, sizes)
+
+
+def test_a_batch_left_behind_raises__but_not_if_kept(snippet, fails):
     edited = snippet.edit(
-        'self.register_buffer("mean", torch.zeros(3))',
-        "self.mean = torch.zeros(3)",
+        "return model(flats)", "return model(flats.to(device))"
     )
-    fails(test_registered_parts_move, edited)
+    fails(test_a_batch_left_behind_raises, edited)
 
 
-def test_unregistered_parts_stay(snippet):
-    rows = snippet.after("along").rows
+@edits(
+    on_the_cpu=("    model.to(device)\n    flats", "    flats"),
+    if_nothing_moved=("    batch = flats.to(device)", "    batch = flats"),
+    off_cuda=("'cuda:0'", "'cpu'"),
+)
+def test_a_batch_left_behind_raises__but_not(snippet, old, new, fails):
+    fails(test_a_batch_left_behind_raises, snippet.edit(old, new))
 
-    for name in ("a plain tensor", "a layer in a list"):
-        assert rows[name]["is on"] == "cpu"
+
+def test_made_in_forward_raises(snippet, maker="torch.full((3,), 0.5"):
+    here = "mean = torch.full((3,), 0.5"
+    if maker not in here:
+        snippet = snippet.edit(f"{here})\n", f"mean = {maker})\n")
+        snippet = snippet.edit(f"{here}, device", f"mean = {maker}, device")
+    run = snippet.after("made-beside")
+
+    refused = run.pretend(run.batch_moved, run.MadeHere(3, 1))
+    assert refused.startswith(SAME_DEVICE)
+    assert "cpu" in refused
+    assert run.pretend(run.batch_moved, run.MadeBeside(3, 1)) == CUDA
+    for model in (run.MadeHere(3, 1), run.MadeBeside(3, 1)):
+        mean = eval(f"{maker})", {"torch": torch})
+        expected = nn.Linear.forward(model, run.flats - mean)
+        assert model(run.flats).equal(expected)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    "maker", ["torch.zeros(3", "torch.arange(3.0", "torch.zeros(64, 3"]
+)
+def test_made_in_forward_raises__also_with(snippet, maker):
+    test_made_in_forward_raises(snippet, maker)
+
+
+@edits(
+    beside_the_batch=(
+        "= torch.full((3,), 0.5)\n",
+        "= flats.new_full((3,), 0)\n",
+    ),
+    without_an_axis=("= torch.full((3,), 0.5)\n", "= torch.full((), 0.5)\n"),
+    with_a_default_device=(
+        "        mean = torch.full((3,), 0.5)\n",
+        "        with flats.device:\n"
+        "            mean = torch.full((3,), 0.5)\n",
+    ),
+    without_a_device=(", device=flats.device", ""),
+    on_the_cpu=("device=flats.device", 'device="cpu"'),
+)
+def test_made_in_forward_raises__but_not(snippet, old, new, fails):
+    fails(test_made_in_forward_raises, snippet.edit(old, new))
+
+
+def test_unregistered_parts_raise(snippet):
+    run = snippet.after("not-registered")
+    plain_mean, plain_list, careless = (run.Careless() for _ in range(3))
+    plain_mean.layers = nn.ModuleList(plain_mean.layers)
+    mean = plain_list.__dict__.pop("mean", torch.ones(3))
+    plain_list.register_buffer("mean", mean)
+
+    for model in (plain_mean, plain_list, careless):
+        refused = run.pretend(run.batch_moved, model)
+        assert refused.startswith(SAME_DEVICE)
+    assert run.pretend(run.batch_moved, run.Careful()) == CUDA
+
+
+@edits(
+    a_list_without_layers=(
+        "return self.layers[0](flats - self.mean)\n\n\n# %% careful",
+        "return flats - self.mean\n\n\n# %% careful",
+    ),
+    a_mean_that_is_not_used=(
+        "return self.layers[0](flats - self.mean)\n\n\n# %% careful",
+        "return self.layers[0](flats)\n\n\n# %% careful",
+    ),
+    careful_with_a_plain_mean=(
+        f"{BUFFER}\n        {LISTED}",
+        f"{PLAIN_MEAN}\n        {LISTED}",
+    ),
+    careful_with_a_plain_list=(LISTED, "self.layers = [nn.Linear(3, 1)]"),
+)
+def test_unregistered_parts_raise__but_not(snippet, old, new, fails):
+    fails(test_unregistered_parts_raise, snippet.edit(old, new))
+
+
+def test_a_sum_left_behind_raises(snippet, shape="1"):
+    if shape != "1":
+        old = "    total = torch.zeros(1)\n    total +="
+        snippet = snippet.edit(old, old.replace("(1)", f"({shape})"))
+    run = snippet.after("sum-left")
+
+    model = nn.Linear(3, 1)
+    total = run.sum_left(model, "cpu")
+    torch.testing.assert_close(total - model(run.flats).mean(), 0 * total)
+    refused = run.pretend(run.sum_left, model)
+    assert refused.startswith(SAME_DEVICE)
+
+
+@pytest.mark.parametrize("shape", ["3", "1, 1"])
+def test_a_sum_left_behind_raises__also_of_shape(snippet, shape):
+    test_a_sum_left_behind_raises(snippet, shape)
+
+
+@edits(
+    on_the_device=(
+        "zeros(1)\n    total",
+        "zeros(1, device=device)\n    total",
+    ),
+    out_of_place_from_a_number=(
+        "    total = torch.zeros(1)\n    total += ",
+        "    total = torch.zeros(())\n    total = total + ",
+    ),
+    for_a_loss_on_the_cpu=(
+        "batch_moved(model, device).mean()",
+        "flats.mean()",
+    ),
+)
+def test_a_sum_left_behind_raises__but_not(snippet, old, new, fails):
+    fails(test_a_sum_left_behind_raises, snippet.edit(old, new))
+
+
+def stepped(optimizer):
+    """Take a step with gradients of ones."""
+    for each in optimizer.param_groups[0]["params"]:
+        each.grad = torch.ones_like(each)
+    optimizer.step()
+    return optimizer
+
+
+def averages(optimizer):
+    """Return the averages of an Adam by the parameter."""
+    return {
+        each: [state["exp_avg"], state["exp_avg_sq"]]
+        for each, state in optimizer.state.items()
+    }
+
+
+def check_left(optimizer, model, name, new, old):
+    """Check that an optimizer holds what moved, and what it averages not."""
+    found = averages(optimizer)
+    pairs = zip(found, model.parameters(), strict=True)
+    assert all(each is mine for each, mine in pairs)
+    assert {getattr(each, name) for each in found} == {new}
+    stayed = {
+        getattr(each, name) for those in found.values() for each in those
+    }
+    assert stayed == {old}
+
+
+def test_late_moves_leave_state(snippet, kind=torch.optim.Adam, options=()):
+    run = snippet.after("resume")
+    with pytest.raises(RuntimeError, match="expected dtype float"):
+        run.resume(move_first=False)
+    for dtype in (torch.float64, torch.bfloat16, torch.float16):
+        model = nn.Linear(3, 1)
+        saved = stepped(kind(model.parameters(), **dict(options)))
+        optimizer = kind(model.parameters(), **dict(options))
+        optimizer.load_state_dict(saved.state_dict())
+        model.to(dtype)
+        for each in (saved, optimizer):
+            check_left(each, model, "dtype", dtype, torch.float32)
+            with pytest.raises(RuntimeError, match="expected"):
+                stepped(each)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
     [
-        (
-            "self.plain = torch.zeros(3)",
-            'self.register_buffer("plain", torch.zeros(3))',
-        ),
-        ("[nn.Linear(3, 1)]", "nn.ModuleList([nn.Linear(3, 1)])"),
+        (torch.optim.AdamW, {}),
+        (torch.optim.Adam, {"amsgrad": True, "weight_decay": 0.1}),
+        (torch.optim.Adam, {"foreach": True}),
+        (torch.optim.AdamW, {"fused": True}),
     ],
 )
-def test_unregistered_parts_stay__but_not_once_registered(
-    snippet, old, new, fails
-):
-    fails(test_unregistered_parts_stay, snippet.edit(old, new))
+def test_late_moves_leave_state__also_for(snippet, kind, options):
+    test_late_moves_leave_state(snippet, kind, options)
 
 
-def test_two_devices_raise(snippet):
-    said = snippet.after("mismatch").said
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
+def test_late_moves_leave_state__also_to_cuda(kind):
+    # Fake parameters stay the same objects as those on a GPU do, unless the
+    # mode refers to them, as it does when it makes some for the first time.
+    cpu, gpu = torch.device("cpu"), torch.device("cuda:0")
+    for loaded in (False, True):
+        for _ in range(4):
+            with FakeTensorMode(), torch.no_grad(), suppress(RuntimeError):
+                model = nn.Linear(3, 1)
+                optimizer = stepped(kind(model.parameters()))
+                if loaded:
+                    state = optimizer.state_dict()
+                    optimizer = kind(model.parameters())
+                    optimizer.load_state_dict(state)
+                model.to(gpu)
+                break
+        check_left(optimizer, model, "device", gpu, cpu)
+        with torch.no_grad(), pytest.raises(RuntimeError, match=SAME_DEVICE):
+            stepped(optimizer)
 
-    for name in ("x @ w", "x + w", "cat([x, w])"):
-        assert said[name] == "Expected all tensors to be on the same device"
+
+@edits(
+    if_moved_first=(
+        "    if move_first:\n        model",
+        "    if True:\n        model",
+    ),
+    if_not_moved=(
+        "    model.double()\n    model(flats.double())",
+        "    model(flats)",
+    ),
+    if_loaded_last=(
+        "    resumed.load_state_dict(",
+        "    model.double()\n    resumed.load_state_dict(",
+    ),
+    without_gradients=(
+        "    model(flats.double()).mean().backward()\n",
+        "",
+    ),
+    without_a_state=(
+        "    resumed.load_state_dict(optimizer.state_dict())\n",
+        "",
+    ),
+)
+def test_late_moves_leave_state__but_not(snippet, old, new, fails):
+    fails(test_late_moves_leave_state, snippet.edit(old, new))
 
 
-def test_two_devices_raise__but_not_one(snippet, fails):
+def test_late_moves_leave_state__but_not_in_a_new_model(snippet, fails):
+    def adam(parameters):
+        return torch.optim.Adam([each.detach().clone() for each in parameters])
+
+    fails(test_late_moves_leave_state, snippet, adam)
+
+
+def test_loading_follows_the_parameters(snippet, kind=torch.optim.Adam):
+    run = snippet.after("resume")
+    with no_error():
+        assert run.resume(move_first=True) == torch.float64
+    saved = stepped(kind(nn.Linear(3, 1).parameters())).state_dict()
+    for device, dtype in (
+        ("cpu", torch.bfloat16),
+        ("meta", torch.float32),
+        ("cuda:0", torch.float32),
+        ("cuda:0", torch.float64),
+    ):
+        model = moved(nn.Linear(3, 1).to(dtype), device)
+        with pretending(), torch.no_grad():
+            optimizer = kind(model.parameters())
+            optimizer.load_state_dict(saved)
+        for those in averages(optimizer).values():
+            for average in those:
+                assert str(average.device) == device
+                assert average.dtype == dtype
+
+
+def test_loading_follows_the_parameters__also_with_amsgrad(snippet):
+    def adam(parameters):
+        return torch.optim.Adam(parameters, amsgrad=True, weight_decay=0.1)
+
+    test_loading_follows_the_parameters(snippet, adam)
+
+
+@edits(
+    if_given_by_hand=(
+        "    resumed.load_state_dict(optimizer.state_dict())\n",
+        "    resumed.state[model.weight] = optimizer.state[globals()['model']"
+        ".weight]\n",
+    ),
+    if_moved_later=("    if move_first:\n        model.double()\n", ""),
+)
+def test_loading_follows_the_parameters__but_not(snippet, old, new, fails):
+    fails(test_loading_follows_the_parameters, snippet.edit(old, new))
+
+
+# Find the tensor
+
+
+def test_tensors_of_finds_all(snippet):
+    run = snippet.after("find")
+    model, listed = nest(), nn.BatchNorm1d(3)
+    listed.own = [nn.Linear(3, 1)]
+    model.deep.plain, model.plain = torch.ones(2)
+    model.deep.listed = [listed, torch.ones(1)]
+    model.deep.up, listed.up = [model.deep, model], [model]
+    model.rest = "text", 3, None, [4, "text"]
+
+    expected = held(model, listed, *listed.own)
+    expected += [model.plain, model.deep.plain, model.deep.listed[1]]
+    found = [id(each) for _, each in run.tensors_of(model)]
+    assert sorted(found) == sorted(id(each) for each in expected)
+    rows = {name: str(each.device) for name, each in run.tensors_of(run.both)}
+    assert rows == {
+        "model.0.layers.0.weight": "meta",
+        "model.0.layers.0.bias": "meta",
+        "model.0.mean": "meta",
+        "model.1.mean (plain)": "cpu",
+        "model.1.layers (plain).weight": "cpu",
+        "model.1.layers (plain).bias": "cpu",
+    }
+
+
+LIST = "value if isinstance(value, list) else [value]"
+
+
+@edits(
+    the_parameters=("    yield from model.named_parameters(path)\n", ""),
+    the_buffers=("    yield from model.named_buffers(path)\n", ""),
+    what_is_in_a_list=(LIST, "[value]"),
+    a_plain_attribute=(LIST, "value if isinstance(value, list) else []"),
+    the_layers_of_a_list=(
+        "isinstance(part, nn.Module) and part not in seen",
+        "False",
+    ),
+    what_is_plain_below=(
+        "model.named_modules(prefix=path)",
+        "[(path, model)]",
+    ),
+)
+def test_tensors_of_finds_all__but_not(snippet, old, new, fails):
+    fails(test_tensors_of_finds_all, snippet.edit(old, new))
+
+
+# Other errors
+
+
+def test_the_cpu_names_the_index(snippet):
+    run = snippet.after("read-on-the-cpu")
+    assert run.looked_up == "index out of range in self"
+    assert run.scored == "Target 3 is out of bounds."
+
+    for rows in (1, 3):
+        look, kept = nn.Embedding(rows, 2), torch.tensor([0, rows - 1])
+        loss = nn.CrossEntropyLoss(ignore_index=-7)
+        other = nn.CrossEntropyLoss(torch.ones(rows), label_smoothing=0.1)
+        scores = torch.zeros(2, rows)
+        for index in (-1, rows, rows + 90):
+            numbers = torch.tensor([0, index])
+            with pytest.raises(IndexError, match=f"^{run.looked_up}$"):
+                look(numbers)
+            for each in (loss, other):
+                with pytest.raises(IndexError, match=f"^Target {index} is "):
+                    each(scores, numbers)
+            with pytest.raises(IndexError, match=f"^{run.looked_up}$"):
+                look(numbers.int())
+            with pytest.raises(IndexError, match=f"^Target {index} is out"):
+                loss(torch.zeros(2, rows, 4), numbers[:, None].expand(2, 4))
+        with no_error():
+            look(kept)
+            loss(scores, kept)
+            loss(scores, torch.tensor([0, -7]))
+
+
+@edits(
+    with_a_row_more=("nn.Embedding(3, 2)", "nn.Embedding(4, 2)"),
+    with_a_largest_norm=("nn.Embedding(3, 2)", "nn.Embedding(3, 2, 0, 1.0)"),
+    of_a_shorter_dtype=(
+        "torch.tensor([3])\nscored",
+        "torch.tensor([3]).int()\nscored",
+    ),
+    with_a_class_more=("torch.zeros(1, 3), t", "torch.zeros(1, 4), t"),
+    if_ignored=("CrossEntropyLoss()", "CrossEntropyLoss(ignore_index=3)"),
+)
+def test_the_cpu_names_the_index__but_not(snippet, old, new, fails):
+    fails(test_the_cpu_names_the_index, snippet.edit(old, new))
+
+
+@pytest.mark.skipif(not NO_CUDA, reason="this build is for CUDA")
+def test_not_compiled_with_cuda(snippet):
+    run = snippet.after("without-cuda")
+
+    said = "Torch not compiled with CUDA enabled"
+    assert torch.version.cuda is None
+    assert run.answer == said
+    for call in (
+        lambda: torch.ones(2, device="cuda:0"),
+        lambda: torch.tensor([1], device=torch.device("cuda")),
+        lambda: torch.ones(2).to("cuda"),
+        lambda: torch.ones(2).cuda(),
+        lambda: torch.arange(3, device="cuda"),
+        lambda: torch.ones(2, device="meta").to("cuda"),
+        lambda: nn.Linear(3, 1).to("cuda"),
+        lambda: nn.Linear(3, 1).cuda(),
+    ):
+        with pytest.raises(AssertionError, match=f"^{said}$"):
+            call()
+
+
+@pytest.mark.skipif(not NO_CUDA, reason="this build is for CUDA")
+@pytest.mark.parametrize("device", ["cpu", "xpu"])
+def test_not_compiled_with_cuda__but_not_for(snippet, device, fails):
     edited = snippet.edit(
-        "torch.ones(3, 3), torch.ones",
-        'torch.ones(3, 3, device="cuda"), torch.ones',
+        'zeros(1, device="cuda")', f'zeros(1, device="{device}")'
     )
-    fails(test_two_devices_raise, edited)
+    fails(test_not_compiled_with_cuda, edited)
+
+
+@pytest.mark.skipif(not NO_CUDA, reason="this build is for CUDA")
+@edits(
+    for_a_layer_without_tensors=(
+        "lambda: torch.zeros(1, device",
+        "lambda: nn.ReLU().to(device",
+    ),
+    for_a_generator=(
+        "lambda: torch.zeros(1, device",
+        "lambda: torch.Generator(device",
+    ),
+)
+def test_not_compiled_with_cuda__but_not(snippet, old, new, fails):
+    fails(test_not_compiled_with_cuda, snippet.edit(old, new))
+
+
+def test_numpy_wants_the_cpu(snippet):
+    run = snippet.after("to-numpy")
+
+    assert "convert meta device" in run.as_numpy
+    assert "Tensor.cpu()" in run.as_numpy
+    for dtype in (torch.float32, torch.int64):
+        numbers = torch.ones((2, 3), dtype=dtype)
+        with pytest.raises(TypeError, match=r"meta .* Tensor\.cpu\(\)"):
+            numbers.to("meta").numpy()
+        with pytest.raises(TypeError, match=r"meta .* Tensor\.cpu\(\)"):
+            torch.ones(2, device="meta", requires_grad=True).numpy()
+        with no_error():
+            numbers.numpy()
+
+
+@edits(
+    on_the_cpu=("refusal(there.numpy)", "str(refusal(flat.numpy))"),
+    of_a_sparse_tensor=("there.numpy", "lambda: there.to_sparse().numpy()"),
+)
+def test_numpy_wants_the_cpu__but_not(snippet, old, new, fails):
+    fails(test_numpy_wants_the_cpu, snippet.edit(old, new))
+
+
+def test_integers_are_a_second_fault(snippet, bias=True):
+    run = snippet.after("integers")
+
+    assert "same dtype" in run.counted
+    layer = nn.Linear(3, 1, bias=bias)
+    for dtype in (torch.int64, torch.int32, torch.uint8):
+        for shape in ((3,), (2, 3), (2, 2, 3)):
+            numbers = torch.ones(shape, dtype=dtype)
+            with pytest.raises(RuntimeError, match="dtype"):
+                layer(numbers)
+            with no_error():
+                layer(numbers.float())
+
+
+def test_integers_are_a_second_fault__also_without_a_bias(snippet):
+    test_integers_are_a_second_fault(snippet, bias=False)
+
+
+def test_integers_are_a_second_fault__but_not_as_floats(snippet, fails):
+    edited = snippet.edit("([70, 3, 20])))", "([70.0, 3, 20]))) or ''")
+    fails(test_integers_are_a_second_fault, edited)
+
+
+# Where it ends
 
 
 def test_one_number_may_stay(snippet):
-    assert snippet.after("mismatch").said["w + one number"] == "cuda:0"
+    run = snippet.after("one-number")
+    model = nn.Linear(3, 1)
+    assert run.discounted(model, "cpu").equal(model(run.flats) * 0.9)
+    assert run.pretend(run.discounted, model) == CUDA
+
+    plain = (torch.add, torch.sub, torch.mul, torch.div)
+    ordered = (torch.gt, torch.ge, torch.lt, torch.le)
+    for act in (*plain, *ordered, torch.eq, torch.ne):
+        for number, shape in product((0.9, [0.9]), ((2, 3), (1,), ())):
+            stays = torch.tensor(number)
+            with pretending():
+                there = torch.ones(shape, device="cuda:0")
+            said = [device_of(act, there, stays), device_of(act, stays, there)]
+            expected = "cuda:0" if stays.ndim == 0 else SAME_DEVICE
+            assert all(each.startswith(expected) for each in said)
 
 
-def test_one_number_may_stay__but_not_two(snippet, fails):
-    edited = snippet.edit("w + torch.tensor(1.0)", "w + torch.ones(1, 3)")
-    fails(test_one_number_may_stay, edited)
+@edits(
+    with_an_axis=("torch.tensor(0.9)", "torch.tensor([0.9])"),
+    of_many_numbers=("torch.tensor(0.9)", "torch.full((64, 1), 0.9)"),
+)
+def test_one_number_may_stay__but_not(snippet, old, new, fails):
+    fails(test_one_number_may_stay, snippet.edit(old, new))
 
 
-def test_one_number_may_stay__but_not_with_an_axis(snippet, fails):
-    edited = snippet.edit("w + torch.tensor(1.0)", "w + torch.ones(1)")
-    fails(test_one_number_may_stay, edited)
+LAYERS = {
+    "Conv1d": (nn.Conv1d, (64, 3)),
+    "Conv1d, a batch": (nn.Conv1d, (2, 64, 3)),
+    "Conv2d": (nn.Conv2d, (2, 64, 3, 3)),
+}
 
 
-def test_whole_numbers_are_a_second_fault(snippet, capsys):
-    snippet.after("two-bugs")
+def test_stand_ins_overlook_some(snippet, name="Conv1d", bias=True):
+    run = snippet.after("overlooked")
+    left = run.pretend(run.batch_left, nn.Conv1d(64, 1, 1))
+    assert left.startswith("works")
+    assert run.faked == left
+    assert run.weight.is_meta
+    assert run.flats.device.type == "cpu"
+    assert run.product.shape == (64, 1)
+    assert run.product.device == (run.flats @ run.weight).device
 
-    said = "must have the same dtype, but got Long and Float\n"
-    assert capsys.readouterr().out.endswith(said)
+    kind, shape = LAYERS[name]
+    layer = moved(kind(64, 1, 1, bias=bias), "cuda:0")
+    said = device_of(lambda: layer(torch.ones(shape, device="cpu")))
+    assert said in ("cpu", "cuda:0")
+    assert str(layer.weight.device) == "cuda:0"
+    left, right = torch.ones(2, 3), torch.ones(3, 4)
+    with no_error():
+        assert (left @ right.to("meta")).shape == (2, 4)
+        assert (left.to("meta") @ right).shape == (2, 4)
 
 
-def test_whole_numbers_are_a_second_fault__but_not_fractions(
-    snippet, capsys, fails
-):
-    edited = snippet.edit(
-        "torch.tensor([1, 2, 3])", "torch.tensor([1.0, 2, 3])"
-    )
-    fails(test_whole_numbers_are_a_second_fault, edited, capsys)
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_stand_ins_overlook_some__also_for(snippet, name, bias):
+    test_stand_ins_overlook_some(snippet, name, bias)
+
+
+@edits(
+    of_a_batch_that_moved=(
+        "pretend(batch_left, nn.Conv",
+        "pretend(batch_moved, nn.Conv",
+    ),
+    of_a_matrix_that_moved=("= flats @ weight", '= flats.to("meta") @ weight'),
+    a_linear_layer=("nn.Conv1d(64, 1, 1))\nw", "nn.Linear(3, 1))\nw"),
+    a_sum=(
+        "product = flats @ weight",
+        "product = torch.tensor(len(refusal(lambda: flats + weight.T)))",
+    ),
+)
+def test_stand_ins_overlook_some__but_not(snippet, old, new, fails):
+    fails(test_stand_ins_overlook_some, snippet.edit(old, new))
+
+
+# On a device
 
 
 @pytest.mark.cuda
-def test_cuda_refuses_the_cpu(snippet, capsys):
-    snippet.after("on-cuda")
+def test_cuda_refuses_the_cpu(snippet):
+    run = snippet.after("on-cuda")
 
-    assert capsys.readouterr().out.endswith("True\ncuda\n")
+    for layer in (run.layer, nn.Linear(3, 1).to("cuda")):
+        assert layer.weight.is_cuda
+        with pytest.raises(RuntimeError, match=r"same device|be the same"):
+            layer(run.flats)
+        with no_error():
+            assert layer(run.flats.to("cuda")).is_cuda
 
 
 @pytest.mark.cuda
-def test_cuda_refuses_the_cpu__but_not_its_own(snippet, capsys, fails):
+def test_cuda_refuses_the_cpu__but_not_off_cuda(snippet, fails):
+    edited = snippet.edit('layer.to("cuda")\n', 'layer.to("cpu")\n')
+    edited = edited.edit('layer(flats.to("cuda"))', "layer(flats)")
+    fails(test_cuda_refuses_the_cpu, edited)
+
+
+@pytest.mark.cuda
+def test_moving_to_cuda_keeps_parameters(snippet):
+    run = snippet.after("on-cuda")
+    assert run.layer.weight is run.weight
+
+    model = nest()
+    optimizer = torch.optim.Adam(model.parameters())
+    before = list(model.parameters())
+    model.to("cuda")
+    after = optimizer.param_groups[0]["params"]
+    for each, old, kept in zip(model.parameters(), before, after, strict=True):
+        assert each is old
+        assert each is kept
+        assert each.is_cuda
+
+
+@pytest.mark.cuda
+def test_moving_to_cuda_keeps_parameters__but_not_of_a_copy(snippet, fails):
     edited = snippet.edit(
-        "layer(torch.ones(1, 3))\n", 'layer(torch.ones(1, 3, device="cuda"))\n'
+        '        layer.to("cuda")\n',
+        "        import copy\n\n"
+        '        layer = copy.deepcopy(layer).to("cuda")\n',
     )
-    fails(test_cuda_refuses_the_cpu, edited, capsys)
+    fails(test_moving_to_cuda_keeps_parameters, edited)
