@@ -1,0 +1,1433 @@
+"""The claims of docs/models/loading_weights.md."""
+
+import argparse
+import dataclasses
+import io
+import json
+import os
+import pickle
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from extensions.files.failures import no_error
+
+NEEDED = "safetensors is not installed"
+SERIAL = torch.serialization
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiler():
+    """Let torch say of what ``torch.compile`` imports that it is old."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import_module("torch.utils.mkldnn")
+
+
+@pytest.fixture(autouse=True)
+def _globals():
+    """Leave what torch.load allows as it was."""
+    before = SERIAL.get_safe_globals()
+    yield
+    SERIAL.clear_safe_globals()
+    SERIAL.add_safe_globals(before)
+
+
+def saved(content):
+    """Return a file in memory that holds what is given."""
+    file = io.BytesIO()
+    torch.save(content, file)
+    file.seek(0)
+    return file
+
+
+def equal(first, second):
+    """Say whether two dictionaries hold the same tensors by name."""
+    return first.keys() == second.keys() and all(
+        first[name].dtype == second[name].dtype
+        and torch.equal(first[name], second[name])
+        for name in first
+    )
+
+
+def copied(state):
+    return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+def convolutional(classes):
+    """Return a model with buffers."""
+    norm = nn.BatchNorm2d(4)
+    norm.running_mean.uniform_()
+    layers = [nn.Conv2d(1, 4, 3), norm, nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(16, classes))
+
+
+def nested(classes):
+    """Return a model with a dictionary of layers, a scale and a buffer."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16)
+    model = nn.ModuleDict({"block": layer, "head": nn.Linear(8, classes)})
+    model.scale = nn.Parameter(torch.rand(()))
+    model.register_buffer("steps", torch.randint(9, (2,)))
+    return model
+
+
+MODELS = [convolutional, nested]
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+INTEGERS = [torch.uint8, torch.uint16, torch.int16, torch.int64]
+EIGHTS = [torch.float8_e4m3fn, torch.float8_e5m2, torch.int8]
+DTYPES = [*FLOATS, *INTEGERS, *EIGHTS, torch.bool]
+
+
+def tied(tie=True):
+    """Return a model whose two layers share a weight."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    if tie:
+        model[1].weight = model[0].weight
+    return model
+
+
+# Do this
+
+
+def test_what_fits_is_loaded(snippet, build=None):
+    with no_error():
+        run = snippet.after("three-classes")
+        build = build or run.classifier
+        mine, theirs = build(3), build(10).state_dict()
+        first = next(iter(theirs))
+        theirs["of another name"] = theirs.pop(first)
+        start, file = copied(mine.state_dict()), copied(theirs)
+        run.load_what_fits(mine, theirs)
+        run.load_what_fits(run.letters, run.weights)
+
+    loaded = 0
+    for name, tensor in mine.state_dict().items():
+        fits = name in file and file[name].shape == tensor.shape
+        assert torch.equal(tensor, (file if fits else start)[name])
+        loaded += fits and not torch.equal(tensor, start[name])
+    assert loaded > 0
+
+    layer, flat = nn.Linear(2, 2), torch.rand(4)
+    start = copied(layer.state_dict())
+    with no_error():
+        run.load_what_fits(layer, {"weight": flat, "bias": flat[:2]})
+    assert torch.equal(layer.weight, start["weight"])
+    assert torch.equal(layer.bias, flat[:2])
+    assert torch.equal(run.letters.body.weight, run.weights["body.weight"])
+    assert torch.equal(run.letters.body.bias, run.weights["body.bias"])
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_what_fits_is_loaded__also_for(snippet, build):
+    test_what_fits_is_loaded(snippet, build)
+
+
+LOADING = (
+    "    model.load_state_dict("
+    "{name: weights[name] for name in fits}, strict=False)\n"
+)
+ZEROED = "    for name in own.keys() - fits: own[name].zero_()\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (LOADING, ""),
+        (LOADING, LOADING + ZEROED),
+        (" if own[name].shape == weights[name].shape]", "]"),
+        (
+            "own[name].shape == weights[name].shape",
+            "own[name].numel() == weights[name].numel()",
+        ),
+        ("{name: weights[name] for", "{name: weights[name] + 1 for"),
+        ("name in fits}, strict=False)", "name in fits})"),
+    ],
+    ids=[
+        "without loading",
+        "with zeros for the rest",
+        "without a look at the shapes",
+        "with a look at the number of numbers",
+        "with other numbers",
+        "with strict",
+    ],
+)
+def test_what_fits_is_loaded__but_not(snippet, old, new, fails):
+    fails(test_what_fits_is_loaded, snippet.edit(old, new))
+
+
+def test_what_fits_is_loaded__but_not_buffers_left_out(snippet, fails):
+    edited = snippet.edit(
+        "own = model.state_dict()", "own = dict(model.named_parameters())"
+    )
+    fails(test_what_fits_is_loaded, edited, convolutional)
+
+
+def test_what_fits_is_loaded__but_not_in_another_dtype(snippet, fails):
+    def build(classes):
+        model = convolutional(classes)
+        return model.half() if classes == 3 else model
+
+    fails(test_what_fits_is_loaded, snippet, build)
+
+
+@pytest.mark.parametrize("name", ["0.weight", "1.weight"])
+def test_one_of_two_tied_is_enough__also_by(snippet, name):
+    test_one_of_two_tied_is_enough(snippet, name)
+
+
+def test_one_of_two_tied_is_enough(snippet, left="1.weight", tie=True):
+    run = snippet.after("load-what-fits")
+    model, file = tied(tie), tied().state_dict()
+    weight = file.pop(left)
+    with no_error():
+        report = run.load_what_fits(model, file)
+    assert report == {"missing": [left], "unexpected": [], "other shape": []}
+    assert torch.equal(model[0].weight, weight)
+    assert torch.equal(model[1].weight, weight)
+
+
+def test_one_of_two_tied_is_enough__but_not_of_two_that_are_not(
+    snippet, fails
+):
+    fails(test_one_of_two_tied_is_enough, snippet, "1.weight", False)
+
+
+def test_one_of_two_tied_is_enough__but_not_without_loading(snippet, fails):
+    fails(test_one_of_two_tied_is_enough, snippet.edit(LOADING, ""))
+
+
+def test_one_of_two_tied_is_enough__but_not_if_it_is_not_called_missing(
+    snippet, fails
+):
+    edited = snippet.edit(
+        '"missing": [name for name in own if',
+        '"missing": [name for name, _ in model.named_parameters() if',
+    )
+    fails(test_one_of_two_tied_is_enough, edited)
+
+
+def test_the_report_names_the_rest(snippet, build=None):
+    run = snippet.after("three-classes")
+    head = ["head.weight", "head.bias"]
+    assert run.report == {
+        "missing": [],
+        "unexpected": [],
+        "other shape": head,
+    }
+
+    mine = (build or run.classifier)(3)
+    theirs = (build or run.classifier)(10).state_dict()
+    names = list(mine.state_dict())
+    for name in names[:2]:
+        theirs[f"old.{name}"] = theirs.pop(name)
+    shapes = {n: tensor.shape for n, tensor in mine.state_dict().items()}
+    other = [n for n in names[2:] if theirs[n].shape != shapes[n]]
+    assert len(other) == 2
+    assert run.load_what_fits(mine, theirs) == {
+        "missing": names[:2],
+        "unexpected": [f"old.{name}" for name in names[:2]],
+        "other shape": other,
+    }
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_the_report_names_the_rest__also_for(snippet, build):
+    test_the_report_names_the_rest(snippet, build)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            '"missing": [name for name in own if name not in weights]',
+            '"missing": [name for name in own if name not in fits]',
+        ),
+        (
+            '"unexpected": [name for name in weights if name not in own]',
+            '"unexpected": [name for name in weights if name not in fits]',
+        ),
+        (
+            '"other shape": [name for name in both if name not in fits]',
+            '"other shape": [name for name in own if name not in fits]',
+        ),
+    ],
+    ids=["missing", "unexpected", "other shape"],
+)
+def test_the_report_names_the_rest__but_not_all_alike(
+    snippet, old, new, fails
+):
+    fails(test_the_report_names_the_rest, snippet.edit(old, new))
+
+
+# How it works
+
+
+def test_weights_go_by_name(snippet, build=None):
+    run = snippet.after("backwards")
+    assert list(run.backwards) == list(run.weights)[::-1]
+    run.backwards["body.weight"].copy_(run.weights["body.weight"])
+    assert equal(run.reader.state_dict(), dict(run.backwards))
+
+    for seed in range(3):
+        theirs = (build or run.classifier)(4).state_dict()
+        torch.manual_seed(seed)
+        order = torch.randperm(len(theirs)).tolist()
+        shuffled = [list(theirs.items())[i] for i in order]
+        mine = (build or run.classifier)(4)
+        mine.load_state_dict(dict(shuffled))
+        assert equal(mine.state_dict(), theirs)
+
+
+def alike(size):
+    """Return a model whose layers differ in name alone."""
+    return nn.Sequential(*(nn.Linear(size, size) for _ in range(4)))
+
+
+@pytest.mark.parametrize("build", [*MODELS, alike])
+def test_weights_go_by_name__also_for(snippet, build):
+    test_weights_go_by_name(snippet, build)
+
+
+def test_weights_go_by_name__but_not_by_the_order(snippet, fails):
+    edited = snippet.edit(
+        "reader.load_state_dict(backwards)",
+        "pairs = zip(reader.parameters(), backwards.values())\n"
+        "for mine, theirs in pairs: mine.data = theirs.clone()\n"
+        "layer = reader.body.weight",
+    ).edit("layer.data[0, :3]", "layer.data[:3]")
+    fails(test_weights_go_by_name, edited)
+
+
+def test_numbers_are_copied(snippet, build=None):
+    run = snippet.after("backwards")
+    assert run.reader.body.weight is run.layer
+    assert equal(run.reader.state_dict(), run.weights)
+    assert run.backwards["body.weight"].eq(0).all()
+    places = {
+        tensor.untyped_storage().data_ptr()
+        for tensor in run.backwards.values()
+    }
+    for tensor in run.reader.state_dict().values():
+        assert tensor.untyped_storage().data_ptr() not in places
+
+    mine = run.reader if build is None else build(3)
+    theirs = (build or run.classifier)(3 if build else 10).state_dict()
+    before = dict(mine.named_parameters())
+    optimizer = torch.optim.SGD(mine.parameters(), lr=1.0)
+    mine.load_state_dict(theirs)
+    places = {
+        tensor.untyped_storage().data_ptr() for tensor in theirs.values()
+    }
+    for name, parameter in mine.named_parameters():
+        assert parameter is before[name]
+        parameter.grad = torch.ones_like(parameter)
+    for tensor in mine.state_dict().values():
+        assert tensor.untyped_storage().data_ptr() not in places
+    optimizer.step()
+    for name, parameter in mine.named_parameters():
+        assert torch.equal(parameter, theirs[name] - 1)
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_numbers_are_copied__also_for(snippet, build):
+    test_numbers_are_copied(snippet, build)
+
+
+def test_numbers_are_copied__but_not_assigned(snippet, fails):
+    edited = snippet.edit(
+        "reader.load_state_dict(backwards)",
+        "reader.load_state_dict(backwards, assign=True)",
+    )
+    fails(test_numbers_are_copied, edited)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        'reader.body.weight = nn.Parameter(weights["body.weight"].clone())',
+        'reader.head.bias.data = backwards["head.bias"]',
+        "reader.head.bias.data.zero_()",
+    ],
+    ids=["into a new parameter", "with a bias in shared memory", "a bias"],
+)
+def test_numbers_are_copied__but_not(snippet, new, fails):
+    loading = "reader.load_state_dict(backwards)\n"
+    edited = snippet.edit(loading, f"{loading}{new}\n")
+    fails(test_numbers_are_copied, edited)
+
+
+# What torch.load refuses
+
+
+class OwnModel(nn.Linear):
+    """A model of one's own."""
+
+
+def test_objects_are_refused(snippet):
+    run = snippet.after("refused")
+
+    assert len(run.refused) == 5
+    assert None not in run.refused.values()
+    for text in run.refused.values():
+        assert text.startswith("Weights only load failed.")
+        assert "WeightsUnpickler error: Unsupported global: GLOBAL " in text
+        assert "\33" not in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        nn.Linear(2, 2),
+        OwnModel(2, 1),
+        convolutional(2),
+        np.float64(0.5),
+        np.float32(0.5),
+        np.int64(1),
+        np.bool_(True),
+        np.zeros(3),
+        np.zeros((2, 2), dtype=np.int32),
+        argparse.Namespace(),
+        argparse.Namespace(lr=0.1, name="a"),
+        Path("runs/first"),
+    ],
+    ids=repr,
+)
+def test_objects_are_refused__also_if(content):
+    for packed in (content, {"deep": [1, (content,)]}):
+        with pytest.raises(pickle.UnpicklingError, match="Weights only load"):
+            torch.load(saved(packed))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("refusal(trained)", "refusal(trained.state_dict())"),
+        ('refusal({"mean": np.zeros(64)})', "refusal(torch.zeros(64))"),
+        ('refusal({"settings": settings})', "refusal(vars(settings))"),
+        ('Path("runs")', '"runs"'),
+        (
+            "torch.load(saved(content))",
+            "torch.load(saved(content), weights_only=False)",
+        ),
+    ],
+    ids=["its state", "a tensor", "a dictionary", "a string", "in full"],
+)
+def test_objects_are_refused__but_not(snippet, old, new, fails):
+    fails(test_objects_are_refused, snippet.edit(old, new))
+
+
+def test_objects_are_refused__but_not_made_plain(snippet, fails):
+    edited = snippet.edit(
+        'refusal({"loss": loss})', 'refusal({"loss": float(loss)})'
+    )
+    fails(test_objects_are_refused, edited)
+
+
+def same_values(first, second):
+    """Say whether two contents are equal, in their types as well."""
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, torch.Tensor):
+        return equal({"a": first}, {"a": second})
+    if isinstance(first, dict):
+        pairs = zip(first.items(), second.items(), strict=True)
+        return all(same_values(*pair) for pair in pairs)
+    if isinstance(first, list | tuple):
+        pairs = zip(first, second, strict=True)
+        return all(same_values(*pair) for pair in pairs)
+    return first == second
+
+
+def test_plain_values_are_taken(snippet):
+    with no_error():
+        run = snippet.after("plain")
+
+    assert same_values(run.loaded, run.checkpoint)
+    assert same_values(run.loaded["loss"], 0.5)
+    assert same_values(run.loaded["settings"], {"classes": 10})
+    assert equal(run.loaded["weights"], run.trained.state_dict())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [torch.ones(2).to(dtype) for dtype in DTYPES],
+        [
+            torch.ones(2).to(dtype)
+            for dtype in (
+                torch.uint32,
+                torch.uint64,
+                torch.int32,
+                torch.complex64,
+                torch.complex128,
+            )
+        ],
+        nn.Parameter(torch.ones(2, 2)),
+        None,
+        True,
+        7,
+        10**599,
+        -(10**599),
+        -0.5,
+        1 + 2j,
+        "text",
+        [1, [2.5, None]],
+        (1, ("a", [False])),
+        {"a": {1: [torch.ones(2), (3,)]}, 2.5: "b"},
+    ],
+    ids=repr,
+)
+def test_plain_values_are_taken__also_for(content):
+    for packed in (content, [content], {"a": (content,)}):
+        assert same_values(torch.load(saved(packed)), packed)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"loss": float(loss)', '"loss": loss'),
+        ("vars(settings)}", "settings}"),
+        (
+            'checkpoint = {"weights": trained.state_dict()}',
+            'checkpoint = {"weights": trained}',
+        ),
+    ],
+    ids=["a NumPy number", "settings", "a model"],
+)
+def test_plain_values_are_taken__but_not(snippet, old, new, fails):
+    fails(test_plain_values_are_taken, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["10**700", "Path()", "np.zeros(2)", "nn.UninitializedParameter()"],
+)
+def test_plain_values_are_taken__but_not_with(snippet, loss, fails):
+    edited = snippet.edit('"loss": float(loss)', f'"loss": {loss}')
+    fails(test_plain_values_are_taken, edited)
+
+
+class Makes:
+    """An object whose file makes a folder when it is opened."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+@dataclasses.dataclass
+class Settings:
+    """Settings in a class of one's own."""
+
+    rate: float
+
+
+def test_a_look_calls_nothing(snippet, tmp_path):
+    run = snippet.after("allowed")
+    assert set(run.wants) == {
+        "argparse.Namespace",
+        "numpy._core.multiarray.scalar",
+        "numpy.dtype",
+    }
+
+    folder = tmp_path / "made"
+    names = run.look(saved({"a": Makes(folder), "b": torch.ones(2)}))
+    assert not folder.exists()
+    assert names == [f"{os.mkdir.__module__}.mkdir"]
+    assert run.look(saved(Settings(0.1))) == [f"{__name__}.Settings"]
+    assert run.look(saved({"a": torch.ones(2)})) == []
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "lambda file: []",
+        "lambda file: [torch.load(file, weights_only=False)] and "
+        "['argparse.Namespace', 'numpy._core.multiarray.scalar', "
+        "'numpy.dtype']",
+        "lambda file: ['collections.OrderedDict', *torch.serialization."
+        "get_unsafe_globals_in_checkpoint(file)]",
+    ],
+    ids=["in an empty list", "in a full load", "of a class that is taken"],
+)
+def test_a_look_calls_nothing__but_not(snippet, tmp_path, look, fails):
+    edited = snippet.edit(
+        "look = torch.serialization.get_unsafe_globals_in_checkpoint",
+        f"look = {look}",
+    )
+    fails(test_a_look_calls_nothing, edited, tmp_path)
+
+
+def test_safe_globals_open_a_block(
+    snippet, content=None, forever=SERIAL.add_safe_globals, keeps=False
+):
+    with no_error():
+        run = snippet.after("allowed")
+    assert run.allowed == {"loss": 0.5, "settings": run.settings}
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load"):
+        torch.load(saved(run.old))
+
+    content = content or run.settings
+    with no_error(), SERIAL.safe_globals([type(content)]):
+        assert torch.load(saved(content)) == content
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load"):
+        torch.load(saved(content))
+    forever([type(content)])
+    with no_error():
+        assert torch.load(saved(content)) == content
+        assert torch.load(saved([content])) == [content]
+    with SERIAL.safe_globals([] if keeps else [type(content)]):
+        pass
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load"):
+        torch.load(saved(content))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [argparse.Namespace(rate=0.1, layers=[1, 2]), Settings(0.1)],
+    ids=repr,
+)
+def test_safe_globals_open_a_block__also_for(snippet, content):
+    test_safe_globals_open_a_block(snippet, content)
+
+
+OPENING = "with torch.serialization.safe_globals([argparse.Namespace, *number]"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            f"{OPENING}):",
+            "torch.serialization.add_safe_globals("
+            "[argparse.Namespace, *number])\nif True:",
+        ),
+        (OPENING, "with torch.serialization.safe_globals(number"),
+    ],
+    ids=["once added", "without the class"],
+)
+def test_safe_globals_open_a_block__but_not(snippet, old, new, fails):
+    fails(test_safe_globals_open_a_block, snippet.edit(old, new))
+
+
+def test_safe_globals_open_a_block__but_not_later_without_add(snippet, fails):
+    fails(test_safe_globals_open_a_block, snippet, None, SERIAL.safe_globals)
+
+
+def test_safe_globals_open_a_block__but_not_until_a_block_of_others_ends(
+    snippet, fails
+):
+    add = SERIAL.add_safe_globals
+    fails(test_safe_globals_open_a_block, snippet, None, add, True)
+
+
+def test_safe_globals_open_a_block__but_not_with_a_path_in_it(snippet, fails):
+    content = argparse.Namespace(folder=Path("runs"))
+    fails(test_safe_globals_open_a_block, snippet, content)
+
+
+def test_a_numpy_number_needs_three(snippet):
+    run = snippet.after("allowed")
+
+    for value in (np.float64(0.5), {"loss": np.float64(-7)}):
+        with no_error(), SERIAL.safe_globals(run.number):
+            assert torch.load(saved(value)) == value
+        for name in run.number:
+            others = [each for each in run.number if each is not name]
+            with (
+                SERIAL.safe_globals(others),
+                pytest.raises(pickle.UnpicklingError),
+            ):
+                torch.load(saved(value))
+    assert len(run.number) == 3
+    assert set(run.look(saved(np.float64(0.5)))) == {
+        "numpy._core.multiarray.scalar",
+        "numpy.dtype",
+    }
+
+
+def test_a_numpy_number_needs_three__but_not_a_fourth(snippet, fails):
+    edited = snippet.edit("[np._core", "[np.ndarray, np._core")
+    fails(test_a_numpy_number_needs_three, edited)
+
+
+def test_a_numpy_number_needs_three__but_not_all_are_listed(snippet, fails):
+    look = "torch.serialization.get_unsafe_globals_in_checkpoint"
+    edited = snippet.edit(
+        f"look = {look}",
+        f'look = lambda file: [*{look}(file), "numpy.dtypes.Float64DType"]',
+    )
+    fails(test_a_numpy_number_needs_three, edited)
+
+
+def test_a_numpy_number_needs_three__but_not_two(snippet, fails):
+    edited = snippet.edit(
+        "np.dtypes.Float64DType]", "np.dtypes.Float64DType][1:]"
+    ).edit("    allowed = torch.load(saved(old))", "    allowed = None")
+    fails(test_a_numpy_number_needs_three, edited)
+
+
+def test_weights_only_false_runs_the_file(
+    snippet, capsys, tmp_path, trusting=False, usual=None
+):
+    # What the file does is to print.
+    snippet.after("runs-code")
+    assert capsys.readouterr().out.endswith("the file printed this line\n")
+
+    folder = tmp_path / "made"
+    file = saved({"a": Makes(folder), "b": torch.ones(2)})
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load"):
+        torch.load(file, weights_only=usual)
+    assert not folder.exists()
+    file.seek(0)
+    with no_error():
+        torch.load(file, weights_only=trusting)
+    assert folder.is_dir()
+
+
+def test_weights_only_false_runs_the_file__but_not_true(
+    snippet, capsys, tmp_path, fails
+):
+    fails(
+        test_weights_only_false_runs_the_file, snippet, capsys, tmp_path, True
+    )
+
+
+def test_weights_only_false_runs_the_file__but_is_not_the_default(
+    snippet, capsys, tmp_path, fails
+):
+    fails(
+        test_weights_only_false_runs_the_file,
+        snippet,
+        capsys,
+        tmp_path,
+        False,
+        False,
+    )
+
+
+def test_weights_only_false_runs_the_file__but_not_if_it_names_nothing(
+    snippet, capsys, tmp_path, fails
+):
+    edited = snippet.edit(
+        "saved(Harmless())", 'saved("the file printed this line")'
+    )
+    fails(test_weights_only_false_runs_the_file, edited, capsys, tmp_path)
+
+
+# Missing and unexpected keys
+
+
+@pytest.fixture
+def one_process():
+    """Pretend that this process is the only one of a distributed training."""
+    distributed = torch.distributed
+    if not distributed.is_available():
+        pytest.skip("torch was built without distributed")
+    fake = import_module("torch.testing._internal.distributed.fake_pg")
+    distributed.init_process_group(
+        "fake", store=fake.FakeStore(), rank=0, world_size=1
+    )
+    yield
+    distributed.destroy_process_group()
+
+
+def test_wrappers_add_a_prefix(snippet, wrap=None):
+    run = snippet.after("prefixes")
+    names = list(run.classifier(10).state_dict())
+    parallel, compiled, in_place = (
+        list(model.state_dict())
+        for model in (run.parallel, run.compiled, run.in_place)
+    )
+    assert parallel == [f"module.{name}" for name in names]
+    assert compiled == [f"_orig_mod.{name}" for name in names]
+    assert in_place == names
+    assert in_place_is_compiled(run)
+
+    for build in MODELS:
+        model = build(3)
+        names = list(model.state_dict())
+        wrapped = list((wrap or nn.DataParallel)(model).state_dict())
+        assert wrapped == [f"module.{name}" for name in names]
+        wrapped = list(torch.compile(model).state_dict())
+        assert wrapped == [f"_orig_mod.{name}" for name in names]
+        model.compile()
+        assert list(model.state_dict()) == names
+
+
+def in_place_is_compiled(run):
+    """Say whether calls of the model go through the compiler."""
+    return run.in_place._compiled_call_impl is not None
+
+
+def test_wrappers_add_a_prefix__also_distributed(snippet, one_process):
+    wrapper = nn.parallel.DistributedDataParallel
+    test_wrappers_add_a_prefix(snippet, wrapper)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "parallel = nn.DataParallel(classifier(classes=10))",
+            "parallel = classifier(classes=10)",
+        ),
+        ("compiled = torch.compile(original)", "compiled = original"),
+        (
+            "in_place = classifier(classes=10)\nin_place.compile()",
+            "in_place = torch.compile(classifier(classes=10))",
+        ),
+        ("in_place.compile()", "in_place.eval()"),
+    ],
+    ids=["parallel", "compiled", "a compiled copy", "compiled in place"],
+)
+def test_wrappers_add_a_prefix__but_not_unless(snippet, old, new, fails):
+    fails(test_wrappers_add_a_prefix, snippet.edit(old, new))
+
+
+def test_wrappers_add_a_prefix__but_not_a_sequence(snippet, fails):
+    fails(test_wrappers_add_a_prefix, snippet, nn.Sequential)
+
+
+def test_wrappers_add_a_prefix__but_not_around_another(snippet, fails):
+    edited = snippet.edit(
+        "compiled = torch.compile(original)",
+        "compiled = torch.compile(nn.DataParallel(original))",
+    )
+    fails(test_wrappers_add_a_prefix, edited)
+
+
+def test_strict_false_returns_the_rest(snippet, strict=False):
+    run = snippet.after("silent")
+    names = list(run.original.state_dict())
+    assert all(f'"{name}"' in run.told for name in [*names, *run.prefixed])
+    assert run.skipped.missing_keys == names
+    assert run.skipped.unexpected_keys == list(run.prefixed)
+
+    for model, build in [
+        (run.fresh, run.classifier),
+        *((build(10), build) for build in MODELS),
+    ]:
+        names = list(model.state_dict())
+        file = build(10).state_dict()
+        start = copied(model.state_dict())
+        file["renamed"] = file.pop(names[0])
+        wanted = copied(file)
+        with no_error():
+            skipped = model.load_state_dict(file, strict=strict)
+        assert skipped.missing_keys == [names[0]]
+        assert skipped.unexpected_keys == ["renamed"]
+        own = model.state_dict()
+        assert torch.equal(own.pop(names[0]), start[names[0]])
+        assert all(torch.equal(own[name], wanted[name]) for name in own)
+
+
+def test_strict_false_returns_the_rest__but_not_with_strict(snippet, fails):
+    fails(test_strict_false_returns_the_rest, snippet, True)
+
+
+HOOKS = {
+    "what is missing": "post_hook(lambda _, keys: keys.missing_keys.clear())",
+    "what is unexpected": (
+        "post_hook(lambda _, keys: keys.unexpected_keys.clear())"
+    ),
+    "what is there": (
+        "pre_hook(lambda _, state, *rest: [state[name].zero_() "
+        "for name in state if name[0] == 'h'])"
+    ),
+}
+
+
+@pytest.mark.parametrize("hides", HOOKS)
+def test_strict_false_returns_the_rest__but_not_if_a_hook_hides(
+    snippet, hides, fails
+):
+    edited = snippet.edit(
+        "fresh = classifier(classes=10)\n",
+        "fresh = classifier(classes=10)\n"
+        f"fresh.register_load_state_dict_{HOOKS[hides]}\n",
+    )
+    fails(test_strict_false_returns_the_rest, edited)
+
+
+def test_a_prefix_loads_nothing(snippet, build=None, prefix="_orig_mod."):
+    start = snippet.after("prefixed").fresh.state_dict()
+    with no_error():
+        run = snippet.after("silent")
+    assert equal(run.fresh.state_dict(), start)
+    assert not equal(start, run.original.state_dict())
+
+    build = build or run.classifier
+    model, file = build(3), build(3).state_dict()
+    start = copied(model.state_dict())
+    prefixed = {f"{prefix}{name}": file[name] for name in file}
+    model.load_state_dict(prefixed, strict=False)
+    assert equal(model.state_dict(), start)
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "model."])
+@pytest.mark.parametrize("build", MODELS)
+def test_a_prefix_loads_nothing__also_for(snippet, build, prefix):
+    test_a_prefix_loads_nothing(snippet, build, prefix)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "original.state_dict(), strict",
+        'prefixed | {"head.bias": torch.ones(10)}, strict',
+    ],
+    ids=["without a prefix", "without one at the head"],
+)
+def test_a_prefix_loads_nothing__but_not(snippet, new, fails):
+    edited = snippet.edit("prefixed, strict", new)
+    fails(test_a_prefix_loads_nothing, edited)
+
+
+def test_a_prefix_loads_nothing__but_not_if_a_name_begins_with_it(
+    snippet, fails
+):
+    def build(classes):
+        model = nn.Linear(2, classes)
+        model.module = nn.Linear(2, classes)
+        return model
+
+    fails(test_a_prefix_loads_nothing, snippet, build, "module.")
+
+
+WRAPPED = {
+    "parallel": "nn.DataParallel(original)",
+    "parallel, compiled": "torch.compile(nn.DataParallel(original))",
+    "compiled, parallel": "nn.DataParallel(compiled)",
+    "a compiled layer": (
+        "nn.Sequential(OrderedDict(body=original.body, "
+        "head=torch.compile(original.head)))"
+    ),
+    "a compiled layer, parallel": (
+        "nn.DataParallel(nn.Sequential(OrderedDict(body=original.body, "
+        "head=torch.compile(original.head))))"
+    ),
+}
+
+
+def test_a_replacement_cleans_the_names(snippet, wrapped="compiled"):
+    with no_error():
+        run = snippet.edit(
+            "prefixed = compiled.state_dict()",
+            f"prefixed = {wrapped}.state_dict()",
+        ).after("without-prefix")
+
+    names = list(run.original.state_dict())
+    assert any(name not in names for name in run.prefixed)
+    assert list(run.plain) == names
+    assert equal(run.fresh.state_dict(), run.original.state_dict())
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_a_replacement_cleans_the_names__also_for(snippet, wrapped):
+    test_a_replacement_cleans_the_names(snippet, WRAPPED[wrapped])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrapped"),
+    [
+        ('name.replace("_orig_mod.", "")', "name", "compiled, parallel"),
+        ('.removeprefix("module.")', "", "parallel"),
+        (
+            'name.replace("_orig_mod.", "")',
+            'name.removeprefix("_orig_mod.")',
+            "a compiled layer",
+        ),
+        (
+            'name.replace("_orig_mod.", "")',
+            'name.removeprefix("_orig_mod.")',
+            "compiled, parallel",
+        ),
+    ],
+    ids=["compiled", "parallel", "inside", "behind another prefix"],
+)
+def test_a_replacement_cleans_the_names__but_not_less(
+    snippet, old, new, wrapped, fails
+):
+    fails(
+        test_a_replacement_cleans_the_names,
+        snippet.edit(old, new),
+        WRAPPED[wrapped],
+    )
+
+
+@pytest.mark.parametrize("name", ["module", "_orig_mod", "my_orig_mod"])
+def test_a_replacement_cleans_the_names__but_not_of_a_layer_called(
+    snippet, name, fails
+):
+    edited = snippet.edit(
+        "original = classifier(classes=10)\n",
+        "original = classifier(classes=10)\n"
+        f'original.add_module("{name}", nn.Linear(10, 10))\n',
+    ).edit(
+        "fresh.load_state_dict(plain)",
+        "fresh.load_state_dict(plain, strict=False)",
+    )
+    fails(test_a_replacement_cleans_the_names, edited, "original")
+
+
+def test_the_inside_has_plain_names(snippet):
+    run = snippet.after("inside")
+    names = list(run.classifier(10).state_dict())
+    wrapped = run.parallel.state_dict(), run.compiled.state_dict()
+    prefixes = "module.", "_orig_mod."
+    for inner, outer, prefix in zip(
+        run.inside, wrapped, prefixes, strict=True
+    ):
+        assert list(inner) == names
+        for name in names:
+            place = outer[f"{prefix}{name}"].data_ptr()
+            assert inner[name].data_ptr() == place
+    run.inside[0]["head.weight"].zero_()
+    run.inside[0]["head.bias"].fill_(2)
+    assert run.parallel(torch.rand(5, 64)).eq(2).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("parallel.module.state_dict(),", "parallel.state_dict(),"),
+        ("inside = parallel.module", "inside = classifier(10)"),
+        (", original.state_dict()", ", compiled.state_dict()"),
+        (", original.state_dict()", ", classifier(10).state_dict()"),
+    ],
+    ids=["parallel", "another model", "compiled", "another than compiled"],
+)
+def test_the_inside_has_plain_names__but_not(snippet, old, new, fails):
+    fails(test_the_inside_has_plain_names, snippet.edit(old, new))
+
+
+# Size mismatch
+
+
+def test_a_mismatch_raises_after_loading(snippet, build=None, one=(1,)):
+    run = snippet.after("size-mismatch")
+    assert torch.equal(run.other.body.weight, run.weights["body.weight"])
+    assert torch.equal(run.other.body.bias, run.weights["body.bias"])
+
+    own = run.other if build is None else build(3)
+    theirs = (build or run.classifier)(10).state_dict()
+    for strict in (False, True):
+        with pytest.raises(RuntimeError, match="size mismatch for "):
+            own.load_state_dict(theirs, strict=strict)
+        for name, tensor in own.state_dict().items():
+            fits = tensor.shape == theirs[name].shape
+            assert torch.equal(tensor, theirs[name]) == fits
+
+    model = nn.Module()
+    model.scale = nn.Parameter(torch.zeros(()))
+    with no_error():
+        model.load_state_dict({"scale": torch.full(one, 2.0)})
+    assert model.scale.item() == 2
+    model.scale = nn.Parameter(torch.zeros(1))
+    with pytest.raises(RuntimeError, match="size mismatch for "):
+        model.load_state_dict({"scale": torch.ones(())}, strict=False)
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_a_mismatch_raises_after_loading__also_for(snippet, build):
+    test_a_mismatch_raises_after_loading(snippet, build)
+
+
+@pytest.mark.parametrize("one", [(2,), (1, 1)])
+def test_a_mismatch_raises_after_loading__but_not_nothing_for(
+    snippet, one, fails
+):
+    fails(test_a_mismatch_raises_after_loading, snippet, None, one)
+
+
+DROPS = (
+    "other.register_load_state_dict_pre_hook(lambda _, state, *rest: "
+    "[state.pop(name) for name in list(state) if name[0] == 'h'])\n"
+)
+
+
+def test_a_mismatch_raises_after_loading__but_not_if_a_hook_drops_the_head(
+    snippet, fails
+):
+    other = "other = classifier(classes=3)\n"
+    edited = snippet.edit(other, other + DROPS)
+    fails(test_a_mismatch_raises_after_loading, edited)
+
+
+def test_a_mismatch_raises_after_loading__but_not_into_a_copy(snippet, fails):
+    edited = snippet.edit(
+        "    other.load_state_dict(weights, strict=False)",
+        "    import copy\n"
+        "    copy.deepcopy(other).load_state_dict(weights, strict=False)",
+    )
+    fails(test_a_mismatch_raises_after_loading, edited)
+
+
+# Attempting to deserialize object on a CUDA device
+
+
+def test_map_location_brings_them_here(snippet, monkeypatch, without=None):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    run = snippet.after("no-gpu")
+
+    file = io.BytesIO(run.moved.getvalue())
+    with pytest.raises(RuntimeError) as raised:
+        torch.load(file, map_location=without)
+    assert str(raised.value) == run.asked_for
+    assert "deserialize object on a CUDA device but torch" in run.asked_for
+    assert {tensor.device.type for tensor in run.here.values()} == {"cpu"}
+    assert equal(run.here, run.weights)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_map_location_brings_them_here__but_it_does_not_raise_with(
+    snippet, monkeypatch, device, fails
+):
+    fails(test_map_location_brings_them_here, snippet, monkeypatch, device)
+
+
+@pytest.mark.parametrize(
+    "location",
+    ['"meta"', "lambda storage, location: storage.fill_(0)"],
+    ids=["on meta", "zeroed on the way"],
+)
+def test_map_location_brings_them_here__but_not(
+    snippet, monkeypatch, location, fails
+):
+    edited = snippet.edit(
+        'map_location="cpu")\nprint(here',
+        f"map_location={location})\nprint(here",
+    )
+    fails(test_map_location_brings_them_here, edited, monkeypatch)
+
+
+# Where it ends
+
+
+def test_meta_needs_assign(snippet, assign=True, device="meta"):
+    run = snippet.after("same-classes")
+    for build in (run.classifier, *MODELS):
+        file = build(10).state_dict()
+        with torch.device(device):
+            model = build(10)
+        with pytest.warns(UserWarning, match="to a meta parameter"):
+            model.load_state_dict(file)
+        assert all(tensor.is_meta for tensor in model.state_dict().values())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.load_state_dict(file, assign=assign)
+        assert not any(each.is_meta for each in model.state_dict().values())
+        assert equal(model.state_dict(), file)
+
+
+def test_meta_needs_assign__but_not_without(snippet, fails):
+    fails(test_meta_needs_assign, snippet, False)
+
+
+def test_meta_needs_assign__but_not_on_the_cpu(snippet, fails):
+    fails(test_meta_needs_assign, snippet, True, "cpu")
+
+
+def test_loading_casts_silently(snippet):
+    with no_error():
+        run = snippet.after("casts")
+    third = torch.tensor(1 / 3, dtype=torch.float16).item()
+    assert run.scores.weight.dtype == torch.float16
+    assert run.scores.weight.tolist() == [[torch.inf, third]]
+
+
+@pytest.mark.parametrize("own", [*FLOATS, *INTEGERS, *EIGHTS])
+def test_loading_casts_silently__also_to(own):
+    for dtype in [*FLOATS, *INTEGERS, *EIGHTS]:
+        model = nn.Module()
+        model.register_buffer("steps", torch.zeros(2, 3, dtype=own))
+        file = {"steps": (torch.rand(2, 3) * 120).to(dtype)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.load_state_dict(file)
+        assert model.steps.dtype == own
+        assert torch.equal(model.steps, file["steps"].to(own))
+
+
+def test_loading_casts_silently__but_not_assigned(snippet, fails):
+    edited = snippet.edit(
+        "scores.load_state_dict(wide)\n",
+        "scores.load_state_dict(wide, assign=True)\n",
+    )
+    fails(test_loading_casts_silently, edited)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float"])
+def test_loading_casts_silently__but_70000_fits_into(snippet, dtype, fails):
+    edited = snippet.edit("bias=False).half()", f"bias=False).{dtype}()")
+    fails(test_loading_casts_silently, edited)
+
+
+def test_loading_casts_silently__but_not_complex_numbers(snippet, fails):
+    edited = snippet.edit("1 / 3]], dtype=torch.float64", "1j / 3]]")
+    fails(test_loading_casts_silently, edited)
+
+
+def test_assign_leaves_the_optimizer_behind(snippet):
+    with no_error():
+        run = snippet.after("assign")
+    weight = run.scores.weight
+    assert weight.dtype == torch.float64
+    assert weight.data_ptr() == run.wide["weight"].data_ptr()
+    assert weight.grad.ne(0).all()
+    third = torch.tensor(1 / 3, dtype=torch.float64).item()
+    assert weight.tolist() == [[70_000.0, third]]
+    [old] = run.optimizer.param_groups[0]["params"]
+    assert old is not weight
+    assert old.dtype == torch.float16
+
+
+@pytest.mark.parametrize("build", [convolutional, nested])
+@pytest.mark.parametrize("kind", ["SGD", "AdamW", "RMSprop"])
+def test_assign_leaves_the_optimizer_behind__also_for(build, kind):
+    model, file = build(3), build(3).double().state_dict()
+    start = copied(file)
+    optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.1)
+    model.load_state_dict(file, assign=True)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    assert equal(dict(model.state_dict()), start)
+    for name, tensor in model.state_dict().items():
+        assert tensor.data_ptr() == file[name].data_ptr()
+
+
+MADE = "optimizer = torch.optim.SGD(scores.parameters(), lr=0.1)\n"
+ASSIGNED = "scores.load_state_dict(wide, assign=True)\n"
+
+
+def test_assign_leaves_the_optimizer_behind__but_not_one_made_after(
+    snippet, fails
+):
+    edited = snippet.edit(MADE + ASSIGNED, ASSIGNED + MADE)
+    fails(test_assign_leaves_the_optimizer_behind, edited)
+
+
+def test_assign_leaves_the_optimizer_behind__but_not_without(snippet, fails):
+    edited = snippet.edit(ASSIGNED, "scores.double().load_state_dict(wide)\n")
+    fails(test_assign_leaves_the_optimizer_behind, edited)
+
+
+def test_assign_leaves_the_optimizer_behind__but_not_of_another_dtype(
+    snippet, fails
+):
+    edited = snippet.edit(
+        ASSIGNED,
+        'narrow = {"weight": wide["weight"].float()}\n'
+        "scores.load_state_dict(narrow, assign=True)\n",
+    ).edit(
+        "scores(torch.ones(2, dtype=torch.float64))",
+        "scores(torch.ones(2))",
+    )
+    fails(test_assign_leaves_the_optimizer_behind, edited)
+
+
+def test_views_save_their_storage(snippet):
+    run = snippet.after("sizes")
+    assert run.sizes["table"] > run.table.nbytes
+    assert abs(run.sizes["row"] - run.sizes["table"]) < 100
+    assert run.sizes["own row"] < run.table[0].nbytes + 4000
+    assert run.parts["row"].shape == run.parts["own row"].shape
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.uint8, torch.bool])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda table: table[3],
+        lambda table: table[:, :1],
+        lambda table: table.T[2:4],
+        lambda table: table.view(-1)[5],
+        lambda table: table.detach()[-1:],
+    ],
+    ids=["row", "column", "turned", "number", "detached"],
+)
+def test_views_save_their_storage__also_for(view, dtype):
+    table = torch.ones(300, 200, dtype=dtype)
+    part = view(table)
+    size, own, whole = (
+        len(saved(each).getvalue()) for each in (part, part.clone(), table)
+    )
+    assert abs(size - whole) < 100
+    assert own < part.nbytes + 4000
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"row": table[0],', '"row": table[0].clone(),'),
+        ("table[0].clone()", "table[0]"),
+    ],
+    ids=["clone", "view"],
+)
+def test_views_save_their_storage__but_not_the(snippet, old, new, fails):
+    fails(test_views_save_their_storage, snippet.edit(old, new))
+
+
+def assert_numbers_only(content, header, state):
+    """Check that nothing but a header and the numbers is in a file."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header, place = dict(header), 0
+    assert header == json.loads(content[8:start])
+    notes = header.pop("__metadata__", {})
+    assert all(isinstance(note, str) for note in notes.values())
+    assert header.keys() == state.keys()
+    by_place = sorted(header.items(), key=lambda row: row[1]["data_offsets"])
+    for name, row in by_place:
+        assert row.keys() == {"dtype", "shape", "data_offsets"}
+        assert isinstance(row["dtype"], str)
+        assert row["shape"] == list(state[name].shape)
+        begin, end = row["data_offsets"]
+        assert begin == place
+        place = end
+        numbers = state[name].reshape(-1).view(torch.uint8).numpy().tobytes()
+        assert content[start + begin : start + end] == numbers
+    assert len(content) == start + place
+
+
+def test_safetensors_hold_numbers_only(snippet):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    run = snippet.after("safetensors")
+    state = dict(run.trained.state_dict())
+    assert equal(run.again, state)
+    assert_numbers_only(run.content, run.header, state)
+
+
+@pytest.mark.parametrize("notes", [None, {"format": "pt"}], ids=repr)
+@pytest.mark.parametrize("build", [*MODELS, None])
+def test_safetensors_hold_numbers_only__also_for(build, notes):
+    safe = pytest.importorskip("safetensors.torch", reason=NEEDED)
+    state = {f"{d}": torch.tensor([[0, 1, 2]]).to(d) for d in DTYPES}
+    if build is not None:
+        state = dict(build(3).state_dict())
+    content = safe.save(state, notes)
+    start = 8 + int.from_bytes(content[:8], "little")
+    assert equal(safe.load(content), state)
+    assert_numbers_only(content, json.loads(content[8:start]), state)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "again = load(content)",
+            "again = load(save(classifier(10).state_dict()))",
+        ),
+        (
+            "again = load(content)",
+            'again = {f"{name}.": w for name, w in load(content).items()}',
+        ),
+        (
+            "again = load(content)",
+            "again = {n: w.double() for n, w in load(content).items()}",
+        ),
+        (
+            "again = load(content)",
+            "again = {n: w.flatten() for n, w in load(content).items()}",
+        ),
+        (
+            "again = load(content)",
+            'again = load(content)\ncontent += b"print"',
+        ),
+    ],
+    ids=[
+        "of another model",
+        "under other names",
+        "in another dtype",
+        "in another shape",
+        "with more at its end",
+    ],
+)
+def test_safetensors_hold_numbers_only__but_not(snippet, old, new, fails):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    fails(test_safetensors_hold_numbers_only, snippet.edit(old, new))
+
+
+def test_safetensors_refuse_the_rest(snippet):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    run = snippet.after("safetensors-refuses")
+    number, tied = run.states
+    with pytest.raises(ValueError, match="expected torch"):
+        run.save(number)
+    with pytest.raises(RuntimeError, match="Some tensors share memory"):
+        run.save(tied)
+    assert tied["0.weight"].data_ptr() == tied["1.weight"].data_ptr()
+    first, second = run.told
+    assert first.startswith("Key `loss` is invalid")
+    assert second.startswith("Some tensors share memory")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [7, "text", None, [1.0], np.ones(2), {"a": torch.ones(2)}],
+    ids=repr,
+)
+def test_safetensors_refuse_the_rest__also_if(value):
+    safe = pytest.importorskip("safetensors.torch", reason=NEEDED)
+    with pytest.raises(ValueError, match="expected torch"):
+        safe.save({"a": torch.ones(2), "b": value})
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (1,)])
+def test_safetensors_refuse_the_rest__also_twice(shape):
+    safe = pytest.importorskip("safetensors.torch", reason=NEEDED)
+    for second in (lambda x: x, lambda x: x.detach(), lambda x: x.view(-1)):
+        one = torch.rand(shape)
+        with pytest.raises(RuntimeError, match="Some tensors share memory"):
+            safe.save({"a": one, "b": torch.ones(2), "c": second(one)})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('{"loss": 0.5},', '{"loss": torch.tensor(0.5)},'),
+        ("tied[1].weight = tied[0].weight\n", ""),
+    ],
+    ids=["a tensor", "a weight of its own"],
+)
+def test_safetensors_refuse_the_rest__but_not(snippet, old, new, fails):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    fails(test_safetensors_refuse_the_rest, snippet.edit(old, new))
+
+
+def test_save_model_takes_tied_weights(
+    snippet, tmp_path, reader=None, strict=True
+):
+    safe = pytest.importorskip("safetensors.torch", reason=NEEDED)
+    run = snippet.after("safetensors-refuses")
+    with no_error():
+        safe.save_model(run.tied, tmp_path / "tied")
+    model = reader or tied()
+    with no_error():
+        safe.load_model(model, tmp_path / "tied", strict=strict)
+    assert equal(model.state_dict(), run.tied.state_dict())
+    assert model[1].weight is model[0].weight
+
+
+def test_save_model_takes_tied_weights__but_not_into_others(
+    snippet, tmp_path, fails
+):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    reader = tied(tie=False)
+    fails(test_save_model_takes_tied_weights, snippet, tmp_path, reader, False)
+
+
+def test_save_model_takes_tied_weights__but_not_if_they_are_not_tied(
+    snippet, tmp_path, fails
+):
+    pytest.importorskip("safetensors", reason=NEEDED)
+    edited = snippet.edit("tied[1].weight = tied[0].weight\n", "")
+    fails(test_save_model_takes_tied_weights, edited, tmp_path)
