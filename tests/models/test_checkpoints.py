@@ -513,6 +513,7 @@ def test_the_model_alone_is_worse(snippet):
 
     alone = run.rows["all but model and progress"][1]
     assert len(alone) == len(run.errors) == 6
+    assert run.resume_without(*PARTS - {"model", "progress"})[1] == alone
     assert alone[:3] == run.errors[:3]
     for worse, better in zip(alone[3:], run.errors[3:], strict=True):
         assert worse > better
@@ -523,9 +524,10 @@ def test_the_model_alone_is_worse(snippet):
     [
         ("resume_without(*others)", "resume_without()"),
         ("resume_without(*others)", 'resume_without("python")'),
+        ("resume_without(*others)", 'resume_without("optimizer")'),
         ("max((a - b)", "max(its_errors.sort() or (a - b)"),
     ],
-    ids=["everything", "all but python", "sorted"],
+    ids=["everything", "all but python", "all but the optimizer", "sorted"],
 )
 def test_the_model_alone_is_worse__but_not(snippet, old, new, fails):
     fails(test_the_model_alone_is_worse, snippet.edit(old, new))
@@ -647,6 +649,7 @@ class Stop:
 def test_an_interrupted_save_leaves_the_old_file(
     snippet, error=KeyboardInterrupt
 ):
+    save = torch.save
     with no_error():
         run = after_quickly(snippet, "interrupt")
 
@@ -656,6 +659,17 @@ def test_an_interrupted_save_leaves_the_old_file(
         before = path.read_bytes()
         with pytest.raises(error):
             run.save(path, run.build(), torch.Generator(), note=Stop(error))
+        assert path.read_bytes() == before
+
+        def broken(content, place, **options):
+            """Break off in a file; tensors pickle through a buffer."""
+            if not isinstance(place, str | Path):
+                return save(content, place, **options)
+            Path(place).write_bytes(b"half of it")
+            raise error
+
+        with patch("torch.save", broken), pytest.raises(error):
+            run.save(path, run.build(), torch.Generator())
         assert path.read_bytes() == before
         run.save(path, run.build(), torch.Generator(), epoch=2)
         assert torch.load(path)["progress"] == {"epoch": 2}
@@ -689,6 +703,21 @@ def test_an_interrupted_save_leaves_the_old_file__also_if_killed(
 
         assert os.WTERMSIG(status) == signal.SIGKILL
         assert path.read_bytes() == before
+
+
+def test_an_interrupted_save_leaves_the_old_file__but_not_if_only_tried(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "    torch.save(content, partial)\n",
+        "    torch.save(content, partial)\n"
+        "    torch.save(content, path)\n    return\n",
+    )
+    edited = edited.edit(
+        "    torch.save(content, partial)\n",
+        "    import pickle; pickle.dumps(content)\n",
+    )
+    fails(test_an_interrupted_save_leaves_the_old_file, edited)
 
 
 def test_an_interrupted_save_leaves_the_old_file__but_not_in_place(
@@ -773,8 +802,11 @@ def shares(name, dtype=torch.float32):
 def test_an_optimizer_shares(snippet, name="Adam", dtype=torch.float32):
     shares(name, dtype)
     run = after_quickly(snippet, "shares")
-    [state, *_] = run.parts["optimizer"].state.values()
-    assert state["exp_avg"] is run.average
+    states = run.parts["optimizer"].state_dict()["state"]
+    assert states[0]["exp_avg"] is run.average
+    for number, state in states.items():
+        for key, each in state.items():
+            assert each is run.saved["optimizer"]["state"][number][key]
     assert not same(run.saved["optimizer"], run.half["optimizer"])
 
 
@@ -795,6 +827,17 @@ def test_an_optimizer_shares__but_not_with_another_dtype(
 
 def test_an_optimizer_shares__but_not_without_momentum(snippet, fails):
     fails(test_an_optimizer_shares, snippet, "SGD")
+
+
+def test_an_optimizer_shares__but_not_with_a_count_of_its_own(snippet, fails):
+    edited = snippet.edit(
+        "\n    part.load_state_dict(saved[name])",
+        "\n    part.load_state_dict(saved[name])\n"
+        '    if name == "optimizer":\n'
+        "        for each in part.state.values():\n"
+        '            each["step"] = each["step"].clone()',
+    )
+    fails(test_an_optimizer_shares, edited)
 
 
 def test_an_optimizer_shares__but_not_what_was_copied(snippet, fails):
@@ -853,8 +896,10 @@ def stays(name):
 
 
 def test_a_deep_copy_keeps_the_best(snippet):
-    best, kept, last = after_quickly(snippet, "best").right
+    run = after_quickly(snippet, "best")
+    best, kept, last = run.right
     assert kept == best < last
+    assert run.keep_best(copy.deepcopy) == run.right
     stays("BatchNorm")
 
 
@@ -892,7 +937,8 @@ def test_assign_leaves_the_optimizer_behind(snippet, name="Adam", assign=True):
         run = after_quickly(snippet, "assign")
     weights = run.parts["model"].parameters()
     assert all(weight.grad is not None for weight in weights)
-    assert same(run.parts["model"].state_dict(), run.half["model"])
+    loaded = torch.load(run.folder / "half.pt")["model"]
+    assert same(run.parts["model"].state_dict(), loaded)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -929,6 +975,18 @@ def test_assign_leaves_the_optimizer_behind__but_not_one_made_late(
         "assign=True)\n"
         'given = parts["model"].parameters()\n'
         'parts["optimizer"] = torch.optim.Adam(given)\n',
+    )
+    fails(test_assign_leaves_the_optimizer_behind, edited)
+
+
+def test_assign_leaves_the_optimizer_behind__but_not_if_one_was_added(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "assign=True)\n",
+        "assign=True)\n"
+        'given = list(parts["model"][2].parameters())\n'
+        'parts["optimizer"].add_param_group({"params": given})\n',
     )
     fails(test_assign_leaves_the_optimizer_behind, edited)
 
