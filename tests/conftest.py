@@ -40,6 +40,12 @@ def pytest_report_header():
     return "Sphinx is not installed: the tests of the site are left out"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Let one process have a CUDA device, whose memory some tests count."""
+    return 1 if torch.cuda.is_available() else None
+
+
 def pytest_collection_modifyitems(items):
     """Note when and on what each result rests; skip what has no device."""
     collected = {item.path for item in items}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 import torch
@@ -20,13 +21,33 @@ def processor() -> str:
     return names[0].partition(": ")[2] if names else platform.machine()
 
 
+def driver() -> str:
+    """Return the version of the driver of the CUDA device."""
+    command = ["nvidia-smi", "--query-gpu=driver_version"]
+    done = subprocess.run(
+        [*command, "--format=csv,noheader"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return done.stdout.splitlines()[0].strip()
+
+
 def facts(device: str) -> dict[str, str]:
     """Return on what the measurements are made."""
-    name = torch.cuda.get_device_name() if device == "cuda" else processor()
-    return {
-        "device": name,
+    found = {
+        "device": processor(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "threads": str(torch.get_num_threads()),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
+    if device == "cuda":
+        found |= {
+            "device": torch.cuda.get_device_name(),
+            "processor": processor(),
+            "cuda": str(torch.version.cuda),
+            "driver": driver(),
+        }
+    return found

@@ -32,17 +32,17 @@ from extensions.files.writing import write
 
 def measure(topic: Topic, device: str) -> dict[str, Any]:
     """Return what one file measures on a device."""
+    cases = runpy.run_path(str(topic.measurement))["cases"]
     torch.manual_seed(0)
-    cases = runpy.run_path(str(topic.measurement))["cases"](device)
-    seconds = timed(cases)
+    seconds = timed(cases(device))
     return {
         "sha256": sha256(topic.measurement),
         "cases": {
             name: {
-                "seconds": [float(f"{each:.4g}") for each in seconds[name]],
-                "peak_bytes": peak_bytes(case, device),
+                "seconds": [float(f"{each:.4g}") for each in rounds],
+                "peak_bytes": peak_bytes(cases(device)[name], device),
             }
-            for name, case in cases.items()
+            for name, rounds in seconds.items()
         },
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 from extensions.files.problem import Problem
 from extensions.files.reading import json_of
 
-FACTS = ("device", "machine", "torch", "python", "date")
+FACTS = ("device", "machine", "threads", "torch", "python", "date")
 ROUNDS = 2  # quartiles need as many
 
 
@@ -20,6 +20,15 @@ def read_recordings(path: Path) -> dict[str, Any]:
         raise Problem(path, 1, f"{missing}: measure again")
     whole: dict[str, Any] = record
     return whole
+
+
+def machine_in_words(facts: dict[str, str]) -> str:
+    """Return what decides on the times of a machine, beside its device."""
+    said = [facts["machine"], f"{facts['threads']} threads"]
+    if "cuda" in facts:
+        said = [facts["processor"], *said]
+        said += [f"CUDA {facts['cuda']}", f"driver {facts['driver']}"]
+    return ", ".join(said)
 
 
 def missing_in(record: Any) -> Iterator[str]:

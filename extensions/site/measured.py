@@ -18,6 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.measurements import machines, recordings_of, workload_of
 from extensions.files.problem import Problem
+from extensions.files.recordings import machine_in_words
 from extensions.files.topics import Topic, measured_topics
 from extensions.files.units import SIZES, TIMES, with_unit
 from extensions.site.curve import curves
@@ -129,6 +130,7 @@ def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             "is_folded": place["is_folded"],
             "time": lambda seconds: with_unit(seconds, TIMES),
             "size": lambda number: with_unit(number, SIZES),
+            "machine": machine_in_words,
             "page": page,
         }
         place["html"] = app.builder.templates.render(

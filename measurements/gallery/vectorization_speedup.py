@@ -1,7 +1,8 @@
 """All distances between points, in four ways
 
 Points with 16 coordinates: 8 of them, 32, and 64.
-One repetition computes the distance of every point to every other.
+One repetition computes the distance of every point to every other. On CUDA,
+the ways differ in how often they launch something.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Resetting gradients to None or to zeros
 
-A perceptron of four layers of 1,024 units. One repetition is a training step
-of SGD on a batch of 32, and the reset.
+A perceptron of four layers of 1,024 units, on CUDA of 8,192, and a batch of 32
+rows. One repetition is a training step of SGD, and the reset.
 """
 
 import torch
@@ -10,12 +10,13 @@ from torch import nn
 
 def cases(device):
     """Return what is timed, by name; the first is what all are held to."""
+    units = 8192 if device == "cuda" else 1024
 
     def step(**options):
-        layers = [nn.Linear(1024, 1024) for _ in range(4)]
+        layers = [nn.Linear(units, units) for _ in range(4)]
         model = nn.Sequential(*layers).to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-        inputs = torch.randn(32, 1024, device=device)
+        inputs = torch.randn(32, units, device=device)
 
         def run():
             model(inputs).square().mean().backward()
@@ -25,6 +26,6 @@ def cases(device):
         return run
 
     return {
-        "zeros": step(set_to_none=False),
         "None, the default": step(),
+        "zeros": step(set_to_none=False),
     }

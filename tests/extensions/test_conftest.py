@@ -1,4 +1,4 @@
-"""What the results of a run say of themselves."""
+"""How the tests run, and what their results say of themselves."""
 
 import pytest
 import torch
@@ -52,3 +52,13 @@ def test_without_a_device_a_test_ran_on_the_cpu(monkeypatch, ran_on):
 
 def test_a_test_has_one_thread():
     assert torch.get_num_threads() == 1
+
+
+def test_one_process_has_the_device(gpu):
+    assert house.pytest_xdist_auto_num_workers() == 1
+
+
+def test_without_a_device_each_core_has_a_process(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    assert house.pytest_xdist_auto_num_workers() is None

@@ -158,7 +158,9 @@ def test_another_rule_ends_quietly_at_what_cannot_be_read(house):
     assert found == [f"{house}/{SNIPPET}:11: '(' was never closed"]
 
 
-FACTS = dict.fromkeys(["device", "machine", "torch", "python", "date"], "x")
+FACTS = dict.fromkeys(
+    ["device", "machine", "threads", "torch", "python", "date"], "x"
+)
 CASE = {"seconds": [0.1, 0.2], "peak_bytes": 1}
 
 

@@ -1,5 +1,6 @@
 """What the tips buy: measured, recorded, compared, shown."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -7,10 +8,11 @@ import sys
 import pytest
 import torch
 
-from extensions.commands import machine_facts, measure
+from extensions.commands import machine_facts, measure, meters
 from extensions.commands.meters import peak_bytes, timed
 from extensions.files.measurements import effect, grouped, recordings_of
 from extensions.files.problem import Problem
+from extensions.files.recordings import machine_in_words
 from extensions.files.topics import ROOT, Topic, sha256
 from extensions.rules.of_pages import pages_show_their_measurements
 from tests.extensions.conftest import record
@@ -42,6 +44,7 @@ def measured(house):
             "torch": "2.13.0",
             "python": "3.11.7",
             "machine": "x86_64, 2 cores",
+            "threads": "2",
             "date": "2026-01-31",
         },
         "measurements": {
@@ -96,7 +99,10 @@ def test_a_page_shows_what_was_measured(measured, build):
     html = (app.outdir / "part/one.html").read_text()
     assert not app.warning.getvalue()
     assert "Adding and multiplying" in html
-    assert "A processor (x86_64, 2 cores), torch 2.13.0, 2026-01-31" in html
+    assert (
+        "A processor (x86_64, 2 cores, 2 threads), torch 2.13.0, 2026-01-31"
+        in html
+    )
     assert "10 ms" in html
     assert "8 MB" in html
     assert '<td class="effect effect-helps">helps</td>' in html
@@ -219,7 +225,21 @@ def test_cases_are_timed_in_turn():
 
     assert len(seconds["a"]) == len(seconds["b"]) == 15
     assert all(each > 0 for each in seconds["a"])
-    assert "".join(calls).count("ab") >= 15 - 1
+    turns = [case for case, _ in itertools.groupby(calls)]
+    assert turns.count("a") > 5
+    assert turns.count("b") > 5
+
+
+def test_each_round_has_an_order_of_its_own(monkeypatch):
+    calls = []
+    monkeypatch.setattr(meters, "SECONDS_PER_ROUND", 0)
+
+    timed({name: lambda name=name: calls.append(name) for name in "abcd"})
+
+    turns = calls[::3][-4 * 15 :]  # a turn is two calls to warm up, and one
+    rounds = [tuple(turns[i : i + 4]) for i in range(0, 4 * 15, 4)]
+    assert all(set(each) == set("abcd") for each in rounds)
+    assert len(set(rounds)) > 5
 
 
 def test_the_peak_counts_what_is_held_at_once():
@@ -230,6 +250,39 @@ def test_the_peak_counts_what_is_held_at_once():
         return second * 2
 
     assert peak_bytes(work, "cpu") == pytest.approx(8_000_000, abs=100)
+
+
+@pytest.mark.parametrize(
+    ("way", "bytes_of_a_number"),
+    [("None", 4), ("zeros", 8), ("Adam", 20)],
+)
+def test_the_peak_counts_what_a_step_leaves_for_the_next(
+    way, bytes_of_a_number
+):
+    layer = torch.nn.Linear(1000, 1000, bias=False)
+    optimizer = torch.optim.SGD(layer.parameters())
+    if way == "Adam":  # two averages, and as much again while it computes
+        optimizer = torch.optim.Adam(layer.parameters(), foreach=False)
+    row = torch.ones(1, 1000)
+
+    def step():
+        layer(row).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=way != "zeros")
+
+    peak = peak_bytes(step, "cpu")
+
+    assert peak == pytest.approx(bytes_of_a_number * 1_000_000, rel=0.01)
+
+
+def test_the_words_for_a_machine_name_what_a_device_needs():
+    facts = {"machine": "x86_64, 16 cores", "threads": "8"}
+    device = {"processor": "A CPU", "cuda": "13.0", "driver": "580.1"}
+
+    assert machine_in_words(facts) == "x86_64, 16 cores, 8 threads"
+    assert machine_in_words(facts | device) == (
+        "A CPU, x86_64, 16 cores, 8 threads, CUDA 13.0, driver 580.1"
+    )
 
 
 @pytest.fixture
