@@ -24,5 +24,9 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     if torch.are_deterministic_algorithms_enabled():
         torch.use_deterministic_algorithms(False)
     torch.autograd.set_detect_anomaly(False)
+    torch.backends.cudnn.enabled = True
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = False
+    torch.backends.cudnn.allow_tf32 = True
     if pandas := sys.modules.get("pandas"):
         pandas.reset_option("^display.")

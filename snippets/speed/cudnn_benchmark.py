@@ -5,79 +5,132 @@ Let cuDNN choose
 What torch.backends.cudnn.benchmark applies to, and how to set it.
 """
 
-# %% default
+# %% imports
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-print(torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic)
+# %% switch
+print("before:", torch.backends.cudnn.benchmark)
+torch.backends.cudnn.benchmark = True
+print("now:", torch.backends.cudnn.benchmark)
 
-# %% misspelt
-torch.backends.cudnn.benchmrk = True
 
-print(torch.backends.cudnn.benchmark)
+# %% recordings
+def pad_to(recording, multiple):
+    return F.pad(recording, (0, -len(recording) % multiple))
 
-try:
-    torch.backends.cudn.benchmark = True
-except AttributeError as error:
-    print(error)
 
-# %% for-a-while
-with torch.backends.cudnn.flags(enabled=True, benchmark=True):
-    inside = torch.backends.cudnn.benchmark
-outside = torch.backends.cudnn.benchmark
-
-with torch.backends.cudnn.flags(benchmark=True):
-    enabled_unless_told = torch.backends.cudnn.enabled
-
-print(inside, outside, enabled_unless_told)
-
-# %% on-the-cpu
 torch.manual_seed(0)
-layer = nn.Conv2d(3, 8, kernel_size=3)
-images = torch.randn(4, 3, 16, 16)
-plain = layer(images)
-with torch.backends.cudnn.flags(enabled=True, benchmark=True):
-    chosen = layer(images)
+lengths = torch.randint(8_000, 56_001, (200,)).tolist()  # at 16,000 a second
+recordings = [torch.randn(length) for length in lengths]
+padded = [len(pad_to(recording, 8_000)) for recording in recordings]
 
-print(torch.equal(plain, chosen))
+# %% sizes
+searches = {
+    name: [len(set(sizes[: i + 1])) for i in range(len(sizes))]
+    for name, sizes in (("as they are", lengths), ("padded", padded))
+}
 
-# %% deterministic
-with torch.backends.cudnn.flags(
-    enabled=True, benchmark=True, deterministic=True
+for name, counts in searches.items():
+    print(f"{name}: {counts[-1]} sizes in 200 batches")
+
+# %% sizes-drawn
+import matplotlib.pyplot as plt
+
+figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
+for (name, counts), color in zip(
+    searches.items(), ("#D55E00", "#0072B2"), strict=True
 ):
-    both = (
-        torch.backends.cudnn.benchmark,
-        torch.backends.cudnn.deterministic,
-    )
-
-print(both)
-
-# %% sizes-of-an-epoch
-lengths = [31, 47, 31, 52, 47, 60, 33, 31]
-padded = [-(-length // 16) * 16 for length in lengths]
-
-print(len(set(lengths)), len(set(padded)))
+    axis.plot(range(1, 201), counts, color=color, label=name)
+axis.set_title("Each new size is a search")
+axis.set_xlabel("batches so far")
+axis.set_ylabel("sizes met so far")
+axis.legend()
+plt.show()
 
 
 # %% kernels
-def kernels_called(size):
-    layer = nn.Conv2d(16, 32, 3, device="cuda")
-    image = torch.randn(8, 16, size, size, device="cuda")
-    torch.cuda.synchronize()
-    with torch.profiler.profile() as profiler:
-        layer(image)
+if torch.cuda.is_available():
+
+    def kernels_called(layer, size):
+        image = torch.randn(8, 16, size, size, device="cuda")
         torch.cuda.synchronize()
-    return sum(
-        event.count
-        for event in profiler.key_averages()
-        if event.device_type == torch.autograd.DeviceType.CUDA
-    )
+        with torch.profiler.profile() as profiler:
+            layer(image)
+            torch.cuda.synchronize()
+        events = profiler.key_averages()
+        on_cuda = torch.autograd.DeviceType.CUDA
+        return sum(e.count for e in events if e.device_type == on_cuda)
 
 
 # %% search-per-shape
 if torch.cuda.is_available():
+    layer = nn.Conv2d(16, 32, 3, device="cuda")
     with torch.backends.cudnn.flags(enabled=True, benchmark=True):
-        kernels_called(40)  # loads what is needed
-        new_shape = kernels_called(48)
-        same_shape = kernels_called(48)
-    print(new_shape > same_shape)
+        kernels_called(layer, 40)  # loads what is needed
+        print("a new size:", new_size := kernels_called(layer, 48), "kernels")
+        print("once more:", same_size := kernels_called(layer, 48), "kernels")
+
+# %% misspelt
+# Wrong on purpose: do not copy.
+torch.backends.cudnn.benchmark = False
+torch.backends.cudnn.benchmrk = True
+still = torch.backends.cudnn.benchmark
+print(still)
+
+try:
+    torch.backends.cudn.benchmark = True
+except AttributeError as error:
+    said = str(error)
+    print("AttributeError:", said)
+
+del torch.backends.cudnn.benchmrk
+
+
+# %% switches
+def switches():
+    cudnn = torch.backends.cudnn
+    return {
+        name: getattr(cudnn, name)
+        for name in ("enabled", "benchmark", "deterministic")
+    }
+
+
+# %% flags-wrong
+# Wrong on purpose: do not copy.
+torch.backends.cudnn.deterministic = True
+with torch.backends.cudnn.flags(benchmark=True):
+    unnamed = switches()
+
+print(unnamed)
+
+# %% flags-right
+with torch.backends.cudnn.flags(
+    enabled=True, benchmark=True, deterministic=True
+):
+    named = switches()
+after = switches()
+
+print(named)
+print(after)
+
+# %% deterministic
+torch.backends.cudnn.deterministic = False
+torch.backends.cudnn.benchmark = True
+one = switches()
+torch.backends.cudnn.deterministic = True
+both = switches()
+torch.backends.cudnn.benchmark = False
+other = switches()
+
+print(one, both, other, sep="\n")
+
+# %% on-the-cpu
+layer = nn.Conv2d(3, 8, kernel_size=3)
+images = torch.randn(4, 3, 16, 16)
+off = layer(images)
+with torch.backends.cudnn.flags(enabled=True, benchmark=True):
+    on = layer(images)
+
+print((on - off).abs().max().item())

@@ -1,136 +1,145 @@
 """The claims of docs/speed/cudnn_benchmark.md."""
 
+import contextlib
+import itertools
+import subprocess
+import sys
+
 import pytest
 import torch
+from torch import nn
+
+from extensions.files.failures import no_error
+from extensions.files.snippets import Snippet
+
+CUDNN = torch.backends.cudnn
 
 
 @pytest.fixture(autouse=True)
-def _switches_as_they_were():
-    """Put back what a snippet sets for the whole process."""
-    with torch.backends.cudnn.flags(enabled=True):
-        yield
-    vars(torch.backends.cudnn).pop("benchmrk", None)
+def _no_misspelt_switch():
+    """Take back what a misspelt line leaves for the whole process."""
+    yield
+    vars(CUDNN).pop("benchmrk", None)
 
 
-def test_the_switch_is_off(snippet, capsys):
-    snippet.after("default")
-
-    assert capsys.readouterr().out == "False False\n"
-
-
-def test_the_switch_is_off__but_not_once_set(snippet, capsys, fails):
-    edited = snippet.edit(
-        "\nprint(torch.backends.cudnn.benchmark, torch.backends.cudnn.det",
-        "\ntorch.backends.cudnn.benchmark = True\n"
-        "print(torch.backends.cudnn.benchmark, torch.backends.cudnn.det",
+def switches_at_start(line=""):
+    """Return the three switches of a fresh process that runs a line first."""
+    program = (
+        f"import torch\n{line}\ncudnn = torch.backends.cudnn\n"
+        "print(cudnn.enabled, cudnn.benchmark, cudnn.deterministic)"
     )
-    fails(test_the_switch_is_off, edited, capsys)
-    torch.backends.cudnn.benchmark = False
-
-
-def test_a_misspelt_switch_is_taken(snippet, capsys):
-    snippet.after("misspelt")
-
-    assert capsys.readouterr().out.splitlines()[1] == "False"
-    assert torch.backends.cudnn.benchmrk is True
-
-
-def test_a_misspelt_switch_is_taken__but_the_right_one_works(
-    snippet, capsys, fails
-):
-    edited = snippet.edit("cudnn.benchmrk", "cudnn.benchmark")
-    fails(test_a_misspelt_switch_is_taken, edited, capsys)
-    torch.backends.cudnn.benchmark = False
-
-
-def test_a_misspelt_module_is_not(snippet, capsys):
-    snippet.after("misspelt")
-
-    assert "has no attribute 'cudn'" in capsys.readouterr().out
-
-
-def test_a_misspelt_module_is_not__but_the_right_one_is(
-    snippet, capsys, fails
-):
-    edited = snippet.edit(
-        "backends.cudn.benchmark", "backends.cudnn.benchmark"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
     )
-    fails(test_a_misspelt_module_is_not, edited, capsys)
-    torch.backends.cudnn.benchmark = False
+    return done.stdout.split()
 
 
-def test_flags_are_put_back(snippet):
-    run = snippet.after("for-a-while")
+def test_the_switch_is_off(snippet, line=""):
+    assert switches_at_start(line) == ["True", "False", "False"]
+    snippet.after("switch")
+    assert CUDNN.benchmark
+    nn.Conv2d(1, 1, 1)(torch.ones(1, 1, 1, 1))
+    assert CUDNN.benchmark
 
-    assert run.inside
-    assert not run.outside
+
+@pytest.mark.parametrize("name", ["enabled", "benchmark", "deterministic"])
+def test_the_switch_is_off__but_not_once_set(snippet, fails, name):
+    value = name != "enabled"
+    line = f"torch.backends.cudnn.{name} = {value}"
+    fails(test_the_switch_is_off, snippet, line)
 
 
-def test_flags_are_put_back__but_an_assignment_is_not(snippet, fails):
+def test_the_switch_is_off__but_not_switched_on(snippet, fails):
     edited = snippet.edit(
-        "    inside = torch.backends.cudnn.benchmark\n",
-        "    inside = torch.backends.cudnn.benchmark\n"
-        "torch.backends.cudnn.benchmark = inside\n",
+        'torch.backends.cudnn.benchmark = True\nprint("now',
+        'torch.backends.cudnn.benchmark = False\nprint("now',
     )
-    fails(test_flags_are_put_back, edited)
-    torch.backends.cudnn.benchmark = False
-
-
-def test_flags_switch_cudnn_off(snippet):
-    assert not snippet.after("for-a-while").enabled_unless_told
-    assert torch.backends.cudnn.enabled
-
-
-def test_flags_switch_cudnn_off__but_not_if_told(snippet, fails):
-    edited = snippet.edit(
-        "flags(benchmark=True)", "flags(enabled=True, benchmark=True)"
-    )
-    fails(test_flags_switch_cudnn_off, edited)
-
-
-def test_the_cpu_does_not_care(snippet):
-    run = snippet.after("on-the-cpu")
-
-    assert torch.equal(run.plain, run.chosen)
-
-
-def test_the_cpu_does_not_care__but_another_input_differs(snippet, fails):
-    edited = snippet.edit(
-        "    chosen = layer(images)", "    chosen = layer(2 * images)"
-    )
-    fails(test_the_cpu_does_not_care, edited)
-
-
-def test_benchmark_and_deterministic_are_two(snippet):
-    assert snippet.after("deterministic").both == (True, True)
-
-
-def test_benchmark_and_deterministic_are_two__each_its_own(snippet, fails):
-    edited = snippet.edit(
-        "benchmark=True, deterministic=True", "benchmark=True"
-    )
-    fails(test_benchmark_and_deterministic_are_two, edited)
+    fails(test_the_switch_is_off, edited)
 
 
 def test_padding_makes_sizes_repeat(snippet):
-    run = snippet.after("sizes-of-an-epoch")
+    run = snippet.after("sizes")
 
-    assert len(set(run.lengths)) == 5
-    assert set(run.padded) == {32, 48, 64}
+    assert len(set(run.lengths)) == 200
+    assert {type(length) for length in run.lengths} == {int}
+    assert run.searches["as they are"] == list(range(1, 201))
+    assert len(set(run.padded)) == 6
+    assert all(length % 8_000 == 0 for length in run.padded)
+    met = run.searches["padded"]
+    assert met == [len(set(run.padded[: i + 1])) for i in range(200)]
+    for length, filled in zip(run.lengths, run.padded, strict=True):
+        assert 0 <= filled - length < 8_000
 
 
-def test_padding_makes_sizes_repeat__but_not_to_multiples_of_one(
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("recording, 8_000)", "recording, 1)"),
+        ("recording, 8_000)", "recording, 4_000)"),
+        ("8_000, 56_001, (200,)", "8_000, 8_101, (200,)"),
+        ("-len(recording) % multiple", "multiple - len(recording) % multiple"),
+    ],
+    ids=["to one", "to four thousand", "lengths alike", "always more"],
+)
+def test_padding_makes_sizes_repeat__but_not_with(snippet, fails, old, new):
+    if "multiple -" in new:  # a whole multiple more where nothing was missing
+        text = "lengths = torch.randint(8_000, 56_001, (200,)).tolist()"
+        snippet = snippet.edit(text, f"{text}\nlengths[0] = 8_000")
+    fails(test_padding_makes_sizes_repeat, snippet.edit(old, new))
+
+
+def test_pad_to_adds_zeros_behind(snippet, length=9_001, multiple=8_000):
+    recording = torch.randn(length)
+
+    padded = snippet.after("recordings").pad_to(recording, multiple)
+
+    assert len(padded) % multiple == 0
+    assert 0 <= len(padded) - length < multiple
+    assert padded[:length].equal(recording)
+    assert not padded[length:].any()
+
+
+@pytest.mark.parametrize(
+    ("length", "multiple"), [(1, 8), (7, 8), (8, 8), (9, 8), (5, 1), (0, 4)]
+)
+def test_pad_to_adds_zeros_behind__also_for(snippet, length, multiple):
+    test_pad_to_adds_zeros_behind(snippet, length, multiple)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(0, -len(recording) % multiple)", "(-len(recording) % multiple, 0)"),
+        ("-len(recording) % multiple)", "len(recording) % multiple)"),
+        (
+            "-len(recording) % multiple)",
+            "-len(recording) % multiple), value=1",
+        ),
+        ("return F.pad(recording", "return F.pad(recording + 1"),
+    ],
+    ids=["before", "too few", "ones", "another recording"],
+)
+def test_pad_to_adds_zeros_behind__but_not(snippet, fails, old, new):
+    fails(test_pad_to_adds_zeros_behind, snippet.edit(old, new))
+
+
+def test_pad_to_adds_zeros_behind__but_not_to_the_multiple_after(
     snippet, fails
 ):
-    edited = snippet.edit("-(-length // 16) * 16", "-(-length // 1) * 1")
-    fails(test_padding_makes_sizes_repeat, edited)
+    edited = snippet.edit(
+        "-len(recording) % multiple", "multiple - len(recording) % multiple"
+    )
+    fails(test_pad_to_adds_zeros_behind, edited, 8, 8)
 
 
 @pytest.mark.cuda
 def test_a_new_size_is_a_new_search(snippet):
     run = snippet.after("search-per-shape")
 
-    assert run.new_shape > run.same_shape > 0
+    assert run.new_size > run.same_size > 0
 
 
 @pytest.mark.cuda
@@ -140,3 +149,195 @@ def test_a_new_size_is_a_new_search__but_not_switched_off(snippet, fails):
         "benchmark=False):\n        kernels",
     )
     fails(test_a_new_size_is_a_new_search, edited)
+
+
+def named(snippet, old, new):
+    """Return the program with another name in every place."""
+    return Snippet(snippet.path, snippet.text.replace(old, new))
+
+
+def test_a_misspelt_switch_is_taken(snippet):
+    with no_error():
+        run = snippet.after("misspelt")
+
+    assert run.still is False
+    assert not hasattr(CUDNN, "benchmrk")
+
+
+@pytest.mark.parametrize("name", ["Benchmark", "benchmarks", "bench_mark"])
+def test_a_misspelt_switch_is_taken__also_as(snippet, name):
+    test_a_misspelt_switch_is_taken(named(snippet, "benchmrk", name))
+
+
+def test_a_misspelt_switch_is_taken__also_while_on(snippet):
+    line = "torch.backends.cudnn.benchmark = False\ntorch"
+    edited = snippet.edit(line, line.replace("False", "True"))
+
+    assert edited.after("misspelt").still is True
+
+
+def test_a_misspelt_switch_is_taken__but_the_right_one_changes(snippet, fails):
+    line = "torch.backends.cudnn.benchmrk = True"
+    edited = snippet.edit(line, f"{line}\ntorch.backends.cudnn.benchmark = 1")
+    fails(test_a_misspelt_switch_is_taken, edited)
+
+
+def test_a_misspelt_switch_is_taken__but_not_without_a_module(snippet, fails):
+    line = "torch.backends.cudnn.benchmrk = True"
+    edited = snippet.edit(line, "torch.backends.cudn.benchmrk = True")
+    fails(test_a_misspelt_switch_is_taken, edited)
+
+
+def test_a_misspelt_module_is_not(snippet, name="cudn"):
+    edited = named(snippet, "backends.cudn.", f"backends.{name}.")
+
+    said = vars(edited.after("misspelt")).get("said")
+
+    assert said == f"module 'torch.backends' has no attribute '{name}'"
+
+
+@pytest.mark.parametrize("name", ["CUDNN", "cuDNN", "cuddn"])
+def test_a_misspelt_module_is_not__also_as(snippet, name):
+    test_a_misspelt_module_is_not(snippet, name)
+
+
+def test_a_misspelt_module_is_not__but_the_right_one_is(snippet, fails):
+    edited = named(snippet, "backends.cudn.", "backends.cudnn.")
+    fails(test_a_misspelt_module_is_not, edited)
+
+
+# Each of the three switches on and off.
+WAYS = list(itertools.product([True, False], repeat=3))
+UNNAMED = {
+    "enabled": False,
+    "benchmark": True,
+    "deterministic": False,
+}
+
+
+def test_flags_set_what_you_do_not_name(snippet):
+    run = snippet.after("flags-wrong")
+
+    assert run.unnamed == UNNAMED
+    assert run.switches()["deterministic"]  # whatever was set before
+    CUDNN.allow_tf32 = False
+    with CUDNN.flags(benchmark=True):
+        assert CUDNN.allow_tf32
+
+
+@pytest.mark.parametrize("before", WAYS, ids=str)
+def test_flags_set_what_you_do_not_name__also_after(snippet, before):
+    run = snippet.after("switches")
+
+    outer = CUDNN.flags(*before[:2], deterministic=before[2])
+    with outer, CUDNN.flags(benchmark=True):
+        assert run.switches() == UNNAMED
+
+
+@pytest.mark.parametrize("option", ["enabled=True", "deterministic=True"])
+def test_flags_set_what_you_do_not_name__but_not_if_named(
+    snippet, fails, option
+):
+    edited = snippet.edit(
+        "flags(benchmark=True)", f"flags(benchmark=True, {option})"
+    )
+    fails(test_flags_set_what_you_do_not_name, edited)
+
+
+NAMED = "enabled=True, benchmark=True, deterministic=True"
+
+
+def test_flags_are_put_back(snippet, values=(True, True, True)):
+    values = dict(zip(UNNAMED, values, strict=True))
+    words = ", ".join(f"{name}={value}" for name, value in values.items())
+    if words != NAMED:
+        snippet = snippet.edit(NAMED, words)
+    before = snippet.after("flags-wrong").switches()
+
+    run = snippet.after("flags-right")
+
+    assert run.named == values
+    assert run.after == before
+    with contextlib.suppress(KeyError), CUDNN.flags(**values):
+        raise KeyError
+    assert run.switches() == before
+
+
+@pytest.mark.parametrize("values", WAYS, ids=str)
+def test_flags_are_put_back__also_for(snippet, values):
+    test_flags_are_put_back(snippet, values)
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_flags_are_put_back__but_not_what_is_assigned(snippet, fails, name):
+    line = f"torch.backends.cudnn.{name} = not torch.backends.cudnn.{name}\n"
+    edited = snippet.edit("after = switches()", f"{line}after = switches()")
+    fails(test_flags_are_put_back, edited)
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_flags_are_put_back__but_not_if_left_out(snippet, fails, name):
+    words = [each for each in NAMED.split(", ") if name not in each]
+    fails(test_flags_are_put_back, snippet.edit(NAMED, ", ".join(words)))
+
+
+def test_benchmark_and_deterministic_are_two(snippet):
+    run = snippet.after("deterministic")
+
+    found = [
+        (each["benchmark"], each["deterministic"])
+        for each in (run.one, run.both, run.other)
+    ]
+    assert found == [(True, False), (True, True), (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("benchmark = True\none", "deterministic = True\none"),
+        (
+            "deterministic = True\nboth",
+            "deterministic = True\n"
+            "torch.backends.cudnn.benchmark = False\nboth",
+        ),
+        (
+            "benchmark = False\nother",
+            "benchmark = False\n"
+            "torch.backends.cudnn.deterministic = False\nother",
+        ),
+    ],
+    ids=["instead", "off by deterministic", "off by benchmark"],
+)
+def test_benchmark_and_deterministic_are_two__but_not(
+    snippet, fails, old, new
+):
+    fails(test_benchmark_and_deterministic_are_two, snippet.edit(old, new))
+
+
+def test_the_cpu_does_not_care(snippet, kind=nn.Conv2d, dtype=torch.float32):
+    run = snippet.after("on-the-cpu")
+    size = [2, 3, 9, 9, 9][: 2 + int(kind.__name__[-2])]
+    layer, images = kind(3, 4, 3).to(dtype), torch.randn(size, dtype=dtype)
+
+    assert run.on.equal(run.off)
+    results = []
+    for benchmark in (False, True):
+        layer.zero_grad()
+        with CUDNN.flags(enabled=True, benchmark=benchmark):
+            output = layer(images)
+            output.square().sum().backward()
+        results.append((output, layer.weight.grad, layer.bias.grad))
+    assert all(a.equal(b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.Conv2d, nn.Conv3d])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_cpu_does_not_care__also_for(snippet, kind, dtype):
+    test_the_cpu_does_not_care(snippet, kind, dtype)
+
+
+def test_the_cpu_does_not_care__but_other_images_differ(snippet, fails):
+    edited = snippet.edit(
+        "    on = layer(images)", "    on = layer(2 * images)"
+    )
+    fails(test_the_cpu_does_not_care, edited)

@@ -37,6 +37,17 @@ def test_a_snippet_finds_algorithms_that_may_vary():
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+def test_a_snippet_finds_the_switches_of_cudnn_as_they_come():
+    cudnn = torch.backends.cudnn
+    cudnn.enabled, cudnn.benchmark = False, True
+    cudnn.deterministic, cudnn.allow_tf32 = True, False
+
+    reset_torch({}, "")
+
+    assert (cudnn.enabled, cudnn.benchmark) == (True, False)
+    assert (cudnn.deterministic, cudnn.allow_tf32) == (False, True)
+
+
 def test_a_fresh_torch_comes_without_the_compiler():
     code = (
         "import sys; from extensions.site.fresh_torch import reset_torch;"
