@@ -7,6 +7,8 @@ a group is what the others are compared with. Needs torch alone.
 
 With names of topics, such as ``gallery/loader_workers``, only these are
 measured, each with its date, and put among what the folder holds already.
+
+A file that says ``NEEDS = "cuda"`` is measured on a CUDA device alone.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import torch
 from extensions.commands.machine_facts import facts
 from extensions.commands.meters import peak_bytes, timed
 from extensions.commands.one_line import in_one_line
+from extensions.files.measurements import workload_of
 from extensions.files.problem import Problem
 from extensions.files.reading import json_of
 from extensions.files.topics import ROOT, Topic, measured_topics, sha256
@@ -80,9 +83,15 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", help="do not record")
     chosen = parser.parse_args()
     device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    known = [topic.name for topic in measured_topics(ROOT)]
-    if lost := set(chosen.topics) - set(known):
+    topics = {topic.name: topic for topic in measured_topics(ROOT)}
+    if lost := set(chosen.topics) - set(topics):
         parser.error(f"no measurement of {', '.join(sorted(lost))}")
+    able = [
+        name for name in topics if workload_of(topics[name]).runs_on(device)
+    ]
+    unable = ", ".join(sorted(set(topics) - set(able)))
+    if refused := set(chosen.topics) - set(able):
+        parser.error(f"{', '.join(sorted(refused))}: needs a CUDA device")
     if chosen.print:
         for name in chosen.topics:
             print(json.dumps(measure(Topic(ROOT, name), device)))
@@ -93,7 +102,9 @@ def main() -> None:
     if chosen.topics:
         record, dated = begun(path, now), {"date": now["date"]}
     found = record["measurements"]
-    for name in chosen.topics or known:
+    if unable and not chosen.topics:
+        print(f"left out, since a CUDA device is needed: {unable}")
+    for name in chosen.topics or able:
         found[name] = dated | measured_alone(name, chosen.folder, device)
     record["measurements"] = {name: found[name] for name in sorted(found)}
     write(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")

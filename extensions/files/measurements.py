@@ -76,6 +76,12 @@ class Workload:
 
     title: str
     text: str
+    needs_cuda: bool
+    """Whether its ways differ on a CUDA device alone: ``NEEDS = "cuda"``."""
+
+    def runs_on(self, device: str) -> bool:
+        """Whether a device, ``"cpu"`` or ``"cuda"``, can measure it."""
+        return device == "cuda" or not self.needs_cuda
 
 
 @dataclass(frozen=True)
@@ -93,14 +99,26 @@ class Recording:
 def workload_of(topic: Topic) -> Workload:
     """Return what the docstring of a measurement says."""
     path = topic.measurement
-    doc = ast.get_docstring(python_of(path))
+    program = python_of(path)
+    doc = ast.get_docstring(program)
     title, _, text = (doc or "").partition("\n\n")
     if not title or not text or "\n" in title:
         message = (
             "its docstring needs a title, an empty line, and the workload"
         )
         raise Problem(path, 1, message)
-    return Workload(title, " ".join(text.split()))
+    return Workload(title, " ".join(text.split()), needs_cuda(path, program))
+
+
+def needs_cuda(path: Path, program: ast.Module) -> bool:
+    """Return whether a measurement says ``NEEDS = "cuda"``."""
+    for node in program.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="NEEDS")], value=value):
+                if isinstance(value, ast.Constant) and value.value == "cuda":
+                    return True
+                raise Problem(path, node.lineno, 'NEEDS is "cuda" or left out')
+    return False
 
 
 def machines(paths: Sequence[Path]) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ from extensions.files.measurements import effect, grouped, recordings_of
 from extensions.files.problem import Problem
 from extensions.files.recordings import machine_in_words
 from extensions.files.topics import ROOT, Topic, sha256
+from extensions.rules.of_files import workloads_are_said
 from extensions.rules.of_pages import pages_show_their_measurements
 from tests.extensions.conftest import record
 
@@ -67,6 +68,15 @@ def measured(house):
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(record))
     return topic
+
+
+def needing_cuda(topic, value='"cuda"'):
+    """Let the measurement of a topic need a CUDA device."""
+    text = topic.measurement.read_text()
+    needing = text.replace(
+        "\n\ndef cases", f"\nNEEDS = {value}\n\n\ndef cases"
+    )
+    topic.measurement.write_text(needing)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +203,34 @@ def test_without_a_recording_a_page_says_so(measured, house, build):
     app = build()
 
     assert "Not measured" in (app.outdir / "part/one.html").read_text()
+
+
+def test_a_page_says_what_a_measurement_needs(measured, house, build):
+    needing_cuda(measured)
+    path = house / "evidence/here/measurements.json"
+    facts = json.loads(path.read_text())["facts"]
+    path.write_text(json.dumps({"facts": facts, "measurements": {}}))
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Measurements\n\n```{measurements}\n```\n")
+
+    app = build()
+
+    assert not app.warning.getvalue()
+    html = (app.outdir / "part/one.html").read_text()
+    assert "Does not apply without a CUDA device" in html
+    assert "Not measured on any machine with one yet" in html
+    html = (app.outdir / "evidence/claims.html").read_text()
+    assert "does not apply: needs a CUDA device" in html
+
+
+def test_a_need_that_is_not_known_is_a_problem(measured):
+    needing_cuda(measured, '"a GPU"')
+
+    [problem] = workloads_are_said(measured.root)
+
+    assert str(problem) == (
+        f'{measured.measurement}:6: NEEDS is "cuda" or left out'
+    )
 
 
 def test_a_page_without_a_measurement_to_show_is_reported(measured, build):
@@ -414,6 +452,23 @@ def test_a_topic_that_is_not_measured_is_refused(run_measure, capsys):
         run_measure("part/lost")
 
     assert "no measurement of part/lost" in capsys.readouterr().err
+
+
+def test_what_needs_cuda_is_measured_on_cuda_alone(
+    measured, timed_recipe, run_measure, capsys, monkeypatch
+):
+    needing_cuda(measured)
+
+    assert list(run_measure("--device=cpu")["measurements"]) == [
+        "gallery/three"
+    ]
+    assert "a CUDA device is needed: part/one" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        run_measure("part/one", "--device=cpu")
+    assert "part/one: needs a CUDA device" in capsys.readouterr().err
+
+    monkeypatch.setattr(measure, "facts", lambda _: {"date": "2026-01-31"})
+    assert "part/one" in run_measure("--device=cuda")["measurements"]
 
 
 def test_a_recording_is_written_where_it_is_asked_for(tmp_path):
