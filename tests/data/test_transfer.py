@@ -1,205 +1,733 @@
 """The claims of docs/data/transfer.md."""
 
+import typing
+from collections import namedtuple
+from functools import reduce
+from itertools import pairwise, product
+
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_sequence
+from torch.utils.data import DataLoader
 
 from extensions.files.failures import no_error
 
 without_accelerator = pytest.mark.skipif(
     torch.accelerator.is_available(), reason="an accelerator is here"
 )
-# The second is what a build for CUDA says.
-NOTHING_THERE = "accelerator|NVIDIA driver"
+CHOICE = """\
+    torch.accelerator.current_accelerator()
+    if torch.accelerator.is_available()
+    else torch.device("cpu")
+"""
+SLOW_OR_NOT = (0, 0.5, 1, 2, 3, 4.5, 7)
+Point = namedtuple("Point", ["x", "y"])
 
 
-def test_without_a_device_nothing_moves(snippet, capsys):
-    snippet.after("no-device")
-
-    assert capsys.readouterr().out == "True\n"
-
-
-def test_without_a_device_nothing_moves__but_with_one(snippet, capsys, fails):
-    edited = snippet.edit(
-        "x.to(non_blocking=True)", 'x.to("meta", non_blocking=True)'
-    )
-    fails(test_without_a_device_nothing_moves, edited, capsys)
+def edits(**each):
+    """Run a counter-example with each edit, named by its keyword."""
+    names = [name.replace("_", " ") for name in each]
+    return pytest.mark.parametrize(("old", "new"), each.values(), ids=names)
 
 
-def test_the_same_device_copies_nothing(snippet, capsys):
-    snippet.after("same-device")
-
-    assert capsys.readouterr().out.splitlines()[-2:] == ["True", "False"]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (", copy=True) is x", ") is x"),
-        (
-            '("cpu", non_blocking=True) is x',
-            '("meta", non_blocking=True) is x',
-        ),
-    ],
-)
-def test_the_same_device_copies_nothing__but_not(
-    snippet, capsys, old, new, fails
-):
-    fails(test_the_same_device_copies_nothing, snippet.edit(old, new), capsys)
-
-
-def test_on_the_cpu_copies_are_complete(snippet):
-    assert snippet.after("on-the-cpu").arrived == 1_000_000
-
-
-def test_on_the_cpu_copies_are_complete__but_not_before(snippet, fails):
-    call = "target.copy_(torch.ones(1_000_000), non_blocking=True)\n"
-    ask = "arrived = int(target.sum())\n"
-    fails(
-        test_on_the_cpu_copies_are_complete,
-        snippet.edit(call + ask, ask + call),
+def pretend(monkeypatch, name):
+    """Let PyTorch find an accelerator of a name; no name, none."""
+    accelerator = torch.accelerator
+    monkeypatch.setattr(accelerator, "is_available", lambda: bool(name))
+    monkeypatch.setattr(
+        accelerator,
+        "current_accelerator",
+        lambda *_, **__: torch.device(name) if name else None,
     )
 
 
-def test_tensors_are_not_pinned(snippet):
+# Do this
+
+
+class Moving:
+    """What has a ``to``, and says how it was called."""
+
+    def to(self, *args, **kwargs):
+        """Return the arguments."""
+        return "moved", args, kwargs
+
+
+class Watched(torch.Tensor):
+    """A tensor that says how it was moved."""
+
+    calls: typing.ClassVar = []
+
+    def to(self, *args, **kwargs):
+        """Move, and note the arguments."""
+        Watched.calls.append((args, kwargs))
+        return super().to(*args, **kwargs)
+
+
+def nested(kind, part):
+    """Return a batch in which a part stands in containers of a kind."""
+    return {
+        "dict": lambda: {"b": part, "a": {"c": part, 1: part}},
+        "list": lambda: [part, [], [part, "text"]],
+        "tuple": lambda: (part, (), (None, part)),
+        "named tuple": lambda: Point(part, Point(3, part)),
+        "mixed": lambda: {"x": [(part, Point({"y": part}, [part])), part]},
+        "deep": lambda: reduce(lambda inner, _: [(inner,)], range(30), part),
+        "alone": lambda: part,
+    }[kind]()
+
+
+def same_but_moved(batch, moved):
+    """Fail unless a batch is as it was, but for tensors, which moved."""
+    assert type(moved) is type(batch)
+    if isinstance(batch, torch.Tensor):
+        assert moved.device == torch.device("meta")
+        assert (moved.shape, moved.dtype) == (batch.shape, batch.dtype)
+    elif isinstance(batch, dict):
+        assert list(moved) == list(batch)
+        for key, part in batch.items():
+            same_but_moved(part, moved[key])
+    elif isinstance(batch, (list, tuple)):
+        assert len(moved) == len(batch)
+        for part, its in zip(batch, moved, strict=True):
+            same_but_moved(part, its)
+    else:
+        assert moved is batch
+
+
+KINDS = ("dict", "list", "tuple", "named tuple", "mixed", "deep", "alone")
+
+
+def test_move_reaches_every_part(snippet, kinds=KINDS, rest=None):
+    move = snippet.after("move").move
+    device = torch.device("meta")
+
+    for kind, pinned in product(kinds, (True, False)):
+        asked = ((device,), {"non_blocking": pinned})
+        part = torch.ones(2, dtype=torch.int64).as_subclass(Watched)
+        Watched.calls.clear()
+        with no_error():
+            moved = move(nested(kind, part), device, pinned)
+        same_but_moved(nested(kind, part), moved)
+        assert all(call == asked for call in Watched.calls)
+        assert part.device.type == "cpu"
+        assert move([Moving()], device, pinned) == [("moved", *asked)]
     with no_error():
-        run = snippet.after("pinned")
+        packed = move({"words": pack_sequence([torch.ones(3)])}, device, True)
+    assert packed["words"].data.is_meta
 
-    assert not run.x.is_pinned()
+    for each in ("text", b"bytes", "", 3, 2.5, 1j, True, None, rest):
+        same_but_moved(
+            [each, {"key": each}], move([each, {"key": each}], device, True)
+        )
+        assert move(each, device, True) is each
 
 
-@pytest.mark.cuda
-def test_tensors_are_not_pinned__but_if_asked_for(snippet, fails):
+@pytest.mark.parametrize("rest", [{1, 2}, range(3), slice(3), object()])
+def test_move_reaches_every_part__also_beside(snippet, rest):
+    test_move_reaches_every_part(snippet, ("alone",), rest)
+
+
+@edits(
+    a_tensor=("    if hasattr(batch, ", "    if not hasattr(batch, "),
+    without_waiting=("device, non_blocking=pinned)", "device)"),
+    with_waiting=("non_blocking=pinned", "non_blocking=True"),
+    without_waiting_for_a_dict=(
+        "{key: move(part, device, pinned) for",
+        "{key: move(part, device, False) for",
+    ),
+    without_waiting_for_a_list=(
+        "type(batch)(move(part, device, pinned) for",
+        "type(batch)(move(part, device, False) for",
+    ),
+    without_waiting_for_a_named_tuple=(
+        "(*(move(part, device, pinned) for",
+        "(*(move(part, device, False) for",
+    ),
+    a_dict=("isinstance(batch, dict)", "False"),
+    a_list=(
+        "isinstance(batch, (list, tuple))",
+        "isinstance(batch, tuple)",
+    ),
+    the_kind_of_a_tuple=(
+        "type(batch)(move(part, device, pinned) for part in batch)",
+        "[move(part, device, pinned) for part in batch]",
+    ),
+    a_named_tuple=("isinstance(batch, tuple) and", "False and"),
+    the_kind_of_a_named_tuple=(
+        "type(batch)(*(move(part, device, pinned) for part in batch))",
+        "tuple(move(part, device, pinned) for part in batch)",
+    ),
+    the_keys=("{key: move(part", "{str(key): move(part"),
+    the_order=("in batch.items()}", "in reversed(batch.items())}"),
+    what_is_deep=(
+        "{key: move(part, device, pinned) for",
+        "{key: part.to(device) if hasattr(part, 'to') else part for",
+    ),
+    other_classes=('hasattr(batch, "to")', "isinstance(batch, torch.Tensor)"),
+    the_rest=("    return batch\n", "    return str(batch)\n"),
+)
+def test_move_reaches_every_part__but_not(snippet, old, new, fails):
+    fails(test_move_reaches_every_part, snippet.edit(old, new))
+
+
+def test_move_reaches_every_part__but_not_a_tuple(snippet, fails):
     edited = snippet.edit(
-        "torch.ones(3)\n\nprint", "torch.ones(3, pin_memory=True)\n\nprint"
+        "isinstance(batch, (list, tuple))", "isinstance(batch, list)"
     )
-    fails(test_tensors_are_not_pinned, edited)
+    fails(test_move_reaches_every_part, edited)
 
 
-@without_accelerator
-def test_tensors_are_not_pinned__but_cannot_be_here(snippet, fails):
+def test_pins_where_it_helps(snippet, monkeypatch):
+    for found in ("cuda", "cuda:1", "xpu", "mtia", "hpu", "mps", ""):
+        pins = found not in ("mps", "")
+        pretend(monkeypatch, found)
+        run = snippet.after("choose")
+        assert run.device == torch.device(found or "cpu")
+        assert run.pin is pins
+        assert run.loader.pin_memory is pins
+
+
+@edits(
+    on_the_cpu=('not in ("cpu", "mps")', 'not in ("mps",)'),
+    on_mps=('not in ("cpu", "mps")', '!= "cpu"'),
+    on_cuda=('not in ("cpu", "mps")', 'in ("xpu",)'),
+    on_others=('not in ("cpu", "mps")', 'in ("cuda",)'),
+    always=('pin = device.type not in ("cpu", "mps")', "pin = True"),
+    unless_the_loader_is_told=("shuffle=True, pin_memory=pin", "shuffle=True"),
+)
+def test_pins_where_it_helps__but_not(snippet, monkeypatch, old, new, fails):
+    fails(test_pins_where_it_helps, snippet.edit(old, new), monkeypatch)
+
+
+def test_the_loop_stays_on_the_device(snippet):
+    start = snippet.after("choose")
+    assert [photo["kind"] for photo in start.photos] == [0, 1] * 6
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 2)).to(start.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses, files = [], []
+    for batch in start.loader:
+        pixels, kind = (
+            batch[key].to(start.device) for key in batch if key != "file"
+        )
+        loss = F.cross_entropy(model(pixels), kind)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        files += batch["file"]
+    assert len(losses) == 3
+    names = [photo["file"] for photo in start.photos]
+    assert sorted(files) == sorted(names)
+    assert files != names
+    again = [name for batch in start.loader for name in batch["file"]]
+    assert again not in (files, names)
+
+    on_meta = snippet.edit(CHOICE, '    torch.device("meta")\n')
+    on_meta = on_meta.edit(", pin_memory=pin", "")
+    for program in (snippet, on_meta):
+        noting = program.edit(
+            "def move(batch, device, pinned):\n",
+            "def move(batch, device, pinned):\n    move.asked = pinned\n",
+        )
+        with no_error():
+            run = noting.after("train")
+        assert run.move.asked is run.pin
+        found = [run.batch["pixels"], run.batch["kind"], run.loss, run.total]
+        found += run.model.parameters()
+        assert {each.device.type for each in found} == {run.device.type}
+        assert not run.total.requires_grad
+    assert run.device.type == "meta"
+
+    run = snippet.after("read-once")
+    assert run.total.item() == pytest.approx(sum(losses), rel=1e-5)
+    for each, mine in zip(
+        run.model.parameters(), model.parameters(), strict=True
+    ):
+        torch.testing.assert_close(each, mine)
+
+
+@edits(
+    the_model=("nn.Linear(192, 2)).to(device)", "nn.Linear(192, 2))"),
+    the_batch=("move(batch, device, pin)", "move(batch, 'cpu', pin)"),
+    the_kinds=(
+        "batch = move(batch, device, pin)",
+        'batch = {**move(batch, device, pin), "kind": batch["kind"]}',
+    ),
+    if_it_never_waits=(
+        "move(batch, device, pin)",
+        "move(batch, device, True)",
+    ),
+    if_it_always_waits=(
+        "move(batch, device, pin)",
+        "move(batch, device, False)",
+    ),
+    the_total=("torch.zeros((), device=device)", "torch.zeros(())"),
+    the_loss=(
+        "    total += loss.detach()",
+        "    total += loss.detach()\n    loss = torch.empty(0)",
+    ),
+    without_the_graphs=("total += loss.detach()", "total = total + loss"),
+    if_only_the_last_counts=(
+        "total += loss.detach()",
+        "total = loss.detach()",
+    ),
+    without_a_step=("    optimizer.step()\n", ""),
+    in_a_random_order=("batch_size=4, shuffle=True", "batch_size=4"),
+    with_old_gradients=("    optimizer.zero_grad()\n", ""),
+    for_some_batches=("for batch in loader:", "for batch in [*loader][:2]:"),
+)
+def test_the_loop_stays_on_the_device__but_not(snippet, old, new, fails):
+    fails(test_the_loop_stays_on_the_device, snippet.edit(old, new))
+
+
+# How it works
+
+
+def lanes(rows):
+    """Return the rows of a schedule by what they are, checked by its rules."""
+    found = {what: [] for what in ("host", "copy", "step")}
+    for what, batch, start, end in rows:
+        assert batch == len(found[what])
+        found[what].append((start, end))
+    return found["host"], found["copy"], found["step"]
+
+
+def follows(rows, host, copy, step, waits, batches):
+    """Fail unless a schedule follows the rules of the page."""
+    hosts, copies, steps = lanes(rows)
+    for each, length in ((hosts, host), (copies, copy), (steps, step)):
+        assert len(each) == batches
+        assert all(end - start == length for start, end in each)
+    for batch in range(batches):
+        free = steps[batch - 1][1] if batch else 0
+        assert copies[batch][0] == max(hosts[batch][1], free)
+        assert steps[batch][0] == copies[batch][1]
+    goes_on = copies if waits else hosts
+    assert hosts[0][0] == 0
+    for (start, _), (_, before) in zip(hosts[1:], goes_on[:-1], strict=True):
+        assert start == before
+    return [end for _, end in steps]
+
+
+def test_a_wait_adds_the_copy(snippet):
+    run = snippet.after("schedules")
+
+    assert len(run.schedules) == 2
+    for name, rows in run.schedules.items():
+        waits = name.startswith("to(device)")
+        assert waits is ("non_blocking=True" not in name)
+        ends = follows(rows, 5, 2, 3, waits, 4)
+        takes = {later - end for end, later in pairwise(ends)}
+        assert takes == {7 if waits else 5}
+    for host, copy, step in product(SLOW_OR_NOT, repeat=3):
+        for waits, batches in product((True, False), (2, 5)):
+            rows = run.schedule(host, copy, step, waits, batches)
+            ends = follows(rows, host, copy, step, waits, batches)
+            waiting, going_on = max(host, step) + copy, max(host, copy + step)
+            for end, later in pairwise(ends):
+                assert later - end == (waiting if waits else going_on)
+
+
+def test_a_wait_adds_the_copy__but_not_if_the_host_never_waits(snippet, fails):
     edited = snippet.edit(
-        "torch.ones(3)\n\nprint", "torch.ones(3, pin_memory=True)\n\nprint"
+        "host_free = arrived if waits else asked", "host_free = asked"
     )
-    fails(test_tensors_are_not_pinned, edited)
+    fails(test_a_wait_adds_the_copy, edited)
 
 
-@without_accelerator
-def test_pinning_needs_an_accelerator(snippet):
-    """No edit makes it false: where there is a device, there is one."""
-    run = snippet.after("pinned")
+@edits(
+    if_the_host_always_waits=("arrived if waits else asked", "arrived"),
+    if_the_host_waits_for_the_step=(
+        "arrived if waits",
+        "device_free if waits",
+    ),
+    if_the_copy_runs_beside_the_step=("max(asked, device_free)", "asked"),
+    if_the_step_waits_for_nothing=(
+        "start + copy, start + copy + step",
+        "start + copy, start + step",
+    ),
+    with_a_slower_host=(
+        "schedule(5, 2, 3, waits=True)",
+        "schedule(6, 2, 3, waits=True)",
+    ),
+    if_the_other_waits=(
+        "schedule(5, 2, 3, waits=True)",
+        "schedule(5, 2, 3, waits=False)",
+    ),
+    with_a_longer_copy=(
+        "schedule(5, 2, 3, waits=False)",
+        "schedule(5, 4, 3, waits=False)",
+    ),
+)
+def test_a_wait_adds_the_copy__but_not(snippet, old, new, fails):
+    fails(test_a_wait_adds_the_copy, snippet.edit(old, new))
 
-    with pytest.raises(RuntimeError, match=NOTHING_THERE):
-        run.x.pin_memory()
+
+def test_a_waiting_host_loads_nothing(snippet):
+    run = snippet.after("schedules")
+
+    for host, copy, step in product(SLOW_OR_NOT, repeat=3):
+        for waits in (True, False):
+            rows = run.schedule(host, copy, step, waits)
+            hosts, copies, _ = lanes(rows)
+            assert len(hosts) == 4
+            for batch, (start, end) in enumerate(hosts[1:]):
+                goes_on = copies[batch][1] if waits else hosts[batch][1]
+                assert start == goes_on
+                assert end - start == host
 
 
-def test_pinning_needs_an_accelerator__also_where_one_only_asks(
-    snippet, capsys
-):
-    snippet.edit("x.pin_memory().is_pinned()", "x.is_pinned()").after("pinned")
+@edits(
+    if_it_never_waits=("arrived if waits else asked", "asked"),
+    if_it_always_waits=("arrived if waits else asked", "arrived"),
+    if_it_waits_for_its_turn_alone=("arrived if waits", "start if waits"),
+)
+def test_a_waiting_host_loads_nothing__but_not(snippet, old, new, fails):
+    fails(test_a_waiting_host_loads_nothing, snippet.edit(old, new))
 
-    assert capsys.readouterr().out.endswith("False\nFalse\n")
+
+def test_a_fast_host_saves_nothing(snippet):
+    schedule = snippet.after("schedule").schedule
+
+    for host, copy, step in product(SLOW_OR_NOT, repeat=3):
+        for batches in (1, 2, 5):
+            waiting, going_on = (
+                max(
+                    end
+                    for *_, end in schedule(host, copy, step, waits, batches)
+                )
+                for waits in (True, False)
+            )
+            assert 0 <= waiting - going_on <= copy * batches
+            if host <= step:
+                assert waiting == going_on
+    saved = [
+        max(end for *_, end in schedule(9, 2, 3, waits))
+        for waits in (True, False)
+    ]
+    assert saved[0] - saved[1] == 2 * 3  # of four batches, all but the first
+
+
+@edits(
+    if_the_host_waits_for_the_step=(
+        "arrived if waits",
+        "device_free if waits",
+    ),
+    if_the_copy_is_free_of_the_step=("max(asked, device_free)", "asked"),
+)
+def test_a_fast_host_saves_nothing__but_not(snippet, old, new, fails):
+    fails(test_a_fast_host_saves_nothing, snippet.edit(old, new))
+
+
+# Without an accelerator
 
 
 @without_accelerator
 def test_a_pinning_loader_only_warns(snippet):
     run = snippet.after("pinning-loader")
-
     assert len(run.caught) == 1
-    assert run.batch.tolist() == [0, 1]
-    assert not run.batch.is_pinned()
     assert "no accelerator is found" in str(run.caught[0].message)
+    pixels = torch.stack([photo["pixels"] for photo in run.photos[:4]])
+    assert run.first["pixels"].equal(pixels)
+    assert not run.first["pixels"].is_pinned()
+
+    for workers, data in product((0, 1), (torch.arange(4.0), [(1, "a")] * 4)):
+        loader = DataLoader(data, 2, pin_memory=True, num_workers=workers)
+        plain = list(DataLoader(data, 2))
+        with pytest.warns(UserWarning, match="no accelerator is found"):
+            read = list(loader)
+        assert str(read) == str(plain)
+        assert not any(
+            part.is_pinned()
+            for batch in read
+            for part in batch
+            if isinstance(part, torch.Tensor)
+        )
 
 
 @without_accelerator
 def test_a_pinning_loader_only_warns__but_not_unasked(snippet, fails):
-    edited = snippet.edit("batch_size=2, pin_memory=True", "batch_size=2")
+    edited = snippet.edit("batch_size=4, pin_memory=True", "batch_size=4")
     fails(test_a_pinning_loader_only_warns, edited)
 
 
-def test_move_reaches_nested_tensors(snippet):
-    moved = snippet.after("moved").moved
-
-    assert moved["image"].is_meta
-    assert moved["boxes"][0].is_meta
-    assert moved["name"] == "cat"
-
-
-@pytest.mark.parametrize("kind", ["dict", "(list, tuple)"])
-def test_move_reaches_nested_tensors__but_not_other_kinds(
-    snippet, kind, fails
+@without_accelerator
+def test_a_pinning_loader_only_warns__but_not_before_it_is_read(
+    snippet, fails
 ):
-    edited = snippet.edit(f"isinstance(batch, {kind})", "False")
-    fails(test_move_reaches_nested_tensors, edited)
+    edited = snippet.edit(
+        "batch_size=4, pin_memory=True)))",
+        "batch_size=4)))\n    DataLoader(photos, pin_memory=True)",
+    )
+    fails(test_a_pinning_loader_only_warns, edited)
 
 
-def test_to_leaves_the_tensor_in_place(snippet):
-    assert snippet.after("discarded").kept.type == "cpu"
+def test_mps_pins_nothing(snippet, monkeypatch):
+    pretend(monkeypatch, "mps")
+    loader = snippet.edit(CHOICE, '    torch.device("cpu")\n')
+    run = loader.after("pinning-loader")
+
+    assert len(run.caught) == 1
+    assert "not supported on MPS now" in str(run.caught[0].message)
+    assert not run.first["pixels"].is_pinned()
 
 
-def test_to_leaves_the_tensor_in_place__but_not_its_result(snippet, fails):
-    edited = snippet.edit('weight.to("meta")', 'weight = weight.to("meta")')
-    fails(test_to_leaves_the_tensor_in_place, edited)
+def test_mps_pins_nothing__but_not_unasked(snippet, monkeypatch, fails):
+    edited = snippet.edit("batch_size=4, pin_memory=True", "batch_size=4")
+    fails(test_mps_pins_nothing, edited, monkeypatch)
+
+
+@without_accelerator
+def test_pinning_needs_an_accelerator(snippet):
+    run = snippet.after("no-accelerator")
+    assert "accelerator" in str(run.method)
+    assert "accelerator" in str(run.argument)
+
+    tensors = [run.photos[0]["pixels"], nn.Parameter(torch.ones(2))]
+    tensors += [torch.ones(0), torch.eye(2).to_sparse(), torch.ones(4)[::2]]
+    for dtype in (torch.float32, torch.int64, torch.bool):
+        tensors.append(torch.ones(2, dtype=dtype))
+        for shape in ((), (0,), (2, 3)):
+            for make in (torch.ones, torch.empty):
+                with pytest.raises(RuntimeError):
+                    make(shape, dtype=dtype, pin_memory=True)
+            with pytest.raises(RuntimeError):
+                torch.tensor(1, dtype=dtype).expand(shape).pin_memory()
+    for data in (1.0, [], [1, 2], [[True]]):
+        with pytest.raises(RuntimeError):
+            torch.tensor(data, pin_memory=True)
+    for tensor in tensors:
+        with pytest.raises(RuntimeError):
+            tensor.pin_memory()
+
+
+@without_accelerator
+def test_pinning_needs_an_accelerator__but_not_on_meta(snippet, fails):
+    edited = snippet.edit(
+        "torch.ones(3, pin_memory=True)",
+        "torch.ones(3, pin_memory=True, device='meta')",
+    )
+    fails(test_pinning_needs_an_accelerator, edited)
+
+
+@pytest.mark.cuda
+def test_pinning_needs_an_accelerator__but_not_with_one(snippet, fails):
+    fails(test_pinning_needs_an_accelerator, snippet)
+
+
+def test_only_dense_cpu_tensors_are_pinned(snippet, device="meta"):
+    run = snippet.after("pinned-elsewhere")
+    said = "only dense CPU tensors can be pinned"
+    assert said in str(run.elsewhere)
+
+    dtypes = (torch.bfloat16, torch.float32, torch.int64, torch.complex64)
+    dtypes += (torch.bool, torch.uint16, torch.float8_e4m3fn)
+    for dtype, shape in product(dtypes, ((), (3,), (2, 0, 4))):
+        tensor = torch.empty(shape, dtype=dtype, device=device)
+        with pytest.raises(RuntimeError, match=f"cannot pin '.*' {said}"):
+            tensor.pin_memory()
+
+
+@pytest.mark.cuda
+def test_only_dense_cpu_tensors_are_pinned__also_on_cuda(snippet):
+    test_only_dense_cpu_tensors_are_pinned(snippet, "cuda")
+
+
+def test_only_dense_cpu_tensors_are_pinned__but_not_on_the_cpu(snippet, fails):
+    edited = snippet.edit('torch.ones(3, device="meta")', "torch.ones(3)")
+    fails(test_only_dense_cpu_tensors_are_pinned, edited)
+
+
+# Where it ends
+
+
+def test_nothing_to_do_copies_nothing(
+    snippet, dtype=torch.int16, layout=torch.channels_last
+):
+    run = snippet.after("nothing-to-do")
+    found = {name: each is run.pixels for name, each in run.given.items()}
+    assert found == {
+        "no device": True,
+        "the same device": True,
+        "copy=True": False,
+    }
+    for device, own in product(
+        ("cpu", "meta"), (torch.float32, torch.int64, torch.bool)
+    ):
+        tensor = torch.ones(2, 3, 4, 4, dtype=own, device=device)
+        for arguments in ((), (device,), (tensor.device,), (own,), (tensor,)):
+            assert tensor.to(*arguments, non_blocking=True) is tensor
+        for options in (
+            {"copy": True},
+            {"dtype": dtype},
+            {"memory_format": layout},
+        ):
+            for arguments in ({}, {"device": device}):
+                asked = arguments | options
+                if asked == {"copy": True}:
+                    asked |= {"dtype": own}
+                new = tensor.to(**asked, non_blocking=True)
+                assert new is not tensor
+                assert new.device == tensor.device
+
+
+@pytest.mark.cuda
+def test_nothing_to_do_copies_nothing__also_on_cuda():
+    tensor = torch.ones(3, device="cuda")
+
+    for arguments in ((), ("cuda",), (tensor.device,), (torch.float32,)):
+        assert tensor.to(*arguments, non_blocking=True) is tensor
+
+
+@edits(
+    with_another_device=('{"device": "cpu"}', '{"device": "meta"}'),
+    if_a_device_is_given=(
+        '"no device": {}',
+        '"no device": {"device": "meta"}',
+    ),
+    if_no_copy_is_asked_for=('"copy": True', '"copy": False'),
+)
+def test_nothing_to_do_copies_nothing__but_not(snippet, old, new, fails):
+    fails(test_nothing_to_do_copies_nothing, snippet.edit(old, new))
+
+
+def test_nothing_to_do_copies_nothing__but_not_with_its_own_dtype(
+    snippet, fails
+):
+    fails(test_nothing_to_do_copies_nothing, snippet, torch.float32)
+
+
+def test_nothing_to_do_copies_nothing__but_not_with_its_own_format(
+    snippet, fails
+):
+    inputs = (torch.int16, torch.contiguous_format)
+    fails(test_nothing_to_do_copies_nothing, snippet, *inputs)
+
+
+# On CUDA
 
 
 @pytest.mark.cuda
 def test_pinned_copies_return_early(snippet):
     run = snippet.after("returns-early")
 
-    assert not run.done_on_return
-    assert run.done_when_waited_for
+    expected = {"non_blocking": False, "blocking": True, "item": True}
+    assert run.waited == expected
 
 
 @pytest.mark.cuda
-def test_pinned_copies_return_early__but_not_if_blocking(snippet, fails):
-    edited = snippet.edit(
-        'large.to("cuda", non_blocking=True)', 'large.to("cuda")'
-    )
-    fails(test_pinned_copies_return_early, edited)
+@edits(
+    if_non_blocking_is_left_out=(
+        'lambda: pinned.to("cuda", non_blocking=True)',
+        'lambda: pinned.to("cuda")',
+    ),
+    if_the_others_do_not_wait=(
+        'lambda: pinned.to("cuda"),',
+        'lambda: pinned.to("cuda", non_blocking=True),',
+    ),
+    if_no_number_is_read=("there[0].item()", "there[0]"),
+)
+def test_pinned_copies_return_early__but_not(snippet, old, new, fails):
+    fails(test_pinned_copies_return_early, snippet.edit(old, new))
 
 
 @pytest.mark.cuda
 def test_a_changed_source_arrives_changed(snippet):
-    assert snippet.after("changed-source").copied == 1
+    assert snippet.after("changed-source").changed == 1
+
+
+SENT = '    arrived = buffer.to("cuda", non_blocking=True)\n'
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('source.to("cuda", non_blocking=True)', 'source.to("cuda")'),
-        (
-            "    source.fill_(1)\n",
-            "    torch.cuda.synchronize()\n    source.fill_(1)\n",
-        ),
-    ],
+@edits(
+    if_the_copy_blocks=(
+        SENT + "    buffer.fill_(1)\n",
+        "    arrived = buffer.to('cuda')\n    buffer.fill_(1)\n",
+    ),
+    once_the_copy_is_done=(
+        "    buffer.fill_(1)\n",
+        "    torch.cuda.synchronize()\n    buffer.fill_(1)\n",
+    ),
 )
-def test_a_changed_source_arrives_changed__but_not_later(
-    snippet, old, new, fails
-):
+def test_a_changed_source_arrives_changed__but_not(snippet, old, new, fails):
     fails(test_a_changed_source_arrives_changed, snippet.edit(old, new))
 
 
 @pytest.mark.cuda
-def test_reading_early_reads_old_numbers(snippet):
-    assert snippet.after("read-too-early").read_early == 0
+def test_a_new_source_is_safe(snippet):
+    assert snippet.after("new-source").kept == 0
 
 
 @pytest.mark.cuda
-def test_reading_early_reads_old_numbers__but_not_if_blocking(snippet, fails):
+def test_a_new_source_is_safe__but_not_the_old_one(snippet, fails):
     edited = snippet.edit(
-        "host.copy_(result, non_blocking=True)", "host.copy_(result)"
+        "    del buffer\n    buffer = torch.ones(2**20, pin_memory=True)\n",
+        "    buffer.fill_(1)\n",
     )
-    fails(test_reading_early_reads_old_numbers, edited)
+    fails(test_a_new_source_is_safe, edited)
 
 
 @pytest.mark.cuda
-def test_reading_late_reads_new_numbers(snippet):
-    assert snippet.after("read-too-early").read_late == 1
+def test_reading_early_reads_old_numbers(snippet):
+    run = snippet.after("read-late")
+
+    assert run.early == 0
+    assert run.late == 1
 
 
 @pytest.mark.cuda
-def test_reading_late_reads_new_numbers__but_not_without_a_copy(
-    snippet, fails
-):
-    edited = snippet.edit("    host.copy_(result, non_blocking=True)\n", "")
-    fails(test_reading_late_reads_new_numbers, edited)
+@edits(
+    if_the_copy_blocks=(
+        "host.copy_(there, non_blocking=True)",
+        "host.copy_(there)",
+    ),
+    if_nothing_is_copied=("    host.copy_(there, non_blocking=True)\n", ""),
+    without_synchronize=("    torch.accelerator.synchronize()\n", ""),
+)
+def test_reading_early_reads_old_numbers__but_not(snippet, old, new, fails):
+    fails(test_reading_early_reads_old_numbers, snippet.edit(old, new))
+
+
+@pytest.mark.cuda
+def test_a_way_back_is_pinned(snippet):
+    run = snippet.after("read-late")
+    assert run.back.is_pinned()
+    for dtype in (torch.int64, torch.bool, torch.float16):
+        assert run.there.to(dtype).to("cpu", non_blocking=True).is_pinned()
+
+
+@pytest.mark.cuda
+def test_a_way_back_is_pinned__but_not_if_it_blocks(snippet, fails):
+    edited = snippet.edit('there.to("cpu", non_blocking=True)', "there.cpu()")
+    fails(test_a_way_back_is_pinned, edited)
+
+
+@pytest.mark.cuda
+def test_an_own_stream_overtakes(snippet):
+    run = snippet.after("own-stream")
+
+    assert run.overtook
+    assert run.ahead.mean().item() == 1
+
+
+@pytest.mark.cuda
+@edits(
+    if_nothing_is_copied=(
+        "        ahead.copy_(pinned, non_blocking=True)\n",
+        "",
+    ),
+    in_the_current_stream=(
+        "    with torch.cuda.stream(side):\n",
+        "    with torch.cuda.stream(torch.cuda.current_stream()):\n",
+    ),
+    if_it_is_told_to_wait=(
+        "    with torch.cuda.stream(side):\n",
+        "    side.wait_stream(torch.cuda.current_stream())\n"
+        "    with torch.cuda.stream(side):\n",
+    ),
+)
+def test_an_own_stream_overtakes__but_not(snippet, old, new, fails):
+    fails(test_an_own_stream_overtakes, snippet.edit(old, new))
