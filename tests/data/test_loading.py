@@ -1,493 +1,1429 @@
 """The claims of docs/data/loading.md."""
 
 import functools
-import subprocess
+import gc
+import multiprocessing
+import os
+import random
+import signal
 import sys
+import time
 import traceback
+import types
+import warnings
+from itertools import chain, pairwise
+from pathlib import Path
+from pickle import PicklingError
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
-from torch.utils.data import TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    get_worker_info,
+    random_split,
+)
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+
+from extensions.files.snippets import Snippet
+
+# So that a worker of forkserver is there at once.
+multiprocessing.set_forkserver_preload(["torch.utils.data"])
+
+# From Python 3.12 on; a thread may be left from the tests of another module.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
+
+FORK = {"multiprocessing_context": "fork"}
 
 
-def test_the_last_batch_is_smaller(snippet):
-    run = snippet.after("batches")
-
-    assert len(run.loader) == 3
-    assert run.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
-
-def test_the_last_batch_is_smaller__but_not_if_they_divide(snippet, fails):
-    edited = snippet.edit(
-        "(Numbers(), batch_size=4)", "(Numbers(), batch_size=5)"
-    )
-    fails(test_the_last_batch_is_smaller, edited)
+@pytest.fixture(scope="module", autouse=True)
+def _collected():
+    """Let no worker collect, and so end, what the main process left over."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+    gc.collect()
 
 
-def test_floats_become_float64(snippet):
-    first = snippet.after("collate").first
+FUNCTION = types.FunctionType
+RUNS = {}
 
-    assert first["score"].dtype == torch.float64
-    assert first["count"].dtype == torch.int64
-    assert first["name"] == ["0", "1"]
+
+def after(snippet, *names, again=False):
+    """Run some cells of a snippet without the others, once for all tests."""
+    key = snippet, names
+    if again or key not in RUNS:
+        while len(RUNS) > 7:
+            end(RUNS.pop(next(iter(RUNS))))
+        text = snippet.text
+        for cell in snippet.cells().values():
+            if cell.name not in names:
+                blank = "\n" * cell.source.count("\n")
+                text = text.replace(cell.source, blank)
+        RUNS[key] = Snippet(snippet.path, text).after(names[-1])
+    return RUNS[key]
+
+
+def end(run):
+    """Drop the variables of a run, and with them the workers that stayed."""
+    for each in [*vars(run).values()]:
+        parts = [each, *vars(each).values()] if type(each) is type else [each]
+        for part in parts:
+            found = part.__globals__ if isinstance(part, FUNCTION) else {}
+            if found.get("__name__") == "__main__":
+                found.clear()
+    vars(run).clear()
+
+
+def edited(snippet, *pairs):
+    """Return a snippet after several edits."""
+    for old, new in pairs:
+        snippet = snippet.edit(old, new)
+    return snippet
+
+
+def edits(*pairs):
+    """Parametrize a counter-example by what is edited."""
+    return pytest.mark.parametrize(("old", "new"), pairs)
+
+
+def error_of(call):
+    """Return the error of a call, or None, and end the workers it left."""
+    try:
+        call()
+    except Exception as error:
+        traceback.clear_frames(error.__traceback__)
+        return error
+    return None
+
+
+def flat(lists):
+    """Return the members of some lists."""
+    return [*chain.from_iterable(lists)]
+
+
+def many_workers(call, *inputs, **options):
+    """Call what may start more workers than there are cores."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="This DataLoader will")
+        return call(*inputs, **options)
+
+
+# What a worker is
+
+
+class Stream(IterableDataset):
+    """The twelve days, one after the other, in each worker."""
+
+    def __iter__(self):
+        for day in range(12):
+            yield day, get_worker_info().id
+
+
+RECORD = ("days", "recorded", "record")
+
+
+def test_workers_take_turns(snippet, workers=2, size=2, factor=None, kind=""):
+    run = after(snippet, *RECORD)
+    given = run.runs[2][1]
+    if (workers, size, factor, kind) != (2, 2, None, ""):
+        loader = DataLoader(
+            Stream() if kind else run.Days(),
+            num_workers=workers,
+            batch_size=size,
+            prefetch_factor=factor,
+            **FORK,
+        )
+        given = list(loader)
+
+    assert len(given) == -(-12 // size)
+    for k, (days, ids) in enumerate(given):
+        assert days.tolist() == [*range(12)][k * size : (k + 1) * size]
+        assert ids.tolist() == [k % workers] * len(days)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("index / 2", "torch.tensor(index / 2)"),
-        ('"count": index', '"count": float(index)'),
-    ],
+    ("workers", "size", "factor"), [(1, 5, None), (2, 1, 1), (3, 2, 3)]
 )
-def test_floats_become_float64__but_not_tensors(snippet, old, new, fails):
-    fails(test_floats_become_float64, snippet.edit(old, new))
+def test_workers_take_turns__also_for(snippet, workers, size, factor):
+    many_workers(test_workers_take_turns, snippet, workers, size, factor)
 
 
-def test_dropped_samples_are_never_seen(snippet):
-    run = snippet.after("drop-last")
-
-    assert run.seen == [0, 1, 2, 3, 4, 5, 6, 7]
-    assert len(run.training) == 2
+def test_workers_take_turns__but_not_those_of_a_stream(snippet, fails):
+    fails(test_workers_take_turns, snippet, 2, 2, 1, "stream")
 
 
-def test_dropped_samples_are_never_seen__but_all_are_otherwise(snippet, fails):
-    edited = snippet.edit("batch_size=4, drop_last=True", "batch_size=4")
-    fails(test_dropped_samples_are_never_seen, edited)
+def test_workers_take_turns__also_in_later_epochs(snippet):
+    run = after(snippet, *RECORD)
+    loader = DataLoader(run.Days(), **run.fork, persistent_workers=True)
+
+    for _ in range(2):
+        assert [ids.tolist() for _, ids in loader] == [[0, 0], [1, 1]] * 3
 
 
-def test_a_small_dataset_vanishes(snippet):
-    assert snippet.after("drop-last").too_small == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("batch_size=16, drop_last=True", "batch_size=16"),
-        ("batch_size=16, drop_last=True", "batch_size=10, drop_last=True"),
-    ],
-)
-def test_a_small_dataset_vanishes__but_not_if_kept(snippet, old, new, fails):
-    fails(test_a_small_dataset_vanishes, snippet.edit(old, new))
-
-
-def test_batch_norm_needs_two_samples(snippet, shape=(1, 3)):
-    run = snippet.after("batch-of-one")
-
-    with pytest.raises(ValueError, match="more than 1 value per channel"):
-        run.norm(torch.ones(shape))
-    assert run.norm(torch.ones(2, 3)).shape == (2, 3)
-
-
-def test_batch_norm_needs_two_samples__but_not_in_evaluation(snippet, fails):
-    edited = snippet.edit("nn.BatchNorm1d(3)", "nn.BatchNorm1d(3).eval()")
-    fails(test_batch_norm_needs_two_samples, edited)
-
-
-def test_batch_norm_needs_two_samples__but_not_of_a_length(snippet, fails):
-    fails(test_batch_norm_needs_two_samples, snippet, (1, 3, 5))
-
-
-def test_each_epoch_has_its_order(snippet):
-    run = snippet.after("shuffle")
-
-    first, second = run.orders()
-    assert first != second
-    assert sorted(first) == sorted(second) == list(range(10))
-    assert run.orders() == [first, second]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (", shuffle=True", ""),
-        (".manual_seed(0)\n    loader", "\n    generator.seed()\n    loader"),
-        (
-            "torch.cat(list(loader)).tolist() for",
-            "(generator.manual_seed(0), [*loader])[1] for",
-        ),
-    ],
-)
-def test_each_epoch_has_its_order__but_not(snippet, old, new, fails):
-    fails(test_each_epoch_has_its_order, snippet.edit(old, new))
-
-
-def test_workers_take_turns(snippet):
-    run = snippet.after("workers")
-
-    assert run.by_workers == [
-        ([0, 1], [0, 0]),
-        ([2, 3], [1, 1]),
-        ([4, 5], [0, 0]),
-        ([6, 7], [1, 1]),
-        ([8, 9], [0, 0]),
-    ]
-
-
-def test_workers_take_turns__but_one_takes_all(snippet, fails):
-    edited = snippet.edit(
-        "num_workers=2,\n        multi", "num_workers=1,\n        multi"
-    )
-    fails(test_workers_take_turns, edited)
-
-
-def test_workers_take_turns__but_not_if_told(snippet, fails):
-    edited = snippet.edit(
-        "num_workers=2,\n        multi",
-        "num_workers=2,\n        in_order=False,\n        multi",
-    ).edit(
-        "        self.calls += 1\n        worker",
+SLOW = [
+    (
+        "    reads = 0\n",
+        "    reads = 0\n    read = torch.zeros(12).share_memory_()\n",
+    ),
+    (
+        "        self.reads += 1\n",
+        "        self.reads += 1\n"
+        "        self.read[day] = 1\n"
         "        import time\n\n"
-        "        time.sleep(0.5 * (index == 0))\n        worker",
+        "        end = time.monotonic() + 5\n"
+        "        while get_worker_info() and not (day or self.read[6]):\n"
+        "            time.sleep(0.1)  # until days 2 and 3 are there\n"
+        "            if time.monotonic() > end:\n"
+        "                break\n",
+    ),
+]
+UNORDERED = (
+    "num_workers=workers, **o",
+    "num_workers=workers, in_order=False, **o",
+)
+
+
+def test_workers_take_turns__also_if_one_is_slow(snippet):
+    test_workers_take_turns(edited(snippet, *SLOW))
+
+
+def test_workers_take_turns__but_not_if_order_is_given_up(snippet, fails):
+    fails(test_workers_take_turns, edited(snippet, *SLOW, UNORDERED))
+
+
+def test_workers_take_turns__but_not_with_another_sampler(snippet, fails):
+    turned = (
+        "yield [*range(len",
+        "yield [*range(12)][first:first + 1] + [*range(len",
     )
-    fails(test_workers_take_turns, edited)
+    fails(test_workers_take_turns, edited(snippet, turned))
 
 
-def test_workers_have_copies(snippet):
-    run = snippet.after("workers")
+def test_batches_are_asked_for_ahead(snippet, workers=2, size=2, factor=None):
+    run = after(snippet, *RECORD)
+    counts = run.runs[2][0]
+    if (workers, size, factor) != (2, 2, None):
+        days = run.Days()
+        counts, _ = run.recorded(days, workers, size, prefetch_factor=factor)
 
-    assert run.dataset.calls == 0
-    run.dataset[0]
-    assert run.dataset.calls == 1
+    total, ahead = 12 // size, workers * (factor or 2)
+    assert counts == [min(total, ahead + k) for k in range(total + 1)]
 
 
-def test_workers_have_copies__but_not_without_workers(snippet, fails):
+@pytest.mark.parametrize(
+    ("workers", "size", "factor"),
+    [(1, 2, 3), (3, 1, 1), (2, 6, 4)],
+)
+def test_batches_are_asked_for_ahead__also_for(snippet, workers, size, factor):
+    many_workers(
+        test_batches_are_asked_for_ahead, snippet, workers, size, factor
+    )
+
+
+class Marked(Dataset):
+    """A hundred samples that note that they were read."""
+
+    def __init__(self):
+        self.read = torch.zeros(100).share_memory_()
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        self.read[index] = 1
+        return index
+
+
+def test_batches_are_asked_for_ahead__also_in_fact_and_later_epochs():
+    loader = DataLoader(
+        Marked(),
+        num_workers=2,
+        prefetch_factor=3,
+        persistent_workers=True,
+        **FORK,
+    )
+    for _ in range(2):
+        loader.dataset.read.zero_()
+        batches = iter(loader)
+        wanted = 6
+        for _ in range(2):
+            end = time.monotonic() + 20
+            while loader.dataset.read.sum() < wanted:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            time.sleep(0.05)  # would more come?
+            assert loader.dataset.read.sum() == wanted
+            next(batches)
+            wanted += 1
+        list(batches)
+
+
+@edits(
+    (
+        "**options\n    )",
+        "prefetch_factor=1 if workers else None, **options\n    )",
+    ),
+    ("batches = iter(loader)", "batches = iter(list(loader))"),
+)
+def test_batches_are_asked_for_ahead__but_not(snippet, old, new, fails):
+    fails(test_batches_are_asked_for_ahead, snippet.edit(old, new))
+
+
+@functools.cache
+def records(snippet, workers, factor):
+    run = after(snippet, *RECORD, "schedule")
+    options = {"prefetch_factor": factor, "batch_size": 1}
+    return many_workers(run.recorded, run.Days(), workers, **options)
+
+
+def test_too_few_workers_wait_again_and_again(
+    snippet, workers=0, loading=3, factor=None
+):
+    if not workers:  # too few, and enough
+        test_too_few_workers_wait_again_and_again(snippet, 2)
+        workers, factor = 3, 2
+    run = after(snippet, *RECORD, "schedule")
+    record = run.runs[2]
+    if (workers, factor) != (2, None):
+        record = records(snippet, workers, factor)
+    rows = run.schedule(*record, loading, 1)
+    if loading == 3:
+        assert rows == run.schedule(*record)
+    loads, trains, waits = (
+        [row for row in rows if row[0] == what]
+        for what in ("load", "train", "wait")
+    )
+
+    assert len(loads) == len(trains) == len(record[1])
+    for _, worker, batch, start, end in loads:
+        assert (worker, end - start) == (batch % workers, loading)
+        assert trains[batch][3] >= end
+    for row, later in pairwise(trains):
+        assert (row[1], row[4] - row[3]) == (-1, 1)
+        assert later[3] >= row[4]
+    every = workers if workers < loading else len(loads)
+    assert [row[2] for row in waits] == [*range(0, len(loads), every)]
+    for _, process, batch, start, end in waits:
+        assert process == -1
+        assert start == (trains[batch - 1][4] if batch else 0)
+        assert end == loads[batch][4] == trains[batch][3]
+
+
+@pytest.mark.parametrize(("workers", "factor"), [(1, None), (2, 1), (4, 1)])
+def test_too_few_workers_wait_again_and_again__also_for(
+    snippet, workers, factor
+):
+    for loading in (0.5, 1, 2, 2.5, 4, 5, 9):
+        test_too_few_workers_wait_again_and_again(
+            snippet, workers, loading, factor
+        )
+
+
+@edits(
+    ("start + loading\n", "start + loading * (1 + batch % 3)\n"),
+    ("handed_over[-1] + step\n", "handed_over[-1] + step * batch\n"),
+    ("start = max(asked, ends.get(int(worker), 0))", "start = asked"),
+)
+def test_too_few_workers_wait_again_and_again__but_not(
+    snippet, old, new, fails
+):
+    fails(test_too_few_workers_wait_again_and_again, snippet.edit(old, new))
+
+
+COPIES = ("days", "copies")
+
+
+def test_workers_have_copies(snippet, reads=""):
+    if reads:
+        snippet = edited(
+            snippet,
+            ("reads = 0", f"reads = {reads}"),
+            ("reads += 1", "reads[0] += 1"),
+            ("import torch\n", "import numpy as np\nimport torch\n"),
+        )
+    run = after(snippet, *COPIES, again=True)
+
+    seen = run.days.reads[0] if reads else run.days.reads
+    assert (len(run.given), seen) == (6, 0)
+    run.days[0]
+    assert (run.days.reads[0] if reads else run.days.reads) == 1
+
+
+@pytest.mark.parametrize("reads", ["torch.zeros(1)", "np.zeros(1)", "[0]"])
+def test_workers_have_copies__also_of(snippet, reads):
+    test_workers_have_copies(snippet, reads)
+
+
+def test_workers_have_copies__but_the_main_process_has_none(snippet, fails):
     edited = snippet.edit(
-        'num_workers=2,\n        multiprocessing_context="fork"',
-        "num_workers=0",
+        "DataLoader(days, **fork)", "DataLoader(days, batch_size=2)"
     )
     fails(test_workers_have_copies, edited)
 
 
-def test_persistent_workers_stay(snippet):
-    run = snippet.after("persistent")
-
-    assert run.new == 4
-    assert run.kept == 2
-
-
 @pytest.mark.parametrize(
-    ("old", "new"),
+    "reads",
     [
-        (
-            "processes(persistent_workers=True)",
-            "processes(persistent_workers=False)",
-        ),
-        (
-            "processes(persistent_workers=False)",
-            "processes(persistent_workers=True)",
-        ),
+        "torch.zeros(1).share_memory_()",
+        "torch.from_file('days', True, 1); __import__('os').unlink('days')",
     ],
+)
+def test_workers_have_copies__but_not_of_shared_memory_or_files(
+    snippet, reads, fails
+):
+    fails(test_workers_have_copies, snippet, reads)
+
+
+def test_batches_come_in_shared_memory(snippet, options=()):
+    run = after(snippet, *COPIES)
+    given = run.given
+    if options:
+        loader = DataLoader(torch.ones(4, 2).to(options[0]), **options[1])
+        given = [loader]
+
+    assert all(tensor.is_shared() for batch in given for tensor in batch)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float64])
+def test_batches_come_in_shared_memory__also_of(snippet, dtype):
+    loaded = {"num_workers": 1, "batch_size": None, **FORK}
+    test_batches_come_in_shared_memory(snippet, (dtype, loaded))
+
+
+def test_batches_come_in_shared_memory__but_not_without_workers(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "DataLoader(days, **fork)", "DataLoader(days, batch_size=2)"
+    )
+    fails(test_batches_come_in_shared_memory, edited)
+
+
+def test_batches_come_in_shared_memory__but_no_empty_tensor(snippet, fails):
+    edited = snippet.edit(
+        "return day, worker.id", "return torch.ones(0), worker.id"
+    )
+    fails(test_batches_come_in_shared_memory, edited)
+
+
+# Do this
+
+
+def test_both_loaders_give_each_day_once(snippet):
+    run = after(snippet, "days", "do-this", "read-both")
+    epochs = [flat(epoch) for epoch in run.trained]
+
+    assert epochs[0] != epochs[1]
+    for epoch in epochs:
+        assert len(epoch) == 12
+        assert {*epoch} == {*range(12)}
+        assert epoch != [*range(12)]
+    assert {tuple(flat(run.evaluated))} == {(*range(12),)}
+
+
+def test_both_loaders_give_each_day_once__also_with_another_seed(snippet):
+    edited = snippet.edit(
+        "    torch.manual_seed(0)\n    training",
+        "    torch.manual_seed(1)\n    training",
+    )
+    test_both_loaders_give_each_day_once(edited)
+
+
+@edits(
+    ("(degrees, shuffle=True, **common)", "(degrees, **common)"),
+    ("(degrees, **common)", "(degrees, shuffle=True, **common)"),
+    (
+        "(degrees, shuffle=True, **common)",
+        "(degrees, sampler=[5, 4, 3, 2, 1, 0] * 2, **common)",
+    ),
+    ("(degrees, **common)", "(degrees, sampler=[0, 1, 2, 3] * 3, **common)"),
+)
+def test_both_loaders_give_each_day_once__but_not(snippet, old, new, fails):
+    fails(test_both_loaders_give_each_day_once, snippet.edit(old, new))
+
+
+# The arguments
+
+EPOCHS = ("days", "three-epochs", "epochs-seen")
+
+
+def test_persistent_workers_stay(snippet):
+    processes = after(snippet, *EPOCHS).processes
+
+    assert processes == {False: 3, True: 1}
+
+
+def test_persistent_workers_stay__also_two(snippet):
+    edited = snippet.edit('1, "batch_size": 12', '2, "batch_size": 1')
+    run = after(edited, *EPOCHS)
+
+    assert len(run.rows) == 36
+    assert run.processes == {False: 6, True: 2}
+
+
+@edits(
+    ("persistent_workers=stay", "persistent_workers=True"),
+    ("persistent_workers=stay", "persistent_workers=False"),
 )
 def test_persistent_workers_stay__but_not_otherwise(snippet, old, new, fails):
     fails(test_persistent_workers_stay, snippet.edit(old, new))
 
 
-def test_workers_have_copies__but_not_of_shared_memory(snippet, fails):
-    edited = snippet.edit(
-        "class Who(Numbers):\n    calls = 0\n",
-        "class Who(Numbers):\n    calls = torch.zeros(1).share_memory_()\n",
-    )
-    fails(test_workers_have_copies, edited)
-
-
 def test_persistent_workers_are_stale(snippet):
-    run = snippet.after("compare-epochs")
+    seen = after(snippet, *EPOCHS).seen
 
-    assert run.stale == [0, 0, 0]
-    assert run.current == [0, 1, 2]
+    found = {(stay, *epochs) for stay, epochs in seen.items()}
+    assert found == {(False, 0, 1, 2), (True, 0, 0, 0)}
+
+
+SHARED = [
+    ("    epoch = 0\n", "    epoch = torch.zeros(1).share_memory_()\n"),
+    ("return self.epoch, os", "return int(self.epoch), os"),
+    (
+        "for dataset.epoch in range(3):\n",
+        "for epoch in range(3):\n        dataset.epoch.fill_(epoch)\n",
+    ),
+]
+
+
+def test_persistent_workers_are_stale__also_with_a_tensor(snippet):
+    pairs = [(old, new.replace(".share_memory_()", "")) for old, new in SHARED]
+    test_persistent_workers_are_stale(edited(snippet, *pairs))
 
 
 def test_persistent_workers_are_stale__but_not_in_shared_memory(
     snippet, fails
 ):
-    edited = (
-        snippet.edit(
-            "    epoch = 0\n", "    epoch = torch.zeros(1).share_memory_()\n"
-        )
-        .edit("return self.epoch\n", "return int(self.epoch)\n")
-        .edit(
-            "for dataset.epoch in range(3):\n",
-            "for number in range(3):\n        dataset.epoch.fill_(number)\n",
-        )
+    fails(test_persistent_workers_are_stale, edited(snippet, *SHARED))
+
+
+def test_persistent_workers_are_stale__but_not_in_a_file(snippet, fails):
+    mapped = "torch.from_file('epoch', True, 1); os.unlink('epoch')"
+    pairs = [
+        (old, new.replace("torch.zeros(1).share_memory_()", mapped))
+        for old, new in SHARED
+    ]
+    fails(test_persistent_workers_are_stale, edited(snippet, *pairs))
+
+
+def test_persistent_workers_are_stale__but_new_ones_are_not(snippet, fails):
+    edited = snippet.edit(
+        "persistent_workers=stay", "persistent_workers=False"
     )
     fails(test_persistent_workers_are_stale, edited)
 
 
-def test_prefetch_is_per_worker(snippet):
-    run = snippet.after("prefetch")
+def test_some_arguments_need_workers(snippet):
+    run = after(snippet, "days", "without-workers")
 
-    assert run.by_one[0] == 3
-    assert run.by_two[0] == 6
+    for name in ("prefetch_factor", "persistent_workers"):
+        assert run.texts.get(name, "").startswith("ValueError: ")
+        assert f"{name} option" in run.texts[name]
+    text = run.texts.get("multiprocessing_context", "")
+    assert text.startswith("ValueError: multiprocessing_context can only be")
+    text = run.texts.get("timeout", "")
+    assert text.startswith("AssertionError: ")
+    assert text.endswith("requires timeout == 0")
+
+    DataLoader(run.Days(), timeout=60)
+    for name in set(run.needs) - {"timeout"}:
+        with pytest.raises(ValueError, match=name):
+            DataLoader(run.Days(), num_workers=0, **{name: run.needs[name]})
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("loaded_ahead(6, num_workers=2", "loaded_ahead(3, num_workers=1"),
-        (
-            "num_workers=1, prefetch_factor=3",
-            "num_workers=1, prefetch_factor=4",
-        ),
-    ],
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+def test_some_arguments_need_workers__also_for(snippet, start):
+    old = 'needs["multiprocessing_context"] = "fork"'
+    edited = snippet.edit(old, old.replace("fork", start))
+    test_some_arguments_need_workers(edited)
+
+
+@edits(
+    ("**{name: value})", "num_workers=1, **{name: value})"),
+    (
+        '"persistent_workers": True, "timeout"',
+        '"persistent_workers": False, "timeout"',
+    ),
+    ('{"prefetch_factor": 2', '{"prefetch_factor": None'),
+    ('"timeout": 60', '"timeout": 0'),
+    (
+        '["multiprocessing_context"] = "fork"',
+        '["multiprocessing_context"] = None',
+    ),
 )
-def test_prefetch_is_per_worker__but_not_of_one(snippet, old, new, fails):
-    fails(test_prefetch_is_per_worker, snippet.edit(old, new))
+def test_some_arguments_need_workers__but_not(snippet, old, new, fails):
+    fails(test_some_arguments_need_workers, snippet.edit(old, new))
 
 
-def test_one_out_one_in(snippet):
-    run = snippet.after("prefetch")
+# How many workers
 
-    for before, after in (run.by_one, run.by_two, run.by_default):
-        assert after == before + 1
+CORES = ("days", "three-epochs", "without-numbers", "too-many-workers")
 
 
-def test_one_out_one_in__but_none_in_without_one_out(snippet, fails):
-    edited = snippet.edit("    next(batches)\n", "").edit(
-        "expected + 1,", "expected,"
+def test_more_workers_than_cores_warn(snippet):
+    run = after(snippet, *CORES)
+
+    assert len(run.caught) == 1
+    text = run.without_numbers(run.caught[0].message)
+    assert text.startswith(
+        "This DataLoader will create N worker processes in total. Our"
+        " suggested max number of worker in current system is N, which is"
     )
-    fails(test_one_out_one_in, edited)
 
 
-def test_two_batches_by_default(snippet):
-    assert snippet.after("prefetch").by_default[0] == 4
+def test_more_workers_than_cores_warn__also_if_few_are_allowed():
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, [min(allowed)])
+        DataLoader(range(3), num_workers=1)
+        with pytest.warns(UserWarning, match="suggested max number"):
+            DataLoader(range(3), num_workers=2)
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
-def test_two_batches_by_default__but_not_with_a_factor(snippet, fails):
-    edited = snippet.edit(
-        "loaded_ahead(4, num_workers=2)",
-        "loaded_ahead(2, num_workers=2, prefetch_factor=1)",
-    )
-    fails(test_two_batches_by_default, edited)
+def test_more_workers_than_cores_warn__but_one_does_not(snippet, fails):
+    edited = snippet.edit("os.cpu_count() + 1", "1")
+    fails(test_more_workers_than_cores_warn, edited)
 
 
-def test_prefetch_needs_workers(snippet, factor=2):
-    run = snippet.after("prefetch-alone")
-
-    with pytest.raises(ValueError, match="num_workers > 0"):
-        run.DataLoader(run.Numbers(), prefetch_factor=factor)
-    run.DataLoader(run.Numbers(), prefetch_factor=2, num_workers=1)
+def test_more_workers_than_cores_warn__but_not_as_many(snippet, fails):
+    edited = snippet.edit("os.cpu_count() + 1", "len(os.sched_getaffinity(0))")
+    fails(test_more_workers_than_cores_warn, edited)
 
 
-def test_prefetch_needs_workers__but_it_may_be_none(snippet, fails):
-    fails(test_prefetch_needs_workers, snippet, None)
+class Slow(Dataset):
+    """A sample that takes half a second."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        time.sleep(0.5)
+        return index
 
 
-def test_more_workers_than_cores_warns(snippet):
-    caught = snippet.after("too-many-workers").caught
+def test_slow_batches_time_out(seconds=0.2):
+    """No counter-example can edit the page, which has no cell of this."""
+    error = raised(Slow(), timeout=seconds)
 
-    assert len(caught) == 1
-    [warning] = caught
-    assert "suggested max number of worker" in str(warning.message)
-
-
-def test_more_workers_than_cores_warns__but_one_does_not(snippet, fails):
-    edited = snippet.edit("num_workers=cores + 1", "num_workers=1")
-    fails(test_more_workers_than_cores_warns, edited)
+    assert type(error) is RuntimeError
+    assert str(error) == f"DataLoader timed out after {seconds} seconds"
 
 
-def test_whole_batches_in_one_call(snippet):
-    run = snippet.after("whole-batches")
-
-    assert run.whole == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    assert run.WholeBatches.calls == 2
+def test_slow_batches_time_out__but_not_within_the_timeout(fails):
+    fails(test_slow_batches_time_out, 20)
 
 
-def test_whole_batches_in_one_call__but_not_sample_by_sample(snippet, fails):
-    edited = snippet.edit(
-        "def __getitems__(self, indices):", "def __getitem__(self, indices):"
-    ).edit("return list(indices)", "return indices")
-    fails(test_whole_batches_in_one_call, edited)
+def test_slow_batches_time_out__but_not_without_one(fails):
+    fails(test_slow_batches_time_out, 0)
 
 
-DIFFERENT = "different among 20"
+# Random numbers in workers
+
+DRAW = ("days", "three-epochs", "noise", "seed-worker", "draw")
+SOURCES = ("torch", "random", "np.random")
+
+
+def drawn_by(batches, name):
+    """Return the numbers of a source: of two workers, in two epochs."""
+    assert len(batches) == 4
+    return [each[name].tolist() for each in batches]
 
 
 def test_workers_have_seeds_of_their_own(snippet):
-    rows = snippet.after("two-epochs").rows
+    drawn = after(snippet, *DRAW, "drawn").drawn
 
-    for name in ("torch", "random", "numpy.random"):
-        assert rows[name] == {DIFFERENT: 20}
+    for name in SOURCES:
+        assert len(set(flat(drawn_by(drawn, name)))) == 24
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("torch.rand(())", "torch.rand((), generator=torch.Generator())"),
-        ('"random": random.random()', '"random": random.Random(0).random()'),
-        ("np.random.random()", "np.random.RandomState(0).random()"),
-    ],
+def test_workers_have_seeds_of_their_own__also_if_they_stay(snippet):
+    run = after(snippet, *DRAW)
+    drawn = run.draw(2, persistent_workers=True, shuffle=True)
+
+    for name in SOURCES:
+        assert len(set(flat(drawn_by(drawn, name)))) == 24
+
+
+@edits(
+    ("torch.rand(())", "torch.rand((), generator=torch.Generator())"),
+    ('"random": random.random()', '"random": random.Random(day % 6).random()'),
+    ("np.random.random()", "np.random.RandomState(day).random()"),
+    ("drawn = draw(2)", "drawn = draw(2, worker_init_fn=torch.manual_seed)"),
+    ("drawn = draw(2)", "drawn = draw(2, worker_init_fn=random.seed)"),
+    ("drawn = draw(2)", "drawn = draw(2, worker_init_fn=np.random.seed)"),
+    (
+        "for batch in loader]",
+        "for batch in (torch.manual_seed(0), loader)[1]]",
+    ),
 )
-def test_workers_have_seeds_of_their_own__but_not_if_seeded(
+def test_workers_have_seeds_of_their_own__but_not_if_set(
     snippet, old, new, fails
 ):
     fails(test_workers_have_seeds_of_their_own, snippet.edit(old, new))
 
 
 def test_a_copied_generator_repeats(snippet):
-    run = snippet.after("two-epochs")
+    drawn = after(snippet, *DRAW, "drawn").drawn
+    first, *others = drawn_by(drawn, "self.rng")
 
-    # Worker 0 loads six samples of an epoch, worker 1 four.
-    own = torch.cat([batch["own generator"] for batch in run.samples])
-    first = own[[0, 1, 4, 5, 8, 9]]
-    assert torch.equal(own[[2, 3, 6, 7]], first[:4])
-    assert torch.equal(own[[10, 11, 14, 15, 18, 19]], first)
-    assert len(own.unique()) == 6
+    assert len(set(first)) == 6
+    assert others == [first] * 3
 
 
-def test_a_copied_generator_repeats__but_not_if_seeded_there(snippet, fails):
+@pytest.mark.parametrize(
+    "made",
+    ["np.random.default_rng()", "np.random.RandomState(1)", "random.Random()"],
+)
+def test_a_copied_generator_repeats__also_of(snippet, made):
+    edited = snippet.edit("np.random.default_rng(0)", made)
+    test_a_copied_generator_repeats(edited)
+
+
+@edits(
+    (
+        "epoch in range(epochs) for batch in loader]",
+        "epoch in range(epochs) for batch in"
+        " (loader.dataset.rng.random(), loader)[1]]",
+    ),
+    ("drawn = draw(2)", "drawn = draw(2, persistent_workers=True)"),
+    ("drawn = draw(2)", "drawn = draw(2, worker_init_fn=seed_worker)"),
+)
+def test_a_copied_generator_repeats__but_not(snippet, old, new, fails):
+    fails(test_a_copied_generator_repeats, snippet.edit(old, new))
+
+
+def test_a_copied_generator_repeats__but_not_if_made_anew(snippet, fails):
     edited = snippet.edit(
-        '            "own generator": self.own.random(),',
-        '            "own generator": np.random.default_rng().random(),',
+        '"self.rng": self.rng.random()}',
+        '"self.rng": np.random.default_rng().random()}',
     )
     fails(test_a_copied_generator_repeats, edited)
 
 
-def test_the_seed_of_the_worker_mends_it(snippet):
-    run = snippet.after("own-seed")
+def test_a_generator_of_the_worker_does_not_repeat(snippet, options=()):
+    if options:
+        run = after(snippet, *DRAW)
+        draw = functools.partial(run.draw, 2, **dict(options))
+        seeded = draw(worker_init_fn=run.seed_worker)
+    else:
+        seeded = after(snippet, *DRAW, "seeded").seeded
 
-    assert len(run.numbers) == len(run.numbers.unique()) == 20
+    assert len(set(flat(drawn_by(seeded, "self.rng")))) == 24
 
 
-def test_the_seed_of_the_worker_mends_it__but_not_one_for_all(snippet, fails):
-    edited = snippet.edit(
-        "default_rng(get_worker_info().seed)", "default_rng(7)"
+def test_a_generator_of_the_worker_does_not_repeat__also_if_it_stays(snippet):
+    test_a_generator_of_the_worker_does_not_repeat(
+        snippet, (("persistent_workers", True), ("shuffle", True))
     )
-    fails(test_the_seed_of_the_worker_mends_it, edited)
 
 
-def test_errors_keep_their_type(snippet):
-    run = snippet.after("report")
-
-    assert run.message.startswith(
-        "Caught ZeroDivisionError in DataLoader worker"
+@edits(
+    ("default_rng(info.seed)", "default_rng(7)"),
+    ("default_rng(info.seed)", "default_rng(worker_id)"),
+    ("default_rng(info.seed)", "default_rng(info.seed - worker_id)"),
+    ("info.dataset.rng =", "info.dataset.other ="),
+    ("2, worker_init_fn=seed_worker)", "2)"),
+    (
+        "for batch in loader]",
+        "for batch in (torch.manual_seed(0), loader)[1]]",
+    ),
+)
+def test_a_generator_of_the_worker_does_not_repeat__but_not(
+    snippet, old, new, fails
+):
+    fails(
+        test_a_generator_of_the_worker_does_not_repeat, snippet.edit(old, new)
     )
-    assert "in __getitem__" in run.message
-    assert run.message.endswith("ZeroDivisionError: division by zero\n")
 
 
-def test_errors_keep_their_type__but_tell_less_without_workers(snippet, fails):
-    edited = snippet.edit(
-        "two_workers(Failing())", "list(DataLoader(Failing()))"
+def test_seed_worker_misses_a_subset(snippet):
+    run = after(snippet, *DRAW)
+
+    def seed_the_inner_one(worker_id):
+        info = get_worker_info()
+        info.dataset.dataset.rng = np.random.default_rng(info.seed)
+
+    [subset] = random_split(run.Noise(), [12])
+    missed, found = (
+        list(
+            DataLoader(
+                subset,
+                batch_size=6,
+                num_workers=2,
+                worker_init_fn=each,
+                **FORK,
+            )
+        )
+        for each in (run.seed_worker, seed_the_inner_one)
     )
-    fails(test_errors_keep_their_type, edited)
+
+    first, second = (each["self.rng"].tolist() for each in missed)
+    assert first == second
+    first, second = (each["self.rng"].tolist() for each in found)
+    assert len({*first, *second}) == 12
 
 
-def raised_in_worker(snippet, action):
-    run = snippet.after("two-workers")
-
-    class Fails(run.Numbers):
-        def __getitem__(self, index):
-            return action()
-
-    with pytest.raises(Exception, match="Caught") as raised:
-        run.two_workers(Fails())
-    traceback.clear_frames(raised.value.__traceback__)  # ends the workers
-    return raised.value
+def test_seed_worker_misses_a_subset__but_not_one_step_deeper(snippet, fails):
+    edited = snippet.edit("info.dataset.rng =", "info.dataset.dataset.rng =")
+    fails(test_seed_worker_misses_a_subset, edited)
 
 
-def test_some_errors_change_their_type(snippet, action=b"\xff".decode):
-    error = raised_in_worker(snippet, action)
-
-    assert type(error) is RuntimeError
-    assert "Caught UnicodeDecodeError in DataLoader worker" in str(error)
-
-
-def test_some_errors_change_their_type__but_most_do_not(snippet, fails):
-    most = functools.partial(int, "one")
-    fails(test_some_errors_change_their_type, snippet, most)
+def test_seed_worker_misses_a_subset__but_not_under_another_name(
+    snippet, fails
+):
+    edited = snippet.edit("self.rng = np", "self.own = np").edit(
+        "self.rng.random()", "self.own.random()"
+    )
+    fails(test_seed_worker_misses_a_subset, edited)
 
 
-def test_spawned_workers_take_no_lambda(snippet, capsys):
-    snippet.after("compare-starts")
+def numbers_of(batches):
+    return [
+        {name: numbers.tolist() for name, numbers in batch.items()}
+        for batch in batches
+    ]
 
-    fork, spawn = capsys.readouterr().out.splitlines()[-2:]
-    assert fork == "fork: [0]"
-    assert spawn.startswith("spawn: Can't pickle local object")
+
+def test_a_generator_repeats_the_run(snippet, epochs=1):
+    run = after(snippet, *DRAW, "again")
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
+    first, second, third = map(numbers_of, [*run.twice, run.again()])
+
+    assert len(first) == 2 * epochs
+    assert first == second == third
+    order = flat(batch["day"] for batch in first)
+    assert sorted(order[:12]) == [*range(12)] != order[:12]
+    assert order[:12] != order[12:]
+    assert set(first[0]) == {"day", "self.rng", *SOURCES}
 
 
-def test_spawned_workers_take_no_lambda__but_a_global_function(
-    snippet, capsys, fails
+@pytest.mark.parametrize("stay", [False, True])
+def test_a_generator_repeats_the_run__also_in_later_epochs(snippet, stay):
+    edited = snippet.edit("draw(1,", f"draw(2, persistent_workers={stay},")
+    test_a_generator_repeats_the_run(edited, 2)
+
+
+@edits(
+    (".manual_seed(1)", ".manual_seed(time.monotonic_ns())"),
+    ('{"generator": generator, ', "{"),
+    ("draw(1,", "draw(1, num_workers=next(TURNS),"),
+    ('"worker_init_fn": seed_worker}', '"worker_init_fn": unseed}'),
+    ("shuffle=True, **options", "sampler=RandomSampler(range(12)), **options"),
+)
+def test_a_generator_repeats_the_run__but_not(snippet, old, new, fails):
+    start = "# %% again\nimport time\n\nTURNS = iter([2, 1, 2])\n\n"
+    start += "from torch.utils.data import RandomSampler\n\n"
+    start += "def unseed(worker_id):\n    np.random.seed()\n\n"
+    edited = snippet.edit("# %% again\n", start).edit(old, new)
+    fails(test_a_generator_repeats_the_run, edited)
+
+
+# How workers start
+
+
+class OfClass(Dataset):
+    """A class that has a lambda, which its objects do not hold."""
+
+    functions = (lambda number: 2 * number,)
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return self.functions[0](index)
+
+
+def local(given):
+    """Be at the top level, in spite of the name."""
+    return given
+
+
+def local_ways():
+    """Return what is local in five ways."""
+
+    def local(given):
+        return given
+
+    class Local(Dataset):
+        __len__, __getitem__ = OfClass.__len__, OfClass.__getitem__
+        functions = OfClass.functions
+
+    held = OfClass()
+    held.functions = (lambda number: 3 * number,)
+    return {
+        "collate_fn": (range(2), {"collate_fn": local}),
+        "worker_init_fn": (range(2), {"worker_init_fn": local}),
+        "lambda of a worker": (range(2), {"worker_init_fn": lambda _: None}),
+        "attribute": (held, {}),
+        "class": (Local(), {}),
+    }
+
+
+def test_other_starts_take_no_local_functions(snippet, way=None):
+    run = after(snippet, "days", "local-function")
+
+    def read(start):
+        if way is None:
+            return run.read(start)
+        data, options = way
+        options = {"multiprocessing_context": start, **options}
+        return list(DataLoader(data, num_workers=1, **options))
+
+    assert len(read("fork")) == 2
+    for start in ("forkserver", "spawn"):
+        with warnings.catch_warnings(action="ignore"):
+            error = error_of(functools.partial(read, start))
+        assert isinstance(error, AttributeError | PicklingError)
+        assert "local" in str(error) or "lambda" in str(error)
+
+
+@pytest.mark.parametrize("way", local_ways())
+def test_other_starts_take_no_local_functions__also_as(snippet, way):
+    test_other_starts_take_no_local_functions(snippet, local_ways()[way])
+
+
+def test_other_starts_take_no_local_functions__also_as_shown(snippet, capsys):
+    cells = "days", "three-epochs", "without-numbers", "too-many-workers"
+    after(snippet, *cells, "local-function", "compare-starts", again=True)
+    shown = capsys.readouterr().out.splitlines()
+
+    assert shown[-2] == "fork: [[7.0], [9.0]]"
+    assert shown[-1].startswith("spawn: AttributeError: Can't pickle local")
+
+
+def test_other_starts_take_no_local_functions__but_those_of_a_module(
+    snippet, fails
 ):
     edited = snippet.edit("lambda samples: samples", "list")
-    fails(test_spawned_workers_take_no_lambda, edited, capsys)
+    fails(test_other_starts_take_no_local_functions, edited)
 
 
-def test_spawning_needs_a_guard(snippet):
-    run = snippet.after("guard")
-
-    assert run.guarded.returncode == 0
-    assert run.guarded.stdout == "a worker at work\n"
-    assert "RuntimeError" in run.unguarded.stderr
-    assert "an attempt has been made" in run.unguarded.stderr.lower()
-    assert "a worker at work" not in run.unguarded.stdout
-
-
-def test_spawning_needs_a_guard__but_forking_does_not(snippet, fails):
-    edited = snippet.edit('get_context("spawn")', 'get_context("fork")')
-    fails(test_spawning_needs_a_guard, edited)
-
-
-LOADER = """
-from torch.utils.data import DataLoader
-
-GUARD:
-    options = dict(num_workers=1, multiprocessing_context="spawn")
-    print([int(each) for each in DataLoader(range(3), **options)])
-"""
-
-
-def loaded(folder, guard, start):
-    path = folder / "program.py"
-    path.write_text(LOADER.replace("GUARD", guard).replace("spawn", start))
-    return subprocess.run(
-        [sys.executable, path], check=False, capture_output=True, text=True
-    )
-
-
-def test_a_spawning_loader_needs_a_guard(tmp_path, start="spawn"):
-    unguarded = loaded(tmp_path, "if True", start)
-    guarded = loaded(tmp_path, 'if __name__ == "__main__"', start)
-
-    assert guarded.stdout == "[0, 1, 2]\n"
-    assert unguarded.stdout == ""
-    assert "An attempt has been made to start" in unguarded.stderr
-
-
-def test_a_spawning_loader_needs_a_guard__but_not_a_forking_one(
-    tmp_path, fails
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [(range(2), {"worker_init_fn": local}), (OfClass(), {})],
+    ids=["init", "lambda of the class"],
+)
+def test_other_starts_take_no_local_functions__but_what_can_be_imported(
+    snippet, data, options, fails
 ):
-    fails(test_a_spawning_loader_needs_a_guard, tmp_path, "fork")
+    fails(test_other_starts_take_no_local_functions, snippet, (data, options))
 
 
-def written_by_a_worker(snippet, start, tensor):
-    """Let worker 0 fill a tensor of ones with its number, and return it."""
-    run = snippet.after("imports")
-    loader = run.DataLoader(
-        TensorDataset(tensor),
-        num_workers=1,
-        multiprocessing_context=start,
-        worker_init_fn=functools.partial(torch.Tensor.fill_, tensor),
+PROGRAM = """
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Written(Dataset):
+    degrees = torch.ones(3)
+
+    def __init__(self, degrees):
+        if degrees is not None:
+            self.degrees = degrees
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        self.degrees[index] = 7
+        return index
+
+{guard}:
+    days = Written({data})
+    options = dict(num_workers=1, multiprocessing_context="{start}")
+    given = [each.item() for each in DataLoader(days, **options)]
+    written = days.degrees.tolist()
+"""
+GUARD = 'if __name__ == "__main__"'
+
+
+@functools.cache
+def program(guard, start, data):
+    """Run a program as one that Python was started with."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "program.py")
+        text = PROGRAM.format(guard=guard, start=start, data=data)
+        path.write_text(text)
+        main = types.ModuleType("__main__")
+        main.__file__ = str(path)
+        with patch.dict(sys.modules, __main__=main):
+            error = error_of(lambda: exec(text, vars(main)))
+    return getattr(main, "given", error), getattr(main, "written", None)
+
+
+def check_program(guard, start):
+    assert program(guard, start, "torch.ones(3)")[0] == [0, 1, 2]
+    error, _ = program("if True", start, "torch.ones(3)")
+    assert isinstance(error, RuntimeError)
+    assert "exited unexpectedly" in str(error)
+
+
+NOTED = 'import sys\nprint("top", file=sys.stderr)\n'
+
+
+def test_spawned_processes_run_the_top_level(snippet, guard=GUARD):
+    run = after(snippet, "program", "run-program")
+    under = f"{NOTED}{guard}:\n    {NOTED.splitlines()[1]}\n{guard}"
+
+    assert run.run(f"{NOTED}{GUARD}").stderr == "top\n" * 2
+    assert run.run(under).stderr == "top\n" * 3
+
+
+def test_spawned_processes_run_the_top_level__also_each_of_two(snippet):
+    start = "    process.start()\n"
+    another = '    multiprocessing.get_context("spawn").Process().start()\n'
+    edited = snippet.edit(start, start + another)
+    run = after(edited, "program", "run-program")
+
+    assert run.run(f"{NOTED}{GUARD}").stderr.count("top") == 3
+
+
+def test_spawned_processes_run_the_top_level__but_not_by_fork(snippet, fails):
+    edited = snippet.edit('get_context("spawn")', 'get_context("fork")')
+    fails(test_spawned_processes_run_the_top_level, edited)
+
+
+def test_spawned_processes_run_the_top_level__but_not_of_no_file(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "[sys.executable, path]", '[sys.executable, "-c", path.read_text()]'
     )
-    assert len(list(loader)) == 4
-    return tensor
+    fails(test_spawned_processes_run_the_top_level, edited)
 
 
-def test_spawned_workers_share_tensors(snippet, start="spawn"):
-    tensor = written_by_a_worker(snippet, start, torch.ones(4))
-    assert tensor.tolist() == [0, 0, 0, 0]
+def test_spawned_processes_run_the_top_level__but_not_under_another_condition(
+    snippet, fails
+):
+    fails(
+        test_spawned_processes_run_the_top_level, snippet, 'if __name__ != "x"'
+    )
 
 
-def test_spawned_workers_share_tensors__but_forked_ones_do_not(snippet, fails):
-    fails(test_spawned_workers_share_tensors, snippet, "fork")
+def test_starting_needs_a_guard(snippet, guard=GUARD, start="forkserver"):
+    run = after(snippet, "program", "run-program", "guard")
+
+    assert "An attempt has been made to start a new process" in run.unguarded
+    guarded = run.run(guard)
+    assert (guarded.returncode, guarded.stderr) == (0, "")
+    check_program(guard, start)
 
 
-def test_forked_workers_copy_tensors(snippet, is_shared=False):
-    tensor = torch.ones(4)
-    if is_shared:
-        tensor.share_memory_()
-    written_by_a_worker(snippet, "fork", tensor)
-    assert tensor.tolist() == [1, 1, 1, 1]
+def test_starting_needs_a_guard__also_the_other_way(snippet, capfd):
+    edited = snippet.edit('get_context("spawn")', 'get_context("forkserver")')
+    test_starting_needs_a_guard(edited, GUARD, "spawn")
+    said = capfd.readouterr().err
+    assert "An attempt has been made to start a new process" in said
 
 
-def test_forked_workers_copy_tensors__but_not_shared_ones(snippet, fails):
-    fails(test_forked_workers_copy_tensors, snippet, True)
+def test_starting_needs_a_guard__but_forking_does_not(snippet, fails):
+    edited = snippet.edit('get_context("spawn")', 'get_context("fork")')
+    fails(test_starting_needs_a_guard, edited)
+
+
+def test_starting_needs_a_guard__but_a_forking_loader_does_not(snippet, fails):
+    fails(test_starting_needs_a_guard, snippet, GUARD, "fork")
+
+
+def test_starting_needs_a_guard__but_not_one_of_another_name(snippet, fails):
+    fails(test_starting_needs_a_guard, snippet, 'if __name__ != "other"')
+
+
+def test_other_starts_share_tensors(start="forkserver", data="torch.ones(3)"):
+    """No counter-example can edit the page, which has no cell of this."""
+    given, written = program(GUARD, start, data)
+
+    assert given == [0, 1, 2]
+    assert written == [7, 7, 7]
+
+
+def test_other_starts_share_tensors__also_with_spawn():
+    test_other_starts_share_tensors("spawn")
+
+
+def test_other_starts_share_tensors__but_fork_does_not(fails):
+    fails(test_other_starts_share_tensors, "fork")
+
+
+def test_other_starts_share_tensors__but_no_arrays(fails):
+    fails(test_other_starts_share_tensors, "forkserver", "np.ones(3)")
+
+
+def test_other_starts_share_tensors__but_none_of_the_class(fails):
+    fails(test_other_starts_share_tensors, "forkserver", "None")
+
+
+# What goes wrong
+
+
+class OfText(Exception):
+    """An error whose class takes a text."""
+
+
+class OfTwo(Exception):
+    """An error whose class takes two numbers."""
+
+    def __init__(self, day, hour):
+        super().__init__(f"day {day}, hour {hour}")
+
+
+class WithMessage(Exception):
+    """An error whose class has a message."""
+
+    message = "no such day"
+
+
+class Raising(Dataset):
+    """Five samples, of which one is never there."""
+
+    def __init__(self, make, missing=0):
+        self.make = make
+        self.missing = missing
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        if index == self.missing:
+            raise self.make()
+        return index
+
+
+def raised(dataset, **options):
+    """Return the error that comes from workers, which must come."""
+    options = {**FORK, "num_workers": 1, **options}
+    return error_of(lambda: list(DataLoader(dataset, **options)))
+
+
+def test_errors_keep_their_class(snippet, make=None, timeout=60):
+    kind, arrives = ZeroDivisionError, ZeroDivisionError
+    dataset = after(snippet, "days", "failing").Failing()
+    if make:
+        dataset, kind = Raising(make), type(make())
+        takes_more = kind in (OfTwo, UnicodeDecodeError)
+        arrives = RuntimeError if takes_more else kind
+    error = raised(dataset, timeout=timeout, worker_init_fn=mute)
+
+    assert type(error) is arrives
+    text = str(error)
+    assert text.startswith(f"Caught {kind.__name__} in DataLoader worker")
+    assert "\nOriginal Traceback (most recent call last):\n" in text
+    assert "in __getitem__\n" in text
+    last = text.splitlines()[-1]
+    assert last.partition(":")[0].endswith(kind.__name__)
+
+
+def undecodable():
+    """Return an error of Python whose class takes five arguments."""
+    return UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no start byte")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        functools.partial(OfText, "no such day"),
+        functools.partial(KeyError, "no such day"),
+        functools.partial(OSError, 2, "no such file"),
+        functools.partial(OfTwo, 5, 7),
+        undecodable,
+    ],
+)
+def test_errors_keep_their_class__also_others(snippet, make):
+    test_errors_keep_their_class(snippet, make)
+
+
+def test_errors_keep_their_class__also_as_shown(snippet, capsys):
+    before = len(multiprocessing.active_children())
+    cells = "days", "three-epochs", "without-numbers", "failing"
+    after(snippet, *cells, "report", again=True)
+    text = capsys.readouterr().out
+
+    assert len(multiprocessing.active_children()) <= before
+    assert "Caught ZeroDivisionError in DataLoader worker process 0." in text
+    assert text.count('File ".../') == 4
+
+
+@edits(
+    ("return 1 / (day - 5)", "raise SystemExit"),
+    (
+        "return 1 / (day - 5)",
+        "raise type('ZeroDivisionError', (Exception,), {})",
+    ),
+)
+def test_errors_keep_their_class__but_not(snippet, old, new, fails):
+    fails(test_errors_keep_their_class, snippet.edit(old, new), None, 1)
+
+
+def test_errors_keep_their_class__but_not_with_a_message(snippet, fails):
+    fails(test_errors_keep_their_class, snippet, WithMessage)
+
+
+def test_stop_iteration_ends_the_epoch(workers=1, error=StopIteration):
+    """No counter-example can edit the page, which has no cell of this."""
+    options = {"num_workers": workers, **(FORK if workers else {})}
+    batches = iter(DataLoader(Raising(error, 3), batch_size=None, **options))
+    given = []
+    raised = error_of(lambda: given.extend(batches))
+    if workers:
+        batches._shutdown_workers()
+
+    assert raised is None
+    assert given == [0, 1, 2]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stop_iteration_ends_the_epoch__also_with(workers):
+    test_stop_iteration_ends_the_epoch(workers)
+
+
+def test_stop_iteration_ends_the_epoch__but_no_other_error_does(fails):
+    fails(test_stop_iteration_ends_the_epoch, 1, LookupError)
+
+
+HANG = ("days", "three-epochs", "program", "unpicklable", "quiet")
+
+
+class FirstOf(Dataset):
+    """Four samples, the first of which is of another dataset."""
+
+    def __init__(self, other):
+        self.other = other
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return index or self.other[index]
+
+
+def local_or(batch):
+    """Return a batch, but for the first one, which cannot be pickled."""
+    return batch if batch[0] else lambda: batch
+
+
+def test_what_cannot_be_pickled_hangs(snippet, data=None, collate_fn=None):
+    run = after(snippet, *HANG, again=True)
+    given = []
+    loader = DataLoader(
+        FirstOf(data or run.Unpicklable()),
+        num_workers=1,
+        timeout=1,
+        in_order=False,
+        collate_fn=collate_fn,
+        worker_init_fn=run.quiet,
+        **FORK,
+    )
+    began = time.monotonic()
+    error = error_of(lambda: given.extend(loader))
+    waited = time.monotonic() - began
+    text = os.pread(run.said, 9999, 0).decode()
+    os.close(run.said)
+
+    assert type(error) is RuntimeError
+    assert str(error) == "DataLoader timed out after 1 seconds"
+    assert waited >= 1
+    assert "Traceback (most recent call last):" in text
+    assert "pickle local object" in text
+    assert len(given) == 3  # the worker goes on
+
+
+def test_what_cannot_be_pickled_hangs__also_batches(snippet):
+    test_what_cannot_be_pickled_hangs(snippet, [0], local_or)
+
+
+def test_what_cannot_be_pickled_hangs__also_without_a_timeout(snippet):
+    def ring(number, frame):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 1)
+    try:
+        run = after(snippet, *HANG)
+        error = raised(run.Unpicklable(), worker_init_fn=mute)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    assert type(error) is TimeoutError
+
+
+def test_what_cannot_be_pickled_hangs__also_as_shown(snippet, capfd):
+    names = "days", "three-epochs", "without-numbers", "program"
+    cells = "unpicklable", "quiet", "hang", "said"
+    after(snippet, *names, *cells, again=True)
+    timed_out, said = capfd.readouterr().out.splitlines()
+
+    assert timed_out == "DataLoader timed out after N seconds"
+    assert "Can't pickle local object" in said
+
+
+def test_what_cannot_be_pickled_hangs__but_not_with_a_class_of_python(
+    snippet, fails
+):
+    edited = snippet.edit("raise MissingDay(day)", "raise LookupError(day)")
+    fails(test_what_cannot_be_pickled_hangs, edited)
+
+
+def test_what_cannot_be_pickled_hangs__but_not_if_the_worker_ends(
+    snippet, fails
+):
+    edited = snippet.edit("raise MissingDay(day)", "raise SystemExit")
+    fails(test_what_cannot_be_pickled_hangs, edited)
+
+
+KILL = ("days", "three-epochs", "killed")
+KILLED = {"SIGKILL": "Killed", "SIGBUS": "Bus error"}
+KILLED |= {"SIGSEGV": "Segmentation fault"}
+
+
+def mute(worker_id):
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def killed_by(name, start):
+    """Return the error of a worker that raises a signal in itself."""
+    polled = _MultiProcessingDataLoaderIter._try_get_data
+    with (  # no main program to import, and a second in place of five
+        patch.dict(sys.modules, __main__=types.ModuleType("__main__")),
+        patch.object(polled, "__defaults__", (1,)),
+    ):
+        return raised(
+            [getattr(signal, name)],
+            batch_size=None,
+            collate_fn=signal.raise_signal,
+            multiprocessing_context=start,
+        )
+
+
+def test_a_killed_worker_raises(snippet, name="SIGKILL", start="fork"):
+    run = after(snippet, *KILL)
+    error = raised(run.Killed(name), worker_init_fn=mute)
+    if start != "fork":
+        error = killed_by(name, start)
+    said = f"{error} {error.__cause__}"
+
+    assert type(error) is RuntimeError
+    if start == "forkserver":
+        assert "exited unexpectedly" in str(error)
+    else:
+        assert f"is killed by signal: {KILLED[name]}" in said
+        assert ("raise your shared memory" in said) == (name == "SIGBUS")
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("SIGBUS", "fork"),
+        ("SIGSEGV", "fork"),
+        ("SIGKILL", "forkserver"),
+    ],
+)
+def test_a_killed_worker_raises__also_by(snippet, name, start):
+    test_a_killed_worker_raises(snippet, name, start)
+
+
+def test_a_killed_worker_raises__also_as_shown(snippet, capfd):
+    names = "days", "three-epochs", "without-numbers", "program", "quiet"
+    after(snippet, *names, "killed", "kill", again=True)
+    out, err = capfd.readouterr()
+
+    first, _, second, _ = out.splitlines()[-4:]
+    said = "DataLoader worker (pid N) is killed by signal: "
+    assert first.startswith(f"{said}K")
+    assert second.startswith(f"{said}B")
+    assert err == ""
+
+
+@edits(
+    ("os.kill(os.getpid(), self.signal)", "os._exit(1)"),
+    ("getattr(signal, name)", "signal.SIGCHLD"),
+)
+def test_a_killed_worker_raises__but_not_otherwise(snippet, old, new, fails):
+    fails(test_a_killed_worker_raises, snippet.edit(old, new))
+
+
+FILES = ("days", "program", "few-files")
+
+
+def open_tensors():
+    found = Path("/proc/self/fd").iterdir()
+    files = [str(each.readlink()) for each in found if each.is_symlink()]
+    return sum(each.startswith("/dev/shm/torch") for each in files)
+
+
+def kept_by(run, what):
+    """Return how many tensors are kept, or the error."""
+    kept = []
+    error = error_of(lambda: kept.extend(run.keep(what)))
+    return error or len(kept)
+
+
+def test_kept_tensors_keep_files_open(snippet, copy=torch.Tensor.clone):
+    run = after(snippet, *FILES)
+    error = kept_by(run, torch.Tensor.detach)
+
+    assert isinstance(error, RuntimeError)
+    assert str(error).startswith("Too many open files.")
+    assert kept_by(run, copy) == 200
+
+
+@pytest.mark.parametrize(
+    ("row", "files"),
+    [
+        (lambda _: torch.ones(2), 20),
+        (lambda _: (torch.ones(2), torch.ones(3)), 40),
+        (lambda _: [*torch.ones(2, 2)], 20),
+        (lambda _: torch.ones(2, 0), 0),
+    ],
+    ids=["one", "two", "of one memory", "empty"],
+)
+def test_kept_tensors_keep_files_open__also_each_of(row, files):
+    before = open_tensors()
+    loader = DataLoader(range(20), num_workers=1, collate_fn=row, **FORK)
+    kept = list(loader)
+    assert (len(kept), open_tensors()) == (20, before + files)
+
+
+def test_kept_tensors_keep_files_open__but_not_in_the_file_system(
+    snippet, fails
+):
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    try:
+        fails(test_kept_tensors_keep_files_open, snippet)
+    finally:
+        torch.multiprocessing.set_sharing_strategy("file_descriptor")
+
+
+@edits(
+    ('"num_workers": 2, "mult', '"num_workers": 0, "mult'),
+    ("torch.arange(400.0)", "torch.empty(400, 0)"),
+    ("torch.arange(400.0), **fork", "range(400), collate_fn=list, **fork"),
+)
+def test_kept_tensors_keep_files_open__but_not(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    if "0" in new and "workers" in new:
+        edited = edited.edit('0, "multiprocessing_context": "fork"', "0")
+    fails(test_kept_tensors_keep_files_open, edited)
+
+
+def test_kept_tensors_keep_files_open__but_not_free_by_detach(snippet, fails):
+    fails(test_kept_tensors_keep_files_open, snippet, torch.Tensor.detach)
+
+
+def test_kept_tensors_keep_files_open__also_as_shown(snippet, capsys):
+    after(snippet, *FILES, "too-many-files", "clones", again=True)
+    text, kept = capsys.readouterr().out.splitlines()[-2:]
+
+    assert text.startswith("Too many open files. Communication with the")
+    assert kept == "kept: 200"
