@@ -2,160 +2,330 @@
 Write the training loop
 =======================
 
-The loop whole, and then with one line left out or in the wrong place.
+The five lines of a training step, each left out in turn, and a whole loop.
 """
 
-# %% data
+# %% days
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-centers = 2.5 * torch.tensor([[1, 1], [1, -1], [-1, 1], [-1, -1]])
-labels = torch.arange(400) % 4
-points = centers[labels] + torch.randn(400, 2)
-
-training = DataLoader(
-    TensorDataset(points[:300], labels[:300]), batch_size=64, shuffle=True
-)
-validation = DataLoader(
-    TensorDataset(points[300:], labels[300:]), batch_size=64
-)
+weather = torch.rand(400, 2)  # temperature and rain, each from 0 to 1
+warm, wet = weather.split(1, dim=1)
+bikes = 8 * warm * (1 - warm) * (1 - wet) + 0.1 * torch.randn(400, 1)
+old = TensorDataset(weather[:300], bikes[:300])
+new = TensorDataset(weather[300:], bikes[300:])
 
 
-# %% model
-def new_model():
+# %% start
+def start(device="cpu"):
     torch.manual_seed(1)
-    model = nn.Sequential(
-        nn.Linear(2, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 4)
-    )
-    return model, torch.optim.Adam(model.parameters(), lr=0.01)
+    layers = nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 1)
+    model = nn.Sequential(*layers).to(device)
+    return model, torch.optim.AdamW(model.parameters(), lr=0.05)
 
 
-# %% train-epoch
-def train_epoch(model, optimizer):
-    model.train()
-    for inputs, targets in training:
+# %% do-this
+loader = DataLoader(old, batch_size=100, shuffle=True)
+model, optimizer = start()
+
+for epoch in range(5):
+    for inputs, targets in loader:
         optimizer.zero_grad()
         outputs = model(inputs)
-        loss = F.cross_entropy(outputs, targets)
+        loss = F.mse_loss(outputs, targets)
         loss.backward()
         optimizer.step()
+    print(f"epoch {epoch + 1}: loss of the last batch {loss.item():.3f}")
+
+# %% lines
+zero_grad = "optimizer.zero_grad()"
+forward = "outputs = model(inputs)"
+measure = "loss = F.mse_loss(outputs, targets)"
+backward = "loss.backward()"
+step = "optimizer.step()"
+lines = [zero_grad, forward, measure, backward, step]
 
 
-# %% evaluate
-def evaluate(model):
-    model.eval()
-    total, right = 0.0, 0
-    with torch.no_grad():
-        for inputs, targets in validation:
-            outputs = model(inputs)
-            loss = F.cross_entropy(outputs, targets)
-            total += loss.item() * len(targets)
-            right += (outputs.argmax(dim=1) == targets).sum().item()
-    samples = len(validation.dataset)
-    return total / samples, right / samples
+# %% look
+from weakref import WeakSet
+
+alive = WeakSet()
 
 
-# %% run
-model, optimizer = new_model()
-history = [evaluate(model)]
-for _ in range(10):
-    train_epoch(model, optimizer)
-    history.append(evaluate(model))
-
-print("before:", history[0][1], "after:", history[-1][1])
+def look(model):
+    weights = [each.detach().clone() for each in model.parameters()]
+    slopes = [each.grad for each in model.parameters()]
+    slopes = [each if each is None else each.clone() for each in slopes]
+    kept = {each.tensor.data_ptr() for each in alive}  # each tensor once
+    return {"weights": weights, "slopes": slopes, "kept": len(kept)}
 
 
-# %% without
-def epoch_without(left_out, model, optimizer):
-    for inputs, targets in training:
-        if left_out != "zero_grad":
-            optimizer.zero_grad()
-        loss = F.cross_entropy(model(inputs), targets)
-        if left_out == "order":
-            optimizer.step()
-        if left_out != "backward":
-            loss.backward()
-        if left_out not in ("step", "order"):
-            optimizer.step()
+# %% kept
+class Kept:  # what a graph holds for its backward pass
+    def __init__(self, tensor):
+        self.tensor = tensor
+        alive.add(self)
+
+
+# %% watch
+def watch(lines, model, **names):
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    names |= {"model": model, "F": F}
+    states = [look(model)]
+    with hooks(Kept, lambda kept: kept.tensor):
+        for line in lines:
+            exec(line, names)
+            states.append(look(model))
+    return states
+
+
+# %% cycle
+model, optimizer = start()
+for inputs, targets in DataLoader(old, batch_size=100):
+    names = {"optimizer": optimizer, "inputs": inputs, "targets": targets}
+    states = watch(lines, model, **names)
+
+# %% seen
+seen = []
+for state in states:
+    weight, slope = state["weights"][2][0, 3].item(), state["slopes"][2]
+    slope = "None" if slope is None else f"{slope[0, 3].item():.4f}"
+    kept = f"kept tensors {state['kept']}"
+    seen.append((f"weight {weight:.4f}", f".grad {slope}", kept))
+for line, words in zip(["before", *lines], seen, strict=True):
+    print(f"{line:36}", *words, sep="  ")
+
+# %% changes
+changes = []
+for i in range(5):
+    pairs = zip(seen[i], seen[i + 1], strict=True)
+    moved = (f"\n{a} → {b.split()[-1]}" for a, b in pairs if a != b)
+    changes.append("".join(moved))
+
+# %% cycle-drawn
+import matplotlib.pyplot as plt
+
+_, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+x, y = [0, 1, 0.75, -0.9, -1], [1, 0.4, -0.6, -0.6, 0.4]
+places = torch.tensor([x, y]).T
+ways = places.roll(-1, 0) - places
+ax.quiver(*(places + 0.38 * ways).T, *ways.T, scale=16, width=0.003)
+for *here, words, line in zip(x, y, changes, lines, strict=True):
+    ax.text(*here, words, ha="center", va="top", color="#D55E00")
+    ax.text(*here, line, ha="center", va="top", family="monospace")
+ax.set(title="One step, and what each line changes", ylim=(-1.1, 1.2))
+ax.set(xlim=(-1.6, 1.6), xticks=[], yticks=[], frame_on=False)
+plt.show()
+
+
+# %% train-by
+def train_by(*lines, before="", epochs=20):
+    model, optimizer = start()
+    names = {"model": model, "optimizer": optimizer, "F": F}
+    names["inputs"] = weather[:100]
+    exec(before, names)
+    step, losses = compile("\n".join(lines), "step", "exec"), []
+    for _ in range(epochs):
+        losses.append(F.mse_loss(model(weather), bikes).item())
+        for names["inputs"], names["targets"] in loader:
+            exec(step, names)
+    return [*losses, F.mse_loss(model(weather), bikes).item()], model
 
 
 # %% left-out
-rows = {}
-for left_out in ("nothing", "backward", "step", "order"):
-    model, optimizer = new_model()
-    before = model[0].weight.detach().clone()
-    for _ in range(5):
-        epoch_without(left_out, model, optimizer)
-    rows[left_out] = {
-        "weights changed": not torch.equal(model[0].weight, before),
-        "accuracy": round(evaluate(model)[1], 2),
-    }
+# Wrong on purpose: do not copy.
+orders = {
+    "no zero_grad": [forward, measure, backward, step],
+    "no backward": [zero_grad, forward, measure, step],
+    "no step": [zero_grad, forward, measure, backward],
+    "step before backward": [zero_grad, forward, measure, step, backward],
+    "zero_grad after backward": [forward, measure, backward, zero_grad, step],
+}
 
 # %% left-out-table
 import pandas as pd
 
+heads = {0: "loss before", 1: "after 1 epoch", 5: "after 5", 20: "after 20"}
+rows = {}
+for name, order in {"all five": lines, **orders}.items():
+    losses, _ = train_by(*order)
+    rows[name] = {head: f"{losses[i]:.3f}" for i, head in heads.items()}
 pd.DataFrame.from_dict(rows, orient="index")
 
-# %% no-train
-model, optimizer = new_model()
-train_epoch(model, optimizer)
-evaluate(model)
-epoch_without("nothing", model, optimizer)
-mode_in_second_epoch = model.training
 
-print(mode_in_second_epoch)
+# %% refusal
+def refusal(*lines, **before):
+    try:
+        train_by(*lines, **before)
+    except RuntimeError as error:
+        return str(error)
 
-# %% no-eval
-model.train()
-inputs, targets = next(iter(validation))
-same_in_training = torch.equal(model(inputs), model(inputs))
-model.eval()
-same_in_evaluation = torch.equal(model(inputs), model(inputs))
 
-print(same_in_training, same_in_evaluation)
+# %% wrong-order
+# Wrong on purpose: do not copy.
+again = refusal(zero_grad, measure, backward, step, before=forward)
+print("model(inputs) before the loop:", again, sep="\n")
 
-# %% no-no-grad
-kept = F.cross_entropy(model(inputs), targets)
-with torch.no_grad():
-    dropped = F.cross_entropy(model(inputs), targets)
+in_place = refusal(forward, measure, step, backward)
+print("step before backward, no zero_grad:", in_place, sep="\n")
 
-print(kept.grad_fn is not None, dropped.grad_fn is not None)
+each = measure.replace("targets", "targets, reduction='none'")
+not_one = refusal(zero_grad, forward, each, backward, step)
+print("a loss of many numbers:", not_one, sep="\n")
 
 # %% swapped
-predicted = torch.tensor([0.9, 0.2, 0.8])
-actual = torch.tensor([1.0, 0.0, 1.0])
-right_way = F.binary_cross_entropy(predicted, actual)
-swapped = F.binary_cross_entropy(actual, predicted)
+rained, chance = torch.tensor([1.0, 0.0, 1.0]), torch.tensor([0.9, 0.2, 0.8])
+kinds = [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss]
+kinds += [F.binary_cross_entropy, F.binary_cross_entropy_with_logits]
+kinds += [F.poisson_nll_loss, F.cross_entropy]
+both_ways = {
+    kind.__name__: (kind(chance, rained).item(), kind(rained, chance).item())
+    for kind in kinds
+}
 
-print(round(right_way.item(), 2), round(swapped.item(), 2))
+# %% swapped-table
+import pandas as pd
 
-# %% swapped-quietly
-same = F.mse_loss(predicted, actual) == F.mse_loss(actual, predicted)
+heads = "loss(outputs, targets)", "swapped"
+rows = {
+    name: dict(zip(heads, pair, strict=True))
+    for name, pair in both_ways.items()
+}
+pd.DataFrame.from_dict(rows, orient="index").round(3)
 
+# %% swapped-classes
+# Wrong on purpose: do not copy.
+scores, classes = torch.randn(3, 2), torch.tensor([1, 0, 1])
+said = None
 try:
-    F.cross_entropy(targets, model(inputs))
-except RuntimeError as error:
-    print(same.item(), isinstance(error, RuntimeError))
+    F.cross_entropy(classes, scores)
+except NotImplementedError as error:
+    said = str(error)
+print(said)
 
-# %% softmax-twice
-perfect = torch.eye(4)  # a probability of one for the right class
-floor = F.cross_entropy(perfect, torch.arange(4)).item()
-confident = F.cross_entropy(100 * perfect, torch.arange(4)).item()
+# %% device
+device = (
+    torch.accelerator.current_accelerator()
+    if torch.accelerator.is_available()
+    else torch.device("cpu")
+)
 
-print(round(floor, 3), round(confident, 3))
 
-# %% mean-of-means
-losses = [
-    F.cross_entropy(model(inputs), targets).item()
-    for inputs, targets in validation
-]
-sizes = [len(targets) for _, targets in validation]
-mean_of_means = sum(losses) / len(losses)
-mean = sum(loss * size for loss, size in zip(losses, sizes, strict=True)) / 100
-with torch.no_grad():
-    whole = F.cross_entropy(model(points[300:]), labels[300:]).item()
+# %% mean
+def mean(seen):
+    return sum(loss * n for loss, n in seen) / sum(n for _, n in seen)
 
-print(sizes, abs(mean - whole) < 1e-6, abs(mean_of_means - whole) < 1e-6)
+
+# %% train-epoch
+def train_epoch(model, loader, optimizer):
+    model.train()
+    seen = []
+    for inputs, targets in loader:
+        inputs, targets = inputs.to(device), targets.to(device)
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+        seen.append((loss.item(), len(targets)))
+    return mean(seen)
+
+
+# %% evaluate
+def evaluate(model, loader):
+    model.eval()
+    seen = []
+    with torch.no_grad():
+        for inputs, targets in loader:
+            inputs, targets = inputs.to(device), targets.to(device)
+            loss = F.mse_loss(model(inputs), targets)
+            seen.append((loss.item(), len(targets)))
+    return mean(seen)
+
+
+# %% bar
+def bar(losses):
+    return "#" * round(30 * min(1, losses[-1] / losses[0]))
+
+
+# %% fit
+def fit(model, optimizer, training, validation, epochs, path):
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+    losses = []
+    for _ in range(epochs):
+        trained = train_epoch(model, training, optimizer)
+        scheduler.step()
+        losses.append(evaluate(model, validation))
+        if losses[-1] == min(losses):
+            torch.save(model.state_dict(), path)
+        row = f"{len(losses):3}  {trained:.4f}  {losses[-1]:.4f}"
+        print(row, bar(losses))
+    return losses
+
+
+# %% folder
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+
+folder = Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, folder)  # when the program ends
+
+# %% run
+validation = DataLoader(new, batch_size=64)
+model, optimizer = start(device)
+losses = fit(model, optimizer, loader, validation, 12, folder / "best.pt")
+
+model.load_state_dict(torch.load(folder / "best.pt"))
+print(f"best: {evaluate(model, validation):.4f}")
+
+# %% clip
+clip = "norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)"
+
+
+def after_a_bad_day(*lines):
+    model, _ = start()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    names = {"model": model, "optimizer": optimizer, "F": F, "nn": nn}
+    names |= {"inputs": weather, "targets": 100 * bikes}
+    exec("\n".join(lines), names)
+    return F.mse_loss(model(weather), bikes).item()
+
+
+# %% clip-places
+clipped = {}
+for place in range(6):
+    clipped[place] = after_a_bad_day(*lines[:place], clip, *lines[place:])
+    print(f"clipped after {place} of the lines: loss {clipped[place]:10.3f}")
+
+
+# %% closure
+def closure():
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(weather), bikes)
+    loss.backward()
+    return loss
+
+
+model, _ = start()
+optimizer = torch.optim.LBFGS(model.parameters())
+falls = [optimizer.step(closure).item() for _ in range(4)]
+print(falls)
+
+
+# %% closure-wrong
+# Wrong on purpose: do not copy.
+def adds_up():
+    loss = F.mse_loss(model(weather), bikes)
+    loss.backward()
+    return loss
+
+
+model, _ = start()
+optimizer = torch.optim.LBFGS(model.parameters())
+rises = [optimizer.step(adds_up).item() for _ in range(4)]
+print(rises)
