@@ -1,27 +1,42 @@
 """The claims of docs/data/storage.md."""
 
 import faulthandler
-import json
+import importlib
+import io
+import itertools
+import os
 import pickle
-import subprocess
+import signal
 import sys
 import tarfile
+import traceback
+import zlib
+from collections import Counter
 
+import numpy as np
 import pytest
+import torch
+from torch.utils.data import DataLoader
 
 from extensions.files.failures import no_error
+from extensions.files.snippets import Snippet
 
-for library in ("h5py", "lmdb", "pyarrow", "tfrecord", "webdataset"):
-    pytest.importorskip(library, reason=f"{library} is not installed")
+h5py = pytest.importorskip("h5py")
+lmdb = pytest.importorskip("lmdb")
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("tfrecord")
+webdataset = pytest.importorskip("webdataset")
 
-# webdataset and tfrecord leave it to the collector to close their files.
 pytestmark = [
+    # webdataset and tfrecord leave it to the collector to close their files.
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    # From Python 3.12 on: pyarrow has threads of its own.
+    pytest.mark.filterwarnings(
+        "ignore:This process .* is multi-threaded:DeprecationWarning"
+    ),
     pytest.mark.usefixtures("collected"),
 ]
-
-FORMATS = ["HDF5", "LMDB", "Parquet", "TFRecord", "WebDataset"]
-GOOD = {"samples": 100, "each label once": True, "equal inputs": True}
 
 
 @pytest.fixture(autouse=True)
@@ -32,509 +47,1064 @@ def _crash_in_silence():
     faulthandler.enable(sys.__stderr__)
 
 
-def test_each_format_gives_each_sample_once(snippet):
-    run = snippet.after("check-all")
+RUNS = {}
 
-    assert run.rows == dict.fromkeys(FORMATS, GOOD)
+
+def after(snippet, *names):
+    """Run some cells of a snippet without the others, once for all tests."""
+    key = snippet.text, names
+    if key not in RUNS:
+        text = snippet.text
+        for cell in snippet.cells().values():
+            if cell.name not in names:
+                blank = "\n" * cell.source.count("\n")
+                text = text.replace(cell.source, blank)
+        RUNS[key] = Snippet(snippet.path, text).after(names[-1])
+    return RUNS[key]
+
+
+def edits(*pairs):
+    """Parametrize a counter-example by what is edited."""
+    ids = [name for name, _, _ in pairs]
+    values = [(old, new) for _, old, new in pairs]
+    return pytest.mark.parametrize(("old", "new"), values, ids=ids)
+
+
+HDF5 = ("imports", "days", "stored", "from-hdf5", "to-hdf5")
+INDEXED = (*HDF5, "lmdb", "from-lmdb")
+STREAMS = ("parquet", "from-parquet", "tfrecord", "from-tfrecord")
+DEFINED = (*INDEXED, *STREAMS, "webdataset", "from-webdataset")
+WRITTEN = (*DEFINED, "write-all")
+FORMATS = ("HDF5", "LMDB", "Parquet", "TFRecord", "WebDataset")
+FORK = {"num_workers": 2, "multiprocessing_context": "fork"}
+
+
+def batches_of(dataset, size=20):
+    """Read with two forked workers, and let them go if one fails."""
+    try:
+        return [*DataLoader(dataset, batch_size=size, **FORK)]
+    except Exception as error:
+        traceback.clear_frames(error.__traceback__)
+        pytest.fail(f"{type(error).__name__}: {error}")
+
+
+# Do this
+
+
+KEPT = "for array in self.arrays)"
+
+
+def test_each_epoch_is_shuffled(snippet):
+    run = after(snippet, *HDF5, "do-this")
+    epochs = [[*run.loader] for _ in range(2)]
+
+    orders = []
+    for batches in epochs:
+        assert [len(days) for _, days in batches] == [20] * 5
+        orders.append([day for _, days in batches for day in days.tolist()])
+    for order in orders:
+        assert sorted(order) == [*range(100)] != order
+    assert orders[0] != orders[1]
+
+
+@edits(
+    ("without shuffle", "shuffle=True, **two", "**two"),
+    ("in other batches", "batch_size=20, shuffle", "batch_size=30, shuffle"),
+    ("with days twice", KEPT, "for array in (self.arrays[0], [7] * 100))"),
+)
+def test_each_epoch_is_shuffled__but_not(snippet, fails, old, new):
+    fails(test_each_epoch_is_shuffled, snippet.edit(old, new))
+
+
+def readers(run):
+    """Write two files, and return what makes a reader of each by its class."""
+    run.to_lmdb(run.folder / "days.lmdb", run.temperature)
+    return {
+        "FromHDF5": lambda: run.FromHDF5(run.folder / "days.h5"),
+        "FromLMDB": lambda: run.FromLMDB(run.folder / "days.lmdb"),
+    }
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """Note which process opens files, and looks for arrays in them."""
+    log = tmp_path / "log"
+
+    def noted(word, call):
+        def wrapped(*inputs, **options):
+            with log.open("a") as file:
+                print(word, os.getpid(), file=file)
+            return call(*inputs, **options)
+
+        return wrapped
+
+    monkeypatch.setattr(h5py, "File", noted("open", h5py.File))
+    lookup = noted("array", h5py.Group.__getitem__)
+    monkeypatch.setattr(h5py.Group, "__getitem__", lookup)
+    monkeypatch.setattr(lmdb, "open", noted("open", lmdb.open))
+
+    def read():
+        lines = log.read_text().splitlines() if log.exists() else []
+        log.write_text("")
+        return Counter(tuple(line.split()) for line in lines)
+
+    return read
+
+
+def test_a_reader_opens_once(snippet, opened, name="FromHDF5"):
+    with no_error():
+        run = after(snippet, *INDEXED)
+        dataset = readers(run)[name]()
+        opened()
+        assert not opened()
+        for index in (57, 3, 57, 99, 0):
+            dataset[index]
+    main = opened()
+    batches_of(dataset, 5)
+    workers = opened()
+
+    arrays = {"FromHDF5": 2, "FromLMDB": 0}[name]
+    pid = str(os.getpid())
+    assert main == +Counter({("open", pid): 1, ("array", pid): arrays})
+    pids = {pid for _, pid in workers}
+    assert len(pids) == 2
+    for pid in pids:
+        assert workers["open", pid] == 1
+        assert workers["array", pid] == arrays
+
+
+def test_a_reader_opens_once__also_lmdb(snippet, opened):
+    test_a_reader_opens_once(snippet, opened, "FromLMDB")
+
+
+LOOKED_UP = 'for array in (self.file["temperature"], self.file["day"]))'
+
+
+def test_a_reader_opens_once__but_not_with_a_lookup_for_each_sample(
+    snippet, opened, fails
+):
+    fails(test_a_reader_opens_once, snippet.edit(KEPT, LOOKED_UP), opened)
+
+
+@pytest.mark.parametrize("name", ["FromHDF5", "FromLMDB"])
+def test_a_reader_opens_once__but_not_if_each_sample_opens(
+    snippet, opened, fails, name
+):
+    edited = snippet.edit("if self.process != os.getpid():", "if True:")
+    fails(test_a_reader_opens_once, edited, opened, name)
+
+
+def test_a_reader_opens_once__but_not_if_it_opens_when_it_is_made(
+    snippet, opened, fails
+):
+    old = 'super().__init__(path, len(file["day"]))\n'
+    new = f"{old}        self.ready()\n"
+    fails(test_a_reader_opens_once, snippet.edit(old, new), opened)
+
+
+def test_a_used_reader_reaches_workers(
+    snippet, opened, monkeypatch, name="FromHDF5"
+):
+    run = after(snippet, *INDEXED)
+    dataset = readers(run)[name]()
+    first, _ = dataset[0]
+    opened()
+    batches = batches_of(dataset)
+    pids = {pid for word, pid in opened() if word == "open"}
+    cls = type(dataset)
+    monkeypatch.setattr(sys.modules["__main__"], name, cls, raising=False)
+    with no_error():
+        copied = pickle.dumps(dataset)
+    dataset.file.close()
+    last, number = pickle.loads(copied)[99]
+
+    days = torch.cat([days for _, days in batches])
+    hours = torch.cat([hours for hours, _ in batches])
+    assert len(pids - {str(os.getpid())}) == 2
+    assert days.tolist() == [*range(100)]
+    assert np.array_equal(hours, run.temperature)
+    assert np.array_equal(first, run.temperature[0])
+    assert np.array_equal(last, run.temperature[99])
+    assert number == 99
+
+
+def test_a_used_reader_reaches_workers__also_lmdb(
+    snippet, opened, monkeypatch
+):
+    test_a_used_reader_reaches_workers(
+        snippet, opened, monkeypatch, "FromLMDB"
+    )
+
+
+def test_a_used_reader_reaches_workers__but_not_with_an_open_file(
+    snippet, opened, monkeypatch, fails
+):
+    edited = snippet.edit("return vars(self) | closed", "return vars(self)")
+    fails(test_a_used_reader_reaches_workers, edited, opened, monkeypatch)
+
+
+@edits(
+    (
+        "if it is not opened anew",
+        "self.process != os.getpid()",
+        "not self.file",
+    ),
+    ("if the copy stays open", "self.file.close()  # a copy", "pass  #"),
+)
+def test_a_used_reader_reaches_workers__but_not(
+    snippet, opened, monkeypatch, fails, old, new
+):
+    edited = snippet.edit(old, new)
+    name = "FromLMDB" if new.startswith("pass") else "FromHDF5"
+    inputs = edited, opened, monkeypatch, name
+    fails(test_a_used_reader_reaches_workers, *inputs)
+
+
+# The other four
+
+
+def test_from_lmdb_writes_nothing(snippet):
+    run = after(snippet, *INDEXED)
+    stored, missing = run.folder / "alone.lmdb", run.folder / "missing.lmdb"
+    run.to_lmdb(stored, run.temperature)
+    (stored / "lock.mdb").unlink()
+    before = (stored / "data.mdb").read_bytes()
+    dataset = run.FromLMDB(stored)
+    dataset[57]
+    names = [path.name for path in stored.iterdir()]
+    dataset.file.close()
+
+    assert names == ["data.mdb"]
+    assert (stored / "data.mdb").read_bytes() == before
+    with pytest.raises(lmdb.Error):
+        run.FromLMDB(missing)
+    assert not missing.exists()
+
+
+@edits(
+    ("with a lock", "readonly=True, lock=False", "readonly=True"),
+    ("if it may write", "readonly=True, lock=False", "lock=False"),
+)
+def test_from_lmdb_writes_nothing__but_not(snippet, fails, old, new):
+    fails(test_from_lmdb_writes_nothing, snippet.edit(old, new))
+
+
+def test_one_lmdb_reader_for_each_file(snippet):
+    run = after(snippet, *INDEXED)
+    path = run.folder / "once.lmdb"
+    run.to_lmdb(path, run.temperature)
+    dataset = run.FromLMDB(path)
+    with no_error():
+        run.FromLMDB(path)  # before the first sample
+        parts = torch.utils.data.random_split(dataset, [80, 20])
+        days = [day for part in parts for _, day in part]
+        for part in parts:
+            days += [day for _, day in batches_of(part)]
+
+    assert sorted(days[:100]) == [*range(100)]
+    assert sorted(torch.cat(days[100:]).tolist()) == [*range(100)]
+    with pytest.raises(lmdb.Error, match="already open in this process"):
+        run.FromLMDB(path)
+    dataset.file.close()
+    with no_error():
+        run.FromLMDB(path)
+
+
+@edits(
+    (
+        "if each sample closes the file",
+        "return np.frombuffer(bytearray(value)",
+        "self.file.close(); self.process = 0\n"
+        "        return np.frombuffer(bytearray(value)",
+    ),
+    (
+        "if it is open from the start",
+        '["entries"]\n        self.file.close()',
+        '["entries"]',
+    ),
+)
+def test_one_lmdb_reader_for_each_file__but_not(snippet, fails, old, new):
+    fails(test_one_lmdb_reader_for_each_file, snippet.edit(old, new))
+
+
+def complete(samples, temperature):
+    """Whether samples are each day once, with its temperatures."""
+    whole = [*enumerate(temperature.tolist())]
+    return sorted(samples) == whole
+
+
+def test_each_format_gives_each_day_once(snippet, names=FORMATS):
+    with no_error():
+        run = after(snippet, *WRITTEN)
+        for name in names:
+            samples = [
+                (day.item(), row.tolist())
+                for hours, days in batches_of(run.datasets[name])
+                for row, day in zip(hours, days, strict=True)
+            ]
+            assert complete(samples, run.temperature), name
+
+
+def test_each_format_gives_each_day_once__also_counted(snippet):
+    run = after(snippet, *WRITTEN, "do-this", "counts")
+    first, second = torch.from_numpy(run.temperature[:2])
+    batches = [
+        (torch.stack([first, first - 3]), torch.tensor([0, 0])),
+        (second[None] + 2, torch.tensor([1])),
+    ]
+
+    good = {"days": 100, "different days": 100, "largest error": 0.0}
+    assert run.read == dict.fromkeys(FORMATS, good)
+    found = run.counts(batches)
+    error = found.pop("largest error")
+    assert type(error) is float
+    assert error == pytest.approx(3)
+    assert found == {"days": 3, "different days": 2}
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("name", "old", "new"),
     [
+        ("HDF5", "array[index] for", "array[index // 2] for"),
+        ("LMDB", "np.frombuffer(bytearray(value)", "1 + np.frombuffer(value"),
+        ("Parquet", "range(first, file.num_row_groups, step)", "range(10)"),
+        ("TFRecord", "str(path), index, fields", "str(path), None, fields"),
         (
-            "inputs[i].tobytes() + labels[i].tobytes()",
-            "inputs[0].tobytes() + labels[i].tobytes()",
+            "WebDataset",
+            '"temperature.npy": hours',
+            '"temperature.npy": 2 * hours',
         ),
-        (
-            "in shared_out(range(file.num_row_groups))",
-            "in range(file.num_row_groups)",
-        ),
-        (
-            "path, index, fields, transform=decode",
-            "path, None, fields, transform=decode",
-        ),
-        ('"x.npy": inputs[i], "y.cls": i}', '"x.npy": inputs[i], "y.cls": 7}'),
-        ('self.file["y"][index]', 'self.file["y"][index // 2]'),
     ],
 )
-def test_each_format_gives_each_sample_once__but_not(snippet, old, new, fails):
-    fails(test_each_format_gives_each_sample_once, snippet.edit(old, new))
-
-
-def spawned(snippet, folder):
-    """Run the formats as a program whose workers are spawned."""
-    edited = snippet.edit(
-        'multiprocessing_context="fork"', 'multiprocessing_context="spawn"'
-    ).edit(
-        "def check(dataset):\n",
-        "def check(dataset):\n"
-        '    if __name__ != "__main__":  # a worker, which reads this file\n'
-        "        return None\n",
-    )
-    program, _, _ = edited.text.partition("# %% sizes")
-    program += edited.cell("check-all").source
-    path = folder / "program.py"
-    path.write_text(
-        f"{program}\nimport json\n\n"
-        'if __name__ == "__main__":\n    print(json.dumps(rows))\n'
-    )
-    done = subprocess.run(
-        [sys.executable, path], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_spawned_workers_read_them_too(snippet, tmp_path):
-    assert spawned(snippet, tmp_path) == dict.fromkeys(FORMATS, GOOD)
-
-
-def test_spawned_workers_read_them_too__but_not_if_opened_before(
-    snippet, tmp_path, fails
+def test_each_format_gives_each_day_once__but_not(
+    snippet, fails, name, old, new
 ):
-    edited = snippet.edit(
-        "        self.file = None\n", "        self.file = self.open()\n"
+    fails(test_each_format_gives_each_day_once, snippet.edit(old, new), [name])
+
+
+def test_two_writers_keep_old_days(snippet, tmp_path):
+    run = after(snippet, *DEFINED)
+    new = run.temperature[:50] + 1
+    found = {}
+    for name, write, read, path in (
+        ("HDF5", run.to_hdf5, run.FromHDF5, "days.h5"),
+        ("LMDB", run.to_lmdb, run.FromLMDB, "days.lmdb"),
+        ("Parquet", run.to_parquet, run.FromParquet, "days.parquet"),
+        ("TFRecord", run.to_tfrecord, run.from_tfrecord, "days.tfrecord"),
+        ("WebDataset", run.to_webdataset, run.from_webdataset, "days-%d.tar"),
+    ):
+        for temperature in (run.temperature, new):
+            write(tmp_path / path, temperature)
+        with no_error():
+            pairs = [*read(tmp_path / path)]
+        samples = [(int(day), hours.tolist()) for hours, day in pairs]
+        found[name] = sorted(samples)
+    first = [*enumerate(new.tolist())]
+    kept = first + [*enumerate(run.temperature.tolist())][50:]
+
+    assert found == dict.fromkeys(FORMATS, first) | dict.fromkeys(
+        ("LMDB", "WebDataset"), kept
     )
-    fails(test_spawned_workers_read_them_too, edited, tmp_path)
+
+
+@edits(
+    (
+        "in LMDB, if it is emptied",
+        "(temperature):\n            transaction.put",
+        "(temperature):\n            if day == 0:\n"
+        "                old = environment.open_db(txn=transaction)\n"
+        "                transaction.drop(old, delete=False)"
+        "\n            transaction.put",
+    ),
+    (
+        "in shards, if they are removed",
+        "    with webdataset.ShardWriter(",
+        "    for old in path.parent.glob('*.tar'):\n        old.unlink()\n"
+        "    with webdataset.ShardWriter(",
+    ),
+    (
+        "in TFRecord, if it adds records",
+        "    writer = tfrecord.TFRecordWriter(str(path))",
+        "    old = path.read_bytes() if path.exists() else b''\n"
+        "    writer = tfrecord.TFRecordWriter(str(path))\n"
+        "    writer.file.write(old)",
+    ),
+)
+def test_two_writers_keep_old_days__but_not(
+    snippet, fails, tmp_path, old, new
+):
+    fails(test_two_writers_keep_old_days, snippet.edit(old, new), tmp_path)
+
+
+# How it works
+
+
+class Noted(io.BytesIO):
+    """A file in memory that notes which of its bytes are read."""
+
+    def __init__(self, content):
+        super().__init__(content)
+        self.read_bytes = np.zeros(len(content), bool)
+
+    def readinto(self, buffer):
+        """Note what is read into a buffer."""
+        start = self.tell()
+        count = super().readinto(buffer)
+        self.read_bytes[start : start + count] = True
+        return count
+
+
+@pytest.mark.parametrize("day", [57])
+def test_a_chunk_is_read_whole(snippet, day):
+    run = after(snippet, *WRITTEN, "content", "places", "places-in-shards")
+    file = Noted(run.content["HDF5"])
+    hours = h5py.File(file)["temperature"][day]
+    chunks = run.places["HDF5"]
+
+    assert np.array_equal(hours, run.temperature[day])
+    assert len(chunks) == 10
+    for i, (start, size) in enumerate(chunks):
+        part = slice(start, start + size)
+        with no_error():
+            packed = zlib.decompress(run.content["HDF5"][part])
+        ten = run.temperature[10 * i : 10 * i + 10]
+        # By default the bytes of numbers are not shuffled before.
+        assert packed == ten.tobytes()
+        assert file.read_bytes[part].all() == (i == day // 10)
+        assert file.read_bytes[part].any() == (i == day // 10)
+
+
+@pytest.mark.parametrize("day", [0, 59, 99])
+def test_a_chunk_is_read_whole__also_for(snippet, day):
+    test_a_chunk_is_read_whole(snippet, day)
+
+
+@edits(
+    ("of five days", "chunks=(10, 24)", "chunks=(5, 24)"),
+    ("of all days", "chunks=(10, 24)", "chunks=(100, 24)"),
+    (
+        "uncompressed",
+        'chunks=(10, 24), compression="gzip"',
+        "chunks=(10, 24), compression=None",
+    ),
+)
+def test_a_chunk_is_read_whole__but_not(snippet, fails, old, new):
+    fails(test_a_chunk_is_read_whole, snippet.edit(old, new), 57)
+
+
+def test_lmdb_keeps_values_in_pages__also_in_more_than_ten_megabytes(snippet):
+    run = after(snippet, *INDEXED)
+    many = np.arange(120_000 * 24, dtype=np.float32).reshape(-1, 24)
+    with no_error():
+        run.to_lmdb(run.folder / "many.lmdb", many)
+    dataset = run.FromLMDB(run.folder / "many.lmdb")
+
+    assert len(dataset) == 120_000
+    for day in (0, 31_415, 119_999):
+        assert np.array_equal(dataset[day][0], many[day])
+    dataset.file.close()
+    size = (run.folder / "many.lmdb" / "data.mdb").stat().st_size
+    assert size > 10_485_760
+
+
+def test_lmdb_keeps_values_in_pages(snippet):
+    run = after(snippet, *WRITTEN, "content", "places", "places-in-shards")
+    content = run.content["LMDB"]
+    path = str(run.folder / "days.lmdb")
+    with lmdb.open(path, readonly=True, lock=False) as file:
+        page = file.stat()["psize"]
+        with file.begin() as transaction:
+            values = [transaction.get(f"{i:08}".encode()) for i in range(100)]
+
+    assert len(content) % page == 0
+    assert len(run.places["LMDB"]) == 100
+    for day, (start, size) in enumerate(run.places["LMDB"]):
+        hours = run.temperature[day].tobytes()
+        assert values[day] == hours == content[start : start + size]
+        assert start // page == (start + size - 1) // page
+
+
+@edits(
+    ("if a day is larger than a page", "(100, 24)", "(100, 2400)"),
+    (
+        "if the bytes are changed",
+        "(), hours.tobytes()",
+        "(), hours[::-1].tobytes()",
+    ),
+    ("by another key", 'put(f"{day:08}"', 'put(f"{99 - day:08}"'),
+)
+def test_lmdb_keeps_values_in_pages__but_not(snippet, fails, old, new):
+    edited = snippet.edit(old, new)
+    if "2400" in new:
+        edited = edited.edit("chunks=(10, 24)", "chunks=(10, 2400)")
+    fails(test_lmdb_keeps_values_in_pages, edited)
+
+
+def test_columns_stand_apart(snippet):
+    run = after(snippet, *WRITTEN, "content", "places", "places-in-shards")
+    groups, content = run.groups, bytearray(run.content["Parquet"])
+
+    assert groups.num_row_groups == len(run.places["Parquet"]) == 10
+    end = 0
+    for i, (start, size) in enumerate(run.places["Parquet"]):
+        hours, day = (groups.row_group(i).column(j) for j in (0, 1))
+        assert groups.row_group(i).num_rows == 10
+        assert hours.path_in_schema.startswith("temperature")
+        assert (start, size) == (
+            hours.dictionary_page_offset,
+            hours.total_compressed_size,
+        )
+        assert end <= start
+        assert start + size <= day.dictionary_page_offset
+        end = day.dictionary_page_offset + day.total_compressed_size
+        content[start : start + size] = bytes(size)
+    with no_error():
+        wiped = pyarrow.BufferReader(bytes(content))
+        days = parquet.read_table(wiped, columns=["day"])
+    assert days["day"].to_pylist() == [*range(100)]
+
+
+@edits(
+    ("in groups of twenty", "row_group_size=10", "row_group_size=20"),
+    (
+        "in another order",
+        '{"temperature": list(temperature), "day": days}',
+        '{"day": days, "temperature": list(temperature)}',
+    ),
+)
+def test_columns_stand_apart__but_not(snippet, fails, old, new):
+    fails(test_columns_stand_apart, snippet.edit(old, new))
+
+
+def test_records_follow_each_other(snippet):
+    run = after(snippet, *WRITTEN, "content", "places", "places-in-shards")
+
+    for name in ("TFRecord", "WebDataset"):
+        end = 0
+        assert len(run.places[name]) == 100
+        for day, (start, size) in enumerate(run.places[name]):
+            assert start >= end
+            end = start + size
+            part = run.content[name][start:end]
+            assert run.temperature[day].tobytes() in part
+        assert end <= len(run.content[name])
+        if name == "TFRecord":
+            assert end == len(run.content[name])
+
+
+@edits(
+    ("in TFRecord", "path))\n    for day, hours in enumerate(", ""),
+    (
+        "in a shard",
+        "verbose=0) as writer:\n        for day, hours in enumerate(",
+        "",
+    ),
+)
+def test_records_follow_each_other__but_not_if_written_backward(
+    snippet, fails, old, new
+):
+    new = old.replace(
+        "in enumerate(", "in reversed([*enumerate(temperature)]):"
+    )
+    edited = snippet.edit(f"{old}temperature):", new)
+    fails(test_records_follow_each_other, edited)
+
+
+def test_a_tar_fills_up(snippet):
+    run = after(snippet, *WRITTEN, "content", "places", "places-in-shards")
+
+    assert run.temperature[0].nbytes == 96
+    assert {size for _, size in run.places["WebDataset"]} == {4096}
+    assert len(run.files["WebDataset"]) == 4
+    for path in run.files["WebDataset"]:
+        end = 0
+        with tarfile.open(path) as tar:
+            for member in tar:
+                assert member.offset == end  # where the one before is full
+                assert member.offset_data - member.offset >= 512
+                end = member.offset_data + -(-member.size // 512) * 512
+    for day, (start, size) in enumerate(run.places["WebDataset"]):
+        part = run.content["WebDataset"][start : start + size]
+        assert f"{day:08}.day.cls".encode() in part
+
+
+def test_a_tar_fills_up__but_not_with_larger_days(snippet, fails):
+    edited = snippet.edit("(100, 24)", "(100, 240)")
+    edited = edited.edit("chunks=(10, 24)", "chunks=(10, 240)")
+    fails(test_a_tar_fills_up, edited)
+
+
+# Choose a format
+
+
+def test_streams_cannot_shuffle(snippet):
+    run = after(snippet, *WRITTEN)
+    torch.manual_seed(1)
+
+    for name, dataset in run.datasets.items():
+        try:
+            loader = DataLoader(dataset, shuffle=True, batch_size=None)
+            refused = None
+        except Exception as error:
+            refused = type(error)
+        if name not in ("HDF5", "LMDB"):
+            assert refused is ValueError
+            continue
+        assert refused is None
+        samples = [(int(day), hours.tolist()) for hours, day in loader]
+        days = [day for day, _ in samples]
+        assert days != sorted(days)
+        assert complete(samples, run.temperature)
+
+
+@edits(
+    (
+        "as a dataset by index",
+        "class FromParquet(IterableDataset)",
+        "class FromParquet(Dataset)",
+    ),
+    ("by another index", "array[index] for", "array[0] for"),
+    ("by another key", 'get(f"{index:08}"', 'get(f"{7:08}"'),
+)
+def test_streams_cannot_shuffle__but_not(snippet, fails, old, new):
+    fails(test_streams_cannot_shuffle, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize("name", ["FromHDF5", "FromLMDB"])
+def test_a_loop_over_a_reader_ends(snippet, name):
+    run = after(snippet, *INDEXED)
+    dataset = readers(run)[name]()
+    with no_error():
+        some = itertools.islice(dataset, 150)
+        samples = [(int(day), hours.tolist()) for hours, day in some]
+    with pytest.raises(IndexError):
+        dataset[100]
+    last = [int(dataset[index][1]) for index in (-1, torch.tensor(99))]
+    dataset.file.close()
+
+    assert samples == [*enumerate(run.temperature.tolist())]
+    assert last == [99, 99]
+
+
+@edits(
+    ("FromHDF5", "array[index] for", "array[index % 100] for"),
+    ("FromLMDB", "range(len(self))[index]", "index"),
+)
+def test_a_loop_over_a_reader_ends__but_not(snippet, fails, old, new):
+    name = "FromHDF5" if old.startswith("array") else "FromLMDB"
+    fails(test_a_loop_over_a_reader_ends, snippet.edit(old, new), name)
+
+
+def size_of(run, name, which=0):
+    """Return the bytes of the zeros in a format."""
+    return run.sizes[name][which]
 
 
 def test_hdf5_compresses_if_told(snippet):
-    run = snippet.after("kilobytes")
+    run = after(snippet, *DEFINED, "zeros", "sizes")
 
-    assert run.kilobytes["HDF5"]["kB"] >= 1000
-    assert run.kilobytes["HDF5, gzip"]["kB"] < 20
-    with run.h5py.File(run.folder / "plain.h5") as file:
-        assert file["x"].compression is None
+    assert size_of(run, "HDF5") >= 1_000_000
+    assert size_of(run, "HDF5", 1) < 100_000
+    assert run.zeros.tobytes() in (run.folder / "zeros.h5").read_bytes()
+    for name in ("zeros.h5", "packed.h5"):
+        with h5py.File(run.folder / name) as file:
+            assert np.array_equal(file["temperature"], run.zeros)
+    run.to_hdf5(run.folder / "plain.h5", run.temperature)
+    plain = (run.folder / "plain.h5").read_bytes()
+    assert run.temperature.tobytes() in plain
 
 
-def test_hdf5_compresses_if_told__but_not_otherwise(snippet, fails):
-    edited = snippet.edit('data=zeros, compression="gzip"', "data=zeros")
-    fails(test_hdf5_compresses_if_told, edited)
+@edits(
+    ("untold", 'zeros, compression="gzip")', "zeros)"),
+    (
+        "as it is if told",
+        '"zeros.h5", zeros)',
+        '"zeros.h5", zeros, compression="lzf")',
+    ),
+)
+def test_hdf5_compresses_if_told__but_not(snippet, fails, old, new):
+    fails(test_hdf5_compresses_if_told, snippet.edit(old, new))
 
 
 def test_parquet_compresses_by_itself(snippet):
-    run = snippet.after("kilobytes")
+    run = after(snippet, *DEFINED, "zeros", "sizes")
+    run.to_parquet(run.folder / "days.parquet", run.temperature)
 
-    assert run.kilobytes["Parquet"]["kB"] < 20
-    file = run.pyarrow.parquet.ParquetFile(run.folder / "zeros.parquet")
-    assert file.metadata.row_group(0).column(0).compression == "SNAPPY"
-    file.close()
+    assert size_of(run, "Parquet") < 10_000
+    for name in ("zeros.parquet", "days.parquet"):
+        groups = parquet.read_metadata(run.folder / name)
+        for i in range(groups.num_row_groups):
+            for j in range(groups.num_columns):
+                column = groups.row_group(i).column(j)
+                assert column.compression == "SNAPPY"
 
 
-def test_parquet_compresses_by_itself__but_not_if_told(snippet, fails):
-    edited = snippet.edit(
-        '{"x": zeros}), folder / "zeros.parquet"',
-        '{"x": zeros}), folder / "zeros.parquet", compression="none"',
-    )
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_parquet_compresses_by_itself__but_not_if_told(snippet, fails, codec):
+    new = f'path, row_group_size=10, compression="{codec}"'
+    edited = snippet.edit("path, row_group_size=10", new)
     fails(test_parquet_compresses_by_itself, edited)
 
 
 def test_three_formats_store_bytes_as_they_are(snippet):
-    run = snippet.after("kilobytes")
+    run = after(
+        snippet,
+        *WRITTEN,
+        "content",
+        "places",
+        "places-in-shards",
+        "zeros",
+        "sizes",
+    )
 
-    for name, file in run.files.items():
-        content = (run.folder / file).read_bytes()
-        if name in ("LMDB", "TFRecord", "WebDataset"):
-            assert run.zeros.tobytes() in content
-            assert run.kilobytes[name]["kB"] >= 1000
+    for name in ("LMDB", "TFRecord", "WebDataset"):
+        assert size_of(run, name) >= 1_000_000
+        for hours in run.temperature:
+            assert hours.tobytes() in run.content[name]
+        whole = (run.folder / run.zeros_in[name][0]).read_bytes()
+        assert run.zeros[0].tobytes() in whole
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            'put(b"x", zeros.tobytes())',
-            'put(b"x", gzip.compress(zeros.tobytes()))',
-        ),
-        (
-            '(zeros.tobytes(), "byte")',
-            '(gzip.compress(zeros.tobytes()), "byte")',
-        ),
-        ('"WebDataset": "zeros.tar"', '"WebDataset": "zeros.tar.gz"'),
-    ],
+@edits(
+    (
+        "in LMDB",
+        "encode(), hours.tobytes())",
+        "encode(), zlib.compress(hours.tobytes()))",
+    ),
+    (
+        "in TFRecord",
+        '(hours.tobytes(), "byte")',
+        '(zlib.compress(hours.tobytes()), "byte")',
+    ),
+    (
+        "in a shard",
+        '"temperature.npy": hours,',
+        '"temperature.pyd": zlib.compress(hours.tobytes()),',
+    ),
 )
 def test_three_formats_store_bytes_as_they_are__but_not_if_packed(
-    snippet, old, new, fails
+    snippet, fails, old, new
 ):
     edited = snippet.edit(old, new).edit(
-        "import pickle\n", "import gzip\nimport pickle\n"
+        "import atexit\n", "import atexit\nimport zlib\n"
     )
     fails(test_three_formats_store_bytes_as_they_are, edited)
 
 
 def test_a_gz_shard_is_compressed(snippet):
-    run = snippet.after("kilobytes")
+    run = after(snippet, *DEFINED, "zeros", "sizes")
 
-    assert run.kilobytes["WebDataset, gzip"]["kB"] < 20
-    shard = str(run.folder / run.files["WebDataset, gzip"])
-    [sample] = run.webdataset.WebDataset(shard, shardshuffle=False).decode()
-    assert (sample["x.npy"] == run.zeros).all()
+    assert size_of(run, "WebDataset") >= 1_000_000
+    assert size_of(run, "WebDataset", 1) < 20_000
+    name = run.zeros_in["WebDataset"][1]
+    for shard in ("zeros-0.tar", name):
+        stored = webdataset.WebDataset(
+            str(run.folder / shard), shardshuffle=False
+        )
+        pairs = stored.decode().to_tuple("temperature.npy", "day.cls")
+        hours, days = zip(*pairs, strict=True)
+        assert np.array_equal(hours, run.zeros)
+        assert [*days] == [*range(10)]
 
 
 def test_a_gz_shard_is_compressed__but_not_by_another_name(snippet, fails):
-    edited = snippet.edit(
-        'for name in ("zeros.tar", "zeros.tar.gz")',
-        'for name in ("zeros.tar", "zeros.gz.tar")',
-    )
-    edited = edited.edit('gzip": "zeros.tar.gz"', 'gzip": "zeros.gz.tar"')
+    edited = snippet.edit("packed-%d.tar.gz", "packed-%d.gz.tar")
+    edited = edited.edit("packed-0.tar.gz", "packed-0.gz.tar")
     fails(test_a_gz_shard_is_compressed, edited)
 
 
-def counted(snippet, capsys):
-    snippet.after("streams")
-    lines = capsys.readouterr().out.splitlines()[-4:]
-    return dict(line.split(" ", maxsplit=1) for line in lines)
+def counted(samples):
+    """Return the days that come before an error, and its class."""
+    days = []
+    try:
+        for _, day in samples:
+            days.append(int(day))
+    except Exception as error:
+        return days, type(error).__name__
+    return days, None
 
 
-def test_half_a_tfrecord_gives_half(snippet, capsys):
-    assert counted(snippet, capsys)["TFRecord"] == "50 no error"
+def cut(run, path, length):
+    """Write the first bytes of a file into a folder of their own."""
+    folder = run.folder / "shorter"
+    folder.mkdir(exist_ok=True)
+    (folder / path).write_bytes((run.folder / path).read_bytes()[:length])
+    return folder / path
 
 
-def test_half_a_tfrecord_gives_half__but_all_of_it_gives_all(
-    snippet, capsys, fails
+def test_a_cut_tfrecord_gives_whole_records(snippet):
+    run = after(snippet, *WRITTEN, "cut", "count", "in-a-process", "halves")
+    index = np.loadtxt(run.folder / "days.tfrecord.index", int)
+    half = run.half / "days.tfrecord"
+
+    assert run.halves["TFRecord"] == (50, "no error")
+    assert half.stat().st_size == index[50, 0]
+    days, error = counted(run.without_index(half))
+    assert (days, error) == ([*range(50)], None)
+    for whole, more in ((0, 5), (0, 60), (50, 1), (66, 11), (99, 149)):
+        path = cut(run, "days.tfrecord", index[whole, 0] + more)
+        days, error = counted(run.without_index(path))
+        assert (days, error) == ([*range(whole)], "RuntimeError")
+
+
+@edits(
+    ("of one byte more", "len(whole) // 2", "len(whole) // 2 + 1"),
+    ("of a quarter", "len(whole) // 2", "len(whole) // 4"),
+)
+def test_a_cut_tfrecord_gives_whole_records__but_not(snippet, fails, old, new):
+    fails(test_a_cut_tfrecord_gives_whole_records, snippet.edit(old, new))
+
+
+def test_a_cut_shard_gives_whole_days(snippet):
+    run = after(snippet, *WRITTEN, "cut", "count", "in-a-process", "halves")
+    size = (run.folder / "days-0.tar").stat().st_size
+    with tarfile.open(run.folder / "days-0.tar") as tar:
+        ends = [m.offset_data + m.size for m in tar if "temp" in m.name]
+
+    days, error = run.halves["WebDataset"]
+    assert error == "ReadError"
+    assert days == sum(end <= size // 2 for end in ends) == 13
+    assert len(ends) == 25
+    cuts = {size // 4: "ReadError", size // 2 + 700: "ReadError"}
+    cuts |= {4096 * days: None for days in (1, 13, 24)}
+    for length, expected in cuts.items():
+        path = cut(run, "days-0.tar", length)
+        stored = webdataset.WebDataset(str(path), shardshuffle=False)
+        pairs = stored.decode().to_tuple("temperature.npy", "day.cls")
+        days, error = counted(pairs)
+        assert days == [*range(sum(end <= length for end in ends))]
+        assert 0 < len(days) < 25
+        assert error == expected
+
+
+def test_a_cut_shard_gives_whole_days__but_a_whole_one_raises_nothing(
+    snippet, fails
 ):
-    edited = snippet.edit("content[: len(content) // 2]", "content")
-    fails(test_half_a_tfrecord_gives_half, edited, capsys)
+    edited = snippet.edit("whole[: len(whole) // 2]", "whole")
+    fails(test_a_cut_shard_gives_whole_days, edited)
 
 
-def test_half_a_tar_gives_its_samples(snippet, capsys):
-    said = counted(snippet, capsys)["WebDataset"]
-    run = snippet.after("streams")
-
-    shard = run.folder / "shard-0.tar"
-    middle = shard.stat().st_size // 2
-    with tarfile.open(shard) as tar:
-        ends = [m.offset_data + m.size for m in tar if "y.cls" in m.name]
-    whole = sum(end <= middle for end in ends)
-    assert 0 < whole < len(ends) == 25
-    assert said == f"{whole} ReadError"
-
-
-def test_half_a_tar_gives_its_samples__but_a_whole_one_raises_nothing(
-    snippet, capsys, fails
+def test_a_cut_shard_gives_whole_days__but_not_an_error_between_days(
+    snippet, fails
 ):
-    edited = snippet.edit("content[: len(content) // 2]", "content")
-    fails(test_half_a_tar_gives_its_samples, edited, capsys)
+    edited = snippet.edit("whole[: len(whole) // 2]", "whole[: 13 * 4096]")
+    fails(test_a_cut_shard_gives_whole_days, edited)
 
 
-def test_hdf5_and_parquet_need_the_whole_file(snippet, capsys):
-    said = counted(snippet, capsys)
+def test_hdf5_and_parquet_need_the_end(snippet):
+    run = after(snippet, *WRITTEN, "cut", "count", "in-a-process", "halves")
 
-    assert said["HDF5"] == "0 OSError"
-    assert said["Parquet"] == "0 ArrowInvalid"
-
-
-def test_hdf5_and_parquet_need_the_whole_file__but_read_it_then(
-    snippet, capsys, fails
-):
-    edited = snippet.edit("content[: len(content) // 2]", "content")
-    fails(test_hdf5_and_parquet_need_the_whole_file, edited, capsys)
-
-
-def test_parquet_fills_a_new_column(snippet):
-    with no_error():
-        run = snippet.after("evolve")
-
-    assert run.old.column_names == ["x", "y", "weight"]
-    assert run.old["weight"].null_count == 100
-    assert run.old["y"].to_pylist() == run.labels.tolist()
+    assert run.halves["HDF5"] == (0, "OSError")
+    assert run.halves["Parquet"] == (0, "ArrowInvalid")
+    for path in ("days.h5", "days.parquet"):
+        size = (run.folder / path).stat().st_size
+        for length in (size // 4, size // 2, size - 1):
+            shorter = cut(run, path, length)
+            if path == "days.h5":
+                with pytest.raises(OSError, match="truncated file"):
+                    run.FromHDF5(shorter)
+            else:
+                days, error = counted(run.FromParquet(shorter))
+                assert (days, error) == ([], "ArrowInvalid")
 
 
-def test_parquet_fills_a_new_column__but_not_unnamed(snippet, fails):
-    edited = snippet.edit(
-        '"samples.parquet", schema=newer', '"samples.parquet"'
-    )
-    fails(test_parquet_fills_a_new_column, edited)
+def test_hdf5_and_parquet_need_the_end__but_read_it_then(snippet, fails):
+    edited = snippet.edit("whole[: len(whole) // 2]", "whole")
+    fails(test_hdf5_and_parquet_need_the_end, edited)
 
 
-def test_hdf5_takes_another_array(snippet):
-    with no_error():
-        run = snippet.after("add-an-array")
+def test_half_an_lmdb_file_crashes(snippet):
+    run = after(snippet, *WRITTEN, "cut", "count", "in-a-process", "halves")
+    path = str(run.folder / "half" / "days.lmdb")
+    with no_error(), lmdb.open(path, readonly=True, lock=False) as file:
+        assert file.stat()["entries"] == 100
 
-    with run.h5py.File(run.folder / "samples.h5") as file:
-        assert set(file) == {"x", "y", "weight"}
-    assert run.check(run.FromHDF5(run.folder / "samples.h5")) == GOOD
-
-
-def test_hdf5_takes_another_array__but_not_under_a_name_in_use(snippet, fails):
-    edited = snippet.edit('create_dataset("weight"', 'create_dataset("y"')
-    fails(test_hdf5_takes_another_array, edited)
-
-
-def test_a_missing_field_raises(snippet, capsys):
-    snippet.after("missing-fields")
-
-    tfrecord, webdataset = capsys.readouterr().out.splitlines()[-2:]
-    assert tfrecord.startswith("\"Key weight doesn't exist")
-    assert webdataset.startswith("didn't find ['weight.npy'] in")
+    whole = (run.folder / "days.lmdb" / "data.mdb").stat().st_size
+    half = (run.folder / "half" / "days.lmdb" / "data.mdb").stat().st_size
+    assert half == whole // 2
+    _, crash = run.halves["LMDB"]
+    assert crash == signal.SIGBUS.name
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('path, None, {"weight": "float"}', 'path, None, {"y": "int"}'),
-        ('to_tuple("weight.npy")', 'to_tuple("x.npy")'),
-    ],
+def test_half_an_lmdb_file_crashes__but_not_the_whole(snippet, fails):
+    edited = snippet.edit("whole[: len(whole) // 2]", "whole")
+    edited = edited.edit('/ "half").mkdir()', '/ "half").mkdir()\nhalf = 0')
+    fails(test_half_an_lmdb_file_crashes, edited)
+
+
+def test_a_missing_field_raises(snippet):
+    run = after(snippet, *WRITTEN, "missing-field", "rain", "ask-for-rain")
+
+    errors = {"HDF5": KeyError, "TFRecord": KeyError, "WebDataset": ValueError}
+    for name, error in errors.items():
+        with pytest.raises(error, match="rain"):
+            run.attempts[name]()
+        assert run.asked[name].startswith(f"{error.__name__}: ")
+        assert "rain" in run.asked[name]
+
+
+@edits(
+    ("in HDF5", '"days.h5")["rain"]', '"days.h5")["day"]'),
+    ("in TFRecord", '{"rain": "float"}', '{"day": "int"}'),
+    ("in a shard", 'to_tuple("rain.npy")', 'to_tuple("day.cls")'),
+    (
+        "in a shard that may lack it",
+        'to_tuple("rain.npy")',
+        'to_tuple("rain.npy", missing_is_error=False)',
+    ),
 )
 def test_a_missing_field_raises__but_not_one_that_is_there(
-    snippet, capsys, old, new, fails
+    snippet, fails, old, new
 ):
-    edited = snippet.edit(old, new)
-    fails(test_a_missing_field_raises, edited, capsys)
+    fails(test_a_missing_field_raises, snippet.edit(old, new))
 
 
 def test_lmdb_gives_none(snippet):
-    assert snippet.after("missing-key").missing is None
+    run = after(snippet, *WRITTEN, "missing-field", "rain", "ask-for-rain")
+
+    assert run.attempts["LMDB"]() is None
+    assert run.asked["LMDB"] == "None"
 
 
-def test_lmdb_gives_none__but_not_for_a_key_it_has(snippet, fails):
-    edited = snippet.edit('get(b"weight")', 'get(b"7")')
-    fails(test_lmdb_gives_none, edited)
+@edits(
+    ("for a key it has", 'get(b"rain")', 'get(b"00000007")'),
+    ("with a default", 'get(b"rain")', 'get(b"rain", b"dry")'),
+)
+def test_lmdb_gives_none__but_not(snippet, fails, old, new):
+    fails(test_lmdb_gives_none, snippet.edit(old, new))
 
 
-def picklable(handle):
-    try:
-        pickle.dumps(handle)
-    except (TypeError, AttributeError):
-        return False
-    return True
+def test_parquet_fills_a_new_column(snippet):
+    run = after(snippet, *WRITTEN, "missing-field", "rain", "ask-for-rain")
+
+    assert run.table.column_names == ["day", "rain"]
+    assert run.table["rain"].null_count == 100
+    assert run.table["day"].to_pylist() == [*range(100)]
+    assert run.attempts["Parquet"]() is None
+
+
+def test_parquet_fills_a_new_column__but_not_unnamed(snippet, fails):
+    edited = snippet.edit('"days.parquet", schema=newer', '"days.parquet"')
+    edited = edited.edit('table["rain"].to', 'table["day"].to')
+    fails(test_parquet_fills_a_new_column, edited)
+
+
+def test_parquet_file_leaves_a_column_out(snippet):
+    run = after(snippet, *WRITTEN)
+    with parquet.ParquetFile(run.folder / "days.parquet") as file:
+        for columns, found in ((["rain"], []), (["day", "rain"], ["day"])):
+            assert file.read(columns=columns).column_names == found
+
+
+def test_parquet_file_leaves_a_column_out__but_not_one_it_has(snippet, fails):
+    edited = snippet.edit('(temperature), "day"', '(temperature), "rain"')
+    fails(test_parquet_file_leaves_a_column_out, edited)
+
+
+# What goes wrong
 
 
 def test_open_files_cannot_be_pickled(snippet):
-    run = snippet.after("close")
+    run = after(snippet, *WRITTEN, "missing-field", "open-handles")
 
-    for name in ("HDF5", "LMDB", "Parquet"):
-        assert not picklable(run.handles[name])
+    assert len(run.refused) == 4
+    for handle in run.handles[:3]:
+        with pytest.raises(TypeError):
+            pickle.dumps(handle)
+    with (
+        h5py.File(run.folder / "days.h5") as file,
+        pytest.raises(TypeError),
+    ):
+        pickle.dumps(file["temperature"])
 
 
-@pytest.mark.parametrize(
-    "old",
-    [
-        '.h5").open(),',
-        'folder / "lmdb").open(),',
-        'pyarrow.parquet.ParquetFile(folder / "samples.parquet"),',
-    ],
+@edits(
+    (
+        "in HDF5",
+        '    h5py.File(folder / "days.h5"),',
+        '    folder / "days.h5",',
+    ),
+    (
+        "in LMDB",
+        "    lmdb_days.file,",
+        "    lmdb_days.path,",
+    ),
+    (
+        "in Parquet",
+        '    pyarrow.parquet.ParquetFile(folder / "days.parquet"),',
+        '    folder / "days.parquet",',
+    ),
 )
 def test_open_files_cannot_be_pickled__but_their_paths_can(
-    snippet, old, fails
+    snippet, fails, old, new
 ):
-    new = old.replace(").open(),", ").path,").replace(
-        "pyarrow.parquet.ParquetFile", "str"
-    )
-    fails(
-        test_open_files_cannot_be_pickled,
-        snippet.edit(old, new).edit("    handles[name].close()", "    pass"),
-    )
+    fails(test_open_files_cannot_be_pickled, snippet.edit(old, new))
 
 
 def test_tfrecord_needs_a_transform(snippet):
-    run = snippet.after("close")
+    run = after(snippet, *WRITTEN, "missing-field", "open-handles")
 
-    assert not picklable(run.handles["TFRecord"])
-    assert picklable(
-        run.TFRecordDataset(run.path, run.index, run.fields, transform=len)
-    )
+    with pytest.raises(AttributeError, match="local object"):
+        pickle.dumps(run.handles[3])
+    with no_error():
+        pickle.dumps(run.TFRecordDataset("days", None, transform=len))
 
 
 def test_tfrecord_needs_a_transform__but_not_if_it_has_one(snippet, fails):
-    edited = snippet.edit(
-        '"TFRecord": TFRecordDataset(path, index, fields)',
-        '"TFRecord": TFRecordDataset(path, index, fields, transform=len)',
+    old = 'TFRecordDataset(str(folder / "days.tfrecord"), None),'
+    new = old.replace("None)", "None, transform=len)")
+    fails(test_tfrecord_needs_a_transform, snippet.edit(old, new))
+
+
+# At the end, because other processes have to import all libraries
+
+TOGETHER = '''
+
+class Together(IterableDataset):
+    """All datasets, one after the other, so that workers start once."""
+
+    def __init__(self, datasets):
+        self.datasets = datasets
+
+    def __iter__(self):
+        worker = get_worker_info()
+        for name, dataset in self.datasets.items():
+            if not isinstance(dataset, IterableDataset):
+                mine = range(worker.id, len(dataset), worker.num_workers)
+                dataset = map(dataset.__getitem__, mine)
+            hours, days = zip(*dataset, strict=True)
+            yield name, np.stack(hours), np.array(days)
+'''
+
+
+def spawned(snippet, folder, monkeypatch):
+    """Read the datasets in spawned workers, which import a module."""
+    cells = snippet.cells()
+    text = "".join(f"{cells[name].source}\n\n" for name in DEFINED)
+    (folder / "stored_days.py").write_text(text + TOGETHER)
+    monkeypatch.syspath_prepend(folder)
+    module = importlib.import_module("stored_days")
+    sys.modules.pop("stored_days")
+    monkeypatch.setitem(sys.modules, "stored_days", module)
+    exec(cells["write-all"].source, vars(module))
+    for name in ("HDF5", "LMDB"):
+        module.datasets[name][0]  # used before
+    loader = DataLoader(
+        module.Together(module.datasets),
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context="spawn",
     )
-    fails(test_tfrecord_needs_a_transform, edited)
+    found = {name: [] for name in FORMATS}
+    for name, hours, days in loader:
+        found[name] += zip(days.tolist(), hours.tolist(), strict=True)
+    return found, module.temperature
 
 
-def test_lmdb_opens_once(snippet, capsys):
-    snippet.after("opened-twice")
-
-    assert capsys.readouterr().out.endswith(
-        "is already open in this process.\n"
-    )
-
-
-def test_lmdb_opens_once__but_two_at_a_time(snippet, capsys, fails):
-    edited = snippet.edit(
-        'lmdb.open(str(folder / "lmdb"), readonly=True, lock=False):\n',
-        'lmdb.open(str(folder / "zeros"), readonly=True, lock=False):\n',
-    )
-    fails(test_lmdb_opens_once, edited, capsys)
-
-
-def test_lmdb_opens_once__but_again_once_closed(snippet, capsys, fails):
-    edited = snippet.edit(
-        'with lmdb.open(str(folder / "lmdb"), readonly=True, lock=False):\n',
-        'lmdb.open(str(folder / "lmdb"), readonly=True, lock=False).close()\n'
-        "if True:\n",
-    )
-    fails(test_lmdb_opens_once, edited, capsys)
-
-
-def test_lmdb_is_small_by_default(snippet, capsys):
-    run = snippet.after("map-full")
-
-    assert "MDB_MAP_FULL" in capsys.readouterr().out.splitlines()[-1]
-    with run.lmdb.open(str(run.folder / "empty")) as environment:
-        assert environment.info()["map_size"] == 10 * 2**20
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            'lmdb.open(str(folder / "small"))',
-            'lmdb.open(str(folder / "small"), map_size=2**25)',
-        ),
-        ("bytes(11_000_000)", "bytes(9_000_000)"),
-    ],
-)
-def test_lmdb_is_small_by_default__but_not_if_told(
-    snippet, capsys, old, new, fails
+def test_each_format_gives_each_day_once__also_spawned(
+    snippet, tmp_path, monkeypatch
 ):
-    fails(test_lmdb_is_small_by_default, snippet.edit(old, new), capsys)
+    found, temperature = spawned(snippet, tmp_path, monkeypatch)
 
-
-def test_writing_into_the_map_crashes(snippet):
-    assert snippet.after("crash").process.exitcode == -11  # SIGSEGV
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("stored.begin(buffers=True)", "stored.begin()"),
-        ("        x += 1\n", "        x + 1\n"),
-    ],
-)
-def test_writing_into_the_map_crashes__but_not_in_a_copy(
-    snippet, old, new, fails
-):
-    fails(test_writing_into_the_map_crashes, snippet.edit(old, new))
-
-
-def test_no_index_doubles_the_samples(snippet, capsys):
-    run = snippet.after("without-index")
-
-    assert capsys.readouterr().out.endswith("200\n")
-    assert run.rows["TFRecord"] == GOOD
-
-
-def test_no_index_doubles_the_samples__but_an_index_does_not(
-    snippet, capsys, fails
-):
-    edited = snippet.edit(
-        "path, None, fields, transform", "path, index, fields, transform"
-    )
-    fails(test_no_index_doubles_the_samples, edited, capsys)
-
-
-def test_tfrecord_starts_anywhere(snippet):
-    run = snippet.after("starts")
-
-    # The chance that twenty starts are the same record is 100 to the -19.
-    assert len(run.starts) > 1
-
-
-def test_tfrecord_starts_anywhere__but_not_without_an_index(snippet, fails):
-    edited = snippet.edit(
-        "iter(TFRecordDataset(path, index, fields))",
-        "iter(TFRecordDataset(path, None, fields))",
-    )
-    fails(test_tfrecord_starts_anywhere, edited)
-
-
-def test_hdf5_wants_increasing_rows(snippet, capsys):
-    run = snippet.after("hdf5-order")
-
-    assert (
-        "must be in increasing order"
-        in capsys.readouterr().out.splitlines()[-1]
-    )
-    with run.h5py.File(run.folder / "samples.h5") as file:
-        assert file["x"][[1, 3]].shape == (2, 8)
-
-
-def test_hdf5_wants_increasing_rows__but_takes_them_so(snippet, capsys, fails):
-    fails(
-        test_hdf5_wants_increasing_rows,
-        snippet.edit("[[3, 1]]", "[[1, 3]]"),
-        capsys,
-    )
-
-
-def test_a_worker_needs_a_shard(snippet):
-    failure = snippet.after("one-shard").failure
-
-    assert isinstance(failure, str)
-    assert "ValueError: No samples found in dataset" in failure
-    assert "perhaps you have fewer shards than workers" in failure
-
-
-def test_a_worker_needs_a_shard__but_two_have_two(snippet, fails):
-    edited = snippet.edit("(shards[:1]", "(shards[:2]").edit(
-        "failure.splitlines()[-2]", "failure"
-    )
-    fails(test_a_worker_needs_a_shard, edited)
-
-
-def test_a_worker_needs_a_shard__but_not_unchecked(snippet, fails):
-    edited = snippet.edit(
-        "shards[:1], shardshuffle=False",
-        "shards[:1], shardshuffle=False, empty_check=False",
-    ).edit("failure.splitlines()[-2]", "failure")
-    fails(test_a_worker_needs_a_shard, edited)
-
-
-FULL = "MDB_READERS_FULL"
-
-
-def test_lmdb_fails_in_the_second_epoch(snippet):
-    first, second, _ = snippet.after("compare-locks").with_locks
-
-    assert first == 100
-    assert FULL in str(second)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "with_locks = three_epochs()",
-            "with_locks = three_epochs(lock=False)",
-        ),
-        (
-            "    with lmdb.open(str(early.path), **options) as early.file:",
-            "    if early.file is None:  # opened in the worker",
-        ),
-    ],
-)
-def test_lmdb_fails_in_the_second_epoch__but_not(snippet, old, new, fails):
-    edited = snippet.edit(f"\n{old}", f"\n{new}")
-    fails(test_lmdb_fails_in_the_second_epoch, edited)
-
-
-def test_more_readers_only_delay_it(snippet):
-    run = snippet.after("compare-locks")
-
-    first, second, third = run.more_readers
-    assert first == second == 100
-    assert FULL in str(third)
-    with run.lmdb.open(str(run.folder / "fresh")) as environment:
-        assert environment.info()["max_readers"] == 126
-
-
-@pytest.mark.parametrize("readers", [150, 350])
-def test_more_readers_only_delay_it__a_place_for_each_sample(
-    snippet, readers, fails
-):
-    edited = snippet.edit("max_readers=250", f"max_readers={readers}")
-    fails(test_more_readers_only_delay_it, edited)
-
-
-def test_lmdb_without_locks_reads_on(snippet):
-    assert snippet.after("compare-locks").without_locks == [100, 100, 100]
-
-
-def test_lmdb_without_locks_reads_on__but_not_with_them(snippet, fails):
-    edited = snippet.edit(
-        "three_epochs(lock=False)", "three_epochs(lock=True)"
-    )
-    fails(test_lmdb_without_locks_reads_on, edited)
+    for samples in found.values():
+        assert complete(samples, temperature)

@@ -1,0 +1,668 @@
+"""The claims of docs/data/storage_failures.md."""
+
+import faulthandler
+import signal
+import sys
+import tarfile
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from extensions.files.failures import no_error
+from extensions.files.snippets import Snippet
+
+h5py = pytest.importorskip("h5py")
+lmdb = pytest.importorskip("lmdb")
+pytest.importorskip("pyarrow")
+pytest.importorskip("tfrecord")
+pytest.importorskip("webdataset")
+
+pytestmark = [
+    # webdataset and tfrecord leave it to the collector to close their files.
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    # From Python 3.12 on: pyarrow has threads of its own.
+    pytest.mark.filterwarnings(
+        "ignore:This process .* is multi-threaded:DeprecationWarning"
+    ),
+    pytest.mark.filterwarnings("ignore:This DataLoader will:UserWarning"),
+    pytest.mark.usefixtures("collected"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _crash_in_silence():
+    """Do not fill the log with the crashes that the page shows."""
+    faulthandler.disable()
+    yield
+    faulthandler.enable(sys.__stderr__)
+
+
+RUNS = {}
+
+
+def after(snippet, *names):
+    """Run some cells of a snippet without the others, once for all tests."""
+    key = snippet.text, names
+    if key not in RUNS:
+        text = snippet.text
+        for cell in snippet.cells().values():
+            if cell.name not in names:
+                blank = "\n" * cell.source.count("\n")
+                text = text.replace(cell.source, blank)
+        RUNS[key] = Snippet(snippet.path, text).after(names[-1])
+    return RUNS[key]
+
+
+def edits(*pairs):
+    """Parametrize a counter-example by what is edited."""
+    ids = [name for name, _, _ in pairs]
+    values = [(old, new) for _, old, new in pairs]
+    return pytest.mark.parametrize(("old", "new"), values, ids=ids)
+
+
+BASE = ("imports", "days", "epochs", "own-words")
+LMDB = (*BASE, "from-lmdb")
+WHOLE = "100 days, 100 different"
+FORK = {"multiprocessing_context": "fork"}
+
+
+# Do this
+
+
+def test_three_epochs_are_complete(snippet):
+    with no_error():
+        run = after(snippet, *LMDB, "do-this")
+
+    def loader():
+        yield None, torch.tensor([1, 1])
+        yield None, torch.tensor([2])
+        if broken:
+            raise ValueError("broken\n  at a line\nthe end")
+
+    broken = False
+    repeated = [*loader()]
+    assert run.found == [WHOLE] * 3
+    assert run.epochs(repeated, 2) == ["3 days, 2 different"] * 2
+    broken = True
+    assert run.epochs(loader(), 1) == ["the end"]
+    hours = np.stack(
+        [hours for hours, _ in map(run.Days().__getitem__, range(100))]
+    )
+    assert np.array_equal(hours, run.temperature)
+    run.environment(run.path).close()
+    run.environment.cache_clear()
+
+
+@edits(
+    ("if all are said to differ", "len(days.unique())", "len(days)"),
+    (
+        "if some are not counted",
+        "{len(days)} days, {len(days.u",
+        "{len(days) - 1} days, {len(days.u",
+    ),
+    ("without the error", "found.append(own_words(error))", "pass"),
+    ("with one day less", "return 100", "return 99"),
+    (
+        "with a day twice",
+        "bytearray(hours)), day",
+        "bytearray(hours)), day // 2",
+    ),
+    ("in two epochs", "count=3", "count=2"),
+)
+def test_three_epochs_are_complete__but_not(snippet, fails, old, new):
+    fails(test_three_epochs_are_complete, snippet.edit(old, new))
+
+
+# Each sample comes twice
+
+
+def test_no_index_repeats_the_records(snippet, workers=2):
+    run = after(snippet, *BASE, "records", "number", "orders")
+    days = run.orders["two workers, no index"]
+    if workers != 2:
+        days = run.arrivals(None, num_workers=workers, **FORK)
+
+    assert Counter(days) == dict.fromkeys(range(100), workers)
+
+
+def test_no_index_repeats_the_records__also_three_times(snippet):
+    test_no_index_repeats_the_records(snippet, 3)
+
+
+def test_no_index_repeats_the_records__but_not_without_workers(snippet, fails):
+    edited = snippet.edit("arrivals(None, **two)", "arrivals(None)")
+    fails(test_no_index_repeats_the_records, edited)
+
+
+def test_no_index_repeats_the_records__but_not_with_an_index(snippet, fails):
+    edited = snippet.edit("arrivals(None, **two)", "arrivals(index, **two)")
+    fails(test_no_index_repeats_the_records, edited)
+
+
+def test_an_index_divides_the_records(snippet, workers=2):
+    run = after(snippet, *BASE, "records", "number", "orders")
+    days = run.orders["two workers, an index"]
+    if workers != 2:
+        days = run.arrivals(run.index, num_workers=workers, **FORK)
+
+    assert sorted(days) == [*range(100)]
+
+
+def test_an_index_divides_the_records__also_in_three(snippet):
+    test_an_index_divides_the_records(snippet, 3)
+
+
+def test_an_index_divides_the_records__also_two(snippet):
+    two = snippet.edit("for day in range(100):", "for day in range(2):")
+    run = after(two, *BASE, "records", "number", "orders")
+    for workers in (2, 3):
+        days = run.arrivals(run.index, num_workers=workers, **FORK)
+        assert sorted(days) == [0, 1]
+
+
+@edits(
+    ("without it", "arrivals(index, **two)", "arrivals(None, **two)"),
+    (
+        "if the index is of another file",
+        "range(100):\n    writer",
+        "range(99):\n    writer",
+    ),
+)
+def test_an_index_divides_the_records__but_not(snippet, fails, old, new):
+    fails(test_an_index_divides_the_records, snippet.edit(old, new))
+
+
+def test_an_index_starts_anywhere(snippet):
+    run = after(snippet, *BASE, "records", "number", "orders")
+    orders = [run.orders["no workers, an index"]]
+    for seed in (*range(8), 48):  # the last begins at the first record
+        np.random.seed(seed)
+        orders.append(run.arrivals(run.index))
+
+    for days in orders:
+        start = days[0]
+        assert days == [*range(start, 100), *range(start)]
+    starts = {days[0] for days in orders}
+    assert len(starts) > 5
+    assert 0 in starts
+    assert orders[0][0] != 0
+
+
+@edits(
+    ("without an index", "arrivals(index),", "arrivals(None),"),
+    ("with workers", "arrivals(index),", "arrivals(index, **two),"),
+)
+def test_an_index_starts_anywhere__but_not(snippet, fails, old, new):
+    fails(test_an_index_starts_anywhere, snippet.edit(old, new))
+
+
+# LMDB
+
+
+def forked(function, *inputs):
+    """Return what a function returns, or the error it raises, in a fork."""
+    fork = torch.multiprocessing.get_context("fork")
+    queue = fork.SimpleQueue()
+
+    def answer():
+        try:
+            queue.put(function(*inputs))
+        except Exception as error:
+            queue.put(f"{type(error).__name__}: {error}")
+
+    process = fork.Process(target=answer)
+    process.start()
+    said = queue.get()
+    process.join()
+    return said
+
+
+def open_and_close(path):
+    lmdb.open(path, readonly=True, lock=False).close()
+    return "opened"
+
+
+def test_lmdb_opens_once(snippet):
+    run = after(snippet, *BASE, "opened-twice")
+
+    again = "is already open in this process."
+    assert vars(run).get("twice") == f"The environment 'days.lmdb' {again}"
+    for options in ({}, {"readonly": True}, {"readonly": True, "lock": False}):
+        with lmdb.open(run.path, **options):
+            with pytest.raises(lmdb.Error, match=again):
+                open_and_close(run.path)
+            assert again in forked(open_and_close, run.path)
+        with no_error():
+            assert open_and_close(run.path) == "opened"
+            assert forked(open_and_close, run.path) == "opened"
+
+
+@edits(
+    (
+        "once closed",
+        "open(path)\ntry:",
+        "open(path)\ntraining.close()\ntry:",
+    ),
+    (
+        "in another folder",
+        "validation = lmdb.open(path)",
+        'validation = lmdb.open(path + "2")',
+    ),
+)
+def test_lmdb_opens_once__but_not(snippet, fails, old, new):
+    fails(test_lmdb_opens_once, snippet.edit(old, new))
+
+
+def test_a_cached_environment_is_shared(snippet):
+    run = after(snippet, *LMDB, "shared")
+
+    assert run.both == ["200 days, 100 different"]
+    opened = run.environment(run.path)
+    with no_error():
+        assert opened is run.environment(run.path)
+    with pytest.raises(lmdb.ReadonlyError):
+        opened.begin(write=True)
+    loader = DataLoader(run.together, **run.two)
+    epochs = run.epochs(loader)
+    opened.close()
+    run.environment.cache_clear()
+    assert epochs == ["200 days, 100 different"] * 3
+
+
+@edits(
+    ("without the cache", "@functools.cache", "# @functools.cache"),
+    (
+        "if it can write",
+        "return lmdb.open(path, readonly=True, lock=False)",
+        "return lmdb.open(path, lock=False)",
+    ),
+    (
+        "with the lock",
+        "return lmdb.open(path, readonly=True, lock=False)",
+        "return lmdb.open(path, readonly=True)",
+    ),
+)
+def test_a_cached_environment_is_shared__but_not(snippet, fails, old, new):
+    fails(test_a_cached_environment_is_shared, snippet.edit(old, new))
+
+
+def test_lmdb_is_small_by_default(snippet):
+    with no_error():
+        run = after(snippet, *BASE, "map-full")
+
+    assert "MDB_MAP_FULL" in vars(run).get("full", "")
+    with lmdb.open(run.small) as file:
+        assert file.info()["map_size"] == 10_485_760
+        with file.begin() as transaction:
+            stored = {key: len(value) for key, value in transaction.cursor()}
+            assert stored == {b"first": 5_000_000}
+        for size, fits in ((1_000_000, True), (6_000_000, False)):
+            with file.begin(write=True) as transaction:
+                try:
+                    transaction.put(b"more", bytes(size))
+                    assert fits
+                except lmdb.MapFullError:
+                    assert not fits
+                    transaction.abort()
+
+
+@edits(
+    (
+        "if told",
+        "with lmdb.open(small) as file:",
+        "with lmdb.open(small, map_size=2**25) as file:",
+    ),
+    (
+        "for a smaller value",
+        "bytes(6_000_000))\n    except",
+        "bytes(4_000_000))\n    except",
+    ),
+)
+def test_lmdb_is_small_by_default__but_not(snippet, fails, old, new):
+    fails(test_lmdb_is_small_by_default, snippet.edit(old, new))
+
+
+def test_a_larger_map_keeps_what_was_stored(snippet):
+    with no_error():
+        run = after(snippet, *BASE, "map-full", "larger-map")
+
+    assert run.stored == {b"first": 5_000_000, b"second": 6_000_000}
+
+
+@edits(
+    ("with the same size", "map_size=2**30", "map_size=10_485_760"),
+    (
+        "without a commit",
+        "bytes(5_000_000))\n",
+        "bytes(5_000_000))\n        transaction.abort()\n",
+    ),
+)
+def test_a_larger_map_keeps_what_was_stored__but_not(snippet, fails, old, new):
+    fails(test_a_larger_map_keeps_what_was_stored, snippet.edit(old, new))
+
+
+FULL = "lmdb.ReadersFullError: mdb_txn_begin: MDB_READERS_FULL"
+
+
+def reads(file, most=400):
+    """Read one day again and again; return how often it can be read."""
+    for count in range(most):
+        try:
+            with file.begin() as transaction:
+                transaction.get(b"00000000")
+        except lmdb.ReadersFullError:
+            return count
+    return most
+
+
+def test_each_read_takes_a_place(snippet, **options):
+    run = after(snippet, *LMDB, "opened-before-the-fork", "readers-full")
+    places = options.get("max_readers", 126)
+
+    first, *others = run.locked
+    assert first == WHOLE
+    assert len(others) == 2
+    for other in others:
+        assert other.startswith(FULL)
+    for _ in range(2):  # all places are free again once it was closed
+        with lmdb.open(run.path, **options) as file:
+            assert forked(reads, file, 20) == 20
+            assert forked(reads, file) == places - 20
+            assert forked(reads, file) == 0
+    with lmdb.open(run.path) as file:  # the lock file stays as large
+        assert file.info()["max_readers"] == places
+
+
+@pytest.mark.parametrize(
+    "options", [{"readonly": True}, {"max_readers": 150}], ids=str
+)
+def test_each_read_takes_a_place__also_with(snippet, options):
+    test_each_read_takes_a_place(snippet, **options)
+
+
+LOCKED = "with lmdb.open(path) as file:\n    locked"
+
+
+def test_each_read_takes_a_place__but_not_without_the_lock(snippet, fails):
+    edited = snippet.edit(LOCKED, LOCKED.replace("path)", "path, lock=False)"))
+    fails(test_each_read_takes_a_place, edited)
+
+
+def test_each_read_takes_a_place__but_not_in_250_places(snippet, fails):
+    new = LOCKED.replace("path)", "path, max_readers=250)")
+    fails(test_each_read_takes_a_place, snippet.edit(LOCKED, new))
+
+
+def test_each_read_takes_a_place__but_not_if_opened_in_the_worker(
+    snippet, fails
+):
+    old = f"{LOCKED} = epochs(DataLoader(OpenedBefore(file)"
+    new = "if True:\n    locked = epochs(DataLoader(Days()"
+    fails(test_each_read_takes_a_place, snippet.edit(old, new))
+
+
+def test_without_locks_all_epochs_pass(snippet):
+    assert (
+        after(snippet, *LMDB, "opened-before-the-fork", "without-locks").free
+        == [WHOLE] * 3
+    )
+
+
+def test_without_locks_all_epochs_pass__but_not_with_them(snippet, fails):
+    old = "with lmdb.open(path, lock=False) as file:"
+    edited = snippet.edit(old, old.replace("False", "True"))
+    fails(test_without_locks_all_epochs_pass, edited)
+
+
+ONLY = "open(path, readonly=True, lock=False)\n    with file."
+
+
+def test_writing_into_the_map_crashes(snippet):
+    run = after(snippet, *BASE, "write-into-the-map", "crash")
+
+    assert run.crash == -signal.SIGSEGV
+
+    for change in ("mul_(2)", "zero_()", "__setitem__(0, 1.0)"):
+        other = snippet.edit("add_(1)", change)
+        function = after(other, *BASE, "write-into-the-map").warm
+        assert run.exit_code(function) == -signal.SIGSEGV
+    only = snippet.edit("open(path)\n    with file.begin(b", f"{ONLY}begin(b")
+    function = after(only, *BASE, "write-into-the-map").warm
+    assert run.exit_code(function) == -signal.SIGSEGV
+
+
+@edits(
+    ("without buffers", "file.begin(buffers=True)", "file.begin()"),
+    ("out of place", ".add_(1)", ".add(1)"),
+    (
+        "in a copy",
+        'transaction.get(b"00000000")\n        torch',
+        'bytearray(transaction.get(b"00000000"))\n        torch',
+    ),
+    (
+        "in a transaction that has written it",
+        "file.begin(buffers=True) as transaction:\n",
+        "file.begin(buffers=True, write=True) as transaction:\n"
+        '        transaction.put(b"00000000", bytes(192))\n',
+    ),
+)
+def test_writing_into_the_map_crashes__but_not(snippet, fails, old, new):
+    edited = snippet.edit(old, new)
+    if new == ".add(1)":
+        run = after(edited, *BASE, "write-into-the-map", "crash")
+        assert run.crash == 0
+    fails(test_writing_into_the_map_crashes, edited)
+
+
+def test_a_copy_can_be_changed(snippet):
+    run = after(snippet, *LMDB)
+    with no_error():
+        hours, _ = run.Days()[0]
+        torch.from_numpy(hours).add_(1)
+        again, _ = run.Days()[0]
+        file = run.environment(run.path)
+        with file.begin(buffers=True) as transaction:
+            copied = bytearray(transaction.get(b"00000000"))
+            torch.frombuffer(copied, dtype=torch.float64).add_(1)
+            stored = bytes(transaction.get(b"00000000"))
+    file.close()
+    run.environment.cache_clear()
+
+    assert np.array_equal(hours, run.temperature[0] + 1)
+    assert np.array_equal(again, run.temperature[0])
+    assert stored == run.temperature[0].tobytes()
+
+
+def test_a_copy_can_be_changed__but_not_without_a_copy(snippet, fails):
+    edited = snippet.edit(
+        "np.frombuffer(bytearray(hours))", "np.frombuffer(hours)"
+    )
+    fails(test_a_copy_can_be_changed, edited)
+
+
+# HDF5
+
+
+def test_hdf5_wants_increasing_rows(snippet):
+    run = after(snippet, *BASE, "hdf5", "hdf5-order", "hdf5-sorted")
+
+    increasing = "Indexing elements must be in increasing order"
+    assert vars(run).get("unsorted") == increasing
+    with h5py.File(run.folder / "days.h5") as file:
+        array = file["temperature"]
+        # From the end -1 is the last row.
+        assert np.array_equal(array[[3, -1]], run.temperature[[3, -1]])
+        for rows in (run.wanted, [57, 3], [3, 3], [0, 5, 4], [-1, 3]):
+            with pytest.raises(TypeError, match=increasing):
+                array[rows]
+        for rows in ([3], [3, 57], [0, 4, 5, 99]):
+            assert np.array_equal(array[rows], run.temperature[rows])
+
+
+def test_hdf5_wants_increasing_rows__but_takes_them_so(snippet, fails):
+    edited = snippet.edit("[57, 3, 57]", "[3, 57, 58]")
+    fails(test_hdf5_wants_increasing_rows, edited)
+
+
+def test_unique_restores_the_order(snippet, wanted="[57, 3, 57]"):
+    run = after(
+        snippet.edit("[57, 3, 57]", wanted),
+        *BASE,
+        "hdf5",
+        "hdf5-order",
+        "hdf5-sorted",
+    )
+
+    assert run.days.tolist() == sorted({*run.wanted.tolist()})
+    assert np.array_equal(run.hours, run.temperature[run.wanted])
+
+
+@pytest.mark.parametrize("wanted", ["[7]", "[9, 8, 7, 9, 99, 0, 0]"])
+def test_unique_restores_the_order__also_for(snippet, wanted):
+    test_unique_restores_the_order(snippet, wanted)
+
+
+@edits(
+    ("without the places", "[days][places]", "[days]"),
+    (
+        "without the sorted rows",
+        'file["temperature"][days]',
+        'file["temperature"][:][days[::-1]]',
+    ),
+)
+def test_unique_restores_the_order__but_not(snippet, fails, old, new):
+    fails(test_unique_restores_the_order, snippet.edit(old, new))
+
+
+def test_hdf5_locks_while_it_writes(snippet):
+    run = after(snippet, *BASE, "hdf5", "hdf5-locked")
+
+    last = run.during.stderr.splitlines()[-1:]
+    assert [line.partition(":")[0] for line in last] == ["BlockingIOError"]
+    assert "unable to lock file, errno = " in last[0]
+    assert run.during.returncode == 1
+    assert run.after.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "new", ['with h5py.File(folder / "days.h5"):', "if True:"]
+)
+def test_hdf5_locks_while_it_writes__but_not_while_it_reads(
+    snippet, fails, new
+):
+    edited = snippet.edit('with h5py.File(folder / "days.h5", "a"):', new)
+    fails(test_hdf5_locks_while_it_writes, edited)
+
+
+# WebDataset
+
+NONE = "ValueError: No samples found in dataset; perhaps you have fewer shards"
+
+
+def test_a_worker_needs_a_shard(snippet, workers=2):
+    run = after(snippet, *BASE, "write-shards", "from-shards", "one-shard")
+    said = run.one
+    if workers != 2:
+        shards = run.from_shards("days-0.tar", "days-1.tar")
+        loader = DataLoader(shards, num_workers=workers, **FORK)
+        [said] = run.epochs(loader, 1)
+
+    assert said.startswith(f"{NONE} than workers.")
+
+
+def test_a_worker_needs_a_shard__also_two_shards_for_three(snippet):
+    test_a_worker_needs_a_shard(snippet, 3)
+
+
+@edits(
+    (
+        "with two",
+        'from_shards("days-0.tar")',
+        'from_shards("days-0.tar", "days-1.tar")',
+    ),
+    (
+        "unchecked",
+        'from_shards("days-0.tar")',
+        'from_shards("days-0.tar", empty_check=False)',
+    ),
+    (
+        "resampled",
+        'from_shards("days-0.tar")',
+        'from_shards("days-0.tar", resampled=True).with_epoch(10)',
+    ),
+)
+def test_a_worker_needs_a_shard__but_not(snippet, fails, old, new):
+    fails(test_a_worker_needs_a_shard, snippet.edit(old, new))
+
+
+def test_two_shards_serve_two_workers(snippet):
+    run = after(snippet, *BASE, "write-shards", "from-shards", "enough-shards")
+
+    assert run.served == [WHOLE, "50 days, 50 different"]
+    for dataset in (run.two_shards, run.unchecked):
+        for hours, day in dataset:
+            assert np.array_equal(hours, run.temperature[day])
+
+
+@edits(
+    (
+        "if one is given twice",
+        'from_shards("days-0.tar", "days-1.tar")',
+        'from_shards("days-0.tar", "days-0.tar")',
+    ),
+    ("if it is checked", "empty_check=False", "empty_check=True"),
+)
+def test_two_shards_serve_two_workers__but_not(snippet, fails, old, new):
+    fails(test_two_shards_serve_two_workers, snippet.edit(old, new))
+
+
+# Cut files
+
+
+def test_a_cut_file_says_so_late(snippet):
+    run = after(
+        snippet,
+        *BASE,
+        "records",
+        "write-into-the-map",
+        "crash",
+        "hdf5",
+        "write-shards",
+        "cut",
+        "readers",
+        "cut-files",
+    )
+    short = (run.folder / "cut-days.tfrecord").stat().st_size
+    records = sum(np.loadtxt(run.index, int).sum(axis=1) <= short)
+    short = (run.folder / "cut-days-0.tar").stat().st_size
+    with tarfile.open(run.folder / "days-0.tar") as tar:
+        ends = [m.offset_data + m.size for m in tar if "hours" in m.name]
+
+    assert run.errors.get("HDF5", "").startswith("OSError: ")
+    assert "truncated file" in run.errors.get("HDF5", "")
+    assert run.errors.get("Parquet", "").startswith("ArrowInvalid: ")
+    assert "magic bytes not found" in run.errors.get("Parquet", "")
+    assert run.errors.get("TFRecord", "").startswith("RuntimeError: ")
+    assert run.errors.get("WebDataset", "").startswith("ReadError: ")
+    shards = sum(end <= short for end in ends)
+    assert 0 < shards < 50
+    assert 0 < records < 100
+    assert run.read == {
+        "HDF5": 0,
+        "Parquet": 0,
+        "TFRecord": records,
+        "WebDataset": shards,
+    }
+    assert run.lmdb_code == -signal.SIGBUS
+    assert str(run.folder) not in "".join(run.errors.values())
+
+
+@edits(
+    ("whole", "whole[: len(whole) * 3 // 4 + 7]", "whole"),
+    ("between two records", "* 3 // 4 + 7]", "* 3 // 4]"),
+)
+def test_a_cut_file_says_so_late__but_not(snippet, fails, old, new):
+    fails(test_a_cut_file_says_so_late, snippet.edit(old, new))
