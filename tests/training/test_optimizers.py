@@ -1,261 +1,1060 @@
 """The claims of docs/training/optimizers.md."""
 
+import itertools
+
 import pytest
+import torch
+from torch import nn, optim
 
-RATES = {"SGD": 0.001, "Adam": 0.001, "AdamW": 0.001}
-RATES |= {"Adagrad": 0.01, "RMSprop": 0.01}
 
+def edits(*cases):
+    """Parametrize a counter-example with names, and passages old and new."""
+    names, *passages = zip(*cases, strict=True)
+    pairs = list(zip(*passages, strict=True))
+    return pytest.mark.parametrize(("old", "new"), pairs, ids=names)
 
-def test_every_optimizer_has_a_default_rate(snippet):
-    rows = snippet.after("defaults").rows
 
-    assert {name: row["lr"] for name, row in rows.items()} == RATES
+def tied():
+    """Return a model whose output layer shares the table of its input."""
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5))
+    model[1].weight = model[0].weight
+    return model
 
 
-def test_every_optimizer_has_a_default_rate__but_not_one_for_all(
-    snippet, fails
-):
-    edited = snippet.edit('"RMSprop": optim.RMSprop', '"RMSprop": optim.SGD')
-    fails(test_every_optimizer_has_a_default_rate, edited)
+def pictures():
+    layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten()
+    return nn.Sequential(*layers, nn.Linear(16, 2))
 
 
-def test_adamw_decays_by_default(snippet):
-    rows = snippet.after("defaults").rows
-    decays = {name: row["weight_decay"] for name, row in rows.items()}
+def without_biases():
+    return nn.Linear(3, 2, bias=False)
 
-    assert decays.pop("AdamW") == 0.01
-    assert set(decays.values()) == {0}
 
+def partly_frozen():
+    model = pictures()
+    model[0].requires_grad_(False)
+    return model
 
-def test_adamw_decays_by_default__but_adam_does_not(snippet, fails):
-    edited = snippet.edit('"AdamW": optim.AdamW', '"AdamW": optim.Adam')
-    fails(test_adamw_decays_by_default, edited)
 
+def assert_split(parameters, given, decay):
+    """Check that the weights decay, the rest not, and nothing is lost."""
+    parameters = list(parameters)
+    first, second = given
+    assert first["weight_decay"] == decay
+    assert second["weight_decay"] == 0
+    for group, some in ((first, True), (second, False)):
+        held = [id(p) for p in group["params"]]
+        assert held == [id(p) for p in parameters if (p.ndim >= 2) is some]
 
-def steps(snippet, name):
-    return list(snippet.after("first-step").moves[name].values())
 
+def test_groups_split_by_axes(snippet):
+    run = snippet.after("do-this")
 
-def test_sgd_follows_the_size(snippet):
-    assert steps(snippet, "SGD") == pytest.approx([0.001, 0.1, 10], rel=1e-3)
-
-
-def test_sgd_follows_the_size__but_adam_does_not(snippet, fails):
-    edited = snippet.edit('"SGD": optim.SGD', '"SGD": optim.Adam')
-    fails(test_sgd_follows_the_size, edited)
-
-
-def test_adam_ignores_the_size(snippet):
-    assert steps(snippet, "Adam") == pytest.approx([0.1] * 3, rel=1e-4)
-    assert steps(snippet, "Adagrad") == pytest.approx([0.1] * 3, rel=1e-4)
-    decay = 0.1 * 0.01
-    assert steps(snippet, "AdamW") == pytest.approx(
-        [0.1 + decay] * 3, rel=1e-4
-    )
-
-
-@pytest.mark.parametrize("name", ["Adam", "AdamW", "Adagrad"])
-def test_adam_ignores_the_size__but_sgd_does_not(snippet, name, fails):
-    edited = snippet.edit(f'"{name}": optim.{name}', f'"{name}": optim.SGD')
-    fails(test_adam_ignores_the_size, edited)
-
-
-def test_adam_ignores_the_size__but_not_below_eps(snippet, fails):
-    edited = snippet.edit("(0.01, 1.0, 100.0)", "(1e-9, 1.0, 100.0)")
-    fails(test_adam_ignores_the_size, edited)
-
-
-def test_rmsprop_starts_ten_times_as_far(snippet):
-    assert steps(snippet, "RMSprop") == pytest.approx([1] * 3, rel=1e-3)
-
-
-def test_rmsprop_starts_ten_times_as_far__but_not_at_another_alpha(
-    snippet, fails
-):
-    edited = snippet.edit(
-        "first_step(kind, g) for g",
-        'first_step(kind, g, **{"alpha": 0.0} if name == "RMSprop" else {})'
-        " for g",
-    )
-    fails(test_rmsprop_starts_ten_times_as_far, edited)
-
-
-def test_rmsprop_starts_ten_times_as_far__but_not_below_eps(snippet, fails):
-    edited = snippet.edit("(0.01, 1.0, 100.0)", "(1e-10, 1.0, 100.0)")
-    fails(test_rmsprop_starts_ten_times_as_far, edited)
-
-
-def test_momentum_adds_up(snippet):
-    run = snippet.after("momentum")
-
-    first, second, third = run.positions
-    assert first == -0.1
-    assert second - first == pytest.approx(-0.19)
-    assert third - second == pytest.approx(-0.271)
-
-
-def test_momentum_adds_up__but_not_without_it(snippet, fails):
-    fails(test_momentum_adds_up, snippet.edit("momentum=0.9", "momentum=0.0"))
-
-
-def test_sgd_and_adamw_decay_in_proportion(snippet):
-    decayed = snippet.after("decay").decayed
-
-    assert decayed["SGD"] == pytest.approx(0.1 * 0.1, rel=1e-4)
-    assert decayed["AdamW"] == pytest.approx(0.1 * 0.1, rel=1e-4)
-
-
-def test_sgd_and_adamw_decay_in_proportion__but_adam_does_not(snippet, fails):
-    edited = snippet.edit('"AdamW": optim.AdamW', '"AdamW": optim.Adam')
-    fails(test_sgd_and_adamw_decay_in_proportion, edited)
-
-
-def test_adam_rescales_the_decay(snippet):
-    run = snippet.after("decay")
-
-    for name in ("Adam", "Adagrad", "RMSprop"):
-        step = run.moves[name]["gradient 1.0"]
-        assert run.decayed[name] == pytest.approx(step, rel=1e-4)
-
-
-def test_adam_rescales_the_decay__but_adamw_does_not(snippet, fails):
-    edited = snippet.edit('"Adam": optim.Adam,', '"Adam": optim.AdamW,')
-    fails(test_adam_rescales_the_decay, edited)
-
-
-def test_decoupled_adam_decays_like_adamw(snippet, is_decoupled=True):
-    run = snippet.after("decay")
-    options = {"weight_decay": 0.1, "decoupled_weight_decay": is_decoupled}
-    adam = run.first_step(run.optim.Adam, 0.0, **options)
-
-    assert adam == pytest.approx(run.decayed["AdamW"], rel=1e-4)
-
-
-def test_decoupled_adam_decays_like_adamw__but_not_by_default(snippet, fails):
-    fails(test_decoupled_adam_decays_like_adamw, snippet, False)
-
-
-def test_groups_override_the_call(snippet):
-    first, second = snippet.after("groups").optimizer.param_groups
-
-    assert (first["lr"], first["weight_decay"]) == (0.01, 0.01)
-    assert (second["lr"], second["weight_decay"]) == (0.001, 0.0)
-    assert first["betas"] == second["betas"]
-
-
-def test_groups_override_the_call__but_not_unasked(snippet, fails):
-    edited = snippet.edit(', "weight_decay": 0.0, "lr": 0.001', "")
-    fails(test_groups_override_the_call, edited)
-
-
-def test_a_replaced_layer_is_not_trained(snippet):
-    assert snippet.after("replaced").changed == {
-        "0.weight": True,
-        "0.bias": True,
-        "1.weight": False,
-        "1.bias": False,
-    }
-
-
-def test_a_replaced_layer_is_not_trained__but_before_it_is(snippet, fails):
-    new = "model[1] = nn.Linear(3, 1)  # a new head\n"
-    make = "optimizer = optim.SGD(model.parameters(), lr=0.1)\n"
-    edited = snippet.edit(make + new, new + make)
-    fails(test_a_replaced_layer_is_not_trained, edited)
-
-
-def test_an_added_layer_is_trained(snippet):
-    assert snippet.after("added").now_changed
-
-
-def test_an_added_layer_is_trained__but_not_unadded(snippet, fails):
-    edited = snippet.edit(
-        'optimizer.add_param_group({"params": model[1].parameters()})\n', ""
-    )
-    fails(test_an_added_layer_is_trained, edited)
-
-
-def test_a_frozen_layer_stays(snippet):
-    run = snippet.after("frozen")
-
-    assert run.stayed
-    assert run.model[0].weight.grad is None
-
-
-def test_a_frozen_layer_stays__but_not_with_an_old_gradient(snippet, fails):
-    edited = snippet.edit(
-        "model[0].requires_grad_(False)\n",
-        "model(torch.ones(4, 3)).sum().backward()\n"
-        "model[0].requires_grad_(False)\n",
-    )
-    fails(test_a_frozen_layer_stays, edited)
-
-
-def test_a_generator_is_used_up(snippet):
-    run = snippet.after("refused")
-
-    assert "empty parameter list" in run.refused(run.parameters)
-
-
-def test_a_generator_is_used_up__but_not_a_list(snippet, fails):
-    edited = snippet.edit(
-        "parameters = model.parameters()", "parameters = [*model.parameters()]"
-    )
-    fails(test_a_generator_is_used_up, edited)
-
-
-def test_a_tensor_alone_is_refused(snippet):
-    run = snippet.after("refused")
-
-    assert run.refused(run.model[0].weight).startswith("TypeError: params")
-
-
-def test_a_tensor_alone_is_refused__but_not_in_a_list(snippet, fails):
-    edited = snippet.edit(
-        "optim.SGD(given, lr=0.1)", "optim.SGD([given], lr=0.1)"
-    )
-    fails(test_a_tensor_alone_is_refused, edited)
-
-
-def test_a_computed_tensor_is_refused(snippet, capsys):
-    snippet.after("refused")
-
-    assert "non-leaf" in capsys.readouterr().out.splitlines()[-1]
+    assert type(run.optimizer) is optim.AdamW
+    assert_split(run.model.parameters(), run.optimizer.param_groups, 0.01)
 
 
 @pytest.mark.parametrize(
-    "new", ["model[1].weight", "(model[1].weight * 2).detach()"]
+    "make", [tied, pictures, without_biases, partly_frozen]
 )
-def test_a_computed_tensor_is_refused__but_not_a_leaf(
-    snippet, capsys, new, fails
+def test_groups_split_by_axes__also_for(snippet, make):
+    run, model = snippet.after("groups"), make()
+    optimizer = optim.SGD(run.groups(model, 0.3), lr=0.1)
+
+    assert_split(model.parameters(), optimizer.param_groups, 0.3)
+
+
+@edits(
+    ("a bias left out", "p.dim() <= 1]", "p.dim() < 1]"),
+    (
+        "a bias that decays",
+        'others, "weight_decay": 0.0',
+        'others, "weight_decay": decay',
+    ),
+    ("a weight left out", "p.dim() > 1]", "p.dim() > 2]"),
+    ("a weight twice", "if p.dim() <= 1]", "if p.dim() <= 2]"),
+    ("no decay", '"weight_decay": decay}', '"weight_decay": 0.0}'),
+)
+def test_groups_split_by_axes__but_not_with(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    if new == "if p.dim() <= 2]":
+        edited = edited.edit("p.dim() > 1]", "p.dim() > 9]")
+    fails(test_groups_split_by_axes, edited)
+
+
+WEIGHTS = [
+    nn.Linear(3, 2),
+    nn.Embedding(4, 3),
+    nn.Conv1d(2, 3, 2),
+    nn.Conv2d(2, 3, 2),
+    nn.Conv3d(2, 3, 2),
+    nn.ConvTranspose2d(2, 3, 2),
+    nn.LSTM(3, 2, 2),
+    nn.MultiheadAttention(4, 2),
+]
+NORMS = [nn.BatchNorm1d(3), nn.BatchNorm2d(3), nn.BatchNorm3d(3)]
+NORMS += [nn.GroupNorm(2, 4), nn.LayerNorm(4)]
+
+
+def test_biases_and_norms_do_not_decay(snippet, weights=WEIGHTS, norms=NORMS):
+    run = snippet.after("groups")
+
+    for layer in [*weights, *norms]:
+        first, second = run.groups(layer, 0.1)
+        decays = {
+            id(p): group["weight_decay"] > 0
+            for group in (first, second)
+            for p in group["params"]
+        }
+        for name, p in layer.named_parameters():
+            is_weight = layer not in norms and "bias" not in name
+            assert decays.get(id(p)) == is_weight, (layer, name)
+
+
+@edits(
+    ("weights spared", "p.dim() > 1]", "p.dim() > 5]"),
+    (
+        "biases decaying",
+        'others, "weight_decay": 0.0',
+        'others, "weight_decay": decay',
+    ),
+)
+def test_biases_and_norms_do_not_decay__but_not_with(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    if "dim" in old:
+        edited = edited.edit("p.dim() <= 1]", "p.dim() <= 5]")
+    fails(test_biases_and_norms_do_not_decay, edited)
+
+
+def test_biases_and_norms_do_not_decay__but_not_a_norm_over_two_axes(
+    snippet, fails
 ):
-    edited = snippet.edit("model[1].weight * 2", new)
-    fails(test_a_computed_tensor_is_refused, edited, capsys)
+    norms = [nn.LayerNorm((2, 3))]
+    fails(test_biases_and_norms_do_not_decay, snippet, [], norms)
 
 
-def test_a_computed_tensor_is_refused__but_not_with_its_gradient(
-    snippet, capsys, fails
+def test_biases_and_norms_do_not_decay__but_not_a_bias_of_keys(snippet, fails):
+    weights = [nn.MultiheadAttention(4, 2, add_bias_kv=True)]
+    fails(test_biases_and_norms_do_not_decay, snippet, weights, [])
+
+
+def trained_anew(kind, lr, **options):
+    """Return the error after 30 steps, with data and a loop of its own."""
+    torch.manual_seed(0)
+    days = torch.randn(200, 3)
+    target = 3 + 2 * days[:, 0] + days[:, 1] * days[:, 2]
+    torch.manual_seed(0)
+    layers = nn.Linear(3, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 1)
+    model = nn.Sequential(*layers)
+    optimizer = kind(model.parameters(), lr=lr, **options)
+    for _ in range(30):
+        loss = nn.functional.mse_loss(model(days).squeeze(1), target)
+        model.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+WORKS = {
+    "SGD": [0.03],
+    "SGD with momentum": [0.03],
+    "AdamW": [0.03, 0.1, 0.3],
+}
+
+
+def test_rates_that_work(snippet, seed=0):
+    run = snippet.after("sweep")
+
+    if not seed:
+        expected = trained_anew(optim.SGD, 0.03)
+        (error,) = run.sweep("SGD", [0.03])
+        assert error == pytest.approx(expected, rel=1e-3)
+    for name, rates in WORKS.items():
+        errors = run.sweep(name, rates, seed=seed)
+        assert all(error < 1.5 for error in errors)
+
+
+def test_rates_that_work__also_from_another_start(snippet):
+    test_rates_that_work(snippet, 1)
+
+
+@edits(
+    ("a third of the steps", "range(30)", "range(10)"),
+    (
+        "Adagrad for momentum",
+        '(optim.SGD, {"momentum": 0.9})',
+        "(optim.Adagrad, {})",
+    ),
+    ("Adagrad for SGD", "(optim.SGD, {})", "(optim.Adagrad, {})"),
+    (
+        "no AdamW",
+        '(optim.AdamW, {"decay": 0.01})',
+        '(optim.SGD, {"decay": 0.01})',
+    ),
+)
+def test_rates_that_work__but_not_with(snippet, old, new, fails):
+    fails(test_rates_that_work, snippet.edit(old, new))
+
+
+def test_sgd_ends_in_nan(snippet, seed=0):
+    run = snippet.after("sweep")
+
+    for name in ("SGD", "SGD with momentum"):
+        (error,) = run.sweep(name, [0.3], seed=seed)
+        assert error != error
+
+
+def test_sgd_ends_in_nan__also_from_another_start(snippet):
+    test_sgd_ends_in_nan(snippet, 1)
+
+
+@edits(
+    ("in place of SGD", "(optim.SGD, {})", "(optim.Adam, {})"),
+    (
+        "in place of momentum",
+        '(optim.SGD, {"momentum": 0.9})',
+        "(optim.Adam, {})",
+    ),
+)
+def test_sgd_ends_in_nan__but_not_adam(snippet, old, new, fails):
+    fails(test_sgd_ends_in_nan, snippet.edit(old, new))
+
+
+def test_the_sum_shifts_sgd_alone(snippet, seed=0, rates=(0.003, 0.03)):
+    run = snippet.after("sweep")
+
+    for name in run.kinds:
+        factor = 1 / 200 if name.startswith("SGD") else 1
+        mean = run.sweep(name, rates, seed=seed)
+        others = [rate * factor for rate in rates]
+        total = run.sweep(name, others, seed=seed, reduction="sum")
+        assert total == pytest.approx(mean, rel=2e-3)
+
+
+def test_the_sum_shifts_sgd_alone__also_from_another_start(snippet):
+    test_the_sum_shifts_sgd_alone(snippet, 1, [0.01])
+
+
+@edits(
+    ("SGD", "(optim.SGD, {})", "(optim.Adam, {})"),
+    ("momentum", '(optim.SGD, {"momentum": 0.9})', "(optim.Adam, {})"),
+    (
+        "AdamW",
+        '(optim.AdamW, {"decay": 0.01})',
+        '(optim.SGD, {"decay": 0.01})',
+    ),
+)
+def test_the_sum_shifts_sgd_alone__but_not_with_another_in_place_of(
+    snippet, old, new, fails
+):
+    fails(test_the_sum_shifts_sgd_alone, snippet.edit(old, new), 0, [0.003])
+
+
+def test_the_sum_shifts_sgd_alone__but_not_adam_with_another_decay(
+    snippet, fails
 ):
     edited = snippet.edit(
-        "print(refused([model[1].weight * 2]))",
-        "computed = model[1].weight * 2\ncomputed.retain_grad()\n"
-        "print(refused([computed]))",
+        "errors.sum()",
+        "(errors.sum() + model[0].weight.square().sum() * 1e4)",
     )
-    fails(test_a_computed_tensor_is_refused, edited, capsys)
+    fails(test_the_sum_shifts_sgd_alone, edited, 0, [0.003])
 
 
-def test_a_parameter_in_two_groups_is_refused(snippet, capsys):
-    snippet.after("twice")
+def test_few_steps_need_a_large_rate(snippet, seed=0):
+    run = snippet.after("sweep")
+    kind, given = run.kinds["AdamW"]
+    error, model = run.train(kind, lr=0.001, seed=seed, **given)
+    torch.manual_seed(seed)
+    start = run.new_model()
 
-    said = capsys.readouterr().out.splitlines()[-1]
-    assert said.startswith("ValueError: some parameters appear in more than")
+    for now, old in zip(model.parameters(), start.parameters(), strict=True):
+        assert 0 < (now - old).abs().max() <= 0.05
+    assert error > 10
 
 
-def test_a_parameter_in_two_groups_is_refused__but_not_a_copy(
-    snippet, capsys, fails
+def test_few_steps_need_a_large_rate__also_from_another_start(snippet):
+    test_few_steps_need_a_large_rate(snippet, 1)
+
+
+@edits(
+    (
+        "with momentum",
+        '(optim.AdamW, {"decay": 0.01})',
+        '(optim.SGD, {"momentum": 0.9})',
+    ),
+    ("in three times the steps", "range(30)", "range(90)"),
+    (
+        "for a forecast near zero",
+        "(3 + 2 * today + wind * clouds)",
+        "(wind * clouds)",
+    ),
+)
+def test_few_steps_need_a_large_rate__but_not(snippet, old, new, fails):
+    fails(test_few_steps_need_a_large_rate, snippet.edit(old, new))
+
+
+def test_the_steepest_way_limits_the_rate(snippet):
+    run = snippet.after("paths")
+    along, across = run.path(**run.walks["SGD"]).T
+
+    assert (across[1:] * across[:-1] < 0).all()
+    assert (along[1:] / along[:-1]).tolist() == pytest.approx([0.94] * 40)
+    for rate in (0.03, 0.06, 0.066):
+        swings = run.path(optim.SGD, lr=rate)[:, 1].abs()
+        assert (swings[1:] < swings[:-1]).all()
+    for rate in (0.067, 0.07, 0.1):
+        swings = run.path(optim.SGD, lr=rate)[:, 1].abs()
+        assert (swings[1:] > swings[:-1]).all()
+
+
+@edits(
+    ("at half the rate", '"lr": 0.06', '"lr": 0.03'),
+    ("in a flatter valley", "30 * w[1]", "20 * w[1]"),
+    ("in a steeper valley", "30 * w[1]", "31 * w[1]"),
+    ("where it is steeper along", "(w[0] ** 2", "(2 * w[0] ** 2"),
+    ("with momentum", '"lr": 0.06', '"lr": 0.06, "momentum": 0.5'),
+)
+def test_the_steepest_way_limits_the_rate__but_not(snippet, old, new, fails):
+    fails(test_the_steepest_way_limits_the_rate, snippet.edit(old, new))
+
+
+def test_momentum_gets_lower(snippet):
+    run = snippet.after("paths")
+    slower = run.path(optim.SGD, lr=0.02)
+    with_it, without = (
+        run.path(**run.walks["momentum"]),
+        run.path(**run.walks["SGD"]),
+    )
+
+    assert run.valley(with_it[-1]) < run.valley(without[-1])
+    assert run.valley(with_it[-1]) < run.valley(slower[-1])
+
+
+@edits(
+    ("without momentum", '0.02, "momentum": 0.9', "0.02"),
+    ("with more", '0.02, "momentum": 0.9', '0.02, "momentum": 0.99'),
+    ("after 14 steps", "range(40)", "range(14)"),
+)
+def test_momentum_gets_lower__but_not(snippet, old, new, fails):
+    fails(test_momentum_gets_lower, snippet.edit(old, new))
+
+
+def test_adam_moves_both_weights_alike(snippet):
+    run = snippet.after("paths")
+    walks = [run.path(optim.Adam, lr=rate) for rate in (0.01, 0.1, 1.0)]
+
+    walks.append(run.path(**run.walks["Adam"]))
+    for along, across in (points.T for points in walks):
+        torch.testing.assert_close(along, across, rtol=0, atol=1e-4)
+        assert len(set(along.tolist())) > 35
+
+
+@edits(
+    ("SGD", 'optim.Adam, "lr": 0.3', 'optim.SGD, "lr": 0.01'),
+    ("another start", "start=(4.0, 4.0)", "start=(4.0, 2.0)"),
+)
+def test_adam_moves_both_weights_alike__but_not_with(snippet, old, new, fails):
+    fails(test_adam_moves_both_weights_alike, snippet.edit(old, new))
+
+
+def at(snippet, rate):
+    """Return the snippet with another rate for its single weight."""
+    return snippet.edit("lr=0.1, **options", f"lr={rate}, **options")
+
+
+def steps_of(run, name):
+    """Return how far the steps go in one of the ways of the page."""
+    gradients, options = run.strides[name]
+    return run.moves(gradients, **options)
+
+
+def test_sgd_follows_the_size(snippet, kind=optim.SGD, rate=0.1, **options):
+    run = snippet.after("how-far")
+    assert steps_of(run, "SGD, steady") == pytest.approx([2 * rate] * 80)
+
+    gradients = [0.0, 1e-6, -3.0, 2.0, 1e6]
+    steps = run.moves(gradients, kind, **options)
+    assert steps == pytest.approx([rate * each for each in gradients])
+
+
+@pytest.mark.parametrize("rate", [0.001, 3.0])
+def test_sgd_follows_the_size__also_at_rate(snippet, rate):
+    test_sgd_follows_the_size(at(snippet, rate), rate=rate)
+
+
+def test_sgd_follows_the_size__but_not_adam(snippet, fails):
+    fails(test_sgd_follows_the_size, snippet, optim.Adam)
+
+
+@pytest.mark.parametrize("option", ["momentum", "weight_decay"])
+def test_sgd_follows_the_size__but_not_with(snippet, option, fails):
+    old = '"SGD, steady": (steady, {"kind": optim.SGD'
+    edited = snippet.edit(f"{old}}}", f'{old}, "{option}": 0.5}}')
+    fails(test_sgd_follows_the_size, edited)
+
+
+def test_momentum_adds_up_and_cancels(snippet):
+    run = snippet.after("how-far")
+    plain = steps_of(run, "SGD, steady")
+    steady = steps_of(run, "momentum, steady")
+    ratios = [a / b for a, b in zip(steady, plain, strict=True)]
+    assert ratios[:3] == pytest.approx([1, 1.9, 2.71])
+    assert ratios == sorted(ratios)
+    assert ratios[-1] == pytest.approx(10, rel=1e-3)
+
+    plain = run.moves(run.swinging, optim.SGD)
+    swinging = steps_of(run, "momentum, swinging")
+    ratios = [a / b for a, b in zip(swinging, plain, strict=True)]
+    far = [abs(ratio - 1 / 1.9) for ratio in ratios]
+    assert far == sorted(far, reverse=True)
+    assert far[-1] < 1e-3
+
+
+@pytest.mark.parametrize("size", ["-0.001", "5000.0"])
+def test_momentum_adds_up_and_cancels__also_for_size(snippet, size):
+    edited = snippet.edit("[2.0] * 80", f"[{size}] * 80")
+    edited = edited.edit("[2.0, -2.0]", f"[{size}, -({size})]")
+    test_momentum_adds_up_and_cancels(edited)
+
+
+@pytest.mark.parametrize(
+    ("way", "options"),
+    [
+        ("steady", ""),
+        ("swinging", ""),
+        ("steady", ', "momentum": 0.8'),
+        ("steady", ', "momentum": 0.9, "nesterov": True'),
+        ("steady", ', "momentum": 0.9, "dampening": 0.5'),
+    ],
+    ids=["adding up", "cancelling", "less", "nesterov", "dampening"],
+)
+def test_momentum_adds_up_and_cancels__but_not(snippet, way, options, fails):
+    old = f'"momentum, {way}": ({way}, {{"kind": optim.SGD'
+    edited = snippet.edit(f'{old}, "momentum": 0.9', f"{old}{options}")
+    fails(test_momentum_adds_up_and_cancels, edited)
+
+
+def test_adam_moves_by_the_rate(snippet, size=2.0, rate=0.1):
+    run = snippet.after("how-far")
+    steady = [
+        run.moves([size] * 30, optim.Adam),
+        steps_of(run, "Adam, steady"),
+    ]
+    swings = run.moves([size, -size] * 15, optim.Adam)
+
+    for steps in steady:
+        assert [abs(step) for step in steps] == pytest.approx(
+            [rate] * len(steps), rel=1e-3
+        )
+    for first, *others in (swings, steps_of(run, "Adam, swinging")):
+        assert abs(first) == pytest.approx(rate, rel=1e-3)
+        assert 0 < max(abs(step) for step in others) < rate / 2
+
+
+@pytest.mark.parametrize("size", [0.001, -0.7, 1000.0])
+def test_adam_moves_by_the_rate__also_for_size(snippet, size):
+    test_adam_moves_by_the_rate(snippet, size)
+
+
+@pytest.mark.parametrize("rate", [0.001, 3.0])
+def test_adam_moves_by_the_rate__also_at_rate(snippet, rate):
+    test_adam_moves_by_the_rate(at(snippet, rate), 2.0, rate)
+
+
+def test_adam_moves_by_the_rate__also_in_single_precision(snippet):
+    edited = snippet.edit("dtype=torch.float64", "dtype=torch.float32")
+    test_adam_moves_by_the_rate(edited, 0.001)
+
+
+@pytest.mark.parametrize("way", ["steady", "swinging"])
+def test_adam_moves_by_the_rate__but_not_sgd(snippet, way, fails):
+    old = f'"Adam, {way}": ({way}, {{"kind": optim.'
+    edited = snippet.edit(f"{old}Adam", f"{old}SGD")
+    fails(test_adam_moves_by_the_rate, edited)
+
+
+def test_adam_moves_by_the_rate__but_not_near_eps(snippet, fails):
+    fails(test_adam_moves_by_the_rate, snippet, 1e-8)
+
+
+def test_adamw_decays_apart(
+    snippet, kind=optim.AdamW, decay=0.1, rate=0.1, **options
+):
+    run = snippet.after("how-far")
+    gradients = torch.randn(40).mul(3).exp().tolist() + run.swinging[:20]
+    plain = run.moves(gradients, optim.Adam, **options)
+    steps = run.moves(gradients, kind, weight_decay=decay, **options)
+
+    weights = [0, *itertools.accumulate(-step for step in steps)]
+    expected = [
+        step + rate * decay * weight
+        for step, weight in zip(plain, weights[:-1], strict=True)
+    ]
+    assert steps == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01, 2.0])
+def test_adamw_decays_apart__also_by(snippet, decay):
+    test_adamw_decays_apart(snippet, optim.AdamW, decay)
+
+
+@pytest.mark.parametrize("rate", [0.001, 1.0])
+def test_adamw_decays_apart__also_at_rate(snippet, rate):
+    test_adamw_decays_apart(at(snippet, rate), rate=rate)
+
+
+@pytest.mark.parametrize(
+    "options", [{"betas": (0.5, 0.9)}, {"amsgrad": True}, {"maximize": True}]
+)
+def test_adamw_decays_apart__also_with(snippet, options):
+    test_adamw_decays_apart(snippet, **options)
+
+
+def test_adamw_decays_apart__but_not_adam(snippet, fails):
+    fails(test_adamw_decays_apart, snippet, optim.Adam)
+
+
+def shares(run, name):
+    """Return what a decay leaves of both weights, as a share."""
+    end, without = (
+        run.decayed(run.sizes, **run.decays[each])
+        for each in (name, "without decay")
+    )
+    pairs = zip(end, without, strict=True)
+    return [end / without for end, without in pairs]
+
+
+def test_adam_divides_the_decay(snippet):
+    small, large = shares(snippet.after("two-decays"), "Adam")
+
+    assert small < 0.1
+    assert 0.99 < large < 1
+
+
+@edits(
+    ("two small gradients", "[0.01, 100.0]", "[0.01, 0.01]"),
+    ("two large gradients", "[0.01, 100.0]", "[100.0, 100.0]"),
+    (
+        "AdamW",
+        'optim.Adam, "weight_decay": 0.1',
+        'optim.AdamW, "weight_decay": 0.1',
+    ),
+)
+def test_adam_divides_the_decay__but_not_with(snippet, old, new, fails):
+    fails(test_adam_divides_the_decay, snippet.edit(old, new))
+
+
+def test_adamw_takes_the_same_share(snippet):
+    run = snippet.after("two-decays")
+    small, large = shares(run, "AdamW")
+
+    assert small == pytest.approx(large, abs=1e-3)
+    assert small < 0.9
+
+
+@edits(
+    ("further gradients", "[0.01, 100.0]", "[0.001, 1000.0]"),
+    (
+        "more decay",
+        'optim.AdamW, "weight_decay": 0.1',
+        'optim.AdamW, "weight_decay": 0.5',
+    ),
+)
+def test_adamw_takes_the_same_share__also_for(snippet, old, new):
+    test_adamw_takes_the_same_share(snippet.edit(old, new))
+
+
+def test_adamw_takes_the_same_share__but_not_with_adam(snippet, fails):
+    edited = snippet.edit('optim.AdamW, "weight', 'optim.Adam, "weight')
+    fails(test_adamw_takes_the_same_share, edited)
+
+
+def test_adamw_takes_the_same_share__but_not_a_share_of_nothing(
+    snippet, fails
+):
+    edited = snippet.edit("weight_decay=weight_decay)", "weight_decay=0.0)")
+    fails(test_adamw_takes_the_same_share, edited)
+
+
+def test_a_decayed_bias_pulls_the_forecast(snippet):
+    run = snippet.after("biases")
+    mean = run.tomorrow.mean().item()
+
+    assert run.mean_forecast(False) == pytest.approx(mean, abs=0.01)
+    assert 0 < run.mean_forecast(True) < mean - 0.1
+
+
+@edits(
+    (
+        "a bias that decays",
+        "p.dim() <= 1]",
+        "p.dim() <= 1]\n    weights, others = weights + others, []",
+    ),
+    (
+        "a bias that does not",
+        '"params": model.parameters(), "weight_decay": 0.1}',
+        '"params": model.parameters(), "weight_decay": 0.0}',
+    ),
+)
+def test_a_decayed_bias_pulls_the_forecast__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_a_decayed_bias_pulls_the_forecast, snippet.edit(old, new))
+
+
+def test_adamw_decays_by_default(snippet, make=None):
+    run = snippet.after("paths")
+    kinds = [
+        run.kinds["SGD"][0],
+        run.walks["Adam"]["kind"],
+        run.kinds["AdamW"][0],
+    ]
+
+    for kind, decay in zip(kinds, (0, 0, 0.01), strict=True):
+        model = (make or run.new_model)().double()
+        old = [p.detach().clone() for p in model.parameters()]
+        for p in model.parameters():
+            p.grad = torch.zeros_like(p)
+        kind(model.parameters(), lr=0.5).step()
+        factor = 1 - 0.5 * decay
+        for now, before in zip(model.parameters(), old, strict=True):
+            torch.testing.assert_close(now.data, factor * before)
+
+
+@pytest.mark.parametrize("make", [tied, pictures])
+def test_adamw_decays_by_default__also_for(snippet, make):
+    test_adamw_decays_by_default(snippet, make)
+
+
+@edits(
+    ("SGD", "(optim.SGD, {})", "(optim.AdamW, {})"),
+    ("Adam", 'optim.Adam, "lr"', 'optim.AdamW, "lr"'),
+    ("AdamW", "(optim.AdamW, {", "(optim.Adam, {"),
+)
+def test_adamw_decays_by_default__but_not_another_in_place_of(
+    snippet, old, new, fails
+):
+    fails(test_adamw_decays_by_default, snippet.edit(old, new))
+
+
+def test_decay_needs_no_gradient(snippet, kind=optim.AdamW, left=None):
+    run = snippet.after("decay")
+    for decay in (0.1, 2.0):
+        weights = run.decayed([0.0, 0.0], kind, decay)
+        expected = (1 - 0.02 * decay) ** 100
+        assert weights == pytest.approx([expected] * 2, rel=1e-5)
+
+    weight = nn.Parameter(torch.ones(3))
+    weight.grad = left
+    kind([weight], lr=0.02, weight_decay=0.1).step()
+    assert weight.tolist() == [1, 1, 1]
+
+
+def test_decay_needs_no_gradient__but_not_so_with_adam(snippet, fails):
+    fails(test_decay_needs_no_gradient, snippet, optim.Adam)
+
+
+def test_decay_needs_no_gradient__but_not_still_with_zeros(snippet, fails):
+    fails(test_decay_needs_no_gradient, snippet, optim.AdamW, torch.zeros(3))
+
+
+def test_decay_needs_no_gradient__but_not_after_others(snippet, fails):
+    edited = snippet.edit(
+        "torch.tensor(sizes) * (-1) ** step",
+        "torch.tensor(sizes) * (-1) ** step + (step == 0)",
+    )
+    fails(test_decay_needs_no_gradient, edited)
+
+
+def test_groups_override_the_call(snippet):
+    run = snippet.after("two-rates")
+    body, head = run.optimizer.param_groups
+
+    assert (len(body.pop("params")), len(head.pop("params"))) == (4, 2)
+    assert (body.pop("lr"), head.pop("lr")) == (0.0001, 0.001)
+    defaults = dict(run.optimizer.defaults)
+    del defaults["lr"]
+    assert {name: body[name] for name in defaults} == defaults
+    assert {name: head[name] for name in defaults} == defaults
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.RMSprop])
+def test_groups_override_the_call__also_for(snippet, kind):
+    edited = snippet.edit(
+        "optimizer = optim.AdamW(\n", f"optimizer = optim.{kind.__name__}(\n"
+    )
+    test_groups_override_the_call(edited)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "0]['lr'] = 0.001",
+        "1]['lr'] = 0.0001",
+        "0]['weight_decay'] = 0.5",
+        "1]['weight_decay'] = 0.5",
+    ],
+)
+def test_groups_override_the_call__but_not_after_a_change(
+    snippet, change, fails
+):
+    old = '{"params": head}], lr=0.001\n)\n'
+    edited = snippet.edit(old, f"{old}optimizer.param_groups[{change}\n")
+    fails(test_groups_override_the_call, edited)
+
+
+def test_a_late_layer_is_not_trained(snippet, late="3"):
+    lost = snippet.after("replaced").lost
+
+    assert lost.pop(f"{late}.weight") == 0
+    assert lost.pop(f"{late}.bias") == 0
+    assert min(lost.values()) > 0
+
+
+NEW_HEAD = "model[3] = nn.Linear(16, 1)  # a new head\n"
+MAKE = "optimizer = optim.SGD(model.parameters(), lr=0.01)\n"
+
+
+def test_a_late_layer_is_not_trained__also_when_appended(snippet):
+    edited = snippet.edit(NEW_HEAD, "model.append(nn.Linear(1, 1))\n")
+    test_a_late_layer_is_not_trained(edited, "4")
+
+
+def test_a_late_layer_is_not_trained__also_in_the_middle(snippet):
+    edited = snippet.edit(NEW_HEAD, "model[1] = nn.BatchNorm1d(16)\n")
+    test_a_late_layer_is_not_trained(edited, "1")
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AdamW", "RMSprop"])
+def test_a_late_layer_is_not_trained__also_by(snippet, kind):
+    edited = snippet.edit(MAKE, MAKE.replace("SGD", kind))
+    test_a_late_layer_is_not_trained(edited)
+
+
+def test_a_late_layer_is_not_trained__but_not_before_the_optimizer(
+    snippet, fails
+):
+    edited = snippet.edit(MAKE + NEW_HEAD, NEW_HEAD + MAKE)
+    fails(test_a_late_layer_is_not_trained, edited)
+
+
+@pytest.mark.parametrize("part", ["weight", "bias"])
+def test_a_late_layer_is_not_trained__but_not_once_added(snippet, part, fails):
+    add = f'optimizer.add_param_group({{"params": model[3].{part}}})\n'
+    edited = snippet.edit(NEW_HEAD, NEW_HEAD + add)
+    fails(test_a_late_layer_is_not_trained, edited)
+
+
+def test_an_added_layer_is_trained(snippet, options=None):
+    run = snippet.after("added")
+    first, second = run.optimizer.param_groups
+
+    assert min(run.found.values()) > 0
+    expected = {**run.optimizer.defaults, **(options or {})}
+    assert {name: second[name] for name in expected} == expected
+    assert first["lr"] == 0.01
+
+
+ADD = 'optimizer.add_param_group({"params": model[3].parameters()})\n'
+
+
+def test_an_added_layer_is_trained__also_at_its_own_rate(snippet):
+    edited = snippet.edit(ADD, ADD.replace("()})", '(), "lr": 0.5})'))
+    test_an_added_layer_is_trained(edited, {"lr": 0.5})
+
+
+def test_an_added_layer_is_trained__also_by_adamw(snippet):
+    edited = snippet.edit(MAKE, MAKE.replace("SGD", "AdamW"))
+    test_an_added_layer_is_trained(edited)
+
+
+@edits(
+    ("the weight alone", ADD, ADD.replace("parameters()", "weight")),
+    ("the bias alone", ADD, ADD.replace("parameters()", "bias")),
+    ("a changed rate", ADD, f"{ADD}optimizer.param_groups[1]['lr'] = 0.5\n"),
+)
+def test_an_added_layer_is_trained__but_not_with(snippet, old, new, fails):
+    fails(test_an_added_layer_is_trained, snippet.edit(old, new))
+
+
+def test_the_attribute_changes_nothing(snippet):
+    run = snippet.after("attribute")
+
+    for forecast in (None, -100, 100):
+        moving = run.moving
+        if forecast:
+            nn.init.constant_(run.model[3].bias, forecast)
+            moving = run.learn(run.model, run.optimizer)
+        for name, parameter in run.model.named_parameters():
+            step = 0.01 * parameter.grad.abs().max().item()
+            assert moving[name] == pytest.approx(step, rel=1e-3)
+    assert getattr(run.optimizer, "lr", None) == 0
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW])
+@pytest.mark.parametrize("rate", [0.0, 5.0])
+def test_the_attribute_changes_nothing__also_for(snippet, kind, rate):
+    twins = [nn.Parameter(torch.ones(2)) for _ in range(2)]
+    for twin in twins:
+        optimizer = kind([twin], lr=0.1)
+        if twin is twins[0]:
+            optimizer.lr = rate
+        twin.grad = torch.ones(2)
+        optimizer.step()
+
+    assert twins[0].tolist() == twins[1].tolist() != [1, 1]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_attribute_changes_nothing__but_not_in_a_group(
+    snippet, index, fails
 ):
     edited = snippet.edit(
-        'shared.parameters()}, {"params": shared.parameters()}]',
-        'shared.parameters()}, {"params": nn.Linear(2, 2).parameters()}]',
+        "optimizer.lr = 0.0", f'optimizer.param_groups[{index}]["lr"] = 0.0'
     )
-    fails(test_a_parameter_in_two_groups_is_refused, edited, capsys)
+    fails(test_the_attribute_changes_nothing, edited)
+
+
+def test_the_rate_stands_in_the_groups(snippet):
+    run = snippet.after("every-group")
+    parameters = list(run.model.parameters())
+    loss = nn.functional.mse_loss(run.model(run.weather), run.tomorrow)
+    slopes = torch.autograd.grad(loss, parameters)
+
+    assert set(run.resting.values()) == {0}
+    for parameter, slope in zip(parameters, slopes, strict=True):
+        assert slope.any()
+        torch.testing.assert_close(parameter.grad, slope)
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AdamW"])
+def test_the_rate_stands_in_the_groups__also_for(snippet, kind):
+    edited = snippet.edit(MAKE, MAKE.replace("SGD", kind))
+    test_the_rate_stands_in_the_groups(edited)
+
+
+RATE = '    group["lr"] = 0.0'
+
+
+@edits(
+    ("only in the first", f"groups:\n{RATE}", f"groups[:1]:\n{RATE}"),
+    ("only in the last", f"groups:\n{RATE}", f"groups[1:]:\n{RATE}"),
+    ("above 0", RATE, '    group["lr"] = 0.001'),
+)
+def test_the_rate_stands_in_the_groups__but_not(snippet, old, new, fails):
+    fails(test_the_rate_stands_in_the_groups, snippet.edit(old, new))
+
+
+EMPTY = "ValueError: optimizer got an empty parameter list"
+
+
+def test_a_generator_is_used_up(snippet):
+    assert snippet.after("refused").texts[0] == EMPTY
+
+
+PARAMETERS = "parameters = model.parameters()\n"
+
+
+@edits(
+    (
+        "a filter",
+        PARAMETERS,
+        "parameters = filter(torch.is_tensor, model.parameters())\n",
+    ),
+    ("AdamW", "optim.SGD(given)", "optim.AdamW(given)"),
+    ("an empty list", "(parameters, model[0]", "([], model[0]"),
+)
+def test_a_generator_is_used_up__also_with(snippet, old, new):
+    test_a_generator_is_used_up(snippet.edit(old, new))
+
+
+@edits(
+    ("a list", PARAMETERS, "parameters = [*model.parameters()]\n"),
+    ("its first use", "optim.SGD(parameters)", "optim.SGD"),
+    ("another call", "(parameters, model[0]", "(model.parameters(), model[0]"),
+    ("a full list", "(parameters, model[0]", "([model[0].bias], model[0]"),
+)
+def test_a_generator_is_used_up__but_not(snippet, old, new, fails):
+    fails(test_a_generator_is_used_up, snippet.edit(old, new))
+
+
+ALONE = "TypeError: params argument given to the optimizer should be"
+
+
+def test_a_tensor_alone_is_refused(snippet):
+    assert any(
+        text.startswith(f"{ALONE} an iterable of Tensors or dicts, but got")
+        for text in snippet.after("refused").texts
+    )
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AdamW"])
+def test_a_tensor_alone_is_refused__also_by(snippet, kind):
+    edited = snippet.edit("optim.SGD(given)", f"optim.{kind}(given)")
+    test_a_tensor_alone_is_refused(edited)
+
+
+def test_a_tensor_alone_is_refused__also_a_weight(snippet):
+    old = "(parameters, model[0].bias"
+    test_a_tensor_alone_is_refused(
+        snippet.edit(old, "(parameters, model[0].weight")
+    )
+
+
+def test_a_tensor_alone_is_refused__but_not_in_a_list(snippet, fails):
+    edited = snippet.edit("s, model[0].bias", "s, [model[0].bias]")
+    fails(test_a_tensor_alone_is_refused, edited)
+
+
+LEAF = "ValueError: can't optimize a non-leaf Tensor"
+
+
+def test_a_computed_tensor_is_refused(snippet):
+    assert LEAF in snippet.after("refused").texts
+
+
+@edits(
+    ("a view", "model[0].weight * 2", "model[0].weight[0]"),
+    ("another type", "model[0].weight * 2", "model[0].weight.double()"),
+    ("AdamW", "optim.SGD(given)", "optim.AdamW(given)"),
+    ("a group", "[result]", '[{"params": result}]'),
+)
+def test_a_computed_tensor_is_refused__also_with(snippet, old, new):
+    test_a_computed_tensor_is_refused(snippet.edit(old, new))
+
+
+RESULT = "result = model[0].weight * 2\n"
+
+
+@edits(
+    ("a parameter", RESULT, "result = model[0].weight\n"),
+    ("a detached one", RESULT, "result = (model[0].weight * 2).detach()\n"),
+    ("retained", RESULT, f"{RESULT}result.retain_grad()\n"),
+    (
+        "differentiable",
+        "optim.SGD(given)",
+        "optim.SGD(given, differentiable=True)",
+    ),
+)
+def test_a_computed_tensor_is_refused__but_not(snippet, old, new, fails):
+    fails(test_a_computed_tensor_is_refused, snippet.edit(old, new))
+
+
+TWICE = "ValueError: some parameters appear in more than one parameter group"
+
+
+def test_a_parameter_in_two_groups_is_refused(snippet):
+    assert TWICE in snippet.after("refused").texts
+
+
+@edits(
+    ("by AdamW", "optim.SGD(given)", "optim.AdamW(given)"),
+    (
+        "a single weight",
+        '{"params": model[0].parameters()}',
+        '{"params": model[3].weight}',
+    ),
+)
+def test_a_parameter_in_two_groups_is_refused__also_with(snippet, old, new):
+    test_a_parameter_in_two_groups_is_refused(snippet.edit(old, new))
+
+
+def test_a_parameter_in_two_groups_is_refused__but_not_a_copy(snippet, fails):
+    edited = snippet.edit(
+        '{"params": model[0].parameters()}',
+        '{"params": nn.Linear(3, 16).parameters()}',
+    )
+    fails(test_a_parameter_in_two_groups_is_refused, edited)
+
+
+def test_adam_feels_the_turn(snippet):
+    run = snippet.after("turned")
+    ends = {name: run.turned(way[-1]) for name, way in run.askew.items()}
+    before = {
+        name: run.valley(run.path(**run.walks[name])[-1]) for name in ends
+    }
+
+    for way in run.askew.values():
+        assert run.turned(way[0]).item() == pytest.approx(248)
+    assert ends["SGD"].item() == pytest.approx(before["SGD"].item(), rel=1e-3)
+    assert ends["Adam"] > 100 * before["Adam"]
+
+
+@edits(
+    ("Adam for SGD", 'optim.SGD, "lr": 0.06', 'optim.Adam, "lr": 0.06'),
+    ("SGD for Adam", 'optim.Adam, "lr": 0.3', 'optim.SGD, "lr": 0.03'),
+    (
+        "no turn",
+        "[w[0] + w[1], w[0] - w[1]]) / 2**0.5",
+        "[w[0], w[0]]) / 2**0.5",
+    ),
+)
+def test_adam_feels_the_turn__but_not_with(snippet, old, new, fails):
+    fails(test_adam_feels_the_turn, snippet.edit(old, new))
+
+
+def test_three_ways_agree(snippet):
+    run = snippet.after("ways")
+    models = [model for _, model in run.ends.values()]
+
+    assert len(models) == 3
+    for model in models[1:]:
+        pairs = zip(model.parameters(), models[0].parameters(), strict=True)
+        for one, other in pairs:
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+    assert list(run.ways.values()) == [
+        {"foreach": False},
+        {"foreach": True},
+        {"fused": True},
+    ]
+
+
+@edits(
+    ("foreach", '{"foreach": True}', '{"foreach": True, "eps": 0.01}'),
+    ("fused", '{"fused": True}', '{"fused": True, "eps": 0.01}'),
+)
+def test_three_ways_agree__but_not_with_another_eps_for(
+    snippet, old, new, fails
+):
+    fails(test_three_ways_agree, snippet.edit(old, new))
+
+
+RATES = {"SGD": 0.001, "Adam": 0.001, "AdamW": 0.001}
+RATES |= {"Adagrad": 0.01, "RMSprop": 0.01, "Adadelta": 1, "LBFGS": 1}
+
+
+def test_every_optimizer_has_a_default_rate(snippet):
+    every = vars(snippet.after("groups").optim)
+    rates = {
+        name: kind([torch.zeros(2, 2)]).defaults.get("lr")
+        for name, kind in every.items()
+        if name[0].isupper() and name != "Optimizer"
+    }
+
+    assert {name: rates[name] for name in RATES} == RATES
+    assert None not in rates.values()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SGD=optim.Adagrad",
+        "Adam=optim.NAdam",
+        "AdamW=optim.Adagrad",
+        "Adagrad=optim.SGD",
+        "RMSprop=optim.SGD",
+        "Adadelta=optim.SGD",
+        "LBFGS=optim.SGD",
+        "Own=lambda p: optim.Optimizer(p, {})",
+    ],
+)
+def test_every_optimizer_has_a_default_rate__but_not_one_for_all(
+    snippet, change, fails
+):
+    line = "from torch import nn, optim\n"
+    edited = snippet.edit(
+        line,
+        f"{line}from types import SimpleNamespace\n"
+        f"optim = SimpleNamespace(**{{**vars(optim), **dict({change})}})\n",
+    )
+    fails(test_every_optimizer_has_a_default_rate, edited)
