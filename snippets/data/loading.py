@@ -89,7 +89,7 @@ for ax, workers in zip(plt.subplots(2, **sizes)[1], runs, strict=True):
 plt.suptitle(
     "Batches are loaded (empty), waited for (orange), trained on (blue)"
 )
-plt.xlabel("time, in steps of training")
+plt.xlabel("steps of training")
 plt.show()
 
 # %% copies

@@ -94,7 +94,9 @@ def live_bytes():
     return bytes_of(
         each
         for each in gc.get_objects()
-        if type(each) in kinds and each.device.type == "cpu"
+        if type(each) in kinds
+        and each.device.type == "cpu"
+        and each.layout == torch.strided  # a sparse one has other storages
     )
 
 

@@ -274,9 +274,9 @@ from pathlib import Path
 
 folder = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, folder)  # when the program ends
+validation = DataLoader(new, batch_size=64)
 
 # %% run
-validation = DataLoader(new, batch_size=64)
 model, optimizer = start(device)
 losses = fit(model, optimizer, loader, validation, 12, folder / "best.pt")
 

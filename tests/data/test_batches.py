@@ -1083,7 +1083,7 @@ def test_similar_lengths_pad_less__but_not(snippet, old, new, fails):
     fails(test_similar_lengths_pad_less, snippet.edit(old, new))
 
 
-def test_whole_batches_in_one_call(snippet, size=4, shuffle=False):
+def test_a_whole_batch_is_one_call(snippet, size=4, shuffle=False):
     run = snippet.after("whole-batches-read")
 
     class Watched(run.Table):
@@ -1103,12 +1103,12 @@ def test_whole_batches_in_one_call(snippet, size=4, shuffle=False):
 
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("size", [1, 10])
-def test_whole_batches_in_one_call__also_for(snippet, size, shuffle):
-    test_whole_batches_in_one_call(snippet, size, shuffle)
+def test_a_whole_batch_is_one_call__also_for(snippet, size, shuffle):
+    test_a_whole_batch_is_one_call(snippet, size, shuffle)
 
 
-def test_whole_batches_in_one_call__but_not_without_batch_size(snippet, fails):
-    fails(test_whole_batches_in_one_call, snippet, None)
+def test_a_whole_batch_is_one_call__but_not_without_batch_size(snippet, fails):
+    fails(test_a_whole_batch_is_one_call, snippet, None)
 
 
 @pytest.mark.parametrize(
@@ -1129,8 +1129,8 @@ def test_whole_batches_in_one_call__but_not_without_batch_size(snippet, fails):
     ],
     ids=["one by one all the same", "without it"],
 )
-def test_whole_batches_in_one_call__but_not(snippet, old, new, fails):
-    fails(test_whole_batches_in_one_call, snippet.edit(old, new))
+def test_a_whole_batch_is_one_call__but_not(snippet, old, new, fails):
+    fails(test_a_whole_batch_is_one_call, snippet.edit(old, new))
 
 
 def test_a_worker_cannot_resize(snippet, sizes=(3, 2, 1, 3)):
