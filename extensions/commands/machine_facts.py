@@ -14,11 +14,19 @@ from extensions.files.reading import text_of
 
 
 def processor() -> str:
-    """Return what the CPU calls itself."""
+    """Return what the CPU calls itself, with its family and model.
+
+    Names repeat: two of one name differ in what they can do in 16 bits.
+    """
     path = Path("/proc/cpuinfo")
-    lines = text_of(path).splitlines() if path.exists() else []
-    names = [line for line in lines if line.startswith("model name")]
-    return names[0].partition(": ")[2] if names else platform.machine()
+    said: dict[str, str] = {}
+    for line in text_of(path).splitlines() if path.exists() else []:
+        name, _, value = line.partition(":")
+        said.setdefault(name.strip(), value.strip())
+    if "model name" not in said:
+        return platform.machine()
+    family, model = said.get("cpu family", "?"), said.get("model", "?")
+    return f"{said['model name']} (family {family}, model {model})"
 
 
 def driver() -> str:
