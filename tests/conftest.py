@@ -5,9 +5,11 @@ are left out where Sphinx is not installed.
 """
 
 import datetime
+import faulthandler
 import gc
 import platform
 import socket
+import sys
 from importlib.util import find_spec
 
 import numpy
@@ -125,6 +127,30 @@ def collected():
     """
     yield
     gc.collect()
+
+
+@pytest.fixture(scope="module")
+def uncollected():
+    """Let no worker collect, and so end, what the main process left over."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+    gc.collect()
+
+
+@pytest.fixture
+def seeded():
+    """Let what one test draws not depend on those before."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def crash_in_silence():
+    """Do not fill the log with a crash that a page shows."""
+    faulthandler.disable()
+    yield
+    faulthandler.enable(sys.__stderr__)
 
 
 @pytest.fixture

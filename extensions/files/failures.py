@@ -28,6 +28,7 @@ FAILURES = (AssertionError, pytest.fail.Exception)
 PLAIN = (bool, bytes, float, int, list, str, tuple, type(None))
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 BREAK = re.compile(r"\\n\s*")  # as pytest writes it inside of a value
+NAMED = 3  # a name, an old passage, a new one
 LONGEST = 200  # letters of a message that a reader is shown
 
 
@@ -40,6 +41,17 @@ def no_error() -> Iterator[None]:
         raise
     except Exception as error:
         pytest.fail(f"{type(error).__name__}: {error}")
+
+
+def edits(*cases: tuple[str, ...]) -> pytest.MarkDecorator:
+    """Run a counter-example with each of several edits.
+
+    Each is an old passage and a new one, behind a name where they do not say
+    by themselves what is wrong.
+    """
+    names = [case[0] if len(case) == NAMED else None for case in cases]
+    pairs = [case[-2:] for case in cases]
+    return pytest.mark.parametrize(("old", "new"), pairs, ids=names)
 
 
 def failure_of(test: FunctionType, *inputs: object) -> str:

@@ -142,6 +142,20 @@ class Snippet:
                     break
         return SimpleNamespace(**namespace)
 
+    def only(self, *names: str) -> Snippet:
+        """Return the snippet with all other cells empty.
+
+        Each line stays in its place, so that an error names the right one.
+        """
+        kept = [self.cell(name) for name in names]
+        lines = self.text.splitlines()
+        cells = list(self.cells().values())
+        ends = [*(cell.line - 1 for cell in cells[1:]), len(lines)]
+        for cell, end in zip(cells, ends, strict=True):
+            if cell not in kept:
+                lines[cell.line : end] = [""] * (end - cell.line)
+        return Snippet(self.path, "\n".join(lines) + "\n")
+
     def edit(self, old: str, new: str) -> Snippet:
         """Return the snippet with one passage changed: a counter-example."""
         if (count := self.text.count(old)) != 1:

@@ -1,6 +1,6 @@
 """The claims of docs/data/datasets.md."""
 
-import gc
+import functools
 import multiprocessing
 import os
 import sys
@@ -15,8 +15,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, random_split
 
-from extensions.files.failures import no_error
-from extensions.files.snippets import Snippet
+from extensions.files.failures import edits, no_error
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
@@ -24,55 +23,31 @@ Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 multiprocessing.set_forkserver_preload(["torch.utils.data"])
 
 # From Python 3.12 on; a thread may be left from the tests of another module.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:This process .* is multi-threaded:DeprecationWarning"
+    ),
+    pytest.mark.usefixtures("uncollected", "seeded"),
+]
 
 linux = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells what a process holds"
 )
 
 BASE = ("do-this", "dataset", "transforms", "files", "sample")
-RUNS = {}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _collected():
-    """Let no worker collect what the main process left over."""
-    gc.collect()
-    gc.disable()
-    yield
-    RUNS.clear()
-    gc.enable()
-    gc.collect()
-
-
-@pytest.fixture(autouse=True)
-def _seeded():
-    """Let what one test draws not depend on those before."""
-    torch.manual_seed(0)
-
-
-def after(snippet, *names, again=False, base=BASE):
+@functools.cache
+def after(snippet, *names, base=BASE):
     """Run some cells of a snippet, and those that most need, once."""
-    key = snippet, names, base
-    if again or key not in RUNS:
-        text = snippet.text
-        for cell in snippet.cells().values():
-            if cell.name in names or cell.name in base:
-                last = cell.name
-            else:
-                blank = "\n" * cell.source.count("\n")
-                text = text.replace(cell.source, blank)
-        RUNS[key] = Snippet(snippet.path, text).after(last)
-    return RUNS[key]
+    return again(snippet, *names, base=base)
 
 
-def edits(*cases):
-    """Parametrize a counter-example with names, and passages old and new."""
-    names, *passages = zip(*cases, strict=True)
-    pairs = list(zip(*passages, strict=True))
-    return pytest.mark.parametrize(("old", "new"), pairs, ids=names)
+def again(snippet, *names, base=BASE):
+    """Run some cells of a snippet, and those that most need."""
+    needed = {*base, *names}
+    last = [name for name in snippet.cells() if name in needed][-1]
+    return snippet.only(*needed).after(last)
 
 
 def reads(dataset, index=0, times=12):
@@ -400,7 +375,7 @@ def test_a_seed_repeats_the_split(snippet):
     for seed in (1, 2, 3):
         torch.manual_seed(seed)
         torch.rand(seed)
-        orders.append(after(snippet, "difference", "split", again=True).order)
+        orders.append(again(snippet, "difference", "split").order)
         generator = torch.Generator().manual_seed(5)
         split = random_split(range(100), [0.8, 0.2], generator)
         parts.append([each.indices for each in split])
@@ -574,7 +549,7 @@ def test_in_place_changes_what_is_kept__but_not_of_a_copy(snippet, fails):
 
 
 def test_parts_share_one_transform(snippet):
-    run = after(snippet, "difference", "split", "shared-transform", again=True)
+    run = again(snippet, "difference", "split", "shared-transform")
     train, validation = run.some, run.others
 
     assert (len(train), len(validation)) == (6, 2)

@@ -1,7 +1,6 @@
 """The claims of docs/data/loading.md."""
 
 import functools
-import gc
 import multiprocessing
 import os
 import random
@@ -29,27 +28,20 @@ from torch.utils.data import (
 )
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from extensions.files.snippets import Snippet
+from extensions.files.failures import edits
 
 # So that a worker of forkserver is there at once.
 multiprocessing.set_forkserver_preload(["torch.utils.data"])
 
 # From Python 3.12 on; a thread may be left from the tests of another module.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:This process .* is multi-threaded:DeprecationWarning"
+    ),
+    pytest.mark.usefixtures("uncollected"),
+]
 
 FORK = {"multiprocessing_context": "fork"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _collected():
-    """Let no worker collect, and so end, what the main process left over."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-    gc.collect()
 
 
 FUNCTION = types.FunctionType
@@ -62,12 +54,7 @@ def after(snippet, *names, again=False):
     if again or key not in RUNS:
         while len(RUNS) > 7:
             end(RUNS.pop(next(iter(RUNS))))
-        text = snippet.text
-        for cell in snippet.cells().values():
-            if cell.name not in names:
-                blank = "\n" * cell.source.count("\n")
-                text = text.replace(cell.source, blank)
-        RUNS[key] = Snippet(snippet.path, text).after(names[-1])
+        RUNS[key] = snippet.only(*names).after(names[-1])
     return RUNS[key]
 
 
@@ -87,11 +74,6 @@ def edited(snippet, *pairs):
     for old, new in pairs:
         snippet = snippet.edit(old, new)
     return snippet
-
-
-def edits(*pairs):
-    """Parametrize a counter-example by what is edited."""
-    return pytest.mark.parametrize(("old", "new"), pairs)
 
 
 def error_of(call):

@@ -1,6 +1,6 @@
 """The claims of docs/data/storage.md."""
 
-import faulthandler
+import functools
 import importlib
 import io
 import itertools
@@ -18,8 +18,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from extensions.files.failures import no_error
-from extensions.files.snippets import Snippet
+from extensions.files.failures import edits, no_error
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")
@@ -35,39 +34,14 @@ pytestmark = [
     pytest.mark.filterwarnings(
         "ignore:This process .* is multi-threaded:DeprecationWarning"
     ),
-    pytest.mark.usefixtures("collected"),
+    pytest.mark.usefixtures("collected", "crash_in_silence"),
 ]
 
 
-@pytest.fixture(autouse=True)
-def _crash_in_silence():
-    """Do not fill the log with the crash that the page shows."""
-    faulthandler.disable()
-    yield
-    faulthandler.enable(sys.__stderr__)
-
-
-RUNS = {}
-
-
+@functools.cache
 def after(snippet, *names):
     """Run some cells of a snippet without the others, once for all tests."""
-    key = snippet.text, names
-    if key not in RUNS:
-        text = snippet.text
-        for cell in snippet.cells().values():
-            if cell.name not in names:
-                blank = "\n" * cell.source.count("\n")
-                text = text.replace(cell.source, blank)
-        RUNS[key] = Snippet(snippet.path, text).after(names[-1])
-    return RUNS[key]
-
-
-def edits(*pairs):
-    """Parametrize a counter-example by what is edited."""
-    ids = [name for name, _, _ in pairs]
-    values = [(old, new) for _, old, new in pairs]
-    return pytest.mark.parametrize(("old", "new"), values, ids=ids)
+    return snippet.only(*names).after(names[-1])
 
 
 HDF5 = ("imports", "days", "stored", "from-hdf5", "to-hdf5")

@@ -1,8 +1,7 @@
 """The claims of docs/data/storage_failures.md."""
 
-import faulthandler
+import functools
 import signal
-import sys
 import tarfile
 from collections import Counter
 
@@ -11,8 +10,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from extensions.files.failures import no_error
-from extensions.files.snippets import Snippet
+from extensions.files.failures import edits, no_error
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")
@@ -28,39 +26,14 @@ pytestmark = [
         "ignore:This process .* is multi-threaded:DeprecationWarning"
     ),
     pytest.mark.filterwarnings("ignore:This DataLoader will:UserWarning"),
-    pytest.mark.usefixtures("collected"),
+    pytest.mark.usefixtures("collected", "crash_in_silence"),
 ]
 
 
-@pytest.fixture(autouse=True)
-def _crash_in_silence():
-    """Do not fill the log with the crashes that the page shows."""
-    faulthandler.disable()
-    yield
-    faulthandler.enable(sys.__stderr__)
-
-
-RUNS = {}
-
-
+@functools.cache
 def after(snippet, *names):
     """Run some cells of a snippet without the others, once for all tests."""
-    key = snippet.text, names
-    if key not in RUNS:
-        text = snippet.text
-        for cell in snippet.cells().values():
-            if cell.name not in names:
-                blank = "\n" * cell.source.count("\n")
-                text = text.replace(cell.source, blank)
-        RUNS[key] = Snippet(snippet.path, text).after(names[-1])
-    return RUNS[key]
-
-
-def edits(*pairs):
-    """Parametrize a counter-example by what is edited."""
-    ids = [name for name, _, _ in pairs]
-    values = [(old, new) for _, old, new in pairs]
-    return pytest.mark.parametrize(("old", "new"), values, ids=ids)
+    return snippet.only(*names).after(names[-1])
 
 
 BASE = ("imports", "days", "epochs", "own-words")

@@ -1,6 +1,6 @@
 """The claims of docs/data/streams.md."""
 
-import gc
+import functools
 from collections import Counter
 from itertools import chain
 from types import SimpleNamespace
@@ -10,56 +10,28 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from extensions.files.snippets import Snippet
+from extensions.files.failures import edits
 
 # From Python 3.12 on; a thread may be left from the tests of another module.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning",
-    "ignore:This DataLoader will create:UserWarning",  # on few cores
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:This process .* is multi-threaded:DeprecationWarning",
+        "ignore:This DataLoader will create:UserWarning",  # on few cores
+    ),
+    pytest.mark.usefixtures("uncollected", "seeded"),
+]
 
 FORK = {"multiprocessing_context": "fork"}
 BASE = ("do-this", "share", "shuffled", "files", "loader")
-RUNS = {}
 ALL = [float(each) for each in range(24)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _collected():
-    """Let no worker collect what the main process left over."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-    gc.collect()
-
-
-@pytest.fixture(autouse=True)
-def _seeded():
-    """Let what one test draws not depend on those before."""
-    torch.manual_seed(0)
-
-
+@functools.cache
 def after(snippet, *names):
     """Run some cells of a snippet, and those that all need, once."""
-    key = snippet, names
-    if key not in RUNS:
-        text = snippet.text
-        for cell in snippet.cells().values():
-            if cell.name in names or cell.name in BASE:
-                last = cell.name
-            else:
-                blank = "\n" * cell.source.count("\n")
-                text = text.replace(cell.source, blank)
-        RUNS[key] = Snippet(snippet.path, text).after(last)
-    return RUNS[key]
-
-
-def edits(*cases):
-    """Parametrize a counter-example with names, and passages old and new."""
-    names, *passages = zip(*cases, strict=True)
-    pairs = list(zip(*passages, strict=True))
-    return pytest.mark.parametrize(("old", "new"), pairs, ids=names)
+    needed = {*BASE, *names}
+    last = [name for name in snippet.cells() if name in needed][-1]
+    return snippet.only(*needed).after(last)
 
 
 def load(dataset, workers=0, **options):

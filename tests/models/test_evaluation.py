@@ -10,12 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-
-def edits(*cases):
-    """Parametrize a counter-example with names, and passages old and new."""
-    names, *passages = zip(*cases, strict=True)
-    pairs = list(zip(*passages, strict=True))
-    return pytest.mark.parametrize(("old", "new"), pairs, ids=names)
+from extensions.files.failures import edits
 
 
 def in_training():

@@ -11,7 +11,7 @@ from torch.autograd.profiler import profile
 from torch.nn import Parameter
 from torch.nn import functional as F
 
-from extensions.files.failures import no_error
+from extensions.files.failures import edits, no_error
 
 OPERATIONS = {
     "*": operator.mul,
@@ -34,11 +34,6 @@ SHAPES = [
 ]
 PAIRS = list(product(SHAPES, SHAPES))
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
-
-
-def edits(*pairs):
-    """Run a counter-example with each of several edits."""
-    return pytest.mark.parametrize(("old", "new"), pairs)
 
 
 def swaps(old, *new):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import no_error
+from extensions.files.failures import edits, no_error
 
 FLOATING = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
@@ -18,11 +18,6 @@ EVERY = [*FLOATING, *INTEGER, torch.bool]
 DEVICES = ["cpu", "meta"]  # the second has shapes and dtypes, and no numbers
 if torch.accelerator.is_available():
     DEVICES.append(torch.accelerator.current_accelerator().type)
-
-
-def edits(*pairs):
-    """Try several edits: each a passage and what is to stand there."""
-    return pytest.mark.parametrize(("old", "new"), pairs)
 
 
 def instead_of(old, *others):

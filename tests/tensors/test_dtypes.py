@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import no_error
+from extensions.files.failures import edits, no_error
 
 SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
 INTEGERS = [torch.uint8, *SIGNED]
@@ -21,11 +21,6 @@ ALL_AND_COMPLEX = [*ALL, torch.complex64, torch.complex128]
 PHOTO = "torch.tensor([[0, 100, 200]], dtype=torch.uint8)"
 EVERY = "torch.arange(256, dtype=torch.uint8)"
 KINDS = "torch.tensor([0, 2, 1])"
-
-
-def edits(*pairs):
-    """Return a mark that gives a counter-example each edit in turn."""
-    return pytest.mark.parametrize(("old", "new"), pairs)
 
 
 def category(dtype):

@@ -11,15 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
-from extensions.files.failures import no_error
-
-
-def edits(*cases):
-    """Parametrize a counter-example with names, and passages old and new."""
-    names, *passages = zip(*cases, strict=True)
-    pairs = list(zip(*passages, strict=True))
-    return pytest.mark.parametrize(("old", "new"), pairs, ids=names)
-
+from extensions.files.failures import edits, no_error
+from extensions.files.snippets import Snippet
 
 SLOW = {"wrong-order", "run", "clip-places", "closure"}
 SLOW |= {"cycle", "seen", "changes"}
@@ -30,10 +23,9 @@ def run_to(snippet, last, *needed):
     text = snippet.text.replace("epoch in range(5)", "epoch in range(0)")
     if last == "wrong-order":  # the second step tells
         text = text.replace("epochs=20", "epochs=1")
-    for name in SLOW - {last, *needed}:
-        source = snippet.cell(name).source
-        text = text.replace(source, "\n" * source.count("\n"))
-    return type(snippet)(snippet.path, text).after(last)
+    quick = Snippet(snippet.path, text)
+    names = quick.cells().keys() - SLOW | {last, *needed}
+    return quick.only(*names).after(last)
 
 
 def images():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.files.failures import no_error
+from extensions.files.failures import edits, no_error
 
 ONE_SCORE = F.binary_cross_entropy_with_logits
 DTYPES = [torch.float32, torch.float64]
@@ -36,11 +36,6 @@ TWO_BOOLS = (
     "Subtraction, the `-` operator, with two bool tensors is not supported."
     " Use the `^` or `logical_xor()` operator instead."
 )
-
-
-def edits(*pairs):
-    """Run a counter-example with each of several edits."""
-    return pytest.mark.parametrize(("old", "new"), pairs)
 
 
 def near(one, other):

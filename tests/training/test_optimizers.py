@@ -6,12 +6,7 @@ import pytest
 import torch
 from torch import nn, optim
 
-
-def edits(*cases):
-    """Parametrize a counter-example with names, and passages old and new."""
-    names, *passages = zip(*cases, strict=True)
-    pairs = list(zip(*passages, strict=True))
-    return pytest.mark.parametrize(("old", "new"), pairs, ids=names)
+from extensions.files.failures import edits
 
 
 def tied():

@@ -3,6 +3,7 @@
 import pytest
 
 from extensions.files.failures import (
+    edits,
     failure_of,
     no_error,
     properties_of_inputs,
@@ -41,6 +42,15 @@ def test_the_failing_statement_is_said_and_what_python_says_of_it(snippet):
 
 def test_an_error_that_did_not_come_is_a_failure(snippet):
     assert "DID NOT RAISE" in failure_of(no_word, snippet)
+
+
+def test_an_edit_has_the_name_that_it_is_given():
+    mark = edits(("said otherwise", '"one"', '"two"'), ("a = 1", "a = 2"))
+
+    names, values = mark.args
+    assert names == ("old", "new")
+    assert values == [('"one"', '"two"'), ("a = 1", "a = 2")]
+    assert mark.kwargs["ids"] == ["said otherwise", None]
 
 
 def test_a_test_that_passes_is_an_error(snippet):

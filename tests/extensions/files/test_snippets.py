@@ -56,6 +56,29 @@ def test_a_run_ends_with_the_named_cell():
     assert not hasattr(run, "d")
 
 
+def test_of_some_cells_the_others_are_empty_and_lines_stay_in_place():
+    some = Snippet(PATH, TEXT).only("last", "first")
+    cells, whole = some.cells(), Snippet(PATH, TEXT).cells()
+
+    assert [cell.source for cell in cells.values()] == [
+        "a = 1",
+        "",
+        "",
+        "d = b + 2",
+    ]
+    assert [cell.line for cell in cells.values()] == [
+        cell.line for cell in whole.values()
+    ]
+    with pytest.raises(NameError) as caught:
+        some.after("last")
+    assert caught.traceback[-1].lineno + 1 == whole["last"].line + 1
+
+
+def test_a_cell_to_keep_that_is_not_there_is_a_problem():
+    with pytest.raises(Problem, match="no cell 'third'; there are: first"):
+        Snippet(PATH, TEXT).only("first", "third")
+
+
 def test_a_display_cell_is_left_out_unless_it_is_asked_for():
     snippet = Snippet(PATH, TEXT)
 
