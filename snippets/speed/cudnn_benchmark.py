@@ -9,11 +9,17 @@ What torch.backends.cudnn.benchmark applies to, and how to set it.
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader
 
 # %% switch
 print("before:", torch.backends.cudnn.benchmark)
 torch.backends.cudnn.benchmark = True
 print("now:", torch.backends.cudnn.benchmark)
+
+# %% last-batch
+for drop_last in (False, True):
+    loader = DataLoader(range(100), batch_size=32, drop_last=drop_last)
+    print(drop_last, [len(batch) for batch in loader])
 
 
 # %% recordings
@@ -93,13 +99,14 @@ def switches():
     cudnn = torch.backends.cudnn
     return {
         name: getattr(cudnn, name)
-        for name in ("enabled", "benchmark", "deterministic")
+        for name in ("enabled", "benchmark", "deterministic", "allow_tf32")
     }
 
 
 # %% flags-wrong
 # Wrong on purpose: do not copy.
 torch.backends.cudnn.deterministic = True
+torch.backends.cudnn.allow_tf32 = False
 with torch.backends.cudnn.flags(benchmark=True):
     unnamed = switches()
 
@@ -107,7 +114,7 @@ print(unnamed)
 
 # %% flags-right
 with torch.backends.cudnn.flags(
-    enabled=True, benchmark=True, deterministic=True
+    enabled=True, benchmark=True, deterministic=True, allow_tf32=False
 ):
     named = switches()
 after = switches()

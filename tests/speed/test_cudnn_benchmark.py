@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from extensions.files.failures import no_error
 from extensions.files.snippets import Snippet
@@ -58,6 +59,30 @@ def test_the_switch_is_off__but_not_switched_on(snippet, fails):
         'torch.backends.cudnn.benchmark = False\nprint("now',
     )
     fails(test_the_switch_is_off, edited)
+
+
+def test_the_last_batch_is_a_size_too(snippet):
+    loader = snippet.after("last-batch").loader
+    dropping = [len(batch) for batch in loader]
+    options = {"batch_size": loader.batch_size, "drop_last": False}
+    whole = [len(batch) for batch in DataLoader(loader.dataset, **options)]
+
+    assert loader.drop_last
+    assert set(dropping) == {32}
+    assert sum(whole) == 100
+    assert set(whole) == {32, 4}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("range(100)", "range(96)"),
+        ("batch_size=32", "batch_size=25"),
+        ("drop_last=drop_last", "drop_last=False"),
+    ],
+)
+def test_the_last_batch_is_a_size_too__but_not(snippet, fails, old, new):
+    fails(test_the_last_batch_is_a_size_too, snippet.edit(old, new))
 
 
 def test_padding_makes_sizes_repeat(snippet):
@@ -206,12 +231,13 @@ def test_a_misspelt_module_is_not__but_the_right_one_is(snippet, fails):
     fails(test_a_misspelt_module_is_not, edited)
 
 
-# Each of the three switches on and off.
-WAYS = list(itertools.product([True, False], repeat=3))
+# Each of the four switches on and off.
+WAYS = list(itertools.product([True, False], repeat=4))
 UNNAMED = {
     "enabled": False,
     "benchmark": True,
     "deterministic": False,
+    "allow_tf32": True,
 }
 
 
@@ -219,22 +245,22 @@ def test_flags_set_what_you_do_not_name(snippet):
     run = snippet.after("flags-wrong")
 
     assert run.unnamed == UNNAMED
-    assert run.switches()["deterministic"]  # whatever was set before
-    CUDNN.allow_tf32 = False
-    with CUDNN.flags(benchmark=True):
-        assert CUDNN.allow_tf32
+    before = run.switches()  # whatever was set before
+    assert (before["deterministic"], before["allow_tf32"]) == (True, False)
 
 
 @pytest.mark.parametrize("before", WAYS, ids=str)
 def test_flags_set_what_you_do_not_name__also_after(snippet, before):
     run = snippet.after("switches")
 
-    outer = CUDNN.flags(*before[:2], deterministic=before[2])
+    outer = CUDNN.flags(**dict(zip(UNNAMED, before, strict=True)))
     with outer, CUDNN.flags(benchmark=True):
         assert run.switches() == UNNAMED
 
 
-@pytest.mark.parametrize("option", ["enabled=True", "deterministic=True"])
+@pytest.mark.parametrize(
+    "option", ["enabled=True", "deterministic=True", "allow_tf32=False"]
+)
 def test_flags_set_what_you_do_not_name__but_not_if_named(
     snippet, fails, option
 ):
@@ -244,10 +270,10 @@ def test_flags_set_what_you_do_not_name__but_not_if_named(
     fails(test_flags_set_what_you_do_not_name, edited)
 
 
-NAMED = "enabled=True, benchmark=True, deterministic=True"
+NAMED = "enabled=True, benchmark=True, deterministic=True, allow_tf32=False"
 
 
-def test_flags_are_put_back(snippet, values=(True, True, True)):
+def test_flags_are_put_back(snippet, values=(True, True, True, False)):
     values = dict(zip(UNNAMED, values, strict=True))
     words = ", ".join(f"{name}={value}" for name, value in values.items())
     if words != NAMED:
