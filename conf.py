@@ -46,6 +46,7 @@ extensions = [
     "extensions.site.page_basis",
     "extensions.site.page_downloads",
     "extensions.site.page_head",
+    "extensions.site.raised",
     "extensions.site.recap",
     "extensions.site.run_programs",
     "extensions.site.source_texts",

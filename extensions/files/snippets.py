@@ -147,9 +147,10 @@ class Snippet:
 
         Each line stays in its place, so that an error names the right one.
         """
-        kept = [self.cell(name) for name in names]
+        known = self.cells()
+        kept = [known.get(name) or self.cell(name) for name in names]
         lines = self.text.splitlines()
-        cells = list(self.cells().values())
+        cells = list(known.values())
         ends = [*(cell.line - 1 for cell in cells[1:]), len(lines)]
         for cell, end in zip(cells, ends, strict=True):
             if cell not in kept:

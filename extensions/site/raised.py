@@ -1,0 +1,110 @@
+"""``{raised}``: an error text as a program of the guide met it.
+
+``{all-raised}`` lists what every cell printed that caught an error, so that
+no error text of the guide is missing from the page that people search.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.osutil import relative_uri
+
+from extensions.files.problem import Problem
+from extensions.files.raised import caught_in, lines_that_say
+from extensions.files.snippets import Cell
+from extensions.files.titles import title_of
+from extensions.files.topics import Topic, sha256, topics
+from extensions.site.fold import Fold
+from extensions.site.page_basis import KINDS, rest_on, root_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+    from sphinx.util.typing import ExtensionMetadata, OptionSpec
+
+
+def programs(app: Sphinx) -> str:
+    """Return what says whether a program has printed something else."""
+    return "".join(
+        f"{topic.name} {sha256(topic.output)}\n"
+        for topic in topics(root_of(app.env))
+    )
+
+
+def title_in_words(topic: Topic) -> str:
+    """Return the title of a page, without its markup."""
+    title = title_of(topic.root, topic.name) or []
+    return "".join(token.content for token in title)
+
+
+def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
+    """Return a line that leads to a cell on its page."""
+    address = relative_uri(f"{env.docname}.html", f"{topic.name}.html")
+    words = f"{title_in_words(topic)}: {cell.name}"
+    reference = nodes.reference(
+        "", words, internal=True, refuri=f"{address}#cell-{cell.name}"
+    )
+    return nodes.paragraph("", "", reference)
+
+
+class RaisedDirective(SphinxDirective):
+    """Show what a cell of a topic printed, from the line with some words."""
+
+    required_arguments = 2
+    has_content = True
+    option_spec: ClassVar[OptionSpec] = {
+        "says": directives.unchanged_required,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the text, and below it what to do."""
+        name, cell = self.arguments
+        topic = Topic(root_of(self.env), name)
+        rest_on(self.env, "programs")
+        if f"({name}.md" not in "\n".join(self.content):
+            raise self.error(f"the text has no link to {name}.md")
+        if "says" not in self.options:
+            raise self.error("write with :says: what people see")
+        try:
+            text = lines_that_say(topic, cell, self.options["says"])
+        except Problem as error:
+            raise self.error(str(error)) from error
+        block = nodes.container(classes=["raised"])
+        block += nodes.literal_block(text, text, language="none")
+        self.state.nested_parse(self.content, self.content_offset, block)
+        return [block]
+
+
+class AllRaisedDirective(SphinxDirective):
+    """List what all cells printed that caught an error, page by page."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return a fold for each page."""
+        rest_on(self.env, "programs")
+        found: list[nodes.Node] = []
+        for topic in topics(root_of(self.env)):
+            if topic.is_recipe:
+                continue
+            fold = Fold(summary=title_in_words(topic))
+            for cell, text in caught_in(topic):
+                fold += nodes.literal_block(text, text, language="none")
+                fold += link_to(self.env, topic, cell)
+            if fold.children:
+                found.append(fold)
+        return found
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the directives."""
+    KINDS["programs"] = programs
+    app.add_directive("raised", RaisedDirective)
+    app.add_directive("all-raised", AllRaisedDirective)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

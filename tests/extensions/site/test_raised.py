@@ -1,0 +1,127 @@
+"""Error texts, on the page that people search."""
+
+import re
+
+import pytest
+
+from tests.extensions.conftest import record
+
+# MyST resolves a link to a page with what Sphinx 11 will have dropped.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:'myst_parser.*MystReferenceResolver.app' is deprecated"
+)
+
+PROGRAM = """
+# %% ask
+def ask(call):
+    try:
+        call()
+    except ValueError as error:
+        print("said:", error)
+
+
+# %% fails
+print("first")
+ask(lambda: int("x"))
+
+# %% works
+print("no error")
+
+# %% handles
+try:
+    [][1]
+except IndexError as error:
+    print(type(error).__name__, error)
+"""
+CELLS = "".join(
+    f"\n```{{cell}} {name}\n```\n"
+    for name in ("ask", "fails", "works", "handles")
+)
+RAISED = """
+```{raised} part/one fails
+:says: invalid literal
+
+Give it digits: [One](part/one.md).
+```
+"""
+
+
+@pytest.fixture
+def index(house):
+    """The first page of a house, one of whose programs meets errors."""
+    snippet = house / "snippets/part/one.py"
+    snippet.write_text(snippet.read_text() + PROGRAM)
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text() + CELLS)
+    record(house)
+    return house / "docs/index.md"
+
+
+def add(page, text):
+    page.write_text(page.read_text() + text)
+
+
+def blocks(html):
+    """Return the texts of the blocks that are no Python."""
+    found = re.findall(r"highlight-none.*?<pre>(.*?)</pre>", html, re.S)
+    return [re.sub("<.*?>", "", each).strip() for each in found]
+
+
+def test_an_error_text_stands_above_what_to_do(index, build):
+    add(index, RAISED)
+
+    app = build()
+
+    html = (app.outdir / "index.html").read_text()
+    [text] = blocks(html)
+    assert text.startswith("said: invalid literal for int() with base 10")
+    assert html.index("invalid literal") < html.index("Give it digits")
+    assert not app.warning.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("invalid literal", "no such words", "prints no line with 'no such"),
+        ("fails", "lost", "no cell 'lost'; there are: start, count, ask"),
+        ("part/one.md", "part/two.md", "the text has no link to part/one.md"),
+        (":says: invalid literal\n", "", "write with :says: what people see"),
+    ],
+    ids=["other words", "no cell", "another page", "no words"],
+)
+def test_what_is_wrong_is_reported_at_its_line(index, build, old, new, said):
+    add(index, RAISED.replace(old, new))
+
+    warning = build().warning.getvalue()
+
+    assert re.search(r"index\.md:\d+: ERROR: ", warning)
+    assert said in warning
+
+
+def test_all_cells_that_catch_an_error_are_listed(index, build):
+    add(index, "\n```{all-raised}\n```\n")
+
+    app = build()
+
+    html = (app.outdir / "index.html").read_text()
+    assert [each.split("\n")[0] for each in blocks(html)] == [
+        "first",
+        "IndexError list index out of range",
+    ]
+    assert "no error" not in html
+    assert 'href="part/one.html#cell-fails"' in html
+    assert not app.warning.getvalue()
+
+
+def test_the_page_is_read_again_when_a_program_prints_something_else(
+    house, index, build
+):
+    add(index, RAISED)
+    build()
+    snippet = house / "snippets/part/one.py"
+    snippet.write_text(snippet.read_text().replace('"said:"', '"now:"'))
+
+    app = build()
+
+    html = (app.outdir / "index.html").read_text()
+    assert "now: invalid literal" in re.sub("<.*?>", "", html)
