@@ -1,0 +1,627 @@
+"""The claims of docs/memory/out_of_memory.md."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch import optim
+from torch.nn import functional as F
+
+from extensions.files.failures import edits, no_error
+
+MODEL = ("imports", "block", "recompute", "step", "days")
+COUNTED = (*MODEL, "history", "two-steps")
+
+
+@cache
+def after(snippet, *names):
+    """Run some cells of a snippet without the others, once for all tests."""
+    return snippet.only(*names).after(names[-1])
+
+
+def gradients(model):
+    return [each.grad for each in model.parameters()]
+
+
+def equal(one, other):
+    return all(a.equal(b) for a, b in zip(one, other, strict=True))
+
+
+# Do this
+
+
+def forwards(model):
+    """Count how often each block runs its forward pass."""
+    calls = [0] * len(model.blocks)
+
+    def counts(place):
+        def count(*_):
+            calls[place] += 1
+
+        return count
+
+    for place, block in enumerate(model.blocks):
+        block.layers[0].register_forward_hook(counts(place))
+    return calls
+
+
+def one_pass(run, size, seed, dtype, recompute, **options):
+    """Return the loss and the gradients of one pass, and the model."""
+    torch.manual_seed(seed)
+    model = run.Forecast(recompute=recompute, **options).to(dtype)
+    inputs, targets = (
+        torch.randn(size, options.get("width", 128), dtype=dtype),
+        torch.randn(size, 1, dtype=dtype),
+    )
+    calls = forwards(model)
+    loss = F.mse_loss(model(inputs), targets)
+    loss.backward()
+    return [loss, *gradients(model)], calls
+
+
+def test_recomputed_gradients_are_equal(
+    snippet, size=512, seed=0, dtype=torch.float32, **options
+):
+    run = after(snippet, *MODEL)
+    kept, once = one_pass(run, size, seed, dtype, False, **options)
+    found, twice = one_pass(run, size, seed, dtype, True, **options)
+    other, _ = one_pass(run, size, seed + 1, dtype, True, **options)
+
+    assert equal(kept, found)
+    assert not equal(kept, other)
+    assert once != twice
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_recomputed_gradients_are_equal__also_in(snippet, dtype):
+    test_recomputed_gradients_are_equal(snippet, 64, dtype=dtype)
+
+
+@pytest.mark.parametrize(("size", "width"), [(1, 16), (7, 3), (33, 64)])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_recomputed_gradients_are_equal__also_for(snippet, size, width, seed):
+    options = {"width": width, "blocks": 3}
+    test_recomputed_gradients_are_equal(snippet, size, seed, **options)
+
+
+def test_recomputed_gradients_are_equal__but_not_with_other_random_numbers(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "use_reentrant=False)",
+        "use_reentrant=False, preserve_rng_state=False)",
+    )
+    fails(test_recomputed_gradients_are_equal, edited)
+
+
+@edits(
+    (
+        "of another input",
+        "checkpoint(block, x, use_reentrant=F",
+        "checkpoint(block, 2 * x, use_reentrant=F",
+    ),
+    ("without dropout", "x = block(x)", "x = block.eval()(x)"),
+)
+def test_recomputed_gradients_are_equal__but_not(snippet, fails, old, new):
+    fails(test_recomputed_gradients_are_equal, snippet.edit(old, new))
+
+
+def test_each_block_runs_twice(snippet, blocks=8, parts=1):
+    run = after(snippet, *MODEL)
+    for recompute in (False, True):
+        options = {"blocks": blocks, "recompute": recompute}
+        model, optimizer, inputs, targets = run.fresh(**options)
+        calls = forwards(model)
+        run.step(model, optimizer, inputs, targets, parts)
+        assert calls == [(1 + recompute) * parts] * blocks
+
+
+@pytest.mark.parametrize(("blocks", "parts"), [(1, 1), (3, 2)])
+def test_each_block_runs_twice__also_for(snippet, blocks, parts):
+    test_each_block_runs_twice(snippet, blocks, parts)
+
+
+@edits(
+    ("if self.recompute:", "if False:"),
+    ("if self.recompute:", "if self.recompute and block is self.blocks[0]:"),
+    ("x, use_reentrant=F", "block(x), use_reentrant=F"),
+)
+def test_each_block_runs_twice__but_not(snippet, fails, old, new):
+    fails(test_each_block_runs_twice, snippet.edit(old, new))
+
+
+def test_parts_leave_the_same_gradients(snippet, size=512, seed=0):
+    run = after(snippet, *MODEL)
+    found = {}
+    for parts in {1, 2, 3, 5, min(size, 64)}:
+        torch.manual_seed(seed)
+        model = run.Forecast(blocks=2, width=8).double().eval()
+        inputs = torch.randn(size, 8, dtype=torch.float64)
+        targets = torch.randn(size, 1, dtype=torch.float64)
+        optimizer = optim.SGD(model.parameters(), lr=0.0)
+        run.step(model, optimizer, inputs, targets, parts)
+        found[parts] = gradients(model)
+    model.zero_grad()
+    F.mse_loss(model(inputs), targets).backward()
+    whole = gradients(model)
+    assert all(each.abs().max() > 1e-6 for each in whole)
+    for some in found.values():
+        for one, other in zip(whole, some, strict=True):
+            assert torch.allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [5, 7, 65])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_parts_leave_the_same_gradients__also_for(snippet, size, seed):
+    test_parts_leave_the_same_gradients(snippet, size, seed)
+
+
+@edits(
+    (
+        "not divided",
+        "(loss * len(some) / len(inputs)).backward()",
+        "loss.backward()",
+    ),
+    (
+        "the last part alone",
+        "        with torch.auto",
+        "        optimizer.zero_grad()\n        with torch.auto",
+    ),
+    ("a part twice", "in pairs:", "in [next(pairs), *pairs][-1:] * parts:"),
+)
+def test_parts_leave_the_same_gradients__but_not(snippet, fails, old, new):
+    fails(test_parts_leave_the_same_gradients, snippet.edit(old, new))
+
+
+def test_parts_leave_the_same_gradients__but_not_by_their_number(
+    snippet, fails
+):
+    edited = snippet.edit("len(some) / len(inputs)", "1 / parts")
+    fails(test_parts_leave_the_same_gradients, edited, 7)
+
+
+# How it works
+
+
+def state_bytes(optimizer):
+    """Return the bytes of all that an optimizer keeps."""
+    states = [state.values() for state in optimizer.state.values()]
+    return sum(value.nbytes for state in states for value in state)
+
+
+def test_the_second_step_stands_on_the_state(
+    snippet, kind=optim.AdamW, **options
+):
+    run = after(snippet, *COUNTED)
+    day = run.fresh(kind, **options)
+    assert state_bytes(day[1]) == 0
+    one = max(held for _, held in run.history(lambda: run.step(*day)))
+    two = run.peak(kind=kind, **options)
+
+    assert state_bytes(day[1]) > 0
+    assert two - one == state_bytes(day[1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"recompute": True}, {"blocks": 3}, {"kind": optim.Adam}],
+    ids=str,
+)
+def test_the_second_step_stands_on_the_state__also_with(snippet, options):
+    test_the_second_step_stands_on_the_state(snippet, **options)
+
+
+def test_the_second_step_stands_on_the_state__but_not_of_sgd(snippet, fails):
+    fails(test_the_second_step_stands_on_the_state, snippet, optim.SGD)
+
+
+@edits(
+    ("for _ in range(2)])", "for _ in range(1)])"),
+    ("optimizer.zero_grad()", "optimizer.state.clear()"),
+    ("optimizer.step()", "optimizer.zero_grad()"),
+)
+def test_the_second_step_stands_on_the_state__but_not(
+    snippet, fails, old, new
+):
+    fails(test_the_second_step_stands_on_the_state, snippet.edit(old, new))
+
+
+def counts_the_bytes(run):
+    """Check what the curves and the table rest on."""
+
+    def work():
+        kept = torch.ones(1000)
+        torch.ones(5000)
+        return kept, torch.ones(2000)
+
+    kept = []
+    held = [now for _, now in run.history(lambda: kept.append(work()))]
+    assert (max(held), held[-1]) == (4 * 6000, 4 * 3000)
+
+
+def test_the_hill_ends_at_the_optimizer(snippet):
+    run = after(snippet, *COUNTED, "hill")
+    counts_the_bytes(run)
+    names, held = zip(*run.curves["as it is"], strict=True)
+    backward = [name.startswith("autograd::engine") for name in names]
+    optimizer = [name.startswith("Optimizer.step") for name in names]
+    first, end = backward.index(True), optimizer.index(True)
+    highest = max(held[:end])
+
+    assert first < end
+    assert held[first] > 0.9 * highest
+    assert held[end] < 0.1 * highest
+
+
+@edits(
+    (
+        "without activations",
+        "x = block(x)",
+        "with torch.no_grad():\n                    x = block(x)",
+    ),
+    (
+        "recomputed",
+        '"as it is": two_steps()',
+        '"as it is": two_steps(recompute=True)',
+    ),
+    (
+        "what is kept",
+        "        (loss * len",
+        "        model.kept = loss\n        (loss * len",
+    ),
+)
+def test_the_hill_ends_at_the_optimizer__but_not(snippet, fails, old, new):
+    if "kept" in new:
+        snippet = snippet.edit(
+            "inputs)).backward()", "inputs)).backward(retain_graph=True)"
+        )
+    fails(test_the_hill_ends_at_the_optimizer, snippet.edit(old, new))
+
+
+REMEDIES = ["4 parts", "bfloat16", "recomputed", "SGD"]
+
+
+def test_each_remedy_lowers_the_peak(snippet):
+    run = after(snippet, *COUNTED, "hill", "remedies")
+    counts_the_bytes(run)
+    peaks = run.peaks
+    both = peaks["4 parts, recomputed"]
+
+    assert all(peaks[name] < 0.9 * peaks["as it is"] for name in REMEDIES)
+    assert all(both < 0.9 * peaks[name] for name in REMEDIES)
+    for name, curve in run.curves.items():
+        assert max(held for _, held in curve) == peaks[name]
+
+
+@edits(
+    ("peak(parts=4),", "peak(),"),
+    ("peak(dtype=torch.bfloat16),", "peak(),"),
+    ("peak(recompute=True),", "peak(),"),
+    ("peak(kind=torch.optim.SGD)", "peak(kind=torch.optim.Adam)"),
+    ("peak(parts=4, recompute=True),", "peak(parts=4),"),
+    ("peak(parts=4, recompute=True),", "peak(recompute=True),"),
+    ("in pairs:", "in [(inputs, targets)]:"),
+)
+def test_each_remedy_lowers_the_peak__but_not(snippet, fails, old, new):
+    fails(test_each_remedy_lowers_the_peak, snippet.edit(old, new))
+
+
+def test_bfloat16_can_raise_the_peak(snippet):
+    peaks = after(snippet, *COUNTED, "remedies").peaks
+
+    assert 1 < peaks["all three"] / peaks["4 parts, recomputed"] < 1.1
+
+
+@edits(
+    ("recompute=True, dtype=torch.bfloat16", "recompute=True"),
+    ("recompute=True, dtype=torch.bfloat16", "dtype=torch.bfloat16"),
+    (
+        "parts=4, recompute=True, dtype=torch.b",
+        "recompute=True, dtype=torch.b",
+    ),
+)
+def test_bfloat16_can_raise_the_peak__but_not(snippet, fails, old, new):
+    fails(test_bfloat16_can_raise_the_peak, snippet.edit(old, new))
+
+
+# Read the error
+
+READ = ("imports", "gigabytes", "read", "judge", "example")
+SIZES = {"asked": 0.25, "device": 8, "free": 91 / 1024, "tensors": 7.21}
+SIZES["unused"] = 113.25 / 1024
+OTHER = """CUDA out of memory. Tried to allocate 20.00 KiB. GPU 1 has a total
+ capacity of 512.00 MiB of which 0 bytes is free. Process 17 has 3.00 MiB
+ memory in use. Including non-PyTorch memory, this process has 8.00 GiB memory
+ in use. Of the allocated memory 12.50 MiB is allocated by PyTorch, with
+ 6.00 MiB allocated in private pools (e.g., CUDA Graphs), and 512 bytes is
+ reserved by PyTorch but unallocated. If reserved but unallocated memory is
+ large try setting PYTORCH_ALLOC_CONF=expandable_segments:True"""
+OTHERS = {"asked": 20 / 2**20, "device": 0.5, "free": 0}
+OTHERS |= {"tensors": 12.5 / 1024, "unused": 512 / 2**30}
+PHRASES = ("Tried to allocate", "total capacity", "is free")
+PHRASES += ("is allocated by", "but unallocated")
+
+
+def test_gigabytes_reads_the_text(snippet):
+    run = after(snippet, "imports", "gigabytes", "read")
+    shown = snippet.cell("example").source.split('"""')[1]
+    texts = {shown: SIZES, " ".join(OTHER.split()): OTHERS}
+
+    for text, sizes in texts.items():
+        with no_error():
+            found = run.gigabytes(text)
+        assert found == pytest.approx(sizes)
+        for name, phrase in zip(sizes, PHRASES, strict=True):
+            with pytest.raises(ValueError, match=f"say what is {name}"):
+                run.gigabytes(text.replace(phrase, ""))
+
+
+@edits(
+    ('"KiB": 2**10', '"KiB": 1000'),
+    ('"MiB": 2**20', '"MiB": 10**6'),
+    ('"GiB": 2**30', '"GiB": 10**9'),
+    ('"bytes": 1,', '"bytes": 8,'),
+    ("/ 2**30", "/ 10**9"),
+    ('"free": r"of which', '"free": r"with'),
+    ("is {name}", "there is"),
+)
+def test_gigabytes_reads_the_text__but_not(snippet, fails, old, new):
+    fails(test_gigabytes_reads_the_text, snippet.edit(old, new))
+
+
+HUGE = {"asked": 5, "device": 8, "free": 3, "tensors": 4, "unused": 0.5}
+PIECES = {"asked": 1, "device": 8, "free": 0.5, "tensors": 5, "unused": 2}
+SHARED = {"asked": 1, "device": 8, "free": 0.5, "tensors": 2, "unused": 0.5}
+FULL = {"asked": 1, "device": 8, "free": 0.5, "tensors": 6, "unused": 0.5}
+
+
+def text_of(size):
+    """Write an error text with these sizes."""
+    return (
+        f"Tried to allocate {size['asked']} GiB. GPU 0 has a total capacity of"
+        f" {size['device']} GiB of which {size['free']} GiB is free. Of the"
+        f" allocated memory {size['tensors']} GiB is allocated by PyTorch, and"
+        f" {size['unused']} GiB is reserved by PyTorch but unallocated."
+    )
+
+
+def test_judge_compares_the_sizes(snippet):
+    judge = after(snippet, *READ).judge
+
+    assert "huge" in judge(text_of(HUGE))
+    assert "pieces" in judge(text_of(PIECES))
+    assert "something else" in judge(text_of(SHARED))
+    assert "fill the device" in judge(text_of(FULL))
+    assert "huge" not in judge(text_of(HUGE | {"asked": 4}))
+    assert "pieces" not in judge(text_of(PIECES | {"unused": 1}))
+    # 8 - (0.5 + 3.5 + 0.5) is just as much as the tensors hold
+    assert "something" not in judge(text_of(SHARED | {"tensors": 3.5}))
+
+
+@edits(
+    ("/ 2:\n", ":\n"),
+    ('size["unused"] > size["asked"]', 'size["unused"] > size["device"]'),
+    ("- known >", ">"),
+    ('size["free"] + size', "size"),
+)
+def test_judge_compares_the_sizes__but_not(snippet, fails, old, new):
+    fails(test_judge_compares_the_sizes, snippet.edit(old, new))
+
+
+@pytest.mark.cuda
+def test_the_text_of_cuda_is_read(snippet):
+    run = after(snippet, *READ, "on-cuda")
+
+    found = run.gigabytes(run.cuda_text)
+    assert found["asked"] == 2**50 * 4 / 2**30
+    total = torch.cuda.get_device_properties(0).total_memory / 2**30
+    assert found["device"] == pytest.approx(total, rel=0.01)
+
+
+@pytest.mark.cuda
+def test_the_text_of_cuda_is_read__but_not_of_another_size(snippet, fails):
+    edited = snippet.edit("torch.empty(2**50,", "torch.empty(2**49,")
+    fails(test_the_text_of_cuda_is_read, edited)
+
+
+# What goes wrong
+
+
+def test_without_a_graph_depth_is_free(snippet):
+    run = after(snippet, *COUNTED, "no-graph")
+    counts_the_bytes(run)
+
+    assert set(run.forward_peaks) == {"enable_grad", "no_grad"}
+    four, eight, sixteen = run.forward_peaks["no_grad"]
+    assert four == eight == sixteen > 0
+    four, eight, sixteen = run.forward_peaks["enable_grad"]
+    assert sixteen - eight == 2 * (eight - four) > 0
+
+
+@edits(
+    (
+        "torch.enable_grad, torch.no_grad",
+        "torch.enable_grad, torch.enable_grad",
+    ),
+    ("torch.enable_grad, torch.no_grad", "torch.no_grad, torch.no_grad"),
+    ("with stop():", "with torch.enable_grad():"),
+    ("with stop():", "with torch.no_grad():"),
+)
+def test_without_a_graph_depth_is_free__but_not(snippet, fails, old, new):
+    fails(test_without_a_graph_depth_is_free, snippet.edit(old, new))
+
+
+SAID = "None of the inputs have requires_grad=True. Gradients will be None"
+
+
+def test_reentrant_blocks_learn_nothing(snippet, inputs=""):
+    if inputs:
+        snippet = snippet.edit("x = readings\n", f"x = {inputs}\n")
+    run = after(snippet, *MODEL, "reentrant")
+
+    assert {str(each.message) for each in run.caught} == {SAID}
+    blocks = run.model.blocks.parameters()
+    assert all(each.grad is None for each in blocks)
+    assert all(each.grad is not None for each in run.model.head.parameters())
+
+
+@pytest.mark.parametrize("inputs", ["readings[:1]", "torch.rand(512, 128)"])
+def test_reentrant_blocks_learn_nothing__also_on(snippet, inputs):
+    test_reentrant_blocks_learn_nothing(
+        snippet.edit(
+            "temperatures).backward", "temperatures[: len(x)]).backward"
+        ),
+        inputs,
+    )
+
+
+def test_reentrant_blocks_learn_nothing__but_not_the_other_form(
+    snippet, fails
+):
+    edited = snippet.edit("use_reentrant=True", "use_reentrant=False")
+    fails(test_reentrant_blocks_learn_nothing, edited)
+
+
+def test_reentrant_blocks_learn_nothing__but_inputs_with_gradients(
+    snippet, fails
+):
+    inputs = "readings.clone().requires_grad_()"
+    fails(test_reentrant_blocks_learn_nothing, snippet, inputs)
+
+
+def test_recomputed_batchnorm_counts_twice(snippet):
+    run = after(snippet, *MODEL, "batch-norm")
+    assert run.norm.num_batches_tracked == 2
+
+    plain = torch.nn.BatchNorm1d(128)
+    for _ in range(2):
+        plain(run.readings)
+    assert plain.running_mean.allclose(run.norm.running_mean)
+    assert plain.running_var.allclose(run.norm.running_var)
+
+
+@edits(
+    (
+        "kept",
+        "checkpoint(norm, readings, use_reentrant=False)",
+        "norm(readings)",
+    ),
+    (
+        "in evaluation",
+        "norm = nn.BatchNorm1d(128)",
+        "norm = nn.BatchNorm1d(128).eval()",
+    ),
+    ("without backward", ".square().mean().backward()", ".square().mean()"),
+    (
+        "recomputed in vain",
+        "norm = nn.BatchNorm1d(128)",
+        "norm = nn.BatchNorm1d(128, momentum=0.0)",
+    ),
+)
+def test_recomputed_batchnorm_counts_twice__but_not(snippet, fails, old, new):
+    fails(test_recomputed_batchnorm_counts_twice, snippet.edit(old, new))
+
+
+WRONG = (*MODEL, "failing", "one-pass", "retry-wrong", "compared")
+
+
+def test_a_failed_backward_leaves_gradients(snippet):
+    run = after(snippet, *WRONG)
+    ratios = [a / b for a, b in zip(run.retried, run.rights, strict=True)]
+
+    assert ratios[:3] == pytest.approx([1, 1, 1], rel=1e-4)
+    assert ratios[4:] == pytest.approx([2, 2, 2, 2], rel=1e-4)
+    model, _, *batch = run.fresh()
+    model.blocks[3].register_full_backward_hook(run.Full())
+    with pytest.raises(torch.OutOfMemoryError):
+        run.one_pass(model, *batch)
+    before, behind = model.blocks[:3], model.blocks[4:]
+    assert all(each.grad is None for each in before.parameters())
+    assert all(each.grad is not None for each in behind.parameters())
+
+
+@edits(
+    (
+        "emptied",
+        "        one_pass(model, inp",
+        "        model.zero_grad()\n        one_pass(model, inp",
+    ),
+    (
+        "a third try",
+        "for _ in range(2):\n    try",
+        "for _ in range(3):\n    try",
+    ),
+    (
+        "one block before",
+        "blocks[3].register_full_backward_hook(Full())\nfor _",
+        "blocks[2].register_full_backward_hook(Full())\nfor _",
+    ),
+    (
+        "in the last block",
+        "blocks[3].register_full_backward_hook(Full())\nfor _",
+        "blocks[7].register_full_backward_hook(Full())\nfor _",
+    ),
+)
+def test_a_failed_backward_leaves_gradients__but_not(snippet, fails, old, new):
+    fails(test_a_failed_backward_leaves_gradients, snippet.edit(old, new))
+
+
+RIGHT = (*MODEL, "failing", "retry-right")
+
+
+def test_step_can_be_tried_again(snippet):
+    with no_error():
+        run = after(snippet, *RIGHT)
+    assert (run.parts, run.failed) == (2, False)
+    for kind in (optim.SGD, optim.AdamW):
+        found = []
+        for fails_first in (True, False):
+            model, optimizer, *batch = run.fresh(kind)
+            full = run.Full()
+            model.blocks[3].register_full_backward_hook(full)
+            if fails_first:
+                with pytest.raises(torch.OutOfMemoryError):
+                    run.step(model, optimizer, *batch)
+            full.calls = 1
+            torch.manual_seed(2)
+            run.step(model, optimizer, *batch, parts=2)
+            found.append(gradients(model))
+        assert equal(*found)
+
+
+@edits(
+    ("without a reset", "    optimizer.zero_grad()\n", ""),
+    ("a reset that keeps", "optimizer.zero_grad()", "model.head.zero_grad()"),
+    ("no second try", "for parts in (1, 2):", "for parts in (1,):"),
+    ("the whole again", "for parts in (1, 2):", "for parts in (1, 1):"),
+)
+def test_step_can_be_tried_again__but_not(snippet, fails, old, new):
+    fails(test_step_can_be_tried_again, snippet.edit(old, new))
+
+
+# Where it ends
+
+
+@pytest.mark.cuda
+def test_a_snapshot_is_a_file(snippet, monkeypatch):
+    sizes = []
+    dump = torch.cuda.memory._dump_snapshot
+
+    def noted(path):
+        dump(path)
+        sizes.append(Path(path).stat().st_size)
+
+    monkeypatch.setattr(torch.cuda.memory, "_dump_snapshot", noted)
+    after(snippet, *MODEL, "snapshot")
+
+    assert [size > 0 for size in sizes] == [True]
+
+
+@pytest.mark.cuda
+def test_a_snapshot_is_a_file__but_not_unasked(snippet, monkeypatch, fails):
+    edited = snippet.edit(
+        "        torch.cuda.memory._dump_snapshot(str(path))\n",
+        "        path.touch()\n",
+    )
+    fails(test_a_snapshot_is_a_file, edited, monkeypatch)
