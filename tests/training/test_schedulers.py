@@ -1,235 +1,1462 @@
 """The claims of docs/training/schedulers.md."""
 
+import io
+import warnings
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
+import torch
+from torch import nn, optim
+from torch.optim.lr_scheduler import (
+    CosineAnnealingLR,
+    ExponentialLR,
+    LinearLR,
+    MultiStepLR,
+    OneCycleLR,
+    StepLR,
+)
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-STEP = "StepLR(step_size=5, gamma=0.5)"
-COSINE = "CosineAnnealingLR(T_max=20)"
-CYCLE = "OneCycleLR(max_lr=1, total_steps=20)"
-WARM = "LinearLR, then CosineAnnealingLR"
+from extensions.files.failures import edits, no_error
 
-
-def rises(rates):
-    return all(later > sooner for sooner, later in pairwise(rates))
-
-
-def falls(rates):
-    return rises(rates[::-1])
-
-
-def test_step_lr_falls_in_stairs(snippet):
-    rates = snippet.after("curves").curves[STEP]
-
-    assert rates == [0.5 ** (step // 5) for step in range(20)]
+approx = pytest.approx
+LAMBDA = "return LambdaLR(optimizer, share)"
 
 
-def test_step_lr_falls_in_stairs__but_not_at_gamma_one(snippet, fails):
-    edited = snippet.edit(
-        "lambda optimizer: StepLR(optimizer, step_size=5, gamma=0.5)",
-        "lambda optimizer: StepLR(optimizer, step_size=5, gamma=1.0)",
+def light(snippet, *cells):
+    """Run what the cells rest on and the cells, without the long trainings."""
+    names = [
+        "imports",
+        "schedule",
+        "more-imports",
+        "toy",
+        "rates",
+        "kinds",
+        "follow",
+    ]
+    names += [name for name in cells if name not in names]
+    return snippet.only(*names).after(cells[-1] if cells else "follow")
+
+
+@contextmanager
+def recorded():
+    """Record each warning."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        yield seen
+
+
+def differences(rates):
+    return [later - sooner for sooner, later in pairwise(rates)]
+
+
+def wave(rates, top):
+    """Check that rates fall from the top to 0 along half a cosine."""
+    angles = torch.linspace(0, torch.pi, len(rates), dtype=torch.float64)
+    assert rates == approx((top * (1 + angles.cos()) / 2).tolist(), abs=1e-12)
+
+
+def two_groups(kind=optim.SGD, **options):
+    first = {"params": [nn.Parameter(torch.zeros(1))], "lr": 0.3}
+    second = {"params": [nn.Parameter(torch.zeros(1))]}
+    return kind([first, second], lr=0.02, **options)
+
+
+@contextmanager
+def taken_rates():
+    """Collect the rate of each step that any optimizer takes."""
+    taken = []
+    hook = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: taken.append(optimizer.param_groups[0]["lr"])
     )
-    fails(test_step_lr_falls_in_stairs, edited)
+    yield taken
+    hook.remove()
 
 
-def test_cosine_falls_to_t_max(snippet):
-    rates = snippet.after("curves").curves[COSINE]
-
-    assert rates[0] == 1
-    assert falls(rates)
-    assert rates[-1] < 0.01
+TENTH = "warm=total // 10"
 
 
-def test_cosine_falls_to_t_max__but_not_beyond(snippet, fails):
+def test_the_rate_rises_then_falls(snippet, warm=None):
+    edited = snippet if warm is None else snippet.edit(TENTH, f"warm={warm}")
+    with taken_rates() as taken:
+        run = edited.after("train")
+    (group,) = run.optimizer.param_groups
+    top = group["initial_lr"]
+    with torch.no_grad():
+        mistake = nn.functional.mse_loss(run.model(run.flats), run.prices)
+
+    warm = run.total // 10 if warm is None else warm
+    assert taken == run.used
+    states = run.optimizer.state.values()
+    assert {state["step"].item() for state in states} == {run.total}
+    assert run.schedule.last_epoch == len(run.used) == run.total
+    assert all(p.grad is None for p in run.model.parameters())
+    assert mistake < run.prices.var()
+    assert min(run.used) > 0
+    rise = differences([0.0, *run.used[: warm + 1]])
+    assert rise == approx([top / (warm + 1)] * len(rise))
+    wave([*run.used[warm:], group["lr"]], top)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("epochs, accumulate = 10, 4", "epochs, accumulate = 4, 1"),
+        ("epochs, accumulate = 10, 4", "epochs, accumulate = 7, 5"),
+        ("epochs, accumulate = 10, 4", "epochs, accumulate = 11, 100"),
+        ("batch_size=8", "batch_size=7"),
+    ],
+)
+def test_the_rate_rises_then_falls__also_with(snippet, old, new):
+    test_the_rate_rises_then_falls(snippet.edit(old, new))
+
+
+@pytest.mark.parametrize("warm", [0, 29])
+def test_the_rate_rises_then_falls__also_with_a_warm_up_of(snippet, warm):
+    test_the_rate_rises_then_falls(snippet, warm)
+
+
+@edits(
+    ("batches in place of steps", "math.ceil(len(loader) / accumulate)", "12"),
+    ("no warm-up", "if step < warm:", "if step < 0:"),
+    ("a straight line", "(1 + math.cos(math.pi * done)) / 2", "1 - done"),
+    (
+        "twice a step",
+        "optimizer.step()\n            schedule.step()\n            opt",
+        "optimizer.step()\n            schedule.step()\n"
+        "            schedule.step()\n            opt",
+    ),
+    ("the last group left out", "or number == len(loader)", "or number < 0"),
+)
+def test_the_rate_rises_then_falls__but_not_with(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    if "len(loader)" in old:
+        edited = edited.edit(
+            "epochs, accumulate = 10, 4", "e, accumulate = 10, 5"
+        )
+        edited = edited.edit(
+            "total = epochs *", "epochs = e\ntotal = epochs *"
+        )
+    fails(test_the_rate_rises_then_falls, edited)
+
+
+def test_the_rate_rises_then_falls__but_not_with_the_schedule_first(
+    snippet, fails
+):
     edited = snippet.edit(
-        "CosineAnnealingLR(optimizer, T_max=20)",
-        "CosineAnnealingLR(optimizer, T_max=12)",
+        "optimizer.step()\n            schedule.step()\n            opt",
+        "schedule.step()\n            optimizer.step()\n            opt",
+    ).edit("used = []\n", "used = []\nwarnings.simplefilter('ignore')\n")
+    fails(test_the_rate_rises_then_falls, edited)
+
+
+def test_past_the_total_the_rate_is_zero(snippet, total=30, warm=3):
+    run = light(snippet)
+    optimizer = run.new_optimizer()
+    schedule = run.warm_up_cosine(optimizer, warm=warm, total=total)
+
+    for call in range(1, 4 * total):
+        optimizer.step()
+        schedule.step()
+        assert (schedule.get_last_lr()[0] == 0) == (call >= total)
+
+
+def test_past_the_total_the_rate_is_zero__also_for_a_short_one(snippet):
+    test_past_the_total_the_rate_is_zero(snippet, 2, 0)
+
+
+def test_past_the_total_the_rate_is_zero__but_not_unbounded(snippet, fails):
+    edited = snippet.edit(
+        "min(1.0, (step - warm) / (total - warm))",
+        "(step - warm) / (total - warm)",
     )
-    fails(test_cosine_falls_to_t_max, edited)
+    fails(test_past_the_total_the_rate_is_zero, edited)
+
+
+RESUMED = ["save", "resume", "forget", "make-late", "next-rates"]
+COSINE = "(1 + math.cos(math.pi * done)) / 2"
+
+
+def test_one_minus_done_falls_straight(
+    snippet, warm=3, total=30, line="return 1 - done"
+):
+    run = light(snippet.edit(f"return {COSINE}", line))
+    optimizer = run.new_optimizer()
+    schedule = run.warm_up_cosine(optimizer, warm=warm, total=total)
+
+    rates = called(lambda _: schedule, total, optimizer)
+    assert rates[warm] == 1
+    steps = total - warm
+    assert differences(rates[warm:]) == approx([-1 / steps] * steps)
+
+
+def test_one_minus_done_falls_straight__also_without_warm_up(snippet):
+    test_one_minus_done_falls_straight(snippet, 0, 7)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return 0.5 - done / 2",
+        "return 1 - done / 2",
+        "return (1 - done) ** 2",
+    ],
+)
+def test_one_minus_done_falls_straight__but_not_with(snippet, line, fails):
+    fails(test_one_minus_done_falls_straight, snippet, 3, 30, line)
+
+
+def everything(run):
+    """Return all schedules of the page by name, to be made of an optimizer."""
+    cosine = {"warm_up_cosine": lambda o: run.warm_up_cosine(o, 3, 30)}
+    return {**run.kinds, **cosine}
+
+
+def test_a_schedule_writes_the_rate(snippet, kind=optim.SGD):
+    run = light(snippet)
+    makes = {**everything(run), "plateau": run.ReduceLROnPlateau}
+
+    key = "betas" if kind is optim.AdamW else "momentum"
+    for name, make in makes.items():
+        optimizer = two_groups(kind)
+        schedule, changed = make(optimizer), set()
+        for _ in range(29):
+            optimizer.step()
+            before = [dict(group) for group in optimizer.param_groups]
+            given = [1.0] if name == "plateau" else []
+            schedule.step(*given)
+            for old, group in zip(before, optimizer.param_groups, strict=True):
+                changed |= {k for k in group if group[k] is not old.get(k)}
+                if "betas" in group:
+                    assert group["betas"][1:] == old["betas"][1:]
+        both = {"lr", key} if name == "OneCycleLR" else {"lr"}
+        assert changed == both, name
+
+
+def test_a_schedule_writes_the_rate__also_with_adamw(snippet):
+    test_a_schedule_writes_the_rate(snippet, optim.AdamW)
+
+
+@edits(
+    (
+        "another option changed",
+        LAMBDA,
+        "return Meddling(optimizer, share)\n\n\nclass Meddling(LambdaLR):\n"
+        "    def step(self):\n        super().step()\n"
+        "        for group in self.optimizer.param_groups:\n"
+        '            group["weight_decay"] = self.last_epoch / 100',
+    ),
+    (
+        "the momentum left alone",
+        "OneCycleLR(o, max_lr=1.0, total_steps=30)",
+        "OneCycleLR(o, 1.0, total_steps=30, cycle_momentum=False)",
+    ),
+    (
+        "the rate left alone",
+        "StepLR(o, step_size=10, gamma=0.5)",
+        "StepLR(o, step_size=99, gamma=1)",
+    ),
+)
+def test_a_schedule_writes_the_rate__but_not_with(snippet, old, new, fails):
+    fails(test_a_schedule_writes_the_rate, snippet.edit(old, new))
+
+
+def test_a_schedule_writes_the_rate__but_not_both_betas(snippet, fails):
+    edited = snippet.edit("lambda o: OneCycleLR(o,", "lambda o: Both(o,").edit(
+        "# %% kinds\n",
+        "# %% kinds\nclass Both(OneCycleLR):\n"
+        "    def step(self):\n        super().step()\n"
+        "        for group in self.optimizer.param_groups:\n"
+        '            if "betas" in group:\n'
+        '                group["betas"] = group["betas"][:1] * 2\n\n\n',
+    )
+    fails(test_a_schedule_writes_the_rate, edited, optim.AdamW)
+
+
+def test_get_last_lr_is_the_next_rate(snippet):
+    run = snippet.only(
+        "imports", "schedule", "more-imports", "model", "count", "groups"
+    ).after("groups")
+    assert run.schedule.get_last_lr() == approx([0.001 / 8, 0.01 / 8])
+    held = [id(p) for g in run.optimizer.param_groups for p in g["params"]]
+    assert held == [id(p) for p in run.model.parameters()]
+    run = light(snippet)
+    makes = {**everything(run), "p": run.ReduceLROnPlateau}
+
+    for name, make in makes.items():
+        optimizer = two_groups()
+        schedule = make(optimizer)
+        for _ in range(20):
+            given = schedule.get_last_lr()
+            assert len(given) == 2
+            for group, rate in zip(optimizer.param_groups, given, strict=True):
+                (weight,) = group["params"]
+                group["momentum"] = 0
+                weight.data.zero_()
+                weight.grad = torch.ones(1)
+                group["expected"] = rate
+            optimizer.step()
+            for group in optimizer.param_groups:
+                (weight,) = group["params"]
+                assert -weight.item() == approx(group["expected"]), name
+            schedule.step(*([1.0] if name == "p" else []))
+
+
+def test_get_last_lr_is_the_next_rate__but_not_of_a_list_of_old(
+    snippet, fails
+):
+    late = (
+        "return Late(optimizer, share)\n\n\nclass Late(LambdaLR):\n"
+        "    def get_last_lr(self):\n        return self.base_lrs"
+    )
+    fails(test_get_last_lr_is_the_next_rate, snippet.edit(LAMBDA, late))
+
+
+def test_get_last_lr_is_the_next_rate__but_not_of_one_group(snippet, fails):
+    one = (
+        "return One(optimizer, share)\n\n\nclass One(LambdaLR):\n"
+        "    def get_last_lr(self):\n        return super().get_last_lr()[:1]"
+    )
+    fails(test_get_last_lr_is_the_next_rate, snippet.edit(LAMBDA, one))
+
+
+def test_get_last_lr_is_the_next_rate__but_not_of_one_set_later(
+    snippet, fails
+):
+    late = (
+        "return Late(optimizer, share)\n\n\nclass Late(LambdaLR):\n"
+        "    def step(self):\n        super().step()\n"
+        "        for group in self.optimizer.param_groups:\n"
+        '            group["lr"] /= 2'
+    )
+    fails(test_get_last_lr_is_the_next_rate, snippet.edit(LAMBDA, late))
+
+
+def test_groups_keep_their_ratio(snippet, leave="OneCycleLR"):
+    run = light(snippet)
+    assert "OneCycleLR" in run.kinds
+
+    for name, make in everything(run).items():
+        optimizer = two_groups()
+        schedule = make(optimizer)
+        for _ in range(30 if name == "OneCycleLR" else 100):
+            first, second = schedule.get_last_lr()
+            assert name == leave or first == approx(
+                second * 15, rel=1e-6, abs=0
+            )
+            optimizer.step()
+            schedule.step()
+
+
+def test_groups_keep_their_ratio__but_not_under_one_cycle(snippet, fails):
+    fails(test_groups_keep_their_ratio, snippet, None)
+
+
+@edits(
+    ("T_max=30", "T_max=30, eta_min=0.001"),
+    ("lambda o: StepLR(o, step_size=10, gamma=0.5)", "floored"),
+)
+def test_groups_keep_their_ratio__but_not_with(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    if new == "floored":
+        edited = edited.edit(
+            "# %% kinds\n",
+            "# %% kinds\nfloored = lambda o: CosineAnnealingLR(o, 30, 0.01)\n",
+        )
+    fails(test_groups_keep_their_ratio, edited)
+
+
+def called(make, times, optimizer):
+    """Return the rates before each call of `step()` and after the last."""
+    schedule = make(optimizer)
+    rates = schedule.get_last_lr()
+    for _ in range(times):
+        optimizer.step()
+        schedule.step()
+        rates = rates + schedule.get_last_lr()
+    return rates
+
+
+def multiplied(rate, gamma, calls, times):
+    rates = [rate]
+    for call in range(1, times + 1):
+        rates.append(rates[-1] * (gamma if call in calls else 1))
+    return rates
+
+
+def test_three_schedules_multiply(snippet):
+    run = light(snippet)
+
+    when = {
+        "StepLR": (0.5, range(10, 99, 10)),
+        "MultiStepLR": (0.5, [5, 20]),
+        "ExponentialLR": (0.9, range(99)),
+    }
+    for name, (gamma, calls) in when.items():
+        rates = called(run.kinds[name], 40, run.new_optimizer())
+        assert rates == approx(multiplied(1.0, gamma, calls, 40))
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.7, 1.5])
+def test_three_schedules_multiply__also_with_other_numbers(snippet, gamma):
+    run, rate = light(snippet), 1.0
+    when = {
+        StepLR: ({"step_size": 3}, range(3, 99, 3)),
+        MultiStepLR: ({"milestones": [1, 2, 9]}, [1, 2, 9]),
+        ExponentialLR: ({}, range(99)),
+    }
+    for kind, (options, calls) in when.items():
+        rates = called(
+            lambda o, k=kind, given=options: k(o, gamma=gamma, **given),
+            20,
+            run.new_optimizer(),
+        )
+        assert rates == approx(multiplied(rate, gamma, calls, 20))
+
+
+@edits(
+    ("StepLR(o, step_size=10", "StepLR(o, step_size=9"),
+    ("milestones=[5, 20]", "milestones=[5, 21]"),
+    ("ExponentialLR(o, gamma=0.9)", "StepLR(o, 2, gamma=0.9)"),
+)
+def test_three_schedules_multiply__but_not_with(snippet, old, new, fails):
+    fails(test_three_schedules_multiply, snippet.edit(old, new))
+
+
+def test_linear_lr_ends_at_the_rate(snippet):
+    run = light(snippet)
+    rates = called(run.kinds["LinearLR"], 40, run.new_optimizer())
+
+    assert rates[0] == approx(0.1)
+    assert max(rates[:10]) < 0.99
+    assert rates[10:] == approx([1.0] * 31)
+
+
+@pytest.mark.parametrize(("factor", "calls"), [(0.5, 3), (0.01, 25)])
+def test_linear_lr_ends_at_the_rate__also_with(snippet, factor, calls):
+    run = light(snippet)
+    rates = called(
+        lambda o: LinearLR(o, factor, total_iters=calls),
+        40,
+        run.new_optimizer(),
+    )
+
+    assert rates[0] == approx(factor)
+    assert max(rates[:calls]) < 0.99
+    assert rates[calls:] == approx([1.0] * (41 - calls))
+
+
+@edits(
+    ("start_factor=0.1", "start_factor=0.2"),
+    ("start_factor=0.1", "start_factor=0.1, end_factor=0.9"),
+    ("total_iters=10", "total_iters=12"),
+    ("total_iters=10", "total_iters=8"),
+    (
+        "LinearLR(o, start_factor=0.1, total_iters=10)",
+        "OneCycleLR(o, 1.0, 90, pct_start=0.1223, div_factor=10)",
+    ),
+)
+def test_linear_lr_ends_at_the_rate__but_not_with(snippet, old, new, fails):
+    fails(test_linear_lr_ends_at_the_rate, snippet.edit(old, new))
+
+
+def test_cosine_rises_again(snippet):
+    run = light(snippet)
+    rates = called(run.kinds["CosineAnnealingLR"], 60, run.new_optimizer())
+
+    assert rates[30] == approx(0, abs=1e-12)
+    assert max(differences(rates[:31])) < 0 < min(differences(rates[30:]))
+    assert rates[60] == approx(1)
+
+
+@pytest.mark.parametrize(("calls", "least"), [(7, 0.0), (20, 0.1)])
+def test_cosine_rises_again__also_with(snippet, calls, least):
+    run = light(snippet)
+    rates = called(
+        lambda o: CosineAnnealingLR(o, calls, least),
+        2 * calls,
+        run.new_optimizer(),
+    )
+
+    assert rates[calls] == approx(least, abs=1e-12)
+    assert max(differences(rates[: calls + 1])) < 0
+    assert min(differences(rates[calls:])) > 0
+    assert rates[-1] == approx(1)
+
+
+@edits(
+    ("T_max=30", "T_max=31"),
+    ("T_max=30", "T_max=30, eta_min=0.1"),
+    ("CosineAnnealingLR(o, T_max=30)", "warm_up_cosine(o, 0, 30)"),
+)
+def test_cosine_rises_again__but_not_with(snippet, old, new, fails):
+    fails(test_cosine_rises_again, snippet.edit(old, new))
+
+
+def one_cycle(rates, total, top):
+    assert rates[0] == approx(top / 25)
+    peak = total * 3 // 10 - 1
+    assert rates.index(max(rates)) == peak
+    assert rates[peak] == approx(top)
+    assert min(differences(rates[: peak + 1])) > 0
+    assert max(differences(rates[peak:])) < 0
+    assert rates[-1] < top / 100_000
 
 
 def test_one_cycle_rises_and_falls(snippet):
-    rates = snippet.after("curves").curves[CYCLE]
-
-    top = rates.index(max(rates))
-    assert rates[0] == pytest.approx(1 / 25)
-    assert max(rates) == pytest.approx(1)
-    assert rises(rates[: top + 1])
-    assert falls(rates[top:])
-    assert top == 0.3 * 20 - 1
-    assert rates[-1] < 1e-4
+    run = light(snippet)
+    for rate in (1.0, 0.001, 7.0):
+        (group,) = (optimizer := run.new_optimizer()).param_groups
+        group["lr"] = rate
+        one_cycle(called(run.kinds["OneCycleLR"], 29, optimizer), 30, 1.0)
 
 
-def test_one_cycle_rises_and_falls__but_not_if_told(snippet, fails):
-    edited = snippet.edit(
-        "OneCycleLR(optimizer, max_lr=1, total_steps=20)",
-        "OneCycleLR(optimizer, max_lr=1, total_steps=20, pct_start=0.6)",
+@pytest.mark.parametrize(("total", "top"), [(10, 0.1), (100, 3.0)])
+def test_one_cycle_rises_and_falls__also_with(snippet, total, top):
+    run = light(snippet)
+    rates = called(
+        lambda o: OneCycleLR(o, top, total), total - 1, run.new_optimizer()
     )
+
+    one_cycle(rates, total, top)
+
+
+@edits(
+    ("total_steps=30", "total_steps=30, div_factor=10"),
+    ("total_steps=30", "total_steps=30, final_div_factor=10"),
+    ("total_steps=30", "total_steps=30, pct_start=0.5"),
+    ("max_lr=1.0", "max_lr=0.5"),
+    ("max_lr=1.0", 'max_lr=o.param_groups[0]["lr"]'),
+)
+def test_one_cycle_rises_and_falls__but_not_with(snippet, old, new, fails):
+    passage = "lambda o: OneCycleLR(o, max_lr=1.0, total_steps=30)"
+    edited = snippet.edit(passage, passage.replace(old, new))
     fails(test_one_cycle_rises_and_falls, edited)
 
 
-def test_warm_up_rises_then_falls(snippet):
-    rates = snippet.after("curves").curves[WARM]
-
-    assert rates[0] == pytest.approx(0.1)
-    assert rises(rates[:6])
-    assert falls(rates[5:])
-
-
-def test_warm_up_rises_then_falls__but_not_without_it(snippet, fails):
-    edited = snippet.edit("start_factor=0.1", "start_factor=1.0")
-    fails(test_warm_up_rises_then_falls, edited)
-
-
 def test_a_step_is_a_call(snippet):
-    run = snippet.after("counts-calls")
+    run = light(snippet)
 
-    assert run.per_epoch[-1] == 0.5
-    assert run.per_batch[-1] == 0.5**11
+    for make in run.kinds.values():
+        once = run.rates(make, steps=29)
+        for every in (2, 3):
+            taken = run.rates(make, steps=29 * every, every=every)
+            assert taken[::every] == once
+            assert taken[every - 1 :: every] == once
 
 
-def test_a_step_is_a_call__but_not_without_one(snippet, fails):
-    edited = snippet.edit(
-        "        scheduler.step()\n    return used\n\n\n# %% warm",
-        "    return used\n\n\n# %% warm",
+def test_a_step_is_a_call__but_not_if_called_otherwise(snippet, fails):
+    edited = snippet.edit("if step % every == 0:", "if every:")
+    edited = edited.edit(
+        "lambda o: OneCycleLR(o, max_lr=1.0, total_steps=30)",
+        "lambda o: OneCycleLR(o, max_lr=1.0, total_steps=300)",
     )
     fails(test_a_step_is_a_call, edited)
 
 
-def test_cosine_rises_again(snippet):
-    rates = snippet.after("cosine-end").past_the_end
-
-    assert falls(rates[:11])
-    assert rises(rates[10:])
-    assert rates[20] == pytest.approx(1)
-
-
-def test_cosine_rises_again__but_not_before_its_end(snippet, fails):
+def test_a_step_is_a_call__but_not_if_the_optimizer_counts(snippet, fails):
     edited = snippet.edit(
-        "CosineAnnealingLR(o, T_max=10)", "CosineAnnealingLR(o, T_max=20)"
+        "lambda o: ExponentialLR(o, gamma=0.9)", "Counting"
+    ).edit(
+        "# %% kinds\n",
+        "# %% kinds\nclass Counting(ExponentialLR):\n"
+        "    def __init__(self, optimizer):\n"
+        "        super().__init__(optimizer, 0.9)\n"
+        "        optimizer.register_step_post_hook(self.count)\n\n"
+        "    def count(self, *_):\n        super().step()\n\n"
+        "    def step(self):\n"
+        "        if self._is_initial:\n            super().step()\n\n\n",
     )
-    fails(test_cosine_rises_again, edited)
+    fails(test_a_step_is_a_call, edited)
 
 
-def test_one_cycle_ends_with_an_error(snippet, capsys):
-    run = snippet.after("one-cycle-end")
+def begun_anew(run):
+    """Return the losses of 60 steps, with prices and a loop of its own."""
+    size, rooms, age = run.flats.T
+    target = 3 + 2 * size + rooms * age
+    model = run.new_model()
+    optimizer, losses = optim.AdamW(model.parameters()), []
+    rate = optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.01)
+    schedule = run.warm_up_cosine(rate, 12, 60)
+    for _ in range(60):
+        optimizer.param_groups[0]["lr"] = rate.param_groups[0]["lr"]
+        mistakes = (model(run.flats).squeeze(1) - target).square()
+        model.zero_grad()
+        mistakes.mean().backward()
+        optimizer.step()
+        rate.step()
+        schedule.step()
+        losses.append(mistakes.mean().item())
+    return losses
 
-    assert run.calls == 10
-    assert "Tried to step 11 times" in capsys.readouterr().out
+
+def test_a_warm_up_stops_the_jump(snippet, rate=0.3, starts=(0, 1, 2)):
+    run = snippet.only(
+        "imports", "schedule", "more-imports", "model", "begin"
+    ).after("begin")
+
+    assert run.begin(12, 0.01) == approx(begun_anew(run), rel=1e-3)
+    begun = set()
+    for seed in starts:
+        cold, warm = run.begin(0, rate, seed), run.begin(12, rate, seed)
+        assert type(cold[0]) is float
+        assert cold[0] not in begun
+        begun.add(cold[0])
+        assert cold[0] == warm[0]
+        assert max(cold) > 5 * cold[0]
+        assert max(warm) == warm[0]
+        for start in (0, 12):
+            low = run.begin(start, 0.01, seed)
+            assert max(low) == low[0]
 
 
-def test_one_cycle_ends_with_an_error__but_not_before(snippet, capsys, fails):
-    edited = snippet.edit("while calls < 20:", "while calls < 10:")
-    fails(test_one_cycle_ends_with_an_error, edited, capsys)
+WARM = "warm_up_cosine(optimizer, warm, total=60)"
+ADAMW = "lr=rate)\n    schedule = warm_up_cosine(optimizer, warm"
 
 
-def test_one_cycle_moves_the_momentum(snippet):
-    run = snippet.after("one-cycle-momentum")
+@edits(
+    ("no high rate", ADAMW, ADAMW.replace("rate)", "rate / 30)", 1)),
+    ("always a high rate", ADAMW, ADAMW.replace("rate)", "0.3)", 1)),
+    ("always a warm-up", WARM, WARM.replace("warm,", "12,")),
+    ("never a warm-up", WARM, WARM.replace("warm,", "0,")),
+)
+def test_a_warm_up_stops_the_jump__but_not_with(snippet, old, new, fails):
+    fails(test_a_warm_up_stops_the_jump, snippet.edit(old, new), 0.3, [1])
 
-    top = run.learning_rates.index(max(run.learning_rates))
-    assert 0 < top < 9
-    assert falls(run.momenta[: top + 1])
-    assert rises(run.momenta[top:])
+
+def test_a_warm_up_stops_the_jump__but_not_from_one_start(snippet, fails):
+    edited = snippet.edit("new_model(seed), []", "new_model(0), []")
+    fails(test_a_warm_up_stops_the_jump, edited, 0.3, [0, 1])
 
 
-def test_one_cycle_moves_the_momentum__but_not_if_told(snippet, fails):
+def test_a_warm_up_stops_the_jump__but_not_at_a_higher_rate(snippet, fails):
+    fails(test_a_warm_up_stops_the_jump, snippet, 30.0, [1])
+
+
+def bad_calls(run, metrics, **options):
+    """Return at which calls, counted from 1, the rate is lowered."""
+    rates = run.follow([*metrics, 0.0], **options)
+    return [k for k, step in enumerate(differences(rates), 1) if step < 0]
+
+
+def test_patience_and_one_more(snippet, patience=2, factor=0.5):
+    run = light(snippet, "plateau")
+    assert run.schedule.get_last_lr() == [0.5]
+    assert run.schedule.num_bad_epochs == 0
+    metrics = [1.0] * 3 * (patience + 2)
+
+    rates = run.follow(metrics, patience=patience, factor=factor)
+    for call, rate in enumerate(rates):
+        times = max(0, call - 1) // (patience + 1)
+        assert rate == approx(factor**times)
+    tiny = run.follow([1.0] * 40, patience=0)
+    assert tiny[-1] == approx(1e-8, rel=1e-6, abs=0)
+    in_a_row = [1.0, *[1.0] * patience, 0.5, *[0.5] * patience, 0.3]
+    assert not bad_calls(run, in_a_row, patience=patience, factor=factor)
+
+
+@pytest.mark.parametrize(("patience", "factor"), [(0, 0.1), (5, 0.9)])
+def test_patience_and_one_more__also_with(snippet, patience, factor):
+    test_patience_and_one_more(snippet, patience, factor)
+
+
+@edits(
+    (
+        "a cooldown",
+        "(optimizer, **options)",
+        "(optimizer, cooldown=1, **options)",
+    ),
+    (
+        "a floor",
+        "(optimizer, **options)",
+        "(optimizer, min_lr=0.4, **options)",
+    ),
+    (
+        "a larger eps",
+        "(optimizer, **options)",
+        "(optimizer, eps=0.6, **options)",
+    ),
+    (
+        "another factor",
+        "ReduceLROnPlateau(optimizer, **options)",
+        'ReduceLROnPlateau(optimizer, **{**options, "factor": 0.6})',
+    ),
+    (
+        "another patience",
+        "ReduceLROnPlateau(optimizer, **options)",
+        'ReduceLROnPlateau(optimizer, **{**options, "patience": 3})',
+    ),
+)
+def test_patience_and_one_more__but_not_with(snippet, old, new, fails):
+    fails(test_patience_and_one_more, snippet.edit(old, new))
+
+
+def test_an_equal_loss_is_bad(snippet, best=0.8):
+    run = light(snippet)
+
+    for share, bad in (
+        (1.0, True),
+        (0.99995, True),
+        (0.9998, False),
+        (2.0, True),
+    ):
+        lowered = bad_calls(run, [best, best * share], patience=0)
+        assert lowered == ([2] if bad else [])
+        beside = [best * 3, best, best * 2, best * share]
+        assert bad_calls(run, beside, patience=1) == ([4] if bad else [])
+
+
+@pytest.mark.parametrize("best", [1e-6, 3.0, 1e5])
+def test_an_equal_loss_is_bad__also_for(snippet, best):
+    test_an_equal_loss_is_bad(snippet, best)
+
+
+def test_an_equal_loss_is_bad__but_not_with_a_threshold_below_zero(
+    snippet, fails
+):
     edited = snippet.edit(
-        "cycle = OneCycleLR(optimizer, max_lr=1.0, total_steps=10)\ngiven",
-        "cycle = OneCycleLR(\n    optimizer, max_lr=1.0, total_steps=10,"
-        " cycle_momentum=False\n)\ngiven",
+        "ReduceLROnPlateau(optimizer, **options)",
+        "ReduceLROnPlateau(optimizer, threshold=-0.1, **options)",
     )
-    fails(test_one_cycle_moves_the_momentum, edited)
+    fails(test_an_equal_loss_is_bad, edited)
 
 
-def test_one_cycle_replaces_the_rate(snippet):
-    assert snippet.after("one-cycle-start").first_rate == pytest.approx(1 / 25)
-
-
-def test_one_cycle_replaces_the_rate__but_step_lr_does_not(snippet, fails):
+def test_an_equal_loss_is_bad__but_not_with_a_larger_threshold(snippet, fails):
     edited = snippet.edit(
-        "\nOneCycleLR(optimizer, max_lr=1.0, total_steps=10)\nfirst",
-        "\nStepLR(optimizer, step_size=10)\nfirst",
+        "ReduceLROnPlateau(optimizer, **options)",
+        "ReduceLROnPlateau(optimizer, threshold=0.01, **options)",
     )
-    fails(test_one_cycle_replaces_the_rate, edited)
+    fails(test_an_equal_loss_is_bad, edited)
 
 
-def test_one_cycle_brings_a_momentum(snippet):
-    assert snippet.after("one-cycle-start").first_momentum == 0.95
-
-
-def test_one_cycle_brings_a_momentum__but_not_if_told(snippet, fails):
+def test_an_equal_loss_is_bad__but_not_by_an_absolute_threshold(
+    snippet, fails
+):
     edited = snippet.edit(
-        "\nOneCycleLR(optimizer, max_lr=1.0, total_steps=10)\nfirst",
-        "\nOneCycleLR(\n    optimizer, max_lr=1.0, total_steps=10,"
-        " cycle_momentum=False\n)\nfirst",
+        "ReduceLROnPlateau(optimizer, **options)",
+        'ReduceLROnPlateau(optimizer, threshold_mode="abs", **options)',
     )
-    fails(test_one_cycle_brings_a_momentum, edited)
+    fails(test_an_equal_loss_is_bad, edited, 3.0)
+
+
+def test_an_equal_loss_is_bad__but_not_below_zero(snippet, fails):
+    fails(test_an_equal_loss_is_bad, snippet, -1.0)
+
+
+def test_accuracy_needs_mode_max(snippet, patience=1):
+    run = light(snippet, "accuracy-wrong")
+
+    lowered = bad_calls(run, run.accuracies, patience=patience)
+    n, calls = len(run.accuracies), range(2 + patience, 9, 1 + patience)
+    assert lowered == [k for k in calls if k <= n] != []
+    for grown in (run.accuracies, [0.5, 0.5001, 0.5002]):
+        with no_error():
+            kept = run.follow([*grown, 9.0], patience=0, mode="max")
+        assert kept == [1.0] * (len(grown) + 1)
+
+
+def test_accuracy_needs_mode_max__also_with_another_patience(snippet):
+    test_accuracy_needs_mode_max(snippet, 0)
+    test_accuracy_needs_mode_max(snippet, 2)
+
+
+@edits(
+    ("shrinking", "[0.5, 0.6, 0.7, 0.8, 0.9]", "[0.9, 0.8, 0.7, 0.6, 0.5]"),
+    ("too little", "[0.5, 0.6, 0.7, 0.8, 0.9]", "[0.5, 0.50001, 0.50002]"),
+    (
+        "min by force",
+        "ReduceLROnPlateau(optimizer, **options)",
+        'ReduceLROnPlateau(optimizer, **{**options, "mode": "min"})',
+    ),
+    (
+        "max by force",
+        "ReduceLROnPlateau(optimizer, **options)",
+        'ReduceLROnPlateau(optimizer, **{**options, "mode": "max"})',
+    ),
+)
+def test_accuracy_needs_mode_max__but_not_with(snippet, old, new, fails):
+    fails(test_accuracy_needs_mode_max, snippet.edit(old, new))
 
 
 def test_the_wrong_order_skips_the_first_rate(snippet):
-    run = snippet.after("compare-orders")
+    run = light(snippet, "wrong-order")
+    assert run.skipped == [0.5, 0.25, 0.125]
 
-    assert run.right == [1.0, 0.1, 0.01]
-    assert run.wrong == [0.1, 0.01, 0.001]
+    for make in everything(run).values():
+        right = run.rates(make, steps=12)
+        optimizer = run.new_optimizer()
+        schedule, taken = make(optimizer), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(11):
+                schedule.step()
+                taken.append(optimizer.param_groups[0]["lr"])
+                optimizer.step()
+        assert taken == approx(right[1:])
+        assert taken[0] != right[0] or taken != right[:-1]
 
 
 def test_the_wrong_order_skips_the_first_rate__but_not_the_right(
     snippet, fails
 ):
-    edited = snippet.edit("first_rates(True)", "first_rates(False)")
+    edited = snippet.edit(
+        "        schedule.step()\n"
+        "        skipped.append(schedule.get_last_lr()[0])\n"
+        "        optimizer.step()\n",
+        "        skipped.append(schedule.get_last_lr()[0])\n"
+        "        optimizer.step()\n"
+        "        schedule.step()\n",
+    )
     fails(test_the_wrong_order_skips_the_first_rate, edited)
 
 
-def test_the_wrong_order_is_warned_of(snippet):
-    caught = snippet.after("compare-orders").caught
+TEXT = "Detected call of `lr_scheduler.step()` before `optimizer.step()`."
 
-    assert len(caught) == 1
-    [warning] = caught
-    assert "`lr_scheduler.step()` before `optimizer.step()`" in str(
-        warning.message
-    )
+
+def test_the_wrong_order_is_warned_of(snippet, loaded=False):
+    run = light(snippet, "wrong-order")
+    assert len(run.caught) == 1
+    warning = run.caught[0]
+    assert str(warning.message).startswith(TEXT)
+    assert warning.category is UserWarning
+
+    for make in everything(run).values():
+        optimizer = run.new_optimizer()
+        schedule = make(optimizer)
+        if loaded:
+            with recorded():
+                schedule.step()
+            state, optimizer = schedule.state_dict(), run.new_optimizer()
+            schedule = make(optimizer)
+            schedule.load_state_dict(state)
+        with recorded() as seen:
+            for _ in range(3):
+                schedule.step()
+            optimizer.step()
+            schedule.step()
+        assert len(seen) == 1
+        assert str(seen[0].message).startswith(TEXT)
+
+    with recorded() as seen:
+        optimizer = run.new_optimizer()
+        run.ReduceLROnPlateau(optimizer).step(1.0)
+        optimizer.step()
+    assert not seen
 
 
 def test_the_wrong_order_is_warned_of__but_not_the_right(snippet, fails):
-    edited = snippet.edit("first_rates(True)", "first_rates(False)")
+    edited = snippet.edit(
+        "    for _ in range(3):\n        schedule.step()\n",
+        "    for _ in range(3):\n        optimizer.step()\n"
+        "        schedule.step()\n",
+    )
     fails(test_the_wrong_order_is_warned_of, edited)
 
 
-def test_the_rate_stands_in_the_groups(snippet):
-    run = snippet.after("read-the-rate")
-
-    assert run.scheduler.get_last_lr() == [0.5]
-    assert run.optimizer.param_groups[0]["lr"] == 0.5
+def test_the_wrong_order_is_warned_of__but_not_if_loaded(snippet, fails):
+    fails(test_the_wrong_order_is_warned_of, snippet, True)
 
 
-def test_the_rate_stands_in_the_groups__but_not_before_a_step(snippet, fails):
-    edited = snippet.edit(
-        "scheduler.step()\n\nprint(scheduler.get_last_lr(), ",
-        "\nprint(scheduler.get_last_lr(), ",
+def test_the_wrong_order_is_warned_of__but_not_on_a_plateau(snippet, fails):
+    edited = snippet.edit(LAMBDA, "return Plateau(optimizer)").edit(
+        "# %% schedule\n",
+        "# %% schedule\nclass Plateau("
+        "torch.optim.lr_scheduler.ReduceLROnPlateau):\n"
+        "    def step(self):\n        super().step(1.0)\n\n\n",
     )
-    fails(test_the_rate_stands_in_the_groups, edited)
+    fails(test_the_wrong_order_is_warned_of, edited)
 
 
-def test_the_rate_stands_in_the_groups__but_not_one_set_by_hand(
+def scaled(run, gradients, scaler=None, kind=optim.SGD, **options):
+    """Step with each gradient; return how often weight and rate changed."""
+    scaler = scaler or torch.amp.GradScaler("cpu")
+    weight, steps = nn.Parameter(torch.zeros(1)), 0
+    optimizer = kind([weight], lr=1.0, **options)
+    schedule = ExponentialLR(optimizer, gamma=0.5)
+    for gradient in gradients:
+        before = weight.item()
+        optimizer.zero_grad()
+        scaler.scale(weight * gradient).backward()
+        run.step_scaled(scaler, optimizer, schedule)
+        steps += weight.item() != before
+        yield steps, schedule.last_epoch
+
+
+GUARD = "if scaler.get_scale() >= before:"
+INF = float("inf")
+
+
+def test_a_skipped_first_step_warns(
+    snippet, first=INF, kind=optim.SGD, fused=True
+):
+    edited = snippet.edit(GUARD, "if before:")
+    run = light(edited, "scaled")
+
+    with recorded() as seen:
+        *_, (_, counted) = scaled(run, [first, 1.0, INF, 1.0], kind=kind)
+    assert len(seen) == 1
+    assert str(seen[0].message).startswith(TEXT)
+    assert counted == 4
+
+    for gradients, options in (
+        ([1.0, INF, INF, 1.0], {}),
+        ([INF, 1.0, INF, 1.0], {"fused": fused}),
+    ):
+        with recorded() as seen:
+            *_, counts = scaled(run, gradients, kind=kind, **options)
+        assert not seen
+        assert counts == (2, 4)
+
+
+def test_a_skipped_first_step_warns__also_with_adamw(snippet):
+    test_a_skipped_first_step_warns(snippet, kind=optim.AdamW)
+
+
+def test_a_skipped_first_step_warns__but_not_if_not_fused(snippet, fails):
+    fails(test_a_skipped_first_step_warns, snippet, INF, optim.SGD, False)
+
+
+def test_a_skipped_first_step_warns__but_not_if_it_is_taken(snippet, fails):
+    fails(test_a_skipped_first_step_warns, snippet, 1.0)
+
+
+def test_a_skipped_first_step_warns__but_not_of_a_later_skip(snippet, fails):
+    edited = snippet.edit(
+        "    scaler.step(optimizer)\n",
+        "    scaler.step(optimizer)\n"
+        "    if scaler._per_optimizer_states and before < 60_000:\n"
+        '        warnings.warn("a skip", UserWarning, stacklevel=1)\n',
+    )
+    fails(test_a_skipped_first_step_warns, edited)
+
+
+def test_the_scale_tells_a_skip(snippet, options=None, **of_optimizer):
+    run = light(snippet, "scaled", "skips")
+    assert run.schedule.get_last_lr() == [0.25]
+    assert run.scaler.get_scale() == 2**14
+
+    for gradients in ([INF, 1.0, INF, 1.0], [1.0] * 5, [INF] * 9, [1, INF]):
+        scaler = torch.amp.GradScaler("cpu", **(options or {}))
+        for taken, counted in scaled(run, gradients, scaler, **of_optimizer):
+            assert taken == counted
+
+
+def test_the_scale_tells_a_skip__also_if_the_scale_grows(snippet):
+    test_the_scale_tells_a_skip(snippet, {"growth_interval": 1})
+    test_the_scale_tells_a_skip(snippet, {"backoff_factor": 0.9})
+
+
+def test_the_scale_tells_a_skip__also_with_other_optimizers(snippet):
+    test_the_scale_tells_a_skip(snippet, fused=True)
+    test_the_scale_tells_a_skip(snippet, kind=optim.AdamW)
+    test_the_scale_tells_a_skip(snippet, kind=optim.AdamW, fused=True)
+
+
+@edits(
+    ("never asked", GUARD, "if True:"),
+    (
+        "called twice",
+        f"{GUARD}  # else the step was skipped\n",
+        f"{GUARD}  # else the step was skipped\n        schedule.step()\n",
+    ),
+    (
+        "asked before the update",
+        f"    scaler.update()\n    {GUARD}",
+        "    asked = scaler.get_scale()\n    scaler.update()\n"
+        "    if asked >= before:",
+    ),
+    ("always skipped", GUARD, "if scaler.get_scale() > before:"),
+)
+def test_the_scale_tells_a_skip__but_not_with(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    edited = edited.edit(
+        "# %% skips\n",
+        "# %% skips\nwarnings.simplefilter('ignore')\n",
+    )
+    fails(test_the_scale_tells_a_skip, edited)
+
+
+def test_the_scale_tells_a_skip__but_not_at_a_scale_of_zero(snippet, fails):
+    fails(test_the_scale_tells_a_skip, snippet, {"init_scale": 1e-45})
+
+
+def test_the_scale_tells_a_skip__but_not_with_another_factor(snippet, fails):
+    options = {"init_scale": 1e-45, "backoff_factor": 0.9}
+    edited = snippet.edit(
+        "# %% skips\n",
+        "# %% skips\nwarnings.simplefilter('ignore')\n",
+    )
+    fails(test_the_scale_tells_a_skip, edited, options)
+
+
+def test_a_wrong_total_never_falls(snippet):
+    plans = light(snippet, "never-falls").plans
+    run = snippet.only("imports", "schedule", "more-imports", "model", "count")
+    run = run.after("count")
+    assert (run.epochs * len(run.loader), run.total) == (120, 30)
+    right, batches, epochs, once = plans.values()
+
+    assert [len(plan) for plan in plans.values()] == [30] * 4
+    for plan, total in ((right, 30), (batches, 120), (epochs, 10), (once, 30)):
+        assert plan[0] == approx(1 / (total // 10 + 1))
+    assert right[-1] < 0.01
+    assert batches[-1] > 0.9
+    assert once[-1] > 0.8
+    assert min(epochs[:10]) > 0
+    assert epochs[10:] == [0] * 20
+
+
+def test_a_wrong_total_never_falls__but_not_with_the_steps_as_total(
     snippet, fails
 ):
     edited = snippet.edit(
-        "print(scheduler.get_last_lr(), optimizer.param_groups",
-        'optimizer.param_groups[0]["lr"] = 7.0\n'
-        "print(scheduler.get_last_lr(), optimizer.param_groups",
+        "warm_up_cosine(o, 12, 120)", "warm_up_cosine(o, 12, 30)"
     )
-    fails(test_the_rate_stands_in_the_groups, edited)
+    fails(test_a_wrong_total_never_falls, edited)
 
 
-def test_groups_keep_their_own_rates(snippet):
-    run = snippet.after("groups")
+@edits(
+    ("called at each step", "every=3", "every=1"),
+    (
+        "epochs made longer",
+        "warm_up_cosine(o, 1, 10)",
+        "warm_up_cosine(o, 1, 15)",
+    ),
+    (
+        "another warm-up",
+        "lambda o: warm_up_cosine(o, 3, 30), every=3",
+        "lambda o: warm_up_cosine(o, 9, 30), every=3",
+    ),
+)
+def test_a_wrong_total_never_falls__but_not_with(snippet, old, new, fails):
+    fails(test_a_wrong_total_never_falls, snippet.edit(old, new))
 
-    assert run.scheduler.get_last_lr() == pytest.approx([0.5, 0.05])
+
+def test_one_cycle_ends_with_an_error(snippet, capsys):
+    run = light(snippet, "one-cycle-end")
+
+    assert run.calls == 30
+    assert "Tried to step 31 times. The specified number" in (
+        capsys.readouterr().out
+    )
+    for total in (2, 17):
+        optimizer = run.new_optimizer()
+        schedule = OneCycleLR(optimizer, max_lr=0.1, total_steps=total)
+        for _ in range(total):
+            optimizer.step()
+            schedule.step()
+        text = f"Tried to step {total + 1} times"
+        with pytest.raises(ValueError, match=text):
+            schedule.step()
 
 
-def test_groups_keep_their_own_rates__but_not_under_one_cycle(snippet, fails):
+def test_one_cycle_ends_with_an_error__but_not_before(snippet, capsys, fails):
+    edited = snippet.edit("while calls < 40:", "while calls < 30:")
+    fails(test_one_cycle_ends_with_an_error, edited, capsys)
+
+
+def test_one_cycle_ends_with_an_error__but_not_the_cosine(
+    snippet, capsys, fails
+):
     edited = snippet.edit(
-        "    ]\n)\nscheduler = StepLR(optimizer, step_size=1, gamma=0.5)",
-        "    ]\n)\nscheduler = OneCycleLR(optimizer, 1.0, total_steps=9)",
+        "schedule = OneCycleLR(optimizer, max_lr=1.0, total_steps=30)",
+        "schedule = CosineAnnealingLR(optimizer, T_max=30)",
     )
-    fails(test_groups_keep_their_own_rates, edited)
+    fails(test_one_cycle_ends_with_an_error, edited, capsys)
+
+
+def test_factors_keep_a_rate_set_by_hand(snippet, at=12, leave="OneCycleLR"):
+    run = light(snippet, "by-hand")
+    assert len(run.kinds) == 6
+
+    for name, make in run.kinds.items():
+        planned, halved = run.rates(make), run.halved(make, at=at)
+        expected = planned[:at] + [rate / 2 for rate in planned[at:]]
+        assert name == leave or halved == approx(expected)
+
+
+@pytest.mark.parametrize("at", [1, 5, 29])
+def test_factors_keep_a_rate_set_by_hand__also_at(snippet, at):
+    test_factors_keep_a_rate_set_by_hand(snippet, at)
+
+
+@edits(
+    ("T_max=30", "T_max=30, eta_min=0.1"),
+    ("T_max=30", "T_max=20"),
+    (
+        "lambda o: StepLR(o, step_size=10, gamma=0.5)",
+        "lambda o: warm_up_cosine(o, 3, 30)",
+    ),
+)
+def test_factors_keep_a_rate_set_by_hand__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_factors_keep_a_rate_set_by_hand, snippet.edit(old, new))
+
+
+def test_factors_keep_a_rate_set_by_hand__but_not_under_one_cycle(
+    snippet, fails
+):
+    fails(test_factors_keep_a_rate_set_by_hand, snippet, 12, None)
+
+
+def test_formulas_overwrite_a_rate_set_by_hand(snippet, at=12):
+    run = light(snippet, "by-hand")
+    makes = everything(run)
+
+    for name in ("warm_up_cosine", "OneCycleLR"):
+        planned, halved = run.rates(makes[name]), run.halved(makes[name], at)
+        assert halved[at] == approx(planned[at] / 2)
+        second = planned[1]
+        del planned[at], halved[at]
+        assert halved == approx(planned)
+
+        schedule = makes[name](optimizer := run.new_optimizer())
+        optimizer.param_groups[0]["lr"] = 0.123
+        for _ in range(3):
+            assert optimizer.param_groups[0]["lr"] == 0.123
+            optimizer.step()
+        schedule.step()
+        assert optimizer.param_groups[0]["lr"] == approx(second)
+
+
+@pytest.mark.parametrize("at", [1, 5, 29])
+def test_formulas_overwrite_a_rate_set_by_hand__also_at(snippet, at):
+    test_formulas_overwrite_a_rate_set_by_hand(snippet, at)
+
+
+@edits(
+    (
+        "OneCycleLR(o, max_lr=1.0, total_steps=30)",
+        "CosineAnnealingLR(o, T_max=30)",
+    ),
+    (LAMBDA, "return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)"),
+)
+def test_formulas_overwrite_a_rate_set_by_hand__but_not(
+    snippet, old, new, fails
+):
+    fails(test_formulas_overwrite_a_rate_set_by_hand, snippet.edit(old, new))
+
+
+def test_base_rates_scale_the_curve(snippet):
+    run = light(snippet, "base-rates")
+    planned = run.rates(lambda o: run.warm_up_cosine(o, 3, 30))
+
+    assert run.schedule.last_epoch == 1
+    taken = []
+    for _ in range(29):
+        taken.append(run.optimizer.param_groups[0]["lr"])
+        run.optimizer.step()
+        run.schedule.step()
+    assert taken == approx([rate / 2 for rate in planned[1:]])
+
+
+def test_base_rates_scale_the_curve__but_not_a_cosine(snippet, fails):
+    edited = snippet.edit(
+        "schedule = warm_up_cosine(optimizer, warm=3, total=30)\n"
+        "schedule.base",
+        "schedule = CosineAnnealingLR(optimizer, T_max=30)\nschedule.base",
+    )
+    fails(test_base_rates_scale_the_curve, edited)
+
+
+def test_base_rates_scale_the_curve__but_not_the_rate(snippet, fails):
+    edited = snippet.edit(
+        "schedule.base_lrs = [rate / 2 for rate in schedule.base_lrs]",
+        'optimizer.param_groups[0]["lr"] /= 2',
+    )
+    fails(test_base_rates_scale_the_curve, edited)
+
+
+def planned_rates(run, total=30):
+    return run.rates(lambda o: run.warm_up_cosine(o, 3, total), steps=total)
+
+
+def test_resume_goes_on(snippet, steps=12):
+    edited = snippet
+    if steps != 12:
+        edited = snippet.edit("range(12)", f"range({steps})")
+    run = light(edited, *RESUMED)
+
+    expected = planned_rates(run)[steps : steps + 5]
+    torch.save(run.saved, file := io.BytesIO())
+    assert run.next_rates(*run.resume()) == expected
+    file.seek(0)
+    run.saved.update(torch.load(file))
+    assert run.next_rates(*run.resume()) == expected
+
+
+@pytest.mark.parametrize("steps", [1, 3, 25])
+def test_resume_goes_on__also_after(snippet, steps):
+    test_resume_goes_on(snippet, steps)
+
+
+@edits(
+    (
+        'total=total)\n    optimizer.load_state_dict(saved["optimizer"])\n',
+        "total=total)\n",
+    ),
+    (
+        "total=total)\n"
+        '    optimizer.load_state_dict(saved["optimizer"])\n'
+        '    schedule.load_state_dict(saved["schedule"])\n',
+        'total=total)\n    optimizer.load_state_dict(saved["optimizer"])\n',
+    ),
+)
+def test_resume_goes_on__but_not_without_a_state(snippet, old, new, fails):
+    fails(test_resume_goes_on, snippet.edit(old, new))
+
+
+def test_a_forgotten_schedule_begins_again(snippet, steps=12):
+    edited = snippet
+    if steps != 12:
+        edited = snippet.edit("range(12)", f"range({steps})")
+    run = light(edited, *RESUMED)
+    planned = planned_rates(run)
+
+    first, *later = run.next_rates(*run.forget())
+    assert first == planned[steps]
+    assert later == planned[1:5]
+    assert later[0] < later[1] < later[2]
+
+
+@pytest.mark.parametrize("steps", [3, 25])
+def test_a_forgotten_schedule_begins_again__also_after(snippet, steps):
+    test_a_forgotten_schedule_begins_again(snippet, steps)
+
+
+def test_a_forgotten_schedule_begins_again__but_not_if_loaded(snippet, fails):
+    edited = snippet.edit(
+        '    optimizer.load_state_dict(saved["optimizer"])\n'
+        "    return optimizer, schedule\n",
+        '    optimizer.load_state_dict(saved["optimizer"])\n'
+        '    schedule.load_state_dict(saved["schedule"])\n'
+        "    return optimizer, schedule\n",
+    )
+    fails(test_a_forgotten_schedule_begins_again, edited)
+
+
+def test_a_late_schedule_writes_its_first_rate(snippet, factor=0.1):
+    edited = snippet.edit("start_factor=0.1", f"start_factor={factor}")
+    run = light(edited, *RESUMED)
+    planned = planned_rates(run)
+
+    first, *later = run.next_rates(*run.make_late())
+    assert first == planned[0] != planned[12]
+    assert later == planned[13:17]
+
+    make = run.kinds["LinearLR"]
+    for steps in (1, 6, 20):
+        stopped = make(before := run.new_optimizer())
+        for _ in range(steps):
+            before.step()
+            stopped.step()
+        optimizer = run.new_optimizer()
+        optimizer.load_state_dict(before.state_dict())
+        schedule = make(optimizer)
+        schedule.load_state_dict(stopped.state_dict())
+        late = run.next_rates(optimizer, schedule)
+        expected = [factor * rate for rate in run.rates(make)[steps:][:5]]
+        assert late == approx(expected)
+
+
+def test_a_late_schedule_writes_its_first_rate__but_not_in_time(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "def make_late():\n"
+        "    optimizer = new_optimizer()\n"
+        '    optimizer.load_state_dict(saved["optimizer"])\n'
+        "    schedule = warm_up_cosine(optimizer, warm=3, total=30)\n",
+        "def make_late():\n"
+        "    optimizer = new_optimizer()\n"
+        "    schedule = warm_up_cosine(optimizer, warm=3, total=30)\n"
+        '    optimizer.load_state_dict(saved["optimizer"])\n',
+    )
+    fails(test_a_late_schedule_writes_its_first_rate, edited)
+
+
+def test_a_late_schedule_writes_its_first_rate__also_with_a_half(snippet):
+    test_a_late_schedule_writes_its_first_rate(snippet, 0.5)
+
+
+def test_a_late_schedule_writes_its_first_rate__but_not_under_a_step_lr(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "lambda o: LinearLR(o, start_factor=0.1, total_iters=10)",
+        "lambda o, start_factor=0.1: StepLR(o, 10)",
+    )
+    fails(test_a_late_schedule_writes_its_first_rate, edited)
+
+
+def test_a_late_schedule_writes_its_first_rate__but_not_for_more_steps(
+    snippet, fails
+):
+    edited = snippet.edit(
+        '    schedule.load_state_dict(saved["schedule"])\n'
+        "    return optimizer, schedule\n\n\n# %% next",
+        "    return optimizer, schedule\n\n\n# %% next",
+    )
+    fails(test_a_late_schedule_writes_its_first_rate, edited)
+
+
+MADE = {
+    StepLR: {"step_size": 3},
+    MultiStepLR: {"milestones": [3]},
+    ExponentialLR: {"gamma": 0.5},
+    CosineAnnealingLR: {"T_max": 30},
+    LinearLR: {},
+    OneCycleLR: {"max_lr": 1.0, "total_steps": 30},
+}
+
+
+def test_last_epoch_needs_an_initial_rate(snippet, capsys):
+    run = light(snippet, "save", "resume", "last-epoch")
+    text = "param 'initial_lr' is not specified in param_groups[0]"
+    assert text in capsys.readouterr().out
+
+    for kind, options in MADE.items():
+        assert any(
+            isinstance(m(two_groups()), kind) for m in run.kinds.values()
+        )
+        for last in (0, 11):
+            with pytest.raises(KeyError, match="'initial_lr' is not"):
+                kind(run.new_optimizer(), last_epoch=last, **options)
+
+
+@edits(
+    ("last_epoch=11", "last_epoch=-1"),
+    (
+        "StepLR(new_optimizer(), step_size=10, last_epoch=11)",
+        "StepLR(resume()[0], step_size=10, last_epoch=11)",
+    ),
+)
+def test_last_epoch_needs_an_initial_rate__but_not_with(
+    snippet, old, new, capsys, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_last_epoch_needs_an_initial_rate, edited, capsys)
+
+
+def test_plateau_needs_its_metric(snippet, capsys):
+    light(snippet, "no-metric")
+
+    text = "missing 1 required positional argument: 'metrics'"
+    assert text in capsys.readouterr().out
+
+
+def test_plateau_needs_its_metric__but_not_with_one(snippet, capsys, fails):
+    edited = snippet.edit(
+        "ReduceLROnPlateau(new_optimizer()).step()",
+        "ReduceLROnPlateau(new_optimizer()).step(1.0)",
+    )
+    fails(test_plateau_needs_its_metric, edited, capsys)
+
+
+def test_plateau_needs_its_metric__but_not_another(snippet, capsys, fails):
+    edited = snippet.edit(
+        "ReduceLROnPlateau(new_optimizer()).step()",
+        "LinearLR(new_optimizer())",
+    )
+    fails(test_plateau_needs_its_metric, edited, capsys)
+
+
+def test_the_state_holds_no_curve(snippet, total=60):
+    run = light(snippet, *RESUMED)
+
+    first, *later = run.next_rates(*run.resume(total=total))
+    assert first == planned_rates(run)[12]
+    assert later == planned_rates(run, total)[13:17]
+    assert later != planned_rates(run)[13:17]
+
+
+def test_the_state_holds_no_curve__also_with_a_shorter_one(snippet):
+    test_the_state_holds_no_curve(snippet, 20)
+
+
+def test_the_state_holds_no_curve__but_not_a_cosine(snippet, fails):
+    edited = snippet.edit(
+        LAMBDA,
+        "return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)",
+    )
+    fails(test_the_state_holds_no_curve, edited)
+
+
+def test_the_state_holds_no_curve__but_not_of_a_callable_object(
+    snippet, fails
+):
+    edited = snippet.edit(
+        LAMBDA,
+        "return LambdaLR(optimizer, Share(warm, total))\n\n\nclass Share:\n"
+        "    def __init__(self, warm, total):\n"
+        "        self.warm, self.total = warm, total\n\n"
+        "    def __call__(self, step):\n"
+        "        return max(0, 1 - step / self.total)",
+    )
+    fails(test_the_state_holds_no_curve, edited)
+
+
+def test_one_cycle_brings_a_momentum(snippet):
+    run = light(snippet)
+    optimizer, seen = run.new_optimizer(), []
+    assert optimizer.param_groups[0]["momentum"] == 0
+
+    schedule = run.kinds["OneCycleLR"](optimizer)
+    for _ in range(30):
+        seen.append(optimizer.param_groups[0]["momentum"])
+        optimizer.step()
+        schedule.step()
+    assert (min(seen), max(seen)) == approx((0.85, 0.95))
+    optimizer = run.new_optimizer()
+    schedule = OneCycleLR(optimizer, 1.0, 30, cycle_momentum=False)
+    for _ in range(30):
+        assert optimizer.param_groups[0]["momentum"] == 0
+        optimizer.step()
+        schedule.step()
+
+
+@edits(
+    ("total_steps=30", "total_steps=30, cycle_momentum=False"),
+    ("total_steps=30", "total_steps=30, max_momentum=0.9"),
+    ("total_steps=30", "total_steps=30, base_momentum=0.5"),
+)
+def test_one_cycle_brings_a_momentum__but_not_with(snippet, old, new, fails):
+    passage = "lambda o: OneCycleLR(o, max_lr=1.0, total_steps=30)"
+    edited = snippet.edit(passage, passage.replace(old, new))
+    fails(test_one_cycle_brings_a_momentum, edited)
+
+
+def test_a_negative_loss_is_never_bad(snippet, loss=-1.0):
+    run = light(snippet)
+
+    assert run.follow([loss] * 50) == [1.0] * 50
+    lowered = run.follow([loss] * 50, threshold_mode="abs")
+    assert lowered[-1] < 0.01
+
+
+def test_a_negative_loss_is_never_bad__also_for_another(snippet):
+    test_a_negative_loss_is_never_bad(snippet, -300.0)
+
+
+def test_a_negative_loss_is_never_bad__but_not_a_positive_one(snippet, fails):
+    fails(test_a_negative_loss_is_never_bad, snippet, 1.0)
+
+
+def test_a_negative_loss_is_never_bad__but_not_with_a_threshold_below_zero(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "ReduceLROnPlateau(optimizer, **options)",
+        "ReduceLROnPlateau(optimizer, threshold=-0.1, **options)",
+    )
+    fails(test_a_negative_loss_is_never_bad, edited)
+
+
+def test_a_negative_loss_is_never_bad__but_not_relative(snippet, fails):
+    edited = snippet.edit(
+        "ReduceLROnPlateau(optimizer, **options)",
+        'ReduceLROnPlateau(optimizer, **{**options, "threshold_mode": "rel"})',
+    )
+    fails(test_a_negative_loss_is_never_bad, edited)
