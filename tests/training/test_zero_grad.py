@@ -1,185 +1,986 @@
 """The claims of docs/training/zero_grad.md."""
 
+import weakref
+
 import pytest
 import torch
+from torch import nn, optim
+from torch.nn import functional as F
 
-
-def test_backward_adds_up(snippet):
-    run = snippet.after("add-up")
-
-    torch.testing.assert_close(run.layer.weight.grad, 2 * run.once)
-    assert run.once.abs().min() > 0.01
-
-
-def test_backward_adds_up__but_not_after_a_reset(snippet, fails):
-    edited = snippet.edit(
-        "grad.clone()\nF.mse_loss",
-        "grad.clone()\nlayer.zero_grad()\nF.mse_loss",
-    )
-    fails(test_backward_adds_up, edited)
-
-
-def test_the_default_is_none(snippet):
-    run = snippet.after("none")
-
-    assert [each.grad for each in run.layer.parameters()] == [None, None]
-
-
-def test_the_default_is_none__but_not_if_told(snippet, fails):
-    edited = snippet.edit(
-        "layer.zero_grad()\n\nprint(layer.weight.grad)",
-        "layer.zero_grad(set_to_none=False)\n",
-    )
-    fails(test_the_default_is_none, edited)
-
+from extensions.files.failures import edits
 
 BEFORE, AFTER = "before backward", "after step"
-BETWEEN, NOWHERE = "between backward and step", "nowhere"
+FORWARD, NOWHERE = "before the forward pass", "nowhere"
+FOUR = {
+    "SGD": (optim.SGD, {}),
+    "SGD with momentum": (optim.SGD, {"momentum": 0.9}),
+    "Adam": (optim.Adam, {}),
+    "AdamW": (optim.AdamW, {}),
+}
+SHALLOW = "    model = nn.Linear(2, 1, bias=False)\n    return"
+DEEPER = (
+    "    layers = nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)\n"
+    "    model = nn.Sequential(*layers)\n    return"
+)
 
 
-def test_before_and_after_are_the_same(snippet):
-    run = snippet.after("places")
-
-    assert torch.equal(run.weights[BEFORE], run.weights[AFTER])
-    assert run.losses[BEFORE] < 0.001 < run.losses["no training"]
+def has(parameters):
+    """Return whether each parameter has a gradient that is not zero."""
+    return all(p.grad is not None and bool(p.grad.any()) for p in parameters)
 
 
-def test_before_and_after_are_the_same__but_not_between(snippet, fails):
-    edited = snippet.edit(f'if place == "{AFTER}":', "if False:")
-    fails(test_before_and_after_are_the_same, edited)
+def trainer(snippet):
+    """Return what trains a model, without the runs of the page."""
+    return snippet.only("receipts", "new-model", "train").after("train")
 
 
-def test_between_nothing_is_learned(snippet):
-    run = snippet.after("places")
+def test_the_loop_finds_the_prices(snippet):
+    prices = snippet.after("do-this").model.weight
 
-    assert run.losses[BETWEEN] == run.losses["no training"] > 1
+    torch.testing.assert_close(
+        prices, torch.tensor([[3.0, 2.0]]), atol=0.01, rtol=0
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_loop_finds_the_prices__also_from_another_start(snippet, seed):
+    edited = snippet.edit(
+        "manual_seed(0)\nbought", f"manual_seed({seed})\nbought"
+    )
+    test_the_loop_finds_the_prices(edited)
+
+
+LOOP = """    optimizer.zero_grad()
+    loss = F.mse_loss(model(bought), totals)
+    loss.backward()
+    optimizer.step()
+
+print("apples, pears"""
 
 
 @pytest.mark.parametrize(
     "new",
     [
-        f'if place == "{BEFORE}" or place == "{BETWEEN}":',
-        f'if place != "{NOWHERE}" and place != "{AFTER}":',
+        LOOP.replace("    optimizer.zero_grad()\n", ""),
+        LOOP.replace("    optimizer.zero_grad()\n", "").replace(
+            "backward()\n", "backward()\n    optimizer.zero_grad()\n"
+        ),
     ],
+    ids=["without a reset", "between"],
 )
-def test_between_nothing_is_learned__but_is_before(snippet, new, fails):
-    edited = snippet.edit(f'if place == "{BEFORE}":', new).edit(
-        f'if place == "{BETWEEN}":', "if False:"
-    )
-    fails(test_between_nothing_is_learned, edited)
+def test_the_loop_finds_the_prices__but_not(snippet, new, fails):
+    fails(test_the_loop_finds_the_prices, snippet.edit(LOOP, new))
 
 
-def test_without_a_reset_training_fails(snippet):
-    losses = snippet.after("places").losses
+def weights(run, place, kind, steps=20, **options):
+    """Return all weights that a model has while it is trained."""
+    seen = run.train(place, *run.new_model(kind, **options), steps=steps)
+    return torch.stack([weights for _, _, weights in seen])
 
-    assert losses[NOWHERE] > 1000 * losses[BEFORE]
+
+def test_three_places_are_the_same(snippet, kinds=FOUR, **options):
+    run = trainer(snippet)
+
+    for kind, own in kinds.values():
+        first, second, third = (
+            weights(run, place, kind, **own, **options)
+            for place in (FORWARD, BEFORE, AFTER)
+        )
+        assert torch.equal(first, second)
+        assert torch.equal(second, third)
+        assert not torch.equal(first[0], first[-1])
 
 
-def test_without_a_reset_training_fails__but_not_with_one(snippet, fails):
+@pytest.mark.parametrize("lr", [0.001, 0.05])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_three_places_are_the_same__also_from_other_starts(snippet, seed, lr):
+    test_three_places_are_the_same(snippet, seed=seed, lr=lr)
+
+
+def test_three_places_are_the_same__also_in_a_deeper_model(snippet):
+    edited = snippet.edit(SHALLOW, DEEPER)
+    test_three_places_are_the_same(edited, lr=0.01)
+
+
+STEPS = (
+    "        optimizer.step()\n"
+    '        reset(optimizer, "after step", place)\n'
+    "        seen"
+)
+SWAPPED = (
+    '        reset(optimizer, "after step", place)\n'
+    "        optimizer.step()\n"
+    "        seen"
+)
+
+
+@edits(
+    (
+        "a forward pass with an old gradient left",
+        'reset(optimizer, "before the forward pass", place)\n        loss = F',
+        "loss = F",
+    ),
+    (
+        "none before backward",
+        'reset(optimizer, "before backward", place)\n        loss.backward()\n'
+        "        slopes",
+        "loss.backward()\n        slopes",
+    ),
+    ("between in place of after", STEPS, SWAPPED),
+    (
+        "two backward passes per step",
+        "place)\n        loss.backward()\n        slopes",
+        "place)\n        loss.backward(retain_graph=True)\n"
+        '        reset(optimizer, "before backward", place)\n'
+        "        (2 * loss).backward()\n        slopes",
+    ),
+    (
+        "a gradient left from before",
+        "    seen = []\n    for _ in range(steps):\n        reset",
+        "    seen = []\n    F.mse_loss(model(bought), totals).backward()\n"
+        "    for _ in range(steps):\n        reset",
+    ),
+)
+@pytest.mark.parametrize("name", FOUR)
+def test_three_places_are_the_same__but_not_with(
+    snippet, old, new, name, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_three_places_are_the_same, edited, {name: FOUR[name]})
+
+
+def slope_at(run, weights):
+    """Return the slope of the mean squared error, by hand."""
+    errors = run.bought @ weights[:, None] - run.totals
+    return 2 * (errors * run.bought).mean(dim=0)
+
+
+def test_without_a_reset_gradients_sum_up(snippet):
+    run = snippet.after("two-runs")
+    start = run.new_model(lr=0.1)[0].weight[0]
+
+    assert [len(each) for each in run.runs.values()] == [40, 40]
+    total, at = torch.zeros(2), start
+    for _, slopes, weights in run.runs["no reset"]:
+        total = total + slope_at(run, at)
+        torch.testing.assert_close(slopes, total, atol=1e-3, rtol=1e-3)
+        at = weights
+
+
+def test_without_a_reset_gradients_sum_up__but_not_with_one(snippet, fails):
     edited = snippet.edit(
-        f'if place == "{AFTER}":', f'if place != "{BEFORE}":'
+        '("no reset", "nowhere")', '("no reset", "after step")'
     )
-    fails(test_without_a_reset_training_fails, edited)
+    fails(test_without_a_reset_gradients_sum_up, edited)
 
 
-def test_none_leaves_an_unused_head(snippet):
-    run = snippet.after("unused-head")
+def test_no_reset_is_a_momentum_of_one(snippet, momentum=1.0, **options):
+    run = trainer(snippet)
 
-    assert run.length_left(set_to_none=True) == 1
+    summed = weights(run, NOWHERE, optim.SGD, 100, **options)
+    options["momentum"] = momentum
+    remembered = weights(run, BEFORE, optim.SGD, 100, **options)
+    torch.testing.assert_close(summed, remembered, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("lr", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_no_reset_is_a_momentum_of_one__also_from_other_starts(
+    snippet, seed, lr
+):
+    test_no_reset_is_a_momentum_of_one(snippet, seed=seed, lr=lr)
+
+
+def test_no_reset_is_a_momentum_of_one__but_not_of_less(snippet, fails):
+    fails(test_no_reset_is_a_momentum_of_one, snippet, 0.9)
+
+
+def test_no_reset_is_a_momentum_of_one__but_not_after_a_reset(snippet, fails):
+    edited = snippet.edit("if here == place", 'if here == "after step"')
+    fails(test_no_reset_is_a_momentum_of_one, edited)
+
+
+def test_two_losses_add_up(snippet):
+    cells = snippet.only("receipts", "new-model", "two-losses")
+    run = cells.after("two-losses")
+
+    total = sum(
+        F.mse_loss(run.model(run.bought[part]), run.totals[part])
+        for part in (slice(20), slice(20, None))
+    )
+    expected = torch.autograd.grad(total, run.model.parameters())
+    for parameter, slope in zip(run.model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, slope)
+
+
+def test_two_losses_add_up__also_in_a_deeper_model(snippet):
+    edited = (
+        snippet.edit(SHALLOW, DEEPER)
+        .edit('print("first:", model.weight.grad)', "")
+        .edit('print("both: ", model.weight.grad)', "")
+    )
+    test_two_losses_add_up(edited)
+
+
+@edits(
+    ("the first alone", "second.backward()\n", ""),
+    ("the second alone", "first.backward()\n", ""),
+    (
+        "a reset in between",
+        "second.backward()\n",
+        "model.zero_grad()\nsecond.backward()\n",
+    ),
+    (
+        "a gradient from before",
+        "first.backward()\n",
+        "model(bought).sum().backward()\nfirst.backward()\n",
+    ),
+)
+def test_two_losses_add_up__but_not(snippet, old, new, fails):
+    fails(test_two_losses_add_up, snippet.edit(old, new))
+
+
+def test_the_default_is_none(snippet):
+    cells = snippet.only("receipts", "new-model", "left-out")
+    run = cells.after("left-out")
+    held = list(run.head.parameters())
+
+    assert all(each.grad is not None for each in held)
+    run.reset(run.optimizer, "here", "here")
+    assert [each.grad for each in held] == [None, None]
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AdamW", "RMSprop", "LBFGS"])
+def test_the_default_is_none__also_of_other_optimizers(snippet, kind):
+    old = "    optimizer.step()\n    lengths"
+    edited = snippet.edit(old, "    lengths").edit(
+        "optim.SGD(head.parameters(), lr=0.01)",
+        f"optim.{kind}(head.parameters(), lr=0.01)",
+    )
+    test_the_default_is_none(edited)
+
+
+def test_the_default_is_none__also_of_two_groups(snippet):
+    groups = '[{"params": head.weight}, {"params": head.bias}]'
+    edited = snippet.edit("SGD(head.parameters()", f"SGD({groups}")
+    test_the_default_is_none(edited)
+
+
+@edits(
+    ("told otherwise", "zero_grad(**how)", "zero_grad(set_to_none=False)"),
+    ("no reset", "optimizer.zero_grad(**how)", "pass"),
+    (
+        "the first alone",
+        "optimizer.zero_grad(**how)",
+        'optimizer.param_groups[0]["params"][0].grad = None',
+    ),
+)
+def test_the_default_is_none__but_not(snippet, old, new, fails):
+    fails(test_the_default_is_none, snippet.edit(old, new))
+
+
+def test_zeros_are_written_in_place(snippet):
+    cells = snippet.only("receipts", "new-model", "left-out")
+    run = cells.after("left-out")
+    weight, bias = run.head.weight, run.head.bias
+    gradient, bias.grad = weight.grad, None
+
+    assert gradient.any()
+    run.reset(run.optimizer, "here", "here", set_to_none=False)
+    assert weight.grad is gradient
+    assert not gradient.any()
+    assert bias.grad is None
+
+
+@pytest.mark.parametrize("options", ["foreach=True", "fused=True"])
+def test_zeros_are_written_in_place__also_with(snippet, options):
+    edited = snippet.edit("lr=0.01)\n\nfor", f"lr=0.01, {options})\n\nfor")
+    test_zeros_are_written_in_place(edited)
+
+
+@edits(
+    ("none", "zero_grad(**how)", "zero_grad()"),
+    ("no reset", "optimizer.zero_grad(**how)", "pass"),
+    (
+        "new zeros",
+        "        optimizer.zero_grad(**how)",
+        "        for p in optimizer.param_groups[0]['params']:\n"
+        "            p.grad = torch.zeros_like(p)",
+    ),
+)
+def test_zeros_are_written_in_place__but_not(snippet, old, new, fails):
+    fails(test_zeros_are_written_in_place, snippet.edit(old, new))
+
+
+STAY = {
+    **FOUR,
+    "SGD with decay": (optim.SGD, {"weight_decay": 0.1}),
+    "SGD with both": (optim.SGD, {"momentum": 0.9, "weight_decay": 0.1}),
+}
+MOVE = {name: own for name, own in STAY.items() if name != "SGD"}
+
+
+def shops(snippet):
+    """Return what takes a step for each shop."""
+    cells = ("receipts", "loss-of", "east-is-closed", "five-optimizers")
+    return snippet.only(*cells).after("five-optimizers")
+
+
+def test_none_leaves_the_closed_shop(snippet, kinds=STAY, lr=0.1):
+    run = shops(snippet)
+
+    for kind, options in kinds.values():
+        before, after = run.two_shops(kind, True, lr=lr, **options)
+        assert torch.equal(before, after)
+    names = ("SGD", "SGD, momentum", "SGD, weight decay", "AdamW")
+    if lr == 0.1 and kinds is STAY:
+        assert [run.moved(name, set_to_none=True) for name in names] == [0] * 4
+
+
+@pytest.mark.parametrize("lr", [0.001, 1.0])
+def test_none_leaves_the_closed_shop__also_at_other_rates(snippet, lr):
+    test_none_leaves_the_closed_shop(snippet, lr=lr)
+
+
+def test_none_leaves_the_closed_shop__but_not_without_a_reset(snippet, fails):
+    line = "        optimizer.zero_grad(set_to_none=set_to_none)\n"
+    fails(test_none_leaves_the_closed_shop, snippet.edit(line, ""))
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_none_leaves_the_closed_shop__but_no_optimizer_without_a_reset(
+    snippet, name, fails
+):
+    line = "        optimizer.zero_grad(set_to_none=set_to_none)\n"
+    edited = snippet.edit(line, "")
+    fails(test_none_leaves_the_closed_shop, edited, {name: STAY[name]})
+
+
+@pytest.mark.parametrize("name", MOVE)
+def test_none_leaves_the_closed_shop__but_not_with_zeros(snippet, name, fails):
+    edited = snippet.edit(
+        "set_to_none=set_to_none)\n        loss",
+        "set_to_none=False)\n        loss",
+    )
+    fails(test_none_leaves_the_closed_shop, edited, {name: MOVE[name]})
+
+
+def test_none_leaves_the_closed_shop__but_not_under_lbfgs(snippet, fails):
+    kinds = {"LBFGS": (optim.LBFGS, {})}
+    fails(test_none_leaves_the_closed_shop, snippet, kinds)
+
+
+def test_zeros_move_the_closed_shop(snippet, kinds=MOVE, lr=0.1):
+    run = shops(snippet)
+
+    before, after = run.two_shops(optim.SGD, False, lr=lr)
+    assert torch.equal(before, after)
+    for kind, options in kinds.values():
+        before, after = run.two_shops(kind, False, lr=lr, **options)
+        assert (before != after).all()
+    for name, (kind, options) in run.kinds.items():
+        before, after = run.two_shops(kind, False, lr=0.1, **options)
+        farthest = max(map(abs, (after - before).tolist()))
+        found = run.moved(name, set_to_none=False)
+        assert isinstance(found, float)
+        assert found == pytest.approx(farthest)
+
+
+@pytest.mark.parametrize("lr", [0.01, 1.0])
+def test_zeros_move_the_closed_shop__also_at_other_rates(snippet, lr):
+    test_zeros_move_the_closed_shop(snippet, lr=lr)
+
+
+@pytest.mark.parametrize("name", MOVE)
+def test_zeros_move_the_closed_shop__but_not_with_none(snippet, name, fails):
+    edited = snippet.edit(
+        "set_to_none=set_to_none)\n        loss",
+        "set_to_none=True)\n        loss",
+    )
+    fails(test_zeros_move_the_closed_shop, edited, {name: MOVE[name]})
+
+
+def test_zeros_move_the_closed_shop__but_not_plain_sgd(snippet, fails):
+    kinds = {"SGD": (optim.SGD, {})}
+    fails(test_zeros_move_the_closed_shop, snippet, kinds)
+
+
+def test_zeros_move_the_closed_shop__but_sgd_too_with_old_gradients(
+    snippet, fails
+):
+    line = "        optimizer.zero_grad(set_to_none=set_to_none)\n"
+    fails(test_zeros_move_the_closed_shop, snippet.edit(line, ""), {})
+
+
+@pytest.mark.parametrize("name", ["SGD with momentum", "Adam"])
+def test_zeros_move_the_closed_shop__but_not_without_a_past(
+    snippet, name, fails
+):
+    edited = snippet.edit(
+        "for shop in (east, west)", "for shop in (west, west)"
+    )
+    fails(test_zeros_move_the_closed_shop, edited, {name: MOVE[name]})
+
+
+def test_lbfgs_takes_none_for_zeros(snippet, kind=optim.LBFGS):
+    run = shops(snippet)
+
+    _, options = run.kinds["LBFGS"]
+    before, after = run.two_shops(kind, True, lr=0.1, **options)
+    zeros_before, zeros_after = run.two_shops(kind, False, lr=0.1, **options)
+    assert torch.equal(before, zeros_before)
+    assert torch.equal(after, zeros_after)
+    assert (before != after).all()
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("        optimizer.zero_grad(set_to_none=set_to_none)\n", ""),
-        (
-            'for head in ("second", "first"):',
-            'for head in ("first", "second"):',
-        ),
-    ],
+    "options", ["", '"max_iter": 9', '"line_search_fn": "strong_wolfe"']
 )
-def test_none_leaves_an_unused_head__but_not(snippet, old, new, fails):
-    fails(test_none_leaves_an_unused_head, snippet.edit(old, new))
+@pytest.mark.parametrize("lr", [0.01, 1.0])
+def test_lbfgs_takes_none_for_zeros__also_where_the_shop_stays(
+    snippet, options, lr
+):
+    edited = snippet.edit('"max_iter": 3', options)
+    run = shops(edited)
+
+    _, options = run.kinds["LBFGS"]
+    ways = [
+        run.two_shops(optim.LBFGS, none, lr=lr, **options)
+        for none in (True, False)
+    ]
+    for with_none, with_zeros in zip(*ways, strict=True):
+        assert torch.equal(with_none, with_zeros)
 
 
-def test_zeros_shrink_an_unused_head(snippet):
-    run = snippet.after("unused-head")
+def test_lbfgs_takes_none_for_zeros__but_not_adamw(snippet, fails):
+    edited = snippet.edit('"max_iter": 3', "")
+    fails(test_lbfgs_takes_none_for_zeros, edited, optim.AdamW)
 
-    assert run.length_left(set_to_none=False) == pytest.approx(0.99)
+
+def test_lbfgs_takes_none_for_zeros__but_not_without_a_past(snippet, fails):
+    edited = snippet.edit(
+        "for shop in (east, west)", "for shop in (west, west)"
+    )
+    fails(test_lbfgs_takes_none_for_zeros, edited)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (", weight_decay=0.1", ""),
-        (
-            'for head in ("second", "first"):',
-            'for head in ("first", "first"):',
-        ),
-    ],
+def bytes_of(snippet, place, set_to_none, layer):
+    """Return the bytes in the forward pass and at the end, and of all."""
+    cells = snippet.only("receipts", "new-model", "held", "places")
+    run = cells.after("places")
+    optimizer = optim.SGD(layer.parameters(), lr=0.001)
+    counted = run.bytes_held(place, layer, optimizer, set_to_none=set_to_none)
+    return *counted, sum(each.nbytes for each in layer.parameters())
+
+
+def layers():
+    """Return layers of two sizes, with a bias and without."""
+    yield nn.Linear(10, 7)
+    yield nn.Linear(3, 4, bias=False)
+
+
+def test_none_frees_the_forward_pass(snippet, dtype=torch.float32):
+    torch.set_default_dtype(dtype)
+    for layer in layers():
+        for place in (FORWARD, AFTER):
+            assert bytes_of(snippet, place, True, layer)[0] == 0
+        found, _, whole = bytes_of(snippet, BEFORE, True, layer)
+        assert found == whole
+        for place in (BEFORE, AFTER, FORWARD):
+            found, _, whole = bytes_of(snippet, place, False, layer)
+            assert found == whole
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_none_frees_the_forward_pass__also_with(snippet, dtype):
+    test_none_frees_the_forward_pass(snippet, dtype)
+
+
+FIRST = '        reset(optimizer, "before the forward pass", place, **how)\n'
+SECOND = '        reset(optimizer, "before backward", place, **how)\n'
+THIRD = '        reset(optimizer, "after step", place, **how)\n'
+
+
+@edits(
+    ("the first left out", FIRST, ""),
+    ("the third left out", THIRD, ""),
+    (
+        "the second too early",
+        FIRST,
+        FIRST + SECOND,
+    ),
+    ("zeros never", "zero_grad(**how)", "zero_grad()"),
+    ("none never", "zero_grad(**how)", "zero_grad(set_to_none=False)"),
+    ("a layer that is new", "for _ in range(2)", "for _ in range(1)"),
 )
-def test_zeros_shrink_an_unused_head__but_not(snippet, old, new, fails):
-    fails(test_zeros_shrink_an_unused_head, snippet.edit(old, new))
+def test_none_frees_the_forward_pass__but_not(snippet, old, new, fails):
+    if new == FIRST + SECOND:
+        snippet = snippet.edit(SECOND, "")
+    fails(test_none_frees_the_forward_pass, snippet.edit(old, new))
+
+
+def test_after_step_nothing_is_held(snippet):
+    run = snippet.only("receipts", "new-model", "held", "places").after(
+        "places"
+    )
+    counted = [
+        run.bytes_held(place, *run.big_model(), set_to_none=none)[1]
+        for place, none in run.where.values()
+    ]
+    assert counted == [4_004_000, 4_004_000, 0, 4_004_000]
+    for layer in layers():
+        assert bytes_of(snippet, AFTER, True, layer)[1] == 0
+        ways = [(BEFORE, True), (FORWARD, True), (AFTER, False)]
+        for place, set_to_none in ways:
+            _, found, whole = bytes_of(snippet, place, set_to_none, layer)
+            assert found == whole
+
+
+@edits(
+    ("not after step", THIRD, ""),
+    ("zeros never", "zero_grad(**how)", "zero_grad()"),
+    ("none never", "zero_grad(**how)", "zero_grad(set_to_none=False)"),
+    (
+        "after step in any case",
+        THIRD,
+        '        reset(optimizer, "", "", **how)\n',
+    ),
+)
+def test_after_step_nothing_is_held__but_not(snippet, old, new, fails):
+    fails(test_after_step_nothing_is_held, snippet.edit(old, new))
+
+
+def test_the_loss_does_not_settle(snippet, settings=None, seeds=(1, 2, 3)):
+    cells = ("receipts", "new-model", "train", "settled", "spread")
+    run = snippet.only(*cells).after("spread")
+
+    for kind, lr in settings or run.settings[:3]:
+        right, wrong = run.spread(kind, lr, seeds)
+        assert wrong > 100 * right
+        for place, chosen, found in (
+            (BEFORE, max, right),
+            (NOWHERE, min, wrong),
+        ):
+            means = []
+            for seed in seeds:
+                seen = run.train(place, *run.new_model(kind, seed, lr))
+                losses = [loss for loss, _, _ in seen]
+                means.append(sum(losses[-50:]) / 50)
+            assert found == pytest.approx(chosen(means), rel=1e-4)
+
+
+def test_none_frees_each_gradient(snippet):
+    run = trainer(snippet)
+    model, optimizer = run.new_model()
+    run.train("nowhere", model, optimizer, steps=1)
+
+    watch = weakref.ref(model.weight.grad)
+    run.reset(optimizer, "here", "here")
+    assert watch() is None
+
+
+@edits(
+    ("zeros", "zero_grad(**how)", "zero_grad(set_to_none=False)"),
+    (
+        "a reference",
+        "        optimizer.step()\n        reset",
+        "        optimizer.kept = model.weight.grad\n"
+        "        optimizer.step()\n        reset",
+    ),
+)
+def test_none_frees_each_gradient__but_not(snippet, old, new, fails):
+    if "step" in old:
+        old, new = (
+            f'{old}(optimizer, "after step", place)\n        seen',
+            (f'{new}(optimizer, "after step", place)\n        seen'),
+        )
+    fails(test_none_frees_each_gradient, snippet.edit(old, new))
+
+
+def test_the_loss_does_not_settle__also_in_the_loop_of_the_page(snippet):
+    cells = snippet.only("receipts", "new-model", "forgotten")
+    losses = cells.after("forgotten").losses
+
+    assert min(losses) < 1
+    assert sum(losses[50:]) > 50 * 10
+    right = cells.edit(
+        "model(bought), totals)\n    loss.backward()\n    optimizer.step()\n"
+        "    losses",
+        "model(bought), totals)\n    optimizer.zero_grad()\n"
+        "    loss.backward()\n    optimizer.step()\n    losses",
+    )
+    assert sum(right.after("forgotten").losses[50:]) == 0
+
+
+@edits(
+    ("reset", 'settled("nowhere"', 'settled("after step"'),
+    ("the first steps", "losses[50:]", "losses[:2]"),
+)
+def test_the_loss_does_not_settle__but_not(snippet, old, new, fails):
+    fails(test_the_loss_does_not_settle, snippet.edit(old, new))
+
+
+def test_the_loss_does_not_settle__but_not_in_the_last_row(snippet, fails):
+    settings = [(optim.AdamW, 0.01)]
+    fails(test_the_loss_does_not_settle, snippet, settings)
+
+
+def test_at_a_low_rate_it_looks_good(snippet, seeds=(1, 2, 3)):
+    cells = ("receipts", "new-model", "train", "settled", "spread")
+    run = snippet.only(*cells).after("spread")
+
+    kind, lr = run.settings[-1]
+    for seed in seeds:
+        means = []
+        for place in (BEFORE, NOWHERE):
+            seen = run.train(place, *run.new_model(kind, seed, lr))
+            losses = [loss for loss, _, _ in seen]
+            means.append(sum(losses[-50:]) / 50)
+            found = run.settled(place, kind, lr, seed)
+            assert found.item() == pytest.approx(means[-1], rel=1e-4)
+        with_reset, without = means
+        assert without < with_reset
+
+
+@edits(
+    ("at a higher rate", "(optim.AdamW, 0.01)]", "(optim.AdamW, 0.1)]"),
+    ("after more steps", "steps=100", "steps=400"),
+)
+def test_at_a_low_rate_it_looks_good__but_not(snippet, old, new, fails):
+    fails(test_at_a_low_rate_it_looks_good, snippet.edit(old, new))
+
+
+NEW = "new_model(optim.AdamW)"
+OPTIONS = (
+    "optim.SGD",
+    "optim.SGD, momentum=0.9",
+    "optim.SGD, momentum=0.9, weight_decay=0.1",
+    "optim.Adam",
+    "optim.Adam, weight_decay=0.1",
+    "optim.AdamW",
+)
+
+
+def test_between_nothing_is_learned(snippet, options=OPTIONS):
+    cells = snippet.only("receipts", "new-model", "between")
+    run = cells.after("between")
+    start, _ = run.new_model(optim.AdamW)
+    assert torch.equal(run.before, start.weight)
+    assert run.before.data_ptr() != run.model.weight.data_ptr()
+    assert torch.equal(run.model.weight, start.weight)
+    for each in options:
+        run = cells.edit(NEW, f"new_model({each})").after("between")
+        assert torch.equal(run.model.weight, run.before)
+
+
+RESET = "    optimizer.zero_grad()\n    optimizer.step()\n"
+
+
+@edits(
+    ("never", RESET, "    optimizer.step()\n"),
+    ("after", RESET, "    optimizer.step()\n    optimizer.zero_grad()\n"),
+)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_between_nothing_is_learned__but_is(snippet, old, new, options, fails):
+    edited = snippet.edit(old, new)
+    fails(test_between_nothing_is_learned, edited, (options,))
+
+
+def test_between_nothing_is_learned__but_decay_goes_on_with_zeros(
+    snippet, fails
+):
+    zeros = RESET.replace("grad()", "grad(set_to_none=False)")
+    edited = snippet.edit(
+        RESET, zeros.replace("    optimizer.step", "    next_step")
+    ).edit(
+        "before = model.weight.detach().clone()\nfor",
+        "before = model.weight.detach().clone()\n"
+        "next_step = optimizer.step\nfor",
+    )
+    fails(test_between_nothing_is_learned, edited, ("optim.AdamW",))
 
 
 def test_an_optimizer_resets_its_own(snippet):
-    run = snippet.after("left-out")
+    cells = snippet.only("receipts", "new-model", "left-out", "reset-all")
+    run = cells.after("left-out")
+    torch.manual_seed(0)
+    _, head = nn.Linear(2, 2), nn.Linear(2, 1)
+    assert not torch.equal(run.head.weight, head.weight)
+    run.optimizer.zero_grad()
+    assert [each.grad for each in run.head.parameters()] == [None, None]
+    assert has(run.body.parameters())
 
-    assert not run.after_the_optimizer
-    assert run.after_the_model
-    assert run.model.first.weight.grad is None
+    model = cells.after("reset-all").model
+    assert [each.grad for each in model.parameters()] == [None] * 4
+    run = cells.edit(
+        "model.zero_grad()\n\n",
+        "outside = nn.Linear(2, 1)\noutside(bought).sum().backward()\n"
+        "optimizer.add_param_group({'params': outside.parameters()})\n"
+        "model.zero_grad()\n\n",
+    ).after("reset-all")
+    assert [each.grad for each in run.model.parameters()] == [None] * 4
+    assert has(run.outside.parameters())
 
 
 def test_an_optimizer_resets_its_own__but_all_if_it_holds_all(snippet, fails):
-    edited = snippet.edit("model.first.parameters()", "model.parameters()")
+    edited = snippet.edit(
+        "optim.SGD(head.parameters()", "optim.SGD(model.parameters()"
+    )
     fails(test_an_optimizer_resets_its_own, edited)
 
 
-def test_none_frees_the_gradients(snippet):
-    run = snippet.after("bytes-held")
+@edits(
+    (
+        "a head that is not held",
+        "optim.SGD(head.parameters()",
+        "optim.SGD(body.parameters()",
+    ),
+    (
+        "a model without its body",
+        "nn.Sequential(body, head)\noptimizer",
+        "nn.Sequential(nn.Linear(2, 2), head)\noptimizer",
+    ),
+)
+def test_an_optimizer_resets_its_own__but_not(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    if "Sequential" in old:
+        edited = edited.edit(
+            "    lengths = [layer.weight.grad.norm().item() for layer in"
+            " (body, head)]\n",
+            "    lengths = []\n",
+        )
+    fails(test_an_optimizer_resets_its_own, edited)
 
-    assert run.bytes_held(set_to_none=True) == (0, True)
-    assert run.bytes_held(set_to_none=False) == (4 * (100 * 100 + 100), False)
+
+def test_clipping_counts_what_is_left(snippet, share=0.1):
+    cells = snippet.only("receipts", "new-model", "left-out")
+    run, again = cells.after("left-out"), cells.after("left-out")
+    first, second = run.head.weight.grad, again.head.weight.grad
+    slopes = [each.grad for each in run.model.parameters()]
+    left = [slope.flatten() for slope in slopes if slope is not None]
+    length = torch.cat(left).norm()
+    max_norm = share * length
+
+    assert torch.equal(first, second)
+    found = run.clip_grad_norm_(run.model.parameters(), max_norm=max_norm)
+    torch.testing.assert_close(found, length)
+    again.clip_grad_norm_(again.head.parameters(), max_norm=max_norm)
+    assert first.norm() < 0.9 * second.norm()
 
 
-def test_none_frees_the_gradients__but_not_if_kept(snippet, fails):
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.8])
+def test_clipping_counts_what_is_left__also_to_other_lengths(snippet, share):
+    test_clipping_counts_what_is_left(snippet, share)
+
+
+def test_clipping_counts_what_is_left__but_not_where_nothing_is_clipped(
+    snippet, fails
+):
+    fails(test_clipping_counts_what_is_left, snippet, 2.0)
+
+
+def test_clipping_counts_what_is_left__but_nothing_of_a_frozen_body(
+    snippet, fails
+):
     edited = snippet.edit(
-        "    watch = weakref",
-        "    kept = layer.weight.grad\n    watch = weakref",
-    )
-    fails(test_none_frees_the_gradients, edited)
+        "model = nn.Sequential(body, head)",
+        "model = nn.Sequential(body.requires_grad_(False), head)",
+    ).edit("for layer in (body, head)]", "for layer in (head,)]")
+    fails(test_clipping_counts_what_is_left, edited)
+
+
+def test_the_judge_gets_gradients_too(snippet):
+    cells = snippet.only("receipts", "two-optimizers", "judge-reset")
+    run = cells.after("judge-reset")
+    assert [each.grad for each in run.judge.parameters()] == [None, None]
+
+    run = cells.after("two-optimizers")
+    assert run.for_generator.state
+    assert [each.grad for each in run.generator.parameters()] == [None, None]
+    assert has(run.judge.parameters())
+
+
+@edits(
+    (
+        "reset too",
+        "for_generator.zero_grad()",
+        "for_generator.zero_grad()\nfor_judge.zero_grad()",
+    ),
+    (
+        "switched off",
+        "made_up = ",
+        "judge.requires_grad_(False)\nmade_up = ",
+    ),
+    (
+        "never reset",
+        "for_judge.zero_grad()\n\n",
+        "for_generator.zero_grad()\n\n",
+    ),
+    (
+        "never asked",
+        "F.softplus(-judge(made_up)).mean()",
+        "made_up.square().mean()",
+    ),
+)
+def test_the_judge_gets_gradients_too__but_not(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    fails(test_the_judge_gets_gradients_too, edited)
 
 
 def test_none_has_no_norm(snippet):
-    run = snippet.after("read-none")
+    cells = snippet.only("receipts", "new-model", "read-none")
+    run = cells.after("read-none")
 
-    with pytest.raises(AttributeError, match="has no attribute 'norm'"):
-        run.layer.weight.grad.norm()
+    start, _ = run.new_model()
+    assert not torch.equal(run.model.weight, start.weight)
+    text = "^'NoneType' object has no attribute 'norm'$"
+    with pytest.raises(AttributeError, match=text):
+        run.model.weight.grad.norm()
 
 
-def test_none_has_no_norm__but_zeros_have(snippet, fails):
-    edited = snippet.edit(
-        "layer = nn.Linear(3, 1)\nlayer.zero_grad()\n",
-        "layer = nn.Linear(3, 1)\nlayer(inputs).sum().backward()\n"
-        "layer.zero_grad(set_to_none=False)\n",
-    )
-    assert edited.after("read-none").layer.weight.grad.norm() == 0
-    fails(test_none_has_no_norm, edited)
+@edits(
+    ("zeros", "grad()\n\ntry", "grad(set_to_none=False)\n\ntry"),
+    ("no reset", "step()\noptimizer.zero_grad()\n\ntry", "step()\n\ntry"),
+)
+def test_none_has_no_norm__but(snippet, old, new, fails):
+    fails(test_none_has_no_norm, snippet.edit(old, new))
 
 
 def test_clipping_skips_none(snippet):
-    run = snippet.after("read-none")
+    cells = snippet.only(
+        "receipts", "new-model", "left-out", "read-none", "read-in-time"
+    )
+    run = cells.after("read-none")
+    at = run.model.weight.detach().clone()
+    assert run.clip_grad_norm_(run.model.parameters(), max_norm=1.0) == 0
+    assert run.model.weight.grad is None
 
-    assert run.total == 0
-    run.layer.bias.grad = torch.ones(1)
-    total = torch.nn.utils.clip_grad_norm_(run.layer.parameters(), 0.5)
-    assert total == 1
-    assert run.layer.weight.grad is None
-    assert run.layer.bias.grad == pytest.approx(0.5, abs=1e-4)
+    run = cells.after("read-in-time")
+    slope = slope_at(run, at[0])
+    torch.testing.assert_close(run.length, slope.norm())
+    assert slope.norm() > 1
+    moved = (at - run.model.weight)[0]
+    torch.testing.assert_close(moved, 0.2 * slope / slope.norm())
+
+    run = cells.after("left-out")
+    run.head.bias.grad = None
+    run.head.weight.grad = torch.tensor([[3.0, 4.0]])
+    length = run.clip_grad_norm_(run.head.parameters(), max_norm=2.5)
+    assert length == 5
+    assert run.head.bias.grad is None
+    torch.testing.assert_close(
+        run.head.weight.grad, torch.tensor([[1.5, 2.0]])
+    )
 
 
 def test_clipping_skips_none__but_not_a_gradient(snippet, fails):
     edited = snippet.edit(
-        "\ntotal =", "\nlayer(inputs).sum().backward()\ntotal ="
+        "step()\noptimizer.zero_grad()\n\ntry", "step()\n\ntry"
     )
     fails(test_clipping_skips_none, edited)
+
+
+def test_zeros_overwrite_a_kept_gradient(snippet):
+    run = snippet.only("receipts", "new-model", "keep").after("keep")
+
+    before, kept = run.keep(set_to_none=True)
+    assert before.any()
+    assert torch.equal(kept, before)
+    before, kept = run.keep(set_to_none=False)
+    assert before.any()
+    assert not kept.any()
+
+
+@edits(
+    (
+        "no reset",
+        "optimizer.zero_grad(set_to_none=set_to_none)\n    return b",
+        "return b",
+    ),
+    (
+        "zeros never",
+        "none=set_to_none)\n    return b",
+        "none=True)\n    return b",
+    ),
+    (
+        "none never",
+        "none=set_to_none)\n    return b",
+        "none=False)\n    return b",
+    ),
+    (
+        "a copy",
+        "kept = model.weight.grad\n",
+        "kept = model.weight.grad.clone()\n",
+    ),
+)
+def test_zeros_overwrite_a_kept_gradient__but_not(snippet, old, new, fails):
+    fails(test_zeros_overwrite_a_kept_gradient, snippet.edit(old, new))
+
+
+def test_nesterov_writes_into_grad(snippet, **options):
+    cells = snippet.only("receipts", "new-model", "nesterov")
+    run = cells.after("nesterov")
+
+    # The momentum is the gradient itself after the first step.
+    before, after = run.step_changes(foreach=True, **options)
+    torch.testing.assert_close(after, before + 0.9 * before)
+    before, after = run.step_changes(foreach=False, **options)
+    assert before.any()
+    assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize("options", [{"lr": 0.01}, {"seed": 2}], ids=str)
+def test_nesterov_writes_into_grad__also_with(snippet, options):
+    test_nesterov_writes_into_grad(snippet, **options)
+
+
+@edits(
+    ("no nesterov", "nesterov=True", "nesterov=False"),
+    ("decay", "nesterov=True", "nesterov=True, weight_decay=0.1"),
+    ("maximize", "nesterov=True", "nesterov=True, maximize=True"),
+    ("foreach in both", "**options)\n    F", "**options | FOREACH)\n    F"),
+    ("foreach in none", "**options)\n    F", "**options | SINGLE)\n    F"),
+)
+def test_nesterov_writes_into_grad__but_not(snippet, old, new, fails):
+    edited = snippet.edit(old, new).edit(
+        "def step_changes",
+        'FOREACH, SINGLE = {"foreach": True}, {"foreach": False}\n\n\n'
+        "def step_changes",
+    )
+    fails(test_nesterov_writes_into_grad, edited)
+
+
+def test_only_parameters_are_reset(snippet):
+    cells = snippet.only("receipts", "new-model", "not-parameters")
+    run = cells.after("not-parameters")
+
+    assert run.model.weight.grad is None
+    assert run.guesses.grad_fn is not None
+    for each in (run.receipts, run.guesses):
+        assert each.grad is not None
+        assert each.grad.any()
+
+
+@pytest.mark.parametrize("held", ["receipts", "guesses"])
+def test_only_parameters_are_reset__but_not_if_held(snippet, held, fails):
+    retain = "guesses.retain_grad()\n"
+    hold = f"optimizer.add_param_group({{'params': {held}}})\n"
+    end = 'print("receipts:", receipts.grad[0], "guesses:", guesses.grad[0])'
+    edited = snippet.edit(retain, retain + hold).edit(end, "")
+    fails(test_only_parameters_are_reset, edited)
+
+
+@pytest.mark.parametrize("resetter", ["optimizer", "model"])
+def test_only_parameters_are_reset__but_those_are(snippet, resetter, fails):
+    end = 'print("receipts:", receipts.grad[0], "guesses:", guesses.grad[0])'
+    held = (
+        "model.receipts = nn.Parameter(receipts.detach())\n"
+        "receipts = model.receipts\n"
+        "optimizer = optim.SGD(model.parameters())\n"
+    )
+    edited = (
+        snippet.edit("in (optimizer, model)", f"in ({resetter},)")
+        .edit("guesses = model(receipts)", f"{held}guesses = model(receipts)")
+        .edit(end, "")
+    )
+    fails(test_only_parameters_are_reset, edited)
