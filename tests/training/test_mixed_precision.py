@@ -1,231 +1,1209 @@
 """The claims of docs/training/mixed_precision.md."""
 
+import math
+import warnings
+from functools import cache, partial
+from unittest.mock import patch
+
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
 
-LOW, FULL = "torch.bfloat16", "torch.float32"
+from extensions.files.failures import edits, no_error
+
+FULL, BRAIN, HALF = torch.float32, torch.bfloat16, torch.float16
+STEP = ("radar", "best-dtype", "accumulate", "train-step")
+TRAIN = (*STEP, "train")
+SLOPES = (*TRAIN, "slopes")
+RESULTS = ("radar", "operations", "results")
+LIFE = ("radar", "live", "life")
 
 
-def dtypes(snippet):
-    rows = snippet.after("forward").rows
-    return {name: row["dtype"] for name, row in rows.items()}
+def after(snippet, *cells):
+    """Return the variables of the last cell, having run these alone."""
+    return snippet.only(*cells).after(cells[-1])
 
 
-def test_weights_stay_in_32_bits(snippet):
-    found = dtypes(snippet)
+@cache
+def trained(snippet, dtype, scaled, seed=0):
+    """Return the losses of a training, run once for all claims on it."""
+    return after(snippet, *TRAIN).train(dtype, scaled, seed=seed)[0]
 
-    assert found["a parameter"] == FULL
-    assert found["what Linear gives"] == LOW
+
+def vector(model):
+    return nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+# Do this
+
+
+def test_the_dtype_follows_the_device(snippet):
+    run = after(snippet, *STEP[:2])
+
+    def old(including_emulation=True):
+        return including_emulation
+
+    assert run.best_dtype(torch.device("cpu")) == BRAIN
+    for answer, dtype in ((lambda **_: True, BRAIN), (old, HALF)):
+        with patch("torch.cuda.is_bf16_supported", answer):
+            assert run.best_dtype(torch.device("mps")) == HALF
+            assert run.best_dtype(torch.device("cuda")) == dtype
+            assert run.best_dtype(torch.device("cuda", 0)) == dtype
+
+
+@edits(
+    ("imitated", "including_emulation=False", ""),
+    ("no other type", "return torch.bfloat16", "return torch.float16"),
+    ("one for all", "if on_cuda and torch", "if torch"),
+    ("float16 for the CPU", "get_autocast_dtype(device", "float16 or (device"),
+    (
+        "float32 for the rest",
+        "return torch.get_autocast_dtype(device.type)",
+        "return torch.float32",
+    ),
+)
+def test_the_dtype_follows_the_device__but_not_with(snippet, old, new, fails):
+    fails(test_the_dtype_follows_the_device, snippet.edit(old, new))
+
+
+def plain_step(run, model, loss_of, optimizer, max_norm, samples=4):
+    optimizer.zero_grad()
+    loss = loss_of(model(run.radar[:samples]), run.rain[:samples])
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss
+
+
+def test_parts_make_one_step(
+    snippet,
+    loss_of=F.mse_loss,
+    kind=torch.optim.SGD,
+    cases=(((3, 1), 0.1), ((1, 2, 1), 100.0), ((2, 1), 1.0)),
+    given_as=list,
+):
+    run = after(snippet, *STEP)
+
+    for split, max_norm in cases:
+        scaler = torch.amp.GradScaler("cpu", enabled=False)
+        models = run.new_model(), run.new_model()
+        one, other = (kind(m.parameters(), lr=0.1) for m in models)
+        for _ in range(2):
+            samples = sum(split)
+            pairs = (
+                each[:samples].split(split) for each in (run.radar, run.rain)
+            )
+            parts = given_as(zip(*pairs, strict=True))
+            loss, _ = run.train_step(
+                models[0], parts, loss_of, one, scaler, FULL, max_norm
+            )
+            whole = plain_step(
+                run, models[1], loss_of, other, max_norm, samples
+            )
+            assert loss.item() == pytest.approx(whole.item(), rel=1e-5)
+            assert not loss.requires_grad
+            torch.testing.assert_close(
+                vector(models[0]), vector(models[1]), rtol=1e-4, atol=1e-6
+            )
+            models[0].load_state_dict(models[1].state_dict())
+
+
+@pytest.mark.parametrize("loss_of", [F.l1_loss, F.smooth_l1_loss])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
+def test_parts_make_one_step__also_with(snippet, loss_of, kind):
+    test_parts_make_one_step(snippet, loss_of, kind)
+
+
+def test_parts_make_one_step__also_in_one_part(snippet):
+    cases = ((4,), 0.1), ((1, 1, 1, 1), 100.0)
+    test_parts_make_one_step(snippet, cases=cases)
+
+
+def test_parts_make_one_step__also_from_an_iterator(snippet):
+    test_parts_make_one_step(snippet, given_as=iter)
+
+
+@edits(
+    ("for four samples", "/ total", "/ 4"),
+    ("halves", "* len(targets) / total", "/ len(parts)"),
+    ("undivided", "loss * len(targets) / total", "loss * 1"),
+    (
+        "not clipped",
+        "nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
+        "    scaler.step(optimizer)\n    scale =",
+        "scaler.step(optimizer)\n    scale =",
+    ),
+    (
+        "gradients kept",
+        "model.train()\n    optimizer.zero_grad()",
+        "model.train()",
+    ),
+    (
+        "in 16 bits",
+        "= dtype is not torch.float32\n    total",
+        "= True\n    total",
+    ),
+)
+def test_parts_make_one_step__but_not_if(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    if new.startswith("= True"):
+        edited = edited.edit(
+            "device.type, dtype=dtype, enabled=mixed):\n            loss",
+            "device.type, enabled=mixed):\n            loss",
+        )
+    fails(test_parts_make_one_step, edited)
+
+
+def total(outputs, targets):
+    return F.mse_loss(outputs, targets, reduction="sum")
+
+
+def test_parts_make_one_step__but_not_for_a_sum(snippet, fails):
+    fails(test_parts_make_one_step, snippet, total)
+
+
+def test_it_learns_on_the_cpu(snippet, seed=0):
+    for dtype, scaled in ((BRAIN, False), (HALF, True)):
+        losses = trained(snippet, dtype, scaled, seed)
+        assert len(losses) == 20
+        assert losses[-1] < 1e-6 * losses[0]
+        assert {type(loss) for loss in losses} == {float}
+
+
+class Elsewhere:
+    """A tensor that has to be moved before it can be used."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __len__(self):
+        """Return the number of samples."""
+        return len(self.tensor)
+
+    def to(self, device):
+        """Return the tensor, on a device."""
+        return self.tensor.to(device)
+
+
+def test_it_learns_on_the_cpu__also_from_another_device(snippet):
+    run = after(snippet, *STEP, "forecast")
+    model, scaler = run.new_model(), torch.amp.GradScaler("cpu", enabled=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    parts = [(Elsewhere(run.radar), Elsewhere(run.rain))]
+    given = model, parts, F.mse_loss, optimizer, scaler, BRAIN
+    losses = [run.train_step(*given)[0] for _ in range(20)]
+
+    assert losses[-1] < 1e-6 * losses[0]
+    found = run.forecast(model, Elsewhere(run.radar), BRAIN)
+    torch.testing.assert_close(found, run.rain, rtol=0.02, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_it_learns_on_the_cpu__also_from(snippet, seed):
+    test_it_learns_on_the_cpu(snippet, seed)
+
+
+def test_it_learns_on_the_cpu__also_in_the_loop(snippet):
+    run = after(snippet, *STEP, "once", "loop")
+
+    assert run.stepped
+    assert run.loss < 1e-6
+    assert run.scaler.is_enabled() == (run.dtype == HALF)
+    assert run.schedule.last_epoch == 20
+    assert next(run.model.parameters()).device == run.device
+
+
+@edits(
+    ("no step", "scaler.step(optimizer)\n    scale =", "scale ="),
+    ("a small rate", "lr=0.3)\n    scaler", "lr=0.03)\n    scaler"),
+    (
+        "not unscaled",
+        "scaler.unscale_(optimizer)\n    nn.utils.clip_grad_norm_("
+        "model.parameters(), max_norm)\n    scaler.step(optimizer)\n    scale",
+        "nn.utils.clip_grad_norm_("
+        "model.parameters(), max_norm)\n    scaler.step(optimizer)\n    scale",
+    ),
+)
+def test_it_learns_on_the_cpu__but_not_with(snippet, old, new, fails):
+    fails(test_it_learns_on_the_cpu, snippet.edit(old, new))
+
+
+def test_forecast_gives_32_bits(snippet):
+    run = after(snippet, *STEP, "forecast")
+    model = nn.Sequential(run.new_model(), nn.Dropout(0.5))
+
+    for dtype in (FULL, BRAIN, HALF):
+        model.train()
+        found = run.forecast(model, run.radar, dtype)
+        assert found.dtype == FULL
+        assert not found.requires_grad
+        assert (found != 0).float().mean() > 0.9
+        assert (found == found.to(dtype)).all()
+        assert dtype == BRAIN or (found != found.to(BRAIN)).any()
+
+
+def test_forecast_gives_32_bits__also_between_steps(snippet):
+    run = after(snippet, *STEP, "forecast")
+    model = nn.Sequential(run.new_model(), nn.Dropout(0.0))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    run.forecast(model, run.radar, BRAIN)
+    parts = [(run.radar, run.rain)]
+    run.train_step(model, parts, F.mse_loss, optimizer, scaler, BRAIN)
+
+    assert model[1].training
+    assert run.forecast(model, run.radar, BRAIN).dtype == FULL
+    assert not model[1].training
+
+
+@edits(
+    ("as computed", "model(inputs.to(device)).float()", "model(inputs)"),
+    ("in training mode", "model.eval()", "model.train()"),
+    ("with a graph", "torch.no_grad()", "torch.enable_grad()"),
+)
+def test_forecast_gives_32_bits__but_not(snippet, old, new, fails):
+    fails(test_forecast_gives_32_bits, snippet.edit(old, new))
+
+
+# Two ways to spend 16 bits
+
+
+def stored(value, dtype):
+    return torch.tensor(value, dtype=torch.float64).to(dtype).item()
+
+
+def test_float16_ends_early(snippet, narrow=HALF, wide=BRAIN):
+    ranges = after(snippet, "radar", "ranges").ranges
+
+    least, _, most, _ = ranges[narrow]
+    assert (least, most) == (2**-24, 65_504)
+    assert stored(2**-24, narrow) == 2**-24
+    assert stored(2**-25, narrow) == 0
+    for each in (wide, FULL):
+        least, normal, most, _ = ranges[each]
+        assert least < normal < 1e-37
+        assert least < 1e-38
+        assert most > 1e38
+        assert stored(1e38, each) == pytest.approx(1e38, rel=0.01)
+        assert stored(least, each) == least
+        assert stored(normal, each) == normal
+
+
+def test_float16_ends_early__but_not_bfloat16(snippet, fails):
+    fails(test_float16_ends_early, snippet, BRAIN)
+
+
+def test_float16_ends_early__but_float16_is_not_wide(snippet, fails):
+    fails(test_float16_ends_early, snippet, HALF, HALF)
+
+
+def test_bfloat16_has_few_digits(snippet, half=HALF, brain=BRAIN):
+    ranges = after(snippet, "radar", "ranges").ranges
+
+    for dtype, about, digits in (
+        (FULL, 1.0000001, 7),
+        (half, 1.001, 3),
+        (brain, 1.008, 3),
+    ):
+        following = ranges[dtype][3]
+        assert round(following, digits) == about
+        assert stored(following, dtype) == following
+        assert stored(1 + (following - 1) * 0.49, dtype) == 1
+
+
+def test_bfloat16_has_few_digits__but_not_float16(snippet, fails):
+    fails(test_bfloat16_has_few_digits, snippet, HALF, HALF)
+
+
+def test_bfloat16_has_few_digits__but_float16_has_more(snippet, fails):
+    fails(test_bfloat16_has_few_digits, snippet, BRAIN, BRAIN)
+
+
+# Why the factor helps
+
+
+def test_small_gradients_become_zero(snippet):
+    run = after(snippet, *SLOPES, "zeros")
+    zeros = run.zeros
+
+    _, late, _ = run.train(FULL, steps=12)
+    assert torch.equal(vector(run.late), vector(late))
+    for name, dtype, factor in (
+        ("float32", FULL, 1),
+        ("bfloat16", BRAIN, 1),
+        ("float16", HALF, 1),
+        ("float16, times 65,536", HALF, 65536),
+    ):
+        slopes = run.output_slopes(run.late, dtype, factor)
+        assert slopes.dtype == dtype
+        assert zeros[name] == (slopes == 0).float().mean().item()
+    assert zeros["float16"] > 0.95
+    for name in ("float32", "bfloat16", "float16, times 65,536"):
+        assert zeros[name] < 0.01
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_small_gradients_become_zero__also_from(snippet, seed):
+    run = after(snippet, *SLOPES)
+    _, late, _ = run.train(FULL, steps=12, seed=seed)
+
+    def share(dtype, factor):
+        slopes = run.output_slopes(late, dtype, factor)
+        assert slopes.dtype == dtype
+        return (slopes == 0).float().mean()
+
+    assert share(HALF, 1) > 0.95
+    assert max(share(BRAIN, 1), share(HALF, 65536)) < 0.01
+
+
+@edits(
+    ("sooner", "steps=12)", "steps=3)"),
+    ("in millimetres", "rain = 0.001 *", "rain = 1.0 *"),
+    ("no factor", "factor * loss", "loss"),
+    ("a small factor", "torch.float16, 65536", "torch.float16, 2"),
+    ("float16 for bfloat16", "torch.bfloat16, 1", "torch.float16, 1"),
+)
+def test_small_gradients_become_zero__but_not(snippet, old, new, fails):
+    fails(test_small_gradients_become_zero, snippet.edit(old, new))
+
+
+def test_float16_stands_still_without_a_scaler(snippet, dtype=HALF, seed=0):
+    with warnings.catch_warnings(record=True) as caught, no_error():
+        warnings.simplefilter("always")
+        without = trained(snippet, dtype, False, seed)
+
+    assert not caught
+    assert without[-1] > 100 * trained(snippet, dtype, True, seed)[-1]
+
+
+def test_float16_stands_still_without_a_scaler__also_as_drawn(snippet):
+    assert after(snippet, *TRAIN, "four-ways").ways == {
+        "float32": trained(snippet, FULL, False),
+        "bfloat16": trained(snippet, BRAIN, False),
+        "float16": trained(snippet, HALF, False),
+        "float16 with a scaler": trained(snippet, HALF, True),
+    }
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_float16_stands_still_without_a_scaler__also_from(snippet, seed):
+    test_float16_stands_still_without_a_scaler(snippet, HALF, seed)
+
+
+def test_float16_stands_still_without_a_scaler__but_not_in_millimetres(
+    snippet, fails
+):
+    edited = snippet.edit("rain = 0.001 *", "rain = 1.0 *")
+    fails(test_float16_stands_still_without_a_scaler, edited)
+
+
+def test_float16_stands_still_without_a_scaler__but_not_bfloat16(
+    snippet, fails
+):
+    fails(test_float16_stands_still_without_a_scaler, snippet, BRAIN)
+
+
+def test_digits_set_the_floor(snippet, scaled=True, seed=0):
+    kinds = (FULL, False), (HALF, scaled), (BRAIN, False)
+    full, half, brain = (trained(snippet, *k, seed)[-1] for k in kinds)
+
+    assert full < half < brain
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_digits_set_the_floor__also_from(snippet, seed):
+    test_digits_set_the_floor(snippet, True, seed)
+
+
+def test_digits_set_the_floor__but_not_without_a_scaler(snippet, fails):
+    fails(test_digits_set_the_floor, snippet, False)
+
+
+def test_digits_set_the_floor__but_not_all_in_float32(snippet, fails):
+    edited = snippet.edit(
+        "enabled=mixed):\n            loss",
+        "enabled=False):\n            loss",
+    )
+    fails(test_digits_set_the_floor, edited)
+
+
+# What autocast does
+
+
+def results(snippet):
+    """Return what the operations give, for both types of 16 bits."""
+    run = after(snippet, *RESULTS)
+    return {dtype: run.results(dtype) for dtype in (BRAIN, HALF)}
+
+
+def off(snippet):
+    old = "torch.autocast(device, dtype=dtype)"
+    new = "torch.autocast(device, dtype=dtype, enabled=False)"
+    return snippet.edit(old, new)
+
+
+def test_products_are_in_16_bits(snippet):
+    for dtype, found in results(snippet).items():
+        for name in ("linear", "matmul", "conv2d"):
+            assert found[name] == dtype
+
+
+def test_products_are_in_16_bits__also_of_other_shapes(snippet):
+    run, x = after(snippet, *RESULTS), torch.rand(1, 1, 4, 4, 4)
+    run.operations.clear()
+    run.operations |= {
+        "conv1d": lambda _, h: F.conv1d(x[0, 0, 0, :1], x[0, 0, :1, :1]),
+        "conv3d": lambda _, h: F.conv3d(x, x),
+        "conv_transpose2d": lambda _, h: F.conv_transpose2d(
+            x[0, 0][:, None], x[0]
+        ),
+        "batched": lambda _, h: x @ x,
+        "a vector": lambda _, h: x[0, 0, 0] @ x[0, 0, 0, 0],
+        "two vectors": lambda _, h: x[0, 0, 0, 0] @ x[0, 0, 0, 0],
+        "with a bias": lambda _, h: F.linear(x, x[0, 0, 0], x[0, 0, 0, 0]),
+    }
+
+    for dtype in (BRAIN, HALF):
+        assert set(run.results(dtype).values()) == {dtype}
+
+
+@edits(
+    ("linear", "F.linear(x, x)", "F.linear(x.double(), x.double())"),
+    ("matmul", "x, h: x @ x,", "x, h: x.double() @ x.double(),"),
+    ("conv2d", "x[None, None])", "x[None, None]).float()"),
+)
+def test_products_are_in_16_bits__but_not(snippet, old, new, fails):
+    fails(test_products_are_in_16_bits, snippet.edit(old, new))
+
+
+def test_products_are_in_16_bits__but_not_outside(snippet, fails):
+    fails(test_products_are_in_16_bits, off(snippet))
+
+
+LOSSES = "mse_loss", "cross_entropy"
+
+
+def test_losses_are_in_32_bits(snippet):
+    for found in results(snippet).values():
+        for name in LOSSES:
+            assert found[name] == FULL
+
+
+def test_losses_are_in_32_bits__also_of_classes(snippet):
+    run = after(snippet, *RESULTS)
+    run.operations.clear()
+    run.operations |= {
+        "classes": lambda _, h: F.cross_entropy(h, torch.arange(4)),
+        "of float32": lambda x, h: F.mse_loss(h, x),
+    }
+
+    for dtype in (BRAIN, HALF):
+        assert set(run.results(dtype).values()) == {FULL}
+
+
+def test_losses_are_in_32_bits__but_not_outside(snippet, fails):
+    fails(test_losses_are_in_32_bits, off(snippet))
+
+
+@edits(
+    ("by hand", "F.mse_loss(h, h)", "(h - h).square().mean()"),
+    (
+        "by a softmax",
+        "F.cross_entropy(h, h)",
+        "-(h * h.log_softmax(dim=1)).mean()",
+    ),
+)
+def test_losses_are_in_32_bits__but_not(snippet, old, new, fails):
+    fails(test_losses_are_in_32_bits, snippet.edit(old, new))
+
+
+KEPT = "relu", "exp", "sum", "softmax", "layer_norm"
+
+
+def test_softmax_stays_on_the_cpu(snippet):
+    for dtype, found in results(snippet).items():
+        for name in KEPT:
+            assert found[name] == dtype
+
+
+def test_softmax_stays_on_the_cpu__also_as_named(snippet):
+    run, x = after(snippet, *RESULTS), torch.rand(4, 4)
+    for name, expected in {
+        "relu": x.sub(0.5).relu(),
+        "exp": x.sub(0.5).exp(),
+        "sum": x.sub(0.5).sum(),
+        "softmax": x.sub(0.5).softmax(dim=1),
+        "matmul": x.mm(x),
+        "linear": x.mm(x.T),
+        "conv2d": (x * x).sum()[None, None, None, None],
+        "layer_norm": nn.LayerNorm(4)(x.sub(0.5)).detach(),
+        "mse_loss": torch.tensor(0.0),
+        "cross_entropy": -(x.sub(0.5) * x.sub(0.5).log_softmax(dim=1))
+        .sum(dim=1)
+        .mean(),
+    }.items():
+        found = run.operations[name](x, x.sub(0.5))
+        torch.testing.assert_close(found, expected)
+
+
+@edits(
+    ("relu", "h.relu()", "h.float().relu()"),
+    ("exp", "h.exp()", "h.float().exp()"),
+    ("sum", "h.sum()", "h.float().sum()"),
+    ("softmax", "h.softmax(dim=1)", "h.softmax(dim=1, dtype=torch.float)"),
+    ("layer_norm", "F.layer_norm(h, (4,))", "F.layer_norm(x, (4,))"),
+)
+def test_softmax_stays_on_the_cpu__but_not_of_others(snippet, old, new, fails):
+    fails(test_softmax_stays_on_the_cpu, snippet.edit(old, new))
+
+
+@pytest.mark.cuda
+def test_softmax_stays_on_the_cpu__also_where_cuda_differs(snippet):
+    test_softmax_stays_on_the_cpu(snippet)
+    run = after(snippet, *RESULTS)
+    found = run.results(HALF, "cuda")
+
+    for name in ("exp", "sum", "softmax", "layer_norm", *LOSSES):
+        assert found[name] == FULL
+    for name in ("linear", "matmul", "conv2d", "relu"):
+        assert found[name] == HALF
+
+
+def test_backward_uses_the_forward_types(snippet):
+    run = after(snippet, *SLOPES)
+    layered = nn.Sequential(run.new_model(), nn.Linear(64, 64))
+
+    for dtype in (BRAIN, HALF):
+        for model in (run.late, layered):
+            assert run.output_slopes(model, dtype, 65536).dtype == dtype
+
+
+def test_backward_uses_the_forward_types__but_not_without(snippet, fails):
+    edited = snippet.edit("enabled=dtype.itemsize == 2", "enabled=False")
+    fails(test_backward_uses_the_forward_types, edited)
+
+
+def test_weights_stay_in_32_bits(snippet, dtype=BRAIN, scaled=False):
+    _, model, _ = after(snippet, *TRAIN).train(dtype, scaled, steps=1)
+
+    for parameter in model.parameters():
+        assert parameter.dtype == FULL
+        assert parameter.grad.dtype == FULL
+
+
+def test_weights_stay_in_32_bits__also_in_float16(snippet):
+    test_weights_stay_in_32_bits(snippet, HALF, scaled=True)
 
 
 def test_weights_stay_in_32_bits__but_not_if_converted(snippet, fails):
     edited = snippet.edit(
-        "nn.Linear(16, 3))\n", "nn.Linear(16, 3)).to(torch.bfloat16)\n"
+        "return nn.Conv2d(2, 1, 3, padding=1)",
+        "return nn.Conv2d(2, 1, 3, padding=1).to(torch.bfloat16)",
     )
     fails(test_weights_stay_in_32_bits, edited)
 
 
-def test_the_loss_is_in_32_bits(snippet):
-    assert dtypes(snippet)["the loss"] == FULL
+# What the scaler does
 
 
-def test_the_loss_is_in_32_bits__but_not_outside(snippet, fails):
-    edited = snippet.edit(
-        "    loss = F.cross_entropy(outputs, targets)\n",
-        "    with torch.autocast('cpu', enabled=False):\n"
-        "        loss = F.cross_entropy(outputs, targets)\n",
+def test_the_factor_is_divided_out(snippet, dtype=FULL, seed=0, steps=5):
+    run = after(snippet, *TRAIN)
+    one, other = (
+        vector(run.train(dtype, scaled, steps, seed=seed)[1])
+        for scaled in (False, True)
     )
-    fails(test_the_loss_is_in_32_bits, edited)
+
+    assert (one != vector(run.new_model(seed))).all()
+    torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
 
 
-def test_softmax_stays_on_the_cpu(snippet):
-    assert dtypes(snippet)["what softmax gives"] == LOW
+@pytest.mark.parametrize("dtype", [FULL, BRAIN])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_factor_is_divided_out__also_in(snippet, dtype, seed):
+    test_the_factor_is_divided_out(snippet, dtype, seed)
 
 
-def test_softmax_stays_on_the_cpu__but_not_if_asked(snippet, fails):
+def test_the_factor_is_divided_out__but_not_if_gradients_are_lost(
+    snippet, fails
+):
+    fails(test_the_factor_is_divided_out, snippet, HALF, 0, 20)
+
+
+def test_the_factor_is_divided_out__but_not_by_the_optimizer(snippet, fails):
+    clip = "    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
     edited = snippet.edit(
-        "softmax(dim=1)\n    sums", "float().softmax(dim=1)\n    sums"
+        f"    scaler.unscale_(optimizer)\n{clip}    scaler.step(optimizer)\n"
+        "    scale = scaler.get_scale()\n    scaler.update()\n",
+        f"{clip}    optimizer.step()\n    scale = scaler.get_scale()\n",
     )
-    fails(test_softmax_stays_on_the_cpu, edited)
+    fails(test_the_factor_is_divided_out, edited)
 
 
-def test_backward_uses_the_forward_types(snippet):
-    assert snippet.after("watch").seen == [torch.bfloat16]
+class Two(nn.Module):
+    """A model of two weights, whose gradients are set apart."""
+
+    def __init__(self, one, other):
+        super().__init__()
+        self.weights = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+        self.first, self.second = self.weights
+        self.slopes = one, other
+
+    def forward(self, inputs):
+        """Return a number with these slopes along the weights."""
+        pairs = zip(self.slopes, self.weights, strict=True)
+        return inputs.mean() * sum((s * w).sum() for s, w in pairs)
 
 
-def test_backward_uses_the_forward_types__but_not_without(snippet, fails):
-    edited = snippet.edit(
-        "dtype=torch.bfloat16):\n    hidden = Watch",
-        "enabled=False):\n    hidden = Watch",
-    )
-    fails(test_backward_uses_the_forward_types, edited)
+def a_step_of(run, model, kind=torch.optim.SGD):
+    optimizer = kind(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    parts = [(torch.ones(2), torch.ones(2))]
+    given = model, parts, lambda outputs, _: outputs, optimizer
+    return *run.train_step(*given, scaler, FULL), scaler.get_scale()
 
 
-def test_gradients_of_weights_are_in_32_bits(snippet):
-    model = snippet.after("watch").model
+def test_an_infinite_gradient_skips_the_step(
+    snippet, slopes=(1.0, math.inf), kind=torch.optim.SGD
+):
+    run = after(snippet, *STEP, "live", "life")
+    model = Two(*slopes)
+    a_step_of(run, model, kind)
 
-    assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
+    assert (vector(model) == 1).all()
+    first, second, *_ = run.life
+    assert second[0] == math.inf
+    assert second[1] == first[1]
 
 
-def test_gradients_of_weights_are_in_32_bits__but_not_if_they_are(
+@pytest.mark.parametrize(
+    "slopes", [(1.0, 1e36), (math.nan, 1.0), (0.0, -math.inf)]
+)
+@pytest.mark.parametrize(
+    "kind",
+    [torch.optim.SGD, torch.optim.AdamW, partial(torch.optim.SGD, fused=True)],
+    ids=["SGD", "AdamW", "fused"],
+)
+def test_an_infinite_gradient_skips_the_step__also_for(snippet, slopes, kind):
+    test_an_infinite_gradient_skips_the_step(snippet, slopes, kind)
+
+
+def test_an_infinite_gradient_skips_the_step__but_no_finite_one(
+    snippet, fails
+):
+    slopes = 1.0, 1e-3
+    fails(test_an_infinite_gradient_skips_the_step, snippet, slopes)
+
+
+def test_an_infinite_gradient_skips_the_step__but_not_without_a_scaler(
     snippet, fails
 ):
     edited = snippet.edit(
-        "nn.Linear(16, 3))\n", "nn.Linear(16, 3)).to(torch.bfloat16)\n"
+        "scaler.step(optimizer)\n    scale =", "optimizer.step()\n    scale ="
     )
-    fails(test_gradients_of_weights_are_in_32_bits, edited)
-
-
-def test_small_updates_vanish(snippet):
-    kept = snippet.after("precision").kept
-
-    assert kept[torch.bfloat16] == 1
-    assert kept[torch.float32] == pytest.approx(1.1, abs=1e-4)
-
-
-def test_small_updates_vanish__but_not_large_ones(snippet, fails):
-    fails(
-        test_small_updates_vanish,
-        snippet.edit("weight + 0.001", "weight + 0.01"),
-    )
-
-
-def test_small_gradients_underflow(snippet):
-    assert snippet.after("underflow").lost == 0
-
-
-def test_small_gradients_underflow__but_not_ten_times_larger(snippet, fails):
-    fails(
-        test_small_gradients_underflow,
-        snippet.edit("tensor(1e-8)", "tensor(1e-7)"),
-    )
-
-
-def test_scaling_saves_them(snippet):
-    assert snippet.after("underflow").scaled == pytest.approx(1e-8, rel=1e-2)
-
-
-def test_scaling_saves_them__but_not_by_two(snippet, fails):
-    edited = snippet.edit("(small * 65536)", "(small * 2)").edit(
-        ".item() / 65536", ".item() / 2"
-    )
-    fails(test_scaling_saves_them, edited)
-
-
-def test_bfloat16_needs_no_scaling(snippet):
-    assert snippet.after("underflow").in_bfloat16 == pytest.approx(
-        1e-8, rel=1e-2
-    )
-
-
-def test_bfloat16_needs_no_scaling__but_float16_does(snippet, fails):
-    edited = snippet.edit(
-        "small.to(torch.bfloat16)", "small.to(torch.float16)"
-    )
-    fails(test_bfloat16_needs_no_scaling, edited)
-
-
-def test_an_infinite_gradient_skips_the_step(snippet):
-    first, skipped, *_ = snippet.after("life").life
-
-    assert skipped[0] == float("inf")
-    assert skipped[1] == first[1]
-    assert skipped[2] == first[2] / 2
-
-
-def test_an_infinite_gradient_skips_the_step__but_no_other(snippet, fails):
-    fails(
-        test_an_infinite_gradient_skips_the_step,
-        snippet.edit('step(float("inf"))', "step(2.0)"),
-    )
+    fails(test_an_infinite_gradient_skips_the_step, edited)
 
 
 def test_good_steps_double_the_factor(snippet):
-    *_, third, fourth = snippet.after("life").life
+    run = after(snippet, *LIFE)
 
-    assert fourth[2] == 2 * third[2]
+    scaled, weights, scales = zip(*run.life, strict=True)
+    assert scaled == (65_536, math.inf, 32_768, 32_768)
+    assert weights == pytest.approx((0.9, 0.9, 0.8, 0.7))
+    assert scales == (65_536, 32_768, 32_768, 65_536)
 
-
-def test_good_steps_double_the_factor__but_not_before(snippet, fails):
-    edited = snippet.edit("growth_interval=2", "growth_interval=3")
-    fails(test_good_steps_double_the_factor, edited)
-
-
-def test_the_factor_does_not_change_the_step(snippet):
-    life = snippet.after("life").life
-
-    assert [value for _, value, _ in life] == [0.9, 0.9, 0.8, 0.7]
+    steps = run.live([*[1.0] * 9, 1e36, *[1.0] * 2_000])
+    for i, (*_, scale) in enumerate(steps, 1):
+        assert scale == (32_768 if 10 <= i < 2_010 else 65_536)
+    assert i == 2_010
 
 
-def test_the_factor_does_not_change_the_step__but_unused_it_does(
-    snippet, fails
-):
+@edits(
+    ("from 1,024", '"cpu", **options', '"cpu", 1024.0, **options'),
+    (
+        "later",
+        '"cpu", **options',
+        '"cpu", **{"growth_interval": 2001} | options',
+    ),
+    ("by three", '"cpu", **options', '"cpu", growth_factor=3.0, **options'),
+    ("a quarter", '"cpu", **options', '"cpu", backoff_factor=0.25, **options'),
+)
+def test_good_steps_double_the_factor__but_not(snippet, old, new, fails):
+    fails(test_good_steps_double_the_factor, snippet.edit(old, new))
+
+
+# What goes wrong
+
+
+def test_a_block_keeps_old_copies(snippet):
+    run = after(snippet, "radar", "whole-loop")
+
+    assert len(run.stale) == 4
+    assert len(set(run.stale)) == 1
+    assert (vector(run.model) != vector(run.new_model())).all()
+
+
+@edits(
+    (
+        "float16",
+        "dtype=torch.bfloat16):\n    for",
+        "dtype=torch.float16):\n    for",
+    ),
+    (
+        "AdamW",
+        "SGD(model.parameters(), lr=0.3)\nstale",
+        "AdamW(model.parameters(), lr=0.01)\nstale",
+    ),
+)
+def test_a_block_keeps_old_copies__also_with(snippet, old, new):
+    test_a_block_keeps_old_copies(snippet.edit(old, new))
+
+
+def test_a_block_keeps_old_copies__also_as_printed(snippet):
+    run = after(snippet, *TRAIN, "whole-loop", "whole-loop-printed")
+
+    assert len(run.fresh) == 4
+    assert run.fresh[0] == run.stale[0]
+    assert run.fresh[-1] < run.fresh[0] / 10
+
+
+def test_a_block_keeps_old_copies__but_not_without_the_cache(snippet, fails):
+    old = "dtype=torch.bfloat16):\n    for"
+    new = "dtype=torch.bfloat16, cache_enabled=False):\n    for"
+    fails(test_a_block_keeps_old_copies, snippet.edit(old, new))
+
+
+def test_a_block_keeps_old_copies__but_not_around_the_forward(snippet, fails):
     edited = snippet.edit(
-        "    scaler.step(optimizer)\n    scaler.update()\n    return gradient",
-        "    optimizer.step()\n    return gradient",
+        'with torch.autocast("cpu", dtype=torch.bfloat16):\n    for',
+        "if True:\n    for",
+    ).edit(
+        "loss = F.mse_loss(model(radar), rain)\n        loss.backward()\n"
+        "        optimizer.step()\n        stale",
+        'with torch.autocast("cpu"):\n'
+        "            loss = F.mse_loss(model(radar), rain)\n"
+        "        loss.backward()\n        optimizer.step()\n        stale",
     )
-    fails(test_the_factor_does_not_change_the_step, edited)
+    fails(test_a_block_keeps_old_copies, edited)
 
 
-def test_unscale_before_clipping(snippet):
-    assert snippet.after("clip").clipped_step(unscale=True) == 0.5
+def test_a_block_keeps_old_copies__but_not_if_none_moves(snippet, fails):
+    edited = snippet.edit("optimizer.step()\n        stale", "stale")
+    fails(test_a_block_keeps_old_copies, edited)
 
 
-def test_unscale_before_clipping__but_above_the_limit_it_clips(snippet, fails):
-    edited = snippet.edit("max_norm=1.0", "max_norm=0.1")
-    fails(test_unscale_before_clipping, edited)
+def test_small_updates_vanish(snippet, seed=0):
+    run = after(snippet, "radar", "moved")
+    sizes = vector(run.new_model(seed)).abs()
+
+    assert run.moved(run.new_model(seed)).all()
+    stuck = run.moved(run.new_model(seed).to(BRAIN))
+    assert (sizes > 0.06).sum() > 5
+    assert not stuck[sizes > 0.06].any()
 
 
-def test_clipping_scaled_gradients_shrinks_the_step(snippet):
-    assert snippet.after("clip").clipped_step(unscale=False) < 0.5 / 10_000
+@pytest.mark.parametrize("seed", [1, 2])
+def test_small_updates_vanish__also_from(snippet, seed):
+    test_small_updates_vanish(snippet, seed)
 
 
-def test_clipping_scaled_gradients_shrinks_the_step__but_not_at_one(
-    snippet, fails
+def test_small_updates_vanish__also_as_printed(snippet):
+    run = after(snippet, "radar", "moved", "half-weights")
+
+    assert run.free.all()
+    assert run.stuck.sum() < 7
+
+
+@edits(
+    ("a large rate", "lr=0.0001", "lr=0.01"),
+    (
+        "float32",
+        "before = [p",
+        "model, before = model.float(), [p",
+    ),
+    ("no step", "steps=20, lr", "steps=0, lr"),
+)
+def test_small_updates_vanish__but_not_with(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    fails(test_small_updates_vanish, edited)
+
+
+def test_large_outputs_overflow(
+    snippet, dtype=HALF, bias=101_300.0, target=101_300.0
 ):
-    edited = snippet.edit("init_scale=65536.0", "init_scale=1.0")
-    fails(test_clipping_scaled_gradients_shrinks_the_step, edited)
+    run = after(snippet, *TRAIN)
+    targets = target + 100_000 * run.rain
+    losses, model, scaler = run.train(dtype, True, 20, targets, bias)
+
+    start = run.new_model()
+    nn.init.constant_(start.bias, bias)
+    assert not any(map(math.isfinite, losses))
+    assert (vector(model) == vector(start)).all()
+    assert scaler.get_scale() == 2.0 ** (16 - 20)
 
 
-def test_a_new_scaler_forgets(snippet):
-    assert snippet.after("each-call").scales == [32768.0] * 3
+@pytest.mark.parametrize(
+    ("bias", "target"), [(-70_000.0, 0.0), (1e6, 1e6), (70_000.0, math.inf)]
+)
+def test_large_outputs_overflow__also_for(snippet, bias, target):
+    test_large_outputs_overflow(snippet, HALF, bias, target)
 
 
-def test_a_new_scaler_forgets__but_one_remembers(snippet, fails):
-    loop = "for _ in range(3):\n"
-    make = 'scaler = torch.amp.GradScaler("cpu")'
-    edited = snippet.edit(
-        f"{loop}    {make}  # anew at every step\n", f"{make}\n{loop}"
+def test_large_outputs_overflow__also_in_pascals(snippet):
+    run = after(snippet, *TRAIN, "overflow")
+
+    assert run.losses[-1] == math.inf
+    assert run.scaler.get_scale() == 2.0 ** (16 - 20)
+    torch.testing.assert_close(
+        (run.pressure - 101_300) / 100_000, run.rain, rtol=0, atol=1e-6
     )
-    fails(test_a_new_scaler_forgets, edited)
 
 
-def test_old_names_warn(snippet, capsys):
-    snippet.after("old-names")
+def test_large_outputs_overflow__but_not_in_bfloat16(snippet, fails):
+    fails(test_large_outputs_overflow, snippet, BRAIN)
 
-    assert capsys.readouterr().out.splitlines()[-2:] == [
-        "`torch.cuda.amp.GradScaler(args...)` is deprecated",
-        "`torch.cuda.amp.autocast(args...)` is deprecated",
+
+def test_large_outputs_overflow__but_not_of_60_000(snippet, fails):
+    fails(test_large_outputs_overflow, snippet, HALF, 60_000.0, 60_000.0)
+
+
+def test_other_units_fit(snippet):
+    run = after(snippet, *TRAIN, "overflow", "other-units")
+
+    first = F.mse_loss(run.new_model()(run.radar), run.near)
+    assert run.losses[0] == pytest.approx(first.item(), rel=0.01)
+    assert run.losses[0] > 0.1
+    assert run.scaler.is_enabled()
+    assert run.losses[-1] < 1e-4
+    assert run.losses == run.train(HALF, True, targets=run.near)[0]
+    torch.testing.assert_close(
+        run.near * 100 + 101_300, run.pressure, rtol=1e-6, atol=0.1
+    )
+
+
+def test_other_units_fit__but_not_pascals(snippet, fails):
+    edited = snippet.edit(
+        "near = (pressure - 101_300) / 100", "near = pressure"
+    )
+    fails(test_other_units_fit, edited)
+
+
+def plain_clipped_move(run, max_norm, seed, lr):
+    model = run.new_model(seed)
+    before = vector(model).clone()
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    plain_step(run, model, F.mse_loss, optimizer, max_norm)
+    return (vector(model) - before).norm().item()
+
+
+def test_clip_after_unscale(snippet, max_norm=0.1, seed=0, lr=0.3):
+    run = after(snippet, "radar", "clipped-move")
+
+    most = lr * max_norm / 65_536
+    wrong = run.clipped_move(False, max_norm, seed, lr)
+    right = run.clipped_move(True, max_norm, seed, lr)
+    # What is left is below the digits of some weights.
+    assert 0 < wrong < 1.5 * most
+    plain = plain_clipped_move(run, max_norm, seed, lr)
+    assert right == pytest.approx(plain, rel=1e-4)
+    assert type(right) is float
+
+
+@pytest.mark.parametrize("max_norm", [0.5, 10.0])
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("lr", [0.1, 1.0])
+def test_clip_after_unscale__also_with(snippet, max_norm, seed, lr):
+    test_clip_after_unscale(snippet, max_norm, seed, lr)
+
+
+@edits(
+    ("unscaled", "if unscale:", "if True:"),
+    ("scaled", "if unscale:", "if False:"),
+    (
+        "a factor of 1",
+        'GradScaler("cpu")\n    scaler.scale(F',
+        'GradScaler("cpu", 1.0)\n    scaler.scale(F',
+    ),
+)
+def test_clip_after_unscale__but_not(snippet, old, new, fails):
+    fails(test_clip_after_unscale, snippet.edit(old, new))
+
+
+REFUSED = ("radar", "text-of", "refused")
+
+
+def test_half_gradients_are_refused(snippet):
+    run = after(snippet, *REFUSED)
+    text = "ValueError: Attempting to unscale FP16 gradients."
+
+    assert run.texts[0] == text
+    assert run.text_of(run.new_model) == "no error"
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(run.model(run.radar.half()).float().mean()).backward()
+    assert run.text_of(lambda: scaler.unscale_(run.optimizer)) == text
+
+    fused = torch.optim.SGD(run.model.parameters(), lr=0.3, fused=True)
+    for kept in (False, True):
+        scaler = torch.amp.GradScaler("cpu")
+        scaler.scale(run.model(run.radar.half()).float().mean()).backward()
+        call = scaler.unscale_ if kept else scaler.step
+        assert run.text_of(lambda: call(fused)) == (  # noqa: B023
+            text if kept else "no error"
+        )
+
+
+def test_half_gradients_are_refused__but_not_of_float32(snippet, fails):
+    edited = snippet.edit("new_model().half()", "new_model()").edit(
+        "model(radar.half())", "model(radar)"
+    )
+    fails(test_half_gradients_are_refused, edited)
+
+
+def test_half_inputs_are_refused(snippet):
+    run = after(snippet, *REFUSED)
+
+    def assert_refused(linear, convolution):
+        assert "mat1 and mat2 must have the same dtype" in linear
+        assert "Input type" in convolution
+        assert "bias type (float) should be the same" in convolution
+
+    assert_refused(*run.texts[1:])
+    for inputs in (run.radar.half(), run.radar.to(BRAIN)):
+        layer, model = nn.Linear(64, 1), run.new_model()
+        assert_refused(
+            run.text_of(lambda: layer(inputs)),  # noqa: B023
+            run.text_of(lambda: model(inputs)),  # noqa: B023
+        )
+
+
+@edits(
+    ("linear", "nn.Linear(64, 1)(radar.half())", "nn.Linear(64, 1)(radar)"),
+    ("without a bias", "nn.Linear(64, 1)(", "nn.Linear(64, 1, bias=False)("),
+    ("convolution", "new_model()(radar.half())", "new_model()(radar)"),
+)
+def test_half_inputs_are_refused__but_not(snippet, old, new, fails):
+    fails(test_half_inputs_are_refused, snippet.edit(old, new))
+
+
+def test_autocast_takes_any_inputs(snippet):
+    run = after(snippet, *STEP, "forecast")
+
+    for model in (run.new_model(), nn.Linear(64, 3), nn.LSTM(64, 3)):
+        layer = model if isinstance(model, nn.Conv2d) else Rows(model)
+        for dtype in (BRAIN, HALF):
+            for given in (FULL, BRAIN, HALF):
+                with no_error():
+                    found = run.forecast(layer, run.radar.to(given), dtype)
+                assert found.isfinite().all()
+
+
+@pytest.mark.parametrize("given", [FULL, BRAIN, HALF])
+def test_autocast_takes_any_inputs__also_in_training(snippet, given):
+    run = after(snippet, *STEP)
+    parts = [(run.radar.to(given), run.rain)]
+
+    for layer in (nn.Linear(64, 3), nn.LSTM(64, 3), run.new_model()):
+        conv = isinstance(layer, nn.Conv2d)
+        model = layer if conv else Rows(layer)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for dtype in (BRAIN, HALF):
+            scaler = torch.amp.GradScaler("cpu", enabled=dtype == HALF)
+            with no_error():
+                loss, _ = run.train_step(
+                    model,
+                    parts,
+                    lambda outputs, _: outputs.float().square().mean(),
+                    optimizer,
+                    scaler,
+                    dtype,
+                )
+            assert loss.isfinite()
+
+
+class Rows(nn.Module):
+    """A layer that is given the rows of the first map of each day."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, inputs):
+        """Return what the layer makes of them."""
+        found = self.layer(inputs[:, 0])
+        return found[0] if isinstance(found, tuple) else found
+
+
+def test_autocast_takes_any_inputs__but_not_outside(snippet, fails):
+    edited = snippet.edit(
+        "enabled=mixed)\n    with",
+        "enabled=False)\n    with",
+    )
+    fails(test_autocast_takes_any_inputs, edited)
+
+
+SKIPPED = (*STEP, "skipped")
+
+
+def test_a_skipped_step_warns__also_not_if_fused(snippet):
+    edited = snippet.edit(
+        "lr=0.3)\nschedule = torch.optim.lr_scheduler.StepLR",
+        "lr=0.3, fused=True)\nschedule = torch.optim.lr_scheduler.StepLR",
+    )
+    run = after(edited, *SKIPPED)
+
+    assert run.warned == []
+    assert run.stepped is False
+    assert (vector(run.model) == vector(run.new_model())).all()
+
+
+def test_a_skipped_step_warns(snippet):
+    assert after(snippet, *SKIPPED).warned == [
+        "Detected call of `lr_scheduler.step()` before `optimizer.step()`"
     ]
 
 
-def test_old_names_warn__but_not_the_new(snippet, capsys, fails):
+@edits(
+    ("not skipped", "init_scale=2.0**40", "init_scale=2.0**10"),
+    (
+        "waiting",
+        "schedule.step()  # without",
+        "stepped and schedule.step()  #",
+    ),
+    (
+        "not the first",
+        "    loss, stepped = train_step(*given)\n",
+        "    train_step(*given[:-2], torch.amp.GradScaler('cpu'), given[-1])\n"
+        "    loss, stepped = train_step(*given)\n",
+    ),
+)
+def test_a_skipped_step_warns__but_not(snippet, old, new, fails):
+    fails(test_a_skipped_step_warns, snippet.edit(old, new))
+
+
+SLOPES_AND_STEPPED = (
+    ((1.0, 1.0), True),
+    ((0.0, 0.0), True),
+    ((1.0, math.inf), False),
+    ((1e36, 1.0), False),
+    ((math.nan, 1.0), False),
+)
+
+
+def test_stepped_is_false_if_skipped(snippet, cases=SLOPES_AND_STEPPED):
+    run = after(snippet, *STEP)
+
+    for slopes, expected in cases:
+        assert a_step_of(run, Two(*slopes))[1] is expected
+
+
+@pytest.mark.parametrize("scale", [2.0**-149, 2.0**-148])
+def test_stepped_is_false_if_skipped__also_at_the_end(snippet, scale):
+    run, model = after(snippet, *STEP), Two(1.0, math.inf)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", scale)
+    parts = [(torch.ones(2), torch.ones(2))]
+    given = model, parts, lambda outputs, _: outputs, optimizer, scaler, FULL
+
+    assert not any(run.train_step(*given)[1] for _ in range(4))
+    assert scaler.get_scale() == 0
+    assert (vector(model) == 1).all()
+
+
+def test_stepped_is_false_if_skipped__also_in_the_loop(snippet):
     edited = snippet.edit(
-        "torch.cuda.amp.GradScaler(enabled", "torch.amp.GradScaler(enabled"
-    )
-    fails(test_old_names_warn, edited, capsys)
+        "dtype = best_dtype(device)\n", "dtype = torch.float16\n"
+    ).edit("enabled=enabled)", "init_scale=2.0**30, enabled=enabled)")
+    run = after(edited, *STEP, "once", "loop")
+
+    skipped = 30 - math.log2(run.scaler.get_scale())
+    assert 0 < skipped < 20
+    assert run.schedule.last_epoch == 20 - skipped
+    assert run.loss < 1e-4
 
 
-@pytest.mark.cuda
-def test_cuda_softmax_is_in_32_bits(snippet):
-    run = snippet.after("on-cuda")
+def test_stepped_is_false_if_skipped__also_here(snippet):
+    assert after(snippet, *SKIPPED).stepped is False
+    run = after(snippet, *TRAIN)
+    scaler = torch.amp.GradScaler("cpu", growth_interval=1)
+    optimizer = torch.optim.SGD((model := run.new_model()).parameters(), 0.1)
+    given = model, [(run.radar, run.rain)], F.mse_loss, optimizer
+    assert run.train_step(*given, scaler, BRAIN)[1] is True
+    assert scaler.get_scale() == 2 * 65_536
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    assert run.train_step(*given, scaler, BRAIN)[1] is True
 
-    assert run.on_cuda.dtype == torch.float16
-    assert run.softmax_on_cuda.dtype == torch.float32
-    assert run.layer.weight.grad.dtype == torch.float32
+
+@edits(
+    ("always", "stepped = scaler.get_scale() >= scale > 0", "stepped = True"),
+    ("never", "stepped = scaler.get_scale() >= scale > 0", "stepped = False"),
+    (
+        "if it grew",
+        "scaler.get_scale() >= scale",
+        "scaler.get_scale() > scale",
+    ),
+    (
+        "asked too late",
+        "scale = scaler.get_scale()\n    scaler.update()",
+        "scaler.update()\n    scale = scaler.get_scale()",
+    ),
+)
+def test_stepped_is_false_if_skipped__but_not(snippet, old, new, fails):
+    fails(test_stepped_is_false_if_skipped, snippet.edit(old, new))
 
 
-@pytest.mark.cuda
-def test_cuda_softmax_is_in_32_bits__but_not_linear(snippet, fails):
-    edited = snippet.edit("on_cuda.softmax(dim=1)", "on_cuda.relu()")
-    fails(test_cuda_softmax_is_in_32_bits, edited)
+def test_an_empty_state_is_refused(snippet):
+    run = after(snippet, "radar", "text-of", "resumed")
+
+    assert run.empty.startswith("RuntimeError: The source state dict is empty")
+    assert run.scaler.is_enabled()
+    assert run.scaler.get_scale() == 65_536
+
+
+def test_an_empty_state_is_refused__also_of_a_training(snippet):
+    run = after(snippet, *TRAIN, "text-of")
+    *_, disabled = run.train(BRAIN, False, steps=2)
+    *_, enabled = run.train(HALF, True, steps=2)
+    saved = disabled.state_dict()
+
+    assert "is empty" in run.text_of(lambda: enabled.load_state_dict(saved))
+
+
+@edits(
+    (
+        "a state of an enabled one",
+        'GradScaler("cpu", enabled=False).state_dict()',
+        'GradScaler("cpu").state_dict()',
+    ),
+    (
+        "into a disabled one",
+        'scaler = torch.amp.GradScaler("cpu")\nempty',
+        'scaler = torch.amp.GradScaler("cpu", enabled=False)\nempty',
+    ),
+)
+def test_an_empty_state_is_refused__but_not(snippet, old, new, fails):
+    fails(test_an_empty_state_is_refused, snippet.edit(old, new))
+
+
+def test_old_names_warn(snippet):
+    old = after(snippet, "radar", "old-names").old
+
+    assert len(old) == 2
+    for text, name in zip(old, ("GradScaler", "autocast"), strict=True):
+        assert f"`torch.cuda.amp.{name}(args...)` is deprecated" in text
+        assert f"`torch.amp.{name}('cuda', args...)` instead" in text
+
+
+@edits(
+    (
+        "a new scaler",
+        "torch.cuda.amp.GradScaler()",
+        'torch.amp.GradScaler("cuda", enabled=False)',
+    ),
+    (
+        "a new autocast",
+        "torch.cuda.amp.autocast()",
+        'torch.autocast("cuda")',
+    ),
+)
+def test_old_names_warn__but_not_of(snippet, old, new, fails):
+    fails(test_old_names_warn, snippet.edit(old, new))
