@@ -1,0 +1,1386 @@
+"""The claims of docs/debugging/nan.md."""
+
+import copy
+import itertools
+import math
+import platform
+import warnings
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from extensions.files.failures import edits, no_error
+
+NAN, INF = math.nan, math.inf
+
+
+def raised(function, *inputs):
+    """Return what a FloatingPointError says, or nothing."""
+    try:
+        function(*inputs)
+    except FloatingPointError as error:
+        return str(error)
+    return ""
+
+
+def test_check_names_the_first(snippet, dtype=torch.float32):
+    check = snippet.after("check").check
+    good = torch.tensor([[1.0, -2.0]], dtype=dtype)
+    bad = torch.tensor([NAN, INF, 3.0, -INF, NAN, INF], dtype=dtype)
+    worse = torch.tensor(NAN, dtype=dtype)
+
+    for fine in ({}, {"a": good, "none": None, "whole": torch.arange(3)}):
+        assert raised(check, fine) == ""
+    for tensors, name, nans, infs in [
+        ({"a": good, "b": bad, "c": worse}, "b", 2, 3),
+        ({"c": worse, "b": bad}, "c", 1, 0),
+        ({"none": None, "b": bad[1]}, "b", 0, 1),
+        ({"b": bad[3]}, "b", 0, 1),
+    ]:
+        said = raised(check, tensors)
+        assert said.startswith(f"{name}: {nans} nan, {infs} inf")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_check_names_the_first__also_for(snippet, dtype):
+    test_check_names_the_first(snippet, dtype)
+
+
+@edits(
+    ("inf let through", "values.isfinite().all()", "values.isnan().any() < 1"),
+    ("all must be bad", "not values.isfinite().all()", "values.isnan().all()"),
+    ("the last", "in tensors.items()", "in reversed(tensors.items())"),
+    ("no name", 'f"{name}: {nans}', 'f"{nans}'),
+    ("inf not counted", "values.isinf().sum()", "values.isneginf().sum()"),
+    ("nan not counted", "values.isnan().sum()", "values.isnan().any() * 1"),
+)
+def test_check_names_the_first__but_not_with(snippet, old, new, fails):
+    fails(test_check_names_the_first, snippet.edit(old, new))
+
+
+class Log(nn.Module):
+    """The logarithm of zeros, in the container that is asked for."""
+
+    def __init__(self, wrap):
+        super().__init__()
+        self.wrap = wrap
+
+    def forward(self, values):
+        """Give minus infinity."""
+        return self.wrap((values * 0).log())
+
+
+class First(nn.Module):
+    """The tensor that lies deepest in what the layer before gave."""
+
+    def forward(self, values):
+        """Open one container after the other."""
+        while not torch.is_tensor(values):
+            if isinstance(values, dict):
+                values = list(values.values())
+            values = values[-1]
+        return values
+
+
+class After(nn.Module):
+    """A layer in which nothing is wrong, and a fault behind it."""
+
+    def __init__(self, fault):
+        super().__init__()
+        self.layer, self.fault = nn.Linear(4, 4), fault.forward
+
+    def forward(self, values):
+        """Go wrong outside of the layer."""
+        return self.fault(self.layer(values))
+
+
+def named(**layers):
+    model = nn.Sequential()
+    for name, layer in layers.items():
+        model.add_module(name, layer)
+    return model
+
+
+def planted(wrap):
+    """Return models with a fault, and the layer that is to be named."""
+    fault, first = Log(wrap), First()
+    chain = named(a=nn.Linear(4, 4), b=fault, c=first, d=nn.Linear(4, 4))
+    inner = named(a=nn.Tanh(), b=named(x=nn.Linear(4, 4), y=fault, z=first))
+    start = named(a=fault, b=first, c=nn.Linear(4, 2))
+    weight = named(a=nn.Linear(4, 4), b=nn.LSTM(4, 3), c=first)
+    weight.b.weight_hh_l0.data[0, 0] = NAN
+    outer = named(a=nn.Tanh(), b=After(fault), c=first)
+    return [
+        (chain, "b"),
+        (inner, "b.y"),
+        (start, "a"),
+        (weight, "b"),
+        (outer, "b"),
+    ]
+
+
+def as_tensor(values):
+    return values
+
+
+def as_tuple(values):
+    return torch.ones(2), (values,)
+
+
+def as_list(values):
+    return [None, values]
+
+
+def as_dict(values):
+    return {"loss": torch.ones(()), "deep": [{"x": values}]}
+
+
+def test_watch_names_the_layer(snippet, wrap=as_tensor):
+    run = snippet.after("faults")
+    torch.manual_seed(0)
+
+    for model, layer in planted(wrap):
+        hooks = run.watch(model)
+        said = raised(model, torch.rand(5, 4))
+        assert said.startswith(f"{layer}: "), said
+        for hook in hooks:
+            hook.remove()
+        assert raised(model, torch.rand(5, 4)) == ""
+    for given, layer in ((run.winds, ""), (run.filled, "speed: ")):
+        model = run.new_model()
+        run.watch(model)
+        assert raised(model, given).partition("output")[0] == layer
+    removed = snippet.after("remove")
+    assert raised(removed.model, removed.filled) == ""
+    alone = nn.Linear(2, 1)
+    run.watch(alone)
+    assert raised(alone, run.missing).startswith("model: output not finite")
+
+
+@pytest.mark.parametrize("wrap", [as_tuple, as_list, as_dict])
+def test_watch_names_the_layer__also_in(snippet, wrap):
+    test_watch_names_the_layer(snippet, wrap)
+
+
+def test_watch_names_the_layer__also_where_two_layers_are_one(snippet):
+    run = snippet.after("watch")
+    torch.manual_seed(0)
+    shared = nn.Linear(3, 3)
+    model = named(a=shared, b=Log(as_tensor), c=shared)
+    run.watch(model)
+
+    assert raised(model, torch.rand(2, 3)).startswith("b: ")
+
+
+def test_watch_names_the_layer__also_in_a_copy(snippet):
+    run = snippet.after("faults")
+    model = run.new_model()
+    run.watch(model)
+
+    said = raised(copy.deepcopy(model), run.filled)
+    assert said.startswith("Speed(): output not finite")
+
+
+class Divided(nn.Module):
+    """A layer that divides by zero whatever else it is given."""
+
+    def forward(self, values, *others):
+        """Give inf, and what it was given."""
+        return values / 0, *others
+
+
+@pytest.mark.parametrize(
+    "other", [torch.ones(0), torch.tensor([True]), torch.tensor([1 + 2j])]
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_watch_names_the_layer__also_given(snippet, other, dtype):
+    run = snippet.after("watch")
+    model = Divided()
+    run.watch(model)
+    values = torch.tensor([3.0, 5.0], dtype=dtype)
+
+    said = raised(model, values, other)
+    assert said == "model: output not finite, inputs ['3 to 5']"
+
+
+def test_watch_names_the_layer__but_not_nan_alone(snippet, fails):
+    old = "all(each.isfinite().all() for"
+    new = "all(not each.isnan().any() for"
+    fails(test_watch_names_the_layer, snippet.edit(old, new))
+
+
+@edits(
+    ("no containers", "isinstance(values, tuple | list)", "False"),
+    ("no lists", "tuple | list", "tuple"),
+    ("no dicts", "isinstance(values, dict)", "False"),
+    (
+        "only one of them",
+        "for value in values for",
+        "for value in values[:1] for",
+    ),
+)
+def test_watch_names_the_layer__but_not_with(snippet, old, new, fails):
+    wrap = as_list if "tuple" in old else as_dict
+    fails(test_watch_names_the_layer, snippet.edit(old, new), wrap)
+
+
+NO_CHILDREN = "for layer in names if not list(layer.children())]"
+
+
+@edits(
+    ("the inputs", "in flat(output)", "in flat(inputs)"),
+    (
+        "the outer layers alone",
+        "model.named_modules()",
+        "model.named_children()",
+    ),
+    ("the inner layers alone", "for layer in names]", NO_CHILDREN),
+    ("another name", "names.get(layer, layer)", "type(layer).__name__"),
+)
+def test_watch_names_the_layer__but_not_through(snippet, old, new, fails):
+    fails(test_watch_names_the_layer, snippet.edit(old, new))
+
+
+def weights_of(model):
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def spoil(model, name, bad):
+    """Let one number of the gradient of one parameter be bad."""
+
+    def set_bad(gradient):
+        gradient = gradient.clone()
+        gradient.view(-1)[-1] = bad
+        return gradient
+
+    model.get_parameter(name).register_hook(set_bad)
+
+
+def test_careful_step_stops_in_time(snippet, kind=torch.optim.AdamW, bad=NAN):
+    run = snippet.after("faults")
+    targets = run.chill.clone()
+    targets[5] = bad
+    filled = run.winds.clone()
+    filled[-1, 1] = bad
+    huge = run.chill * 1e30  # so that the square overflows
+    cases = [
+        (filled, run.chill, "inputs"),
+        (run.winds, targets, "targets"),
+        (run.winds, huge, "loss"),
+        (run.calm, run.chill, "gradient of turn.weight"),
+    ]
+
+    for inputs, chill, name in cases:
+        model = run.new_model()
+        optimizer = kind(model.parameters(), lr=0.01)
+        before = weights_of(model)
+        said = raised(run.careful_step, model, optimizer, inputs, chill)
+        assert said.startswith(f"{name}: ")
+        assert all(map(torch.equal, weights_of(model), before))
+    for name, _ in run.new_model().named_parameters():
+        model = run.new_model()
+        spoil(model, name, bad)
+        optimizer = kind(model.parameters(), lr=0.01)
+        before = weights_of(model)
+        said = raised(run.careful_step, model, optimizer, run.winds, run.chill)
+        assert said.startswith(f"gradient of {name}: ")
+        assert all(map(torch.equal, weights_of(model), before))
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+def test_careful_step_stops_in_time__also_with(snippet, kind, bad):
+    test_careful_step_stops_in_time(snippet, kind, bad)
+
+
+@edits(
+    ("inputs unseen", '{"inputs": inputs, "targets"', '{"targets"'),
+    (
+        "targets unseen",
+        '"inputs": inputs, "targets": targets',
+        '"inputs": inputs',
+    ),
+    ("loss unseen", 'check({"loss": loss})', "pass"),
+    (
+        "biases unseen",
+        "p.grad for name, p in parameters})",
+        "p.grad for name, p in parameters if p.dim() > 1})",
+    ),
+    (
+        "one sample seen",
+        'check({"inputs": inputs, ',
+        'check({"inputs": inputs[:1], ',
+    ),
+    (
+        "gradients unseen",
+        'check({f"gradient of {name}": p.grad for name, p in parameters})',
+        "pass",
+    ),
+)
+def test_careful_step_stops_in_time__but_not_with(snippet, old, new, fails):
+    fails(test_careful_step_stops_in_time, snippet.edit(old, new))
+
+
+def test_careful_step_stops_in_time__but_not_after_the_step(snippet, fails):
+    edited = snippet.edit(
+        "    optimizer.step()\n    return loss.item()",
+        "    return loss.item()",
+    )
+    edited = edited.edit(
+        "    loss.backward()\n    parameters",
+        "    loss.backward()\n    optimizer.step()\n    parameters",
+    )
+    fails(test_careful_step_stops_in_time, edited)
+
+
+def test_careful_step_is_a_step(snippet, kind=torch.optim.AdamW):
+    run = snippet.after("faults")
+    model, plain = run.new_model(), run.new_model()
+    optimizer = kind(model.parameters(), lr=0.01)
+    other = kind(plain.parameters(), lr=0.01)
+
+    for _ in range(4):
+        with no_error():
+            loss = run.careful_step(model, optimizer, run.winds, run.chill)
+        other.zero_grad()
+        expected = F.mse_loss(plain(run.winds), run.chill)
+        expected.backward()
+        other.step()
+        assert loss == pytest.approx(expected.item())
+        for p, q in zip(weights_of(model), weights_of(plain), strict=True):
+            assert torch.allclose(p, q)
+
+
+def test_careful_step_is_a_step__also_with_sgd(snippet):
+    test_careful_step_is_a_step(snippet, torch.optim.SGD)
+
+
+def test_careful_step_is_a_step__also_with_layers_that_train(snippet):
+    old = "    model.head = nn.Linear(8, 1)\n"
+    new = "    model.norm, model.drop = nn.BatchNorm1d(8), nn.Dropout()\n"
+    run = snippet.edit(old, new + old).after("faults")
+    model, plain = run.new_model(), run.new_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    other = torch.optim.SGD(plain.parameters(), lr=0.01)
+
+    for seed in range(3):
+        torch.manual_seed(seed)
+        loss = run.careful_step(model, optimizer, run.winds, run.chill)
+        torch.manual_seed(seed)
+        other.zero_grad()
+        expected = F.mse_loss(plain(run.winds), run.chill)
+        expected.backward()
+        other.step()
+        assert loss == pytest.approx(expected.item())
+    for name, value in plain.state_dict().items():
+        assert torch.allclose(model.state_dict()[name], value)
+
+
+STEP = "    optimizer.step()\n    return loss.item()"
+
+
+@edits(
+    ("no step", STEP, "    return loss.item()"),
+    ("another loss", "    return loss.item()", "    return loss.item() / 2"),
+    ("two steps", STEP, "    optimizer.step()\n" + STEP),
+)
+def test_careful_step_is_a_step__but_not_with(snippet, old, new, fails):
+    fails(test_careful_step_is_a_step, snippet.edit(old, new))
+
+
+def test_careful_step_is_a_step__but_not_without_zero_grad(snippet, fails):
+    old = "    optimizer.zero_grad()\n    loss.backward()\n    parameters"
+    new = "    loss.backward()\n    parameters"
+    fails(test_careful_step_is_a_step, snippet.edit(old, new))
+
+
+def rooted():
+    """Return a chain with a root at 0 between its layers."""
+    root = Root()
+    return named(
+        a=nn.Linear(2, 3), b=nn.Linear(3, 2, False), c=root, d=nn.Linear(2, 1)
+    )
+
+
+class Root(nn.Module):
+    """A root at zero."""
+
+    def forward(self, values):
+        """Give zeros, with slopes of nan."""
+        return (values * 0).square().sqrt()
+
+
+class Scaled(nn.Module):
+    """A root at 0, and a scale that is registered behind a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, values):
+        """Let the gradients of the layer and of the scale be bad."""
+        return (self.layer(values) * self.scale * 0).square().sqrt()
+
+
+def test_the_last_parameter_is_named(snippet, make=rooted):
+    run = snippet.after("faults")
+    endless = run.new_model()
+    spoil(endless, "head.weight", INF)
+    for model in (run.new_model(), endless, make(), Scaled()):
+        optimizer = torch.optim.SGD(model.parameters())
+        said = raised(run.careful_step, model, optimizer, run.calm, run.chill)
+        bad = [
+            name
+            for name, p in model.named_parameters()
+            if not p.grad.isfinite().all()
+        ]
+        assert said.startswith(f"gradient of {bad[-1]}: ")
+
+
+def test_the_last_parameter_is_named__but_not_of_nan_alone(snippet, fails):
+    old = "if values is not None and not values.isfinite().all():"
+    new = "if values is not None and values.isnan().any():"
+    fails(test_the_last_parameter_is_named, snippet.edit(old, new))
+
+
+def test_the_last_parameter_is_named__but_not_in_order(snippet, fails):
+    old = "reversed(list(model.named_parameters()))\n    check"
+    edited = snippet.edit(old, "list(model.named_parameters())\n    check")
+    fails(test_the_last_parameter_is_named, edited)
+
+
+@contextmanager
+def anomaly():
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        with torch.autograd.detect_anomaly():
+            yield
+
+
+def test_anomaly_names_the_square(snippet):
+    cells = ("winds", "model", "faults")
+    run = snippet.only(*cells).after("faults")
+
+    with anomaly(), pytest.raises(RuntimeError) as failure:
+        F.mse_loss(run.new_model()(run.calm), run.chill).backward()
+    said = "Function 'PowBackward0' returned nan values in its 0th output."
+    assert str(failure.value) == said
+    run = snippet.only(*cells, "anomaly", "trace").after("trace")
+    assert run.trace.startswith("Error detected in PowBackward0.")
+    assert run.place.startswith("forward")
+    line = int(run.trace.rpartition(", line ")[2].partition(",")[0])
+    assert "wind.square()" in snippet.text.splitlines()[line - 1]
+    assert not torch.is_anomaly_enabled()
+
+
+@edits(
+    ("a norm", "squares.sum(dim=1, keepdim=True).sqrt()", "wind.norm()"),
+    ("a breath of wind", "calm[3] = 0.0", "calm[3] = 1e-3"),
+    ("a product", "wind.square()", "wind * wind"),
+    (
+        "in another line",
+        "squares = wind.square()",
+        "squares = wind\n        squares = squares.square()",
+    ),
+)
+def test_anomaly_names_the_square__but_not_with(snippet, old, new, fails):
+    fails(test_anomaly_names_the_square, snippet.edit(old, new))
+
+
+def under_anomaly(function):
+    with anomaly(), no_error():
+        return function()
+
+
+def cube_root(values):
+    return values ** (1 / 3)
+
+
+ROOTS = (torch.sqrt, cube_root, torch.log, torch.log2, torch.log10)
+
+
+def test_anomaly_looks_for_nan_in_backward(
+    snippet, functions=ROOTS, then=torch.sum
+):
+    cells = ("winds", "model", "faults")
+    run = snippet.only(*cells).after("faults")
+    model = run.new_model()
+
+    assert model(run.missing).isnan().any()
+    under_anomaly(lambda: then(model(run.missing)))
+    for function in functions:
+        at = torch.zeros(3, requires_grad=True)
+        under_anomaly(lambda f=function, x=at: f(x).sum().backward())
+        assert at.grad.isinf().all()
+
+
+def test_anomaly_looks_for_nan_in_backward__but_not_for_inf_times_zero(
+    snippet, fails
+):
+    def length(values):
+        return values.square().sqrt()
+
+    fails(test_anomaly_looks_for_nan_in_backward, snippet, [length])
+
+
+def test_anomaly_looks_for_nan_in_backward__but_not_after_it(snippet, fails):
+    def then(outputs):
+        outputs.sum().backward()
+
+    fails(test_anomaly_looks_for_nan_in_backward, snippet, ROOTS, then)
+
+
+def test_a_norm_learns_from_a_calm_day(snippet):
+    run = snippet.after("fixed")
+    before = weights_of(run.model)
+
+    assert type(run.model.speed) is run.Length
+    assert run.calm[3].tolist() == [0, 0]
+    assert torch.allclose(run.Length()(run.winds), run.Speed()(run.winds))
+    with no_error():
+        losses = [
+            run.careful_step(run.model, run.optimizer, run.calm, run.chill)
+            for _ in range(20)
+        ]
+    assert losses[-1] < losses[0]
+    for p, old in zip(run.model.parameters(), before, strict=True):
+        assert p.grad is not None
+        assert p.grad.isfinite().all()
+        assert not torch.equal(p, old) or not p.grad.any()
+
+
+def test_a_norm_learns_from_a_calm_day__but_not_by_hand(snippet, fails):
+    old = "        return wind.norm(dim=1, keepdim=True)\n"
+    new = "        return wind.square().sum(dim=1, keepdim=True).sqrt()\n"
+    edited = snippet.edit(old, new)
+    # The program would stop by itself where it tries this layer.
+    edited = edited.edit(
+        "print(careful_step(model, optimizer, calm, chill))", "pass"
+    )
+    fails(test_a_norm_learns_from_a_calm_day, edited)
+
+
+SPREAD = ("winds", "model", "faults", "spread", "spreads")
+
+
+def parameters_of(shares):
+    names = ("turn.weight", "body.weight", "body.bias")
+    return [shares[name] for name in (*names, "head.weight", "head.bias")]
+
+
+def test_one_nan_reaches_every_weight(snippet, place=(3, 0)):
+    run = snippet.only(*SPREAD).after("spreads")
+    given = run.missing.nan_to_num(1.0)
+    given[place] = run.missing[3, 0]
+
+    shares = run.spread(given, steps=1)
+    assert shares["inputs"][0] == pytest.approx(1 / 128)
+    assert shares["loss"] == (1, 0)
+    assert parameters_of(shares) == [(1, 0)] * 5
+    assert parameters_of(run.spreads["an empty field"]) == [(1, 0)] * 5
+
+
+@pytest.mark.parametrize("place", [(0, 1), (63, 0)])
+def test_one_nan_reaches_every_weight__also_from(snippet, place):
+    test_one_nan_reaches_every_weight(snippet, place)
+
+
+@edits(
+    ("no step", "        optimizer.step()\n    for name", "    for name"),
+    ("a number", "missing[3, 0] = torch.nan", "missing[3, 0] = 2.0"),
+    (
+        "a median",
+        'loss = held["loss"] = F.mse_loss(values, chill)',
+        'loss = held["loss"] = (values - chill).square().nanmean()',
+    ),
+)
+def test_one_nan_reaches_every_weight__but_not_with(snippet, old, new, fails):
+    fails(test_one_nan_reaches_every_weight, snippet.edit(old, new))
+
+
+def test_the_second_step_is_lost(snippet):
+    run = snippet.only(*SPREAD).after("spreads")
+    first = run.spreads["no wind"]
+    second = run.spreads["no wind, second step"]
+
+    assert run.calm[3].tolist() == [0, 0]
+    assert first.pop("turn.weight") == (1, 0)
+    assert first.pop("gradient of turn.weight") == (1, 0)
+    assert len(first) == 17 - 2
+    assert set(first.values()) == {(0, 0)}
+    backward = ["head.bias", "head.weight", "body.bias", "body.weight"]
+    names = [name for name in first if "gradient" in name]
+    assert names == [f"gradient of {name}" for name in backward]
+    assert second["loss"] == (1, 0)
+    assert parameters_of(second) == [(1, 0)] * 5
+
+
+@edits(
+    ("a breath of wind", "calm[3] = 0.0", "calm[3] = 1e-3"),
+    ("one step", "spread(calm, steps=2)", "spread(calm, steps=1)"),
+    ("an empty field", '"no wind": spread(calm', '"no wind": spread(missing'),
+)
+def test_the_second_step_is_lost__but_not_with(snippet, old, new, fails):
+    fails(test_the_second_step_is_lost, snippet.edit(old, new))
+
+
+def test_inf_comes_first(snippet):
+    run = snippet.only(*SPREAD).after("spreads")
+    shares = run.spreads["9.97e36 for no value"]
+
+    assert (run.filled > 9.9e36).sum() == 1
+    assert run.filled.isfinite().all()
+    finite = [name for name, bad in shares.items() if bad == (0, 0)]
+    assert finite[:2] == ["inputs", "output of turn"]
+    assert shares["output of speed"] == (0, pytest.approx(1 / 64))
+    before = list(shares).index("output of speed")
+    nans = [place for place, bad in enumerate(shares.values()) if bad[0]]
+    assert nans
+    assert min(nans) > before
+
+
+FROM = pytest.mark.parametrize("seed", [2, 3, 4])
+
+
+def started(snippet, seed):
+    old, new = "torch.manual_seed(1)", f"torch.manual_seed({seed})"
+    return snippet.edit(old, new)
+
+
+@FROM
+def test_inf_comes_first__also_from(snippet, seed):
+    test_inf_comes_first(started(snippet, seed))
+
+
+@FROM
+def test_one_nan_reaches_every_weight__also_started_from(snippet, seed):
+    test_one_nan_reaches_every_weight(started(snippet, seed))
+
+
+@FROM
+def test_the_second_step_is_lost__also_from(snippet, seed):
+    test_the_second_step_is_lost(started(snippet, seed))
+
+
+@edits(
+    ("a smaller number", "filled[3, 0] = 9.97e36", "filled[3, 0] = 9.97e9"),
+    ("inf itself", "filled[3, 0] = 9.97e36", "filled[3, 0] = torch.inf"),
+    ("no square", "wind.square()", "wind.abs()"),
+    ("nan at once", "wind.square()", "wind.square() - wind.square()"),
+    (
+        "never nan",
+        "= layer(values)",
+        "= layer(values.nan_to_num(posinf=0.0))",
+    ),
+)
+def test_inf_comes_first__but_not_with(snippet, old, new, fails):
+    fails(test_inf_comes_first, snippet.edit(old, new))
+
+
+def born(snippet):
+    return snippet.only("winds", "born").after("born")
+
+
+def test_nan_is_born_of_inf(snippet):
+    run = born(snippet)
+
+    assert run.inf == INF
+    assert len(run.born) == 3
+    assert all(math.isnan(each) for each in run.answers[:3])
+
+
+def test_nan_stays_nan(snippet):
+    run = born(snippet)
+
+    assert run.nan.isnan()
+    assert len(run.kept) == 4
+    assert all(math.isnan(each) for each in run.answers[3:7])
+
+
+def test_no_comparison_sees_nan(snippet):
+    run = born(snippet)
+
+    assert run.nan.isnan()
+    assert run.answers[7:] == [False] * 5
+
+
+TYPES = [torch.float16, torch.bfloat16, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_nan_is_born_of_inf__also_as(snippet, dtype):
+    test_nan_is_born_of_inf(in_type(snippet, dtype))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_nan_stays_nan__also_as(snippet, dtype):
+    test_nan_stays_nan(in_type(snippet, dtype))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_no_comparison_sees_nan__also_as(snippet, dtype):
+    test_no_comparison_sees_nan(in_type(snippet, dtype))
+
+
+def in_type(snippet, dtype):
+    old = "torch.tensor([torch.inf, torch.nan])"
+    new = f"torch.tensor([torch.inf, torch.nan], dtype={dtype})"
+    return snippet.edit(old, new)
+
+
+@edits(
+    ("inf - inf", "inf + inf"),
+    ("inf / inf", "2 / inf"),
+    ("0 * inf", "2 * inf"),
+)
+def test_nan_is_born_of_inf__but_not(snippet, old, new, fails):
+    fails(test_nan_is_born_of_inf, snippet.edit(old, new))
+
+
+@edits(
+    ("nan + 1", "nan.nan_to_num() + 1"),
+    ("nan - 1", "nan**0 - 1"),
+    ("nan * 0", "nan.nansum() * 0"),
+    ("nan / 2", "nan.nan_to_num() / 2"),
+)
+def test_nan_stays_nan__but_not(snippet, old, new, fails):
+    fails(test_nan_stays_nan, snippet.edit(old, new))
+
+
+@edits(
+    ("nan < 1", "nan != 1"),
+    ("nan > 1", "2 > 1 + 0 * nan**0"),
+    ("nan <= 1", "~(nan > 1)"),
+    ("nan >= 1", "~(nan < 1)"),
+    ("nan == nan", "nan != nan"),
+)
+def test_no_comparison_sees_nan__but_not(snippet, old, new, fails):
+    fails(test_no_comparison_sees_nan, snippet.edit(old, new))
+
+
+def test_an_empty_field_is_nan(snippet):
+    run = snippet.only("winds", "csv").after("csv")
+
+    assert run.days.isnan().tolist() == [
+        [False, False],
+        [False, True],
+        [False, False],
+    ]
+    assert run.whole.tolist() == [[3.1, -2.0], [0.2, 1.4]]
+
+
+@edits(
+    ("no field", '"4.5,"', '"4.5,1.0"'),
+    ("filled", 'delimiter=","', 'delimiter=",", filling_values=0'),
+    ("any field", "isfinite().all(dim=1)", "isfinite().any(dim=1)"),
+)
+def test_an_empty_field_is_nan__but_not_with(snippet, old, new, fails):
+    fails(test_an_empty_field_is_nan, snippet.edit(old, new))
+
+
+def test_batchnorm_keeps_the_nan(snippet):
+    cells = ("winds", "model", "faults", "batchnorm")
+    run = snippet.only(*cells).after("batchnorm")
+
+    assert run.norm.num_batches_tracked == 2
+    for _ in range(3):
+        for running in (run.norm.running_mean, run.norm.running_var):
+            assert running.isnan().tolist() == [True, False]
+        run.norm(run.winds)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (5, 2, 7), (64, 2)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_batchnorm_keeps_the_nan__also_in_other_batches(snippet, shape, dtype):
+    cells = ("winds", "model", "faults", "batchnorm")
+    run = snippet.only(*cells).after("batchnorm")
+    torch.manual_seed(0)
+    batch = torch.randn(shape, dtype=dtype)
+    batch[-1, 1] = torch.nan
+    winds = run.winds.to(dtype)
+    norm = type(run.norm)(2, dtype=dtype)
+
+    for given in (batch, winds, winds):
+        norm(given)
+    for running in (norm.running_mean, norm.running_var):
+        assert running.isnan().tolist() == [False, True]
+
+
+@edits(
+    ("in evaluation", "nn.BatchNorm1d(2)", "nn.BatchNorm1d(2).eval()"),
+    ("good data", "norm(missing)", "norm(winds)"),
+)
+def test_batchnorm_keeps_the_nan__but_not_with(snippet, old, new, fails):
+    fails(test_batchnorm_keeps_the_nan, snippet.edit(old, new))
+
+
+def pair(snippet, index, at=None, dtype=torch.float32):
+    """Return value and gradient of both lines of a pair."""
+    run = snippet.only("winds", "lines").after("lines")
+    first, wrong, right = run.lines[index]
+    at = first if at is None else at
+    return (*run.tried(wrong, at, dtype), *run.tried(right, at, dtype))
+
+
+def test_a_norm_at_zero_is_safe(snippet, at=None, dtype=torch.float32):
+    value, slope, other, others = pair(snippet, 0, at, dtype)
+
+    assert value == other == 0
+    assert slope.isnan().all()
+    assert others.tolist() == [0] * len(others)
+    assert len(others) >= 2
+    value, _, other, _ = pair(snippet, 0, [3, 4], dtype)
+    assert value == other == 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_a_norm_at_zero_is_safe__also_for(snippet, dtype):
+    test_a_norm_at_zero_is_safe(snippet, [0] * 5, dtype)
+
+
+@edits(
+    ("no zeros", "([0, 0],", "([0, 1],"),
+    ("a norm", '"x.square().sum().sqrt()", "x', '"x.norm()", "x'),
+    ("no norm", '"x.norm()"', '"x.square().sum() ** 0.5"'),
+    ("a sum", '"x.norm()"', '"x.abs().sum()"'),
+)
+def test_a_norm_at_zero_is_safe__but_not_with(snippet, old, new, fails):
+    fails(test_a_norm_at_zero_is_safe, snippet.edit(old, new))
+
+
+def test_logits_keep_the_loss_finite(snippet):
+    value, slope, other, others = pair(snippet, 1)
+
+    assert value.tolist() == [INF]
+    assert slope.isnan().all()
+    assert other.tolist() == pytest.approx([20])
+    assert others.tolist() == pytest.approx([1])
+    (at, _, line) = snippet.only("winds", "lines").after("lines").lines[1]
+    scores = torch.tensor([float(at[0]), -3.0, 0.5, 90.0])
+    losses = F.binary_cross_entropy_with_logits(
+        scores, torch.zeros(4), reduction="none"
+    )
+    tried = snippet.only("winds", "lines").after("lines").tried
+    assert torch.allclose(tried(line, scores.tolist())[0], losses)
+
+
+@edits(
+    ("a lower score", "([20],", "([10],"),
+    ("from logits", '"-(1 - x.sigmoid()).log()"', '"-F.logsigmoid(-x)"'),
+    ("by hand", '"-F.logsigmoid(-x)"', '"-(1 - x.sigmoid()).log()"'),
+    ("the target 1", '"-F.logsigmoid(-x)"', '"-F.logsigmoid(x)"'),
+)
+def test_logits_keep_the_loss_finite__but_not_with(snippet, old, new, fails):
+    fails(test_logits_keep_the_loss_finite, snippet.edit(old, new))
+
+
+def test_logsumexp_does_not_overflow(snippet):
+    value, slope, other, others = pair(snippet, 2)
+
+    assert value == INF
+    assert slope.isnan().any()
+    assert other == 100
+    assert others.isfinite().all()
+    assert others.sum() == pytest.approx(1)
+    value, _, other, _ = pair(snippet, 2, [2, 3])
+    assert other.item() == pytest.approx(value.item())
+
+
+@edits(
+    ("lower", "([100, 0],", "([80, 0],"),
+    ("by logsumexp", '"x.exp().sum().log()"', '"x.logsumexp(0)"'),
+    ("by exp", '"x.logsumexp(0)"', '"x.exp().sum().log()"'),
+    ("a maximum", '"x.logsumexp(0)"', '"x.max()"'),
+)
+def test_logsumexp_does_not_overflow__but_not_with(snippet, old, new, fails):
+    fails(test_logsumexp_does_not_overflow, snippet.edit(old, new))
+
+
+def test_a_constant_column_is_zero_by_zero(
+    snippet, at=None, dtype=torch.float32
+):
+    value, _, other, _ = pair(snippet, 3, at, dtype)
+
+    assert value.isnan().all()
+    assert other.tolist() == [0] * len(value)
+    _, _, other, _ = pair(snippet, 3, [1, 2, 3], torch.float64)
+    assert other.tolist() == pytest.approx([-1, 0, 1], abs=1e-5)
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 64, 1000])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_constant_column_is_zero_by_zero__also_for(snippet, count, dtype):
+    test_a_constant_column_is_zero_by_zero(snippet, [7] * count, dtype)
+
+
+@edits(
+    ("two numbers", "([7, 7],", "([7, 8],"),
+    (
+        "with 1e-6",
+        '(x - x.mean()) / x.std()"',
+        '(x - x.mean()) / (x.std() + 1)"',
+    ),
+    ("without 1e-6", "(x.std() + 1e-6)", "x.std()"),
+    ("with the mean", '"(x - x.mean()) / (x.std()', '"x / (x.std()'),
+)
+def test_a_constant_column_is_zero_by_zero__but_not(snippet, old, new, fails):
+    fails(test_a_constant_column_is_zero_by_zero, snippet.edit(old, new))
+
+
+def test_a_constant_column_is_zero_by_zero__but_not_of_one(snippet, fails):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the missing degree of freedom
+        fails(test_a_constant_column_is_zero_by_zero, snippet, [7])
+
+
+def test_a_zero_mask_does_not_hide_inf(snippet, dtype=torch.float32):
+    value, _, other, others = pair(snippet, 4, None, dtype)
+
+    assert value.isnan().all()
+    assert other.tolist() == [0]
+    assert others.tolist() == [0]
+    value, _, other, others = pair(snippet, 4, [2, 0, 4], dtype)
+    assert value.isnan().tolist() == [False, True, False]
+    assert other.tolist() == [0.5, 0, 0.25]
+    assert others.tolist() == [-0.25, 0, -0.0625]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_zero_mask_does_not_hide_inf__also_for(snippet, dtype):
+    test_a_zero_mask_does_not_hide_inf(snippet, dtype)
+
+
+@edits(
+    ("at 1", "([0],", "([1],"),
+    ("1 first", '"(1 / x) * (x > 0)"', '"(1 / x.where(x > 0, 1)) * (x > 0)"'),
+    (
+        "where after",
+        '"(1 / x.where(x > 0, 1)) * (x > 0)"',
+        '"(1 / x).where(x > 0, 0)"',
+    ),
+)
+def test_a_zero_mask_does_not_hide_inf__but_not(snippet, old, new, fails):
+    fails(test_a_zero_mask_does_not_hide_inf, snippet.edit(old, new))
+
+
+def test_nan_to_num_hides_the_value_only(snippet, dtype=torch.float32):
+    value, slope, other, others = pair(snippet, 5, None, dtype)
+
+    assert value.tolist() == [0]
+    assert slope.isnan().all()
+    assert other.tolist() == pytest.approx([1e-3], rel=0.02)
+    assert others.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_nan_to_num_hides_the_value_only__also_for(snippet, dtype):
+    test_nan_to_num_hides_the_value_only(snippet, dtype)
+
+
+@edits(
+    ("at 4", "([-1],", "([4],"),
+    (
+        "clamped",
+        '"x.sqrt().nan_to_num()"',
+        '"x.clamp(min=0.0).detach().sqrt() + 0 * x"',
+    ),
+    ("not hidden", '"x.sqrt().nan_to_num()"', '"x.sqrt()"'),
+    (
+        "clamped late",
+        '"x.clamp(min=1e-6).sqrt()"',
+        '"x.sqrt().clamp(min=1e-6)"',
+    ),
+)
+def test_nan_to_num_hides_the_value_only__but_not(snippet, old, new, fails):
+    fails(test_nan_to_num_hides_the_value_only, snippet.edit(old, new))
+
+
+def test_a_large_rate_grows_to_nan(snippet, seed=0):
+    run = snippet.only("winds", "rates").after("rates")
+
+    large = run.losses(30.0, seed)
+    finite = [loss for loss in large if math.isfinite(loss)]
+    infinite = large.count(INF)
+    assert len(finite) >= 4
+    assert all(b > 1000 * a for a, b in itertools.pairwise(finite))
+    assert infinite >= 1
+    assert large[: len(finite)] == finite
+    assert large[len(finite) : len(finite) + infinite] == [INF] * infinite
+    rest = large[len(finite) + infinite :]
+    assert rest
+    assert all(math.isnan(loss) for loss in rest)
+    small = run.losses(0.01, seed)
+    assert all(b < a for a, b in itertools.pairwise(small))
+    assert run.losses(0.01, seed) == small
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_large_rate_grows_to_nan__also_from(snippet, seed):
+    test_a_large_rate_grows_to_nan(snippet, seed)
+
+
+@edits(
+    ("a tenth of the wind", "winds = 3 *", "winds = 0.1 *"),
+    ("fewer steps", "range(18)", "range(9)"),
+    (
+        "Adam",
+        "torch.optim.SGD(model.parameters(), lr=rate)",
+        "torch.optim.Adam(model.parameters(), lr=rate)",
+    ),
+)
+def test_a_large_rate_grows_to_nan__but_not(snippet, old, new, fails):
+    fails(test_a_large_rate_grows_to_nan, snippet.edit(old, new))
+
+
+ATTENTION = (
+    "winds",
+    "masked",
+    "need-weights",
+    "without-weights",
+    "fast-path",
+)
+
+
+def test_a_masked_text_is_nan(snippet, training=True):
+    run = snippet.only(*ATTENTION).after("masked")
+    run.layer.train(training)
+
+    outputs, count = run.attend()
+    assert run.mask.tolist() == [[False] * 3, [True] * 3]
+    assert outputs.isnan().all()
+    assert outputs.shape == (3, 4)
+    assert count == run.layer.in_proj_weight.numel()
+    # Each of the three words of the first text alone gives it a slope of 1.
+    assert run.layer.out_proj.bias.grad.tolist() == [3] * 4
+
+
+def test_a_masked_text_is_nan__also_in_evaluation(snippet):
+    test_a_masked_text_is_nan(snippet, training=False)
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_a_masked_text_is_nan__also_with_heads(snippet, heads):
+    edited = snippet.edit("num_heads=2", f"num_heads={heads}")
+    test_a_masked_text_is_nan(edited)
+
+
+@edits(
+    (
+        "one word left",
+        "[True] * 3]",
+        "[True] * 3]\nmask[1, 2] = False\nmask = mask[:].clone(",
+    ),
+    ("without weights", "**options}", '"need_weights": False}'),
+    ("both texts in the loss", "outputs[0].sum()", "outputs.sum()"),
+)
+def test_a_masked_text_is_nan__but_not(snippet, old, new, fails):
+    if "clone" in new:
+        old = "torch.tensor([[False] * 3, [True] * 3])"
+        new = "torch.tensor([[False] * 3, [True, True, False]])"
+    fails(test_a_masked_text_is_nan, snippet.edit(old, new))
+
+
+x86 = pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="no x86 CPU"
+)
+
+
+@x86
+def test_without_weights_it_is_zero(snippet, training=True, seed=0):
+    edited = snippet.edit(
+        "torch.manual_seed(0)\ntexts", f"torch.manual_seed({seed})\ntexts"
+    )
+    run = edited.only(*ATTENTION).after("masked")
+    run.layer.train(training)
+    run.layer.out_proj.bias.data.uniform_()
+
+    run.attend()  # leaves gradients of nan
+    outputs, count = run.attend(need_weights=False)
+    assert run.mask[1].all()
+    assert torch.equal(outputs, run.layer.out_proj.bias.expand(3, 4))
+    assert count == 0
+    assert all(p.grad.isfinite().all() for p in run.layer.parameters())
+    assert run.layer.in_proj_weight.grad.any()
+
+
+@x86
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_without_weights_it_is_zero__also_from(snippet, training, seed):
+    test_without_weights_it_is_zero(snippet, training, seed)
+
+
+@x86
+@edits(
+    ("with weights", "**options}", '"need_weights": True}'),
+    ("one word left", "[True] * 3])", "[True, True, False]])"),
+)
+def test_without_weights_it_is_zero__but_not(snippet, old, new, fails):
+    fails(test_without_weights_it_is_zero, snippet.edit(old, new))
+
+
+@x86
+def test_the_fast_path_gives_nan(snippet):
+    run = snippet.only(*ATTENTION).after("fast-path")
+
+    assert run.mask[1].all()
+    assert not run.layer.training
+    assert run.evaluated(fast=True).isnan().all()
+    run.layer.out_proj.bias.data.uniform_()
+    slow = run.evaluated(fast=False)
+    assert torch.equal(slow, run.layer.out_proj.bias.expand(3, 4))
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+@x86
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_fast_path_gives_nan__also_from(snippet, seed):
+    old = "torch.manual_seed(0)\ntexts"
+    edited = snippet.edit(old, f"torch.manual_seed({seed})\ntexts")
+    test_the_fast_path_gives_nan(edited)
+
+
+@x86
+@edits(
+    ("one word left", "[True] * 3])", "[True, True, False]])"),
+    ("in training", "layer.eval()", "layer.train()"),
+    ("with gradients", "torch.no_grad()", "torch.enable_grad()"),
+    (
+        "fast all the same",
+        "set_fastpath_enabled(fast)",
+        "set_fastpath_enabled(True)",
+    ),
+)
+def test_the_fast_path_gives_nan__but_not(snippet, old, new, fails):
+    fails(test_the_fast_path_gives_nan, snippet.edit(old, new))
+
+
+@x86
+def test_sdpa_gives_zeros(snippet, dtype=torch.float32):
+    run = snippet.only(*ATTENTION).after("without-weights")
+
+    assert run.mask[1].all()
+    assert not run.shares[1].any()
+    assert run.shares[0].all()
+    torch.manual_seed(0)
+    for length in (1, 2, 17):
+        texts = torch.randn(2, 3, length, 8, dtype=dtype, requires_grad=True)
+        keep = torch.ones(length, length, dtype=torch.bool)
+        keep[0] = run.mask[0, 0]
+        for mask in (
+            keep,
+            torch.zeros_like(keep, dtype=dtype).masked_fill(~keep, -INF),
+        ):
+            found = F.scaled_dot_product_attention(texts, texts, texts, mask)
+            assert not found[:, :, 0].any()
+            assert found[:, :, 1:].isfinite().all()
+            (slopes,) = torch.autograd.grad(found.sum(), texts)
+            assert slopes.isfinite().all()
+
+
+@x86
+@pytest.mark.parametrize("dtype", TYPES)
+def test_sdpa_gives_zeros__also_for(snippet, dtype):
+    test_sdpa_gives_zeros(snippet, dtype)
+
+
+@x86
+@edits(
+    ("one word left", "[True] * 3])", "[True, True, False]])"),
+    (
+        "the softmax by hand",
+        "F.scaled_dot_product_attention(texts, texts, texts, ~mask[:, None])",
+        "F.softmax(0 / ~mask[:, None].expand(2, 3, 3), -1) @ texts",
+    ),
+)
+def test_sdpa_gives_zeros__but_not(snippet, old, new, fails):
+    fails(test_sdpa_gives_zeros, snippet.edit(old, new))
+
+
+def half(snippet):
+    return snippet.only("winds", "half").after("half").half
+
+
+def test_float16_ends_at_65504(snippet):
+    numbers = half(snippet)
+
+    assert numbers[1] == 256
+    assert numbers.square().isinf().tolist() == [False, True]
+    fits = torch.tensor([65504.0, 65520.0]).to(numbers.dtype)
+    assert fits.tolist() == [65504, INF]
+
+
+@edits(
+    (
+        "bfloat16",
+        "[255.0, 256.0], dtype=torch.float16",
+        "[255.0, 256.0], dtype=torch.bfloat16",
+    ),
+    (
+        "float32",
+        "[255.0, 256.0], dtype=torch.float16",
+        "[255.0, 256.0], dtype=torch.float32",
+    ),
+)
+def test_float16_ends_at_65504__but_not_as(snippet, old, new, fails):
+    fails(test_float16_ends_at_65504, snippet.edit(old, new))
+
+
+def test_a_billion_does_not_fit(snippet):
+    numbers = half(snippet)
+    first = torch.tensor([True, False])
+
+    with pytest.raises(RuntimeError) as failure:
+        numbers.masked_fill(first, -1e9)
+    said = "value cannot be converted to type c10::Half without overflow"
+    assert str(failure.value) == said
+    assert (numbers - 1e9).tolist() == [-INF, -INF]
+    with no_error():
+        least = torch.finfo(numbers.dtype).min
+        assert numbers.masked_fill(first, least).isfinite().all()
+
+
+@edits(
+    (
+        "bfloat16",
+        "[255.0, 256.0], dtype=torch.float16",
+        "[255.0, 256.0], dtype=torch.bfloat16",
+    ),
+    (
+        "float32",
+        "[255.0, 256.0], dtype=torch.float16",
+        "[255.0, 256.0], dtype=torch.float32",
+    ),
+)
+def test_a_billion_does_not_fit__but_not_in(snippet, old, new, fails):
+    fails(test_a_billion_does_not_fit, snippet.edit(old, new))
+
+
+def test_eps_is_zero_in_float16(snippet):
+    run = snippet.only("winds", "adam").after("adam")
+
+    assert torch.tensor(1e-8, dtype=torch.float16) == 0
+    assert run.stepped(torch.float32, 0.0) < 1  # since AdamW decays
+    for gradient in (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
+        for sign in (1, -1):
+            end = run.stepped(torch.float16, sign * gradient)
+            assert not math.isfinite(end)
+            assert math.isfinite(run.stepped(torch.float32, sign * gradient))
+            with_eps = run.stepped(torch.float16, sign * gradient, eps=1e-4)
+            assert math.isfinite(with_eps)
+
+
+@edits(
+    ("fused", "AdamW([weight], **options)", "AdamW([weight], fused=True)"),
+    ("Adam", "AdamW([weight], **options)", "Adam([weight], **options)"),
+    (
+        "an eps that float16 holds",
+        "AdamW([weight], **options)",
+        "AdamW([weight], eps=1e-4)",
+    ),
+    (
+        "both in float16",
+        "torch.ones(1, dtype=dtype)",
+        "torch.ones(1, dtype=torch.float16)",
+    ),
+)
+def test_eps_is_zero_in_float16__but_not(snippet, old, new, fails):
+    fails(test_eps_is_zero_in_float16, snippet.edit(old, new))
+
+
+CLIP = ("winds", "clipped")
+
+
+def test_clipping_makes_inf_nan(snippet):
+    run = snippet.only(*CLIP).after("clipped")
+
+    for gradients in ([3.0, INF], [-INF, 0.5, 2.0], [INF, 1e-9, -INF], [INF]):
+        found = run.clipped(gradients)
+        for before, after in zip(gradients, found, strict=True):
+            if math.isinf(before):
+                assert math.isnan(after)
+            else:
+                assert after == 0
+    assert run.clipped([3.0, 4.0]) == pytest.approx([0.6, 0.8])
+
+
+@pytest.mark.parametrize("norm", [0.0, 1e-3, 1e30])
+def test_clipping_makes_inf_nan__also_to(snippet, norm):
+    edited = snippet.edit("max_norm=1.0, **options", f"max_norm={norm}")
+    run = edited.only(*CLIP).after("clipped")
+
+    first, second = run.clipped([3.0, INF])
+    assert first == 0
+    assert math.isnan(second)
+
+
+@pytest.mark.parametrize("options", [{"norm_type": INF}, {"foreach": False}])
+def test_clipping_makes_inf_nan__also_with(snippet, options):
+    given = ", ".join(f"{key}={value}" for key, value in options.items())
+    given = given.replace("inf", "torch.inf")
+    edited = snippet.edit("max_norm=1.0, **options", f"max_norm=1.0, {given}")
+    run = edited.only(*CLIP).after("clipped")
+
+    first, second = run.clipped([3.0, INF])
+    assert first == 0
+    assert math.isnan(second)
+
+
+@edits(
+    (
+        "clipped by value",
+        "nn.utils.clip_grad_norm_(weights, max_norm=1.0, **options)",
+        "nn.utils.clip_grad_value_(weights, 1.0)",
+    ),
+    (
+        "not clipped",
+        "nn.utils.clip_grad_norm_(weights, max_norm=1.0, **options)",
+        "pass",
+    ),
+    ("no end", "max_norm=1.0, **options", "max_norm=torch.inf, **options"),
+)
+def test_clipping_makes_inf_nan__but_not(snippet, old, new, fails):
+    fails(test_clipping_makes_inf_nan, snippet.edit(old, new))
+
+
+def test_clipping_spreads_nan(snippet):
+    run = snippet.only(*CLIP).after("clipped")
+
+    for gradients in ([3.0, NAN], [NAN, 0.0, 2.0], [INF, NAN, 1e-9]):
+        assert all(map(math.isnan, run.clipped(gradients)))
+
+
+@edits(
+    (
+        "clipped by value",
+        "nn.utils.clip_grad_norm_(weights, max_norm=1.0, **options)",
+        "nn.utils.clip_grad_value_(weights, 1.0)",
+    ),
+)
+def test_clipping_spreads_nan__but_not(snippet, old, new, fails):
+    fails(test_clipping_spreads_nan, snippet.edit(old, new))
+
+
+def test_strict_clipping_raises(snippet, strict=True):
+    run = snippet.only(*CLIP).after("clipped")
+
+    for bad in (INF, -INF, NAN):
+        with pytest.raises(RuntimeError) as failure:
+            run.clipped([3.0, bad], error_if_nonfinite=strict)
+        said = str(failure.value)
+        assert said.startswith("The total norm of order 2.0 for gradients")
+        assert said.endswith("set `error_if_nonfinite=False`")
+        trace = failure.traceback
+        (frame,) = [each for each in trace if each.name == "clipped"]
+        grads = [each.grad.item() for each in frame.frame.f_locals["weights"]]
+        assert grads == pytest.approx([3.0, bad], nan_ok=True)
+    with no_error():
+        run.clipped([3.0, 4.0], error_if_nonfinite=strict)
+
+
+def test_strict_clipping_raises__but_not_by_default(snippet, fails):
+    fails(test_strict_clipping_raises, snippet, False)

@@ -1,0 +1,872 @@
+"""The claims of docs/debugging/not_learning.md."""
+
+import math
+from functools import cache, partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from extensions.files.failures import edits
+
+BASE = ["digits", "draw", "program", "begin"]
+CHECKS = ["show", "answer", "at-start", "look", "neighbors", "right-answers"]
+CHECKS += [
+    "note",
+    "moved",
+    "gradients",
+    "judged",
+    "judge",
+    "train",
+    "measure",
+    "after",
+]
+PLANTED = ["faulty-losses", "faulty-steps", "more-faulty-steps"]
+PLANTED += ["faulty-models", "dead", "faulty-data", "faulty-validation"]
+
+
+@cache
+def some(snippet, *cells):
+    """Run the definitions up to the faults, and more cells.
+
+    Nothing in them changes when it is used, so that each runs once.
+    """
+    kept = [*BASE, *CHECKS, "one-batch", "healthy"]
+    kept += [*PLANTED, "examine", *cells]
+    last = cells[-1] if cells else "examine"
+    return snippet.only(*kept).after(last)
+
+
+@cache
+def checks_only(snippet):
+    cells = *BASE, "answer", "at-start", "healthy"
+    return snippet.only(*cells).after("healthy")
+
+
+@pytest.mark.usefixtures("seeded")
+def test_the_mean_costs_the_variance(snippet, guess=None, loss=F.mse_loss):
+    run = snippet.only(*BASE, "at-start").after("at-start")
+    sets = [100 * torch.rand(n, dtype=torch.float64) - 40 for n in (2, 9, 500)]
+    sets += [torch.randn(7, 3, dtype=torch.float64), run.places.double()]
+    for targets in sets:
+        best = targets.mean() if guess is None else guess(targets)
+        least = loss(best.expand_as(targets), targets)
+        assert least.item() == pytest.approx(run.chance(None, targets))
+        for away in (-30.0, -0.01, 0.01, 1.0):
+            assert loss((best + away).expand_as(targets), targets) > least
+
+
+@edits(
+    (
+        "the other variance",
+        "rgets.var(correction=0)",
+        "rgets.var(correction=1)",
+    ),
+    ("the deviation", "targets.var(", "targets.std("),
+)
+def test_the_mean_costs_the_variance__but_not_with(snippet, old, new, fails):
+    fails(test_the_mean_costs_the_variance, snippet.edit(old, new))
+
+
+def test_the_mean_costs_the_variance__but_not_the_median(snippet, fails):
+    fails(test_the_mean_costs_the_variance, snippet, torch.median)
+
+
+def test_the_mean_costs_the_variance__but_not_with_l1(snippet, fails):
+    fails(test_the_mean_costs_the_variance, snippet, None, F.l1_loss)
+
+
+def first(run, seed, *given, **changes):
+    model, loss_function, _ = run.begin(seed=seed, **changes)
+    return run.at_start(model, loss_function, *given)
+
+
+def test_an_untrained_network_begins_at_chance(snippet, shift=0.0, seeds=10):
+    run = checks_only(snippet)
+    few = run.images[:32]
+    numbers = run.places[:32]
+    numbers = (numbers - numbers.mean()) / numbers.std(correction=0) + shift
+    for seed in range(seeds):
+        seen = first(run, seed, few, run.digits[:32])
+        assert seen["chance"] == pytest.approx(math.log(10))
+        assert abs(seen["loss"] / math.log(10) - 1) < 0.2
+        assert seen["found"] == []
+        seen = first(run, seed, few, numbers, **run.number)
+        assert seen["chance"] == pytest.approx(1)
+        assert abs(seen["loss"] - 1) < 0.2
+        assert seen["found"] == []
+
+
+@edits(
+    ("brighter pixels", "0.1 * torch.randn(count", "9 * torch.randn(count"),
+    ("another base", "math.log(outputs", "math.log2(outputs"),
+    ("another axis", "log(outputs.shape[1]", "log(outputs.shape[0]"),
+)
+def test_an_untrained_network_begins_at_chance__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_an_untrained_network_begins_at_chance, snippet.edit(old, new))
+
+
+def test_an_untrained_network_begins_at_chance__but_not_far_targets(
+    snippet, fails
+):
+    fails(test_an_untrained_network_begins_at_chance, snippet, 20.0, 2)
+
+
+def test_far_targets_begin_far_away(snippet, shift=20.0):
+    run = checks_only(snippet)
+    numbers = run.places[:32]
+    numbers = (numbers - numbers.mean()) / numbers.std(correction=0) + shift
+    for seed in range(10):
+        seen = first(run, seed, run.images[:32], numbers, **run.number)
+        assert seen["loss"] > 100 * seen["chance"]
+        assert seen["found"] == ["far from chance"]
+
+
+def test_far_targets_begin_far_away__but_not_near_ones(snippet, fails):
+    fails(test_far_targets_begin_far_away, snippet, 2.0)
+
+
+DATA = {"pixels up to 255", "one image", "labels shuffled", "30 images"}
+DATA |= {"BatchNorm lags", "old images as new"}
+
+
+def test_one_batch_divides_the_faults(snippet, only=None, seed=0):
+    run = some(snippet)
+    assert len(run.faults) == 15
+    assert set(run.faults) > DATA
+    for name in [only] if only else run.faults:
+        _, changes = run.faults[name]
+        found = run.examine("one_batch", seed=seed, **changes)
+        expected = name not in DATA or name == "one image"
+        assert bool(found) is expected, name
+
+
+def test_one_batch_divides_the_faults__also_if_the_loss_ends_as_nan(snippet):
+    run = some(snippet)
+    losses = iter([2.0, *[0.01] * 95, *[math.nan] * 4])
+    seen = run.one_batch(lambda *_: next(losses), None, None)
+    assert seen["found"] == ["not by heart"]
+
+
+def test_one_batch_divides_the_faults__also_from_another_start(snippet):
+    test_one_batch_divides_the_faults(snippet, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("only", "old", "new"),
+    [
+        ("rate too large", '"rate": 1.0}', '"rate": 0.01}'),
+        ("dead ReLU", "bias, -20.0", "bias, 0.0"),
+        ("softmax first", "outputs.softmax(1), targets", "outputs, targets"),
+        ("one image", "images[:1].expand_as(images)", "images.clone()"),
+        ("labels shuffled", "(images, mixed)", "(0 * images, mixed)"),
+    ],
+)
+def test_one_batch_divides_the_faults__but_not_with(
+    snippet, only, old, new, fails
+):
+    fails(test_one_batch_divides_the_faults, snippet.edit(old, new), only)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_look_finds_four_signs(snippet):
+    run = snippet.only("digits", "look").after("look")
+    normal = torch.randn(100, 3)
+    normal = (normal - normal.mean()) / normal.std()
+    many, one = torch.arange(100) % 4, (torch.arange(100) > 90).long()
+    for scale, mean, found in (
+        (1, 0, []),
+        (9.9, 0, []),
+        (10.1, 0, ["scale"]),
+        (0.011, 0, []),
+        (0.009, 0, ["scale"]),
+        (0.5, 4.9, []),
+        (0.5, 5.1, ["scale"]),
+        (0.5, -5.1, ["scale"]),
+    ):
+        seen = run.look(scale * normal + mean, many)
+        assert seen["found"] == found
+        assert seen["mean"] == pytest.approx(mean, abs=1e-4)
+        assert seen["std"] == pytest.approx(scale, rel=1e-3)
+        assert seen["most"] == 25
+    assert run.look(normal[many * 0], many)["found"][-1] == "copies"
+    for count, found in ((49, ["copies"]), (51, [])):
+        some_copies = normal[torch.arange(100).clamp(max=count - 1)]
+        assert run.look(some_copies, many)["found"] == found
+    assert run.look(normal, one)["found"] == ["one label"]
+    halves = many[:, None].expand(-1, 50)  # a label for each pixel
+    assert run.look(normal, halves)["found"] == []
+    assert run.look(normal, (torch.arange(100) > 89).long())["found"] == []
+
+
+@edits(
+    ("no upper bound", "not 0.01 < std < 10", "not 0.01 < std"),
+    ("no lower bound", "not 0.01 < std < 10", "not std < 10"),
+    ("no sign of the mean", "abs(mean) > 10", "mean > 10"),
+    ("copies never", "< len(inputs) / 2", "< len(inputs) / 20"),
+    ("one label alone", "> 0.9 * targets", "> 0.99 * targets"),
+)
+def test_look_finds_four_signs__but_not_with(snippet, old, new, fails):
+    fails(test_look_finds_four_signs, snippet.edit(old, new))
+
+
+def last_first(model, optimizer, loss_function, inputs, targets):
+    loss = loss_function(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
+
+
+def by_the_model(model, optimizer, loss_function, inputs, targets):
+    loss = loss_function(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    model.zero_grad(set_to_none=False)
+    return loss.item()
+
+
+def test_the_place_of_the_reset_does_not_matter(snippet, take=last_first):
+    run = some(snippet)
+    given = run.images[:32], run.digits[:32]
+    for make in (run.network, run.convolution):
+        tables = []
+        for way in (run.take_step, take):
+            model, _, step = run.begin(make=make, take=way)
+            tables.append(run.gradients(model, step, *given))
+        assert tables[0] == tables[1]
+        assert all(row["gradient"] is not None for row in tables[0].values())
+
+
+def test_the_place_of_the_reset_does_not_matter__also_with_zeros(snippet):
+    test_the_place_of_the_reset_does_not_matter(snippet, by_the_model)
+
+
+def no_reset(model, optimizer, loss_function, inputs, targets):
+    loss = loss_function(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def test_the_place_of_the_reset_does_not_matter__but_not_its_absence(
+    snippet, fails
+):
+    fails(test_the_place_of_the_reset_does_not_matter, snippet, no_reset)
+
+
+def test_the_place_of_the_reset_does_not_matter__but_not_read_at_the_end(
+    snippet, fails
+):
+    old = 'rows[name]["moved"] = moved('
+    new = (
+        'rows[name]["gradient"] = None if p.grad is None else 1.0\n'
+        f"        {old}"
+    )
+    fails(test_the_place_of_the_reset_does_not_matter, snippet.edit(old, new))
+
+
+def with_dropout(run):
+    return nn.Sequential(run.convolution(), nn.Dropout(0.1))
+
+
+def test_the_other_checks_leave_the_model_alone(snippet, more=None):
+    run = some(snippet)
+    few, more_few = (part[:64].split(32) for part in run.training)
+    old, new = zip(few, more_few, strict=True)
+    make = partial(with_dropout, run)
+    model, loss_function, step = run.begin(make=make)
+    step(*old)
+    uses = [
+        lambda: run.at_start(model, loss_function, *old),
+        lambda: run.right_answers(model, loss_function, *old),
+        lambda: run.after(model, loss_function, old, new),
+    ]
+    uses += [lambda: run.look(*old), lambda: run.neighbors(*old)]
+    uses += [lambda: more(run, model, step, old)] if more else []
+    for mode in (True, False):
+        model.train(mode)
+        for use in uses:
+            state = state_of(model)
+            use()
+            for before, now in zip(state, state_of(model), strict=True):
+                assert torch.equal(before, now)
+
+
+def state_of(model):
+    """Return copies of all that a check could change."""
+    found = [each.clone() for each in model.state_dict().values()]
+    found += [p.grad.clone() for p in model.parameters()]
+    modes = torch.tensor([each.training for each in model.modules()])
+    return [*found, modes, torch.get_rng_state()]
+
+
+@edits(
+    ("no copy", "twin = copy.deepcopy(model).train(mode)", "twin = model"),
+    (
+        "the mode",
+        "twin = copy.deepcopy(model).train(mode)",
+        "twin = copy.deepcopy(model.train(mode))",
+    ),
+    ("the numbers", ", torch.random.fork_rng():", ":"),
+)
+def test_the_other_checks_leave_the_model_alone__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_other_checks_leave_the_model_alone, snippet.edit(old, new))
+
+
+def trained_by(name, run, model, step, batch):
+    given = {"one_batch": (step, *batch, 1)}
+    given |= {"gradients": (model, step, *batch)}
+    getattr(run, name)(*given[name])
+
+
+@pytest.mark.parametrize("name", ["one_batch", "gradients"])
+def test_the_other_checks_leave_the_model_alone__but_not_these(
+    snippet, name, fails
+):
+    use = partial(trained_by, name)
+    fails(test_the_other_checks_leave_the_model_alone, snippet, use)
+
+
+def interrupted(inputs, targets):
+    message = "a step that fails"
+    raise ValueError(message)
+
+
+def test_gradients_takes_its_hooks_back(snippet):
+    run = some(snippet)
+    few = [part[:32] for part in run.training]
+    for make in (run.network, run.convolution):
+        model, _, step = run.begin(make=make)
+        run.gradients(model, step, *few)
+        assert not any(p._backward_hooks for p in model.parameters())
+        with pytest.raises(ValueError, match="a step that fails"):
+            run.gradients(model, interrupted, *few)
+        assert not any(p._backward_hooks for p in model.parameters())
+
+
+def test_gradients_takes_its_hooks_back__but_not_kept(snippet, fails):
+    edited = snippet.edit(
+        "hooks.enter_context(p.register_hook(partial(note, rows[name], p)))",
+        "p.register_hook(partial(note, rows[name], p))",
+    )
+    fails(test_gradients_takes_its_hooks_back, edited)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_neighbors_takes_the_first_2000(snippet):
+    run = snippet.only("digits", "neighbors").after("neighbors")
+    points = torch.rand(2100, 1)
+    labels = (points[:, 0] > 0.5).long()
+    mixed = torch.cat([labels[:2000], 1 - labels[2000:]])
+    ratios = [run.neighbors(points, each)["ratio"] for each in (labels, mixed)]
+    assert ratios[0] == ratios[1] < 0.1
+    early = torch.cat([1 - labels[:100], labels[100:]])
+    assert run.neighbors(points, early)["ratio"] > 1.2 * ratios[0]
+    late = torch.cat([labels[:1900], 1 - labels[1900:]])
+    assert run.neighbors(points, late)["ratio"] > 1.2 * ratios[0]
+
+
+def test_neighbors_takes_the_first_2000__but_not_more(snippet, fails):
+    edited = snippet.edit("most=2000", "most=3000")
+    fails(test_neighbors_takes_the_first_2000, edited)
+
+
+def test_two_of_five_rates_learn(snippet):
+    run = snippet.only(*BASE, "train", "show", "rates").after("rates")
+
+    assert list(run.ends) == [0.0001, 0.001, 0.01, 0.1, 1.0]
+    for rate, loss in run.ends.items():
+        assert loss < 0.3 if rate in (0.01, 0.1) else loss > 1.5
+
+
+@edits(
+    ("SGD", "torch.optim.AdamW", "torch.optim.SGD"),
+    ("fewer epochs", "epochs=12", "epochs=4"),
+)
+def test_two_of_five_rates_learn__but_not_with(snippet, old, new, fails):
+    fails(test_two_of_five_rates_learn, snippet.edit(old, new))
+
+
+class _Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.LSTM(8, 32, batch_first=True)
+        self.head = nn.Linear(32, 10)
+
+    def forward(self, images):
+        return self.head(self.rows(images[:, 0])[0][:, -1])
+
+
+class _Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(8, 32)
+        self.places = nn.Parameter(0.1 * torch.randn(8, 32))
+        self.layer = nn.TransformerEncoderLayer(32, 4, 64, 0, batch_first=True)
+        self.head = nn.Linear(32, 10)
+
+    def forward(self, images):
+        rows = self.embed(images[:, 0]) + self.places
+        return self.head(self.layer(rows).mean(1))
+
+
+def dropping():
+    layers = nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU(), nn.Dropout(0.2)
+    return nn.Sequential(nn.Flatten(), *layers, nn.Linear(64, 10))
+
+
+def test_healthy_programs_pass(snippet, only=None, seeds=3, **more):
+    run = some(snippet)
+    assert len(run.healthy) == 3
+    assert len(run.checks) == 7
+    for name in [only] if only else run.healthy:
+        changes = run.healthy[name] | more
+        for seed in range(seeds):
+            for check in run.checks:
+                found = run.examine(check, seed=seed, **changes)
+                assert found == [], (name, check)
+
+
+class _Gated(nn.Module):
+    """A second layer behind a gate that starts at 0, tied to the first."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.second.weight = self.first.weight
+        self.gate, self.head = nn.Parameter(torch.zeros(1)), nn.Linear(64, 10)
+
+    def forward(self, images):
+        hidden = F.relu(self.first(images.flatten(1)))
+        return self.head(hidden + self.gate * self.second(hidden))
+
+
+def frozen():
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
+    model[0].requires_grad_(False)
+    model = nn.Sequential(nn.Flatten(), *model)
+    return model.append(nn.ReLU()).append(nn.Linear(64, 10))
+
+
+@pytest.mark.parametrize(
+    "make", [_Recurrent, _Attending, _Gated, dropping, frozen]
+)
+def test_healthy_programs_pass__also_of(snippet, make):
+    given = {"make": make, "rate": 0.003} if make is _Attending else {}
+    longer = snippet.edit("*few, 60)", "*few)")
+    test_healthy_programs_pass(longer, "network", 1, **{"make": make} | given)
+
+
+def test_healthy_programs_pass__also_with_labels_of_bytes(snippet):
+    run = snippet.only(*BASE).after("draw")
+    training = run.images, run.digits.byte()
+    validation = run.new_images, run.new_digits.byte()
+    given = {"training": training, "validation": validation}
+    test_healthy_programs_pass(snippet, "network", 1, **given)
+
+
+def pixels():
+    layers = nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 2, 1)
+    return nn.Sequential(*layers)
+
+
+def test_healthy_programs_pass__also_with_a_class_for_each_pixel(snippet):
+    run = snippet.only(*BASE).after("draw")
+    given = {"make": pixels, "rate": 0.1}
+    images = run.images, run.new_images
+    sets = [(each, (each[:, 0] > 0.5).long()) for each in images]
+    given |= {"training": sets[0], "validation": sets[1]}
+    test_healthy_programs_pass(snippet, "network", 1, **given)
+    mixed = sets[0][0], sets[0][1].roll(1, 0)
+    assert some(snippet).neighbors(*mixed)["found"] == ["neighbors differ"]
+
+
+def test_healthy_programs_pass__also_with_l1(snippet):
+    test_healthy_programs_pass(snippet, "a number", 1, loss=F.l1_loss)
+
+
+@pytest.mark.parametrize(
+    ("only", "old", "new"),
+    [
+        ("network", '"rate": 0.01, "seed"', '"rate": 0.0001, "seed"'),
+        ("network", "< 0.1 * abs(first)", "< 1e-9 * abs(first)"),
+        ("convolution", "(288, 10))", "(288, 10), nn.Sigmoid())"),
+        ("convolution", "(momentum=0.1)", "(momentum=0.001)"),
+        ("a number", "(images, places)}\n", "(images, places[:, 0])}\n"),
+    ],
+)
+def test_healthy_programs_pass__but_not_with(snippet, only, old, new, fails):
+    fails(test_healthy_programs_pass, snippet.edit(old, new), only)
+
+
+FOUND = {
+    "softmax first": "right answers cost",
+    "(N, 1) and (N,)": "right answers cost",
+    "zero_grad before step": "does not move",
+    "no zero_grad": "old gradient",
+    "optimizer of the head": "does not move",
+    "rate too large": "step size",
+    "rate too small": "step size",
+    "graph cut": "no gradient",
+    "dead ReLU": "zero gradient",
+    "pixels up to 255": "scale",
+    "one image": "copies",
+    "labels shuffled": "neighbors differ",
+    "30 images": "worse on new data",
+    "BatchNorm lags": "worse in evaluation",
+    "old images as new": "shared",
+}
+
+
+def test_each_fault_is_found(snippet, only=None):
+    run = some(snippet)
+    assert sorted(run.faults) == sorted(FOUND)
+    for name in [only] if only else run.faults:
+        check, changes = run.faults[name]
+        for seed in range(3):
+            found = run.examine(check, seed=seed, **changes)
+            assert found == [FOUND[name]], name
+
+
+WITHOUT = {
+    "softmax first": ("outputs.softmax(1), targets", "outputs, targets"),
+    "(N, 1) and (N,)": ("(images, places[:, 0])", "(images, places)"),
+    "zero_grad before step": ('if reset == "late"', 'if reset == "early"'),
+    "no zero_grad": ('if reset == "late"', 'if reset == "never"'),
+    "optimizer of the head": ("model[3].parameters()", "model.parameters()"),
+    "rate too large": ('"rate": 1.0}', '"rate": 0.02}'),
+    "rate too small": ('"rate": 1e-6}', '"rate": 1e-3}'),
+    "graph cut": ("function=torch.detach", "function=torch.abs"),
+    "dead ReLU": ("bias, -20.0", "bias, 0.0"),
+    "pixels up to 255": ("255 * images", "2 * images"),
+    "one image": ("images[:1].expand_as(images)", "images.clone()"),
+    "labels shuffled": ("torch.randperm(400)", "torch.arange(400)"),
+    "30 images": ("images[:30], digits[:30]", "images, digits"),
+    "BatchNorm lags": ("momentum=0.001", "momentum=0.1"),
+    "old images as new": ("(images[200:], digits[200:])", "validation"),
+}
+
+
+@pytest.mark.parametrize("only", WITHOUT)
+def test_each_fault_is_found__but_not_without_the_fault(snippet, only, fails):
+    edited = snippet.edit(*WITHOUT[only])
+    fails(test_each_fault_is_found, edited, only)
+
+
+def test_only_the_healthy_curve_falls(snippet, only=None):
+    run = some(snippet, "curve", "curves")
+
+    assert len(run.seen) == len({*run.seen}) == 8
+    for name in [only] if only else run.seen:
+        old, new, blind = run.curve(**run.shapes[name])
+        assert len(old) == len(new) == 12
+        assert (old[-1] < blind / 2) is (name == "healthy"), name
+        assert (new[-1] < blind / 2) is (name == "healthy"), name
+
+
+@pytest.mark.parametrize(
+    ("only", "old", "new"),
+    [
+        ("rate 0.001", '{"rate": 0.001}', '{"rate": 0.02}'),
+        ("healthy", '{"healthy": {},', '{"healthy": {"rate": 0.0},'),
+        ("labels shuffled", "torch.randperm(400)", "torch.arange(400)"),
+    ],
+)
+def test_only_the_healthy_curve_falls__but_not_with(
+    snippet, only, old, new, fails
+):
+    fails(test_only_the_healthy_curve_falls, snippet.edit(old, new), only)
+
+
+def rows(run, name, seed=0):
+    _, changes = run.faults[name]
+    return run.first_weight(seed=seed, **changes)
+
+
+def weights(snippet):
+    return some(snippet, "first-weight")
+
+
+def test_none_is_not_zero(snippet):
+    run = weights(snippet)
+
+    for seed in range(3):
+        assert rows(run, "graph cut", seed)["gradient"] is None
+        assert rows(run, "dead ReLU", seed)["gradient"] == 0
+
+
+@edits(
+    ("no cut", "function=torch.detach", "function=torch.abs"),
+)
+def test_none_is_not_zero__but_not_with(snippet, old, new, fails):
+    fails(test_none_is_not_zero, snippet.edit(old, new))
+
+
+def test_none_is_not_zero__but_not_with_a_live_relu(snippet, fails):
+    fails(test_none_is_not_zero, snippet.edit("bias, -20.0", "bias, 0.0"))
+
+
+def test_a_gradient_without_a_move(snippet):
+    run = weights(snippet)
+
+    for name in ("zero_grad before step", "optimizer of the head"):
+        for seed in range(3):
+            row = rows(run, name, seed)
+            assert row["gradient"] > 0.01
+            assert row["moved"] == 0
+
+
+@edits(
+    (
+        "a reset to zeros",
+        "        optimizer.zero_grad()\n",
+        "        optimizer.zero_grad(set_to_none=False)\n",
+    ),
+    ("no late reset", 'if reset == "late":', 'if reset == "early":'),
+    ("the whole model", "model[3].parameters()", "model.parameters()"),
+)
+def test_a_gradient_without_a_move__but_not_with(snippet, old, new, fails):
+    fails(test_a_gradient_without_a_move, snippet.edit(old, new))
+
+
+def test_an_old_gradient_is_seen(snippet):
+    run = weights(snippet)
+
+    for seed in range(3):
+        assert rows(run, "no zero_grad", seed)["old"] is True
+        assert run.first_weight(seed=seed)["old"] is False
+
+
+@edits(
+    ("a reset", 'if reset == "late":', 'if reset == "never":'),
+    ("no reset", "    optimizer.zero_grad()\n    loss =", "    loss ="),
+)
+def test_an_old_gradient_is_seen__but_not_with(snippet, old, new, fails):
+    fails(test_an_old_gradient_is_seen, snippet.edit(old, new))
+
+
+def test_moves_show_the_rate(snippet):
+    run = weights(snippet)
+
+    for seed in range(5):
+        assert rows(run, "rate too large", seed)["moved"] > 1
+        assert 0 < rows(run, "rate too small", seed)["moved"] < 1e-4
+    large = torch.full((100,), 6e4, dtype=torch.float16)
+    assert run.moved(large, large / 2) == pytest.approx(0.5, rel=1e-3)
+    assert run.moved(torch.zeros(4), torch.ones(4)) == 2  # from 0, the way
+    good = {"gradient": 1.0, "old": False, "moved": 0.1}
+    usual = {"a": good, "b": good, "c": good | {"moved": 5.0}}
+    assert run.judge(usual)["found"] == []
+    assert run.judge(usual | {"d.bias": {"gradient": None}})["found"] == []
+    none = run.judge(usual | {"bias.d": good | {"gradient": None}})
+    assert none["found"] == ["no gradient"]
+    row = {}
+    run.note(row, SimpleNamespace(grad=None), large)
+    assert row == {"old": False, "gradient": pytest.approx(6e5, rel=1e-2)}
+
+
+@edits(
+    ("a rate of 0.01", '"rate": 1.0}', '"rate": 0.01}'),
+    ("a rate of 0.0001", '"rate": 1e-6}', '"rate": 1e-4}'),
+    ("SGD", "torch.optim.AdamW", "torch.optim.SGD"),
+)
+def test_moves_show_the_rate__but_not_with(snippet, old, new, fails):
+    fails(test_moves_show_the_rate, snippet.edit(old, new))
+
+
+def behind(snippet, functions):
+    run = weights(snippet)
+    return [
+        run.first_weight(make=partial(run.with_cut, function))
+        for function in functions
+    ]
+
+
+CUT = {"x.detach()", "torch.tensor(x.tolist())", "(x > 0).float()"}
+CUT |= {"one_hot(x.argmax(1))"}
+
+
+def test_cuts_leave_none(snippet, more=()):
+    run = some(snippet, "first-weight", "cuts")
+
+    assert set(run.behind) == CUT | {"x.round()", "x.sign()"}
+    assert all(run.behind[name] is None for name in CUT)
+    functions = [run.cuts[name] for name in CUT]
+    for row in behind(snippet, [*functions, *more]):
+        assert row["gradient"] is None
+
+
+def without_graph(x):
+    with torch.no_grad():
+        return x * 1.0
+
+
+ALSO = {
+    "no_grad": without_graph,
+    "data": lambda x: x.data,
+    "numpy": lambda x: torch.from_numpy(x.detach().numpy()),
+    "an equation": lambda x: (x == x.max()).float(),
+    "argmax": lambda x: x.argmax(1, keepdim=True).expand(-1, 64).float(),
+}
+
+
+@pytest.mark.parametrize("function", ALSO.values(), ids=ALSO)
+def test_cuts_leave_none__also_with(snippet, function):
+    test_cuts_leave_none(snippet, [function])
+
+
+@edits(
+    ("a clone", '()": torch.detach', '()": torch.clone'),
+    ("no new tensor", "lambda x: torch.tensor(x.tolist())", "torch.clone"),
+    ("softmax", "F.one_hot(x.argmax(1), 64).float()", "x.softmax(1)"),
+    ("a soft comparison", "lambda x: (x > 0).float()", "torch.sigmoid"),
+)
+def test_cuts_leave_none__but_not_with(snippet, old, new, fails):
+    fails(test_cuts_leave_none, snippet.edit(old, new))
+
+
+def test_steps_leave_zeros(snippet, more=()):
+    run = some(snippet, "first-weight", "cuts")
+
+    assert run.behind["x.round()"] == run.behind["x.sign()"] == 0
+    for row in behind(snippet, [torch.round, torch.sign, *more]):
+        assert row["gradient"] == 0
+
+
+@edits(
+    ("no rounding", "torch.round", "torch.relu"),
+    ("no sign", "torch.sign,", "torch.tanh,"),
+)
+def test_steps_leave_zeros__but_not_with(snippet, old, new, fails):
+    fails(test_steps_leave_zeros, snippet.edit(old, new))
+
+
+@pytest.mark.usefixtures("seeded")
+def test_crossed_shapes_have_a_floor(snippet, loss=None, shape=(-1,)):
+    run = some(snippet, "broadcast", "column")
+    variance = run.row.var(correction=0).item()
+    assert run.crossed["loss"] == pytest.approx(2 * variance)
+    assert run.fixed["loss"] == 0
+    loss = loss or run.squared
+    for count in (2, 5, 32, 300):
+        targets = 3 * torch.randn(count) + 7
+        variance = targets.var(correction=0).item()
+        right = loss(targets[:, None], targets.reshape(shape)).item()
+        assert right == pytest.approx(2 * variance, rel=1e-4)
+        best = targets.mean().expand(count, 1)
+        for outputs in (best, *(7 + 3 * torch.randn(20, count, 1))):
+            value = loss(outputs, targets.reshape(shape)).item()
+            assert value > variance * (1 - 1e-4)
+
+
+def test_crossed_shapes_have_a_floor__but_not_in_a_column(snippet, fails):
+    fails(test_crossed_shapes_have_a_floor, snippet, None, (-1, 1))
+
+
+@edits(
+    (
+        "pairs alone",
+        "return (outputs - targets)",
+        "return (outputs[:, 0] - targets)",
+    ),
+    ("a sum", "targets).square().mean()", "targets).square().sum()"),
+)
+def test_crossed_shapes_have_a_floor__but_not_with(snippet, old, new, fails):
+    fails(test_crossed_shapes_have_a_floor, snippet.edit(old, new))
+
+
+@cache
+def ends(snippet, name, seeds):
+    run = some(snippet, "trained")
+    changes = run.faults[name][1] if name else {}
+    return [run.trained(seed=seed, **changes) for seed in seeds]
+
+
+def test_learned_by_heart(snippet, seeds=(0, 1, 2)):
+    for name in ("labels shuffled", "30 images"):
+        for seen in ends(snippet, name, seeds):
+            assert 0.5 < seen["old"] < 2
+            assert seen["new"] > math.log(10)
+
+
+@edits(
+    ("labels in order", "torch.randperm(400)", "torch.arange(400)"),
+    ("all images", "images[:30], digits[:30]", "images, digits"),
+    ("no training", "epochs=12", "epochs=0"),
+)
+def test_learned_by_heart__but_not_with(snippet, old, new, fails):
+    fails(test_learned_by_heart, snippet.edit(old, new), (0,))
+
+
+def test_a_lag_shows_on_the_old_images(snippet, seeds=(0, 1, 2)):
+    for seen in ends(snippet, "BatchNorm lags", seeds):
+        assert seen["old, by batch"] < 0.1
+        assert seen["old"] > 0.4
+
+
+def test_a_lag_shows_on_the_old_images__but_not_with_the_usual_momentum(
+    snippet, fails
+):
+    edited = snippet.edit("momentum=0.001", "momentum=0.1")
+    fails(test_a_lag_shows_on_the_old_images, edited, (0,))
+
+
+def test_a_lag_shows_on_the_old_images__but_not_untrained(snippet, fails):
+    edited = snippet.edit("epochs=12", "epochs=0")
+    fails(test_a_lag_shows_on_the_old_images, edited, (0,))
+
+
+def test_a_leak_looks_good(snippet, seeds=(0, 1, 2)):
+    leaks = ends(snippet, "old images as new", seeds)
+    others = ends(snippet, None, seeds)
+    for seen, other in zip(leaks, others, strict=True):
+        gap = abs(seen["new"] - seen["old"])
+        assert 4 * gap < other["new"] - other["old"]
+        assert seen["found"] == ["shared"]
+
+
+@edits(
+    ("new images", "(images[200:], digits[200:])", "(new_images, new_digits)"),
+    (
+        "wrong digits",
+        "(images[200:], digits[200:])",
+        "(images[200:], digits[:200])",
+    ),
+)
+def test_a_leak_looks_good__but_not_with(snippet, old, new, fails):
+    fails(test_a_leak_looks_good, snippet.edit(old, new), (0,))
+
+
+def test_a_few_wrong_labels_pass(snippet):
+    run = some(snippet, "limits")
+
+    assert (run.few_wrong != run.digits).sum() == 40
+    assert run.unnoticed == {name: [] for name in run.checks}
+    assert len(run.unnoticed) == 7
+
+
+def test_a_few_wrong_labels_pass__but_not_of_other_images(snippet, fails):
+    edited = snippet.edit("(few_wrong[:40] + 1) % 10", "digits[40:80]")
+    fails(test_a_few_wrong_labels_pass, edited)
+
+
+def test_smoothing_raises_an_alarm(snippet):
+    run = some(snippet, "limits")
+
+    assert run.alarm == ["right answers cost"]
+    assert run.examine("right_answers") == []
+    sure = 100.0 * F.one_hot(run.digits[:32], 10)
+    less = run.smoothed(sure / 10, run.digits[:32])
+    assert run.smoothed(sure, run.digits[:32]) > less > 0
+
+
+def test_smoothing_raises_an_alarm__but_not_without(snippet, fails):
+    edited = snippet.edit("label_smoothing=0.1", "label_smoothing=0.0")
+    fails(test_smoothing_raises_an_alarm, edited)
