@@ -89,8 +89,8 @@ def test_recomputed_gradients_are_equal__but_not_with_other_random_numbers(
     snippet, fails
 ):
     edited = snippet.edit(
-        "use_reentrant=False)",
-        "use_reentrant=False, preserve_rng_state=False)",
+        "block, x, use_reentrant=False)",
+        "block, x, use_reentrant=False, preserve_rng_state=False)",
     )
     fails(test_recomputed_gradients_are_equal, edited)
 
