@@ -15,7 +15,7 @@ from sphinx.util.osutil import relative_uri
 
 from extensions.files.problem import Problem
 from extensions.files.raised import caught_in, lines_that_say
-from extensions.files.snippets import Cell
+from extensions.files.snippets import Cell, Snippet
 from extensions.files.titles import title_of
 from extensions.files.topics import Topic, sha256, topics
 from extensions.site.fold import Fold
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata, OptionSpec
+
+
+PROGRAM = "The cell that met it"
 
 
 def programs(app: Sphinx) -> str:
@@ -52,7 +55,10 @@ def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
 
 
 class RaisedDirective(SphinxDirective):
-    """Show what a cell of a topic printed, from the line with some words."""
+    """Show what a cell of a topic printed, from the line with some words.
+
+    The program that met it stands in a fold.
+    """
 
     required_arguments = 2
     has_content = True
@@ -70,12 +76,15 @@ class RaisedDirective(SphinxDirective):
         if "says" not in self.options:
             raise self.error("write with :says: what people see")
         try:
+            code = Snippet.read(topic.snippet).cell(cell).code
             text = lines_that_say(topic, cell, self.options["says"])
         except Problem as error:
             raise self.error(str(error)) from error
         block = nodes.container(classes=["raised"])
         block += nodes.literal_block(text, text, language="none")
         self.state.nested_parse(self.content, self.content_offset, block)
+        program = nodes.literal_block(code, code, language="python")
+        block += Fold("", program, summary=PROGRAM)
         return [block]
 
 

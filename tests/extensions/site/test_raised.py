@@ -1,6 +1,7 @@
 """Error texts, on the page that people search."""
 
 import re
+from html import unescape
 
 import pytest
 
@@ -76,6 +77,8 @@ def test_an_error_text_stands_above_what_to_do(index, build):
     [text] = blocks(html)
     assert text.startswith("said: invalid literal for int() with base 10")
     assert html.index("invalid literal") < html.index("Give it digits")
+    fold = html.split("<summary>The cell that met it</summary>")[1]
+    assert 'print("first")' in unescape(re.sub("<.*?>", "", fold))
     assert not app.warning.getvalue()
 
 
