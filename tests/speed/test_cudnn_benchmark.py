@@ -1,6 +1,7 @@
 """The claims of docs/speed/cudnn_benchmark.md."""
 
 import contextlib
+import functools
 import itertools
 import subprocess
 import sys
@@ -14,6 +15,14 @@ from extensions.files.failures import no_error
 from extensions.files.snippets import Snippet
 
 CUDNN = torch.backends.cudnn
+# Each of the four switches on and off.
+WAYS = list(itertools.product([True, False], repeat=4))
+UNNAMED = {
+    "enabled": False,
+    "benchmark": True,
+    "deterministic": False,
+    "allow_tf32": True,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -23,23 +32,32 @@ def _no_misspelt_switch():
     vars(CUDNN).pop("benchmrk", None)
 
 
-def switches_at_start(line=""):
-    """Return the three switches of a fresh process that runs a line first."""
-    program = (
-        f"import torch\n{line}\ncudnn = torch.backends.cudnn\n"
-        "print(cudnn.enabled, cudnn.benchmark, cudnn.deterministic)"
-    )
+LINES = ["", *(f"cudnn.{name} = not cudnn.{name}" for name in UNNAMED)]
+PROGRAM = f"""
+import torch
+cudnn = torch.backends.cudnn
+for line in {LINES}:
+    exec(line)
+    print(cudnn.enabled, cudnn.benchmark, cudnn.deterministic)
+    exec(line)  # takes it back
+"""
+
+
+@functools.cache
+def switches_at_start():
+    """Return the three switches of one fresh process, after each line."""
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", PROGRAM],
         check=True,
         capture_output=True,
         text=True,
     )
-    return done.stdout.split()
+    said = [line.split() for line in done.stdout.splitlines()]
+    return dict(zip(LINES, said, strict=True))
 
 
 def test_the_switch_is_off(snippet, line=""):
-    assert switches_at_start(line) == ["True", "False", "False"]
+    assert switches_at_start()[line] == ["True", "False", "False"]
     snippet.after("switch")
     assert CUDNN.benchmark
     nn.Conv2d(1, 1, 1)(torch.ones(1, 1, 1, 1))
@@ -48,8 +66,7 @@ def test_the_switch_is_off(snippet, line=""):
 
 @pytest.mark.parametrize("name", ["enabled", "benchmark", "deterministic"])
 def test_the_switch_is_off__but_not_once_set(snippet, fails, name):
-    value = name != "enabled"
-    line = f"torch.backends.cudnn.{name} = {value}"
+    line = f"cudnn.{name} = not cudnn.{name}"
     fails(test_the_switch_is_off, snippet, line)
 
 
@@ -229,16 +246,6 @@ def test_a_misspelt_module_is_not__also_as(snippet, name):
 def test_a_misspelt_module_is_not__but_the_right_one_is(snippet, fails):
     edited = named(snippet, "backends.cudn.", "backends.cudnn.")
     fails(test_a_misspelt_module_is_not, edited)
-
-
-# Each of the four switches on and off.
-WAYS = list(itertools.product([True, False], repeat=4))
-UNNAMED = {
-    "enabled": False,
-    "benchmark": True,
-    "deterministic": False,
-    "allow_tf32": True,
-}
 
 
 def test_flags_set_what_you_do_not_name(snippet):
