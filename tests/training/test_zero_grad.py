@@ -132,7 +132,7 @@ SWAPPED = (
         "place)\n        loss.backward()\n        slopes",
         "place)\n        loss.backward(retain_graph=True)\n"
         '        reset(optimizer, "before backward", place)\n'
-        "        (2 * loss).backward()\n        slopes",
+        "        F.l1_loss(model(bought), totals).backward()\n        slopes",
     ),
     (
         "a gradient left from before",
