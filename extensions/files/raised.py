@@ -18,16 +18,19 @@ from extensions.files.topics import Topic
 MARKUP = (".. ", ":")  # how lines begin that say how an output is shown
 
 
-def printed(topic: Topic, name: str) -> str:
-    """Return what a cell of a topic printed when its page was built.
+def printed(topic: Topic) -> dict[int, str]:
+    """Return what the cells of a topic printed when its page was built.
 
-    Raises
-    ------
-    Problem
-        If there is no such cell.
+    By the line at which the code of each begins.
     """
-    cell = Snippet.read(topic.snippet).cell(name)
-    output = outputs_in(text_of(topic.output)).get(cell.code_line, "")
+    return {
+        line: plain(output)
+        for line, output in outputs_in(text_of(topic.output)).items()
+    }
+
+
+def plain(output: str) -> str:
+    """Return the text of an output without the markup around it."""
     lines = [
         line
         for line in output.splitlines()
@@ -36,7 +39,7 @@ def printed(topic: Topic, name: str) -> str:
     return dedent("\n".join(lines)).strip("\n")
 
 
-def lines_that_say(topic: Topic, name: str, words: str) -> str:
+def lines_that_say(topic: Topic, cell: Cell, words: str) -> str:
     """Return what a cell printed from the line with some words on.
 
     It ends before the next empty line.
@@ -46,13 +49,12 @@ def lines_that_say(topic: Topic, name: str, words: str) -> str:
     Problem
         If no line has these words.
     """
-    for block in printed(topic, name).split("\n\n"):
+    for block in printed(topic).get(cell.code_line, "").split("\n\n"):
         lines = block.splitlines()
         for place, line in enumerate(lines):
             if words in line:
                 return "\n".join(lines[place:])
-    cell = Snippet.read(topic.snippet).cell(name)
-    message = f"cell {name!r} prints no line with {words!r}"
+    message = f"cell {cell.name!r} prints no line with {words!r}"
     raise Problem(topic.snippet, cell.line, message)
 
 
@@ -62,6 +64,7 @@ def caught_in(topic: Topic) -> Iterator[tuple[Cell, str]]:
     A cell also catches if it calls a function of its program that does.
     """
     functions: set[str] = set()
+    outputs = printed(topic)
     for cell in Snippet.read(topic.snippet).cells().values():
         catching = False
         for node in ast.parse(cell.code).body:
@@ -69,7 +72,7 @@ def caught_in(topic: Topic) -> Iterator[tuple[Cell, str]]:
                 functions.add(node.name)
             elif catches(node, functions):
                 catching = True
-        if catching and (output := printed(topic, cell.name)):
+        if catching and (output := outputs.get(cell.code_line)):
             yield cell, output
 
 

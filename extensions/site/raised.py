@@ -1,7 +1,6 @@
 """``{raised}``: an error text as a program of the guide met it.
 
-``{all-raised}`` lists what every cell printed that caught an error, so that
-no error text of the guide is missing from the page that people search.
+``{all-raised}`` lists what every cell printed that caught an error.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class RaisedDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the text, and below it what to do."""
-        name, cell = self.arguments
+        name, cell_name = self.arguments
         topic = Topic(root_of(self.env), name)
         rest_on(self.env, "programs")
         if f"({name}.md" not in "\n".join(self.content):
@@ -76,14 +75,14 @@ class RaisedDirective(SphinxDirective):
         if "says" not in self.options:
             raise self.error("write with :says: what people see")
         try:
-            code = Snippet.read(topic.snippet).cell(cell).code
+            cell = Snippet.read(topic.snippet).cell(cell_name)
             text = lines_that_say(topic, cell, self.options["says"])
         except Problem as error:
             raise self.error(str(error)) from error
         block = nodes.container(classes=["raised"])
         block += nodes.literal_block(text, text, language="none")
         self.state.nested_parse(self.content, self.content_offset, block)
-        program = nodes.literal_block(code, code, language="python")
+        program = nodes.literal_block(cell.code, cell.code, language="python")
         block += Fold("", program, summary=PROGRAM)
         return [block]
 
