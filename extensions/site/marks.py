@@ -56,9 +56,11 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         )
         panels.append((paragraph_of(node), panel))
     for words in doctree.findall(nodes.reference):
-        if words.get("refid") in entries and "recalled" in words["classes"]:
-            entry = entries[words["refid"]]
-            mark(words, render(builder, "sign", entry=entry, is_link=False))
+        topic_name, name = words.get("recalls", ("", ""))
+        for entry in ledger.of(topic_name):
+            if entry.claim.name == name:
+                sign = render(builder, "sign", entry=entry, is_link=False)
+                mark(words, sign)
     for name in sorted(unseen):
         claim = entries[name].claim
         message = f"claim {name!r} has the address of a heading: rename one"

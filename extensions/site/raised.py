@@ -1,4 +1,4 @@
-"""``{raised}``: an error text as a program of the guide met it.
+"""``{raised}``: an error text as a program of the guide met it, and why.
 
 ``{all-raised}`` lists what every cell printed that caught an error.
 """
@@ -19,6 +19,7 @@ from extensions.files.titles import title_of
 from extensions.files.topics import Topic, sha256, topics
 from extensions.site.fold import Fold
 from extensions.site.page_basis import KINDS, rest_on, root_of
+from extensions.site.recap import recalled
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -56,31 +57,41 @@ def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
 class RaisedDirective(SphinxDirective):
     """Show what a cell of a topic printed, from the line with some words.
 
-    The program that met it stands in a fold.
+    Below it stand the claim of that topic that says why, and what to do. The
+    program that met it stands in a fold.
     """
 
     required_arguments = 2
     has_content = True
     option_spec: ClassVar[OptionSpec] = {
         "says": directives.unchanged_required,
+        "because": directives.unchanged_required,
     }
 
     def run(self) -> list[nodes.Node]:
-        """Return the text, and below it what to do."""
+        """Return the text, and below it why it comes, and what to do."""
         name, cell_name = self.arguments
         topic = Topic(root_of(self.env), name)
         rest_on(self.env, "programs")
+        rest_on(self.env, "ledger")
         if f"({name}.md" not in "\n".join(self.content):
             raise self.error(f"the text has no link to {name}.md")
         if "says" not in self.options:
             raise self.error("write with :says: what people see")
+        if "because" not in self.options:
+            raise self.error(f"name with :because: a claim of {name}")
         try:
             cell = Snippet.read(topic.snippet).cell(cell_name)
             text = lines_that_say(topic, cell, self.options["says"])
         except Problem as error:
             raise self.error(str(error)) from error
+        cause = recalled(self, topic, self.options["because"])
+        if cause is None:
+            claim = self.options["because"]
+            raise self.error(f"{name} has no claim {claim!r}")
         block = nodes.container(classes=["raised"])
         block += nodes.literal_block(text, text, language="none")
+        block += nodes.paragraph("", "Why: ", cause, classes=["cause"])
         self.state.nested_parse(self.content, self.content_offset, block)
         program = nodes.literal_block(cell.code, cell.code, language="python")
         block += Fold("", program, summary=PROGRAM)

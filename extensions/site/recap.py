@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.osutil import relative_uri
 
 from extensions.files.pages import read_page
 from extensions.files.topics import Topic
@@ -17,6 +18,32 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 
+def recalled(
+    directive: SphinxDirective, topic: Topic, name: str
+) -> nodes.reference | None:
+    """Return the words of a claim once more, as a link to their place.
+
+    None if the page of the topic has no such claim.
+    """
+    page = read_page(topic.page)
+    claims = {claim.name: claim.sentence for claim in page.claims}
+    if name not in claims:
+        return None
+    words = nodes.paragraph()
+    lines = StringList([claims[name]], page.path.as_posix())
+    directive.state.nested_parse(lines, 0, words)
+    link = nodes.reference("", "", *words[0].children, internal=True)
+    docname = directive.env.docname
+    if topic.name == docname:
+        link["refid"] = name
+    else:
+        page_uri = relative_uri(f"{docname}.html", f"{topic.name}.html")
+        link["refuri"] = f"{page_uri}#{name}"
+    link["recalls"] = topic.name, name
+    link["classes"].append("recalled")
+    return link
+
+
 class RecapDirective(SphinxDirective):
     """Repeat the named claims as a list; each leads to its place."""
 
@@ -25,19 +52,12 @@ class RecapDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the list."""
-        page = read_page(Topic(root_of(self.env), self.env.docname).page)
-        claims = {claim.name: claim.sentence for claim in page.claims}
+        topic = Topic(root_of(self.env), self.env.docname)
         items = nodes.bullet_list(classes=["recap"])
         for name in self.arguments[0].split():
-            if name not in claims:
+            link = recalled(self, topic, name)
+            if link is None:
                 continue  # a rule reports it
-            words = nodes.paragraph()
-            lines = StringList([claims[name]], page.path.as_posix())
-            self.state.nested_parse(lines, 0, words)
-            link = nodes.reference(
-                "", "", *words[0].children, internal=True, refid=name
-            )
-            link["classes"].append("recalled")
             items += nodes.list_item("", nodes.paragraph("", "", link))
         return [items] if items.children else []
 

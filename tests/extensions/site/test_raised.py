@@ -41,6 +41,7 @@ CELLS = "".join(
 RAISED = """
 ```{raised} part/one fails
 :says: invalid literal
+:because: word-is-one
 
 Give it digits: [One](part/one.md).
 ```
@@ -89,8 +90,17 @@ def test_an_error_text_stands_above_what_to_do(index, build):
         ("fails", "lost", "no cell 'lost'; there are: start, count, ask"),
         ("part/one.md", "part/two.md", "the text has no link to part/one.md"),
         (":says: invalid literal\n", "", "write with :says: what people see"),
+        (":because: word-is-one\n", "", "name with :because: a claim of part"),
+        ("word-is-one", "word-is-two", "part/one has no claim 'word-is-two'"),
     ],
-    ids=["other words", "no cell", "another page", "no words"],
+    ids=[
+        "other words",
+        "no cell",
+        "another page",
+        "no words",
+        "no cause",
+        "no such claim",
+    ],
 )
 def test_what_is_wrong_is_reported_at_its_line(index, build, old, new, said):
     add(index, RAISED.replace(old, new))
@@ -99,6 +109,24 @@ def test_what_is_wrong_is_reported_at_its_line(index, build, old, new, said):
 
     assert re.search(r"index\.md:\d+: ERROR: ", warning)
     assert said in warning
+
+
+def test_the_cause_is_a_claim_of_the_page_with_its_result(index, build):
+    add(index, RAISED)
+
+    app = build()
+
+    html = (app.outdir / "index.html").read_text()
+    [cause] = re.findall('<p class="cause">.*?</p>', html, re.S)
+    assert 'href="part/one.html#word-is-one"' in cause
+    assert re.sub("<.*?>", "", cause).split() == [
+        "Why:",
+        "word",
+        "is",
+        "one✓",
+    ]
+    assert html.index("invalid literal") < html.index("Why:")
+    assert html.index("Why:") < html.index("Give it digits")
 
 
 def test_all_cells_that_catch_an_error_are_listed(index, build):
