@@ -10,8 +10,9 @@ import contextlib
 import re
 import tempfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 
 from extensions.files.problem import Problem
 from extensions.files.reading import text_of
@@ -68,6 +69,15 @@ class Cell:
     def is_cuda(self) -> bool:
         """Whether the whole cell needs a CUDA device."""
         return self.code.startswith(CUDA_GUARD)
+
+
+@lru_cache(maxsize=1000)
+def compiled(cell: Cell, path: Path) -> CodeType:
+    """Return the code of a cell, once for all tests that run it.
+
+    The blank lines make a traceback name the line of the file.
+    """
+    return compile("\n" * cell.line + cell.source, path, "exec")
 
 
 @dataclass(frozen=True)
@@ -129,9 +139,7 @@ class Snippet:
             for cell in self.cells().values():
                 if cell.line < last.line and cell.is_display:
                     continue
-                # The blank lines make a traceback name the line of the file.
-                source = "\n" * cell.line + cell.source
-                exec(compile(source, self.path, "exec"), namespace)
+                exec(compiled(cell, self.path), namespace)
                 if left := sorted(path.name for path in Path().iterdir()):
                     message = (
                         f"cell {cell.name!r} leaves behind in the"
