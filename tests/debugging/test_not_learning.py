@@ -83,8 +83,17 @@ def first(run, seed, *given, **changes):
     return run.at_start(model, loss_function, *given)
 
 
+def plain(row):
+    """Whether a check returned numbers of Python, and a list of words."""
+    return {type(each) for each in row.values()} <= {float, int, list}
+
+
 def test_an_untrained_network_begins_at_chance(snippet, shift=0.0, seeds=10):
     run = checks_only(snippet)
+    model, loss_function, step = run.begin(make=run.convolution)
+    seen = run.at_start(model, loss_function, run.images[:9], run.digits[:9])
+    assert plain(seen)
+    assert seen["loss"] == step(run.images[:9], run.digits[:9])
     few = run.images[:32]
     numbers = run.places[:32]
     numbers = (numbers - numbers.mean()) / numbers.std(correction=0) + shift
@@ -145,11 +154,23 @@ def test_one_batch_divides_the_faults(snippet, only=None, seed=0):
         assert bool(found) is expected, name
 
 
-def test_one_batch_divides_the_faults__also_if_the_loss_ends_as_nan(snippet):
+@pytest.mark.parametrize(
+    ("losses", "learned"),
+    [
+        ([2.0, *[0.01] * 95, *[math.nan] * 4], False),
+        ([2.0, *[0.01] * 89, 1.0, *[0.01] * 9], False),
+        ([2.0, *[0.01] * 88, 1.0, *[0.01] * 10], True),
+        ([-2.0, *[-0.01] * 99], True),
+        ([2.0, *[-1.0] * 99], False),
+    ],
+    ids=["nan", "a leap", "an earlier leap", "negative", "below zero"],
+)
+def test_one_batch_divides_the_faults__also_of(snippet, losses, learned):
     run = some(snippet)
-    losses = iter([2.0, *[0.01] * 95, *[math.nan] * 4])
-    seen = run.one_batch(lambda *_: next(losses), None, None)
-    assert seen["found"] == ["not by heart"]
+    given = iter(losses)
+    seen = run.one_batch(lambda *_: next(given), None, None)
+    assert plain(seen)
+    assert seen["found"] == ([] if learned else ["not by heart"])
 
 
 def test_one_batch_divides_the_faults__also_from_another_start(snippet):
@@ -189,6 +210,7 @@ def test_look_finds_four_signs(snippet):
         (0.5, -5.1, ["scale"]),
     ):
         seen = run.look(scale * normal + mean, many)
+        assert plain(seen)
         assert seen["found"] == found
         assert seen["mean"] == pytest.approx(mean, abs=1e-4)
         assert seen["std"] == pytest.approx(scale, rel=1e-3)
@@ -369,6 +391,11 @@ def test_neighbors_takes_the_first_2000(snippet):
     assert ratios[0] == ratios[1] < 0.1
     early = torch.cat([1 - labels[:100], labels[100:]])
     assert run.neighbors(points, early)["ratio"] > 1.2 * ratios[0]
+    pairs = torch.tensor([[0.0], [0.1], [5.0], [5.1]])
+    for apart in (torch.tensor([0.0, 1.0, 0.0, 1.0]), torch.arange(4) % 2):
+        seen = run.neighbors(pairs, apart)
+        assert plain(seen)
+        assert seen["ratio"] == pytest.approx(2)
     late = torch.cat([labels[:1900], 1 - labels[1900:]])
     assert run.neighbors(points, late)["ratio"] > 1.2 * ratios[0]
 
@@ -528,6 +555,11 @@ FOUND = {
 def test_each_fault_is_found(snippet, only=None):
     run = some(snippet)
     assert sorted(run.faults) == sorted(FOUND)
+    model, _, _ = run.begin()
+    few = run.images[:3], torch.tensor([9, 8, 7])  # fewer than classes
+    seen = run.right_answers(model, lambda *_: torch.tensor(-5.0), *few)
+    assert plain(seen)
+    assert seen == {"loss": -5.0, "found": ["right answers cost"]}
     for name in [only] if only else run.faults:
         check, changes = run.faults[name]
         for seed in range(3):
@@ -563,6 +595,16 @@ def test_each_fault_is_found__but_not_without_the_fault(snippet, only, fails):
 def test_only_the_healthy_curve_falls(snippet, only=None):
     run = some(snippet, "curve", "curves")
 
+    pixels = run.faults["pixels up to 255"][1]["training"][0]
+    assert pixels.equal(255 * run.images)
+    assert run.curve(make=run.lagging)[1][-1] > 0.4  # by its averages
+    called = some(snippet, "after-called")
+    model, loss_function = called.model, called.loss_function
+    given = model, loss_function, called.training
+    assert called.measure(*given, mode=False)[0] < 0.3
+    sure = 9.0 * F.one_hot(run.digits[:32], 10)
+    two = run.softmax_first(sure, run.digits[:32])
+    assert two == F.cross_entropy(sure.softmax(1), run.digits[:32])
     assert len(run.seen) == len({*run.seen}) == 8
     for name in [only] if only else run.seen:
         old, new, blind = run.curve(**run.shapes[name])
@@ -598,7 +640,9 @@ def test_none_is_not_zero(snippet):
     run = weights(snippet)
 
     for seed in range(3):
-        assert rows(run, "graph cut", seed)["gradient"] is None
+        cut = rows(run, "graph cut", seed)
+        assert cut["gradient"] is None
+        assert cut["old"] is False
         assert rows(run, "dead ReLU", seed)["gradient"] == 0
 
 
@@ -668,7 +712,9 @@ def test_moves_show_the_rate(snippet):
     none = run.judge(usual | {"bias.d": good | {"gradient": None}})
     assert none["found"] == ["no gradient"]
     row = {}
+    assert type(run.moved(large, large / 2)) is float
     run.note(row, SimpleNamespace(grad=None), large)
+    assert type(row["gradient"]) is float
     assert row == {"old": False, "gradient": pytest.approx(6e5, rel=1e-2)}
 
 
@@ -752,6 +798,7 @@ def test_steps_leave_zeros__but_not_with(snippet, old, new, fails):
 def test_crossed_shapes_have_a_floor(snippet, loss=None, shape=(-1,)):
     run = some(snippet, "broadcast", "column")
     variance = run.row.var(correction=0).item()
+    assert run.of_places["validation"][1].equal(run.new_places[:, 0])
     assert run.crossed["loss"] == pytest.approx(2 * variance)
     assert run.fixed["loss"] == 0
     loss = loss or run.squared
@@ -806,6 +853,15 @@ def test_learned_by_heart__but_not_with(snippet, old, new, fails):
 
 
 def test_a_lag_shows_on_the_old_images(snippet, seeds=(0, 1, 2)):
+    run = some(snippet, "trained")
+    model, loss_function, step = run.begin(make=run.lagging)
+    run.train(step, *run.training, epochs=1)
+    evaluated = [
+        run.measure(model, loss_function, part, mode=False)[0]
+        for part in (run.training, run.validation)
+    ]
+    seen = run.after(model, loss_function, run.training, run.validation)
+    assert evaluated == [seen["old"], seen["new"]]
     for seen in ends(snippet, "BatchNorm lags", seeds):
         assert seen["old, by batch"] < 0.1
         assert seen["old"] > 0.4
