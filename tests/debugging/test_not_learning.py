@@ -90,6 +90,7 @@ def plain(row):
 
 def test_an_untrained_network_begins_at_chance(snippet, shift=0.0, seeds=10):
     run = checks_only(snippet)
+    assert run.draw(400, seed=0)[0].equal(run.images)
     model, loss_function, step = run.begin(make=run.convolution)
     seen = run.at_start(model, loss_function, run.images[:9], run.digits[:9])
     assert plain(seen)
@@ -598,7 +599,8 @@ def test_only_the_healthy_curve_falls(snippet, only=None):
     pixels = run.faults["pixels up to 255"][1]["training"][0]
     assert pixels.equal(255 * run.images)
     assert run.curve(make=run.lagging)[1][-1] > 0.4  # by its averages
-    called = some(snippet, "after-called")
+    called = some(snippet, "at-start-called", "after-called")
+    assert [len(part) for part in called.batch] == [32, 32]
     model, loss_function = called.model, called.loss_function
     given = model, loss_function, called.training
     assert called.measure(*given, mode=False)[0] < 0.3
