@@ -2,32 +2,30 @@
 How a running loss keeps its graph
 ==================================
 
-Find out what a training loop keeps alive when it adds up its losses, and add
-them up so that it keeps nothing.
+You find out what a loop keeps alive when it adds up its losses, how long that
+goes well, and which way of adding up keeps nothing.
 
-The rule: **add the number, not the tensor**. Write ``total += loss.item()``.
-
-The warning comes from section 2 of *Tips, tricks and gotchas in PyTorch*. The
-program adds what the source does not tell apart: which part of a graph stays,
-and which part goes.
+The rule: **add up the number, not the tensor**. Write
+``total += loss.item()``, and put an evaluation under ``torch.no_grad()``. The
+lines to copy, also for a GPU, stand in
+:doc:`Add up the loss </memory/running_loss>`.
 
 It needs ``torch``, ``matplotlib``.
 """
 
 # %% setup
 #
-# A small model, a batch of data, and nothing else. The program runs on a
-# CPU.
-
-import weakref
+# A small model forecasts a temperature from the readings of 64 stations. The
+# program runs on a CPU.
 
 import torch
 from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 torch.manual_seed(0)
 
-inputs = torch.randn(256, 64)
-targets = inputs.sum(dim=1, keepdim=True)
+readings = torch.randn(256, 64)
+temperatures = readings.sum(dim=1, keepdim=True)
 model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
@@ -36,8 +34,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 # Count what is kept
 # ------------------
 #
-# A loss knows how it was computed: its ``grad_fn`` is a node of a graph, and
-# each node leads to the nodes before it. Whoever holds the loss holds them
+# A loss leads to a graph: its ``grad_fn`` is a *node*, one for each operation,
+# and each node leads to those before it. Whoever holds the loss holds them
 # all. This function follows the graph and counts its nodes.
 
 
@@ -53,41 +51,27 @@ def count_nodes(value):
     return len(found)
 
 
-# %% saved
+# %% outputs
 #
-# A node may save tensors for its backward pass, and these take room too. A
-# hook sees each of them when it is saved, and a weak reference tells whether
-# it is still alive.
+# A node may also hold what a layer gave out, because ``backward`` will need
+# it. A hook notes each of these *outputs*, with a weak reference, which keeps
+# nothing alive, and tells whether the memory is still in use.
+
+outputs = []
 
 
-class Saved:
-    """A tensor that a graph node saved for its backward pass."""
-
-    def __init__(self, tensor):
-        self.tensor = tensor.detach()
+def note(layer, inputs, output):
+    """Note where the output of a layer lies, and its size."""
+    outputs.append((StorageWeakRef(output.untyped_storage()), output.nbytes))
 
 
-saved = weakref.WeakSet()
-
-
-def remember(tensor):
-    box = Saved(tensor)
-    saved.add(box)
-    return box
-
-
-# %% count-bytes
-#
-# Inputs, targets and weights are left out: they live on anyway. The rest is
-# what keeping a loss costs, the *activations*.
+for layer in model:
+    layer.register_forward_hook(note)
 
 
 def count_bytes():
-    """Return the bytes of the saved tensors that are kept for a graph."""
-    own = {inputs.data_ptr(), targets.data_ptr()}
-    own |= {weight.data_ptr() for weight in model.parameters()}
-    kept = {box.tensor.data_ptr(): box.tensor.nbytes for box in saved}
-    return sum(size for place, size in kept.items() if place not in own)
+    """Return the bytes of those outputs that are still in memory."""
+    return sum(size for place, size in outputs if not place.expired())
 
 
 # %% measure
@@ -96,18 +80,16 @@ def count_bytes():
 # ---------------------------
 #
 # One loop serves for training, where each loss goes through ``backward``, and
-# for an evaluation that forgot ``torch.no_grad()``, where it does not.
+# for an evaluation that forgot ``torch.no_grad()``, where none does.
 
 
 def measure(record, learn, steps=30):
     """Return the total, and what it keeps after each step: nodes, bytes."""
+    outputs.clear()
     total, nodes, sizes = 0.0, [], []
     for _ in range(steps):
         optimizer.zero_grad()
-        with torch.autograd.graph.saved_tensors_hooks(
-            remember, lambda box: box.tensor
-        ):
-            loss = nn.functional.mse_loss(model(inputs), targets)
+        loss = nn.functional.mse_loss(model(readings), temperatures)
         if learn:
             loss.backward()
             optimizer.step()
@@ -136,18 +118,19 @@ for name, (_, nodes, sizes) in trained.items():
 #
 # .. _the-sum-keeps-nodes-of-every-step:
 #
-# In training, ``total += loss`` keeps new graph nodes alive at every step,
-# after the first always the same number.
+# In this training, ``total += loss`` keeps new graph nodes alive at every
+# step, after the first always the same number.
 #
 # .. _the-sum-keeps-no-activation-after-backward:
 #
-# The sum keeps no activation of a loss that went through ``backward``.
+# Of a loss that went through ``backward``, the sum keeps no output of these
+# layers.
 #
 # .. _a-number-keeps-no-node:
 #
 # With ``loss.item()`` or ``loss.detach()``, no graph node stays alive.
 #
-# So in training the nodes stay and the activations go. Now the same loop as an
+# So in training the nodes stay, and the outputs go. Now the same loop as an
 # evaluation, where no ``backward`` frees anything.
 
 evaluated = {name: measure(way, learn=False) for name, way in ways.items()}
@@ -159,23 +142,24 @@ for name, (_, nodes, sizes) in evaluated.items():
 #
 # .. _the-sum-keeps-the-activations-of-every-evaluation:
 #
-# Without ``backward``, ``total += loss`` keeps the activations of every step.
+# Without ``backward``, ``total += loss`` keeps the outputs of the ``ReLU`` and
+# of the last layer, of every step.
 #
 # .. _a-number-keeps-no-activation:
 #
-# With ``loss.item()`` or ``loss.detach()``, the activations of a step are
-# freed with its loss.
+# With ``loss.item()`` or ``loss.detach()``, the outputs of a step are freed
+# with its loss.
 #
 # .. _the-three-totals-are-equal:
 #
 # The three ways give the same total, to five digits.
 #
-# In an evaluation, ``torch.no_grad()`` is the better mend: there is then no
-# graph to keep.
+# For an evaluation there is a better way, which builds no graph at all.
 #
 # .. _under-no-grad-even-the-tensor-keeps-nothing:
 #
-# Under ``torch.no_grad()``, even ``total += loss`` keeps nothing.
+# Under ``torch.no_grad()``, even ``total += loss`` keeps neither nodes nor
+# outputs.
 
 with torch.no_grad():
     careful = measure(ways["total += loss"], learn=False)
@@ -184,53 +168,115 @@ print(careful[1][-1], "nodes,", careful[2][-1], "bytes")
 
 # %% free
 #
+# When it ends
+# ------------
+#
 # .. _what-the-sum-keeps-dies-with-it:
 #
-# All that the sum keeps is freed when the sum itself goes, here at the end of
-# the function.
+# The outputs that a sum keeps are freed when the sum itself goes, here at the
+# end of the function.
 
-print(evaluated["total += loss"][2][-1], "bytes at the last step")
-print(count_bytes(), "bytes after the function")
+_, _, sizes = measure(ways["total += loss"], learn=False)
+left = count_bytes()
+print(sizes[-1], "bytes at the last step,", left, "after the function")
 
-# %% mean
+# %% own
 #
-# The mean over samples
-# ---------------------
+# A layer of your own
+# -------------------
 #
-# A running loss is often divided by the number of batches at the end.
-#
-# .. _the-mean-of-batch-means-is-not-the-mean:
-#
-# With a smaller last batch, the mean of the batch means is here not the mean
-# over the samples.
-#
-# .. _weighting-by-size-gives-the-mean:
-#
-# Weighted by the sizes of the batches, the losses give the mean over the
-# samples.
+# What PyTorch's own layers leave behind, ``backward`` frees. A function of
+# your own has to ask for that, with ``ctx.save_for_backward``. This one keeps
+# its input as ``ctx.x`` instead.
 
-batches = list(zip(inputs.split(120), targets.split(120), strict=True))
-print([len(batch) for batch, _ in batches])
 
-with torch.no_grad():
-    error = nn.functional.mse_loss
-    losses = [error(model(x), y).item() for x, y in batches]
-    weighted = [
-        len(x) * loss for (x, _), loss in zip(batches, losses, strict=True)
-    ]
-    whole = error(model(inputs), targets).item()
+class Square(torch.autograd.Function):
+    """Square a tensor, and hold on to it."""
 
-mean_of_means = sum(losses) / len(batches)
-mean = sum(weighted) / len(inputs)
-print(f"{mean_of_means:.4f}, {mean:.4f}, {whole:.4f}")
+    @staticmethod
+    def forward(ctx, x):
+        """Return the squares."""
+        ctx.x = x
+        return x * x
+
+    @staticmethod
+    def backward(ctx, slope):
+        """Return the slopes of the squares."""
+        return 2 * ctx.x * slope
+
+
+# %% own-measured
+#
+# .. _an-attribute-of-ctx-survives-backward:
+#
+# With ``Square`` behind the last layer, ``total += loss`` keeps the output of
+# that layer from every step, though each loss went through ``backward``.
+
+
+class Squares(nn.Module):
+    """A layer that squares what it gets."""
+
+    def forward(self, x):
+        """Return the squares."""
+        return Square.apply(x)
+
+
+model.append(Squares())
+_, _, squared_sizes = measure(ways["total += loss"], learn=True)
+del model[-1]
+
+print(squared_sizes[0], "to", squared_sizes[-1], "bytes")
+
+# %% judge
+#
+# The answer
+# ----------
+#
+# What does all this come to? From the counts follows what one step adds, and
+# from that, for how many steps a gibibyte has room.
+
+
+def judge(nodes, sizes):
+    """Say what a step adds to what a loop keeps."""
+    steps = len(sizes) - 1
+    if sizes[-1] > sizes[0]:
+        each = (sizes[-1] - sizes[0]) // steps
+        return f"{each} bytes a step, so 1 GiB holds {2**30 // each} steps"
+    if nodes[-1] > nodes[0]:
+        return f"{(nodes[-1] - nodes[0]) // steps} nodes a step"
+    return "nothing"
+
+
+loops = {"training": trained, "evaluation": evaluated}
+answers = {
+    (loop, name): judge(nodes, sizes)
+    for loop, found in loops.items()
+    for name, (_, nodes, sizes) in found.items()
+}
+for (loop, name), answer in answers.items():
+    print(f"{loop:10}  {name:24} adds {answer}")
+
+# %% choose
+#
+# .. _two-ways-keep-nothing-in-both-loops:
+#
+# Of the three ways, ``loss.detach()`` and ``loss.item()`` are those that keep
+# nothing in both loops.
+#
+# On a CPU, take ``loss.item()``. On a GPU, where it waits, add up
+# ``loss.detach()``, and read the sum when you log.
+
+safe = [
+    name
+    for name in ways
+    if all(answers[loop, name] == "nothing" for loop in loops)
+]
+print("safe in both loops:", *safe, sep="\n    ")
 
 # %% picture
 #
-# The answer at a glance
-# ----------------------
-#
 # On the left is a training, on the right an evaluation that forgot
-# ``torch.no_grad()``. The flat lines are the mend.
+# ``torch.no_grad()``.
 
 import matplotlib.pyplot as plt
 
@@ -245,7 +291,7 @@ for name, color in styles.items():
     right.plot(steps, kept, **line)
 left.set(title="Training: graph nodes kept", xlabel="step", ylabel="nodes")
 right.set(
-    title="Evaluation without no_grad: activations kept",
+    title="Evaluation without no_grad: outputs kept",
     xlabel="step",
     ylabel="MiB",
 )

@@ -2,114 +2,315 @@
 Measure memory
 ==============
 
-A ledger of what a training step holds, predicted and counted to the byte.
+Predict, count and compare what a training holds, and find its highest point.
 """
 
 # %% imports
-import gc
+import itertools
+import json
+import pickle
+import tempfile
+from collections import Counter
+from pathlib import Path
 
 import torch
 from torch import nn
-
-# %% silent-zero
-if not torch.cuda.is_available():
-    kept = torch.zeros(1_000_000)
-    print(torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated())
-
-# %% summary
-if not torch.cuda.is_available():
-    try:
-        torch.cuda.memory_summary()
-    except Exception as error:
-        print(type(error).__name__, error)
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
 
 
-# %% storages
-def bytes_of(tensors):
-    storages = [tensor.untyped_storage() for tensor in tensors]
-    return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
+# %% history
+def history(call):
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p:
+        call()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        p.export_chrome_trace(str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+    changes = [event for event in events if event.get("name") == "[memory]"]
+    changes.sort(key=lambda event: event["ts"])
+    sizes = [event["args"]["Bytes"] for event in changes]
+    return list(itertools.accumulate(sizes, initial=0))
 
 
-table = torch.zeros(1000, 1000)
-row = table[0]
-wide = torch.zeros(1, 1).expand(1000, 1000)
+# %% peak
+def peak(call):
+    if not torch.accelerator.is_available():
+        return max(history(call))
+    torch.accelerator.reset_peak_memory_stats()
+    before = torch.accelerator.memory_allocated()
+    call()
+    return torch.accelerator.max_memory_allocated() - before
 
-print(bytes_of([table]), bytes_of([row]), bytes_of([table, row]))
-print(wide.nbytes, bytes_of([wide]))
 
-# %% model
-batch, inside, hidden, outside = 32, 100, 200, 10
+# %% train
+def train(steps, batch=32, device="cpu"):
+    layers = nn.Linear(100, 200), nn.ReLU(), nn.Linear(200, 10)
+    model = nn.Sequential(*layers).to(device)
+    optimizer = torch.optim.AdamW(model.parameters())
+    stations = torch.randn(batch, 100, device=device)
+    towns = torch.randn(batch, 10, device=device)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(stations), towns)
+        loss.backward()
+        optimizer.step()
+    return model, optimizer, stations, towns, loss
 
+
+# %% ask
 torch.manual_seed(0)
-model = nn.Sequential(
-    nn.Linear(inside, hidden), nn.ReLU(), nn.Linear(hidden, outside)
-)
-optimizer = torch.optim.Adam(model.parameters())
-inputs = torch.randn(batch, inside)
+available = torch.accelerator.is_available()
+device = torch.accelerator.current_accelerator() if available else "cpu"
+most = peak(lambda: train(steps=2, device=device))
+print(most, "bytes at most")
+
+
+# %% bytes-of
+def sizes_of(tensors):
+    storages = [tensor.untyped_storage() for tensor in tensors]
+    return {each.data_ptr(): each.nbytes() for each in storages}.values()
+
+
+def bytes_of(tensors):
+    return sum(sizes_of(tensors))
+
+
+# %% kinds
+def kinds_of(model, optimizer, stations, towns, loss):
+    gradients = [each.grad for each in model.parameters()]
+    states = [each.values() for each in optimizer.state.values()]
+    return {
+        "parameters": list(model.parameters()),
+        "gradients": [each for each in gradients if each is not None],
+        "optimizer's state": list(itertools.chain(*states)),
+        "batch": [stations, towns],
+        "loss": [loss],
+    }
+
+
+# %% boxes
+every = itertools.chain(*kinds_of(*train(steps=1)).values())
+there = [each for each in every if each.dim()]  # the large ones
+blocks = sum(-(-size // 512) * 512 for size in sizes_of(there))
+boxes = {
+    "your tensors": bytes_of(there),
+    "memory_allocated": blocks,
+    "memory_reserved": -(-blocks // 2**21) * 2**21,
+}
+
+# %% boxes-drawn
+import matplotlib.pyplot as plt
+
+ways = ["counted", "each in blocks of 512", "taken in pieces of 2 MiB"]
+lines = [
+    f"{name}: {size:,} bytes, {way}"
+    for (name, size), way in zip(boxes.items(), ways, strict=True)
+]
+lines.append("the driver, nvidia-smi: libraries, other programs on top")
+colors = ["#0072B2", "#009E73", "#E69F00", "#CC79A7"]
+plt.figure(figsize=(7, 3))
+for depth, (line, color) in enumerate(zip(lines, colors, strict=True)):
+    width, height = 0.76 + 0.08 * depth, 0.22 + 0.25 * depth
+    corner = (0.12 - 0.04 * depth, 0.12 - 0.04 * depth)
+    box = plt.Rectangle(corner, width, height, fill=False, ec=color, lw=2)
+    plt.gca().add_patch(box)
+    top = corner[1] + height - 0.1
+    plt.text(0.5, top, line, ha="center", va="center")
+plt.axis((-0.02, 1.02, -0.02, 1))
+plt.axis("off")
+plt.title("Four gauges, each around the one before (not to scale)")
+plt.show()
 
 # %% predict
-numbers = inside * hidden + hidden + hidden * outside + outside
+batch, numbers = 32, 100 * 200 + 200 + 200 * 10 + 10
 predicted = {
     "parameters": 4 * numbers,
     "gradients": 4 * numbers,
-    "optimizer state": 2 * 4 * numbers + 4 * 4,  # and a counter each
-    "activations": 4 * batch * (inside + hidden + outside),
+    "optimizer's state": 2 * 4 * numbers + 4 * 4,  # and four counters
+    "batch": 4 * batch * (100 + 10),
+    "loss": 4,
+    "activations": 4 * batch * (200 + 10),
 }
 
-# %% activations
-own = {each.data_ptr() for each in model.parameters()}
+# %% watched
 saved = []
 
 
 def note(tensor):
-    if tensor.data_ptr() not in own:  # the weights are counted already
-        saved.append(tensor)
+    saved.append(tensor)
     return tensor
 
 
 with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-    loss = model(inputs).square().mean()
+    kinds = kinds_of(*train(steps=1, batch=batch))
+kinds["activations"] = saved
 
 # %% count
-loss.backward()
-optimizer.step()
-
-state = [value for each in optimizer.state.values() for value in each.values()]
-counted = {
-    "parameters": bytes_of(model.parameters()),
-    "gradients": bytes_of([each.grad for each in model.parameters()]),
-    "optimizer state": bytes_of(state),
-    "activations": bytes_of(saved),
-}
+counted, seen = {}, []
+for kind, tensors in kinds.items():
+    counted[kind] = bytes_of(seen + tensors) - bytes_of(seen)
+    seen += tensors
 
 # %% ledger
 import pandas as pd
 
 pd.DataFrame({"predicted": predicted, "counted": counted})
 
+# %% curve
+curve = history(lambda: train(steps=2))
 
-# %% live
-def live_bytes():
-    kinds = (torch.Tensor, nn.Parameter)
-    return bytes_of(
-        each
-        for each in gc.get_objects()
-        if type(each) in kinds
-        and each.device.type == "cpu"
-        and each.layout == torch.strided  # a sparse one has other storages
-    )
+print("before:", curve[0], "after:", curve[-1])
+print("at most:", max(curve), "in the ledger:", sum(counted.values()))
+
+# %% curve-drawn
+import matplotlib.pyplot as plt
+
+kilobytes = [held / 1e3 for held in curve]
+end, top = len(curve) - 1, max(kilobytes)
+plt.figure(figsize=(7, 3))
+plt.plot(kilobytes, color="#0072B2")
+plt.axhline(sum(counted.values()) / 1e3, color="#009E73", linestyle="--")
+plt.text(0, sum(counted.values()) / 1e3 + 8, "ledger", color="#009E73")
+plt.plot([0, end], [0, kilobytes[-1]], "o", color="#D55E00")
+plt.text(8, 0, "a reading before, and one after", color="#D55E00")
+plt.plot(kilobytes.index(top), top, "^", color="#CC79A7")
+plt.text(kilobytes.index(top) + 4, top, "peak", color="#CC79A7")
+plt.title("A training of two steps, and two readings that miss it")
+plt.xlabel("tensors made and freed")
+plt.ylabel("kilobytes")
+plt.show()
+
+# %% snapshot
+if torch.cuda.is_available():
+    torch.cuda.memory._record_memory_history(stacks="python")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "snapshot.pickle")  # yours: a file to keep
+        try:
+            train(steps=2, device="cuda")
+        finally:
+            torch.cuda.memory._dump_snapshot(str(path))
+            torch.cuda.memory._record_memory_history(enabled=None)
+        snapshot = pickle.loads(path.read_bytes())
+
+# %% shapes
+model, _, stations, towns, _ = train(steps=1)
 
 
-# %% misses-the-peak
-large = torch.ones(1_000_000)
-before = live_bytes()
-doubled = large * 2
-between = live_bytes()
-total = doubled.sum()
-del doubled
-after = live_bytes()
+def plateau(steps):
+    for _ in range(steps):
+        F.mse_loss(model(stations), towns).backward()
 
-print("difference:", after - before, "in between:", between - before)
+
+def staircase(steps):
+    losses = []
+    for _ in range(steps):
+        losses.append(F.mse_loss(model(stations), towns))
+
+
+def spike(steps):
+    for number in range(steps):
+        days = 5 if number == steps // 2 else 1
+        some, goal = stations.repeat(days, 1), towns.repeat(days, 1)
+        F.mse_loss(model(some), goal).backward()
+
+
+# %% shapes-drawn
+import matplotlib.pyplot as plt
+
+shapes = {"plateau": plateau, "staircase": staircase, "spike": spike}
+figure, axes = plt.subplots(1, 3, figsize=(7, 2.6), sharey=True)
+for axis, (name, shape) in zip(axes, shapes.items(), strict=True):
+    held = history(lambda shape=shape: shape(steps=8))
+    axis.plot([each / 1e3 for each in held], color="#0072B2")
+    axis.set_title(name)
+    axis.set_xlabel("tensors made and freed")
+axes[0].set_ylabel("kilobytes")
+figure.suptitle("Eight steps, and three shapes")
+figure.tight_layout()
+plt.show()
+
+# %% snapshot-read
+if torch.cuda.is_available():
+    file, taken = train.__code__.co_filename, Counter()
+    for event in snapshot["device_traces"][torch.cuda.current_device()]:
+        frames = event.get("frames", [])
+        lines = [each["line"] for each in frames if each["filename"] == file]
+        if event["action"] == "alloc" and lines:
+            taken[lines[0]] += event["size"]
+    for line, size in taken.most_common(3):
+        print(size, "bytes asked for in line", line)
+
+# %% gauges
+cuda = torch.cuda
+gauges = [cuda.memory_allocated, cuda.memory_reserved, cuda.memory_summary]
+gauges += [cuda.reset_peak_memory_stats, cuda.memory._snapshot]
+gauges += [torch.accelerator.memory_allocated]
+
+# %% without-cuda
+on_the_cpu = torch.ones(1_000_000)
+answers = {}
+for gauge in [] if torch.cuda.is_available() else gauges:
+    name = f"{gauge.__module__}.{gauge.__name__}"
+    try:
+        answers[name] = gauge()
+        print(name, answers[name])
+    except Exception as error:
+        answers[name] = error
+        print(name, f"{type(error).__name__}: {error}")
+
+# %% storages
+year = torch.zeros(365, 100)  # of 100 stations
+today = year[0]
+mean = torch.zeros(1, 100)
+means = mean.expand(365, 100)
+
+for name, each in {"year": year, "today": today, "means": means}.items():
+    print(name, each.nbytes, "in a storage of", bytes_of([each]))
+
+# %% losses
+outputs = torch.randn(32, 10, requires_grad=True)
+towns = torch.randn(32, 10)
+squares = F.mse_loss(outputs, towns)
+losses = {
+    "mse_loss": squares,
+    "detached": squares.detach(),
+    "cloned": squares.clone(),
+    "l1_loss": F.l1_loss(outputs, towns),
+}
+for name, each in losses.items():
+    print(name, each.nbytes, "in a storage of", bytes_of([each]))
+
+
+# %% read
+def read():
+    free, total = torch.cuda.mem_get_info()
+    driver = total - free
+    return torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), driver
+
+
+# %% cuda-freed
+if torch.cuda.is_available():
+    torch.cuda.empty_cache()
+    readings = {"before": read()}
+    large = torch.ones(2**26, device="cuda")  # 256 MiB
+    readings["held"] = read()
+    del large
+    readings["freed"] = read()
+    torch.cuda.empty_cache()
+    readings["emptied"] = read()
+    for name, (allocated, reserved, driver) in readings.items():
+        print(name, allocated, reserved, driver)
+
+# %% cuda-peak
+if torch.cuda.is_available():
+    train(steps=2, batch=3200, device="cuda")
+    earlier = torch.cuda.max_memory_allocated()
+    train(steps=2, device="cuda")
+    stale = torch.cuda.max_memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    train(steps=2, device="cuda")
+    print(earlier, stale, torch.cuda.max_memory_allocated())
 
 # %% cuda-blocks
 if torch.cuda.is_available():
@@ -120,35 +321,13 @@ if torch.cuda.is_available():
     after_both = torch.cuda.memory_allocated() - start
     print(after_one, after_both)
 
-
-# %% rounded
-def rounded(tensors):
-    return sum(-(-tensor.nbytes // 512) * 512 for tensor in tensors)
-
-
 # %% cuda-ledger
 if torch.cuda.is_available():
-    warm = nn.Linear(100, 200, device="cuda")  # stays, as what it set up
-    warm(torch.ones(32, 100, device="cuda")).sum().backward()
+    train(steps=2, device="cuda")  # sets up what the libraries need
     base = torch.cuda.memory_allocated()
-    there = nn.Sequential(nn.Linear(100, 200), nn.Linear(200, 10)).cuda()
-    adam = torch.optim.Adam(there.parameters(), foreach=False)
-    there(torch.ones(32, 100, device="cuda")).sum().backward()
-    adam.step()
-    held = [*there.parameters(), *(each.grad for each in there.parameters())]
-    held += [s[key] for s in adam.state.values() for key in s if key != "step"]
+    kept = train(steps=2, device="cuda")
     cuda_counted = torch.cuda.memory_allocated() - base
-    print(rounded(held), cuda_counted)
-
-# %% cuda-peak
-if torch.cuda.is_available():
-    torch.cuda.reset_peak_memory_stats()
-    low = torch.cuda.memory_allocated()
-    temporary = torch.ones(2**20, device="cuda")
-    del temporary
-    difference = torch.cuda.memory_allocated() - low
-    peak = torch.cuda.max_memory_allocated() - low
-    free, total_there = torch.cuda.mem_get_info()
-    driver = total_there - free
-    reserved = torch.cuda.memory_reserved()
-    print(difference, peak, driver >= reserved >= low)
+    every = itertools.chain(*kinds_of(*kept).values())
+    there = [each for each in every if each.is_cuda]
+    rounded = [-(-size // 512) * 512 for size in sizes_of(there)]
+    print(sum(rounded), cuda_counted)

@@ -2,144 +2,302 @@
 Let tensors go
 ==============
 
-What outlives a loop, and how a function ends it.
+Who still holds a tensor, and how to make them let go.
 """
 
-# %% model
+# %% imports
+import code
+import contextlib
+import functools
 import gc
+import sys
+import types
 import weakref
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+# %% device
+if torch.accelerator.is_available():
+    device = torch.accelerator.current_accelerator()
+else:
+    device = torch.device("cpu")
+
+
+# %% step
+def step(model, optimizer, readings, goals):
+    readings, goals = readings.to(device), goals.to(device)
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(readings), goals)
+    loss.backward()
+    optimizer.step()
+    return loss.item()  # a number, not a tensor
+
+
+# %% forget
+def forget():
+    names = "last_exc", "last_type", "last_value", "last_traceback"
+    *_, error, trace = (vars(sys).pop(each, None) for each in names)
+    if error is not None:  # the last uncaught one
+        error.__cause__ = error.__context__ = None
+    if isinstance(error, AttributeError):
+        error.obj = None  # such as a tensor without this attribute
+    if trace is not None:
+        trace.tb_next = None  # the functions that it went through
+
+
+# %% free
+def free():
+    forget()
+    gc.collect()
+    if torch.accelerator.is_available():
+        torch.accelerator.empty_cache()
+
+
+# %% days
 torch.manual_seed(0)
-batches = [torch.randn(16, 4) for _ in range(3)]
-model = nn.Linear(4, 1)
+days = [(torch.randn(64, 24), torch.randn(64, 1)) for _ in range(3)]
+model = nn.Sequential(nn.Linear(24, 48), nn.ReLU(), nn.Linear(48, 1))
+optimizer = torch.optim.AdamW(model.to(device).parameters(), lr=0.01)
+
+# %% do-this
+losses = [step(model, optimizer, *day) for day in days]
+print(losses)
+
+table = torch.zeros(1000, 1000)  # something large
+del table  # first each of its names,
+free()  # then this
+
+
+# %% functions
+def hooked(table):
+    layer = nn.Linear(1, 1)
+    layer.register_forward_hook(lambda *_: table)
+    return layer
+
+
+def cached(table):
+    mean = functools.cache(torch.mean)
+    mean(table)
+    return mean
+
+
+# %% error-and-circle
+def caught(table):
+    try:
+        raise ValueError("no such station")
+    except ValueError as error:
+        return error
+
+
+def circle(table):
+    box = [table]
+    box.append(box)  # it leads back to itself
+
+
+# %% keepers
+weight = torch.ones(1000, requires_grad=True)
+
+keepers = {
+    "nothing else": lambda table: None,
+    "a list": lambda table: [table],
+    "a row of it": lambda table: table[0],
+    "a graph": lambda table: table @ weight,
+    "a closure": lambda table: lambda: table,
+    "a default": lambda table: lambda readings=table: readings,
+}
+keepers |= {"a hook": hooked, "a cache": cached}
+keepers |= {"a caught error": caught, "a circle": circle}
+
+# %% watch
+gc.disable()  # else the collector may come in between
+watched, kept = {}, {}
+for name, keep in keepers.items():
+    table = torch.zeros(1000, 1000)
+    watched[name] = weakref.ref(table)  # sees it without holding it
+    kept[name] = keep(table)
+    del table
+
+
+# %% stages
+def held():
+    return [name for name, watch in watched.items() if watch() is not None]
+
+
+stages = {"del table": held()}
+gc.collect()
+stages["gc.collect()"] = held()
+kept.clear()  # the lists, rows, graphs … themselves go
+stages["the holder goes"] = held()
+gc.enable()
+
+# %% drawn
+import matplotlib.pyplot as plt
+
+figure, axis = plt.subplots(figsize=(6, 4))
+for x, names in enumerate(stages.values()):
+    for y, name in enumerate(keepers):
+        if name in names:
+            axis.barh(y, 0.9, left=x - 0.45, color="#0072B2")
+        text, color = ("held", "w") if name in names else ("free", "k")
+        axis.text(x, y, text, ha="center", va="center", color=color)
+axis.set_xticks(range(3), [f"after {stage}" for stage in stages])
+axis.set_yticks(range(len(keepers)), keepers)
+axis.set(xlim=(-0.5, 2.5), ylim=(len(keepers) - 0.5, -0.5))
+axis.set_title("Which tables are still held")
+plt.show()
+
+
+# %% live-tensors
+def live_tensors():
+    found = {}
+    for each in gc.get_objects():
+        if type(each) not in (torch.Tensor, nn.Parameter) or each.is_meta:
+            continue
+        with contextlib.suppress(RuntimeError):  # such as of a sparse one
+            storage, shape = each.untyped_storage(), tuple(each.shape)
+            key = each.device, storage.data_ptr()
+            new = [storage.nbytes(), each.device.type]
+            found.setdefault(key, new).append(shape)
+    return sorted((row for row in found.values() if row[0]), reverse=True)
+
+
+# %% ask-live
+station = torch.zeros(1000, 1000)
+first = station[0]
+history = [station]
+
+for row in live_tensors()[:3]:
+    print(*row)
+
+
+# %% role
+def role(holder, thing):
+    kind = type(holder)  # the holder itself may answer anything
+    if kind is types.FrameType:
+        return f"the names of {holder.f_code.co_name}()"
+    if issubclass(kind, dict):
+        keys = [key for key, value in dict.items(holder) if value is thing]
+        keys += ["a key" for key in dict.keys(holder) if key is thing]
+        return f"{dict.get(holder, '__name__', 'a dict')}: {keys}"
+    if kind is types.FunctionType:
+        return f"function {holder.__qualname__}"
+    return kind.__name__
+
+
+# %% holders
+def holders(thing):
+    found = []  # a comprehension would hold the thing itself
+    for holder in gc.get_referrers(thing):
+        found.append(role(holder, thing))
+    return found
+
+
+# %% ask-holders
+def forecast(readings=station):
+    return readings.mean()
+
+
+print(holders(station))
+print(holders(forecast.__defaults__))
+
+# %% mask
+readings = torch.ones(1000, 500, requires_grad=True)
+dropped = F.dropout(readings)
+
+listed = [row for row in live_tensors() if (1000, 500) in row]
+print(listed)
+print(dropped.grad_fn._saved_other.nbytes, "bytes of a mask")
 
 # %% after-the-loop
-for batch in batches:
-    output = model(batch)
-    loss = output.square().mean()
+# Wrong on purpose: do not copy.
+for readings, goals in days:
+    output = model(readings.to(device))
+    loss = F.mse_loss(output, goals.to(device))
 
-print(batch.shape, output.shape, loss.grad_fn.name())
-
+print(readings.shape, output.shape, loss.grad_fn.name())
 
 # %% in-a-function
-def handle(batch):
-    output = model(batch)
-    loss = output.square().mean()
-    watched.append(weakref.ref(output))
-    return loss.item()
+outputs = []
+hook = model.register_forward_hook(
+    lambda *given: outputs.append(weakref.ref(given[-1]))
+)
+losses = [step(model, optimizer, *day) for day in days]
+hook.remove()
+
+print(losses, [watch() for watch in outputs])
 
 
-watched = []
-for batch in batches:
-    handle(batch)
-
-alive = [watch() is not None for watch in watched]
-
-print(alive)
+# %% count-living
+def predict(readings):
+    output = model(readings.to(device))
+    outputs.append(weakref.ref(output))
+    counts.append(sum(watch() is not None for watch in outputs))
+    return output
 
 
 # %% two-at-once
-def most_alive(delete_first):
-    living, most = weakref.WeakSet(), 0
-    for batch in batches:
-        fresh = Activation(model(batch))
-        living.add(fresh)
-        most = max(most, len(living))
-        output = fresh
-        del fresh
-        if delete_first:
-            del output
-    return most
+# Wrong on purpose: do not copy.
+outputs, counts = [], []
+for readings, _ in days:
+    output = predict(readings)
+
+print("alive at once:", counts)
+
+# %% one-at-a-time
+outputs, counts = [], []
+for readings, _ in days:
+    output = predict(readings)
+    del output
+
+print("alive at once:", counts)
 
 
-class Activation:
-    def __init__(self, tensor):
-        self.tensor = tensor
+# %% failing
+def load():
+    readings = torch.zeros(1000, 1000)
+    outputs.append(weakref.ref(readings))
+    raise ValueError("no such station")
 
 
-print(most_alive(delete_first=False), most_alive(delete_first=True))
-
-
-# %% cycle
-class Holder:
-    def __init__(self):
-        self.output = model(batches[0])
-        self.me = self  # a circle of references
-
-
-gc.disable()  # the collector would come in its own time
-watch = weakref.ref(Holder().output)
-before_collecting = watch() is not None
-gc.collect()
-after_collecting = watch() is not None
-gc.enable()
-
-print(before_collecting, after_collecting)
+def shape():
+    return getattr(outputs[-1](), "shape", None)
 
 
 # %% traceback
-def fail():
-    large = torch.zeros(1000)
-    global seen
-    seen = weakref.ref(large)
-    raise RuntimeError("no more memory")
-
-
 try:
-    fail()
-except RuntimeError:
-    inside_the_handler = seen() is not None
-after_the_handler = seen() is not None
+    load()
+except ValueError:
+    print("in the handler:", in_handler := shape())
+print("after it:", after_handler := shape())
 
-print(inside_the_handler, after_the_handler)
-
-
-# %% stale-name
-def train(pairs, step, epochs=30):
-    weight = torch.zeros(1, requires_grad=True)
-    optimizer = torch.optim.SGD([weight], lr=0.1)
-    for _ in range(epochs):
-        for x, y in pairs:
-            loss = step(weight, optimizer, x, y)
-    return loss
-
-
-def with_reset(weight, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = F.mse_loss(weight * x, y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-def without_reset(weight, optimizer, x, y):
-    loss = F.mse_loss(weight * x, y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-# %% compare-resets
-pairs = [(torch.tensor([1.0]), torch.tensor([3.0]))]
-reset, not_reset = train(pairs, with_reset), train(pairs, without_reset)
-
-print(reset < 1e-4, not_reset > 1)
-
-# %% misspelt
+# %% session
+session = code.InteractiveInterpreter({"torch": torch, "seen": outputs})
+session.write = print
 source = """
-for input, target in pairs:
-    x, y = input.to("cpu"), output.to("cpu")
+import weakref
+def load():
+    readings = torch.zeros(1000, 1000)
+    seen.append(weakref.ref(readings))
+    raise ValueError("no such station")
+load()
 """
-names = {"pairs": pairs}
+session.runsource(source, symbol="exec")
 
-try:
-    exec(source, names)
-except NameError as error:
-    print(error)
+# %% after-the-error
+gc.collect()
+print("after gc.collect():", collected := shape())
+free()
+print("after free():", freed := shape())
+
+# %% shown
+session.runcode("table = torch.zeros(2, 2); seen.append(weakref.ref(table))")
+session.runsource("table")  # a cell that ends with its name
+session.runcode("del table")
+print("after del:", still_shown := shape())
+session.runsource("'something else'")
+print("after another output:", shown_over := shape())
 
 # %% on-cuda
 if torch.cuda.is_available():
@@ -147,22 +305,66 @@ if torch.cuda.is_available():
     busy @ busy  # sets up what a product needs
     large = torch.ones(2**28, device="cuda")
     torch.cuda.synchronize()
-    held = torch.cuda.memory_allocated()
+    before = torch.cuda.memory_allocated()
     for _ in range(20):
         busy @ busy  # the device is at work
     del large
-    freed_at_once = held - torch.cuda.memory_allocated()
+    freed_at_once = before - torch.cuda.memory_allocated()
     still_busy = not torch.cuda.current_stream().query()
-    print(freed_at_once >= 2**30, still_busy)
+    print(freed_at_once, "bytes, device at work:", still_busy)
+
+
+# %% gauges
+def gauges():
+    return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+
 
 # %% synchronize
 if torch.cuda.is_available():
-    gauges = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    before_synchronize = gauges()
     torch.cuda.synchronize()
-    after_synchronize = (
-        torch.cuda.memory_allocated(),
-        torch.cuda.memory_reserved(),
-    )
+    after_synchronize = gauges()
     torch.cuda.empty_cache()
-    after_emptying = torch.cuda.memory_reserved()
-    print(gauges == after_synchronize, after_emptying < gauges[1])
+    after_emptying = gauges()
+    print(before_synchronize, after_synchronize, after_emptying)
+
+# %% order
+if torch.cuda.is_available():
+    gc.disable()
+    circle(torch.ones(2**28, device="cuda"))
+    torch.cuda.empty_cache()
+    emptied_first = gauges()
+    gc.collect()
+    collected_then = gauges()
+    torch.cuda.empty_cache()
+    emptied_last = gauges()
+    gc.enable()
+    print(emptied_first, collected_then, emptied_last)
+
+
+# %% fit
+def fit(with_reset):
+    weight = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(30):
+        if with_reset:
+            optimizer.zero_grad()
+        loss = F.mse_loss(weight, torch.tensor([3.0]))
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+print(fit(with_reset=True), fit(with_reset=False))
+
+# %% misspelt
+# Wrong on purpose: do not copy.
+loop = """
+for input, target in pairs:
+    x, y = input.to("cpu"), output.to("cpu")
+"""
+
+try:
+    exec(loop, {"pairs": days})
+except NameError as error:
+    print(error)

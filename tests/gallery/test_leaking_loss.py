@@ -4,12 +4,23 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch import nn
+
+from extensions.files.failures import edits
 
 LOSS, DETACH, ITEM = (
     "total += loss",
     "total += loss.detach()",
     "total += loss.item()",
 )
+BASE = ("setup", "nodes", "outputs", "measure")
+LAST = 256 * 4  # bytes of what the last layer gives out
+EACH = 256 * 128 * 4 + LAST  # and the ReLU
+
+
+def after(snippet, *cells):
+    """Run these cells behind the first ones, and return their variables."""
+    return snippet.only(*BASE, *cells).after(cells[-1])
 
 
 def growth(counts):
@@ -17,11 +28,32 @@ def growth(counts):
     return [b - a for a, b in pairwise(counts)]
 
 
-def test_the_sum_keeps_nodes_of_every_step(snippet):
-    _, nodes, _ = snippet.after("train").trained[LOSS]
+def counts_right(run):
+    """Check what all numbers rest on: the counts of nodes and of bytes."""
+    x = torch.ones(3, requires_grad=True)
+    assert [run.count_nodes(each) for each in (1.0, x, x + 1, 2 * x + x)] == [
+        0,
+        0,
+        2,
+        3,
+    ]
+    run.outputs.clear()
+    kept = run.model(run.readings)
+    assert run.count_bytes() == EACH
+    del kept
+    assert run.count_bytes() == 0
+    kept = run.model(run.readings).detach()
+    assert run.count_bytes() == LAST == kept.nbytes
 
-    [each_step] = set(growth(nodes))
-    assert each_step > 0
+
+def test_the_sum_keeps_nodes_of_every_step(snippet):
+    run = after(snippet, "train")
+    _, nodes, _ = run.trained[LOSS]
+
+    assert len(set(growth(nodes))) == 1
+    assert 0 < nodes[0] < nodes[1]
+    assert len(nodes) == 30
+    counts_right(run)
 
 
 def test_the_sum_keeps_nodes_of_every_step__but_not_detached(snippet, fails):
@@ -29,56 +61,83 @@ def test_the_sum_keeps_nodes_of_every_step__but_not_detached(snippet, fails):
     fails(test_the_sum_keeps_nodes_of_every_step, edited)
 
 
+def test_the_sum_keeps_nodes_of_every_step__but_not_the_same(snippet, fails):
+    edited = snippet.edit(
+        "lambda loss: loss,", "lambda loss: loss * 1 if loss < 9 else loss,"
+    )
+    fails(test_the_sum_keeps_nodes_of_every_step, edited)
+
+
 def test_the_sum_keeps_no_activation_after_backward(snippet):
-    _, _, sizes = snippet.after("train").trained[LOSS]
+    run = after(snippet, "train")
+    _, nodes, sizes = run.trained[LOSS]
 
     assert set(sizes) == {0}
+    assert nodes[0] > 0
+    counts_right(run)
 
 
-def test_the_sum_keeps_no_activation_after_backward__but_if_retained(
-    snippet, fails
+@edits(
+    ("loss.backward()", "loss.backward(retain_graph=True)"),
+    ("        if learn:\n", "        if learn and steps < 30:\n"),
+)
+def test_the_sum_keeps_no_activation_after_backward__but_not(
+    snippet, fails, old, new
 ):
-    edited = snippet.edit("backward()", "backward(retain_graph=True)")
-    fails(test_the_sum_keeps_no_activation_after_backward, edited)
+    fails(
+        test_the_sum_keeps_no_activation_after_backward, snippet.edit(old, new)
+    )
 
 
 def test_a_number_keeps_no_node(snippet):
-    trained = snippet.after("train").trained
+    run = after(snippet, "train", "evaluate")
 
-    assert set(trained[ITEM][1]) == {0}
-    assert set(trained[DETACH][1]) == {0}
+    for found in (run.trained, run.evaluated):
+        assert set(found[ITEM][1]) == {0}
+        assert set(found[DETACH][1]) == {0}
 
 
-@pytest.mark.parametrize("cut", ["loss.item(),", "loss.detach(),"])
+CUTS = ("loss.item(),", "loss.detach(),")
+
+
+@pytest.mark.parametrize("cut", CUTS)
 def test_a_number_keeps_no_node__but_the_tensor_does(snippet, cut, fails):
     edited = snippet.edit(f"lambda loss: {cut}", "lambda loss: loss * 1,")
     fails(test_a_number_keeps_no_node, edited)
 
 
 def test_the_sum_keeps_the_activations_of_every_evaluation(snippet):
-    run = snippet.after("evaluate")
+    run = after(snippet, "train", "evaluate")
     _, _, sizes = run.evaluated[LOSS]
-    hidden = 256 * 128 * 4  # of the ReLU, float32
-    output = 256 * 1 * 4  # of the last layer
 
-    assert growth([0, *sizes]) == [hidden + output] * 30
+    assert growth([0, *sizes]) == [EACH] * 30
+    counts_right(run)
 
 
-def test_the_sum_keeps_the_activations_of_every_evaluation__but_not_cut(
-    snippet, fails
+@edits(
+    ("lambda loss: loss,", "lambda loss: loss.detach(),"),
+    ("way, learn=False) for", "way, learn=True) for"),
+    ("nn.ReLU()", "nn.Identity()"),
+)
+def test_the_sum_keeps_the_activations_of_every_evaluation__but_not(
+    snippet, fails, old, new
 ):
-    edited = snippet.edit("lambda loss: loss,", "lambda loss: loss.detach(),")
-    fails(test_the_sum_keeps_the_activations_of_every_evaluation, edited)
+    fails(
+        test_the_sum_keeps_the_activations_of_every_evaluation,
+        snippet.edit(old, new),
+    )
 
 
 def test_a_number_keeps_no_activation(snippet):
-    evaluated = snippet.after("evaluate").evaluated
+    run = after(snippet, "train", "evaluate")
 
-    assert set(evaluated[ITEM][2]) == {0}
-    assert set(evaluated[DETACH][2]) == {0}
+    for found in (run.trained, run.evaluated):
+        assert set(found[ITEM][2]) == {0}
+        assert set(found[DETACH][2]) == {0}
+    counts_right(run)
 
 
-@pytest.mark.parametrize("cut", ["loss.item(),", "loss.detach(),"])
+@pytest.mark.parametrize("cut", CUTS)
 def test_a_number_keeps_no_activation__but_the_tensor_does(
     snippet, cut, fails
 ):
@@ -87,26 +146,35 @@ def test_a_number_keeps_no_activation__but_the_tensor_does(
 
 
 def test_the_three_totals_are_equal(snippet):
-    totals = [
-        total for total, _, _ in snippet.after("evaluate").evaluated.values()
-    ]
+    run = after(snippet, "train", "evaluate")
+    totals = [total for total, _, _ in run.evaluated.values()]
+    with torch.no_grad():
+        errors = (run.model(run.readings) - run.temperatures).square()
 
+    assert len(totals) == 3
     for total in totals:
-        torch.testing.assert_close(
-            float(total), float(totals[0]), rtol=1e-5, atol=0
-        )
+        assert total == pytest.approx(30 * errors.mean().item(), rel=1e-5)
 
 
-def test_the_three_totals_are_equal__but_not_if_one_is_scaled(snippet, fails):
-    edited = snippet.edit("loss.item(),", "loss.item() * 1.001,")
+@pytest.mark.parametrize("cut", CUTS)
+def test_the_three_totals_are_equal__but_not_if_one_is_scaled(
+    snippet, fails, cut
+):
+    scaled = f"lambda loss: {cut[:-1]} * 1.001,"
+    edited = snippet.edit(f"lambda loss: {cut}", scaled)
     fails(test_the_three_totals_are_equal, edited)
 
 
 def test_under_no_grad_even_the_tensor_keeps_nothing(snippet):
-    _, nodes, sizes = snippet.after("no-grad").careful
+    run = after(snippet, "train", "no-grad")
+    _, nodes, sizes = run.careful
 
-    assert set(nodes) == {0}
-    assert set(sizes) == {0}
+    assert nodes == [0] * 30
+    assert sizes == [0] * 30
+    counts_right(run)
+    with torch.no_grad():
+        _, nodes, sizes = run.measure(lambda loss: loss, learn=False, steps=3)
+    assert (nodes, sizes) == ([0] * 3, [0] * 3)
 
 
 def test_under_no_grad_even_the_tensor_keeps_nothing__but_not_without_it(
@@ -120,43 +188,74 @@ def test_under_no_grad_even_the_tensor_keeps_nothing__but_not_without_it(
 
 
 def test_what_the_sum_keeps_dies_with_it(snippet):
-    run = snippet.after("evaluate")
+    run = after(snippet, "train", "free")
 
-    assert run.evaluated[LOSS][2][-1] > 0
-    assert run.count_bytes() == 0
+    assert run.sizes[-1] == 30 * EACH
+    assert run.left == run.count_bytes() == 0
+    assert len(run.outputs) == 30 * 3
 
 
-def test_what_the_sum_keeps_dies_with_it__but_not_if_returned(snippet, fails):
-    edited = snippet.edit(
-        "return torch.as_tensor(total).item(), n", "return total, n"
+@edits(
+    ("returned", "return torch.as_tensor(total).item(), n", "return total, n"),
+    ("a second name", "        del loss\n", "        model.kept = [loss]\n"),
+)
+def test_what_the_sum_keeps_dies_with_it__but_not(snippet, fails, old, new):
+    if new == "return total, n":
+        snippet = snippet.edit("_, _, sizes = m", "total, _, sizes = m")
+    fails(test_what_the_sum_keeps_dies_with_it, snippet.edit(old, new))
+
+
+OWN = ("train", "own", "own-measured")
+
+
+def test_an_attribute_of_ctx_survives_backward(snippet):
+    run = after(snippet, *OWN)
+
+    assert growth([0, *run.squared_sizes]) == [LAST] * 30
+    x = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(run.Square.apply, x)
+    assert [type(layer) for layer in run.model] == [
+        nn.Linear,
+        nn.ReLU,
+        nn.Linear,
+    ]
+
+
+def test_an_attribute_of_ctx_survives_backward__but_not_saved(snippet, fails):
+    edited = snippet.edit("ctx.x = x", "ctx.save_for_backward(x)").edit(
+        "return 2 * ctx.x * slope",
+        "[x] = ctx.saved_tensors\n        return 2 * x * slope",
     )
-    fails(test_what_the_sum_keeps_dies_with_it, edited)
+    fails(test_an_attribute_of_ctx_survives_backward, edited)
 
 
-def test_the_mean_of_batch_means_is_not_the_mean(snippet):
-    run = snippet.after("mean")
-
-    assert abs(run.mean_of_means - run.whole) > 0.01 * run.whole
+ANSWER = ("train", "evaluate", "judge", "choose")
 
 
-def test_the_mean_of_batch_means_is_not_the_mean__but_is_of_equal_sizes(
-    snippet, fails
-):
-    edited = snippet.edit(
-        "inputs.split(120), targets.split(120)",
-        "inputs.split(64), targets.split(64)",
+def test_two_ways_keep_nothing_in_both_loops(snippet):
+    run = after(snippet, *ANSWER)
+
+    assert run.safe == [DETACH, ITEM]
+    nothing = ([0] * 30, [0] * 30)
+    for name in (DETACH, ITEM):
+        assert run.trained[name][1:] == run.evaluated[name][1:] == nothing
+    assert run.answers["training", LOSS] == "7 nodes a step"
+    filled = f"{EACH} bytes a step, so 1 GiB holds {2**30 // EACH} steps"
+    assert run.answers["evaluation", LOSS] == filled
+    judge = run.judge
+    assert judge([5, 5, 5], [9, 9, 9]) == judge([0] * 3, [0] * 3) == "nothing"
+    assert judge([1, 4, 7], [9, 9, 9]) == "3 nodes a step"
+    assert judge([1, 4, 7], [0, 2**20, 2**21]) == (
+        "1048576 bytes a step, so 1 GiB holds 1024 steps"
     )
-    fails(test_the_mean_of_batch_means_is_not_the_mean, edited)
 
 
-def test_weighting_by_size_gives_the_mean(snippet):
-    run = snippet.after("mean")
-
-    assert run.mean == pytest.approx(run.whole, rel=1e-5)
-
-
-def test_weighting_by_size_gives_the_mean__but_without_it_does_not(
-    snippet, fails
+@edits(
+    ("lambda loss: loss,", "lambda loss: loss.detach(),"),
+    ("lambda loss: loss.item(),", "lambda loss: loss * 1,"),
+    ("lambda loss: loss.detach(),", "lambda loss: loss * 1,"),
+)
+def test_two_ways_keep_nothing_in_both_loops__but_not(
+    snippet, fails, old, new
 ):
-    edited = snippet.edit("len(x) * loss for", "loss * 256 / 3 for")
-    fails(test_weighting_by_size_gives_the_mean, edited)
+    fails(test_two_ways_keep_nothing_in_both_loops, snippet.edit(old, new))

@@ -1,144 +1,740 @@
 """The claims of docs/memory/measuring.md."""
 
+import threading
+from functools import cache
+
+import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
+
+from extensions.files.failures import edits, no_error
 
 without_cuda = pytest.mark.skipif(
-    torch.cuda.is_available(), reason="a CUDA device is here"
+    torch.backends.cuda.is_built(), reason="this PyTorch is built with CUDA"
+)
+without_accelerator = pytest.mark.skipif(
+    torch.accelerator.is_available(), reason="an accelerator is here"
 )
 
-
-@without_cuda
-def test_without_cuda_the_gauge_shows_zero(snippet, capsys):
-    run = snippet.after("silent-zero")
-
-    assert run.kept.nbytes == 4_000_000
-    assert capsys.readouterr().out == "0 0\n"
+COUNTED = ("imports", "history", "train", "bytes-of", "kinds")
+LEDGER = (*COUNTED, "predict", "watched", "count")
 
 
-@without_cuda
-def test_without_cuda_the_gauge_shows_zero__but_storages_do_not(
-    snippet, capsys, fails
+@cache
+def after(snippet, *names):
+    """Run some cells of a snippet without the others, once for all tests."""
+    return snippet.only(*names).after(names[-1])
+
+
+# Do this
+
+
+def works(sizes, dtype, keep=None):
+    """Return a call that frees its first tensor before it makes the others.
+
+    What it returns lives on until the call of the call has ended.
+    """
+
+    def work():
+        gone = torch.ones(sizes[0], dtype=dtype)
+        del gone
+        kept = [torch.ones(size, dtype=dtype) for size in sizes[1:]]
+        if keep is not None:
+            keep.extend(kept)
+
+    return work
+
+
+@without_accelerator
+def test_the_peak_counts_what_is_freed(
+    snippet, sizes=(5000, 1000, 2000), dtype=torch.float32, threads=1, older=0
 ):
-    edited = snippet.edit(
-        "print(torch.cuda.memory_allocated(),", "print(kept.nbytes,"
+    run = after(snippet, "imports", "history", "peak")
+    call = works(sizes, dtype)
+    old = []
+    run.history(lambda: old.append(torch.ones(older)))
+
+    def within():
+        old.clear()
+        if threads == 1:
+            return call()
+        other = threading.Thread(target=call)
+        other.start()
+        return other.join()
+
+    most = max(sizes[0], sum(sizes[1:])) * dtype.itemsize
+    assert run.peak(within if older or threads > 1 else call) == most
+
+
+@without_accelerator
+@pytest.mark.parametrize(
+    ("sizes", "dtype"),
+    [
+        ((1000, 2000, 3000), torch.float64),
+        ((1, 1), torch.uint8),
+        ((0,), torch.bfloat16),
+    ],
+    ids=["the later ones", "one byte", "nothing"],
+)
+def test_the_peak_counts_what_is_freed__also_for(snippet, sizes, dtype):
+    test_the_peak_counts_what_is_freed(snippet, sizes, dtype)
+
+
+@without_accelerator
+def test_the_peak_counts_what_is_freed__also_of_what_stays(snippet):
+    run = after(snippet, "imports", "history", "peak")
+    kept = []
+    assert run.peak(works((10, 20, 30), torch.float32, kept)) == 4 * 50
+
+
+def pretend(monkeypatch):
+    """Have an accelerator in name, and return what it holds."""
+    held = {"now": 100, "highest": 1000}
+    there = torch.accelerator
+    monkeypatch.setattr(there, "is_available", lambda: True)
+    monkeypatch.setattr(
+        there,
+        "reset_peak_memory_stats",
+        lambda: held.update(highest=held["now"]),
     )
-    fails(test_without_cuda_the_gauge_shows_zero, edited, capsys)
+    monkeypatch.setattr(there, "memory_allocated", lambda: held["now"])
+    monkeypatch.setattr(there, "max_memory_allocated", lambda: held["highest"])
+    return held
 
 
-@without_cuda
-def test_without_cuda_the_summary_fails(snippet, capsys):
-    snippet.after("summary")
-
-    assert "KeyError" in capsys.readouterr().out.splitlines()[-1]
-
-
-@without_cuda
-def test_without_cuda_the_summary_fails__but_not_its_parts(
-    snippet, capsys, fails
+def test_the_peak_counts_what_is_freed__also_by_an_accelerator(
+    snippet, monkeypatch
 ):
-    edited = snippet.edit(
-        "torch.cuda.memory_summary()", "torch.cuda.memory_reserved()"
-    )
-    fails(test_without_cuda_the_summary_fails, edited, capsys)
+    run = after(snippet, "imports", "history", "peak")
+    held = pretend(monkeypatch)
+
+    def take(size):
+        held["now"] += size
+        held["highest"] = max(held["highest"], held["now"])
+
+    def work():
+        take(50)
+        take(-50)
+        take(20)
+
+    assert run.peak(work) == 50
+    assert held["now"] == 120
 
 
-def test_a_row_holds_the_table(snippet):
-    run = snippet.after("storages")
-
-    assert run.row.nbytes == 4_000
-    assert run.bytes_of([run.row]) == 4_000_000
-    assert run.bytes_of([run.table, run.row]) == 4_000_000
-
-
-def test_a_row_holds_the_table__but_a_clone_does_not(snippet, fails):
-    edited = snippet.edit("row = table[0]", "row = table[0].clone()")
-    fails(test_a_row_holds_the_table, edited)
+@without_accelerator
+@edits(
+    ("return max(history(call))", "return history(call)[-1]"),
+    ("return max(history(call))", "return sum(history(call))"),
+)
+def test_the_peak_counts_what_is_freed__but_not(snippet, fails, old, new):
+    fails(test_the_peak_counts_what_is_freed, snippet.edit(old, new))
 
 
-def test_expand_takes_no_room(snippet):
-    run = snippet.after("storages")
+@without_accelerator
+@pytest.mark.parametrize(
+    ("threads", "older"), [(2, 0), (1, 1000)], ids=["threads", "older ones"]
+)
+def test_the_peak_counts_what_is_freed__but_not_with(
+    snippet, fails, threads, older
+):
+    inputs = (9, 1, 1), torch.float32, threads, older
+    fails(test_the_peak_counts_what_is_freed, snippet, *inputs)
 
-    assert run.wide.nbytes == 4_000_000
-    assert run.bytes_of([run.wide]) == 4
+
+def test_the_peak_is_of_the_device(snippet, monkeypatch):
+    run = after(snippet, "imports", "history", "peak")
+    held = pretend(monkeypatch)
+    assert held["highest"] > held["now"]
+    run.peak(lambda: None)
+    assert held["highest"] == held["now"]
+
+    for size in (1, 1000):
+        assert run.peak(lambda size=size: torch.ones(size)) == 0
+        on_the_cpu = run.history(lambda size=size: torch.ones(size))
+        assert max(on_the_cpu) == 4 * size
 
 
-def test_expand_takes_no_room__but_its_copy_does(snippet, fails):
-    edited = snippet.edit(
-        "expand(1000, 1000)", "expand(1000, 1000).contiguous()"
-    )
-    fails(test_expand_takes_no_room, edited)
+@edits(
+    ("without asking for one", "if not torch.acc", "if torch.acc"),
+    ("    torch.accelerator.reset_peak_memory_stats()\n", ""),
+)
+def test_the_peak_is_of_the_device__but_not(
+    snippet, fails, monkeypatch, old, new
+):
+    fails(test_the_peak_is_of_the_device, snippet.edit(old, new), monkeypatch)
+
+
+# How it works
+
+
+def test_rounding_adds_little(snippet):
+    run = after(snippet, *COUNTED, "boxes")
+    floats = [20_000, 200, 2_000, 10] * 4 + [3_200, 320]
+    counted, allocated, reserved = run.boxes.values()
+
+    assert list(run.boxes)[1:] == ["memory_allocated", "memory_reserved"]
+    assert counted == 4 * sum(floats)
+    assert allocated == sum((4 * each + 511) // 512 * 512 for each in floats)
+    assert counted < allocated < 1.02 * counted
+    assert reserved % 2**21 == 0
+    assert allocated <= reserved < allocated + 2**21
+    assert reserved > 5 * allocated
+
+
+@edits(
+    (
+        "a tiny model",
+        "nn.Linear(100, 200), nn.ReLU(), nn.Linear(200, 10)",
+        "nn.Linear(100, 2), nn.ReLU(), nn.Linear(2, 10)",
+    ),
+    ("a large batch", "every = itertools.chain(*kinds_of(*train(steps=1)", ""),
+)
+def test_rounding_adds_little__but_not_for(snippet, fails, old, new):
+    if not new:
+        new = old.replace("steps=1", "steps=1, batch=2000")
+    fails(test_rounding_adds_little, snippet.edit(old, new))
+
+
+OTHERS = ("parameters", "gradients", "optimizer's state")
+BALANCED = (*OTHERS, "batch", "activations")
 
 
 def test_the_ledger_balances(snippet):
-    run = snippet.after("count")
+    run = after(snippet, *LEDGER)
 
-    for name in ("parameters", "gradients", "optimizer state"):
+    assert set(run.predicted) == set(run.counted) == {*BALANCED, "loss"}
+    for name in BALANCED:
         assert run.counted[name] == run.predicted[name] > 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "nn.Linear(inside, hidden), nn.ReLU()",
-            "nn.Linear(inside, hidden, bias=False), nn.ReLU()",
-        ),
-        (
-            "optim.Adam(model.parameters())",
-            "optim.Adam(model.parameters(), amsgrad=True)",
-        ),
-        (
-            "optim.Adam(model.parameters())",
-            "optim.Adam(model[0].parameters())",
-        ),
-    ],
+def test_the_ledger_balances__also_with_a_frozen_layer(snippet):
+    """A parameter without a gradient is counted, and its gradient is not."""
+    run = after(snippet, *COUNTED)
+    model, *others = run.train(1)
+    model[0].requires_grad_(False)
+    model.zero_grad()
+    F.mse_loss(model(others[1]), others[2]).backward()
+    kinds = run.kinds_of(model, *others)
+
+    assert run.bytes_of(kinds["parameters"]) == 4 * 22_210
+    assert run.bytes_of(kinds["gradients"]) == 4 * (200 * 10 + 10)
+
+
+@edits(
+    (
+        "without a bias",
+        "nn.Linear(100, 200), nn.R",
+        "nn.Linear(100, 200, bias=False), nn.R",
+    ),
+    (
+        "one more average",
+        "AdamW(model.parameters())",
+        "AdamW(model.parameters(), amsgrad=True)",
+    ),
+    (
+        "half of the parameters",
+        "AdamW(model.parameters())",
+        "AdamW(model[0].parameters())",
+    ),
+    (
+        "every other day",
+        "stations = torch.randn(batch, 100, device=device)",
+        "stations = torch.randn(2 * batch, 100, device=device)[::2]",
+    ),
+    (
+        "a gradient in a larger storage",
+        "        optimizer.step()\n",
+        "        optimizer.step()\n"
+        "        weight = model[0].weight\n"
+        "        weight.grad = weight.grad.repeat(2, 1)[:200]\n",
+    ),
 )
-def test_the_ledger_balances__but_not_of_another_step(
-    snippet, old, new, fails
-):
+def test_the_ledger_balances__but_not(snippet, fails, old, new):
     fails(test_the_ledger_balances, snippet.edit(old, new))
 
 
+def test_the_ledger_balances__but_not_with_gelu(snippet, fails):
+    edited = snippet.edit("nn.ReLU()", "nn.GELU()")
+    fails(test_the_ledger_balances, edited)
+
+
 def test_activations_grow_with_the_batch(snippet):
-    small = snippet.after("count")
-    large = snippet.edit("= 32, 100", "= 64, 100").after("count")
+    small = after(snippet, *LEDGER).counted
+    for batch in (1, 64, 99):
+        edited = snippet.edit(
+            "batch, numbers = 32", f"batch, numbers = {batch}"
+        )
+        large = after(edited, *LEDGER)
+        assert all(
+            large.counted[each] == large.predicted[each] for each in BALANCED
+        )
+        assert {each: large.counted[each] for each in OTHERS} == {
+            each: small[each] for each in OTHERS
+        }
+        for each in ("batch", "activations"):
+            assert 32 * large.counted[each] == batch * small[each]
 
-    assert small.counted == small.predicted
-    assert large.counted == large.predicted
-    grown = {n for n in small.counted if small.counted[n] != large.counted[n]}
-    assert grown == {"activations"}
-    assert large.counted["activations"] == 2 * small.counted["activations"]
 
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("nn.ReLU()", "nn.GELU()"),
-        ("model(inputs).square().mean()", "model(inputs).mean()"),
-    ],
+@edits(
+    (
+        "of pairs",
+        "loss = F.mse_loss(model(stations), towns)",
+        "loss = F.mse_loss(model(stations) @ towns.T, towns @ towns.T)",
+    ),
+    (
+        "of a wider model",
+        "layers = nn.Linear(100, 200), nn.ReLU(), nn.Linear(200, 10)",
+        "width = 168 + batch\n"
+        "    layers = nn.Linear(100, width), nn.ReLU(), nn.Linear(width, 10)",
+    ),
+    (
+        "of one size",
+        "stations = torch.randn(batch, 100, device=device)",
+        "stations = torch.randn(99, 100, device=device)[:batch]",
+    ),
 )
-def test_activations_grow_with_the_batch__but_others_keep(
-    snippet, old, new, fails
-):
+def test_activations_grow_with_the_batch__but_not(snippet, fails, old, new):
     fails(test_activations_grow_with_the_batch, snippet.edit(old, new))
 
 
 def test_a_difference_misses_the_peak(snippet):
-    run = snippet.after("misses-the-peak")
+    run = after(snippet, *LEDGER, "curve")
+    before, *between, end = run.curve
 
-    assert run.after - run.before == 4
-    assert run.between - run.before == 4_000_000
+    assert before == end == 0
+    assert max(between) > 4 * 4 * run.numbers
+    for steps, batch in ((1, 1), (3, 320)):
+        held = run.history(lambda s=steps, b=batch: run.train(s, b))
+        assert held[0] == held[-1] == 0
+        assert max(held) > 4 * 4 * run.numbers
 
 
 def test_a_difference_misses_the_peak__but_not_what_stays(snippet, fails):
-    edited = snippet.edit("del doubled\n", "")
+    edited = snippet.edit(
+        "history(lambda: train(steps=2))",
+        "history(lambda: seen.append(train(steps=2)))",
+    )
     fails(test_a_difference_misses_the_peak, edited)
+
+
+def test_the_peak_is_above_the_ledger(snippet):
+    run = after(snippet, "peak", "ask", *LEDGER, "curve")
+    batches = (1, 32, 320, 3200)
+    ledgers = [
+        run.predicted
+        | {
+            "batch": 4 * batch * (100 + 10),
+            "activations": 4 * batch * (200 + 10),
+            "loss": 4 * batch * 10,
+        }
+        for batch in batches
+    ]
+    assert sum(ledgers[1].values()) == sum(run.counted.values())
+    states = run.train(2)[1].state.values()
+    assert [each["step"].item() for each in states] == [2] * 4
+    for batch, ledger in zip(batches, ledgers, strict=True):
+        held = run.history(lambda batch=batch: run.train(2, batch))
+        assert max(held) > sum(ledger.values())
+        assert batch != 32 or held == run.curve
+    if not torch.accelerator.is_available():
+        assert run.most == max(run.curve)
+        assert torch.device(run.device).type == "cpu"
+
+
+@edits(
+    (
+        "of one loss",
+        "F.mse_loss(model(stations), towns)\n        loss.",
+        "F.mse_loss(model(stations[:1]), towns[:1])\n        loss.",
+    ),
+    (
+        "of a frozen model",
+        "AdamW(model.parameters())",
+        "AdamW(model[2].parameters())",
+    ),
+)
+def test_the_peak_is_above_the_ledger__but_not(snippet, fails, old, new):
+    fails(test_the_peak_is_above_the_ledger, snippet.edit(old, new))
+
+
+SHAPES = ("imports", "history", "train", "shapes")
+
+
+def peaks(run, shape, *steps):
+    return [max(run.history(lambda n=n: shape(n))) for n in steps]
+
+
+def test_a_plateau_stays(snippet):
+    run = after(snippet, *SHAPES)
+    one, two, nine = peaks(run, run.plateau, 1, 2, 9)
+
+    assert one == two == nine > 0
+    run.model.zero_grad()
+    run.plateau(2)
+    assert all(each.grad.any() for each in run.model.parameters())
+
+
+def test_a_plateau_stays__but_not_of_what_is_kept(snippet, fails):
+    edited = snippet.edit(
+        "    for _ in range(steps):\n"
+        "        F.mse_loss(model(stations), towns).backward()",
+        "    kept = []\n    for _ in range(steps):\n"
+        "        kept.append(model(stations))",
+    )
+    fails(test_a_plateau_stays, edited)
+
+
+def test_a_staircase_rises(snippet):
+    run = after(snippet, *SHAPES)
+    found = peaks(run, run.staircase, 1, 2, 3, 4, 10)
+    each = found[1] - found[0]
+
+    assert each > 0
+    assert found == [found[0] + n * each for n in (0, 1, 2, 3, 9)]
+
+
+@edits(
+    (
+        "of floats",
+        "losses.append(F.mse_loss(model(stations), towns))",
+        "losses.append(F.mse_loss(model(stations), towns).item())",
+    ),
+    (
+        "of more and more",
+        "losses.append(F.mse_loss(model(stations), towns))",
+        "losses.append(model(stations.repeat(len(losses) + 1, 1)))",
+    ),
+)
+def test_a_staircase_rises__but_not(snippet, fails, old, new):
+    fails(test_a_staircase_rises, snippet.edit(old, new))
+
+
+def test_a_spike_is_one_batch(snippet):
+    run = after(snippet, *SHAPES)
+    sizes = []
+    hook = run.model.register_forward_hook(
+        lambda *args: sizes.append(len(args[2]))
+    )
+    (high,) = peaks(run, run.spike, 8)
+    hook.remove()
+
+    def even():
+        for _ in range(8):
+            some, goal = run.stations.repeat(1, 1), run.towns.repeat(1, 1)
+            F.mse_loss(run.model(some), goal).backward()
+
+    assert sizes.count(32) == 7
+    assert max(sizes) > 32
+    assert 0 < max(run.history(even)) < high / 2
+
+
+@edits(
+    ("days = 5 if", "days = 2 if"),
+    ("number == steps // 2", "number >= steps // 2"),
+    ("number == steps // 2", "number == steps"),
+)
+def test_a_spike_is_one_batch__but_not(snippet, fails, old, new):
+    fails(test_a_spike_is_one_batch, snippet.edit(old, new))
+
+
+@pytest.mark.cuda
+def test_a_snapshot_names_the_lines(snippet):
+    run = after(snippet, "imports", "train", "snapshot", "snapshot-read")
+    lines = snippet.text.splitlines()
+    sizes = dict.fromkeys((".to(device)", "optimizer.step()"), 0)
+    for line, size in run.taken.items():
+        for name in sizes:
+            if lines[line - 1].endswith(name):
+                sizes[name] += size
+    numbers = 100 * 200 + 200 + 200 * 10 + 10
+
+    assert set(run.snapshot) >= {"segments", "device_traces"}
+    assert sizes[".to(device)"] >= 4 * numbers
+    assert sizes["optimizer.step()"] >= 8 * numbers
+
+
+@pytest.mark.cuda
+@edits(
+    (
+        "what is not recorded",
+        '_record_memory_history(stacks="python")',
+        "_record_memory_history(enabled=None)",
+    ),
+    (
+        "a state that was never made",
+        "        optimizer.step()\n",
+        "",
+    ),
+)
+def test_a_snapshot_names_the_lines__but_not_of(snippet, fails, old, new):
+    fails(test_a_snapshot_names_the_lines, snippet.edit(old, new))
+
+
+# What goes wrong
+
+NO_DEVICE = ("imports", "gauges", "without-cuda")
+
+
+def answer(run, name):
+    """Return what a gauge said, by the end of its name."""
+    (found,) = [each for each in run.answers if each.endswith(name)]
+    return run.answers[found]
+
+
+@without_cuda
+def test_without_cuda_the_gauge_shows_zero(snippet):
+    """No program gives a PyTorch without CUDA a device that holds tensors."""
+    with no_error():
+        run = after(snippet, *NO_DEVICE)
+
+    assert run.on_the_cpu.nbytes == 4_000_000
+    assert answer(run, "cuda.memory.memory_allocated") == 0
+    assert answer(run, "cuda.memory.memory_reserved") == 0
+
+
+@without_cuda
+def test_without_cuda_the_summary_fails(snippet):
+    """No program gives a PyTorch without CUDA anything to sum up."""
+    error = answer(after(snippet, *NO_DEVICE), "memory_summary")
+
+    assert type(error) is KeyError
+    assert error.args == ("allocated_bytes.all.current",)
+
+
+@without_cuda
+@without_accelerator
+def test_without_cuda_the_reset_fails(snippet):
+    """No program gives a PyTorch without CUDA a peak to reset."""
+    run = after(snippet, *NO_DEVICE)
+    for name in ("reset_peak_memory_stats", "_snapshot"):
+        assert type(answer(run, name)) is AttributeError
+    assert type(answer(run, "accelerator.memory.memory_allocated")) is (
+        RuntimeError
+    )
+
+
+STORED = ("imports", "bytes-of", "storages")
+
+
+def test_a_row_holds_the_table(snippet):
+    run = after(snippet, *STORED)
+    tables = {"year": (run.year, run.today)}
+    for dtype in (torch.uint8, torch.float64):
+        table = torch.zeros(7, 3, dtype=dtype)
+        tables |= {dtype: (table, table[-1])}
+
+    assert run.today.equal(run.year[0])
+    assert run.today.shape == (100,)
+    assert run.today.storage_offset() == 0
+    for table, row in tables.values():
+        assert row.nbytes == table.nbytes // len(table)
+        assert run.bytes_of([table]) == table.nbytes
+        assert run.bytes_of([row]) == table.nbytes
+        assert run.bytes_of([table, row]) == table.nbytes
+
+
+def test_a_row_holds_the_table__but_a_clone_does_not(snippet, fails):
+    edited = snippet.edit("today = year[0]", "today = year[0].clone()")
+    fails(test_a_row_holds_the_table, edited)
+
+
+def test_expand_takes_no_room(snippet):
+    run = after(snippet, *STORED)
+
+    assert run.means.shape == run.year.shape
+    assert run.means.nbytes == run.year.nbytes
+    assert run.bytes_of([run.mean, run.means]) == run.mean.nbytes
+    for size in (1, 5):
+        one = torch.zeros(size, dtype=torch.int16)
+        many = one.expand(1000, size)
+        assert many.nbytes == 1000 * one.nbytes
+        assert run.bytes_of([one, many]) == one.nbytes
+
+
+@edits(
+    ("mean.expand(365, 100)", "mean.expand(365, 100).contiguous()"),
+    ("mean.expand(365, 100)", "mean.repeat(365, 1)"),
+)
+def test_expand_takes_no_room__but_its_copy_does(snippet, fails, old, new):
+    fails(test_expand_takes_no_room, snippet.edit(old, new))
+
+
+LOST = ("imports", "bytes-of", "losses")
+
+
+def test_a_loss_holds_its_errors(snippet, reduction="mean", weight=None):
+    run = after(snippet, *LOST)
+    squares, detached = run.losses["mse_loss"], run.losses["detached"]
+    assert squares.requires_grad
+    assert not detached.requires_grad
+    assert squares.numel() == detached.numel() == 1
+    assert run.bytes_of([squares]) == 4 * 32 * 10
+    assert run.bytes_of([detached]) == 4 * 32 * 10
+    assert run.bytes_of([squares, detached]) == 4 * 32 * 10
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        ours = torch.randn(7, 3, dtype=dtype, requires_grad=True)
+        goal = torch.zeros(7, 3, dtype=dtype)
+        options = {"reduction": reduction, "weight": weight}
+        found = F.mse_loss(ours, goal, **options)
+        assert found.numel() == 1
+        assert run.bytes_of([found]) == ours.nbytes
+        assert run.bytes_of([found, found.detach()]) == ours.nbytes
+
+
+def test_a_loss_holds_its_errors__also_as_sum(snippet):
+    test_a_loss_holds_its_errors(snippet, "sum")
+
+
+def test_a_loss_holds_its_errors__but_not_one_by_one(snippet, fails):
+    fails(test_a_loss_holds_its_errors, snippet, "none")
+
+
+def test_a_loss_holds_its_errors__but_not_with_weights(snippet, fails):
+    weight = torch.ones(7, 3)
+    fails(test_a_loss_holds_its_errors, snippet, "mean", weight)
+
+
+@edits(
+    ("squares.detach()", "squares.detach().clone()"),
+    ("F.mse_loss(outputs, towns)", "(outputs - towns).square().mean()"),
+)
+def test_a_loss_holds_its_errors__but_not(snippet, fails, old, new):
+    fails(test_a_loss_holds_its_errors, snippet.edit(old, new))
+
+
+def test_a_cloned_loss_is_one_number(snippet):
+    run = after(snippet, *LOST)
+    for name in ("cloned", "l1_loss"):
+        assert run.bytes_of([run.losses[name]]) == 4
+    ours, goal = torch.randn(7, 3, dtype=torch.float64), torch.zeros(7, 3)
+    found = [
+        F.l1_loss(ours, goal),
+        F.huber_loss(ours, goal.double()),
+        F.l1_loss(ours, goal, reduction="sum"),
+        F.huber_loss(ours, goal.double(), reduction="sum"),
+        F.mse_loss(ours, goal).clone(),
+    ]
+    assert [run.bytes_of([each]) for each in found] == [8] * 5
+
+
+@edits(
+    ("squares.clone()", "squares"),
+    ("squares.clone()", "squares.expand(1)"),
+)
+def test_a_cloned_loss_is_one_number__but_not(snippet, fails, old, new):
+    fails(test_a_cloned_loss_is_one_number, snippet.edit(old, new))
+
+
+FREED = ("imports", "read", "cuda-freed")
+
+
+@pytest.mark.cuda
+def test_the_driver_sees_more(snippet):
+    """No program makes it false: CUDA's own context is always there."""
+    run = after(snippet, *FREED)
+
+    assert len(run.readings) == 4
+    for allocated, reserved, driver in run.readings.values():
+        assert driver > reserved >= allocated
+
+
+def test_the_driver_sees_more__also_by_its_own_words(snippet, monkeypatch):
+    """On any machine: what a driver calls free is not counted."""
+    run = after(snippet, "imports", "read")
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 10)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 20)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (70, 100))
+
+    assert run.read() == (10, 20, 30)
+
+
+@pytest.mark.cuda
+def test_freed_memory_stays_reserved(snippet):
+    run = after(snippet, *FREED)
+    allocated, reserved, _ = zip(*run.readings.values(), strict=True)
+    before, held, freed, emptied = allocated
+
+    assert before == freed == emptied == held - 2**28
+    before, held, freed, emptied = reserved
+    assert held - 2**28 >= before == emptied
+    assert freed == held
+
+
+@pytest.mark.cuda
+@edits(
+    ("    del large\n", "    del large\n    torch.cuda.empty_cache()\n"),
+    ("    del large\n", ""),
+)
+def test_freed_memory_stays_reserved__but_not(snippet, fails, old, new):
+    fails(test_freed_memory_stays_reserved, snippet.edit(old, new))
+
+
+@pytest.mark.cuda
+def test_cuda_knows_its_peak(snippet):
+    cells = ("imports", "history", "peak", "train", "cuda-peak")
+    run = snippet.only(*cells).after("cuda-peak")
+    last = torch.cuda.max_memory_allocated()
+
+    assert run.stale == run.earlier > last
+    assert last > torch.cuda.memory_allocated()
+    assert run.peak(lambda: torch.ones(2**20, device="cuda")) == 4 * 2**20
+
+
+@pytest.mark.cuda
+@edits(
+    ("    torch.cuda.reset_peak_memory_stats()\n", ""),
+    (
+        "    stale = torch.cuda.max_memory_allocated()\n",
+        "    stale = torch.cuda.memory_allocated()\n",
+    ),
+)
+def test_cuda_knows_its_peak__but_not(snippet, fails, old, new):
+    fails(test_cuda_knows_its_peak, snippet.edit(old, new))
+
+
+# Where it ends
+
+
+def test_history_sees_its_own_tensors(
+    snippet, array=np.ones, threads=2, within=False
+):
+    history = after(snippet, "imports", "history").history
+    assert history(lambda: None) == [0]
+    old = []
+
+    def make():
+        old.append(torch.ones(1000))
+
+    if within:
+        history(make)
+    else:
+        make()
+
+    def work():
+        old.clear()
+        array(1000)
+        if threads == 1:
+            return torch.ones(1000)
+        other = threading.Thread(target=torch.ones, args=(1000,))
+        other.start()
+        return other.join()
+
+    assert history(work) == [0]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [(torch.ones,), (np.ones, 1), (np.ones, 2, True)],
+    ids=["a tensor", "one thread", "within another history"],
+)
+def test_history_sees_its_own_tensors__but_not_blindly(snippet, fails, inputs):
+    fails(test_history_sees_its_own_tensors, snippet, *inputs)
 
 
 @pytest.mark.cuda
 def test_cuda_blocks_are_512_bytes(snippet):
-    run = snippet.after("cuda-blocks")
+    run = after(snippet, "imports", "cuda-blocks")
 
     assert run.after_one == 512
     assert run.after_both == 512 + 1024
@@ -152,48 +748,19 @@ def test_cuda_blocks_are_512_bytes__but_one_holds_128(snippet, fails):
 
 @pytest.mark.cuda
 def test_the_ledger_balances_on_cuda(snippet):
-    run = snippet.after("cuda-ledger")
+    run = after(snippet, *COUNTED, "cuda-ledger")
 
-    assert run.rounded(run.held) == run.cuda_counted
-
-
-@pytest.mark.cuda
-def test_the_ledger_balances_on_cuda__but_not_unrounded(snippet, fails):
-    edited = snippet.edit("-(-tensor.nbytes // 512) * 512", "tensor.nbytes")
-    fails(test_the_ledger_balances_on_cuda, edited)
+    assert sum(run.rounded) == run.cuda_counted > 4 * 4 * 22_210
 
 
 @pytest.mark.cuda
-def test_cuda_knows_its_peak(snippet):
-    run = snippet.after("cuda-peak")
-
-    assert run.difference == 0
-    assert run.peak == 4 * 2**20
-
-
-@pytest.mark.cuda
-def test_cuda_knows_its_peak__but_not_after_a_reset(snippet, fails):
-    edited = snippet.edit(
-        "    del temporary\n",
-        "    del temporary\n    torch.cuda.reset_peak_memory_stats()\n",
-    )
-    fails(test_cuda_knows_its_peak, edited)
-
-
-@pytest.mark.cuda
-def test_the_driver_sees_more(snippet):
-    run = snippet.after("cuda-peak")
-
-    assert run.driver > run.reserved >= run.low
-
-
-@pytest.mark.cuda
-def test_the_driver_sees_more__but_not_of_what_is_free(snippet, fails):
-    edited = snippet.edit("driver = total_there - free", "driver = 0")
-    fails(test_the_driver_sees_more, edited)
-
-
-def test_snapshots_can_be_recorded():
-    """Names are there or not: nothing in the snippet can take them away."""
-    assert callable(torch.cuda.memory._record_memory_history)
-    assert callable(torch.cuda.memory._dump_snapshot)
+@edits(
+    ("rounded = [-(-size // 512) * 512 for", "rounded = [size for"),
+    (
+        "    base = torch.cuda.memory_allocated()\n    kept =",
+        "    base = torch.cuda.memory_allocated()\n"
+        "    more = torch.ones(1, device='cuda')\n    kept =",
+    ),
+)
+def test_the_ledger_balances_on_cuda__but_not(snippet, fails, old, new):
+    fails(test_the_ledger_balances_on_cuda, snippet.edit(old, new))

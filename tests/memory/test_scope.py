@@ -1,129 +1,822 @@
 """The claims of docs/memory/scope.md."""
 
+import builtins
+import gc
+import sys
+import warnings
+import weakref
+
+import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
+
+from extensions.files.failures import edits, no_error
+
+MODEL = ("imports", "device", "step", "days")
+KEPT = ("imports", "functions", "error-and-circle", "keepers")
+LISTED = ("imports", "error-and-circle", "live-tensors")
+FAILED = (
+    "imports",
+    "forget",
+    "free",
+    "count-living",
+    "two-at-once",
+    "failing",
+)
+EIGHT = ["a list", "a row of it", "a graph", "a closure", "a default"]
+EIGHT += ["a hook", "a cache", "a caught error"]
 
 
-def test_the_last_batch_outlives_the_loop(snippet):
-    run = snippet.after("after-the-loop")
-
-    assert hasattr(run, "batch")
-    assert run.batch is run.batches[-1]
-    assert run.output.shape == (16, 1)
-    assert run.loss.grad_fn is not None
+def after(snippet, *names):
+    """Run some cells of a snippet without the others."""
+    return snippet.only(*names).after(names[-1])
 
 
-def test_the_last_batch_outlives_the_loop__but_not_deleted(snippet, fails):
+@pytest.fixture(autouse=True)
+def own_session():
+    """Leave no error and no shown value behind, and the collector on.
+
+    It looks at what the test makes alone, so that it takes little time.
+    """
+    gc.freeze()
+    yield
+    gc.enable()
+    gc.unfreeze()
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        vars(sys).pop(name, None)
+    vars(builtins).pop("_", None)
+
+
+def watched_table(*shape):
+    """Return a table, and what sees whether its memory is still there."""
+    memory = np.ones(shape, dtype=np.float32)
+    return torch.from_numpy(memory), weakref.ref(memory)
+
+
+# Do this
+
+
+def test_del_frees_at_once(snippet, *shape):
+    gc.disable()
+    run = after(snippet, *KEPT)
+    table, memory = watched_table(*shape or (10, 1000))
+    second, view = table, table.detach()
+    kept = run.keepers["nothing else"](table)
+
+    assert kept is None
+    del table
+    assert memory() is not None
+    del second
+    assert memory() is not None
+    del view
+    assert memory() is None
+    run = after(snippet, *KEPT, "watch", "stages")
+    assert "nothing else" not in run.stages["del table"]
+
+
+@pytest.mark.parametrize("shape", [(1,), (5, 3), (2, 3, 4)])
+def test_del_frees_at_once__also_of_other_shapes(snippet, shape):
+    test_del_frees_at_once(snippet, *shape)
+
+
+@edits(
+    (
+        "a holder more",
+        '"nothing else": lambda table: None',
+        '"nothing else": lambda table: layers.append(table)',
+    ),
+    (
+        "not at once",
+        '"nothing else": lambda table: None',
+        '"nothing else": circle',
+    ),
+)
+def test_del_frees_at_once__but_not(snippet, fails, old, new):
+    edited = snippet.edit(old, new).edit(
+        "keepers = {", "layers = []\nkeepers = {"
+    )
+    fails(test_del_frees_at_once, edited)
+
+
+def test_free_forgets_the_error__also_without_one(snippet, monkeypatch):
+    """It needs no error, ends circles, and empties the cache last."""
+    run = after(snippet, "imports", "forget", "free")
+    there, emptied = torch.accelerator, []
+    for available in (True, False):
+        table, memory = watched_table(2, 2)
+        box = [table]
+        box.append(box)
+        gc.collect()  # it is old when it goes
+        del table, box
+        with monkeypatch.context() as patch, no_error():
+            patch.setattr(there, "is_available", lambda found=available: found)
+            patch.setattr(
+                there, "empty_cache", lambda see=memory: emptied.append(see())
+            )
+            run.free()
+        assert memory() is None
+    assert emptied == [None]
+
+
+def test_free_forgets_the_error__also_in_the_first_lines(snippet):
+    """The lines to copy leave no table behind, and no circle."""
+    gc.disable()
     edited = snippet.edit(
-        "print(batch.shape, output.shape, loss.grad_fn.name())",
-        "del batch, output, loss",
+        "# something large", "; circled = weakref.ref(table)"
     )
-    fails(test_the_last_batch_outlives_the_loop, edited)
+    edited = edited.edit("del table  #", "table.me = table; del table  #")
+    run = after(edited, *MODEL[:-1], "forget", "free", "days", "do-this")
+
+    assert run.circled() is None
+    assert not hasattr(run, "table")
 
 
-def test_a_function_lets_go(snippet):
-    assert snippet.after("in-a-function").alive == [False, False, False]
+# How it works
 
 
-@pytest.mark.parametrize("new", ["return loss", "kept.append(output)"])
-def test_a_function_lets_go__but_not_if_kept(snippet, new, fails):
-    edited = (
-        snippet.edit(
-            "    return loss.item()\n\n\nwatched = []",
-            f"    {new}\n\n\nkept = []\nwatched = []",
-        )
-        .edit("    handle(batch)\n", "    kept.append(handle(batch))\n")
-        .edit(
-            "    loss = output.square().mean()\n    watched",
-            "    loss = output\n    watched",
-        )
+def test_a_holder_keeps_the_tensor(snippet, rows=10):
+    gc.disable()
+    run = after(snippet, *KEPT)
+    memories, kept = {}, {}
+    for name in EIGHT:
+        table, memories[name] = watched_table(rows, 1000)
+        kept[name] = run.keepers[name](table)
+        del table
+
+    assert [name for name in EIGHT if memories[name]() is None] == []
+    gc.collect()
+    assert [name for name in EIGHT if memories[name]() is None] == []
+    kept["a hook"]._forward_hooks.clear()
+    kept["a cache"].cache_clear()
+    assert memories["a hook"]() is memories["a cache"]() is None
+    kept.clear()
+    assert [name for name in EIGHT if memories[name]() is not None] == []
+    stages = after(snippet, *KEPT, "watch", "stages").stages
+    assert stages["del table"] == [*EIGHT, "a circle"]
+    assert stages["gc.collect()"] == EIGHT
+    assert stages["the holder goes"] == []
+    assert gc.isenabled()
+
+
+def test_a_holder_keeps_the_tensor__also_of_another_size(snippet):
+    test_a_holder_keeps_the_tensor(snippet, rows=1)
+
+
+def test_a_holder_keeps_the_tensor__but_not_a_copied_row(snippet, fails):
+    edited = snippet.edit("table[0],", "table[0].clone(),")
+    fails(test_a_holder_keeps_the_tensor, edited)
+
+
+@edits(
+    ('"a list": lambda table: [table]', '"a list": lambda table: [0]'),
+    ("table @ weight", "(table @ weight).detach()"),
+    ("lambda table: lambda: table", "lambda table: lambda table: table"),
+    ("lambda readings=table: readings", "lambda readings: readings"),
+    ("(lambda *_: table)", "(lambda *_: table).remove()"),
+    ("    mean(table)\n", "    mean(table)\n    mean.cache_clear()\n"),
+    ("return error\n", "return error.with_traceback(None)\n"),
+    (
+        "only until the collector runs",
+        '"a list": lambda table: [table]',
+        '"a list": circle',
+    ),
+    (
+        "not at once",
+        '"a list": lambda table: [table]',
+        '"a list": lambda table: [box := [table], box.append(box)]',
+    ),
+)
+def test_a_holder_keeps_the_tensor__but_not(snippet, fails, old, new):
+    fails(test_a_holder_keeps_the_tensor, snippet.edit(old, new))
+
+
+def rows_with(rows, *shape):
+    return [row for row in rows if shape in row]
+
+
+def row_with(rows, *shape):
+    found = rows_with(rows, *shape)
+    assert len(found) == 1
+    return found[0]
+
+
+def test_storages_are_listed_once(snippet):
+    run = after(snippet, *LISTED, "ask-live")
+    row = row_with(run.live_tensors(), 1000, 1000)
+    assert run.first.data_ptr() == run.station.data_ptr()
+    assert row[:2] == [run.station.nbytes, "cpu"]
+    assert (1000,) in row
+
+    half = torch.zeros(37, 41, dtype=torch.float16)
+    same = [half[5], half.T, half.detach(), half.view(-1)]
+    weight = torch.nn.Parameter(torch.zeros(43, 47))
+    other = torch.zeros(43, 47)
+    wide = torch.zeros(1).expand(53, 59)
+    empty = torch.zeros(0, 61)
+    alone = torch.zeros(67, 71)[0].detach()
+    with no_error():
+        rows = run.live_tensors()
+    row = row_with(rows, 37, 41)
+    assert row[:2] == [half.nbytes, "cpu"]
+    assert sorted(row[2:]) == sorted(
+        tuple(each.shape) for each in (half, *same)
     )
-    fails(test_a_function_lets_go, edited)
+    assert [row[0] for row in rows_with(rows, 43, 47)] == [weight.nbytes] * 2
+    assert [row[0] for row in rows_with(rows, 53, 59)] == [4]
+    assert rows_with(rows, *empty.shape) == []
+    assert [row[0] for row in rows_with(rows, 71)] == [67 * 71 * 4]
+    sizes = [row[0] for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    del other, wide, alone
 
 
-def test_two_outputs_live_at_once(snippet):
-    run = snippet.after("two-at-once")
-
-    assert run.most_alive(delete_first=False) == 2
-    assert run.most_alive(delete_first=True) == 1
-
-
-def test_two_outputs_live_at_once__but_not_if_deleted(snippet, fails):
-    edited = snippet.edit("if delete_first:", "if True:")
-    fails(test_two_outputs_live_at_once, edited)
-
-
-def test_circles_wait_for_the_collector(snippet):
-    run = snippet.after("cycle")
-
-    assert run.before_collecting
-    assert not run.after_collecting
-
-
-def test_circles_wait_for_the_collector__but_not_straight_lines(
-    snippet, fails
-):
-    edited = snippet.edit("self.me = self  # a circle", "self.me = None  # no")
-    fails(test_circles_wait_for_the_collector, edited)
+@edits(
+    ("each name", "storage.data_ptr()", "id(each)"),
+    ("bytes of a view", "[storage.nbytes(),", "[each.nbytes,"),
+    (
+        "no parameters",
+        "not in (torch.Tensor, nn.Parameter)",
+        "!= torch.Tensor",
+    ),
+    ("parameters alone", "(torch.Tensor, nn.Parameter)", "[nn.Parameter]"),
+    (
+        "one shape of many",
+        "found.setdefault(key, new).append(shape)",
+        "found[key] = [*new, shape]",
+    ),
+    ("empty ones too", " if row[0])", ")"),
+    ("the smallest first", ", reverse=True)", ")"),
+    ("without its device", "each.device.type]", "0]"),
+)
+def test_storages_are_listed_once__but_not(snippet, fails, old, new):
+    fails(test_storages_are_listed_once, snippet.edit(old, new))
 
 
-def test_a_traceback_keeps_tensors(snippet):
-    run = snippet.after("traceback")
+def test_the_list_holds_nothing(snippet):
+    gc.disable()
+    run = after(snippet, *LISTED)
+    table, memory = watched_table(37, 41)
+    table.requires_grad_()
+    lost, circled = watched_table(43, 47)
+    run.circle(lost)
+    del lost
+    before = sys.getrefcount(table), table._version, table.grad
 
-    assert run.inside_the_handler
-    assert not run.after_the_handler
+    rows = run.live_tensors()
+    assert len(rows_with(rows, 37, 41)) == len(rows_with(rows, 43, 47)) == 1
+    assert (sys.getrefcount(table), table._version, table.grad) == before
+    del table
+    assert memory() is None
+    assert circled() is not None
+
+
+@edits(
+    ("append(shape)", "extend([shape, each])"),
+    ("in gc.get_objects():", "in (gc.collect(), gc.get_objects())[1]:"),
+)
+def test_the_list_holds_nothing__but_not(snippet, fails, old, new):
+    fails(test_the_list_holds_nothing, snippet.edit(old, new))
+
+
+class Lazy:
+    """What answers no question about itself."""
+
+    @property
+    def __class__(self):
+        """Raise an error, as a proxy does before it knows its thing."""
+        raise ReferenceError
+
+    def __getattr__(self, name):
+        """Raise an error that is no AttributeError."""
+        raise ReferenceError
+
+
+class Table(dict):
+    """A dict with methods of its own."""
+
+    def raises(self, *_):
+        """Raise an error."""
+        raise KeyError
+
+    __iter__ = get = items = keys = raises
+
+
+class Station:
+    """What has a tensor under a name of its own."""
+
+    __slots__ = ("__weakref__", "readings")
+
+
+def error_of(thing):
+    """Return an error, in whose traceback a function has a name for it."""
+
+    def fails_to_load(readings):
+        raise ValueError("no such station")
+
+    try:
+        fails_to_load(thing)
+    except ValueError as error:
+        return error.with_traceback(error.__traceback__.tb_next)
+
+
+def test_holders_are_named__also_by_odd_ones(snippet):
+    run = after(snippet, *LISTED, "role", "holders")
+    thing, lazy, table = torch.zeros(3), Lazy(), Table()
+    lazy.thing = thing
+    dict.__setitem__(table, "e", thing)
+    with no_error():
+        found = run.holders(thing)
+        run.live_tensors()
+
+    assert "a dict: ['e']" in found
+    assert "Lazy" in found or "a dict: ['thing']" in found
+
+
+def test_holders_are_named(snippet):
+    run = after(snippet, "imports", "role", "holders")
+    make = [lambda: torch.zeros(3), Station, set]
+    for thing in (each() for each in make):
+        station = Station()
+        station.readings = thing
+        names = {"a": thing, "b": 0, "c": thing}
+        marks = {} if isinstance(thing, set) else {"b": 0, thing: 1}
+        module = {"__name__": "weather", "d": thing}
+        error = error_of(thing)
+        found = run.holders(thing)
+        for each in (
+            "a dict: ['a', 'c']",
+            "weather: ['d']",
+            "the names of fails_to_load()",
+        ):
+            assert each in found
+        assert any(each.startswith("Station") for each in found)
+        assert ("a dict: ['a key']" in found) == (len(marks) > 0)
+        del station, names, module, error
+    run = after(snippet, *LISTED, "ask-live", "role", "holders", "ask-holders")
+    found = run.holders(run.station)
+    assert "__main__: ['station']" in found
+    assert sum(each.startswith("list") for each in found) == 1
+    assert sum(each.startswith("tuple") for each in found) == 1
+    assert "function forecast" in run.holders(run.forecast.__defaults__)
+    assert run.forecast(torch.tensor([1.0, 3.0])) == 2
+
+
+@edits(
+    ("value is thing", "value is not thing"),
+    ("key is thing", "key is not thing"),
+    ("types.FrameType", "types.CodeType"),
+    ("f_code.co_name", "f_code.co_firstlineno"),
+    ("return kind.__name__", "return type(thing).__name__"),
+    ("gc.get_referrers(thing)", "gc.get_referents(thing)"),
+    ("issubclass(kind, dict)", "issubclass(kind, list)"),
+)
+def test_holders_are_named__but_not(snippet, fails, old, new):
+    if "list" in new:
+        snippet = snippet.edit("dict.items(holder)", "enumerate(holder)")
+        snippet = snippet.edit("dict.keys(holder)", "holder")
+        snippet = snippet.edit(
+            "dict.get(holder, '__name__', 'a dict')", "'a list'"
+        )
+    fails(test_holders_are_named, snippet.edit(old, new))
+
+
+def test_a_mask_is_not_listed(snippet, shape=(37, 41), dtype=torch.float32):
+    run = after(snippet, *LISTED, "mask")
+    assert len(run.listed) == 2
+    assert run.dropped.grad_fn._saved_other.nbytes == run.readings.nbytes
+
+    readings = torch.ones(shape, dtype=dtype, requires_grad=True)
+    dropped = F.dropout(readings)
+    assert len(rows_with(run.live_tensors(), *shape)) == 2
+    assert dropped.grad_fn._saved_other.nbytes == readings.nbytes
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "except RuntimeError:\n    inside",
-            "except RuntimeError as error:\n    kept = error\n    inside",
-        ),
-        (
-            "    raise RuntimeError(",
-            "    del large\n    raise RuntimeError(",
-        ),
-    ],
+    ("shape", "dtype"),
+    [((7, 11, 13), torch.float64), ((1, 2, 3, 5), torch.bfloat16)],
 )
-def test_a_traceback_keeps_tensors__but_not(snippet, old, new, fails):
+def test_a_mask_is_not_listed__also_of(snippet, shape, dtype):
+    test_a_mask_is_not_listed(snippet, shape, dtype)
+
+
+@edits(
+    (
+        "a mask with a name",
+        "dropped = F.dropout(readings)",
+        "mask = torch.rand(1000, 500)\ndropped = readings * mask",
+    ),
+    (
+        "a number for a mask",
+        "dropped = F.dropout(readings)",
+        "dropped = readings * torch.tensor(2.0)",
+    ),
+)
+def test_a_mask_is_not_listed__but_not(snippet, fails, old, new):
+    fails(test_a_mask_is_not_listed, snippet.edit(old, new))
+
+
+OPERATIONS = {
+    "times": lambda x, weight: x * weight,
+    "matrix product": lambda x, weight: x @ weight,
+    "linear": F.linear,
+    "loss": F.mse_loss,
+}
+
+
+def test_a_graph_is_not_among_the_holders(snippet, operation=torch.mul):
+    run = after(snippet, "imports", "role", "holders")
+    weight = torch.ones(3, 3, requires_grad=True)
+    table, memory = watched_table(3, 3)
+    names = {"table": table}
+    result = operation(table, weight)
+
+    assert run.holders(table) == ["a dict: ['table']"]
+    del names["table"], table
+    assert memory() is not None
+    del result
+    assert memory() is None
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_a_graph_is_not_among_the_holders__also_of(snippet, operation):
+    test_a_graph_is_not_among_the_holders(snippet, operation)
+
+
+class Own(torch.autograd.Function):
+    """An operation in Python, which keeps its input in an attribute."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        """Keep the input."""
+        ctx.x = x
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, gradient):
+        """Multiply by what was kept."""
+        return None, gradient * ctx.x
+
+
+def test_a_graph_is_not_among_the_holders__but_an_own_function(snippet, fails):
+    fails(test_a_graph_is_not_among_the_holders, snippet, Own.apply)
+
+
+# What goes wrong
+
+
+def test_the_last_batch_outlives_the_loop(snippet):
+    run = after(snippet, *MODEL, "after-the-loop")
+
+    assert run.readings is run.days[-1][0]
+    assert run.goals is run.days[-1][1]
+    assert run.output.equal(run.model(run.readings.to(run.device)))
+    assert run.loss.grad_fn is not None
+    nodes = [node for node, _ in run.loss.grad_fn.next_functions]
+    assert run.output.grad_fn in nodes
+
+
+SHOWN = "print(readings.shape, output.shape, loss.grad_fn.name())"
+
+
+@edits(
+    (SHOWN, "output = torch.zeros(1)"),
+    (SHOWN, "readings = torch.zeros(1)"),
+    (SHOWN, "goals = torch.zeros(1)"),
+    (SHOWN, "loss = loss.detach()"),
+    (
+        "    loss = F.mse_loss(output, goals.to(device))\n",
+        "    loss = F.mse_loss(output, goals.to(device))\n    break\n",
+    ),
+)
+def test_the_last_batch_outlives_the_loop__but_not(snippet, fails, old, new):
+    fails(test_the_last_batch_outlives_the_loop, snippet.edit(old, new))
+
+
+def test_a_function_lets_go(snippet):
+    gc.disable()
+    run = after(snippet, *MODEL, "in-a-function")
+    assert [watch() for watch in run.outputs] == [None] * len(run.days)
+    assert [type(loss) for loss in run.losses] == [float] * len(run.days)
+
+    made = []
+    for layer in run.model:
+        layer.register_forward_hook(lambda *a: made.append(weakref.ref(a[2])))
+    readings, memory = watched_table(5, 24)
+    goals, goal_memory = watched_table(5, 1)
+    run.step(run.model, run.optimizer, readings, goals)
+    del readings, goals
+    graphs = [each for each in gc.get_objects() if type(each) is torch.Tensor]
+    assert [each for each in graphs if each.grad_fn is not None] == []
+    assert len(made) == len(run.model)
+    assert [each() for each in made] == [None] * len(made)
+    assert memory() is None
+    assert goal_memory() is None
+
+
+def test_a_function_lets_go__also_while_it_trains(snippet):
+    """Two calls of `step` do what the same lines outside of it do."""
+    run, same = (after(snippet, *MODEL, "in-a-function") for _ in range(2))
+    lone = "cpu"
+    if torch.accelerator.is_available():
+        lone = torch.accelerator.current_accelerator().type
+    assert run.device.type == lone
+    assert len(run.outputs) == len(run.days)
+
+    for readings, goals in same.days[:2]:
+        loss = run.step(run.model, run.optimizer, readings, goals)
+        same.optimizer.zero_grad()
+        expected = F.mse_loss(
+            same.model(readings.to(same.device)), goals.to(same.device)
+        )
+        expected.backward()
+        same.optimizer.step()
+        assert loss == pytest.approx(expected.item())
+    assert len(run.outputs) == len(run.days)
+    pairs = zip(run.model.parameters(), same.model.parameters(), strict=True)
+    assert all(one.allclose(other) for one, other in pairs)
+
+
+BACK = "    loss.backward()\n    optimizer.step()\n    return"
+
+
+@edits(
+    ("return loss.item()  # a number", "return model(readings)  # not"),
+    (BACK, f"    model.last = goals\n{BACK}"),
+    (BACK, f"    model.last = loss\n{BACK}"),
+    (BACK, f"    model.last = loss\n{BACK.replace('ward()', 'ward', 1)}"),
+)
+def test_a_function_lets_go__but_not(snippet, fails, old, new):
+    fails(test_a_function_lets_go, snippet.edit(old, new))
+
+
+COUNTED = (*MODEL, "count-living", "two-at-once")
+
+
+def test_two_outputs_live_at_once(snippet, turns=3):
+    run = after(snippet.edit("range(3)]", f"range({turns})]"), *COUNTED)
+    assert run.counts == [1] + [2] * (turns - 1)
+
+    made, counts = [], []
+
+    def build():
+        model = torch.nn.Linear(2, 2)
+        made.append(weakref.ref(model))
+        counts.append(sum(each() is not None for each in made))
+        return model
+
+    names = {"build": build}
+    for _ in range(turns):
+        exec("model = build()", names)
+    assert counts == run.counts
+
+
+@pytest.mark.parametrize("turns", [2, 7])
+def test_two_outputs_live_at_once__also_in(snippet, turns):
+    test_two_outputs_live_at_once(snippet, turns)
+
+
+def test_two_outputs_live_at_once__but_not_if_deleted(snippet, fails):
+    edited = snippet.edit(
+        "    output = predict(readings)\n\nprint",
+        "    output = predict(readings)\n    del output\n\nprint",
+    )
+    fails(test_two_outputs_live_at_once, edited)
+
+
+def test_two_outputs_live_at_once__but_not_without_a_name(snippet, fails):
+    edited = snippet.edit(
+        "    output = predict(readings)\n\nprint",
+        "    predict(readings)\n\nprint",
+    )
+    fails(test_two_outputs_live_at_once, edited)
+
+
+def test_del_leaves_one_alive(snippet, turns=3):
+    edited = snippet.edit("range(3)]", f"range({turns})]")
+    run = after(edited, *COUNTED, "one-at-a-time")
+
+    assert run.counts == [1] * turns
+
+
+@pytest.mark.parametrize("turns", [2, 7])
+def test_del_leaves_one_alive__also_in(snippet, turns):
+    test_del_leaves_one_alive(snippet, turns)
+
+
+@edits(
+    ("without", "    del output\n", ""),
+    (
+        "a second name",
+        "    del output\n",
+        "    last = output\n    del output\n",
+    ),
+)
+def test_del_leaves_one_alive__but_not(snippet, fails, old, new):
+    fails(test_del_leaves_one_alive, snippet.edit(old, new))
+
+
+ERRORS = (*MODEL, *FAILED[1:])
+
+
+def test_a_traceback_keeps_tensors(snippet):
+    gc.disable()
+    run = after(snippet, *ERRORS, "traceback")
+
+    assert run.in_handler == (1000, 1000)
+    assert run.after_handler is None
+
+
+def test_a_traceback_keeps_tensors__also_from_deeper(snippet):
+    edited = snippet.edit(
+        "    load()\nexcept", "    [load() for _ in range(1)]\nexcept"
+    )
+    test_a_traceback_keeps_tensors(edited)
+
+
+@edits(
+    (
+        "    outputs.append(weakref.ref(readings))\n",
+        "    outputs.append(weakref.ref(readings))\n    del readings\n",
+    ),
+    (
+        "except ValueError:\n    print",
+        "except ValueError as error:\n    kept = error\n    print",
+    ),
+)
+def test_a_traceback_keeps_tensors__but_not(snippet, fails, old, new):
     fails(test_a_traceback_keeps_tensors, snippet.edit(old, new))
 
 
-def test_without_a_reset_the_fit_fails(snippet):
-    run = snippet.after("compare-resets")
+def test_a_kept_error_keeps_them(snippet, keep=lambda error: error):
+    gc.disable()
+    run = after(snippet, *ERRORS)
+    try:
+        run.load()
+    except ValueError as error:
+        kept = keep(error)
 
-    assert run.reset < 1e-4
-    assert run.not_reset > 1
-
-
-def test_without_a_reset_the_fit_fails__but_not_with_one(snippet, fails):
-    edited = snippet.edit(
-        "train(pairs, without_reset)", "train(pairs, with_reset)"
-    )
-    fails(test_without_a_reset_the_fit_fails, edited)
-
-
-def test_the_misspelt_name_is_an_error(snippet, capsys):
-    snippet.after("misspelt")
-
-    assert capsys.readouterr().out.endswith("name 'output' is not defined\n")
+    assert run.shape() == (1000, 1000)
+    del kept
+    assert run.shape() is None
 
 
-def test_the_misspelt_name_is_an_error__but_not_if_one_is_left(
-    snippet, capsys, fails
+@pytest.mark.parametrize("keep", [str, lambda e: e.with_traceback(None)])
+def test_a_kept_error_keeps_them__but_not_its(snippet, fails, keep):
+    fails(test_a_kept_error_keeps_them, snippet, keep)
+
+
+FROM = """    try:
+        raise OSError("no such station")
+    except OSError as error:
+        raise ValueError from error
+load()
+"""
+WITHIN = """    try:
+        deeper(readings)
+    except OSError:
+        raise ValueError("no such station")
+def deeper(readings):
+    raise OSError("no such file")
+load()
+"""
+LAST = '    raise ValueError("no such station")\nload()\n'
+
+
+ABOUT = "    readings.shap\nload()\n"
+
+
+def test_free_forgets_the_error(snippet):
+    gc.disable()
+    for error in (LAST, FROM, WITHIN, ABOUT):
+        edited = snippet.edit(LAST, error)
+        run = after(edited, *ERRORS, "session", "after-the-error")
+        assert run.collected == (1000, 1000)
+        assert run.freed is None
+        run = after(edited, *ERRORS, "session")
+        sys.last_exc = sys.last_value  # as Python 3.12 does
+        kept = sys.last_value, sys.last_traceback  # as a notebook does
+        run.free()
+        assert run.shape() is None
+        assert [each for each in vars(sys) if each.startswith("last_")] == []
+        del kept
+
+
+@edits(
+    ("trace.tb_next = None", "trace.tb_next"),
+    ("error.__cause__ = error.__context__ = None", "error.__cause__ = None"),
+    ("error.__cause__ = error.__context__ = None", "error.__context__ = None"),
+    ("error.obj = None", "error.obj"),
+    ('"last_exc"', '"last_word"'),
+    ('"last_value"', '"last_word"'),
+    ('"last_traceback"', '"last_trace"'),
+    ("    forget()\n", ""),
+    ("not even kept", LAST, f"    del readings\n{LAST}"),
+)
+def test_free_forgets_the_error__but_not(snippet, fails, old, new):
+    fails(test_free_forgets_the_error, snippet.edit(old, new))
+
+
+CARRIED = """    try:
+        1 / 0
+    except ZeroDivisionError as error:
+        raise ExceptionGroup("two", [error])
+load()
+"""
+CIRCLED = f"    box = [readings]\n    box.append(box)\n{LAST}"
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["    raise ValueError(readings)\nload()\n", CARRIED, CIRCLED],
+    ids=["the tensor itself", "other errors", "a circle"],
+)
+def test_free_forgets_the_error__also_if_it_carries(snippet, error):
+    gc.disable()
+    edited = snippet.edit(LAST, error)
+    run = after(edited, *ERRORS, "session", "after-the-error")
+
+    assert run.collected == (1000, 1000)
+    assert run.freed is None
+
+
+def test_free_forgets_the_error__also_where_it_is_shown(snippet, capsys):
+    after(snippet, *ERRORS, "session")
+
+    assert "ValueError: no such station" in capsys.readouterr().out
+
+
+def test_the_next_error_takes_its_place(snippet, statement="1 / 0"):
+    run = after(snippet, *ERRORS, "session")
+    assert run.shape() == (1000, 1000)
+    run.session.runsource(statement)
+
+    gc.collect()
+    assert run.shape() is None
+
+
+@pytest.mark.parametrize(
+    "statement", ["None.shape", "missing", "load(1)", "1 +* 2"]
+)
+def test_the_next_error_takes_its_place__also_by(snippet, statement):
+    test_the_next_error_takes_its_place(snippet, statement)
+
+
+@pytest.mark.parametrize("statement", ["2 / 1", "readings = None"])
+def test_the_next_error_takes_its_place__but_no_error(
+    snippet, fails, statement
 ):
-    edited = snippet.edit(
-        'names = {"pairs": pairs}',
-        'names = {"pairs": pairs, "output": model.bias}',
-    )
-    fails(test_the_misspelt_name_is_an_error, edited, capsys)
+    fails(test_the_next_error_takes_its_place, snippet, statement)
+
+
+def test_a_shown_tensor_is_kept(snippet):
+    gc.disable()
+    run = after(snippet, *ERRORS, "session", "after-the-error", "shown")
+
+    assert run.still_shown == (2, 2)
+    assert run.shown_over is None
+
+
+@edits(
+    ('runsource("table")', 'runsource("table.shape")'),
+    ("runsource(\"'something else'\")", "runsource(\"x = 'nothing shown'\")"),
+)
+def test_a_shown_tensor_is_kept__but_not(snippet, fails, old, new):
+    fails(test_a_shown_tensor_is_kept, snippet.edit(old, new))
+
+
+def test_circles_wait_for_the_collector(snippet):
+    gc.disable()
+    run = after(snippet, *KEPT)
+    table, memory = watched_table(2, 2)
+    run.keepers["a circle"](table)
+    del table
+    assert memory() is not None
+    gc.collect()
+    assert memory() is None
+
+    stages = after(snippet, *KEPT, "watch", "stages").stages
+    assert "a circle" in stages["del table"]
+    assert "a circle" not in stages["gc.collect()"]
+
+
+@edits(
+    ("box.append(box)", "box.append(0)"),
+    ("box.append(box)", "box.append(box)\n    kept_boxes.append(box)"),
+    ('gc.collect()\nstages["gc', 'stages["gc'),
+)
+def test_circles_wait_for_the_collector__but_not(snippet, fails, old, new):
+    if "kept_boxes" in new:
+        snippet = snippet.edit("def circle", "kept_boxes = []\n\n\ndef circle")
+    fails(test_circles_wait_for_the_collector, snippet.edit(old, new))
+
+
+# On CUDA
 
 
 @pytest.mark.cuda
 def test_cuda_frees_at_once(snippet):
-    run = snippet.after("on-cuda")
+    run = after(snippet, "imports", "on-cuda")
 
     assert run.freed_at_once >= 2**30
     assert run.still_busy
@@ -137,11 +830,14 @@ def test_cuda_frees_at_once__but_not_what_has_a_second_name(snippet, fails):
     fails(test_cuda_frees_at_once, edited)
 
 
+GAUGED = ("imports", "error-and-circle", "on-cuda", "gauges", "synchronize")
+
+
 @pytest.mark.cuda
 def test_synchronize_frees_nothing(snippet):
-    run = snippet.after("synchronize")
+    run = after(snippet, *GAUGED)
 
-    assert run.after_synchronize == run.gauges
+    assert run.after_synchronize == run.before_synchronize
 
 
 @pytest.mark.cuda
@@ -155,13 +851,117 @@ def test_synchronize_frees_nothing__but_emptying_does(snippet, fails):
 
 @pytest.mark.cuda
 def test_empty_cache_gives_back(snippet):
-    run = snippet.after("synchronize")
+    run = after(snippet, *GAUGED)
 
-    assert run.after_emptying < run.gauges[1]
+    assert run.after_emptying[0] == run.after_synchronize[0]
+    assert run.after_emptying[1] <= run.after_synchronize[1] - 2**30
 
 
 @pytest.mark.cuda
 def test_empty_cache_gives_back__but_not_left_out(snippet, fails):
-    edited = snippet.edit("    torch.cuda.empty_cache()\n", "")
+    edited = snippet.edit(
+        "    torch.cuda.empty_cache()\n    after_emptying",
+        "    after_emptying",
+    )
     fails(test_empty_cache_gives_back, edited)
-    assert torch.cuda.memory_reserved() > 0
+
+
+@pytest.mark.cuda
+def test_empty_cache_comes_last(snippet):
+    run = after(snippet, *GAUGED, "order")
+
+    assert run.emptied_first[1] >= run.after_emptying[1] + 2**30
+    assert run.collected_then[0] == run.emptied_first[0] - 2**30
+    assert run.collected_then[1] == run.emptied_first[1]
+    assert run.emptied_last[1] <= run.emptied_first[1] - 2**30
+
+
+@pytest.mark.cuda
+@edits(
+    ("box.append(box)", "box.append(0)"),
+    ("    gc.collect()\n    collected_then", "    collected_then"),
+    ("    torch.cuda.empty_cache()\n    emptied_last", "    emptied_last"),
+)
+def test_empty_cache_comes_last__but_not(snippet, fails, old, new):
+    fails(test_empty_cache_comes_last, snippet.edit(old, new))
+
+
+# Where it ends
+
+
+class Humid(torch.Tensor):
+    """A tensor of another class."""
+
+
+def test_the_list_leaves_out(snippet):
+    run = after(snippet, *LISTED)
+    dense = torch.eye(37)
+    others = [
+        torch.eye(41).to_sparse(),
+        Humid(47, 47),
+        torch.empty(53, 53, device="meta"),
+    ]
+    with warnings.catch_warnings(action="ignore"):
+        ragged = torch.nested.nested_tensor([dense[0], dense[1, :29]])
+    seen = []
+
+    def inside(reading):
+        seen.append(run.live_tensors())
+        return reading * 2
+
+    with no_error():
+        rows = run.live_tensors()
+        torch.func.vmap(inside)(torch.ones(67, 71))
+
+    assert ragged.untyped_storage().nbytes() not in [row[0] for row in rows]
+    assert len(seen) == 1
+    assert len(rows_with(rows, *dense.shape)) == 1
+    for other in others:
+        assert rows_with(rows, *other.shape) == []
+
+
+@edits(
+    ("contextlib.suppress(RuntimeError)", "contextlib.nullcontext()"),
+    (" or each.is_meta", ""),
+    (
+        "type(each) not in (torch.Tensor, nn.Parameter)",
+        "not issubclass(type(each), torch.Tensor)",
+    ),
+)
+def test_the_list_leaves_out__but_not(snippet, fails, old, new):
+    fails(test_the_list_leaves_out, snippet.edit(old, new))
+
+
+# What the sources say
+
+
+def test_without_a_reset_the_fit_fails(snippet):
+    fit = after(snippet, "imports", "fit").fit
+
+    assert type(fit(with_reset=True)) is float
+    assert fit(with_reset=True) < 1e-4
+    assert fit(with_reset=False) > 1
+
+
+@edits(
+    ("        if with_reset:\n", "        if True:\n"),
+    ("        if with_reset:\n", "        if False:\n"),
+)
+def test_without_a_reset_the_fit_fails__but_not(snippet, fails, old, new):
+    fails(test_without_a_reset_the_fit_fails, snippet.edit(old, new))
+
+
+def test_the_misspelt_name_is_an_error(snippet, capsys):
+    after(snippet, *MODEL, "misspelt")
+
+    assert "name 'output' is not defined" in capsys.readouterr().out
+
+
+@edits(
+    ('output.to("cpu")', 'target.to("cpu")'),
+    ('{"pairs": days}', '{"pairs": days, "output": days[0][0]}'),
+)
+def test_the_misspelt_name_is_an_error__but_not(
+    snippet, fails, capsys, old, new
+):
+    fails(test_the_misspelt_name_is_an_error, snippet.edit(old, new), capsys)

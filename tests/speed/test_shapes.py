@@ -1,130 +1,762 @@
 """The claims of docs/speed/shapes.md."""
 
+import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
+
+from extensions.files.failures import edits, no_error
+
+MODEL = ("imports", "round-up", "next-letter")
+LOSSES = (*MODEL, "text", "uncut", "masked", "smoothed", "cut")
 
 
-def test_every_number_is_such_a_multiple(snippet):
-    run = snippet.after("every-number")
+def after(snippet, *cells):
+    """Run these cells alone."""
+    return snippet.only(*cells).after(cells[-1])
 
-    assert all(size % 2**0 == 0 for size in run.sizes)
 
-
-def test_every_number_is_such_a_multiple__but_not_a_fraction(snippet, fails):
-    edited = snippet.edit("[1, 7, 8, 50257]", "[1, 7, 8.5, 50257]")
-    fails(test_every_number_is_such_a_multiple, edited)
+# Do this
 
 
 def test_rounding_up_is_a_formula(snippet):
-    pad_to = snippet.after("pad-to").pad_to
+    round_up = after(snippet, "imports", "round-up").round_up
 
-    assert pad_to(50257, 64) == 50304
-    for size in range(1, 200):
-        padded = pad_to(size, 8)
-        assert padded % 8 == 0
-        assert 0 <= padded - size < 8
-
-
-def test_rounding_up_is_a_formula__but_not_down(snippet, fails):
-    edited = snippet.edit(
-        "-(-size // multiple) * multiple", "size // multiple * multiple"
-    )
-    fails(test_rounding_up_is_a_formula, edited)
+    for multiple in range(1, 70):
+        for size in range(150):
+            rounded = round_up(size, multiple)
+            assert rounded % multiple == 0
+            assert 0 <= rounded - size < multiple
 
 
-def test_padding_costs_bytes(snippet, capsys):
-    snippet.after("cost")
+@edits(
+    ("down", "-(-size // multiple)", "(size // multiple)"),
+    ("always more", "-(-size // multiple)", "(size // multiple + 1)"),
+    ("not at all", "-(-size // multiple) * multiple", "size"),
+)
+def test_rounding_up_is_a_formula__but_not(snippet, fails, old, new):
+    fails(test_rounding_up_is_a_formula, snippet.edit(old, new))
 
-    assert "64 rows: 47 bytes: 144384\n" in capsys.readouterr().out
+
+def test_multiples_come_from_bytes(snippet):
+    multiples = after(snippet, "imports", "multiples").multiples
+
+    assert {
+        name: (row["numbers in 16 bytes"], row["numbers in 128 bytes"])
+        for name, row in multiples.items()
+    } == {
+        "torch.float16": (8, 64),
+        "torch.bfloat16": (8, 64),
+        "torch.float32": (4, 32),
+        "torch.int8": (16, 128),
+    }
+    for name, row in multiples.items():
+        dtype = getattr(torch, name.removeprefix("torch."))
+        for size in (16, 128):
+            numbers = torch.zeros(row[f"numbers in {size} bytes"], dtype=dtype)
+            assert numbers.untyped_storage().nbytes() == size
+        assert row["bytes of a number"] == torch.ones(1, dtype=dtype).nbytes
 
 
-def test_padding_costs_bytes__but_half_in_half_the_width(
-    snippet, capsys, fails
+@edits(
+    ("16 // dtype", "32 // dtype"),
+    ("128 // dtype", "64 // dtype"),
+    ("torch.float32, torch.int8)", "torch.float64, torch.int8)"),
+    ("torch.float32, torch.int8)", "torch.float32, torch.int16)"),
+    ("(torch.float16, torch.b", "(torch.float8_e5m2, torch.b"),
+)
+def test_multiples_come_from_bytes__but_not(snippet, fails, old, new):
+    fails(test_multiples_come_from_bytes, snippet.edit(old, new))
+
+
+def pair(run, letters, multiple):
+    """Return a model with padding and one without, with equal weights."""
+    padded = run.NextLetter(letters, multiple=multiple)
+    plain = run.NextLetter(letters, multiple=1)
+    with torch.no_grad():
+        for full, part in zip(
+            padded.parameters(), plain.parameters(), strict=True
+        ):
+            part.copy_(full[:letters])
+    return padded, plain
+
+
+def same(padded, plain):
+    """Check the gradients of a pair: equal, and 0 in the padding."""
+    for full, part in zip(
+        padded.parameters(), plain.parameters(), strict=True
+    ):
+        torch.testing.assert_close(full.grad[: len(part)], part.grad)
+        assert not full.grad[len(part) :].any()
+
+
+def test_cut_off_padding_changes_nothing(
+    snippet, letters=27, multiple=8, seed=0, **options
 ):
-    edited = snippet.edit("50257, 768", "50257, 384")
-    fails(test_padding_costs_bytes, edited, capsys)
+    run = after(snippet, *MODEL)
+    torch.manual_seed(seed)
+    padded, plain = pair(run, letters, multiple)
+    x, y = torch.randint(letters, (2, 3, 20))
+    with no_error():
+        losses = [
+            F.cross_entropy(model(x).flatten(0, 1), y.flatten(), **options)
+            for model in (padded, plain)
+        ]
+    sum(losses).backward()
+
+    assert len(padded.head.weight) == run.round_up(letters, multiple)
+    torch.testing.assert_close(*losses)
+    same(padded, plain)
 
 
-def test_padded_classes_change_the_loss(snippet):
-    run = snippet.after("wrong-loss")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("letters", "multiple"), [(27, 64), (10, 16), (32, 8), (1, 4), (200, 7)]
+)
+def test_cut_off_padding_changes_nothing__also_for(
+    snippet, letters, multiple, seed
+):
+    test_cut_off_padding_changes_nothing(snippet, letters, multiple, seed)
 
-    assert not torch.isclose(run.right_loss, run.wrong_loss, rtol=0.01)
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"label_smoothing": 0.1},
+        {"reduction": "sum"},
+        {"weight": torch.linspace(1, 2, 27)},
+        {"ignore_index": 3},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_cut_off_padding_changes_nothing__also_with(snippet, options):
+    test_cut_off_padding_changes_nothing(snippet, **options)
 
 
-def test_padded_classes_change_the_loss__but_not_without_padding(
+@edits(
+    ("left on", "[..., : self.letters]", ""),
+    ("cut in front", "[..., : self.letters]", "[..., -self.letters :]"),
+    ("one left on", "[..., : self.letters]", "[..., : self.letters + 1]"),
+)
+def test_cut_off_padding_changes_nothing__but_not(snippet, fails, old, new):
+    fails(test_cut_off_padding_changes_nothing, snippet.edit(old, new))
+
+
+def test_padding_draws_other_weights(snippet, seed=0, letters=27, multiple=8):
+    NextLetter = after(snippet, *MODEL).NextLetter
+    heads = []
+    for each in (1, multiple):
+        torch.manual_seed(seed)
+        heads.append(NextLetter(letters, multiple=each).head)
+    plain, padded = heads
+
+    assert not torch.allclose(padded.weight[:letters], plain.weight)
+    assert not torch.allclose(padded.bias[:letters], plain.bias)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("letters", "multiple"), [(27, 64), (10, 16)])
+def test_padding_draws_other_weights__also_for(
+    snippet, letters, multiple, seed
+):
+    test_padding_draws_other_weights(snippet, seed, letters, multiple)
+
+
+def test_padding_draws_other_weights__but_not_of_a_round_size(snippet, fails):
+    fails(test_padding_draws_other_weights, snippet, 0, 32)
+
+
+def test_a_width_is_no_padding(snippet, make=nn.LayerNorm):
+    for width, more in ((27, 5), (100, 28), (3, 5)):
+        torch.manual_seed(width)
+        x = torch.randn(6, width)
+        outputs = make(width)(x)
+        padded = make(width + more)(F.pad(x, (0, more)))
+        assert not torch.allclose(padded[:, :width], outputs)
+
+
+def test_a_width_is_no_padding__but_not_for_a_batch_norm(snippet, fails):
+    fails(test_a_width_is_no_padding, snippet, nn.BatchNorm1d)
+
+
+# How it works
+
+
+def begins(width, dtype, count):
+    """Return how far behind the first one each row of a matrix begins."""
+    matrix = torch.zeros(count, width, dtype=dtype)
+    return [row.data_ptr() - matrix.data_ptr() for row in matrix]
+
+
+def test_odd_rows_begin_between(snippet, width=27, dtype=torch.float16):
+    beyond = after(snippet, "imports", "rows").beyond
+    starts = begins(width, dtype, 40)
+
+    assert [start % 16 == 0 for start in starts] == 5 * [True, *(7 * [False])]
+    assert beyond(width, dtype, 40) == [start % 16 for start in starts]
+
+
+def test_odd_rows_begin_between__but_not_with_28_numbers(snippet, fails):
+    fails(test_odd_rows_begin_between, snippet, 28)
+
+
+def test_odd_rows_begin_between__but_not_of_float32(snippet, fails):
+    fails(test_odd_rows_begin_between, snippet, 27, torch.float32)
+
+
+@edits(("% 16 for", "% 8 for"), ("- matrix.data_ptr()", "- 2"))
+def test_odd_rows_begin_between__but_not_counted_otherwise(
+    snippet, fails, old, new
+):
+    fails(test_odd_rows_begin_between, snippet.edit(old, new))
+
+
+def test_round_rows_begin_on_the_grid(
+    snippet, dtype=torch.float16, times=4, more=0
+):
+    run = after(snippet, "imports", "rows")
+    width = times * 16 // torch.ones(1, dtype=dtype).element_size() + more
+
+    assert all(start % 16 == 0 for start in begins(width, dtype, 10))
+    assert run.beyond(width, dtype) == 10 * [0]
+
+
+@pytest.mark.parametrize("times", [1, 2, 33])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.float64],
+    ids=str,
+)
+def test_round_rows_begin_on_the_grid__also_for(snippet, dtype, times):
+    test_round_rows_begin_on_the_grid(snippet, dtype, times)
+
+
+@pytest.mark.parametrize("more", [1, 4, -1])
+def test_round_rows_begin_on_the_grid__but_not_of_another_width(
+    snippet, fails, more
+):
+    fails(test_round_rows_begin_on_the_grid, snippet, torch.float16, 4, more)
+
+
+TILES = ("imports", "round-up", "tiles")
+
+
+def test_one_more_column_is_one_more_tile(snippet):
+    run = after(snippet, *TILES)
+
+    assert (run.tiles(1024), run.empty_share(1024)) == (8, 0)
+    assert run.tiles(1025) == 9
+    assert round(run.empty_share(1025), 2) == 0.11
+    for columns in (1, 127, 128, 129, 1024, 1025):  # laid one by one
+        begun = range(0, columns, 128)
+        assert run.tiles(columns) == len(begun)
+        share = 1 - columns / (128 * len(begun))
+        assert run.empty_share(columns) == pytest.approx(share)
+
+
+@edits(
+    ("def tiles(columns, tile=128)", "def tiles(columns, tile=256)"),
+    ("share(columns, tile=128)", "share(columns, tile=64)"),
+    ("round_up(columns, tile) // tile", "columns // tile + 1"),
+    ("return 1 - columns", "return columns"),
+)
+def test_one_more_column_is_one_more_tile__but_not(snippet, fails, old, new):
+    fails(test_one_more_column_is_one_more_tile, snippet.edit(old, new))
+
+
+def test_large_sizes_waste_little(snippet, large=1152, small=64):
+    empty_share = after(snippet, *TILES).empty_share
+
+    assert all(empty_share(size) < 0.1 for size in range(large, 9000))
+    assert all(empty_share(size) > 0.5 for size in range(1, small))
+
+
+def test_large_sizes_waste_little__but_not_from_1025_on(snippet, fails):
+    fails(test_large_sizes_waste_little, snippet, 1025)
+
+
+def test_large_sizes_waste_little__but_not_below_65(snippet, fails):
+    fails(test_large_sizes_waste_little, snippet, 1152, 65)
+
+
+@edits(
+    ("larger tiles", "share(columns, tile=128)", "share(columns, tile=256)"),
+    ("smaller tiles", "share(columns, tile=128)", "share(columns, tile=64)"),
+)
+def test_large_sizes_waste_little__but_not_in(snippet, fails, old, new):
+    fails(test_large_sizes_waste_little, snippet.edit(old, new))
+
+
+def test_the_vocabulary_needs_no_tile_more(snippet):
+    run = after(snippet, *TILES)
+
+    assert run.round_up(50257, 64) == 50304
+    assert run.tiles(50257) == run.tiles(50304) == 393
+
+
+@edits(
+    ("def tiles(columns, tile=128)", "def tiles(columns, tile=16)"),
+    ("-(-size // multiple)", "(size // multiple + 1)"),
+)
+def test_the_vocabulary_needs_no_tile_more__but_not(snippet, fails, old, new):
+    fails(test_the_vocabulary_needs_no_tile_more, snippet.edit(old, new))
+
+
+# What goes wrong
+
+
+def test_padded_classes_change_the_loss(snippet, seed=0):
+    if seed:
+        snippet = snippet.edit("seed(0)", f"seed({seed})")
+    run = after(snippet, *LOSSES[:5])
+
+    assert run.wrong_loss > 1.01 * run.loss
+    head, embedding = run.model.head, run.model.embedding
+    outputs = head(embedding(run.x))
+    torch.testing.assert_close(run.wrong_loss, F.cross_entropy(outputs, run.y))
+    torch.testing.assert_close(
+        run.loss, F.cross_entropy(outputs[:, :27], run.y)
+    )
+    shares = outputs.softmax(1)  # what is taken makes the difference
+    left = shares[:, :27].sum(1)
+    assert (left < 1).all()
+    torch.testing.assert_close(run.wrong_loss - run.loss, -left.log().mean())
+
+
+@pytest.mark.parametrize("seed", range(1, 8))
+def test_padded_classes_change_the_loss__also_from(snippet, seed):
+    test_padded_classes_change_the_loss(snippet, seed)
+
+
+def test_padded_classes_change_the_loss__but_not_with_a_round_alphabet(
     snippet, fails
 ):
-    edited = snippet.edit("pad_to(10, 8))\nwith", "pad_to(10, 1))\nwith")
+    edited = snippet.edit("letters=27", "letters=32")
     fails(test_padded_classes_change_the_loss, edited)
 
 
-def test_cut_off_padding_changes_nothing(snippet):
-    run = snippet.after("cut-off")
-
-    torch.testing.assert_close(run.cut_loss, run.right_loss)
-    torch.testing.assert_close(
-        run.padded.weight.grad[:10], run.head.weight.grad
-    )
-    assert run.rest == 0
-
-
-def test_cut_off_padding_changes_nothing__but_left_on_it_does(snippet, fails):
+def test_padded_classes_change_the_loss__but_not_once_cut(snippet, fails):
     edited = snippet.edit(
-        "padded(inputs)[:, :10], targets)\nright",
-        "padded(inputs), targets)\nright",
+        "(model.embedding(x))", "(model.embedding(x))[:, :27]"
     )
-    fails(test_cut_off_padding_changes_nothing, edited)
+    fails(test_padded_classes_change_the_loss, edited)
 
 
-def test_masked_padding_changes_nothing(snippet):
-    run = snippet.after("masked")
+def test_padded_classes_are_guessed(snippet):
+    run = after(snippet, *LOSSES[:5])
+    guesses = run.model.head(run.model.embedding(run.x)).argmax(1)
 
-    torch.testing.assert_close(run.masked_loss, run.right_loss)
+    assert (guesses >= 27).any()
+    assert run.guesses.equal(guesses)
+    assert (run.model(run.x).argmax(1) < 27).all()
 
 
-def test_masked_padding_changes_nothing__but_zeros_do(snippet, fails):
-    fails(
-        test_masked_padding_changes_nothing,
-        snippet.edit('float("-inf")', "0.0"),
+@edits(
+    ("once cut", "outputs.argmax(1)", "outputs[:, :27].argmax(1)"),
+    ("without padding", "letters=27", "letters=32"),
+)
+def test_padded_classes_are_guessed__but_not(snippet, fails, old, new):
+    fails(test_padded_classes_are_guessed, snippet.edit(old, new))
+
+
+def test_masked_padding_changes_nothing(snippet, **options):
+    run = after(snippet, *LOSSES[:6])
+    padded, plain = pair(run, 27, 8)
+    filled = padded.head(padded.embedding(run.x)).clone()
+    filled[:, 27:] = run.masked[0, -1].detach()
+    losses = [
+        F.cross_entropy(outputs, run.y, **options)
+        for outputs in (filled, plain(run.x))
+    ]
+    sum(losses).backward()
+
+    assert run.outputs.isfinite().all()
+    torch.testing.assert_close(run.masked_loss, run.loss)
+    weights = list(run.model.parameters())
+    assert run.masked_loss.requires_grad
+    torch.testing.assert_close(
+        torch.autograd.grad(run.masked_loss, weights),
+        torch.autograd.grad(run.loss, weights),
     )
+    torch.testing.assert_close(*losses)
+    same(padded, plain)
 
 
-def test_masked_padding_changes_nothing__but_with_smoothed_labels(
+@pytest.mark.parametrize("reduction", ["sum", "none"])
+def test_masked_padding_changes_nothing__also_with(snippet, reduction):
+    if reduction == "sum":
+        test_masked_padding_changes_nothing(snippet, reduction="sum")
+    else:
+        test_masked_padding_changes_nothing(snippet, ignore_index=5)
+
+
+@edits(
+    ("= -torch.inf", "= 0"),
+    ("= -torch.inf", "= -3"),
+    ("masked[:, 27:]", "masked[:, 28:]"),
+)
+def test_masked_padding_changes_nothing__but_not(snippet, fails, old, new):
+    fails(test_masked_padding_changes_nothing, snippet.edit(old, new))
+
+
+def test_masked_padding_changes_nothing__but_not_with_smoothed_labels(
     snippet, fails
 ):
     edited = snippet.edit(
-        "masked_loss = F.cross_entropy(logits, targets)",
-        "masked_loss = F.cross_entropy(logits, targets, label_smoothing=0.1)",
+        "masked_loss = F.cross_entropy(masked, y)",
+        "masked_loss = F.cross_entropy(masked, y, label_smoothing=0.1)",
     )
     fails(test_masked_padding_changes_nothing, edited)
 
 
-def test_float32_products_are_exact_by_default(snippet, capsys):
-    snippet.after("precision")
-
-    assert capsys.readouterr().out.splitlines()[-2] == "highest"
-
-
-def test_float32_products_are_exact_by_default__but_not_if_told(
-    snippet, capsys, fails
+def test_masked_padding_changes_nothing__but_not_with_probabilities(
+    snippet, fails
 ):
     edited = snippet.edit(
-        "print(torch.get_float32",
-        'torch.set_float32_matmul_precision("high")\nprint(torch.get_float32',
+        "masked_loss = F.cross_entropy(masked, y)",
+        "masked_loss = F.cross_entropy(masked, F.one_hot(y, 32).float())",
     )
-    fails(test_float32_products_are_exact_by_default, edited, capsys)
-    torch.set_float32_matmul_precision("highest")
+    fails(test_masked_padding_changes_nothing, edited)
 
 
-def test_convolutions_may_use_tf32(snippet, capsys):
-    snippet.after("precision")
+def test_smoothing_makes_a_masked_loss_infinite(snippet):
+    run = after(snippet, *LOSSES[:7])
 
-    assert capsys.readouterr().out.splitlines()[-1] == "True"
+    assert run.wrong_smoothed == torch.inf
+    assert run.wrong_likely.isnan()
+    for smoothing in (0.001, 0.3, 1.0):
+        loss = F.cross_entropy(run.masked, run.y, label_smoothing=smoothing)
+        assert loss == torch.inf
+    spread = torch.rand(64, 32) * (torch.arange(32) < 27)
+    for likely in (run.likely, spread / spread.sum(1, keepdim=True)):
+        assert F.cross_entropy(run.masked, likely).isnan()
 
 
-def test_convolutions_may_use_tf32__but_not_if_told(snippet, capsys, fails):
+def test_smoothing_makes_a_masked_loss_infinite__but_not_with_a_large_number(
+    snippet, fails
+):
+    edited = snippet.edit("= -torch.inf", "= -10_000")
+    fails(test_smoothing_makes_a_masked_loss_infinite, edited)
+
+
+@edits(
+    ("masked, y, label_smoothing=0.1", "masked, y"),
+    ("cross_entropy(masked, likely)", "cross_entropy(masked, y)"),
+    ("cross_entropy(masked, likely)", "cross_entropy(outputs, likely)"),
+)
+def test_smoothing_makes_a_masked_loss_infinite__but_not(
+    snippet, fails, old, new
+):
+    fails(test_smoothing_makes_a_masked_loss_infinite, snippet.edit(old, new))
+
+
+def test_the_cut_bears_smoothing(snippet):
+    run = after(snippet, *LOSSES)
+    _, plain = pair(run, 27, 8)
+    plain.load_state_dict(
+        {name: rows[:27] for name, rows in run.model.state_dict().items()}
+    )
+    outputs = plain(run.x)
+    smooth = F.cross_entropy(outputs, run.y, label_smoothing=0.1)
+    likely = F.cross_entropy(outputs, F.one_hot(run.y, 27).float())
+
+    torch.testing.assert_close(run.smoothed, smooth)
+    torch.testing.assert_close(run.likely_loss, likely)
+
+
+@edits(
+    (
+        "smoothed = F.cross_entropy(model(x), y",
+        "smoothed = F.cross_entropy(outputs, y",
+    ),
+    (
+        "F.cross_entropy(model(x), likely[:, :27])",
+        "F.cross_entropy(outputs, likely)",
+    ),
+)
+def test_the_cut_bears_smoothing__but_not_uncut(snippet, fails, old, new):
+    fails(test_the_cut_bears_smoothing, snippet.edit(old, new))
+
+
+STATES = (*MODEL, "text", "mismatch")
+
+
+def test_another_size_is_refused(snippet):
+    run = after(snippet, *STATES)
+    said = vars(run).get("refused", "nothing")
+
+    for name, rows in run.model.state_dict().items():
+        assert f"size mismatch for {name}: " in said
+        assert str(rows.shape) in said
+        assert str(run.old.state_dict()[name].shape) in said
+
+
+@edits(
+    ("NextLetter(multiple=1)", "NextLetter(multiple=8)"),
+    ("old.state_dict())\nexcept", "model.state_dict())\nexcept"),
+)
+def test_another_size_is_refused__but_not(snippet, fails, old, new):
+    fails(test_another_size_is_refused, snippet.edit(old, new))
+
+
+def test_rows_can_be_loaded(snippet, letters=27, multiple=8):
+    with no_error():
+        run = after(snippet, *STATES, "load-rows")
+    torch.testing.assert_close(run.model(run.x), run.old(run.x))
+    saved = run.NextLetter(letters, multiple=1)
+    padded = run.NextLetter(letters, multiple=multiple)
+    x = torch.arange(letters)
+    assert not torch.allclose(padded(x), saved(x))
+    with no_error():
+        run.load_rows(padded, saved.state_dict())
+
+    torch.testing.assert_close(padded(x), saved(x))
+
+
+@pytest.mark.parametrize(
+    ("letters", "multiple"), [(27, 64), (10, 16), (32, 8)]
+)
+def test_rows_can_be_loaded__also_into(snippet, letters, multiple):
+    test_rows_can_be_loaded(snippet, letters, multiple)
+
+
+def deeper(run, multiple, wide=64):
+    """Return a model with layers that have no padding."""
+
+    class Deeper(run.NextLetter):
+        def __init__(self):
+            super().__init__(multiple=multiple)
+            self.hidden = nn.Sequential(
+                nn.Linear(16, wide), nn.Linear(wide, 16)
+            )
+            self.norm = nn.BatchNorm1d(16)  # whose count has no rows
+
+        def forward(self, x):
+            hidden = self.norm(self.hidden(self.embedding(x)))
+            return self.head(hidden)[..., : self.letters]
+
+    return Deeper().eval()
+
+
+def test_rows_can_be_loaded__also_with_other_layers(snippet):
+    run = after(snippet, *STATES, "load-rows")
+    saved, padded = deeper(run, 1), deeper(run, 8)
+    saved.norm.running_mean += 1
+    with no_error():
+        run.load_rows(padded, saved.state_dict())
+
+    torch.testing.assert_close(padded(run.x), saved(run.x))
+    padded.head.weight.sum().backward()  # still what an optimizer holds
+
+
+@edits(
+    ("torch.cat([rows, padding])", "torch.cat([padding, rows])"),
+    ("torch.cat([rows, padding])", "fresh[name]"),
+    ("{**state, name: torch", "{**fresh, name: torch"),
+    ("load_rows(model, old.s", "load_rows(model, model.s"),
+)
+def test_rows_can_be_loaded__but_not(snippet, fails, old, new):
+    fails(test_rows_can_be_loaded, snippet.edit(old, new))
+
+
+def test_other_sizes_are_still_refused(snippet):
+    run = after(snippet, *STATES, "load-rows")
+    before = {k: v.clone() for k, v in run.model.state_dict().items()}
+    states = [
+        run.NextLetter(width=width, multiple=multiple).state_dict()
+        for width in (1, 8, 17)
+        for multiple in (1, 8)
+    ]
+    states += [
+        run.NextLetter(letters, multiple=1).state_dict()
+        for letters in (1, 20, 26)
+    ]
+    for name in before:
+        states.append(run.old.state_dict())
+        del states[-1][name]
+    for state in states:
+        with pytest.raises((RuntimeError, KeyError)):
+            run.load_rows(run.model, state)
+    saved, padded = deeper(run, 1), deeper(run, 8)
+    for other in (deeper(run, 1, 32), deeper(run, 1, 65), run.old):
+        with pytest.raises(RuntimeError):
+            run.load_rows(padded, other.state_dict())
+    run.load_rows(padded, saved.state_dict())
+
+
+def test_other_sizes_are_still_refused__but_not_by_slices(snippet, fails):
     edited = snippet.edit(
-        "print(torch.backends.cudnn.allow_tf32)",
-        "with torch.backends.cudnn.flags(allow_tf32=False):\n"
-        "    print(torch.backends.cudnn.allow_tf32)",
+        "        rows = state[name][: model.letters]\n", ""
+    ).edit(
+        "        padding = fresh[name][model.letters :].to(rows)\n"
+        "        state = {**state, name: torch.cat([rows, padding])}\n"
+        "    model.load_state_dict(state)\n",
+        "        fresh[name][: len(state[name])] = state[name]\n",
     )
-    fails(test_convolutions_may_use_tf32, edited, capsys)
+    fails(test_other_sizes_are_still_refused, edited)
+
+
+def test_other_sizes_are_still_refused__but_not_if_not_strict(snippet, fails):
+    edited = snippet.edit(
+        "    model.load_state_dict(state)\n",
+        "    model.load_state_dict(state, strict=False)\n",
+    )
+    fails(test_other_sizes_are_still_refused, edited)
+
+
+def test_the_old_optimizer_does_not_fit(snippet, multiple=8, **options):
+    run = after(snippet, *STATES, "load-rows")
+    new = run.NextLetter(multiple=multiple)
+    optimizers = []
+    for model in (run.old, new):
+        optimizers.append(torch.optim.AdamW(model.parameters(), **options))
+        F.cross_entropy(model(run.x), run.y).backward()
+    optimizers[0].step()
+    with no_error():
+        optimizers[1].load_state_dict(optimizers[0].state_dict())
+    with pytest.raises(RuntimeError):
+        optimizers[1].step()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"amsgrad": True}, {"foreach": True}, {"weight_decay": 0}],
+    ids=str,
+)
+def test_the_old_optimizer_does_not_fit__also_with(snippet, options):
+    test_the_old_optimizer_does_not_fit(snippet, **options)
+
+
+def test_the_old_optimizer_does_not_fit__but_not_without_padding(
+    snippet, fails
+):
+    fails(test_the_old_optimizer_does_not_fit, snippet, 1)
+
+
+SAVED = (*STATES, "load-rows", "rows-of")
+
+
+def test_saved_rows_fit_any_multiple(snippet):
+    with no_error():
+        run = after(snippet, *SAVED)
+    saved = run.rows_of(run.model)
+    outputs = run.model(run.x)
+
+    for name, rows in saved.items():
+        assert len(rows) == 27
+        assert rows.untyped_storage().nbytes() == rows.nbytes
+        rows_before = rows.clone()
+        run.model.state_dict()[name].zero_()
+        assert rows.equal(rows_before)
+    for multiple in (1, 8, 10, 64):
+        other = run.NextLetter(multiple=multiple)
+        with no_error():
+            run.load_rows(other, saved)
+        torch.testing.assert_close(other(run.x), outputs)
+    run.NextLetter(multiple=1).load_state_dict(saved)
+    small = run.NextLetter(letters=10)
+    assert {len(rows) for rows in run.rows_of(small).values()} == {10}
+    wide = deeper(run, 8)
+    with no_error():
+        outputs, state = wide(run.x), run.rows_of(wide)
+    for name, tensor in wide.state_dict().items():
+        rows = tensor[:27] if name in saved else tensor
+        assert state[name].equal(rows)
+    again = deeper(run, 64)
+    run.load_rows(again, state)
+    torch.testing.assert_close(again(run.x), outputs)
+    run.load_rows(again, wide.state_dict())  # with its padding
+    torch.testing.assert_close(again(run.x), outputs)
+
+
+@edits(
+    ("[: model.letters].clone()", ".clone()"),
+    ("[: model.letters].clone()", "[: model.letters]"),
+    ("[: model.letters].clone()", "[-model.letters :].clone()"),
+    (
+        "all tensors cut",
+        "    for name in PADDED:\n        state[name] = state",
+        "    for name in state:\n        state[name] = state",
+    ),
+)
+def test_saved_rows_fit_any_multiple__but_not(snippet, fails, old, new):
+    fails(test_saved_rows_fit_any_multiple, snippet.edit(old, new))
+
+
+def head_width(attention):
+    """Return how many numbers of a query one head compares."""
+    widths = []
+    compare = F.scaled_dot_product_attention
+
+    def watched(query, *args, **options):
+        widths.append(query.shape[-1])
+        return compare(query, *args, **options)
+
+    query = torch.randn(3, 1, attention.embed_dim)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(F, "scaled_dot_product_attention", watched)
+        attention(query, query, query, need_weights=False)
+    return widths[0]
+
+
+def test_heads_share_the_width(snippet):
+    run = after(snippet, "imports", "heads")
+    attention = run.attention
+
+    assert attention.head_dim == head_width(attention) == 320 / 10
+    for width, heads in ((300, 12), (64, 1), (8, 8)):
+        other = nn.MultiheadAttention(width, heads)
+        assert other.head_dim == head_width(other) == width / heads
+    said = vars(run).get("undivided", "nothing")
+    assert said == "embed_dim must be divisible by num_heads"
+    for width, heads in ((300, 7), (4, 8)):
+        with pytest.raises(AssertionError, match=said):
+            nn.MultiheadAttention(width, heads)
+
+
+@edits(
+    ("MultiheadAttention(320, 10)", "MultiheadAttention(320, 5)"),
+    ("MultiheadAttention(300, 8)", "MultiheadAttention(304, 8)"),
+)
+def test_heads_share_the_width__but_not_with(snippet, fails, old, new):
+    fails(test_heads_share_the_width, snippet.edit(old, new))
+
+
+# Where it ends
+
+
+def test_rows_are_batch_times_length(snippet):
+    run = after(snippet, "imports", "batch")
+
+    torch.testing.assert_close(run.joined, run.apart.flatten(0, 1))
+    for dtype in (torch.float32, torch.float64):
+        layer = nn.Linear(5, 7, bias=False, dtype=dtype)
+        texts = torch.randn(3, 4, 5, dtype=dtype)
+        joined = layer(texts.flatten(0, 1))
+        torch.testing.assert_close(layer(texts).flatten(0, 1), joined)
+
+
+@edits(
+    ("another order", "batch.reshape", "batch.transpose(0, 1).reshape"),
+    ("another batch", "joined = layer(batch", "joined = layer(2 * batch"),
+)
+def test_rows_are_batch_times_length__but_not_in(snippet, fails, old, new):
+    fails(test_rows_are_batch_times_length, snippet.edit(old, new))
+
+
+def test_padding_costs_bytes(snippet):
+    run = after(snippet, "imports", "round-up", "cost")
+
+    for rows, embedding in ((50257, run.plain), (50304, run.padded)):
+        assert embedding.weight.shape == (rows, 768)
+        assert embedding.weight.dtype == torch.float32
+    assert run.more == 47 * torch.zeros(768).nbytes == 144384
+
+
+@edits(
+    ("50257, 64), 768", "50257, 8), 768"),
+    ("64), 768)", "64), 768, dtype=torch.float16)"),
+    ("64), 768)", "64), 384)"),
+)
+def test_padding_costs_bytes__but_not(snippet, fails, old, new):
+    fails(test_padding_costs_bytes, snippet.edit(old, new))

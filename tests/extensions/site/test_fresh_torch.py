@@ -48,6 +48,14 @@ def test_a_snippet_finds_the_switches_of_cudnn_as_they_come():
     assert (cudnn.deterministic, cudnn.allow_tf32) == (False, True)
 
 
+def test_a_snippet_finds_products_of_all_digits():
+    torch.set_float32_matmul_precision("medium")
+
+    reset_torch({}, "")
+
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
 def test_a_fresh_torch_comes_without_the_compiler():
     code = (
         "import sys; from extensions.site.fresh_torch import reset_torch;"

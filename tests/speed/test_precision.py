@@ -1,0 +1,660 @@
+"""The claims of docs/speed/precision.md."""
+
+import functools
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from extensions.files.failures import edits, no_error
+
+MATMUL = torch.backends.cuda.matmul
+WORDS = ("highest", "high", "medium")
+
+
+@pytest.fixture(autouse=True)
+def _default_precision():
+    """Take back what a test sets for the whole process."""
+    yield
+    torch.backends.fp32_precision = "none"
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = True
+
+
+def after(snippet, *cells):
+    """Run these cells alone."""
+    return snippet.only("imports", *cells).after(cells[-1])
+
+
+# Do this
+
+
+class StopError(Exception):
+    """An error of the block."""
+
+
+def test_the_setting_is_put_back(snippet):
+    run = after(snippet, "switch", "all-digits")
+    assert run.inside == "highest"
+    assert torch.get_float32_matmul_precision() == "high"
+    for word in WORDS:
+        torch.set_float32_matmul_precision(word)
+        with run.all_digits():
+            assert torch.get_float32_matmul_precision() == "highest"
+            assert MATMUL.fp32_precision == "ieee"
+        assert torch.get_float32_matmul_precision() == word
+        with pytest.raises(StopError), run.all_digits():
+            raise StopError
+        assert torch.get_float32_matmul_precision() == word
+
+
+@edits(
+    ("    finally:\n        torch", "    finally:\n        before or torch"),
+    ("_precision(before)", '_precision("high")'),
+    ("    try:\n        yield\n    finally:\n", "    if not (yield):\n"),
+    ('on("highest")\n    try', 'on("medium")\n    try'),
+)
+def test_the_setting_is_put_back__but_not(snippet, fails, old, new):
+    fails(test_the_setting_is_put_back, snippet.edit(old, new))
+
+
+def elsewhere(ask):
+    """Return what another thread is told."""
+    told = []
+    thread = threading.Thread(target=lambda: told.append(ask()))
+    thread.start()
+    thread.join()
+    return told[0]
+
+
+def test_the_setting_is_for_all_threads(snippet):
+    """It is false in no torch that could be run here."""
+    all_digits = after(snippet, "switch", "all-digits").all_digits
+    ask = torch.get_float32_matmul_precision
+
+    assert elsewhere(ask) == "high"
+    with all_digits():
+        assert elsewhere(ask) == "highest"
+        assert elsewhere(lambda: MATMUL.fp32_precision) == "ieee"
+    elsewhere(lambda: torch.set_float32_matmul_precision("medium"))
+    assert ask() == "medium"
+
+
+def test_the_setting_is_for_all_threads__but_not_without(snippet, fails):
+    edited = snippet.edit('on("highest")\n    try', "on(before)\n    try")
+    fails(test_the_setting_is_for_all_threads, edited)
+
+
+# How it works
+
+
+def test_rounded_is_like_the_types(snippet):
+    rounded = after(snippet, "rounded").rounded
+    sizes = torch.logspace(-4, 4.77, 20001)
+    assert sizes.max() < 60_000
+    ends = torch.tensor([0, 0.0001, 60_000, 1, 3, 2049, 2051])
+    numbers = torch.cat([sizes, -sizes, sizes.round(), ends])
+
+    assert rounded(numbers, 7).equal(numbers.bfloat16().float())
+    assert rounded(numbers, 10).equal(numbers.half().float())
+    assert rounded(numbers, 23).equal(numbers)
+    assert rounded(numbers, 7).dtype == torch.float32
+
+
+@edits(
+    (".round()\n", ".trunc()\n"),
+    (".round()\n", ".ceil()\n"),
+    ("(bits + 1)).round", "bits).round"),
+    ("exponent - bits - 1", "exponent - bits"),
+)
+def test_rounded_is_like_the_types__but_not(snippet, fails, old, new):
+    fails(test_rounded_is_like_the_types, snippet.edit(old, new))
+
+
+DIGITS = ("rounded", "relative-error", "errors")
+
+
+def test_bits_cost_digits(snippet, seed=0):
+    if seed:
+        snippet = snippet.edit(
+            'torch.manual_seed(0)\ntorch.set_float32_matmul_precision("highe',
+            f"torch.manual_seed({seed})\n"
+            'torch.set_float32_matmul_precision("highe',
+        )
+    torch.set_float32_matmul_precision("medium")
+    run = after(snippet, *DIGITS)
+    assert torch.get_float32_matmul_precision() == "highest"
+
+    assert (run.summands[0], run.summands[-1]) == (4, 4096)
+    assert {type(each) for each in run.errors[10]} == {float}
+    for ten, seven, float32 in zip(
+        run.errors[10], run.errors[7], run.errors[23], strict=True
+    ):
+        assert 0.00025 < ten < 0.00035
+        assert 0.0020 < seven < 0.0026
+        assert 0 < float32 < 0.000001
+    for summands in (5, 37, 3000):
+        assert 0.00025 < run.relative_error(10, summands) < 0.00035
+        assert 0.0020 < run.relative_error(7, summands) < 0.0026
+        assert 0 < run.relative_error(23, summands) < 0.000001
+    a, b = torch.randn(2, 80, 80)  # measured in another way
+    product = (a.bfloat16().double() @ b.bfloat16().double()).flatten()
+    right = (a.double() @ b.double()).flatten()
+    assert 0.0020 < (product - right).norm() / right.norm() < 0.0026
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_bits_cost_digits__also_from(snippet, seed):
+    test_bits_cost_digits(snippet, seed)
+
+
+@edits(
+    ("cut off", ".round()\n", ".trunc()\n"),
+    ("one factor", "@ rounded(b, bits)", "@ b"),
+    ("no factor", "rounded(a, bits) @ rounded(b, bits)", "a @ b"),
+    (
+        "uniform numbers",
+        "torch.randn(64, summands)",
+        "torch.rand(64, summands)",
+    ),
+    ("nine bits", "for bits in (7, 10, 23)\n", "for bits in (7, 9, 23)\n"),
+)
+def test_bits_cost_digits__but_not(snippet, fails, old, new):
+    if "9" in new:
+        new = "for bits in (7, 10, 23)\n}\nerrors[10] = [\n"
+        new += "    relative_error(9, number) for number in summands\n]\n"
+        old += "}\n"
+    fails(test_bits_cost_digits, snippet.edit(old, new))
+
+
+def test_cutting_off_costs_more(
+    snippet, seed=0, edit=(".round()", ".trunc()")
+):
+    relative_error = after(
+        snippet.edit(f"{edit[0]}\n", f"{edit[1]}\n"), *DIGITS[:2]
+    ).relative_error
+    torch.manual_seed(seed)
+    for summands in (4, 16, 64, 256, 1024, 4096):
+        assert 0.0007 < relative_error(10, summands) < 0.0009
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cutting_off_costs_more__also_from(snippet, seed):
+    test_cutting_off_costs_more(snippet, seed)
+
+
+def test_cutting_off_costs_more__but_not_rounding(snippet, fails):
+    fails(test_cutting_off_costs_more, snippet, 0, (".round()", ".round()"))
+
+
+# What goes wrong
+
+
+def distances(run, places):
+    """Return squared distances by 10 bits, and the right ones."""
+    right = (places[:, None].double() - places.double()).square().sum(-1)
+    found = run.squared(places, 10)
+    lengths = places.square().sum(1)
+    factor = places.half().float()  # the same 10 bits
+    again = lengths[:, None] + lengths - 2 * factor @ factor.T
+    torch.testing.assert_close(found, again, rtol=0, atol=0.5)
+    return found, right
+
+
+STATIONS = ("rounded", "stations")
+
+
+def seeded(snippet, seed):
+    """Return the program with other stations."""
+    new = f"torch.manual_seed({seed})\nplaces"
+    return snippet.edit("torch.manual_seed(0)\nplaces", new)
+
+
+def test_far_places_lose_their_distances(snippet):
+    run = after(snippet, *STATIONS)
+    found, right = distances(run, run.places)
+
+    assert run.places.shape == (30, 2)
+    extent = run.places.max(0).values - run.places.min(0).values
+    assert ((extent > 10) & (extent < 20)).all()
+    assert torch.tensor([300.0, 400.0]).norm() == 500
+    assert (found - right).abs().max() > 100
+    assert (found < 0).any()
+    assert found[found < 0].sqrt().isnan().all()
+    assert (run.squared(run.places, 23) - right).abs().max() < 1
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_far_places_lose_their_distances__also_of(snippet, seed):
+    test_far_places_lose_their_distances(seeded(snippet, seed))
+
+
+def test_far_places_lose_their_distances__but_not_near_the_origin(
+    snippet, fails
+):
+    edited = snippet.edit("([300.0, 400.0])", "([3.0, 4.0])")
+    fails(test_far_places_lose_their_distances, edited)
+
+
+@edits(
+    ("all bits", "near = rounded(places, bits)", "near = places"),
+    ("- 2 * near @", "+ 2 * near @"),
+    (
+        "without a product",
+        "lengths[:, None] + lengths - 2 * near @ near.T",
+        "(near[:, None] - near).square().sum(-1)",
+    ),
+)
+def test_far_places_lose_their_distances__but_not(snippet, fails, old, new):
+    fails(test_far_places_lose_their_distances, snippet.edit(old, new))
+
+
+def test_the_mean_first_keeps_digits(snippet):
+    run = after(snippet, *STATIONS, "near")
+    found, right = distances(run, run.around)
+    apart = (run.places[:, None].double() - run.places).square().sum(-1)
+
+    assert run.around.mean(0).abs().max() < 0.001
+    assert (found - right).abs().max() < 1
+    assert (right - apart).abs().max() < 0.1  # it changes no distance
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_the_mean_first_keeps_digits__also_of(snippet, seed):
+    test_the_mean_first_keeps_digits(seeded(snippet, seed))
+
+
+@edits(
+    ("places - places.mean(0)", "places"),
+    ("places - places.mean(0)", "places - places.mean()"),
+    ("places - places.mean(0)", "places / 10"),
+    ("rounded(places, bits)", "rounded(places, 7)"),
+)
+def test_the_mean_first_keeps_digits__but_not(snippet, fails, old, new):
+    fails(test_the_mean_first_keeps_digits, snippet.edit(old, new))
+
+
+def test_another_word_only_warns(snippet, word="tf32"):
+    if word != "tf32":
+        snippet = snippet.edit('precision("tf32")', f'precision("{word}")')
+    for before in WORDS:
+        torch.set_float32_matmul_precision(before)
+        with no_error():
+            run = after(snippet, "another-word")
+        said = [str(each.message) for each in run.caught]
+        assert len(said) == 1
+        start = f"{word} is not one of 'highest', 'high', or 'medium'"
+        assert said[0].startswith(start)
+        assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize("word", ["HIGH", "Medium", "ieee", "low", "", "bf16"])
+def test_another_word_only_warns__also_for(snippet, word):
+    test_another_word_only_warns(snippet, word)
+
+
+@edits(
+    ('precision("tf32")\n\n', 'precision("high")\n\n'),
+    (
+        'precision("tf32")\n\n',
+        'precision("tf32")\n'
+        "    torch.backends.cuda.matmul.allow_tf32 = True\n\n",
+    ),
+)
+def test_another_word_only_warns__but_not(snippet, fails, old, new):
+    fails(test_another_word_only_warns, snippet.edit(old, new))
+
+
+MIXED = "PyTorch is checking whether allow_tf32_new is enabled for cuBlas matm"
+
+
+def test_mixed_names_are_refused(snippet):
+    said = vars(after(snippet, "mixed")).get("refused", "nothing")
+    assert said.startswith(MIXED)
+    for old, new in ((False, "tf32"), (True, "ieee"), (True, "none")):
+        MATMUL.allow_tf32 = old
+        MATMUL.fp32_precision = new
+        with pytest.raises(RuntimeError, match="mix of the legacy and new"):
+            _ = MATMUL.allow_tf32
+
+
+@edits(
+    ('fp32_precision = "tf32"\ntry', 'fp32_precision = "ieee"\ntry'),
+    ('fp32_precision = "tf32"\ntry', "allow_tf32 = True\ntry"),
+)
+def test_mixed_names_are_refused__but_not(snippet, fails, old, new):
+    fails(test_mixed_names_are_refused, snippet.edit(old, new))
+
+
+def test_one_call_sets_both_names(snippet):
+    with no_error():
+        after(snippet, "mixed", "one-way")
+        assert torch.get_float32_matmul_precision() == "high"
+    assert (MATMUL.allow_tf32, MATMUL.fp32_precision) == (True, "tf32")
+    for mixed in ("ieee", "tf32", "none"):
+        for word in WORDS:
+            MATMUL.fp32_precision = mixed
+            with no_error():
+                torch.set_float32_matmul_precision(word)
+                allowed = MATMUL.allow_tf32
+                assert torch.get_float32_matmul_precision() == word
+            assert allowed == (word != "highest")
+            expected = "ieee" if word == "highest" else "tf32"
+            assert MATMUL.fp32_precision == expected
+
+
+def test_one_call_sets_both_names__but_not_by_the_new_name(snippet, fails):
+    edited = snippet.edit(
+        'torch.set_float32_matmul_precision("high")\n\nprint(torch.backends',
+        'torch.backends.cuda.matmul.fp32_precision = "tf32"\n\n'
+        "print(torch.backends",
+    )
+    edited = edited.edit(
+        "print(torch.backends.cuda.matmul.allow_tf32)\nprint",
+        "print",
+    )
+    fails(test_one_call_sets_both_names, edited)
+
+
+def test_all_digits_refuses_a_mix(snippet):
+    with no_error():
+        run = after(snippet, "all-digits", "mixed")
+    for word in ("highest", "high", "medium"):
+        for new in ("ieee", "tf32"):
+            torch.set_float32_matmul_precision(word)
+            MATMUL.fp32_precision = new
+            cpu = torch.backends.mkldnn.matmul.fp32_precision
+            if (word == "highest") == (new == "ieee"):
+                continue  # these two say the same
+            entered = False
+            with pytest.raises(RuntimeError) as caught, run.all_digits():
+                entered = True
+            assert str(caught.value).startswith(MIXED)
+            assert not entered
+            assert MATMUL.fp32_precision == new
+            assert torch.backends.mkldnn.matmul.fp32_precision == cpu
+            torch.set_float32_matmul_precision("high")
+            with no_error(), run.all_digits():
+                pass
+
+
+@edits(
+    (
+        "without asking",
+        "    _ = torch.backends.cuda.matmul.allow_tf32  "
+        "# an error if names are mixed\n",
+        "",
+    ),
+    (
+        "asked too late",
+        "    try:\n        yield",
+        "    _ = torch.backends.cuda.matmul.allow_tf32\n"
+        "    try:\n        yield",
+    ),
+)
+def test_all_digits_refuses_a_mix__but_not(snippet, fails, old, new):
+    if new:
+        snippet = snippet.edit(
+            "    _ = torch.backends.cuda.matmul.allow_tf32  "
+            "# an error if names are mixed\n",
+            "",
+        )
+    fails(test_all_digits_refuses_a_mix, snippet.edit(old, new))
+
+
+def test_the_general_name_comes_last(snippet):
+    run = after(snippet, "general")
+    assert (run.general, run.products) == ("ieee", "tf32")
+    assert torch.backends.fp32_precision == "none"
+    for word in WORDS:
+        torch.set_float32_matmul_precision(word)
+        before = MATMUL.fp32_precision
+        for general in ("ieee", "tf32", "none"):
+            torch.backends.fp32_precision = general
+            assert MATMUL.fp32_precision == before
+            assert torch.get_float32_matmul_precision() == word
+
+
+def test_the_general_name_comes_last__but_not_with_no_other(snippet, fails):
+    line = 'torch.backends.fp32_precision = "ieee"'
+    none = 'torch.backends.cuda.matmul.fp32_precision = "none"'
+    edited = snippet.edit(line, f"{none}\n{line}")
+    fails(test_the_general_name_comes_last, edited)
+
+
+OVERRIDE = "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
+STARTS = {
+    "": "",
+    "products": "torch.set_float32_matmul_precision('high')",
+    "convolutions": "torch.backends.cudnn.allow_tf32 = False",
+}
+READ = """
+import torch
+for line in {lines}:
+    exec(line)
+    print(
+        torch.get_float32_matmul_precision(),
+        torch.backends.cuda.matmul.allow_tf32,
+        torch.backends.cudnn.allow_tf32,
+        torch.backends.cudnn.conv.fp32_precision == "tf32",
+        torch.backends.cudnn.rnn.fp32_precision == "tf32",
+    )
+    torch.backends.cudnn.allow_tf32 = True
+    torch.set_float32_matmul_precision("highest")
+"""
+
+
+@functools.cache
+def fresh(override):
+    """Return what a fresh process says at its start, and after each line."""
+    environment = {k: v for k, v in os.environ.items() if k != OVERRIDE}
+    lines = list(STARTS.values())
+    if override is not None:
+        environment[OVERRIDE] = override
+        lines = ["", "torch.set_float32_matmul_precision('highest')"]
+    done = subprocess.run(
+        [sys.executable, "-c", READ.format(lines=lines)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def at_start(name=""):
+    """Return what a fresh process says, perhaps after another line."""
+    return fresh(None)[list(STARTS).index(name)]
+
+
+def test_float32_products_are_exact_by_default(snippet, line=""):
+    assert at_start(line)[:2] == ["highest", "False"]
+
+
+def test_float32_products_are_exact_by_default__but_not_if_told(
+    snippet, fails
+):
+    fails(test_float32_products_are_exact_by_default, snippet, "products")
+
+
+def test_convolutions_may_use_tf32(snippet, line=""):
+    assert at_start(line)[2:] == ["True", "True", "True"]
+
+
+def test_convolutions_may_use_tf32__but_not_if_told(snippet, fails):
+    fails(test_convolutions_may_use_tf32, snippet, "convolutions")
+
+
+def test_the_environment_may_say_high(snippet, value="1"):
+    """The second half is false in no torch that could be run here."""
+    start, told = fresh(value)[:2]
+
+    assert start[:2] == ["high", "True"]
+    assert told[:2] == ["highest", "False"]
+
+
+def test_the_environment_may_say_high__but_not_without(snippet, fails):
+    fails(test_the_environment_may_say_high, snippet, None)
+
+
+def test_two_lines_switch_both_off(snippet):
+    run = after(snippet, "everywhere")
+    assert run.all_off == (False, False)
+    assert torch.backends.cudnn.allow_tf32
+    for word in WORDS:
+        torch.set_float32_matmul_precision(word)
+        torch.backends.cudnn.conv.fp32_precision = "tf32"
+        torch.backends.cudnn.rnn.fp32_precision = "tf32"
+        MATMUL.fp32_precision = "tf32"
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
+        cudnn = torch.backends.cudnn
+        each = (MATMUL, cudnn.conv, cudnn.rnn)
+        assert "tf32" not in [one.fp32_precision for one in each]
+
+
+@edits(
+    ('precision("highest")\ntorch.b', 'precision("medium")\ntorch.b'),
+    ("cudnn.allow_tf32 = False\n", "cudnn.allow_tf32 = True\n"),
+)
+def test_two_lines_switch_both_off__but_not_with(snippet, fails, old, new):
+    fails(test_two_lines_switch_both_off, snippet.edit(old, new))
+
+
+# Where it ends
+
+
+TYPES = (torch.float64, torch.float16, torch.bfloat16)
+
+
+def test_only_float32_products_change(snippet):
+    run = after(snippet, "unchanged", "words")
+    results = run.results
+    assert torch.get_float32_matmul_precision() == "highest"
+    run.unchanged("medium")
+    assert torch.get_float32_matmul_precision() == "medium"
+
+    assert sorted(results) == sorted(WORDS)
+    for name, right in results["highest"].items():
+        for word in ("high", "medium"):
+            assert results[word][name].equal(right)
+    a, b = torch.randn(2, 8, 70, 70)
+    for word in WORDS:
+        torch.set_float32_matmul_precision(word)
+        found = [
+            *(a.to(dtype) @ b.to(dtype) for dtype in TYPES),
+            F.linear(a.double(), b[0].double()),
+            *(a + b, a / b, a * b, a.sum(), a.sum(0), a.softmax(0)),
+        ]
+        if word == "highest":
+            first = found
+        assert all(x.equal(y) for x, y in zip(found, first, strict=True))
+
+
+@edits(
+    (
+        "double",
+        "a.double() @ b.double(),\n",
+        "(a @ b).double() * len(word),\n",
+    ),
+    ("bfloat16", "a.bfloat16() @", "len(word) * a.bfloat16() @"),
+    ("float16", "a.half() @", "len(word) * a.half() @"),
+    ("elementwise", "a * b + c", "a * b + c * len(word)"),
+    ("softmax", "a.softmax(1)", "a.softmax(1) * len(word)"),
+)
+def test_only_float32_products_change__but_not_what_follows_the_word(
+    snippet, fails, old, new
+):
+    fails(test_only_float32_products_change, snippet.edit(old, new))
+
+
+def test_medium_reaches_the_cpu(snippet, word="medium"):
+    torch.set_float32_matmul_precision("highest")
+    assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
+    torch.set_float32_matmul_precision(word)
+    assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
+
+
+@pytest.mark.parametrize("word", ["high", "highest"])
+def test_medium_reaches_the_cpu__but_not(snippet, fails, word):
+    fails(test_medium_reaches_the_cpu, snippet, word)
+
+
+def relative(product, a, b):
+    """Return how far off a product is, in parts of its size."""
+    right = a.double() @ b.double()
+    return ((product - right).norm() / right.norm()).item()
+
+
+def test_the_cpu_stays_close(snippet):
+    off_by = after(snippet, "on-the-cpu").off_by
+
+    for word in WORDS:
+        dtype, error = off_by(word)
+        assert torch.get_float32_matmul_precision() == word
+        assert dtype == torch.float32
+        assert 0 < error < 0.005
+        torch.manual_seed(0)
+        a, b = torch.randn(2, 256, 256)
+        torch.testing.assert_close(error, relative(a @ b, a, b))
+        torch.set_float32_matmul_precision(word)
+        for rows, columns in ((3, 500), (300, 20)):
+            a, b = torch.randn(rows, columns), torch.randn(columns, 7)
+            for product in (
+                a @ b,
+                F.linear(a, b.T),
+                torch.einsum("ij,jk", a, b),
+            ):
+                assert product.dtype == torch.float32
+                assert relative(product, a, b) < 0.005
+
+
+@edits(
+    (
+        "in 16 bits",
+        "product, right = a @ b,",
+        "product, right = (a.half() @ b.half()),",
+    ),
+    (
+        "six bits",
+        "product, right = a @ b,",
+        "product, right = a.to(torch.float8_e4m3fn).float() @ b,",
+    ),
+)
+def test_the_cpu_stays_close__but_not(snippet, fails, old, new):
+    fails(test_the_cpu_stays_close, snippet.edit(old, new))
+
+
+@pytest.mark.cuda
+def test_the_identity_shows_the_rounding(snippet):
+    if torch.cuda.get_device_capability() < (8, 0):
+        pytest.skip("a GPU before Ampere")
+    run = after(snippet, "all-digits", "on-cuda")
+
+    assert run.exact.equal(run.kelvin)
+    off = ((run.fewer - run.kelvin) / run.kelvin).abs()
+    assert 0 < off.max() < 0.001
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.cuda
+@edits(
+    (
+        'precision("high")\n        fewer',
+        'precision("highest")\n        fewer',
+    ),
+    (
+        "with all_digits():\n        exact",
+        "if True:\n"
+        "        torch.set_float32_matmul_precision('high')\n"
+        "        exact",
+    ),
+)
+def test_the_identity_shows_the_rounding__but_not(snippet, fails, old, new):
+    if torch.cuda.get_device_capability() < (8, 0):
+        pytest.skip("a GPU before Ampere")
+    fails(test_the_identity_shows_the_rounding, snippet.edit(old, new))
