@@ -2,152 +2,318 @@
 What fills the memory in one step
 =================================
 
-Watch parameters, gradients, optimizer state and activations come and go in
-one training step, and predict each of them with a pencil.
+See parameters, gradients, the optimizer's state and activations come and go
+in the first two steps of a training, and find what to make smaller.
 
 The rule: **parameters, gradients and state follow the model, activations the
-batch**. Whatever is too large tells you what to change.
+batch**. What is largest at the peak tells you what to change.
+
+Download the script and start it with ``--help`` for all that it can do::
+
+    python memory_anatomy.py
+    python memory_anatomy.py --batch 32 --width 512
+    python memory_anatomy.py --optimizer SGD
 
 It needs ``torch``, ``matplotlib``.
 """
 
-# %% setup
+# %% settings
 #
-# A small model with Adam. The program runs on a CPU, where every byte can be
-# counted.
+# Settings
+# --------
+#
+# In the notebook, change these lines. As a script, leave them and give
+# arguments instead.
 
-import torch
-from torch import nn
+BATCH = 512  # samples in a batch
+WIDTH = 256  # inputs and outputs of each layer
+LAYERS = 4
+OPTIMIZER = "AdamW"  # or SGD, Adagrad
 
-torch.manual_seed(0)
+# %% options
+#
+# .. _each-option-sets-its-constant:
+#
+# As a script, each option sets the constant of its name, and what is not
+# given stays as it is above.
 
-WIDTH, LAYERS, BATCH = 256, 4, 512
-layers = []
-for _ in range(LAYERS):
-    layers += [nn.Linear(WIDTH, WIDTH), nn.ReLU()]
-model = nn.Sequential(*layers)
-optimizer = torch.optim.Adam(model.parameters())
-inputs = torch.randn(BATCH, WIDTH)
+import argparse
+
+if "__file__" in globals():  # a script, and no notebook
+    parser = argparse.ArgumentParser(
+        description="Draw what two training steps hold in memory.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--batch", type=int, default=BATCH, help="samples in a batch")
+    add("--width", type=int, default=WIDTH, help="numbers in a layer")
+    add("--layers", type=int, default=LAYERS, help="layers of the model")
+    names = ["SGD", "Adagrad", "AdamW"]
+    add("--optimizer", choices=names, default=OPTIMIZER, help="its kind")
+    options = parser.parse_args()
+    BATCH, WIDTH, LAYERS = options.batch, options.width, options.layers
+    OPTIMIZER = options.optimizer
 
 # %% predict
 #
-# With a pencil
-# -------------
+# A forecast
+# ----------
 #
 # Each number takes four bytes. A ``Linear`` keeps its input for ``backward``
 # and a ``ReLU`` its result, which is the input of the next ``Linear``: so the
-# activations are the input, and one result for each layer. Adam keeps two
-# numbers for each parameter, and a counter for each parameter tensor.
+# activations are the batch itself and one result for each layer. What the
+# optimizer keeps depends on its kind: so many times the parameters, and so
+# many counters for each weight and each bias.
+# :doc:`Count the optimizer's state </memory/optimizer_state>` has more kinds.
+
+KEEPS = {"SGD": (0, 0), "Adagrad": (1, 1), "AdamW": (2, 1)}
 
 numbers = LAYERS * (WIDTH * WIDTH + WIDTH)
+times, counters = KEEPS[OPTIMIZER]
 predicted = {
     "parameters": 4 * numbers,
     "gradients": 4 * numbers,
-    "optimizer state": 2 * 4 * numbers + 4 * 2 * LAYERS,
+    "state": 4 * (times * numbers + counters * 2 * LAYERS),
     "activations": 4 * BATCH * WIDTH * (1 + LAYERS),
 }
 
 print(predicted)
 
-# %% count
+# %% mark
 #
-# By counting
-# -----------
+# Two steps, recorded
+# -------------------
 #
-# A hook notes what the forward pass keeps. The weights are among it, and are
-# counted as parameters.
+# The profiler notes each allocation with its address, and each release. It
+# does not know what a tensor is for, so the program leaves marks among its
+# notes: this address is a parameter, that one a gradient.
 
-kept = {}
-own = {parameter.data_ptr() for parameter in model.parameters()}
+import json
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.profiler import ProfilerActivity, profile, record_function
+
+torch.manual_seed(0)
 
 
-def note(tensor):
-    if tensor.data_ptr() not in own:
-        kept[tensor.data_ptr()] = tensor.nbytes
+def mark(what, tensor=None):
+    """Leave a mark: the end of a stage, or what a tensor is for."""
+    address = tensor.untyped_storage().data_ptr() if what in predicted else 0
+    with record_function(f"mark:{what}:{address}"):
+        pass
+
+
+def note_activation(tensor):
+    mark("activations", tensor)
     return tensor
 
 
-def count():
-    """Return the bytes of each kind that are held now."""
-    gradients = [parameter.grad for parameter in model.parameters()]
-    state = [
-        value for each in optimizer.state.values() for value in each.values()
-    ]
-    return {
-        "parameters": sum(each.nbytes for each in model.parameters()),
-        "gradients": sum(g.nbytes for g in gradients if g is not None),
-        "optimizer state": sum(value.nbytes for value in state),
-        "activations": sum(kept.values()),
-    }
+def note_gradient(parameter):
+    mark("gradients", parameter.grad)
 
 
-# %% step
+# %% train
 #
-# One step, stage by stage
-# ------------------------
+# The training itself. Its step is a function, so that the batch and the loss
+# end with it.
 
-stages = {"model made": count()}
-with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-    loss = model(inputs).mean()
-stages["forward"] = count()
-loss.backward()
-kept.clear()  # backward has let go of them
-stages["backward"] = count()
-optimizer.step()
-stages["step"] = count()
-optimizer.zero_grad()
-stages["zero_grad"] = count()
 
-for stage, held in stages.items():
-    print(f"{stage:10}", {kind: size // 1024 for kind, size in held.items()})
+def step(model, optimizer, number):
+    inputs = torch.randn(BATCH, WIDTH)
+    with saved_tensors_hooks(note_activation, lambda tensor: tensor):
+        loss = model(inputs).square().mean()
+    mark(f"forward {number}")
+    loss.backward()
+    mark(f"backward {number}")
+    optimizer.step()
+    for state in optimizer.state.values():
+        for value in state.values():
+            mark("state", value)
+    mark(f"step {number}")
+    optimizer.zero_grad()
+
+
+def training():
+    layers = []
+    for _ in range(LAYERS):
+        layers += [nn.Linear(WIDTH, WIDTH), nn.ReLU()]
+    model = nn.Sequential(*layers)
+    for parameter in model.parameters():
+        mark("parameters", parameter)
+        parameter.register_post_accumulate_grad_hook(note_gradient)
+    optimizer = getattr(torch.optim, OPTIMIZER)(model.parameters())
+    mark("model made")
+    for number in (1, 2):
+        step(model, optimizer, number)
+        mark(f"zero_grad {number}")
+
+
+# %% record
+
+
+def record(call):
+    """Run a function, and return the notes of the profiler in their order."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p:
+        call()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        p.export_chrome_trace(str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+    return sorted(events, key=lambda event: event.get("ts", 0))
+
+
+events = record(training)
+
+# %% sort
+#
+# A mark comes after the allocation that it is about. So the program first
+# gives each block of memory its kind, and then goes through the record again
+# and adds up. What has no mark is *other*: results in between, which no part
+# of ``backward`` will need.
+
+
+def blocks_of(events):
+    """Yield each block that comes (1) or goes (-1), and each mark (0)."""
+    alive = {}
+    for event in events:
+        name, args = event.get("name", ""), event.get("args", {})
+        if name == "[memory]" and args["Bytes"] > 0:
+            alive[args["Addr"]] = {"kind": "other", "size": args["Bytes"]}
+            yield 1, alive[args["Addr"]]
+        elif name == "[memory]" and args["Addr"] in alive:
+            yield -1, alive.pop(args["Addr"])
+        elif name.startswith("mark:"):
+            _, what, address = name.split(":")
+            block = alive.get(int(address), {"kind": None})
+            if block["kind"] == "other":
+                block["kind"] = what
+            elif what not in predicted:
+                yield 0, what
+
+
+held = dict.fromkeys([*predicted, "other"], 0)
+curve, stages, ends = [], {}, {}
+for sign, what in list(blocks_of(events)):
+    if sign:
+        held[what["kind"]] += sign * what["size"]
+        curve.append(dict(held))
+    else:
+        stages[what], ends[what] = dict(held), len(curve) - 1
+
+for stage, now in stages.items():
+    print(f"{stage:11}", {kind: size // 1024 for kind, size in now.items()})
 
 # %% compare
 #
 # .. _each-kind-is-as-predicted:
 #
-# At its largest, each kind takes exactly the predicted bytes.
+# At its largest, each of the four kinds takes exactly the predicted bytes.
 #
 # .. _the-state-stays-after-the-step:
 #
-# After ``zero_grad``, the parameters and the state of Adam are still there:
-# three times the bytes of the parameters, and the counters.
-#
-# .. _activations-are-the-most-here:
-#
-# With a batch of 512, the activations are more than all parameters and
-# gradients together.
+# After a step and its ``zero_grad``, the parameters and the state are still
+# there, and nothing else.
 
-largest = {
-    kind: max(held[kind] for held in stages.values()) for kind in predicted
+largest = {kind: max(now[kind] for now in curve) for kind in held}
+print({kind: (largest[kind], predicted[kind]) for kind in predicted})
+
+# %% conclude
+#
+# What to make smaller
+# --------------------
+#
+# .. _the-largest-never-meet:
+#
+# The four are never at their largest at once: while ``backward`` makes the
+# gradients, it lets go of the activations.
+#
+# .. _backward-makes-the-peak:
+#
+# With the settings above, the peak comes in the second ``backward``, and is
+# higher than the four together all the same, because results in between come
+# on top: more than half as many bytes as the activations.
+#
+# .. _the-remedy-follows-the-peak:
+#
+# With the settings above, activations are the largest kind at the peak; with
+# a batch of 32, the state of AdamW is.
+
+REMEDIES = {
+    "parameters": "make the model smaller",
+    "gradients": "train fewer parameters",
+    "state": "take an optimizer that keeps less",
+    "activations": "send smaller parts, or recompute",
+    "other": "send smaller parts",
 }
 
-print(largest == predicted)
+together = [sum(now.values()) for now in curve]
+place = together.index(max(together))
+peak = curve[place]
+stage = next(name for name, end in ends.items() if place <= end)
+most = max(peak, key=peak.get)
+if stage.startswith("step"):  # results in between of the optimizer
+    REMEDIES["other"] = "pass fused=True to the optimizer"
+meet = any(
+    all(now[kind] == largest[kind] for kind in predicted) for now in curve
+)
+
+print(f"The peak is {max(together) / 1e6:.2f} MB, in {stage!r}.")
+print(f"Most of it is {most}, {peak[most] / 1e6:.2f} MB: {REMEDIES[most]}.")
+print(f"Results in between are {peak['other'] / 1e6:.2f} MB of it.")
+four = (
+    f"All four at their largest at once, {sum(predicted.values()) / 1e6:.2f}"
+)
+print(f"{four} MB:", "so it is." if meet else "not here.")
 
 # %% picture
 #
-# The picture stacks what is held after each stage. The last bar is the
-# prediction, for the moment when all of it is there at once.
+# The picture stacks what is held after each stage, and at the peak. The last
+# bar has each kind at its largest.
 
 import matplotlib.pyplot as plt
 
-colors = ["#0072B2", "#E69F00", "#009E73", "#CC79A7"]
-hatches = ["", "//", "..", "xx"]
-bars = {**stages, "predicted": predicted}
-figure, axis = plt.subplots(figsize=(7, 4))
-bottom = [0.0] * len(bars)
-for kind, color, hatch in zip(predicted, colors, hatches, strict=True):
-    heights = [held[kind] / 1e6 for held in bars.values()]
-    axis.bar(
-        list(bars),
-        heights,
-        bottom=bottom,
-        label=kind,
-        color=color,
-        hatch=hatch,
-        alpha=0.7,
-    )
-    bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
-axis.set_ylabel("MB")
-axis.set_title("What one training step holds, stage by stage")
+COLORS = "#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7"
+
+bars = {**stages, "the peak": peak, "predicted": {"other": 0, **predicted}}
+figure, axis = plt.subplots(figsize=(7, 4.5))
+left = [0.0] * len(bars)
+for kind, color in zip(held, COLORS, strict=True):
+    sizes = [now[kind] / 1e6 for now in bars.values()]
+    axis.barh(list(bars), sizes, left=left, color=color, label=kind)
+    left = [start + size for start, size in zip(left, sizes, strict=True)]
+axis.invert_yaxis()
+axis.set_xlabel("megabytes")
+axis.set_title("What is held after each stage, and at the peak")
 axis.legend()
+figure.tight_layout()
+plt.show()
+
+# %% curve
+#
+# And this is each allocation and each release, one after the other.
+
+import matplotlib.pyplot as plt
+
+COLORS = "#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7"
+
+figure, axis = plt.subplots(figsize=(7, 4))
+heights = [[now[kind] / 1e6 for now in curve] for kind in held]
+places = range(len(curve))
+axis.stackplot(places, heights, colors=COLORS, labels=list(held))
+start = 0
+for name, end in ends.items():
+    axis.axvline(end, color="black", linewidth=0.5, linestyle="--")
+    if end - start > 10:  # wide enough for its name
+        where = {"ha": "center", "va": "bottom", "rotation": 90}
+        axis.text((start + end) / 2, 0.1, name, **where)
+    start = end
+axis.set_xlabel("allocations and releases, in their order")
+axis.set_ylabel("megabytes")
+axis.set_title("Two training steps, byte by byte")
+axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
+figure.tight_layout()
 plt.show()

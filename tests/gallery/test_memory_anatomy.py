@@ -1,56 +1,230 @@
 """The claims of gallery/memory_anatomy.py."""
 
+import subprocess
+import sys
+from functools import cache
+
 import pytest
+
+from extensions.files.failures import edits
+
+
+@cache
+def after(snippet, cell="conclude"):
+    return snippet.after(cell)
+
+
+def options(snippet, monkeypatch, *arguments):
+    """Run the first cells as a script does that is given arguments."""
+    script = snippet.edit('if "__file__" in globals():', "if True:")
+    monkeypatch.setattr(sys, "argv", ["memory_anatomy.py", *arguments])
+    return script.after("predict")
+
+
+GIVEN = ("--batch", "3", "--width", "5", "--layers", "2", "--optimizer", "SGD")
+
+
+def test_each_option_sets_its_constant(snippet, monkeypatch):
+    names = ("BATCH", "WIDTH", "LAYERS", "OPTIMIZER")
+    plain = vars(snippet.after("settings"))
+    for given in ((), GIVEN, GIVEN[:2], GIVEN[2:4], GIVEN[4:6], GIVEN[6:]):
+        pairs = zip(given[::2], given[1::2], strict=True)
+        said = {name[2:].upper(): value for name, value in pairs}
+        run = vars(options(snippet, monkeypatch, *given))
+        for name in names:
+            assert str(run[name]) == str(said.get(name, plain[name]))
+
+
+def test_each_option_sets_its_constant__also_in_the_help(snippet):
+    asked = [sys.executable, str(snippet.path), "--help"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True)
+    for name in GIVEN[::2]:
+        assert name in said.stdout
+    assert str(snippet.after("settings").BATCH) in said.stdout
+
+
+@edits(
+    ("default=BATCH", "default=1"),
+    (
+        "BATCH, WIDTH, LAYERS = options.batch",
+        "_, WIDTH, LAYERS = options.batch",
+    ),
+    ("options.width, options.layers", "options.layers, options.width"),
+    ("    OPTIMIZER = options.optimizer\n", ""),
+)
+def test_each_option_sets_its_constant__but_not(
+    snippet, monkeypatch, fails, old, new
+):
+    edited = snippet.edit(old, new)
+    fails(test_each_option_sets_its_constant, edited, monkeypatch)
 
 
 def test_each_kind_is_as_predicted(snippet):
-    run = snippet.after("compare")
+    run = after(snippet)
 
-    assert run.largest == run.predicted
-    assert all(run.predicted.values())
+    for kind, number in run.predicted.items():
+        assert run.largest[kind] == max(now[kind] for now in run.curve)
+        assert run.largest[kind] == number
+    assert set(run.predicted) == {
+        "parameters",
+        "gradients",
+        "state",
+        "activations",
+    }
+    assert min(min(now.values()) for now in run.curve) == 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "optim.Adam(model.parameters())",
-            "optim.Adam(model.parameters(), amsgrad=True)",
-        ),
-        ("nn.ReLU()]", "nn.GELU()]"),
-        ("nn.Linear(WIDTH, WIDTH),", "nn.Linear(WIDTH, WIDTH, bias=False),"),
-    ],
+@edits(
+    ("BATCH = 512", "BATCH = 1"),
+    ("WIDTH = 256", "WIDTH = 31"),
+    ("LAYERS = 4", "LAYERS = 1"),
+    ('OPTIMIZER = "AdamW"', 'OPTIMIZER = "SGD"'),
+    ('OPTIMIZER = "AdamW"', 'OPTIMIZER = "Adagrad"'),
 )
-def test_each_kind_is_as_predicted__but_not_of_another(
-    snippet, old, new, fails
-):
+def test_each_kind_is_as_predicted__also_for(snippet, old, new):
+    test_each_kind_is_as_predicted(snippet.edit(old, new))
+
+
+@edits(
+    (
+        "amsgrad",
+        "OPTIMIZER)(model.parameters())",
+        "OPTIMIZER)(model.parameters(), amsgrad=True)",
+    ),
+    ("GELU keeps its input", "nn.ReLU()]", "nn.GELU()]"),
+    ("nn.Linear(WIDTH, WIDTH),", "nn.Linear(WIDTH, WIDTH, bias=False),"),
+    (
+        "a second graph",
+        "loss = model(inputs).square().mean()",
+        "loss = model(inputs).square().mean() + model(inputs).mean()",
+    ),
+)
+def test_each_kind_is_as_predicted__but_not(snippet, fails, old, new):
     fails(test_each_kind_is_as_predicted, snippet.edit(old, new))
 
 
 def test_the_state_stays_after_the_step(snippet):
-    held = snippet.after("compare").stages["zero_grad"]
-
-    assert held["gradients"] == held["activations"] == 0
-    counters = 4 * 8
-    together = held["parameters"] + held["optimizer state"]
-    assert together == 3 * held["parameters"] + counters
-
-
-def test_the_state_stays_after_the_step__but_sgd_has_none(snippet, fails):
-    edited = snippet.edit(
-        "optim.Adam(model.parameters())", "optim.SGD(model.parameters())"
-    )
-    fails(test_the_state_stays_after_the_step, edited)
+    run = after(snippet)
+    for number in (1, 2):
+        now = run.stages[f"zero_grad {number}"]
+        kept = {kind: size for kind, size in now.items() if size}
+        assert kept == {
+            kind: run.predicted[kind]
+            for kind in ("parameters", "state")
+            if run.predicted[kind]
+        }
 
 
-def test_activations_are_the_most_here(snippet):
-    held = snippet.after("compare").largest
+@pytest.mark.parametrize("kind", ["SGD", "Adagrad"])
+def test_the_state_stays_after_the_step__also_of(snippet, kind):
+    edited = snippet.edit('OPTIMIZER = "AdamW"', f'OPTIMIZER = "{kind}"')
+    test_the_state_stays_after_the_step(edited)
 
-    assert held["activations"] > held["parameters"] + held["gradients"]
+
+@edits(
+    ("gradients too", "    optimizer.zero_grad()\n", ""),
+    ("zeros", "optimizer.zero_grad()", "optimizer.zero_grad(False)"),
+    (
+        "no state",
+        "    optimizer.zero_grad()\n",
+        "    optimizer.zero_grad()\n    optimizer.state.clear()\n",
+    ),
+    (
+        "the batch too",
+        "    optimizer.zero_grad()\n",
+        "    optimizer.zero_grad()\n    model.kept = inputs\n",
+    ),
+)
+def test_the_state_stays_after_the_step__but_not(snippet, fails, old, new):
+    fails(test_the_state_stays_after_the_step, snippet.edit(old, new))
 
 
-def test_activations_are_the_most_here__but_not_of_a_small_batch(
-    snippet, fails
-):
-    edited = snippet.edit("256, 4, 512", "256, 4, 32")
-    fails(test_activations_are_the_most_here, edited)
+def test_the_largest_never_meet(snippet):
+    run = after(snippet)
+    found = [
+        [now[kind] == run.largest[kind] for kind in run.predicted]
+        for now in run.curve
+    ]
+    assert not any(all(each) for each in found)
+    assert run.meet is False
+    for place in range(4):  # each is at its largest some time
+        assert any(each[place] for each in found)
+    assert all(run.largest[kind] > 0 for kind in ("gradients", "activations"))
+
+
+@edits(
+    ("BATCH = 512", "BATCH = 32"),
+    ("LAYERS = 4", "LAYERS = 1"),
+    ("LAYERS = 4", "LAYERS = 9"),
+    ('OPTIMIZER = "AdamW"', 'OPTIMIZER = "SGD"'),
+)
+def test_the_largest_never_meet__also_for(snippet, old, new):
+    test_the_largest_never_meet(snippet.edit(old, new))
+
+
+@edits(
+    ("gradients that stay", "    optimizer.zero_grad()\n", ""),
+    ("zeros", "optimizer.zero_grad()", "optimizer.zero_grad(False)"),
+)
+def test_the_largest_never_meet__but_not(snippet, fails, old, new):
+    fails(test_the_largest_never_meet, snippet.edit(old, new))
+
+
+def test_backward_makes_the_peak(snippet):
+    run = after(snippet)
+    heights = [sum(now.values()) for now in run.curve]
+    place = heights.index(max(heights))
+
+    assert run.ends["forward 2"] < place <= run.ends["backward 2"]
+    assert (run.stage, run.peak) == ("backward 2", run.curve[place])
+    assert max(heights) > sum(run.predicted.values())
+    assert run.peak["other"] > run.peak["activations"] / 2
+
+
+@edits(
+    ("BATCH = 512", "BATCH = 32"),
+    ("no state", "    optimizer.step()\n", ""),
+    ("no backward", "    loss.backward()\n", ""),
+)
+def test_backward_makes_the_peak__but_not(snippet, fails, old, new):
+    fails(test_backward_makes_the_peak, snippet.edit(old, new))
+
+
+def test_the_remedy_follows_the_peak(snippet, small=32):
+    for batch, kind in ((512, "activations"), (small, "state")):
+        run = after(snippet.edit("BATCH = 512", f"BATCH = {batch}"))
+        heights = [sum(now.values()) for now in run.curve]
+        peak = run.curve[heights.index(max(heights))]
+        assert peak[kind] == max(peak.values())
+        assert sorted(peak.values())[-2] < peak[kind]
+        assert run.most == kind
+
+
+def test_the_remedy_follows_the_peak__also_of_one_layer_in_the_step(snippet):
+    one = snippet.edit("BATCH = 512", "BATCH = 1")
+    one = one.edit("LAYERS = 4", "LAYERS = 1")
+    fused = {}
+    for more in ("", ", fused=True"):
+        kind = f"OPTIMIZER)(model.parameters(){more})"
+        edited = one.edit('OPTIMIZER = "AdamW"', 'OPTIMIZER = "Adagrad"')
+        run = after(edited.edit("OPTIMIZER)(model.parameters())", kind))
+        fused[more] = max(sum(now.values()) for now in run.curve)
+        if not more:
+            assert run.stage.startswith("step")
+            assert run.most == "other"
+            assert "fused=True" in run.REMEDIES["other"]
+    assert fused[", fused=True"] < fused[""]
+    assert "smaller parts" in after(snippet).REMEDIES["other"]
+
+
+def test_the_remedy_follows_the_peak__but_not_for_500(snippet, fails):
+    fails(test_the_remedy_follows_the_peak, snippet, 500)
+
+
+@edits(
+    ('OPTIMIZER = "AdamW"', 'OPTIMIZER = "SGD"'),
+    ("WIDTH = 256", "WIDTH = 512"),
+    ("most = max(peak", "most = min(peak"),
+)
+def test_the_remedy_follows_the_peak__but_not(snippet, fails, old, new):
+    fails(test_the_remedy_follows_the_peak, snippet.edit(old, new))
