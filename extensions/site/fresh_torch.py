@@ -24,9 +24,10 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     if torch.are_deterministic_algorithms_enabled():
         torch.use_deterministic_algorithms(False)
     torch.autograd.set_detect_anomaly(False)
-    # Asked first, since the call also says so for each kind of device.
-    if torch.get_float32_matmul_precision() != "highest":
-        torch.set_float32_matmul_precision("highest")
+    if hasattr(torch.backends, "fp32_precision"):  # since torch 2.9
+        torch.backends.fp32_precision = "none"
+    # Not asked first: asking fails while the two names for it differ.
+    torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.enabled = True
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = False

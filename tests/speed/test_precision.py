@@ -16,15 +16,6 @@ MATMUL = torch.backends.cuda.matmul
 WORDS = ("highest", "high", "medium")
 
 
-@pytest.fixture(autouse=True)
-def _default_precision():
-    """Take back what a test sets for the whole process."""
-    yield
-    torch.backends.fp32_precision = "none"
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = True
-
-
 def after(snippet, *cells):
     """Run these cells alone."""
     return snippet.only("imports", *cells).after(cells[-1])

@@ -49,11 +49,13 @@ def test_a_snippet_finds_the_switches_of_cudnn_as_they_come():
 
 
 def test_a_snippet_finds_products_of_all_digits():
-    torch.set_float32_matmul_precision("medium")
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    torch.backends.fp32_precision = "ieee"
 
     reset_torch({}, "")
 
     assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.backends.fp32_precision == "none"
 
 
 def test_a_fresh_torch_comes_without_the_compiler():
