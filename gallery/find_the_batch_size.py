@@ -2,75 +2,168 @@
 Find the batch size that fits
 =============================
 
-Search for the largest batch that a training step can hold, and see each try.
+Search for the largest batch that your model can train with, in a program that
+does nothing else, and see each try.
 
-The rule: **double until it fails, halve the gap, try a whole step each time**.
-Section 1 of *Tips, tricks and gotchas in PyTorch* lowers the size by one
-instead, inside a loop that never sees it.
+.. code-block:: text
 
-It needs ``torch``, ``matplotlib``.
+   python find_the_batch_size.py --model my_model.py --most 4096
+
+The rule: **double until it fails, halve the gap, try two whole steps**. The
+page :doc:`/memory/batch_size` says why two, and how to search within a
+program of yours.
+
+It needs ``torch``, ``matplotlib``, ``tqdm``.
 """
 
-# %% setup
+# %% settings
 #
-# On a CUDA device the program asks the device. Anywhere else, a budget
-# stands in for it: all that a step saves for ``backward`` is counted, as often
-# as it is saved, and a step that needs more raises the device's error.
+# On a CUDA device the program asks the device, and leaves a tenth of it free.
+# Anywhere else, a stand-in for a device of so many bytes takes its place.
+
+MODEL = ""  # a file with a function build(); empty: the example below
+LEAST, MOST = 2, 4096  # sizes of a batch; BatchNorm needs two samples
+SHARE = 0.9  # of a CUDA device that the search may use
+STAND_IN = 8_000_000  # bytes, where there is no CUDA device
+
+# %% options
+#
+# As a script the program takes these as options: ``--help`` lists them.
+
+import argparse
+
+if "__file__" in globals():
+    parser = argparse.ArgumentParser(
+        description="Find the largest batch that a model can train with."
+    )
+    parser.add_argument("--model", default=MODEL, help="a file with build()")
+    parser.add_argument("--least", type=int, default=LEAST)
+    parser.add_argument("--most", type=int, default=MOST)
+    parser.add_argument("--share", type=float, default=SHARE)
+    parser.add_argument("--stand-in", type=int, default=STAND_IN)
+    options = parser.parse_args()
+    MODEL, STAND_IN = options.model, options.stand_in
+    LEAST, MOST, SHARE = options.least, options.most, options.share
+
+# %% build
+#
+# Your model
+# ----------
+#
+# In your file, write a function like this one. It returns a fresh model, its
+# optimizer, and a function that trains with a batch of so many samples, with
+# your loss and all that your step does. Make the batch of your longest
+# samples. In a notebook, replace the function in this cell.
+
+import gc
+import runpy
+import sys
+from pathlib import Path
 
 import torch
 from torch import nn
+from torch.nn import functional as F
+from tqdm import tqdm
 
-BUDGET = 3_000_000  # bytes, where there is no CUDA device
 
-torch.manual_seed(0)
-device = "cuda" if torch.cuda.is_available() else "cpu"
-MOST = 4096 if device == "cpu" else 2**30
-model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1))
-model.to(device)
-optimizer = torch.optim.Adam(model.parameters())
+def build(device):
+    """Return a model, its optimizer, and a step with so many samples."""
+    hidden = nn.Linear(64, 256), nn.BatchNorm1d(256), nn.ReLU()
+    model = nn.Sequential(*hidden, nn.Linear(256, 1)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
 
-# %% step
+    def step(size):
+        inputs = torch.randn(size, 64, device=device)
+        targets = torch.randn(size, 1, device=device)
+        optimizer.zero_grad()
+        F.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+
+    return model, optimizer, step
+
+
+if MODEL:
+    sys.path.insert(0, str(Path(MODEL).resolve().parent))
+    build = runpy.run_path(MODEL)["build"]
+
+# %% stand-in
 #
-# A step that can fail
-# --------------------
+# A device, or what stands in for it
+# ----------------------------------
+#
+# The stand-in counts the bytes of each tensor from the operation that makes it
+# until it is gone, and raises the error of a device where they are too many:
+# in the forward pass, in ``backward``, or in the step of the optimizer. What
+# an operation needs for itself meanwhile it does not see.
+
+import contextlib
+import weakref
+
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 
-def train_step(size):
-    """Train on a batch of some samples; raise if the budget is exceeded."""
-    kept = 0
+class StandIn(TorchDispatchMode):
+    """Hold what is made under ``with``, up to so many bytes."""
 
-    def note(tensor):
-        nonlocal kept
-        kept += tensor.nbytes
-        if device == "cpu" and kept > BUDGET:
-            raise torch.OutOfMemoryError("more than the budget")
-        return tensor
+    def __init__(self, size):
+        super().__init__()
+        self.size, self.held, self.known = size, 0, weakref.WeakSet()
 
-    inputs = torch.randn(size, 64, device=device)
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        loss = model(inputs).square().mean()
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
+    def hold(self, more):
+        """Take so many bytes more, or raise."""
+        if self.held + more > self.size:
+            raise torch.OutOfMemoryError("more than the stand-in holds")
+        self.held += more
+
+    def __torch_dispatch__(self, call, types, args=(), kwargs=None):
+        """Run an operation, and count the storages that it makes."""
+        made = call(*args, **(kwargs or {}))
+        for each in tree_leaves(made):
+            if isinstance(each, torch.Tensor):
+                storage = each.untyped_storage()
+                if storage not in self.known:
+                    self.hold(storage.nbytes())
+                    self.known.add(storage)
+                    weakref.finalize(storage, self.hold, -storage.nbytes())
+        return made
+
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def room():
+    """Return what one try may use, for a ``with``."""
+    if device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(SHARE)
+        return contextlib.nullcontext()
+    return StandIn(STAND_IN)
 
 
 # %% fits
 #
-# The handler only notes that it failed. All else happens after it, when the
-# tensors of the failed step are gone.
+# One try
+# -------
+#
+# Each try builds everything anew, because a step that fails may leave half of
+# a state behind. So no model of yours, no checkpoint and no optimizer is
+# touched. What earlier tries still hold in circles is let go before. A model
+# that does not fit by itself ends the program with the error of its ``build``.
+# Any other error ends the program, too.
 
 
 def fits(size):
-    """Return whether a training step with a batch of this size works."""
-    try:
-        train_step(size)
-    except torch.OutOfMemoryError:
-        worked = False
-    else:
-        worked = True
-    if not worked and device == "cuda":
-        torch.cuda.empty_cache()
-    return worked
+    """Return whether two whole steps with a batch of this size work."""
+    gc.collect()
+    with room():
+        model, _, step = build(device)
+        model.train()
+        try:
+            for _ in range(2):
+                step(size)
+        except torch.OutOfMemoryError:
+            return False
+    return True
 
 
 # %% search
@@ -79,41 +172,73 @@ def fits(size):
 # ----------
 
 
-def largest_batch(most):
-    """Return the largest size up to ``most`` that fits, and every try."""
-    tries = {}
-    low, high, size = 0, most + 1, 1
-    while high - low > 1:
-        tries[size] = fits(size)
-        if tries[size]:
-            low = size
-        else:
-            high = size
-        doubling = high > most
-        size = min(2 * size, most) if doubling else (low + high) // 2
-    return low, tries
+def largest_batch(least, most):
+    """Return the largest size that fits, or 0, and every try."""
+    if not 1 <= least <= most:
+        return 0, {}
+    tries, size = {}, least
+    low, high = least - 1, most + 1
+    with tqdm(desc="tries", unit=" tries", disable=None) as bar:
+        while high - low > 1:
+            tries[size] = fits(size)
+            bar.set_postfix(size=size, fits=tries[size])
+            bar.update()
+            low, high = (size, high) if tries[size] else (low, size)
+            doubled = min(2 * size, most)
+            size = doubled if all(tries.values()) else (low + high) // 2
+    return max((s for s in tries if tries[s]), default=0), tries
 
 
-best, tries = largest_batch(MOST)
+best, tries = largest_batch(LEAST, MOST)
 
-print(best if device == "cpu" else "found", "in", len(tries), "tries")
+# %% conclusion
+#
+# What it found
+# -------------
+
+
+def conclusion(best, tries, least, most):
+    """Return what the search says, in a sentence."""
+    if not tries:
+        return f"Not here: there is no batch of {least} to {most} samples."
+    if best == 0:
+        return f"Not here: not even {least} samples fit."
+    if best == most:
+        return f"Not here: everything up to {most} samples fits."
+    return f"{best} samples fit, {best + 1} do not ({len(tries)} tries)."
+
+
+print(conclusion(best, tries, LEAST, MOST))
 
 # %% claims
 #
 # .. _the-best-fits-and-one-more-does-not:
 #
-# The size that is found fits, and one more sample does not.
+# Where the program does not say "Not here", the size that it found fits on the
+# stand-in, in a training of four steps as well, and one more sample does not.
 #
 # .. _each-size-is-tried-once:
 #
-# No size is tried twice, and there are at most twice as many tries as
-# doublings.
+# No size is tried twice, and from two samples on there are at most
+# 2 · log₂(the result) + 1 tries.
 #
-# .. _all-that-fits-is-found:
+# .. _the-conclusion-may-be-not-here:
 #
-# If everything fits, the search ends at the largest size it was given.
-
-print(fits(best), fits(best + 1))
+# If everything fits, or nothing, the program says "Not here", and why.
+#
+# .. _a-model-of-yours-is-searched:
+#
+# With ``--model``, the model of your file is searched in place of the example,
+# and the file can import what lies beside it.
+#
+# .. _each-try-begins-anew:
+#
+# Each try begins with a model in training mode and an optimizer, both fresh
+# from ``build``, and nothing of those before is left, even if a model refers
+# to itself.
+#
+# A batch that fits is not yet a fast one, nor one that learns well: see
+# :doc:`/memory/batch_size`.
 
 # %% picture
 #
@@ -121,25 +246,19 @@ print(fits(best), fits(best + 1))
 
 import matplotlib.pyplot as plt
 
-order = list(range(1, len(tries) + 1))
-sizes = list(tries)
 figure, axis = plt.subplots(figsize=(7, 4))
-axis.plot(order, sizes, color="#999999", linewidth=1)
 for worked, color, marker, label in (
     (True, "#0072B2", "o", "fits"),
     (False, "#D55E00", "x", "out of memory"),
 ):
-    chosen = [i for i in order if tries[sizes[i - 1]] == worked]
-    axis.plot(
-        chosen,
-        [sizes[i - 1] for i in chosen],
-        color=color,
-        marker=marker,
-        linestyle="",
-        label=label,
-    )
+    chosen = [
+        (number, size)
+        for number, (size, fit) in enumerate(tries.items(), 1)
+        if fit == worked
+    ]
+    numbers, sizes = [n for n, _ in chosen], [size for _, size in chosen]
+    axis.plot(numbers, sizes, marker, color=color, label=label)
 axis.axhline(best, color="#0072B2", linestyle=":")
-axis.set_yscale("log", base=2)
 axis.set_xlabel("try")
 axis.set_ylabel("batch size, in samples")
 axis.set_title("The search for the largest batch, try by try")

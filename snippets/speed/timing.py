@@ -2,80 +2,123 @@
 Time a program
 ==============
 
-What a timer must do, and what torch.utils.benchmark does for you.
+Compare two ways of doing the same, and see what makes a timing wrong.
 """
 
 # %% imports
-import statistics
 import time
 
 import torch
-from torch import nn
-from torch.utils.benchmark import Timer
+from torch.utils.benchmark import Measurement, Timer
 
-# %% timer
-x = torch.ones(8)
-measurement = Timer("x + x", globals={"x": x}).blocked_autorange(
-    min_run_time=0.05
+
+# %% compare
+def compare(ways, rounds=5, seconds=0.2, **options):
+    options = {"num_threads": torch.get_num_threads(), **options}
+    timers = [
+        Timer(way, sub_label=name, **options) for name, way in ways.items()
+    ]
+    runs = [
+        timer.blocked_autorange(min_run_time=seconds)
+        for _ in range(rounds)
+        for timer in timers
+    ]
+    return {each.sub_label: each for each in Measurement.merge(runs)}
+
+
+# %% verdict
+def verdict(measured):
+    first, second, *_ = sorted(measured.values(), key=lambda m: m.median)
+    if second.median - first.median <= first.iqr + second.iqr:
+        return "too close to call"
+    return f"{first.sub_label} is faster"
+
+
+# %% fahrenheit
+celsius = torch.linspace(-20, 40, 500)
+measured = compare(
+    {
+        "one by one": "torch.stack([c * 1.8 + 32 for c in celsius])",
+        "all at once": "celsius * 1.8 + 32",
+    },
+    rounds=3,
+    seconds=0.02,
+    globals={"celsius": celsius},
 )
+print("fastest first:", sorted(measured, key=lambda m: measured[m].median))
 
-print(measurement.number_per_run > 1)
 
-# %% statistics
-times = measurement.times
-own_median = statistics.median(times)
-spread = measurement.iqr
+# %% pretended-clock
+class Clock:
+    """A clock that only work moves on, at a pace that may change."""
 
-print(measurement.median == own_median, spread >= 0)
+    def __init__(self, pace=lambda now: 1.0):
+        self.now, self.pace = 0.0, pace
 
-# %% one-thread
-seen = []
-timer = Timer("seen.append(torch.get_num_threads())", globals={"seen": seen})
-timer.timeit(number=3)
-before_and_after = torch.get_num_threads()
+    def __call__(self):
+        return self.now
 
-print(seen, Timer("pass", num_threads=2).timeit(1).task_spec.num_threads)
+    def work(self, amount):
+        self.now += amount * self.pace(self.now)
 
-# %% globals
-try:
-    Timer("x + y", globals={"x": x}).timeit(1)
-except NameError as error:
-    print(error)
 
-# %% setup
-counts = {"setup": 0, "statement": 0}
-Timer(
-    "counts['statement'] += 1",
-    setup="counts['setup'] += 1",
-    globals={"counts": counts},
-).timeit(number=100)
+# %% blocks
+clock = Clock()
+work = {"work": clock.work}
+timer = Timer("work(0.00005)", timer=clock, globals=work)
+measurement = timer.blocked_autorange(min_run_time=0.2)
 
-print(counts)
+print("repetitions in a block:", measurement.number_per_run)
+print("blocks:", len(measurement.times))
+print("median:", round(measurement.median, 6))
 
-# %% first-call
-layer = nn.LazyLinear(8)
-optimizer = torch.optim.Adam(nn.Linear(4, 1).parameters())
-parameters_before = isinstance(layer.weight, nn.UninitializedParameter)
-layer(torch.ones(1, 4))
-parameters_after = isinstance(layer.weight, nn.UninitializedParameter)
 
-print(parameters_before, parameters_after)
+# %% queue
+class Device:
+    """A device that works through a queue, and the clock of a program."""
 
-# %% outlier
-steady = [1.0, 1.1, 1.0, 0.9, 1.0, 1.1, 0.9, 1.0, 1.0]
-disturbed = [*steady, 50.0]
+    def __init__(self):
+        self.now = self.ready = 0
+        self.launches, self.work = [], []
 
-print(
-    f"mean {statistics.mean(steady):.2f} to {statistics.mean(disturbed):.2f},",
-    f"median {statistics.median(steady)} to {statistics.median(disturbed)}",
-)
+    def launch(self, work, launching=1):
+        self.launches.append((self.now, launching))
+        self.now += launching
+        start = max(self.now, self.ready)
+        self.work.append((start, work))
+        self.ready = start + work
 
-# %% drift
-pace = [1.0, 1.2, 1.5, 2.0]  # another program slows the machine down
-one_after_the_other = (pace[2] + pace[3]) / (pace[0] + pace[1])
-in_turn = (pace[1] + pace[3]) / (pace[0] + pace[2])
+    def synchronize(self):
+        self.now = max(self.now, self.ready)
 
-print(round(one_after_the_other, 2), round(in_turn, 2))
+
+# %% too-early
+device = Device()
+for _ in range(4):
+    device.launch(work=5)
+at_once = device.now
+device.synchronize()
+waited_for = device.now
+
+print("read at once:", at_once)
+print("read after synchronize:", waited_for)
+
+# %% timeline
+import matplotlib.pyplot as plt
+
+figure, axis = plt.subplots(figsize=(7, 2.4), layout="constrained")
+white = {"edgecolor": "white", "height": 0.6}
+for (start, cost), (begin, length) in zip(
+    device.launches, device.work, strict=True
+):
+    axis.barh("program", cost, left=start, color="#0072B2", **white)
+    axis.barh("device", length, left=begin, color="#E69F00", **white)
+for now, name in ((at_once, "read at once"), (waited_for, "synchronized")):
+    axis.axvline(now, color="#D55E00", linestyle="--")
+    axis.text(now, -0.45, f" {name}", color="#D55E00", va="bottom")
+axis.set(xticks=[], xlim=(0, 26), ylim=(1.5, -0.9))
+axis.set_title("Four launches, and the work behind them")
+plt.show()
 
 # %% asynchronous
 if torch.cuda.is_available():
@@ -85,19 +128,106 @@ if torch.cuda.is_available():
     start = time.perf_counter()
     for _ in range(20):
         large @ large
-    launched = time.perf_counter() - start
-    still_busy = not torch.cuda.current_stream().query()
+    launched = time.perf_counter() - start  # wrong: only the launches
+    busy = not torch.cuda.current_stream().query()
     torch.cuda.synchronize()
-    finished = time.perf_counter() - start
-    print(still_busy, finished > 2 * launched)
+    finished = time.perf_counter() - start  # right: the work, too
+    print("the device still worked at the first reading:", busy)
 
 # %% events
 if torch.cuda.is_available():
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
-    large @ large
+    for _ in range(20):
+        large @ large
     end.record()
     ended_at_once = end.query()
-    end.synchronize()
+    end.synchronize()  # waits for what was queued before `end`
     milliseconds = begin.elapsed_time(end)
-    print(ended_at_once, milliseconds > 0)
+    print("had happened when `record` returned:", ended_at_once)
+
+
+# %% first-call
+class Model:
+    def __init__(self, clock):
+        self.clock, self.ready = clock, False
+
+    def __call__(self):
+        self.clock.work(0.01 if self.ready else 1.0)
+        self.ready = True
+
+
+clock = Clock()
+timer = Timer("model()", timer=clock, globals={"model": Model(clock)})
+warm = timer.blocked_autorange(min_run_time=0.2)
+
+print("first call: 1.0, slowest block:", round(max(warm.times), 6))
+
+# %% setup-wrong
+# Wrong on purpose: do not copy.
+met = []
+
+
+def sort_in_place(prices):
+    met.append("sorted" if prices == sorted(prices) else "unsorted")
+    prices.sort()
+
+
+names = {"sort_in_place": sort_in_place}
+Timer("sort_in_place(prices)", "prices = [3, 1, 2]", globals=names).timeit(100)
+
+print({state: met.count(state) for state in ("unsorted", "sorted")})
+
+# %% setup-right
+met.clear()
+Timer(
+    "sort_in_place(prices.copy())", "prices = [3, 1, 2]", globals=names
+).timeit(100)
+
+print({state: met.count(state) for state in ("unsorted", "sorted")})
+
+# %% threads
+seen = []
+see = {"see": lambda: seen.append(torch.get_num_threads())}
+Timer("see()", globals=see).timeit(3)
+alone = set(seen)
+seen.clear()
+Timer("see()", num_threads=2, globals=see).timeit(3)
+
+print("threads:", alone, "and with num_threads=2:", set(seen))
+
+# %% globals
+try:
+    Timer("x + y", globals={"x": 1}).timeit(1)
+except NameError as error:
+    print("NameError:", error)
+
+# %% assign
+try:
+    Timer("x += 1", globals={"x": 1}).timeit(1)
+except UnboundLocalError as error:
+    print("UnboundLocalError:", error)
+
+# %% stall
+clock = Clock(pace=lambda now: 300.0 if 0.5 <= now < 0.51 else 1.0)
+timer = Timer("work(0.01)", timer=clock, globals={"work": clock.work})
+stalled = timer.blocked_autorange(min_run_time=2)
+
+print("mean:", round(stalled.mean, 3), "median:", round(stalled.median, 3))
+
+
+# %% drift
+def same_twice(rounds, seconds, pace=lambda now: 1 + now / 4):
+    clock = Clock(pace)
+    again = compare(
+        {"first": "work(0.01)", "second": "work(0.01)"},
+        rounds,
+        seconds,
+        timer=clock,
+        globals={"work": clock.work},
+    )
+    return again["second"].median / again["first"].median
+
+
+print("one after the other:", round(same_twice(1, 2.0), 2))
+print("in ten turns:", round(same_twice(10, 0.2), 2))

@@ -1,150 +1,844 @@
 """The claims of docs/memory/batch_size.md."""
 
+import copy
+import gc
 import math
+import random
+from functools import cache, partial
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
+from torch import nn, optim
+from torch.utils.data import DataLoader, TensorDataset
 
-from extensions.files.failures import no_error
+from extensions.files.failures import edits, no_error
 
+pytestmark = pytest.mark.usefixtures("frozen")
 
-def test_the_cpu_has_another_error(snippet, capsys):
-    snippet.after("the-error")
-
-    assert capsys.readouterr().out == "True\nFalse\n"
-    assert issubclass(torch.OutOfMemoryError, RuntimeError)
-
-
-def test_the_cpu_has_another_error__but_the_stand_in_has_not(
-    snippet, capsys, fails
-):
-    edited = snippet.edit(
-        "    torch.empty(2**50)  # on the CPU\n", "    train_step(data)\n"
-    )
-    fails(test_the_cpu_has_another_error, edited, capsys)
+SEARCH = ("imports", "your-step", "fits", "search")
+DEVICE = ("room", "small-device", "forecast")
+MODEL = (*SEARCH, *DEVICE)
+RETRY = (*MODEL, "gradients", "epoch")
+MOMENTUM = partial(optim.SGD, momentum=0.9)
 
 
-def test_the_running_loop_keeps_its_loader(snippet):
-    run = snippet.after("well-known")
-
-    assert run.batch_size == 38
-    assert run.loader.batch_size == 38
-    assert run.trained == [20]  # what 40 and 40 leave of 100
+@cache
+def after(snippet, *names):
+    """Run some cells of a snippet without the others, once for all tests."""
+    return snippet.only(*names).after(names[-1])
 
 
-def test_the_running_loop_keeps_its_loader__but_a_new_loop_does_not(
-    snippet, fails
-):
-    edited = snippet.edit(
-        "print(trained, batch_size)",
-        "trained += [train_step(batch) for batch in DataLoader(data, 20)]",
-    )
-    fails(test_the_running_loop_keeps_its_loader, edited)
+def batch_up_to(limit):
+    """Return what makes batches, and is out of memory beyond a limit."""
+
+    def make_batch(size):
+        if size > limit:
+            raise torch.OutOfMemoryError
+        return torch.randn(size, 128), torch.randn(size, 1)
+
+    return make_batch
 
 
-def test_failed_batches_are_skipped(snippet):
-    run = snippet.after("well-known")
+def search_up_to(run, limit, most, least):
+    """Search with tries that compute nothing; return what was asked, too."""
+    asked = []
 
-    assert len(run.data) - sum(run.trained) == 80
+    def fits(build, make_batch, size, steps):
+        asked.append(size)
+        return size <= limit
+
+    with patch.dict(run.largest_batch.__globals__, fits=fits):
+        return *run.largest_batch(None, None, most, least), asked
 
 
-def test_failed_batches_are_skipped__but_not_if_they_fit(snippet, fails):
-    edited = snippet.edit("LIMIT = 37", "LIMIT = 40")
-    fails(test_failed_batches_are_skipped, edited)
+# Do this
 
 
-def test_bugs_are_swallowed(snippet, capsys):
+def test_the_search_finds_the_largest(snippet, least=2):
+    run = after(snippet, *MODEL)
+    for most in (least, 9, 64, 100):
+        for limit in range(most + 3):
+            found, tries, _ = search_up_to(run, limit, most, least)
+            largest = min(limit, most)
+            assert found == (largest if largest >= least else 0)
+            assert all(fit == (size <= limit) for size, fit in tries.items())
     with no_error():
-        run = snippet.after("swallowed")
-
-    assert run.tries == 3
-    assert "batch_size=0" in capsys.readouterr().out
-
-
-def test_bugs_are_swallowed__but_not_by_the_right_error(
-    snippet, capsys, fails
-):
-    rest = "            batch_size -= 1\n            Data"
-    edited = snippet.edit(
-        f"        except RuntimeError:\n{rest}",
-        f"        except torch.OutOfMemoryError:\n{rest}",
-    )
-    fails(test_bugs_are_swallowed, edited, capsys)
+        found, _ = run.largest_batch(run.fresh, batch_up_to(11), 20)
+    assert found == 11
+    assert run.largest_batch(run.fresh, batch_up_to(1), 20)[0] == 0
+    for none in ((5, 4), (2, 0), (0, 9), (-1, 9)):
+        with pytest.raises(ValueError, match="no sizes from"):
+            run.largest_batch(run.fresh, batch_up_to(20), none[1], none[0])
 
 
-def test_the_search_finds_the_limit(snippet):
-    run = snippet.after("result")
-
-    assert run.best == 37
-    assert len(run.tried) == 12
+@pytest.mark.parametrize("least", [1, 3, 5, 8])
+def test_the_search_finds_the_largest__also_from(snippet, least):
+    test_the_search_finds_the_largest(snippet, least)
 
 
-def test_the_search_finds_the_limit__but_not_beyond_most(snippet, fails):
-    fails(test_the_search_finds_the_limit, snippet.edit("most=100", "most=30"))
+@edits(
+    ("beyond most", "min(2 * size, most)", "2 * size"),
+    ("not up to most", "most + 1  #", "most  #"),
+    ("stops early", "while high - low > 1:", "while high - low > 2:"),
+    ("not the largest", "return max((n", "return min((n"),
+    ("below least", "max((n for n in tries if tries[n]), default=0)", "low"),
+    ("of no sizes", "if not 1 <= least <= most:", "if not 1 <= least:"),
+    (
+        "no try",
+        "OutOfMemoryError:\n            return False\n    return True",
+        "OutOfMemoryError:\n            return True\n    return True",
+    ),
+)
+def test_the_search_finds_the_largest__but_not(snippet, fails, old, new):
+    fails(test_the_search_finds_the_largest, snippet.edit(old, new))
 
 
-def test_the_search_is_short(snippet):
-    run = snippet.after("search")
-
-    for limit in range(101):
-
-        def try_batch(size, limit=limit):
-            if size > limit:
-                raise torch.OutOfMemoryError
-
-        best, tried = run.largest_batch(try_batch, most=100)
-        assert best == limit
-        assert len(tried) <= 2 * math.log2(max(limit, 1)) + 2
+def snapshot(model, optimizer):
+    """Return all that training changes, as copies."""
+    kept = [optimizer.param_groups, list(optimizer.state.values())]
+    kept += [each.training for each in model.modules()]
+    kept += [*model.parameters(), *model.buffers()]
+    kept += [each.grad for each in model.parameters()]
+    return copy.deepcopy([*kept, torch.get_rng_state()])
 
 
-def test_the_search_is_short__but_not_one_by_one(snippet, fails):
-    edited = snippet.edit(
-        "low, size = size, size * 2", "low, size = size, size + 1"
-    )
-    fails(test_the_search_is_short, edited)
+def same(one, other):
+    """Compare bit for bit, inside of lists and dictionaries too."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and one.equal(other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and same(
+            list(one.values()), list(other.values())
+        )
+    if isinstance(one, list | tuple):
+        pairs = zip(one, other, strict=True)
+        return len(one) == len(other) and all(same(*pair) for pair in pairs)
+    return one == other
 
 
-def test_recover_outside_the_handler(snippet):
-    run = snippet.after("recover")
+def test_the_search_changes_nothing(snippet, kind=optim.AdamW, trained=1):
+    run = after(snippet, *MODEL)
+    model, optimizer = run.fresh(kind)
+    for _ in range(trained):
+        run.step(model, optimizer, *run.make_batch(4))
+    model.eval()
+    built = []
 
-    assert not run.recovers(inside=True)
-    assert run.recovers(inside=False)
+    def build():
+        built.append(run.fresh(kind))
+        return built[-1]
+
+    for limit in (0, 5, 9):
+        built.clear()
+        kept = snapshot(model, optimizer)
+        _, tries = run.largest_batch(build, batch_up_to(limit), most=9)
+        assert same(kept, snapshot(model, optimizer))
+        assert len(built) == len(tries)
+        for (each, _), fit in zip(built, tries.values(), strict=True):
+            assert (each[-1].weight.grad is not None) == fit
+            assert each[1].num_batches_tracked == (2 if fit else 0)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, MOMENTUM, optim.Adagrad])
+def test_the_search_changes_nothing__also_with(snippet, kind):
+    test_the_search_changes_nothing(snippet, kind)
+
+
+@pytest.mark.parametrize("trained", [0, 3])
+def test_the_search_changes_nothing__also_after(snippet, trained):
+    test_the_search_changes_nothing(snippet, optim.Adam, trained)
+
+
+BUILT = (
+    "        model, optimizer = build()\n        model.train()\n        try"
+)
+FORK = "    with torch.random.fork_rng():\n        model, optimizer = build()"
+ONCE = """        fits.kept = getattr(fits, "kept", None) or build()
+        model, optimizer = fits.kept
+"""
+
+
+@edits(
+    ("one model for all", BUILT, ONCE + "        model.train()\n        try"),
+    (
+        "of the generator",
+        f"{FORK}\n        model.train()\n        try",
+        f"    if True:\n{BUILT}",
+    ),
+)
+def test_the_search_changes_nothing__but_not(snippet, fails, old, new):
+    fails(test_the_search_changes_nothing, snippet.edit(old, new))
+
+
+def test_the_search_is_short(snippet, least=2, extra=1):
+    run = after(snippet, *MODEL)
+    for largest in range(least, 1001):
+        for most in (largest, largest + 7, 1000):
+            found, _, asked = search_up_to(run, largest, most, least)
+            assert found == largest
+            assert len(asked) == len(set(asked))
+            assert len(asked) <= 2 * math.log2(largest) + extra
+    assert len(search_up_to(run, least - 1, 1000, least)[-1]) == 1
+    if least == 2:
+        for largest in range(128, 256):
+            assert len(search_up_to(run, largest, 1000, least)[-1]) == 15
+
+
+@pytest.mark.parametrize("least", [1, 3, 6])
+def test_the_search_is_short__also_from(snippet, least):
+    test_the_search_is_short(snippet, least, extra=2)
+
+
+@edits(
+    ("one by one", "min(2 * size, most)", "size + 1"),
+    ("beyond the gap", "min(2 * size, most)", "min(4 * size, most)"),
+    ("by thirds", "(low + high) // 2", "max(low + 1, (2 * low + high) // 3)"),
+)
+def test_the_search_is_short__but_not(snippet, fails, old, new):
+    fails(test_the_search_is_short, snippet.edit(old, new))
+
+
+def test_other_errors_pass(snippet, error=ValueError):
+    run = after(snippet, *MODEL)
+
+    def make_batch(size):
+        if size > 8:
+            raise error
+        return run.make_batch(size)
+
+    with pytest.raises(error):
+        run.largest_batch(run.fresh, make_batch, most=100)
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        run.largest_batch(run.fresh, lambda n: (torch.ones(n, 7), 0), 9)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyError, MemoryError])
+def test_other_errors_pass__also_for(snippet, error):
+    test_other_errors_pass(snippet, error)
+
+
+@edits(
+    ("as RuntimeError", "OutOfMemoryError", "RuntimeError"),
+    ("all", "OutOfMemoryError", "Exception"),
+)
+def test_other_errors_pass__but_not_caught(snippet, fails, old, new):
+    tail = ":\n            return False\n"
+    edited = snippet.edit(f"torch.{old}{tail}", new + tail)
+    fails(test_other_errors_pass, edited)
+
+
+# How it works
+
+
+def holds(run, size, steps, kind, room=3_000_000):
+    """Return whether a training of some steps fits, with no copy beside."""
+    with run.SmallDevice(room):
+        model, optimizer = run.fresh(kind)
+        try:
+            for _ in range(steps):
+                run.step(model, optimizer, *run.make_batch(size))
+        except torch.OutOfMemoryError:
+            return False
+    return True
+
+
+def ended(run, room, size):
+    """Return in which part of a step memory ends."""
+    with run.SmallDevice(room):
+        model, optimizer = run.fresh()
+        try:
+            run.step(model, optimizer, *run.make_batch(size))
+        except torch.OutOfMemoryError:
+            grads = [each.grad is not None for each in model.parameters()]
+            if not any(grads):
+                return "forward"
+            return "optimizer" if all(grads) else "backward"
+    return "nowhere"
+
+
+def test_the_stand_in_counts_bytes(snippet):
+    run = after(snippet, *MODEL)
+    with run.SmallDevice(4000) as device:
+        kept = torch.ones(500)
+        with no_error():
+            view = kept.view(5, 100).T
+        assert device.held == 2000
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.ones(501)
+        assert device.held == 2000
+        del kept
+        assert device.held == 2000
+        del view
+        assert device.held == 0
+        with no_error():
+            torch.ones(1000)
+    assert ended(run, 3_000_000, 800) == "forward"
+    assert ended(run, 3_000_000, 360) == "backward"
+    assert ended(run, 1_200_000, 16) == "optimizer"
+    assert ended(run, 3_000_000, 16) == "nowhere"
+
+
+@edits(
+    ("as often as shared", "if storage not in self.known:", "if True:"),
+    ("for ever", "self.hold, -storage", "self.hold, 0 * storage"),
+    ("without end", "if self.held + more > self.size:", "if False:"),
+    ("a byte early", "self.held + more > self", "self.held + more >= self"),
+)
+def test_the_stand_in_counts_bytes__but_not(snippet, fails, old, new):
+    fails(test_the_stand_in_counts_bytes, snippet.edit(old, new))
+
+
+def test_two_steps_reach_the_peak(snippet):
+    run = after(snippet, *MODEL, "your-search", "one-step", "two-tries")
+
+    assert run.once > run.best == run.thrice
+    assert (run.once, run.best) == (337, 230)
+    both = run.curves[230], run.curves[337]
+    assert all(2_500_000 < max(each) <= 3_000_000 for each in both)
+    assert len(run.curve(4)) == len(run.curve(4))
+    for size, steps, fit in ((230, 5, 1), (337, 1, 1), (337, 2, 0)):
+        assert holds(run, size, steps, optim.AdamW) == fit
+
+
+@pytest.mark.parametrize(
+    "kind", [optim.RMSprop, MOMENTUM, partial(optim.Adam, amsgrad=True)]
+)
+def test_two_steps_reach_the_peak__also_with(snippet, kind):
+    run = after(snippet, *MODEL)
+    with run.SmallDevice(3_000_000):
+        parts = partial(run.fresh, kind), run.make_batch, 500
+        found = [run.largest_batch(*parts, steps=n)[0] for n in (2, 3)]
+    assert found[0] == found[1] > 2
+
+
+def test_two_steps_reach_the_peak__but_not_without_a_state(snippet, fails):
+    edited = snippet.edit("kind=torch.optim.AdamW", "kind=torch.optim.SGD")
+    fails(test_two_steps_reach_the_peak, edited)
+
+
+def test_each_try_is_in_training_mode(snippet):
+    run = after(snippet, *MODEL)
+    for mode in (True, False):
+        modes = []
+
+        def build(mode=mode):
+            model, optimizer = run.fresh()
+            return model.train(mode), optimizer
+
+        def step(model, *_, modes=modes):
+            modes.extend(each.training for each in model.modules())
+
+        with patch.dict(run.fits.__globals__, step=step):
+            run.largest_batch(build, run.make_batch, most=2)
+        assert modes
+        assert all(modes)
+
+
+def test_each_try_is_in_training_mode__but_not_unasked(snippet, fails):
+    edited = snippet.edit("    model.train()\n        try:", "    try:")
+    fails(test_each_try_is_in_training_mode, edited)
+
+
+def beside(run, steps):
+    """Return what fits beside a model that has been trained, or not."""
+    with run.SmallDevice(3_000_000):
+        model, optimizer = run.fresh()
+        for _ in range(steps):
+            run.step(model, optimizer, *run.make_batch(4))
+        return run.largest_batch(run.fresh, run.make_batch, 1000)[0]
+
+
+def test_a_model_beside_takes_room(snippet):
+    run = after(snippet, *MODEL, "your-search")
+
+    assert (run.best, beside(run, 0), beside(run, 1)) == (230, 170, 0)
+    assert holds(run, 230, 3, optim.AdamW)
+    with run.SmallDevice(300_000), pytest.raises(torch.OutOfMemoryError):
+        run.largest_batch(run.fresh, run.make_batch, 1000)
+
+
+@edits(
+    (
+        "built inside",
+        BUILT,
+        "        try:\n            model, optimizer = build()\n"
+        "        except torch.OutOfMemoryError:\n            return False\n"
+        "        model.train()\n        try",
+    ),
+    ("without a state", "kind=torch.optim.AdamW", "kind=torch.optim.SGD"),
+)
+def test_a_model_beside_takes_room__but_not(snippet, fails, old, new):
+    fails(test_a_model_beside_takes_room, snippet.edit(old, new))
+
+
+def test_a_failed_try_leaves_nothing(snippet, circle=True, room=3_000_000):
+    run = after(snippet, *MODEL)
+
+    def build():
+        model, optimizer = run.fresh()
+        model.me = [model] if circle else []
+        return model, optimizer
+
+    gc.disable()  # so that nothing is collected by chance
+    try:
+        with run.SmallDevice(room) as device, no_error():
+            largest, tries = run.largest_batch(build, run.make_batch, 1000)
+            gc.collect()
+            assert device.held == 0
+    finally:
+        gc.enable()
+    assert not all(tries.values())
+    assert holds(run, largest, 2, optim.AdamW, room)
+    assert not holds(run, largest + 1, 2, optim.AdamW, room)
+
+
+def test_a_failed_try_leaves_nothing__also_without_a_circle(snippet):
+    test_a_failed_try_leaves_nothing(snippet, circle=False, room=2_500_000)
+
+
+def test_a_failed_try_leaves_nothing__but_not_uncollected(snippet, fails):
+    edited = snippet.edit("    gc.collect()  #", "    #")
+    fails(test_a_failed_try_leaves_nothing, edited)
+
+
+def test_recover_outside_the_handler(snippet, size=800):
+    run = after(snippet, *MODEL, "recover")
+    with run.SmallDevice(3_000_000) as device:
+        run.around.__globals__["device"] = device
+        held = run.around(size)
+
+    assert held["inside except"] > held["before"] + 1_000_000
+    assert held["after it"] == held["before"]
+
+
+@pytest.mark.parametrize("size", [500, 1000])
+def test_recover_outside_the_handler__also_for(snippet, size):
+    test_recover_outside_the_handler(snippet, size)
 
 
 def test_recover_outside_the_handler__but_not_if_the_error_is_kept(
     snippet, fails
 ):
     edited = snippet.edit(
-        "Error:\n        failed = True\n        if inside:",
-        "Error as error:\n        kept = error\n"
-        "        failed = True\n        if inside:",
+        'MemoryError:\n        held["inside',
+        'MemoryError as error:\n        kept = error\n        held["inside',
     )
     fails(test_recover_outside_the_handler, edited)
 
 
-def test_every_sample_is_trained(snippet):
-    run = snippet.after("nothing-skipped")
-
-    assert run.seen == run.data.tolist()
-    assert run.final_size == 20
-
-
-def test_every_sample_is_trained__but_not_if_failures_move_on(snippet, fails):
+def test_recover_outside_the_handler__but_not_without_tensors(snippet, fails):
     edited = snippet.edit(
-        "            batch_size //= 2\n",
-        "            rows = rows[batch_size:]\n            batch_size //= 2\n",
+        "    try:\n        step(model, optimizer, *make_batch(size))\n"
+        "    except",
+        "    try:\n        raise torch.OutOfMemoryError\n    except",
     )
-    fails(test_every_sample_is_trained, edited)
+    fails(test_recover_outside_the_handler, edited)
+
+
+# What goes wrong
+
+KNOWN = (*MODEL, "well-known", "skipped")
+
+
+def test_the_running_loop_keeps_its_loader(snippet):
+    run = after(snippet, *KNOWN)
+
+    assert run.loader.batch_size == 398
+    assert run.trained == [200]  # what 400 and 400 leave of 1,000
+
+
+def test_the_running_loop_keeps_its_loader__but_a_new_loop_does_not(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "    for batch in loader:\n        try:",
+        "    for batch in (x for _ in range(9) for x in loader):\n"
+        "        try:",
+    )
+    fails(test_the_running_loop_keeps_its_loader, edited)
+
+
+def test_failed_batches_are_skipped(snippet):
+    run = after(snippet, *KNOWN)
+
+    assert (len(run.days), sum(run.trained)) == (1000, 200)
+
+
+def test_failed_batches_are_skipped__but_not_if_they_fit(snippet, fails):
+    edited = snippet.edit(
+        "with SmallDevice(3_000_000):\n    loader",
+        "with SmallDevice(9_000_000):\n    loader",
+    )
+    fails(test_failed_batches_are_skipped, edited)
+
+
+def test_bugs_are_swallowed(snippet, capsys):
+    with no_error():
+        run = after(snippet, *MODEL, "well-known", "skipped", "swallowed")
+
+    assert run.trained_on_7 == []
+    assert "batch_size=0" in capsys.readouterr().out
+
+
+def test_bugs_are_swallowed__but_not_by_the_right_error(
+    snippet, capsys, fails
+):
+    edited = snippet.edit(
+        "        except RuntimeError:\n            batch",
+        "        except torch.OutOfMemoryError:\n            batch",
+    )
+    fails(test_bugs_are_swallowed, edited, capsys)
+
+
+SHORT = "Expected more than 1 value per channel when training"
+
+
+def test_one_sample_raises(snippet):
+    run = after(snippet, *MODEL)
+
+    with pytest.raises(ValueError, match=SHORT):
+        run.largest_batch(run.fresh, run.make_batch, 4, least=1)
+    with no_error():
+        found, _ = run.largest_batch(run.fresh, run.make_batch, 4)
+    assert found == 4
+
+
+@edits(
+    ("without it", "nn.BatchNorm1d(256), ", ""),
+    ("of layers", "nn.BatchNorm1d(256), ", "nn.LayerNorm(256), "),
+    ("from one by default", "most, least=2,", "most, least=1,"),
+)
+def test_one_sample_raises__but_not(snippet, fails, old, new):
+    fails(test_one_sample_raises, snippet.edit(old, new))
+
+
+def test_a_retry_adds_its_gradients(snippet):
+    run = after(snippet, *MODEL, "retry-wrong")
+    assert run.model[-1].bias.grad == 2 * 360
+
+    model, _ = run.fresh()
+    model(run.inputs).sum().backward()
+    assert model[-1].bias.grad == 360
+    assert run.model[0].bias.grad is not None
+
+
+@edits(
+    (
+        "emptied",
+        "        try:\n            for some",
+        "        model.zero_grad()\n        try:\n            for some",
+    ),
+    (
+        "failed in the forward pass",
+        "inputs, _ = make_batch(360)\nwith SmallDevice(3_000_000)",
+        "inputs, _ = make_batch(360)\nwith SmallDevice(2_500_000)",
+    ),
+)
+def test_a_retry_adds_its_gradients__but_not(snippet, fails, old, new):
+    fails(test_a_retry_adds_its_gradients, snippet.edit(old, new))
+
+
+def test_the_state_stays_half_made(snippet, kind=optim.AdamW, least=1_100_000):
+    run = after(snippet, *MODEL)
+    for room in (least, least + 100_000):
+        with run.SmallDevice(room):
+            model, optimizer = run.fresh(kind)
+            batch = run.make_batch(16)
+            with pytest.raises(torch.OutOfMemoryError):
+                run.step(model, optimizer, *batch)
+        with pytest.raises(KeyError, match="exp_avg"):
+            run.step(model, optimizer, *batch)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        optim.Adam,
+        partial(optim.AdamW, foreach=True),
+        partial(optim.AdamW, fused=True),
+        partial(optim.Adam, amsgrad=True),
+    ],
+)
+def test_the_state_stays_half_made__also_with(snippet, kind):
+    test_the_state_stays_half_made(snippet, kind)
+
+
+def test_the_state_stays_half_made__but_not_in_backward(snippet, fails):
+    fails(test_the_state_stays_half_made, snippet, optim.AdamW, 600_000)
+
+
+def test_the_state_stays_half_made__but_not_of_momentum(snippet, fails):
+    fails(test_the_state_stays_half_made, snippet, MOMENTUM)
+
+
+def plain(run, seed):
+    """Return a model whose gradients do not depend on the parts."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 1))
+    model.double()
+    return model, optim.SGD(model.parameters(), lr=0.1)
+
+
+def test_the_epoch_skips_nothing(snippet, seed=0, room=1_500_000, batch=151):
+    run = after(snippet, *RETRY)
+    torch.manual_seed(seed)
+    days = TensorDataset(*[x.double() for x in run.make_batch(330)])
+    model, optimizer = plain(run, seed)
+    for inputs, targets in DataLoader(days, batch):
+        run.step(model, optimizer, inputs, targets)
+
+    with run.SmallDevice(room):
+        other, optimizer = plain(run, seed)
+        loader = DataLoader(days, batch)
+        with no_error():
+            size = run.train_epoch(other, optimizer, loader, 10 * batch)
+    assert size in {batch // 2, batch // 4, batch // 8}
+    lengths = []
+    other.register_forward_hook(lambda *of: lengths.append(len(of[-1])))
+    assert run.gradients_fit(other, optimizer, *days[:7], 3)
+    assert lengths == [3, 2, 2]
+    pairs = zip(model.parameters(), other.parameters(), strict=True)
+    for one, two in pairs:
+        assert torch.allclose(one, two, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("room", [1_400_000, 1_600_000])
+def test_the_epoch_skips_nothing__also_on(snippet, seed, room):
+    test_the_epoch_skips_nothing(snippet, seed, room, 150)
+
+
+@edits(
+    (
+        "skipped",
+        "        while not gradients_fit(",
+        "        if not gradients_fit(",
+    ),
+    ("by their number", "len(some) / len(inputs)).b", "1 / parts).b"),
+    ("not divided", "(loss * len(some) / len(inputs)).b", "loss.b"),
+)
+def test_the_epoch_skips_nothing__but_not(snippet, fails, old, new):
+    fails(test_the_epoch_skips_nothing, snippet.edit(old, new))
+
+
+def test_the_epoch_skips_nothing__but_not_in_larger_parts(snippet, fails):
+    edited = snippet.edit("math.ceil(len", "math.floor(len")
+    fails(test_the_epoch_skips_nothing, edited)
+
+
+def test_each_part_moves(snippet, on="meta"):
+    run = after(snippet, *RETRY)
+    for size in (1, 3, 7):
+        model, optimizer = plain(run, 0)
+        batch = [each.double() for each in run.make_batch(7)]
+        with no_error():
+            fit = run.gradients_fit(model.to(on), optimizer, *batch, size)
+        assert fit
+        assert all(each.grad.device.type == on for each in model.parameters())
+        assert all(each.device.type == "cpu" for each in batch)
+
+
+def test_each_part_moves__also_to_the_cpu(snippet):
+    test_each_part_moves(snippet, "cpu")
+
+
+@edits(
+    ("inputs", "model(some.to(device))", "model(some)"),
+    ("targets", "goal.to(device)", "goal"),
+)
+def test_each_part_moves__but_not_unmoved(snippet, fails, old, new):
+    fails(test_each_part_moves, snippet.edit(old, new))
+
+
+def test_the_epoch_skips_nothing__but_not_without_a_reset(snippet, fails):
+    edited = snippet.edit(
+        "    optimizer.zero_grad()  # what a", "    # what a"
+    )
+    fails(test_the_epoch_skips_nothing, edited)
+
+
+def test_the_epoch_skips_nothing__but_not_with_batchnorm(snippet, fails):
+    with patch.object(nn, "ReLU", partial(nn.BatchNorm1d, 256)):
+        fails(test_the_epoch_skips_nothing, snippet)
+
+
+def test_the_optimizer_is_not_tried_again(snippet):
+    run = after(snippet, *RETRY)
+    days = TensorDataset(*run.make_batch(16))
+    with run.SmallDevice(1_200_000):
+        model, optimizer = run.fresh()
+        with pytest.raises(torch.OutOfMemoryError):
+            run.train_epoch(model, optimizer, DataLoader(days, 16), 16)
+    batch = [each.double() for each in run.make_batch(64)]
+    with run.SmallDevice(500_000):
+        model, optimizer = plain(run, 0)
+        with pytest.raises(MemoryError, match="not even one sample fits"):
+            run.train_epoch(model, optimizer, [batch], 64)
+
+
+def test_the_optimizer_is_not_tried_again__but_if_it_is_tried(snippet, fails):
+    edited = snippet.edit(
+        "        optimizer.step()\n    return size",
+        "        try:\n            optimizer.step()\n"
+        "        except torch.OutOfMemoryError:\n            pass\n"
+        "    return size",
+    )
+    fails(test_the_optimizer_is_not_tried_again, edited)
+
+
+def test_failed_tries_count_for_batchnorm(snippet):
+    run = after(snippet, *RETRY)
+    days = TensorDataset(*run.make_batch(500))
+    with run.SmallDevice(4_000_000):
+        model, optimizer = run.fresh()
+        size = run.train_epoch(model, optimizer, DataLoader(days, 500), 500)
+    parts = math.ceil(500 / size)
+    assert parts > 1
+    assert model[1].num_batches_tracked > parts
+
+
+def test_failed_tries_count_for_batchnorm__but_not_if_none_fails(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "    parts = math.ceil(len(inputs) / size)", "    parts = 8"
+    )
+    fails(test_failed_tries_count_for_batchnorm, edited)
+
+
+def test_the_cpu_has_another_error(snippet, size="2**50"):
+    raised = []
+    try:
+        torch.empty(eval(size))
+    except RuntimeError as error:
+        raised.append(error)
+    run = after(snippet, "imports", "your-step", "fits", "forecast")
+
+    assert issubclass(torch.OutOfMemoryError, RuntimeError)
+    assert len(raised) == 1
+    assert not isinstance(raised[0], torch.OutOfMemoryError)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        run.fits(run.fresh, lambda n: torch.empty(2**n), 50)
+
+
+def test_the_cpu_has_another_error__but_not_for_little(snippet, fails):
+    fails(test_the_cpu_has_another_error, snippet, "2**5")
+
+
+# Where it ends
+
+
+def test_what_is_elsewhere_changes(snippet, to=10**9):
+    run = after(snippet, *MODEL)
+    kept = random.getstate(), np.random.get_state()[2]
+    _, optimizer = run.fresh()
+    schedule = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    optimizer.step()  # without gradients; the schedule waits for it
+    drawn = iter(range(100))
+
+    def make_batch(size):
+        next(drawn)
+        np.random.rand(random.randrange(1, 5))
+        return run.make_batch(size)
+
+    def step(*parts):
+        run.step(*parts)
+        schedule.step()
+
+    with patch.dict(run.fits.__globals__, step=step):
+        run.largest_batch(run.fresh, make_batch, most=4)
+    assert next(drawn) == 4  # two steps with 2 samples, two with 4
+    assert random.getstate() != kept[0]
+    assert np.random.get_state()[2] != kept[1]
+    assert optimizer.param_groups[0]["lr"] == 0.001 / 16
+
+
+def test_what_is_elsewhere_changes__but_not_if_nothing_runs(snippet, fails):
+    edited = snippet.edit("for _ in range(steps):", "for _ in range(0):")
+    fails(test_what_is_elsewhere_changes, edited)
+
+
+class Clock:
+    """A timer whose steps all take a quarter of a second."""
+
+    threads = []  # noqa: RUF012
+
+    def __init__(self, statement, num_threads, **names):
+        self.median = 0.25
+        self.threads.append(num_threads)
+        exec(statement, names["globals"])  # as the timer of PyTorch
+
+    def blocked_autorange(self, min_run_time):
+        """Return the clock, which has run already."""
+        assert min_run_time > 0
+        return self
+
+
+def test_the_speed_is_samples_per_second(snippet, kind=optim.AdamW):
+    run = after(snippet, *MODEL, "speed")
+    speed, sizes, kept = run.samples_per_second, [], torch.get_rng_state()
+
+    def build():
+        model, optimizer = run.fresh(kind)
+        return model.eval(), optimizer
+
+    def step(model, optimizer, *batch):
+        sizes.append((len(batch[0]), model.training))
+        run.step(model, optimizer, *batch)
+
+    with patch.dict(speed.__globals__, Timer=Clock, step=step):
+        found = [speed(build, run.make_batch, n) for n in (2, 8)]
+    assert found == [2 / 0.25, 8 / 0.25]
+    assert Clock.threads[-2:] == [torch.get_num_threads()] * 2
+    assert set(sizes) == {(2, True), (8, True)}
+    with no_error():
+        assert speed(build, run.make_batch, 2, seconds=1e-4) > 0
+    assert kept.equal(torch.get_rng_state())
+
+
+@edits(
+    ("steps a second", "return size / run.median", "return 1 / run.median"),
+    (
+        "evaluating",
+        "        model.train()\n        names",
+        "        model.eval()\n        names",
+    ),
+    (
+        "with the generator of the program",
+        f"{FORK}\n        model.train()\n        names",
+        "    if True:\n        model, optimizer = build()\n"
+        "        model.train()\n        names",
+    ),
+    ("of one thread", "= torch.get_num_threads()", "= 99"),
+    (
+        "of another size",
+        '"batch"] = make_batch(size)',
+        '"batch"] = make_batch(9)',
+    ),
+)
+def test_the_speed_is_samples_per_second__but_not(snippet, fails, old, new):
+    fails(test_the_speed_is_samples_per_second, snippet.edit(old, new))
 
 
 @pytest.mark.cuda
 def test_the_search_works_on_cuda(snippet):
-    run = snippet.after("on-cuda")
-
-    assert run.fitting <= run.real <= run.fitting + 2
+    run = after(snippet, *MODEL, "on-cuda")
+    torch.cuda.set_per_process_memory_fraction(2**30 / run.total)
+    parts = run.fresh, run.make_batch
+    try:
+        with torch.device("cuda"):
+            assert 2 <= run.cuda_best < 2**21
+            assert run.fits(*parts, run.cuda_best, steps=3)
+            assert not run.fits(*parts, 2 * run.cuda_best)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
 
 
 @pytest.mark.cuda
 def test_the_search_works_on_cuda__but_not_beyond_most(snippet, fails):
-    edited = snippet.edit("most=int(2 * fitting)", "most=int(fitting - 1)")
+    edited = snippet.edit("make_batch, 2**21)", "make_batch, 64)")
     fails(test_the_search_works_on_cuda, edited)
