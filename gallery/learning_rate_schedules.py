@@ -224,7 +224,7 @@ for factor in (1.0, 0.1, 0.001):
 # .. _one-cycle-with-its-momentum-diverges:
 #
 # With that momentum, the training diverges: from each of three starts, the
-# loss rises to more than a thousand times the first, and still ends above it.
+# loss rises to more than a hundred times the first, and still ends above it.
 #
 # A momentum of 0.9 adds up ten steps or so, so the rate should be lower; see
 # :doc:`/training/optimizers`.

@@ -59,6 +59,8 @@ def watched_table(*shape):
 
 def test_del_frees_at_once(snippet, *shape):
     gc.disable()
+    first = after(snippet, *MODEL[:-1], "forget", "free", "days", "do-this")
+    assert not hasattr(first, "table")
     run = after(snippet, *KEPT)
     table, memory = watched_table(*shape or (10, 1000))
     second, view = table, table.detach()

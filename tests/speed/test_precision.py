@@ -493,6 +493,7 @@ def test_the_environment_may_say_high__but_not_without(snippet, fails):
 
 
 def test_two_lines_switch_both_off(snippet):
+    torch.set_float32_matmul_precision("high")
     run = after(snippet, "everywhere")
     assert run.all_off == (False, False)
     assert torch.backends.cudnn.allow_tf32
