@@ -144,18 +144,19 @@ pd.DataFrame.from_dict(
 
 # %% gigabytes
 UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+SIZE = r"([\d.]+) (bytes|KiB|MiB|GiB)"
 PARTS = {
-    "asked": r"Tried to allocate ([\d.]+) (\w+)",
-    "device": r"total capacity of ([\d.]+) (\w+)",
-    "free": r"of which ([\d.]+) (\w+) is free",
-    "tensors": r"([\d.]+) (\w+) is allocated by PyTorch",
-    "unused": r"([\d.]+) (\w+) is reserved by PyTorch but unallocated",
+    "asked": f"Tried to allocate {SIZE}",
+    "device": f"total capaci?ty of {SIZE}",
+    "free": f"of which {SIZE} is free",
+    "tensors": f"{SIZE} is allocated by PyTorch",
+    "unused": f"{SIZE} is reserved by PyTorch but unallocated",
 }
 
 
 # %% read
 def gigabytes(text):
-    sizes = {}
+    sizes, text = {}, " ".join(text.split())
     for name, part in PARTS.items():
         if (found := re.search(part, text)) is None:
             raise ValueError(f"the text does not say what is {name}")
@@ -165,14 +166,16 @@ def gigabytes(text):
 
 # %% judge
 def judge(text):
-    size = gigabytes(text)
-    known = size["free"] + size["tensors"] + size["unused"]
-    if size["asked"] > size["device"] / 2:
+    asked, device, free, tensors, unused = gigabytes(text).values()
+    other, little = device - free - tensors - unused, device / 50
+    if asked > device / 2:
         return "one huge tensor: print the shapes"
-    if size["unused"] > size["asked"]:
+    if other > device / 4:
+        return f"something else holds {other:.1f} GiB: see nvidia-smi"
+    if unused > max(asked, little):
         return "enough is unused, but in pieces: try expandable segments"
-    if size["device"] - known > size["tensors"]:
-        return "something else holds more than your tensors: see nvidia-smi"
+    if free > max(asked, little):
+        return "enough is free: look for a limit, and try again alone"
     return "your tensors fill the device: take a remedy"
 
 
@@ -281,14 +284,3 @@ for parts in (1, 2):
     if not failed:
         print("done in", parts, "parts")
         break
-
-# %% snapshot
-if torch.cuda.is_available():
-    torch.cuda.memory._record_memory_history()
-    model = fresh()[0].cuda()
-    model(readings.cuda()).sum().backward()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "snapshot.pickle")
-        torch.cuda.memory._dump_snapshot(str(path))
-        print(path.stat().st_size > 0)
-    torch.cuda.memory._record_memory_history(enabled=None)
