@@ -2,41 +2,74 @@
 How many workers a loader wants
 ===============================
 
-Count epochs per second with none to four workers, for samples that cost
-nothing, that compute, and that wait.
+Count how many epochs per second a loader reads with none to four workers, from
+your dataset or from three kinds of samples, and see how many workers to take.
 
-The rule: **try, with your own samples**. *PyTorch Basics* says: as many
-workers as cores. Three datasets give three answers.
+The rule: **try it with your own samples, on the machine that trains**.
 
-It needs ``torch``, ``matplotlib``.
+Write a file with a function ``build()`` that returns your dataset, and give it
+to the script::
+
+    python loader_workers.py --dataset my_data.py --workers 2 4 8
+
+It needs ``torch``, ``matplotlib``, ``tqdm``.
 """
+
+# %% options
+#
+# Give them as arguments to the script; in a notebook, change the defaults.
+
+import argparse
+
+parser = argparse.ArgumentParser()
+add = parser.add_argument
+add("--dataset", metavar="FILE", help="a file with a function build()")
+add("--batch-size", type=int, default=8, help="of the loader: 8")
+add("--batches", type=int, default=50, help="of an epoch, at most: 50")
+add(
+    "--workers", type=int, nargs="+", default=[1, 2, 4], help="beside 0: 1 2 4"
+)
+add("--rounds", type=int, default=2, help="epochs up, epochs down: 2")
+options = parser.parse_args(None if "__file__" in globals() else [])
+numbers = options.batch_size, options.batches, options.rounds // 2
+if min(*numbers, *options.workers) < 1:
+    parser.error("--rounds is at least 2, and the other numbers at least 1")
 
 # %% setup
 #
-# The workers are forked, so the program runs on Linux and macOS, in a notebook
-# as well.
+# On macOS and Windows, run it as a script: workers are spawned there, and
+# cannot find a class of a notebook; see :doc:`/data/loading`.
 
+import importlib
 import os
 import statistics
+import sys
 import time
 import warnings
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Subset
+from tqdm import tqdm
 
-torch.set_num_threads(1)  # each worker has one, too
-WORKERS = (0, 1, 2, 4)
+start = "fork" if sys.platform == "linux" else "spawn"
+counts = sorted({0, *options.workers})
 # Too many workers for a machine are a part of the question.
 warnings.filterwarnings("ignore", "This DataLoader will create")
 
-# %% datasets
+# %% samples
 #
-# Three kinds of samples
-# ----------------------
+# Samples that cost nothing, that compute, and that wait, as for a disk.
+
+
+def compute():
+    torch.arange(30_000).flip(0).sort()
 
 
 class Samples(Dataset):
-    """64 samples; each gives its number and the process that made it."""
+    """Numbers, each with the process that made it."""
 
     def __init__(self, work):
         self.work = work
@@ -49,120 +82,190 @@ class Samples(Dataset):
         return index, os.getpid()
 
 
-def compute():
-    torch.arange(30_000).flip(0).sort()
-
-
-kinds = {
-    "free": lambda: None,
-    "computing": compute,
-    "waiting": lambda: time.sleep(0.002),  # as for a disk
+builders = {
+    "free": lambda: Samples(int),
+    "computing": lambda: Samples(compute),
+    "waiting": lambda: Samples(partial(time.sleep, 0.001)),
 }
+collate_fn = None
+
+# %% loader
+#
+# .. _an-epoch-has-a-limit:
+#
+# An epoch reads 50 batches, or as many as you say, drawn without repetition
+# from the whole dataset, or all of it, if it has fewer: the same samples in
+# the same order each time.
 
 
-def loader_of(kind, workers):
+def loader_of(build, workers):
     """Return a loader whose workers, if any, stay alive between epochs."""
-    options = {}
-    if workers:
-        options = {
-            "persistent_workers": True,
-            "multiprocessing_context": "fork",
-        }
+    dataset = build()
+    order = torch.Generator().manual_seed(0)
+    chosen = torch.randperm(len(dataset), generator=order).tolist()
     return DataLoader(
-        Samples(kinds[kind]), batch_size=8, num_workers=workers, **options
+        Subset(dataset, chosen[: options.batches * options.batch_size]),
+        batch_size=options.batch_size,
+        num_workers=workers,
+        collate_fn=collate_fn,
+        persistent_workers=workers > 0,
+        multiprocessing_context=start if workers else None,
     )
 
 
-# %% check
+# %% yours
 #
-# The same samples, whoever loads them
-# ------------------------------------
+# In a file, write a function ``build()`` that returns your dataset, with the
+# transforms that you train with, and a function ``collate_fn`` if you use one.
+#
+# .. _a-file-of-yours-is-read:
+#
+# With ``--dataset``, the program times only the dataset that ``build()`` of
+# this file returns, and makes its batches with ``collate_fn`` if the file has
+# one.
+#
+# .. _what-cannot-be-timed-is-named:
+#
+# If there is no such file or no ``build()`` in it, or if the dataset is
+# iterable, without length, empty, or raises an error, the error is one
+# line that names the file.
+
+
+@contextmanager
+def one_line(path):
+    """Say in one line what is wrong with a file."""
+    try:
+        yield
+    except Exception as error:
+        said = str(error).strip().rpartition("\n")[2]
+        sys.tracebacklimit = 0  # the line below is all that is shown
+        raise ValueError(f"{path}: {type(error).__name__}: {said}") from None
+
+
+if __name__ == "__main__" and options.dataset:
+    path = Path(options.dataset).resolve()
+    sys.path.insert(0, str(path.parent))  # for workers, too
+    with one_line(options.dataset):
+        module = importlib.import_module(path.stem)
+        builders = {path.stem: module.build}
+        collate_fn = getattr(module, "collate_fn", None)
+        if not len(module.build()):
+            raise ValueError("the dataset is empty")
+        next(iter(loader_of(module.build, 0)))
+
+# %% check
 #
 # .. _the-number-of-workers-changes-no-sample:
 #
-# With none, one, two and four workers, the samples are the same, in the same
-# order.
+# With each number of workers from none to four, and with batches of 8, 5 or
+# 64, the samples above are the same, in the same order.
 #
 # .. _as-many-processes-as-workers:
 #
-# They come from as many processes as there are workers, and without workers
-# from the main process.
+# If there are at least as many batches as workers, they come from as many
+# processes as there are workers, and without workers from the main process.
 
-loaded, origins = {}, {}
-for workers in WORKERS:
-    batches = list(loader_of("free", workers))
-    indices = torch.cat([indices for indices, _ in batches]).tolist()
-    origins[workers] = [pids[0].item() for _, pids in batches]
-    loaded[workers] = indices, set(origins[workers])
-
-print({workers: len(found) for workers, (_, found) in loaded.items()})
-
-
-# %% shares
-#
-# Which process loads which batch.
-
-import matplotlib.pyplot as plt
-
-figure, axis = plt.subplots(figsize=(7, 3))
-colors = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
-for row, workers in enumerate(WORKERS):
-    order = list(dict.fromkeys(origins[workers]))
-    for batch, process in enumerate(origins[workers]):
-        number = order.index(process)
-        axis.barh(row, 0.9, left=batch, color=colors[number], alpha=0.8)
-        axis.text(batch + 0.45, row, number, ha="center", va="center")
-axis.set_yticks(range(len(WORKERS)), WORKERS)
-axis.set_ylabel("workers")
-axis.set_xlabel("batch; the number in its box is that of the process")
-axis.set_title("Who loads which batch, with none to four workers")
-plt.show()
+origins = {}
+if __name__ == "__main__" and not options.dataset:
+    loaded = {}
+    for workers in counts:
+        batches = list(loader_of(builders["free"], workers))
+        loaded[workers] = torch.cat([indices for indices, _ in batches])
+        origins[workers] = [pids[0].item() for _, pids in batches]
+        print(f"{workers} workers: {len(set(origins[workers]))} processes")
 
 # %% time
 #
 # What it buys
 # ------------
 #
-# The program counts the epochs per second on your machine. The first epoch
-# starts the workers, and is not counted.
+# The program goes through the numbers of workers up and down again, so that a
+# machine that becomes slower in between does not decide.
+#
+# .. _the-first-epoch-is-not-counted:
+#
+# The first epoch of each loader, in which its workers start, is not counted;
+# of those after it, two are, or as many as you say.
+#
+# So your files have just been read: if they do not fit into memory, expect
+# less. And if training takes longer for a batch than the loader does, more
+# workers do not help. If it takes the largest number, try larger ones.
 
 
-def epochs_per_second(kind, workers, rounds=3):
-    """Return how many epochs a second has, for each of some rounds."""
-    loader = loader_of(kind, workers)
-    list(loader)
-    found = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        list(loader)
-        found.append(1 / (time.perf_counter() - start))
-    return found
+def measure():
+    """Return the speeds by the kind of sample and the number of workers."""
+    speeds = {name: {each: [] for each in counts} for name in builders}
+    turns = counts + counts[::-1]
+    tries = [(name, workers) for name in builders for workers in turns]
+    for name, workers in tqdm(tries, leave=False, disable=None):
+        loader = loader_of(builders[name], workers)
+        for each in range(1 + options.rounds):
+            begin = time.perf_counter()
+            for _ in loader:
+                pass
+            speed = 1 / (time.perf_counter() - begin)
+            speeds[name][workers] += [speed] if each else []
+    return speeds
 
 
-speeds = {
-    kind: [epochs_per_second(kind, workers) for workers in WORKERS]
-    for kind in kinds
-}
+# %% conclude
+#
+# .. _the-fewest-that-no-other-beats:
+#
+# A number of workers beats another if its slowest round is more than 5 percent
+# faster than the fastest of the other. The program takes the smallest number
+# that beats 0 and that no other beats.
+#
+# .. _noise-is-said:
+#
+# If no number beats 0, it takes 0. But it is too noisy to say if a number that
+# 0 does not beat either has rounds, together with those of 0, of which the
+# fastest is at least 25 percent faster than the slowest.
+
+
+def beats(speeds, others):
+    return min(speeds) > 1.05 * max(others)
+
+
+def conclude(speeds):
+    """Return in words how many workers to take, from speeds by number."""
+    base = speeds[0]
+    for few in speeds:
+        better = [each for each in speeds if beats(speeds[each], speeds[few])]
+        if beats(speeds[few], base) and not better:
+            return f"take {few}, which helps"
+    for found in list(speeds.values())[1:]:
+        both = [*found, *base]
+        if max(both) >= 1.25 * min(both) and not beats(base, found):
+            return "too noisy to say: try more rounds, close other programs"
+    return "take 0: workers do not help here"
+
+
+if __name__ == "__main__":
+    with one_line(options.dataset):
+        speeds = measure()
+    lines = [f"{name} samples: {conclude(speeds[name])}" for name in speeds]
+    if "__file__" in globals():  # in a notebook, the picture says it
+        print(*lines, sep="\n")
 
 # %% time-picture
 #
-# A line at 1 is a loader without workers. Above it, workers help.
+# A line at 1 is a loader without workers. The conclusion stands above.
 
 import matplotlib.pyplot as plt
 
-colors = ["#0072B2", "#D55E00", "#009E73"]
-markers = ["o", "s", "^"]
-figure, axis = plt.subplots(num="timings", figsize=(7, 4))
-for kind, color, marker in zip(kinds, colors, markers, strict=True):
-    medians = [statistics.median(each) for each in speeds[kind]]
-    ratios = [median / medians[0] for median in medians]
-    axis.plot(WORKERS, ratios, color=color, marker=marker, label=kind)
-axis.axhline(1, color="#999999", linewidth=1)
-axis.axvline(os.cpu_count(), color="#999999", linestyle=":", label="cores")
-axis.set_yscale("log")
-axis.set_xticks(WORKERS)
-axis.set_xlabel("workers")
-axis.set_ylabel("epochs per second, relative to no worker")
-axis.set_title("What workers do, for three kinds of samples")
-axis.legend()
-plt.show()
+if __name__ == "__main__":
+    figure, axis = plt.subplots(num="timings", figsize=(7, 4.6))
+    styles = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^")]
+    for name, (color, marker) in zip(speeds, styles, strict=False):
+        middle = [statistics.median(speeds[name][each]) for each in counts]
+        ratios = [each / middle[0] for each in middle]
+        axis.plot(counts, ratios, color=color, marker=marker, label=name)
+    axis.axhline(1, color="#999999", linewidth=1)
+    axis.axvline(os.cpu_count(), color="#999999", ls=":", label="cores")
+    axis.set_xticks(counts)
+    axis.set(xlabel="workers", ylabel="epochs per second, relative to 0")
+    axis.set_title("\n".join(lines), fontsize=10)
+    axis.legend()
+    figure.tight_layout()
+    plt.show()

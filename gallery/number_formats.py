@@ -2,35 +2,56 @@
 How fine numbers are
 ====================
 
-See how far apart the numbers of a format lie, where they end, and what that
-does to a sum.
+You see how far apart the numbers of a format lie, where they end, what that
+does to a sum, and which formats can store your own numbers.
 
-The rule: **near 1 look at the bits of precision, far from 1 at the bits of
-range**. ``bfloat16`` has the range of ``float32`` with few digits,
-``float16`` more digits with a small range.
+The rule: **near 1, look at the step; for tiny and huge numbers, look at where
+the format ends**. What each format is for, and how to convert, stands in
+:doc:`/tensors/dtypes`.
+
+Give the script numbers of yours, and which part of each may be lost::
+
+    python number_formats.py --numbers 3.14 1e-7 250000 --off-by 0.01
 
 It needs ``torch``, ``matplotlib``.
 """
 
-# %% setup
+# %% settings
 #
-# Four formats. The program runs on a CPU.
+# In the notebook, change these lines. As a script, give arguments instead.
 
-import torch
+NUMBERS = [19.99, 255.0, 70_000.0, 1e-8, 1e39]
+OFF_BY = 0.003  # at most this part of a number may be lost
+FORMATS = ["float32", "float16", "bfloat16", "float8_e4m3fn"]
 
-formats = {
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float8_e4m3fn": torch.float8_e4m3fn,
-}
+# %% options
+#
+# .. _each-argument-sets-its-constant:
+#
+# As a script, each argument sets the constant of its name, and what is not
+# given stays as it is above.
+
+import argparse
+
+if "__file__" in globals():  # a script, and no notebook
+    parser = argparse.ArgumentParser(
+        description="See how fine numbers are, and what stores yours.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--numbers", type=float, nargs="+", default=NUMBERS, help="to store")
+    add("--off-by", type=float, default=OFF_BY, help="part that may be lost")
+    add("--formats", nargs="+", default=FORMATS, help="names of torch dtypes")
+    options = parser.parse_args()
+    NUMBERS, OFF_BY = options.numbers, options.off_by
+    FORMATS = options.formats
 
 # %% limits
 #
 # Where they end
 # --------------
 #
-# ``torch.finfo`` knows the limits of a format.
+# ``torch.finfo`` knows the limits of a format. The program runs on a CPU.
 #
 # .. _float16-ends-at-65504:
 #
@@ -38,9 +59,12 @@ formats = {
 #
 # .. _bfloat16-reaches-as-far-as-float32:
 #
-# The largest number of ``bfloat16`` is within 1 percent of that of
-# ``float32``.
+# The largest number of ``bfloat16`` is less than that of ``float32``, by less
+# than 1 percent.
 
+import torch
+
+formats = {name: getattr(torch, name) for name in FORMATS}
 limits = {name: torch.finfo(dtype) for name, dtype in formats.items()}
 
 for name, limit in limits.items():
@@ -51,22 +75,26 @@ for name, limit in limits.items():
 # How far apart they lie
 # ----------------------
 #
-# From any number, ask for the next one above it. The integers that have the
-# same bits are consecutive, which makes that one addition.
+# How do you find the next number of a format?
+#
+# .. _one-more-in-the-bits-is-the-next-number:
+#
+# If you read the bits of a positive ``float32``, ``float16``, ``bfloat16`` or
+# ``float8_e4m3fn`` number below the largest one as an integer and add 1, you
+# have the bits of the next larger number.
 
 
 def spacing(values, dtype):
-    """Return the distance from each positive value to the next of a format.
+    """Return how far it is from each value, once stored, to the next number.
 
     ``values`` is a float64 tensor of shape (N,); the result has its shape, and
-    holds nan where the format ends.
+    holds nan where the format has no positive number, or none above it.
     """
-    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[dtype.itemsize]
+    sizes = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     here = values.to(dtype)
-    bits = here.view(whole).clone()
-    after = (bits + 1).view(dtype).double()
+    after = (here.view(sizes[dtype.itemsize]) + 1).view(dtype).double()
     here = here.double()
-    good = here.isfinite() & after.isfinite() & (here > 0)
+    good = after.isfinite() & (here > 0)
     return torch.where(good, after - here, torch.nan)
 
 
@@ -79,42 +107,46 @@ spacings = {name: spacing(powers, dtype) for name, dtype in formats.items()}
 # .. _near-one-bfloat16-has-steps-of-a-128th:
 #
 # From 1, the next number of ``bfloat16`` is 1/128 away, that of ``float16``
-# 1/1024.
-#
-# .. _the-relative-step-is-the-same-everywhere:
-#
-# Relative to the number, the step of ``float32`` is the same at every power
-# of two here.
+# 1/1024, that of ``float32`` 1/8388608.
 
-at_one = {name: spacings[name][30].item() for name in formats}
+at_one = {name: spacings[name][exponents == 0].item() for name in formats}
 
 for name, step in at_one.items():
     print(f"{name:14} 1/{1 / step:.0f}")
 
 # %% picture
 #
-# The picture shows the relative step. A line that rises to the left loses its
-# digits there; a line that ends has no numbers beyond.
+# The picture shows the relative step, which is the step divided by the number.
+#
+# .. _the-relative-step-is-the-same-everywhere:
+#
+# At all powers of two from 2⁻³⁰ to 2³⁰, ``float32`` has the same relative
+# step, and so has ``bfloat16``.
+#
+# .. _small-numbers-of-float16-have-few-digits:
+#
+# ``float16`` has the same relative step from 2⁻¹⁴ to 2¹⁵. Below, its numbers
+# lie 2⁻²⁴ apart, so that the relative step doubles with each power of two down
+# to 2⁻²⁴, the smallest positive one.
+#
+# .. _the-line-ends-where-the-format-ends:
+#
+# The line of ``float16`` reaches from 2⁻²⁴ to 2¹⁵, and that of
+# ``float8_e4m3fn`` from 2⁻⁹ to 2⁸: they have no power of two beyond.
 
 import matplotlib.pyplot as plt
 
-colors = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
-markers = ["o", "s", "^", "D"]
-figure, axis = plt.subplots(figsize=(7, 4))
-for name, color, marker in zip(formats, colors, markers, strict=True):
-    axis.plot(
-        exponents,
-        spacings[name] / powers,
-        color=color,
-        marker=marker,
-        markersize=3,
-        label=name,
-    )
+colors = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]
+figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+for number, name in enumerate(formats):
+    relative = spacings[name] / powers
+    style = {"color": colors[number % 5], "marker": "os^Dv"[number % 5]}
+    axis.plot(exponents, relative, markersize=3, label=name, **style)
 axis.set_yscale("log", base=2)
 axis.set_xlabel("size of the number, as a power of two")
 axis.set_ylabel("distance to the next, relative")
-axis.set_title("How fine the numbers of four formats are")
-axis.legend()
+axis.set_title("How fine the numbers of each format are")
+figure.legend(loc="outside right center")
 plt.show()
 
 # %% sum
@@ -124,17 +156,61 @@ plt.show()
 #
 # .. _a-bfloat16-sum-of-ones-stops-at-256:
 #
-# Ones added one by one in ``bfloat16`` stop at 256.
+# Ones added to 0 one by one in ``bfloat16`` stop at 256, from where the next
+# number is 258.
 #
 # .. _a-float16-sum-of-ones-stops-at-2048:
 #
-# In ``float16`` they stop at 2,048.
+# In ``float16`` they stop at 2,048, from where the next number is 2,050.
+#
+# .. _sum-does-not-stop:
+#
+# ``sum()`` of 256 to 60,000 ones does not stop on a CPU: in both formats, it
+# is the number of ones, rounded once.
+#
+# So let one call add up, or keep a running total in ``float32``.
 
-stops = {}
+stops, called = {}, {}
 for name in ("bfloat16", "float16"):
-    total = torch.tensor(0.0, dtype=formats[name])
+    dtype = getattr(torch, name)
+    total = torch.tensor(0.0, dtype=dtype)
     while (total + 1) != total:
         total = total + 1
     stops[name] = total.item()
+    called[name] = torch.ones(4096, dtype=dtype).sum().item()
 
-print(stops)
+print("one by one:", stops)
+print("4096 ones by sum():", called)
+
+# %% answer
+#
+# What stores your numbers
+# ------------------------
+#
+# .. _the-answer-has-the-fewest-bits:
+#
+# For each of your numbers, the program names all formats of the fewest bits
+# among those that store it with at most the part ``OFF_BY`` lost.
+#
+# .. _the-answer-may-be-not-here:
+#
+# If no format does, it says "not here".
+#
+# A number that is stored well is not yet a sum that is right: see above.
+
+
+def smallest(number):
+    """Return the formats of fewest bits that can store a number."""
+    exact = torch.tensor(number, dtype=torch.float64)
+    good = {}
+    for name, dtype in formats.items():
+        error = (exact.to(dtype).double() - exact).abs()
+        if error <= OFF_BY * exact.abs():
+            good.setdefault(limits[name].bits, []).append(name)
+    return good[min(good)] if good else ["not here"]
+
+
+answers = {number: smallest(number) for number in NUMBERS}
+
+for number, names in answers.items():
+    print(f"{number:<8g}", ", ".join(names))

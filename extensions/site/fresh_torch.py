@@ -32,5 +32,6 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = False
     torch.backends.cudnn.allow_tf32 = True
+    sys.excepthook = sys.__excepthook__  # torch.distributed sets another
     if pandas := sys.modules.get("pandas"):
         pandas.reset_option("^display.")

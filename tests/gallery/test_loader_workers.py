@@ -1,32 +1,421 @@
 """The claims of gallery/loader_workers.py."""
 
 import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from extensions.files.failures import edits, no_error
+
+pytest.importorskip("tqdm", reason="tqdm is not installed")
 
 
-def test_the_number_of_workers_changes_no_sample(snippet):
-    loaded = snippet.after("check").loaded
-
-    assert list(loaded) == [0, 1, 2, 4]
-    for indices, _ in loaded.values():
-        assert indices == list(range(64))
+def given(snippet, *words):
+    """Return the program as with arguments."""
+    old = 'parse_args(None if "__file__" in globals() else [])'
+    return snippet.edit(old, f"parse_args({[*map(str, words)]})")
 
 
-def test_the_number_of_workers_changes_no_sample__but_shuffling(
-    snippet, fails
+@cache
+def checked(snippet):
+    """Return the variables of a program that has loaded its samples."""
+    return snippet.after("check")
+
+
+@cache
+def ready(snippet):
+    """Return the variables of a program that has loaded and timed nothing."""
+    return snippet.only("options", "setup", "samples", "loader", "time").after(
+        "time"
+    )
+
+
+@cache
+def concluding(snippet):
+    """Return what concludes."""
+    part = snippet.edit(
+        "        speeds = measure()\n", "        speeds = {}\n"
+    )
+    part = part.edit(
+        "    with one_line(options.dataset):\n        speeds",
+        "    if 1:\n        speeds",
+    )
+    return part.only("conclude").after("conclude").conclude
+
+
+@pytest.fixture(autouse=True)
+def _no_module_stays():
+    """Forget what a test has imported from a file of its own."""
+    modules, path = dict(sys.modules), list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - set(modules):
+        if name.startswith("my_"):
+            del sys.modules[name]
+
+
+# -- A reader's dataset ------------------------------------------------------
+
+FILE = """
+from torch.utils.data import Dataset
+
+
+class Temperatures(Dataset):
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        return 20.0 + index
+
+
+def build():
+    return Temperatures()
+"""
+COLLATE = """
+
+def collate_fn(samples):
+    return "a batch of mine", samples
+"""
+
+
+def written(folder, text=FILE, name="my_data.py"):
+    """Write a file of a reader; return its path."""
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_file_of_yours_is_read(snippet, tmp_path, extra=""):
+    path = written(tmp_path, FILE + extra)
+    with no_error():
+        run = given(snippet, "--dataset", path).after("time")
+        batches = list(run.loader_of(run.builders["my_data"], 0))
+        with patch.dict(run.measure.__globals__, {"counts": [0]}):
+            speeds = run.measure()
+
+    assert Path(sys.modules["my_data"].__file__) == path.resolve()
+    assert list(speeds) == ["my_data"]
+    assert len(speeds["my_data"][0]) == 4
+    if extra:
+        assert {str(each[0]) for each in batches} == {"a batch of mine"}
+        batches = [torch.tensor(samples) for _, samples in batches]
+    samples = torch.cat(batches).tolist()
+    assert sorted(samples) == [20.0 + index for index in range(12)]
+
+
+def test_a_file_of_yours_is_read__also_with_collate_fn(snippet, tmp_path):
+    test_a_file_of_yours_is_read(snippet, tmp_path, COLLATE)
+
+
+@edits(
+    ("builders = {path.stem: module.build}", "0"),
+    ('getattr(module, "collate_fn", None)', "None"),
+    ("        collate_fn=collate_fn,\n", ""),
+)
+def test_a_file_of_yours_is_read__but_not_with(
+    snippet, tmp_path, old, new, fails
 ):
-    edited = snippet.edit("batch_size=8,", "batch_size=8, shuffle=True,")
-    fails(test_the_number_of_workers_changes_no_sample, edited)
+    edited = snippet.edit(old, new)
+    fails(test_a_file_of_yours_is_read, edited, tmp_path, COLLATE)
 
 
-def test_as_many_processes_as_workers(snippet):
-    loaded = snippet.after("check").loaded
+def test_a_file_of_yours_is_read__also_by_spawned_workers(snippet, tmp_path):
+    path = written(tmp_path)
+    script = tmp_path / "loader_workers.py"
+    cells = [each for each in snippet.cells().values() if not each.is_display]
+    text = "\n".join(each.source for each in cells)
+    # One worker alone, because each imports torch for seconds.
+    text = text.replace('"fork" if', '"spawn" if')
+    text = text.replace("counts + counts[::-1]", "[1, 0]")
+    script.write_text(text)
+    done = subprocess.run(
+        [sys.executable, script, "--dataset", path, "--workers", "1"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+    )
 
-    assert loaded[0][1] == {os.getpid()}
+    assert done.stdout.startswith("my_data samples: ")
+    assert done.returncode == 0
+
+
+STREAM = """
+from torch.utils.data import IterableDataset
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(3))
+
+    def __len__(self):
+        return 3
+
+build = Stream
+"""
+BROKEN = {
+    "my_nothing.py": "",
+    "my_mistake.py": "def build(: return [1]",
+    "my_error.py": "def build(): raise RuntimeError('no\\ndisk')",
+    "my_iterator.py": "def build(): return iter([1])",
+    "my_stream.py": STREAM,
+    "my_empty.py": FILE.replace("12", "0"),
+    "my_sample.py": FILE.replace("20.0 + index", "missing"),
+    "my_late.py": FILE.replace("12", "99").replace("20.0", "1 / (index - 9)"),
+    "my_none.py": None,
+}
+
+
+def test_what_cannot_be_timed_is_named(snippet, tmp_path):
+    for name, text in BROKEN.items():
+        path = tmp_path / name
+        if text is not None:
+            written(tmp_path, text, name)
+        with pytest.raises(Exception, match=r"\S") as caught:
+            given(snippet, "--dataset", path, "--workers", 1).after("conclude")
+        assert vars(sys).pop("tracebacklimit", None) == 0
+        said = str(caught.value)
+        assert said.startswith(f"{path}: ")
+        assert "\n" not in said
+        assert said.rpartition(": ")[2]
+
+
+@edits(
+    ('(f"{path}: {type', '(f"{type'),
+    ('.rpartition("\\n")[2]', ""),
+    ("sys.tracebacklimit = 0", "sys.tracebacklimit = 9"),
+    ("        if not len(module.build()):", "        if False:"),
+    (
+        "with one_line(options.dataset):\n        speeds",
+        "if 1:\n        speeds",
+    ),
+)
+def test_what_cannot_be_timed_is_named__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    fails(test_what_cannot_be_timed_is_named, snippet.edit(old, new), tmp_path)
+
+
+# -- The loader --------------------------------------------------------------
+
+
+def asked(run, batches, size, workers=0):
+    """Return which of 40 samples each of two epochs has."""
+    options = SimpleNamespace(batches=batches, batch_size=size)
+    with patch.dict(run.loader_of.__globals__, {"options": options}):
+        loader = run.loader_of(lambda: list(range(40)), workers)
+        return [torch.cat(list(loader)).tolist() for _ in range(2)]
+
+
+def test_an_epoch_has_a_limit(snippet):
+    run = ready(snippet)
+
+    assert run.options.batches == 50
+    for batches, size in [(1, 1), (3, 5), (7, 5), (8, 5), (9, 5)]:
+        first, second = asked(run, batches, size)
+        assert first == second == asked(run, batches, size)[0]
+        assert len(set(first)) == len(first) == min(batches * size, 40)
+        assert set(first) <= set(range(40))
+    assert max(asked(run, 3, 5)[0]) > 15
+
+
+@edits(
+    ("chosen[: options.batches * options.batch_size]", "chosen"),
+    ("chosen[: options.batches *", "chosen[: 1 *"),
+    ("torch.Generator().manual_seed(0)", "None"),
+    ("torch.randperm(len(dataset), generator=order)", "torch.arange(40)"),
+    (
+        "torch.randperm(len(dataset), generator=order)",
+        "torch.randint(len(dataset), (99,), generator=order)",
+    ),
+    ("default=50", "default=5"),
+)
+def test_an_epoch_has_a_limit__but_not_with(snippet, old, new, fails):
+    fails(test_an_epoch_has_a_limit, snippet.edit(old, new))
+
+
+def test_the_number_of_workers_changes_no_sample(snippet, *words):
+    loaded = checked(given(snippet, *words)).loaded
+
+    assert next(iter(loaded)) == 0
+    assert sorted(loaded[0].tolist()) == list(range(64))
+    for indices in loaded.values():
+        assert torch.equal(indices, loaded[0])
+
+
+@pytest.mark.parametrize("size", [5, 64])
+def test_the_number_of_workers_changes_no_sample__also_in_batches_of(
+    snippet, size
+):
+    test_the_number_of_workers_changes_no_sample(snippet, "--batch-size", size)
+
+
+def test_the_number_of_workers_changes_no_sample__also_with_three(snippet):
+    test_the_number_of_workers_changes_no_sample(snippet, "--workers", 3)
+
+
+@edits(
+    ("        batch_size=options.batch_size,\n", "        8, shuffle=True,\n"),
+    (
+        "        batch_size=options.batch_size,\n",
+        "        9, drop_last=True,\n",
+    ),
+)
+def test_the_number_of_workers_changes_no_sample__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_number_of_workers_changes_no_sample, snippet.edit(old, new))
+
+
+def test_as_many_processes_as_workers(snippet, size=8):
+    words = () if size == 8 else ("--batch-size", size)
+    origins = checked(given(snippet, *words)).origins
+
+    assert list(origins) == [0, 1, 2, 4]
+    assert set(origins[0]) == {os.getpid()}
     for workers in (1, 2, 4):
-        assert len(loaded[workers][1]) == workers
-        assert os.getpid() not in loaded[workers][1]
+        assert len(set(origins[workers])) == workers
+        assert os.getpid() not in origins[workers]
+
+
+def test_as_many_processes_as_workers__also_of_four_batches(snippet):
+    test_as_many_processes_as_workers(snippet, 16)
 
 
 def test_as_many_processes_as_workers__but_not_of_one_batch(snippet, fails):
-    edited = snippet.edit("batch_size=8,", "batch_size=64,")
-    fails(test_as_many_processes_as_workers, edited)
+    fails(test_as_many_processes_as_workers, snippet, 64)
+
+
+# -- The time ----------------------------------------------------------------
+
+
+def test_the_first_epoch_is_not_counted(snippet, rounds=2):
+    run = ready(snippet)
+    assert run.options.rounds == 2
+    events = []
+
+    def clock():
+        # A loader's first epoch takes a second, the next two, and so on.
+        return sum(1 + place % (1 + rounds) for place in range(len(events)))
+
+    class Loader:
+        def __iter__(self):
+            events.append(self)
+            return iter([])
+
+    own = {
+        "options": SimpleNamespace(rounds=rounds),
+        "counts": [0, 3],
+        "builders": {"mine": None},
+        "loader_of": lambda build, workers: Loader(),
+        "time": SimpleNamespace(perf_counter=clock),
+    }
+    with patch.dict(run.measure.__globals__, own):
+        found = run.measure()
+
+    expected = 2 * [1 / (2 + each) for each in range(rounds)]
+    assert found == {"mine": {0: expected, 3: expected}}
+    assert len(events) == 4 * (1 + rounds)
+    assert len(set(events)) == 4
+
+
+def test_the_first_epoch_is_not_counted__also_of_five(snippet):
+    test_the_first_epoch_is_not_counted(snippet, rounds=5)
+
+
+@edits(
+    ("[speed] if each else []", "[speed]"),
+    ("range(1 + options.rounds)", "range(options.rounds)"),
+    ("default=2", "default=3"),
+)
+def test_the_first_epoch_is_not_counted__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_first_epoch_is_not_counted, snippet.edit(old, new))
+
+
+# -- The conclusion ----------------------------------------------------------
+
+SLOWER, SLOW, FAST, FASTER = [5.0, 5.2], [10.0, 10.5], [20.0, 21.0], [40, 41]
+NOISY = [4.0, 44.0]
+NONE = "take 0: workers do not help here"
+
+
+def said(snippet, *speeds):
+    """Return what is said of speeds with 0, 1, 2, 4 workers and so on."""
+    numbers = [0, *(2**each for each in range(len(speeds) - 1))]
+    found = dict(zip(numbers, speeds, strict=True))
+    # In any unit, and in any order of the rounds.
+    turned = {key: [x / 64 for x in found[key][::-1]] for key in numbers}
+    assert concluding(snippet)(turned) == concluding(snippet)(found)
+    return concluding(snippet)(found)
+
+
+def test_the_fewest_that_no_other_beats(snippet):
+    for few, speeds in [
+        (1, [SLOW, FAST, SLOW]),
+        (1, [[10.0], [10.6]]),
+        (2, [SLOW, FAST, FASTER, FASTER]),
+        (4, [SLOW, SLOWER, FAST, FASTER, FASTER, FAST]),
+        (2, [SLOW, NOISY, FAST]),
+        (1, [SLOW, FAST, NOISY]),
+        (1, [SLOW, FAST, [19.0, 60.0]]),
+        (2, [SLOW, [20.0, 21.0], [22.2, 22.3], [23.0, 23.3]]),
+    ]:
+        assert said(snippet, *speeds) == f"take {few}, which helps"
+    assert said(snippet, [10.0], [10.4]) == NONE
+    assert said(snippet, [10.0, 12.0], [11.0, 12.2]) == NONE
+
+
+@edits(
+    ("base) and not better", "base)"),
+    ("if beats(speeds[few], base) and not", "if not"),
+    ("min(speeds) > 1.05 *", "max(speeds) > 1.05 *"),
+    ("1.05 * max(others)", "1.05 * min(others)"),
+    ("1.05 * max(others)", "max(others)"),
+    ("1.05 * max(others)", "1.08 * max(others)"),
+    ("counts", "for few in speeds:", "for few in reversed(speeds):"),
+)
+def test_the_fewest_that_no_other_beats__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_fewest_that_no_other_beats, snippet.edit(old, new))
+
+
+def test_noise_is_said(snippet):
+    noisy = "too noisy to say: try more rounds, close other programs"
+
+    for speeds in [
+        [SLOW, NOISY],
+        [SLOW, SLOWER, NOISY, SLOW],
+        [NOISY, SLOW, FAST, FASTER],
+        [[10.0, 12.5], [11.0, 12.0]],
+        [[11.0, 12.0], [10.0, 12.5]],
+    ]:
+        assert said(snippet, *speeds) == noisy
+    for speeds in [
+        [SLOW, SLOWER],
+        [SLOW, SLOWER, [1.0, 3.0]],
+        [SLOW, SLOW, SLOWER],
+        [NOISY, [1.0, 1.5]],
+        [[10.0, 12.4], [11.0, 12.0]],
+        [[1.0, 1.0], [1.0, 1.0]],
+    ]:
+        assert said(snippet, *speeds) == NONE
+
+
+@edits(
+    ("1.25 * min(both)", "1.2 * min(both)"),
+    ("1.25 * min(both)", "1.3 * min(both)"),
+    (" and not beats(base, found)", ""),
+    ("list(speeds.values())[1:]", "list(speeds.values())"),
+    ("[*found, *base]", "found"),
+    ("[*found, *base]", "base"),
+)
+def test_noise_is_said__but_not_with(snippet, old, new, fails):
+    fails(test_noise_is_said, snippet.edit(old, new))

@@ -1,15 +1,67 @@
 """The claims of gallery/number_formats.py."""
 
+from unittest.mock import patch
+
+import pytest
 import torch
+
+from extensions.files.failures import edits, no_error
+
+FOUR = ("float32", "float16", "bfloat16", "float8_e4m3fn")
+ARGUMENTS = {
+    "NUMBERS": (["--numbers", "3", "1e-7"], [3.0, 1e-7]),
+    "OFF_BY": (["--off-by", "0.5"], 0.5),
+    "FORMATS": (["--formats", "float64"], ["float64"]),
+}
+
+
+def given(snippet, **constants):
+    """Return the program with other constants."""
+    lines = "".join(f"{key} = {value!r}\n" for key, value in constants.items())
+    return snippet.edit("import argparse\n", f"import argparse\n{lines}")
+
+
+def test_each_argument_sets_its_constant(snippet):
+    plain = vars(snippet.after("settings"))
+    script = snippet.edit("import argparse\n", "import argparse\n__file__ = 1")
+
+    def constants(program, words):
+        with patch("sys.argv", ["formats.py", *words]), no_error():
+            found = vars(program.after("options"))
+        return {name: found[name] for name in ARGUMENTS}
+
+    expected = {name: plain[name] for name in ARGUMENTS}
+    assert constants(script, []) == expected
+    for name, (words, value) in ARGUMENTS.items():
+        assert constants(script, words) == expected | {name: value}
+        assert constants(snippet, words) == expected
+
+
+@edits(
+    ("NUMBERS, OFF_BY = options", "OFF_BY, NUMBERS = options"),
+    ("default=OFF_BY", "default=1"),
+    ('"--formats", nargs="+"', '"--formats"'),
+    ('if "__file__" in globals():', "if True:"),
+)
+def test_each_argument_sets_its_constant__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
 def test_float16_ends_at_65504(snippet):
-    assert snippet.after("limits").limits["float16"].max == 65_504
+    run = snippet.after("limits")
+    largest = torch.tensor(65_504.0, dtype=run.formats["float16"])
+    above = torch.nextafter(largest, torch.tensor(torch.inf).to(largest))
+
+    assert run.limits["float16"].max == largest.item() == 65_504
+    assert above.isinf()
 
 
 def test_float16_ends_at_65504__but_bfloat16_does_not(snippet, fails):
     edited = snippet.edit(
-        '"float16": torch.float16', '"float16": torch.bfloat16'
+        "getattr(torch, name) for name in FORMATS",
+        "torch.bfloat16 for name in FORMATS",
     )
     fails(test_float16_ends_at_65504, edited)
 
@@ -18,67 +70,313 @@ def test_bfloat16_reaches_as_far_as_float32(snippet):
     limits = snippet.after("limits").limits
 
     ratio = limits["bfloat16"].max / limits["float32"].max
-    assert 0.99 < ratio <= 1
+    assert 0.99 < ratio < 1
 
 
-def test_bfloat16_reaches_as_far_as_float32__but_not_float16(snippet, fails):
+@pytest.mark.parametrize("other", ["float16", "float32", "float8_e4m3fn"])
+def test_bfloat16_reaches_as_far_as_float32__but_not(snippet, fails, other):
     edited = snippet.edit(
-        '"bfloat16": torch.bfloat16', '"bfloat16": torch.float16'
+        "torch.finfo(dtype) for name, dtype in formats.items()",
+        f"torch.finfo(torch.{other} if name == 'bfloat16' else dtype)"
+        " for name, dtype in formats.items()",
     )
     fails(test_bfloat16_reaches_as_far_as_float32, edited)
 
 
-def test_near_one_bfloat16_has_steps_of_a_128th(snippet):
-    at_one = snippet.after("near-one").at_one
+def every(dtype):
+    """Return positive numbers of a format in order: all, or many in a row."""
+    if dtype.itemsize == 1:
+        bits = torch.arange(1, 127, dtype=torch.uint8)
+    elif dtype.itemsize == 2:
+        bits = torch.arange(1, 2**15 - 1, dtype=torch.int16)
+    else:
+        starts = torch.arange(1, 255 << 23, 999_983)
+        bits = torch.cat([starts, starts + 1]).int().sort().values
+    numbers = bits.view(dtype).double()
+    return numbers[numbers.isfinite()]
 
-    assert at_one["bfloat16"] == 1 / 128
-    assert at_one["float16"] == 1 / 1024
-    for name in at_one:
-        assert at_one[name] == torch.finfo(getattr(torch, name)).eps
+
+def test_one_more_in_the_bits_is_the_next_number(snippet):
+    run = snippet.only("settings", "limits", "spacing").after("spacing")
+
+    assert tuple(run.formats) == FOUR
+    wide = run.spacing(torch.ones(1).double(), torch.float64)
+    assert wide.item() == 2**-52
+    for name, dtype in run.formats.items():
+        assert dtype == getattr(torch, name)
+        numbers = every(dtype)
+        steps = run.spacing(numbers, dtype)
+        if dtype != torch.float32:  # all numbers: each leads to the next
+            assert numbers[-1] == torch.finfo(dtype).max
+            assert (numbers.diff() > 0).all()
+            assert torch.equal(steps[:-1], numbers.diff())
+            assert steps[-1].isnan()
+        else:
+            stored = numbers.float()
+            after = torch.nextafter(stored, torch.tensor(torch.inf))
+            assert torch.equal(steps, (after.double() - numbers))
+        ends = torch.tensor([0.0, -1.0, torch.inf, torch.nan]).double()
+        assert run.spacing(ends, dtype).isnan().all()
+
+
+@edits(
+    (
+        "two more",
+        ".view(sizes[dtype.itemsize]) + 1)",
+        ".view(sizes[dtype.itemsize]) + 2)",
+    ),
+    (
+        "one less",
+        ".view(sizes[dtype.itemsize]) + 1)",
+        ".view(sizes[dtype.itemsize]) - 1)",
+    ),
+    (
+        "the number",
+        "here.view(sizes[dtype.itemsize]) + 1",
+        "here.to(sizes[dtype.itemsize]) + 1",
+    ),
+    ("negative", " & (here > 0)", ""),
+)
+def test_one_more_in_the_bits_is_the_next_number__but_not(
+    snippet, fails, old, new
+):
+    fails(test_one_more_in_the_bits_is_the_next_number, snippet.edit(old, new))
+
+
+def test_near_one_bfloat16_has_steps_of_a_128th(snippet):
+    run = snippet.after("near-one")
+    expected = {"bfloat16": 128, "float16": 1024, "float32": 8_388_608}
+
+    for name, parts in expected.items():
+        assert run.at_one[name] == 1 / parts
+    for name in FOUR:
+        assert run.at_one[name] == torch.finfo(getattr(torch, name)).eps
 
 
 def test_near_one_bfloat16_has_steps_of_a_128th__but_not_near_two(
     snippet, fails
 ):
-    edited = snippet.edit("spacings[name][30]", "spacings[name][31]")
+    edited = snippet.edit("exponents == 0", "exponents == 1")
     fails(test_near_one_bfloat16_has_steps_of_a_128th, edited)
 
 
+def relative(snippet):
+    """Return the relative steps by format, and the powers of two."""
+    run = snippet.after("spacing")
+    steps = {name: run.spacings[name] / run.powers for name in run.formats}
+    return steps, run.exponents.tolist()
+
+
 def test_the_relative_step_is_the_same_everywhere(snippet):
-    run = snippet.after("near-one")
+    steps, exponents = relative(snippet)
 
-    relative = run.spacings["float32"] / run.powers
-    assert set(relative.tolist()) == {2**-23}
+    assert exponents == list(range(-30, 31))
+    assert set(steps["float32"].tolist()) == {2**-23}
+    assert set(steps["bfloat16"].tolist()) == {2**-7}
 
 
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
 def test_the_relative_step_is_the_same_everywhere__but_not_in_float16(
-    snippet, fails
+    snippet, fails, name
 ):
     edited = snippet.edit(
-        '"float32": torch.float32', '"float32": torch.float16'
+        "spacing(powers, dtype) for",
+        f"spacing(powers, torch.float16 if name == {name!r} else dtype) for",
     )
     fails(test_the_relative_step_is_the_same_everywhere, edited)
 
 
-def test_a_bfloat16_sum_of_ones_stops_at_256(snippet):
-    assert snippet.after("sum").stops["bfloat16"] == 256
+def test_small_numbers_of_float16_have_few_digits(snippet):
+    steps, exponents = relative(snippet)
+    found = dict(zip(exponents, steps["float16"].tolist(), strict=True))
+
+    assert {found[each] for each in range(-14, 16)} == {2**-10}
+    for each in range(-24, -14):
+        assert found[each] * 2**each == 2**-24
+        assert found[each] == 2 * found[each + 1]
+    tiny = torch.tensor(2.0**-24, dtype=torch.float16)
+    assert tiny.view(torch.int16) == 1
 
 
-def test_a_bfloat16_sum_of_ones_stops_at_256__but_not_of_twos(snippet, fails):
+def test_small_numbers_of_float16_have_few_digits__but_not_of_bfloat16(
+    snippet, fails
+):
     edited = snippet.edit(
-        "while (total + 1) != total:\n        total = total + 1",
-        "while (total + 2) != total:\n        total = total + 2",
+        "spacing(powers, dtype) for", "spacing(powers, torch.bfloat16) for"
     )
-    fails(test_a_bfloat16_sum_of_ones_stops_at_256, edited)
+    fails(test_small_numbers_of_float16_have_few_digits, edited)
+
+
+def test_the_line_ends_where_the_format_ends(snippet):
+    steps, exponents = relative(snippet)
+    reach = {"float16": (-24, 15), "float8_e4m3fn": (-9, 8)}
+
+    for name, (low, high) in reach.items():
+        drawn = [
+            each
+            for each, step in zip(exponents, steps[name], strict=True)
+            if not step.isnan()
+        ]
+        assert drawn == list(range(low, high + 1))
+        stored = (2.0 ** torch.arange(-30.0, 31)).to(getattr(torch, name))
+        exact = stored.double() == 2.0 ** torch.arange(-30.0, 31).double()
+        assert exact.nonzero().flatten().sub(30).tolist() == drawn
+
+
+@pytest.mark.parametrize("name", ["float16", "float8_e4m3fn"])
+def test_the_line_ends_where_the_format_ends__but_not_in_bfloat16(
+    snippet, fails, name
+):
+    edited = snippet.edit(
+        "spacing(powers, dtype) for",
+        f"spacing(powers, torch.bfloat16 if name == {name!r} else dtype) for",
+    )
+    fails(test_the_line_ends_where_the_format_ends, edited)
+
+
+def stop(snippet, name):
+    """Return where the ones stop; the number before them is 0."""
+    return (
+        snippet.only("sum")
+        .edit("# %% sum", "# %% sum\nimport torch")
+        .after("sum")
+        .stops[name]
+    )
+
+
+def test_a_bfloat16_sum_of_ones_stops_at_256(snippet):
+    last = stop(snippet, "bfloat16")
+    assert last == 256
+    run = snippet.only("settings", "limits", "spacing").after("spacing")
+    step = run.spacing(torch.tensor([last]).double(), run.formats["bfloat16"])
+    assert last + step.item() == 258
+
+
+TWOS = (
+    "while (total + 1) != total:\n        total = total + 1",
+    "while (total + 2) != total:\n        total = total + 2",
+)
+TOTALS = "torch.tensor(0.0, dtype=dtype)"
+
+
+@edits(
+    ("of twos", *TWOS),
+    ("from below", TOTALS, "torch.tensor(-999.0, dtype=dtype)"),
+    ("in float16", TOTALS, "torch.tensor(0.0, dtype=torch.float16)"),
+)
+def test_a_bfloat16_sum_of_ones_stops_at_256__but_not(
+    snippet, fails, old, new
+):
+    fails(test_a_bfloat16_sum_of_ones_stops_at_256, snippet.edit(old, new))
 
 
 def test_a_float16_sum_of_ones_stops_at_2048(snippet):
-    assert snippet.after("sum").stops["float16"] == 2048
+    last = stop(snippet, "float16")
+    assert last == 2048
+    run = snippet.only("settings", "limits", "spacing").after("spacing")
+    step = run.spacing(torch.tensor([last]).double(), run.formats["float16"])
+    assert last + step.item() == 2050
 
 
-def test_a_float16_sum_of_ones_stops_at_2048__but_not_of_twos(snippet, fails):
+@edits(
+    ("of twos", *TWOS),
+    ("in bfloat16", TOTALS, "torch.tensor(0.0, dtype=torch.bfloat16)"),
+)
+def test_a_float16_sum_of_ones_stops_at_2048__but_not(
+    snippet, fails, old, new
+):
+    fails(test_a_float16_sum_of_ones_stops_at_2048, snippet.edit(old, new))
+
+
+def test_sum_does_not_stop(snippet, number=4096):
+    edited = snippet.only("sum").edit("# %% sum", "# %% sum\nimport torch")
+    edited = edited.edit("torch.ones(4096", f"torch.ones({number}")
+    called = edited.after("sum").called
+
+    assert len(called) == 2
+    for name, total in called.items():
+        dtype = getattr(torch, name)
+        assert total == torch.tensor(float(number)).to(dtype).item()
+        assert total > 0.99 * number
+
+
+@pytest.mark.parametrize("number", [256, 257, 2049, 5001, 60_000])
+def test_sum_does_not_stop__also_of(snippet, number):
+    test_sum_does_not_stop(snippet, number)
+
+
+def test_sum_does_not_stop__but_one_by_one_it_does(snippet, fails):
     edited = snippet.edit(
-        "while (total + 1) != total:\n        total = total + 1",
-        "while (total + 2) != total:\n        total = total + 2",
+        "dtype=dtype).sum().item()", "dtype=dtype)[0].mul(total).item()"
     )
-    fails(test_a_float16_sum_of_ones_stops_at_2048, edited)
+    fails(test_sum_does_not_stop, edited)
+
+
+ANSWER = ("settings", "options", "limits", "answer")
+
+
+def test_the_answer_has_the_fewest_bits(snippet, off_by=0.003, formats=FOUR):
+    numbers = [0.1, -0.1, 19.99, 20.0, 255.0, 70_000.0, 1e-8, 0.0, 1 / 3]
+    edited = given(
+        snippet, NUMBERS=numbers, OFF_BY=off_by, FORMATS=list(formats)
+    )
+    answers = edited.only(*ANSWER).after("answer").answers
+
+    for number in numbers:
+        good = []
+        for name in formats:
+            dtype = getattr(torch, name)
+            stored = (
+                torch.tensor(number, dtype=torch.float64)
+                .to(dtype)
+                .double()
+                .item()
+            )
+            bits = 8 * dtype.itemsize
+            if abs(stored - number) <= off_by * abs(number) + 1e-300:
+                good.append((bits, name))
+        fewest = [name for bits, name in good if bits == min(good)[0]]
+        assert answers[number] == (fewest or ["not here"])
+
+
+@pytest.mark.parametrize("off_by", [0.0, 0.0005, 0.1])
+def test_the_answer_has_the_fewest_bits__also_with(snippet, off_by):
+    test_the_answer_has_the_fewest_bits(snippet, off_by)
+    test_the_answer_has_the_fewest_bits(
+        snippet, off_by, ["float64", "float8_e5m2", "bfloat16", "float16"]
+    )
+
+
+@edits(
+    ("the most", "good[min(good)]", "good[max(good)]"),
+    ("absolute", "OFF_BY * exact.abs()", "OFF_BY"),
+    ("one of them", "return good[min(good)]", "return good[min(good)][:1]"),
+    (
+        "signed",
+        "(exact.to(dtype).double() - exact).abs()",
+        "exact.to(dtype).double() - exact",
+    ),
+    ("less", "error <= OFF_BY", "error < OFF_BY"),
+)
+def test_the_answer_has_the_fewest_bits__but_not(snippet, fails, old, new):
+    fails(test_the_answer_has_the_fewest_bits, snippet.edit(old, new))
+
+
+def test_the_answer_may_be_not_here(snippet):
+    numbers = [1e39, -1e39, 1e300, 1.0]
+    edited = given(snippet, NUMBERS=numbers).only(*ANSWER)
+
+    with no_error():
+        answers = edited.after("answer").answers
+    for number in numbers[:3]:
+        assert answers[number] == ["not here"]
+    assert answers[1.0] == ["float8_e4m3fn"]
+
+
+@edits(
+    ("always an answer", 'else ["not here"]', "else [FORMATS[0]]"),
+    ("never one", "if good else", "if 0 else"),
+    ("none asked", " if good else", " if 1 else"),
+)
+def test_the_answer_may_be_not_here__but_not(snippet, fails, old, new):
+    fails(test_the_answer_may_be_not_here, snippet.edit(old, new))

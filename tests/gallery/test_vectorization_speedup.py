@@ -1,55 +1,312 @@
 """The claims of gallery/vectorization_speedup.py."""
 
+import math
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import pytest
 import torch
 
+from extensions.files.failures import edits, no_error
 
-def test_all_ways_give_the_same_distances(snippet):
-    results = snippet.after("equal").results
+ARGUMENTS = {
+    "SIZES": (["--sizes", "3", "5"], [3, 5]),
+    "DIMENSIONS": (["--dimensions", "2"], 2),
+}
+EXACT = ("pair by pair", "row by row", "all at once", "cdist, exact")
+OPENING = ("settings", "options", "ways")
 
-    for result in results.values():
-        torch.testing.assert_close(
-            result, results["pair by pair"], rtol=1e-3, atol=1e-2
-        )
+
+def given(snippet, **constants):
+    """Return the program with other constants."""
+    lines = "".join(f"{key} = {value!r}\n" for key, value in constants.items())
+    return snippet.edit("import argparse\n", f"import argparse\n{lines}")
 
 
-def test_all_ways_give_the_same_distances__but_not_another_norm(
-    snippet, fails
+def test_each_argument_sets_its_constant(snippet):
+    plain = vars(snippet.after("settings"))
+    script = snippet.edit("import argparse\n", "import argparse\n__file__ = 1")
+
+    def constants(program, words):
+        with patch("sys.argv", ["speedup.py", *words]), no_error():
+            found = vars(program.after("options"))
+        return {name: found[name] for name in ARGUMENTS}
+
+    expected = {name: plain[name] for name in ARGUMENTS}
+    assert constants(script, []) == expected
+    for name, (words, value) in ARGUMENTS.items():
+        assert constants(script, words) == expected | {name: value}
+        assert constants(snippet, words) == expected
+
+
+@edits(
+    ("SIZES, DIMENSIONS = options", "DIMENSIONS, SIZES = options"),
+    ("default=DIMENSIONS", "default=1"),
+    ('"--sizes", type=int', '"--sizes", type=str'),
+    ('if "__file__" in globals():', "if True:"),
+)
+def test_each_argument_sets_its_constant__but_not_with(
+    snippet, old, new, fails
 ):
-    edited = snippet.edit(
-        "torch.cdist(points, points)", "torch.cdist(points, points, p=1)"
-    )
-    fails(test_all_ways_give_the_same_distances, edited)
+    fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
-def test_all_at_once_makes_a_larger_tensor(snippet):
-    run = snippet.after("equal")
+def drawn(number=20, dimensions=16, shift=0.0, seed=0):
+    """Return points as the program draws them, shifted."""
+    generator = torch.Generator().manual_seed(seed)
+    points = torch.randn(number, dimensions, generator=generator)
+    return points + shift
 
-    result = run.results["all at once"]
-    assert run.differences.numel() == run.points.shape[1] * result.numel()
 
-
-def test_all_at_once_makes_a_larger_tensor__but_not_when_summed(
-    snippet, fails
+def test_four_ways_give_the_same_distances(
+    snippet, number=27, dimensions=16, shift=0.0
 ):
-    edited = snippet.edit(
-        "differences = points[:, None] - points[None, :]\n\nprint",
-        "differences = results['all at once']\n\nprint",
-    )
-    fails(test_all_at_once_makes_a_larger_tensor, edited)
+    run = snippet.only(*OPENING, "equal").after("equal")
+    points = drawn(number, dimensions, shift)
+    rows = points.tolist()
+    right = torch.tensor([[math.dist(a, b) for b in rows] for a in rows])
+
+    assert set(run.ways) == {*EXACT, "torch.cdist"}
+    for name in EXACT:
+        found = run.ways[name](points)
+        torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
+        assert found.diagonal().count_nonzero() == 0
+        assert run.exact[name]
 
 
-def test_a_loop_calls_torch_for_every_pair(snippet):
-    calls = snippet.after("count-calls").calls
-
-    assert calls["pair by pair"] > 10_000
-    assert calls["all at once"] < 10
-
-
-def test_a_loop_calls_torch_for_every_pair__but_not_for_two_points(
-    snippet, fails
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+@pytest.mark.parametrize(
+    ("number", "dimensions"), [(1, 1), (2, 3), (50, 1), (30, 40)]
+)
+def test_four_ways_give_the_same_distances__also_of(
+    snippet, number, dimensions, shift
 ):
-    edited = snippet.edit(
-        "torch.randn(64, 16, device=device)",
-        "torch.randn(2, 16, device=device)",
+    test_four_ways_give_the_same_distances(snippet, number, dimensions, shift)
+
+
+@edits(
+    ("another norm", "compute_mode=mode", "compute_mode=mode, p=1"),
+    ("as it is", ", compute_mode=mode", ""),
+    ("too far", "torch.stack(rows)", "torch.stack(rows) + 0.0001"),
+    ("a scale", "sum(dim=2).sqrt()", "sum(dim=2).sqrt() * 1.0001"),
+    ("no root", "square().sum().sqrt()", "square().sum()"),
+)
+def test_four_ways_give_the_same_distances__but_not(snippet, fails, old, new):
+    fails(test_four_ways_give_the_same_distances, snippet.edit(old, new))
+
+
+def test_cdist_as_it_is_does_not(snippet, sizes=(1, 25, 26, 64), seed=0):
+    way = snippet.only(*OPENING).after("ways").ways["torch.cdist"]
+
+    for number in sizes:
+        for shift, off in ((0.0, 0.0005), (1000.0, 0.1)):
+            points = drawn(number, 16, shift, seed)
+            most = way(points).diagonal().max()
+            assert most > off if number > 25 else most == 0
+    for dimensions in (1, 3):
+        points = drawn(25, dimensions, 0.0, seed)
+        assert way(points).diagonal().count_nonzero() == 0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cdist_as_it_is_does_not__also_with(snippet, seed):
+    test_cdist_as_it_is_does_not(snippet, (2, 24, 25, 26, 27, 200), seed)
+
+
+AS_IT_IS = "torch.cdist(points, points),"
+
+
+@edits(
+    (
+        "always so",
+        AS_IT_IS,
+        'torch.cdist(points, points, compute_mode="use_mm_for_euclid_dist"),',
+    ),
+    ("never so", AS_IT_IS, "exact_cdist(points),"),
+    ("wide numbers", AS_IT_IS, "torch.cdist(*2 * [points.double()]).float(),"),
+)
+def test_cdist_as_it_is_does_not__but_not(snippet, fails, old, new):
+    fails(test_cdist_as_it_is_does_not, snippet.edit(old, new))
+
+
+def costs_of(snippet, sizes, dimensions):
+    """Return the calls and the largest tensors, by way and number."""
+    edited = given(snippet, SIZES=sizes, DIMENSIONS=dimensions)
+    run = edited.only(*OPENING, "equal", "count").after("count")
+    return {
+        name: dict(zip(sizes, found, strict=True))
+        for name, found in run.costs.items()
+    }
+
+
+def test_calls_grow_with_pairs_or_points_or_not(
+    snippet, sizes=(1, 2, 5, 12), dimensions=16
+):
+    costs = costs_of(snippet, list(sizes), dimensions)
+
+    for number in sizes:
+        calls = {name: found[number][0] for name, found in costs.items()}
+        assert calls["pair by pair"] == 9 * number**2 + 1
+        assert calls["row by row"] == 4 * number + 2
+        assert calls["all at once"] == 6
+
+
+def test_calls_grow_with_pairs_or_points_or_not__also_of(snippet):
+    test_calls_grow_with_pairs_or_points_or_not(snippet, (7, 30), 1)
+    test_calls_grow_with_pairs_or_points_or_not(snippet, (8,), 100)
+
+
+@edits(
+    ("more for pairs", "square().sum().sqrt()", "abs().square().sum().sqrt()"),
+    ("more for rows", "sum(dim=1).sqrt()", "sum(dim=1).sqrt().abs()"),
+    ("one for rows", "torch.stack(rows)", "torch.stack(rows).abs()"),
+    ("more at once", "sum(dim=2).sqrt()", "sum(dim=2).sqrt().abs()"),
+    (
+        "at once by rows",
+        "    differences = points[:, None]",
+        "    row_by_row(points)\n    differences = points[:, None]",
+    ),
+)
+def test_calls_grow_with_pairs_or_points_or_not__but_not(
+    snippet, fails, old, new
+):
+    fails(test_calls_grow_with_pairs_or_points_or_not, snippet.edit(old, new))
+
+
+def test_all_at_once_makes_a_larger_tensor(
+    snippet, sizes=(2, 5, 20), dimensions=16
+):
+    costs = costs_of(snippet, list(sizes), dimensions)
+
+    for number in sizes:
+        most = {name: found[number][1] for name, found in costs.items()}
+        small = max(number**2, number * dimensions)
+        assert most["all at once"] == number**2 * dimensions
+        assert 0 < most["pair by pair"] <= small
+        assert 0 < most["row by row"] <= small
+
+
+def test_all_at_once_makes_a_larger_tensor__also_of(snippet):
+    test_all_at_once_makes_a_larger_tensor(snippet, (1, 30), 3)
+
+
+@edits(
+    (
+        "by rows",
+        "points[:, None] - points[None, :]",
+        "row_by_row(points)[:, :, None]",
+    ),
+    ("a large row", "torch.stack(rows)", "torch.stack(rows).repeat(2, 1)"),
+    (
+        "large pairs",
+        "    return distances\n",
+        "    return all_at_once(points)\n",
+    ),
+)
+def test_all_at_once_makes_a_larger_tensor__but_not(snippet, fails, old, new):
+    fails(test_all_at_once_makes_a_larger_tensor, snippet.edit(old, new))
+
+
+def choice(snippet, costs, exact, sizes=(4, 10), dimensions=3):
+    """Return what the program takes of such counts."""
+    constants = f"""
+        import torch
+        SIZES, size, points = {list(sizes)}, {max(sizes)}, torch.ones(
+            {max(sizes)}, {dimensions})
+        costs, exact = {costs!r}, {exact!r}
+    """
+    lines = "\n".join(line[8:] for line in constants.splitlines())
+    edited = snippet.only("answer").edit(
+        "\n\ngood = {}\n", f"\n{lines}\ngood = {{}}\n"
     )
-    fails(test_a_loop_calls_torch_for_every_pair, edited)
+    return edited.after("answer").choice
+
+
+def test_the_choice_is_exact_and_small(snippet):
+    few, many, some = (
+        [(9, 1), (2, 100)],
+        [(1, 1), (50, 100)],
+        [(1, 1), (3, 100)],
+    )
+    large, wrong = [(9, 1), (1, 101)], [(9, 1), (1, 1)]
+    costs = {
+        "many": many,
+        "few": few,
+        "some": some,
+        "large": large,
+        "wrong": wrong,
+    }
+    costs["small"] = [(1, 1), (60, 1)]
+    exact = dict.fromkeys(costs, True) | {"wrong": False}
+
+    assert choice(snippet, costs, exact) == "few"
+    for reverse in (costs, dict(reversed(costs.items()))):
+        assert choice(snippet, reverse, exact, (4, 10)) == "few"
+        assert choice(snippet, reverse, exact, (4, 10), 11) == "large"
+    first = {"a": [(1, 1), (9, 1)], "b": [(9, 1), (1, 1)]}
+    both = dict.fromkeys(first, True)
+    assert choice(snippet, first, both, (10, 4)) == "a"
+    assert choice(snippet, first, both, (4, 10)) == "b"
+    run = given(snippet, SIZES=[5, 30]).after("answer")
+    assert run.choice == "cdist, exact"
+    assert not run.exact["torch.cdist"]
+
+
+@edits(
+    ("of all", "exact[name] and ", ""),
+    ("of any size", " and largest <= max(size**2, points.numel())", ""),
+    ("as distances", "max(size**2, points.numel())", "size**2"),
+    ("as points", "max(size**2, points.numel())", "points.numel()"),
+    ("most calls", "min(good, key=good.get)", "max(good, key=good.get)"),
+    (
+        "fewest points",
+        "calls, largest = found[SIZES.index(size)]",
+        "calls, largest = found[0]",
+    ),
+    ("exact by words", "not each.diagonal().any()", "True"),
+)
+def test_the_choice_is_exact_and_small__but_not(snippet, fails, old, new):
+    fails(test_the_choice_is_exact_and_small, snippet.edit(old, new))
+
+
+CLEAR = "for 9 points, b is the fastest"
+UNCLEAR = "not here: for 9 points, no way is clearly the fastest"
+
+
+def test_a_clear_winner_or_not_here(snippet):
+    source = snippet.cell("time").code
+    source = source[: source.index("\n\ntimes = ")]
+    names = {"torch": torch, "size": 9}
+    exec(source, names)
+    verdict = SimpleNamespace(**names).verdict
+
+    cases = {
+        ((3.0,), (2.0,), (9.0,)): CLEAR,
+        ((2.0,), (2.0,)): UNCLEAR,
+        ((5.0, 6.0, 7.0, 8.0, 9.0), (1.0, 1.0, 2.0, 4.9, 60.0)): CLEAR,
+        ((5.0, 6.0, 7.0, 8.0, 9.0), (1.0, 1.0, 2.0, 6.0, 6.1)): UNCLEAR,
+        ((1.0, 6.0, 7.0, 8.0, 9.0), (1.5, 1.5, 2.0, 4.9, 5.0)): CLEAR,
+        ((1.0, 4.8, 7.0, 8.0, 9.0), (1.5, 1.5, 2.0, 4.9, 5.0)): UNCLEAR,
+        ((9.0,), (1.0,), (1.0,)): UNCLEAR,
+    }
+    for found, words in cases.items():
+        times = dict(zip("abc", map(list, found), strict=False))
+        assert verdict(times) == words
+    timed = given(snippet, SIZES=[26, 2]).edit("run_time=0.02", "run_time=0")
+    run = timed.only(*OPENING, "equal", "time").after("time")
+    assert set(run.last) == set(EXACT)
+    for name, found in run.last.items():
+        assert found == run.times[name][0].times
+
+
+@edits(
+    ("the slowest", "best = min(", "best = max("),
+    ("always one", "if all(", "if True or all("),
+    ("never one", "if all(", "if False and all("),
+    ("over one", "if all(", "if any("),
+    ("or equal", "spans[best][1] < spans", "spans[best][1] <= spans"),
+    ("of all", "[0.25, 0.75]", "[0.0, 1.0]"),
+    ("the median", "[0.25, 0.75]", "[0.5, 0.5]"),
+)
+def test_a_clear_winner_or_not_here__but_not(snippet, fails, old, new):
+    fails(test_a_clear_winner_or_not_here, snippet.edit(old, new))

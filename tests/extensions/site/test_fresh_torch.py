@@ -58,6 +58,14 @@ def test_a_snippet_finds_products_of_all_digits():
     assert torch.backends.fp32_precision == "none"
 
 
+def test_a_snippet_finds_how_python_shows_errors():
+    sys.excepthook = print
+
+    reset_torch({}, "")
+
+    assert sys.excepthook is sys.__excepthook__
+
+
 def test_a_fresh_torch_comes_without_the_compiler():
     code = (
         "import sys; from extensions.site.fresh_torch import reset_torch;"
