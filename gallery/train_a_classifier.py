@@ -100,13 +100,13 @@ if RESUME and not CHECKPOINT:
 if CHECKPOINT and not RESUME and Path(CHECKPOINT).exists():
     raise SystemExit(f"{CHECKPOINT} exists: --resume, or name another file")
 
+torch.manual_seed(SEED)
 device = (
     torch.accelerator.current_accelerator()
     if torch.accelerator.is_available()
     else torch.device("cpu")
 )
 on_cuda = device.type == "cuda"
-torch.manual_seed(SEED)
 
 # %% pixels
 #

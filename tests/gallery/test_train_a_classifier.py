@@ -279,7 +279,7 @@ def test_the_seed_decides_the_split(snippet, tmp_path):
 def test_the_seed_decides_the_split__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
-    snippet = snippet.edit("torch.manual_seed(SEED)\n\n", "torch.seed()\n\n")
+    snippet = snippet.edit("torch.manual_seed(SEED)\nd", "torch.seed()\nd")
     edited = snippet.edit(old, new)
     fails(test_the_seed_decides_the_split, edited, tmp_path)
 

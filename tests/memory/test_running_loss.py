@@ -829,7 +829,7 @@ def test_ignored_targets_do_not_count__but_not_if(snippet, fails, old, new):
     fails(test_ignored_targets_do_not_count, snippet.edit(old, new))
 
 
-def test_all_ignored_is_nan(snippet, size=4, value=-100):
+def test_a_batch_of_none_is_nan(snippet, size=4, value=-100):
     torch.manual_seed(0)
     run = after(snippet, *IGNORED)
     empty = [
@@ -852,18 +852,20 @@ def test_all_ignored_is_nan(snippet, size=4, value=-100):
 
 
 @pytest.mark.parametrize("size", [1, 100])
-def test_all_ignored_is_nan__also_of(snippet, size):
-    test_all_ignored_is_nan(snippet, size)
+def test_a_batch_of_none_is_nan__also_of(snippet, size):
+    test_a_batch_of_none_is_nan(snippet, size)
 
 
 @edits(("[-100] * 4", "[-100] * 3 + [0]"))
-def test_all_ignored_is_nan__but_not_with_one_target(snippet, fails, old, new):
-    fails(test_all_ignored_is_nan, snippet.edit(old, new))
+def test_a_batch_of_none_is_nan__but_not_with_one_target(
+    snippet, fails, old, new
+):
+    fails(test_a_batch_of_none_is_nan, snippet.edit(old, new))
 
 
-def test_all_ignored_is_nan__but_not_for_a_sum_without_it(snippet, fails):
+def test_a_batch_of_none_is_nan__but_not_for_a_sum_without_it(snippet, fails):
     old, new = ".float() * samples", ".float().nan_to_num() * samples"
-    fails(test_all_ignored_is_nan, snippet.edit(old, new))
+    fails(test_a_batch_of_none_is_nan, snippet.edit(old, new))
 
 
 def test_no_batch_no_mean(snippet):
