@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from extensions.files.basis import statements
 from extensions.files.evidence import Run
 from extensions.files.outcomes import is_fresh, results_of
 from extensions.files.problem import Problem
@@ -102,12 +103,15 @@ def tests_of(tree: ast.Module) -> dict[str, Test]:
 
 def falsified(test: ast.FunctionDef) -> list[str]:
     """Return which tests a test hands to the fixture that expects failure."""
+    calls = [
+        node.value
+        for node in statements(test)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    ]
     return [
-        ast.unparse(node.args[0]) if node.args else ""
-        for node in ast.walk(test)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == EXPECTS_FAILURE
+        ast.unparse(call.args[0]) if call.args else ""
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id == EXPECTS_FAILURE
     ]
 
 
