@@ -507,6 +507,15 @@ def test_one_sample_raises(snippet):
     assert found == 4
 
 
+def test_one_sample_raises__also_as_shown(snippet, capsys):
+    after(snippet, *MODEL, "bug", "one-sample", "the-cpu")
+
+    said = capsys.readouterr().out.splitlines()
+    assert "cannot be multiplied" in said[0]
+    assert SHORT in said[1]
+    assert said[2].startswith("RuntimeError")
+
+
 @edits(
     ("without it", "nn.BatchNorm1d(256), ", ""),
     ("of layers", "nn.BatchNorm1d(256), ", "nn.LayerNorm(256), "),
@@ -524,6 +533,15 @@ def test_a_retry_adds_its_gradients(snippet):
     model(run.inputs).sum().backward()
     assert model[-1].bias.grad == 360
     assert run.model[0].bias.grad is not None
+
+
+def test_a_retry_adds_its_gradients__also_as_shown(snippet, capsys):
+    after(snippet, *MODEL, "retry-wrong", "half-made")
+
+    said = capsys.readouterr().out
+    assert "CUDA out of memory. Again, in halves:" in said
+    assert "CUDA out of memory. Again, with more room:" in said
+    assert "KeyError: 'exp_avg'" in said
 
 
 @edits(
@@ -678,6 +696,11 @@ def test_the_optimizer_is_not_tried_again(snippet):
         model, optimizer = plain(run, 0)
         with pytest.raises(MemoryError, match="not even one sample fits"):
             run.train_epoch(model, optimizer, [batch], 64)
+    fits = [False, False, True]
+    with patch.dict(
+        run.train_epoch.__globals__, gradients_fit=lambda *_: fits.pop(0)
+    ):
+        assert run.train_epoch(model, optimizer, [batch], 4) == 1
 
 
 def test_the_optimizer_is_not_tried_again__but_if_it_is_tried(snippet, fails):
@@ -696,6 +719,8 @@ def test_failed_tries_count_for_batchnorm(snippet):
     with run.SmallDevice(4_000_000):
         model, optimizer = run.fresh()
         size = run.train_epoch(model, optimizer, DataLoader(days, 500), 500)
+    shown = after(snippet, *RETRY, "well-known", "skipped", "retry-right")
+    assert shown.size < 500
     parts = math.ceil(500 / size)
     assert parts > 1
     assert model[1].num_batches_tracked > parts

@@ -754,6 +754,18 @@ def test_a_trace_is_saved_once(snippet):
             assert json.loads(second.read_text())["traceEvents"]
 
 
+def test_a_trace_is_saved_once__also_as_shown(snippet, capsys):
+    after(of_days(snippet, 4), *PROFILED, "shares", "trace", "saved-twice")
+
+    assert "Trace is already saved" in capsys.readouterr().out
+
+
+def test_without_step_nothing_is_recorded__also_as_shown(snippet, capsys):
+    after(of_days(snippet, 4), *NO_STEP)
+
+    assert SAID in capsys.readouterr().out
+
+
 def test_a_trace_is_saved_once__but_not_if_kept(snippet, fails):
     edited = snippet.edit(
         "    return profiler\n",

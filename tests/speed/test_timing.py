@@ -647,6 +647,13 @@ def test_the_statement_sees_its_globals__but_not(snippet, fails, old, new):
 ASSIGN = ("imports", "assign")
 
 
+def test_the_statement_sees_its_globals__also_as_shown(snippet, capsys):
+    after(snippet, *GLOBALS, "assign")
+
+    said = capsys.readouterr().out
+    assert said.index("name 'y' is not defined") < said.index("'x'")
+
+
 def test_a_statement_cannot_assign(snippet):
     run = after(snippet, *ASSIGN)
     for statement in ("x += 1", "x = x + 1", "x *= 2", "print(x); x = 3"):
