@@ -755,13 +755,13 @@ def test_a_trace_is_saved_once(snippet):
 
 
 def test_a_trace_is_saved_once__also_as_shown(snippet, capsys):
-    after(of_days(snippet, 4), *PROFILED, "shares", "trace", "saved-twice")
+    after(of_days(snippet, 5), *PROFILED, "shares", "trace", "saved-twice")
 
     assert "Trace is already saved" in capsys.readouterr().out
 
 
 def test_without_step_nothing_is_recorded__also_as_shown(snippet, capsys):
-    after(of_days(snippet, 4), *NO_STEP)
+    after(of_days(snippet, 5), *NO_STEP)
 
     assert SAID in capsys.readouterr().out
 
