@@ -16,20 +16,30 @@ script::
 It needs ``torch``, ``matplotlib``, ``tqdm``.
 """
 
-# %% options
+# %% settings
 #
-# Give them as arguments to the script; in a notebook, change the defaults.
+# In the notebook, change these lines. As a script, give arguments instead.
+
+MODEL = None  # a file with a function build()
+EPOCHS = 6  # of the comparison
+BATCH = 64  # samples of a step
+PARTS = 2  # of a batch
+RATE = 0.01  # the learning rate
+ROUNDS = 4  # epochs to time
+
+# %% options
 
 import argparse
 
-parser = argparse.ArgumentParser()
+kind = argparse.ArgumentDefaultsHelpFormatter
+parser = argparse.ArgumentParser(formatter_class=kind)
 add = parser.add_argument
-add("--model", metavar="FILE", help="a file with a function build()")
-add("--epochs", type=int, default=6, help="of the comparison: 6")
-add("--batch", type=int, default=64, help="samples of a step: 64")
-add("--parts", type=int, default=2, help="of a batch: 2")
-add("--rate", type=float, default=0.01, help="the learning rate: 0.01")
-add("--rounds", type=int, default=4, help="epochs to time: 4")
+add("--model", metavar="FILE", default=MODEL, help="it has a build()")
+add("--epochs", type=int, default=EPOCHS, help="of the comparison")
+add("--batch", type=int, default=BATCH, help="samples of a step")
+add("--parts", type=int, default=PARTS, help="of a batch")
+add("--rate", type=float, default=RATE, help="the learning rate")
+add("--rounds", type=int, default=ROUNDS, help="epochs to time")
 options = parser.parse_args(None if "__file__" in globals() else [])
 numbers = options.epochs, options.batch, options.parts, options.rounds // 3
 if min(numbers) < 1:
@@ -54,6 +64,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 from tqdm import tqdm
 
@@ -262,6 +273,46 @@ axis.set_title("What each loop learns")
 axis.legend()
 plt.show(block=False)  # a window does not stop the program
 
+# %% calls
+#
+# Why a tip may cost
+# ------------------
+#
+# Each call of an operation takes time before it computes anything. If model
+# and batch are small, that is most of the time, so count the calls of an
+# epoch.
+#
+# .. _each-tip-calls-more:
+#
+# With the model above, parts call more operations in an epoch than the plain
+# loop, since each part runs the model and its backward pass, and so does mixed
+# precision, since it converts tensors.
+
+
+class Calls(TorchDispatchMode):
+    """Count the operations that are called, by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(str(function.overloadpacket))
+        return function(*args, **(kwargs or {}))
+
+
+def count_calls(way):
+    """Return the names of the operations that an epoch calls."""
+    training = Training(**ways[way])
+    with Calls() as counter:
+        training.epoch()
+    return counter.names
+
+
+called = {way: count_calls(way) for way in ways}
+for way, names in called.items():
+    print(f"{way}: {len(names)} calls, {names.count('aten._to_copy')} convert")
+
 # %% time
 #
 # What it buys
@@ -320,7 +371,11 @@ def effect(seconds, base):
 
 
 base = seconds["plain"]
-lines = [f"{way} {effect(seconds[way], base)}" for way in list(ways)[1:]]
+more = {way: len(called[way]) / len(called["plain"]) for way in ways}
+lines = [
+    f"{way} {effect(seconds[way], base)}, with {more[way]:.1f} times the calls"
+    for way in list(ways)[1:]
+]
 if "__file__" in globals():  # in a notebook, the picture says it
     print(f"on {device.type}:", *lines, sep="\n")
 

@@ -15,21 +15,28 @@ to the script::
 It needs ``torch``, ``matplotlib``, ``tqdm``.
 """
 
-# %% options
+# %% settings
 #
-# Give them as arguments to the script; in a notebook, change the defaults.
+# In the notebook, change these lines. As a script, give arguments instead.
+
+DATASET = None  # a file with a function build()
+BATCH_SIZE = 8  # of the loader
+BATCHES = 50  # of an epoch, at most
+WORKERS = [1, 2, 4]  # beside 0
+ROUNDS = 2  # epochs up, epochs down
+
+# %% options
 
 import argparse
 
-parser = argparse.ArgumentParser()
+kind = argparse.ArgumentDefaultsHelpFormatter
+parser = argparse.ArgumentParser(formatter_class=kind)
 add = parser.add_argument
-add("--dataset", metavar="FILE", help="a file with a function build()")
-add("--batch-size", type=int, default=8, help="of the loader: 8")
-add("--batches", type=int, default=50, help="of an epoch, at most: 50")
-add(
-    "--workers", type=int, nargs="+", default=[1, 2, 4], help="beside 0: 1 2 4"
-)
-add("--rounds", type=int, default=2, help="epochs up, epochs down: 2")
+add("--dataset", metavar="FILE", default=DATASET, help="it has a build()")
+add("--batch-size", type=int, default=BATCH_SIZE, help="of the loader")
+add("--batches", type=int, default=BATCHES, help="of an epoch, at most")
+add("--workers", type=int, nargs="+", default=WORKERS, help="beside 0")
+add("--rounds", type=int, default=ROUNDS, help="epochs up, epochs down")
 options = parser.parse_args(None if "__file__" in globals() else [])
 numbers = options.batch_size, options.batches, options.rounds // 2
 if min(*numbers, *options.workers) < 1:

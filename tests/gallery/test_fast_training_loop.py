@@ -64,7 +64,11 @@ def test_the_dtype_suits_the_device(snippet):
             ),
             patch("torch.cuda.is_bf16_supported", supported),
         ):
-            return snippet.only("options", "setup").after("setup").half
+            return (
+                snippet.only("settings", "options", "setup")
+                .after("setup")
+                .half
+            )
 
     for native in (True, False):
         for kind in ("cpu", "xpu"):
@@ -530,7 +534,7 @@ def test_each_loop_warms_up__also_in(snippet, rounds, kind):
 @edits(
     ("[now() - start] if each else []", "[now() - start]"),
     ("range(1 + options.rounds)", "range(options.rounds)"),
-    ("default=4", "default=3"),
+    ("ROUNDS = 4", "ROUNDS = 3"),
     ("        torch.accelerator.synchronize()\n", "        pass\n"),
     (
         "start = now()\n            training.epoch()",
@@ -583,3 +587,23 @@ def test_an_effect_is_one_of_four(snippet):
 )
 def test_an_effect_is_one_of_four__but_not_with(snippet, old, new, fails):
     fails(test_an_effect_is_one_of_four, snippet.edit(old, new))
+
+
+def test_each_tip_calls_more(snippet):
+    untrained = snippet.edit("{way: train(way) for way in ways}", "{}")
+    called = untrained.after("calls").called
+    plain, mixed = called["plain"], called["mixed precision"]
+    assert len(plain) < len(called["parts"])
+    assert len(plain) < len(mixed)
+    for name in ("aten.addmm", "aten.threshold_backward"):
+        assert called["parts"].count(name) == 2 * plain.count(name)
+    assert plain.count("aten._to_copy") < mixed.count("aten._to_copy")
+    assert len(called["all tips"]) > max(len(called["parts"]), len(mixed))
+
+
+@edits(
+    ("one part", "PARTS = 2", "PARTS = 1"),
+    ("full precision", '{"dtype": half}', '{"dtype": torch.float32}'),
+)
+def test_each_tip_calls_more__but_not_with(snippet, old, new, fails):
+    fails(test_each_tip_calls_more, snippet.edit(old, new))

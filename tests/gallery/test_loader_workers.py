@@ -31,9 +31,9 @@ def checked(snippet):
 @cache
 def ready(snippet):
     """Return the variables of a program that has loaded and timed nothing."""
-    return snippet.only("options", "setup", "samples", "loader", "time").after(
-        "time"
-    )
+    return snippet.only(
+        "settings", "options", "setup", "samples", "loader", "time"
+    ).after("time")
 
 
 @cache
@@ -233,7 +233,7 @@ def test_an_epoch_has_a_limit(snippet):
         "torch.randperm(len(dataset), generator=order)",
         "torch.randint(len(dataset), (99,), generator=order)",
     ),
-    ("default=50", "default=5"),
+    ("BATCHES = 50", "BATCHES = 5"),
 )
 def test_an_epoch_has_a_limit__but_not_with(snippet, old, new, fails):
     fails(test_an_epoch_has_a_limit, snippet.edit(old, new))
@@ -331,7 +331,7 @@ def test_the_first_epoch_is_not_counted__also_of_five(snippet):
 @edits(
     ("[speed] if each else []", "[speed]"),
     ("range(1 + options.rounds)", "range(options.rounds)"),
-    ("default=2", "default=3"),
+    ("ROUNDS = 2", "ROUNDS = 3"),
 )
 def test_the_first_epoch_is_not_counted__but_not_with(
     snippet, old, new, fails
