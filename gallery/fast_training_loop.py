@@ -130,11 +130,11 @@ with one_line(options.model):
 #
 # * *transfer*: a copy to a CUDA GPU need not make the program wait, if the
 #   batch lies in pinned memory; see :doc:`/data/transfer`.
-# * *mixed precision*: most of the computing is done in 16 bits; see
+# * *mixed precision*: autocast chooses what is computed in 16 bits; see
 #   :doc:`/training/mixed_precision`.
 # * *parts*: the batch is cut, and the gradients of its parts add up, so that
-#   less memory is needed at once; see :doc:`/training/accumulation`. It is no
-#   tip for speed, but most fast loops have it.
+#   less memory is needed at once; see :doc:`/training/accumulation`. It is for
+#   memory, not for speed.
 #
 # .. _each-way-has-one-tip:
 #
@@ -278,9 +278,8 @@ plt.show(block=False)  # a window does not stop the program
 # Why a tip may cost
 # ------------------
 #
-# Each call of an operation takes time before it computes anything. If model
-# and batch are small, that is most of the time, so count the calls of an
-# epoch.
+# How often does an epoch call an operation? Count it, above all where model
+# and batch are small and each call has little to compute.
 #
 # .. _each-tip-calls-more:
 #

@@ -195,8 +195,9 @@ if __name__ == "__main__" and not options.dataset:
 # of those after it, two are, or as many as you say.
 #
 # So your files have just been read: if they do not fit into memory, expect
-# less. And if training takes longer for a batch than the loader does, more
-# workers do not help. If it takes the largest number, try larger ones.
+# less. And if a step of your training takes longer than one worker needs for a
+# batch, do not take more: see :doc:`/data/loading`. If it takes the largest
+# number, try larger ones.
 
 
 def measure():
