@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.osutil import relative_uri
 
 from extensions.files.problem import Problem
 from extensions.files.raised import caught_in, lines_that_say
@@ -19,7 +18,7 @@ from extensions.files.titles import title_of
 from extensions.files.topics import Topic, sha256, topics
 from extensions.site.fold import Fold
 from extensions.site.page_basis import KINDS, rest_on, root_of
-from extensions.site.recap import recalled
+from extensions.site.recap import address, recalled
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -46,11 +45,9 @@ def title_in_words(topic: Topic) -> str:
 
 def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
     """Return a line that leads to a cell on its page."""
-    address = relative_uri(f"{env.docname}.html", f"{topic.name}.html")
+    uri = address(env, topic, f"cell-{cell.name}")
     words = f"{title_in_words(topic)}: {cell.name}"
-    reference = nodes.reference(
-        "", words, internal=True, refuri=f"{address}#cell-{cell.name}"
-    )
+    reference = nodes.reference("", words, internal=True, refuri=uri)
     return nodes.paragraph("", "", reference)
 
 

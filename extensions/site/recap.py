@@ -15,7 +15,14 @@ from extensions.site.page_basis import root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata
+
+
+def address(env: BuildEnvironment, topic: Topic, anchor: str) -> str:
+    """Return how the page being read links to a place on a topic's page."""
+    page = relative_uri(f"{env.docname}.html", f"{topic.name}.html")
+    return f"{page}#{anchor}"
 
 
 def recalled(
@@ -32,13 +39,10 @@ def recalled(
     words = nodes.paragraph()
     lines = StringList([claims[name]], page.path.as_posix())
     directive.state.nested_parse(lines, 0, words)
-    link = nodes.reference("", "", *words[0].children, internal=True)
-    docname = directive.env.docname
-    if topic.name == docname:
-        link["refid"] = name
-    else:
-        page_uri = relative_uri(f"{docname}.html", f"{topic.name}.html")
-        link["refuri"] = f"{page_uri}#{name}"
+    uri = address(directive.env, topic, name)
+    link = nodes.reference(
+        "", "", *words[0].children, internal=True, refuri=uri
+    )
     link["recalls"] = topic.name, name
     link["classes"].append("recalled")
     return link
