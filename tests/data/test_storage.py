@@ -1,6 +1,5 @@
 """The claims of docs/data/storage.md."""
 
-import functools
 import importlib
 import io
 import itertools
@@ -19,6 +18,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from extensions.files.failures import edits, no_error
+from extensions.files.once import after
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")
@@ -36,12 +36,6 @@ pytestmark = [
     ),
     pytest.mark.usefixtures("collected", "crash_in_silence"),
 ]
-
-
-@functools.cache
-def after(snippet, *names):
-    """Run some cells of a snippet without the others, once for all tests."""
-    return snippet.only(*names).after(names[-1])
 
 
 HDF5 = ("imports", "days", "stored", "from-hdf5", "to-hdf5")

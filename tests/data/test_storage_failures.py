@@ -1,6 +1,5 @@
 """The claims of docs/data/storage_failures.md."""
 
-import functools
 import signal
 import tarfile
 from collections import Counter
@@ -11,6 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from extensions.files.failures import edits, no_error
+from extensions.files.once import after
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")
@@ -28,12 +28,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will:UserWarning"),
     pytest.mark.usefixtures("collected", "crash_in_silence"),
 ]
-
-
-@functools.cache
-def after(snippet, *names):
-    """Run some cells of a snippet without the others, once for all tests."""
-    return snippet.only(*names).after(names[-1])
 
 
 BASE = ("imports", "days", "epochs", "own-words")

@@ -4,7 +4,7 @@ import copy
 import gc
 import math
 import random
-from functools import cache, partial
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.files.failures import edits, no_error
+from extensions.files.once import after
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -22,12 +23,6 @@ DEVICE = ("room", "small-device", "forecast")
 MODEL = (*SEARCH, *DEVICE)
 RETRY = (*MODEL, "gradients", "epoch")
 MOMENTUM = partial(optim.SGD, momentum=0.9)
-
-
-@cache
-def after(snippet, *names):
-    """Run some cells of a snippet without the others, once for all tests."""
-    return snippet.only(*names).after(names[-1])
 
 
 def batch_up_to(limit):

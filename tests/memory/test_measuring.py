@@ -1,7 +1,6 @@
 """The claims of docs/memory/measuring.md."""
 
 import threading
-from functools import cache
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from extensions.files.failures import edits, no_error
+from extensions.files.once import after
 
 without_cuda = pytest.mark.skipif(
     torch.backends.cuda.is_built(), reason="this PyTorch is built with CUDA"
@@ -19,12 +19,6 @@ without_accelerator = pytest.mark.skipif(
 
 COUNTED = ("imports", "history", "train", "bytes-of", "kinds")
 LEDGER = (*COUNTED, "predict", "watched", "count")
-
-
-@cache
-def after(snippet, *names):
-    """Run some cells of a snippet without the others, once for all tests."""
-    return snippet.only(*names).after(names[-1])
 
 
 # Do this

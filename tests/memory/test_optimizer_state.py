@@ -12,6 +12,7 @@ import torch
 from torch import nn, optim
 
 from extensions.files.failures import edits, no_error
+from extensions.files.once import after
 
 COUNT = ("imports", "held", "state-bytes")
 TRAIN = (*COUNT, "digit-reader", "train")
@@ -40,12 +41,6 @@ KINDS = [
     (optim.Rprop, {}),
     (optim.ASGD, {}),
 ]
-
-
-@cache
-def after(snippet, *names):
-    """Run some cells of a snippet without the others, once for all tests."""
-    return snippet.only(*names).after(names[-1])
 
 
 def tensors(value):

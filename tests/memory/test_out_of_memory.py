@@ -1,22 +1,15 @@
 """The claims of docs/memory/out_of_memory.md."""
 
-from functools import cache
-
 import pytest
 import torch
 from torch import optim
 from torch.nn import functional as F
 
 from extensions.files.failures import edits, no_error
+from extensions.files.once import after
 
 MODEL = ("imports", "block", "recompute", "step", "days")
 COUNTED = (*MODEL, "history", "two-steps")
-
-
-@cache
-def after(snippet, *names):
-    """Run some cells of a snippet without the others, once for all tests."""
-    return snippet.only(*names).after(names[-1])
 
 
 def gradients(model):

@@ -4,7 +4,6 @@ import itertools
 import json
 import tempfile
 import time
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,18 +12,13 @@ import torch
 from torch.utils.data import DataLoader
 
 from extensions.files.failures import edits, no_error
+from extensions.files.once import after
 
 WAITS = ("imports", "wait", "waits", "late-batches", "data-or-model")
 STEP = ("imports", "wait", "part", "model", "labels", "by-row")
 PROFILED = (*STEP, "profiled")
 FIXED = (*PROFILED, "at-once")
 NAMES = ["scale", "forward", "backward", "update"]
-
-
-@cache
-def after(snippet, *names):
-    """Run some cells of a snippet without the others, once for all tests."""
-    return snippet.only(*names).after(names[-1])
 
 
 def of_days(snippet, rows):

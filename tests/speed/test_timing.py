@@ -3,20 +3,14 @@
 import itertools
 import statistics
 import time
-from functools import cache
 
 import pytest
 import torch
 
 from extensions.files.failures import edits, no_error
+from extensions.files.once import after
 
 COMPARE = ("imports", "compare", "verdict", "pretended-clock")
-
-
-@cache
-def after(snippet, *names):
-    """Run some cells of a snippet without the others, once for all tests."""
-    return snippet.only(*names).after(names[-1])
 
 
 # Do this
