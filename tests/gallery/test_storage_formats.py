@@ -8,6 +8,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from extensions.files.failures import edits, no_error
+from tests.gallery.conftest import as_script, constants, given, told
 
 for library in ("h5py", "lmdb", "pyarrow", "tfrecord", "webdataset"):
     pytest.importorskip(library, reason=f"{library} is not installed")
@@ -29,31 +30,18 @@ READ += ("by-index", "as-stream", "read")
 DISCS = "np.where(distance < radius**2, 255 - i % 100, 0)"
 
 
-def given(snippet, **constants):
-    """Return the program with other constants."""
-    lines = "".join(f"{key} = {value!r}\n" for key, value in constants.items())
-    return snippet.edit("import argparse\n", f"import argparse\n{lines}")
-
-
 def few(snippet, number=80):
     """Return the program with fewer discs, so that it takes less time."""
     return snippet.edit("else discs()", f"else discs()[:{number}]")
 
 
 def test_each_argument_sets_its_constant(snippet):
-    plain = vars(snippet.after("settings"))
-    script = snippet.edit("import argparse\n", "import argparse\n__file__ = 1")
-
-    def constants(program, words):
-        with patch("sys.argv", ["formats.py", *words]), no_error():
-            found = vars(program.after("options"))
-        return {name: found[name] for name in ARGUMENTS}
-
-    expected = {name: plain[name] for name in ARGUMENTS}
-    assert constants(script, []) == expected
+    script, expected = as_script(snippet), constants(snippet, ARGUMENTS)
+    assert told(script, [], ARGUMENTS) == expected
     for name, (words, value) in ARGUMENTS.items():
-        assert constants(script, words) == expected | {name: value}
-        assert constants(snippet, words) == expected
+        changed = expected | {name: value}
+        assert told(script, words, ARGUMENTS) == changed
+        assert told(snippet, words, ARGUMENTS) == expected
 
 
 @edits(

@@ -16,6 +16,7 @@ from torch.utils.data import TensorDataset
 
 from extensions.files.failures import edits, no_error
 from extensions.files.problem import Problem
+from tests.gallery.conftest import as_script, constants, told
 
 for library in ("PIL", "tqdm"):
     pytest.importorskip(library, reason=f"{library} is not installed")
@@ -87,33 +88,25 @@ def same(one, other):
 # -- Settings ----------------------------------------------------------------
 
 ARGUMENTS = {
-    "DATA": ("--data", "photos"),
-    "SIZE": ("--size", 64),
-    "COLOR": ("--color", True),
-    "EPOCHS": ("--epochs", 3),
-    "BATCH_SIZE": ("--batch-size", 7),
-    "RATE": ("--rate", 0.25),
-    "CHECKPOINT": ("--checkpoint", "digits.pt"),
-    "RESUME": ("--resume", True),
-    "SEED": ("--seed", 5),
+    "DATA": (["--data", "photos"], "photos"),
+    "SIZE": (["--size", "64"], 64),
+    "COLOR": (["--color"], True),
+    "EPOCHS": (["--epochs", "3"], 3),
+    "BATCH_SIZE": (["--batch-size", "7"], 7),
+    "RATE": (["--rate", "0.25"], 0.25),
+    "CHECKPOINT": (["--checkpoint", "digits.pt"], "digits.pt"),
+    "RESUME": (["--resume"], True),
+    "SEED": (["--seed", "5"], 5),
 }
 
 
 def test_each_argument_sets_its_constant(snippet):
-    plain = vars(snippet.after("settings"))
-    script = snippet.edit("import argparse\n", "import argparse\n__file__ = 1")
-
-    def constants(program, *words):
-        with patch("sys.argv", ["train.py", *words]), no_error():
-            found = vars(program.after("options"))
-        return {name: found[name] for name in ARGUMENTS}
-
-    expected = {name: plain[name] for name in ARGUMENTS}
-    assert constants(script) == expected
-    for name, (word, value) in ARGUMENTS.items():
-        words = [word] if value is True else [word, str(value)]
-        assert constants(script, *words) == expected | {name: value}
-        assert constants(snippet, *words) == expected
+    script, expected = as_script(snippet), constants(snippet, ARGUMENTS)
+    assert told(script, [], ARGUMENTS) == expected
+    for name, (words, value) in ARGUMENTS.items():
+        changed = expected | {name: value}
+        assert told(script, words, ARGUMENTS) == changed
+        assert told(snippet, words, ARGUMENTS) == expected
 
 
 @edits(

@@ -2,12 +2,12 @@
 
 import math
 from types import SimpleNamespace
-from unittest.mock import patch
 
 import pytest
 import torch
 
-from extensions.files.failures import edits, no_error
+from extensions.files.failures import edits
+from tests.gallery.conftest import as_script, constants, given, told
 
 ARGUMENTS = {
     "SIZES": (["--sizes", "3", "5"], [3, 5]),
@@ -17,26 +17,13 @@ EXACT = ("pair by pair", "row by row", "all at once", "cdist, exact")
 OPENING = ("settings", "options", "ways")
 
 
-def given(snippet, **constants):
-    """Return the program with other constants."""
-    lines = "".join(f"{key} = {value!r}\n" for key, value in constants.items())
-    return snippet.edit("import argparse\n", f"import argparse\n{lines}")
-
-
 def test_each_argument_sets_its_constant(snippet):
-    plain = vars(snippet.after("settings"))
-    script = snippet.edit("import argparse\n", "import argparse\n__file__ = 1")
-
-    def constants(program, words):
-        with patch("sys.argv", ["speedup.py", *words]), no_error():
-            found = vars(program.after("options"))
-        return {name: found[name] for name in ARGUMENTS}
-
-    expected = {name: plain[name] for name in ARGUMENTS}
-    assert constants(script, []) == expected
+    script, expected = as_script(snippet), constants(snippet, ARGUMENTS)
+    assert told(script, [], ARGUMENTS) == expected
     for name, (words, value) in ARGUMENTS.items():
-        assert constants(script, words) == expected | {name: value}
-        assert constants(snippet, words) == expected
+        changed = expected | {name: value}
+        assert told(script, words, ARGUMENTS) == changed
+        assert told(snippet, words, ARGUMENTS) == expected
 
 
 @edits(
