@@ -91,7 +91,7 @@ def pytest_sessionstart(session):
 def _no_queue():
     """Let torch queue no seed for devices that are not there.
 
-    With each it keeps the stack of the call: a sixth of the time of all tests.
+    With each it formats and keeps the stack of the call.
     """
     with ExitStack() as stack:
         for kind in (torch.cuda, torch.xpu, torch.mtia):
@@ -159,7 +159,7 @@ def uncollected():
 def frozen():
     """Let each collection look only at what a test has made.
 
-    All that torch and pytest hold takes a quarter of a second each time.
+    All that torch and pytest hold takes a fifth of a second each time.
     """
     gc.freeze()
     yield
