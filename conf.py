@@ -48,6 +48,7 @@ extensions = [
     "extensions.site.page_head",
     "extensions.site.raised",
     "extensions.site.recap",
+    "extensions.site.remember",
     "extensions.site.run_programs",
     "extensions.site.source_texts",
     "extensions.site.summaries",

@@ -8,12 +8,12 @@ date are properties of the test. Imports neither Sphinx nor torch.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
 from extensions.files.problem import Problem
-from extensions.files.reading import xml_of
+from extensions.files.reading import bytes_of, xml_in
+from extensions.files.remembered import remembered
 
 FACTS = ("torch", "python", "machine", "date")
 OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
@@ -66,7 +66,13 @@ def key_of(case: ElementTree.Element) -> tuple[str, str]:
 
 def read_run(path: Path) -> Run:
     """Return the run that a JUnit file holds."""
-    root = xml_of(path)
+    return run_in(path, bytes_of(path))
+
+
+@remembered
+def run_in(path: Path, content: bytes) -> Run:
+    """Return the run that the content of a JUnit file is."""
+    root = xml_in(path, content)
     suite = root.find("testsuite")
     facts = {} if suite is None else properties_of(suite)
     if missing := [name for name in FACTS if name not in facts]:
@@ -83,9 +89,8 @@ def read_run(path: Path) -> Run:
     return Run(path, facts, results)
 
 
-@cache
-def run_or_problem(path: Path, changed: int) -> Run | Problem:
-    """Return a run, read once for each time that its file changed."""
+def run_or_problem(path: Path) -> Run | Problem:
+    """Return a run, or what is wrong with it."""
     try:
         return read_run(path)
     except Problem as problem:
@@ -95,7 +100,7 @@ def run_or_problem(path: Path, changed: int) -> Run | Problem:
 def all_of(folders: list[Path]) -> list[Run | Problem]:
     """Return what stands below some folders, in the order of the folders."""
     return [
-        run_or_problem(path, path.stat().st_mtime_ns)
+        run_or_problem(path)
         for folder in folders
         for path in sorted(folder.glob("*/tests.xml"))
     ]

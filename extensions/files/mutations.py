@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from extensions.files.node_changes import UNSAID, Node, changes
-from extensions.files.reading import parsed
+from extensions.files.reading import python_in
 from extensions.files.snippets import Cell, Snippet
 
 
@@ -39,7 +39,7 @@ class Mutation:
 
 def mutations(snippet: Snippet) -> list[Mutation]:
     """Return the mutations of a program that parse, in file order."""
-    tree = parsed(snippet.path, snippet.text)
+    tree = python_in(snippet.path, snippet.text)
     cells = snippet.cells().values()
     names = imported(tree)
     found, meanings = [], {ast.dump(tree)}

@@ -6,6 +6,7 @@ Imports neither Sphinx nor torch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from extensions.files.basis import classname
 from extensions.files.evidence import Result, Run
@@ -42,7 +43,13 @@ def is_fresh(result: Result, now: dict[str, str]) -> bool:
 
 def results_of(run: Run, topic: Topic, test: str) -> list[Result]:
     """Return the results of a test of a topic, one for each of its cases."""
-    return run.results.get((classname(topic.root, topic.tests), test), [])
+    return run.results.get((module_of(topic), test), [])
+
+
+@cache  # asked for at each test
+def module_of(topic: Topic) -> str:
+    """Return the tests of a topic as a run names their module."""
+    return classname(topic.root, topic.tests)
 
 
 def outcome(

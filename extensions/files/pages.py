@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from extensions.files.claims import Claim, claims_in
@@ -20,6 +19,7 @@ from extensions.files.markdown import (
     parse,
 )
 from extensions.files.reading import text_of
+from extensions.files.remembered import remembered
 
 # Code in any of these would stand on a page without having been run.
 CODE_DIRECTIVES = {
@@ -69,7 +69,7 @@ def read_page(path: Path) -> Page:
     return parsed(path, text)
 
 
-@cache  # the rules and the ledger ask for the same pages
+@remembered
 def parsed(path: Path, text: str) -> Page:
     """Return what the text of a page holds."""
     page = Page(path)

@@ -10,14 +10,14 @@ import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from extensions.files.basis import statements
 from extensions.files.evidence import Run
 from extensions.files.outcomes import is_fresh, results_of
 from extensions.files.problem import Problem
-from extensions.files.reading import python_of
+from extensions.files.reading import python_in, text_of
+from extensions.files.remembered import remembered
 from extensions.files.topics import Topic
 
 # How the name of a variation goes on behind that of its claim's test.
@@ -80,15 +80,14 @@ class Failure:
 def tests_in(module: Path) -> dict[str, Test]:
     """Return the tests of a module by name, in file order."""
     try:
-        tree = python_of(module)
+        return tests_of(module, text_of(module))
     except Problem:  # it is missing, or a rule reports it
         return {}
-    return tests_of(tree)
 
 
-@cache  # the rules and the ledger ask for the same modules
-def tests_of(tree: ast.Module) -> dict[str, Test]:
-    """Return the tests that the syntax tree of a module holds."""
+@remembered
+def tests_of(module: Path, text: str) -> dict[str, Test]:
+    """Return the tests that the text of a module holds."""
     return {
         node.name: Test(
             node.name,
@@ -96,7 +95,7 @@ def tests_of(tree: ast.Module) -> dict[str, Test]:
             ast.get_docstring(node) or "",
             tuple(falsified(node)),
         )
-        for node in tree.body
+        for node in python_in(module, text).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
 

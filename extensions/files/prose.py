@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
-from extensions.files.reading import python_of, text_of
+from extensions.files.reading import python_in, text_of
+from extensions.files.remembered import remembered
 from extensions.files.sentences import END, Part, Sentence, in_page
 
 # A paragraph of a recipe: lines of comments without an empty one between.
@@ -37,14 +37,18 @@ def prose_of(root: Path) -> dict[str, tuple[Sentence, ...]]:
 
 def sentences_of(path: Path) -> tuple[Sentence, ...]:
     """Return the sentences of a page, or of a recipe, in their order."""
-    text = text_of(path)
+    return split_up(path, text_of(path))
+
+
+@remembered
+def split_up(path: Path, text: str) -> tuple[Sentence, ...]:
+    """Return the sentences of the text of a file."""
     return in_page(text) if path.suffix == ".md" else in_recipe(path, text)
 
 
-@cache
 def in_recipe(path: Path, text: str) -> tuple[Sentence, ...]:
     """Return the sentences between the cells of a recipe."""
-    doc = ast.get_docstring(python_of(path), clean=False) or ""
+    doc = ast.get_docstring(python_in(path, text), clean=False) or ""
     title, _, opening = doc.partition("\n\n")
     found = list(split(opening, title.count("\n") + 3, "neither"))
     for block in PROSE.finditer(text):

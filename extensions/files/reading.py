@@ -11,7 +11,6 @@ import ast
 import json
 import re
 import tomllib
-from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -84,7 +83,11 @@ def json_of(path: Path) -> Any:
 
 def xml_of(path: Path) -> ElementTree.Element:
     """Return the root of an XML file."""
-    content = bytes_of(path)
+    return xml_in(path, bytes_of(path))
+
+
+def xml_in(path: Path, content: bytes) -> ElementTree.Element:
+    """Return the root of some XML that stands in a file."""
     try:
         return ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
@@ -96,11 +99,10 @@ def xml_of(path: Path) -> ElementTree.Element:
 
 def python_of(path: Path) -> ast.Module:
     """Return the syntax tree of a Python file."""
-    return parsed(path, text_of(path))
+    return python_in(path, text_of(path))
 
 
-@cache  # the rules and the ledger ask for the same files
-def parsed(path: Path, text: str) -> ast.Module:
+def python_in(path: Path, text: str) -> ast.Module:
     """Return the syntax tree of some Python that stands in a file."""
     if "\0" in text:  # Python does not say where
         line = text.count("\n", 0, text.index("\0")) + 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 
 from markdown_it.token import Token
@@ -74,7 +73,6 @@ class Sentence:
         return END.search(CODE.sub("`C`", self.text)) is not None
 
 
-@cache  # the rules, the ledger and the list ask for the same pages
 def in_page(text: str) -> tuple[Sentence, ...]:
     """Return the sentences of some Markdown."""
     return tuple(in_markdown(text, 1))

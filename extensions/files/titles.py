@@ -10,7 +10,8 @@ from pathlib import Path
 from markdown_it.token import Token
 
 from extensions.files.markdown import parse
-from extensions.files.reading import python_of, text_of
+from extensions.files.reading import python_in, text_of
+from extensions.files.remembered import remembered
 from extensions.files.tokens import words
 
 
@@ -30,19 +31,24 @@ def address_of(name: str, base: str) -> str:
 def title_of(root: Path, name: str) -> list[Token] | None:
     """Return the title of a page as inline tokens; none where no page is."""
     page = root / "docs" / f"{name}.md"
-    header = root / f"{name.removesuffix('/index')}/GALLERY_HEADER.rst"
-    recipe = root / f"{name}.py"
-    if page.is_file():
-        tokens = parse(text_of(page))
-        for token, following in pairwise(tokens):
+    if name == "gallery/index":
+        page = root / "gallery" / "GALLERY_HEADER.rst"
+    elif name.startswith("gallery/"):
+        page = root / f"{name}.py"
+    return title_in(page, text_of(page)) if page.is_file() else None
+
+
+@remembered
+def title_in(path: Path, text: str) -> list[Token] | None:
+    """Return the title that the text of a page, header or recipe has."""
+    if path.suffix == ".md":
+        for token, following in pairwise(parse(text)):
             if token.type == "heading_open":
                 return following.children
-    elif name == "gallery/index" and header.is_file():
-        return [words(text_of(header).partition("\n")[0])]
-    elif name.startswith("gallery/") and recipe.is_file():
-        doc = ast.get_docstring(python_of(recipe)) or ""
-        return [words(doc.partition("\n")[0])]
-    return None
+        return None
+    if path.suffix == ".py":
+        text = ast.get_docstring(python_in(path, text)) or ""
+    return [words(text.partition("\n")[0])]
 
 
 def first_lines(root: Path) -> str:

@@ -15,8 +15,10 @@ from extensions.files.corrections import lists_of, read_file
 from extensions.files.front_matter import front_matter_of
 from extensions.files.measurements import workload_of
 from extensions.files.problem import Problem
-from extensions.files.reading import python_of, text_of
+from extensions.files.proofs import tests_of
+from extensions.files.reading import python_in, text_of
 from extensions.files.recordings import read_recordings
+from extensions.files.remembered import remembered
 from extensions.files.snippets import Snippet
 from extensions.files.sources import read_sources
 from extensions.files.topics import measured_topics, topics
@@ -38,10 +40,16 @@ def unreadable(
 
 def read_program(path: Path) -> None:
     """Read a program as sphinx-gallery and the pages will."""
-    title = ast.get_docstring(python_of(path)) or ""
+    check_program(path, text_of(path))
+
+
+@remembered
+def check_program(path: Path, text: str) -> None:
+    """Raise what is wrong with the text of a program."""
+    title = ast.get_docstring(python_in(path, text)) or ""
     if not TITLE.match(title):
         raise Problem(path, 1, "no docstring that opens with a title")
-    Snippet.read(path).cells()
+    Snippet(path, text).cells()
 
 
 def programs_are_whole(root: Path) -> Iterator[Problem]:
@@ -64,10 +72,12 @@ def folders_have_headers(root: Path) -> Iterator[Problem]:
 
 def tests_are_python(root: Path) -> Iterator[Problem]:
     """Yield tests of topics that do not parse."""
+
+    def read(path: Path) -> None:
+        tests_of(path, text_of(path))
+
     modules = [topic.tests for topic in topics(root)]
-    yield from unreadable(
-        python_of, [each for each in modules if each.exists()]
-    )
+    yield from unreadable(read, [each for each in modules if each.exists()])
 
 
 def pages_are_text(root: Path) -> Iterator[Problem]:

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from extensions.files.basis import OURS
 from extensions.files.outputs import outputs_in
 from extensions.files.problem import Problem
-from extensions.files.reading import python_of, text_of
+from extensions.files.reading import python_in, text_of
+from extensions.files.remembered import remembered
 from extensions.files.topics import topics
 from extensions.rules.of_files import HEADER
 
@@ -53,22 +55,33 @@ def folders_hold_programs_only(root: Path) -> Iterator[Problem]:
 def snippets_stand_alone(root: Path) -> Iterator[Problem]:
     """Yield asserts, exits and imports of ours in readers' programs."""
     for topic in topics(root):
-        for node in ast.walk(python_of(topic.snippet)):
-            if isinstance(node, ast.Assert):
-                message = "an assert in a snippet: write a test instead"
-                yield Problem(topic.snippet, node.lineno, message)
-            elif isinstance(node, ast.Call):
-                # It would end the build as well, without a site or an error.
-                if ast.unparse(node.func) in {"exit", "quit", "sys.exit"}:
-                    message = "a snippet may not end the program"
-                    yield Problem(topic.snippet, node.lineno, message)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                module = getattr(node, "module", None)
-                names = [module or each.name for each in node.names]
-                for name in names:
-                    if name.partition(".")[0] in {"extensions", "tests"}:
-                        message = f"imports {name}, which no reader has"
-                        yield Problem(topic.snippet, node.lineno, message)
+        yield from what_no_reader_has(topic.snippet, text_of(topic.snippet))
+
+
+@remembered
+def what_no_reader_has(path: Path, text: str) -> list[Problem]:
+    """Return asserts, exits and imports of ours in a program."""
+    return [
+        Problem(path, node.lineno, message)
+        for node in ast.walk(python_in(path, text))
+        if isinstance(node, ast.stmt | ast.expr)
+        for message in faults_of(node)
+    ]
+
+
+def faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
+    """Yield what is wrong with a piece of a program."""
+    if isinstance(node, ast.Assert):
+        yield "an assert in a snippet: write a test instead"
+    elif isinstance(node, ast.Call):
+        # It would end the build as well, without a site or an error.
+        if ast.unparse(node.func) in {"exit", "quit", "sys.exit"}:
+            yield "a snippet may not end the program"
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        module = getattr(node, "module", None)
+        for name in [module or each.name for each in node.names]:
+            if name.partition(".")[0] in OURS:
+                yield f"imports {name}, which no reader has"
 
 
 def outputs_do_not_vary(root: Path) -> Iterator[Problem]:

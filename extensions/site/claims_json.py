@@ -64,9 +64,10 @@ def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
 
 def write_json(app: Sphinx, error: Exception | None) -> None:
     """Write ``claims.json`` beside the pages."""
-    if error or not isinstance(app.builder, SiteBuilder):
+    builder = app.builder
+    if error or not isinstance(builder, SiteBuilder) or builder.is_current:
         return
-    content = as_json(app.builder.ledger, app.builder)
+    content = as_json(builder.ledger, builder)
     text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
     write(Path(app.outdir, "claims.json"), text)
 
