@@ -93,11 +93,16 @@ def _no_queue():
 
     With each it formats and keeps the stack of the call.
     """
+    seeds = {
+        torch.cuda: torch.cuda.random,
+        torch.xpu: torch.xpu.random,
+        torch.mtia: torch.mtia,
+    }
     with ExitStack() as stack:
-        for kind in (torch.cuda, torch.xpu, torch.mtia):
-            if not kind.is_available():
-                patched = patch.object(kind, "_lazy_call", lambda *_, **__: 0)
-                stack.enter_context(patched)
+        for kind, queues in seeds.items():
+            # mtia has a queue since torch 2.7.
+            if hasattr(queues, "_lazy_call") and not kind.is_available():
+                stack.enter_context(patch.object(queues, "_lazy_call"))
         yield
 
 

@@ -6,14 +6,13 @@ adds that the name is required and unique. Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
-import contextlib
 import re
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, SimpleNamespace
 
+from extensions.files.empty_folder import empty_folder
 from extensions.files.problem import Problem
 from extensions.files.reading import text_of
 
@@ -132,10 +131,7 @@ class Snippet:
         """
         last = self.cell(name)
         namespace: dict[str, object] = {"__name__": "__main__"}
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            contextlib.chdir(folder),
-        ):
+        with empty_folder():
             for cell in self.cells().values():
                 if cell.line < last.line and cell.is_display:
                     continue
