@@ -11,6 +11,7 @@ import platform
 import socket
 import sys
 from contextlib import ExitStack
+from functools import cache
 from importlib.util import find_spec
 from unittest.mock import patch
 
@@ -21,8 +22,10 @@ from _pytest.junitxml import xml_key
 
 from extensions.files.basis import bases, classname, evidence_modules
 from extensions.files.failures import failure_of, properties_of_inputs
-from extensions.files.snippets import Snippet
-from extensions.files.topics import ROOT, sha256, topic_of_tests
+from extensions.files.problem import Problem
+from extensions.files.rests import RESTS, Rests
+from extensions.files.snippets import Snippet, ran
+from extensions.files.topics import ROOT, topic_of_tests
 from extensions.site.fresh_torch import reset_torch
 
 # The other cores have work of their own, other tests or the build, and threads
@@ -50,6 +53,12 @@ def pytest_xdist_auto_num_workers():
     return 1 if torch.cuda.is_available() else None
 
 
+@cache
+def rests_in(module):
+    """Return what the tests of a module rest on."""
+    return Rests(topic_of_tests(ROOT, module))
+
+
 def pytest_collection_modifyitems(items):
     """Note when and on what each result rests; skip what has no device."""
     collected = {item.path for item in items}
@@ -59,12 +68,10 @@ def pytest_collection_modifyitems(items):
         if item.path in modules:
             item.user_properties += [
                 ("basis", found[classname(ROOT, item.path)]),
-                ("test", sha256(item.path)),
                 ("date", TODAY),
             ]
-        topic = topic_of_tests(ROOT, item.path)
-        if topic.snippet.exists():
-            item.user_properties.append(("snippet", sha256(topic.snippet)))
+            if rests := rests_in(item.path).of(item.originalname):
+                item.user_properties.append((RESTS, rests))
         if item.get_closest_marker("cuda"):
             item.user_properties.append(("needs", "cuda"))
             if not torch.cuda.is_available():
@@ -109,6 +116,19 @@ def _no_queue():
 @pytest.fixture(autouse=True)
 def _fresh_torch():
     reset_torch({}, "")
+
+
+@pytest.fixture(autouse=True)
+def _cells(request):
+    """Let no result rest on a cell that its test does not seem to run."""
+    ran.clear()
+    yield
+    rests = rests_in(request.path)
+    if unnamed := ran & rests.cells.keys() - rests.may_run(
+        request.node.originalname
+    ):
+        message = f"runs cells that it does not name: {sorted(unnamed)}"
+        raise Problem(request.path, 1, message)
 
 
 def allocations():

@@ -2,8 +2,9 @@
 
 import pytest
 
+from extensions.files.rests import RESTS, cells_up_to
 from extensions.files.snippets import Snippet
-from extensions.files.topics import ROOT, sha256, topics
+from extensions.files.topics import ROOT, topics
 
 CELLS = [
     (topic, cell.name)
@@ -17,7 +18,7 @@ CELLS = [
 @pytest.mark.parametrize(("topic", "cell"), CELLS)
 def test_a_cuda_cell_runs(topic, cell, capsys, record_property):
     record_property("cell", f"{topic.name}:{cell}")
-    record_property("snippet", sha256(topic.snippet))
+    record_property(RESTS, cells_up_to(topic, cell))
 
     snippet = Snippet.read(topic.snippet)
     before = len(capsys.readouterr().out)

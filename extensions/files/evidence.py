@@ -7,7 +7,7 @@ date are properties of the test. Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -38,6 +38,8 @@ class Run:
     facts: dict[str, str]
     results: dict[tuple[str, str], list[Result]]
     """By test module, as a dotted path, and test function."""
+    is_own: bool = False
+    """Whether this build's tests made it, and not a recorded machine's."""
 
     @property
     def title(self) -> str:
@@ -89,18 +91,21 @@ def run_in(path: Path, content: bytes) -> Run:
     return Run(path, facts, results)
 
 
-def run_or_problem(path: Path) -> Run | Problem:
+def run_or_problem(path: Path, is_own: bool) -> Run | Problem:
     """Return a run, or what is wrong with it."""
     try:
-        return read_run(path)
+        return replace(read_run(path), is_own=is_own)
     except Problem as problem:
         return problem
 
 
 def all_of(folders: list[Path]) -> list[Run | Problem]:
-    """Return what stands below some folders, in the order of the folders."""
+    """Return what stands below some folders, in their order.
+
+    The first is that of the build's own run, the others hold recorded ones.
+    """
     return [
-        run_or_problem(path)
+        run_or_problem(path, folder == folders[0])
         for folder in folders
         for path in sorted(folder.glob("*/tests.xml"))
     ]

@@ -14,9 +14,8 @@ from pathlib import Path
 from extensions.files.claims import Claim
 from extensions.files.evidence import Run
 from extensions.files.outcomes import (
-    VERDICTS,
+    DECIDED,
     Outcome,
-    hashes_of,
     outcome,
     results_of,
 )
@@ -30,6 +29,7 @@ from extensions.files.proofs import (
     variation,
 )
 from extensions.files.prose import prose_of
+from extensions.files.rests import Rests
 from extensions.files.sentences import Sentence
 from extensions.files.topics import Topic, topics
 
@@ -45,10 +45,12 @@ class Entry:
     variations: tuple[Test, ...]
     outcomes: tuple[Outcome, ...]
     """One for each run."""
+    own: Outcome | None
+    """That of this build's run, if there is one."""
     failures: tuple[Failure, ...]
-    """How the counter-examples fail, as the first run has recorded it."""
+    """How the counter-examples fail, as this build's run has recorded it."""
     cases: int
-    """On how many cases the claim held in the first run."""
+    """On how many cases the claim held in this build's run."""
     also: tuple[str, ...]
     """In words, on what it held besides."""
 
@@ -59,10 +61,12 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        """What all runs say together."""
-        words = {outcome.word for outcome in self.outcomes}
-        found = [each for each in VERDICTS if each in words]
-        return found[0] if found else "missing"
+        """What this build's run says, or the others where it could not run."""
+        own = self.own.word if self.own else "missing"
+        said = {each.word for each in self.outcomes} & DECIDED
+        if own != "not run" or not said:
+            return own
+        return "failed" if "failed" in said else "passed"
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ def read_ledger(root: Path, runs: list[Run]) -> Ledger:
     """Join the pages, the tests and some runs of the house at a folder."""
     entries = []
     for topic in topics(root):
-        tests, now = tests_in(topic.tests), hashes_of(topic)
+        tests, rests = tests_in(topic.tests), Rests(topic)
+        now = {name: rests.of(name) for name in tests}
         for claim in read_page(topic.page).claims:
             behind = tests if test_of(claim.name) in tests else {}
             entries.append(entry_of(topic, claim, behind, runs, now))
@@ -118,26 +123,28 @@ def entry_of(
     runs: list[Run],
     now: dict[str, str],
 ) -> Entry:
-    """Return a claim with what is behind it, given the hashes of its files."""
+    """Return a claim with what is behind it, and what its tests rest on."""
     name = test_of(claim.name)
     behind = [each for each in tests.values() if each.of == name]
-    names = [each.name for each in behind]
+    rests = {each.name: now[each.name] for each in behind}
     counters = tuple(each for each in behind if each.is_counter)
     holds = [each for each in behind if not each.is_counter]
     variations = tuple(each for each in holds if each.is_variation)
-    own = runs[:1]  # the newest code has made it
+    own = [run for run in runs if run.is_own][:1]
+    outcomes = [outcome(run, topic, rests) for run in runs]
     return Entry(
         topic,
         claim,
         tests.get(name),
         counters,
         variations,
-        tuple(outcome(run, topic, names, now) for run in runs),
+        tuple(outcomes),
+        outcomes[runs.index(own[0])] if own else None,
         tuple(
             failure
             for run in own
             for each in counters
-            for failure in failures(run, topic, each, now)
+            for failure in failures(run, topic, each, now[each.name])
         ),
         sum(
             len(results_of(run, topic, each.name))

@@ -10,11 +10,11 @@ from functools import cache
 
 from extensions.files.basis import classname
 from extensions.files.evidence import Result, Run
-from extensions.files.topics import Topic, sha256
+from extensions.files.rests import RESTS
+from extensions.files.topics import Topic
 
-# From the worst to the least: a claim is judged by its worst evidence, but
-# evidence that says nothing does not outweigh evidence that does.
 VERDICTS = ("failed", "passed", "not run", "stale", "skipped", "missing")
+DECIDED = {"failed", "passed"}
 # What only tests that ran can say.
 RAN = {"failed", "passed", "stale"}
 
@@ -31,14 +31,9 @@ class Outcome:
     """The day of the newest result."""
 
 
-def hashes_of(topic: Topic) -> dict[str, str]:
-    """Return what a result of a topic says of its files if it still holds."""
-    return {"snippet": sha256(topic.snippet), "test": sha256(topic.tests)}
-
-
-def is_fresh(result: Result, now: dict[str, str]) -> bool:
-    """Whether a result was made with the files of now."""
-    return now.items() <= result.properties.items()
+def is_fresh(result: Result, now: str) -> bool:
+    """Whether a result was made with what its test rests on now."""
+    return result.properties.get(RESTS) == now
 
 
 def results_of(run: Run, topic: Topic, test: str) -> list[Result]:
@@ -52,12 +47,10 @@ def module_of(topic: Topic) -> str:
     return classname(topic.root, topic.tests)
 
 
-def outcome(
-    run: Run, topic: Topic, tests: list[str], now: dict[str, str]
-) -> Outcome:
-    """Return what a run says of a claim, given its test and the others."""
-    found = [results_of(run, topic, test) for test in tests]
-    facts = [result.properties for each in found for result in each]
+def outcome(run: Run, topic: Topic, now: dict[str, str]) -> Outcome:
+    """Return what a run says of a claim, given what its tests rest on now."""
+    found = {test: results_of(run, topic, test) for test in now}
+    facts = [each.properties for results in found.values() for each in results]
     said = word(found, now)
     devices = {each["device"] for each in facts if "device" in each}
     return Outcome(
@@ -67,13 +60,18 @@ def outcome(
     )
 
 
-def word(found: list[list[Result]], now: dict[str, str]) -> str:
+def word(found: dict[str, list[Result]], now: dict[str, str]) -> str:
     """Return in a word what the results of each test of a claim say."""
-    results = [result for each in found for result in each]
-    fresh = [each for each in results if is_fresh(each, now)]
+    results = [result for each in found.values() for result in each]
+    fresh = [
+        result
+        for test, each in found.items()
+        for result in each
+        if is_fresh(result, now[test])
+    ]
     if any(result.outcome == "failed" for result in fresh):
         return "failed"
-    if not found or not all(found):
+    if not found or not all(found.values()):
         return "missing"
     if fresh != results:
         return "stale"

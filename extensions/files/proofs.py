@@ -133,7 +133,7 @@ def variation(run: Run, topic: Topic, test: Test) -> str:
 
 
 def failures(
-    run: Run, topic: Topic, test: Test, now: dict[str, str]
+    run: Run, topic: Topic, test: Test, now: str
 ) -> tuple[Failure, ...]:
     """Return how a counter-example failed in a run, if it still holds."""
     return tuple(

@@ -70,6 +70,10 @@ class Cell:
         return self.code.startswith(CUDA_GUARD)
 
 
+# The cells that ran since somebody cleared this.
+ran: set[str] = set()
+
+
 @lru_cache(maxsize=1000)
 def compiled(cell: Cell, path: Path) -> CodeType:
     """Return the code of a cell, once for all tests that run it.
@@ -135,6 +139,8 @@ class Snippet:
             for cell in self.cells().values():
                 if cell.line < last.line and cell.is_display:
                     continue
+                if cell.code:
+                    ran.add(cell.name)
                 exec(compiled(cell, self.path), namespace)
                 if left := sorted(path.name for path in Path().iterdir()):
                     message = (

@@ -12,8 +12,9 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.files.outputs import outputs_in
 from extensions.files.problem import Problem
 from extensions.files.reading import text_of
+from extensions.files.rests import RESTS, cells_up_to
 from extensions.files.snippets import WRONG, Cell, Snippet
-from extensions.files.topics import Topic, sha256
+from extensions.files.topics import Topic
 from extensions.site.fold import Fold
 from extensions.site.page_basis import KINDS, rest_on, root_of, runs_of
 
@@ -111,7 +112,7 @@ class CellDirective(SphinxDirective):
                     continue
                 if not {"output", "device", "date"} <= facts.keys():
                     continue
-                fresh = facts.get("snippet") == sha256(topic.snippet)
+                fresh = facts.get(RESTS) == cells_up_to(topic, cell)
                 said = (
                     f"Recorded on {facts['date']}"
                     f" on {facts['device']} with {run.title}"

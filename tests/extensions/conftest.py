@@ -16,7 +16,8 @@ from sphinx import jinja2glue
 
 from extensions.files.basis import bases, classname, evidence_modules
 from extensions.files.proofs import tests_in
-from extensions.files.topics import ROOT, sha256, topics
+from extensions.files.rests import RESTS, Rests
+from extensions.files.topics import ROOT, topics
 
 collect_ignore = ["house"]
 
@@ -103,13 +104,12 @@ def record(
             continue
         module = classname(house, topic.tests)
         rests_on = {
-            "snippet": sha256(topic.snippet),
-            "test": sha256(topic.tests),
             "basis": found[module],
         }
+        rests = Rests(topic)
         for name in tests_in(topic.tests):
             outcome, _, need = outcomes.get(name, "passed").partition(" for ")
-            facts = {"date": date, "device": device}
+            facts = {"date": date, "device": device, RESTS: rests.of(name)}
             if outcome == "skipped":
                 del facts["device"]
             if need:

@@ -8,7 +8,8 @@ import pytest
 from extensions.files.evidence import read_run, runs, unreadable_runs
 from extensions.files.ledger import read_ledger
 from extensions.files.problem import Problem
-from extensions.files.topics import ROOT, Topic, sha256
+from extensions.files.rests import RESTS, Rests
+from extensions.files.topics import ROOT, Topic
 from tests.extensions.conftest import FACTS, record
 
 
@@ -26,8 +27,8 @@ def test_a_run_knows_its_facts_and_results(house):
     assert run.title == "torch 2.13.0 (x86_64)"
     [result] = run.results["tests.part.test_one", "test_word_is_one"]
     assert result.outcome == "failed"
-    snippet = house / "snippets/part/one.py"
-    assert result.properties["snippet"] == sha256(snippet)
+    rests = Rests(Topic(house, "part/one"))
+    assert result.properties[RESTS] == rests.of("test_word_is_one")
 
 
 def test_a_truncated_file_is_a_problem_at_its_line(house):
@@ -108,7 +109,5 @@ def test_pytest_writes_what_the_ledger_reads(tmp_path):
     command = [sys.executable, "-m", "pytest", f"--junitxml={path}"]
     subprocess.run([*command, topic.tests], cwd=ROOT, check=True)
 
-    run = read_run(path)
-
-    ledger = read_ledger(ROOT, [run])
+    ledger = read_ledger(ROOT, runs([tmp_path]))
     assert {entry.verdict for entry in ledger.of(topic.name)} == {"passed"}

@@ -89,13 +89,21 @@ def test_an_outcome_says_where_its_tests_ran_and_when_the_last_did(
 
 
 @pytest.mark.parametrize(
-    "name", ["snippets/part/one.py", "tests/part/test_one.py"]
+    ("name", "old", "new", "verdict"),
+    [
+        ("snippets/part/one.py", '"one"', '"1"', "stale"),
+        ("snippets/part/one.py", '"counted"', '"told"', "passed"),
+        ("tests/part/test_one.py", '"one"\n', '"1"\n', "stale"),
+        ("tests/part/test_one.py", '"other"', '"two"', "stale"),
+    ],
 )
-def test_a_result_is_stale_once_its_files_change(house, entry, name):
-    with (house / name).open("a") as file:
-        file.write("# more\n")
+def test_a_result_is_stale_once_what_it_rests_on_changes(
+    house, entry, name, old, new, verdict
+):
+    path = house / name
+    path.write_text(path.read_text().replace(old, new))
 
-    assert entry().verdict == "stale"
+    assert entry().verdict == verdict
 
 
 def test_a_claim_without_a_run_is_missing(house, entry):
@@ -112,8 +120,28 @@ def test_a_recorded_run_decides_what_this_build_could_not_run(house, entry):
     assert entry().verdict == "passed"
 
 
-def test_one_failure_outweighs_what_passed_elsewhere(house, entry):
-    record(house, "evidence/other", test_word_is_one="failed")
+def test_a_recorded_failure_fails_what_this_build_could_not_run(house, entry):
+    record(house, test_word_is_one="skipped for cuda")
+    record(house, "evidence/gpu", device="GPU")
+    record(house, "evidence/other", device="GPU", test_word_is_one="failed")
 
-    assert words(entry()) == ["passed", "failed"]
+    assert words(entry()) == ["not run", "passed", "failed"]
     assert entry().verdict == "failed"
+
+
+@pytest.mark.parametrize("own", ["passed", "failed", "skipped"])
+def test_what_this_build_says_decides(house, entry, own):
+    other = "passed" if own == "failed" else "failed"
+    record(house, test_word_is_one=own)
+    record(house, "evidence/other", test_word_is_one=other)
+
+    assert words(entry()) == [own, other]
+    assert entry().verdict == own
+
+
+def test_recorded_runs_alone_decide_nothing(house, entry):
+    record(house, "evidence/other")
+    (house / "build/evidence/this-build/tests.xml").unlink()
+
+    assert words(entry()) == ["passed"]
+    assert entry().verdict == "missing"

@@ -71,8 +71,10 @@ def test_a_claim_outside_the_evidence_is_reported(house, build):
 
 
 def test_stale_evidence_is_reported_at_the_claim(house, build):
-    with (house / "tests/part/test_one.py").open("a") as file:
-        file.write("# more\n")
+    path = house / "snippets/part/one.py"
+    path.write_text(
+        path.read_text().replace('word = "one"', 'word = "o" + "ne"')
+    )
 
     [report] = reports(build())
 

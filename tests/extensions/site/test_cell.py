@@ -3,8 +3,9 @@
 import pytest
 from docutils import nodes
 
+from extensions.files.rests import RESTS, cells_up_to
 from extensions.files.snippets import CUDA_GUARD, WRONG
-from extensions.files.topics import sha256
+from extensions.files.topics import Topic
 from extensions.site.cell import NEVER_RAN
 from tests.extensions.conftest import properties, record
 
@@ -138,12 +139,12 @@ def snippet_with_cuda(house, monkeypatch):
     return snippet
 
 
-def record_cuda(house, snippet_hash):
+def record_cuda(house, rests):
     """Record what the CUDA cell printed elsewhere."""
     path = record(house, "evidence/gpu")
     values = {
         "cell": "part/one:device",
-        "snippet": snippet_hash,
+        RESTS: rests,
         "output": "it ran",
         "device": "GPU 9",
         "date": "2026-01-30",
@@ -163,7 +164,7 @@ def test_a_cuda_cell_that_never_ran_says_so(snippet_with_cuda, build):
 def test_a_cuda_cell_shows_what_it_printed_elsewhere(
     house, snippet_with_cuda, build
 ):
-    record_cuda(house, sha256(snippet_with_cuda))
+    record_cuda(house, cells_up_to(Topic(house, "part/one"), "device"))
 
     assert cells(build())[-1].endswith(
         "it ran\n\nRecorded on 2026-01-30 on GPU 9 with torch 2.13.0 (x86_64)."
