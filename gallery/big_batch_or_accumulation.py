@@ -8,25 +8,125 @@ does not: the gradient, and the memory that the step needs.
 The rule: **weighted parts give the gradient of the whole, with a part of its
 activations**. Unless a layer looks at the batch.
 
-It needs ``torch``, ``matplotlib``.
+To ask the same of your own model, write a file with a function ``build()``
+like that below, and give it to the script::
+
+    python big_batch_or_accumulation.py --model my_model.py --batch 64
+
+It needs ``torch``, ``matplotlib``, ``tqdm``.
 """
+
+# %% settings
+#
+# In the notebook, change these lines. As a script, give arguments instead.
+
+MODEL = None  # a file with a function build()
+BATCH = 230  # samples
+PARTS = [1, 2, 4, 8, 16]  # into how many parts the batch is cut
+
+# %% options
+#
+# .. _each-argument-sets-its-constant:
+#
+# As a script, each argument sets the constant of its name, and what is not
+# given stays as it is above.
+#
+# .. _a-number-out-of-bounds-is-refused:
+#
+# A number that makes no sense ends the script, with a line that says what is
+# possible.
+
+import argparse
+
+if "__file__" in globals():  # a script, and no notebook
+    parser = argparse.ArgumentParser(
+        description="Compare a batch in parts with the whole batch.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--model", metavar="FILE", default=MODEL, help="it has a build()")
+    add("--batch", type=int, default=BATCH, help="samples")
+    add("--parts", type=int, nargs="+", default=PARTS, help="of the batch")
+    options = parser.parse_args()
+    if options.batch < 2 or min(options.parts) < 1:
+        parser.error("--batch is at least 2, and --parts are at least 1")
+    MODEL, BATCH, PARTS = options.model, options.batch, options.parts
 
 # %% setup
 #
-# A batch of 230 samples is too big for the device, so you take it in parts and
-# let their gradients add up before the step; :doc:`/training/accumulation` has
-# the loop to copy. The number is odd on purpose: of 16 parts, the last one
-# holds five samples and the others fifteen. The program runs on a CPU, in
-# numbers of 64 bits, so that a difference is none of rounding.
+# If a batch is too big for the device, you take it in parts and let their
+# gradients add up before the step; :doc:`/training/accumulation` has the loop
+# to copy. The 230 samples are odd on purpose: of 16 parts, the last one holds
+# five samples and the others fifteen. The program runs on a CPU, in numbers of
+# 64 bits, so that a difference is none of rounding.
+
+import copy
+import math
+import runpy
+import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+from tqdm import tqdm
+
+torch.set_default_dtype(torch.float64)
+
+# %% build
+#
+# Your model
+# ----------
+#
+# In your file, write a function like this one, without its argument. The
+# samples are pairs of an input and a target, and the loss is the mean over the
+# samples. In a notebook, replace the function in this cell.
+
+
+def build(norm=nn.LayerNorm):
+    """Return a model, a dataset, and a loss function."""
+    inputs, targets = torch.randn(BATCH, 32), torch.randn(BATCH, 1)
+    model = nn.Sequential(nn.Linear(32, 64), norm(64), nn.Linear(64, 1))
+    return model, TensorDataset(inputs, targets), F.mse_loss
+
+
+# %% yours
+#
+# .. _a-model-of-yours-is-cut:
+#
+# With ``--model``, the batch is the first samples of the dataset that
+# ``build()`` of this file returns, and its model and its loss are those that
+# are compared, in training mode.
+#
+# .. _a-file-that-fails-is-named:
+#
+# If there is no such file or no ``build()`` in it, or if ``build()`` raises an
+# error, the error is one line that names the file.
+
+
+@contextmanager
+def one_line(path):
+    """Say in one line what is wrong with a file."""
+    try:
+        yield
+    except Exception as error:
+        said = str(error).strip().rpartition("\n")[2]
+        sys.tracebacklimit = 0  # the line below is all that is shown
+        raise ValueError(f"{path}: {type(error).__name__}: {said}") from None
+
 
 torch.manual_seed(0)
-torch.set_default_dtype(torch.float64)
-inputs, targets = torch.randn(230, 32), torch.randn(230, 1)
-PARTS = (1, 2, 4, 8, 16)
+with one_line(MODEL):
+    if MODEL:
+        sys.path.insert(0, str(Path(MODEL).resolve().parent))
+        found = runpy.run_path(MODEL)
+        if "build" not in found:
+            raise ValueError("it has no function build()")
+        build = found["build"]
+    model, data, loss_of = build()
+    inputs, targets = next(iter(DataLoader(data, BATCH)))
 
 # %% step
 #
@@ -35,32 +135,36 @@ PARTS = (1, 2, 4, 8, 16)
 #
 # Each part runs forward and backward by itself, and ``backward`` adds to the
 # gradients that are there. Between the two, autograd keeps the tensors that
-# ``backward`` will ask for. A hook counts their bytes, but not those of the
-# weights, which are there anyway.
+# ``backward`` will ask for. A hook notes their bytes, but not those of the
+# model, which are there anyway.
 
 
-def in_parts(norm, parts, weight):
+def wide(tensor):
+    """Return numbers of 64 bits; integers stay as they are."""
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def in_parts(model, parts, weight):
     """Return the gradient, and the most bytes kept at once for a part."""
     torch.manual_seed(1)
-    model = nn.Sequential(nn.Linear(32, 64), norm(64), nn.Linear(64, 1))
-    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    most, kept = 0, 0
+    model = copy.deepcopy(model).double().train()
+    own = {each.data_ptr() for each in model.state_dict().values()}
+    kept, most = {}, 0
 
     def note(tensor):
-        nonlocal kept
-        if tensor.untyped_storage().data_ptr() not in weights:
-            kept += tensor.nbytes
+        if tensor.untyped_storage().data_ptr() not in own:
+            kept[tensor.data_ptr()] = tensor.nbytes
         return tensor
 
-    batches = zip(inputs.chunk(parts), targets.chunk(parts), strict=True)
-    for x, y in batches:
-        kept = 0
+    xs, ys = wide(inputs).chunk(parts), wide(targets).chunk(parts)
+    for x, y in zip(xs, ys, strict=True):
+        kept.clear()
         with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
-            loss = F.mse_loss(model(x), y)
-        most = max(most, kept)
-        (weight(x, parts) * loss).backward()
-    gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
-    return gradient, most
+            loss = loss_of(model(x), y)
+        most = max(most, sum(kept.values()))
+        (weight(x, len(xs)) * loss).backward()
+    found = [each.grad for each in model.parameters()]
+    return torch.cat([g.flatten() for g in found if g is not None]), most
 
 
 # %% ways
@@ -69,29 +173,51 @@ def in_parts(norm, parts, weight):
 # ------------------------------------
 #
 # ``mse_loss`` is a mean over the samples of its part. A mean over five samples
-# counts as much as one over fifteen, unless you weight each by its size.
+# counts as much as one over fifteen, unless you weight each by its size. The
+# fourth way, another layer, is tried with the model above only.
 
 
-def by_size(x, parts):
+def by_size(x, count):
     return len(x) / len(inputs)
 
 
 ways = {
-    "weighted by size": (nn.LayerNorm, by_size),
-    "divided by the parts": (nn.LayerNorm, lambda x, parts: 1 / parts),
-    "not divided": (nn.LayerNorm, lambda x, parts: 1.0),
-    "BatchNorm": (nn.BatchNorm1d, by_size),
+    "weighted by size": (model, by_size),
+    "divided by the parts": (model, lambda x, count: 1 / count),
+    "not divided": (model, lambda x, count: 1.0),
 }
-errors, memory = {}, {}
-for name, (norm, weight) in ways.items():
-    whole, all_bytes = in_parts(norm, 1, lambda x, parts: 1.0)
-    errors[name], memory[name] = [], []
-    for parts in PARTS:
-        gradient, most = in_parts(norm, parts, weight)
-        error = (gradient - whole).norm() / whole.norm()
-        errors[name].append(error.item())
-        memory[name].append(most / all_bytes)
+if not MODEL:
+    torch.manual_seed(0)
+    ways["BatchNorm"] = (build(nn.BatchNorm1d)[0], by_size)
 
+# %% compare
+#
+# .. _there-may-be-fewer-parts:
+#
+# ``chunk`` makes equal parts and a smaller last one, so there may be fewer
+# than you ask for: of 230 samples, 100 parts are 77. The program says how many
+# there are.
+
+
+def compare(model, weight):
+    """Yield how far off each number of parts is, and its share of bytes."""
+    whole, all_bytes = in_parts(model, 1, lambda x, count: 1.0)
+    for parts in PARTS:
+        try:
+            gradient, most = in_parts(model, parts, weight)
+        except ValueError:  # of a layer that does not take so small a part
+            yield math.nan, math.nan
+        else:
+            error = (gradient - whole).norm() / whole.norm()
+            yield error.item(), most / all_bytes
+
+
+counts = [len(inputs.chunk(parts)) for parts in PARTS]
+errors, memory = {}, {}
+for name, way in tqdm(ways.items(), leave=False, disable=None):
+    errors[name], memory[name] = zip(*compare(*way), strict=True)
+
+print(f"{'parts':20}", counts)
 for name in ways:
     print(f"{name:20}", [f"{error:.1g}" for error in errors[name]])
 
@@ -100,16 +226,18 @@ for name in ways:
 # What stays the same
 # -------------------
 #
+# With the model above:
+#
 # .. _weighted-parts-give-the-gradient-of-the-whole:
 #
-# Weighted by their size, up to 230 parts give the gradient of the whole batch
-# to twelve digits.
+# Weighted by their size, parts give the gradient of the whole batch to twelve
+# digits, whatever the size of the batch and the number of its parts.
 #
 # .. _a-short-part-counts-too-much:
 #
-# Divided by their number, 16 parts give a gradient that is more than a
-# twentieth off, because a sample of the short part counts three times as much
-# as the others; two parts of 115 give that of the whole.
+# Divided by their number, 16 parts of 230 samples give a gradient that is more
+# than a twentieth off, because a sample of the short part counts three times
+# as much as the others; two parts of 115 give that of the whole.
 #
 # .. _undivided-parts-are-off-by-their-number:
 #
@@ -118,27 +246,41 @@ for name in ways:
 #
 # .. _batch-norm-parts-are-off:
 #
-# With ``BatchNorm``, even two parts give another gradient, 16 parts one that
-# is farther off, and a part of one sample raises an error.
+# With ``BatchNorm``, even two parts of 230 samples give another gradient, 16
+# parts one that is farther off, and a part of one sample raises an error.
 #
 # ``BatchNorm`` takes the mean and the variance of each part, so a part is
 # another batch to it; ``LayerNorm`` looks at one sample at a time. See
 # :doc:`/models/evaluation`.
+
+# %% conclude
+#
+# And with yours?
 #
 # .. _the-conclusion-names-what-is-the-same:
 #
 # The conclusion says of each way whether its largest difference is one of
-# rounding, and else gives that difference.
+# rounding, and else gives that difference, or says that there was an error.
+#
+# .. _the-conclusion-may-be-not-here:
+#
+# If parts weighted by their size do not give the gradient of the whole, it
+# says "Not here".
 
 
 def conclusion(errors):
-    """Return in words how far off the gradient of each way is."""
-    for name, differences in errors.items():
-        worst = max(differences)
-        if worst < 1e-9:
+    """Yield in words how far off the gradient of each way is."""
+    for name, found in errors.items():
+        if any(map(math.isnan, found)):
+            yield f"{name}: an error in some number of parts"
+        elif max(found) < 1e-9:
             yield f"{name}: the gradient of the whole, in all numbers of parts"
         else:
-            yield f"{name}: up to {worst:.0%} of its length off"
+            yield f"{name}: up to {max(found):.0%} of its length off"
+    if all(error < 1e-9 for error in errors["weighted by size"]):
+        yield "So take parts, weighted by their size."
+    else:
+        yield "Not here: look for BatchNorm, a loss that is no mean, or dropout."
 
 
 print(*conclusion(errors), sep="\n")
@@ -150,7 +292,7 @@ print(*conclusion(errors), sep="\n")
 #
 # .. _the-activations-shrink-with-the-parts:
 #
-# With ``LayerNorm``, autograd keeps at once, weights aside, the share of the
+# With the model above, autograd keeps at once, weights aside, the share of the
 # batch that the largest part holds: 15 of 230 samples in 16 parts.
 #
 # The weights, their gradients and the state of the optimizer do not shrink;
@@ -168,16 +310,16 @@ import matplotlib.pyplot as plt
 colors = ["#0072B2", "#E69F00", "#D55E00", "#009E73"]
 markers = ["o", "^", "x", "s"]
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 4))
-for name, color, marker in zip(ways, colors, markers, strict=True):
+for name, color, marker in zip(ways, colors, markers, strict=False):
     heights = [max(error, 1e-16) for error in errors[name]]
-    left.plot(PARTS, heights, color=color, marker=marker, label=name)
+    left.plot(counts, heights, color=color, marker=marker, label=name)
 left.set_xscale("log", base=2)
 left.set_yscale("log")
 left.set_xlabel("parts of the batch")
 left.set_ylabel("difference to the gradient of the whole, relative")
 left.legend(fontsize=8)
 shares = [100 * share for share in memory["weighted by size"]]
-right.plot(PARTS, shares, color=colors[0], marker="o")
+right.plot(counts, shares, color=colors[0], marker="o")
 right.set_xscale("log", base=2)
 right.set_ylim(0, 105)
 right.set_xlabel("parts of the batch")

@@ -4,54 +4,188 @@ import math
 from functools import cache
 
 import pytest
+from torch import nn
 
-from extensions.files.failures import edits
+from extensions.files.failures import edits, no_error
+from tests.gallery.conftest import (
+    MODEL,
+    check_arguments,
+    check_named,
+    check_refused,
+    given,
+    written,
+)
+
+pytest.importorskip("tqdm", reason="tqdm is not installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays")
 
 WEIGHTED, UNDIVIDED, BATCH = "weighted by size", "not divided", "BatchNorm"
 DIVIDED = "divided by the parts"
-ALL = "PARTS = (1, 2, 4, 8, 16)"
+ARGUMENTS = {
+    "MODEL": (["--model", "my_model.py"], "my_model.py"),
+    "BATCH": (["--batch", "7"], 7),
+    "PARTS": (["--parts", "3", "5"], [3, 5]),
+}
 
 
 @cache
 def tried(snippet):
     """Return the variables of a program that has tried all ways."""
-    return snippet.after("ways")
+    return snippet.after("compare")
 
 
-def layered(snippet, parts):
-    """Return the program with other parts, and without BatchNorm."""
-    edited = snippet.edit('    "BatchNorm": (nn.BatchNorm1d, by_size),\n', "")
-    return edited.edit(ALL, f"PARTS = {parts}")
+def layered(snippet, **constants):
+    """Return the program with other constants, and without BatchNorm."""
+    return given(snippet, **constants).edit("if not MODEL:", "if False:")
 
 
-def seeded(snippet, data, model):
-    edited = snippet.edit("torch.manual_seed(0)", f"torch.manual_seed({data})")
-    return edited.edit("torch.manual_seed(1)", f"torch.manual_seed({model})")
+def seeded(snippet, seed):
+    for place in ("\nwith", "\n    ways"):
+        old = f"torch.manual_seed(0){place}"
+        snippet = snippet.edit(old, f"torch.manual_seed({seed}){place}")
+    return snippet
+
+
+# -- Settings ----------------------------------------------------------------
+
+
+def test_each_argument_sets_its_constant(snippet):
+    check_arguments(snippet, ARGUMENTS)
+
+
+@edits(
+    ("default=BATCH", "default=9"),
+    ("MODEL, BATCH, PARTS = options", "MODEL, PARTS, BATCH = options"),
+    ('"--parts", type=int, nargs="+"', '"--parts", type=int'),
+    ('if "__file__" in globals():', "if True:"),
+)
+def test_each_argument_sets_its_constant__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
+
+
+def test_a_number_out_of_bounds_is_refused(snippet):
+    check_refused(
+        snippet,
+        [["--batch", "1"], ["--batch", "-9"], ["--parts", "2", "0"]],
+    )
+
+
+@edits(
+    ("options.batch < 2", "options.batch < 1"),
+    ("min(options.parts) < 1", "min(options.parts) < 0"),
+    ("min(options.parts) < 1", "options.parts[0] < 1"),
+    ('"--batch is at least 2, and', '"the batch is at least 2, and'),
+)
+def test_a_number_out_of_bounds_is_refused__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
+
+
+# -- A reader's model --------------------------------------------------------
+
+
+def test_a_model_of_yours_is_cut(snippet, tmp_path):
+    path = written(tmp_path, MODEL)
+    with no_error():
+        run = given(snippet, MODEL=path, BATCH=8, PARTS=[1, 3]).after(
+            "conclude"
+        )
+
+    own = run.build.__globals__
+    assert own.get("calls", [])[:1] == ["build"]
+    assert set(own["calls"][1:]) == {(8, 2), (3, 2), (2, 2)}
+    assert run.targets.tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
+    assert list(run.errors) == [WEIGHTED, DIVIDED, UNDIVIDED]
+    assert run.errors[WEIGHTED][1] < 1e-12
+    assert run.errors[DIVIDED][1] > 1e-3
+    normed = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2)).eval()
+    whole, _ = run.in_parts(normed, 1, run.by_size)
+    assert not whole.allclose(run.in_parts(normed, 3, run.by_size)[0])
+
+
+@edits(
+    ("    if MODEL:\n", "    if False:\n"),
+    ("loss = loss_of(model(x), y)", "loss = model(x).square().mean()"),
+    ("DataLoader(data, BATCH)", "DataLoader(data, BATCH, shuffle=True)"),
+    (".double().train()", ".double()"),
+)
+def test_a_model_of_yours_is_cut__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    fails(test_a_model_of_yours_is_cut, snippet.edit(old, new), tmp_path)
+
+
+def test_a_file_that_fails_is_named(snippet, tmp_path):
+    def start(path):
+        given(snippet, MODEL=path).after("yours")
+
+    check_named(start, tmp_path)
+
+
+@edits(
+    ('(f"{path}: {type', '(f"{type'),
+    ('.rpartition("\\n")[2]', ""),
+    ("sys.tracebacklimit = 0", "sys.tracebacklimit = 9"),
+)
+def test_a_file_that_fails_is_named__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    fails(test_a_file_that_fails_is_named, snippet.edit(old, new), tmp_path)
+
+
+# -- The gradient ------------------------------------------------------------
+
+
+def test_there_may_be_fewer_parts(snippet, size=230, parts=(1, 2, 16, 100)):
+    run = tried(layered(snippet, BATCH=size, PARTS=list(parts)))
+
+    for asked, count in zip(parts, run.counts, strict=True):
+        each = math.ceil(size / asked)
+        sizes = [len(part) for part in run.inputs.chunk(asked)]
+        assert len(sizes) == count <= asked
+        assert set(sizes[:-1]) <= {each}
+        assert 0 < sizes[-1] <= each
+        if (size, asked) == (230, 100):
+            assert count == 77
+
+
+@pytest.mark.parametrize("size", [5, 60])
+def test_there_may_be_fewer_parts__also_of(snippet, size):
+    test_there_may_be_fewer_parts(snippet, size, (1, 3, 4, 7, 59, 400))
+
+
+def test_there_may_be_fewer_parts__but_not_counted_as_asked(snippet, fails):
+    edited = snippet.edit("[len(inputs.chunk(parts)) for parts", "[p for p")
+    fails(test_there_may_be_fewer_parts, edited)
 
 
 def test_weighted_parts_give_the_gradient_of_the_whole(snippet):
     run = tried(snippet)
 
-    assert len(run.errors[WEIGHTED]) == len(run.PARTS)
+    assert len(run.errors[WEIGHTED]) == len(run.PARTS) == len(run.counts)
     assert max(run.errors[WEIGHTED]) < 1e-12
 
 
-@pytest.mark.parametrize("parts", [(3, 7, 23), (230,)])
-@pytest.mark.parametrize("seeds", [(2, 3), (4, 5)])
+@pytest.mark.parametrize("size", [2, 64, 230, 331])
+@pytest.mark.parametrize("seed", [2, 3])
 def test_weighted_parts_give_the_gradient_of_the_whole__also_for(
-    snippet, parts, seeds
+    snippet, size, seed
 ):
-    edited = layered(seeded(snippet, *seeds), parts)
+    parts = [1, 3, 7, 23, 100, 230]
+    edited = layered(seeded(snippet, seed), BATCH=size, PARTS=parts)
     test_weighted_parts_give_the_gradient_of_the_whole(edited)
 
 
 @edits(
-    ("return len(x) / len(inputs)", "return 1 / parts"),
+    ("return len(x) / len(inputs)", "return 1 / count"),
     ("return len(x) / len(inputs)", "return len(x) / 240"),
-    ("(nn.LayerNorm, by_size)", "(nn.BatchNorm1d, by_size)"),
+    ("norm=nn.LayerNorm):", "norm=nn.BatchNorm1d):"),
     (
-        "    for x, y in batches:\n",
-        "    for x, y in batches:\n        model.zero_grad()\n",
+        "        kept.clear()\n",
+        "        kept.clear()\n        model.zero_grad()\n",
     ),
 )
 def test_weighted_parts_give_the_gradient_of_the_whole__but_not_with(
@@ -71,43 +205,42 @@ def test_a_short_part_counts_too_much(snippet):
     assert errors[2] < 1e-12
 
 
-@pytest.mark.parametrize("seeds", [(2, 3), (4, 5)])
-def test_a_short_part_counts_too_much__also_from(snippet, seeds):
-    test_a_short_part_counts_too_much(seeded(snippet, *seeds))
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_a_short_part_counts_too_much__also_from(snippet, seed):
+    test_a_short_part_counts_too_much(seeded(snippet, seed))
 
 
 @edits(
-    ("lambda x, parts: 1 / parts", "by_size"),
-    ("lambda x, parts: 1 / parts", "lambda x, parts: 1.0"),
-    (
-        "torch.randn(230, 32), torch.randn(230, 1)",
-        "torch.randn(240, 32), torch.randn(240, 1)",
-    ),
+    ("lambda x, count: 1 / count", "by_size"),
+    ("lambda x, count: 1 / count", "lambda x, count: 1.0"),
+    ("BATCH = 230", "BATCH = 240"),
 )
 def test_a_short_part_counts_too_much__but_not_with(snippet, old, new, fails):
     fails(test_a_short_part_counts_too_much, snippet.edit(old, new))
 
 
 def test_undivided_parts_are_off_by_their_number(
-    snippet, parts=(1, 2, 5, 10, 23, 46, 115, 230)
+    snippet, parts=(1, 2, 5, 10, 23, 46, 115, 230), size=230
 ):
-    run = tried(layered(snippet, parts))
+    run = tried(layered(snippet, PARTS=list(parts), BATCH=size))
 
     expected = [number - 1 for number in parts]
-    found = run.errors[UNDIVIDED]
+    found = list(run.errors[UNDIVIDED])
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_undivided_parts_are_off_by_their_number__also_elsewhere(snippet):
-    edited = seeded(snippet, 2, 3)
+    edited = seeded(snippet, 2)
     test_undivided_parts_are_off_by_their_number(edited, (2, 10))
+    test_undivided_parts_are_off_by_their_number(edited, (1, 4, 16, 64), 64)
 
 
 def test_undivided_parts_are_off_by_their_number__but_not_divided(
     snippet, fails
 ):
     edited = snippet.edit(
-        "lambda x, parts: 1.0),", "lambda x, parts: 1 / parts),"
+        '"not divided": (model, lambda x, count: 1.0)',
+        '"not divided": (model, lambda x, count: 1 / count)',
     )
     fails(test_undivided_parts_are_off_by_their_number, edited)
 
@@ -119,45 +252,68 @@ def test_undivided_parts_are_off_by_their_number__but_not_uneven(
 
 
 def test_batch_norm_parts_are_off(snippet):
-    run = snippet.after("ways")  # which sets the dtype
+    run = given(snippet, PARTS=[1, 2, 16, 230]).after("compare")
     errors = dict(zip(run.PARTS, run.errors[BATCH], strict=True))
 
+    assert errors[1] < 1e-12
     assert errors[2] > 1e-3
     assert errors[16] > errors[2]
+    assert math.isnan(errors[230])
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         run.in_parts(run.ways[BATCH][0], 230, run.by_size)
 
 
-@pytest.mark.parametrize("seeds", [(2, 3), (4, 5)])
-def test_batch_norm_parts_are_off__also_from(snippet, seeds):
-    test_batch_norm_parts_are_off(seeded(snippet, *seeds))
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_batch_norm_parts_are_off__also_from(snippet, seed):
+    test_batch_norm_parts_are_off(seeded(snippet, seed))
 
 
 @edits(
-    ("nn.BatchNorm1d, by_size", "nn.LayerNorm, by_size"),
-    ('"BatchNorm": (nn.BatchNorm1d, by', '"BatchNorm": (nn.Identity, by'),
-    ("norm(64), nn.Linear(64, 1))", "norm(64).eval(), nn.Linear(64, 1))"),
+    ("build(nn.BatchNorm1d)", "build(nn.LayerNorm)"),
+    ("build(nn.BatchNorm1d)", "build(nn.Identity)"),
+    (".double().train()", ".double().eval()"),
 )
 def test_batch_norm_parts_are_off__but_not_with(snippet, old, new, fails):
     fails(test_batch_norm_parts_are_off, snippet.edit(old, new))
 
 
-def test_the_conclusion_names_what_is_the_same(snippet):
-    say = snippet.only("setup", "step", "ways", "conclusion").after(
-        "conclusion"
-    )
-    errors = {"a": [0.0, 1e-15], "b": [1e-15, 0.25, 0.0], "c": [15.0]}
+# -- The conclusion ----------------------------------------------------------
 
-    assert list(say.conclusion(errors)) == [
-        "a: the gradient of the whole, in all numbers of parts",
+TAKE = "So take parts, weighted by their size."
+NOT_HERE = "Not here: look for BatchNorm, a loss that is no mean, or dropout."
+
+
+def said(snippet, **errors):
+    """Return what is said of differences, by way."""
+    edited = snippet.edit("print(*conclusion(errors), ", "print(")
+    run = edited.only("setup", "conclude").after("conclude")
+    found = {name.replace("_", " "): errors[name] for name in errors}
+    return list(run.conclusion(found))
+
+
+def test_the_conclusion_names_what_is_the_same(snippet):
+    lines = said(
+        snippet,
+        weighted_by_size=[0.0, 1e-15],
+        b=[1e-15, 0.25, 0.0],
+        c=[15.0],
+        d=[math.nan, 0.0, 0.0],
+        e=[0.0, 2.0, math.nan],
+    )
+
+    assert lines[:-1] == [
+        "weighted by size: the gradient of the whole, in all numbers of parts",
         "b: up to 25% of its length off",
         "c: up to 1500% of its length off",
+        "d: an error in some number of parts",
+        "e: an error in some number of parts",
     ]
 
 
 @edits(
-    ("worst = max(differences)", "worst = differences[-1]"),
-    ("if worst < 1e-9:", "if worst < 0.5:"),
+    ("{max(found):.0%}", "{found[-1]:.0%}"),
+    ("elif max(found) < 1e-9:", "elif max(found) < 0.5:"),
+    ("if any(map(math.isnan, found)):", "if math.isnan(found[0]):"),
 )
 def test_the_conclusion_names_what_is_the_same__but_not_with(
     snippet, old, new, fails
@@ -165,29 +321,81 @@ def test_the_conclusion_names_what_is_the_same__but_not_with(
     fails(test_the_conclusion_names_what_is_the_same, snippet.edit(old, new))
 
 
+def test_the_conclusion_may_be_not_here(snippet):
+    for good in ([0.0], [0.0, 1e-15, 1e-10]):
+        lines = said(snippet, weighted_by_size=good, b=[9.0])
+        assert lines[-1] == TAKE
+    for bad in ([0.0, 0.01], [0.01, 0.0], [0.0, math.nan], [math.nan, 0.0]):
+        lines = said(snippet, weighted_by_size=bad, b=[0.0])
+        assert lines[-1] == NOT_HERE
+
+
+@edits(
+    ("nn.Tanh()", "nn.BatchNorm1d(5)"),
+    ("entropy(outputs, labels)", "entropy(outputs, labels, reduction='sum')"),
+)
+def test_the_conclusion_may_be_not_here__also_of_yours(
+    snippet, tmp_path, capsys, old, new
+):
+    test_the_conclusion_may_be_not_here(snippet)
+    path = written(tmp_path, MODEL.replace(old, new))
+    with no_error():
+        given(snippet, MODEL=path).after("conclude")
+    assert capsys.readouterr().out.endswith(f"{NOT_HERE}\n")
+
+
+@edits(
+    ("if all(error < 1e-9", "if any(error < 1e-9"),
+    ("if all(error < 1e-9", "if all(error < 0.1"),
+    ('in errors["weighted by size"])', 'in errors["b"])'),
+)
+def test_the_conclusion_may_be_not_here__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_conclusion_may_be_not_here, snippet.edit(old, new))
+
+
+# -- The memory --------------------------------------------------------------
+
+
 def test_the_activations_shrink_with_the_parts(snippet):
     run = tried(snippet)
 
-    largest = [math.ceil(230 / parts) / 230 for parts in run.PARTS]
-    assert run.memory[WEIGHTED] == pytest.approx(largest, rel=1e-9)
+    size = len(run.inputs)
+    largest = [math.ceil(size / parts) / size for parts in run.PARTS]
+    assert list(run.memory[WEIGHTED]) == pytest.approx(largest, rel=1e-9)
     if 16 in run.PARTS:
         assert largest[run.PARTS.index(16)] == 15 / 230
+    # Of each sample: the input, what the first layer and the norm give out,
+    # a mean and a deviation, the output and the target.
+    _, most = run.in_parts(run.model, 1, run.by_size)
+    assert most == 8 * size * (32 + 64 + 64 + 1 + 1 + 1 + 1)
 
 
-def test_the_activations_shrink_with_the_parts__also_in_others(snippet):
-    edited = layered(snippet, (1, 3, 7, 23, 230))
+@pytest.mark.parametrize("size", [5, 230, 331])
+def test_the_activations_shrink_with_the_parts__also_in_others(snippet, size):
+    edited = layered(snippet, PARTS=[1, 3, 7, 23, 230], BATCH=size)
     test_the_activations_shrink_with_the_parts(edited)
 
 
 @edits(
-    ("        kept = 0\n", ""),
-    ("not in weights:", "is not None:"),
-    (
-        "            kept += tensor.nbytes",
-        "            kept = tensor.nbytes + 9",
-    ),
+    ("        kept.clear()\n", ""),
+    ("not in own:", "is not None:"),
+    ("= tensor.nbytes\n", "= tensor.nbytes + 9\n"),
+    ("kept[tensor.data_ptr()]", "kept[0]"),
 )
 def test_the_activations_shrink_with_the_parts__but_not_with(
     snippet, old, new, fails
 ):
     fails(test_the_activations_shrink_with_the_parts, snippet.edit(old, new))
+
+
+def test_the_activations_shrink_with_the_parts__also_of_one_tensor_twice(
+    snippet,
+):
+    run = tried(snippet)
+    test_the_activations_shrink_with_the_parts(snippet)
+    plain = nn.Sequential(nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 1))
+    _, most = run.in_parts(plain, 1, run.by_size)
+    # The result of the ReLU is kept by it and by the next layer.
+    assert most == 8 * len(run.inputs) * (32 + 8 + 1 + 1)
