@@ -280,7 +280,7 @@ def conclusion(errors):
     if all(error < 1e-9 for error in errors["weighted by size"]):
         yield "So take parts, weighted by their size."
     else:
-        yield "Not here: look for BatchNorm, a loss that is no mean, or dropout."
+        yield "Not here: look for BatchNorm, dropout, or a loss that is a sum."
 
 
 print(*conclusion(errors), sep="\n")

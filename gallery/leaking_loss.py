@@ -10,23 +10,117 @@ The rule: **add up the number, not the tensor**. Write
 lines to copy, also for a GPU, stand in
 :doc:`Add up the loss </memory/running_loss>`.
 
-It needs ``torch``, ``matplotlib``.
+To find out what your own model leaves behind, write a file with a function
+``build()`` like that below, and give it to the script::
+
+    python leaking_loss.py --model my_model.py --batch 16
+
+It needs ``torch``, ``matplotlib``, ``tqdm``.
 """
 
-# %% setup
+# %% settings
 #
-# A small model forecasts a temperature from the readings of 64 stations. The
+# In the notebook, change these lines. As a script, give arguments instead.
+
+MODEL = None  # a file with a function build()
+BATCH = 256  # samples of a step
+STEPS = 30  # of each loop
+
+# %% options
+#
+# .. _each-argument-sets-its-constant:
+#
+# As a script, each argument sets the constant of its name, and what is not
+# given stays as it is above.
+#
+# .. _a-number-out-of-bounds-is-refused:
+#
+# A number that makes no sense ends the script, with a line that says what is
+# possible.
+
+import argparse
+
+if "__file__" in globals():  # a script, and no notebook
+    parser = argparse.ArgumentParser(
+        description="See what a loop keeps that adds up its losses.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--model", metavar="FILE", default=MODEL, help="it has a build()")
+    add("--batch", type=int, default=BATCH, help="samples of a step")
+    add("--steps", type=int, default=STEPS, help="of each loop")
+    options = parser.parse_args()
+    if options.batch < 1 or options.steps < 2:
+        parser.error("--batch is at least 1, and --steps is at least 2")
+    MODEL, BATCH, STEPS = options.model, options.batch, options.steps
+
+# %% build
+#
+# Your model
+# ----------
+#
+# In your file, write a function like this one. Its small model forecasts a
+# temperature from the readings of 64 stations. The samples are pairs of an
+# input and a target. In a notebook, replace the function in this cell. The
 # program runs on a CPU.
+
+import runpy
+import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._pytree import tree_leaves
+from torch.utils.data import DataLoader, TensorDataset
+from tqdm import tqdm
+
+
+def build():
+    """Return a model, a dataset, and a loss function."""
+    readings = torch.randn(BATCH, 64)
+    temperatures = readings.sum(dim=1, keepdim=True)
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 1))
+    data = TensorDataset(readings, temperatures)
+    return model, data, nn.functional.mse_loss
+
+
+# %% yours
+#
+# .. _a-model-of-yours-is-counted:
+#
+# With ``--model``, every step is one with the first samples of the dataset
+# that ``build()`` of this file returns, with its model and its loss.
+#
+# .. _a-file-that-fails-is-named:
+#
+# If there is no such file or no ``build()`` in it, or if ``build()`` raises an
+# error, the error is one line that names the file.
+
+
+@contextmanager
+def one_line(path):
+    """Say in one line what is wrong with a file."""
+    try:
+        yield
+    except Exception as error:
+        said = str(error).strip().rpartition("\n")[2]
+        sys.tracebacklimit = 0  # the line below is all that is shown
+        raise ValueError(f"{path}: {type(error).__name__}: {said}") from None
+
 
 torch.manual_seed(0)
+with one_line(MODEL):
+    if MODEL:
+        sys.path.insert(0, str(Path(MODEL).resolve().parent))
+        found = runpy.run_path(MODEL)
+        if "build" not in found:
+            raise ValueError("it has no function build()")
+        build = found["build"]
+    model, data, loss_of = build()
+    inputs, targets = next(iter(DataLoader(data, BATCH)))
 
-readings = torch.randn(256, 64)
-temperatures = readings.sum(dim=1, keepdim=True)
-model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 # %% nodes
@@ -55,23 +149,28 @@ def count_nodes(value):
 #
 # A node may also hold what a layer gave out, because ``backward`` will need
 # it. A hook notes each of these *outputs*, with a weak reference, which keeps
-# nothing alive, and tells whether the memory is still in use.
+# nothing alive, and tells whether the memory is still in use. Memory that
+# several layers give out counts once.
 
-outputs = []
+outputs = {}
 
 
-def note(layer, inputs, output):
+def note(layer, given, output):
     """Note where the output of a layer lies, and its size."""
-    outputs.append((StorageWeakRef(output.untyped_storage()), output.nbytes))
+    for each in tree_leaves(output):
+        if isinstance(each, torch.Tensor):
+            storage = each.untyped_storage()
+            outputs[StorageWeakRef(storage)] = storage.nbytes()
 
 
-for layer in model:
-    layer.register_forward_hook(note)
+for layer in model.modules():
+    if not list(layer.children()):  # a layer that has no layers itself
+        layer.register_forward_hook(note)
 
 
 def count_bytes():
     """Return the bytes of those outputs that are still in memory."""
-    return sum(size for place, size in outputs if not place.expired())
+    return sum(size for place, size in outputs.items() if not place.expired())
 
 
 # %% measure
@@ -83,13 +182,13 @@ def count_bytes():
 # for an evaluation that forgot ``torch.no_grad()``, where none does.
 
 
-def measure(record, learn, steps=30):
+def measure(record, learn, model=model):
     """Return the total, and what it keeps after each step: nodes, bytes."""
     outputs.clear()
     total, nodes, sizes = 0.0, [], []
-    for _ in range(steps):
+    for _ in tqdm(range(STEPS), leave=False, disable=None):
         optimizer.zero_grad()
-        loss = nn.functional.mse_loss(model(readings), temperatures)
+        loss = loss_of(model(inputs), targets)
         if learn:
             loss.backward()
             optimizer.step()
@@ -209,8 +308,9 @@ class Square(torch.autograd.Function):
 #
 # .. _an-attribute-of-ctx-survives-backward:
 #
-# With ``Square`` behind the last layer, ``total += loss`` keeps the output of
-# that layer from every step, though each loss went through ``backward``.
+# With ``Square`` behind the last layer of the model above, ``total += loss``
+# keeps the output of that layer from every step, though each loss went through
+# ``backward``.
 
 
 class Squares(nn.Module):
@@ -221,11 +321,11 @@ class Squares(nn.Module):
         return Square.apply(x)
 
 
-model.append(Squares())
-_, _, squared_sizes = measure(ways["total += loss"], learn=True)
-del model[-1]
-
-print(squared_sizes[0], "to", squared_sizes[-1], "bytes")
+if not MODEL:
+    squared = nn.Sequential(model, Squares())
+    way = ways["total += loss"]
+    _, _, squared_sizes = measure(way, learn=True, model=squared)
+    print(squared_sizes[0], "to", squared_sizes[-1], "bytes")
 
 # %% judge
 #
@@ -260,18 +360,26 @@ for (loop, name), answer in answers.items():
 #
 # .. _two-ways-keep-nothing-in-both-loops:
 #
-# Of the three ways, ``loss.detach()`` and ``loss.item()`` are those that keep
-# nothing in both loops.
+# With the model above, ``loss.detach()`` and ``loss.item()`` are, of the three
+# ways, those that keep nothing in both loops.
 #
 # On a CPU, take ``loss.item()``. On a GPU, where it waits, add up
 # ``loss.detach()``, and read the sum when you log.
+#
+# .. _the-conclusion-may-be-not-here:
+#
+# If a model keeps its outputs by itself, no way is safe, and the program says
+# "Not here".
 
 safe = [
     name
     for name in ways
     if all(answers[loop, name] == "nothing" for loop in loops)
 ]
-print("safe in both loops:", *safe, sep="\n    ")
+if safe:
+    print("safe in both loops:", *safe, sep="\n    ")
+else:
+    print("Not here: your model or your loss keeps something by itself.")
 
 # %% picture
 #
@@ -281,7 +389,7 @@ print("safe in both loops:", *safe, sep="\n    ")
 import matplotlib.pyplot as plt
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5))
-steps = range(1, 31)
+steps = range(1, STEPS + 1)
 styles = {"total += loss": "#D55E00", "total += loss.item()": "#0072B2"}
 for name, color in styles.items():
     marker = "o" if name == "total += loss" else "s"

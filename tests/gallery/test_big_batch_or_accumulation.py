@@ -280,7 +280,7 @@ def test_batch_norm_parts_are_off__but_not_with(snippet, old, new, fails):
 # -- The conclusion ----------------------------------------------------------
 
 TAKE = "So take parts, weighted by their size."
-NOT_HERE = "Not here: look for BatchNorm, a loss that is no mean, or dropout."
+NOT_HERE = "Not here: look for BatchNorm, dropout, or a loss that is a sum."
 
 
 def said(snippet, **errors):
