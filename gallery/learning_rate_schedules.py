@@ -7,12 +7,68 @@ Train one model under six schedules, and see the rate beside the loss.
 The rule: **high enough to learn, low enough to end well**. Replace the model
 and the data by yours, and look at your curves before you choose.
 
-It needs ``torch``, ``matplotlib``.
+Give the script the lengths and the rate that you want to see::
+
+    python learning_rate_schedules.py --steps 1000 --rate 0.05 --warm-up 100
+
+It needs ``torch``, ``matplotlib``, ``tqdm``.
 """
+
+# %% settings
+#
+# In the notebook, change these lines. As a script, give arguments instead.
+
+STEPS = 300  # of each training
+RATE = 0.2  # the highest learning rate
+WARM_UP = 30  # steps, before the cosine
+STEP_SIZE = 100  # steps after which StepLR divides by 10
+LAST = 0.01  # the part of the rate that ExponentialLR ends at
+BATCH = 8  # samples of a step
+START = 2  # the seed of the first weights and of the batches
+
+# %% options
+#
+# .. _each-argument-sets-its-constant:
+#
+# As a script, each argument sets the constant of its name, and what is not
+# given stays as it is above.
+#
+# .. _a-number-out-of-bounds-is-refused:
+#
+# A number that makes no sense ends the script, with a line that says what is
+# possible.
+
+import argparse
+
+if "__file__" in globals():  # a script, and no notebook
+    parser = argparse.ArgumentParser(
+        description="Compare six schedules for the learning rate.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--steps", type=int, default=STEPS, help="of each training")
+    add("--rate", type=float, default=RATE, help="highest learning rate")
+    add("--warm-up", type=int, default=WARM_UP, help="steps before the cosine")
+    add("--step-size", type=int, default=STEP_SIZE, help="of StepLR")
+    add("--last", type=float, default=LAST, help="end of ExponentialLR")
+    add("--batch", type=int, default=BATCH, help="samples of a step")
+    add("--start", type=int, default=START, help="seed of weights and batches")
+    options = parser.parse_args()
+    if options.steps < 20 or not 0 < options.warm_up < options.steps:
+        parser.error("--steps is at least 20, --warm-up from 1 to below it")
+    if options.batch < 1 or options.step_size < 1:
+        parser.error("--batch and --step-size are at least 1")
+    if not 0 < options.rate < float("inf") or not 0 < options.last <= 1:
+        parser.error("--rate is above 0, and --last is above 0 and up to 1")
+    if options.start < 0:
+        parser.error("--start is at least 0")
+    STEPS, RATE, START = options.steps, options.rate, options.start
+    WARM_UP, STEP_SIZE = options.warm_up, options.step_size
+    LAST, BATCH = options.last, options.batch
 
 # %% setup
 #
-# A small model learns from 512 noisy samples, eight at a time. Eight samples
+# A small model learns from 512 noisy samples, a few at a time. A few samples
 # say only roughly where the best weights are, so each step goes a bit astray,
 # and the farther the higher the rate. A high rate arrives soon and then
 # wanders around the best weights; a low one stays close to them, but may take
@@ -31,8 +87,7 @@ from torch.optim.lr_scheduler import (
     SequentialLR,
     StepLR,
 )
-
-STEPS, RATE, START = 300, 0.2, 2
+from tqdm import tqdm
 
 torch.manual_seed(0)
 inputs = torch.randn(512, 8)
@@ -54,15 +109,15 @@ floor = F.mse_loss(x @ best, y).float().item()
 
 
 def warm_up_and_cosine(optimizer):
-    warm = LinearLR(optimizer, start_factor=0.1, total_iters=30)
-    cool = CosineAnnealingLR(optimizer, T_max=STEPS - 30)
-    return SequentialLR(optimizer, [warm, cool], milestones=[30])
+    warm = LinearLR(optimizer, start_factor=0.1, total_iters=WARM_UP)
+    cool = CosineAnnealingLR(optimizer, T_max=STEPS - WARM_UP)
+    return SequentialLR(optimizer, [warm, cool], milestones=[WARM_UP])
 
 
 schedules = {
     "constant": lambda o: LambdaLR(o, lambda step: 1.0),
-    "StepLR": lambda o: StepLR(o, step_size=100, gamma=0.1),
-    "ExponentialLR": lambda o: ExponentialLR(o, gamma=0.985),
+    "StepLR": lambda o: StepLR(o, step_size=STEP_SIZE, gamma=0.1),
+    "ExponentialLR": lambda o: ExponentialLR(o, gamma=LAST ** (1 / STEPS)),
     "CosineAnnealingLR": lambda o: CosineAnnealingLR(o, T_max=STEPS),
     "OneCycleLR": lambda o: OneCycleLR(
         o, max_lr=RATE, total_steps=STEPS, cycle_momentum=False
@@ -87,8 +142,8 @@ def train(make_scheduler):
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     scheduler = make_scheduler(optimizer)
     rates, losses = [], []
-    for _ in range(STEPS):
-        chosen = torch.randint(512, (8,))
+    for _ in tqdm(range(STEPS), leave=False, disable=None):
+        chosen = torch.randint(512, (BATCH,))
         optimizer.zero_grad()
         F.mse_loss(model(inputs[chosen]), targets[chosen]).backward()
         rates.append(scheduler.get_last_lr()[0])
@@ -100,16 +155,22 @@ def train(make_scheduler):
     return rates, losses
 
 
+def end(losses):
+    """Return the mean over the last sixth of the steps."""
+    last = losses[-(len(losses) // 6) :]
+    return sum(last) / len(last)
+
+
 # %% curves
 #
 # The scheduler is all that differs: the first weights and the batches are the
 # same each time.
 
 curves = {name: train(make) for name, make in schedules.items()}
-ends = {name: sum(losses[-50:]) / 50 for name, (_, losses) in curves.items()}
+ends = {name: end(losses) for name, (_, losses) in curves.items()}
 
-for name, end in ends.items():
-    print(f"{name:22} {end:.5f}")
+for name, excess in ends.items():
+    print(f"{name:22} {excess:.5f}")
 
 # %% conclusion
 #
@@ -118,9 +179,9 @@ for name, end in ends.items():
 #
 # .. _falling-rates-end-five-times-as-close:
 #
-# From each of three starts, each of the five schedules that fall ends at least
-# five times as close to the best loss as the constant rate, by the mean over
-# the last 50 steps.
+# With the settings above, from each of three starts, each of the five
+# schedules that fall ends at least five times as close to the best loss as the
+# constant rate, by the mean over the last 50 steps.
 #
 # .. _the-closest-depends-on-the-start:
 #
@@ -131,17 +192,17 @@ for name, end in ends.items():
 #
 # .. _the-conclusion-names-the-closest:
 #
-# The conclusion names the schedule that ends closest, and says so if that is
-# the constant rate, or if none has ended closer than it began.
+# The conclusion names the schedule that ends closest. If that is the constant
+# rate, or if none has ended closer than it began, it says "Not here".
 
 
 def conclusion(ends, first):
     """Return in words which schedule ends closest to the best loss."""
     name = min(ends, key=ends.get)
     if not ends[name] < first:
-        return "None ended closer than it began: try a lower rate."
+        return "Not here: none ended closer than it began. Try a lower rate."
     if name == "constant":
-        return "The constant rate ended closest: no schedule helped."
+        return "Not here: the constant rate ended closest."
     times = ends["constant"] / ends[name]
     return f"{name} ended closest, {times:.0f} times as close as constant."
 
@@ -152,11 +213,24 @@ print(conclusion(ends, curves["constant"][1][0]))
 #
 # .. _step-lr-falls-at-100-and-200:
 #
-# ``StepLR`` makes 100 steps at each of the rates 0.2, 0.02 and 0.002.
+# ``StepLR`` makes as many steps as you say at each rate, and goes on with a
+# tenth of it: with the settings above, 100 steps at each of the rates 0.2,
+# 0.02 and 0.002.
 #
 # .. _one-cycle-peaks-at-its-third:
 #
-# ``OneCycleLR`` is highest at the 90th of the 300 steps, with the rate 0.2.
+# ``OneCycleLR`` is highest after 30 percent of the steps, at the 90th of 300,
+# with the rate that you give it.
+#
+# .. _the-warm-up-ends-at-the-highest-rate:
+#
+# The warm-up begins with a tenth of the rate and arrives at all of it after as
+# many steps as you say. From there, the cosine falls.
+#
+# .. _exponential-lr-ends-at-its-last:
+#
+# After the last step, ``ExponentialLR`` is at the part of the rate that you
+# say: at 0.002 with the settings above.
 
 tops = {name: rates.index(max(rates)) for name, (rates, _) in curves.items()}
 print({name: top + 1 for name, top in tops.items()})
@@ -193,8 +267,8 @@ plt.show()
 #
 # .. _a-constant-rate-is-too-high-or-too-low:
 #
-# From each of three starts, the constant rates 0.2 and 0.0002 both end at
-# least five times as far from the best loss as 0.02.
+# With the settings above, from each of three starts, the constant rates 0.2
+# and 0.0002 both end at least five times as far from the best loss as 0.02.
 #
 # But that 0.02 is a good rate here, you only know after you have tried it. A
 # schedule tries many.
@@ -208,7 +282,7 @@ def constant(factor):
 constants = {}
 for factor in (1.0, 0.1, 0.001):
     _, losses = train(constant(factor))
-    constants[factor] = sum(losses[-50:]) / 50
+    constants[factor] = end(losses)
     print(f"rate {factor * RATE:<6g} {constants[factor]:.5f}")
 
 # %% momentum
@@ -223,8 +297,9 @@ for factor in (1.0, 0.1, 0.001):
 #
 # .. _one-cycle-with-its-momentum-diverges:
 #
-# With that momentum, the training diverges: from each of three starts, the
-# loss rises to more than a hundred times the first, and still ends above it.
+# With that momentum and the settings above, the training diverges: from each
+# of three starts, the loss rises to more than a hundred times the first, and
+# still ends above it.
 #
 # A momentum of 0.9 adds up ten steps or so, so the rate should be lower; see
 # :doc:`/training/optimizers`.
@@ -234,4 +309,5 @@ rates, diverged = train(
 )
 
 print(f"first {diverged[0]:.2f}, highest {max(diverged):.0f}")
-print(f"last {diverged[-1]:.0f}")
+words = "not here" if diverged[-1] < diverged[0] else "it diverges"
+print(f"last {diverged[-1]:.3g}: {words}")

@@ -1,11 +1,15 @@
 """The claims of gallery/learning_rate_schedules.py."""
 
 from functools import cache
+from itertools import pairwise
 
 import pytest
 import torch
 
 from extensions.files.failures import edits
+from tests.gallery.conftest import check_arguments, check_refused, given
+
+pytest.importorskip("tqdm", reason="tqdm is not installed")
 
 STARTS = (2, 4, 7)
 FALLING = {
@@ -17,14 +21,79 @@ FALLING = {
 }
 
 
+FIRST = ("settings", "options", "setup")
+ARGUMENTS = {
+    "STEPS": (["--steps", "70"], 70),
+    "RATE": (["--rate", "0.5"], 0.5),
+    "WARM_UP": (["--warm-up", "7"], 7),
+    "STEP_SIZE": (["--step-size", "8"], 8),
+    "LAST": (["--last", "0.25"], 0.25),
+    "BATCH": (["--batch", "3"], 3),
+    "START": (["--start", "5"], 5),
+}
+
+
 def start(snippet, number):
-    return snippet.edit("300, 0.2, 2\n", f"300, 0.2, {number}\n")
+    return given(snippet, START=number)
 
 
 @cache
 def curved(snippet):
     """Return the variables of a program that has drawn its six curves."""
     return snippet.after("curves")
+
+
+# -- Settings ----------------------------------------------------------------
+
+
+def test_each_argument_sets_its_constant(snippet):
+    check_arguments(snippet, ARGUMENTS)
+
+
+@edits(
+    ("default=BATCH", "default=9"),
+    ("STEPS, RATE, START = options", "STEPS, START, RATE = options"),
+    ("LAST, BATCH = options", "LAST, _ = options"),
+    ('if "__file__" in globals():', "if True:"),
+)
+def test_each_argument_sets_its_constant__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
+
+
+def test_a_number_out_of_bounds_is_refused(snippet):
+    check_refused(
+        snippet,
+        [
+            ["--steps", "19", "--warm-up", "1"],
+            *(["--warm-up", number] for number in ("0", "300", "-1")),
+            *(["--rate", number] for number in ("0", "-1", "inf", "nan")),
+            *(["--last", number] for number in ("0", "1.1", "nan")),
+            ["--batch", "0"],
+            ["--step-size", "0"],
+            ["--start", "-1"],
+        ],
+    )
+
+
+@edits(
+    ("options.steps < 20", "options.steps < 19"),
+    ("options.warm_up < options.steps", "options.warm_up <= options.steps"),
+    ("options.batch < 1", "options.batch < 0"),
+    ("options.step_size < 1", "options.step_size < 0"),
+    ('options.rate < float("inf")', "options.rate"),
+    ("not 0 < options.last <= 1", "not 0 < options.last"),
+    ("options.start < 0", "options.start < -1"),
+    ('"--batch and --step-size', '"batch and --step-size'),
+)
+def test_a_number_out_of_bounds_is_refused__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
+
+
+# -- Where they end ----------------------------------------------------------
 
 
 def mean_of_the_end(losses):
@@ -49,7 +118,7 @@ def test_falling_rates_end_five_times_as_close__also_from(snippet, number):
 
 
 @edits(
-    ("gamma=0.985", "gamma=0.999"),
+    ("LAST = 0.01", "LAST = 0.5"),
     (", cycle_momentum=False", ""),
 )
 def test_falling_rates_end_five_times_as_close__but_not_with(
@@ -73,10 +142,10 @@ def test_the_closest_depends_on_the_start__but_not_from_one_start(
 
 
 def test_the_conclusion_names_the_closest(snippet):
-    names = ("setup", "schedules", "train", "conclusion")
-    edited = snippet.edit("print(conclusion(ends", "print(len(str(STEPS")
-    edited = edited.edit('curves["constant"][1][0]))', ")))")
-    say = edited.only(*names).after("conclusion").conclusion
+    edited = snippet.edit(
+        'print(conclusion(ends, curves["constant"][1][0]))', ""
+    )
+    say = edited.only("conclusion").after("conclusion").conclusion
 
     for name in FALLING:
         ends = dict.fromkeys([*FALLING, "constant"], 2.0) | {name: 0.5}
@@ -84,11 +153,11 @@ def test_the_conclusion_names_the_closest(snippet):
             f"{name} ended closest, 4 times as close as constant."
         )
     ends["constant"] = 0.25
-    assert say(ends, 3.0).startswith("The constant rate ended closest")
+    assert say(ends, 3.0).startswith("Not here: the constant")
     for first in (0.25, 0.1):
-        assert say(ends, first).startswith("None ended closer than it began")
+        assert say(ends, first).startswith("Not here: none ended")
     lost = dict.fromkeys(ends, float("nan"))
-    assert say(lost, 3.0).startswith("None ended closer than it began")
+    assert say(lost, 3.0).startswith("Not here: none ended")
 
 
 @edits(
@@ -103,29 +172,59 @@ def test_the_conclusion_names_the_closest__but_not_with(
     fails(test_the_conclusion_names_the_closest, snippet.edit(old, new))
 
 
+# -- The shapes --------------------------------------------------------------
+
+# What a claim leaves open; some shapes do not end within the steps.
+OTHERS = (
+    {"STEPS": 20, "WARM_UP": 1, "STEP_SIZE": 7, "RATE": 3.0, "LAST": 0.5},
+    {"STEPS": 70, "WARM_UP": 69, "STEP_SIZE": 69, "RATE": 1e-4, "LAST": 1.0},
+    {"STEPS": 200, "WARM_UP": 50, "STEP_SIZE": 900, "RATE": 0.1, "LAST": 1e-5},
+)
+others = pytest.mark.parametrize("settings", OTHERS)
+
+
 def rates_of(snippet, name):
+    """Return the rates of a schedule, and the variables of the program."""
     run = snippet.after("train")
-    return run.train(run.schedules[name])[0]
+    rates = run.train(run.schedules[name])[0]
+    assert len(rates) == run.STEPS
+    return rates, run
 
 
 def test_step_lr_falls_at_100_and_200(snippet):
-    rates = rates_of(snippet, "StepLR")
+    rates, run = rates_of(snippet, "StepLR")
 
-    expected = [0.2] * 100 + [0.02] * 100 + [0.002] * 100
+    expected = [
+        run.RATE / 10 ** (each // run.STEP_SIZE) for each in range(run.STEPS)
+    ]
     assert rates == pytest.approx(expected)
+    if run.STEPS == 300:
+        expected = [0.2] * 100 + [0.02] * 100 + [0.002] * 100
+        assert rates == pytest.approx(expected)
 
 
-@edits(("step_size=100", "step_size=99"), ("gamma=0.1", "gamma=0.2"))
+@others
+def test_step_lr_falls_at_100_and_200__also_with(snippet, settings):
+    test_step_lr_falls_at_100_and_200(given(snippet, **settings))
+
+
+@edits(("step_size=STEP_SIZE", "step_size=99"), ("gamma=0.1", "gamma=0.2"))
 def test_step_lr_falls_at_100_and_200__but_not_with(snippet, old, new, fails):
     fails(test_step_lr_falls_at_100_and_200, snippet.edit(old, new))
 
 
 def test_one_cycle_peaks_at_its_third(snippet):
-    rates = rates_of(snippet, "OneCycleLR")
+    rates, run = rates_of(snippet, "OneCycleLR")
 
-    assert len(rates) == 300
-    assert rates[89] == pytest.approx(0.2)
-    assert max(rates[:89] + rates[90:]) < rates[89]
+    peak = 3 * run.STEPS // 10 - 1  # of the steps counted from 0
+    assert run.STEPS != 300 or peak == 89
+    assert rates[peak] == pytest.approx(run.RATE)
+    assert max(rates[:peak] + rates[peak + 1 :]) < rates[peak]
+
+
+@others
+def test_one_cycle_peaks_at_its_third__also_with(snippet, settings):
+    test_one_cycle_peaks_at_its_third(given(snippet, **settings))
 
 
 @edits(
@@ -136,8 +235,64 @@ def test_one_cycle_peaks_at_its_third__but_not_with(snippet, old, new, fails):
     fails(test_one_cycle_peaks_at_its_third, snippet.edit(old, new))
 
 
+def test_the_warm_up_ends_at_the_highest_rate(snippet):
+    rates, run = rates_of(snippet, "warm-up, then cosine")
+
+    assert rates[0] == pytest.approx(run.RATE / 10)
+    assert rates[run.WARM_UP] == pytest.approx(run.RATE) == max(rates)
+    rising, falling = rates[: run.WARM_UP + 1], rates[run.WARM_UP :]
+    assert all(b > a for a, b in pairwise(rising))
+    assert all(b < a for a, b in pairwise(falling))
+
+
+@others
+def test_the_warm_up_ends_at_the_highest_rate__also_with(snippet, settings):
+    test_the_warm_up_ends_at_the_highest_rate(given(snippet, **settings))
+
+
+@edits(
+    ("start_factor=0.1", "start_factor=0.2"),
+    ("total_iters=WARM_UP", "total_iters=9"),
+    ("milestones=[WARM_UP]", "milestones=[40]"),
+    ("T_max=STEPS - WARM_UP", "T_max=99"),
+)
+def test_the_warm_up_ends_at_the_highest_rate__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_warm_up_ends_at_the_highest_rate, snippet.edit(old, new))
+
+
+def test_exponential_lr_ends_at_its_last(snippet):
+    rates, run = rates_of(snippet, "ExponentialLR")
+
+    factors = [b / a for a, b in pairwise(rates)]
+    assert rates[0] == run.RATE
+    assert factors == pytest.approx([factors[0]] * (run.STEPS - 1))
+    after = rates[-1] * factors[0]
+    assert after == pytest.approx(run.RATE * run.LAST)
+    assert run.STEPS != 300 or after == pytest.approx(0.002)
+
+
+@others
+def test_exponential_lr_ends_at_its_last__also_with(snippet, settings):
+    test_exponential_lr_ends_at_its_last(given(snippet, **settings))
+
+
+@edits(
+    ("LAST ** (1 / STEPS)", "0.985"),
+    ("gamma=LAST ** (1 / STEPS)", "gamma=LAST ** 0.01"),
+)
+def test_exponential_lr_ends_at_its_last__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_exponential_lr_ends_at_its_last, snippet.edit(old, new))
+
+
+# -- High or low -------------------------------------------------------------
+
+
 def test_a_constant_rate_is_too_high_or_too_low(snippet, number=2):
-    program = start(snippet, number).only("setup", "train", "rates")
+    program = start(snippet, number).only(*FIRST, "train", "rates")
     ends = program.after("rates").constants
 
     assert list(ends) == [1.0, 0.1, 0.001]
@@ -151,8 +306,8 @@ def test_a_constant_rate_is_too_high_or_too_low__also_from(snippet, number):
 
 
 @edits(
-    ("chosen = torch.randint(512, (8,))", "chosen = torch.arange(512)"),
-    ("for _ in range(STEPS):", "for _ in range(9):"),
+    ("torch.randint(512, (BATCH,))", "torch.arange(512)"),
+    ("in tqdm(range(STEPS),", "in tqdm(range(9),"),
 )
 def test_a_constant_rate_is_too_high_or_too_low__but_not_with(
     snippet, old, new, fails
@@ -171,7 +326,7 @@ def momenta(run):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.optim.SGD, "step", noting)
-        after = run.only("setup", "train", "momentum").after("momentum")
+        after = run.only(*FIRST, "train", "momentum").after("momentum")
     return found, after
 
 
@@ -194,7 +349,7 @@ def test_one_cycle_gives_a_momentum__but_not_with(snippet, old, new, fails):
 
 
 def test_one_cycle_with_its_momentum_diverges(snippet, number=2):
-    program = start(snippet, number).only("setup", "train", "momentum")
+    program = start(snippet, number).only(*FIRST, "train", "momentum")
     losses = program.after("momentum").diverged
 
     assert max(losses) > 100 * losses[0]
