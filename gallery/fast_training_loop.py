@@ -28,22 +28,40 @@ RATE = 0.01  # the learning rate
 ROUNDS = 4  # epochs to time
 
 # %% options
+#
+# .. _each-argument-sets-its-constant:
+#
+# As a script, each argument sets the constant of its name, and what is not
+# given stays as it is above.
+#
+# .. _a-number-out-of-bounds-is-refused:
+#
+# A number that makes no sense ends the script, with a line that says what is
+# possible.
 
 import argparse
 
-kind = argparse.ArgumentDefaultsHelpFormatter
-parser = argparse.ArgumentParser(formatter_class=kind)
-add = parser.add_argument
-add("--model", metavar="FILE", default=MODEL, help="it has a build()")
-add("--epochs", type=int, default=EPOCHS, help="of the comparison")
-add("--batch", type=int, default=BATCH, help="samples of a step")
-add("--parts", type=int, default=PARTS, help="of a batch")
-add("--rate", type=float, default=RATE, help="the learning rate")
-add("--rounds", type=int, default=ROUNDS, help="epochs to time")
-options = parser.parse_args(None if "__file__" in globals() else [])
-numbers = options.epochs, options.batch, options.parts, options.rounds // 3
-if min(numbers) < 1:
-    parser.error("--rounds is at least 3, and the other numbers at least 1")
+if "__file__" in globals():  # a script, and no notebook
+    parser = argparse.ArgumentParser(
+        description="Compare training loops with one tip each.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--model", metavar="FILE", default=MODEL, help="it has a build()")
+    add("--epochs", type=int, default=EPOCHS, help="of the comparison")
+    add("--batch", type=int, default=BATCH, help="samples of a step")
+    add("--parts", type=int, default=PARTS, help="of a batch")
+    add("--rate", type=float, default=RATE, help="the learning rate")
+    add("--rounds", type=int, default=ROUNDS, help="epochs to time")
+    options = parser.parse_args()
+    numbers = options.epochs, options.batch, options.parts
+    if min(*numbers, options.rounds // 3) < 1:
+        words = "--epochs, --batch and --parts are at least 1"
+        parser.error(f"{words}, and --rounds is at least 3")
+    if not 0 < options.rate < float("inf"):
+        parser.error("--rate is above 0")
+    MODEL, EPOCHS, BATCH = options.model, options.epochs, options.batch
+    PARTS, RATE, ROUNDS = options.parts, options.rate, options.rounds
 
 # %% setup
 #
@@ -79,7 +97,7 @@ if device.type == "mps" or (
     and not torch.cuda.is_bf16_supported(including_emulation=False)
 ):
     half = torch.float16
-if not options.model:
+if not MODEL:
     torch.set_num_threads(1)  # the model below is small
 
 # %% build
@@ -117,10 +135,10 @@ def one_line(path):
 
 
 torch.manual_seed(0)
-with one_line(options.model):
-    if options.model:
-        sys.path.insert(0, str(Path(options.model).resolve().parent))
-        found = runpy.run_path(options.model)
+with one_line(MODEL):
+    if MODEL:
+        sys.path.insert(0, str(Path(MODEL).resolve().parent))
+        found = runpy.run_path(MODEL)
         if "build" not in found:
             raise ValueError("it has no function build()")
         build = found["build"]
@@ -142,7 +160,7 @@ with one_line(options.model):
 # a device that is not CUDA, *transfer* is left out, and no loop uses it.
 
 plain = {"pinned": False, "dtype": torch.float32, "parts": 1}
-tips = {"mixed precision": {"dtype": half}, "parts": {"parts": options.parts}}
+tips = {"mixed precision": {"dtype": half}, "parts": {"parts": PARTS}}
 if device.type == "cuda":
     tips = {"transfer": {"pinned": True}, **tips}
 ways = {"plain": plain, **{name: plain | tips[name] for name in tips}}
@@ -203,12 +221,12 @@ class Training:
         self.pinned = pinned
         self.model = copy.deepcopy(fresh_model).to(device)
         weights = self.model.parameters()
-        self.optimizer = torch.optim.AdamW(weights, lr=options.rate)
+        self.optimizer = torch.optim.AdamW(weights, lr=RATE)
         scaled = dtype is torch.float16
         self.scaler = torch.amp.GradScaler(device.type, enabled=scaled)
         order = torch.Generator().manual_seed(0)
         kind = {"shuffle": True, "generator": order, "pin_memory": pinned}
-        self.loader = DataLoader(data, options.batch, **kind)
+        self.loader = DataLoader(data, BATCH, **kind)
 
     def epoch(self):
         self.model.train()
@@ -224,7 +242,7 @@ class Training:
         self.model.eval()
         total = 0.0
         with torch.no_grad():
-            for inputs, targets in DataLoader(data, options.batch):
+            for inputs, targets in DataLoader(data, BATCH):
                 inputs, targets = inputs.to(device), targets.to(device)
                 loss = loss_of(self.model(inputs), targets)
                 total += loss.item() * len(inputs)
@@ -248,13 +266,13 @@ def train(way):
     torch.manual_seed(0)
     training = Training(**ways[way])
     found = [training.error()]
-    for _ in tqdm(range(options.epochs), desc=way, leave=False, disable=None):
+    for _ in tqdm(range(EPOCHS), desc=way, leave=False, disable=None):
         training.epoch()
         found.append(training.error())
     return found
 
 
-with one_line(options.model):
+with one_line(MODEL):
     errors = {way: train(way) for way in ways}
 for way, found in errors.items():
     print(f"{way}: {found[0]:.2f} at the start, {found[-1]:.2f} at the end")
@@ -337,7 +355,7 @@ def timed():
     """Return the seconds of some epochs, by way."""
     trainings = {way: Training(**ways[way]) for way in ways}
     seconds = {way: [] for way in ways}
-    for each in tqdm(range(1 + options.rounds), leave=False, disable=None):
+    for each in tqdm(range(1 + ROUNDS), leave=False, disable=None):
         for way, training in trainings.items():
             start = now()
             training.epoch()

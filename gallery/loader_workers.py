@@ -26,21 +26,37 @@ WORKERS = [1, 2, 4]  # beside 0
 ROUNDS = 2  # epochs up, epochs down
 
 # %% options
+#
+# .. _each-argument-sets-its-constant:
+#
+# As a script, each argument sets the constant of its name, and what is not
+# given stays as it is above.
+#
+# .. _a-number-out-of-bounds-is-refused:
+#
+# A number that makes no sense ends the script, with a line that says what is
+# possible.
 
 import argparse
 
-kind = argparse.ArgumentDefaultsHelpFormatter
-parser = argparse.ArgumentParser(formatter_class=kind)
-add = parser.add_argument
-add("--dataset", metavar="FILE", default=DATASET, help="it has a build()")
-add("--batch-size", type=int, default=BATCH_SIZE, help="of the loader")
-add("--batches", type=int, default=BATCHES, help="of an epoch, at most")
-add("--workers", type=int, nargs="+", default=WORKERS, help="beside 0")
-add("--rounds", type=int, default=ROUNDS, help="epochs up, epochs down")
-options = parser.parse_args(None if "__file__" in globals() else [])
-numbers = options.batch_size, options.batches, options.rounds // 2
-if min(*numbers, *options.workers) < 1:
-    parser.error("--rounds is at least 2, and the other numbers at least 1")
+if "__file__" in globals():  # a script, and no notebook
+    parser = argparse.ArgumentParser(
+        description="Count how many workers a loader wants.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--dataset", metavar="FILE", default=DATASET, help="it has a build()")
+    add("--batch-size", type=int, default=BATCH_SIZE, help="of the loader")
+    add("--batches", type=int, default=BATCHES, help="of an epoch, at most")
+    add("--workers", type=int, nargs="+", default=WORKERS, help="beside 0")
+    add("--rounds", type=int, default=ROUNDS, help="epochs up, epochs down")
+    options = parser.parse_args()
+    numbers = options.batch_size, options.batches, *options.workers
+    if min(*numbers, options.rounds // 2) < 1:
+        words = "--batch-size, --batches and --workers are at least 1"
+        parser.error(f"{words}, and --rounds is at least 2")
+    DATASET, WORKERS, ROUNDS = options.dataset, options.workers, options.rounds
+    BATCH_SIZE, BATCHES = options.batch_size, options.batches
 
 # %% setup
 #
@@ -62,7 +78,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from tqdm import tqdm
 
 start = "fork" if sys.platform == "linux" else "spawn"
-counts = sorted({0, *options.workers})
+counts = sorted({0, *WORKERS})
 # Too many workers for a machine are a part of the question.
 warnings.filterwarnings("ignore", "This DataLoader will create")
 
@@ -111,8 +127,8 @@ def loader_of(build, workers):
     order = torch.Generator().manual_seed(0)
     chosen = torch.randperm(len(dataset), generator=order).tolist()
     return DataLoader(
-        Subset(dataset, chosen[: options.batches * options.batch_size]),
-        batch_size=options.batch_size,
+        Subset(dataset, chosen[: BATCHES * BATCH_SIZE]),
+        batch_size=BATCH_SIZE,
         num_workers=workers,
         collate_fn=collate_fn,
         persistent_workers=workers > 0,
@@ -149,10 +165,10 @@ def one_line(path):
         raise ValueError(f"{path}: {type(error).__name__}: {said}") from None
 
 
-if __name__ == "__main__" and options.dataset:
-    path = Path(options.dataset).resolve()
+if __name__ == "__main__" and DATASET:
+    path = Path(DATASET).resolve()
     sys.path.insert(0, str(path.parent))  # for workers, too
-    with one_line(options.dataset):
+    with one_line(DATASET):
         module = importlib.import_module(path.stem)
         builders = {path.stem: module.build}
         collate_fn = getattr(module, "collate_fn", None)
@@ -173,7 +189,7 @@ if __name__ == "__main__" and options.dataset:
 # processes as there are workers, and without workers from the main process.
 
 origins = {}
-if __name__ == "__main__" and not options.dataset:
+if __name__ == "__main__" and not DATASET:
     loaded = {}
     for workers in counts:
         batches = list(loader_of(builders["free"], workers))
@@ -207,7 +223,7 @@ def measure():
     tries = [(name, workers) for name in builders for workers in turns]
     for name, workers in tqdm(tries, leave=False, disable=None):
         loader = loader_of(builders[name], workers)
-        for each in range(1 + options.rounds):
+        for each in range(1 + ROUNDS):
             begin = time.perf_counter()
             for _ in loader:
                 pass
@@ -250,7 +266,7 @@ def conclude(speeds):
 
 
 if __name__ == "__main__":
-    with one_line(options.dataset):
+    with one_line(DATASET):
         speeds = measure()
     lines = [f"{name} samples: {conclude(speeds[name])}" for name in speeds]
     if "__file__" in globals():  # in a notebook, the picture says it

@@ -1,7 +1,6 @@
 """The claims of gallery/fast_training_loop.py."""
 
 import math
-import sys
 from functools import cache
 from itertools import chain
 from types import SimpleNamespace
@@ -14,17 +13,27 @@ from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 from extensions.files.failures import edits, no_error
+from tests.gallery.conftest import (
+    BROKEN,
+    MODEL,
+    check_arguments,
+    check_named,
+    check_refused,
+    given,
+    written,
+)
 
 pytest.importorskip("tqdm", reason="tqdm is not installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays")
 
-
-def given(snippet, *words, dtype=None):
-    """Return the program as with arguments, or with another dtype."""
-    old = 'parse_args(None if "__file__" in globals() else [])'
-    snippet = snippet.edit(old, f"parse_args({[*map(str, words)]})")
-    if dtype:
-        snippet = snippet.edit("half = torch.bfloat16", f"half = {dtype}")
-    return snippet
+ARGUMENTS = {
+    "MODEL": (["--model", "my_model.py"], "my_model.py"),
+    "EPOCHS": (["--epochs", "9"], 9),
+    "BATCH": (["--batch", "7"], 7),
+    "PARTS": (["--parts", "3"], 3),
+    "RATE": (["--rate", "0.5"], 0.5),
+    "ROUNDS": (["--rounds", "5"], 5),
+}
 
 
 @cache
@@ -49,6 +58,47 @@ def quick(snippet):
 
 
 # -- Settings ----------------------------------------------------------------
+
+
+def test_each_argument_sets_its_constant(snippet):
+    check_arguments(snippet, ARGUMENTS)
+
+
+@edits(
+    ("default=BATCH", "default=9"),
+    ("EPOCHS, BATCH = options", "BATCH, EPOCHS = options"),
+    ("PARTS, RATE, ROUNDS = options", "PARTS, ROUNDS, RATE = options"),
+    ('if "__file__" in globals():  # a script', "if True:  # a script"),
+)
+def test_each_argument_sets_its_constant__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
+
+
+def test_a_number_out_of_bounds_is_refused(snippet):
+    check_refused(
+        snippet,
+        [
+            ["--epochs", "0"],
+            ["--batch", "0"],
+            ["--parts", "-1"],
+            ["--rounds", "2"],
+            *(["--rate", number] for number in ("0", "-1", "inf", "nan")),
+        ],
+    )
+
+
+@edits(
+    ("options.epochs, options.batch, options.parts", "9, options.batch, 9"),
+    ("options.rounds // 3", "options.rounds // 2"),
+    ('options.rate < float("inf")', "options.rate"),
+    ('"--rate is above 0"', '"the rate is above 0"'),
+)
+def test_a_number_out_of_bounds_is_refused__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
 
 
 def test_the_dtype_suits_the_device(snippet):
@@ -88,48 +138,11 @@ def test_the_dtype_suits_the_device__but_not_with(snippet, old, new, fails):
     fails(test_the_dtype_suits_the_device, snippet.edit(old, new))
 
 
-FILE = """
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-
-def build():
-    calls.append("build")
-    data = [(torch.rand(3), number % 2) for number in range(21)]
-    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
-    return model, data, loss_of
-
-
-def loss_of(outputs, labels):
-    calls.append(tuple(outputs.shape))
-    return F.cross_entropy(outputs, labels)
-
-
-calls = []
-"""
-
-
-def written(folder, text=FILE, name="my_model.py"):
-    """Write a file of a reader; return its path."""
-    path = folder / name
-    path.write_text(text)
-    return path
-
-
-@pytest.fixture(autouse=True)
-def _no_path_stays():
-    """Forget the folders that a test has added."""
-    path = list(sys.path)
-    yield
-    sys.path[:] = path
-
-
 def test_a_model_of_yours_is_trained(snippet, tmp_path):
     path = written(tmp_path)
-    words = ("--model", path, "--epochs", 2, "--batch", 8, "--rounds", 3)
+    settings = {"MODEL": path, "EPOCHS": 2, "BATCH": 8, "ROUNDS": 3}
     with no_error():
-        run = given(snippet, *words).after("conclude")
+        run = given(snippet, **settings).after("conclude")
 
     calls = run.build.__globals__.get("calls", [])
     assert calls.count("build") == 1
@@ -142,7 +155,7 @@ def test_a_model_of_yours_is_trained(snippet, tmp_path):
 
 
 @edits(
-    ("    if options.model:\n        sys", "    if False:\n        sys"),
+    ("    if MODEL:\n        sys", "    if False:\n        sys"),
     (
         "    fresh_model, data, loss_of = build()",
         "    fresh_model, data, _ = build()\n    loss_of = F.cross_entropy",
@@ -155,35 +168,23 @@ def test_a_model_of_yours_is_trained__but_not_with(
     fails(test_a_model_of_yours_is_trained, edited, tmp_path)
 
 
-BROKEN = {
-    "nothing.py": "",
-    "mistake.py": "def build(: return 1",
-    "error.py": "def build(): raise RuntimeError('no\\ndisk')",
-    "two.py": "def build(): return 1, 2",
-    "shape.py": FILE.replace("nn.Linear(5, 2)", "nn.Linear(4, 2)"),
-    "none.py": None,
-}
+TWO = "def build(): return 1, 2"
+WRONG = MODEL.replace("nn.Linear(5, 2)", "nn.Linear(4, 2)")
 
 
 def test_a_file_that_fails_is_named(snippet, tmp_path):
-    for name, text in BROKEN.items():
-        path = tmp_path / name
-        if text is not None:
-            written(tmp_path, text, name)
-        with pytest.raises(Exception, match=r"\S") as caught:
-            given(snippet, "--model", path, "--epochs", 1).after("train")
-        assert vars(sys).pop("tracebacklimit", None) == 0
-        said = str(caught.value)
-        assert said.startswith(f"{path}: ")
-        assert "\n" not in said
-        assert said.rpartition(": ")[2]
+    def start(path):
+        given(snippet, MODEL=path, EPOCHS=1).after("train")
+
+    files = BROKEN | {"my_two.py": TWO, "my_shape.py": WRONG}
+    check_named(start, tmp_path, files)
 
 
 @edits(
     ('(f"{path}: {type', '(f"{type'),
     ('.rpartition("\\n")[2]', ""),
     ("sys.tracebacklimit = 0", "sys.tracebacklimit = 9"),
-    ("with one_line(options.model):\n    errors", "if 1:\n    errors"),
+    ("with one_line(MODEL):\n    errors", "if 1:\n    errors"),
 )
 def test_a_file_that_fails_is_named__but_not_with(
     snippet, tmp_path, old, new, fails
@@ -328,8 +329,7 @@ def test_each_sample_counts_once(snippet, size=64):
         assert targets[:, 0].tolist() == [-each for each in seen[-1]]
         return backward(model, inputs, targets, *rest, **more)
 
-    options = SimpleNamespace(batch=size, rate=0.01)
-    own = {"data": data, "backward": noted, "options": options}
+    own = {"data": data, "backward": noted, "BATCH": size}
     for way in run.ways:
         seen.clear()
         with patch.dict(run.Training.epoch.__globals__, own), no_error():
@@ -418,8 +418,7 @@ def test_each_mode_is_set(snippet, size=64):
     run = ready(snippet)
     inputs = torch.arange(150.0).view(-1, 1)
     data = TensorDataset(inputs, torch.zeros(150, 1))
-    options = SimpleNamespace(batch=size, rate=0.01)
-    own = {"data": data, "fresh_model": Watched(), "options": options}
+    own = {"data": data, "fresh_model": Watched(), "BATCH": size}
     with patch.dict(run.Training.epoch.__globals__, own), no_error():
         training = run.Training(**run.ways["plain"])
         error = training.error()
@@ -441,7 +440,7 @@ def test_each_mode_is_set__also_in_batches_of(snippet, size):
     ("        self.model.train()\n", ""),
     ("        self.model.eval()\n", ""),
     ("with torch.no_grad():", "with torch.enable_grad():"),
-    ("loss.item() * len(inputs)", "loss.item() * options.batch"),
+    ("loss.item() * len(inputs)", "loss.item() * BATCH"),
 )
 def test_each_mode_is_set__but_not_with(snippet, old, new, fails):
     fails(test_each_mode_is_set, snippet.edit(old, new))
@@ -462,13 +461,13 @@ def test_all_loops_learn_the_same(snippet):
         assert found[-1] < plain[0] / 10
 
 
-@pytest.mark.parametrize("words", [("--batch", 128), ("--parts", 3)])
-def test_all_loops_learn_the_same__also_with(snippet, words):
-    test_all_loops_learn_the_same(given(snippet, *words))
+@pytest.mark.parametrize("settings", [{"BATCH": 128}, {"PARTS": 3}])
+def test_all_loops_learn_the_same__also_with(snippet, settings):
+    test_all_loops_learn_the_same(given(snippet, **settings))
 
 
 def test_all_loops_learn_the_same__also_in_float16(snippet):
-    program = given(snippet, dtype="torch.float16")
+    program = snippet.edit("half = torch.bfloat16", "half = torch.float16")
     test_all_loops_learn_the_same(program)
 
 
@@ -488,7 +487,7 @@ def test_all_loops_learn_the_same__but_not_with(snippet, old, new, fails):
 
 def test_each_loop_warms_up(snippet, rounds=4, kind="xpu"):
     run = quick(snippet)
-    assert run.options.rounds == 4
+    assert run.ROUNDS == 4
     clock, log = [0], []
 
     class Noted:
@@ -502,7 +501,7 @@ def test_each_loop_warms_up(snippet, rounds=4, kind="xpu"):
 
     own = {
         "Training": Noted,
-        "options": SimpleNamespace(rounds=rounds),
+        "ROUNDS": rounds,
         "device": SimpleNamespace(type=kind),
         "time": SimpleNamespace(
             perf_counter=lambda: log.append(0) or clock[0]
@@ -533,7 +532,7 @@ def test_each_loop_warms_up__also_in(snippet, rounds, kind):
 
 @edits(
     ("[now() - start] if each else []", "[now() - start]"),
-    ("range(1 + options.rounds)", "range(options.rounds)"),
+    ("range(1 + ROUNDS)", "range(ROUNDS)"),
     ("ROUNDS = 4", "ROUNDS = 3"),
     ("        torch.accelerator.synchronize()\n", "        pass\n"),
     (

@@ -12,14 +12,25 @@ import pytest
 import torch
 
 from extensions.files.failures import edits, no_error
+from tests.gallery.conftest import (
+    BROKEN,
+    check_arguments,
+    check_named,
+    check_refused,
+    given,
+    written,
+)
 
 pytest.importorskip("tqdm", reason="tqdm is not installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays")
 
-
-def given(snippet, *words):
-    """Return the program as with arguments."""
-    old = 'parse_args(None if "__file__" in globals() else [])'
-    return snippet.edit(old, f"parse_args({[*map(str, words)]})")
+ARGUMENTS = {
+    "DATASET": (["--dataset", "my_data.py"], "my_data.py"),
+    "BATCH_SIZE": (["--batch-size", "7"], 7),
+    "BATCHES": (["--batches", "9"], 9),
+    "WORKERS": (["--workers", "3", "5"], [3, 5]),
+    "ROUNDS": (["--rounds", "4"], 4),
+}
 
 
 @cache
@@ -43,21 +54,53 @@ def concluding(snippet):
         "        speeds = measure()\n", "        speeds = {}\n"
     )
     part = part.edit(
-        "    with one_line(options.dataset):\n        speeds",
+        "    with one_line(DATASET):\n        speeds",
         "    if 1:\n        speeds",
     )
     return part.only("conclude").after("conclude").conclude
 
 
-@pytest.fixture(autouse=True)
-def _no_module_stays():
-    """Forget what a test has imported from a file of its own."""
-    modules, path = dict(sys.modules), list(sys.path)
-    yield
-    sys.path[:] = path
-    for name in set(sys.modules) - set(modules):
-        if name.startswith("my_"):
-            del sys.modules[name]
+# -- Settings ----------------------------------------------------------------
+
+
+def test_each_argument_sets_its_constant(snippet):
+    check_arguments(snippet, ARGUMENTS)
+
+
+@edits(
+    ("default=BATCHES", "default=9"),
+    ("BATCH_SIZE, BATCHES = options", "BATCHES, BATCH_SIZE = options"),
+    ("WORKERS, ROUNDS = options", "ROUNDS, WORKERS = options"),
+    ('if "__file__" in globals():  # a script', "if True:  # a script"),
+)
+def test_each_argument_sets_its_constant__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
+
+
+def test_a_number_out_of_bounds_is_refused(snippet):
+    check_refused(
+        snippet,
+        [
+            ["--batch-size", "0"],
+            ["--batches", "-1"],
+            ["--workers", "1", "0"],
+            ["--rounds", "1"],
+        ],
+    )
+
+
+@edits(
+    ("options.batches, *options.workers", "options.batches, 9"),
+    ("options.batch_size, options.batches, *", "9, options.batches, *"),
+    ("options.rounds // 2", "options.rounds"),
+    ("and --rounds is at least 2", "and the rounds are at least 2"),
+)
+def test_a_number_out_of_bounds_is_refused__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
 
 
 # -- A reader's dataset ------------------------------------------------------
@@ -84,22 +127,15 @@ def collate_fn(samples):
 """
 
 
-def written(folder, text=FILE, name="my_data.py"):
-    """Write a file of a reader; return its path."""
-    path = folder / name
-    path.write_text(text)
-    return path
-
-
 def test_a_file_of_yours_is_read(snippet, tmp_path, extra=""):
-    path = written(tmp_path, FILE + extra)
+    path = written(tmp_path, FILE + extra, "my_data.py")
     with no_error():
-        run = given(snippet, "--dataset", path).after("time")
+        run = given(snippet, DATASET=path).after("time")
         batches = list(run.loader_of(run.builders["my_data"], 0))
         with patch.dict(run.measure.__globals__, {"counts": [0]}):
             speeds = run.measure()
 
-    assert Path(sys.modules["my_data"].__file__) == path.resolve()
+    assert Path(sys.modules["my_data"].__file__) == Path(path).resolve()
     assert list(speeds) == ["my_data"]
     assert len(speeds["my_data"][0]) == 4
     if extra:
@@ -126,7 +162,7 @@ def test_a_file_of_yours_is_read__but_not_with(
 
 
 def test_a_file_of_yours_is_read__also_by_spawned_workers(snippet, tmp_path):
-    path = written(tmp_path)
+    path = written(tmp_path, FILE, "my_data.py")
     script = tmp_path / "loader_workers.py"
     cells = [each for each in snippet.cells().values() if not each.is_display]
     text = "\n".join(each.source for each in cells)
@@ -158,31 +194,20 @@ class Stream(IterableDataset):
 
 build = Stream
 """
-BROKEN = {
-    "my_nothing.py": "",
-    "my_mistake.py": "def build(: return [1]",
-    "my_error.py": "def build(): raise RuntimeError('no\\ndisk')",
+UNTIMED = BROKEN | {
     "my_iterator.py": "def build(): return iter([1])",
     "my_stream.py": STREAM,
     "my_empty.py": FILE.replace("12", "0"),
     "my_sample.py": FILE.replace("20.0 + index", "missing"),
     "my_late.py": FILE.replace("12", "99").replace("20.0", "1 / (index - 9)"),
-    "my_none.py": None,
 }
 
 
 def test_what_cannot_be_timed_is_named(snippet, tmp_path):
-    for name, text in BROKEN.items():
-        path = tmp_path / name
-        if text is not None:
-            written(tmp_path, text, name)
-        with pytest.raises(Exception, match=r"\S") as caught:
-            given(snippet, "--dataset", path, "--workers", 1).after("conclude")
-        assert vars(sys).pop("tracebacklimit", None) == 0
-        said = str(caught.value)
-        assert said.startswith(f"{path}: ")
-        assert "\n" not in said
-        assert said.rpartition(": ")[2]
+    def start(path):
+        given(snippet, DATASET=path, WORKERS=[1]).after("conclude")
+
+    check_named(start, tmp_path, UNTIMED)
 
 
 @edits(
@@ -191,7 +216,7 @@ def test_what_cannot_be_timed_is_named(snippet, tmp_path):
     ("sys.tracebacklimit = 0", "sys.tracebacklimit = 9"),
     ("        if not len(module.build()):", "        if False:"),
     (
-        "with one_line(options.dataset):\n        speeds",
+        "with one_line(DATASET):\n        speeds",
         "if 1:\n        speeds",
     ),
 )
@@ -206,8 +231,8 @@ def test_what_cannot_be_timed_is_named__but_not_with(
 
 def asked(run, batches, size, workers=0):
     """Return which of 40 samples each of two epochs has."""
-    options = SimpleNamespace(batches=batches, batch_size=size)
-    with patch.dict(run.loader_of.__globals__, {"options": options}):
+    own = {"BATCHES": batches, "BATCH_SIZE": size}
+    with patch.dict(run.loader_of.__globals__, own):
         loader = run.loader_of(lambda: list(range(40)), workers)
         return [torch.cat(list(loader)).tolist() for _ in range(2)]
 
@@ -215,7 +240,7 @@ def asked(run, batches, size, workers=0):
 def test_an_epoch_has_a_limit(snippet):
     run = ready(snippet)
 
-    assert run.options.batches == 50
+    assert run.BATCHES == 50
     for batches, size in [(1, 1), (3, 5), (7, 5), (8, 5), (9, 5)]:
         first, second = asked(run, batches, size)
         assert first == second == asked(run, batches, size)[0]
@@ -225,8 +250,8 @@ def test_an_epoch_has_a_limit(snippet):
 
 
 @edits(
-    ("chosen[: options.batches * options.batch_size]", "chosen"),
-    ("chosen[: options.batches *", "chosen[: 1 *"),
+    ("chosen[: BATCHES * BATCH_SIZE]", "chosen"),
+    ("chosen[: BATCHES *", "chosen[: 1 *"),
     ("torch.Generator().manual_seed(0)", "None"),
     ("torch.randperm(len(dataset), generator=order)", "torch.arange(40)"),
     (
@@ -239,8 +264,8 @@ def test_an_epoch_has_a_limit__but_not_with(snippet, old, new, fails):
     fails(test_an_epoch_has_a_limit, snippet.edit(old, new))
 
 
-def test_the_number_of_workers_changes_no_sample(snippet, *words):
-    loaded = checked(given(snippet, *words)).loaded
+def test_the_number_of_workers_changes_no_sample(snippet, **settings):
+    loaded = checked(given(snippet, **settings)).loaded
 
     assert next(iter(loaded)) == 0
     assert sorted(loaded[0].tolist()) == list(range(64))
@@ -252,17 +277,17 @@ def test_the_number_of_workers_changes_no_sample(snippet, *words):
 def test_the_number_of_workers_changes_no_sample__also_in_batches_of(
     snippet, size
 ):
-    test_the_number_of_workers_changes_no_sample(snippet, "--batch-size", size)
+    test_the_number_of_workers_changes_no_sample(snippet, BATCH_SIZE=size)
 
 
 def test_the_number_of_workers_changes_no_sample__also_with_three(snippet):
-    test_the_number_of_workers_changes_no_sample(snippet, "--workers", 3)
+    test_the_number_of_workers_changes_no_sample(snippet, WORKERS=[3])
 
 
 @edits(
-    ("        batch_size=options.batch_size,\n", "        8, shuffle=True,\n"),
+    ("        batch_size=BATCH_SIZE,\n", "        8, shuffle=True,\n"),
     (
-        "        batch_size=options.batch_size,\n",
+        "        batch_size=BATCH_SIZE,\n",
         "        9, drop_last=True,\n",
     ),
 )
@@ -273,8 +298,7 @@ def test_the_number_of_workers_changes_no_sample__but_not_with(
 
 
 def test_as_many_processes_as_workers(snippet, size=8):
-    words = () if size == 8 else ("--batch-size", size)
-    origins = checked(given(snippet, *words)).origins
+    origins = checked(given(snippet, BATCH_SIZE=size)).origins
 
     assert list(origins) == [0, 1, 2, 4]
     assert set(origins[0]) == {os.getpid()}
@@ -296,7 +320,7 @@ def test_as_many_processes_as_workers__but_not_of_one_batch(snippet, fails):
 
 def test_the_first_epoch_is_not_counted(snippet, rounds=2):
     run = ready(snippet)
-    assert run.options.rounds == 2
+    assert run.ROUNDS == 2
     events = []
 
     def clock():
@@ -309,7 +333,7 @@ def test_the_first_epoch_is_not_counted(snippet, rounds=2):
             return iter([])
 
     own = {
-        "options": SimpleNamespace(rounds=rounds),
+        "ROUNDS": rounds,
         "counts": [0, 3],
         "builders": {"mine": None},
         "loader_of": lambda build, workers: Loader(),
@@ -330,7 +354,7 @@ def test_the_first_epoch_is_not_counted__also_of_five(snippet):
 
 @edits(
     ("[speed] if each else []", "[speed]"),
-    ("range(1 + options.rounds)", "range(options.rounds)"),
+    ("range(1 + ROUNDS)", "range(ROUNDS)"),
     ("ROUNDS = 2", "ROUNDS = 3"),
 )
 def test_the_first_epoch_is_not_counted__but_not_with(
