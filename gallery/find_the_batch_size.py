@@ -5,43 +5,60 @@ Find the batch size that fits
 Search for the largest batch that your model can train with, in a program that
 does nothing else, and see each try.
 
-.. code-block:: text
-
-   python find_the_batch_size.py --model my_model.py --most 4096
-
 The rule: **double until it fails, halve the gap, try two whole steps**. The
 page :doc:`/memory/batch_size` says why two, and how to search within a
 program of yours.
+
+Write a file with a function ``build()`` like that below, and give it to the
+script::
+
+    python find_the_batch_size.py --model my_model.py --most 4096
 
 It needs ``torch``, ``matplotlib``, ``tqdm``.
 """
 
 # %% settings
 #
+# In the notebook, change these lines. As a script, give arguments instead.
+#
 # On a CUDA device the program asks the device, and leaves a tenth of it free.
 # Anywhere else, a stand-in for a device of so many bytes takes its place.
 
-MODEL = ""  # a file with a function build(); empty: the example below
+MODEL = None  # a file with a function build()
 LEAST, MOST = 2, 4096  # sizes of a batch; BatchNorm needs two samples
 SHARE = 0.9  # of a CUDA device that the search may use
 STAND_IN = 8_000_000  # bytes, where there is no CUDA device
 
 # %% options
 #
-# As a script the program takes these as options: ``--help`` lists them.
+# .. _each-argument-sets-its-constant:
+#
+# As a script, each argument sets the constant of its name, and what is not
+# given stays as it is above.
+#
+# .. _a-number-out-of-bounds-is-refused:
+#
+# A number that makes no sense ends the script, with a line that says what is
+# possible.
 
 import argparse
 
-if "__file__" in globals():
+if "__file__" in globals():  # a script, and no notebook
     parser = argparse.ArgumentParser(
-        description="Find the largest batch that a model can train with."
+        description="Find the largest batch that a model can train with.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--model", default=MODEL, help="a file with build()")
-    parser.add_argument("--least", type=int, default=LEAST)
-    parser.add_argument("--most", type=int, default=MOST)
-    parser.add_argument("--share", type=float, default=SHARE)
-    parser.add_argument("--stand-in", type=int, default=STAND_IN)
+    add = parser.add_argument
+    add("--model", metavar="FILE", default=MODEL, help="it has a build()")
+    add("--least", type=int, default=LEAST, help="size to begin with")
+    add("--most", type=int, default=MOST, help="size to end with")
+    add("--share", type=float, default=SHARE, help="of a CUDA device")
+    add("--stand-in", type=int, default=STAND_IN, help="bytes without CUDA")
     options = parser.parse_args()
+    if not 1 <= options.least <= options.most:
+        parser.error("--least is at least 1, and --most is no less")
+    if not 0 < options.share <= 1 or options.stand_in < 1:
+        parser.error("--share is above 0, up to 1; --stand-in is at least 1")
     MODEL, STAND_IN = options.model, options.stand_in
     LEAST, MOST, SHARE = options.least, options.most, options.share
 
@@ -58,6 +75,7 @@ if "__file__" in globals():
 import gc
 import runpy
 import sys
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -82,9 +100,37 @@ def build(device):
     return model, optimizer, step
 
 
+# %% yours
+#
+# .. _a-model-of-yours-is-searched:
+#
+# With ``--model``, the model of your file is searched in place of the example,
+# and the file can import what lies beside it.
+#
+# .. _a-file-that-fails-is-named:
+#
+# If there is no such file or no ``build()`` in it, or if it raises an error
+# when it is read, the error is one line that names the file.
+
+
+@contextmanager
+def one_line(path):
+    """Say in one line what is wrong with a file."""
+    try:
+        yield
+    except Exception as error:
+        said = str(error).strip().rpartition("\n")[2]
+        sys.tracebacklimit = 0  # the line below is all that is shown
+        raise ValueError(f"{path}: {type(error).__name__}: {said}") from None
+
+
 if MODEL:
-    sys.path.insert(0, str(Path(MODEL).resolve().parent))
-    build = runpy.run_path(MODEL)["build"]
+    with one_line(MODEL):
+        sys.path.insert(0, str(Path(MODEL).resolve().parent))
+        found = runpy.run_path(MODEL)
+        if "build" not in found:
+            raise ValueError("it has no function build()")
+        build = found["build"]
 
 # %% stand-in
 #
@@ -96,7 +142,6 @@ if MODEL:
 # in the forward pass, in ``backward``, or in the step of the optimizer. What
 # an operation needs for itself meanwhile it does not see.
 
-import contextlib
 import weakref
 
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -136,7 +181,7 @@ def room():
     """Return what one try may use, for a ``with``."""
     if device == "cuda":
         torch.cuda.set_per_process_memory_fraction(SHARE)
-        return contextlib.nullcontext()
+        return nullcontext()
     return StandIn(STAND_IN)
 
 
@@ -225,11 +270,6 @@ print(conclusion(best, tries, LEAST, MOST))
 # .. _the-conclusion-may-be-not-here:
 #
 # If everything fits, or nothing, the program says "Not here", and why.
-#
-# .. _a-model-of-yours-is-searched:
-#
-# With ``--model``, the model of your file is searched in place of the example,
-# and the file can import what lies beside it.
 #
 # .. _each-try-begins-anew:
 #

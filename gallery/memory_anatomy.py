@@ -22,8 +22,7 @@ It needs ``torch``, ``matplotlib``.
 # Settings
 # --------
 #
-# In the notebook, change these lines. As a script, leave them and give
-# arguments instead.
+# In the notebook, change these lines. As a script, give arguments instead.
 
 BATCH = 512  # samples in a batch
 WIDTH = 256  # inputs and outputs of each layer
@@ -32,10 +31,15 @@ OPTIMIZER = "AdamW"  # or SGD, Adagrad
 
 # %% options
 #
-# .. _each-option-sets-its-constant:
+# .. _each-argument-sets-its-constant:
 #
-# As a script, each option sets the constant of its name, and what is not
+# As a script, each argument sets the constant of its name, and what is not
 # given stays as it is above.
+#
+# .. _a-number-out-of-bounds-is-refused:
+#
+# A number that makes no sense ends the script, with a line that says what is
+# possible.
 
 import argparse
 
@@ -51,6 +55,8 @@ if "__file__" in globals():  # a script, and no notebook
     names = ["SGD", "Adagrad", "AdamW"]
     add("--optimizer", choices=names, default=OPTIMIZER, help="its kind")
     options = parser.parse_args()
+    if min(options.batch, options.width, options.layers) < 1:
+        parser.error("--batch, --width and --layers are at least 1")
     BATCH, WIDTH, LAYERS = options.batch, options.width, options.layers
     OPTIMIZER = options.optimizer
 

@@ -2,7 +2,7 @@
 
 import io
 import sys
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr
 from unittest.mock import patch
 
 import pytest
@@ -109,6 +109,19 @@ def written(folder, text=MODEL, name="my_model.py"):
     return str(path)
 
 
+@contextmanager
+def no_line():
+    """Fail the test if a program ends, be it in one line without a traceback.
+
+    Without the traceback, nobody could say what the test then says.
+    """
+    with no_error():
+        try:
+            yield
+        finally:
+            vars(sys).pop("tracebacklimit", None)
+
+
 def check_named(start, folder, files=BROKEN):
     """Check that a program names each file that fails, in one line.
 
@@ -133,6 +146,7 @@ def nothing_stays():
     modules, path = dict(sys.modules), list(sys.path)
     yield
     sys.path[:] = path
+    vars(sys).pop("tracebacklimit", None)
     for name in set(sys.modules) - set(modules):
         if name.startswith("my_"):
             del sys.modules[name]

@@ -13,6 +13,7 @@ from tests.gallery.conftest import (
     check_named,
     check_refused,
     given,
+    no_line,
     written,
 )
 
@@ -89,7 +90,7 @@ def test_a_number_out_of_bounds_is_refused__but_not_with(
 
 def test_a_model_of_yours_is_cut(snippet, tmp_path):
     path = written(tmp_path, MODEL)
-    with no_error():
+    with no_line():
         run = given(snippet, MODEL=path, BATCH=8, PARTS=[1, 3]).after(
             "conclude"
         )

@@ -20,6 +20,7 @@ from tests.gallery.conftest import (
     check_named,
     check_refused,
     given,
+    no_line,
     written,
 )
 
@@ -141,7 +142,7 @@ def test_the_dtype_suits_the_device__but_not_with(snippet, old, new, fails):
 def test_a_model_of_yours_is_trained(snippet, tmp_path):
     path = written(tmp_path)
     settings = {"MODEL": path, "EPOCHS": 2, "BATCH": 8, "ROUNDS": 3}
-    with no_error():
+    with no_line():
         run = given(snippet, **settings).after("conclude")
 
     calls = run.build.__globals__.get("calls", [])

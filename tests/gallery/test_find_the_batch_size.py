@@ -2,17 +2,33 @@
 
 import gc
 import math
-import os
-import subprocess
-import sys
 import weakref
 from unittest.mock import patch
 
 import pytest
 
 from extensions.files.failures import edits, no_error
+from tests.gallery.conftest import (
+    BROKEN,
+    as_script,
+    check_arguments,
+    check_named,
+    check_refused,
+    given,
+    no_line,
+    written,
+)
 
-pytestmark = pytest.mark.usefixtures("frozen")
+pytest.importorskip("tqdm", reason="tqdm is not installed")
+pytestmark = pytest.mark.usefixtures("frozen", "nothing_stays")
+
+ARGUMENTS = {
+    "MODEL": (["--model", "my_model.py"], "my_model.py"),
+    "LEAST": (["--least", "3"], 3),
+    "MOST": (["--most", "9"], 9),
+    "SHARE": (["--share", "0.5"], 0.5),
+    "STAND_IN": (["--stand-in", "7"], 7),
+}
 
 DEVICE = 'device = "cuda" if torch.cuda.is_available() else "cpu"'
 
@@ -20,6 +36,53 @@ DEVICE = 'device = "cuda" if torch.cuda.is_available() else "cpu"'
 def on_the_stand_in(snippet):
     """Return the program as it is where there is no CUDA device."""
     return snippet.edit(DEVICE, 'device = "cpu"')
+
+
+# -- Settings ----------------------------------------------------------------
+
+
+def test_each_argument_sets_its_constant(snippet):
+    check_arguments(snippet, ARGUMENTS)
+
+
+@edits(
+    ("default=LEAST", "default=5"),
+    ("LEAST, MOST, SHARE = options", "MOST, LEAST, SHARE = options"),
+    ("MODEL, STAND_IN = options", "STAND_IN, MODEL = options"),
+    ('if "__file__" in globals():', "if True:"),
+)
+def test_each_argument_sets_its_constant__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
+
+
+def test_a_number_out_of_bounds_is_refused(snippet):
+    check_refused(
+        snippet,
+        [
+            *(["--least", number] for number in ("0", "-1", "4097")),
+            *(["--most", number] for number in ("1", "-9")),
+            *(["--share", number] for number in ("0", "1.1", "nan")),
+            ["--stand-in", "0"],
+        ],
+    )
+
+
+@edits(
+    ("if not 1 <= options.least", "if not 0 <= options.least"),
+    ("options.least <= options.most:", "options.least:"),
+    ("options.share <= 1 or", "options.share or"),
+    ("options.stand_in < 1", "options.stand_in < 0"),
+    ('"--least is at least 1,', '"least is at least 1,'),
+)
+def test_a_number_out_of_bounds_is_refused__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
+
+
+# -- The search --------------------------------------------------------------
 
 
 def test_the_best_fits_and_one_more_does_not(snippet):
@@ -119,7 +182,7 @@ def test_the_conclusion_may_be_not_here__but_not(
 
 YOURS = """
 import torch
-from beside import LIMIT
+from my_limit import LIMIT
 
 def build(device):
     model = torch.nn.Linear(2, 1)
@@ -135,55 +198,26 @@ def build(device):
 """
 
 
-def written(folder):
+def yours(folder):
     """Write a model of a reader, and what it imports; return its path."""
-    (folder / "beside.py").write_text("LIMIT = 11\n", encoding="utf-8")
-    path = folder / "my_model.py"
-    path.write_text(YOURS, encoding="utf-8")
-    return path
+    written(folder, "LIMIT = 11\n", "my_limit.py")
+    return written(folder, YOURS)
 
 
-def test_a_model_of_yours_is_searched(snippet, tmp_path, monkeypatch):
-    path = written(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    edited = snippet.edit('MODEL = ""', f"MODEL = {str(path)!r}")
-    try:
-        run = edited.after("search")
-    except ModuleNotFoundError:
-        pytest.fail("what lies beside it is not found")
-    finally:
-        sys.modules.pop("beside", None)
-
+def test_a_model_of_yours_is_searched(snippet, tmp_path):
+    with no_line():
+        run = given(snippet, MODEL=yours(tmp_path)).after("search")
     assert run.best == 11
 
 
-def run_script(snippet, folder, *options):
-    """Run the recipe as a script, without its picture."""
-    path = folder / "find_the_batch_size.py"
-    text = snippet.text.partition("# %% picture")[0]
-    path.write_text(text, encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, path, *options],
-        capture_output=True,
-        check=True,
-        cwd=folder,
-        encoding="utf-8",
-        env=os.environ | {"COLUMNS": "100", "OMP_NUM_THREADS": "1"},
-    ).stdout
-
-
-def test_a_model_of_yours_is_searched__also_as_an_option(snippet, tmp_path):
-    (tmp_path / "theirs").mkdir()
-    path = written(tmp_path / "theirs")
-    options = ["--model", path, "--most", "20", "--least", "3"]
-    found = run_script(snippet, tmp_path, *options)
+def test_a_model_of_yours_is_searched__also_as_an_option(
+    snippet, tmp_path, capsys
+):
+    words = ["--model", yours(tmp_path), "--most", "20", "--least", "3"]
+    with patch("sys.argv", ["recipe.py", *words]):
+        as_script(snippet).after("conclusion")
+    found = capsys.readouterr().out
     assert found == "11 samples fit, 12 do not (6 tries).\n"
-
-
-def test_a_model_of_yours_is_searched__also_said_by_help(snippet, tmp_path):
-    found = run_script(snippet, tmp_path, "--help")
-    for name in ("model", "least", "most", "share", "stand-in"):
-        assert f"--{name} " in found
 
 
 @edits(
@@ -191,10 +225,28 @@ def test_a_model_of_yours_is_searched__also_said_by_help(snippet, tmp_path):
     ("without its folder", "    sys.path.insert(0, ", "    print("),
 )
 def test_a_model_of_yours_is_searched__but_not(
-    snippet, tmp_path, monkeypatch, fails, old, new
+    snippet, tmp_path, fails, old, new
 ):
-    edited = snippet.edit(old, new)
-    fails(test_a_model_of_yours_is_searched, edited, tmp_path, monkeypatch)
+    fails(test_a_model_of_yours_is_searched, snippet.edit(old, new), tmp_path)
+
+
+def test_a_file_that_fails_is_named(snippet, tmp_path):
+    def start(path):
+        given(snippet, MODEL=path).after("yours")
+
+    read = "raise RuntimeError('no\\ndisk')"
+    check_named(start, tmp_path, BROKEN | {"my_error.py": read})
+
+
+@edits(
+    ('(f"{path}: {type', '(f"{type'),
+    ('.rpartition("\\n")[2]', ""),
+    ("sys.tracebacklimit = 0", "sys.tracebacklimit = 9"),
+)
+def test_a_file_that_fails_is_named__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    fails(test_a_file_that_fails_is_named, snippet.edit(old, new), tmp_path)
 
 
 def test_each_try_begins_anew(snippet):

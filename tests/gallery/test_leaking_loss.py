@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import edits, no_error
+from extensions.files.failures import edits
 from tests.gallery.conftest import (
     MODEL,
     check_arguments,
     check_named,
     check_refused,
     given,
+    no_line,
     written,
 )
 
@@ -108,7 +109,7 @@ def test_a_number_out_of_bounds_is_refused__but_not_with(
 
 def test_a_model_of_yours_is_counted(snippet, tmp_path):
     path = written(tmp_path, MODEL.replace("nn.Tanh()", "nn.Flatten()"))
-    with no_error():
+    with no_line():
         edited = given(snippet, MODEL=path, BATCH=8, STEPS=3)
         run = after(edited, *ANSWER)
 

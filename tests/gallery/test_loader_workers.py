@@ -11,13 +11,14 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from extensions.files.failures import edits, no_error
+from extensions.files.failures import edits
 from tests.gallery.conftest import (
     BROKEN,
     check_arguments,
     check_named,
     check_refused,
     given,
+    no_line,
     written,
 )
 
@@ -129,7 +130,7 @@ def collate_fn(samples):
 
 def test_a_file_of_yours_is_read(snippet, tmp_path, extra=""):
     path = written(tmp_path, FILE + extra, "my_data.py")
-    with no_error():
+    with no_line():
         run = given(snippet, DATASET=path).after("time")
         batches = list(run.loader_of(run.builders["my_data"], 0))
         with patch.dict(run.measure.__globals__, {"counts": [0]}):

@@ -1,12 +1,18 @@
 """The claims of gallery/memory_anatomy.py."""
 
-import subprocess
-import sys
 from functools import cache
 
 import pytest
 
 from extensions.files.failures import edits
+from tests.gallery.conftest import check_arguments, check_refused
+
+ARGUMENTS = {
+    "BATCH": (["--batch", "3"], 3),
+    "WIDTH": (["--width", "5"], 5),
+    "LAYERS": (["--layers", "2"], 2),
+    "OPTIMIZER": (["--optimizer", "SGD"], "SGD"),
+}
 
 
 @cache
@@ -14,33 +20,8 @@ def after(snippet, cell="conclude"):
     return snippet.after(cell)
 
 
-def options(snippet, monkeypatch, *arguments):
-    """Run the first cells as a script does that is given arguments."""
-    script = snippet.edit('if "__file__" in globals():', "if True:")
-    monkeypatch.setattr(sys, "argv", ["memory_anatomy.py", *arguments])
-    return script.after("predict")
-
-
-GIVEN = ("--batch", "3", "--width", "5", "--layers", "2", "--optimizer", "SGD")
-
-
-def test_each_option_sets_its_constant(snippet, monkeypatch):
-    names = ("BATCH", "WIDTH", "LAYERS", "OPTIMIZER")
-    plain = vars(snippet.after("settings"))
-    for given in ((), GIVEN, GIVEN[:2], GIVEN[2:4], GIVEN[4:6], GIVEN[6:]):
-        pairs = zip(given[::2], given[1::2], strict=True)
-        said = {name[2:].upper(): value for name, value in pairs}
-        run = vars(options(snippet, monkeypatch, *given))
-        for name in names:
-            assert str(run[name]) == str(said.get(name, plain[name]))
-
-
-def test_each_option_sets_its_constant__also_in_the_help(snippet):
-    asked = [sys.executable, str(snippet.path), "--help"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=True)
-    for name in GIVEN[::2]:
-        assert name in said.stdout
-    assert str(snippet.after("settings").BATCH) in said.stdout
+def test_each_argument_sets_its_constant(snippet):
+    check_arguments(snippet, ARGUMENTS)
 
 
 @edits(
@@ -49,14 +30,30 @@ def test_each_option_sets_its_constant__also_in_the_help(snippet):
         "BATCH, WIDTH, LAYERS = options.batch",
         "_, WIDTH, LAYERS = options.batch",
     ),
-    ("options.width, options.layers", "options.layers, options.width"),
+    ("options.width, options.layers\n", "options.layers, options.width\n"),
     ("    OPTIMIZER = options.optimizer\n", ""),
+    ('if "__file__" in globals():', "if True:"),
 )
-def test_each_option_sets_its_constant__but_not(
-    snippet, monkeypatch, fails, old, new
+def test_each_argument_sets_its_constant__but_not(snippet, fails, old, new):
+    fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
+
+
+def test_a_number_out_of_bounds_is_refused(snippet):
+    names = ("--batch", "--width", "--layers")
+    check_refused(snippet, [[name, "0"] for name in names])
+    check_refused(snippet, [["--layers", "-1"]])
+
+
+@edits(
+    ("min(options.batch, options.width, options.", "min(9, options.width, o."),
+    ("options.layers) < 1:", "options.layers) < 0:"),
+    ('"--batch, --width and --layers', '"batch, --width and --layers'),
+)
+def test_a_number_out_of_bounds_is_refused__but_not_with(
+    snippet, old, new, fails
 ):
-    edited = snippet.edit(old, new)
-    fails(test_each_option_sets_its_constant, edited, monkeypatch)
+    edited = snippet.edit(old, new.replace(" o.", " options."))
+    fails(test_a_number_out_of_bounds_is_refused, edited)
 
 
 def test_each_kind_is_as_predicted(snippet):
