@@ -56,9 +56,9 @@ if "__file__" in globals():  # a script, and no notebook
 #
 # If a batch is too big for the device, you take it in parts and let their
 # gradients add up before the step; :doc:`/training/accumulation` has the loop
-# to copy. The 230 samples are odd on purpose: of 16 parts, the last one holds
-# five samples and the others fifteen. The program runs on a CPU, in numbers of
-# 64 bits, so that a difference is none of rounding.
+# to copy. The number 230 does not divide well, on purpose: of 16 parts, the
+# last one holds five samples and the others fifteen. The program runs on a
+# CPU, in numbers of 64 bits, so that rounding hides no difference.
 
 import copy
 import math
@@ -92,13 +92,7 @@ def build(norm=nn.LayerNorm):
     return model, TensorDataset(inputs, targets), F.mse_loss
 
 
-# %% yours
-#
-# .. _a-model-of-yours-is-cut:
-#
-# With ``--model``, the batch is the first samples of the dataset that
-# ``build()`` of this file returns, and its model and its loss are those that
-# are compared, in training mode.
+# %% one-line
 #
 # .. _a-file-that-fails-is-named:
 #
@@ -116,6 +110,14 @@ def one_line(path):
         sys.tracebacklimit = 0  # the line below is all that is shown
         raise ValueError(f"{path}: {type(error).__name__}: {said}") from None
 
+
+# %% yours
+#
+# .. _a-model-of-yours-is-cut:
+#
+# With ``--model``, the batch is the first samples of the dataset that
+# ``build()`` of this file returns, and its model and its loss are those that
+# are compared, in training mode.
 
 torch.manual_seed(0)
 with one_line(MODEL):
@@ -190,13 +192,9 @@ if not MODEL:
     torch.manual_seed(0)
     ways["BatchNorm"] = (build(nn.BatchNorm1d)[0], by_size)
 
-# %% compare
+# %% differences
 #
-# .. _there-may-be-fewer-parts:
-#
-# ``chunk`` makes equal parts and a smaller last one, so there may be fewer
-# than you ask for: of 230 samples, 100 parts are 77. The program says how many
-# there are.
+# How far off is each number of parts?
 
 
 def compare(model, weight):
@@ -212,6 +210,14 @@ def compare(model, weight):
             yield error.item(), most / all_bytes
 
 
+# %% compare
+#
+# .. _there-may-be-fewer-parts:
+#
+# ``chunk`` makes equal parts and a smaller last one, so there may be fewer
+# than you ask for: of 230 samples, 100 parts are 77. The program says how many
+# there are.
+
 counts = [len(inputs.chunk(parts)) for parts in PARTS]
 errors, memory = {}, {}
 for name, way in tqdm(ways.items(), leave=False, disable=None):
@@ -226,28 +232,29 @@ for name in ways:
 # What stays the same
 # -------------------
 #
-# With the model above:
-#
 # .. _weighted-parts-give-the-gradient-of-the-whole:
 #
-# Weighted by their size, parts give the gradient of the whole batch to twelve
-# digits, whatever the size of the batch and the number of its parts.
+# With the model above, parts weighted by their size give the gradient of the
+# whole batch to twelve digits, whatever the size of the batch and the number
+# of its parts.
 #
 # .. _a-short-part-counts-too-much:
 #
-# Divided by their number, 16 parts of 230 samples give a gradient that is more
-# than a twentieth off, because a sample of the short part counts three times
-# as much as the others; two parts of 115 give that of the whole.
+# With the model above, 16 parts of 230 samples, divided by their number, give
+# a gradient that is more than a twentieth off, because a sample of the short
+# part counts three times as much as the others; two parts of 115 give that of
+# the whole.
 #
 # .. _undivided-parts-are-off-by-their-number:
 #
-# Not divided, *n* equal parts give *n* times the gradient, so that it is
-# *n* minus 1 times its length off.
+# With the model above, *n* equal parts that are not divided give *n* times the
+# gradient, so that it is *n* minus 1 times its length off.
 #
 # .. _batch-norm-parts-are-off:
 #
-# With ``BatchNorm``, even two parts of 230 samples give another gradient, 16
-# parts one that is farther off, and a part of one sample raises an error.
+# With ``BatchNorm`` in the model above, even two parts of 230 samples give
+# another gradient, 16 parts one that is farther off, and a part of one sample
+# raises an error.
 #
 # ``BatchNorm`` takes the mean and the variance of each part, so a part is
 # another batch to it; ``LayerNorm`` looks at one sample at a time. See

@@ -100,12 +100,7 @@ def build(device):
     return model, optimizer, step
 
 
-# %% yours
-#
-# .. _a-model-of-yours-is-searched:
-#
-# With ``--model``, the model of your file is searched in place of the example,
-# and the file can import what lies beside it.
+# %% one-line
 #
 # .. _a-file-that-fails-is-named:
 #
@@ -123,6 +118,13 @@ def one_line(path):
         sys.tracebacklimit = 0  # the line below is all that is shown
         raise ValueError(f"{path}: {type(error).__name__}: {said}") from None
 
+
+# %% yours
+#
+# .. _a-model-of-yours-is-searched:
+#
+# With ``--model``, the model of your file is searched in place of the example,
+# and the file can import what lies beside it.
 
 if MODEL:
     with one_line(MODEL):

@@ -86,12 +86,7 @@ def build():
     return model, data, nn.functional.mse_loss
 
 
-# %% yours
-#
-# .. _a-model-of-yours-is-counted:
-#
-# With ``--model``, every step is one with the first samples of the dataset
-# that ``build()`` of this file returns, with its model and its loss.
+# %% one-line
 #
 # .. _a-file-that-fails-is-named:
 #
@@ -109,6 +104,13 @@ def one_line(path):
         sys.tracebacklimit = 0  # the line below is all that is shown
         raise ValueError(f"{path}: {type(error).__name__}: {said}") from None
 
+
+# %% yours
+#
+# .. _a-model-of-yours-is-counted:
+#
+# With ``--model``, every step is one with the first samples of the dataset
+# that ``build()`` of this file returns, with its model and its loss.
 
 torch.manual_seed(0)
 with one_line(MODEL):
@@ -217,13 +219,13 @@ for name, (_, nodes, sizes) in trained.items():
 #
 # .. _the-sum-keeps-nodes-of-every-step:
 #
-# In this training, ``total += loss`` keeps new graph nodes alive at every
-# step, after the first always the same number.
+# In a training of the model above, ``total += loss`` keeps new graph nodes
+# alive at every step, after the first always the same number.
 #
 # .. _the-sum-keeps-no-activation-after-backward:
 #
-# Of a loss that went through ``backward``, the sum keeps no output of these
-# layers.
+# Of a loss that went through ``backward``, the sum keeps no output of the
+# layers above.
 #
 # .. _a-number-keeps-no-node:
 #
@@ -241,24 +243,24 @@ for name, (_, nodes, sizes) in evaluated.items():
 #
 # .. _the-sum-keeps-the-activations-of-every-evaluation:
 #
-# Without ``backward``, ``total += loss`` keeps the outputs of the ``ReLU`` and
-# of the last layer, of every step.
+# Without ``backward``, ``total += loss`` keeps, in the model above, the
+# outputs of the ``ReLU`` and of the last layer, of every step.
 #
 # .. _a-number-keeps-no-activation:
 #
-# With ``loss.item()`` or ``loss.detach()``, the outputs of a step are freed
-# with its loss.
+# With ``loss.item()`` or ``loss.detach()``, the outputs that a step of the
+# model above makes are freed with its loss.
 #
 # .. _the-three-totals-are-equal:
 #
-# The three ways give the same total, to five digits.
+# The three ways give the same total, to five digits, here over up to 50 steps.
 #
 # For an evaluation there is a better way, which builds no graph at all.
 #
 # .. _under-no-grad-even-the-tensor-keeps-nothing:
 #
 # Under ``torch.no_grad()``, even ``total += loss`` keeps neither nodes nor
-# outputs.
+# outputs of the model above.
 
 with torch.no_grad():
     careful = measure(ways["total += loss"], learn=False)

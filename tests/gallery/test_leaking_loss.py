@@ -25,7 +25,8 @@ LOSS, DETACH, ITEM = (
     "total += loss.detach()",
     "total += loss.item()",
 )
-BASE = ("settings", "options", "build", "yours", "nodes", "outputs", "measure")
+FIRST = ("settings", "options", "build", "one-line", "yours")
+BASE = (*FIRST, "nodes", "outputs", "measure")
 ARGUMENTS = {
     "MODEL": (["--model", "my_model.py"], "my_model.py"),
     "BATCH": (["--batch", "7"], 7),
