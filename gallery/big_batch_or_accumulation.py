@@ -82,7 +82,7 @@ torch.set_default_dtype(torch.float64)
 #
 # In your file, write a function like this one, without its argument. The
 # samples are pairs of an input and a target, and the loss is the mean over the
-# samples. In a notebook, replace the function in this cell.
+# samples. In a notebook, give ``MODEL`` the path of your file.
 
 
 def build(norm=nn.LayerNorm):
