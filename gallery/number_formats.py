@@ -21,7 +21,7 @@ It needs ``torch``, ``matplotlib``.
 # In the notebook, change these lines. As a script, give arguments instead.
 
 NUMBERS = [19.99, 255.0, 70_000.0, 1e-8, 1e39]
-OFF_BY = 0.003  # at most this part of a number may be lost
+OFF_BY = 0.003  # at most this part of a number may be lost: 0 to below 1
 FORMATS = ["float32", "float16", "bfloat16", "float8_e4m3fn"]
 
 # %% options
@@ -30,8 +30,14 @@ FORMATS = ["float32", "float16", "bfloat16", "float8_e4m3fn"]
 #
 # As a script, each argument sets the constant of its name, and what is not
 # given stays as it is above.
+#
+# .. _a-senseless-setting-is-refused:
+#
+# Numbers that are not finite, and an ``OFF_BY`` below 0 or from 1 on, end the
+# program with one line.
 
 import argparse
+import math
 
 if "__file__" in globals():  # a script, and no notebook
     parser = argparse.ArgumentParser(
@@ -39,19 +45,27 @@ if "__file__" in globals():  # a script, and no notebook
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("--numbers", type=float, nargs="+", default=NUMBERS, help="to store")
+    add("--numbers", type=float, nargs="+", default=NUMBERS, help="unsigned")
     add("--off-by", type=float, default=OFF_BY, help="part that may be lost")
     add("--formats", nargs="+", default=FORMATS, help="names of torch dtypes")
     options = parser.parse_args()
     NUMBERS, OFF_BY = options.numbers, options.off_by
     FORMATS = options.formats
+if not all(map(math.isfinite, NUMBERS)) or not 0 <= OFF_BY < 1:
+    raise SystemExit("numbers are finite, and off-by is from 0 to below 1")
 
 # %% limits
 #
 # Where they end
 # --------------
 #
-# ``torch.finfo`` knows the limits of a format. The program runs on a CPU.
+# A format has a fixed number of bits, and so a largest number. ``torch.finfo``
+# knows it. The program runs on a CPU.
+#
+# .. _an-unknown-format-is-refused:
+#
+# A name in ``FORMATS`` that is not a signed floating-point format of torch ends
+# the program with one line, which lists those that it knows.
 #
 # .. _float16-ends-at-65504:
 #
@@ -64,7 +78,17 @@ if "__file__" in globals():  # a script, and no notebook
 
 import torch
 
-formats = {name: getattr(torch, name) for name in FORMATS}
+known = {
+    name: dtype
+    for name, dtype in vars(torch).items()
+    if isinstance(dtype, torch.dtype)
+    and dtype.is_floating_point
+    and not name.endswith(("_x2", "fnu"))  # pairs, and without a sign
+}
+for name in FORMATS:
+    if name not in known:
+        raise SystemExit(f"no format {name!r}; there are: {', '.join(known)}")
+formats = {name: known[name] for name in FORMATS}
 limits = {name: torch.finfo(dtype) for name, dtype in formats.items()}
 
 for name, limit in limits.items():
@@ -88,7 +112,7 @@ def spacing(values, dtype):
     """Return how far it is from each value, once stored, to the next number.
 
     ``values`` is a float64 tensor of shape (N,); the result has its shape, and
-    holds nan where the format has no positive number, or none above it.
+    holds nan where what is stored is not above 0, or has no number above it.
     """
     sizes = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     here = values.to(dtype)
@@ -101,6 +125,7 @@ def spacing(values, dtype):
 exponents = torch.arange(-30, 31, dtype=torch.float64)
 powers = 2.0**exponents
 spacings = {name: spacing(powers, dtype) for name, dtype in formats.items()}
+relative = {name: spacings[name] / powers for name in formats}
 
 # %% near-one
 #
@@ -139,9 +164,8 @@ import matplotlib.pyplot as plt
 colors = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]
 figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
 for number, name in enumerate(formats):
-    relative = spacings[name] / powers
     style = {"color": colors[number % 5], "marker": "os^Dv"[number % 5]}
-    axis.plot(exponents, relative, markersize=3, label=name, **style)
+    axis.plot(exponents, relative[name], markersize=3, label=name, **style)
 axis.set_yscale("log", base=2)
 axis.set_xlabel("size of the number, as a power of two")
 axis.set_ylabel("distance to the next, relative")
@@ -154,18 +178,21 @@ plt.show()
 # What it does to a sum
 # ---------------------
 #
+# After each addition, the total is rounded to a number of the format.
+#
 # .. _a-bfloat16-sum-of-ones-stops-at-256:
 #
 # Ones added to 0 one by one in ``bfloat16`` stop at 256, from where the next
-# number is 258.
+# number is 258: 257 is rounded back to 256.
 #
 # .. _a-float16-sum-of-ones-stops-at-2048:
 #
-# In ``float16`` they stop at 2,048, from where the next number is 2,050.
+# In ``float16`` they stop at 2,048, from where the next number is 2,050: 2,049
+# is rounded back to 2,048.
 #
 # .. _sum-does-not-stop:
 #
-# ``sum()`` of 256 to 60,000 ones does not stop on a CPU: in both formats, it
+# ``sum()`` of 256 to 32,000 ones does not stop on a CPU: in both formats, it
 # is the number of ones, rounded once.
 #
 # So let one call add up, or keep a running total in ``float32``.
@@ -190,7 +217,8 @@ print("4096 ones by sum():", called)
 # .. _the-answer-has-the-fewest-bits:
 #
 # For each of your numbers, the program names all formats of the fewest bits
-# among those that store it with at most the part ``OFF_BY`` lost.
+# among those that store it with at most the part ``OFF_BY`` lost. Its sign
+# changes nothing, so leave signs out.
 #
 # .. _the-answer-may-be-not-here:
 #
@@ -213,4 +241,4 @@ def smallest(number):
 answers = {number: smallest(number) for number in NUMBERS}
 
 for number, names in answers.items():
-    print(f"{number:<8g}", ", ".join(names))
+    print(f"{number:<8}", ", ".join(names))

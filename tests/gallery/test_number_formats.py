@@ -6,6 +6,14 @@ import torch
 from extensions.files.failures import edits, no_error
 from tests.gallery.conftest import as_script, constants, given, told
 
+
+class Number(float):
+    """A number whose repr is a program, also that of one not finite."""
+
+    def __repr__(self):
+        return f"float({str(float(self))!r})"
+
+
 FOUR = ("float32", "float16", "bfloat16", "float8_e4m3fn")
 ARGUMENTS = {
     "NUMBERS": (["--numbers", "3", "1e-7"], [3.0, 1e-7]),
@@ -25,7 +33,7 @@ def test_each_argument_sets_its_constant(snippet):
 
 @edits(
     ("NUMBERS, OFF_BY = options", "OFF_BY, NUMBERS = options"),
-    ("default=OFF_BY", "default=1"),
+    ("default=OFF_BY", "default=0.5"),
     ('"--formats", nargs="+"', '"--formats"'),
     ('if "__file__" in globals():', "if True:"),
 )
@@ -33,6 +41,64 @@ def test_each_argument_sets_its_constant__but_not_with(
     snippet, old, new, fails
 ):
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
+
+
+def refusal(snippet, cell, **constants):
+    """Return with which line the program ends at such settings, or None."""
+    try:
+        with no_error():
+            given(snippet, **constants).after(cell)
+    except SystemExit as stop:
+        return stop.code
+    return None
+
+
+def test_a_senseless_setting_is_refused(snippet):
+    line = "numbers are finite, and off-by is from 0 to below 1"
+    for value in (-1.0, -1e-9, 1.0, 2.0, torch.inf, torch.nan):
+        assert refusal(snippet, "options", OFF_BY=Number(value)) == line
+    for value in (torch.inf, -torch.inf, torch.nan):
+        numbers = [1.0, Number(value)]
+        assert refusal(snippet, "options", NUMBERS=numbers) == line
+    for value in (0, 0.0, 0.999):
+        assert refusal(snippet, "options", OFF_BY=value) is None
+    assert refusal(snippet, "options", NUMBERS=[0.0, -1e308]) is None
+
+
+@edits(
+    ("no numbers", "not all(map(math.isfinite, NUMBERS)) or ", ""),
+    ("one number", "math.isfinite, NUMBERS", "math.isfinite, NUMBERS[:1]"),
+    ("below 0", "not 0 <= OFF_BY < 1", "not OFF_BY < 1"),
+    ("not from 1 on", "0 <= OFF_BY < 1", "0 <= OFF_BY <= 1"),
+    ("also nothing lost", "0 <= OFF_BY < 1", "0 < OFF_BY < 1"),
+)
+def test_a_senseless_setting_is_refused__but_not_with(
+    snippet, fails, old, new
+):
+    fails(test_a_senseless_setting_is_refused, snippet.edit(old, new))
+
+
+def test_an_unknown_format_is_refused(snippet):
+    names = ("foo", "torch.float32", "load", "Tensor", "complex64", "int32")
+    for name in (*names, "float4_e2m1fn_x2", "float8_e8m0fnu", ""):
+        said = refusal(snippet, "limits", FORMATS=["float32", name])
+        assert said
+        assert "\n" not in said
+        first, known = said.split("; there are: ")
+        assert first == f"no format {name!r}"
+        for each in known.split(", "):
+            assert refusal(snippet, "limits", FORMATS=[each]) is None
+        assert {*FOUR, "float64", "float8_e5m2"} <= {*known.split(", ")}
+
+
+@edits(
+    ("the first", "for name in FORMATS:", "for name in FORMATS[:1]:"),
+    ("those given", "', '.join(known)", "', '.join(FORMATS)"),
+    ("of all types", "dtype.is_floating_point", "dtype"),
+    ("in two lines", "; there are:", ";\\nthere are:"),
+)
+def test_an_unknown_format_is_refused__but_not(snippet, fails, old, new):
+    fails(test_an_unknown_format_is_refused, snippet.edit(old, new))
 
 
 def test_float16_ends_at_65504(snippet):
@@ -46,7 +112,7 @@ def test_float16_ends_at_65504(snippet):
 
 def test_float16_ends_at_65504__but_bfloat16_does_not(snippet, fails):
     edited = snippet.edit(
-        "getattr(torch, name) for name in FORMATS",
+        "known[name] for name in FORMATS",
         "torch.bfloat16 for name in FORMATS",
     )
     fails(test_float16_ends_at_65504, edited)
@@ -149,8 +215,8 @@ def test_near_one_bfloat16_has_steps_of_a_128th__but_not_near_two(
 def relative(snippet):
     """Return the relative steps by format, and the powers of two."""
     run = snippet.after("spacing")
-    steps = {name: run.spacings[name] / run.powers for name in run.formats}
-    return steps, run.exponents.tolist()
+    assert torch.equal(run.powers, 2.0**run.exponents)
+    return run.relative, run.exponents.tolist()
 
 
 def test_the_relative_step_is_the_same_everywhere(snippet):
@@ -159,6 +225,13 @@ def test_the_relative_step_is_the_same_everywhere(snippet):
     assert exponents == list(range(-30, 31))
     assert set(steps["float32"].tolist()) == {2**-23}
     assert set(steps["bfloat16"].tolist()) == {2**-7}
+
+
+def test_the_relative_step_is_the_same_everywhere__but_not_the_step(
+    snippet, fails
+):
+    edited = snippet.edit("spacings[name] / powers", "spacings[name]")
+    fails(test_the_relative_step_is_the_same_everywhere, edited)
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16"])
@@ -236,6 +309,7 @@ def test_a_bfloat16_sum_of_ones_stops_at_256(snippet):
     run = snippet.only("settings", "limits", "spacing").after("spacing")
     step = run.spacing(torch.tensor([last]).double(), run.formats["bfloat16"])
     assert last + step.item() == 258
+    assert torch.tensor(257.0).to(run.formats["bfloat16"]).item() == 256
 
 
 TWOS = (
@@ -262,6 +336,7 @@ def test_a_float16_sum_of_ones_stops_at_2048(snippet):
     run = snippet.only("settings", "limits", "spacing").after("spacing")
     step = run.spacing(torch.tensor([last]).double(), run.formats["float16"])
     assert last + step.item() == 2050
+    assert torch.tensor(2049.0).to(run.formats["float16"]).item() == 2048
 
 
 @edits(
@@ -274,27 +349,50 @@ def test_a_float16_sum_of_ones_stops_at_2048__but_not(
     fails(test_a_float16_sum_of_ones_stops_at_2048, snippet.edit(old, new))
 
 
-def test_sum_does_not_stop(snippet, number=4096):
-    edited = snippet.only("sum").edit("# %% sum", "# %% sum\nimport torch")
-    edited = edited.edit("torch.ones(4096", f"torch.ones({number}")
-    called = edited.after("sum").called
-
-    assert len(called) == 2
-    for name, total in called.items():
-        dtype = getattr(torch, name)
-        assert total == torch.tensor(float(number)).to(dtype).item()
-        assert total > 0.99 * number
+@pytest.fixture
+def threads():
+    """Give back the threads that a test takes."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("number", [256, 257, 2049, 5001, 60_000])
-def test_sum_does_not_stop__also_of(snippet, number):
-    test_sum_does_not_stop(snippet, number)
+NUMBERS_OF_ONES = (256, 257, 2049, 4096, 5001, 32_000)
+
+
+def test_sum_does_not_stop(snippet, numbers=NUMBERS_OF_ONES):
+    alone = snippet.only("sum").edit("# %% sum", "# %% sum\nimport torch")
+
+    for number in numbers:
+        edited = alone.edit("torch.ones(4096", f"torch.ones({number}")
+        called = edited.after("sum").called
+        assert len(called) == 2
+        for name, total in called.items():
+            dtype = getattr(torch, name)
+            assert total == torch.tensor(float(number)).to(dtype).item()
+            assert total > 0.99 * number
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("number", [2, 7])
+def test_sum_does_not_stop__also_with_threads(snippet, number):
+    torch.set_num_threads(number)
+    test_sum_does_not_stop(snippet, (257, 2053, 31_889, 32_000))
+
+
+@pytest.mark.usefixtures("threads")
+def test_sum_does_not_stop__but_in_parts_it_is_rounded_twice(snippet, fails):
+    torch.set_num_threads(4)
+    fails(test_sum_does_not_stop, snippet, (36_049,))
+
+
+def test_sum_does_not_stop__but_not_unrounded(snippet, fails):
+    edited = snippet.edit("torch.ones(4096, dtype=dtype)", "torch.ones(4096)")
+    fails(test_sum_does_not_stop, edited)
 
 
 def test_sum_does_not_stop__but_one_by_one_it_does(snippet, fails):
-    edited = snippet.edit(
-        "dtype=dtype).sum().item()", "dtype=dtype)[0].mul(total).item()"
-    )
+    edited = snippet.edit("dtype=dtype).sum()", "dtype=dtype)[0].mul(total)")
     fails(test_sum_does_not_stop, edited)
 
 
@@ -302,7 +400,8 @@ ANSWER = ("settings", "options", "limits", "answer")
 
 
 def test_the_answer_has_the_fewest_bits(snippet, off_by=0.003, formats=FOUR):
-    numbers = [0.1, -0.1, 19.99, 20.0, 255.0, 70_000.0, 1e-8, 0.0, 1 / 3]
+    numbers = [0.1, 19.99, 20.0, 255.0, 70_000.0, 1e-8, 1e39, 0.0, 1 / 3]
+    numbers += [-number for number in numbers if number]
     edited = given(
         snippet, NUMBERS=numbers, OFF_BY=off_by, FORMATS=list(formats)
     )
@@ -319,10 +418,11 @@ def test_the_answer_has_the_fewest_bits(snippet, off_by=0.003, formats=FOUR):
                 .item()
             )
             bits = 8 * dtype.itemsize
-            if abs(stored - number) <= off_by * abs(number) + 1e-300:
+            if abs(stored - number) <= off_by * abs(number):
                 good.append((bits, name))
         fewest = [name for bits, name in good if bits == min(good)[0]]
         assert answers[number] == (fewest or ["not here"])
+        assert answers[number] == answers[-number]
 
 
 @pytest.mark.parametrize("off_by", [0.0, 0.0005, 0.1])
@@ -330,6 +430,9 @@ def test_the_answer_has_the_fewest_bits__also_with(snippet, off_by):
     test_the_answer_has_the_fewest_bits(snippet, off_by)
     test_the_answer_has_the_fewest_bits(
         snippet, off_by, ["float64", "float8_e5m2", "bfloat16", "float16"]
+    )
+    test_the_answer_has_the_fewest_bits(
+        snippet, off_by, ["float16", "float8_e4m3fnuz", "float8_e5m2fnuz"]
     )
 
 
@@ -343,6 +446,8 @@ def test_the_answer_has_the_fewest_bits__also_with(snippet, off_by):
         "exact.to(dtype).double() - exact",
     ),
     ("less", "error <= OFF_BY", "error < OFF_BY"),
+    ("by its name", "limits[name].bits, []", "-limits[name].bits, []"),
+    ("of its sign", "torch.tensor(number,", "torch.tensor(number + 0.1,"),
 )
 def test_the_answer_has_the_fewest_bits__but_not(snippet, fails, old, new):
     fails(test_the_answer_has_the_fewest_bits, snippet.edit(old, new))
