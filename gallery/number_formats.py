@@ -64,8 +64,8 @@ if not all(map(math.isfinite, NUMBERS)) or not 0 <= OFF_BY < 1:
 #
 # .. _an-unknown-format-is-refused:
 #
-# A name in ``FORMATS`` that is not a signed floating-point format of torch ends
-# the program with one line, which lists those that it knows.
+# A name in ``FORMATS`` that is not a signed floating-point format of torch
+# ends the program with one line, which lists those that it knows.
 #
 # .. _float16-ends-at-65504:
 #

@@ -32,8 +32,14 @@ WORKERS = 2  # processes that read; 0: the program itself
 #
 # As a script, each argument sets the constant of its name, and what is not
 # given stays as it is above.
+#
+# .. _a-senseless-setting-is-refused:
+#
+# Less than 0 workers, and workers where the system cannot fork, end the
+# program with one line.
 
 import argparse
+import multiprocessing
 
 if "__file__" in globals():  # a script, and no notebook
     parser = argparse.ArgumentParser(
@@ -45,11 +51,14 @@ if "__file__" in globals():  # a script, and no notebook
     add("--workers", type=int, default=WORKERS, help="processes that read")
     options = parser.parse_args()
     ARRAY, WORKERS = options.array, options.workers
+can_fork = "fork" in multiprocessing.get_all_start_methods()
+if WORKERS < 0 or (WORKERS and not can_fork):
+    raise SystemExit("workers: from 0, and only 0 where nothing can fork")
 
 # %% setup
 #
-# Without an array of yours, the samples are 400 images of 28 by 28 bytes, each
-# a disc on black.
+# The files stand in a temporary folder until the program ends. Leave room
+# there, and in memory, for a dozen times your samples.
 
 import atexit
 import shutil
@@ -72,6 +81,17 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 folder = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, folder)  # when the program ends
 
+# %% samples
+#
+# Without an array of yours, the samples are 400 images of 28 by 28 bytes, each
+# a disc on black.
+#
+# .. _a-senseless-array-is-refused:
+#
+# A file that NumPy cannot load without unpickling, that holds no array, an
+# array of a type that torch does not have, one of less than two samples, and
+# one of samples without numbers end the program with one line.
+
 
 def discs():
     """Return 400 images."""
@@ -84,16 +104,31 @@ def discs():
     return images
 
 
-samples = np.load(ARRAY) if ARRAY else discs()
-NUMBER, *shape = samples.shape
+try:
+    samples = np.load(ARRAY) if ARRAY else discs()
+    torch.from_numpy(samples)  # only to see whether torch has its type
+except Exception as error:
+    raise SystemExit(f"cannot use {ARRAY}: {error}") from None
+NUMBER, *shape = samples.shape or (0,)
+if NUMBER < 2 or samples.size == 0:
+    raise SystemExit(f"cannot use {ARRAY}: it needs two samples with numbers")
 
 # %% write
 #
 # Write them
 # ----------
+#
+# HDF5 packs a chunk of samples as one, and unpacks it as one. It keeps the
+# last chunks in memory, but large ones do not fit there.
+#
+# .. _a-chunk-has-at-most-40-samples:
+#
+# So a chunk has 40 samples here, or as many as there are, or as many as take
+# at most 1 MiB, but one at least.
 
+most = max(1, 2**20 // samples[0].nbytes)
+chunks = (min(40, NUMBER, most), *shape)
 with h5py.File(folder / "samples.h5", "w") as file:
-    chunks = (min(40, NUMBER), *shape)
     file.create_dataset("x", data=samples, chunks=chunks)
 with h5py.File(folder / "gzip.h5", "w") as file:
     file.create_dataset("x", data=samples, chunks=chunks, compression="gzip")
@@ -135,7 +170,10 @@ with webdataset.ShardWriter(pattern, maxcount=each, verbose=0) as shards:
 # .. _each-worker-opens-its-own-file:
 #
 # These two datasets open no file when they are made, and one at the first
-# sample. So each worker opens a file of its own, and the main process none.
+# sample. So each worker opens a file of its own, and the main process none, as
+# long as it reads no sample itself.
+#
+# If your main process does, take the datasets of :doc:`/data/storage`.
 
 
 def decode(content):
@@ -224,7 +262,7 @@ sharded = sharded.decode().to_tuple("x.npy", "y.cls")
 # .. _every-format-gives-every-sample-once:
 #
 # Each format gives each sample once, unchanged, to any number of workers from
-# none to four.
+# none to four, of which each reads in a process of its own.
 
 
 def epoch(dataset):
@@ -330,14 +368,21 @@ plt.show()
 # What it buys
 # ------------
 #
-# The program times epochs of each format on your machine, each with the start
-# of its workers. The files were written just now: if yours do not fit into
-# memory, time them, not these.
+# .. _an-epoch-is-timed-with-its-workers:
+#
+# An epoch is timed from before its workers start until its last batch is
+# there. It is read in order, and not shuffled.
+#
+# So if you shuffle, time that: HDF5 with gzip then unpacks a whole chunk for
+# one sample, as :doc:`/data/storage` shows. The system still holds in memory
+# what was written just now: if your files do not fit there, time them, not
+# these.
 #
 # .. _a-clear-winner-or-not-here:
 #
-# A format is the fastest if the slowest of its epochs is faster than the
-# fastest of each other format. If there is none, the title says "not here".
+# Each format has three epochs, in turn with the others. It is the fastest if
+# the slowest of them is faster than the fastest of each other format. If there
+# is none, the title says "not here".
 
 
 def fastest(times):

@@ -1,5 +1,6 @@
 """The claims of gallery/storage_formats.py."""
 
+import os
 import tarfile
 from unittest.mock import patch
 
@@ -25,7 +26,7 @@ ARGUMENTS = {
     "WORKERS": (["--workers", "7"], 7),
 }
 SIX = {"HDF5", "HDF5, gzip", "LMDB", "Parquet", "TFRecord", "WebDataset"}
-READ = ("settings", "options", "setup", "write", "write-streams")
+READ = ("settings", "options", "setup", "samples", "write", "write-streams")
 READ += ("by-index", "as-stream", "read")
 DISCS = "np.where(distance < radius**2, 255 - i % 100, 0)"
 
@@ -56,6 +57,122 @@ def test_each_argument_sets_its_constant__but_not_with(
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
+def refusal(snippet, cell, **constants):
+    """Return with which line the program ends at such settings, or None."""
+    try:
+        with no_error():
+            given(snippet, **constants).after(cell)
+    except SystemExit as stop:
+        return stop.code
+    return None
+
+
+def test_a_senseless_setting_is_refused(snippet):
+    line = "workers: from 0, and only 0 where nothing can fork"
+    methods = "multiprocessing.get_all_start_methods"
+
+    with patch(methods, return_value=["spawn", "fork"]):
+        for workers in (-1, -7):
+            assert refusal(snippet, "options", WORKERS=workers) == line
+        for workers in (0, 1, 9):
+            assert refusal(snippet, "options", WORKERS=workers) is None
+    with patch(methods, return_value=["spawn"]):
+        for workers in (-1, 1, 2):
+            assert refusal(snippet, "options", WORKERS=workers) == line
+        assert refusal(snippet, "options", WORKERS=0) is None
+
+
+@edits(
+    ("below 0", "if WORKERS < 0 or (", "if ("),
+    ("no workers", "if WORKERS < 0 or", "if WORKERS < 1 or"),
+    ("of no fork", " or (WORKERS and not can_fork)", ""),
+    ("never", "(WORKERS and not can_fork)", "not can_fork"),
+)
+def test_a_senseless_setting_is_refused__but_not(snippet, fails, old, new):
+    fails(test_a_senseless_setting_is_refused, snippet.edit(old, new))
+
+
+def senseless(folder):
+    """Write files that are no samples, and return their paths."""
+    arrays = {
+        "objects": np.array([1, "a", None], dtype=object),
+        "words": np.array(["a", "bb", "c"]),
+        "dates": np.array(["2020-01-01"] * 5, dtype="M8[D]"),
+        "swapped": np.arange(10).astype(np.arange(1).dtype.newbyteorder()),
+        "fields": np.zeros(5, dtype=[("a", "i4"), ("b", "f4")]),
+        "one": np.ones((1, 3)),
+        "none": np.ones((0, 3)),
+        "number": np.array(3.0),
+        "narrow": np.ones((5, 0)),
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    np.savez(folder / "few.npz", a=np.ones(3), b=np.ones(3))
+    (folder / "empty.npy").write_bytes(b"")
+    (folder / "text.npy").write_text("1, 2\n3, 4\n")
+    (folder / "zip.npy").write_bytes(b"PK\x03\x04 and no more")
+    whole = (folder / "one.npy").read_bytes()
+    (folder / "cut.npy").write_bytes(whole[:-4])
+    return [*folder.iterdir(), folder, folder / "missing.npy"]
+
+
+def test_a_senseless_array_is_refused(snippet, tmp_path):
+    start = snippet.only("settings", "options", "setup", "samples")
+    for path in senseless(tmp_path):
+        said = refusal(start, "samples", ARRAY=str(path))
+        assert said, path
+        assert said.startswith(f"cannot use {path}: "), path
+        assert "\n" not in said
+    np.save(tmp_path / "two.npy", np.ones(2))
+    two = str(tmp_path / "two.npy")
+    assert refusal(start, "samples", ARRAY=two) is None
+
+
+@edits(
+    ("of any type", "    torch.from_numpy(samples)", "    samples.shape"),
+    ("one sample", "NUMBER < 2", "NUMBER < 1"),
+    ("no numbers", " or samples.size == 0", ""),
+    ("all that is wrong", "except Exception", "except OSError"),
+    ("in one line", "{ARRAY}: {error}", "{ARRAY}:\\n{error}"),
+    ("two samples", "NUMBER < 2", "NUMBER < 3"),
+)
+def test_a_senseless_array_is_refused__but_not(
+    snippet, fails, old, new, tmp_path
+):
+    edited = snippet.edit(old, new)
+    fails(test_a_senseless_array_is_refused, edited, tmp_path)
+
+
+def test_a_chunk_has_at_most_40_samples(snippet):
+    start = snippet.only("settings", "options", "setup", "samples", "write")
+    mebi = 2**20
+    cases = {
+        (400, 784): 40,
+        (7, 3): 7,
+        (41, mebi // 40): 40,
+        (41, mebi // 40 + 1): 39,
+        (9, mebi // 4): 4,
+        (3, mebi): 1,
+        (2, mebi + 1): 1,
+    }
+    for shape, expected in cases.items():
+        edited = start.edit("else discs()", f"else np.zeros({shape}, 'u1')")
+        run = edited.after("write")
+        for name in ("samples.h5", "gzip.h5"):
+            with run.h5py.File(run.folder / name) as file:
+                assert file["x"].chunks == (expected, shape[1])
+
+
+@edits(
+    ("of any size", "min(40, NUMBER, most)", "min(40, NUMBER)"),
+    ("of any number", "min(40, NUMBER, most)", "min(NUMBER, most)"),
+    ("in numbers", "samples[0].nbytes", "samples.itemsize"),
+    ("one less", "2**20 //", "(2**20 - 1) //"),
+)
+def test_a_chunk_has_at_most_40_samples__but_not(snippet, fails, old, new):
+    fails(test_a_chunk_has_at_most_40_samples, snippet.edit(old, new))
+
+
 def test_each_worker_opens_its_own_file(snippet):
     run = few(snippet).only(*READ[:-1]).after("as-stream")
     options = {"num_workers": 2, "multiprocessing_context": "fork"}
@@ -67,9 +184,34 @@ def test_each_worker_opens_its_own_file(snippet):
             list(DataLoader(dataset, batch_size=20, **options))
             assert not opened.called
             assert dataset.file is None
+            told = list(DataLoader(telling(kind)(name), **options))
+            assert not opened.called
             for index in (0, 5, 5):
                 dataset[index]
             assert opened.call_count == 1
+        readers = {process.item() for process, _ in told}
+        assert len(readers) == 2
+        assert os.getpid() not in readers
+        assert {number.item() for _, number in told} == {1}
+
+
+def telling(kind):
+    """Return a dataset that gives who reads, and how often it has opened."""
+
+    class Telling(kind):
+        def __init__(self, name):
+            self.opened = 0
+            super().__init__(name)
+
+        def open(self):
+            self.opened += 1
+            return super().open()
+
+        def __getitem__(self, index):
+            super().__getitem__(index)
+            return os.getpid(), self.opened
+
+    return Telling
 
 
 @edits(
@@ -120,7 +262,7 @@ def test_every_format_gives_every_sample_once__also_of(
     np.save(tmp_path / "mine.npy", values)
     edited = given(snippet, ARRAY=str(tmp_path / "mine.npy"))
 
-    run = edited.after("setup")
+    run = edited.after("samples")
     assert np.array_equal(run.samples, values)
     assert run.samples.dtype == values.dtype
     test_every_format_gives_every_sample_once(edited, len(values), 0)
@@ -162,6 +304,19 @@ def room_of(snippet):
     """Return the room of each format, and the program; nothing is read."""
     run = snippet.only(*ROOM).after("room")
     assert set(run.room) == SIX
+    paths = {
+        "HDF5": ["samples.h5"],
+        "HDF5, gzip": ["gzip.h5"],
+        "LMDB": ["lmdb/data.mdb"],
+        "Parquet": ["samples.parquet"],
+        "TFRecord": ["samples.tfrecord", "samples.index"],
+        "WebDataset": [path.name for path in run.folder.glob("*.tar*")],
+    }
+    for name, files in paths.items():
+        size = sum((run.folder / file).stat().st_size for file in files)
+        assert run.room[name] == size / run.samples.nbytes
+    with run.h5py.File(run.folder / "gzip.h5") as file:
+        assert file["x"].compression == "gzip"
     return run.room, run
 
 
@@ -179,6 +334,7 @@ def test_gzip_and_parquet_take_the_least_room(snippet):
 @edits(
     ("noise", DISCS, "np.random.default_rng(i).integers(256, size=(28, 28))"),
     ("no gzip", ', compression="gzip"', ""),
+    ("lzf", 'compression="gzip"', 'compression="lzf"'),
     ("plain Parquet", "row_group_size=40", 'compression="none"'),
     ("tar.gz", '"shard-%d.tar"', '"shard-%d.tar.gz"'),
 )
@@ -240,6 +396,7 @@ def test_the_least_room_or_not_here(snippet):
     }
     kinds = {"by index": [*names[:3]], "as a stream": [*names[3:]]}
     assert kinds == run.KINDS
+    room_of(snippet.edit("else discs()", "else discs()[:80] / 2.0"))
 
 
 @edits(
@@ -248,14 +405,78 @@ def test_the_least_room_or_not_here(snippet):
     ("as many", "if room[best] >= 1:", "if room[best] > 1:"),
     ("always", "if room[best] >= 1:", "if True:"),
     ("of all", "min(names, key=room.get)", "min(room, key=room.get)"),
+    ("by numbers", "size / samples.nbytes", "size / samples.size"),
+    ("without the index", ', "samples.index"]', "]"),
+    ("of one shard", '"WebDataset": tars,', '"WebDataset": tars[:1],'),
 )
 def test_the_least_room_or_not_here__but_not(snippet, fails, old, new):
     fails(test_the_least_room_or_not_here, snippet.edit(old, new))
 
 
+def test_an_epoch_is_timed_with_its_workers(snippet, workers=2):
+    edited = few(given(snippet, WORKERS=workers), 50).only(*READ)
+    edited = edited.edit(
+        "for name, dataset in datasets.items()}", "for _ in ()}"
+    )
+    edited = edited.edit("{name: epoch(dataset) for", "{0: 0 for")
+    run = edited.after("read")
+    seen = []
+
+    class Loader(DataLoader):
+        def __iter__(self):
+            seen.append("start")
+            for x, y in super().__iter__():
+                seen.append(y.tolist())
+                yield x, y
+
+    def clock():
+        seen.append("clock")
+        return 10.0 * len(seen)
+
+    run.epoch.__globals__["DataLoader"] = Loader
+    with patch("time.perf_counter", clock):
+        seconds = run.epoch(run.datasets["HDF5"])[2]
+    in_order = [list(range(40)), list(range(40, 50))]
+    assert seen == ["clock", "start", *in_order, "clock"]
+    assert seconds == 40
+
+
+def test_an_epoch_is_timed_with_its_workers__also_with_none(snippet):
+    test_an_epoch_is_timed_with_its_workers(snippet, 0)
+
+
+LOADED = "    x, y = (torch.cat(part) for part in zip(*loader, strict=True))\n"
+BEGIN = "    begin = time.perf_counter()\n"
+
+
+@edits(
+    ("after it", BEGIN + LOADED, LOADED + BEGIN),
+    ("before it", LOADED + "    seconds", "    seconds"),
+    ("shuffled", "batch_size=40, **options", "40, shuffle=True, **options"),
+)
+def test_an_epoch_is_timed_with_its_workers__but_not(snippet, fails, old, new):
+    edited = snippet.edit(old, new)
+    if new == "    seconds":
+        after = "time.perf_counter() - begin\n"
+        edited = edited.edit(after, after + LOADED)
+    fails(test_an_epoch_is_timed_with_its_workers, edited)
+
+
+TIMED = """
+datasets, seen = {"a": 1, "b": 2}, []
+
+
+def epoch(dataset):
+    seen.append(dataset)
+    return None, None, 10 * dataset + len(seen)
+
+
+times = {"""
+
+
 def test_a_clear_winner_or_not_here(snippet):
-    time = snippet.only("time").edit("for name in datasets", "for name in ()")
-    run = time.edit("datasets.items()", "()").after("time")
+    run = snippet.only("time").edit("\ntimes = {", TIMED).after("time")
+    assert run.times == {"a": [11, 13, 15], "b": [22, 24, 26]}
     nothing = "not here: no format is clearly the fastest"
 
     cases = {
@@ -277,6 +498,8 @@ def test_a_clear_winner_or_not_here(snippet):
     ("one of them", "< min(others)", "< max(others)"),
     ("or equal", "< min(others)", "<= min(others)"),
     ("by its best", "if max(times[best])", "if min(times[best])"),
+    ("of two epochs", "for _ in range(3):", "for _ in range(2):"),
+    ("of one format", "append(epoch(dataset)[2])", "append(epoch(1)[2])"),
 )
 def test_a_clear_winner_or_not_here__but_not(snippet, fails, old, new):
     fails(test_a_clear_winner_or_not_here, snippet.edit(old, new))
