@@ -118,12 +118,12 @@ if NUMBER < 2 or samples.size == 0:
 # Write them
 # ----------
 #
-# HDF5 packs a chunk of samples as one, and unpacks it as one. It keeps the
-# last chunks in memory, but large ones do not fit there.
+# With gzip, HDF5 reads the whole chunk of a sample, as :doc:`/data/storage`
+# shows, so keep chunks small.
 #
 # .. _a-chunk-has-at-most-40-samples:
 #
-# So a chunk has 40 samples here, or as many as there are, or as many as take
+# A chunk has 40 samples here, or as many as there are, or as many as take
 # at most 1 MiB, but one at least.
 
 most = max(1, 2**20 // samples[0].nbytes)

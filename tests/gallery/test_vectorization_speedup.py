@@ -2,6 +2,7 @@
 
 import math
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -38,6 +39,24 @@ def test_each_argument_sets_its_constant__but_not_with(
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
+def test_a_senseless_setting_is_refused(snippet):
+    for sizes, dimensions in (([0], 1), ([8, -3], 16), ([8], 0), ([1], -1)):
+        edited = given(snippet, SIZES=sizes, DIMENSIONS=dimensions)
+        with pytest.raises(SystemExit, match=r"\A.+\Z"):
+            edited.after("options")
+    given(snippet, SIZES=[1], DIMENSIONS=1).after("options")
+
+
+@edits(
+    ("sizes alone", "min(*SIZES, DIMENSIONS)", "min(SIZES)"),
+    ("dimensions alone", "min(*SIZES, DIMENSIONS)", "DIMENSIONS"),
+    ("one size", "min(*SIZES, DIMENSIONS)", "min(SIZES[0], DIMENSIONS)"),
+    ("below 0", "DIMENSIONS) < 1", "DIMENSIONS) < 0"),
+)
+def test_a_senseless_setting_is_refused__but_not(snippet, fails, old, new):
+    fails(test_a_senseless_setting_is_refused, snippet.edit(old, new))
+
+
 def drawn(number=20, dimensions=16, shift=0.0, seed=0):
     """Return points as the program draws them, shifted."""
     generator = torch.Generator().manual_seed(seed)
@@ -54,6 +73,8 @@ def test_four_ways_give_the_same_distances(
     right = torch.tensor([[math.dist(a, b) for b in rows] for a in rows])
 
     assert set(run.ways) == {*EXACT, "torch.cdist"}
+    if run.device.type == "cpu":
+        assert torch.equal(run.points, drawn(64))
     for name in EXACT:
         found = run.ways[name](points)
         torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
@@ -63,7 +84,7 @@ def test_four_ways_give_the_same_distances(
 
 @pytest.mark.parametrize("shift", [0.0, 1000.0])
 @pytest.mark.parametrize(
-    ("number", "dimensions"), [(1, 1), (2, 3), (50, 1), (30, 40)]
+    ("number", "dimensions"), [(1, 1), (2, 3), (50, 1), (30, 40), (20, 1000)]
 )
 def test_four_ways_give_the_same_distances__also_of(
     snippet, number, dimensions, shift
@@ -77,6 +98,7 @@ def test_four_ways_give_the_same_distances__also_of(
     ("too far", "torch.stack(rows)", "torch.stack(rows) + 0.0001"),
     ("a scale", "sum(dim=2).sqrt()", "sum(dim=2).sqrt() * 1.0001"),
     ("no root", "square().sum().sqrt()", "square().sum()"),
+    ("drawn otherwise", "points = torch.randn(", "points = torch.rand("),
 )
 def test_four_ways_give_the_same_distances__but_not(snippet, fails, old, new):
     fails(test_four_ways_give_the_same_distances, snippet.edit(old, new))
@@ -90,7 +112,7 @@ def test_cdist_as_it_is_does_not(snippet, sizes=(1, 25, 26, 64), seed=0):
             points = drawn(number, 16, shift, seed)
             most = way(points).diagonal().max()
             assert most > off if number > 25 else most == 0
-    for dimensions in (1, 3):
+    for dimensions in (1, 3, 1000):
         points = drawn(25, dimensions, 0.0, seed)
         assert way(points).diagonal().count_nonzero() == 0
 
@@ -114,6 +136,57 @@ AS_IT_IS = "torch.cdist(points, points),"
 )
 def test_cdist_as_it_is_does_not__but_not(snippet, fails, old, new):
     fails(test_cdist_as_it_is_does_not, snippet.edit(old, new))
+
+
+def gradient(way, points, apart):
+    """Return the gradient of the sum of the distances."""
+    points = points.clone().requires_grad_()
+    found = way(points)
+    if apart:
+        found = found[~torch.eye(len(points), dtype=torch.bool)]
+    found.sum().backward()
+    return points.grad
+
+
+def test_the_first_three_give_no_gradient(
+    snippet, sizes=((2, 3), (5, 16), (30, 16), (3, 1)), shift=0.0
+):
+    ways = snippet.only(*OPENING).after("ways").ways
+    first = list(ways)[:3]
+    assert first == list(EXACT[:3])
+
+    for number, dimensions in sizes:
+        for apart in (False, True):
+            for name, way in ways.items():
+                points = drawn(number, dimensions, shift)
+                found = gradient(way, points, apart)
+                if name in first:
+                    assert found.isnan().all()
+                else:
+                    assert found.isfinite().all()
+
+
+def test_the_first_three_give_no_gradient__also_if_shifted(snippet):
+    test_the_first_three_give_no_gradient(snippet, ((4, 3), (27, 2)), 1000.0)
+
+
+@edits(
+    ("in pairs", "square().sum().sqrt()", "norm()"),
+    ("in rows", "square().sum(dim=1).sqrt()", "norm(dim=1)"),
+    (
+        "at once",
+        "differences.square().sum(dim=2).sqrt()",
+        "differences.norm(dim=2)",
+    ),
+    ("in cdist", AS_IT_IS, "all_at_once(points),"),
+    (
+        "in cdist, exact",
+        "return torch.cdist(points, points, compute_mode=mode)",
+        "return all_at_once(points)",
+    ),
+)
+def test_the_first_three_give_no_gradient__but_not(snippet, fails, old, new):
+    fails(test_the_first_three_give_no_gradient, snippet.edit(old, new))
 
 
 def costs_of(snippet, sizes, dimensions):
@@ -256,6 +329,43 @@ def test_the_choice_is_exact_and_small__but_not(snippet, fails, old, new):
     fails(test_the_choice_is_exact_and_small, snippet.edit(old, new))
 
 
+def test_each_way_is_timed_three_times(snippet):
+    seen = []
+
+    def timer(statement, **options):
+        def blocked_autorange(**_):
+            seen.append((statement, options["globals"]))
+            return SimpleNamespace(times=[1.0] * (1 + len(seen) % 2))
+
+        return SimpleNamespace(blocked_autorange=blocked_autorange)
+
+    program = given(snippet, SIZES=[2, 26, 5]).only(*OPENING, "equal", "time")
+    with patch("torch.utils.benchmark.Timer", timer):
+        run = program.after("time")
+
+    assert list(run.times) == list(run.ways)
+    asked = {}
+    for statement, names in seen:
+        assert statement == "way(points)"
+        way, points = names["way"], names["points"]
+        assert torch.equal(points, run.points[: len(points)])
+        key = next(key for key, each in run.ways.items() if each is way)
+        asked.setdefault((key, len(points)), []).append(way)
+    assert set(asked) == {(key, n) for key in run.ways for n in (2, 26, 5)}
+    for found in run.times.values():
+        assert len(found) == 3
+        assert all(len(seconds) >= 3 for seconds in found)
+
+
+@edits(
+    ("of all points", '"points": points[:number]}', '"points": points}'),
+    ("of one way", '{"way": way,', '{"way": row_by_row,'),
+    ("twice", "while len(seconds) < 3:", "while len(seconds) < 2:"),
+)
+def test_each_way_is_timed_three_times__but_not(snippet, fails, old, new):
+    fails(test_each_way_is_timed_three_times, snippet.edit(old, new))
+
+
 CLEAR = "for 9 points, b is the fastest"
 UNCLEAR = "not here: for 9 points, no way is clearly the fastest"
 
@@ -283,7 +393,7 @@ def test_a_clear_winner_or_not_here(snippet):
     run = timed.only(*OPENING, "equal", "time").after("time")
     assert set(run.last) == set(EXACT)
     for name, found in run.last.items():
-        assert found == run.times[name][0].times
+        assert found == run.times[name][0]
 
 
 @edits(
@@ -294,6 +404,8 @@ def test_a_clear_winner_or_not_here(snippet):
     ("or equal", "spans[best][1] < spans", "spans[best][1] <= spans"),
     ("of all", "[0.25, 0.75]", "[0.0, 1.0]"),
     ("the median", "[0.25, 0.75]", "[0.5, 0.5]"),
+    ("of fewest points", "name: found[SIZES.index(size)]", "name: found[-1]"),
+    ("of all ways", "    if exact[name]\n}", "}"),
 )
 def test_a_clear_winner_or_not_here__but_not(snippet, fails, old, new):
     fails(test_a_clear_winner_or_not_here, snippet.edit(old, new))
