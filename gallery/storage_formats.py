@@ -57,8 +57,12 @@ if WORKERS < 0 or (WORKERS and not can_fork):
 
 # %% setup
 #
-# The files stand in a temporary folder until the program ends. Leave room
-# there, and in memory, for a dozen times your samples.
+# .. _the-files-go-when-the-program-ends:
+#
+# All files stand in a temporary folder, which the program removes when it
+# ends.
+#
+# Leave room there, and in memory, for a dozen times your samples.
 
 import atexit
 import shutil

@@ -92,6 +92,38 @@ def test_a_senseless_setting_is_refused__but_not(snippet, fails, old, new):
     fails(test_a_senseless_setting_is_refused, snippet.edit(old, new))
 
 
+def test_the_files_go_when_the_program_ends(snippet, tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    program = few(snippet, 2).only(*READ[:-3])
+    with (
+        patch("tempfile.tempdir", str(temporary)),
+        patch("atexit.register") as at_end,
+    ):
+        run = program.after("write-streams")
+
+    assert run.folder.parent == temporary
+    assert len(list(run.folder.iterdir())) >= len(SIX)
+    for call in at_end.call_args_list:
+        call.args[0](*call.args[1:], **call.kwargs)
+    assert not run.folder.exists()
+
+
+@edits(
+    ("never", "atexit.register(shutil.rmtree, folder)", "folder.exists()"),
+    ("another folder", "Path(tempfile.mkdtemp())", "elsewhere()"),
+)
+def test_the_files_go_when_the_program_ends__but_not(
+    snippet, fails, old, new, tmp_path
+):
+    edited = snippet.edit(old, new)
+    if new == "elsewhere()":
+        lines = "import tempfile\nelsewhere = lambda: Path("
+        lines += f"tempfile.mkdtemp(dir={str(tmp_path)!r}))\n"
+        edited = edited.edit("\nfolder = ", f"\n{lines}folder = ")
+    fails(test_the_files_go_when_the_program_ends, edited, tmp_path)
+
+
 def senseless(folder):
     """Write files that are no samples, and return their paths."""
     arrays = {
