@@ -122,7 +122,8 @@ ways = {
 # To train on distances, take a ``cdist``. The gradient that the first three
 # ways give is ``nan`` for each point, even if the loss leaves out the distance
 # of each point from itself: that is the root of 0, the slope of which is
-# infinite. Both ``cdist`` give a finite gradient.
+# infinite. Both ``cdist`` give a finite gradient, and so does ``all_at_once``
+# if it returns ``differences.norm(dim=2)``.
 
 torch.manual_seed(0)
 device = (
