@@ -49,7 +49,7 @@ if "__file__" in globals():  # a script, and no notebook
     add("--epochs", type=int, default=EPOCHS, help="times through all images")
     add("--batch-size", type=int, default=BATCH_SIZE, help="images of a step")
     add("--rate", type=float, default=RATE, help="learning rate")
-    add("--checkpoint", metavar="FILE", default=CHECKPOINT, help="to go on")
+    add("--checkpoint", default=CHECKPOINT, help="file to write and resume")
     add("--seed", type=int, default=SEED, help="of all random numbers")
     options = parser.parse_args()
     DATA, SIZE, EPOCHS = options.data, options.size, options.epochs
@@ -174,8 +174,8 @@ def found(folder):
 #
 # .. _a-bad-file-is-named:
 #
-# If an image is cut off, is no image, or is a gray one with 16 or 32 bits for
-# each pixel, the program stops with a line that names the file.
+# If a file lacks some of its pixels, is no image, or is a gray one with 16 or
+# 32 bits for each pixel, the program stops with a line that names the file.
 
 
 def opened(path):
@@ -221,11 +221,10 @@ print(*map(len, parts), "images to train on, to validate and to test")
 # -----------
 #
 # Two convolutions look for strokes and corners, wherever they are. Each
-# pooling halves width and height. The last layer turns what was found into
-# one number for each class, and the largest one is the answer. A small folder
-# has few batches, so the averages of ``BatchNorm2d`` follow each one far: see
-# :doc:`/models/evaluation`. For a better network, see
-# :doc:`/training/fine_tuning`.
+# pooling halves width and height. The last layer gives one number for each
+# class, and the largest is the answer. A small folder has few batches, so a
+# high ``momentum`` lets the averages of ``BatchNorm2d`` follow each; see
+# :doc:`/models/evaluation`. For better networks: :doc:`/training/fine_tuning`.
 
 model = nn.Sequential(
     nn.Conv2d(3, 8, 3, padding=1),
@@ -246,8 +245,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
 # The loop
 # --------
 #
-# Each batch takes the five lines of :doc:`/training/loop`. The images come in
-# another order in each epoch; see :doc:`/data/batches`.
+# Each batch takes the five lines of :doc:`/training/loop`.
 
 
 def train_epoch(epoch):
@@ -269,6 +267,7 @@ def train_epoch(epoch):
 #
 # .. _each-image-counts-the-same:
 #
+# In each epoch, the training takes each of its images once, in another order.
 # Both losses are means over the images, though the last batch may be smaller,
 # and evaluating changes neither the weights nor the averages of the network.
 
@@ -328,9 +327,10 @@ if CHECKPOINT and Path(CHECKPOINT).exists():
     try:
         saved = torch.load(CHECKPOINT, map_location="cpu")
         before = saved["settings"]
+        other = [name for name in settings if settings[name] != before[name]]
     except Exception:
         raise SystemExit(f"{CHECKPOINT} is no checkpoint to go on") from None
-    if other := [name for name in settings if settings[name] != before[name]]:
+    if other:
         raise SystemExit(f"{CHECKPOINT} has other {', '.join(other)}")
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])

@@ -108,6 +108,7 @@ SENSELESS = [
     {"RATE": -1.0},
     {"SIZE": 3},
     {"CHECKPOINT": "no/such/folder.pt"},
+    {"CHECKPOINT": f"{__file__}/digits.pt"},
 ]
 
 
@@ -172,7 +173,9 @@ def test_each_image_is_in_one_part(snippet, tmp_path, a=10, b=41, c=3):
 
     with no_stop():
         classes, parts = finder(snippet)(tmp_path)
-        again = finder(snippet)(tmp_path)
+        glob = Path.glob
+        with patch.object(Path, "glob", lambda *of: [*glob(*of)][::-1]):
+            again = finder(snippet)(tmp_path)
 
     assert again == (classes, parts)
     assert classes == ["Cat", "ant", "bee"]
@@ -215,6 +218,7 @@ def test_each_image_is_in_one_part__also_at_random(snippet, tmp_path):
     ('glob("[!.]*/")', 'glob("*/")'),
     ("part.extend((path, label)", "part.extend((path, 0)"),
     ("random.Random(SEED).shuffle", "random.Random().shuffle"),
+    ('sorted(root.glob("[!.]*"))', 'list(root.glob("[!.]*"))'),
 )
 def test_each_image_is_in_one_part__but_not_with(
     snippet, tmp_path, old, new, fails
@@ -428,21 +432,27 @@ def test_a_folder_trains__but_not_with(snippet, tmp_path, old, new, fails):
 
 def test_each_image_counts_the_same(snippet, size=7):
     run = few(snippet, BATCH_SIZE=size).after("evaluate")
-    seen = []
+    seen, orders = [], []
 
     def noted(logits, labels):
         loss = cross_entropy(logits, labels)
-        seen.append((loss.item(), len(labels)))
+        seen.append((loss.item(), labels.tolist()))
         return loss
 
     cross_entropy = F.cross_entropy
-    with patch.object(F, "cross_entropy", noted):
-        loss = run.train_epoch(1)
-    assert sum(count for _, count in seen) == 60
-    assert loss == pytest.approx(sum(a * n for a, n in seen) / 60, rel=1e-6)
+    for epoch in (1, 2):
+        seen.clear()
+        with patch.object(F, "cross_entropy", noted):
+            loss = run.train_epoch(epoch)
+        total = sum(each * len(labels) for each, labels in seen)
+        assert loss == pytest.approx(total / 60, rel=1e-6)
+        orders.append([label for _, labels in seen for label in labels])
+        assert sorted(orders[-1]) == sorted([*range(10)] * 6)
+    assert orders[0] != orders[1]
 
     before = {k: v.clone() for k, v in run.model.state_dict().items()}
     loss, logits = run.evaluate(run.validation)
+    assert not logits.requires_grad
     assert same(before, dict(run.model.state_dict()))
     run.model.eval()
     images, truth = run.validation.tensors
@@ -458,6 +468,8 @@ def test_each_image_counts_the_same__also_in_batches_of(snippet, size):
 
 
 @edits(
+    ("BATCH_SIZE, shuffle=True", "BATCH_SIZE"),
+    ("BATCH_SIZE, shuffle=True", "BATCH_SIZE, True, drop_last=True"),
     ("total += loss.item() * len(labels)", "total += loss.item() * 7"),
     ("(logits, dataset.tensors[1])", "(logits[:7], dataset.tensors[1][:7])"),
     ('of each."""\n    model.eval()', 'of each."""\n    model.train()'),
@@ -505,6 +517,9 @@ def test_resuming_changes_nothing(snippet, tmp_path, end, calls=5):
     program = few(snippet, EPOCHS=2, RATE=0.1, SEED=1, CHECKPOINT=part)
 
     cut_short(program, calls)
+    if calls >= 4:  # an epoch was over
+        assert Path(part).exists()
+        assert len(torch.load(part)["history"]) == 1
     with no_stop():
         program.after("train")
 
@@ -528,6 +543,8 @@ def test_resuming_changes_nothing__also_after_the_end(snippet, tmp_path, end):
             few(snippet, CHECKPOINT=part, **settings).after("conclusion")
 
     assert same(torch.load(part), end(snippet))
+    other = few(snippet, EPOCHS=2, RATE=0.1, SEED=2).after("train")
+    assert not same(other.history, end(snippet)["history"])
 
 
 def test_resuming_changes_nothing__also_in_a_new_process(
@@ -567,6 +584,7 @@ def test_resuming_changes_nothing__also_in_a_new_process(
         'best = saved["best"]',
     ),
     ('best = saved["history"], saved["best"]', '_ = saved["history"], 0'),
+    ("    if CHECKPOINT:\n", "    if CHECKPOINT and epoch == EPOCHS:\n"),
     ("range(len(history) + 1,", "range(2 * len(history) + 1,"),
 )
 def test_resuming_changes_nothing__but_not_with(
@@ -595,6 +613,7 @@ def test_the_best_epoch_is_kept(snippet, tmp_path, losses=(3.0, 1.0, 2.0)):
 
     run = program.edit(line, noted + line).after("report")
 
+    assert str([loss for _, loss in run.history]) == str(list(losses))
     lower = [loss for loss in losses if loss < math.inf]
     epoch = losses.index(min(lower)) + 1 if lower else 0
     kept, expected = torch.load(path)["best"], dict(run.seen[epoch])
@@ -704,7 +723,12 @@ def test_another_training_is_refused(snippet, tmp_path):
     assert refusal(others, "resume").endswith("other images")
     assert path.read_bytes() == kept
 
-    for other in (b"", b"a week of work", {"model": 1}, torch.zeros(2)):
+    for other in (
+        b"",
+        b"a week of work",
+        {"settings": {"size": 8}},
+        torch.zeros(2),
+    ):
         if isinstance(other, bytes):
             path.write_bytes(other)
         else:
