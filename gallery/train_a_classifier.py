@@ -123,9 +123,8 @@ def drawn(number):
     image = Image.new("L", (20, 20))
     place, digit = (left, top - 2), str(number % 10)
     ImageDraw.Draw(image).text(place, digit, 255, FONTS[size])
-    ink = pixels_of(image)
-    noisy = ink + 25 * torch.randn(ink.shape, generator=generator)
-    return noisy.clamp(0, 255).byte()
+    noise = 25 * torch.randn(3, SIZE, SIZE, generator=generator)
+    return (pixels_of(image) + noise).clamp(0, 255).byte()
 
 
 # %% folder
