@@ -26,6 +26,7 @@ from extensions.files.problem import Problem
 from extensions.files.rests import RESTS, Rests
 from extensions.files.snippets import Snippet, ran
 from extensions.files.topics import ROOT, topic_of_tests
+from extensions.files.versions import expect
 from extensions.site.fresh_torch import reset_torch
 
 # The other cores have work of their own, other tests or the build, and threads
@@ -72,6 +73,7 @@ def pytest_collection_modifyitems(items):
             ]
             if rests := rests_in(item.path).of(item.originalname):
                 item.user_properties.append((RESTS, rests))
+        expect(item, torch.__version__)
         if item.get_closest_marker("cuda"):
             item.user_properties.append(("needs", "cuda"))
             if not torch.cuda.is_available():

@@ -1,8 +1,9 @@
 """Evidence: what runs of the tests said, as pytest wrote it in JUnit XML.
 
-A run is a folder with a ``tests.xml``. Its facts (torch, Python, machine,
-date) are properties of the suite; what a result rests on, its device and its
-date are properties of the test. Imports neither Sphinx nor torch.
+A run is a folder with a ``tests.xml``, packed where it is recorded. Its facts
+(torch, Python, machine, date) are properties of the suite; what a result rests
+on, its device and its date are properties of the test. Imports neither Sphinx
+nor torch.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from extensions.files.reading import bytes_of, xml_in
 from extensions.files.remembered import remembered
 
 FACTS = ("torch", "python", "machine", "date")
+NAMES = ("tests.xml", "tests.xml.gz")
 OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
@@ -107,7 +109,8 @@ def all_of(folders: list[Path]) -> list[Run | Problem]:
     return [
         run_or_problem(path, folder == folders[0])
         for folder in folders
-        for path in sorted(folder.glob("*/tests.xml"))
+        for path in sorted(folder.glob("*/tests.xml*"))
+        if path.name in NAMES
     ]
 
 

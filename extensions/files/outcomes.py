@@ -13,10 +13,12 @@ from extensions.files.evidence import Result, Run
 from extensions.files.rests import RESTS
 from extensions.files.topics import Topic
 
-VERDICTS = ("failed", "passed", "not run", "stale", "skipped", "missing")
 DECIDED = {"failed", "passed"}
+# Why a test was skipped, as a property of its result, and what that means.
+API, SINCE = "api since", "true since"
+WHY_NOT = {API: "not there yet", SINCE: "false then", "needs": "not run"}
 # What only tests that ran can say.
-RAN = {"failed", "passed", "stale"}
+RAN = {"failed", "passed", "stale", "false then"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,9 @@ class Outcome:
     """What one run says of a claim."""
 
     word: str
-    """One of the verdicts."""
+    """``passed``, ``failed``, ``not run`` where a device was needed, ``not
+    there yet`` where torch lacked something, ``false then`` where the words
+    were false, ``stale``, ``skipped``, or ``missing``."""
     devices: tuple[str, ...] = ()
     """Where the tests ran, if they did."""
     date: str = ""
@@ -76,6 +80,7 @@ def word(found: dict[str, list[Result]], now: dict[str, str]) -> str:
     if fresh != results:
         return "stale"
     skipped = [each for each in results if each.outcome == "skipped"]
-    if any("needs" in result.properties for result in skipped):
-        return "not run"
+    for why, said in WHY_NOT.items():
+        if any(why in result.properties for result in skipped):
+            return said
     return "skipped" if skipped else "passed"

@@ -8,9 +8,11 @@ a folder, not readable, not UTF-8, or not in the format that it should have.
 from __future__ import annotations
 
 import ast
+import gzip
 import json
 import re
 import tomllib
+import zlib
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,12 +22,13 @@ from extensions.files.problem import Problem
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return what stands in a file."""
+    """Return what stands in a file, unpacked if its name ends in ``.gz``."""
     try:
-        return path.read_bytes()
-    except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
-        raise Problem(path, 1, message) from error
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        cause = getattr(error, "strerror", None) or error
+        raise Problem(path, 1, f"cannot be read: {cause}") from error
 
 
 def text_of(path: Path) -> str:

@@ -1,0 +1,59 @@
+"""Record what the tests of the claims say here, for the ledger of the site.
+
+``python -m extensions.commands.record evidence/<machine>-torch-<version>``
+writes ``tests.xml.gz`` there, and names each test that failed. Needs torch,
+pytest and NumPy alone; a warning is no error, since other versions have
+others. Ends with 0 if all passed, 1 if some did not, 2 if nothing was tested.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from extensions.commands.one_line import in_one_line
+from extensions.commands.test_claims import ENDS, IN_PARALLEL, run_pytest
+from extensions.files.basis import evidence_modules
+from extensions.files.evidence import key_of, outcome_of
+from extensions.files.packing import packed
+from extensions.files.problem import Problem
+from extensions.files.reading import xml_of
+from extensions.files.topics import ROOT
+from extensions.files.writing import write
+
+QUIET = ["--quiet", "--override-ini=filterwarnings=default"]
+PACKED = "tests.xml.gz"
+
+
+def record(folder: Path, options: list[str]) -> int:
+    """Test all claims, write the packed run, return the status."""
+    paths = [str(each.relative_to(ROOT)) for each in evidence_modules(ROOT)]
+    workers = IN_PARALLEL if find_spec("xdist") else []
+    with tempfile.TemporaryDirectory() as place:
+        xml = Path(place, "tests.xml")
+        status = run_pytest(ROOT, [*workers, *QUIET, *options, *paths], xml)
+        if status not in {0, 1}:
+            how = ENDS.get(status, f"ended with {status}")
+            raise Problem(folder / PACKED, 1, f"pytest {how}: as before")
+        run = xml_of(xml)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / PACKED, packed(run))
+    for case in run.iter("testcase"):
+        if outcome_of(case) == "failed":
+            module, _ = key_of(case)
+            print(f"failed: {module}::{case.get('name')}")
+    return status
+
+
+def main() -> None:
+    """Record into a folder; further options go to pytest."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the run goes")
+    chosen, options = parser.parse_known_args()
+    raise SystemExit(record(chosen.folder, options))
+
+
+if __name__ == "__main__":
+    in_one_line(main)
