@@ -1,5 +1,6 @@
 """Everything one does here: ``nox`` runs the gate, ``nox --list`` the rest."""
 
+import shutil
 from pathlib import Path
 
 import nox
@@ -14,6 +15,9 @@ LOCKED = ["nox", "torch-needs", "lint", "types", "tests", "live", "lock"]
 
 HTML = "build/html"
 TEST_CLAIMS = ["python", "-m", "extensions.commands.test_claims"]
+MEASURE = ["python", "-m", "extensions.commands.measure"]
+RECORD = ["python", "-m", "extensions.commands.record"]
+OTHER_TORCHES = ["2.6", "2.9", "2.12", "newest"]
 OTHER_TESTS = [
     "tests/extensions",
     "tests/test_house.py",
@@ -120,15 +124,45 @@ def cuda(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def record(session: nox.Session) -> None:
+    """Record tests and measurements; give the folder, such as evidence/h200.
+
+    With torch, pytest and NumPy alone, the two commands below do the same.
+    """
+    install_torch(session)
+    install(session, "tests")
+    if not session.posargs:
+        session.error("say where: nox -s record -- evidence/<machine>")
+    session.run(*RECORD, *session.posargs, success_codes=[0, 1])
+    session.run(*MEASURE, *session.posargs)
+
+
+@nox.session(default=False, reuse_venv=False)
+@nox.parametrize("torch", OTHER_TORCHES)
+def versions(session: nox.Session, torch: str) -> None:
+    """Record what the tests of claims say on another torch, in evidence/.
+
+    The newest that there is stands beside those named here. The environment
+    is removed again: a build for CUDA fills gigabytes.
+    """
+    session.install("torch" if torch == "newest" else f"torch=={torch}.*")
+    install(session, "tests")
+    code = "import torch; print(torch.__version__.partition('+')[0])"
+    version = session.run("python", "-c", code, silent=True)
+    folder = f"evidence/cpu-torch-{str(version).strip()}"
+    # A claim that fails there is part of what is recorded.
+    session.run(*RECORD, folder, *session.posargs, success_codes=[0, 1])
+    shutil.rmtree(session.virtualenv.location)
+
+
+@nox.session(default=False)
 def measure(session: nox.Session) -> None:
     """Time what the tips promise; give the folder, such as evidence/h200."""
     install_torch(session)
     install(session, "tests")
     if not session.posargs:
         session.error("say where: nox -s measure -- evidence/<machine>")
-    session.run(
-        "python", "-m", "extensions.commands.measure", *session.posargs
-    )
+    session.run(*MEASURE, *session.posargs)
 
 
 @nox.session(default=False)

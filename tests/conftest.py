@@ -37,7 +37,7 @@ TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
 HAS_SPHINX = find_spec("sphinx") is not None
 
-pytest_plugins = ["sphinx.testing.fixtures"] if HAS_SPHINX else []
+pytest_plugins = ["pytester", "sphinx.testing.fixtures"] if HAS_SPHINX else []
 collect_ignore = [] if HAS_SPHINX else ["extensions", "test_house.py"]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,10 @@ class Test:
     docstring: str
     falsifies: tuple[str, ...] = ()
     """The tests that it expects to fail, one for each time it says so."""
+    since: tuple[str, ...] = ()
+    """The torch since which the words are true, and what was so before."""
+    api: tuple[str, ...] = ()
+    """The torch since which there is what it calls, and what that is."""
 
     @property
     def of(self) -> str:
@@ -88,16 +92,38 @@ def tests_in(module: Path) -> dict[str, Test]:
 @remembered
 def tests_of(module: Path, text: str) -> dict[str, Test]:
     """Return the tests that the text of a module holds."""
+    body = python_in(module, text).body
+    shared = [mark for node in body for mark in marks_for_all(node)]
     return {
         node.name: Test(
             node.name,
             node.lineno,
             ast.get_docstring(node) or "",
             tuple(falsified(node)),
+            arguments([*node.decorator_list, *shared], "true_since"),
+            arguments([*node.decorator_list, *shared], "api_since"),
         )
-        for node in python_in(module, text).body
+        for node in body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
+
+
+def marks_for_all(node: ast.stmt) -> Iterator[ast.expr]:
+    """Yield the marks that a statement gives all tests of its module."""
+    if isinstance(node, ast.Assign) and any(
+        isinstance(each, ast.Name) and each.id == "pytestmark"
+        for each in node.targets
+    ):
+        marks = node.value
+        yield from marks.elts if isinstance(marks, ast.List) else [marks]
+
+
+def arguments(marks: list[ast.expr], name: str) -> tuple[str, ...]:
+    """Return what the first of some marks that has a name says."""
+    for each in marks:
+        if isinstance(each, ast.Call) and ast.unparse(each.func) == name:
+            return tuple(ast.literal_eval(arg) for arg in each.args)
+    return ()
 
 
 def falsified(test: ast.FunctionDef) -> list[str]:

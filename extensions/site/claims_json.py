@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from extensions.files.ledger import Ledger
 
 # Raised when a program that reads the file would have to change.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
@@ -35,6 +35,8 @@ def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "url": builder.get_target_uri(entry.topic.name)
                 + f"#{entry.claim.name}",
                 "test": entry.test.name if entry.test else None,
+                "true_since": first(entry.test.since if entry.test else ()),
+                "api_since": first(entry.test.api if entry.test else ()),
                 "counter_examples": [each.name for each in entry.counters],
                 "failures": [asdict(each) for each in entry.failures],
                 "variations": [each.name for each in entry.variations],
@@ -60,6 +62,11 @@ def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
             for page in ledger.prose
         },
     }
+
+
+def first(said: tuple[str, ...]) -> str | None:
+    """Return the version that a mark names, if there is one."""
+    return said[0] if said else None
 
 
 def write_json(app: Sphinx, error: Exception | None) -> None:

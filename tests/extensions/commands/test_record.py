@@ -1,0 +1,66 @@
+"""A run of the tests, recorded for the ledger."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from extensions.commands import record
+from extensions.files.evidence import read_run
+from extensions.files.problem import Problem
+from extensions.files.topics import ROOT
+
+MODULE = "tests/speed/test_cudnn_benchmark.py"
+
+
+def test_one_module_is_recorded_as_the_ledger_reads_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        record, "evidence_modules", lambda root: [root / MODULE]
+    )
+    monkeypatch.setattr(record, "IN_PARALLEL", [])
+
+    assert record.record(tmp_path / "here", []) == 0
+
+    run = read_run(tmp_path / "here/tests.xml.gz")
+    words = {each.outcome for found in run.results.values() for each in found}
+    assert {module for module, _ in run.results} == {
+        MODULE.removesuffix(".py").replace("/", ".")
+    }
+    assert words <= {"passed", "skipped"}
+    assert "hostname" not in run.facts
+
+
+def test_what_failed_is_named(tmp_path, monkeypatch, capsys):
+    xml = (
+        '<testsuites><testsuite><testcase classname="tests.a" name="test_b">'
+        '<failure message="assert 1" /></testcase></testsuite></testsuites>'
+    )
+
+    def fail(root, arguments, path):
+        path.write_text(xml)
+        return 1
+
+    monkeypatch.setattr(record, "run_pytest", fail)
+
+    assert record.record(tmp_path, []) == 1
+    assert capsys.readouterr().out == "failed: tests.a::test_b\n"
+
+
+def test_what_did_not_run_is_a_problem_and_changes_nothing(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(record, "run_pytest", lambda *_: 4)
+
+    with pytest.raises(Problem, match="called in a wrong way: as before"):
+        record.record(tmp_path / "here", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_needs_no_sphinx(tmp_path):
+    code = (
+        "import sys; sys.modules['sphinx'] = None;"
+        " sys.modules['markdown_it'] = None;"
+        " import extensions.commands.record"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=Path(ROOT), check=True)
