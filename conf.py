@@ -37,6 +37,7 @@ extensions = [
     "extensions.site.exercise",
     "extensions.site.fold",
     "extensions.site.hold_rules",
+    "extensions.site.ledger_pages",
     "extensions.site.marks",
     "extensions.site.measured",
     "extensions.site.notebooks",

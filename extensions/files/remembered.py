@@ -25,6 +25,7 @@ T = TypeVar("T")
 # By what was looked for, the path, and the hash of what stands there.
 kept: dict[Key, object] = {}
 asked: set[Key] = set()
+recalled: set[Key] = set()
 
 
 def remembered(find: Callable[[Path, C], T]) -> Callable[[Path, C], T]:
@@ -56,13 +57,16 @@ def remembered(find: Callable[[Path, C], T]) -> Callable[[Path, C], T]:
 def recall(path: Path, code: str) -> None:
     """Add what a file has kept for the same code, given as its hash."""
     asked.clear()
+    recalled.clear()
     with suppress(Problem, EOFError, pickle.UnpicklingError):
         made_by, found = pickle.loads(bytes_of(path))
         if made_by == code:
             kept.update(found)
+            recalled.update(found)
 
 
 def keep(path: Path, code: str) -> None:
-    """Write what was asked for since the last recall."""
-    found = {key: kept[key] for key in sorted(asked)}
-    write(path, pickle.dumps((code, found)))
+    """Write what was asked for since the last recall, if that is other."""
+    if asked != recalled:
+        found = {key: kept[key] for key in sorted(asked)}
+        write(path, pickle.dumps((code, found)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
+from extensions.files.ledger_rows import page_of
 from extensions.files.problem import Problem
 from extensions.site.builder import SiteBuilder
 from extensions.site.report import report
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
     from sphinx.writers.html5 import HTML5Translator
-
-LEDGER = "evidence/claims"
 
 
 class Mark(nodes.Inline, nodes.Element):
@@ -51,7 +50,7 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             "panel",
             entry=entry,
             runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
-            row=builder.get_relative_uri(docname, LEDGER),
+            row=builder.get_relative_uri(docname, page_of(entry)),
             link=partial(uri_of, builder, docname, entry),
         )
         panels.append((paragraph_of(node), panel))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,13 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
         "runs": ledger.runs,
         "corrections": read_corrections(root_of(builder.env)),
         "chapters": [(name, list(entries)) for name, entries in chapters],
+        "said_by_run": [
+            (
+                run,
+                Counter(each.outcomes[place].word for each in ledger.entries),
+            )
+            for place, run in enumerate(ledger.runs)
+        ],
         "claims": len(ledger.entries),
         "counters": sum(len(each.counters) for each in ledger.entries),
         "tally": ledger.tally(),

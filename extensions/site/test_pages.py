@@ -68,7 +68,7 @@ def shorten(
 
     The whole navigation would be most of the page, and of its cost.
     """
-    if pagename.startswith("evidence/tests/"):
+    if pagename.startswith(("evidence/tests/", "evidence/claims/")):
         toctree = context["toctree"]
         context["toctree"] = lambda **how: toctree(**how | {"collapse": True})
 

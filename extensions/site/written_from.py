@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extensions.files.ledger import Ledger
+from extensions.files.ledger_rows import rows_by_page
 from extensions.files.reading import bytes_of
 from extensions.files.stamps import our_code, surroundings
 from extensions.site.page_basis import rests_of
@@ -72,4 +73,9 @@ def marks(builder: StandaloneHTMLBuilder, ledger: Ledger) -> dict[str, str]:
         topic.tests_page: digest(common, bytes_of(topic.tests))
         for topic in ledger.tested
     }
-    return own | tests
+    facts = [run.facts for run in ledger.runs]
+    rows = {
+        name: digest(common, f"{entries} {facts}")
+        for name, entries in rows_by_page(ledger).items()
+    }
+    return own | tests | rows

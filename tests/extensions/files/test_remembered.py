@@ -25,6 +25,7 @@ def forgetful(monkeypatch):
     """Nothing is kept yet, and nothing will be."""
     monkeypatch.setattr(remembered, "kept", {})
     monkeypatch.setattr(remembered, "asked", set())
+    monkeypatch.setattr(remembered, "recalled", set())
     looked.clear()
 
 

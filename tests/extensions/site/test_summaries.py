@@ -12,32 +12,86 @@ from tests.extensions.conftest import record
 
 @pytest.fixture
 def ledger(house, build):
-    """Build a house with one failure, and return the page of its ledger."""
+    """Build a house with one failure, and return the rows of its ledger."""
     record(
         house, "evidence/other", {"torch": "2.6.0"}, test_word_is_two="failed"
     )
-    return (build().outdir / "evidence/claims.html").read_text()
+    return (build().outdir / "evidence/claims/part.html").read_text()
 
 
 def test_a_row_links_the_claim_its_test_and_its_counter_examples(ledger):
     row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', ledger, re.S)[0]
 
-    assert '<a href="../part/one.html#word-is-one"><code>word</code>' in row
-    assert '<a href="tests/part/one.html#line-1">test</a>' in row
-    assert '<a href="tests/part/one.html#line-5">but not of another' in row
+    assert '<a href="../../part/one.html#word-is-one"><code>word</code>' in row
+    assert '<a href="../tests/part/one.html#line-1">test</a>' in row
+    assert '<a href="../tests/part/one.html#line-5">but not of another' in row
 
 
 def test_each_run_has_a_column(ledger):
     row = re.search(r'<tr id="part-two-word-is-two".*?</tr>', ledger, re.S)[0]
 
-    assert '<th scope="col">torch 2.6.0 (x86_64)<br>' in ledger
+    assert '<th scope="col">torch 2.6.0<br><small>other</small>' in ledger
     assert 'data-verdict="passed"' in row
     assert re.findall(r'"outcome outcome-(\w+)"', row) == ["passed", "failed"]
 
 
+def test_the_chapters_and_the_runs_are_listed(house, build):
+    record(house, "evidence/other", test_word_is_two="skipped for cuda")
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    assert '<a href="claims/part.html">Part</a></td><td>2</td>' in html
+    assert "<td>other</td>" in html
+    assert "<td>2 passed, 1 not run</td>" in html
+
+
+def test_what_changed_between_versions_has_a_page(house, build):
+    old = {"torch": "2.6.0"}
+    record(house, "evidence/old", old, test_word_is_two="failed")
+    record(house, "evidence/gpu", test_word_is_one="skipped for cuda")
+    html = (build().outdir / "evidence/changed.html").read_text()
+
+    assert re.findall(r'<tr id="([\w-]+)"', html) == ["part-two-word-is-two"]
+
+
+def test_a_panel_names_the_other_runs_by_what_they_say(house, build):
+    for version, outcome in (("2.6.0", "failed"), ("2.9.1", "passed")):
+        place = f"evidence/{version}"
+        record(house, place, {"torch": version}, test_word_is_one=outcome)
+    html = (build().outdir / "part/one.html").read_text()
+    [runs] = re.findall(r'<ul class="claim-runs">(.*?)</ul>', html, re.S)
+
+    assert re.findall(r"<li>(.*?)</li>", runs) == [
+        "<strong>Passed</strong> on CPU: torch 2.13.0 (x86_64), 2026-01-31",
+        "Failed elsewhere: torch 2.6.0",
+        "Passed elsewhere: torch 2.9.1",
+    ]
+
+
+def test_a_claim_says_since_which_torch_it_is_true(house, build):
+    path = house / "tests/part/test_one.py"
+    marks = '@true_since("2.9", "it was two")\n@api_since("2.7", "torch.x")\n'
+    path.write_text(f"{marks}{path.read_text()}")
+    record(house)
+    app = build()
+    panel = (app.outdir / "part/one.html").read_text()
+    rows = (app.outdir / "evidence/claims/part.html").read_text()
+    [claim] = [
+        each
+        for each in json.loads((app.outdir / "claims.json").read_text())[
+            "claims"
+        ]
+        if each["id"] == "word-is-one"
+    ]
+
+    assert "True since torch 2.9; before, the test fails: it was two." in panel
+    assert "Needs <code>torch.x</code>, which is there since torch" in panel
+    assert "part/one, true since torch 2.9, needs torch 2.7</small>" in rows
+    assert (claim["true_since"], claim["api_since"]) == ("2.9", "2.7")
+
+
 def test_a_cell_names_a_device_that_is_not_the_cpu(house, build):
     record(house, "evidence/other", device="GPU <9>")
-    html = (build().outdir / "evidence/claims.html").read_text()
+    html = (build().outdir / "evidence/claims/part.html").read_text()
     row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', html, re.S)[0]
 
     assert '"outcome outcome-passed">passed</td>' in row

@@ -1,0 +1,46 @@
+"""The rows of the ledger: a page for each chapter, and one of what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from extensions.files.ledger_rows import CHANGED, rows_by_page
+from extensions.site.builder import SiteBuilder
+from extensions.site.summaries import context
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield each page whose rows have changed."""
+    builder = app.builder
+    if not isinstance(builder, SiteBuilder):
+        return
+    for name, entries in rows_by_page(builder.ledger).items():
+        if name not in builder.written:
+            continue
+        title = f"The ledger: {name.rpartition('/')[2]}"
+        lead = "Each claim of this chapter, with what each run says of it."
+        if name == CHANGED:
+            title = "What changed between versions"
+            lead = "The claims of which the runs do not all say the same."
+        values = context(builder.ledger, builder, name) | {
+            "entries": entries,
+            "title": title,
+            "lead": lead,
+        }
+        body = builder.templates.render("ledger_page.html", values)
+        yield name, {"title": title, "body": body}, "page.html"
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the pages."""
+    app.connect("html-collect-pages", pages)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
