@@ -55,6 +55,7 @@ class MeasuredDirective(SphinxDirective):
             ]
             facts = machines(paths)
             images = self.curves(root, topics, paths)
+            more = self.more(root, paths)
         except Problem as problem:
             raise self.error(str(problem)) from problem
         for topic in topics:
@@ -64,6 +65,7 @@ class MeasuredDirective(SphinxDirective):
             topics=shown,
             facts=facts,
             is_folded=bool(images),
+            more=more,
         )
         return [*images, table]
 
@@ -90,6 +92,10 @@ class MeasuredDirective(SphinxDirective):
                     )
                 )
         return images
+
+    def more(self, root: Path, paths: list[Path]) -> dict[str, object]:
+        """Return what the template shows besides."""
+        return {}
 
     def topics(self, root: Path) -> list[Topic]:
         """Return the topics to show."""
@@ -132,6 +138,7 @@ def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             "size": lambda number: with_unit(number, SIZES),
             "machine": machine_in_words,
             "page": page,
+            **place["more"],
         }
         place["html"] = app.builder.templates.render(
             place["template"], context

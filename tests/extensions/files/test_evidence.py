@@ -105,7 +105,7 @@ def test_a_changed_file_is_read_again(house):
 def test_pytest_writes_what_the_ledger_reads(tmp_path):
     """Run one real claim of this repository, with pytest's own JUnit XML."""
     path = tmp_path / "run" / "tests.xml"
-    topic = Topic(ROOT, "autograd/detach")
+    topic = Topic(ROOT, "autograd/variable")
     command = [sys.executable, "-m", "pytest", f"--junitxml={path}"]
     subprocess.run([*command, topic.tests], cwd=ROOT, check=True)
 

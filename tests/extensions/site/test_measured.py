@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import jsonschema
 import pytest
 import torch
 
@@ -487,3 +488,39 @@ def test_a_recording_is_written_where_it_is_asked_for(tmp_path):
     record = json.loads((folder / "measurements.json").read_text())
     assert record["measurements"] == {}
     assert record["facts"]["torch"] == torch.__version__
+
+
+def test_all_ways_are_ranked_losers_included(house, measured, build):
+    path = house / "evidence/here/measurements.json"
+    content = json.loads(path.read_text())
+    cases = content["measurements"]["part/one"]["cases"]
+    slow = {"seconds": [0.02, 0.02, 0.03], "peak_bytes": 1}
+    content["measurements"]["part/one"]["cases"] = {
+        "small: add": cases["small: add"],
+        "small: guess": slow,
+        "small: multiply": cases["small: multiply"],
+    }
+    path.write_text(json.dumps(content))
+    page = house / "docs/evidence/claims.md"
+    page.write_text(page.read_text() + "\n```{ranking}\n```\n")
+
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    table = html[html.index('class="ranking"') :]
+    assert table.index("small: multiply") < table.index("small: guess")
+    assert "&nbsp;0.5</td>" in table
+    assert '"effect effect-hurts">hurts</td>' in table
+
+
+def test_a_program_reads_what_was_measured(house, measured, build):
+    measured.measurement.write_text(WORKLOAD.replace("2 * 2", "3 * 3"))
+    app = build()
+    found = json.loads((app.outdir / "measurements.json").read_text())
+    schema = (ROOT / "docs/_extra/measurements.schema.json").read_text()
+
+    jsonschema.validate(found, json.loads(schema))
+    [machine] = found["machines"]
+    [topic] = machine["topics"]
+    assert (machine["name"], topic["topic"]) == ("here", "part/one")
+    assert topic["stale"]
+    assert topic["cases"]["small: add"]["peak_bytes"] == 4000
