@@ -50,6 +50,7 @@ FIRST_RULES = (
     of_files.recordings_are_whole,
     of_files.corrections_are_whole,
     of_files.sources_are_whole,
+    of_files.texts_are_whole,
 )
 RULES = (
     *FIRST_RULES,

@@ -20,6 +20,7 @@ from extensions.files.reading import python_in, text_of
 from extensions.files.recordings import read_recordings
 from extensions.files.remembered import remembered
 from extensions.files.snippets import Snippet
+from extensions.files.source_texts import LIST, read_texts
 from extensions.files.sources import read_sources
 from extensions.files.topics import measured_topics, topics
 
@@ -105,6 +106,12 @@ def corrections_are_whole(root: Path) -> Iterator[Problem]:
         read_file(root, path)
 
     yield from unreadable(read, lists_of(root))
+
+
+def texts_are_whole(root: Path) -> Iterator[Problem]:
+    """Yield what is wrong with the list of the texts behind the guide."""
+    if (root / LIST).exists():
+        yield from unreadable(read_texts, [root / LIST])
 
 
 def sources_are_whole(root: Path) -> Iterator[Problem]:
