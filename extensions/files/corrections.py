@@ -15,8 +15,8 @@ from extensions.files.reading import tables_of, text_of
 from extensions.files.topics import Topic
 
 FOLDER = "docs/evidence/corrections"
-KEYS = ["claim", "holds", "said", "source"]
-CLAIM = re.compile(r"\s*claim\s*=")
+KEYS = ["claim", "holds", "said", "section", "source"]
+KEY = re.compile(r"\s*(\w+)\s*=")
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,11 @@ class Correction:
     """One statement of a source, and what is true instead."""
 
     topic: Topic
-    line: int
-    """Where the claim is named, or else where the correction begins."""
+    lines: dict[str, int]
+    """Where each key stands, or else where the correction begins."""
     source: str
+    section: str
+    """The part of the source, as the list of the sources names it."""
     said: str
     holds: str
     claim: str
@@ -49,10 +51,19 @@ def read_file(root: Path, path: Path) -> list[Correction]:
         if wrong := [key for key in KEYS if not isinstance(row[key], str)]:
             message = f"a correction needs text as its {', '.join(wrong)}"
             raise Problem(path, first, message)
-        behind = enumerate(lines[first - 1 :], first)
-        line = next((at for at, each in behind if CLAIM.match(each)), first)
-        found.append(Correction(Topic(root, name), line, **row))
+        behind = [*enumerate(lines[first - 1 :], first)]
+        at = {
+            key: next((at for at, each in behind if begins(each, key)), first)
+            for key in KEYS
+        }
+        found.append(Correction(Topic(root, name), at, **row))
     return found
+
+
+def begins(line: str, key: str) -> bool:
+    """Whether a line gives a key its value."""
+    match = KEY.match(line)
+    return match is not None and match[1] == key
 
 
 def read_corrections(root: Path) -> list[Correction]:

@@ -71,4 +71,5 @@ RULES = (
     of_whole_files(of_programs.snippets_stand_alone),
     of_whole_files(of_programs.outputs_do_not_vary),
     of_whole_files(of_corrections.corrections_name_claims),
+    of_whole_files(of_corrections.corrections_name_sections),
 )

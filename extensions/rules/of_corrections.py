@@ -1,4 +1,4 @@
-"""Rules of corrections: each names a claim that shows it."""
+"""Rules of corrections: each names a claim that shows it, and its source."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from extensions.files.corrections import lists_of, read_file
 from extensions.files.pages import read_page
 from extensions.files.problem import Problem
+from extensions.files.source_texts import LIST, read_texts
 
 
 def corrections_name_claims(root: Path) -> Iterator[Problem]:
@@ -17,4 +18,18 @@ def corrections_name_claims(root: Path) -> Iterator[Problem]:
             claims = {each.name for each in read_page(row.topic.page).claims}
             if row.claim not in claims:
                 message = f"{row.topic.name} has no claim {row.claim!r}"
-                yield Problem(path, row.line, message)
+                yield Problem(path, row.lines["claim"], message)
+
+
+def corrections_name_sections(root: Path) -> Iterator[Problem]:
+    """Yield corrections that name no source, or no section of it."""
+    listed = read_texts(root / LIST) if (root / LIST).exists() else []
+    sections = {each.title: each.sections for each in listed}
+    for path in lists_of(root):
+        for row in read_file(root, path):
+            if row.source not in sections:
+                message = f"{LIST.name} has no source {row.source!r}"
+                yield Problem(path, row.lines["source"], message)
+            elif row.section not in sections[row.source]:
+                message = f"{row.source!r} has no section {row.section!r}"
+                yield Problem(path, row.lines["section"], message)

@@ -2,14 +2,27 @@
 
 import pytest
 
-from extensions.rules.of_corrections import corrections_name_claims
+from extensions.rules.of_corrections import (
+    corrections_name_claims,
+    corrections_name_sections,
+)
 
 ROW = """\
 [[correction]]
 source = "A text"
+section = "2 Words"
 said = "Word is *three*."
 holds = "`word` is one."
 claim = "word-is-one"
+"""
+TEXTS = """\
+[[source]]
+title = "A text"
+author = "Someone"
+date = "undated"
+
+[source.sections]
+"2 Words" = ["part/one"]
 """
 
 
@@ -18,6 +31,7 @@ def correct(house):
     """Write the corrections of a topic."""
 
     def correct(content):
+        (house / "docs/evidence/sources.toml").write_text(TEXTS)
         path = house / "docs/evidence/corrections/part/one.toml"
         path.parent.mkdir(parents=True)
         path.write_text(content)
@@ -36,15 +50,16 @@ def test_a_correction_links_to_its_claim(house, build, correct):
     html = (app.outdir / "evidence/claims.html").read_text()
     assert not app.warning.getvalue()
     assert "<code>word</code> is one.<br>" in html
+    assert "<small>A text, <i>2 Words</i></small>" in html
     assert '<a href="../part/one.html#word-is-one">part/one</a>' in html
 
 
 @pytest.mark.parametrize(
     ("written", "line"),
     [
-        ('claim = "lost"', 5),
-        ("claim = 'lost'", 5),
-        ('claim = """\nlost"""', 5),
+        ('claim = "lost"', 6),
+        ("claim = 'lost'", 6),
+        ('claim = """\nlost"""', 6),
         ('"claim" = "lost"', 1),
     ],
 )
@@ -56,3 +71,39 @@ def test_a_correction_that_names_no_claim_is_a_problem_at_its_line(
     [problem] = corrections_name_claims(house)
 
     assert str(problem) == f"{path}:{line}: part/one has no claim 'lost'"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("A text", "B text", "2: sources.toml has no source 'B text'"),
+        ("2 Words", "3 More", "3: 'A text' has no section '3 More'"),
+    ],
+)
+def test_a_correction_of_no_listed_section_is_a_problem_at_its_line(
+    house, correct, old, new, expected
+):
+    path = correct(ROW + ROW.replace(old, new))
+
+    [problem] = corrections_name_sections(house)
+
+    line, _, message = expected.partition(":")
+    line = int(line) + ROW.count("\n")
+    assert str(problem) == f"{path}:{line}:{message}"
+
+
+def test_a_correction_of_a_listed_section_is_none(house, correct):
+    correct(ROW)
+
+    assert not [*corrections_name_sections(house)]
+
+
+def test_without_a_list_of_sources_each_correction_is_a_problem(
+    house, correct
+):
+    path = correct(ROW)
+    (house / "docs/evidence/sources.toml").unlink()
+
+    [problem] = corrections_name_sections(house)
+
+    assert str(problem) == f"{path}:2: sources.toml has no source 'A text'"

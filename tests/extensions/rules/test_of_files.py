@@ -229,6 +229,7 @@ def test_a_recording_that_lacks_something_is_one_problem(
 ROW = """\
 [[correction]]
 source = "A text"
+section = "2 Words"
 said = "Said"
 holds = "Holds"
 claim = "word-is-one"
@@ -240,7 +241,7 @@ CORRECTIONS = {
     ),
     "a quote too few": (
         ROW.replace('"Said"', '"Said'),
-        "3: not TOML: Illegal character '\\n'",
+        "4: not TOML: Illegal character '\\n'",
     ),
     "no list": ("x = 1", "1: no list of tables: [[correction]]"),
     "a number for a list": (
@@ -253,7 +254,7 @@ CORRECTIONS = {
     ),
     "another key in the second row": (
         ROW + ROW.replace("said", "says"),
-        "6: a correction has ['claim', 'holds', 'says', 'source']",
+        "7: a correction has ['claim', 'holds', 'says', 'section', 'source']",
     ),
     "a number for a text": (
         ROW.replace('"Said"', "3"),

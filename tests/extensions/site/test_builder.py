@@ -150,11 +150,12 @@ def test_a_changed_correction_renews_its_page(house, build):
     claims.write_text(claims.read_text() + "\n```{corrections}\n```\n")
     path = house / "docs/evidence/corrections/part/one.toml"
     path.parent.mkdir(parents=True)
-    row = 'source = "A"\nsaid = "{}"\nholds = "one"\nclaim = "word-is-one"\n'
-    path.write_text("[[correction]]\n" + row.format("two"))
+    row = '[[correction]]\nsource = "A"\nsection = "1"\nsaid = "{}"\n'
+    row += 'holds = "one"\nclaim = "word-is-one"\n'
+    path.write_text(row.format("two"))
     build()
 
-    path.write_text("[[correction]]\n" + row.format("three"))
+    path.write_text(row.format("three"))
     app = build()
 
     assert "evidence/claims" in written(app)
