@@ -65,28 +65,41 @@ document.addEventListener("keydown", (event) => {
   if (inside) comeBack(sign);
 });
 
-// The ledger shows the rows that hold the words and have the result.
+// A table shows the rows that hold the words and have all that is chosen. The
+// address keeps both, except that of a file, which may not change.
 for (const form of document.querySelectorAll(".ledger-filter")) {
-  const rows = [...document.querySelectorAll(".ledger-table tbody tr")];
+  const rows = [...document.querySelectorAll("tr[data-verdict]")];
+  const choices = [...form.querySelectorAll("select")];
+  const fields = [form.elements.words, ...choices];
+  const keep = () => {
+    const said = fields.filter((field) => field.value);
+    const pairs = said.map((field) => [field.name, field.value]);
+    const query = pairs.length ? `?${new URLSearchParams(pairs)}` : "";
+    if (location.protocol === "file:") return;
+    const place = location.pathname + query + location.hash;
+    history.replaceState(null, "", place);
+  };
   const filter = () => {
     const words = form.elements.words.value.toLowerCase().trim();
-    const verdict = form.elements.verdict.value;
     let count = 0;
     for (const row of rows) {
       const fits =
         row.textContent.toLowerCase().includes(words) &&
-        (verdict === "" || row.dataset.verdict === verdict);
+        choices.every((c) => ["", row.dataset[c.name]].includes(c.value));
       row.hidden = !fits;
       count += fits;
     }
-    for (const chapter of document.querySelectorAll(".ledger-chapter")) {
-      chapter.hidden = !chapter.querySelector("tbody tr:not([hidden])");
-    }
     form.querySelector("output").textContent =
-      `${count} of ${rows.length} claims`;
+      `${count} of ${rows.length} ${form.dataset.noun}`;
   };
   form.addEventListener("input", filter);
+  form.addEventListener("input", keep);
   form.addEventListener("submit", (event) => event.preventDefault());
+  const asked = new URLSearchParams(location.search);
+  for (const field of fields) {
+    if (asked.has(field.name)) field.value = asked.get(field.name);
+  }
+  filter();
 }
 
 // What scrolls sideways can be reached, and scrolled, with the keyboard.

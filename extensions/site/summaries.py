@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.files.corrections import read_corrections
+from extensions.files.corrections import Correction, read_corrections
 from extensions.files.sources import read_sources, source_of
 from extensions.site.builder import ledger_of
 from extensions.site.page_basis import KINDS, rest_on, root_of
@@ -45,8 +45,9 @@ class SummaryDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Leave a place that is filled when the ledger is whole."""
-        shows = "corrections" if self.name == "corrections" else "ledger"
-        rest_on(self.env, shows)
+        rest_on(self.env, "ledger")
+        if self.name == "corrections":
+            rest_on(self.env, "corrections")
         return [Summary(template=f"{self.name}.html")]
 
 
@@ -73,7 +74,10 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
     chapters = groupby(ledger.entries, key=lambda each: each.topic.chapter)
     return {
         "runs": ledger.runs,
-        "corrections": read_corrections(root_of(builder.env)),
+        "corrections": [
+            {"row": row, "verdict": verdict_of(ledger, row)}
+            for row in read_corrections(root_of(builder.env))
+        ],
         "chapters": [(name, list(entries)) for name, entries in chapters],
         "said_by_run": [
             (
@@ -93,6 +97,13 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
         "link": link,
         "page": page,
     }
+
+
+def verdict_of(ledger: Ledger, row: Correction) -> str:
+    """Return the result of the claim that a correction rests on."""
+    found = ledger.of(row.topic.name)
+    own = [each.verdict for each in found if each.claim.name == row.claim]
+    return own[0] if own else "missing"
 
 
 def visit(translator: HTML5Translator, node: Summary) -> None:

@@ -6,6 +6,7 @@ from extensions.rules.of_corrections import (
     corrections_name_claims,
     corrections_name_sections,
 )
+from tests.extensions.conftest import record
 
 ROW = """\
 [[correction]]
@@ -52,6 +53,34 @@ def test_a_correction_links_to_its_claim(house, build, correct):
     assert "<code>word</code> is one.<br>" in html
     assert "<small>A text, <i>2 Words</i></small>" in html
     assert '<a href="../part/one.html#word-is-one">part/one</a>' in html
+
+
+def test_a_correction_shows_the_result_of_its_claim(house, build, correct):
+    correct(ROW + ROW.replace("word-is-one", "lost"))
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Corrections\n\n```{corrections}\n```\n")
+    record(house, test_word_is_one="failed")
+
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    row = 'data-source="A text" data-chapter="part" data-verdict="{}"'
+    assert html.count(row.format("failed")) == 1
+    assert html.count(row.format("missing")) == 1
+    assert '<td class="outcome outcome-failed">failed</td>' in html
+
+
+def test_corrections_can_be_filtered(house, build, correct):
+    correct(ROW + ROW)
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Corrections\n\n```{corrections}\n```\n")
+
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    any_of = '<select name="{}"><option value="">any</option><option>{}<'
+    for name, only in (("source", "A text"), ("chapter", "part")):
+        assert any_of.format(name, only) + "/option></select>" in html
+    assert any_of.format("verdict", "passed") in html
+    assert "2 of 2 corrections</output>" in html
 
 
 @pytest.mark.parametrize(
