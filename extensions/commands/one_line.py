@@ -7,10 +7,13 @@ from collections.abc import Callable
 
 from extensions.files.problem import Problem
 
+STATUS = 2  # as for wrong arguments: 1 is what a command has found out
+
 
 def in_one_line(main: Callable[[], None]) -> None:
     """Run a command; a problem is what it prints last."""
     try:
         main()
     except Problem as problem:
-        sys.exit(str(problem))
+        print(problem, file=sys.stderr)
+        sys.exit(STATUS)
