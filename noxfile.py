@@ -1,5 +1,6 @@
 """Everything one does here: ``nox`` runs the gate, ``nox --list`` the rest."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -17,6 +18,7 @@ HTML = "build/html"
 TEST_CLAIMS = ["python", "-m", "extensions.commands.test_claims"]
 MEASURE = ["python", "-m", "extensions.commands.measure"]
 RECORD = ["python", "-m", "extensions.commands.record"]
+CANARY = ["python", "-m", "extensions.commands.canary"]
 OTHER_TORCHES = ["2.6", "2.9", "2.12", "newest"]
 OTHER_TESTS = [
     "tests/extensions",
@@ -153,6 +155,22 @@ def versions(session: nox.Session, torch: str) -> None:
     # A claim that fails there is part of what is recorded.
     session.run(*RECORD, folder, *session.posargs, success_codes=[0, 1])
     shutil.rmtree(session.virtualenv.location)
+
+
+@nox.session(default=False)
+def canary(session: nox.Session) -> None:
+    """Report what the next torch makes false; give the file: report.md.
+
+    What the tests need is installed first, as it is locked, so that nothing
+    but torch is a nightly build.
+    """
+    install(session, "torch-needs")
+    install(session, "tests")
+    index = os.environ.get("TORCH_NIGHTLY_INDEX")
+    if not index:
+        session.error("TORCH_NIGHTLY_INDEX says where nightly builds are")
+    session.install("--pre", "--upgrade", f"--index-url={index}", "torch")
+    session.run(*CANARY, *session.posargs)
 
 
 @nox.session(default=False)

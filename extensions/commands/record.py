@@ -12,6 +12,7 @@ import argparse
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 from extensions.commands.one_line import in_one_line
 from extensions.commands.test_claims import ENDS, IN_PARALLEL, run_pytest
@@ -27,17 +28,28 @@ QUIET = ["--quiet", "--override-ini=filterwarnings=default"]
 PACKED = "tests.xml.gz"
 
 
-def record(folder: Path, options: list[str]) -> int:
-    """Test all claims, write the packed run, return the status."""
-    paths = [str(each.relative_to(ROOT)) for each in evidence_modules(ROOT)]
+def run_of_claims(options: list[str], path: Path) -> tuple[int, Element]:
+    """Test all claims; return the status and the run as pytest wrote it.
+
+    Options that begin with ``tests/`` are tested instead of all. The path is
+    that of what the caller is about to write.
+    """
+    chosen = any(each.startswith("tests/") for each in options)
+    modules = [] if chosen else evidence_modules(ROOT)
+    paths = [str(each.relative_to(ROOT)) for each in modules]
     workers = IN_PARALLEL if find_spec("xdist") else []
     with tempfile.TemporaryDirectory() as place:
         xml = Path(place, "tests.xml")
         status = run_pytest(ROOT, [*workers, *QUIET, *options, *paths], xml)
         if status not in {0, 1}:
             how = ENDS.get(status, f"ended with {status}")
-            raise Problem(folder / PACKED, 1, f"pytest {how}: as before")
-        run = xml_of(xml)
+            raise Problem(path, 1, f"pytest {how}: as before")
+        return status, xml_of(xml)
+
+
+def record(folder: Path, options: list[str]) -> int:
+    """Test all claims, write the packed run, return the status."""
+    status, run = run_of_claims(options, folder / PACKED)
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / PACKED, packed(run))
     for case in run.iter("testcase"):

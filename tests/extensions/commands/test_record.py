@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from extensions.commands import record
+from extensions.files.basis import evidence_modules
 from extensions.files.evidence import read_run
 from extensions.files.problem import Problem
 from extensions.files.topics import ROOT
@@ -45,6 +46,25 @@ def test_what_failed_is_named(tmp_path, monkeypatch, capsys):
 
     assert record.record(tmp_path, []) == 1
     assert capsys.readouterr().out == "failed: tests.a::test_b\n"
+
+
+@pytest.mark.parametrize("chosen", ["", "tests/models", f"{MODULE}::test_a"])
+def test_all_claims_are_tested_or_those_that_are_named(monkeypatch, chosen):
+    called = []
+
+    def fail(root, arguments, path):
+        called.extend(arguments)
+        path.write_text("<testsuites />")
+        return 1
+
+    monkeypatch.setattr(record, "run_pytest", fail)
+    options = ["-x", *([chosen] if chosen else [])]
+    record.run_of_claims(options, Path("report.md"))
+
+    every = [str(each.relative_to(ROOT)) for each in evidence_modules(ROOT)]
+    paths = [each for each in called if each.startswith("tests/")]
+    assert paths == ([chosen] if chosen else every)
+    assert "-x" in called
 
 
 def test_what_did_not_run_is_a_problem_and_changes_nothing(
