@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.files.basis import statements
 from extensions.files.evidence import Run
+from extensions.files.marks_of_tests import arguments, marks_in
 from extensions.files.outcomes import is_fresh, results_of
 from extensions.files.problem import Problem
 from extensions.files.reading import python_in, text_of
@@ -93,37 +94,19 @@ def tests_in(module: Path) -> dict[str, Test]:
 def tests_of(module: Path, text: str) -> dict[str, Test]:
     """Return the tests that the text of a module holds."""
     body = python_in(module, text).body
-    shared = [mark for node in body for mark in marks_for_all(node)]
+    marks = marks_in(body)
     return {
         node.name: Test(
             node.name,
             node.lineno,
             ast.get_docstring(node) or "",
             tuple(falsified(node)),
-            arguments([*node.decorator_list, *shared], "true_since"),
-            arguments([*node.decorator_list, *shared], "api_since"),
+            arguments(marks[node.name], "true_since"),
+            arguments(marks[node.name], "api_since"),
         )
         for node in body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
-
-
-def marks_for_all(node: ast.stmt) -> Iterator[ast.expr]:
-    """Yield the marks that a statement gives all tests of its module."""
-    if isinstance(node, ast.Assign) and any(
-        isinstance(each, ast.Name) and each.id == "pytestmark"
-        for each in node.targets
-    ):
-        marks = node.value
-        yield from marks.elts if isinstance(marks, ast.List) else [marks]
-
-
-def arguments(marks: list[ast.expr], name: str) -> tuple[str, ...]:
-    """Return what the first of some marks that has a name says."""
-    for each in marks:
-        if isinstance(each, ast.Call) and ast.unparse(each.func) == name:
-            return tuple(ast.literal_eval(arg) for arg in each.args)
-    return ()
 
 
 def falsified(test: ast.FunctionDef) -> list[str]:

@@ -69,7 +69,8 @@ def test_a_panel_names_the_other_runs_by_what_they_say(house, build):
 
 def test_a_claim_says_since_which_torch_it_is_true(house, build):
     path = house / "tests/part/test_one.py"
-    marks = '@true_since("2.9", "it was two")\n@api_since("2.7", "torch.x")\n'
+    marks = 'new = api_since("2.7", "torch.x")\n\n@new\n'
+    marks += '@true_since("2.9", "it was two")\n'
     path.write_text(f"{marks}{path.read_text()}")
     record(house)
     app = build()
