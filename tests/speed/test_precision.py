@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 import threading
+from operator import attrgetter
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from extensions.files.failures import edits, no_error
+from extensions.files.versions import api_since, older
 
 MATMUL = torch.backends.cuda.matmul
 WORDS = ("highest", "high", "medium")
@@ -19,6 +21,16 @@ WORDS = ("highest", "high", "medium")
 def after(snippet, *cells):
     """Run these cells alone."""
     return snippet.only("imports", *cells).after(cells[-1])
+
+
+NEW = api_since("2.9", "fp32_precision")
+
+
+def new_names(*names):
+    """Return what these say by the new name; torch has it since 2.9."""
+    if older(torch.__version__, "2.9"):
+        return []
+    return [attrgetter(each)(torch.backends).fp32_precision for each in names]
 
 
 # Do this
@@ -36,7 +48,8 @@ def test_the_setting_is_put_back(snippet):
         torch.set_float32_matmul_precision(word)
         with run.all_digits():
             assert torch.get_float32_matmul_precision() == "highest"
-            assert MATMUL.fp32_precision == "ieee"
+            assert not MATMUL.allow_tf32
+            assert {*new_names("cuda.matmul")} <= {"ieee"}
         assert torch.get_float32_matmul_precision() == word
         with pytest.raises(StopError), run.all_digits():
             raise StopError
@@ -70,7 +83,8 @@ def test_the_setting_is_for_all_threads(snippet):
     assert elsewhere(ask) == "high"
     with all_digits():
         assert elsewhere(ask) == "highest"
-        assert elsewhere(lambda: MATMUL.fp32_precision) == "ieee"
+        assert elsewhere(lambda: MATMUL.allow_tf32) is False
+        assert {*elsewhere(lambda: new_names("cuda.matmul"))} <= {"ieee"}
     elsewhere(lambda: torch.set_float32_matmul_precision("medium"))
     assert ask() == "medium"
 
@@ -303,6 +317,7 @@ def test_another_word_only_warns__but_not(snippet, fails, old, new):
 MIXED = "PyTorch is checking whether allow_tf32_new is enabled for cuBlas matm"
 
 
+@NEW
 def test_mixed_names_are_refused(snippet):
     said = vars(after(snippet, "mixed")).get("refused", "nothing")
     assert said.startswith(MIXED)
@@ -321,6 +336,7 @@ def test_mixed_names_are_refused__but_not(snippet, fails, old, new):
     fails(test_mixed_names_are_refused, snippet.edit(old, new))
 
 
+@NEW
 def test_one_call_sets_both_names(snippet):
     with no_error():
         after(snippet, "mixed", "one-way")
@@ -351,6 +367,7 @@ def test_one_call_sets_both_names__but_not_by_the_new_name(snippet, fails):
     fails(test_one_call_sets_both_names, edited)
 
 
+@NEW
 def test_all_digits_refuses_a_mix(snippet):
     with no_error():
         run = after(snippet, "all-digits", "mixed")
@@ -397,6 +414,7 @@ def test_all_digits_refuses_a_mix__but_not(snippet, fails, old, new):
     fails(test_all_digits_refuses_a_mix, snippet.edit(old, new))
 
 
+@NEW
 def test_the_general_name_comes_last(snippet):
     run = after(snippet, "general")
     assert (run.general, run.products) == ("ieee", "tf32")
@@ -431,24 +449,28 @@ for line in {lines}:
         torch.get_float32_matmul_precision(),
         torch.backends.cuda.matmul.allow_tf32,
         torch.backends.cudnn.allow_tf32,
-        torch.backends.cudnn.conv.fp32_precision == "tf32",
-        torch.backends.cudnn.rnn.fp32_precision == "tf32",
+        *({new_names}),
     )
     torch.backends.cudnn.allow_tf32 = True
     torch.set_float32_matmul_precision("highest")
+"""
+NEW_NAMES = """
+        torch.backends.cudnn.conv.fp32_precision == "tf32",
+        torch.backends.cudnn.rnn.fp32_precision == "tf32",
 """
 
 
 @functools.cache
 def fresh(override):
     """Return what a fresh process says at its start, and after each line."""
+    new_names = "" if older(torch.__version__, "2.9") else NEW_NAMES
     environment = {k: v for k, v in os.environ.items() if k != OVERRIDE}
     lines = list(STARTS.values())
     if override is not None:
         environment[OVERRIDE] = override
         lines = ["", "torch.set_float32_matmul_precision('highest')"]
     done = subprocess.run(
-        [sys.executable, "-c", READ.format(lines=lines)],
+        [sys.executable, "-c", READ.format(lines=lines, new_names=new_names)],
         check=True,
         capture_output=True,
         text=True,
@@ -473,7 +495,10 @@ def test_float32_products_are_exact_by_default__but_not_if_told(
 
 
 def test_convolutions_may_use_tf32(snippet, line=""):
-    assert at_start(line)[2:] == ["True", "True", "True"]
+    first, *new_names = at_start(line)[2:]
+    assert first == "True"
+    assert len(new_names) == (0 if older(torch.__version__, "2.9") else 2)
+    assert {*new_names} <= {"True"}
 
 
 def test_convolutions_may_use_tf32__but_not_if_told(snippet, fails):
@@ -496,17 +521,20 @@ def test_two_lines_switch_both_off(snippet):
     torch.set_float32_matmul_precision("high")
     run = after(snippet, "everywhere")
     assert run.all_off == (False, False)
-    assert torch.backends.cudnn.allow_tf32
+    cudnn = torch.backends.cudnn
+    assert cudnn.allow_tf32
     for word in WORDS:
         torch.set_float32_matmul_precision(word)
-        torch.backends.cudnn.conv.fp32_precision = "tf32"
-        torch.backends.cudnn.rnn.fp32_precision = "tf32"
-        MATMUL.fp32_precision = "tf32"
+        cudnn.allow_tf32 = True
+        if new_names("cuda.matmul"):
+            cudnn.conv.fp32_precision = "tf32"
+            cudnn.rnn.fp32_precision = "tf32"
+            MATMUL.fp32_precision = "tf32"
         torch.set_float32_matmul_precision("highest")
-        torch.backends.cudnn.allow_tf32 = False
-        cudnn = torch.backends.cudnn
-        each = (MATMUL, cudnn.conv, cudnn.rnn)
-        assert "tf32" not in [one.fp32_precision for one in each]
+        cudnn.allow_tf32 = False
+        assert (MATMUL.allow_tf32, cudnn.allow_tf32) == (False, False)
+        each = new_names("cuda.matmul", "cudnn.conv", "cudnn.rnn")
+        assert "tf32" not in each
 
 
 @edits(
@@ -564,6 +592,7 @@ def test_only_float32_products_change__but_not_what_follows_the_word(
     fails(test_only_float32_products_change, snippet.edit(old, new))
 
 
+@NEW
 def test_medium_reaches_the_cpu(snippet, word="medium"):
     torch.set_float32_matmul_precision("highest")
     assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
