@@ -203,7 +203,7 @@ half = torch.full_like(sunny, 0.5)
 print(half)
 try:
     torch.rand_like(sunny)
-except NotImplementedError as error:
+except RuntimeError as error:
     print(error)
 
 # %% floating

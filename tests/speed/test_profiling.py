@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from extensions.files.failures import edits, no_error
 from extensions.files.once import after
+from extensions.files.versions import api_since, older, true_since
 
 WAITS = ("imports", "wait", "waits", "late-batches", "data-or-model")
 STEP = ("imports", "wait", "part", "model", "labels", "by-row")
@@ -655,7 +656,9 @@ def test_stacks_need_verbose__but_no_more(snippet, fails):
 
 
 NO_STEP = (*FIXED, "no-step")
-SAID = "Profiler must be initialized before getting key averages"
+# The error had no text before torch 2.10.
+HAS_TEXT = not older(torch.__version__, "2.10")
+SAID = "Profiler must be initialized before getting key averages" * HAS_TEXT
 
 
 def test_without_step_nothing_is_recorded(snippet):
@@ -666,8 +669,9 @@ def test_without_step_nothing_is_recorded(snippet):
             for _ in range(9):
                 run.train_step(run.at_once)
         for each in (profiler, run.profiler):
-            with pytest.raises(AssertionError, match=SAID):
+            with pytest.raises(AssertionError) as caught:
                 each.key_averages()
+            assert str(caught.value) == SAID
 
 
 @edits(
@@ -726,6 +730,7 @@ def test_a_new_cycle_forgets__but_not_with_one_cycle(snippet, fails):
     fails(test_a_new_cycle_forgets, edited)
 
 
+@api_since("2.13", "export_chrome_trace(use_python_export=)")
 def test_a_trace_is_saved_once(snippet):
     run = after(of_days(snippet, 4), *PROFILED)
     with run.profile() as whole:
@@ -757,7 +762,7 @@ def test_a_trace_is_saved_once__also_as_shown(snippet, capsys):
 def test_without_step_nothing_is_recorded__also_as_shown(snippet, capsys):
     after(of_days(snippet, 5), *NO_STEP)
 
-    assert SAID in capsys.readouterr().out
+    assert f"AssertionError: {SAID}\n" in capsys.readouterr().out
 
 
 def test_a_trace_is_saved_once__but_not_if_kept(snippet, fails):
@@ -803,6 +808,7 @@ def test_a_part_waits__but_not(snippet, monkeypatch, fails, old, new):
     fails(test_a_part_waits, snippet.edit(old, new), monkeypatch)
 
 
+@true_since("2.12", "the calls were in the trace alone")
 def test_stacks_add_events(snippet):
     run = after(of_days(snippet, 4), *STACKS)
     with run.profile() as plain:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from extensions.files.failures import edits, no_error
+from extensions.files.versions import true_since
 
 FLOATING = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
@@ -1000,15 +1001,21 @@ def test_full_like_cuts_fractions__but_not_so(snippet, old, new, fails):
     fails(test_full_like_cuts_fractions, snippet.edit(old, new))
 
 
+@true_since("2.8", "it was a RuntimeError and no NotImplementedError")
 def test_rand_like_refuses_integers(snippet):
-    uncaught = snippet.edit("except NotImplementedError", "except KeyError")
+    passage = (
+        "except RuntimeError as error:\n    print(error)\n\n# %% floating"
+    )
+    uncaught = snippet.edit(passage, passage.replace("Runtime", "Key"))
 
-    with pytest.raises(NotImplementedError, match="'Long'"):
+    with pytest.raises(RuntimeError, match="'Long'") as caught:
         uncaught.after("like-integers")
+    assert caught.type is NotImplementedError
     for dtype in INTEGER:
         for draw in (torch.rand_like, torch.randn_like):
-            with pytest.raises(NotImplementedError) as caught:
+            with pytest.raises(RuntimeError) as caught:
                 draw(torch.ones(2, 3, dtype=dtype))
+            assert caught.type is NotImplementedError
             assert ("'Long'" in str(caught.value)) == (dtype == torch.int64)
 
 

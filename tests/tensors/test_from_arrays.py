@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from extensions.files.failures import no_error
+from extensions.files.versions import older
 
 DTYPES = [
     *("float64", "float32", "float16", "complex64", "complex128"),
@@ -730,7 +731,10 @@ def test_a_list_of_arrays_warns(snippet, name):
 
     # The fixture of the tests asks for a warning each time: one for an array.
     assert [each.startswith(SLOW) for each in run.texts] == [True] * 2
-    for each in lists("float64", "float16", "uint8", "bool"):
+    dtypes = ["float64", "float16", "uint8"]
+    if not older(torch.__version__, "2.9"):
+        dtypes.append("bool")  # before, an error came behind the warning
+    for each in lists(*dtypes):
         _, texts = run.told(getattr(torch, name), each)
         assert texts
         assert all(text.startswith(SLOW) for text in texts)
@@ -754,7 +758,7 @@ def test_a_list_of_arrays_warns__but_not_one_array_or_a_list_of_numbers(
 
 
 def test_stacking_gives_the_same(snippet):
-    with no_error():
+    with warnings.catch_warnings(action="error"), no_error():
         run = snippet.after("stacked")
 
     assert torch.equal(run.fast, run.slow)
@@ -1096,9 +1100,12 @@ def ended(case):
 
 print(json.dumps({case: ended(case) for case in json.loads(sys.argv[1])}))
 """
+SHARING = ["from_numpy", "as_tensor", "asarray"]
+if not older(torch.__version__, "2.9"):
+    SHARING.append("from_dlpack")  # before, it refused what is read-only
 READS = [
     f"tensor = torch.{name}(maps('{path}')[0])"
-    for name in ("from_numpy", "as_tensor", "asarray", "from_dlpack")
+    for name in SHARING
     for path in ("raw", "saved.npy")
 ]
 WRITTEN = ["tensor[0] = 99", "tensor += 1", "tensor.zero_()"]
