@@ -202,7 +202,7 @@ scores, classes = torch.randn(3, 2), torch.tensor([1, 0, 1])
 said = None
 try:
     F.cross_entropy(classes, scores)
-except NotImplementedError as error:
+except RuntimeError as error:
     said = str(error)
 print(said)
 

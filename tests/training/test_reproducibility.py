@@ -630,7 +630,9 @@ def test_warn_only_lets_through__but_not_without_it(snippet, fails):
 
 
 FLOATS = torch.float16, torch.bfloat16, torch.float32, torch.float64
-FLOATS += torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu
+FLOATS += torch.float8_e4m3fn, torch.float8_e5m2
+if hasattr(torch, "float8_e8m0fnu"):
+    FLOATS += (torch.float8_e8m0fnu,)
 INTEGERS = torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
 INTEGERS += torch.uint16, torch.uint32, torch.uint64
 
