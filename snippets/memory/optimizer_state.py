@@ -105,7 +105,10 @@ kinds = {
     "SGD": (optim.SGD, {}),
     "SGD, momentum": (optim.SGD, {"momentum": 0.9}),
     "Adafactor": (optim.Adafactor, {}),
-    "Muon, matrices": (optim.Muon, {}),
+}
+if hasattr(optim, "Muon"):  # since torch 2.9
+    kinds["Muon, matrices"] = (optim.Muon, {})
+kinds |= {
     "Adagrad": (optim.Adagrad, {}),
     "RMSprop": (optim.RMSprop, {}),
     "RMSprop, momentum": (optim.RMSprop, {"momentum": 0.9}),
@@ -131,7 +134,7 @@ kinds |= {
 
 # %% make
 def make(model, kind, options):
-    only_matrices = kind is optim.Muon
+    only_matrices = kind.__name__ == "Muon"
     parameters = [
         parameter
         for parameter in model.parameters()

@@ -52,7 +52,7 @@ def free():
     forget()
     gc.collect()
     if torch.accelerator.is_available():
-        torch.accelerator.empty_cache()
+        torch.get_device_module().empty_cache()
 
 
 # %% days

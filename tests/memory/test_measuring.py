@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from extensions.files.failures import edits, no_error
 from extensions.files.once import after
+from extensions.files.versions import api_since
 
 without_cuda = pytest.mark.skipif(
     torch.backends.cuda.is_built(), reason="this PyTorch is built with CUDA"
@@ -16,6 +17,7 @@ without_cuda = pytest.mark.skipif(
 without_accelerator = pytest.mark.skipif(
     torch.accelerator.is_available(), reason="an accelerator is here"
 )
+gauges_of_accelerators = api_since("2.9", "torch.accelerator.memory_allocated")
 
 COUNTED = ("imports", "history", "train", "bytes-of", "kinds")
 LEDGER = (*COUNTED, "predict", "watched", "count")
@@ -97,25 +99,6 @@ def pretend(monkeypatch):
     return held
 
 
-def test_the_peak_counts_what_is_freed__also_by_an_accelerator(
-    snippet, monkeypatch
-):
-    run = after(snippet, "imports", "history", "peak")
-    held = pretend(monkeypatch)
-
-    def take(size):
-        held["now"] += size
-        held["highest"] = max(held["highest"], held["now"])
-
-    def work():
-        take(50)
-        take(-50)
-        take(20)
-
-    assert run.peak(work) == 50
-    assert held["now"] == 120
-
-
 @without_accelerator
 @edits(
     ("return max(history(call))", "return history(call)[-1]"),
@@ -136,6 +119,7 @@ def test_the_peak_counts_what_is_freed__but_not_with(
     fails(test_the_peak_counts_what_is_freed, snippet, *inputs)
 
 
+@gauges_of_accelerators
 def test_the_peak_is_of_the_device(snippet, monkeypatch):
     run = after(snippet, "imports", "history", "peak")
     held = pretend(monkeypatch)
@@ -147,6 +131,25 @@ def test_the_peak_is_of_the_device(snippet, monkeypatch):
         assert run.peak(lambda size=size: torch.ones(size)) == 0
         on_the_cpu = run.history(lambda size=size: torch.ones(size))
         assert max(on_the_cpu) == 4 * size
+
+
+def test_the_peak_is_of_the_device__also_of_what_is_freed(
+    snippet, monkeypatch
+):
+    run = after(snippet, "imports", "history", "peak")
+    held = pretend(monkeypatch)
+
+    def take(size):
+        held["now"] += size
+        held["highest"] = max(held["highest"], held["now"])
+
+    def work():
+        take(50)
+        take(-50)
+        take(20)
+
+    assert run.peak(work) == 50
+    assert held["now"] == 120
 
 
 @edits(
@@ -477,6 +480,7 @@ def answer(run, name):
 
 
 @without_cuda
+@gauges_of_accelerators
 def test_without_cuda_the_gauge_shows_zero(snippet):
     """No program gives a PyTorch without CUDA a device that holds tensors."""
     with no_error():
@@ -488,6 +492,7 @@ def test_without_cuda_the_gauge_shows_zero(snippet):
 
 
 @without_cuda
+@gauges_of_accelerators
 def test_without_cuda_the_summary_fails(snippet):
     """No program gives a PyTorch without CUDA anything to sum up."""
     error = answer(after(snippet, *NO_DEVICE), "memory_summary")
@@ -498,6 +503,7 @@ def test_without_cuda_the_summary_fails(snippet):
 
 @without_cuda
 @without_accelerator
+@gauges_of_accelerators
 def test_without_cuda_the_reset_fails(snippet):
     """No program gives a PyTorch without CUDA a peak to reset."""
     run = after(snippet, *NO_DEVICE)

@@ -5,6 +5,7 @@ import gc
 import sys
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def test_del_frees_at_once__but_not(snippet, fails, old, new):
 def test_free_forgets_the_error__also_without_one(snippet, monkeypatch):
     """It needs no error, ends circles, and empties the cache last."""
     run = after(snippet, "imports", "forget", "free")
-    there, emptied = torch.accelerator, []
+    emptied = []
     for available in (True, False):
         table, memory = watched_table(2, 2)
         box = [table]
@@ -112,9 +113,12 @@ def test_free_forgets_the_error__also_without_one(snippet, monkeypatch):
         gc.collect()  # it is old when it goes
         del table, box
         with monkeypatch.context() as patch, no_error():
-            patch.setattr(there, "is_available", lambda found=available: found)
+            device = SimpleNamespace(
+                empty_cache=lambda see=memory: emptied.append(see())
+            )
+            patch.setattr(torch, "get_device_module", lambda here=device: here)
             patch.setattr(
-                there, "empty_cache", lambda see=memory: emptied.append(see())
+                torch.accelerator, "is_available", lambda a=available: a
             )
             run.free()
         assert memory() is None
