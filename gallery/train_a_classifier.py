@@ -82,7 +82,8 @@ if CHECKPOINT and not Path(CHECKPOINT).parent.is_dir():
     raise SystemExit(f"there is no folder for {CHECKPOINT}")
 
 torch.manual_seed(SEED)
-device = torch.accelerator.current_accelerator(check_available=True) or "cpu"
+available = torch.accelerator.is_available()
+device = torch.accelerator.current_accelerator() if available else "cpu"
 
 # %% pixels
 #

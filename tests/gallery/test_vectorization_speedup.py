@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from extensions.files.failures import edits
+from extensions.files.versions import true_since
 from tests.gallery.conftest import as_script, constants, given, told
 
 ARGUMENTS = {
@@ -205,6 +206,7 @@ def costs_of(snippet, sizes, dimensions):
     }
 
 
+@true_since("2.9", "a full slice such as [:, None] was a call, too")
 def test_calls_grow_with_pairs_or_points_or_not(
     snippet, sizes=(1, 2, 5, 12), dimensions=16
 ):
