@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-torch.manual_seed(2)
+torch.manual_seed(1)
 kinds = torch.arange(300) % 3
 petals = torch.randn(300, 4) + 2 * F.one_hot(kinds, 4) + 3
 old, new = (TensorDataset(petals[i::2], kinds[i::2]) for i in (0, 1))

@@ -132,7 +132,7 @@ def test_evaluating_restores_the_mode__but_not_the_recording(snippet, fails):
 
 def trained_anew(run):
     """Return the losses of four epochs, with a loop of its own."""
-    torch.manual_seed(2)
+    torch.manual_seed(1)
     kinds = torch.arange(300) % 3
     petals = torch.randn(300, 4) + 2 * F.one_hot(kinds, 4) + 3
     old, new = (TensorDataset(petals[i::2], kinds[i::2]) for i in (0, 1))
