@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
 
 from extensions.files.failures import no_error
+from extensions.files.versions import true_since
 
 PARTS = {"model", "optimizer", "scheduler", "progress"}
 PARTS |= {"loader", "torch", "python", "numpy"}
@@ -1076,6 +1077,7 @@ def optimizer_on(device, name, shape, options):
     return weight, OPTIMIZERS[name]([weight], **options)
 
 
+@true_since("2.13", "fake tensors had a text of their own")
 def test_two_devices_raise(
     snippet, name="Adam", device="cuda:0", shape=(2, 4)
 ):
