@@ -83,7 +83,7 @@ from tfrecord.torch.dataset import TFRecordDataset
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 folder = Path(tempfile.mkdtemp())
-atexit.register(shutil.rmtree, folder)  # when the program ends
+remover = atexit.register(shutil.rmtree, folder)  # as the program ends
 
 # %% samples
 #
