@@ -130,34 +130,38 @@ class Rests:
     def __init__(self, topic: Topic) -> None:
         """Read the tests, their conftest.py and the program."""
         self.cells: dict[str, str] = {}
-        self.modules: list[dict[str, tuple[Part, ...]]] = []
+        self.parts: dict[str, tuple[Part, ...]] = {}
         try:
             text = text_of(topic.snippet)
             self.cells = cells_of(topic.snippet, text)
-            paths = [topic.tests, *conftests(topic.root, topic.tests)]
-            self.modules = [parts_of(path, text_of(path)) for path in paths]
+            for path in reversed([*self.modules(topic)]):
+                self.parts |= parts_of(path, text_of(path))
         except Problem:  # a rule reports it, and no result counts
-            pass
+            self.parts = {}
 
-    def parts(self, name: str) -> tuple[Part, ...]:
-        """Return what a name means: the module comes before a conftest.py."""
-        found = (each[name] for each in self.modules if name in each)
-        return next(found, ())
+    def modules(self, topic: Topic) -> Iterator[Path]:
+        """Yield where a name is looked for: the tests, then conftest.py."""
+        yield topic.tests
+        yield from conftests(topic.root, topic.tests)
 
     def named_by(self, test: str) -> list[Part]:
         """Return all that a test names, and what that names."""
         found: list[Part] = []
         todo, known = {test, ALL}, set()
-        while todo:
+        while todo := todo & self.parts.keys():
             known |= todo
-            parts = [part for name in todo for part in self.parts(name)]
+            parts = [part for name in todo for part in self.parts[name]]
             found += parts
             todo = {name for part in parts for name in part.names} - known
         return found
 
     def may_run(self, test: str) -> list[str]:
         """Return the cells that a test may run: all up to the last named."""
-        parts, cells = self.named_by(test), list(self.cells)
+        return self.reached(self.named_by(test))
+
+    def reached(self, parts: list[Part]) -> list[str]:
+        """Return the cells up to the last that some parts name."""
+        cells = list(self.cells)
         words = {word for part in parts for word in part.words}
         named = [name for name in cells if name in words]
         if not named or any(part.counts_all for part in parts):
@@ -166,7 +170,8 @@ class Rests:
 
     def of(self, test: str) -> str:
         """Return one hash of all that the result of a test rests on."""
-        parts = sorted({part.code for part in self.named_by(test)})
+        parts = self.named_by(test)
         if not self.cells or not parts:
             return ""
-        return hashed([*parts, *(self.cells[c] for c in self.may_run(test))])
+        codes = sorted({part.code for part in parts})
+        return hashed([*codes, *(self.cells[c] for c in self.reached(parts))])
