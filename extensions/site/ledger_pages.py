@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from extensions.files.ledger_rows import CHANGED, rows_by_page
 from extensions.site.builder import SiteBuilder
-from extensions.site.summaries import context
+from extensions.site.summaries import chapter_name, context
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -22,7 +22,8 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     for name, entries in rows_by_page(builder.ledger).items():
         if name not in builder.written:
             continue
-        title = f"The ledger: {name.rpartition('/')[2]}"
+        chapter = chapter_name(builder.env, name.rpartition("/")[2])
+        title = f"The ledger: {chapter.lower()}"
         lead = "Each claim of this chapter, with what each run says of it."
         if name == CHANGED:
             title = "What changed between versions"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from extensions.site.words import words
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
+    from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata
     from sphinx.writers.html5 import HTML5Translator
 
@@ -71,14 +73,19 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
     def page(name: str) -> str:
         return builder.get_relative_uri(docname, name)
 
-    chapters = groupby(ledger.entries, key=lambda each: each.topic.chapter)
+    groups = groupby(ledger.entries, key=lambda each: each.topic.chapter)
+    chapters = {name: list(entries) for name, entries in groups}
+    read = partial(reading_place, builder.env)
     return {
         "runs": ledger.runs,
         "corrections": [
             {"row": row, "verdict": verdict_of(ledger, row)}
             for row in read_corrections(root_of(builder.env))
         ],
-        "chapters": [(name, list(entries)) for name, entries in chapters],
+        "chapters": [
+            (name, chapters[name]) for name in sorted(chapters, key=read)
+        ],
+        "chapter_name": partial(chapter_name, builder.env),
         "said_by_run": [
             (
                 run,
@@ -97,6 +104,19 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
         "link": link,
         "page": page,
     }
+
+
+def reading_place(env: BuildEnvironment, chapter: str) -> int:
+    """Return where a chapter stands on the site; elsewhere, at the end."""
+    pages = env.toctree_includes.get(env.config.root_doc, [])
+    name = f"{chapter}/index"
+    return pages.index(name) if name in pages else len(pages)
+
+
+def chapter_name(env: BuildEnvironment, chapter: str) -> str:
+    """Return what the site calls a chapter."""
+    title = env.titles.get(f"{chapter}/index")
+    return title.astext() if title else chapter.capitalize()
 
 
 def verdict_of(ledger: Ledger, row: Correction) -> str:
