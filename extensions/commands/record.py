@@ -12,12 +12,14 @@ import argparse
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from extensions.commands.one_line import in_one_line
 from extensions.commands.test_claims import ENDS, IN_PARALLEL, run_pytest
 from extensions.files.basis import evidence_modules
-from extensions.files.evidence import key_of, outcome_of
+from extensions.files.evidence import key_of, outcome_of, properties_of
+from extensions.files.merging import run_with
 from extensions.files.packing import packed
 from extensions.files.problem import Problem
 from extensions.files.reading import xml_of
@@ -48,19 +50,47 @@ def run_of_claims(options: list[str], path: Path) -> tuple[int, Element]:
 
 
 def record(folder: Path, options: list[str]) -> int:
-    """Test all claims, write the packed run, return the status."""
-    status, run = run_of_claims(options, folder / PACKED)
+    """Test all claims, write the packed run, return the status.
+
+    If some modules are chosen, their results take the place of those that
+    the folder holds.
+    """
+    path = folder / PACKED
+    status, run = run_of_claims(options, path)
+    cases = list(run.iter("testcase"))
+    failed = [case for case in cases if outcome_of(case) == "failed"]
+    if path.exists() and any(each.startswith("tests/") for each in options):
+        renewed = {key_of(case)[0] for case in cases}
+        cases += [
+            case
+            for case in kept_of(path, run)
+            if key_of(case)[0] not in renewed
+        ]
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / PACKED, packed(run))
-    for case in run.iter("testcase"):
-        if outcome_of(case) == "failed":
-            module, _ = key_of(case)
-            print(f"failed: {module}::{case.get('name')}")
+    write(path, packed(ElementTree.fromstring(run_with(run, cases))))
+    for case in failed:
+        module, _ = key_of(case)
+        print(f"failed: {module}::{case.get('name')}")
     return status
 
 
+def kept_of(path: Path, run: Element) -> list[Element]:
+    """Return the results of a recorded run, if it had the same torch."""
+    root = xml_of(path)
+    for fact in ("torch", "python"):
+        then, now = (
+            properties_of(suite).get(fact)
+            for each in (root, run)
+            for suite in each.iter("testsuite")
+        )
+        if then != now:
+            message = f"recorded with {fact} {then}, and not {now}: record all"
+            raise Problem(path, 1, message)
+    return list(root.iter("testcase"))
+
+
 def main() -> None:
-    """Record into a folder; further options go to pytest."""
+    """Record into a folder; further options, and modules, go to pytest."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the run goes")
     chosen, options = parser.parse_known_args()

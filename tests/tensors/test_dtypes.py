@@ -742,7 +742,11 @@ def test_single_numbers_count_less(snippet):
     assert run.mixed[1].tolist() == [[44, 144, 244]]
     assert torch.equal(run.mixed[2], run.photo.float() * 0.9)
 
+    # Torch 2.15 has this type, but adds and multiplies nothing of it.
+    bare = getattr(torch, "bcomplex32", None)
     for x, number, other in meetings():
+        if torch.result_type(x, number) == bare:
+            continue
         changes = category(other) > category(x.dtype)
         for made in (x + number, number + x, x * number, number * x):
             assert (made.dtype != x.dtype) == changes

@@ -69,8 +69,13 @@ def error_of(call, *inputs):
     try:
         call(*inputs)
     except (RuntimeError, TypeError, IndexError) as error:
-        return str(error)
+        return unnamed(str(error))
     return ""
+
+
+def unnamed(said):
+    """Return a complaint without the name of what torch 2.15 has called."""
+    return f"{said}".removeprefix("add").removeprefix("mm: ")
 
 
 def same(one, other):
@@ -941,8 +946,8 @@ def test_inner_sizes_must_agree(snippet):
     run = snippet.after("wrong-shapes")
     said = "mat1 and mat2 shapes cannot be multiplied"
 
-    assert run.refusal(run.misfits[1]) == f"{said} (3x2 and 3x2)"
-    assert run.refusal(run.misfits[2]) == f"{said} (3x2 and 4x2)"
+    refusals = [unnamed(run.refusal(each)) for each in run.misfits[1:3]]
+    assert refusals == [f"{said} (3x2 and 3x2)", f"{said} (3x2 and 4x2)"]
     for n, m, k, p in itertools.product((0, 1, 2, 5), repeat=4):
         x, y = torch.ones(n, m), torch.ones(k, p)
         wanted = "" if m == k else f"{said} ({n}x{m} and {k}x{p})"
@@ -1168,7 +1173,7 @@ def test_choosing_the_input_first_is_safe(snippet):
 
 
 @edits(
-    ("torch.where(learned > 0, learned, 1)", "learned.clamp(min=0)"),
+    ("torch.where(learned > 0, learned, 1)", "learned * (learned > 0)"),
     ("learned, 1)", "2 * learned, 1)"),
     ("inside.sqrt(), 0)", "inside.sqrt(), learned)"),
 )

@@ -27,8 +27,13 @@ def error_of(call):
     try:
         call()
     except (RuntimeError, TypeError) as error:
-        return str(error)
+        return unnamed(str(error))
     return ""
+
+
+def unnamed(said):
+    """Return a complaint without the name of what torch 2.15 has called."""
+    return f"{said}".removeprefix("add").removeprefix("mm: ")
 
 
 def read(x):
@@ -763,7 +768,7 @@ def test_mat1_is_the_input(snippet):
     n, maps, height, width = run.model[0](run.batch).shape
     linear = run.model[1]
     outs = linear.in_features, linear.out_features
-    assert run.said == multiplied(n * maps * height, width, *outs)
+    assert unnamed(run.said) == multiplied(n * maps * height, width, *outs)
     for shape in (
         (4,),
         (5, 4),
@@ -840,11 +845,11 @@ def test_one_picture_needs_a_batch(snippet):
     run = snippet.after("flattened")
 
     assert run.channels.dim() == 3
-    assert run.unbatched == multiplied(8, 8, 64, 2)
+    assert unnamed(run.unbatched) == multiplied(8, 8, 64, 2)
     assert run.model[:2](run.channels).shape == (8, 8)
     for picture in (run.channels, *several(3, 4, 6)):
         said = error_of(lambda picture=picture: run.model(picture))
-        assert said == run.unbatched
+        assert said == unnamed(run.unbatched)
         with no_error():
             assert run.model(picture.unsqueeze(0)).shape == (1, 2)
 

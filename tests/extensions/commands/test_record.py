@@ -8,8 +8,9 @@ import pytest
 
 from extensions.commands import record
 from extensions.files.basis import evidence_modules
-from extensions.files.evidence import read_run
+from extensions.files.evidence import outcome_of, read_run
 from extensions.files.problem import Problem
+from extensions.files.reading import xml_of
 from extensions.files.topics import ROOT
 
 MODULE = "tests/speed/test_cudnn_benchmark.py"
@@ -30,6 +31,73 @@ def test_one_module_is_recorded_as_the_ledger_reads_it(tmp_path, monkeypatch):
     }
     assert words <= {"passed", "skipped"}
     assert "hostname" not in run.facts
+
+
+def a_run(torch, *names):
+    """Return a run of some tests; the first letter names the module."""
+    cases = "".join(
+        f'<testcase classname="tests.{name[0]}" name="test_{name}" />'
+        for name in names
+    )
+    facts = f'<property name="torch" value="{torch}" />'
+    return (
+        f"<testsuites><testsuite><properties>{facts}</properties>{cases}"
+        "</testsuite></testsuites>"
+    )
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Let pytest say that some tests ran."""
+
+    def said(torch, *cases):
+        def run(root, arguments, path):
+            path.write_text(a_run(torch, *cases))
+            return 0
+
+        monkeypatch.setattr(record, "run_pytest", run)
+
+    return said
+
+
+def names_in(folder):
+    """Return the tests that a recorded run holds, with their results."""
+    root = xml_of(folder / record.PACKED)
+    return [
+        (case.get("name"), outcome_of(case)) for case in root.iter("testcase")
+    ]
+
+
+def test_chosen_modules_are_renewed_among_the_others(tmp_path, said):
+    said("2.6.0", "a_one", "b_one")
+    record.record(tmp_path, [])
+    said("2.6.0", "a_two")
+    record.record(tmp_path, ["tests/a.py"])
+
+    assert names_in(tmp_path) == [
+        ("test_a_two", "passed"),
+        ("test_b_one", "passed"),
+    ]
+
+
+def test_without_a_choice_all_is_new(tmp_path, said):
+    said("2.6.0", "a_one", "b_one")
+    record.record(tmp_path, [])
+    said("2.9.1", "a_one")
+    record.record(tmp_path, [])
+
+    assert names_in(tmp_path) == [("test_a_one", "passed")]
+
+
+def test_another_torch_renews_no_part(tmp_path, said):
+    said("2.6.0", "a_one")
+    record.record(tmp_path, [])
+    before = (tmp_path / record.PACKED).read_bytes()
+    said("2.9.1", "a_one")
+
+    with pytest.raises(Problem, match=r"with torch 2\.6\.0, and not 2\.9\.1"):
+        record.record(tmp_path, ["tests/a.py"])
+    assert (tmp_path / record.PACKED).read_bytes() == before
 
 
 def test_what_failed_is_named(tmp_path, monkeypatch, capsys):
