@@ -44,6 +44,12 @@ class Run:
     """Whether this build's tests made it, and not a recorded machine's."""
 
     @property
+    def version(self) -> tuple[int, ...]:
+        """The numbers of the version of torch."""
+        numbers = self.facts["torch"].partition("+")[0].split(".")
+        return tuple(int(each) for each in numbers if each.isdigit())
+
+    @property
     def title(self) -> str:
         """Torch and machine, in words."""
         return f"torch {self.facts['torch']} ({self.facts['machine']})"
@@ -115,8 +121,12 @@ def all_of(folders: list[Path]) -> list[Run | Problem]:
 
 
 def runs(folders: list[Path]) -> list[Run]:
-    """Return every run below some folders that can be read."""
-    return [each for each in all_of(folders) if isinstance(each, Run)]
+    """Return every run below some folders that can be read.
+
+    The build's own comes first, then the others from the oldest torch on.
+    """
+    found = [each for each in all_of(folders) if isinstance(each, Run)]
+    return sorted(found, key=lambda run: (not run.is_own, run.version))
 
 
 def unreadable_runs(folders: list[Path]) -> list[Problem]:

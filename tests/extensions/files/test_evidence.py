@@ -102,6 +102,22 @@ def test_a_changed_file_is_read_again(house):
     assert [run.facts["torch"] for run in runs(folders)] == ["9.9"]
 
 
+def test_the_own_run_comes_first_and_then_the_oldest_torch(house):
+    for version in ("2.12.1", "2.6.0+cu124", "2.9.1", "2.16.0.dev2026"):
+        record(house, f"evidence/cpu-{version}", suite={"torch": version})
+    record(house, suite={"torch": "2.13.0"})
+
+    found = runs([house / "build/evidence", house / "evidence"])
+
+    assert [run.facts["torch"] for run in found] == [
+        "2.13.0",
+        "2.6.0+cu124",
+        "2.9.1",
+        "2.12.1",
+        "2.16.0.dev2026",
+    ]
+
+
 def test_pytest_writes_what_the_ledger_reads(tmp_path):
     """Run one real claim of this repository, with pytest's own JUnit XML."""
     path = tmp_path / "run" / "tests.xml"

@@ -96,7 +96,7 @@ def test_a_cell_names_a_device_that_is_not_the_cpu(house, build):
     row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', html, re.S)[0]
 
     assert '"outcome outcome-passed">passed</td>' in row
-    assert "passed</span><br><small>GPU &lt;9&gt;</small></td>" in row
+    assert 'aria-label="passed"><br><small>GPU &lt;9&gt;</small></td>' in row
 
 
 def test_the_tally_counts_claims_and_counter_examples(build):
