@@ -12,7 +12,16 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["lint", "types", "tests"]
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
-LOCKED = ["nox", "torch-needs", "lint", "types", "tests", "live", "lock"]
+LOCKED = [
+    "nox",
+    "torch-needs",
+    "lint",
+    "types",
+    "tests",
+    "browser",
+    "live",
+    "lock",
+]
 
 HTML = "build/html"
 TEST_CLAIMS = ["python", "-m", "extensions.commands.test_claims"]
@@ -97,6 +106,13 @@ def notebooks(session: nox.Session) -> None:
     install_torch(session)
     install(session, "tests")
     session.run("python", "-m", "extensions.commands.run_downloads")
+
+
+@nox.session(default=False)
+def browser(session: nox.Session) -> None:
+    """Read the built site in a browser, as its readers do."""
+    install(session, "browser")
+    session.run("pytest", "browser", *session.posargs)
 
 
 # -- By name -----------------------------------------------------------------

@@ -1,0 +1,112 @@
+"""The built site in a browser: served from a sub-path, and from nowhere else.
+
+What a page says on the console, what it fails to load and what it asks of
+another host fails the test that opened it.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Error,
+    Page,
+    sync_playwright,
+)
+
+HTML = Path(__file__).parent.parent / "build/html"
+SUBPATH = "/guide"
+PHONE = {"width": 390, "height": 844}
+DESKTOP = {"width": 1366, "height": 900}
+NAMES = ["chromium", "chromium-browser", "google-chrome", "chrome"]
+# Nothing of its own does the browser look for in the network.
+OPTIONS = [
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HOW_TO_GET_ONE = """there is no browser to test with: install one with
+    python -m playwright install chromium
+or, on Debian and Ubuntu, with
+    apt-get install chromium
+or say in CHROMIUM where one is"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serve the site below its sub-path, with its own page for what is not."""
+
+    def translate_path(self, path: str) -> str:
+        """Return the file of an address; outside of the sub-path is none."""
+        if not path.startswith(f"{SUBPATH}/"):
+            return str(HTML / "nothing")
+        return super().translate_path(path.removeprefix(SUBPATH))
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """Serve the built site; return its address, without a slash behind."""
+    if not (HTML / "index.html").exists():
+        pytest.exit(f"{HTML} holds no site: run nox -s docs first", 1)
+    handler = partial(Quiet, directory=str(HTML))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}{SUBPATH}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start Playwright's own Chromium, or the one of this machine."""
+    found = os.environ.get("CHROMIUM") or next(
+        filter(None, map(shutil.which, NAMES)), None
+    )
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(
+                executable_path=found, args=OPTIONS
+            )
+        except Error as error:
+            pytest.exit(f"{HOW_TO_GET_ONE}\n\n{error}", 1)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser: Browser, site: str) -> Iterator[BrowserContext]:
+    """Return a context whose pages must be silent and stay on their host."""
+    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+    faults: list[str] = []
+    context.on(
+        "console", lambda said: faults.append(f"{said.type}: {said.text}")
+    )
+    context.on("weberror", lambda error: faults.append(str(error.error)))
+    context.on(
+        "request",
+        lambda request: (
+            request.url.startswith((site, "data:", "blob:"))
+            or faults.append(f"asks for {request.url}")
+        ),
+    )
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield context
+    context.close()
+    assert not faults, "\n".join(faults)
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """Return a page as wide as a laptop's, in light."""
+    return context.new_page()
