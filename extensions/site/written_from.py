@@ -60,12 +60,14 @@ def marks(builder: StandaloneHTMLBuilder, ledger: Ledger) -> dict[str, str]:
     """
     common = shared(builder)
     runs = " ".join(run.title for run in ledger.runs)
+    said = {entry.anchor: digest(repr(entry)) for entry in ledger.entries}
     rests = rests_of(builder.env).then
     own = {
         name: digest(
             common,
             bytes_of(Path(builder.doctreedir, f"{name}.doctree")),
-            f"{ledger.of(name)} {runs} {rests.get(name)}",
+            *(said[entry.anchor] for entry in ledger.of(name)),
+            f"{runs} {rests.get(name)}",
         )
         for name in builder.env.found_docs
     }
@@ -73,9 +75,9 @@ def marks(builder: StandaloneHTMLBuilder, ledger: Ledger) -> dict[str, str]:
         topic.tests_page: digest(common, bytes_of(topic.tests))
         for topic in ledger.tested
     }
-    facts = [run.facts for run in ledger.runs]
+    facts = repr([run.facts for run in ledger.runs])
     rows = {
-        name: digest(common, f"{entries} {facts}")
+        name: digest(common, *(said[each.anchor] for each in entries), facts)
         for name, entries in rows_by_page(ledger).items()
     }
     return own | tests | rows

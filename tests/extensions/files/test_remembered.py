@@ -1,5 +1,6 @@
 """What was found in files, kept from build to build."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,12 @@ def test_other_code_and_a_damaged_file_give_nothing(tmp_path, damage):
     words_in(PATH, "a b")
 
     assert looked == ["a b"]
+
+
+def test_garbage_is_collected_again_afterwards(tmp_path):
+    frozen = gc.get_freeze_count()
+    keep(tmp_path / "kept", "code")
+    recall(tmp_path / "kept", "code")
+
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > frozen
