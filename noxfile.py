@@ -29,6 +29,9 @@ MEASURE = ["python", "-m", "extensions.commands.measure"]
 RECORD = ["python", "-m", "extensions.commands.record"]
 CANARY = ["python", "-m", "extensions.commands.canary"]
 OTHER_TORCHES = ["2.6", "2.9", "2.12", "newest"]
+# Before the first of those: on each side of each change, with its NumPy.
+OLDER_TORCHES = {"1.13": "numpy<2", "2.3": "numpy<3", "2.5": "numpy<3"}
+CHANGED = ["--changed-by", OTHER_TORCHES[0]]
 OTHER_TESTS = [
     "tests/extensions",
     "tests/test_house.py",
@@ -170,6 +173,23 @@ def versions(session: nox.Session, torch: str) -> None:
     folder = f"evidence/cpu-torch-{str(version).strip()}"
     # A claim that fails there is part of what is recorded.
     session.run(*RECORD, folder, *session.posargs, success_codes=[0, 1])
+    shutil.rmtree(session.virtualenv.location)
+
+
+@nox.session(default=False, reuse_venv=False, python="3.11")
+@nox.parametrize("torch", list(OLDER_TORCHES))
+def older(session: nox.Session, torch: str) -> None:
+    """Record, on a torch before 2.6, only what became true by then.
+
+    The locks are of what works today, so that none of them fits. Python 3.11
+    is the newest that the oldest of these torches has a build for.
+    """
+    needs = [OLDER_TORCHES[torch], "filelock", "pytest>=9,<10"]
+    session.install(f"torch=={torch}.*", *needs)
+    code = "import torch; print(torch.__version__.partition('+')[0])"
+    version = session.run("python", "-c", code, silent=True)
+    folder = f"evidence/cpu-torch-{str(version).strip()}"
+    session.run(*RECORD, folder, *CHANGED, success_codes=[0, 1])
     shutil.rmtree(session.virtualenv.location)
 
 

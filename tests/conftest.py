@@ -35,6 +35,9 @@ torch.set_num_threads(1)
 
 TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
+# The kinds of devices that queue seeds, where they are there, and where.
+QUEUES = {"cuda": "random", "xpu": "random", "mtia": ""}
+
 HAS_SPHINX = find_spec("sphinx") is not None
 
 pytest_plugins = ["pytester", "sphinx.testing.fixtures"] if HAS_SPHINX else []
@@ -102,14 +105,10 @@ def _no_queue():
 
     With each it formats and keeps the stack of the call.
     """
-    seeds = {
-        torch.cuda: torch.cuda.random,
-        torch.xpu: torch.xpu.random,
-        torch.mtia: torch.mtia,
-    }
     with ExitStack() as stack:
-        for kind, queues in seeds.items():
-            # mtia has a queue since torch 2.7.
+        for name, place in QUEUES.items():
+            kind = getattr(torch, name, None)
+            queues = getattr(kind, place, None) if place else kind
             if hasattr(queues, "_lazy_call") and not kind.is_available():
                 stack.enter_context(patch.object(queues, "_lazy_call"))
         yield

@@ -4,6 +4,11 @@
 writes ``tests.xml.gz`` there, and names each test that failed. Needs torch,
 pytest and NumPy alone; a warning is no error, since other versions have
 others. Ends with 0 if all passed, 1 if some did not, 2 if nothing was tested.
+
+What is named behind the folder is recorded alone: a folder of tests, a module,
+or a test with its whole claim. ``--changed-by 2.6`` names the claims that say
+that they are true since that torch or an older one; a torch that the guide is
+not written for has to make them false, or not.
 """
 
 from __future__ import annotations
@@ -13,12 +18,23 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, SubElement
 
+from extensions.commands.chosen_tests import (
+    changed_by,
+    names_tests,
+    not_renewed,
+    with_their_claims,
+)
 from extensions.commands.one_line import in_one_line
 from extensions.commands.test_claims import ENDS, IN_PARALLEL, run_pytest
 from extensions.files.basis import evidence_modules
-from extensions.files.evidence import key_of, outcome_of, properties_of
+from extensions.files.evidence import (
+    PART,
+    key_of,
+    outcome_of,
+    properties_of,
+)
 from extensions.files.merging import run_with
 from extensions.files.packing import packed
 from extensions.files.problem import Problem
@@ -36,13 +52,13 @@ def run_of_claims(options: list[str], path: Path) -> tuple[int, Element]:
     Options that begin with ``tests/`` are tested instead of all. The path is
     that of what the caller is about to write.
     """
-    chosen = any(each.startswith("tests/") for each in options)
-    modules = [] if chosen else evidence_modules(ROOT)
+    modules = [] if names_tests(options) else evidence_modules(ROOT)
     paths = [str(each.relative_to(ROOT)) for each in modules]
     workers = IN_PARALLEL if find_spec("xdist") else []
     with tempfile.TemporaryDirectory() as place:
         xml = Path(place, "tests.xml")
-        status = run_pytest(ROOT, [*workers, *QUIET, *options, *paths], xml)
+        chosen = with_their_claims(ROOT, options)
+        status = run_pytest(ROOT, [*workers, *QUIET, *chosen, *paths], xml)
         if status not in {0, 1}:
             how = ENDS.get(status, f"ended with {status}")
             raise Problem(path, 1, f"pytest {how}: as before")
@@ -52,20 +68,18 @@ def run_of_claims(options: list[str], path: Path) -> tuple[int, Element]:
 def record(folder: Path, options: list[str]) -> int:
     """Test all claims, write the packed run, return the status.
 
-    If some modules are chosen, their results take the place of those that
-    the folder holds.
+    If some tests are chosen, their results take the place of those that the
+    folder holds; a run that never held all says so.
     """
     path = folder / PACKED
     status, run = run_of_claims(options, path)
     cases = list(run.iter("testcase"))
     failed = [case for case in cases if outcome_of(case) == "failed"]
-    if path.exists() and any(each.startswith("tests/") for each in options):
-        renewed = {key_of(case)[0] for case in cases}
-        cases += [
-            case
-            for case in kept_of(path, run)
-            if key_of(case)[0] not in renewed
-        ]
+    if names_tests(options):
+        kept, is_part = kept_of(path, run)
+        if is_part:
+            note_part(run)
+        cases += not_renewed(kept, cases, options)
     folder.mkdir(parents=True, exist_ok=True)
     write(path, packed(ElementTree.fromstring(run_with(run, cases))))
     for case in failed:
@@ -74,26 +88,50 @@ def record(folder: Path, options: list[str]) -> int:
     return status
 
 
-def kept_of(path: Path, run: Element) -> list[Element]:
-    """Return the results of a recorded run, if it had the same torch."""
+def kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
+    """Return the results of a recorded run, if it had the same torch.
+
+    And whether it holds some claims alone, as one does that is only begun.
+    """
+    if not path.exists():
+        return [], True
     root = xml_of(path)
-    for fact in ("torch", "python"):
-        then, now = (
-            properties_of(suite).get(fact)
-            for each in (root, run)
+    then, now = (
+        {
+            name: value
             for suite in each.iter("testsuite")
-        )
-        if then != now:
-            message = f"recorded with {fact} {then}, and not {now}: record all"
+            for name, value in properties_of(suite).items()
+        }
+        for each in (root, run)
+    )
+    for fact in ("torch", "python"):
+        if then.get(fact) != now.get(fact):
+            message = (
+                f"recorded with {fact} {then.get(fact)}, and not"
+                f" {now.get(fact)}: record all"
+            )
             raise Problem(path, 1, message)
-    return list(root.iter("testcase"))
+    return list(root.iter("testcase")), PART in then
+
+
+def note_part(run: Element) -> None:
+    """Note in a run that it holds some claims alone."""
+    for facts in run.iterfind("testsuite/properties"):
+        SubElement(facts, "property", name=PART, value="some")
 
 
 def main() -> None:
-    """Record into a folder; further options, and modules, go to pytest."""
+    """Record into a folder; further options, and tests, go to pytest."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the run goes")
+    parser.add_argument(
+        "--changed-by",
+        metavar="TORCH",
+        help="only the claims that are true since it, or since an older one",
+    )
     chosen, options = parser.parse_known_args()
+    if chosen.changed_by:
+        options += changed_by(ROOT, chosen.changed_by)
     raise SystemExit(record(chosen.folder, options))
 
 

@@ -17,6 +17,7 @@ from extensions.files.reading import bytes_of, xml_in
 from extensions.files.remembered import remembered
 
 FACTS = ("torch", "python", "machine", "date")
+PART = "claims"  # a fact that only a run of some claims has
 NAMES = ("tests.xml", "tests.xml.gz")
 OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
@@ -46,8 +47,18 @@ class Run:
     @property
     def version(self) -> tuple[int, ...]:
         """The numbers of the version of torch."""
-        numbers = self.facts["torch"].partition("+")[0].split(".")
+        numbers = self.release.split(".")
         return tuple(int(each) for each in numbers if each.isdigit())
+
+    @property
+    def release(self) -> str:
+        """The version of torch, without its build."""
+        return self.facts["torch"].partition("+")[0]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether only some claims were to be tested."""
+        return PART in self.facts
 
     @property
     def title(self) -> str:

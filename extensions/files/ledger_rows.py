@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from extensions.files.ledger import Entry, Ledger
+from extensions.files.outcomes import NOT_ASKED
 
 FOLDER = "evidence/claims"
 CHANGED = "evidence/changed"
 # What says nothing of a version: it had no device, or no result that counts.
-SILENT = {"missing", "not run", "skipped", "stale"}
+SILENT = {"missing", "not run", "skipped", "stale", NOT_ASKED}
 
 
 def page_of(entry: Entry) -> str:
@@ -28,3 +29,12 @@ def has_changed(entry: Entry) -> bool:
     """Whether some runs say another thing of a claim than others."""
     words = {outcome.word for outcome in entry.outcomes}
     return len(words - SILENT) > 1
+
+
+def columns(ledger: Ledger, entries: list[Entry]) -> list[int]:
+    """Return the places of the runs that were asked of some of the claims."""
+    return [
+        place
+        for place, _ in enumerate(ledger.runs)
+        if any(each.outcomes[place].word != NOT_ASKED for each in entries)
+    ]

@@ -17,6 +17,7 @@ DECIDED = {"failed", "passed"}
 # Why a test was skipped, as a property of its result, and what that means.
 API, SINCE = "api since", "true since"
 WHY_NOT = {API: "not there yet", SINCE: "false then", "needs": "not run"}
+NOT_ASKED = "not asked"
 # What only tests that ran can say.
 RAN = {"failed", "passed", "stale", "false then"}
 
@@ -28,7 +29,8 @@ class Outcome:
     word: str
     """``passed``, ``failed``, ``not run`` where a device was needed, ``not
     there yet`` where torch lacked something, ``false then`` where the words
-    were false, ``stale``, ``skipped``, or ``missing``."""
+    were false, ``not asked`` where only some claims were to be tested,
+    ``stale``, ``skipped``, or ``missing``."""
     devices: tuple[str, ...] = ()
     """Where the tests ran, if they did."""
     date: str = ""
@@ -56,6 +58,8 @@ def outcome(run: Run, topic: Topic, now: dict[str, str]) -> Outcome:
     found = {test: results_of(run, topic, test) for test in now}
     facts = [each.properties for results in found.values() for each in results]
     said = word(found, now)
+    if said == "missing" and run.is_part and not any(found.values()):
+        said = NOT_ASKED
     devices = {each["device"] for each in facts if "device" in each}
     return Outcome(
         said,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from extensions.files.ledger import Ledger
 
 # Raised when a program that reads the file would have to change.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:

@@ -13,7 +13,8 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
     """Give every snippet the torch and tables of a fresh prompt."""
     import torch
 
-    torch.set_default_device(None)
+    if hasattr(torch, "set_default_device"):  # since torch 2.0
+        torch.set_default_device(None)
     torch.set_default_dtype(torch.float32)
     torch.set_grad_enabled(True)
     torch.set_printoptions(profile="default")

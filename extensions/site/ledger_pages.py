@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from extensions.files.ledger_rows import CHANGED, rows_by_page
+from extensions.files.ledger_rows import CHANGED, columns, rows_by_page
 from extensions.site.builder import SiteBuilder
 from extensions.site.summaries import chapter_name, context
 
@@ -30,6 +30,7 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             lead = "The claims of which the runs do not all say the same."
         values = context(builder.ledger, builder, name) | {
             "entries": entries,
+            "columns": columns(builder.ledger, entries),
             "title": title,
             "lead": lead,
         }

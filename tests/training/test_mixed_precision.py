@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from extensions.files.failures import edits, no_error
+from extensions.files.versions import true_since
 
 FULL, BRAIN, HALF = torch.float32, torch.bfloat16, torch.float16
 STEP = ("radar", "best-dtype", "accumulate", "train-step")
@@ -1183,6 +1184,7 @@ def test_an_empty_state_is_refused__but_not(snippet, old, new, fails):
     fails(test_an_empty_state_is_refused, snippet.edit(old, new))
 
 
+@true_since("2.4", "they gave no warning")
 def test_old_names_warn(snippet):
     old = after(snippet, "radar", "old-names").old
 

@@ -8,6 +8,7 @@ from torch import nn, optim
 from torch.nn import functional as F
 
 from extensions.files.failures import edits
+from extensions.files.versions import true_since
 
 BEFORE, AFTER = "before backward", "after step"
 FORWARD, NOWHERE = "before the forward pass", "nowhere"
@@ -240,6 +241,7 @@ def test_two_losses_add_up__but_not(snippet, old, new, fails):
     fails(test_two_losses_add_up, snippet.edit(old, new))
 
 
+@true_since("2.0", "it filled them with zeros")
 def test_the_default_is_none(snippet):
     cells = snippet.only("receipts", "new-model", "left-out")
     run = cells.after("left-out")
@@ -827,6 +829,7 @@ def test_the_judge_gets_gradients_too__but_not(snippet, old, new, fails):
     fails(test_the_judge_gets_gradients_too, edited)
 
 
+@true_since("2.0", "there were zeros, which have a norm")
 def test_none_has_no_norm(snippet):
     cells = snippet.only("receipts", "new-model", "read-none")
     run = cells.after("read-none")

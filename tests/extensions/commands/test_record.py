@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from extensions.commands import record
+from extensions.commands import chosen_tests, record
 from extensions.files.basis import evidence_modules
-from extensions.files.evidence import outcome_of, read_run
+from extensions.files.evidence import outcome_of, properties_of, read_run
 from extensions.files.problem import Problem
 from extensions.files.reading import xml_of
 from extensions.files.topics import ROOT
@@ -68,6 +68,12 @@ def names_in(folder):
     ]
 
 
+def facts_in(folder):
+    """Return the facts of a recorded run."""
+    [suite] = xml_of(folder / record.PACKED).iter("testsuite")
+    return properties_of(suite)
+
+
 def test_chosen_modules_are_renewed_among_the_others(tmp_path, said):
     said("2.6.0", "a_one", "b_one")
     record.record(tmp_path, [])
@@ -77,6 +83,87 @@ def test_chosen_modules_are_renewed_among_the_others(tmp_path, said):
     assert names_in(tmp_path) == [
         ("test_a_two", "passed"),
         ("test_b_one", "passed"),
+    ]
+
+
+def test_a_chosen_test_renews_its_claim_alone(tmp_path, said):
+    said("2.6.0", "a_one", "a_one__but_not", "a_two", "b_one")
+    record.record(tmp_path, [])
+    said("2.6.0", "a_one", "a_one__also")
+    record.record(tmp_path, ["tests/a.py::test_a_one"])
+
+    assert [name for name, _ in names_in(tmp_path)] == [
+        "test_a_one",
+        "test_a_one__also",
+        "test_a_two",
+        "test_b_one",
+    ]
+    assert "claims" not in facts_in(tmp_path)
+
+
+def test_a_run_of_some_claims_says_so_until_all_are_recorded(tmp_path, said):
+    said("2.5.1", "a_one")
+    record.record(tmp_path, ["tests/a.py::test_a_one"])
+    assert facts_in(tmp_path)["claims"] == "some"
+    said("2.5.1", "b_one")
+    record.record(tmp_path, ["tests/b.py"])
+    assert facts_in(tmp_path)["claims"] == "some"
+    assert len(names_in(tmp_path)) == 2
+
+    record.record(tmp_path, [])
+    assert "claims" not in facts_in(tmp_path)
+
+
+CLAIMS = """
+from extensions.files.versions import true_since
+
+@true_since("2.4", "it was not")
+def test_old(): ...
+def test_old__but_not_so(): ...
+
+@true_since("2.10", "it was not")
+def test_new(): ...
+def test_plain(): ...
+"""
+
+
+@pytest.fixture
+def a_module(tmp_path, monkeypatch):
+    """A module of tests, the only one there is."""
+    path = tmp_path / "tests/a.py"
+    path.parent.mkdir()
+    path.write_text(CLAIMS)
+    monkeypatch.setattr(chosen_tests, "evidence_modules", lambda _: [path])
+    return path
+
+
+@pytest.mark.parametrize("named", ["test_old", "test_old__but_not_so"])
+def test_a_test_stands_for_its_claim(tmp_path, a_module, named):
+    options = ["-x", "tests/b", f"tests/a.py::{named}", "tests/a.py::lost"]
+
+    assert chosen_tests.with_their_claims(tmp_path, options) == [
+        "-x",
+        "tests/b",
+        "tests/a.py::test_old",
+        "tests/a.py::test_old__but_not_so",
+        "tests/a.py::lost",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "names"),
+    [
+        ("2.3", []),
+        ("2.4", ["old", "old__but_not_so"]),
+        ("2.6", ["old", "old__but_not_so"]),
+        ("2.10", ["old", "old__but_not_so", "new"]),
+    ],
+)
+def test_the_claims_that_a_torch_made_true_are_chosen(
+    tmp_path, a_module, limit, names
+):
+    assert chosen_tests.changed_by(tmp_path, limit) == [
+        f"tests/a.py::test_{name}" for name in names
     ]
 
 

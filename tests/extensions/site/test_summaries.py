@@ -2,10 +2,12 @@
 
 import json
 import re
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
 
+from extensions.files.reading import xml_of
 from extensions.files.topics import ROOT
 from tests.extensions.conftest import record
 
@@ -51,6 +53,37 @@ def test_what_changed_between_versions_has_a_page(house, build):
     html = (build().outdir / "evidence/changed.html").read_text()
 
     assert re.findall(r'<tr id="([\w-]+)"', html) == ["part-two-word-is-two"]
+
+
+def test_a_run_of_some_claims_stands_where_it_says_something(house, build):
+    path = record(house, "evidence/old", {"torch": "2.5.1", "claims": "some"})
+    root = xml_of(path)
+    for suite in root.iter("testsuite"):
+        for case in suite.findall("testcase"):
+            if not case.get("classname").endswith("test_one"):
+                suite.remove(case)
+    path.write_bytes(ElementTree.tostring(root))
+    out = build().outdir
+    rows = (out / "evidence/claims/part.html").read_text()
+    [row] = re.findall(r'<tr id="part-two-word-is-two".*?</tr>', rows, re.S)
+    claims = json.loads((out / "claims.json").read_text())["claims"]
+
+    assert '<th scope="col">torch 2.5.1<br>' in rows
+    assert "<td></td>" in row
+    assert "2.5.1" not in (out / "evidence/claims/gallery.html").read_text()
+    assert "2.5.1" not in (out / "part/two.html").read_text()
+    assert (
+        "Passed elsewhere: torch 2.5.1" in (out / "part/one.html").read_text()
+    )
+    assert (
+        "All claims were tested on torch 2.13.0; those that became true with"
+        " an older one, also on torch 2.5.1."
+    ) in (out / "evidence/claims.html").read_text()
+    assert [each["outcomes"][1]["word"] for each in claims] == [
+        "not asked",
+        "passed",
+        "not asked",
+    ]
 
 
 def test_a_panel_names_the_other_runs_by_what_they_say(house, build):
