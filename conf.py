@@ -28,6 +28,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # Ours
+    "extensions.site.api_links",
     "extensions.site.builder",
     "extensions.site.cell",
     "extensions.site.check_files",
@@ -56,6 +57,7 @@ extensions = [
     "extensions.site.source_texts",
     "extensions.site.summaries",
     "extensions.site.test_pages",
+    "extensions.site.used_names",
 ]
 
 nitpicky = True

@@ -1,6 +1,7 @@
 extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "extensions.site.api_links",
     "extensions.site.builder",
     "extensions.site.cell",
     "extensions.site.check_files",
@@ -29,6 +30,7 @@ extensions = [
     "extensions.site.source_texts",
     "extensions.site.summaries",
     "extensions.site.test_pages",
+    "extensions.site.used_names",
 ]
 exclude_patterns = ["code/**"]
 suppress_warnings = ["sphinx_gallery.space_in_filename"]
