@@ -24,6 +24,7 @@ from extensions.files.markdown import (
 from extensions.files.pages import read_page
 from extensions.files.titles import address_of
 from extensions.files.tokens import bold, linked, paragraph, words
+from extensions.files.topics import Topic
 from extensions.files.wording import Wording
 
 # What a page says to Sphinx alone.
@@ -77,10 +78,12 @@ def the_page(wording: Wording, says: str) -> list[Token]:
 
 def recap(wording: Wording, directive: Directive) -> list[Token]:
     """Repeat the claims that the page says to remember."""
-    claims = read_page(wording.topic.page).claims
-    said = {claim.name: claim.sentence for claim in claims}
-    names = [name for name in directive.argument.split() if name in said]
-    text = "".join(f"- {said[name]}\n" for name in names)
+    text = ""
+    for each in directive.argument.split():
+        page, _, name = each.rpartition("#")
+        topic = Topic(wording.topic.root, page) if page else wording.topic
+        for claim in read_page(topic.page).claims:
+            text += f"- {claim.sentence}\n" if claim.name == name else ""
     return plain(wording, text, directive.line)
 
 

@@ -33,6 +33,11 @@ class Correction:
     holds: str
     claim: str
 
+    @property
+    def name(self) -> str:
+        """The claim that it rests on, with its page."""
+        return f"{self.topic.name}#{self.claim}"
+
 
 def lists_of(root: Path) -> list[Path]:
     """Return the lists of all topics."""

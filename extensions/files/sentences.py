@@ -29,7 +29,16 @@ END = re.compile(
 )
 CODE = re.compile(r"`[^`]*`")
 # Directives whose bodies are no prose of the page.
-NO_PROSE = {*CODE_DIRECTIVES, "cell", "measured", "recap", "toctree"}
+NO_PROSE = {
+    *CODE_DIRECTIVES,
+    "cell",
+    "corrected",
+    "course",
+    "measured",
+    "recap",
+    "surprise",
+    "toctree",
+}
 
 
 @dataclass(frozen=True)

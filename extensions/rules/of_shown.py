@@ -8,17 +8,18 @@ from pathlib import Path
 from extensions.files.pages import read_page
 from extensions.files.problem import Problem
 from extensions.files.proofs import test_of, tests_in
-from extensions.files.topics import topics
+from extensions.files.topics import Topic, topics
 
 
 def recaps_name_claims(root: Path) -> Iterator[Problem]:
-    """Yield recaps of claims that the page does not make."""
+    """Yield recaps of claims that neither the page nor the named one makes."""
     for path in sorted(root.glob("docs/**/*.md")):
-        page = read_page(path)
-        claims = {claim.name for claim in page.claims}
-        for each in page.recalled:
-            if each.name not in claims:
-                message = f"a recap of no claim of this page: {each.name!r}"
+        for each in read_page(path).recalled:
+            page, _, name = each.name.rpartition("#")
+            behind = read_page(Topic(root, page).page if page else path)
+            if name not in {claim.name for claim in behind.claims}:
+                of = page or "this page"
+                message = f"a recap of no claim of {of}: {name!r}"
                 yield Problem(path, each.line, message)
 
 

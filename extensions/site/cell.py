@@ -37,6 +37,26 @@ def device_outputs(app: Sphinx) -> str:
     return f"{[(run.title, run.results.get(RECORDER)) for run in runs]}"
 
 
+def output_of(topic: Topic, cell: Cell) -> str:
+    """Return what a cell gave, as reStructuredText; "" if it gave nothing."""
+    try:
+        return outputs_in(text_of(topic.output))[cell.code_line].strip()
+    except KeyError as error:
+        message = f"cell {cell.name!r} begins with no code"
+        raise Problem(topic.snippet, cell.line, message) from error
+
+
+def shown(
+    directive: SphinxDirective, topic: Topic, output: str
+) -> nodes.container:
+    """Return what a cell gave, as a directive shows it."""
+    found = nodes.container("", classes=["cell-output"])
+    rst = ["```````{eval-rst}", *output.splitlines(), "```````"]
+    lines = StringList(rst, str(topic.output))
+    directive.state.nested_parse(lines, 0, found)
+    return found
+
+
 class CellDirective(SphinxDirective):
     """Show the named cell of the snippet that mirrors this page."""
 
@@ -54,13 +74,9 @@ class CellDirective(SphinxDirective):
         self.env.note_dependency(str(topic.output))
         try:
             cell = Snippet.read(topic.snippet).cell(name)
-            page = text_of(topic.output)
-            output = outputs_in(page)[cell.code_line].strip()
+            output = output_of(topic, cell)
         except Problem as error:
             raise self.error(str(error)) from error
-        except KeyError as error:
-            message = f"cell {name!r} begins with no code: {topic.snippet}"
-            raise self.error(message) from error
         if cell.prose and not cell.is_wrong:
             message = f"cell {name!r} begins with a comment: {topic.snippet}"
             raise self.error(message)
@@ -71,12 +87,7 @@ class CellDirective(SphinxDirective):
             "", code, classes=["cell"], ids=[f"cell-{name}"]
         )
         if output:
-            shown = nodes.container("", classes=["cell-output"])
-            rst = ["```````{eval-rst}", *output.splitlines(), "```````"]
-            self.state.nested_parse(
-                StringList(rst, str(topic.output)), 0, shown
-            )
-            block += shown
+            block += shown(self, topic, output)
         elif cell.is_cuda:
             block += self.recorded(topic, name)
         if cell.is_wrong:

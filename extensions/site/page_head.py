@@ -14,15 +14,12 @@ from extensions.files.front_matter import READ_FIRST
 from extensions.files.needs import libraries
 from extensions.files.snippets import Snippet
 from extensions.files.topics import Topic
-from extensions.site.fold import Fold
+from extensions.site.openings import opening_of
 from extensions.site.page_basis import root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-WORDS = 200  # of prose in a minute
-LINES = 30  # of code in a minute
 
 
 def add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -32,7 +29,7 @@ def add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     if topic.is_recipe or not topic.snippet.exists() or opening is None:
         return
     line = nodes.paragraph(classes=["page-head"])
-    line += nodes.Text(f"{minutes(doctree)} min to read")
+    line += nodes.Text(f"{opening_of(app.env, docname).minutes} min to read")
     first = app.env.metadata[docname].get(READ_FIRST)
     if first in app.env.titles:
         line += nodes.Text(" · first ")
@@ -44,30 +41,6 @@ def add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         )
     line += nodes.Text(f" · needs {needs(Snippet.read(topic.snippet))}")
     opening.parent.insert(opening.parent.index(opening) + 1, line)
-
-
-def minutes(doctree: nodes.document) -> int:
-    """Return how long a page takes to read, but for outputs and folds."""
-    words = sum(
-        len(node.astext().split())
-        for node in doctree.findall(nodes.paragraph)
-        if not is_folded(node)
-    )
-    lines = sum(
-        len(node.astext().splitlines())
-        for node in doctree.findall(nodes.literal_block)
-        if node["language"] == "python" and not is_folded(node)
-    )
-    return max(1, round(words / WORDS + lines / LINES))
-
-
-def is_folded(node: nodes.Node | None) -> bool:
-    """Whether a node stands in a fold."""
-    while node is not None:
-        if isinstance(node, Fold):
-            return True
-        node = node.parent
-    return False
 
 
 def needs(snippet: Snippet) -> str:

@@ -1,4 +1,8 @@
-"""``{recap}``: claims of the page once more, to remember."""
+"""``{recap}``: claims once more, to remember.
+
+Those of the page by their names, and those of others behind the name of their
+page: ``autograd/detach#a-cut-does-not-stop-the-optimizer``.
+"""
 
 from __future__ import annotations
 
@@ -56,14 +60,26 @@ class RecapDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the list."""
-        topic = Topic(root_of(self.env), self.env.docname)
         items = nodes.bullet_list(classes=["recap"])
-        for name in self.arguments[0].split():
+        for each in self.arguments[0].split():
+            page, _, name = each.rpartition("#")
+            topic = Topic(root_of(self.env), page or self.env.docname)
             link = recalled(self, topic, name)
             if link is None:
                 continue  # a rule reports it
-            items += nodes.list_item("", nodes.paragraph("", "", link))
+            said = nodes.paragraph("", "", link)
+            if page:
+                self.env.note_dependency(str(topic.page))
+                said += self.title(page)
+            items += nodes.list_item("", said)
         return [items] if items.children else []
+
+    def title(self, page: str) -> list[nodes.Node]:
+        """Return the title of another page, as a link."""
+        link = nodes.paragraph()
+        lines = StringList([f"[](/{page}.md)"], self.env.docname)
+        self.state.nested_parse(lines, 0, link)
+        return [nodes.Text(" "), *link[0].children]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -13,6 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.files.corrections import Correction, read_corrections
 from extensions.files.sources import read_sources, source_of
 from extensions.site.builder import ledger_of
+from extensions.site.chapters import chapter_name, reading_place
 from extensions.site.page_basis import KINDS, rest_on, root_of
 from extensions.site.test_pages import uri_of
 from extensions.site.words import words
@@ -20,7 +21,6 @@ from extensions.site.words import words
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
-    from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata
     from sphinx.writers.html5 import HTML5Translator
 
@@ -59,8 +59,9 @@ def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         return
     ledger = ledger_of(app.builder)
     for place in doctree.findall(Summary):
+        values = context(ledger, app.builder, docname)
         place["html"] = app.builder.templates.render(
-            place["template"], context(ledger, app.builder, docname)
+            place["template"], values | {"only": place.get("only")}
         )
 
 
@@ -73,9 +74,16 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
     def page(name: str) -> str:
         return builder.get_relative_uri(docname, name)
 
+    def title(name: str) -> str:
+        return builder.env.titles[name].astext()
+
     groups = groupby(ledger.entries, key=lambda each: each.topic.chapter)
     chapters = {name: list(entries) for name, entries in groups}
     read = partial(reading_place, builder.env)
+    outcomes = [
+        (run, [each.outcomes[place] for each in ledger.entries])
+        for place, run in enumerate(ledger.runs)
+    ]
     return {
         "runs": ledger.runs,
         "corrections": [
@@ -87,11 +95,12 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
         ],
         "chapter_name": partial(chapter_name, builder.env),
         "said_by_run": [
-            (
-                run,
-                Counter(each.outcomes[place].word for each in ledger.entries),
-            )
-            for place, run in enumerate(ledger.runs)
+            (run, Counter(outcome.word for outcome in those))
+            for run, those in outcomes
+        ],
+        "devices_by_run": [
+            (run, sorted({name for each in those for name in each.devices}))
+            for run, those in outcomes
         ],
         "claims": len(ledger.entries),
         "counters": sum(len(each.counters) for each in ledger.entries),
@@ -101,22 +110,10 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
         "sources": read_sources(root_of(builder.env)),
         "source_of": source_of,
         "words": words,
+        "title": title,
         "link": link,
         "page": page,
     }
-
-
-def reading_place(env: BuildEnvironment, chapter: str) -> int:
-    """Return where a chapter stands on the site; elsewhere, at the end."""
-    pages = env.toctree_includes.get(env.config.root_doc, [])
-    name = f"{chapter}/index"
-    return pages.index(name) if name in pages else len(pages)
-
-
-def chapter_name(env: BuildEnvironment, chapter: str) -> str:
-    """Return what the site calls a chapter."""
-    title = env.titles.get(f"{chapter}/index")
-    return title.astext() if title else chapter.capitalize()
 
 
 def verdict_of(ledger: Ledger, row: Correction) -> str:

@@ -11,6 +11,7 @@ from extensions.files.ledger import Ledger
 from extensions.files.ledger_rows import rows_by_page
 from extensions.files.reading import bytes_of
 from extensions.files.stamps import our_code, surroundings
+from extensions.site.openings import shown_by
 from extensions.site.page_basis import rests_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def marks(builder: StandaloneHTMLBuilder, ledger: Ledger) -> dict[str, str]:
     """Return a hash for each page, those of the tests included.
 
     A page is written from its doctree, from what the ledger says of its
-    claims, and from what else it rests on.
+    claims, from what else it rests on, and from how pages begin that it lists.
     """
     common = shared(builder)
     runs = " ".join(run.title for run in ledger.runs)
@@ -68,6 +69,7 @@ def marks(builder: StandaloneHTMLBuilder, ledger: Ledger) -> dict[str, str]:
             bytes_of(Path(builder.doctreedir, f"{name}.doctree")),
             *(said[entry.anchor] for entry in ledger.of(name)),
             f"{runs} {rests.get(name)}",
+            f"{shown_by(builder.env, name)}",
         )
         for name in builder.env.found_docs
     }

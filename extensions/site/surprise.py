@@ -1,0 +1,124 @@
+"""``{surprise}``: a claim, what its run made, and the edit that falsifies it.
+
+All of it is that of the claim's own page: the words, a table of its program,
+a counter-example, and what each run of the tests says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.files.problem import Problem
+from extensions.files.snippets import Snippet
+from extensions.files.topics import Topic
+from extensions.site.builder import SiteBuilder
+from extensions.site.cell import output_of, shown
+from extensions.site.marks import render
+from extensions.site.page_basis import rest_on, root_of
+from extensions.site.recap import recalled
+from extensions.site.test_pages import uri_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata, OptionSpec
+
+logger = logging.getLogger(__name__)
+
+
+class Falsified(nodes.General, nodes.Element):
+    """Stands where an edit and a message will, once the ledger is read."""
+
+
+class SurpriseDirective(SphinxDirective):
+    """Show a claim, named by its page and itself, with all that is behind."""
+
+    required_arguments = 1
+    option_spec: ClassVar[OptionSpec] = {
+        "cell": directives.unchanged_required,
+        "edit": directives.unchanged_required,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the words, the output, and a place for the edit."""
+        name, _, claim = self.arguments[0].partition("#")
+        topic = Topic(root_of(self.env), name)
+        if missing := sorted(self.option_spec.keys() - self.options.keys()):
+            raise self.error(f"say :{missing[0]}: of {claim}")
+        rest_on(self.env, "ledger")
+        for path in (topic.page, topic.snippet, topic.output):
+            self.env.note_dependency(str(path))
+        words = recalled(self, topic, claim)
+        if words is None:
+            raise self.error(f"{name} has no claim {claim!r}")
+        try:
+            cell = Snippet.read(topic.snippet).cell(self.options["cell"])
+            output = output_of(topic, cell)
+        except Problem as error:
+            raise self.error(str(error)) from error
+        box = nodes.container(classes=["surprise"])
+        box += nodes.paragraph("", "", words, classes=["surprise-words"])
+        both = nodes.container(classes=["surprise-evidence"])
+        both += shown(self, topic, output)
+        place = Falsified(topic=name, claim=claim, edit=self.options["edit"])
+        self.set_source_info(place)
+        both += place
+        box += both
+        return [box]
+
+
+def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put each edit, and what the test then says, in its place."""
+    builder = app.builder
+    for place in list(doctree.findall(Falsified)):
+        found: list[nodes.Node] = []
+        if isinstance(builder, SiteBuilder):
+            found = falsified(builder, place, docname)
+        place.replace_self(found)
+
+
+def falsified(
+    builder: SiteBuilder, place: Falsified, docname: str
+) -> list[nodes.Node]:
+    """Return the first failure whose edit has some words."""
+    ledger = builder.ledger
+    for entry in ledger.of(place["topic"]):
+        if entry.claim.name != place["claim"]:
+            continue
+        for failure in entry.failures:
+            if place["edit"] in failure.edit:
+                runs = zip(ledger.runs, entry.outcomes, strict=True)
+                test = next(
+                    each
+                    for each in entry.counters
+                    if each.name == failure.test
+                )
+                return [
+                    render(
+                        builder,
+                        "surprise",
+                        failure=failure,
+                        runs=list(runs),
+                        link=uri_of(builder, docname, entry, test),
+                    )
+                ]
+    message = "no run of the tests has recorded an edit of %s with %r"
+    said = (place["claim"], place["edit"])
+    logger.warning(message, *said, location=place)
+    return []
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the directive."""
+    app.add_node(Falsified)
+    app.add_directive("surprise", SurpriseDirective)
+    app.connect("doctree-resolved", fill, priority=400)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
