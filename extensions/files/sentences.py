@@ -36,7 +36,6 @@ NO_PROSE = {
     "course",
     "measured",
     "recap",
-    "surprise",
     "toctree",
 }
 

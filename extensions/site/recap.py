@@ -77,7 +77,7 @@ class RecapDirective(SphinxDirective):
     def title(self, page: str) -> list[nodes.Node]:
         """Return the title of another page, as a link."""
         link = nodes.paragraph()
-        lines = StringList([f"[](/{page}.md)"], self.env.docname)
+        lines = StringList([f"{{doc}}`/{page}`"], self.env.docname)
         self.state.nested_parse(lines, 0, link)
         return [nodes.Text(" "), *link[0].children]
 

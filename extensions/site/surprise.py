@@ -6,7 +6,7 @@ a counter-example, and what each run of the tests says.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -35,9 +35,13 @@ class Falsified(nodes.General, nodes.Element):
 
 
 class SurpriseDirective(SphinxDirective):
-    """Show a claim, named by its page and itself, with all that is behind."""
+    """Show a claim, named by its page and itself, with all that is behind.
+
+    Its body is what a reader should ask before.
+    """
 
     required_arguments = 1
+    has_content = True
     option_spec: ClassVar[OptionSpec] = {
         "cell": directives.unchanged_required,
         "edit": directives.unchanged_required,
@@ -61,6 +65,7 @@ class SurpriseDirective(SphinxDirective):
         except Problem as error:
             raise self.error(str(error)) from error
         box = nodes.container(classes=["surprise"])
+        self.state.nested_parse(self.content, self.content_offset, box)
         box += nodes.paragraph("", "", words, classes=["surprise-words"])
         both = nodes.container(classes=["surprise-evidence"])
         both += shown(self, topic, output)
@@ -112,11 +117,24 @@ def falsified(
     return []
 
 
+def style(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Style the page that surprises, and no other."""
+    if pagename == app.config.root_doc:
+        app.add_css_file("front.css")
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the directive."""
     app.add_node(Falsified)
     app.add_directive("surprise", SurpriseDirective)
     app.connect("doctree-resolved", fill, priority=400)
+    app.connect("html-page-context", style)
     return {
         "version": "1",
         "parallel_read_safe": True,

@@ -55,6 +55,30 @@ def test_a_correction_links_to_its_claim(house, build, correct):
     assert '<a href="../part/one.html#word-is-one">part/one</a>' in html
 
 
+def test_some_corrections_are_chosen_by_their_claims(house, build, correct):
+    correct(ROW + ROW.replace("*three*", "four"))
+    page = house / "docs/index.md"
+    chosen = "\n```{corrected} part/one#word-is-one\n```\n"
+    page.write_text(page.read_text() + chosen)
+    html = (build().outdir / "index.html").read_text()
+
+    assert '<p class="said"><i>A text</i>: Word is four.</p>' in html
+    assert '<p class="outcome-passed"><code>word</code> is one. <a' in html
+    assert '<a href="part/one.html#word-is-one">One</a>' in html
+
+
+def test_a_choice_of_no_correction_is_named_at_its_line(house, build, correct):
+    correct(ROW)
+    page = house / "docs/index.md"
+    chosen = "\n```{corrected} part/two#word-is-two\n```\n"
+    page.write_text(page.read_text() + chosen)
+
+    warning = build().warning.getvalue()
+    assert (
+        "index.md:14: ERROR: no correction rests on part/two#word" in warning
+    )
+
+
 def test_a_correction_shows_the_result_of_its_claim(house, build, correct):
     correct(ROW + ROW.replace("word-is-one", "lost"))
     page = house / "docs/evidence/claims.md"

@@ -147,6 +147,12 @@ CASES = {
         "# One\n\n```{recap} word-is-one word-is-two\n```\n",
         "docs/part/one.md:3: a recap of no claim of this page: 'word-is-two'",
     ),
+    "a recap of no claim of another page": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\n```{recap} part/two#word-is-six\n```\n",
+        "docs/part/one.md:3: a recap of no claim of part/two: 'word-is-six'",
+    ),
     "an exercise of no counter-example": (
         "docs/part/one.md",
         "# One\n",

@@ -27,3 +27,20 @@ def test_a_recap_is_a_list_in_the_notebook(house, build):
 
     notebook = (house / "docs/code/part/one.ipynb").read_text()
     assert "- `word` is one" in notebook
+
+
+def test_a_recap_of_another_page_leads_there_and_names_it(house, build):
+    page = house / "docs/part/two.md"
+    page.write_text(
+        page.read_text() + RECAP.replace("word", "part/one#word", 1)
+    )
+
+    app = build()
+
+    html = (app.outdir / "part/two.html").read_text()
+    [item] = re.findall('<ul class="recap.*?</ul>', html, re.S)
+    assert 'href="one.html#word-is-one"' in item
+    assert re.sub("<.*?>", "", item).split() == ["word", "is", "one✓", "One"]
+    assert not app.warning.getvalue()
+    notebook = (house / "docs/code/part/two.ipynb").read_text()
+    assert "- `word` is one" in notebook

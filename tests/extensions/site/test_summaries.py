@@ -138,6 +138,24 @@ def test_the_tally_counts_claims_and_counter_examples(build):
     assert "<strong>3 claims</strong>, 3 counter-examples: 3 passed." in index
 
 
+def test_the_tally_names_each_run_with_its_devices_and_its_day(house, build):
+    old = {"torch": "2.6.0", "date": "2026-01-02"}
+    record(house, "evidence/old", old, device="GPU 9")
+    record(house, test_word_is_one="skipped for cuda", device="CPU")
+    index = (build().outdir / "index.html").read_text()
+
+    assert "This build: torch 2.13.0 (x86_64), Python 3.11.7, on CPU," in index
+    assert "<li>torch 2.6.0, on GPU 9, 2026-01-02</li>" in index
+    assert "Not run anywhere yet" not in index
+
+
+def test_the_tally_counts_what_no_run_could_try(house, build):
+    record(house, test_word_is_one="skipped for cuda")
+    index = (build().outdir / "index.html").read_text()
+
+    assert "Not run anywhere yet: 1 claims" in index
+
+
 def test_claims_json_follows_its_schema(house, build):
     record(house, test_word_is_one="skipped for cuda")
     found = json.loads((build().outdir / "claims.json").read_text())

@@ -1,0 +1,137 @@
+"""What a reader sees first, and where the doors lead."""
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+
+DESKTOP = {"width": 1366, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+
+def is_in_view(place: Locator, view: dict[str, int]) -> bool:
+    """Whether all of an element lies in the first screen."""
+    box = place.bounding_box()
+    return (
+        box is not None
+        and min(box["x"], box["y"]) >= 0
+        and box["x"] + box["width"] <= view["width"]
+        and box["y"] + box["height"] <= view["height"]
+    )
+
+
+# What stands on the first screen: the headline, the question, the claim and
+# its sign, its table whole, the edit, the assertion, the runs and the doors.
+FIRST = [
+    "article h1",
+    "article h1 + p",
+    ".surprise-words .recalled",
+    ".surprise-words .claim-sign",
+    ".surprise table",
+    ".surprise tr:last-child td:last-child",
+    ".surprise .claim-edit .claim-old",
+    ".surprise .claim-edit .claim-new",
+    ".surprise .claim-said",
+    ".surprise .claim-runs",
+]
+
+
+@pytest.mark.parametrize("selector", FIRST)
+def test_the_first_screen_shows_it_all(page: Page, site: str, selector: str):
+    page.goto(f"{site}/index.html")
+    found = page.locator(selector)
+
+    for place in found.all():
+        assert is_in_view(place, DESKTOP), place.bounding_box()
+    assert found.count()
+
+
+def test_the_doors_stand_on_the_first_screen(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    doors = page.locator(".doors .sd-card").all()
+
+    assert len(doors) == 3
+    assert all(is_in_view(each, DESKTOP) for each in doors)
+
+
+def test_no_part_of_the_table_is_cut_off(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    boxes = page.locator(".surprise .cell-output")
+
+    assert boxes.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
+@pytest.mark.parametrize("door", ["Learn it", "Fix it", "Look it up"])
+def test_a_door_opens(page: Page, site: str, door: str):
+    page.goto(f"{site}/index.html")
+    card = page.locator(".doors .sd-card", has_text=door)
+    with page.expect_navigation():
+        card.click()
+
+    assert not page.url.startswith(f"{site}/index.html")
+    expect(page.locator("h1")).to_be_visible()
+
+
+def test_the_statement_leads_to_its_place(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    page.locator(".surprise-words a").click()
+
+    name = page.url.partition("#")[2]
+    claim = page.locator(f'[id="{name}"]')
+    expect(claim).to_be_in_viewport()
+    expect(claim).to_have_class("claim")
+
+
+def test_its_test_is_one_click_away(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    page.locator(".surprise-proof a").click()
+
+    line = page.locator(f'[id="{page.url.partition("#")[2]}"]')
+    expect(line).to_be_in_viewport()
+    expect(line).to_contain_text("def test_")
+
+
+def test_each_link_of_the_front_page_leads_somewhere(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    links = page.locator("article a[href]").evaluate_all(
+        "all => [...new Set(all.map(a => a.href))]"
+    )
+
+    assert len(links) > 30
+    for link in links:
+        address, _, place = link.partition("#")
+        answer = page.request.get(address)
+        assert answer.ok, link
+        assert not place or f'id="{place}"' in answer.text(), link
+
+
+def test_chapters_stand_in_one_order(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    listed = page.locator(".page-list > li > a").all_inner_texts()
+    tree = page.locator(".sidebar-tree > ul > li > a").all_inner_texts()
+
+    assert listed[:4] == ["Start here", "Tensors", "Autograd", "Models"]
+    assert listed == [each for each in tree if each in listed]
+
+
+@pytest.mark.parametrize("name", ["index", "start/index"])
+def test_a_phone_shows_it_without_scrolling_sideways(
+    context: BrowserContext, site: str, name: str
+):
+    page = context.new_page()
+    page.set_viewport_size(PHONE)
+    page.goto(f"{site}/{name}.html")
+
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= PHONE["width"]
+
+
+def test_the_course_says_the_minutes_of_each_page(page: Page, site: str):
+    page.goto(f"{site}/start/index.html")
+    listed = page.locator("ol.page-list > li")
+    first = listed.first
+    said = first.locator("small").inner_text()
+    first.locator("a").click()
+
+    head = page.locator(".page-head")
+    expect(head).to_contain_text(f"{said} to read")
+    assert int(said.split()[0]) <= 10
