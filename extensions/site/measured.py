@@ -16,6 +16,7 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from extensions.files.findings import findings
 from extensions.files.measurements import machines, recordings_of, workload_of
 from extensions.files.problem import Problem
 from extensions.files.recordings import machine_in_words
@@ -137,6 +138,7 @@ def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             "time": lambda seconds: with_unit(seconds, TIMES),
             "size": lambda number: with_unit(number, SIZES),
             "machine": machine_in_words,
+            "findings": findings,
             "page": page,
             **place["more"],
         }

@@ -11,7 +11,14 @@ import torch
 
 from extensions.commands import machine_facts, measure, meters
 from extensions.commands.meters import peak_bytes, timed
-from extensions.files.measurements import effect, grouped, recordings_of
+from extensions.files.findings import findings
+from extensions.files.measurements import (
+    Case,
+    Recording,
+    effect,
+    grouped,
+    recordings_of,
+)
 from extensions.files.problem import Problem
 from extensions.files.recordings import machine_in_words
 from extensions.files.topics import ROOT, Topic, sha256
@@ -120,6 +127,60 @@ def test_a_page_shows_what_was_measured(measured, build):
     assert "stale" not in html
 
 
+def case_of(*ratios, base=1.0):
+    """Return a case with these ratios to its base."""
+    seconds = tuple(ratio * base for ratio in ratios)
+    return Case("new", seconds, 0, (base,) * len(ratios))
+
+
+def recorded_on(device, case, is_stale=False):
+    """Return what a machine measured of a group with two ways."""
+    groups = {"large": (Case("old", (1.0, 1.0), 0, None), case)}
+    return Recording({"device": device}, groups, is_stale, "2026-01-31")
+
+
+def test_words_say_where_a_way_helps_and_where_not():
+    [found] = findings(
+        [
+            recorded_on("A", case_of(1.3, 1.4)),
+            recorded_on("B", case_of(0.5, 0.5)),
+            recorded_on("C", case_of(1.0, 1.02)),
+            recorded_on("D", case_of(0.8, 1.4)),
+            recorded_on("E", case_of(1.0, 1.0)),
+            recorded_on("F", case_of(0.1, 0.1), is_stale=True),
+        ]
+    )
+
+    assert (found.group, found.name, found.base) == ("large", "new", "old")
+    assert found.said == (
+        ("takes 0.5 of the time", ("B",)),
+        ("makes no difference", ("E", "C")),
+        ("takes 0.95 to 1.2 times as long, which is too wide to tell", ("D",)),
+        ("takes 1.3 to 1.4 times as long", ("A",)),
+    )
+
+
+def test_the_points_of_a_curve_are_left_to_its_picture():
+    groups = {
+        "": (
+            Case("8", (1.0, 1.0), 0, None),
+            Case("9", (1.0, 1.0), 0, (1.0, 1.0)),
+        )
+    }
+
+    assert findings([Recording({"device": "A"}, groups, False, "")]) == []
+
+
+def test_a_page_says_what_a_way_buys_and_where(measured, build):
+    html = (build().outdir / "part/one.html").read_text()
+
+    assert (
+        "<li>small: <strong>multiply</strong>, beside <em>add</em>,"
+        " takes 0.5 of the time on A processor.</li>"
+    ) in html
+    assert "No CUDA device has measured it yet, so" in html
+
+
 def test_all_measurements_stand_on_one_page(measured, house, build):
     page = house / "docs/evidence/claims.md"
     page.write_text("# Measurements\n\n```{measurements}\n```\n")
@@ -128,7 +189,7 @@ def test_all_measurements_stand_on_one_page(measured, house, build):
 
     html = (app.outdir / "evidence/claims.html").read_text()
     assert not app.warning.getvalue()
-    assert '<a href="../part/one.html#what-it-buys">Adding' in html
+    assert '<a href="../part/one.html#measured">Adding' in html
     assert '<span class="effect effect-helps">helps</span>' in html
 
 
