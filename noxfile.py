@@ -68,6 +68,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("codespell")
+    session.run("zizmor", "--offline", "--quiet", ".github")
 
 
 @nox.session
@@ -115,6 +116,8 @@ def notebooks(session: nox.Session) -> None:
 def browser(session: nox.Session) -> None:
     """Read the built site in a browser, as its readers do."""
     install(session, "browser")
+    if "GITHUB_ACTIONS" in os.environ:  # elsewhere, a word says how
+        session.run("playwright", "install", "--with-deps", "chromium")
     session.run("pytest", "browser", *session.posargs)
 
 

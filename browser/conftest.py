@@ -70,10 +70,13 @@ def site() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Start Playwright's own Chromium, or the one of this machine."""
-    found = os.environ.get("CHROMIUM") or next(
-        filter(None, map(shutil.which, NAMES)), None
-    )
     with sync_playwright() as playwright:
+        found = os.environ.get("CHROMIUM")
+        if (
+            not found
+            and not Path(playwright.chromium.executable_path).exists()
+        ):
+            found = next(filter(None, map(shutil.which, NAMES)), None)
         try:
             browser = playwright.chromium.launch(
                 executable_path=found, args=OPTIONS

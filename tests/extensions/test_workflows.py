@@ -36,6 +36,7 @@ PINNED = re.compile(r"uses: (actions/[a-z-]+@[0-9a-f]{40}) # (v\d+\.\d+\.\d+)")
 WRITES = {
     ("canary", "issue"): {"issues": "write"},
     ("evidence", "release"): {"contents": "write"},
+    ("pages", "publish"): {"pages": "write", "id-token": "write"},
 }
 # The ways in which a command of the README starts.
 START, SESSION = re.findall(
@@ -66,6 +67,7 @@ def test_there_are_workflows_and_nothing_else():
         "canary.yml",
         "ci.yml",
         "evidence.yml",
+        "pages.yml",
     ]
 
 
@@ -105,7 +107,7 @@ def test_a_job_ends_in_time(job):
 @pytest.mark.parametrize("job", JOBS)
 def test_what_may_write_runs_nothing_of_ours(job):
     uses = [step.get("uses", "").partition("@")[0] for step in job["steps"]]
-    token = "secrets." in str(job)
+    token = "secrets." in str(job) or "actions/deploy-pages" in uses
 
     assert ("write" in job["permissions"].values()) is token
     assert ("actions/checkout" in uses) is not token
@@ -129,10 +131,16 @@ def test_no_step_puts_what_others_wrote_into_a_command():
 @pytest.mark.parametrize("job", JOBS)
 def test_each_command_is_one_of_the_readme_with_a_session_that_exists(job):
     commands = [step["run"] for step in job["steps"] if "run" in step]
-    assert commands
     if "write" in job["permissions"].values():
-        return  # it has no checkout, and calls gh alone
+        return  # it has no checkout, and calls gh alone, or nothing
 
+    if job["runs-on"].startswith("windows-"):
+        assert "python3" not in commands[0]
+        assert ".venv/bin" not in commands[0]
+        commands = [
+            each.replace("python -m", "python3 -m").replace("Scripts", "bin")
+            for each in commands
+        ]
     assert START in commands[0]
     for command in commands:
         called = command.replace(START, "").strip().splitlines()[-1]
@@ -169,6 +177,50 @@ def test_the_checks_are_those_that_run_here():
 
     assert besides
     assert named == {"lint", "types", "tests", "docs", *besides}
+
+
+def test_the_tests_run_on_each_system():
+    jobs = WORKFLOWS["ci"]["jobs"]
+    systems = {
+        job["runs-on"].partition("-")[0]: job.get("continue-on-error", False)
+        for job in jobs.values()
+        if any(step.get("run", "").endswith(" tests") for step in job["steps"])
+    }
+
+    # What fails elsewhere is to be read; what fails on Linux is a fault.
+    assert systems == {"ubuntu": False, "macos": True, "windows": True}
+
+
+def test_what_is_published_was_built_without_a_fault():
+    pages = WORKFLOWS["pages"]["jobs"]
+    *_, build, upload = pages["build"]["steps"]
+
+    assert build["run"].endswith(f"{SESSION} -s docs")
+    assert "if" not in build.keys() | upload.keys()
+    assert upload["with"]["path"] == constant("HTML")
+    assert pages["publish"]["needs"] == "build"
+    assert "pull_request" not in WORKFLOWS["pages"][True]
+
+
+def test_the_site_knows_where_it_is_published():
+    address = WORKFLOWS["pages"]["env"]["PROVEN_PYTORCH_URL"]
+
+    assert "PROVEN_PYTORCH_URL" in text_of(ROOT / "conf.py")
+    assert "vars.PROVEN_PYTORCH_URL" in address
+    assert "github.io" in address
+
+
+def test_the_site_of_a_pull_request_is_an_artifact_of_its_own():
+    job = WORKFLOWS["ci"]["jobs"]["site"]
+    [upload] = [
+        step
+        for step in job["steps"]
+        if "actions/upload-artifact" in step.get("uses", "")
+    ]
+
+    assert "pull_request" in WORKFLOWS["ci"][True]
+    assert upload["with"]["path"] == constant("HTML")
+    assert job["permissions"] == {"contents": "read"}
 
 
 def test_each_recorded_torch_has_a_job():
