@@ -10,6 +10,7 @@ extensions = [
     "extensions.site.corrected",
     "extensions.site.download_all",
     "extensions.site.exercise",
+    "extensions.site.feed",
     "extensions.site.fold",
     "extensions.site.hold_rules",
     "extensions.site.ledger_pages",
