@@ -28,6 +28,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # Ours
+    "extensions.site.again",
     "extensions.site.api_links",
     "extensions.site.builder",
     "extensions.site.cell",
@@ -39,6 +40,7 @@ extensions = [
     "extensions.site.exercise",
     "extensions.site.feed",
     "extensions.site.fold",
+    "extensions.site.glossary_links",
     "extensions.site.hold_rules",
     "extensions.site.ledger_pages",
     "extensions.site.marks",
@@ -57,6 +59,7 @@ extensions = [
     "extensions.site.ranking",
     "extensions.site.recap",
     "extensions.site.remember",
+    "extensions.site.rules_page",
     "extensions.site.run_programs",
     "extensions.site.source_texts",
     "extensions.site.summaries",

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from markdown_it.token import Token
 
+from extensions.files.glossary import definitions_in
 from extensions.files.markdown import (
     directive_of,
     has_class,
@@ -92,8 +93,11 @@ def in_markdown(text: str, first: int) -> Iterator[Sentence]:
     for before, token in pairwise([Token("", "", 0), *tokens]):
         line = line_of(token, first)
         if directive := directive_of(token, line):
+            body = directive.body
+            if directive.name == "glossary":
+                body = definitions_in(body)
             if directive.name not in NO_PROSE:
-                yield from in_markdown(directive.body, directive.first)
+                yield from in_markdown(body, directive.first)
         elif token.type == "inline" and before.type != "heading_open":
             for number, parts in enumerate(lines_of(token)):
                 sentence = Sentence(line + number, tuple(parts))

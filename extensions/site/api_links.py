@@ -30,6 +30,7 @@ from extensions.site.marks import paragraph_of
 from extensions.site.page_basis import rest_on, root_of
 from extensions.site.report import report
 from extensions.site.used_names import used_in
+from extensions.site.within import is_within
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -46,9 +47,8 @@ class LinkNames(SphinxTransform):
 
     def apply(self) -> None:
         """Look at the code of the page, in its prose and between it."""
-        topic = Topic(root_of(self.env), self.env.docname)
-        program = text_of(topic.snippet) if topic.snippet.exists() else ""
-        self.names: TorchNames = read_names(topic.root)
+        program = self.program(self.env.docname)
+        self.names: TorchNames = read_names(root_of(self.env))
         self.used = used_in(self.env).setdefault(self.env.docname, set())
         self.imports = imports_of(program)
         self.bound = bound_in(program)
@@ -58,13 +58,20 @@ class LinkNames(SphinxTransform):
             if block.get("language", "").lower() == "python":
                 block["api"] = self.links_in(block)
         for words in [*self.document.findall(nodes.literal)]:
-            if not is_apart(words):
+            if not is_within(words, APART):
                 self.link(words)
+
+    def program(self, name: str) -> str:
+        """Return the program of a topic; of another page, nothing."""
+        path = Topic(root_of(self.env), name).snippet
+        return text_of(path) if path.exists() else ""
 
     def links_in(self, block: nodes.literal_block) -> list[Link]:
         """Return where the code of a block leads to the API."""
-        found = []
-        for use in uses_in(block.astext(), self.imports):
+        found, imports = [], self.imports
+        if "topic" in block:  # a cell of another page
+            imports = imports_of(self.program(block["topic"]))
+        for use in uses_in(block.astext(), imports):
             name = self.known(use, block)
             if name and self.is_first(name, block):
                 end = use.ends[0] if use.is_member else use.end_of(name)
@@ -117,15 +124,6 @@ class LinkNames(SphinxTransform):
         found = (node, name) in self.seen
         self.seen.add((node, name))
         return not found
-
-
-def is_apart(node: nodes.Node | None) -> bool:
-    """Whether a node stands where no link can."""
-    while node is not None:
-        if isinstance(node, APART):
-            return True
-        node = node.parent
-    return False
 
 
 def visit_code(translator: HTML5Translator, node: nodes.literal_block) -> None:

@@ -37,24 +37,32 @@ def device_outputs(app: Sphinx) -> str:
     return f"{[(run.title, run.results.get(RECORDER)) for run in runs]}"
 
 
-def output_of(topic: Topic, cell: Cell) -> str:
-    """Return what a cell gave, as reStructuredText; "" if it gave nothing."""
+def cell_and_output(
+    directive: SphinxDirective, topic: Topic, name: str
+) -> tuple[Cell, str]:
+    """Return a cell of a topic's program, and what it gave, as reST."""
+    directive.env.note_dependency(str(topic.snippet))
+    directive.env.note_dependency(str(topic.output))
     try:
-        return outputs_in(text_of(topic.output))[cell.code_line].strip()
+        cell = Snippet.read(topic.snippet).cell(name)
+        page = text_of(topic.output)
+        return cell, outputs_in(page)[cell.code_line].strip()
+    except Problem as error:
+        raise directive.error(str(error)) from error
     except KeyError as error:
-        message = f"cell {cell.name!r} begins with no code"
-        raise Problem(topic.snippet, cell.line, message) from error
+        message = f"cell {name!r} begins with no code: {topic.snippet}"
+        raise directive.error(message) from error
 
 
-def shown(
+def output_shown(
     directive: SphinxDirective, topic: Topic, output: str
 ) -> nodes.container:
-    """Return what a cell gave, as a directive shows it."""
-    found = nodes.container("", classes=["cell-output"])
+    """Return what a cell gave, as a part of the page being read."""
+    shown = nodes.container("", classes=["cell-output"])
     rst = ["```````{eval-rst}", *output.splitlines(), "```````"]
     lines = StringList(rst, str(topic.output))
-    directive.state.nested_parse(lines, 0, found)
-    return found
+    directive.state.nested_parse(lines, 0, shown)
+    return shown
 
 
 class CellDirective(SphinxDirective):
@@ -70,13 +78,7 @@ class CellDirective(SphinxDirective):
         """Return the code and its output, which stands first if it folds."""
         name = self.arguments[0]
         topic = Topic(root_of(self.env), self.env.docname)
-        self.env.note_dependency(str(topic.snippet))
-        self.env.note_dependency(str(topic.output))
-        try:
-            cell = Snippet.read(topic.snippet).cell(name)
-            output = output_of(topic, cell)
-        except Problem as error:
-            raise self.error(str(error)) from error
+        cell, output = cell_and_output(self, topic, name)
         if cell.prose and not cell.is_wrong:
             message = f"cell {name!r} begins with a comment: {topic.snippet}"
             raise self.error(message)
@@ -87,7 +89,7 @@ class CellDirective(SphinxDirective):
             "", code, classes=["cell"], ids=[f"cell-{name}"]
         )
         if output:
-            block += shown(self, topic, output)
+            block += output_shown(self, topic, output)
         elif cell.is_cuda:
             block += self.recorded(topic, name)
         if cell.is_wrong:

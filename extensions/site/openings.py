@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from extensions.site.fold import Fold
+from extensions.site.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,23 +87,14 @@ def minutes(doctree: nodes.document) -> int:
     words = sum(
         len(node.astext().split())
         for node in doctree.findall(nodes.paragraph)
-        if not is_folded(node)
+        if not is_within(node, (Fold,))
     )
     lines = sum(
         len(node.astext().splitlines())
         for node in doctree.findall(nodes.literal_block)
-        if node.get("language") == "python" and not is_folded(node)
+        if node.get("language") == "python" and not is_within(node, (Fold,))
     )
     return max(1, round(words / WORDS + lines / LINES))
-
-
-def is_folded(node: nodes.Node | None) -> bool:
-    """Whether a node stands in a fold."""
-    while node is not None:
-        if isinstance(node, Fold):
-            return True
-        node = node.parent
-    return False
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

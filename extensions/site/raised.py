@@ -13,8 +13,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.problem import Problem
 from extensions.files.raised import caught_in, lines_that_say
+from extensions.files.reading_order import words_of_title
 from extensions.files.snippets import Cell, Snippet
-from extensions.files.titles import title_of
 from extensions.files.topics import Topic, sha256, topics
 from extensions.site.fold import Fold
 from extensions.site.page_basis import KINDS, rest_on, root_of
@@ -37,16 +37,10 @@ def programs(app: Sphinx) -> str:
     )
 
 
-def title_in_words(topic: Topic) -> str:
-    """Return the title of a page, without its markup."""
-    title = title_of(topic.root, topic.name) or []
-    return "".join(token.content for token in title)
-
-
 def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
     """Return a line that leads to a cell on its page."""
     uri = address(env, topic, f"cell-{cell.name}")
-    words = f"{title_in_words(topic)}: {cell.name}"
+    words = f"{words_of_title(topic.root, topic.name)}: {cell.name}"
     reference = nodes.reference("", words, internal=True, refuri=uri)
     return nodes.paragraph("", "", reference)
 
@@ -90,7 +84,9 @@ class RaisedDirective(SphinxDirective):
         block += nodes.literal_block(text, text, language="none")
         block += nodes.paragraph("", "Why: ", cause, classes=["cause"])
         self.state.nested_parse(self.content, self.content_offset, block)
-        program = nodes.literal_block(cell.code, cell.code, language="python")
+        program = nodes.literal_block(
+            cell.code, cell.code, language="python", topic=name
+        )
         block += Fold("", program, summary=PROGRAM)
         return [block]
 
@@ -105,7 +101,7 @@ class AllRaisedDirective(SphinxDirective):
         for topic in topics(root_of(self.env)):
             if topic.is_recipe:
                 continue
-            fold = Fold(summary=title_in_words(topic))
+            fold = Fold(summary=words_of_title(topic.root, topic.name))
             for cell, text in caught_in(topic):
                 fold += nodes.literal_block(text, text, language="none")
                 fold += link_to(self.env, topic, cell)

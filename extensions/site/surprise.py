@@ -13,11 +13,9 @@ from docutils.parsers.rst import directives
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.files.problem import Problem
-from extensions.files.snippets import Snippet
 from extensions.files.topics import Topic
 from extensions.site.builder import SiteBuilder
-from extensions.site.cell import output_of, shown
+from extensions.site.cell import cell_and_output, output_shown
 from extensions.site.marks import render
 from extensions.site.page_basis import rest_on, root_of
 from extensions.site.recap import recalled
@@ -54,21 +52,16 @@ class SurpriseDirective(SphinxDirective):
         if missing := sorted(self.option_spec.keys() - self.options.keys()):
             raise self.error(f"say :{missing[0]}: of {claim}")
         rest_on(self.env, "ledger")
-        for path in (topic.page, topic.snippet, topic.output):
-            self.env.note_dependency(str(path))
+        self.env.note_dependency(str(topic.page))
         words = recalled(self, topic, claim)
         if words is None:
             raise self.error(f"{name} has no claim {claim!r}")
-        try:
-            cell = Snippet.read(topic.snippet).cell(self.options["cell"])
-            output = output_of(topic, cell)
-        except Problem as error:
-            raise self.error(str(error)) from error
+        _, output = cell_and_output(self, topic, self.options["cell"])
         box = nodes.container(classes=["surprise"])
         self.state.nested_parse(self.content, self.content_offset, box)
         box += nodes.paragraph("", "", words, classes=["surprise-words"])
         both = nodes.container(classes=["surprise-evidence"])
-        both += shown(self, topic, output)
+        both += output_shown(self, topic, output)
         place = Falsified(topic=name, claim=claim, edit=self.options["edit"])
         self.set_source_info(place)
         both += place

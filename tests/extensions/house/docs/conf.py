@@ -1,6 +1,7 @@
 extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "extensions.site.again",
     "extensions.site.api_links",
     "extensions.site.builder",
     "extensions.site.cell",
@@ -12,6 +13,7 @@ extensions = [
     "extensions.site.exercise",
     "extensions.site.feed",
     "extensions.site.fold",
+    "extensions.site.glossary_links",
     "extensions.site.hold_rules",
     "extensions.site.ledger_pages",
     "extensions.site.marks",
@@ -30,6 +32,7 @@ extensions = [
     "extensions.site.ranking",
     "extensions.site.recap",
     "extensions.site.remember",
+    "extensions.site.rules_page",
     "extensions.site.run_programs",
     "extensions.site.source_texts",
     "extensions.site.summaries",

@@ -1,0 +1,56 @@
+"""``{again}``: a cell of another page once more, its code or what it gave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.files.reading_order import words_of_title
+from extensions.files.topics import Topic
+from extensions.site.cell import cell_and_output, output_shown
+from extensions.site.page_basis import root_of
+from extensions.site.recap import address
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata, OptionSpec
+
+
+class AgainDirective(SphinxDirective):
+    """Show a cell of a topic below the title of its page, a link to it."""
+
+    required_arguments = 2
+    option_spec: ClassVar[OptionSpec] = {"output": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        """Return the title, and the code or with ``:output:`` the output."""
+        topic = Topic(root_of(self.env), self.arguments[0])
+        cell, output = cell_and_output(self, topic, self.arguments[1])
+        self.env.note_dependency(str(topic.page))
+        title = words_of_title(topic.root, topic.name)
+        uri = address(self.env, topic, f"cell-{cell.name}")
+        link = nodes.reference("", title, internal=True, refuri=uri)
+        block = nodes.container("", classes=["cell", "again"])
+        block += nodes.paragraph("", "", link)
+        if "output" not in self.options:
+            block += nodes.literal_block(
+                cell.code, cell.code, language="python", topic=topic.name
+            )
+        elif output:
+            block += output_shown(self, topic, output)
+        else:
+            raise self.error(f"{topic.name}: {cell.name!r} gave nothing")
+        return [block]
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the directive."""
+    app.add_directive("again", AgainDirective)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

@@ -1,0 +1,58 @@
+"""A cell of another page once more."""
+
+import re
+
+import pytest
+
+
+@pytest.fixture
+def page(house):
+    """A page beside the pages of topics."""
+    page = house / "docs/other.md"
+    index = house / "docs/index.md"
+    index.write_text(index.read_text().replace("part/*", "part/*\nother"))
+    return page
+
+
+def shown(app):
+    """Return what a page shows of another one."""
+    html = (app.outdir / "other.html").read_text()
+    return html[
+        html.index('<div class="cell again') : html.index('class="clearer"')
+    ]
+
+
+def test_the_code_of_a_cell_stands_below_the_title_of_its_page(page, build):
+    page.write_text("# Other\n\n```{again} part/one count\n```\n")
+
+    html = shown(build())
+
+    assert 'href="part/one.html#cell-count">One</a>' in html
+    assert 'print(word, "counted")' in re.sub("<.*?>", "", html).replace(
+        "&quot;", '"'
+    )
+    assert "cell-output" not in html
+
+
+def test_the_output_of_a_cell_stands_there_alone(page, build):
+    page.write_text("# Other\n\n```{again} part/one count\n:output:\n```\n")
+
+    text = re.sub("<.*?>", "", shown(build()))
+
+    assert "one counted" in text
+    assert "print" not in text
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [("nothing", "no cell 'nothing'"), ("start", "'start' gave nothing")],
+)
+def test_what_is_not_there_is_reported(page, build, cell, said):
+    page.write_text(
+        f"# Other\n\n```{{again}} part/one {cell}\n:output:\n```\n"
+    )
+
+    warning = build().warning.getvalue()
+
+    assert "other.md:3: " in warning
+    assert said in warning
