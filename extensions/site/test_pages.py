@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sphinx.highlighting import PygmentsBridge
-
 from extensions.files.reading import text_of
 from extensions.site.builder import SiteBuilder
+from extensions.site.quiet_code import quiet_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,14 +36,11 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     builder = app.builder
     if not isinstance(builder, SiteBuilder):
         return
-    bridge = PygmentsBridge("html", app.config.pygments_style)
     for topic in builder.ledger.tested:
         name = topic.tests_page
         if name not in builder.written:
             continue
-        code = bridge.highlight_block(
-            text_of(topic.tests), "python", linespans="line", location=name
-        )
+        code = quiet_code(text_of(topic.tests), app.config)
         module = topic.tests.relative_to(topic.root).as_posix()
         body = builder.templates.render(
             "tests.html",
