@@ -64,6 +64,7 @@ extensions = [
     "extensions.site.source_texts",
     "extensions.site.summaries",
     "extensions.site.surprise",
+    "extensions.site.tables",
     "extensions.site.test_pages",
     "extensions.site.used_names",
 ]
