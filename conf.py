@@ -42,6 +42,7 @@ extensions = [
     "extensions.site.fold",
     "extensions.site.glossary_links",
     "extensions.site.hold_rules",
+    "extensions.site.image_sizes",
     "extensions.site.ledger_pages",
     "extensions.site.marks",
     "extensions.site.measured",
@@ -120,6 +121,7 @@ html_theme = "furo"
 html_baseurl = os.environ.get("PROVEN_PYTORCH_URL", "")
 html_title = project
 html_favicon = "docs/_static/favicon.svg"
+html_scaled_image_link = False  # a picture says its size, and is whole
 html_static_path = ["docs/_static"]
 html_extra_path = ["docs/_extra"]
 html_css_files = ["house.css"]

@@ -15,6 +15,7 @@ extensions = [
     "extensions.site.fold",
     "extensions.site.glossary_links",
     "extensions.site.hold_rules",
+    "extensions.site.image_sizes",
     "extensions.site.ledger_pages",
     "extensions.site.marks",
     "extensions.site.measured",
@@ -46,6 +47,7 @@ suppress_warnings = ["sphinx_gallery.space_in_filename"]
 myst_enable_extensions = ["attrs_inline"]
 house_evidence = ["build/evidence", "evidence"]
 templates_path = ["templates"]
+html_scaled_image_link = False
 sphinx_gallery_conf = {
     "examples_dirs": ["../snippets", "../gallery"],
     "gallery_dirs": ["code", "gallery"],
