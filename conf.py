@@ -59,6 +59,7 @@ extensions = [
     "extensions.site.raised",
     "extensions.site.ranking",
     "extensions.site.recap",
+    "extensions.site.recipe_cards",
     "extensions.site.remember",
     "extensions.site.rules_page",
     "extensions.site.run_programs",
