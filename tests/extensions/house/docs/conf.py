@@ -20,6 +20,7 @@ extensions = [
     "extensions.site.marks",
     "extensions.site.measured",
     "extensions.site.measurements_json",
+    "extensions.site.needed_assets",
     "extensions.site.notebooks",
     "extensions.site.one_at_a_time",
     "extensions.site.one_line",
