@@ -57,6 +57,7 @@ extensions = [
     "extensions.site.page_downloads",
     "extensions.site.page_head",
     "extensions.site.page_lists",
+    "extensions.site.policy",
     "extensions.site.raised",
     "extensions.site.ranking",
     "extensions.site.recap",
