@@ -65,6 +65,8 @@ extensions = [
     "extensions.site.remember",
     "extensions.site.rules_page",
     "extensions.site.run_programs",
+    "extensions.site.search_index",
+    "extensions.site.search_texts",
     "extensions.site.source_texts",
     "extensions.site.summaries",
     "extensions.site.surprise",
@@ -127,8 +129,11 @@ html_favicon = "docs/_static/favicon.svg"
 html_scaled_image_link = False  # a picture says its size, and is whole
 html_static_path = ["docs/_static"]
 html_extra_path = ["docs/_extra"]
-html_css_files = ["house.css"]
-html_js_files = [("house.js", {"defer": "defer"})]
+html_css_files = ["house.css", "search.css"]
+html_js_files = [
+    ("house.js", {"defer": "defer"}),
+    ("search.js", {"defer": "defer"}),
+]
 html_theme_options = {
     "top_of_page_buttons": [],
     "light_css_variables": {

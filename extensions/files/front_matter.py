@@ -9,8 +9,10 @@ from extensions.files.problem import Problem
 from extensions.files.reading import text_of
 
 READ_FIRST = "read_first"
+# What people call the subject of the page, where it uses other words.
+SEARCH = "search"
 # "hide-toc" is Furo's.
-KEYS = (READ_FIRST, "hide-toc")
+KEYS = (READ_FIRST, SEARCH, "hide-toc")
 LINE = re.compile(r"(?P<key>[\w-]+): (?P<value>\S.*)")
 
 

@@ -171,6 +171,18 @@ CASES = {
         "---\nread_frist: part/two\n---\n\n# One\n",
         "docs/part/one.md:2: unknown front matter 'read_frist'",
     ),
+    "words to search by with a comma too many": (
+        "docs/part/one.md",
+        "# One\n",
+        "---\nsearch: leak,, OOM\n---\n\n# One\n",
+        "docs/part/one.md:2: search has a comma too many: 'leak,, OOM'",
+    ),
+    "words to search by said twice": (
+        "docs/part/one.md",
+        "# One\n",
+        "---\nsearch: leak, OOM, Leak\n---\n\n# One\n",
+        "docs/part/one.md:2: search says 'leak' twice",
+    ),
     "front matter without an end": (
         "docs/part/one.md",
         "# One\n",

@@ -1,0 +1,170 @@
+"""What the search finds, how soon, and with which keys."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from browser.conftest import HTML, PHONE
+
+QUERIES = {
+    query: pages
+    for part in tomllib.loads(
+        Path(__file__).with_name("queries.toml").read_text("utf-8")
+    ).values()
+    for query, pages in part.items()
+}
+SOON = 200  # milliseconds
+LOADED = "() => window.siteSearch"
+# Types each query as a whole, and says what then stands in the list, and when.
+TYPE_ALL = """(queries) => {
+  const box = document.querySelector(".sidebar-search");
+  return queries.map((query) => {
+    const start = performance.now();
+    box.value = query;
+    box.dispatchEvent(new InputEvent("input"));
+    const groups = [...document.querySelectorAll("#search-results > div")];
+    const took = performance.now() - start;
+    return [groups.map((group) => group.dataset.page), took];
+  });
+}"""
+
+
+@pytest.fixture
+def box(page: Page, site: str):
+    page.goto(f"{site}/autograd/detach.html")
+    return page.locator(".sidebar-search")
+
+
+@pytest.fixture
+def found(page: Page, box):
+    box.focus()
+    page.wait_for_function(LOADED)
+    answers = page.evaluate(TYPE_ALL, list(QUERIES))
+    return dict(zip(QUERIES, answers, strict=True))
+
+
+def test_there_are_many_queries_and_their_pages_exist():
+    assert len(QUERIES) >= 100
+    pages = {name for names in QUERIES.values() for name in names}
+    assert not [name for name in pages if not (HTML / f"{name}.html").exists()]
+
+
+def test_a_right_page_is_found_soon_first_for_most_and_in_three_for_all(found):
+    tops = {query: pages[:3] for query, (pages, _) in found.items()}
+    right = {
+        query: [name in QUERIES[query] for name in pages]
+        for query, pages in tops.items()
+    }
+    assert {q: tops[q] for q in tops if not any(right[q])} == {}
+    missed = {q: tops[q] for q in tops if not right[q][0]}
+    assert len(missed) <= 0.05 * len(QUERIES), missed
+    slow = {q: took for q, (_, took) in found.items() if took > SOON}
+    assert slow == {}
+
+
+def test_a_word_of_the_front_matter_that_no_page_shows_is_found(
+    page: Page, box
+):
+    assert "finetune" not in (HTML / "training/fine_tuning.html").read_text(
+        "utf-8"
+    )
+    box.fill("finetune")
+    first = page.locator("#search-results a").first
+    expect(first).to_have_text("Fine-tune a trained model")
+
+
+def test_nothing_is_loaded_before_somebody_comes_to_the_box(page: Page, box):
+    scripts = "() => [...document.scripts].map((each) => each.src).join()"
+    assert "search-index" not in page.evaluate(scripts)
+
+    page.keyboard.press("/")
+
+    expect(box).to_be_focused()
+    page.wait_for_function(LOADED)
+    assert "search-index" in page.evaluate(scripts)
+
+
+def test_the_keyboard_alone_goes_to_a_section(page: Page, box, site: str):
+    page.keyboard.press("Control+k")
+    page.keyboard.type("sum of integers is not freed nvidia-smi")
+    chosen = page.locator("#search-results [aria-selected=true]")
+    expect(chosen).to_have_class("search-page")
+    expect(box).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("ArrowDown")
+    expect(chosen).to_have_class("search-section")
+    label = chosen.get_attribute("id")
+    expect(box).to_have_attribute("aria-activedescendant", label)
+    target = chosen.get_attribute("href")
+
+    page.keyboard.press("Enter")
+
+    page.wait_for_url(target)
+    assert target.startswith(site)
+    assert "#" in target
+
+
+def test_escape_shuts_the_list_and_then_leaves_the_box(page: Page, box):
+    box.press_sequentially("detach")
+    panel = page.locator(".search-panel")
+    expect(panel).to_be_visible()
+
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(box).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(box).not_to_be_focused()
+
+
+def test_a_slash_that_somebody_writes_stays_a_slash(page: Page, box):
+    box.press_sequentially("a/b")
+    expect(box).to_have_value("a/b")
+
+
+def test_the_number_of_pages_is_said(page: Page, box):
+    status = page.get_by_role("status")
+    box.fill("Muon")
+    expect(status).to_contain_text("page")
+    box.fill("qqqqqq")
+    expect(status).to_contain_text("Nothing found")
+
+
+def test_an_index_that_does_not_come_is_said(browser: Browser, site: str):
+    page = browser.new_page()
+    page.route("**/search-index.js", lambda route: route.abort())
+    page.goto(f"{site}/index.html")
+    page.locator(".sidebar-search").fill("leak")
+    expect(page.get_by_role("status")).to_contain_text("could not be loaded")
+    page.close()
+
+
+def test_the_box_is_found_on_a_phone(page: Page, box):
+    page.set_viewport_size(PHONE)
+    page.keyboard.press("/")
+    expect(box).to_be_focused()
+    box.press_sequentially("warmup")
+    first = page.locator("#search-results a").first
+    expect(first).to_have_text("Change the learning rate")
+    width = page.locator(".search-panel").bounding_box()["width"]
+    assert width <= PHONE["width"]
+
+
+def test_a_page_that_was_opened_from_a_folder_searches_as_well(
+    browser: Browser,
+):
+    page = browser.new_page()
+    page.goto((HTML / "index.html").as_uri())
+    page.locator(".sidebar-search").fill("leak")
+    first = page.locator("#search-results a").first
+    expect(first).to_have_text("Add up the loss")
+    first.click()
+    expect(page).to_have_url((HTML / "memory/running_loss.html").as_uri())
+    page.close()
+
+
+def test_without_a_script_there_is_no_box(browser: Browser, site: str):
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(f"{site}/index.html")
+    expect(page.locator(".sidebar-search")).to_be_hidden()
+    page.close()

@@ -1,0 +1,178 @@
+// The box of the search: results as one types, by keyboard, mouse and touch.
+// What finds them is loaded once somebody comes near the box.
+
+{
+  const form = document.querySelector(".sidebar-search-container");
+  const box = form.querySelector("input");
+  const status = form.querySelector(".search-status");
+  const panel = form.querySelector(".search-panel");
+  const note = form.querySelector(".search-note");
+  const list = form.querySelector("#search-results");
+  const root = new URL(document.documentElement.dataset.content_root, location);
+  const PAGES = 8;
+  const SECTIONS = 2;
+  const TO_LOAD = [
+    "_static/minisearch.js",
+    "search-index.js",
+    "_static/searching.js",
+  ];
+
+  // Scripts, since a page that was opened from a folder can load nothing else.
+  const script = (name) =>
+    new Promise((loaded, failed) => {
+      const element = document.createElement("script");
+      element.src = new URL(name, root);
+      element.async = false; // in their order
+      element.onload = loaded;
+      element.onerror = () => failed(new Error(name));
+      document.head.append(element);
+    });
+  let loading = null;
+  const load = () => {
+    loading ??= Promise.all(TO_LOAD.map(script)).catch((error) => {
+      loading = null; // the next try loads again
+      throw error;
+    });
+    return loading;
+  };
+
+  const options = () => [...list.querySelectorAll("[role=option]")];
+  const active = () => list.querySelector("[aria-selected=true]");
+  const choose = (option) => {
+    active()?.setAttribute("aria-selected", "false");
+    option?.setAttribute("aria-selected", "true");
+    option?.scrollIntoView({ block: "nearest" });
+    if (option) box.setAttribute("aria-activedescendant", option.id);
+    else box.removeAttribute("aria-activedescendant");
+  };
+  const isOpen = () => panel.matches(":popover-open");
+  const close = () => {
+    if (isOpen()) panel.hidePopover();
+    box.setAttribute("aria-expanded", "false");
+    choose(null);
+  };
+  // The panel lies on top of all; it hangs on the box, and fits the window.
+  const place = () => {
+    const { left, bottom } = box.getBoundingClientRect();
+    panel.style.top = `${bottom}px`;
+    panel.style.left = `${Math.max(0, Math.min(left, innerWidth - 544))}px`;
+    panel.style.maxHeight = `${innerHeight - bottom - 16}px`;
+  };
+  const open = () => {
+    place();
+    if (!isOpen()) panel.showPopover();
+    box.setAttribute("aria-expanded", String(list.childElementCount > 0));
+  };
+
+  const link = (className, words, address) => {
+    const element = document.createElement("a");
+    element.className = className;
+    element.textContent = words;
+    element.href = new URL(address, root);
+    element.setAttribute("role", "option");
+    element.setAttribute("aria-selected", "false");
+    element.tabIndex = -1;
+    return element;
+  };
+  const group = ({ name, title, address, sections }) => {
+    const element = document.createElement("div");
+    element.setAttribute("role", "group");
+    element.setAttribute("aria-label", title);
+    element.dataset.page = name;
+    element.append(
+      link("search-page", title, address),
+      ...sections.slice(0, SECTIONS).map(({ anchor, heading }) =>
+        link("search-section", heading, `${address}#${anchor}`),
+      ),
+    );
+    return element;
+  };
+  const say = (words) => {
+    status.textContent = words;
+    note.textContent = words;
+  };
+  const show = (found) => {
+    list.replaceChildren(...found.slice(0, PAGES).map(group));
+    options().forEach((option, at) => {
+      option.id = `search-result-${at}`;
+    });
+    panel.scrollTop = 0;
+    choose(options()[0]);
+    const few = found.length === 1 ? "1 page" : `${found.length} pages`;
+    if (found.length > PAGES) say(`The best ${PAGES} of ${few}`);
+    else if (found.length) say(few);
+    else say("Nothing found: try fewer words, or a name as it stands in code.");
+  };
+  const search = async () => {
+    const query = box.value.trim();
+    if (!query) return close();
+    if (!window.siteSearch) {
+      try {
+        await load();
+      } catch {
+        list.replaceChildren();
+        say("The search could not be loaded: reload the page, and try again.");
+        return open();
+      }
+      if (query !== box.value.trim()) return; // a newer call shows its own
+    }
+    show(siteSearch(query));
+    open();
+  };
+
+  box.addEventListener("input", search);
+  box.addEventListener("focus", () => {
+    load().catch(() => {}); // said once somebody types
+    if (box.value.trim()) search();
+  });
+  box.addEventListener("pointerenter", () => load().catch(() => {}));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("focusout", (event) => {
+    if (!form.contains(event.relatedTarget)) close();
+  });
+  panel.addEventListener("pointerdown", (event) => event.preventDefault());
+  addEventListener("resize", () => isOpen() && place());
+  // The drawer takes its time to come.
+  document.addEventListener("transitionend", () => isOpen() && place());
+
+  box.addEventListener("keydown", (event) => {
+    const all = options();
+    const at = all.indexOf(active());
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      if (!isOpen()) return;
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      choose(all[(at + step + all.length) % all.length]);
+    } else if (event.key === "Enter") {
+      active()?.click();
+    } else if (event.key === "Escape") {
+      if (isOpen()) close();
+      else box.blur();
+    } else return;
+    event.preventDefault();
+  });
+
+  // In a narrow window the box stands in a drawer that is shut.
+  const drawer = document.getElementById("__navigation");
+  const goToBox = () => {
+    if (drawer) drawer.checked ||= box.getBoundingClientRect().right <= 0;
+    box.focus();
+    box.select();
+  };
+  document.addEventListener("keydown", (event) => {
+    const isWriting = event.target.closest?.(
+      "input, textarea, select, [contenteditable]",
+    );
+    const isSlash = event.key === "/" && !isWriting;
+    const isK = event.key.toLowerCase() === "k";
+    if (isSlash || (isK && (event.ctrlKey || event.metaKey))) {
+      event.preventDefault();
+      goToBox();
+    }
+  });
+  // A link within the page closes the drawer with the panel.
+  list.addEventListener("click", (event) => {
+    if (!event.target.closest("a")) return;
+    close();
+    if (drawer) drawer.checked = false;
+  });
+}
