@@ -3,7 +3,6 @@
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-
 DESKTOP = {"width": 1366, "height": 900}
 PHONE = {"width": 390, "height": 844}
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from docutils import nodes
 
 from extensions.files.front_matter import SEARCH
-from extensions.site.page_head import is_folded
+from extensions.site.fold import Fold
+from extensions.site.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -89,7 +90,8 @@ def section_of(section: nodes.section, anchor: str) -> Section:
     blocks = [
         text
         for text in texts
-        if isinstance(text, nodes.literal_block) and not is_folded(text)
+        if isinstance(text, nodes.literal_block)
+        and not is_within(text, (Fold,))
     ]
     said = [
         text
