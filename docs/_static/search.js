@@ -93,11 +93,12 @@
   };
   const show = (found) => {
     list.replaceChildren(...found.slice(0, PAGES).map(group));
+    list.hidden = found.length === 0;
     options().forEach((option, at) => {
       option.id = `search-result-${at}`;
     });
     panel.scrollTop = 0;
-    choose(options()[0]);
+    choose(options()[found[0]?.leadsInside ? 1 : 0]);
     const few = found.length === 1 ? "1 page" : `${found.length} pages`;
     if (found.length > PAGES) say(`The best ${PAGES} of ${few}`);
     else if (found.length) say(few);
@@ -105,12 +106,13 @@
   };
   const search = async () => {
     const query = box.value.trim();
-    if (!query) return close();
+    if (query.length < 2) return close();
     if (!window.siteSearch) {
       try {
         await load();
       } catch {
         list.replaceChildren();
+        list.hidden = true;
         say("The search could not be loaded: reload the page, and try again.");
         return open();
       }

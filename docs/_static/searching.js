@@ -46,7 +46,7 @@ window.siteSearch = (() => {
       tokenize: words,
       // The last word may not be typed to its end.
       prefix: (word, place, all) =>
-        place === all.length - 1 && word.length > 2,
+        place === all.length - 1 && word.length > 1,
     },
   });
   const meaning = (text) => words(text).map(term).filter(Boolean).join(" ");
@@ -95,8 +95,14 @@ window.siteSearch = (() => {
       else group.sections.push(one);
     }
     const groups = [...found.values()];
-    for (const group of groups) group.score = worth(group);
-    for (const group of groups) group.sections = group.sections.filter(isShown);
+    for (const group of groups) {
+      group.score = worth(group);
+      const best = group.sections[0];
+      group.sections = group.sections.filter(isShown);
+      // Words that only a section has, such as an error text, lead to it.
+      group.leadsInside =
+        best === group.sections[0] && best?.score > group.own;
+    }
     return groups.sort((one, other) => other.score - one.score);
   };
 })();

@@ -1,10 +1,9 @@
 """What the search finds: the words of each section, kept as pages are read.
 
-Each word stands once in its section, and words of a grammar not at all: what
-the browser loads is to be small. The prose of a page comes whole, and of its
-code what is not folded, with what that printed. The panels of the claims come
-later, and the pages of tests and of the ledger are no documents: none of them
-is here.
+Each word stands once in its section, since what the browser loads is to be
+small. The prose of a page counts whole, and of its code that is not folded
+the names, with what it printed. The panels of the claims come later, and the
+pages of tests and of the ledger are no documents: none of them is here.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ NAME = re.compile(
     r"(?<=\.)[^\W\d]\w+|[^\W\d]\w+(?==[^=\s])|[^\W\d]\w*[A-Z_]\w+"
 )
 PROSE = (nodes.paragraph, nodes.title, nodes.term, nodes.rubric)
-INSIDE = (nodes.section, *PROSE, nodes.literal_block, nodes.comment, nodes.raw)
+OTHER = (nodes.section, nodes.comment, nodes.raw)
 
 
 class Section(NamedTuple):
@@ -64,12 +63,20 @@ def searched(env: BuildEnvironment) -> dict[str, Searched]:
 def own(node: nodes.Element) -> Iterator[nodes.Element]:
     """Yield the texts of a section, without those of the sections in it."""
     for child in node.children:
-        if isinstance(child, (*PROSE, nodes.literal_block)):
+        if not isinstance(child, nodes.Element):
+            continue
+        if isinstance(child, nodes.literal_block):
+            if not is_within(child, (Fold,)):
+                yield child
+        elif isinstance(child, PROSE) or "searched" in child:
             yield child
-        elif isinstance(child, nodes.Element) and not isinstance(
-            child, INSIDE
-        ):
+        elif not isinstance(child, OTHER):
             yield from own(child)
+
+
+def text_of(found: Iterable[nodes.Element]) -> str:
+    """Return what stands in some texts, or what is to be found of them."""
+    return "\n".join(each.get("searched") or each.astext() for each in found)
 
 
 def once(found: Iterable[str], known: str = "") -> str:
@@ -85,34 +92,25 @@ def once(found: Iterable[str], known: str = "") -> str:
 
 def section_of(section: nodes.section, anchor: str) -> Section:
     """Return what is found of a section."""
-    texts = list(own(section))
-    heading = texts[0].astext()
-    blocks = [
-        text
-        for text in texts
-        if isinstance(text, nodes.literal_block)
-        and not is_within(text, (Fold,))
-    ]
-    said = [
-        text
-        for text in texts[1:]
-        if isinstance(text, PROSE) or text.get("language") == "none"
-    ]
-    prose = once(WORD.findall("\n".join(each.astext() for each in said)))
-    shown = "\n".join(each.astext() for each in blocks)
-    code = once(NAME.findall(shown), prose)
-    return Section(anchor, heading, prose, code)
+    heading, *texts = own(section)
+    code = [text for text in texts if text.get("language", "none") != "none"]
+    said = [text for text in texts if text not in code]
+    prose = once(WORD.findall(text_of(said)))
+    names = once(NAME.findall(text_of(code)), prose)
+    return Section(anchor, heading.astext(), prose, names)
 
 
 def keep(app: Sphinx, doctree: nodes.document) -> None:
     """Note what is found of the page that was read."""
-    first, *others = doctree.findall(nodes.section)
-    sections = [section_of(first, "")]
-    sections += [section_of(each, each["ids"][0]) for each in others]
-    also = app.env.metadata[app.env.docname].get(SEARCH, "")
-    searched(app.env)[app.env.docname] = Searched(
-        sections[0].heading, f"{also}", sections
-    )
+    name = app.env.docname
+    sections = [
+        section_of(section, section["ids"][0] if place else "")
+        for place, section in enumerate(doctree.findall(nodes.section))
+    ]
+    if sections:
+        also = f"{app.env.metadata[name].get(SEARCH, '')}"
+        title = sections[0].heading
+        searched(app.env)[name] = Searched(title, also, sections)
 
 
 def purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class Summary(nodes.General, nodes.Element):
-    """Stands where a template will show the ledger."""
+    """Stands where a template will show the ledger.
+
+    What the search is to find of it stands in ``searched``.
+    """
 
 
 def whole_ledger(app: Sphinx) -> str:
@@ -48,9 +51,14 @@ class SummaryDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Leave a place that is filled when the ledger is whole."""
         rest_on(self.env, "ledger")
+        place = Summary(template=f"{self.name}.html")
         if self.name == "corrections":
             rest_on(self.env, "corrections")
-        return [Summary(template=f"{self.name}.html")]
+            place["searched"] = " ".join(
+                f"{row.said} {row.holds}"
+                for row in read_corrections(root_of(self.env))
+            )
+        return [place]
 
 
 def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:

@@ -97,7 +97,7 @@ def test_a_build_that_was_killed_is_made_good(
     assert verdict(house) == ["failed"]
     second = (house / "out/html/part/two.html").read_text()
     assert "<title>Second" in second
-    index = (house / "out/html/searchindex.js").read_text()
+    index = (house / "out/html/search-index.js").read_text("utf-8")
     assert "Second" in index
 
 

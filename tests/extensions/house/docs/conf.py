@@ -38,6 +38,8 @@ extensions = [
     "extensions.site.remember",
     "extensions.site.rules_page",
     "extensions.site.run_programs",
+    "extensions.site.search_index",
+    "extensions.site.search_texts",
     "extensions.site.source_texts",
     "extensions.site.summaries",
     "extensions.site.surprise",
