@@ -15,7 +15,7 @@ from extensions.files.measurements import Case, Recording
 DOES = {
     "helps": "takes {} of the time",
     "no effect": "makes no difference",
-    "unclear": "takes {} times as long, which is too wide to tell",
+    "unclear": "takes {} times as long (too wide to tell)",
     "hurts": "takes {} times as long",
 }
 

@@ -32,9 +32,14 @@ def has_changed(entry: Entry) -> bool:
 
 
 def columns(ledger: Ledger, entries: list[Entry]) -> list[int]:
-    """Return the places of the runs that were asked of some of the claims."""
-    return [
+    """Return the places of the runs that were asked of some of the claims.
+
+    Those that were asked of few stand last, since most of their cells are
+    empty.
+    """
+    asked = [
         place
         for place, _ in enumerate(ledger.runs)
         if any(each.outcomes[place].word != NOT_ASKED for each in entries)
     ]
+    return sorted(asked, key=lambda place: ledger.runs[place].is_part)

@@ -57,6 +57,7 @@ def test_what_changed_between_versions_has_a_page(house, build):
 
 def test_a_run_of_some_claims_stands_where_it_says_something(house, build):
     path = record(house, "evidence/old", {"torch": "2.5.1", "claims": "some"})
+    record(house, "evidence/other", {"torch": "2.6.0"})
     root = xml_of(path)
     for suite in root.iter("testsuite"):
         for case in suite.findall("testcase"):
@@ -68,7 +69,11 @@ def test_a_run_of_some_claims_stands_where_it_says_something(house, build):
     [row] = re.findall(r'<tr id="part-two-word-is-two".*?</tr>', rows, re.S)
     claims = json.loads((out / "claims.json").read_text())["claims"]
 
-    assert '<th scope="col">torch 2.5.1<br>' in rows
+    assert re.findall(r'scope="col">torch ([\d.]+)<br>', rows) == [
+        "2.13.0",
+        "2.6.0",
+        "2.5.1",
+    ]
     assert "<td></td>" in row
     assert "2.5.1" not in (out / "evidence/claims/gallery.html").read_text()
     assert "2.5.1" not in (out / "part/two.html").read_text()
@@ -76,8 +81,8 @@ def test_a_run_of_some_claims_stands_where_it_says_something(house, build):
         "Passed elsewhere: torch 2.5.1" in (out / "part/one.html").read_text()
     )
     assert (
-        "All claims were tested on torch 2.13.0; those that became true with"
-        " an older one, also on torch 2.5.1."
+        "All claims were tested on torch 2.6.0 to 2.13.0; those that became"
+        " true with an older one, also on torch 2.5.1."
     ) in (out / "evidence/claims.html").read_text()
     assert [each["outcomes"][1]["word"] for each in claims] == [
         "not asked",
