@@ -1,5 +1,6 @@
 """Everything one does here: ``nox`` runs the gate, ``nox --list`` the rest."""
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -28,6 +29,11 @@ TEST_CLAIMS = ["python", "-m", "extensions.commands.test_claims"]
 MEASURE = ["python", "-m", "extensions.commands.measure"]
 RECORD = ["python", "-m", "extensions.commands.record"]
 CANARY = ["python", "-m", "extensions.commands.canary"]
+# The validator of the W3C, as npm has it.
+VALIDATOR = "vnu-jar@26.9.27"
+VALIDATOR_HASH = (
+    "5970d3ffca91a627cf0965e5d91bb2e4242307c29292998de0b419d6a901b2b7"
+)
 OTHER_TORCHES = ["2.6", "2.9", "2.12", "newest"]
 # Before the first of those: on each side of each change, with its NumPy.
 OLDER_TORCHES = {"1.13": "numpy<2", "2.3": "numpy<3", "2.5": "numpy<3"}
@@ -118,7 +124,30 @@ def browser(session: nox.Session) -> None:
     install(session, "browser")
     if "GITHUB_ACTIONS" in os.environ:  # elsewhere, a word says how
         session.run("playwright", "install", "--with-deps", "chromium")
-    session.run("pytest", "browser", *session.posargs)
+    session.run("pytest", "browser", "--numprocesses=2", *session.posargs)
+
+
+@nox.session(default=False, venv_backend="none")
+def valid(session: nox.Session) -> None:
+    """Check the HTML of the built site by the validator of the W3C.
+
+    It needs Java, and npm to fetch the validator; where they are not there,
+    it says so and checks nothing.
+    """
+    for tool, what in (("java", "runs"), ("npm", "fetches")):
+        if shutil.which(tool) is None:
+            session.skip(f"nothing is checked: {tool} {what} the validator")
+    folder = Path(session.create_tmp())
+    packed = folder / f"{VALIDATOR.replace('@', '-')}.tgz"
+    if not packed.exists():
+        target = f"--pack-destination={folder}"
+        session.run("npm", "pack", "--silent", VALIDATOR, target)
+    if hashlib.sha256(packed.read_bytes()).hexdigest() != VALIDATOR_HASH:
+        session.error(f"{packed} is not the validator that is known here")
+    shutil.unpack_archive(packed, folder)
+    jar = folder / "package/build/dist/vnu.jar"
+    check = ["java", "-jar", str(jar), "--errors-only", "--skip-non-html"]
+    session.run(*check, HTML)
 
 
 # -- By name -----------------------------------------------------------------
