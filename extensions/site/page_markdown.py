@@ -1,0 +1,110 @@
+"""Write each page a second time, as Markdown, beside its HTML.
+
+With its code, what that gave, and its claims: for whoever reads with a program
+that knows no HTML.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+
+from extensions.files.html_tables import table_in
+from extensions.files.ledger import Entry, Ledger
+from extensions.files.snippets import Snippet
+from extensions.files.topics import Topic
+from extensions.files.weaving import weave
+from extensions.files.writing import write
+from extensions.site.builder import SiteBuilder
+from extensions.site.page_basis import root_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+ALTERNATE = '\n<link rel="alternate" type="text/markdown" href="{}.md">'
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return some lines as a block of code."""
+    fence = "````" if "```" in text else "```"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def outputs_of(doctree: nodes.document) -> dict[str, list[str]]:
+    """Return what each cell of a page gave, in the order of the page."""
+    found: dict[str, list[str]] = {}
+    for block in doctree.findall(nodes.container):
+        if "cell-output" not in block["classes"]:
+            continue
+        cell = block.parent["ids"][0].removeprefix("cell-")
+        shown = found.setdefault(cell, [])
+        for node in block.findall():
+            if isinstance(node, nodes.literal_block):
+                shown.append(fenced(node.astext(), "text"))
+            elif isinstance(node, nodes.raw):
+                shown.append(table_in(node.astext()))
+            elif isinstance(node, nodes.image):
+                shown.append(f"(A picture: {node.get('alt', '')}.)")
+    return found
+
+
+def said_of(entry: Entry, ledger: Ledger) -> str:
+    """Return a claim with its results, and what makes it false."""
+    lines = [f"- {entry.claim.text}"]
+    for run, outcome in zip(ledger.runs, entry.outcomes, strict=True):
+        devices = f" on {' and '.join(outcome.devices)}"
+        where = devices if outcome.devices else ""
+        lines.append(f"  - {outcome.word}{where}: {run.title}")
+    lines += [f"  - false with: {each.words}" for each in entry.counters]
+    return "\n".join(lines)
+
+
+def markdown_of(
+    topic: Topic, base: str, doctree: nodes.document, ledger: Ledger
+) -> str:
+    """Return a page with all that its program and its tests gave."""
+    snippet, outputs = Snippet.read(topic.snippet), outputs_of(doctree)
+    parts: list[str] = []
+    for piece in weave(topic, base).pieces:
+        if isinstance(piece, str):
+            parts.append(piece)
+        else:
+            cell = snippet.cell(piece.name)
+            parts.append(fenced(cell.source.strip("\n"), "python"))
+            parts += outputs.get(piece.name, [])
+    if entries := ledger.of(topic.name):
+        parts.append("## The claims of this page")
+        parts.append("\n".join(said_of(each, ledger) for each in entries))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def put(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Write the Markdown of a page that is being written."""
+    topic, builder = Topic(root_of(app.env), pagename), app.builder
+    if topic.is_recipe or not topic.snippet.exists() or doctree is None:
+        return
+    if not isinstance(builder, SiteBuilder):
+        return
+    base = app.config.html_baseurl
+    text = markdown_of(topic, base, doctree, builder.ledger)
+    write(Path(app.outdir, f"{pagename}.md"), text)
+    context["metatags"] += ALTERNATE.format(topic.page.stem)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Write it whenever its page is written."""
+    app.connect("html-page-context", put)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

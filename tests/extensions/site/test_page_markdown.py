@@ -1,0 +1,95 @@
+"""Each page as Markdown, and the list of all of them."""
+
+import pytest
+
+from tests.extensions.conftest import record
+
+TABLE = """
+
+# %% table
+class Table:
+    def _repr_html_(self):
+        return "<table><tr><th>a</th></tr><tr><td>1</td></tr></table>"
+
+
+Table()
+"""
+INDEX = """# House
+
+The house has rooms.
+
+```{toctree}
+part/index
+other
+```
+"""
+
+
+@pytest.fixture
+def text(house, build):
+    """Build a house with one failure, and return a page as Markdown."""
+    record(house, test_word_is_one="failed")
+    snippet = house / "snippets/part/one.py"
+    snippet.write_text(snippet.read_text() + TABLE)
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text() + "\n```{cell} table\n```\n")
+    return (build().outdir / "part/one.md").read_text()
+
+
+def test_the_code_stands_with_what_it_gave(text):
+    assert '```python\nprint(word, "counted")\n```' in text
+    assert "```text\none counted\n```" in text
+    assert "| a |\n| --- |\n| 1 |" in text
+    assert text.startswith("# One\n")
+
+
+def test_a_claim_stands_with_its_result_and_what_makes_it_false(text):
+    claims = text[text.index("## The claims of this page") :]
+
+    assert "- `word` is one\n  - failed on CPU: torch 2.13.0" in claims
+    assert "  - false with: " in claims
+    assert ".claim" not in text
+
+
+def test_the_page_says_where_its_markdown_is(build):
+    html = (build().outdir / "part/one.html").read_text()
+
+    alternate = '<link rel="alternate" type="text/markdown" href="one.md">'
+    assert alternate in html
+
+
+def test_a_page_that_is_current_is_not_written_again(build):
+    path = build().outdir / "part/one.md"
+    before = path.stat().st_mtime_ns
+
+    build()
+
+    assert path.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("base", "place"), [("", ""), ("https://a.org/b/", "https://a.org/b/")]
+)
+def test_the_list_names_the_pages_by_chapter(house, build, base, place):
+    docs = house / "docs"
+    (docs / "index.md").write_text(INDEX)
+    part = "# Part\n\nParts.\n\n```{toctree}\none\ntwo\n```\n"
+    (docs / "part/index.md").write_text(part)
+    (docs / "other.md").write_text("# Other\n\nYou look.\nThen you go.\n")
+
+    app = build(confoverrides={"html_baseurl": base})
+
+    assert (app.outdir / "llms.txt").read_text().splitlines() == [
+        "# House",
+        "",
+        "> The house has rooms.",
+        "",
+        "## Part",
+        "",
+        f"- [One]({place}part/one.md): `word` is one.",
+        f"- [Two]({place}part/two.md): `word` is two.",
+        "",
+        "## To look up",
+        "",
+        f"- [Other]({place}other.html): You look.",
+    ]
