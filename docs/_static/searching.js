@@ -2,20 +2,11 @@
 // the index, once somebody wants to search.
 
 window.siteSearch = (() => {
-  // Words that stand in every question and say nothing of its subject.
-  const EMPTY = new Set(
-    `a about after all an and any are as at be been before but by can could did
-    do does during each ever every for from get gets had has have having how i
-    if in into is it its just like make many me more much my need needs no of
-    on one only onto or our out should so some than that the their them then
-    there these they this those to too up use used uses using vs was we were
-    what when where which while who why will with without would you your`
-      .split(/\s+/),
-  );
+  const empty = new Set(emptyWords);
   const stemmer = new Stemmer();
   const asTerm = (word) => {
     const lower = word.toLowerCase();
-    if (lower.length < 2 || /^\d/.test(lower) || EMPTY.has(lower)) return null;
+    if (lower.length < 2 || /^\d/.test(lower) || empty.has(lower)) return null;
     // A name of code stays as it is written.
     return /[_\d]/.test(lower) ? lower : stemmer.stemWord(lower);
   };

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sphinx.search import IndexBuilder
 
+from extensions.files.empty_words import EMPTY
 from extensions.files.writing import remove, write
 from extensions.site.builder import SiteBuilder
 from extensions.site.search_texts import searched
@@ -41,12 +42,18 @@ def stemmer(builder: Builder) -> str:
     return IndexBuilder(builder.env, "en", {}, "").get_js_stemmer_code()
 
 
+def as_json(value: object) -> str:
+    """Return a value as short as can be."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def script(builder: Builder) -> str:
     """Return the script that brings all that a search needs to know."""
-    found = json.dumps(
-        pages(builder), ensure_ascii=False, separators=(",", ":")
-    )
-    return f"{stemmer(builder)}\nwindow.searchedPages = {found};\n"
+    values = {"emptyWords": sorted(EMPTY), "searchedPages": pages(builder)}
+    lines = [
+        f"window.{name} = {as_json(value)};" for name, value in values.items()
+    ]
+    return "\n".join([stemmer(builder), *lines, ""])
 
 
 def write_index(app: Sphinx, error: Exception | None) -> None:

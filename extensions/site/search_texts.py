@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from docutils import nodes
 
+from extensions.files.empty_words import EMPTY
 from extensions.files.front_matter import SEARCH
 from extensions.site.fold import Fold
 from extensions.site.within import is_within
@@ -80,8 +81,8 @@ def text_of(found: Iterable[nodes.Element]) -> str:
 
 
 def once(found: Iterable[str], known: str = "") -> str:
-    """Return each word once, but for those that are known."""
-    seen = set(known.lower().split())
+    """Return each word once, but for those that are known, or empty."""
+    seen = {*EMPTY, *known.lower().split()}
     kept = []
     for word in found:
         if word.lower() not in seen:

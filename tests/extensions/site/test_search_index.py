@@ -77,7 +77,7 @@ def test_the_page_of_corrections_is_found_by_its_rows(house, build):
 
     [[_, _, prose, _]] = index(build())["evidence/claims"][3]
 
-    assert prose == "It is zero unity"
+    assert prose == "zero unity"
 
 
 def test_a_page_that_is_gone_is_not_found(house, build):
