@@ -42,8 +42,12 @@ def box(page: Page, site: str):
 def found(page: Page, box):
     box.focus()
     page.wait_for_function(LOADED)
-    answers = page.evaluate(TYPE_ALL, list(QUERIES))
-    return dict(zip(QUERIES, answers, strict=True))
+    # What else the machine does can hold up one time, and hardly both.
+    once, again = (page.evaluate(TYPE_ALL, list(QUERIES)) for _ in range(2))
+    return {
+        query: (first[0], min(first[1], second[1]))
+        for query, first, second in zip(QUERIES, once, again, strict=True)
+    }
 
 
 def test_there_are_many_queries_and_their_pages_exist():

@@ -99,9 +99,9 @@
     });
     panel.scrollTop = 0;
     choose(options()[found[0]?.leadsInside ? 1 : 0]);
-    const few = found.length === 1 ? "1 page" : `${found.length} pages`;
-    if (found.length > PAGES) say(`The best ${PAGES} of ${few}`);
-    else if (found.length) say(few);
+    if (found.length > PAGES) say(`The best ${PAGES} pages`);
+    else if (found.length > 1) say(`${found.length} pages`);
+    else if (found.length) say("1 page");
     else say("Nothing found: try fewer words, or a name as it stands in code.");
   };
   const search = async () => {
