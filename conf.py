@@ -99,6 +99,10 @@ templates_path = ["docs/_templates"]
 # What is wrong on purpose is not to be copied.
 copybutton_selector = "div.highlight pre:not(.cell-wrong *)"
 
+# Where all notebooks are kept on GitHub, such as owner/name/blob/notebooks;
+# pages then offer to open theirs in Colab.
+house_notebooks = os.environ.get("PROVEN_PYTORCH_NOTEBOOKS", "")
+
 # -- Evidence ----------------------------------------------------------------
 
 # Folders of runs: the run of this build, then the recorded ones.

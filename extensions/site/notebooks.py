@@ -30,22 +30,49 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 
+OLDEST = (2, 6)
+CHECK = """# Needs torch {oldest} or newer{others}; to install what is missing:
+# %pip install {names}
+import torch
+
+if tuple(map(int, torch.__version__.split(".")[:2])) < {version}:
+    raise RuntimeError(
+        f"torch {{torch.__version__}} is too old: install {oldest} or newer"
+    )"""
+
+
+def check_of(names: list[str]) -> list[NotebookNode]:
+    """Return the cell that looks whether a program can run, if one needs to.
+
+    A torch that is newer than any that the guide knows is let pass.
+    """
+    if "torch" not in names:
+        return []
+    others = f", with {', '.join(names[1:])}" if names[1:] else ""
+    code = CHECK.format(
+        oldest=".".join(map(str, OLDEST)),
+        others=others,
+        names=" ".join(names),
+        version=OLDEST,
+    )
+    return [new_code_cell(code)]
+
+
 def notebook_of(topic: Topic, woven: Woven, base: str) -> NotebookNode:
     """Return the notebook of a page; ``base`` is the site's address or ""."""
     snippet = Snippet.read(topic.snippet)
     url = address_of(topic.name, base)
     page = f"[this page]({url})" if url else f"the page `{topic.name}`"
-    needs = ", ".join(f"`{each}`" for each in libraries(snippet.text))
+    names = libraries(snippet.text)
+    needs = ", ".join(f"`{each}`" for each in names)
     note = f"The notebook of {page} of Proven PyTorch. It needs {needs}."
     pieces = [*woven.pieces]
     title, opening = "", ""
     if pieces and isinstance(pieces[0], str):
         title, _, opening = str(pieces.pop(0)).partition("\n\n")
-    cells = [
-        new_markdown_cell(each)
-        for each in (f"{title}\n\n{note}".strip(), opening)
-        if each
-    ]
+    cells = [new_markdown_cell(f"{title}\n\n{note}".strip())]
+    cells += check_of(names)
+    cells += [new_markdown_cell(opening)] if opening else []
     for piece in pieces:
         if isinstance(piece, str):
             cells.append(new_markdown_cell(piece))

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 
+# Opens what stands in a repository on GitHub, and nothing else.
+COLAB = "https://colab.research.google.com/github/"
+
+
 class AddProgram(SphinxTransform):
-    """Add links to the script and the notebook that sphinx-gallery wrote."""
+    """Add links to the script, the notebook and the text of a page."""
 
     default_priority = 400  # before Sphinx collects the downloads
 
@@ -38,13 +42,19 @@ class AddProgram(SphinxTransform):
                 reftarget=target,
             )
             line += [reference, nodes.Text(" · ")]
-        line.pop()
+        uri = f"{topic.page.stem}.md"  # written beside the page
+        line.append(nodes.reference("", f"text ({uri})", refuri=uri))
+        if folder := self.config.house_notebooks:
+            uri = f"{COLAB}{folder.strip('/')}/{topic.name}.ipynb"
+            line += nodes.Text(" · ")
+            line += nodes.reference("", "open in Colab", refuri=uri)
         sections = list(self.document.findall(nodes.section))
         (sections[0] if sections else self.document).append(line)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Add the transform."""
+    """Add the transform, and the value."""
+    app.add_config_value("house_notebooks", "", "env", str)
     app.add_transform(AddProgram)
     return {
         "version": "1",

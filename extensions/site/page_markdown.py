@@ -6,6 +6,7 @@ that knows no HTML.
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def outputs_of(doctree: nodes.document) -> dict[str, list[str]]:
     for block in doctree.findall(nodes.container):
         if "cell-output" not in block["classes"]:
             continue
-        cell = block.parent["ids"][0].removeprefix("cell-")
+        cell = "".join(block.parent["ids"]).removeprefix("cell-")
         shown = found.setdefault(cell, [])
         for node in block.findall():
             if isinstance(node, nodes.literal_block):
@@ -53,12 +54,20 @@ def outputs_of(doctree: nodes.document) -> dict[str, list[str]]:
 
 def said_of(entry: Entry, ledger: Ledger) -> str:
     """Return a claim with its results, and what makes it false."""
-    lines = [f"- {entry.claim.text}"]
+    runs: dict[str, list[str]] = {}
     for run, outcome in zip(ledger.runs, entry.outcomes, strict=True):
-        devices = f" on {' and '.join(outcome.devices)}"
-        where = devices if outcome.devices else ""
-        lines.append(f"  - {outcome.word}{where}: {run.title}")
-    lines += [f"  - false with: {each.words}" for each in entry.counters]
+        on = f" on {' and '.join(outcome.devices)}" if outcome.devices else ""
+        runs.setdefault(f"{outcome.word}{on}", []).append(run.title)
+    lines = [f"- {entry.claim.text}"]
+    lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
+    seen = {each.test: each for each in entry.failures}
+    for counter in entry.counters:
+        failure = seen.get(counter.name)
+        lines.append(f"  - counter-example, {(failure or counter).words}")
+        if failure and failure.edit:
+            lines.append(textwrap.indent(fenced(failure.edit, "diff"), "    "))
+        elif failure and failure.given:
+            lines.append(f"    (given `{failure.given}`)")
     return "\n".join(lines)
 
 

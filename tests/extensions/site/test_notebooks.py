@@ -1,6 +1,8 @@
 """The notebooks that a site offers, and the run of what it offers."""
 
 import re
+from contextlib import nullcontext
+from unittest.mock import patch
 
 import nbformat
 import pytest
@@ -10,7 +12,7 @@ from extensions.files.markdown import parse
 from extensions.files.snippets import Snippet
 from extensions.files.topics import ROOT, Topic, topics
 from extensions.files.weaving import weave
-from extensions.site.notebooks import libraries, notebook_of
+from extensions.site.notebooks import check_of, libraries, notebook_of
 
 # A directive, a role, the attributes of a claim, a label: as text, as tokens.
 RAW = re.compile(r":::|\{[\w:-]+\}`|\{#|\.claim|^\(.+\)=", re.M)
@@ -62,11 +64,33 @@ def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
     cells = notebook["cells"]
     code = [each["source"] for each in cells if each["cell_type"] == "code"]
     snippet = Snippet.read(topic.snippet)
-    assert code == [cell.source for cell in snippet.cells().values()]
+    shown = [cell.source for cell in snippet.cells().values()]
+    assert (
+        code
+        == ([code[0]] if "torch" in libraries(snippet.text) else []) + shown
+    )
     for prose in (each for each in cells if each["cell_type"] == "markdown"):
         words = re.sub("`+[^`]+`+", "", prose["source"])
         assert not RAW.search(words)
         assert not MYST & kinds_in(prose["source"])
+
+
+@pytest.mark.parametrize(
+    ("version", "passes"),
+    [("2.5.1+cu124", False), ("2.6.0", True), ("3.0.0.dev20300101", True)],
+)
+def test_a_notebook_says_first_whether_torch_is_too_old(version, passes):
+    [cell] = check_of(["torch", "numpy"])
+    assert "# %pip install torch numpy\n" in cell["source"]
+    too_old = pytest.raises(RuntimeError, match=r"2\.5\.1.* is too old")
+
+    expected = nullcontext() if passes else too_old
+    with patch("torch.__version__", version), expected:
+        exec(cell["source"], {})
+
+
+def test_a_notebook_without_torch_has_nothing_to_check():
+    assert check_of(["numpy"]) == []
 
 
 def test_a_build_warns_of_what_no_notebook_can_show(house, build):

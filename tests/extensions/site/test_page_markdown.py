@@ -47,7 +47,8 @@ def test_a_claim_stands_with_its_result_and_what_makes_it_false(text):
     claims = text[text.index("## The claims of this page") :]
 
     assert "- `word` is one\n  - failed on CPU: torch 2.13.0" in claims
-    assert "  - false with: " in claims
+    diff = "    ```diff\n    -old\n    +new\n    ```"
+    assert f"  - counter-example, but not of another\n{diff}" in claims
     assert ".claim" not in text
 
 
