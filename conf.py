@@ -77,6 +77,7 @@ extensions = [
     "extensions.site.surprise",
     "extensions.site.tables",
     "extensions.site.test_pages",
+    "extensions.site.unproven_pages",
     "extensions.site.used_names",
 ]
 

@@ -11,6 +11,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.corrections import Correction, read_corrections
+from extensions.files.prose import unproven_page
 from extensions.files.sources import read_sources, source_of
 from extensions.site.builder import ledger_of
 from extensions.site.chapters import chapter_name, reading_place
@@ -117,6 +118,7 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
         "prose": ledger.prose,
         "sources": read_sources(root_of(builder.env)),
         "source_of": source_of,
+        "unproven_page": unproven_page,
         "words": words,
         "title": title,
         "link": link,

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from extensions.files.proofs import Test
 
 
+LISTS = ("evidence/tests/", "evidence/claims/", "evidence/unproven/")
+
+
 def uri_of(
     builder: Builder, docname: str, entry: Entry, test: Test | None = None
 ) -> str:
@@ -64,7 +67,7 @@ def shorten(
 
     The whole navigation would be most of the page, and of its cost.
     """
-    if pagename.startswith(("evidence/tests/", "evidence/claims/")):
+    if pagename.startswith(LISTS):
         toctree = context["toctree"]
         context["toctree"] = lambda **how: toctree(**how | {"collapse": True})
 

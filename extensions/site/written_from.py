@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from extensions.files.ledger import Ledger
 from extensions.files.ledger_rows import rows_by_page
+from extensions.files.prose import unproven_page
 from extensions.files.reading import bytes_of
 from extensions.files.stamps import our_code, surroundings
 from extensions.site.openings import shown_by
@@ -82,4 +83,8 @@ def marks(builder: StandaloneHTMLBuilder, ledger: Ledger) -> dict[str, str]:
         name: digest(common, *(said[each.anchor] for each in entries), facts)
         for name, entries in rows_by_page(ledger).items()
     }
-    return own | tests | rows
+    lists = {
+        unproven_page(name): digest(common, f"{ledger.prose}")
+        for name in ledger.prose
+    }
+    return own | tests | rows | lists

@@ -214,7 +214,8 @@ def prose(house):
 
 
 def test_what_is_not_proven_is_listed_by_page(prose, build):
-    html = (build().outdir / "evidence/unproven.html").read_text()
+    folder = build().outdir / "evidence"
+    html = (folder / "unproven/part.html").read_text()
 
     section = html[html.index('id="of-part-one"') :]
     section = section[: section.index("</section>")]
@@ -224,9 +225,10 @@ def test_what_is_not_proven_is_listed_by_page(prose, build):
         '<li><span class="covered"><code>word</code> has letters</span>,'
         " of course.</li>"
     ) in section
-    row = html[html.index('href="#of-part-one"') :]
+    html = (folder / "unproven.html").read_text()
+    row = html[html.index('href="unproven/part.html#of-part-one"') :]
     assert row.startswith(
-        'href="#of-part-one">part/one</a></th>'
+        'href="unproven/part.html#of-part-one">part/one</a></th>'
         "<td>2</td><td>1</td><td>1</td></tr>"
     )
 
@@ -269,5 +271,5 @@ def test_an_edited_sentence_renews_the_list(prose, build):
     build()
     prose.write_text(prose.read_text().replace("Do this", "Do that"))
 
-    html = (build().outdir / "evidence/unproven.html").read_text()
+    html = (build().outdir / "evidence/unproven/part.html").read_text()
     assert "Do that." in html
