@@ -50,6 +50,7 @@ extensions = [
     "extensions.site.measurements_json",
     "extensions.site.moved_pages",
     "extensions.site.needed_assets",
+    "extensions.site.not_found",
     "extensions.site.notebooks",
     "extensions.site.one_at_a_time",
     "extensions.site.one_line",

@@ -252,6 +252,17 @@ def test_every_link_of_the_site_reaches_a_file():
             assert (path.parent / link).exists(), f"{path}: {link}"
 
 
+def test_an_address_without_a_page_leads_on(browser: Browser, site: str):
+    page = browser.new_page()
+
+    answer = page.goto(f"{site}/nothing.html")
+    page.locator("article").get_by_role("link", name="front page").click()
+
+    assert answer is not None
+    assert answer.status == 404
+    expect(page).to_have_url(f"{site}/index.html")
+
+
 # -- The way a page comes ----------------------------------------------------
 
 

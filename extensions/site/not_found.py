@@ -1,0 +1,61 @@
+"""The page for an address that has none: ``404.html``, as hosts look for it.
+
+A host shows it under any address, so its links need the address of the site,
+where that is known. Without it they hold for addresses of the top folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from extensions.site.builder import SiteBuilder
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+NAME = "404"
+
+
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the page."""
+    builder = app.builder
+    if not isinstance(builder, SiteBuilder):
+        return
+    names = ["index", "symptoms", "search"]
+    links = {
+        name: builder.get_relative_uri(NAME, name)
+        for name in names
+        if name in builder.env.found_docs or name == "search"
+    }
+    body = builder.templates.render("not_found.html", {"links": links})
+    yield NAME, {"title": "No such page", "body": body}, "page.html"
+
+
+def say_where(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: object,
+) -> None:
+    """Let the links of the page begin at the address of the site."""
+    address = app.config.html_baseurl
+    if pagename == NAME and address:
+        base = escape(address.rstrip("/"))
+        context["metatags"] = (
+            f'\n    <base href="{base}/">{context.get("metatags", "")}'
+        )
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the page."""
+    app.connect("html-collect-pages", pages)
+    app.connect("html-page-context", say_where)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
