@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from extensions.files.prose import unproven_page
 from extensions.site.builder import SiteBuilder
-from extensions.site.summaries import chapter_name, context
+from extensions.site.chapters import chapter_name
+from extensions.site.summaries import context
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
