@@ -12,6 +12,7 @@ from pathlib import Path
 
 from extensions.files.problem import Problem
 from extensions.files.reading import text_of, toml_of
+from extensions.files.remembered import remembered
 
 LIST = "docs/torch_names.toml"
 NAME = re.compile(r'"(torch[\w.]*)"')
@@ -25,7 +26,7 @@ class TorchNames:
     """By whole name: the address of its place in the API."""
     short: dict[str, str]
     """By word: the whole name that it stands for."""
-    unlinked: frozenset[str]
+    unlinked: tuple[str, ...]
     """Names that lead nowhere."""
     lines: dict[str, int]
     """By whole name: the line of the list at which it first stands."""
@@ -59,19 +60,22 @@ class TorchNames:
         return found if "".join(of_class)[:1].isupper() else None
 
 
-NOTHING = TorchNames({}, {}, frozenset(), {})
+NOTHING = TorchNames({}, {}, (), {})
 
 
 def read_names(root: Path) -> TorchNames:
     """Return the list; without the file, it is empty."""
     path = root / LIST
-    if not path.exists():
-        return NOTHING
+    return names_in(path, text_of(path)) if path.exists() else NOTHING
+
+
+@remembered
+def names_in(path: Path, text: str) -> TorchNames:
+    """Return what the text of a list holds."""
     content = toml_of(path)
     base, pages = content.get("base"), content.get("pages")
     if not isinstance(base, str) or not isinstance(pages, dict):
         raise Problem(path, 1, "write base, an address, and a table [pages]")
-    text = text_of(path)
     lines = {
         match[1]: text.count("\n", 0, match.start()) + 1
         for match in reversed([*NAME.finditer(text)])
@@ -82,5 +86,5 @@ def read_names(root: Path) -> TorchNames:
             line = lines.get(name, 1)
             raise Problem(path, line, f"{word}: {name} is not in [pages]")
     addresses = {name: f"{base}{address}" for name, address in pages.items()}
-    unlinked = frozenset(content.get("unlinked", []))
+    unlinked = tuple(content.get("unlinked", []))
     return TorchNames(addresses, short, unlinked, lines)

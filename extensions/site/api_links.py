@@ -1,7 +1,6 @@
 """Lead from each name of torch, in prose and in code, to its page of the API.
 
-A name leads there once in each paragraph and in each block of code. One that
-the list lacks is reported where it stands.
+Once in each paragraph and block; a name that is not listed is reported.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from sphinx.writers.html5 import HTML5Translator
 from extensions.files.problem import Problem
 from extensions.files.reading import text_of
 from extensions.files.topics import Topic
-from extensions.files.torch_names import LIST, TorchNames, read_names
+from extensions.files.torch_names import LIST, read_names
 from extensions.files.torch_uses import (
     USUAL,
     Use,
@@ -48,7 +47,7 @@ class LinkNames(SphinxTransform):
     def apply(self) -> None:
         """Look at the code of the page, in its prose and between it."""
         program = self.program(self.env.docname)
-        self.names: TorchNames = read_names(root_of(self.env))
+        self.names = read_names(root_of(self.env))
         self.used = used_in(self.env).setdefault(self.env.docname, set())
         self.imports = imports_of(program)
         self.bound = bound_in(program)
@@ -81,8 +80,8 @@ class LinkNames(SphinxTransform):
     def link(self, words: nodes.literal) -> None:
         """Make a link of some code in prose that has one name of torch."""
         said = words.astext().strip()
-        if said.isidentifier() or said.removesuffix("()").isidentifier():
-            name = self.named(said.removesuffix("()"))
+        if (word := said.removesuffix("()")).isidentifier():
+            name = self.named(word)
         else:
             code = f"x{said}" if said.startswith(".") else said
             uses = uses_in(code, USUAL | self.imports)
@@ -131,12 +130,13 @@ def visit_code(translator: HTML5Translator, node: nodes.literal_block) -> None:
     try:
         HTML5Translator.visit_literal_block(translator, node)
     except nodes.SkipNode:
-        translator.body[-1] = linked(translator.body[-1], node.get("api", []))
+        if links := node.get("api"):
+            translator.body[-1] = linked(translator.body[-1], links)
         raise
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Add the transform, and write blocks of code with their links."""
+    """Add the transform; write blocks of code with their links."""
     app.add_transform(LinkNames)
     app.add_node(
         nodes.literal_block,

@@ -59,7 +59,7 @@ def is_page(builder: SiteBuilder, name: str) -> bool:
 def put(app: Sphinx, error: Exception | None) -> None:
     """Write the list beside the pages."""
     builder = app.builder
-    if error or not isinstance(builder, SiteBuilder) or builder.is_current:
+    if error or not isinstance(builder, SiteBuilder):
         return
     write(Path(app.outdir, "llms.txt"), text_of_all(builder))
 

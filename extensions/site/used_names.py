@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from extensions.files.problem import Problem
-from extensions.files.topics import sha256
 from extensions.files.torch_names import LIST, read_names
 from extensions.site.page_basis import KINDS, root_of
 from extensions.site.report import report
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 def listed(app: Sphinx) -> str:
     """Return what says whether the list has changed."""
-    return sha256(root_of(app.env) / LIST)
+    return f"{read_names(root_of(app.env))}"
 
 
 def used_in(env: BuildEnvironment) -> dict[str, set[str]]:
