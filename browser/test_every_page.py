@@ -74,11 +74,12 @@ def weight(path: Path) -> int:
 
 
 def too_heavy(path: Path, page: Page, site: str) -> Iterator[str]:
-    """Say if a first view weighs too much with the pictures that it loads."""
+    """Say if a first view weighs too much with the pictures in sight."""
     shown = page.evaluate("""
-      performance.getEntriesByType("resource")
-        .filter((entry) => entry.initiatorType === "img")
-        .map((entry) => decodeURI(entry.name))""")
+      [...document.images]
+        .filter((image) => image.checkVisibility())
+        .filter((image) => image.getBoundingClientRect().top < innerHeight)
+        .map((image) => decodeURI(image.src))""")
     pictures = [HTML / name.removeprefix(f"{site}/") for name in shown]
     total = weight(path) + sum(map(packed, pictures))
     if total > WITH_PICTURES:
