@@ -20,8 +20,6 @@ FILES = re.compile(r'<(?:script|link rel="stylesheet")[^>]*="([^"?]+\.\w+)')
 # Bytes of a first view, as a server sends it.
 WORDS = 80_000
 WITH_PICTURES = 150_000
-# The whole search: its script has to read what all pages say.
-INDEX = "searchindex.js"
 
 
 def too_wide(page: Page) -> Iterator[str]:
@@ -68,9 +66,7 @@ def weight(path: Path) -> int:
     """Return how many bytes a page weighs, without its pictures."""
     page = HTML / path
     files = [page.parent / name for name in FILES.findall(page.read_text())]
-    return packed(page) + sum(
-        packed(each) for each in files if each.name != INDEX
-    )
+    return packed(page) + sum(map(packed, files))
 
 
 def too_heavy(path: Path, page: Page, site: str) -> Iterator[str]:

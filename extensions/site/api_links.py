@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 from docutils.utils import get_source_line
+from sphinx.addnodes import pending_xref
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
@@ -36,7 +37,13 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 # What stands in these leads elsewhere, or is read out of its place.
-APART = (nodes.reference, nodes.title, nodes.term, nodes.Invisible)
+APART = (
+    nodes.reference,
+    pending_xref,
+    nodes.title,
+    nodes.term,
+    nodes.Invisible,
+)
 
 
 class LinkNames(SphinxTransform):

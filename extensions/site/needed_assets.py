@@ -1,6 +1,6 @@
 """Load a style or a script only on pages that hold what it is for.
 
-Extensions put theirs on every page.
+Sphinx and its extensions put theirs on every page.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ NEEDED = {
     "sg_gallery.css": "sphx-glr-",
     "sphinx-design.min.css": 'class="sd-',
 }
+# They serve Sphinx's own search, which is not on the site.
+UNUSED = {"doctools.js", "sphinx_highlight.js"}
 
 
 def is_needed(
@@ -32,7 +34,7 @@ def is_needed(
 ) -> bool:
     """Whether a page with such a body needs a file."""
     name = str(getattr(asset, "filename", asset)).rpartition("/")[2]
-    return NEEDED.get(name, "") in body
+    return name not in UNUSED and NEEDED.get(name, "") in body
 
 
 def lighten(

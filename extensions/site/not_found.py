@@ -24,11 +24,10 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     builder = app.builder
     if not isinstance(builder, SiteBuilder):
         return
-    names = ["index", "symptoms", "search"]
     links = {
         name: builder.get_relative_uri(NAME, name)
-        for name in names
-        if name in builder.env.found_docs or name == "search"
+        for name in ("index", "symptoms")
+        if name in builder.env.found_docs
     }
     body = builder.templates.render("not_found.html", {"links": links})
     yield NAME, {"title": "No such page", "body": body}, "page.html"

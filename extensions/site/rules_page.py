@@ -76,12 +76,17 @@ class RulesDirective(ByChapter):
 
 
 class AnswersDirective(ByChapter):
-    """Repeat the answers of each chapter's index, each with its page."""
+    """Repeat the answers of each chapter's index, each with its page.
+
+    Those to pages without a program, such as the ledger, are no rules.
+    """
 
     def of(self, chapter: Chapter) -> list[nodes.Node]:
         """Return one list."""
         answers = nodes.bullet_list()
         for name, rule in chapter.rules:
+            if not Topic(root_of(self.env), name).snippet.exists():
+                continue
             said = nodes.paragraph()
             source = str(self.env.doc2path(f"{chapter.name}/index"))
             lines = StringList([rule], source)

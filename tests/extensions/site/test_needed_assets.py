@@ -11,7 +11,14 @@ def test_a_page_without_what_a_file_is_for_does_not_load_it(build):
     html = (build().outdir / "index.html").read_text()
 
     assert "sg_gallery.css" not in html
-    assert "doctools.js" in html
+    assert "documentation_options.js" in html
+
+
+def test_no_page_loads_what_the_search_of_sphinx_needs(build):
+    html = (build().outdir / "part/one.html").read_text()
+
+    assert "doctools.js" not in html
+    assert "sphinx_highlight.js" not in html
 
 
 def test_a_page_with_it_loads_it(build):
