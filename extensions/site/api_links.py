@@ -29,7 +29,7 @@ from extensions.site.linked_code import Link, linked
 from extensions.site.marks import paragraph_of
 from extensions.site.page_basis import rest_on, root_of
 from extensions.site.report import report
-from extensions.site.used_names import used_in
+from extensions.site.used_names import used_on
 from extensions.site.within import is_within
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LinkNames(SphinxTransform):
         """Look at the code of the page, in its prose and between it."""
         program = self.program(self.env.docname)
         self.names = read_names(root_of(self.env))
-        self.used = used_in(self.env).setdefault(self.env.docname, set())
+        self.used = used_on(self.env, self.env.docname)
         self.imports = imports_of(program)
         self.bound = bound_in(program)
         self.seen: set[tuple[nodes.Node, str]] = set()

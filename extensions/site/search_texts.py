@@ -20,8 +20,6 @@ from extensions.site.fold import Fold
 from extensions.site.within import is_within
 
 if TYPE_CHECKING:
-    from collections.abc import Set
-
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata
@@ -33,6 +31,8 @@ NAME = re.compile(
     r"(?<=\.)[^\W\d]\w+|[^\W\d]\w+(?==[^=\s])|[^\W\d]\w*[A-Z_]\w+"
 )
 PROSE = (nodes.paragraph, nodes.title, nodes.term, nodes.rubric)
+# In the metadata of a page, which Sphinx purges and merges.
+SEARCHED = "house_searched"
 OTHER = (nodes.section, nodes.comment, nodes.raw)
 
 
@@ -55,10 +55,11 @@ class Searched(NamedTuple):
 
 def searched(env: BuildEnvironment) -> dict[str, Searched]:
     """Return by page what the search finds."""
-    if not hasattr(env, "house_searched"):
-        env.house_searched = {}  # type: ignore[attr-defined]
-    found: dict[str, Searched] = env.house_searched  # type: ignore[attr-defined]
-    return found
+    return {
+        name: env.metadata[name][SEARCHED]
+        for name in env.found_docs
+        if SEARCHED in env.metadata[name]
+    }
 
 
 def own(node: nodes.Element) -> Iterator[nodes.Element]:
@@ -111,33 +112,16 @@ def keep(app: Sphinx, doctree: nodes.document) -> None:
     if sections:
         also = f"{app.env.metadata[name].get(SEARCH, '')}"
         title = sections[0].heading
-        searched(app.env)[name] = Searched(title, also, sections)
-
-
-def purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
-    """Forget a page that is gone, or about to be read."""
-    searched(env).pop(docname, None)
-
-
-def merge(
-    app: Sphinx,
-    env: BuildEnvironment,
-    docnames: Set[str],
-    other: BuildEnvironment,
-) -> None:
-    """Take over the pages that another process has read."""
-    read = searched(other)
-    searched(env).update({name: read[name] for name in docnames & read.keys()})
+        found = Searched(title, also, sections)
+        app.env.metadata[name][SEARCHED] = found
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Keep what is found of each page, once it is read."""
     app.connect("doctree-read", keep)
-    app.connect("env-purge-doc", purge)
-    app.connect("env-merge-info", merge)
     return {
         "version": "1",
-        "env_version": 1,
+        "env_version": 2,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

@@ -10,11 +10,11 @@ from extensions.site.page_basis import KINDS, root_of
 from extensions.site.report import report
 
 if TYPE_CHECKING:
-    from collections.abc import Set
-
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata
+
+USED = "house_torch_names"  # in the metadata, which Sphinx purges and merges
 
 
 def listed(app: Sphinx) -> str:
@@ -22,49 +22,29 @@ def listed(app: Sphinx) -> str:
     return f"{read_names(root_of(app.env))}"
 
 
-def used_in(env: BuildEnvironment) -> dict[str, set[str]]:
-    """Return the listed names that each page of a site has."""
-    if not hasattr(env, "house_torch_names"):
-        env.house_torch_names = {}  # type: ignore[attr-defined]
-    used: dict[str, set[str]] = env.house_torch_names  # type: ignore[attr-defined]
-    return used
+def used_on(env: BuildEnvironment, name: str) -> set[str]:
+    """Return the listed names that a page has; they grow as it is read."""
+    found: set[str] = env.metadata[name].setdefault(USED, set())
+    return found
 
 
 def check(app: Sphinx, env: BuildEnvironment) -> None:
     """Report the names of the list that no page has any more."""
     root = root_of(env)
     names = read_names(root)
-    used = set().union(*used_in(env).values())
+    used = set().union(*(used_on(env, name) for name in env.found_docs))
     for name in sorted({*names.pages, *names.unlinked} - used):
         message = f"{name} stands on no page: take it out"
         report(Problem(root / LIST, names.lines[name], message))
 
 
-def purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
-    """Forget the names of a page that is gone, or about to be read."""
-    used_in(env).pop(docname, None)
-
-
-def merge(
-    app: Sphinx,
-    env: BuildEnvironment,
-    docnames: Set[str],
-    other: BuildEnvironment,
-) -> None:
-    """Take over what another process has noted of the pages that it read."""
-    read = used_in(other)
-    names = docnames & read.keys()
-    used_in(env).update({name: read[name] for name in names})
-
-
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the handlers."""
     KINDS["torch names"] = listed
-    app.connect("env-purge-doc", purge)
-    app.connect("env-merge-info", merge)
     app.connect("env-check-consistency", check)
     return {
         "version": "1",
+        "env_version": 1,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
