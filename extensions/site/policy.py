@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-# The scripts are from the site, and known by their hash; a search may run
-# WebAssembly. The styles may stand in the page, where the theme puts colours.
+# Scripts are of the site, or known by their hash. Styles may stand in the
+# page, where the theme puts colours.
 POLICY = (
-    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval' {known};"
+    "default-src 'self'; script-src 'self' {known};"
     " style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " object-src 'none'; base-uri 'self'; form-action 'self'"
 )
