@@ -75,13 +75,13 @@ def markdown_of(
     topic: Topic, base: str, doctree: nodes.document, ledger: Ledger
 ) -> str:
     """Return a page with all that its program and its tests gave."""
-    snippet, outputs = Snippet.read(topic.snippet), outputs_of(doctree)
+    cells = Snippet.read(topic.snippet).cells()
+    outputs = outputs_of(doctree)
     parts: list[str] = []
     for piece in weave(topic, base).pieces:
         if isinstance(piece, str):
             parts.append(piece)
-        else:
-            cell = snippet.cell(piece.name)
+        elif cell := cells.get(piece.name):  # one that is not was reported
             parts.append(fenced(cell.source.strip("\n"), "python"))
             parts += outputs.get(piece.name, [])
     if entries := ledger.of(topic.name):

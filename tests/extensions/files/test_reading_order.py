@@ -46,5 +46,5 @@ def test_each_question_of_a_chapter_has_its_answer():
     for chapter in chapters(ROOT):
         index = ROOT / "docs" / chapter.name / "index.md"
         questions = index.read_text().count("\n- ")
-        if chapter.name != "evidence":
+        if chapter.name != "start":  # which is a course, and asks nothing
             assert len(chapter.rules) == questions > 0
