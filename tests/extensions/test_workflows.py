@@ -47,7 +47,10 @@ START, SESSION = re.findall(
 PASSES = """\
 #!/usr/bin/env bash
 printf '%s\\n' "$*" >> said
-if [ "$1 $2" = "issue list" ]; then printf '%s' "$OPEN"; fi
+case "$1 $2" in
+"issue list") printf '%s' "$OPEN" ;;
+"issue view") printf 'Reported before\r\n\r\n%s\r\n' "$KNOWN" ;;
+esac
 """
 
 
@@ -244,30 +247,36 @@ def test_the_canary_runs_the_command_that_is_tested():
     assert "TORCH_NIGHTLY_INDEX" in WORKFLOWS["canary"]["env"]
 
 
+SEEN = "issue view 7 --json body --jq .body"
+EDITED = "issue edit 7 --body-file body.md"
+TOLD = "issue comment 7 --body-file body.md"
+OPENED = [
+    "label create canary --force"
+    " --description The next torch makes a sentence false",
+    "issue create --title Sentences are about to become false"
+    " --label canary --body-file body.md",
+]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs bash")
 @pytest.mark.parametrize(
-    ("number", "expected"),
+    ("number", "known", "expected"),
     [
-        ("7", ["issue comment 7 --body-file body.md"]),
-        (
-            "",
-            [
-                "label create canary --force"
-                " --description The next torch makes a sentence false",
-                "issue create --title Sentences are about to become false"
-                " --label canary --body-file body.md",
-            ],
-        ),
+        pytest.param("", "", OPENED, id="none is open"),
+        pytest.param("7", "> It was so.", [SEEN, EDITED], id="known"),
+        pytest.param("7", "> Another.", [SEEN, EDITED, TOLD], id="others"),
+        pytest.param("7", "", [SEEN, EDITED, TOLD], id="none known"),
     ],
 )
-def test_a_report_opens_an_issue_or_joins_the_open_one(
-    tmp_path, number, expected
+def test_a_report_opens_an_issue_or_renews_the_open_one(
+    tmp_path, number, known, expected
 ):
     [step] = WORKFLOWS["canary"]["jobs"]["issue"]["steps"][1:]
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/gh").write_text(PASSES)
     (tmp_path / "bin/gh").chmod(0o755)
-    (tmp_path / "canary.md").write_text("# report\n" + 9 * 9999 * "a")
+    report = "# report\n\n> It was so.\n\n" + 9 * 9999 * "a"
+    (tmp_path / "canary.md").write_text(report)
     subprocess.run(
         ["bash", "-e", "-c", step["run"]],
         cwd=tmp_path,
@@ -275,6 +284,7 @@ def test_a_report_opens_an_issue_or_joins_the_open_one(
             **os.environ,
             "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
             "OPEN": number,
+            "KNOWN": known,
             "RUN": "https://github.com/a/b/actions/runs/1",
         },
         check=True,
