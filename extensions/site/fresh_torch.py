@@ -29,6 +29,8 @@ def reset_torch(gallery_conf: dict[str, Any], fname: str) -> None:
         torch.backends.fp32_precision = "none"
     # Not asked first: asking fails while the two names for it differ.
     torch.set_float32_matmul_precision("highest")
+    if "torch._dynamo" in sys.modules:  # else there is nothing to forget
+        torch.compiler.reset()
     torch.backends.cudnn.enabled = True
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = False

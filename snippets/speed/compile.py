@@ -1,0 +1,191 @@
+"""
+Compile a model
+===============
+
+What torch.compile traces, when it does so again, and what it cannot trace.
+"""
+
+# %% imports
+import torch
+from torch import nn
+
+
+# %% do-this
+class Forecast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.out = nn.Linear(4, 64), nn.Linear(64, 1)
+        self.drop = nn.Dropout()
+
+    def forward(self, x):
+        return self.out(self.drop(torch.relu(self.hidden(x))))
+
+
+model = Forecast()
+model.compile()
+
+# %% keep-graph
+graphs = []
+
+
+def keep_graph(graph, inputs):
+    graphs.append(graph)
+    return graph.forward  # as it was written, no faster
+
+
+# %% counted
+def counted(function, **options):
+    torch.compiler.reset()  # forgets what was compiled before
+    graphs.clear()
+    return torch.compile(function, backend=keep_graph, **options)
+
+
+batch = torch.rand(32, 4)
+
+
+# %% first-call
+forecast = counted(Forecast())
+print("graphs before a call:", len(graphs))
+for _ in range(3):
+    forecast(torch.rand(32, 4))
+print("after three:", len(graphs))
+
+# %% operations
+for node in graphs[0].graph.nodes:
+    if node.op == "call_function":
+        print(node.target.__name__)
+
+
+# %% graphs-so-far
+def graphs_so_far(sizes, **options):
+    forecast = counted(Forecast(), **options)
+    numbers = []
+    for size in sizes:
+        forecast(torch.rand(size, 4))
+        numbers.append(len(graphs))
+    return numbers
+
+
+# %% sizes
+sizes = [32, 32, 20, 32, 7, 9, 1, 32]
+by_option = {
+    "dynamic=False": graphs_so_far(sizes, dynamic=False),
+    "as it is": graphs_so_far(sizes),
+    "dynamic=True": graphs_so_far(sizes, dynamic=True),
+}
+
+# %% sizes-drawn
+import matplotlib.pyplot as plt
+
+_, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
+marks = zip(by_option.items(), ("s:", "o-", "^--"), strict=True)
+for (option, numbers), mark in marks:
+    axis.plot(range(len(sizes)), numbers, mark, label=option)
+axis.set_xticks(range(len(sizes)), sizes)
+axis.set(title="Each call with another batch", xlabel="samples in the batch")
+axis.set(ylabel="graphs so far", ylim=(0, None))
+axis.legend()
+plt.show()
+
+# %% modes
+forecast = counted(Forecast())
+for training in (True, False, True, False):
+    forecast.train(training)
+    forecast(batch)
+    print("training:", training, "graphs:", len(graphs))
+with torch.no_grad():
+    forecast(batch)
+print("without gradients:", len(graphs))
+
+# %% again
+with torch.compiler.set_stance("fail_on_recompile"):
+    forecast(batch)
+    try:
+        forecast(torch.rand(5, 4))
+    except RuntimeError as error:
+        stopped = str(error)
+
+print(stopped.partition(". ")[0])
+
+
+# %% nothing
+# Wrong on purpose: do not copy.
+torch.compiler.reset()
+graphs.clear()
+layers = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 1))
+layers.compile(backend=keep_graph)
+layers(batch)
+print("graphs:", len(graphs))
+
+# %% something
+wrapped = counted(layers)
+wrapped(batch)
+print("graphs:", len(graphs))
+
+
+# %% counting
+# Wrong on purpose: do not copy.
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.calls = nn.Linear(4, 1), 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x)
+
+
+tried = counted(Counting())
+for _ in range(8):
+    tried(batch)
+    print(len(graphs), end=" ")
+
+
+# %% counting-in-a-tensor
+class Buffered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+        self.register_buffer("calls", torch.tensor(0))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x)
+
+
+tried = counted(Buffered())
+for _ in range(8):
+    tried(batch)
+print("graphs:", len(graphs), "calls:", tried.calls.item())
+
+
+# %% asks
+# Wrong on purpose: do not copy.
+def shares(x):
+    total = x.sum()
+    if total > 0:  # Python has to know a number
+        x = x / total
+    return x + 1
+
+
+in_parts = counted(shares)
+in_parts(batch)
+print("graphs:", len(graphs))
+
+# %% whole
+try:
+    counted(shares, fullgraph=True)(batch)
+except RuntimeError as error:
+    refused = error
+
+print(type(refused).__name__)
+
+
+# %% chosen
+def chosen_shares(x):
+    total = x.sum()
+    return torch.where(total > 0, x / total, x) + 1
+
+
+in_one = counted(chosen_shares, fullgraph=True)
+print(torch.equal(in_one(batch), shares(batch)), "graphs:", len(graphs))

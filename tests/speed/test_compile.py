@@ -1,0 +1,614 @@
+"""The claims of docs/speed/compile.md."""
+
+import contextlib
+import copy
+import itertools
+import logging
+import random
+
+import pytest
+import torch
+from torch import nn
+
+from extensions.files.failures import edits, no_error
+from extensions.files.versions import older, true_since
+
+# Some of what the tracer loads when it is first asked uses torch.jit.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+
+COUNTED = ("imports", "keep-graph", "counted")
+TENSOR = "counting-in-a-tensor"
+SO_FAR = "graphs-so-far"
+MODEL = ("imports", "do-this", "keep-graph", "counted")
+
+
+class Normed(nn.Module):
+    """A model with BatchNorm, which a training changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)
+        )
+
+    def forward(self, x):
+        """Return the outputs of the layers."""
+        return self.layers(x)
+
+
+class Warned(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self):
+        super().__init__()
+        self.said = []
+
+    def emit(self, record):
+        """Keep the text of a record."""
+        self.said.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def logged():
+    """Give what the tracer logs."""
+    handler, logger = Warned(), logging.getLogger("torch._dynamo")
+    logger.addHandler(handler)
+    yield handler.said
+    logger.removeHandler(handler)
+
+
+# Do this
+
+
+def test_a_compiled_model_stays_itself(snippet, make=None, early=True):
+    run = snippet.only(*MODEL).after("counted")
+    torch.compiler.reset()
+    model = make() if make else run.model
+    plain = make() if make else run.Forecast()
+    names, kind = list(plain.state_dict()), type(plain)
+    assert list(model.state_dict()) == names
+    plain.load_state_dict(model.state_dict())
+    before = [*model.parameters(), *model.buffers()]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.compile(backend=run.keep_graph)
+    if not early:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    assert type(model) is kind
+    assert list(model.state_dict()) == names
+    after = [*model.parameters(), *model.buffers()]
+    assert all(a is b for a, b in zip(before, after, strict=True))
+    model.eval(), plain.eval()  # dropout would draw
+    other = torch.optim.SGD(plain.parameters(), lr=0.1)
+    run.graphs.clear()
+    for _ in range(2):
+        x = torch.rand(8, 4)
+        for each, steps in ((model, optimizer), (plain, other)):
+            steps.zero_grad()
+            each(x).square().mean().backward()
+            steps.step()
+    assert len(run.graphs) == 1
+    for mine, its in zip(
+        model.state_dict().values(), plain.state_dict().values(), strict=True
+    ):
+        assert torch.equal(mine, its)
+
+
+def test_a_compiled_model_stays_itself__also_elsewhere(snippet):
+    test_a_compiled_model_stays_itself(snippet, Normed)
+    test_a_compiled_model_stays_itself(snippet, Normed, early=False)
+    test_a_compiled_model_stays_itself(snippet, early=False)
+
+
+def test_a_compiled_model_stays_itself__but_not_by_the_function(
+    snippet, fails
+):
+    other = snippet.edit("model.compile()", "model = torch.compile(model)")
+
+    fails(test_a_compiled_model_stays_itself, other)
+
+
+# How it works
+
+
+def test_the_first_call_compiles(snippet, function=None, make=torch.rand):
+    run = snippet.only(*MODEL, "first-call").after("first-call")
+    assert len(run.graphs) == 1  # of three calls of a model
+
+    called = run.counted(function or run.Forecast())
+    assert run.graphs == []
+    with no_error():
+        for _ in range(3):
+            called(make(32, 4))
+            assert len(run.graphs) == 1
+
+    torch.compiler.reset()
+    run.graphs.clear()
+    model = run.Forecast()
+    model.compile(backend=run.keep_graph)
+    assert run.graphs == []
+    for _ in range(3):
+        model(torch.rand(32, 4))
+        assert len(run.graphs) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "make"),
+    [
+        pytest.param(torch.sin, torch.rand, id="function"),
+        pytest.param(
+            lambda x: x * 2 + 1,
+            lambda *s: torch.ones(s).double(),
+            id="float64",
+        ),
+        pytest.param(
+            lambda x: x.sum(),
+            lambda *s: torch.rand(s, requires_grad=True),
+            id="gradients",
+        ),
+    ],
+)
+def test_the_first_call_compiles__also_of(snippet, function, make):
+    test_the_first_call_compiles(snippet, function, make)
+
+
+@edits(
+    ("    graphs.clear()\n", "    graphs[:] = [None]\n"),
+    (", backend=keep_graph", ', backend="eager"'),
+    (
+        "for _ in range(3):\n    forecast(torch.rand(32, 4))",
+        "for _ in range(3):\n    forecast(torch.rand(32 + _, 4))",
+    ),
+)
+def test_the_first_call_compiles__but_not(snippet, fails, old, new):
+    fails(test_the_first_call_compiles, snippet.edit(old, new))
+
+
+# When it compiles again
+
+
+def drawn_sizes(seed):
+    """Return sizes of batches from 1 on, most of them twice."""
+    draw = random.Random(seed)
+    sizes = 2 * [1, *draw.sample(range(2, 99), 4)]
+    draw.shuffle(sizes)
+    return sizes
+
+
+def test_three_graphs_for_all_sizes(snippet, sizes=None):
+    run = snippet.only(*MODEL, SO_FAR, "sizes").after(
+        "sizes" if sizes is None else SO_FAR
+    )
+    if sizes is None:
+        sizes, numbers = run.sizes, run.by_option["as it is"]
+    else:
+        numbers = run.graphs_so_far(sizes)
+
+    assert len(set(sizes)) > 4
+    assert numbers == sorted(numbers)
+    assert numbers[0] == 1
+    assert numbers[-1] <= 3
+    # a size that was met, and one for which all others stand, need none
+    for last, (size, number) in enumerate(
+        zip(sizes[1:], numbers, strict=False), 1
+    ):
+        if size in sizes[:last]:
+            assert numbers[last] == number
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_three_graphs_for_all_sizes__also_drawn(snippet, seed):
+    test_three_graphs_for_all_sizes(snippet, drawn_sizes(seed))
+
+
+def test_three_graphs_for_all_sizes__also_which(snippet):
+    run = snippet.only(*MODEL, SO_FAR).after(SO_FAR)
+
+    assert run.graphs_so_far([20, 1, 7, 9, 30, 20, 1]) == [1, 2, 3, 3, 3, 3, 3]
+    assert run.graphs_so_far([1, 20, 7, 9, 1]) == [1, 2, 2, 2, 2]
+    assert run.graphs_so_far([20, 7, 9, 2]) == [1, 2, 2, 2]
+
+
+def test_three_graphs_for_all_sizes__but_not_if_static(snippet, fails):
+    other = snippet.edit(
+        "graphs_so_far(sizes),", "graphs_so_far(sizes, dynamic=False),"
+    )
+
+    fails(test_three_graphs_for_all_sizes, other)
+
+
+def test_dynamic_needs_two(snippet, sizes=None):
+    run = snippet.only(*MODEL, SO_FAR, "sizes").after(
+        "sizes" if sizes is None else SO_FAR
+    )
+    if sizes is None:
+        sizes, numbers = run.sizes, run.by_option["dynamic=True"]
+    else:
+        numbers = run.graphs_so_far(sizes, dynamic=True)
+
+    for last, number in enumerate(numbers, 1):
+        met = sizes[:last]
+        assert number == (1 in met) + any(size > 1 for size in met)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dynamic_needs_two__also_drawn(snippet, seed):
+    test_dynamic_needs_two(snippet, drawn_sizes(seed))
+
+
+def test_dynamic_needs_two__but_not_by_default(snippet, fails):
+    other = snippet.edit(
+        "graphs_so_far(sizes, dynamic=True)", "graphs_so_far(sizes)"
+    )
+
+    fails(test_dynamic_needs_two, other)
+
+
+def test_static_needs_one_for_each(snippet, sizes=None):
+    run = snippet.only(*MODEL, SO_FAR, "sizes").after(
+        "sizes" if sizes is None else SO_FAR
+    )
+    if sizes is None:
+        sizes, numbers = run.sizes, run.by_option["dynamic=False"]
+    else:
+        numbers = run.graphs_so_far(sizes, dynamic=False)
+
+    for last, number in enumerate(numbers, 1):
+        assert number == len(set(sizes[:last]))
+
+
+@pytest.mark.parametrize("sizes", [[1, 2, 3, 2, 1], [9, 8, 7, 6, 5, 9, 30]])
+def test_static_needs_one_for_each__also_of(snippet, sizes):
+    test_static_needs_one_for_each(snippet, sizes)
+
+
+def test_static_needs_one_for_each__but_not_by_default(snippet, fails):
+    other = snippet.edit(
+        "graphs_so_far(sizes, dynamic=False)", "graphs_so_far(sizes)"
+    )
+
+    fails(test_static_needs_one_for_each, other)
+
+
+def test_modes_have_graphs_of_their_own(snippet, model=None, met=None):
+    run = snippet.only(*MODEL, "modes").after("modes")
+    if model is None:
+        assert len(run.graphs) == 3  # two of the modes, one without gradients
+    model = model or run.Forecast()
+    called, batch = run.counted(model), torch.rand(32, 4)
+    met, kinds = (
+        met or [*itertools.product((True, False), repeat=2)] * 2,
+        set(),
+    )
+
+    for training, learning in met:
+        kinds.add((training, learning))
+        called.train(training)
+        with torch.set_grad_enabled(learning):
+            called(batch)
+        assert len(run.graphs) == len(kinds)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_modes_have_graphs_of_their_own__also_drawn(snippet, seed):
+    draw = random.Random(seed)
+    met = [(draw.random() < 0.5, draw.random() < 0.5) for _ in range(9)]
+
+    test_modes_have_graphs_of_their_own(snippet, Normed(), met)
+
+
+def test_modes_have_graphs_of_their_own__but_not_without_dropout(
+    snippet, fails
+):
+    fails(
+        test_modes_have_graphs_of_their_own,
+        snippet.edit("nn.Dropout()", "nn.Identity()"),
+    )
+
+
+def test_modes_have_graphs_of_their_own__but_not_if_it_forgets(snippet, fails):
+    fails(
+        test_modes_have_graphs_of_their_own,
+        snippet.edit(
+            "    forecast.train(training)",
+            "    torch.compiler.reset(), forecast.train(training)",
+        ),
+    )
+
+
+def test_a_stance_finds_recompiles(snippet, function=None):
+    run = snippet.only(*MODEL, "modes", "again").after("again")
+    assert "Detected recompile" in run.stopped
+
+    called = run.counted(function or run.Forecast())
+    called(run.batch)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for _ in range(2):
+            called(torch.rand(run.batch.shape))
+            with pytest.raises(RuntimeError, match="Detected recompile"):
+                called(torch.rand(5, 4))
+            with pytest.raises(RuntimeError, match="Detected recompile"):
+                called(run.batch.double())
+    assert len(run.graphs) == 1
+    called(torch.rand(5, 4))
+    assert len(run.graphs) == 2
+
+
+def test_a_stance_finds_recompiles__also_of_a_function(snippet):
+    test_a_stance_finds_recompiles(snippet, lambda x: x.relu() + 1)
+
+
+def test_a_stance_finds_recompiles__but_not_by_default(snippet, fails):
+    other = snippet.edit(
+        'with torch.compiler.set_stance("fail_on_recompile"):',
+        'with torch.compiler.set_stance("default"):',
+    ).edit(
+        "        stopped = str(error)\n",
+        '        stopped = str(error)\n    else:\n        stopped = ""\n',
+    )
+
+    fails(test_a_stance_finds_recompiles, other)
+
+
+# compile() does nothing
+
+
+LAYERS = {
+    "linear": (lambda: nn.Linear(4, 2), torch.rand(3, 4)),
+    "image": (
+        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten()),
+        torch.rand(3, 1, 5, 5),
+    ),
+    "text": (
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+        torch.rand(2, 3, 8),
+    ),
+}
+
+
+def test_a_container_is_not_compiled(snippet, make=None, inputs=None):
+    run = snippet.only(*COUNTED, "nothing").after("nothing")
+    found = int(not older(torch.__version__, "2.14"))
+    assert len(run.graphs) == found
+    inputs = run.batch if inputs is None else inputs
+    layers = make() if make else run.layers
+
+    class Around(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = copy.deepcopy(layers)
+
+        def forward(self, x):
+            return self.layers(x)
+
+    for model, graphs in ((layers, found), (Around(), 1)):
+        torch.compiler.reset()
+        run.graphs.clear()
+        with no_error(), logged() as said:
+            model.compile(backend=run.keep_graph)
+            model(inputs)
+        assert not said
+        assert len(run.graphs) == graphs
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_container_is_not_compiled__also(snippet, kind):
+    test_a_container_is_not_compiled(snippet, *LAYERS[kind])
+
+
+def test_a_container_is_not_compiled__but_not_by_the_function(snippet, fails):
+    other = snippet.edit(
+        "layers.compile(backend=keep_graph)\nlayers(batch)",
+        "torch.compile(layers, backend=keep_graph)(batch)",
+    )
+    if older(torch.__version__, "2.14"):
+        fails(test_a_container_is_not_compiled, other)
+
+
+def test_the_function_compiles_it(snippet, make=None, inputs=None):
+    run = snippet.only(*COUNTED, "nothing", "something").after("something")
+    assert len(run.graphs) == 1
+    if make:
+        run.counted(make())(inputs)
+        assert len(run.graphs) == 1
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_the_function_compiles_it__also(snippet, kind):
+    test_the_function_compiles_it(snippet, *LAYERS[kind])
+
+
+def test_the_function_compiles_it__but_not_if_left_out(snippet, fails):
+    other = snippet.edit("counted(layers)", "counted(layers) and layers")
+
+    fails(test_the_function_compiles_it, other)
+
+
+# torch._dynamo hit config.recompile_limit
+
+FORWARD = "        return self.layer(x)\n\n\ntried = counted(Counting())"
+COUNTS = f"self.calls += 1\n{FORWARD}"
+
+
+@true_since("2.9", "a counter of a model made two graphs")
+def test_a_counter_recompiles(snippet):
+    run = snippet.only(*COUNTED, "counting").after("counting")
+    assert len(run.graphs) == 8
+    model = run.Counting()
+    plain = copy.deepcopy(model)
+    called = run.counted(model)
+
+    with logged() as said:
+        for call in range(1, 12):
+            batch = torch.rand(32, 4)
+            assert torch.equal(called(batch), plain(batch))
+            assert len(run.graphs) == min(call, 8)
+            assert len(said) == (call > 8)
+    assert said[0].startswith("torch._dynamo hit config.recompile_limit (8)")
+    assert model.calls == plain.calls != 0
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        pytest.param("self.calls -= 3", id="down"),
+        pytest.param("self.calls = self.calls + 1", id="set"),
+        pytest.param("self.calls = 2 * self.calls + 1", id="times"),
+        pytest.param("self.calls += 1; x = x + self.calls", id="used"),
+    ],
+)
+def test_a_counter_recompiles__also_if(snippet, new):
+    test_a_counter_recompiles(snippet.edit(COUNTS, f"{new}\n{FORWARD}"))
+
+
+@edits(
+    (COUNTS, f"pass\n{FORWARD}"),
+    (COUNTS, f"x = x + self.calls\n{FORWARD}"),
+)
+def test_a_counter_recompiles__but_not(snippet, fails, old, new):
+    fails(test_a_counter_recompiles, snippet.edit(old, new))
+
+
+def test_a_buffer_can_count(snippet):
+    run = snippet.only(*COUNTED, TENSOR).after(TENSOR)
+    assert len(run.graphs) == 1
+    assert run.tried.calls == 8
+
+    model = run.Buffered()
+    called = run.counted(model)
+    for call in range(1, 12):
+        batch = torch.rand(32, 4)
+        assert torch.equal(called(batch), model.layer(batch))
+        assert model.calls == call
+    assert len(run.graphs) == 1
+
+
+def test_a_buffer_can_count__but_not_a_number(snippet, fails):
+    other = snippet.edit(
+        'self.register_buffer("calls", torch.tensor(0))', "self.calls = 0"
+    ).edit("tried.calls.item()", "tried.calls")
+
+    fails(test_a_buffer_can_count, other)
+
+
+NUMBERS = {
+    "counted": range(1, 12),
+    "whole": [26, 50, 28, 4, 18],
+    "signs": [7, 1, 0, -3, 8, 9],
+    "float": [1.5, -2.5, 0.25, 7.0, 1e9],
+}
+
+
+def test_numbers_make_two_graphs(snippet, numbers=range(2, 14), text="x"):
+    run = snippet.only(*COUNTED).after("counted")
+    batch = torch.rand(32, 4)
+
+    called = run.counted(lambda x, factor: x * factor + factor)
+    for met, number in enumerate(numbers, 1):
+        assert torch.equal(called(batch, number), batch * number + number)
+        assert len(run.graphs) == min(met, 2)
+    called = run.counted(lambda x, name: x * len(name))
+    for letters in range(1, 8):
+        for _ in range(2):
+            named = called(batch, text * letters)
+            assert torch.equal(named, batch * len(text) * letters)
+            assert len(run.graphs) == letters
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_make_two_graphs__also(snippet, kind):
+    test_numbers_make_two_graphs(snippet, NUMBERS[kind], "ab")
+
+
+def test_numbers_make_two_graphs__but_not_if_static(snippet, fails):
+    other = snippet.edit(
+        "backend=keep_graph,", "backend=keep_graph, dynamic=False,"
+    )
+
+    fails(test_numbers_make_two_graphs, other)
+
+
+# Data-dependent branching
+
+
+def test_a_question_splits_the_graph(snippet, function=None):
+    run = snippet.only(*COUNTED, "asks").after("asks")
+    assert len(run.graphs) == 2
+
+    function = function or run.shares
+    for x in (torch.rand(32, 4), torch.ones(3, 2)):
+        called = run.counted(function)
+        assert torch.equal(called(x), function(x))
+        assert len(run.graphs) == 2
+
+
+def test_a_question_splits_the_graph__also_if(snippet):
+    def prints(x):
+        x = x * 2
+        print("half of the way")
+        return x + 1
+
+    def asks_elsewhere(x):
+        x = x.exp()
+        if x[0, 0] > x[-1, -1] + 1e6:
+            return x - 1
+        return x * 3
+
+    for function in (prints, asks_elsewhere):
+        test_a_question_splits_the_graph(snippet, function)
+
+
+def test_a_question_splits_the_graph__but_not_of_a_shape(snippet, fails):
+    other = snippet.edit("    if total > 0:", "    if x.ndim > 0:")
+
+    fails(test_a_question_splits_the_graph, other)
+
+
+def test_fullgraph_names_the_line(snippet):
+    run = snippet.only(*COUNTED, "asks", "whole").after("whole")
+    assert "if total > 0:" in str(run.refused)
+    assert run.graphs == []
+
+    def prints(x):
+        x = x * 2
+        print("half of the way")
+        if x.sum() > 0:
+            x = x + 1
+        return x
+
+    with pytest.raises(RuntimeError) as met:
+        run.counted(prints, fullgraph=True)(torch.rand(3))
+    assert 'print("half of the way")' in str(met.value)
+    assert "x.sum()" not in str(met.value)
+
+
+def test_fullgraph_names_the_line__but_not_by_default(snippet, fails):
+    other = snippet.edit(
+        "counted(shares, fullgraph=True)(batch)",
+        "counted(shares)(batch); raise RuntimeError",
+    )
+
+    fails(test_fullgraph_names_the_line, other)
+
+
+def test_where_keeps_one_graph(snippet, scale=1):
+    run = snippet.only(*COUNTED, "asks", "chosen").after("chosen")
+    called = run.counted(run.chosen_shares, fullgraph=True)
+
+    for sign in (scale, -scale):
+        x = sign * torch.rand(32, 4)
+        assert torch.equal(called(x), run.shares(x))
+    assert len(run.graphs) == 1
+
+
+def test_where_keeps_one_graph__also_of_others(snippet):
+    test_where_keeps_one_graph(snippet, 300)
+    test_where_keeps_one_graph(snippet, 0.01)
+
+
+@edits(
+    ("torch.where(total > 0, x / total, x)", "x / total"),
+    ("torch.where(total > 0,", "torch.where(total < 0,"),
+)
+def test_where_keeps_one_graph__but_not(snippet, fails, old, new):
+    fails(test_where_keeps_one_graph, snippet.edit(old, new))
