@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from sys import intern
 from xml.etree import ElementTree
 
 from extensions.files.problem import Problem
@@ -67,9 +68,12 @@ class Run:
 
 
 def properties_of(element: ElementTree.Element) -> dict[str, str]:
-    """Return the properties directly below an element."""
+    """Return the properties directly below an element.
+
+    Most are the same in thousands of results, and are kept once for all.
+    """
     return {
-        each.get("name", ""): each.get("value", "")
+        intern(each.get("name", "")): intern(each.get("value", ""))
         for each in element.findall("properties/property")
     }
 
@@ -82,7 +86,8 @@ def outcome_of(case: ElementTree.Element) -> str:
 
 def key_of(case: ElementTree.Element) -> tuple[str, str]:
     """Return the module and the function of a test case."""
-    return case.get("classname", ""), case.get("name", "").partition("[")[0]
+    name = case.get("name", "").partition("[")[0]
+    return intern(case.get("classname", "")), intern(name)
 
 
 def read_run(path: Path) -> Run:

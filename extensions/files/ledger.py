@@ -16,6 +16,7 @@ from extensions.files.evidence import Run
 from extensions.files.outcomes import (
     DECIDED,
     Outcome,
+    module_of,
     outcome,
     results_of,
 )
@@ -29,7 +30,7 @@ from extensions.files.proofs import (
     variation,
 )
 from extensions.files.prose import prose_of
-from extensions.files.rests import Rests
+from extensions.files.rests import Rests, hashed
 from extensions.files.sentences import Sentence
 from extensions.files.topics import Topic, topics
 
@@ -89,6 +90,18 @@ class Ledger:
         return {name: tuple(entries) for name, entries in groups}
 
     @cached_property
+    def rows(self) -> dict[str, str]:
+        """A hash of what is said of each claim, by the name of its row."""
+        return {each.anchor: hashed([repr(each)]) for each in self.entries}
+
+    @cached_property
+    def lists(self) -> dict[str, str]:
+        """A hash of the sentences of each page, by its name."""
+        return {
+            name: hashed([repr(each)]) for name, each in self.prose.items()
+        }
+
+    @cached_property
     def tested(self) -> list[Topic]:
         """The topics whose claims have a module of tests."""
         found = {entry.topic for entry in self.entries}
@@ -110,32 +123,35 @@ def read_ledger(root: Path, runs: list[Run]) -> Ledger:
     for topic in topics(root):
         tests, rests = tests_in(topic.tests), Rests(topic)
         now = {name: rests.of(name) for name in tests}
+        behind: dict[str, list[Test]] = {}
+        for test in tests.values():
+            behind.setdefault(test.of, []).append(test)
         for claim in read_page(topic.page).claims:
-            behind = tests if test_of(claim.name) in tests else {}
-            entries.append(entry_of(topic, claim, behind, runs, now))
+            name = test_of(claim.name)
+            those = behind[name] if name in tests else []
+            entries.append(entry_of(topic, claim, those, runs, now))
     return Ledger(tuple(runs), tuple(entries), prose_of(root))
 
 
 def entry_of(
     topic: Topic,
     claim: Claim,
-    tests: dict[str, Test],
+    behind: list[Test],
     runs: list[Run],
     now: dict[str, str],
 ) -> Entry:
     """Return a claim with what is behind it, and what its tests rest on."""
-    name = test_of(claim.name)
-    behind = [each for each in tests.values() if each.of == name]
+    name, module = test_of(claim.name), module_of(topic)
     rests = {each.name: now[each.name] for each in behind}
     counters = tuple(each for each in behind if each.is_counter)
     holds = [each for each in behind if not each.is_counter]
     variations = tuple(each for each in holds if each.is_variation)
     own = [run for run in runs if run.is_own][:1]
-    outcomes = [outcome(run, topic, rests) for run in runs]
+    outcomes = [outcome(run, module, rests) for run in runs]
     return Entry(
         topic,
         claim,
-        tests.get(name),
+        next((each for each in behind if each.name == name), None),
         counters,
         variations,
         tuple(outcomes),
@@ -144,12 +160,12 @@ def entry_of(
             failure
             for run in own
             for each in counters
-            for failure in failures(run, topic, each, now[each.name])
+            for failure in failures(run, module, each, now[each.name])
         ),
         sum(
-            len(results_of(run, topic, each.name))
+            len(results_of(run, module, each.name))
             for run in own
             for each in holds
         ),
-        tuple(variation(run, topic, t) for run in own for t in variations),
+        tuple(variation(run, module, t) for run in own for t in variations),
     )

@@ -6,7 +6,6 @@ Imports neither Sphinx nor torch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from extensions.files.basis import classname
 from extensions.files.evidence import Result, Run
@@ -42,24 +41,23 @@ def is_fresh(result: Result, now: str) -> bool:
     return result.properties.get(RESTS) == now
 
 
-def results_of(run: Run, topic: Topic, test: str) -> list[Result]:
-    """Return the results of a test of a topic, one for each of its cases."""
-    return run.results.get((module_of(topic), test), [])
+def results_of(run: Run, module: str, test: str) -> list[Result]:
+    """Return the results of a test of a module, one for each of its cases."""
+    return run.results.get((module, test), [])
 
 
-@cache  # asked for at each test
 def module_of(topic: Topic) -> str:
     """Return the tests of a topic as a run names their module."""
     return classname(topic.root, topic.tests)
 
 
-def outcome(run: Run, topic: Topic, now: dict[str, str]) -> Outcome:
+def outcome(run: Run, module: str, now: dict[str, str]) -> Outcome:
     """Return what a run says of a claim, given what its tests rest on now."""
-    found = {test: results_of(run, topic, test) for test in now}
+    found = {test: results_of(run, module, test) for test in now}
+    if not any(found.values()):
+        return Outcome(NOT_ASKED if run.is_part else "missing")
     facts = [each.properties for results in found.values() for each in results]
     said = word(found, now)
-    if said == "missing" and run.is_part and not any(found.values()):
-        said = NOT_ASKED
     devices = {each["device"] for each in facts if "device" in each}
     return Outcome(
         said,

@@ -19,7 +19,6 @@ from extensions.files.outcomes import is_fresh, results_of
 from extensions.files.problem import Problem
 from extensions.files.reading import python_in, text_of
 from extensions.files.remembered import remembered
-from extensions.files.topics import Topic
 
 # How the name of a variation goes on behind that of its claim's test.
 ALSO = "also_"
@@ -135,14 +134,14 @@ def words_with(words: str, cases: Iterable[str]) -> str:
     return f"{words} {more}".strip()
 
 
-def variation(run: Run, topic: Topic, test: Test) -> str:
+def variation(run: Run, module: str, test: Test) -> str:
     """Return in words on what a claim held as well."""
-    results = results_of(run, topic, test.name)
+    results = results_of(run, module, test.name)
     return words_with(test.words, [result.case for result in results])
 
 
 def failures(
-    run: Run, topic: Topic, test: Test, now: str
+    run: Run, module: str, test: Test, now: str
 ) -> tuple[Failure, ...]:
     """Return how a counter-example failed in a run, if it still holds."""
     return tuple(
@@ -154,6 +153,6 @@ def failures(
             result.properties.get("input", ""),
             result.properties["said"],
         )
-        for result in results_of(run, topic, test.name)
+        for result in results_of(run, module, test.name)
         if "said" in result.properties and is_fresh(result, now)
     )

@@ -89,9 +89,16 @@ def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
     for topic in topics(root):
         if not topic.output.exists():
             continue
-        for line, output in outputs_in(text_of(topic.output)).items():
-            output = IMAGE.sub("", output)
-            for what, pattern in VARYING.items():
-                if found := pattern.search(output):
-                    message = f"an output shows {what}: {found[0]!r}"
-                    yield Problem(topic.snippet, line, message)
+        for line, message in varying(topic.output, text_of(topic.output)):
+            yield Problem(topic.snippet, line, message)
+
+
+@remembered
+def varying(path: Path, text: str) -> list[tuple[int, str]]:
+    """Return what will differ in the outputs of a program, with its line."""
+    return [
+        (line, f"an output shows {what}: {found[0]!r}")
+        for line, output in outputs_in(text).items()
+        for what, pattern in VARYING.items()
+        if (found := pattern.search(IMAGE.sub("", output)))
+    ]

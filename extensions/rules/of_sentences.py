@@ -6,17 +6,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from extensions.files.problem import Problem
-from extensions.files.prose import sentences_of
+from extensions.files.prose import sentences_of, split_up
+from extensions.files.reading import text_of
+from extensions.files.remembered import remembered
 from extensions.files.sources import LIST, read_sources, source_of
 
 
 def sentences_stand_alone(root: Path) -> Iterator[Problem]:
     """Yield lines of pages on which a second sentence stands."""
     for path in sorted(root.glob("docs/**/*.md")):
-        for sentence in sentences_of(path):
-            if sentence.holds_two:
-                message = "two sentences on one line: give each its own"
-                yield Problem(path, sentence.line, message)
+        yield from doubled(path, text_of(path))
+
+
+@remembered
+def doubled(path: Path, text: str) -> list[Problem]:
+    """Return the lines of a page on which a second sentence stands."""
+    message = "two sentences on one line: give each its own"
+    return [
+        Problem(path, sentence.line, message)
+        for sentence in split_up(path, text)
+        if sentence.holds_two
+    ]
 
 
 def citations_are_primary(root: Path) -> Iterator[Problem]:

@@ -1,6 +1,7 @@
 """Hold the rules of the house at every build, and read its ledger.
 
-Each broken rule is a warning at its file and line.
+Each broken rule is a warning at its file and line. The first rules were held
+before any program ran (``check_files``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from extensions.files.evidence import runs, unreadable_runs
 from extensions.files.ledger import read_ledger
 from extensions.files.problem import Problem
-from extensions.rules import RULES
+from extensions.rules import LATER_RULES
 from extensions.rules.of_pages import evidence_stands
 from extensions.site.builder import SiteBuilder
 from extensions.site.page_basis import folders_of, root_of
@@ -26,7 +27,8 @@ def hold(app: Sphinx) -> None:
     root, folders = root_of(app.env), folders_of(app.env)
     ledger = read_ledger(root, runs(folders))
     unreadable = unreadable_runs(folders)
-    broken = [*unreadable, *(each for rule in RULES for each in rule(root))]
+    held = (problem for rule in LATER_RULES for problem in rule(root))
+    broken = [*unreadable, *held]
     if any(run.is_own for run in ledger.runs):
         broken += evidence_stands(ledger)
     elif not unreadable:

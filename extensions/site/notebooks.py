@@ -10,10 +10,6 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nbformat
-from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-
 from extensions.files.needs import libraries
 from extensions.files.problem import Problem
 from extensions.files.reading import bytes_of, text_of
@@ -21,14 +17,17 @@ from extensions.files.snippets import Snippet
 from extensions.files.stamps import our_code
 from extensions.files.titles import address_of, first_lines
 from extensions.files.topics import Topic, topics
-from extensions.files.weaving import Woven, weave
 from extensions.files.writing import write
 from extensions.site.report import report
 
+# What weaves, and what knows the form of a notebook, is imported where one is
+# woven: a build with nothing changed needs neither.
 if TYPE_CHECKING:
+    from nbformat import NotebookNode
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
+    from extensions.files.weaving import Woven
 
 OLDEST = (2, 6)
 CHECK = """# Needs torch {oldest} or newer{others}; to install what is missing:
@@ -46,6 +45,8 @@ def check_of(names: list[str]) -> list[NotebookNode]:
 
     A torch that is newer than any that the guide knows is let pass.
     """
+    from nbformat.v4 import new_code_cell
+
     if "torch" not in names:
         return []
     others = f", with {', '.join(names[1:])}" if names[1:] else ""
@@ -60,6 +61,8 @@ def check_of(names: list[str]) -> list[NotebookNode]:
 
 def notebook_of(topic: Topic, woven: Woven, base: str) -> NotebookNode:
     """Return the notebook of a page; ``base`` is the site's address or ""."""
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
     snippet = Snippet.read(topic.snippet)
     url = address_of(topic.name, base)
     page = f"[this page]({url})" if url else f"the page `{topic.name}`"
@@ -107,6 +110,8 @@ def put(app: Sphinx) -> None:
         now = stamp_of(topic, base, titles)
         if path.exists() and stamp.exists() and text_of(stamp) == now:
             continue
+        from extensions.files.weaving import weave
+
         woven = weave(topic, base)
         for problem in woven.problems:
             report(problem)
@@ -114,7 +119,9 @@ def put(app: Sphinx) -> None:
             notebook = notebook_of(topic, woven, base)
         except Problem:
             continue  # a rule reports it, with its line
-        write(path, nbformat.writes(notebook))
+        from nbformat import writes
+
+        write(path, writes(notebook))
         if not woven.problems:
             write(stamp, now)
 

@@ -16,7 +16,6 @@ from extensions.files.html_tables import table_in
 from extensions.files.ledger import Entry, Ledger
 from extensions.files.snippets import Snippet
 from extensions.files.topics import Topic
-from extensions.files.weaving import weave
 from extensions.files.writing import write
 from extensions.site.builder import SiteBuilder
 from extensions.site.page_basis import root_of
@@ -75,6 +74,9 @@ def markdown_of(
     topic: Topic, base: str, doctree: nodes.document, ledger: Ledger
 ) -> str:
     """Return a page with all that its program and its tests gave."""
+    # Only a build that writes a page weaves one.
+    from extensions.files.weaving import weave
+
     cells = Snippet.read(topic.snippet).cells()
     outputs = outputs_of(doctree)
     parts: list[str] = []

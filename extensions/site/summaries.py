@@ -38,7 +38,8 @@ class Summary(nodes.General, nodes.Element):
 def whole_ledger(app: Sphinx) -> str:
     """Return all that a summary of the ledger shows."""
     ledger = ledger_of(app.builder)
-    return f"{ledger.entries} {ledger.prose} {[r.facts for r in ledger.runs]}"
+    facts = [run.facts for run in ledger.runs]
+    return f"{ledger.rows} {ledger.lists} {facts}"
 
 
 def all_corrections(app: Sphinx) -> str:

@@ -62,7 +62,7 @@ def marks(builder: StandaloneHTMLBuilder, ledger: Ledger) -> dict[str, str]:
     """
     common = shared(builder)
     runs = " ".join(run.title for run in ledger.runs)
-    said = {entry.anchor: digest(repr(entry)) for entry in ledger.entries}
+    said = ledger.rows
     rests = rests_of(builder.env).then
     own = {
         name: digest(
@@ -83,8 +83,8 @@ def marks(builder: StandaloneHTMLBuilder, ledger: Ledger) -> dict[str, str]:
         name: digest(common, *(said[each.anchor] for each in entries), facts)
         for name, entries in rows_by_page(ledger).items()
     }
-    lists = {
-        unproven_page(name): digest(common, f"{ledger.prose}")
-        for name in ledger.prose
-    }
+    listed: dict[str, list[str]] = {}
+    for name, sentences in ledger.lists.items():
+        listed.setdefault(unproven_page(name), []).extend((name, sentences))
+    lists = {name: digest(common, *each) for name, each in listed.items()}
     return own | tests | rows | lists
