@@ -44,6 +44,7 @@ extensions = [
     "extensions.site.hold_rules",
     "extensions.site.image_sizes",
     "extensions.site.ledger_pages",
+    "extensions.site.list_once",
     "extensions.site.llms_txt",
     "extensions.site.marks",
     "extensions.site.measured",

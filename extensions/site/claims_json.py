@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +37,11 @@ def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "true_since": first(entry.test.since if entry.test else ()),
                 "api_since": first(entry.test.api if entry.test else ()),
                 "counter_examples": [each.name for each in entry.counters],
-                "failures": [asdict(each) for each in entry.failures],
+                "failures": [vars(each) for each in entry.failures],
                 "variations": [each.name for each in entry.variations],
                 "cases": entry.cases,
                 "verdict": entry.verdict,
-                "outcomes": [asdict(each) for each in entry.outcomes],
+                "outcomes": [vars(each) for each in entry.outcomes],
             }
             for entry in ledger.entries
         ],
@@ -58,8 +57,9 @@ def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
             if part.address
         ],
         "sentences": {
-            page: {kind: ledger.kinds(page)[kind] for kind in KINDS}
+            page: {kind: counted[kind] for kind in KINDS}
             for page in ledger.prose
+            for counted in [ledger.kinds(page)]
         },
     }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from extensions.files.evidence import runs, unreadable_runs
 from extensions.files.ledger import read_ledger
 from extensions.files.problem import Problem
+from extensions.files.remembered import uncollected
 from extensions.rules import LATER_RULES
 from extensions.rules.of_pages import evidence_stands
 from extensions.site.builder import SiteBuilder
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 def hold(app: Sphinx) -> None:
     """Report what breaks a rule; give the builder its ledger."""
     root, folders = root_of(app.env), folders_of(app.env)
-    ledger = read_ledger(root, runs(folders))
+    with uncollected():  # it stays until the build ends
+        ledger = read_ledger(root, runs(folders))
     unreadable = unreadable_runs(folders)
     held = (problem for rule in LATER_RULES for problem in rule(root))
     broken = [*unreadable, *held]
