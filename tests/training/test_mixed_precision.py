@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from extensions.files.failures import edits, no_error
 from extensions.files.versions import true_since
@@ -324,6 +325,37 @@ def test_bfloat16_has_few_digits__but_float16_has_more(snippet, fails):
 # Why the factor helps
 
 
+def test_the_mean_divides_each_gradient(snippet, seed=0):
+    run = after(snippet, *SLOPES)
+
+    for model in (run.late, run.new_model(seed)):
+        errors = (model(run.radar) - run.rain).detach()
+        assert errors.numel() == 16_384
+        slopes = run.output_slopes(model, FULL)
+        torch.testing.assert_close(slopes, 2 * errors / 16_384)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_mean_divides_each_gradient__also_from(snippet, seed):
+    test_the_mean_divides_each_gradient(snippet, seed)
+
+
+@edits(
+    (
+        "a sum",
+        "mse_loss(outputs, rain)\n    return",
+        'mse_loss(outputs, rain, reduction="sum")\n    return',
+    ),
+    (
+        "the absolute error",
+        "mse_loss(outputs, rain)\n    return",
+        "l1_loss(outputs, rain)\n    return",
+    ),
+)
+def test_the_mean_divides_each_gradient__but_not(snippet, old, new, fails):
+    fails(test_the_mean_divides_each_gradient, snippet.edit(old, new))
+
+
 def test_small_gradients_become_zero(snippet):
     run = after(snippet, *SLOPES, "zeros")
     zeros = run.zeros
@@ -608,6 +640,78 @@ def test_weights_stay_in_32_bits__but_not_if_converted(snippet, fails):
 # What the scaler does
 
 
+def test_scale_multiplies_the_loss(snippet, factor=65_536.0):
+    run = after(snippet, "radar", "live")
+    slopes = 3.0, -0.5, 0.0
+
+    for slope in slopes:
+        [(scaled, *_)] = run.live([slope], init_scale=factor)
+        assert scaled == factor * slope
+    scaler = torch.amp.GradScaler("cpu", factor)
+    for loss in map(torch.tensor, slopes):
+        assert scaler.scale(loss) == factor * loss
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
+def test_scale_multiplies_the_loss__also_by(snippet, factor):
+    test_scale_multiplies_the_loss(snippet, factor)
+
+
+def test_scale_multiplies_the_loss__but_not_if_scaled_twice(snippet, fails):
+    old, new = "slope * weight", "scaler.scale(slope * weight)"
+    fails(test_scale_multiplies_the_loss, snippet.edit(old, new))
+
+
+def test_scale_multiplies_the_loss__but_not_if_disabled(snippet, fails):
+    edited = snippet.edit('"cpu", **options', '"cpu", enabled=False')
+    fails(test_scale_multiplies_the_loss, edited)
+
+
+def test_unscale_or_step_divides(snippet, kind=torch.optim.SGD, factor=2**16):
+    run = after(snippet, *STEP)
+    parts = [(run.radar[:3], run.rain[:3]), (run.radar[3:], run.rain[3:])]
+
+    def slopes(scaler, call):
+        model = run.new_model()
+        optimizer = kind(model.parameters(), lr=0.1)
+        run.accumulate(model, parts, F.mse_loss, scaler, FULL)
+        call(optimizer)
+        return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+    none = torch.amp.GradScaler("cpu", enabled=False)
+    plain = slopes(none, lambda _: None)
+    for name in ("unscale_", "step"):
+        scaler = torch.amp.GradScaler("cpu", float(factor))
+        found = slopes(scaler, getattr(scaler, name))
+        torch.testing.assert_close(found, plain, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [torch.optim.AdamW, partial(torch.optim.SGD, fused=True)],
+    ids=["AdamW", "fused"],
+)
+def test_unscale_or_step_divides__also_for(snippet, kind):
+    test_unscale_or_step_divides(snippet, kind)
+
+
+@pytest.mark.parametrize("factor", [2**-3, 3, 2**20])
+def test_unscale_or_step_divides__also_by(snippet, factor):
+    test_unscale_or_step_divides(snippet, factor=factor)
+
+
+@edits(
+    ("never multiplied", "scaler.scale(share).backward()", "share.backward()"),
+    (
+        "multiplied twice",
+        "scaler.scale(share).backward()",
+        "scaler.scale(scaler.scale(share)).backward()",
+    ),
+)
+def test_unscale_or_step_divides__but_not_if(snippet, old, new, fails):
+    fails(test_unscale_or_step_divides, snippet.edit(old, new))
+
+
 def test_the_factor_is_divided_out(snippet, dtype=FULL, seed=0, steps=5):
     run = after(snippet, *TRAIN)
     one, other = (
@@ -736,6 +840,57 @@ def test_good_steps_double_the_factor__but_not(snippet, old, new, fails):
 # What goes wrong
 
 
+class Conversions(TorchDispatchMode):
+    """Count how often a tensor is converted into another type."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        """Compute as without this mode."""
+        self.count += function is torch.ops.aten._to_copy.default
+        return function(*args, **(kwargs or {}))
+
+
+def conversions(layer, inputs, uses, cached):
+    """Return how often tensors are converted in one block."""
+    autocast = torch.autocast("cpu", inputs.dtype, cache_enabled=cached)
+    with autocast, Conversions() as converted:
+        for _ in range(uses):
+            layer(inputs)
+    return converted.count
+
+
+def test_a_weight_is_converted_once(
+    snippet, uses=2, dtype=BRAIN, learns=True, cached=True
+):
+    run = after(snippet, "radar")
+    inputs = run.radar.to(dtype)
+
+    for layer in (run.new_model(), nn.Linear(64, 3, bias=False)):
+        weights = len(list(layer.parameters()))
+        layer.requires_grad_(learns)
+        assert conversions(layer, inputs, uses, cached) == weights
+        layer.requires_grad_(False)
+        assert conversions(layer, inputs, uses, cached) == uses * weights
+
+
+@pytest.mark.parametrize("uses", [1, 5])
+@pytest.mark.parametrize("dtype", [BRAIN, HALF])
+def test_a_weight_is_converted_once__also_in(snippet, uses, dtype):
+    test_a_weight_is_converted_once(snippet, uses, dtype)
+
+
+def test_a_weight_is_converted_once__but_not_a_frozen_one(snippet, fails):
+    fails(test_a_weight_is_converted_once, snippet, 2, BRAIN, False)
+
+
+def test_a_weight_is_converted_once__but_not_without_the_cache(snippet, fails):
+    given = snippet, 2, BRAIN, True, False
+    fails(test_a_weight_is_converted_once, *given)
+
+
 def test_a_block_keeps_old_copies(snippet):
     run = after(snippet, "radar", "whole-loop")
 
@@ -827,6 +982,47 @@ def test_small_updates_vanish__also_as_printed(snippet):
 def test_small_updates_vanish__but_not_with(snippet, old, new, fails):
     edited = snippet.edit(old, new)
     fails(test_small_updates_vanish, edited)
+
+
+def test_a_small_sum_is_rounded_back(snippet, dtype=BRAIN, least=0.06):
+    """Look at every number of the type; no program takes part."""
+    bits = torch.arange(2**15).to(torch.int16)
+    sizes = bits.view(dtype) if dtype.itemsize == 2 else torch.rand(99)
+    sizes = sizes[sizes.isfinite() & (sizes.float() > least)]
+
+    for weights in (sizes, -sizes):
+        for change in (0.0001, -0.0001):
+            assert torch.equal(weights + change, weights)
+
+
+def test_a_small_sum_is_rounded_back__but_not_below(snippet, fails):
+    fails(test_a_small_sum_is_rounded_back, snippet, BRAIN, 0.01)
+
+
+def test_a_small_sum_is_rounded_back__but_not_in_float32(snippet, fails):
+    fails(test_a_small_sum_is_rounded_back, snippet, FULL)
+
+
+def test_the_outputs_themselves_are_infinite(
+    snippet, dtype=HALF, bias=101_300.0
+):
+    run = after(snippet, *STEP, "forecast")
+    model = run.new_model()
+    nn.init.constant_(model.bias, bias)
+
+    assert (run.forecast(model, run.radar, FULL).abs() > 65_520).all()
+    assert run.forecast(model, run.radar, dtype).isinf().all()
+
+
+@pytest.mark.parametrize("bias", [65_530.0, -70_000.0, 1e6])
+def test_the_outputs_themselves_are_infinite__also_at(snippet, bias):
+    test_the_outputs_themselves_are_infinite(snippet, HALF, bias)
+
+
+def test_the_outputs_themselves_are_infinite__but_not_in_bfloat16(
+    snippet, fails
+):
+    fails(test_the_outputs_themselves_are_infinite, snippet, BRAIN)
 
 
 def test_large_outputs_overflow(
