@@ -228,6 +228,78 @@ def test_watch_names_the_layer__but_not_with(snippet, old, new, fails):
     fails(test_watch_names_the_layer, snippet.edit(old, new), wrap)
 
 
+class Mask(nn.Module):
+    """What hides from each word the words behind it."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, words):
+        """Give minus infinity where a word is hidden."""
+        hidden = torch.ones(words, words, dtype=torch.bool).triu(1)
+        return torch.zeros(words, words, dtype=self.dtype).masked_fill(
+            hidden, -INF
+        )
+
+
+def test_watch_stops_at_a_mask(snippet, dtype=torch.float32, without=1):
+    run = snippet.after("watch")
+    model = named(mask=Mask(dtype), shares=nn.Softmax(dim=1))
+
+    for words in (2, 5):
+        hooks = run.watch(model)
+        assert raised(model, words).startswith("mask: output not finite")
+        hooks[without].remove()
+        assert raised(model, words) == ""
+        for hook in hooks:
+            hook.remove()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_watch_stops_at_a_mask__also_in(snippet, dtype):
+    test_watch_stops_at_a_mask(snippet, dtype)
+
+
+def test_watch_stops_at_a_mask__but_not_if_it_looks_for_nan(snippet, fails):
+    old = "all(each.isfinite().all() for"
+    new = "all(not each.isnan().any() for"
+    fails(test_watch_stops_at_a_mask, snippet.edit(old, new))
+
+
+def test_watch_stops_at_a_mask__but_still_without_another(snippet, fails):
+    fails(test_watch_stops_at_a_mask, snippet, torch.float32, 2)
+
+
+class Applied(nn.Module):
+    """A layer that applies one function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, values):
+        """Give what it makes of the values."""
+        return self.function(values)
+
+
+def test_in_place_inputs_are_shown_changed(snippet, root=torch.Tensor.sqrt_):
+    run = snippet.after("watch")
+    model = named(a=nn.ReLU(), b=Applied(torch.neg), c=Applied(root))
+    run.watch(model)
+
+    said = raised(model, torch.tensor([1.0, 4.0]))
+    assert said == "c: output not finite, inputs ['nan to nan']"
+
+
+def test_in_place_inputs_are_shown_changed__also_by_a_logarithm(snippet):
+    test_in_place_inputs_are_shown_changed(snippet, torch.Tensor.log_)
+
+
+def test_in_place_inputs_are_shown_changed__but_not_of_a_copy(snippet, fails):
+    fails(test_in_place_inputs_are_shown_changed, snippet, torch.sqrt)
+
+
 NO_CHILDREN = "for layer in names if not list(layer.children())]"
 
 

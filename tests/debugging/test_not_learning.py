@@ -682,6 +682,48 @@ def test_a_gradient_without_a_move__but_not_with(snippet, old, new, fails):
     fails(test_a_gradient_without_a_move, snippet.edit(old, new))
 
 
+MOVES = [
+    ((1e-5, 0.01, 0.02), []),
+    ((0.01, 0.02, 5.0), []),
+    ((1e-5, 1e-5, 0.01), ["step size"]),
+    ((0.01, 5.0, 5.0), ["step size"]),
+    ((2e-4,), []),
+    ((0.5e-4,), ["step size"]),
+    ((0.9,), []),
+    ((1.1,), ["step size"]),
+    ((1e-5, 0.0, 0.01), ["does not move"]),
+]
+
+
+def test_judge_looks_at_the_median(snippet, cases=MOVES):
+    judge = some(snippet).judge
+    for moves, found in cases:
+        # Biases that move too far, more of them than weights.
+        rows = {f"{i}.bias": {"moved": 50.0} for i in range(9)}
+        rows |= {
+            f"{i}.weight": {"moved": each} for i, each in enumerate(moves)
+        }
+        for row in rows.values():
+            row |= {"gradient": 1.0, "old": False}
+        assert judge(rows)["found"] == found
+
+
+@edits(
+    ("the largest", "moves.quantile(0.5)", "moves.quantile(1.0)"),
+    ("the mean", "moves.quantile(0.5)", "moves.mean()"),
+    (
+        "biases too",
+        'in rows if "bias" not in name.split(".")[-1]]',
+        "in rows]",
+    ),
+    ("no lower bound", "1e-4 < moves", "0 < moves"),
+    ("no upper bound", "quantile(0.5) < 1:", "quantile(0.5) < 100:"),
+    ("found all the same", "if not found and not 1e-4", "if not 1e-4"),
+)
+def test_judge_looks_at_the_median__but_not(snippet, old, new, fails):
+    fails(test_judge_looks_at_the_median, snippet.edit(old, new))
+
+
 def test_an_old_gradient_is_seen(snippet):
     run = weights(snippet)
 

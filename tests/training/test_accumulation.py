@@ -2,6 +2,7 @@
 
 import copy
 import math
+import weakref
 
 import pytest
 import torch
@@ -41,6 +42,57 @@ def watch(optimizer, model):
     seen = []
     optimizer.register_step_pre_hook(lambda *_: seen.append(flat(model)))
     return seen
+
+
+class Away:
+    """A tensor elsewhere, and the lists that its copies are noted in."""
+
+    def __init__(self, tensor, moved, alive):
+        self.tensor, self.moved, self.alive = tensor, moved, alive
+
+    def __ne__(self, other):
+        """Compare the numbers."""
+        return self.tensor != other
+
+    def to(self, _):
+        """Return a copy, and note how many copies are there with it."""
+        copied = self.tensor.clone()
+        self.moved.append(weakref.ref(copied))
+        self.alive.append(sum(ref() is not None for ref in self.moved))
+        return copied
+
+
+SECOND_LOOP = "    for inputs, labels in parts:\n        loss ="
+MOVE = "inputs, labels = inputs.to(None), labels.to(None)"
+MOVED = SECOND_LOOP.replace("        loss", f"        {MOVE}\n        loss")
+
+
+def test_one_part_at_a_time_is_moved(snippet, line=MOVED, sizes=(5, 2)):
+    """Move the parts as the page says, which the program does not."""
+    run = snippet.edit(SECOND_LOOP, line).only(*STEP).after("step")
+
+    for size in sizes:
+        moved, alive = [], []
+        pieces = run.days[:12].split(size), run.notes[:12].split(size)
+        parts = [
+            (Away(inputs, moved, alive), Away(labels, moved, alive))
+            for inputs, labels in zip(*pieces, strict=True)
+        ]
+        model = run.new_model()
+        run.big_step(model, optim.SGD(model.parameters(), lr=0.1), parts)
+        assert len(parts) > 2
+        assert alive == [1, 2] * len(parts)
+
+
+def test_one_part_at_a_time_is_moved__but_not_before_the_loop(snippet, fails):
+    pairs = "[(a.to(None), b.to(None)) for a, b in parts]"
+    line = SECOND_LOOP.replace("in parts", f"in {pairs}")
+    fails(test_one_part_at_a_time_is_moved, snippet, line)
+
+
+def test_one_part_at_a_time_is_moved__but_not_without_backward(snippet, fails):
+    edited = snippet.edit("loss.backward()  # adds", "mean += loss  # adds")
+    fails(test_one_part_at_a_time_is_moved, edited)
 
 
 # %% the gradient of the whole
@@ -1055,6 +1107,29 @@ def test_at_once_keeps_all_parts__but_not_with_a_backward_for_each(
 EDGES = (*TOOLS, "shares", "edges")
 
 
+def test_group_norm_sees_each_day_alone(snippet, layers=None):
+    run = snippet.only(*EDGES).after("edges")
+    layers = layers or [nn.GroupNorm(n, 16) for n in (1, 2, 4)]
+    still = nn.BatchNorm1d(16)
+    still(torch.randn(9, 16))
+
+    for layer in (*layers, still.eval()):
+        assert run.edge(layer) < 1e-5
+
+
+def test_group_norm_sees_each_day_alone__but_not_batch_norm(snippet, fails):
+    layers = [nn.BatchNorm1d(16)]
+    fails(test_group_norm_sees_each_day_alone, snippet, layers)
+
+
+def test_group_norm_sees_each_day_alone__but_not_in_training(snippet, fails):
+    edited = snippet.edit(
+        "model = nn.Sequential(*layers)\n    torch",
+        "model = nn.Sequential(*layers).train()\n    torch",
+    )
+    fails(test_group_norm_sees_each_day_alone, edited)
+
+
 def test_batch_norm_sees_the_parts(
     snippet, batch=nn.BatchNorm1d, layer=nn.LayerNorm, training=True
 ):
@@ -1234,6 +1309,28 @@ def test_bfloat16_parts_lose_digits(snippet, dtype=torch.bfloat16):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_bfloat16_parts_lose_digits__but_not_with(snippet, dtype, fails):
     fails(test_bfloat16_parts_lose_digits, snippet, dtype)
+
+
+def test_float32_sums_keep_the_digits(snippet, dtype=torch.float32, seed=0):
+    run = snippet.only(*TOOLS).after("cut")
+    torch.manual_seed(seed)
+    days = torch.randn(1024, 3).bfloat16()
+    labels = torch.randint(3, (1024,))
+    model = run.new_model().bfloat16()
+    found = 0
+    for part in run.cut(days, labels, 1):
+        found = found + run.gradient(model, [part], [1 / 1024]).to(dtype)
+    whole = run.gradient(model, [(days, labels)], [1])
+    assert whole.dtype == torch.bfloat16
+    assert apart(found, whole) < 0.01
+
+
+def test_float32_sums_keep_the_digits__also_from_another_start(snippet):
+    test_float32_sums_keep_the_digits(snippet, seed=1)
+
+
+def test_float32_sums_keep_the_digits__but_not_bfloat16_sums(snippet, fails):
+    fails(test_float32_sums_keep_the_digits, snippet, torch.bfloat16)
 
 
 # %% the source

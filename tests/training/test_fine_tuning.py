@@ -459,6 +459,28 @@ FROZEN, SCRATCH = "frozen body", "from scratch"
 GENTLE, LARGE = "then the body at 0.001", "then the body at 0.03"
 
 
+def test_the_loaded_bodies_hold_still(snippet, ways=(FROZEN, GENTLE, LARGE)):
+    run = ran(snippet)
+
+    loaded = body_of(run.trained)
+    for way in ways:
+        for model, _ in run.runs[way]:
+            buffers = dict(model.body.named_buffers())
+            assert len(buffers) == 6
+            assert not changed(model.body, loaded) & {*buffers}
+
+
+def test_the_loaded_bodies_hold_still__but_not_from_scratch(snippet, fails):
+    fails(test_the_loaded_bodies_hold_still, snippet, (SCRATCH,))
+
+
+def test_the_loaded_bodies_hold_still__but_not_without_eval(snippet, fails):
+    edited = snippet.edit("in (0, 1, 2)", "in (0,)").edit(
+        "model.body.eval()  # BatchNorm", "pass  # BatchNorm"
+    )
+    fails(test_the_loaded_bodies_hold_still, edited)
+
+
 def test_the_frozen_body_beats_scratch(snippet, way=SCRATCH):
     run = ran(snippet)
 

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import numpy as np
@@ -825,6 +826,34 @@ def test_cuda_draws_other_numbers__but_not_if_moved(snippet, fails):
         "torch.rand(3, device=device)", "torch.rand(3).to(device)"
     )
     fails(test_cuda_draws_other_numbers, edited)
+
+
+def test_the_mode_stays_on(snippet):
+    run = training(snippet, "refused").after("fit")
+    run.seed_everything(0)
+    run.fit(run.new_model(), 0)
+
+    enabled = torch.are_deterministic_algorithms_enabled
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(enabled).result()
+    assert enabled()
+
+
+@edits(
+    (
+        "never on",
+        "use_deterministic_algorithms(True)\n    torch",
+        "rand(1)\n    torch",
+    ),
+    (
+        "switched off by the training",
+        "optimizer.step()\n    return model",
+        "optimizer.step()\n    torch.use_deterministic_algorithms(False)\n"
+        "    return model",
+    ),
+)
+def test_the_mode_stays_on__but_not_if(snippet, old, new, fails):
+    fails(test_the_mode_stays_on, snippet.edit(old, new))
 
 
 def test_the_mode_can_be_left(snippet):

@@ -829,6 +829,47 @@ def test_the_judge_gets_gradients_too__but_not(snippet, old, new, fails):
     fails(test_the_judge_gets_gradients_too, edited)
 
 
+def test_after_its_own_step_is_too_early(snippet, resets=("after",)):
+    run = snippet.only("receipts", "two-optimizers").after("two-optimizers")
+    left = [each.grad for each in run.judge.parameters()]
+    assert None not in left
+    assert all(each.any() for each in left)
+    loss = F.softplus(run.judge(run.made_up.detach())).mean()
+    own = torch.autograd.grad(loss, run.judge.parameters(), retain_graph=True)
+    expected = [a + b for a, b in zip(left, own, strict=True)]
+    taken = []
+
+    run.for_judge.register_step_pre_hook(
+        lambda *_: taken.extend(each.grad for each in run.judge.parameters())
+    )
+    if "before" in resets:
+        run.for_judge.zero_grad()
+    loss.backward()
+    run.for_judge.step()
+    for slope, both in zip(taken, expected, strict=True):
+        torch.testing.assert_close(slope, both)
+
+
+def test_after_its_own_step_is_too_early__but_not_before(snippet, fails):
+    fails(test_after_its_own_step_is_too_early, snippet, ("before",))
+
+
+@edits(
+    (
+        "switched off in the other turn",
+        "made_up = ",
+        "judge.requires_grad_(False)\nmade_up = ",
+    ),
+    (
+        "reset in the other turn",
+        "for_generator.zero_grad()",
+        "for_generator.zero_grad()\nfor_judge.zero_grad()",
+    ),
+)
+def test_after_its_own_step_is_too_early__but_not_if(snippet, old, new, fails):
+    fails(test_after_its_own_step_is_too_early, snippet.edit(old, new))
+
+
 @true_since("2.0", "there were zeros, which have a norm")
 def test_none_has_no_norm(snippet):
     cells = snippet.only("receipts", "new-model", "read-none")
