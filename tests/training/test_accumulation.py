@@ -882,6 +882,40 @@ def test_weighted_by_labels_it_is_right__but_not_if_padding_has_a_label(
     fails(test_weighted_by_labels_it_is_right, edited)
 
 
+SCORED = "F.cross_entropy(model(inputs), labels, reduction"
+FLAT = "model(inputs).flatten(0, 1), labels.flatten(), reduction"
+
+
+def test_big_step_takes_weeks(snippet, flattened=FLAT, size=2):
+    """Write what the page says, which the program does not."""
+    edited = snippet.edit(SCORED, f"F.cross_entropy({flattened}")
+    run = edited.only(*TOOLS, "step", "weeks").after("weeks")
+    weeks, labels = run.days[:20].view(4, 5, 3), run.padded
+
+    for seed in range(3):
+        model = run.new_model(seed)
+        whole = run.gradient(model, [(run.days[:20], labels.flatten())], [1])
+        assert whole.norm() < 1  # so that the clipping leaves it
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        mean = F.cross_entropy(model(run.days[:20]), labels.flatten())
+        found = run.big_step(model, optimizer, run.cut(weeks, labels, size))
+        assert found.item() == pytest.approx(mean.item(), rel=1e-5)
+        assert apart(flat(model), whole) < 1e-5
+
+
+@pytest.mark.parametrize("size", [1, 3, 4])
+def test_big_step_takes_weeks__also_in_parts_of(snippet, size):
+    test_big_step_takes_weeks(snippet, size=size)
+
+
+def test_big_step_takes_weeks__but_not_in_another_order(snippet, fails):
+    fails(
+        test_big_step_takes_weeks,
+        snippet,
+        FLAT.replace("labels.", "labels.T."),
+    )
+
+
 # %% the last group
 
 
