@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from extensions.files.failures import edits, no_error
@@ -191,6 +192,54 @@ def test_rounding_adds_little__but_not_for(snippet, fails, old, new):
     if not new:
         new = old.replace("steps=1", "steps=1, batch=2000")
     fails(test_rounding_adds_little, snippet.edit(old, new))
+
+
+def kept_by(call, *inputs):
+    """Return what a call returns, and where what it keeps for backward is."""
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: kept.append(tensor.data_ptr()), lambda place: place
+    ):
+        return call(*inputs), kept
+
+
+def test_each_layer_keeps_some(snippet, frozen=(), loss=F.mse_loss):
+    run = after(snippet, *COUNTED)
+    for batch in (1, 32, 99):
+        model, _, stations, towns, _ = run.train(1, batch)
+        layers = [each for each in model if not isinstance(each, nn.Dropout)]
+        for layer in frozen:
+            layers[layer].requires_grad_(False)
+        hidden, first = kept_by(layers[0], stations)
+        rectified, relu = kept_by(model[1:-1], hidden)
+        outputs, second = kept_by(layers[2], rectified)
+        _, last = kept_by(loss, outputs, towns)
+
+        assert stations.data_ptr() in first
+        assert relu == [rectified.data_ptr()]
+        assert rectified.data_ptr() in second
+        assert outputs.data_ptr() in last
+        assert len(layers) == 3
+
+
+@edits(
+    ("of another function", "nn.ReLU()", "nn.GELU()"),
+    ("with a dropout between", "nn.ReLU(),", "nn.ReLU(), nn.Dropout(0.5),"),
+)
+def test_each_layer_keeps_some__but_not(snippet, fails, old, new):
+    fails(test_each_layer_keeps_some, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_each_layer_keeps_some__but_not_if_frozen(snippet, fails, layer):
+    fails(test_each_layer_keeps_some, snippet, (layer,))
+
+
+def test_each_layer_keeps_some__but_not_of_a_plain_difference(snippet, fails):
+    def difference(outputs, towns):
+        return (outputs - towns).mean()
+
+    fails(test_each_layer_keeps_some, snippet, (), difference)
 
 
 OTHERS = ("parameters", "gradients", "optimizer's state")

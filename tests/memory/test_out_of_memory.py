@@ -1,5 +1,7 @@
 """The claims of docs/memory/out_of_memory.md."""
 
+import weakref
+
 import pytest
 import torch
 from torch import optim
@@ -286,6 +288,72 @@ def test_the_hill_ends_at_the_optimizer__but_not(snippet, fails, old, new):
     fails(test_the_hill_ends_at_the_optimizer, snippet.edit(old, new))
 
 
+class Kept:
+    """A tensor that is kept for backward, until it is let go."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+def kept_in_a_step(run, model, optimizer, *batch):
+    """Return how many tensors each block, the head and the loss keep.
+
+    First when the forward pass ends, then when the gradient of the output of
+    the head arrives, of the last block, and so on, and at the end.
+    """
+    layers = [*model.blocks, model.head]
+    kept, counts, place = [[] for _ in [*layers, "loss"]], [], [0]
+
+    def keep(tensor):
+        each = Kept(tensor)
+        kept[place[0]].append(weakref.ref(each))
+        return each
+
+    def count(*_):
+        counts.append([sum(each() is not None for each in s) for s in kept])
+
+    def goes_on(layer, inputs, output):
+        place[0] += 1
+        output.register_hook(count)
+
+    for layer in layers:
+        layer.register_forward_hook(goes_on)
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    with hooks(keep, lambda each: each.tensor):
+        run.step(model, optimizer, *batch)
+    count()
+    return [[len(each) for each in kept], *counts]
+
+
+def test_a_block_lets_go_in_backward(snippet, blocks=8, samples=512):
+    run = after(snippet, *MODEL)
+    model, optimizer, *batch = run.fresh(blocks=blocks)
+    some = [each[:samples] for each in batch]
+    kept, *counts = kept_in_a_step(run, model, optimizer, *some)
+
+    assert min(kept) > 0
+    assert len(counts) == blocks + 2
+    for gone, found in enumerate(counts, 1):
+        assert found == kept[:-gone] + [0] * gone
+
+
+@pytest.mark.parametrize(("blocks", "samples"), [(1, 512), (3, 1)])
+def test_a_block_lets_go_in_backward__also_for(snippet, blocks, samples):
+    test_a_block_lets_go_in_backward(snippet, blocks, samples)
+
+
+@edits(
+    ("inputs)).backward()", "inputs)).backward(retain_graph=True)"),
+    (
+        "in blocks of sums alone",
+        "x + self.layers(x)",
+        "x + self.layers[0].bias",
+    ),
+)
+def test_a_block_lets_go_in_backward__but_not(snippet, fails, old, new):
+    fails(test_a_block_lets_go_in_backward, snippet.edit(old, new))
+
+
 REMEDIES = ["4 parts", "bfloat16", "recomputed", "SGD"]
 
 
@@ -314,6 +382,57 @@ def test_each_remedy_lowers_the_peak(snippet):
 )
 def test_each_remedy_lowers_the_peak__but_not(snippet, fails, old, new):
     fails(test_each_remedy_lowers_the_peak, snippet.edit(old, new))
+
+
+def test_the_shares_do_not_multiply(snippet):
+    run = after(snippet, *COUNTED, "remedies")
+    names = "as it is", "4 parts", "recomputed", "4 parts, recomputed"
+    whole, parts, again, both = (run.peaks[name] for name in names)
+
+    assert both / whole > (parts / whole) * (again / whole)
+
+    floors = set()
+    for parts, options in ((1, {}), (4, {"recompute": True})):
+        model, *day = run.fresh(**options)
+        run.step(model, *day, parts)
+        kept = sum(each.nbytes for each in gradients(model))
+        floors.add(kept + state_bytes(day[0]))
+    assert len(floors) == 1
+
+
+@edits(
+    (
+        "with another optimizer",
+        "parts=4, recompute=True),",
+        "parts=4, recompute=True, kind=torch.optim.SGD),",
+    ),
+    (
+        "with another floor",
+        "torch.manual_seed(0)\n    model =",
+        "kind = torch.optim.SGD if options else kind\n    model =",
+    ),
+)
+def test_the_shares_do_not_multiply__but_not(snippet, fails, old, new):
+    fails(test_the_shares_do_not_multiply, snippet.edit(old, new))
+
+
+def test_few_samples_need_another_optimizer(snippet, samples=8):
+    edited = snippet.edit("randn(512, 128)", f"randn({samples}, 128)")
+    run = after(edited.edit("randn(512, 1)", f"randn({samples}, 1)"), *COUNTED)
+    whole = run.peak()
+
+    assert run.peak(kind=optim.SGD) < whole / 2
+    assert run.peak(parts=4) > 0.99 * whole
+    assert run.peak(dtype=torch.bfloat16) > 0.99 * whole
+    assert run.peak(recompute=True) > 0.99 * whole
+
+
+def test_few_samples_need_another_optimizer__also_of_32(snippet):
+    test_few_samples_need_another_optimizer(snippet, 32)
+
+
+def test_few_samples_need_another_optimizer__but_not_many(snippet, fails):
+    fails(test_few_samples_need_another_optimizer, snippet, 256)
 
 
 def test_bfloat16_can_raise_the_peak(snippet):
