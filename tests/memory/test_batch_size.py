@@ -287,6 +287,78 @@ def test_the_stand_in_counts_bytes__but_not(snippet, fails, old, new):
     fails(test_the_stand_in_counts_bytes, snippet.edit(old, new))
 
 
+def sizes_of_tries(limit, most, least):
+    """Return the sizes in the order of the words."""
+    sizes = [least]
+    while sizes[-1] <= limit and sizes[-1] < most:
+        sizes.append(min(2 * sizes[-1], most))
+    fits, fails = max((n for n in sizes if n <= limit), default=0), sizes[-1]
+    while fits and fails > limit and fails - fits > 1:
+        sizes.append((fits + fails) // 2)
+        fits, fails = [
+            (fits, sizes[-1]),
+            (sizes[-1], fails),
+        ][sizes[-1] <= limit]
+    return sizes
+
+
+def test_the_search_doubles_then_halves(snippet, least=2, most=1000):
+    run = after(snippet, *MODEL)
+    for limit in [*range(least - 1, 70), *range(70, most + 9, 23)]:
+        tries, asked = search_up_to(run, limit, most, least)[1:]
+        assert asked == sizes_of_tries(limit, most, least)
+        assert tries == {size: size <= limit for size in asked}
+
+
+@pytest.mark.parametrize(
+    ("least", "most"), [(1, 1), (1, 64), (3, 65), (40, 63)]
+)
+def test_the_search_doubles_then_halves__also_from(snippet, least, most):
+    test_the_search_doubles_then_halves(snippet, least, most)
+
+
+@edits(
+    ("in threes", "min(2 * size, most)", "min(3 * size, most)"),
+    ("beyond most", "min(2 * size, most)", "2 * size"),
+    ("one by one", "else (low + high) // 2", "else low + 1"),
+    ("doubled again", "if all(tries.values())", "if tries[size]"),
+)
+def test_the_search_doubles_then_halves__but_not(snippet, fails, old, new):
+    fails(test_the_search_doubles_then_halves, snippet.edit(old, new))
+
+
+def test_a_try_takes_two_steps(snippet):
+    run = after(snippet, *MODEL)
+    made, stepped = [], []
+
+    def make_batch(size):
+        made.append(size)
+        return run.make_batch(size)
+
+    with patch.dict(run.fits.__globals__, step=lambda *a: stepped.append(a)):
+        _, tries = run.largest_batch(run.fresh, make_batch, most=9)
+    assert made == [size for size in tries for _ in range(2)]
+    first, second = stepped[::2], stepped[1::2]
+    pairs = [(a[:2], b[:2]) for a, b in zip(first, second, strict=True)]
+    assert all(one == other for one, other in pairs)
+    models = [model for (model, _), _ in pairs]
+    assert len(set(models)) == len(tries)
+
+
+@edits(
+    ("least=2, steps=2):", "least=2, steps=1):"),
+    ("            for _ in range(steps):\n", "            if True:\n"),
+    (
+        "each with a new model",
+        "            for _ in range(steps):\n",
+        "            for _ in range(steps):\n"
+        "                model, optimizer = build()\n",
+    ),
+)
+def test_a_try_takes_two_steps__but_not(snippet, fails, old, new):
+    fails(test_a_try_takes_two_steps, snippet.edit(old, new))
+
+
 def test_two_steps_reach_the_peak(snippet):
     run = after(snippet, *MODEL, "your-search", "one-step", "two-tries")
 

@@ -367,6 +367,69 @@ def test_some_need_the_numbers__but_not(snippet, fails, old, new):
 # How it works
 
 
+def after_steps(kind, gradients, **options):
+    """Return what an optimizer keeps of a weight after these gradients."""
+    weight = nn.Parameter(torch.zeros_like(gradients[0]))
+    optimizer = kind([weight], **options)
+    for each in gradients:
+        weight.grad = each
+        optimizer.step()
+    return optimizer.state[weight]
+
+
+def faded(numbers, rate):
+    """Add up numbers, each times the rate for each number that follows."""
+    ages = range(len(numbers) - 1, -1, -1)
+    return sum(n * rate**age for n, age in zip(numbers, ages, strict=True))
+
+
+def test_the_state_is_past_gradients(
+    of_sgd=None, of_adam=None, shape=(3, 4), steps=5
+):
+    of_sgd, of_adam = of_sgd or {}, of_adam or {}
+    torch.manual_seed(0)
+    gradients = [*torch.randn(steps, *shape, dtype=torch.float64)]
+    squares = [each.square() for each in gradients]
+    for rate in (0.5, 0.9):
+        kept = after_steps(optim.SGD, gradients, momentum=rate, **of_sgd)
+        [momentum] = kept.values()
+        assert momentum.allclose(faded(gradients, rate))
+    for kind in (optim.Adam, optim.AdamW):
+        for slow, slower in ((0.9, 0.999), (0.5, 0.8)):
+            betas = {"betas": (slow, slower)}
+            kept = after_steps(kind, gradients, **betas, **of_adam)
+            counter, mean, of_squares = kept.values()
+            assert counter == steps
+            assert mean.allclose(faded(gradients, slow) * (1 - slow))
+            assert of_squares.allclose(faded(squares, slower) * (1 - slower))
+            assert mean.shape == of_squares.shape == shape
+
+
+@pytest.mark.parametrize(
+    "options", [{"foreach": True}, {"fused": True}, {"lr": 0.5}], ids=str
+)
+def test_the_state_is_past_gradients__also_with(options):
+    test_the_state_is_past_gradients(options, options)
+
+
+@pytest.mark.parametrize(("shape", "steps"), [((), 1), ((2, 3, 4), 9)])
+def test_the_state_is_past_gradients__also_for(shape, steps):
+    test_the_state_is_past_gradients({}, {}, shape, steps)
+
+
+@pytest.mark.parametrize(
+    ("of_sgd", "of_adam"),
+    [
+        ({"dampening": 0.5}, {}),
+        ({}, {"maximize": True}),
+        ({}, {"weight_decay": 0.1}),
+    ],
+    ids=str,
+)
+def test_the_state_is_past_gradients__but_not_with(fails, of_sgd, of_adam):
+    fails(test_the_state_is_past_gradients, of_sgd, of_adam)
+
+
 @cache
 def sizes(snippet, name, dtype=torch.float32, **more):
     """Train a step; return averages, counters and others for each weight."""
