@@ -786,6 +786,44 @@ def test_weighted_means_are_right__but_not(snippet, fails, old, new):
     fails(test_weighted_means_are_right, snippet.edit(old, new))
 
 
+def test_summed_losses_need_no_weight(snippet, kind=F.mse_loss, size=64):
+    run = after(snippet, *MEAN)
+    torch.manual_seed(0)
+    outputs, targets = torch.randn(2, 200, 3)
+    mean, total, samples = run.RunningMean(), 0.0, 0
+    pairs = zip(outputs.split(size), targets.split(size), strict=True)
+    for some, goals in pairs:
+        loss = kind(some, goals, reduction="sum")
+        mean.add(loss / len(some), len(some))
+        total += loss.item()
+        samples += len(some)
+
+    each = kind(outputs, targets, reduction="none").double().sum(1)
+    assert total / samples == pytest.approx(each.mean().item())
+    assert mean.read() == pytest.approx(each.mean().item())
+
+
+@pytest.mark.parametrize("kind", [F.l1_loss, F.huber_loss])
+@pytest.mark.parametrize("size", [1, 7, 200])
+def test_summed_losses_need_no_weight__also_for(snippet, kind, size):
+    test_summed_losses_need_no_weight(snippet, kind, size)
+
+
+def mean_loss(outputs, targets, reduction):
+    """Return the mean where the sum is asked for."""
+    reduction = {"sum": "mean"}.get(reduction, reduction)
+    return F.mse_loss(outputs, targets, reduction=reduction)
+
+
+def test_summed_losses_need_no_weight__but_means_do(snippet, fails):
+    fails(test_summed_losses_need_no_weight, snippet, mean_loss)
+
+
+def test_summed_losses_need_no_weight__but_not_as_they_are(snippet, fails):
+    edited = snippet.edit("loss.detach().float() * samples", "loss.detach()")
+    fails(test_summed_losses_need_no_weight, edited)
+
+
 IGNORED = (*MEAN, "ignored")
 
 

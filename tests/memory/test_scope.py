@@ -1,6 +1,7 @@
 """The claims of docs/memory/scope.md."""
 
 import builtins
+import functools
 import gc
 import sys
 import warnings
@@ -195,6 +196,87 @@ def test_a_holder_keeps_the_tensor__but_not_a_copied_row(snippet, fails):
 )
 def test_a_holder_keeps_the_tensor__but_not(snippet, fails, old, new):
     fails(test_a_holder_keeps_the_tensor, snippet.edit(old, new))
+
+
+def cleared(kind):
+    def holder(keepers, table):
+        held = kind([(0, table)])
+        held.clear()
+        return held
+
+    return holder
+
+
+def unhooked(keepers, table):
+    layer = torch.nn.Linear(1, 1)
+    handle = layer.register_forward_hook(lambda *_: table)
+    handle.remove()
+    return layer
+
+
+def cache_of(kind):
+    def holder(keepers, table):
+        mean = kind(torch.mean)
+        mean(table)
+        mean.cache_clear()
+        return mean
+
+    return holder
+
+
+def handed_over(keepers, table):
+    def mean(readings):
+        return readings.mean()
+
+    mean(table)
+    return mean
+
+
+def handled(keepers, table):
+    try:
+        raise ValueError("no such station")
+    except ValueError as error:
+        said = str(error)
+    return said
+
+
+def under_no_grad(keepers, table):
+    with torch.no_grad():
+        return keepers["a graph"](table)
+
+
+LET_GO = {
+    "a list of numbers": lambda keepers, table: [table.mean().item()],
+    "a cleared list": cleared(list),
+    "a cleared dict": cleared(dict),
+    "a copied row": lambda keepers, t: keepers["a row of it"](t).clone(),
+    "a copied view": lambda keepers, table: table.T.clone(),
+    "a number": lambda keepers, t: keepers["a graph"](t).sum().item(),
+    "detached": lambda keepers, table: keepers["a graph"](table).detach(),
+    "no_grad": under_no_grad,
+    "an argument": handed_over,
+    "a removed hook": unhooked,
+    "a cleared cache": cache_of(functools.cache),
+    "a cleared lru_cache": cache_of(functools.lru_cache),
+    "a handled error": handled,
+}
+
+
+def test_each_way_lets_go(snippet, ways=LET_GO):
+    gc.disable()
+    keepers = after(snippet, *KEPT).keepers
+    for name, way in ways.items():
+        table, memory = watched_table(3, 1000)
+        holder = way(keepers, table)
+        del table
+        assert memory() is None, name
+        assert holder is not None
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_each_way_lets_go__but_not(snippet, fails, name):
+    holds = {name: lambda keepers, table: keepers[name](table)}
+    fails(test_each_way_lets_go, snippet, holds)
 
 
 def rows_with(rows, *shape):
