@@ -199,7 +199,7 @@ def test_a_holder_keeps_the_tensor__but_not(snippet, fails, old, new):
 
 
 def cleared(kind):
-    def holder(keepers, table):
+    def holder(run, table):
         held = kind([(0, table)])
         held.clear()
         return held
@@ -207,7 +207,7 @@ def cleared(kind):
     return holder
 
 
-def unhooked(keepers, table):
+def unhooked(run, table):
     layer = torch.nn.Linear(1, 1)
     handle = layer.register_forward_hook(lambda *_: table)
     handle.remove()
@@ -215,7 +215,7 @@ def unhooked(keepers, table):
 
 
 def cache_of(kind):
-    def holder(keepers, table):
+    def holder(run, table):
         mean = kind(torch.mean)
         mean(table)
         mean.cache_clear()
@@ -224,7 +224,7 @@ def cache_of(kind):
     return holder
 
 
-def handed_over(keepers, table):
+def handed_over(run, table):
     def mean(readings):
         return readings.mean()
 
@@ -232,7 +232,7 @@ def handed_over(keepers, table):
     return mean
 
 
-def handled(keepers, table):
+def handled(run, table):
     try:
         raise ValueError("no such station")
     except ValueError as error:
@@ -240,34 +240,42 @@ def handled(keepers, table):
     return said
 
 
-def under_no_grad(keepers, table):
+def under_no_grad(run, table):
     with torch.no_grad():
-        return keepers["a graph"](table)
+        return run.keepers["a graph"](table)
+
+
+def freed(run, table):
+    sys.last_value = run.keepers["a caught error"](table)
+    sys.last_traceback = sys.last_value.__traceback__
+    run.free()
+    return run
 
 
 LET_GO = {
-    "a list of numbers": lambda keepers, table: [table.mean().item()],
+    "a list of numbers": lambda run, table: [table.mean().item()],
     "a cleared list": cleared(list),
     "a cleared dict": cleared(dict),
-    "a copied row": lambda keepers, t: keepers["a row of it"](t).clone(),
-    "a copied view": lambda keepers, table: table.T.clone(),
-    "a number": lambda keepers, t: keepers["a graph"](t).sum().item(),
-    "detached": lambda keepers, table: keepers["a graph"](table).detach(),
+    "a copied row": lambda run, t: run.keepers["a row of it"](t).clone(),
+    "a copied view": lambda run, table: table.T.clone(),
+    "a number": lambda run, t: run.keepers["a graph"](t).sum().item(),
+    "detached": lambda run, table: run.keepers["a graph"](table).detach(),
     "no_grad": under_no_grad,
     "an argument": handed_over,
     "a removed hook": unhooked,
     "a cleared cache": cache_of(functools.cache),
     "a cleared lru_cache": cache_of(functools.lru_cache),
     "a handled error": handled,
+    "an uncaught error": freed,
 }
 
 
 def test_each_way_lets_go(snippet, ways=LET_GO):
     gc.disable()
-    keepers = after(snippet, *KEPT).keepers
+    run = after(snippet, *KEPT, "forget", "free", KEPT[-1])
     for name, way in ways.items():
         table, memory = watched_table(3, 1000)
-        holder = way(keepers, table)
+        holder = way(run, table)
         del table
         assert memory() is None, name
         assert holder is not None
@@ -275,7 +283,7 @@ def test_each_way_lets_go(snippet, ways=LET_GO):
 
 @pytest.mark.parametrize("name", EIGHT)
 def test_each_way_lets_go__but_not(snippet, fails, name):
-    holds = {name: lambda keepers, table: keepers[name](table)}
+    holds = {name: lambda run, table: run.keepers[name](table)}
     fails(test_each_way_lets_go, snippet, holds)
 
 
