@@ -1095,6 +1095,45 @@ def test_inference_mode_can_be_left__but_not_by_another_mode(
     fails(test_inference_mode_can_be_left, edited)
 
 
+def decorated(mode, function):
+    return mode(function)
+
+
+def undecorated(mode, function):
+    return function
+
+
+def switched(mode, function):
+    """Put a function that switches the mode on, and not off, in its place."""
+
+    def switching(*inputs):
+        torch.set_grad_enabled(type(mode) is torch.enable_grad)
+        return function(*inputs)
+
+    return switching
+
+
+def test_a_mode_stands_above_a_function(snippet, put=decorated):
+    run = snippet.after("forecast")
+    functions = [(put(each(), run.model), False) for each in MODES]
+    functions += [(put(torch.set_grad_enabled(False), run.model), False)]
+    functions += [(put(torch.enable_grad(), run.model), True)]
+    for function, records in functions:
+        for outside in (torch.enable_grad, torch.no_grad):
+            with outside():
+                before = torch.is_grad_enabled()
+                for _ in range(2):
+                    assert function(run.days).requires_grad == records
+                    assert torch.is_grad_enabled() == before
+                    assert not torch.is_inference_mode_enabled()
+
+
+@pytest.mark.parametrize("put", [undecorated, switched])
+def test_a_mode_stands_above_a_function__but_not_if(snippet, fails, put):
+    with torch.enable_grad():
+        fails(test_a_mode_stands_above_a_function, snippet, put)
+
+
 def test_a_block_leaks_through_yield(snippet):
     run = snippet.after("generators")
 

@@ -414,6 +414,50 @@ def test_the_text_names_the_operation__but_not_where_the_input_was_saved(
     fails(test_the_text_names_the_operation, edited, "exp")
 
 
+def shape_in_the_text(operation, shape, saves_result=False):
+    """Overwrite what an operation saved, and return the shape in the text."""
+    tensor = torch.ones(shape, requires_grad=True) * 1
+    result = operation(tensor)
+    total = result.sum()
+    (result if saves_result else tensor).add_(1)
+    said = error_of(total.backward)
+    found = re.search(r"operation: \[torch\.\w+ (\[[\d, ]*\])\]", said)
+    return found and eval(found[1])
+
+
+def test_the_text_gives_the_shape(snippet, layer=None):
+    run = snippet.after("overwritten")
+    said = error_of(lambda: run.growth.sum().backward())
+    assert "operation: [torch.FloatTensor [3]]" in said
+
+    for shape in ((), (3,), (3, 4), (2, 3, 4)):
+        for name in ("exp", "sigmoid", "tanh", "relu"):
+            operation = getattr(torch, name)
+            found = shape_in_the_text(operation, shape, saves_result=True)
+            assert found == [*shape]
+        assert shape_in_the_text(torch.square, shape) == [*shape]
+    views = {
+        (2, 4): lambda x: x[:2].log(),
+        (4, 3): lambda x: x.T.log(),
+        (12,): lambda x: x.view(-1).log(),
+    }
+    for shape, operation in views.items():
+        assert shape_in_the_text(operation, (3, 4)) == [*shape]
+    layer = layer or nn.Linear(3, 4)
+    assert shape_in_the_text(layer, (10, 3)) == [10, 3]
+    assert shape_in_the_text(layer, (2, 5, 3)) == [10, 3]
+
+
+@pytest.mark.parametrize("new", ["growth = growth + 1", "growth.data += 1"])
+def test_the_text_gives_the_shape__but_not_without_one(snippet, new, fails):
+    edited = snippet.edit("growth += 1\nprint", f"{new}\nprint")
+    fails(test_the_text_gives_the_shape, edited)
+
+
+def test_the_text_gives_the_shape__but_another_of_a_norm(snippet, fails):
+    fails(test_the_text_gives_the_shape, snippet, nn.LayerNorm(3))
+
+
 @pytest.mark.parametrize(("earlier", "later"), [(0, 1), (0, 3), (2, 1)])
 def test_the_text_counts_changes(snippet, earlier, later):
     run = snippet.after("overwritten")
