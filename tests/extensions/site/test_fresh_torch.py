@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from extensions.files.topics import ROOT
@@ -64,6 +65,19 @@ def test_a_snippet_finds_how_python_shows_errors():
     reset_torch({}, "")
 
     assert sys.excepthook is sys.__excepthook__
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_snippet_finds_nothing_compiled(monkeypatch, loaded):
+    calls = []
+    monkeypatch.setattr(torch.compiler, "reset", lambda: calls.append(1))
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+    if loaded:
+        monkeypatch.setitem(sys.modules, "torch._dynamo", torch)
+
+    reset_torch({}, "")
+
+    assert len(calls) == loaded
 
 
 def test_a_fresh_torch_comes_without_the_compiler():
