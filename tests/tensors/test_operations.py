@@ -117,6 +117,28 @@ def test_dim_is_the_axis_averaged_over__but_not_so(snippet, edit, fails):
     fails(test_dim_is_the_axis_averaged_over, snippet.edit(*edit))
 
 
+NUMPY = {"sum": np.sum, "mean": np.mean, "amax": np.max, "argmax": np.argmax}
+
+
+def test_numpy_calls_it_axis(snippet):
+    run = snippet.after("do-this")
+    given = run.temps.numpy()
+
+    assert run.of_cities.tolist() == pytest.approx(given.mean(axis=0))
+    assert run.of_days.tolist() == pytest.approx(given.mean(axis=1))
+    for (x, d), name in itertools.product(tensors(), NUMPY):
+        expected = torch.as_tensor(NUMPY[name](x.numpy(), axis=d))
+        assert same(REDUCTIONS[name](x, dim=d), expected)
+
+
+@edits(
+    ("of_cities = temps.mean(dim=0)", "of_cities = temps.mean(dim=1)"),
+    ("of_days = temps.mean(dim=1)", "of_days = temps.mean(dim=0)"),
+)
+def test_numpy_calls_it_axis__but_not_another_one(snippet, edit, fails):
+    fails(test_numpy_calls_it_axis, snippet.edit(*edit))
+
+
 # The axis that disappears
 
 
