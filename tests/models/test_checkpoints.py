@@ -165,6 +165,54 @@ def test_generators_are_set_back__but_not_if_seeded(snippet, fails):
     fails(test_generators_are_set_back, edited)
 
 
+def test_a_numpy_generator_goes_on(snippet, used=1, number=0):
+    run = snippet.after("set-random-states")
+    own, later = np.random.default_rng(number), np.random.default_rng()
+    own.random(used)
+
+    with a_file() as path, no_error():
+        run.save(path, {}, torch.Generator(), own=own.bit_generator.state)
+        progress = run.resume(path, {}, torch.Generator())
+        later.bit_generator.state = progress["own"]
+
+    for one, other in zip(drawn_by(own), drawn_by(later), strict=True):
+        assert np.array_equal(one, other)
+
+
+def drawn_by(generator):
+    """Return numbers of several kinds from a generator of NumPy."""
+    return [
+        generator.integers(9, size=3, dtype=np.int32),
+        generator.normal(size=5),
+        generator.permutation(9),
+    ]
+
+
+@pytest.mark.parametrize("used", [0, 2, 1000])
+@pytest.mark.parametrize("number", [1, 2**70])
+def test_a_numpy_generator_goes_on__also_after(snippet, used, number):
+    test_a_numpy_generator_goes_on(snippet, used, number)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            '    return saved["progress"]',
+            "    fresh = np.random.default_rng().bit_generator.state\n"
+            '    return {"own": fresh}',
+        ),
+        (
+            '"numpy": (name, words.tolist(), *rest),',
+            '"numpy": (name, words, *rest),',
+        ),
+    ],
+    ids=["from another state", "from a file with an array"],
+)
+def test_a_numpy_generator_goes_on__but_not(snippet, old, new, fails):
+    fails(test_a_numpy_generator_goes_on, snippet.edit(old, new))
+
+
 def test_device_generators_are_set_back(snippet, before=2, now=2):
     run = snippet.after("set-random-states")
     kept = [torch.tensor([i, 7], dtype=torch.uint8) for i in range(before)]

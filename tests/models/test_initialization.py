@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from extensions.files.failures import no_error
+
 PLAIN, SMALL, LARGE, KAIMING = (
     "as PyTorch does it",
     "deviation 0.02",
@@ -152,6 +154,50 @@ def test_kaiming_draws_with_two_over_n__but_not_for_a_convolution(
     fails(test_kaiming_draws_with_two_over_n, edited, "a 3x3 kernel")
 
 
+def test_a_guess_has_the_logarithm(snippet, count=4, raised=0.0):
+    run = snippet.after("pictures")
+    classes = run.classes % count
+
+    for score in (0.0, -3.5, 20.0):
+        scores = torch.full((len(classes), count), score)
+        scores[:, 0] += raised
+        loss = F.cross_entropy(scores, classes).item()
+        assert loss == pytest.approx(math.log(count), rel=1e-5)
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 1000])
+def test_a_guess_has_the_logarithm__also_among(snippet, count):
+    test_a_guess_has_the_logarithm(snippet, count)
+
+
+@pytest.mark.parametrize("raised", [0.5, -1.0])
+def test_a_guess_has_the_logarithm__but_not_with_a_favourite(
+    snippet, raised, fails
+):
+    fails(test_a_guess_has_the_logarithm, snippet, 4, raised)
+
+
+def test_twenty_factors_multiply(snippet):
+    hidden = snippet.after("initialize").twenty_layers()[:-1]
+    torch.manual_seed(0)
+    numbers = torch.rand(9, 64) + 0.1
+
+    for factor, product in ((0.4, 1e-8), (2, 1e6)):
+        with torch.no_grad():
+            for linear, _ in hidden:
+                linear.weight.copy_(factor * torch.eye(64))
+                nn.init.zeros_(linear.bias)
+            quotient = hidden(numbers) / numbers
+        assert quotient.min().item() == pytest.approx(product, rel=0.1)
+        assert quotient.max().item() == pytest.approx(product, rel=0.1)
+
+
+@pytest.mark.parametrize("count", [19, 21])
+def test_twenty_factors_multiply__but_not_other_counts(snippet, count, fails):
+    edited = snippet.edit("for _ in range(20)]", f"for _ in range({count})]")
+    fails(test_twenty_factors_multiply, edited)
+
+
 def left(run, name, seeds):
     """Return how much the pictures differ behind the last of the layers.
 
@@ -267,6 +313,35 @@ def test_kaiming_keeps_the_picture__but_not(snippet, old, new, fails):
     fails(test_kaiming_keeps_the_picture, snippet.edit(old, new))
 
 
+def test_a_number_is_a_sum_of_products(snippet):
+    run = snippet.after("do-this")
+    hidden, numbers = run.model[:3], run.pictures
+
+    with torch.no_grad():
+        for block in hidden:
+            linear = block[0]
+            after = block(numbers)
+            for k in (0, 7, 63):
+                pairs = zip(numbers[k], linear.weight[k], strict=True)
+                number = math.fsum(float(a) * float(b) for a, b in pairs)
+                expected = max(number, 0)
+                assert after[k, k].item() == pytest.approx(expected, abs=1e-4)
+            numbers = after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("64, 64), nn.ReLU()) for _", "64, 64), nn.Identity()) for _"),
+        ("64, 64), nn.ReLU()) for _", "64, 64), nn.GELU()) for _"),
+        ("model.apply(initialize)", "initialize(model)"),
+    ],
+    ids=["without ReLU", "with GELU", "with a bias"],
+)
+def test_a_number_is_a_sum_of_products__but_not(snippet, old, new, fails):
+    fails(test_a_number_is_a_sum_of_products, snippet.edit(old, new))
+
+
 def gain(make, count, draws=60):
     """Return by how much layers multiply the squares, as a mean of draws."""
     torch.manual_seed(0)
@@ -342,6 +417,71 @@ def test_a_layer_multiplies_by_half_n_s_squared__but_not(
     snippet, old, new, fails
 ):
     fails(test_a_layer_multiplies_by_half_n_s_squared, snippet.edit(old, new))
+
+
+def test_layers_as_drawn_multiply_by_a_sixth(snippet, count=None):
+    run = snippet.after("initialize")
+
+    def layers():
+        while True:
+            if count:
+                yield nn.Linear(count, 64, bias=False)
+                continue
+            for linear, _ in run.twenty_layers()[:-1]:
+                linear.bias = None
+                yield linear
+
+    found = gain(layers().__next__, count or 64, draws=600)
+
+    assert found == pytest.approx(1 / 6, rel=0.05)
+
+
+@pytest.mark.parametrize("count", [16, 200])
+def test_layers_as_drawn_multiply_by_a_sixth__also_for(snippet, count):
+    test_layers_as_drawn_multiply_by_a_sixth(snippet, count)
+
+
+@pytest.mark.parametrize("drawn", ["kaiming_normal_", "xavier_uniform_"])
+def test_layers_as_drawn_multiply_by_a_sixth__but_not(snippet, drawn, fails):
+    last = "    return nn.Sequential(*hidden, nn.Linear(64, 4))"
+    anew = f"    [nn.init.{drawn}(linear.weight) for linear, _ in hidden]\n"
+    edited = snippet.edit(last, anew + last)
+    fails(test_layers_as_drawn_multiply_by_a_sixth, edited)
+
+
+def test_gradients_come_back_through_the_weights(snippet, bias=True):
+    run = snippet.after("do-this")
+    linears = [run.model[0][0], run.model[-1], nn.Linear(5, 30, bias=bias)]
+    torch.manual_seed(0)
+
+    for linear in linears:
+        numbers = torch.randn(9, linear.in_features, requires_grad=True)
+        output = linear(numbers)
+        arrived = torch.randn_like(output)
+        [back] = torch.autograd.grad(output, numbers, arrived)
+        expected = arrived @ linear.weight
+        assert torch.allclose(back, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_come_back_through_the_weights__also_without_bias(snippet):
+    test_gradients_come_back_through_the_weights(snippet, False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["2 * back[0]", "back[0].clamp(-0.1, 0.1)", "torch.zeros_like(back[0])"],
+    ids=["if doubled", "if clipped", "if stopped"],
+)
+def test_gradients_come_back_through_the_weights__but_not(
+    snippet, change, fails
+):
+    hook = "register_full_backward_hook"
+    edited = snippet.edit(
+        "model.apply(initialize)\n",
+        "model.apply(initialize)\n"
+        f"model[0][0].{hook}(lambda layer, back, _: ({change},))\n",
+    )
+    fails(test_gradients_come_back_through_the_weights, edited)
 
 
 def shares(run, name, seeds):
@@ -767,6 +907,41 @@ def test_a_bias_has_no_fan_in__also_for(snippet, function):
 )
 def test_a_bias_has_no_fan_in__but_not(snippet, old, new, fails):
     fails(test_a_bias_has_no_fan_in, snippet.edit(old, new))
+
+
+def test_three_mistakes_raise_nothing(snippet):
+    with no_error():
+        run = snippet.after("losses")
+
+    assert len(run.stuck) == 20
+    assert run.equal[0].weight.grad is not None
+    assert len(run.losses[PLAIN]) == 20
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "    nn.init.zeros_(parameter)",
+            "    nn.init.xavier_normal_(parameter)",
+        ),
+        (
+            "nn.init.constant_(equal[0].weight, 0.01)",
+            "nn.init.kaiming_normal_(equal[0].bias)",
+        ),
+        (
+            "train(started(deviations[name]))",
+            "train(started(deviations[name]).double())",
+        ),
+    ],
+    ids=[
+        "like a bias without fan in",
+        "like a bias drawn by its inputs",
+        "like weights of another dtype",
+    ],
+)
+def test_three_mistakes_raise_nothing__but_others_do(snippet, old, new, fails):
+    fails(test_three_mistakes_raise_nothing, snippet.edit(old, new))
 
 
 def test_zero_weights_stay_zero(snippet, depth=None, bias=0.0):

@@ -360,6 +360,67 @@ def test_a_hook_gets_each_output__but_not(snippet, edit, fails):
     fails(test_a_hook_gets_each_output, edited.edit(*edit))
 
 
+def test_in_place_layers_write_into_what_was_kept(
+    snippet, make=lambda: nn.Linear(3, 40), in_place=True, records=True
+):
+    run = snippet.after("read-a-layer")
+    copying = snippet.edit("output.detach()", "output.detach().clone()")
+    torch.manual_seed(0)
+    layer, inputs = make(), torch.randn(5, 3, 8, 3)
+    expected = layer(inputs)
+    assert expected.min() < 0
+    model = nn.Sequential(layer, nn.ReLU(inplace=in_place))
+
+    for kept_by, result in (
+        (run, expected.relu()),
+        (copying.after("read-a-layer"), expected),
+    ):
+        handle = layer.register_forward_hook(kept_by.keep)
+        with torch.set_grad_enabled(records):
+            model(inputs)
+        handle.remove()
+        assert kept_by.read["second"].equal(result)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: nn.Conv2d(3, 4, 3), id="Conv2d"),
+        pytest.param(lambda: nn.BatchNorm2d(3), id="BatchNorm2d"),
+        pytest.param(lambda: nn.LayerNorm(3), id="LayerNorm"),
+        pytest.param(
+            lambda: nn.Sequential(nn.Linear(3, 9), nn.Linear(9, 2)),
+            id="a Sequential",
+        ),
+    ],
+)
+@pytest.mark.parametrize("records", [True, False])
+def test_in_place_layers_write_into_what_was_kept__also_of(
+    snippet, make, records
+):
+    test_in_place_layers_write_into_what_was_kept(
+        snippet, make, records=records
+    )
+
+
+def test_in_place_layers_write_into_what_was_kept__but_not_into_a_clone(
+    snippet, fails
+):
+    edited = snippet.edit("output.detach()", "output.detach().clone()")
+    fails(test_in_place_layers_write_into_what_was_kept, edited)
+
+
+def test_in_place_layers_write_into_what_was_kept__but_not_beside_it(
+    snippet, fails
+):
+    fails(
+        test_in_place_layers_write_into_what_was_kept,
+        snippet,
+        lambda: nn.Linear(3, 40),
+        False,
+    )
+
+
 def test_shapes_follow_from_the_layers(snippet, side=28, start_dim=1):
     run = snippet.after("do-this")
     pictures = torch.rand(3, 1, side, side + 1)
