@@ -547,6 +547,53 @@ def test_some_arguments_need_workers__but_not(snippet, old, new, fails):
     fails(test_some_arguments_need_workers, snippet.edit(old, new))
 
 
+class Held(Dataset):
+    """Eight samples, the first of which waits until another is given."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.handed_over = torch.zeros(1).share_memory_()
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        end = time.monotonic() + self.seconds
+        while not (index or self.handed_over):
+            time.sleep(0.01)
+            if time.monotonic() > end:
+                break
+        return index
+
+
+def test_a_ready_batch_does_not_wait(
+    workers=2, size=1, in_order=False, seconds=20
+):
+    """No counter-example can edit the page, which has no cell of this."""
+    held, given = Held(seconds), []
+    options = {"num_workers": workers, "in_order": in_order, **FORK}
+    for batch in DataLoader(held, size, **options):
+        given.append(batch.tolist())
+        held.handed_over.fill_(1)
+
+    assert sorted(flat(given)) == [*range(8)]
+    assert 0 not in given[0]
+
+
+@pytest.mark.parametrize(("workers", "size"), [(2, 3), (3, 2)])
+def test_a_ready_batch_does_not_wait__also_for(workers, size):
+    many_workers(test_a_ready_batch_does_not_wait, workers, size)
+
+
+@pytest.mark.parametrize(
+    ("workers", "in_order"),
+    [(2, True), (1, False)],
+    ids=["in order", "with one worker"],
+)
+def test_a_ready_batch_does_not_wait__but_not(workers, in_order, fails):
+    fails(test_a_ready_batch_does_not_wait, workers, 1, in_order, 0.2)
+
+
 # How many workers
 
 CORES = ("days", "three-epochs", "without-numbers", "too-many-workers")

@@ -15,7 +15,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from extensions.files.failures import edits, no_error
 from extensions.files.once import after
@@ -348,6 +348,66 @@ def test_each_format_gives_each_day_once__but_not(
     snippet, fails, name, old, new
 ):
     fails(test_each_format_gives_each_day_once, snippet.edit(old, new), [name])
+
+
+PARQUET = ("imports", "days", "parquet", "from-parquet")
+
+
+class Told(IterableDataset):
+    """The days of a stream, each with the worker that reads it."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __iter__(self):
+        for _, day in self.stream:
+            yield get_worker_info().id, day
+
+
+def test_a_group_goes_to_one_worker(snippet, tmp_path, workers=2):
+    run = after(snippet, *PARQUET)
+    path = tmp_path / "days.parquet"
+    run.to_parquet(path, run.temperature)
+    sizes = []
+    with parquet.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            sizes.append(file.metadata.row_group(group).num_rows)
+    readers = dict.fromkeys(range(100), ())
+    options = FORK | {"num_workers": workers, "batch_size": None}
+    for worker, day in DataLoader(Told(run.FromParquet(path)), **options):
+        readers[day] += (worker,)
+
+    assert len(sizes) == 10
+    of_groups = [
+        {readers[day] for day in range(end - size, end)}
+        for size, end in zip(sizes, itertools.accumulate(sizes), strict=True)
+    ]
+    for found in of_groups:
+        assert [len(each) for each in found] == [1]
+    assert set.union(*of_groups) == {(each,) for each in range(workers)}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+def test_a_group_goes_to_one_worker__also_with(snippet, tmp_path, workers):
+    test_a_group_goes_to_one_worker(snippet, tmp_path, workers)
+
+
+@edits(
+    ("each to all", "(worker.id, worker.num_workers)", "(0, 1)"),
+    (
+        "row by row",
+        "for group in range(first, file.num_row_groups, step):\n"
+        "                for row in file.read_row_group(group).to_pylist():",
+        "for group in range(1):\n"
+        "                for row in file.read().to_pylist()[first::step]:",
+    ),
+)
+def test_a_group_goes_to_one_worker__but_not(
+    snippet, tmp_path, fails, old, new
+):
+    edited = snippet.edit(old, new)
+    fails(test_a_group_goes_to_one_worker, edited, tmp_path)
 
 
 def test_two_writers_keep_old_days(snippet, tmp_path):

@@ -249,6 +249,47 @@ def test_a_buffer_keeps_each_sample__but_not(snippet, old, new, fails):
     fails(test_a_buffer_keeps_each_sample, snippet.edit(old, new))
 
 
+def test_a_buffer_swaps(snippet, size=4, seed=0):
+    run = after(snippet)
+    taken, places = [], set()
+
+    class Noted(IterableDataset):
+        def __iter__(self):
+            for sample in range(200):
+                taken.append(sample)
+                yield sample
+
+    torch.manual_seed(seed)
+    held, shuffled = [*range(size)], iter(run.Shuffled(Noted(), size))
+    for following in range(size, 200):
+        given = next(shuffled)
+        assert taken == [*range(following + 1)]
+        assert given in held
+        place = held.index(given)
+        held[place] = following
+        places.add(place)
+    assert places == {*range(size)}
+    assert sorted(shuffled) == sorted(held)
+
+
+@pytest.mark.parametrize(("size", "seed"), [(1, 0), (4, 1), (9, 2)], ids=str)
+def test_a_buffer_swaps__also_for(snippet, size, seed):
+    test_a_buffer_swaps(snippet, size, seed)
+
+
+@edits(
+    ("not by chance", "torch.randint(self.size, ())", "0"),
+    ("without the next one", SWAP, SWAP.partition("\n")[0] + "\n"),
+    (
+        "with more samples",
+        "len(held) == self.size:",
+        "len(held) == 2 * self.size:",
+    ),
+)
+def test_a_buffer_swaps__but_not(snippet, old, new, fails):
+    fails(test_a_buffer_swaps, snippet.edit(old, new))
+
+
 def test_a_buffer_moves_little_ahead(snippet):
     run = after(snippet, "buffers")
 
