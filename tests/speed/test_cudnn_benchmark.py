@@ -133,6 +133,41 @@ def test_padding_makes_sizes_repeat__but_not_with(snippet, fails, old, new):
     fails(test_padding_makes_sizes_repeat, snippet.edit(old, new))
 
 
+def test_a_coarse_multiple_adds_zeros(snippet):
+    run = snippet.after("recordings")
+    found = []
+    for doublings in range(7):
+        padded = [
+            run.pad_to(each, 1_000 << doublings) for each in run.recordings
+        ]
+        zeros = sum(map(len, padded)) - sum(run.lengths)
+        found.append((-len({*map(len, padded)}), zeros))
+
+    assert len(found) == 7
+    for (sizes, zeros), (coarser, more) in itertools.pairwise(found):
+        assert coarser > sizes
+        assert more > zeros
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_coarse_multiple_adds_zeros__also_of_others(snippet, seed):
+    line = "torch.manual_seed(0)\nlengths"
+    edited = snippet.edit(line, line.replace("0", str(seed)))
+    test_a_coarse_multiple_adds_zeros(edited)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("8_000, 56_001, (200,)", "63_900, 64_001, (200,)"),
+        ("-len(recording) % multiple", "-len(recording) % 8_000"),
+    ],
+    ids=["of one length", "with one multiple"],
+)
+def test_a_coarse_multiple_adds_zeros__but_not(snippet, fails, old, new):
+    fails(test_a_coarse_multiple_adds_zeros, snippet.edit(old, new))
+
+
 def test_pad_to_adds_zeros_behind(snippet, length=9_001, multiple=8_000):
     recording = torch.randn(length)
 

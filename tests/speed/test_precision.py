@@ -428,6 +428,13 @@ def test_the_general_name_comes_last(snippet):
             assert torch.get_float32_matmul_precision() == word
 
 
+@pytest.mark.parametrize("general", ["ieee", "tf32"])
+def test_the_general_name_comes_last__also_where_nothing_is_set(general):
+    torch.backends.fp32_precision = general
+    MATMUL.fp32_precision = "none"
+    assert MATMUL.fp32_precision == general
+
+
 def test_the_general_name_comes_last__but_not_with_no_other(snippet, fails):
     line = 'torch.backends.fp32_precision = "ieee"'
     none = 'torch.backends.cuda.matmul.fp32_precision = "none"'

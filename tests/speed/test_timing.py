@@ -211,6 +211,57 @@ def blocks(snippet, amount, seconds=0.2):
     return after(snippet, *BLOCKS)
 
 
+def test_the_clock_is_read_around_a_block(
+    snippet, measure="blocked_autorange(min_run_time=0.2)", amount=0.00005
+):
+    run = after(snippet, "imports", "pretended-clock")
+    clock, noted = run.Clock(), []
+
+    def read():
+        noted.append("read")
+        return clock()
+
+    def work():
+        noted.append("work")
+        clock.work(amount)
+
+    timer = benchmark.Timer("work()", timer=read, globals={"work": work})
+    measured = eval(f"timer.{measure}", {"timer": timer})
+
+    runs = [(what, len([*all_])) for what, all_ in itertools.groupby(noted)]
+    blocks = [count for what, count in runs if what == "work"]
+    number = measured.number_per_run
+    assert number > 1
+    assert blocks[-len(measured.times) :] == [number] * len(measured.times)
+    between = [count for what, count in runs if what == "read"]
+    assert between[0] % 2 == between[-1] == 1
+    assert between[1:-1] == [2] * (len(blocks) - 1)
+
+
+@pytest.mark.parametrize(
+    ("measure", "amount"),
+    [
+        ("timeit(20)", 1.0),
+        ("blocked_autorange(min_run_time=0.01)", 0.000002),
+        ("adaptive_autorange(max_run_time=0.1)", 0.00002),
+    ],
+    ids=str,
+)
+def test_the_clock_is_read_around_a_block__also_by(snippet, measure, amount):
+    test_the_clock_is_read_around_a_block(snippet, measure, amount)
+
+
+@pytest.mark.parametrize(
+    ("measure", "amount"),
+    [("timeit(1)", 0.00005), ("blocked_autorange(min_run_time=0.2)", 0.3)],
+    ids=["if told to run once", "of a long statement"],
+)
+def test_the_clock_is_read_around_a_block__but_of_none(
+    snippet, measure, amount, fails
+):
+    fails(test_the_clock_is_read_around_a_block, snippet, measure, amount)
+
+
 def test_autorange_chooses_the_number(snippet):
     numbers = [
         blocks(snippet, amount).measurement.number_per_run
