@@ -64,6 +64,7 @@ extensions = [
     "extensions.site.page_markdown",
     "extensions.site.page_meta",
     "extensions.site.policy",
+    "extensions.site.quiet_code",
     "extensions.site.raised",
     "extensions.site.ranking",
     "extensions.site.recap",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from pygments import format as write
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
 from pygments.token import Text
 from sphinx.highlighting import PygmentsBridge
 
+from extensions.site.builder import SiteBuilder
+
 if TYPE_CHECKING:
-    from sphinx.config import Config
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
 
 
 @cache
@@ -24,19 +26,38 @@ def is_plain(kind: Any, styles: tuple[Any, ...]) -> bool:
     )
 
 
-def quiet_code(code: str, config: Config) -> str:
-    """Return a program as HTML, marked where light or dark pages colour it.
+class QuietFormatter(HtmlFormatter[str]):  # type: ignore[misc]
+    """Marks only what light or dark pages colour."""
 
-    Each line has an address.
-    """
-    light: Any = config.pygments_style
-    dark = getattr(config, "pygments_dark_style", light)  # of Furo
-    styles = tuple(
-        PygmentsBridge("html", name).formatter_args["style"]
-        for name in (light, dark)
-    )
-    shown = (
-        (Text if is_plain(kind, styles) else kind, words)
-        for kind, words in PythonLexer(stripnl=False).get_tokens(code)
-    )
-    return str(write(shown, HtmlFormatter(linespans="line")))
+    def format(
+        self, tokensource: Iterable[tuple[Any, str]], outfile: IO[str]
+    ) -> None:
+        """Write code as HTML."""
+        styles = self.options["styles"]
+        shown = (
+            (Text if is_plain(kind, styles) else kind, words)
+            for kind, words in tokensource
+        )
+        super().format(shown, outfile)
+
+
+def quieten(app: Sphinx) -> None:
+    """Let all code of the site be written so."""
+    if not isinstance(app.builder, SiteBuilder):
+        return
+    bridge = app.builder.highlighter
+    styles = [bridge.formatter_args["style"]]
+    if name := getattr(app.config, "pygments_dark_style", ""):  # of Furo
+        styles.append(PygmentsBridge("html", name).formatter_args["style"])
+    bridge.formatter = QuietFormatter
+    bridge.formatter_args["styles"] = tuple(styles)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the handler."""
+    app.connect("builder-inited", quieten)
+    return {
+        "version": "1",
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from extensions.files.reading import text_of
 from extensions.site.builder import SiteBuilder
-from extensions.site.quiet_code import quiet_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,17 +42,23 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         name = topic.tests_page
         if name not in builder.written:
             continue
-        code = quiet_code(text_of(topic.tests), app.config)
+        code = builder.highlighter.highlight_block(
+            text_of(topic.tests), "python", linespans="line"
+        )
         module = topic.tests.relative_to(topic.root).as_posix()
+        said = builder.env.titles[topic.name].astext()
         body = builder.templates.render(
             "tests.html",
             {
                 "module": module,
                 "page": builder.get_relative_uri(name, topic.name),
+                "said": said,
                 "code": code,
             },
         )
-        yield name, {"title": module, "body": body}, "page.html"
+        lead = f"These tests keep the claims of {said} true."
+        about = {"title": module, "lead": lead, "body": body}
+        yield name, about, "page.html"
 
 
 def shorten(

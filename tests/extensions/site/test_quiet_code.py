@@ -2,24 +2,27 @@
 
 import re
 from html import unescape
-from types import SimpleNamespace
 
-from extensions.site.quiet_code import quiet_code
+from pygments import highlight
+from pygments.lexers import PythonLexer
+from sphinx.highlighting import PygmentsBridge
+
+from extensions.site.quiet_code import QuietFormatter
 
 CODE = """import torch
 
 # Words.
 total = torch.ones(3).sum() + 1
 """
-THEMES = SimpleNamespace(
-    pygments_style="a11y-high-contrast-light", pygments_dark_style="native"
-)
 
 
-def shown(**styles):
+def shown(light="a11y-high-contrast-light", dark="native"):
     """Return the code as HTML, in some styles."""
-    config = SimpleNamespace(**{**vars(THEMES), **styles})
-    return quiet_code(CODE, config)
+    styles = tuple(
+        PygmentsBridge("html", name).formatter_args["style"]
+        for name in (light, dark)
+    )
+    return highlight(CODE, PythonLexer(), QuietFormatter(styles=styles))
 
 
 def test_the_words_of_the_code_stay():
@@ -36,8 +39,16 @@ def test_what_no_style_colours_has_none():
 
 
 def test_what_the_dark_style_alone_colours_keeps_its_mark():
-    plain = shown(pygments_style="bw", pygments_dark_style="bw")
-    dark = shown(pygments_style="bw", pygments_dark_style="native")
+    assert 'class="mi"' not in shown("bw", "bw")
+    assert 'class="mi"' in shown("bw", "native")
 
-    assert 'class="mi"' not in plain
-    assert 'class="mi"' in dark
+
+def test_no_code_of_the_site_marks_its_names(house, build):
+    with (house / "docs/conf.py").open("a") as conf:
+        conf.write('pygments_style = "a11y-high-contrast-light"\n')
+    app = build()
+
+    for name in ("part/one", "evidence/tests/part/one"):
+        page = (app.outdir / f"{name}.html").read_text()
+        assert 'class="o"' in page
+        assert 'class="n"' not in page
