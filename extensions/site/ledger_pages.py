@@ -36,7 +36,8 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             "lead": lead,
         }
         body = builder.templates.render("ledger_page.html", values)
-        yield name, {"title": title, "body": body}, "page.html"
+        about = {"title": title, "lead": lead, "body": body}
+        yield name, about, "page.html"
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

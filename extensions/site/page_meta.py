@@ -45,11 +45,15 @@ def describe(
     doctree: nodes.document | None,
 ) -> None:
     """Add a description to the head of a page, and a card for its links."""
-    if doctree is None:  # made from a template: an index, a search
+    if doctree is not None:
+        title, opening = app.env.titles[pagename].astext(), opening_of(doctree)
+    elif "lead" in context:  # made from a template that begins with it
+        title, opening = context["title"], context["lead"]
+    else:  # an index, or what stands for a page that is not there
         return
-    opening, base = opening_of(doctree), app.config.html_baseurl
+    base = app.config.html_baseurl
     card = {
-        "og:title": app.env.titles[pagename].astext(),
+        "og:title": title,
         "og:description": opening,
         "og:type": "article",
         "og:site_name": app.config.project,

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
+LEAD = (
+    "The sentences of this chapter that no test and no primary source"
+    " stands behind."
+)
+
 
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each list whose sentences have changed."""
@@ -29,11 +34,12 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             for page, sentences in prose.items()
             if unproven_page(page) == name
         }
-        values = context(builder.ledger, builder, name)
+        about = {"title": title, "lead": LEAD}
+        values = context(builder.ledger, builder, name) | about
         body = builder.templates.render(
-            "unproven_page.html", values | {"prose": own, "title": title}
+            "unproven_page.html", values | {"prose": own}
         )
-        yield name, {"title": title, "body": body}, "page.html"
+        yield name, about | {"body": body}, "page.html"
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -18,9 +18,9 @@ def page(house):
     return page
 
 
-def metas(app):
+def metas(app, name="part/one"):
     """Return what the head of a page says."""
-    return dict(META.findall((app.outdir / "part/one.html").read_text()))
+    return dict(META.findall((app.outdir / f"{name}.html").read_text()))
 
 
 def test_a_page_is_described_by_its_first_sentence(page, build):
@@ -44,6 +44,16 @@ def test_a_page_with_an_address_has_a_picture_and_says_where_it_is(
     assert said["og:image"] == "https://example.org/guide/_static/page.png"
     html = (app.outdir / "part/one.html").read_text()
     assert f'<link rel="canonical" href="{said["og:url"]}"' in html
+
+
+@pytest.mark.parametrize("kind", ["tests/part/one", "claims/part"])
+def test_a_page_of_the_evidence_is_described_by_its_own_lead(build, kind):
+    app = build()
+
+    said = metas(app, f"evidence/{kind}")
+    page = (app.outdir / f"evidence/{kind}.html").read_text()
+    assert f"<h1>{said['og:title']}" in page
+    assert said["description"] in re.sub("<.*?>", "", page)
 
 
 def test_the_sitemap_lists_the_pages_of_a_site_with_an_address(page, build):
