@@ -103,11 +103,14 @@ for (const form of document.querySelectorAll(".ledger-filter")) {
 }
 
 // What scrolls sideways can be reached, and scrolled, with the keyboard.
+// All are measured before one is changed: else each is laid out anew.
 const reach = () => {
-  for (const box of document.querySelectorAll("pre, .cell-output")) {
-    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  const boxes = [...document.querySelectorAll("pre, .cell-output")];
+  const wide = boxes.map((box) => box.scrollWidth > box.clientWidth);
+  boxes.forEach((box, place) => {
+    if (wide[place]) box.tabIndex = 0;
     else box.removeAttribute("tabindex");
-  }
+  });
 };
 addEventListener("resize", reach);
 reach();
