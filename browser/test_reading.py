@@ -90,6 +90,23 @@ def test_code_that_is_too_wide_scrolls_by_keyboard(topic: Page):
     )
 
 
+def test_code_in_a_fold_is_reached_once_the_fold_is_open(
+    page: Page, site: str
+):
+    page.set_viewport_size(PHONE)
+    page.goto(f"{site}/symptoms.html")
+    page.locator("details:has(pre)").evaluate_all(
+        "all => all.forEach(each => (each.open = true))"
+    )
+
+    page.wait_for_function("""() => {
+      const all = [...document.querySelectorAll("details pre")];
+      const wide = all.filter((each) => each.scrollWidth > each.clientWidth);
+      return wide.length && wide.every((each) => each.tabIndex === 0
+        && each.hasAttribute("tabindex"));
+    }""")
+
+
 # -- By touch ----------------------------------------------------------------
 
 

@@ -102,18 +102,18 @@ for (const form of document.querySelectorAll(".ledger-filter")) {
   filter();
 }
 
-// What scrolls sideways can be reached, and scrolled, with the keyboard.
-// All are measured before one is changed: else each is laid out anew.
-const reach = () => {
-  const boxes = [...document.querySelectorAll("pre, .cell-output")];
-  const wide = boxes.map((box) => box.scrollWidth > box.clientWidth);
-  boxes.forEach((box, place) => {
-    if (wide[place]) box.tabIndex = 0;
-    else box.removeAttribute("tabindex");
-  });
-};
-addEventListener("resize", reach);
-reach();
+// What scrolls sideways can be reached, and scrolled, with the keyboard. Each
+// box is looked at once it is laid out: to ask for the size of one that stands
+// in a fold would lay out the fold.
+const reach = new ResizeObserver((seen) => {
+  const boxes = seen.map(({ target }) => target);
+  const wide = boxes.filter((box) => box.scrollWidth > box.clientWidth);
+  for (const box of boxes) box.removeAttribute("tabindex");
+  for (const box of wide) box.tabIndex = 0;
+});
+for (const box of document.querySelectorAll("pre, .cell-output")) {
+  reach.observe(box);
+}
 
 // Furo leaves both of its side columns without a name.
 document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "Site");
