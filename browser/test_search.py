@@ -31,6 +31,19 @@ TYPE_ALL = """(queries) => {
   });
 }"""
 
+# Pastes a query into a box that nobody has been near; says when a result is
+# there.
+PASTE = """(query) => new Promise((done) => {
+  const box = document.querySelector(".sidebar-search");
+  const list = document.querySelector("#search-results");
+  const start = performance.now();
+  const seen = () => list.children.length && done(performance.now() - start);
+  new MutationObserver(seen).observe(list, { childList: true });
+  box.focus();
+  box.value = query;
+  box.dispatchEvent(new InputEvent("input"));
+})"""
+
 
 @pytest.fixture
 def box(page: Page, site: str):
@@ -67,6 +80,33 @@ def test_a_right_page_is_found_soon_first_for_most_and_in_three_for_all(found):
     assert len(missed) <= 0.05 * len(QUERIES), missed
     slow = {q: took for q, (_, took) in found.items() if took > SOON}
     assert slow == {}
+
+
+def test_a_query_is_answered_soon_on_a_page_that_has_loaded_no_index(
+    browser: Browser, site: str
+):
+    times = []
+    for _ in range(10):  # what else the machine does hardly holds up all
+        context = browser.new_context()  # with nothing in its cache
+        page = context.new_page()
+        page.goto(f"{site}/index.html")
+        assert not page.evaluate(LOADED)
+        times.append(page.evaluate(PASTE, "loss is nan"))
+        context.close()
+
+    assert min(times) < SOON, times
+
+
+def test_the_browser_cuts_words_as_the_build_did(page: Page, box):
+    box.focus()
+    page.wait_for_function(LOADED)
+
+    missed = page.evaluate("""() => searchIndex.pages
+      .filter(([name, , title]) =>
+        !siteSearch(title).find((page) => page.name === name)?.isNamed)
+      .map(([name]) => name)""")
+
+    assert missed == []
 
 
 def test_a_word_of_the_front_matter_that_no_page_shows_is_found(

@@ -11,11 +11,7 @@
   const root = new URL(document.documentElement.dataset.content_root, location);
   const PAGES = 8;
   const SECTIONS = 2;
-  const TO_LOAD = [
-    "_static/minisearch.js",
-    "search-index.js",
-    "_static/searching.js",
-  ];
+  const TO_LOAD = ["search-index.js", "_static/searching.js"];
 
   // Scripts, since a page that was opened from a folder can load nothing else.
   const script = (name) =>
@@ -153,8 +149,10 @@
     event.preventDefault();
   });
 
-  // In a narrow window the box stands in a drawer that is shut.
+  // In a narrow window the box stands in a drawer that is shut; who opens it
+  // may well want the box.
   const drawer = document.getElementById("__navigation");
+  drawer?.addEventListener("change", () => load().catch(() => {}));
   const goToBox = () => {
     if (drawer) drawer.checked ||= box.getBoundingClientRect().right <= 0;
     box.focus();

@@ -1,58 +1,99 @@
-// How the search ranks: by section, with MiniSearch, then by page. Loaded with
-// the index, once somebody wants to search.
+// How the search ranks: by section, then by page. Loaded with the index, which
+// the build has made, once somebody wants to search.
 
 window.siteSearch = (() => {
-  const empty = new Set(emptyWords);
+  const empty = new Set(searchIndex.empty);
   const stemmer = new Stemmer();
+  // As the build does, in search_terms.py.
   const asTerm = (word) => {
     const lower = word.toLowerCase();
     if (lower.length < 2 || /^\d/.test(lower) || empty.has(lower)) return null;
     // A name of code stays as it is written.
     return /[_\d]/.test(lower) ? lower : stemmer.stemWord(lower);
   };
-  // CrossEntropyLoss and cross_entropy are found by their parts as well.
-  const asParts = (word) => {
-    const found = word.match(/\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+/gu) ?? [];
-    return found.length > 1 ? [word, ...found] : [word];
-  };
-  // A word stands in many sections: it is looked at once.
-  const remembered = (look) => {
-    const seen = new Map();
-    return (word) => {
-      if (!seen.has(word)) seen.set(word, look(word));
-      return seen.get(word);
-    };
-  };
-  const term = remembered(asTerm);
-  const parts = remembered(asParts);
-  const words = (text) => text.match(/[\p{L}\p{N}_]+/gu) ?? [];
+  const asTerms = (text) =>
+    (text.match(/[\p{L}\p{N}_]+/gu) ?? []).map(asTerm).filter(Boolean);
 
-  const index = new MiniSearch({
-    fields: ["title", "also", "heading", "prose", "code"],
-    storeFields: ["page", "anchor", "heading"],
-    tokenize: (text) => words(text).flatMap(parts),
-    processTerm: term,
-    searchOptions: {
-      boost: { title: 4, also: 5, heading: 3, prose: 1, code: 0.4 },
-      tokenize: words,
-      // The last word may not be typed to its end.
-      prefix: (word, place, all) =>
-        place === all.length - 1 && word.length > 1,
-    },
-  });
-  const meaning = (text) => words(text).map(term).filter(Boolean).join(" ");
+  // A document is a page, by its title and its other names, or a section.
   const pages = [];
+  const documents = [];
   const uses = new Map(); // how many sections have a heading
-  for (const [name, address, title, also, sections] of searchedPages) {
-    const names = new Set([title, ...also.split(", ")].map(meaning));
+  for (const [name, address, title, names, sizes, parts] of searchIndex.pages) {
     const page = pages.push({ name, address, title, names }) - 1;
-    index.add({ id: `${page}`, page, title, also });
-    sections.forEach(([anchor, heading, prose, code], place) => {
-      const id = `${page}-${place}`;
-      index.add({ id, page, anchor, heading, prose, code });
+    documents.push({ page, sizes });
+    for (const [anchor, heading, sizes] of parts) {
+      documents.push({ page, anchor, heading, sizes });
       uses.set(heading, (uses.get(heading) ?? 0) + 1);
-    });
+    }
   }
+
+  // Where a term stands, in the fields that a document can have.
+  const BOOSTS = [1, 0.4, 3, 5, 4]; // prose, code, heading, other names, title
+  const means = BOOSTS.map((_, field) => {
+    const found = documents.map(({ sizes }) => sizes[field]).filter(Boolean);
+    return found.reduce((sum, size) => sum + size, 0) / found.length;
+  });
+  const lines = searchIndex.terms.split(" ");
+  const terms = lines.map((line) => line.slice(0, line.indexOf(":")));
+  const placeOf = (term) => {
+    let [first, last] = [0, terms.length];
+    while (first < last) {
+      const middle = (first + last) >> 1;
+      if (terms[middle] < term) first = middle + 1;
+      else last = middle;
+    }
+    return first;
+  };
+  const counted = (steps) => {
+    const counts = new Map();
+    let at = 0;
+    for (const step of steps ? steps.split(",") : []) {
+      at += parseInt(step, 36);
+      counts.set(at, (counts.get(at) ?? 0) + 1);
+    }
+    return counts;
+  };
+
+  // What a term says of a document, by BM25+ with the weights of MiniSearch:
+  // more if few have it, if it stands there often, and among few words.
+  const [K, B, D] = [1.2, 0.7, 0.5];
+  const weigh = (line, weight, asked, found) => {
+    const fields = line.slice(line.indexOf(":") + 1).split(";");
+    fields.map(counted).forEach((counts, field) => {
+      const others = documents.length - counts.size;
+      const rarity = Math.log(1 + (others + 0.5) / (counts.size + 0.5));
+      for (const [at, count] of counts) {
+        const size = documents[at].sizes[field] / means[field];
+        const often = (count * (K + 1)) / (count + K * (1 - B + B * size));
+        if (!found.has(at)) found.set(at, { sum: 0, terms: new Set() });
+        const one = found.get(at);
+        one.sum += weight * BOOSTS[field] * rarity * (D + often);
+        one.terms.add(asked);
+      }
+    });
+  };
+  // A document is worth more the more of the terms it has. The last one may
+  // not be typed to its end.
+  const OF_START = 0.375;
+  const ranked = (query) => {
+    const found = new Map();
+    asTerms(query).forEach((term, place, all) => {
+      const isLast = place === all.length - 1;
+      for (let at = placeOf(term); terms[at]?.startsWith(term); at += 1) {
+        const { length } = terms[at];
+        const more = length - term.length;
+        if (more && !isLast) break;
+        const weight = more ? (OF_START * length) / (length + 0.3 * more) : 1;
+        weigh(lines[at], weight, term, found);
+      }
+    });
+    return [...found]
+      .map(([at, { sum, terms }]) => ({
+        ...documents[at],
+        score: sum * terms.size,
+      }))
+      .sort((one, other) => other.score - one.score);
+  };
 
   // A page is worth what its names and its best section are, and a little of
   // the next sections; twice as much if the query is a name of it.
@@ -65,7 +106,7 @@ window.siteSearch = (() => {
   const COMMON = 5;
   const page = (number, asked) => {
     const { names, ...rest } = pages[number];
-    return { ...rest, isNamed: names.has(asked), own: 0, sections: [] };
+    return { ...rest, isNamed: names.includes(asked), own: 0, sections: [] };
   };
   const worth = ({ own, sections, isNamed }) => {
     const [best = 0, ...others] = sections.map(({ score }) => score);
@@ -77,9 +118,9 @@ window.siteSearch = (() => {
 
   // Return the pages of a query, the best first, each with its sections.
   return (query) => {
-    const asked = meaning(query);
+    const asked = asTerms(query).join(" ");
     const found = new Map();
-    for (const one of index.search(query)) {
+    for (const one of ranked(query)) {
       if (!found.has(one.page)) found.set(one.page, page(one.page, asked));
       const group = found.get(one.page);
       if (one.heading === undefined) group.own = one.score;

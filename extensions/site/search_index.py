@@ -1,8 +1,8 @@
 """The index of the search: one script beside the pages, loaded when asked for.
 
 A script, since a page that was opened from a folder can load no other file.
-It holds what is found of each page, and the stemmer of Sphinx, which knows
-that *freezing* and *freeze* are one word. Sphinx's own search is left out.
+It holds what is found of each page, and the stemmer of Sphinx, which cuts what
+somebody types. Sphinx's own search is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sphinx.search import IndexBuilder
 from extensions.files.empty_words import EMPTY
 from extensions.files.writing import remove, write
 from extensions.site.builder import SiteBuilder
+from extensions.site.search_terms import Terms
 from extensions.site.search_texts import searched
 
 if TYPE_CHECKING:
@@ -28,32 +29,36 @@ NAME = "search-index.js"
 OF_SPHINX = ("searchtools.js", "language_data.js")
 
 
-def pages(builder: Builder) -> list[list[object]]:
-    """Return each page as a list, which is shorter than a mapping."""
-    found = searched(builder.env)
-    return [
-        [name, builder.get_target_uri(name), *found[name]]
-        for name in sorted(found)
-    ]
-
-
-def stemmer(builder: Builder) -> str:
-    """Return a script that sets ``window.Stemmer``."""
-    return IndexBuilder(builder.env, "en", {}, "").get_js_stemmer_code()
-
-
-def as_json(value: object) -> str:
-    """Return a value as short as can be."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def index_of(builder: Builder) -> dict[str, object]:
+    """Return what a search needs to know; lists are shorter than mappings."""
+    stems = IndexBuilder(builder.env, "en", {}, "").lang
+    terms = Terms(stems.stem)
+    pages: list[list[object]] = []
+    for name, (title, also, sections) in sorted(searched(builder.env).items()):
+        names = [terms.meaning(each) for each in (title, *also.split(", "))]
+        pages.append(
+            [
+                name,
+                builder.get_target_uri(name),
+                title,
+                sorted({*names} - {""}),
+                terms.add("", "", "", also, title),
+                [
+                    [anchor, heading, terms.add(prose, code, heading, "", "")]
+                    for anchor, heading, prose, code in sections
+                ],
+            ]
+        )
+    return {"empty": sorted(EMPTY), "pages": pages, "terms": terms.written()}
 
 
 def script(builder: Builder) -> str:
-    """Return the script that brings all that a search needs to know."""
-    values = {"emptyWords": sorted(EMPTY), "searchedPages": pages(builder)}
-    lines = [
-        f"window.{name} = {as_json(value)};" for name, value in values.items()
-    ]
-    return "\n".join([stemmer(builder), *lines, ""])
+    """Return the script that brings the index, and the stemmer of Sphinx."""
+    stemmer = IndexBuilder(builder.env, "en", {}, "").get_js_stemmer_code()
+    index = json.dumps(
+        index_of(builder), ensure_ascii=False, separators=(",", ":")
+    )
+    return f"{stemmer}\nwindow.searchIndex = {index};\n"
 
 
 def write_index(app: Sphinx, error: Exception | None) -> None:

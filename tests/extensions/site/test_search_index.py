@@ -4,14 +4,20 @@ import json
 
 import pytest
 
-MARK = "window.searchedPages = "
+from extensions.site.search_texts import searched
+
+MARK = "window.searchIndex = "
 
 
 def index(app):
-    """Return by page its address, title, other names and sections."""
+    """Return the index that a browser gets."""
     script = (app.outdir / "search-index.js").read_text("utf-8")
-    pages = json.loads(script.partition(MARK)[2].rstrip().rstrip(";"))
-    return {name: rest for name, *rest in pages}
+    return json.loads(script.partition(MARK)[2].rstrip().rstrip(";"))
+
+
+def texts(app):
+    """Return by page what is found of it."""
+    return searched(app.env)
 
 
 def edit(house, old, new):
@@ -30,9 +36,9 @@ def test_a_page_is_found_by_title_heading_prose_and_names_of_code(
         snippet.read_text() + 'local = "A local word"\nprint(local.upper())\n'
     )
 
-    address, title, also, sections = index(build())["part/one"]
+    title, also, sections = texts(build())["part/one"]
 
-    assert (address, title, also) == ("part/one.html", "One", "")
+    assert (title, also) == ("One", "")
     (_, first, prose, _), (anchor, second, below, code) = sections
     assert (first, second, anchor) == ("One", "Count", "count")
     assert prose.startswith("First ")
@@ -49,7 +55,12 @@ def test_words_of_the_front_matter_are_found_and_not_shown(house, build):
 
     app = build()
 
-    assert index(app)["part/one"][2] == "leak, OOM"
+    assert texts(app)["part/one"].also == "leak, OOM"
+    [[_, address, title, names, *_]] = [
+        page for page in index(app)["pages"] if page[0] == "part/one"
+    ]
+    assert (address, title) == ("part/one.html", "One")
+    assert names == ["leak", "oom"]
     assert "OOM" not in (app.outdir / "part/one.html").read_text()
 
 
@@ -58,7 +69,7 @@ def test_folded_code_and_panels_are_not_found(house, build):
     snippet = house / "snippets/part/one.py"
     snippet.write_text(snippet.read_text() + '"".casefold()\n')
 
-    said = json.dumps(index(build())["part/one"])
+    said = json.dumps(texts(build())["part/one"])
 
     assert "casefold" not in said
     assert "without_one" not in said  # an edit of a counter-example
@@ -75,7 +86,7 @@ def test_the_page_of_corrections_is_found_by_its_rows(house, build):
     page = house / "docs/evidence/claims.md"
     page.write_text("# Rows\n\n```{corrections}\n```\n")
 
-    [[_, _, prose, _]] = index(build())["evidence/claims"][3]
+    [[_, _, prose, _]] = texts(build())["evidence/claims"].sections
 
     assert prose == "zero unity"
 
@@ -86,12 +97,12 @@ def test_a_page_that_is_gone_is_not_found(house, build):
     top = house / "docs/index.md"
     text = top.read_text()
     top.write_text(text.replace("part/one", "more\npart/one", 1))
-    assert "more" in index(build())
+    assert "more" in texts(build())
 
     page.unlink()
     top.write_text(text)
 
-    assert "more" not in index(build())
+    assert "more" not in texts(build())
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
