@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from docutils import nodes
+from sphinx import addnodes
 
 from extensions.files.empty_words import EMPTY
 from extensions.files.front_matter import SEARCH
@@ -33,11 +34,14 @@ NAME = re.compile(
 PROSE = (nodes.paragraph, nodes.title, nodes.term, nodes.rubric)
 # In the metadata of a page, which Sphinx purges and merges.
 SEARCHED = "house_searched"
-OTHER = (nodes.section, nodes.comment, nodes.raw)
+OTHER = (nodes.section, nodes.comment, nodes.raw, addnodes.glossary)
 
 
 class Section(NamedTuple):
-    """A heading, the anchor that it has, and what stands below it."""
+    """A heading, the anchor that it has, and what stands below it.
+
+    A term of the glossary, with what it means, is one as well.
+    """
 
     anchor: str
     heading: str
@@ -102,12 +106,24 @@ def section_of(section: nodes.section, anchor: str) -> Section:
     return Section(anchor, heading.astext(), prose, names)
 
 
+def meaning_of(item: nodes.definition_list_item) -> Section:
+    """Return what is found of a term of the glossary."""
+    term = next(item.findall(nodes.term))
+    prose = once(WORD.findall(text_of(item.findall(nodes.paragraph))))
+    return Section(term["ids"][0], term.astext(), prose, "")
+
+
 def keep(app: Sphinx, doctree: nodes.document) -> None:
     """Note what is found of the page that was read."""
     name = app.env.docname
     sections = [
         section_of(section, section["ids"][0] if place else "")
         for place, section in enumerate(doctree.findall(nodes.section))
+    ]
+    sections += [
+        meaning_of(item)
+        for glossary in doctree.findall(addnodes.glossary)
+        for item in glossary.findall(nodes.definition_list_item)
     ]
     if sections:
         also = f"{app.env.metadata[name].get(SEARCH, '')}"

@@ -91,6 +91,19 @@ def test_the_page_of_corrections_is_found_by_its_rows(house, build):
     assert prose == "zero unity"
 
 
+def test_a_term_of_the_glossary_is_found_by_its_own_place(house, build):
+    page = house / "docs/glossary.md"
+    page.write_text(
+        "---\norphan: true\n---\n\n# Words\n\nLook up.\n\n"
+        "```{glossary}\nleaf\n  What nothing has made.\n```\n"
+    )
+
+    first, leaf = texts(build())["glossary"].sections
+
+    assert first == ("", "Words", "Look", "")
+    assert leaf == ("term-leaf", "leaf", "nothing made", "")
+
+
 def test_a_page_that_is_gone_is_not_found(house, build):
     page = house / "docs/more.md"
     page.write_text("# More\n")
