@@ -18,6 +18,7 @@ NEEDED = {
     "copybutton.css": 'class="highlight',
     "copybutton.js": 'class="highlight',
     "design-tabs.js": "sd-tab-",
+    "documentation_options.js": 'class="highlight',  # of copybutton.js
     "sg-tags.js": "sphx-glr-tag",
     "sg_gallery-binder.css": "sphx-glr-footer",
     "sg_gallery-dataframe.css": "dataframe",

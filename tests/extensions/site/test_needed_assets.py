@@ -11,7 +11,8 @@ def test_a_page_without_what_a_file_is_for_does_not_load_it(build):
     html = (build().outdir / "index.html").read_text()
 
     assert "sg_gallery.css" not in html
-    assert "documentation_options.js" in html
+    assert "documentation_options.js" not in html
+    assert "pygments.css" in html
 
 
 def test_no_page_loads_what_the_search_of_sphinx_needs(build):

@@ -12,11 +12,11 @@ def terms():
 
 
 def test_a_term_says_in_which_fields_of_which_documents_it_stands(terms):
-    terms.add("Freeze a layer")
+    terms.add("Train a layer")
     terms.add("", "layers")
-    terms.add("Freezing, and freeze again")
+    terms.add("Training, and train again")
 
-    assert terms.written() == "again:2 freez:0,2,0 layer:0;1"
+    assert terms.written() == "again:2 layer:0;1 train:0,2,0"
 
 
 def test_a_document_says_how_many_words_each_field_has(terms):
