@@ -20,6 +20,8 @@ FILES = re.compile(r'<(?:script|link rel="stylesheet")[^>]*="([^"?]+\.\w+)')
 # Bytes of a first view, as a server sends it.
 WORDS = 80_000
 WITH_PICTURES = 150_000
+# Bytes of a page as a browser has to read it.
+UNPACKED = 300_000
 
 
 def too_wide(page: Page) -> Iterator[str]:
@@ -96,3 +98,4 @@ def test_a_page_can_be_read_by_everyone(path: Path, page: Page, site: str):
 @pytest.mark.parametrize("path", PAGES, ids=str)
 def test_a_first_view_is_light(path: Path):
     assert weight(path) <= WORDS
+    assert (HTML / path).stat().st_size <= UNPACKED
