@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 
-# How sphinx-gallery 0.22 marks the blocks of a page it writes.
-BLOCK = re.compile(
-    r"^\.\. GENERATED FROM PYTHON SOURCE LINES (\d+)-\d+\n", re.M
-)
+# How sphinx-gallery 0.22 marks the blocks of a page it writes: by comments.
+LINES = r"GENERATED FROM PYTHON SOURCE LINES (\d+)-(\d+)"
+BLOCK = re.compile(rf"^\.\. {LINES}\n", re.M)
 CODE = re.compile(r"^\.\. code-block:: Python\n(?:\n|    .*\n)*", re.M)
 END = re.compile(
     r"^\.\. (rst-class:: sphx-glr-timing|_sphx_glr_download_)", re.M
@@ -23,6 +22,6 @@ def outputs_in(page: str) -> dict[int, str]:
     _, *parts = BLOCK.split(page)
     return {
         int(line): CODE.sub("", END.split(block, maxsplit=1)[0], count=1)
-        for line, block in zip(parts[::2], parts[1::2], strict=True)
+        for line, block in zip(parts[::3], parts[2::3], strict=True)
         if CODE.search(block)
     }

@@ -1,7 +1,8 @@
 """The order in which the site is read: its chapters, and the pages of each.
 
 A chapter's index asks what its readers ask, and answers each question in one
-line that ends in a link to the page behind it.
+line that ends in a link to the page behind it. The index of the recipes, which
+stand in the order of their names, is written by sphinx-gallery, and no page.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from pathlib import Path
 from extensions.files.markdown import directive_of, line_of, parse
 from extensions.files.reading import text_of
 from extensions.files.titles import name_of, title_of
+from extensions.files.topics import topics
 
 RULE = re.compile(
     r"^  (?P<rule>.+): \[[^\]]*\]\((?P<page>[\w/.]+)\.md(#[\w-]+)?\)\.$",
     re.MULTILINE,
 )
+RECIPES = "gallery/index"
 
 
 @dataclass(frozen=True)
@@ -34,25 +37,32 @@ class Chapter:
 
 
 def chapters(root: Path) -> Iterator[Chapter]:
-    """Yield the chapters that are pages, in their order on the site."""
+    """Yield the chapters that there are, in their order on the site."""
     for index in listed_in(root, "index"):
-        page = root / "docs" / f"{index}.md"
-        if index.endswith("/index") and page.exists():
+        if index.endswith("/index") and (pages := listed_in(root, index)):
             rules = (
                 (name_of(match["page"], index), match["rule"])
-                for match in RULE.finditer(text_of(page))
+                for match in RULE.finditer(contents(root, index))
             )
             yield Chapter(
                 index.removesuffix("/index"),
                 words_of_title(root, index),
-                tuple(listed_in(root, index)),
+                tuple(pages),
                 tuple(rules),
             )
 
 
+def contents(root: Path, name: str) -> str:
+    """Return the text of a page; "" if there is none."""
+    page = root / "docs" / f"{name}.md"
+    return text_of(page) if page.exists() else ""
+
+
 def listed_in(root: Path, name: str) -> list[str]:
     """Return the names of the pages that the contents of a page list."""
-    tokens = parse(text_of(root / "docs" / f"{name}.md"))
+    if name == RECIPES:
+        return [topic.name for topic in topics(root) if topic.is_recipe]
+    tokens = parse(contents(root, name))
     found = (directive_of(token, line_of(token, 1)) for token in tokens)
     return [
         name_of(line.strip(), name)

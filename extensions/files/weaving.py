@@ -1,7 +1,8 @@
 """Weave a page: prose in Markdown that every notebook shows, and the cells.
 
 What MyST adds becomes plain Markdown by one table of directives, in
-``blocks.py``, and one of roles, in ``wording.py``.
+``blocks.py``, and one of roles, in ``wording.py``. A recipe is woven as the
+page that it would be.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from extensions.files.blocks import plain
 from extensions.files.pages import Shown
 from extensions.files.problem import Problem
 from extensions.files.reading import text_of
+from extensions.files.recipe_prose import as_page
+from extensions.files.snippets import Cell
 from extensions.files.topics import Topic
 from extensions.files.wording import Wording
 
@@ -32,7 +35,10 @@ class Woven:
 def weave(topic: Topic, base: str) -> Woven:
     """Return the page of a topic; ``base`` is the site's address or ""."""
     wording = Wording(topic, base)
-    tokens = plain(wording, text_of(topic.page), 1)
+    text = text_of(topic.page)
+    if topic.is_recipe:
+        text = as_page(topic.page, text)
+    tokens = plain(wording, text, 1)
     pieces: list[str | Shown] = []
     prose: list[Token] = []
     depth = 0
@@ -49,6 +55,11 @@ def weave(topic: Topic, base: str) -> Woven:
             prose = []
     pieces += [rendered(prose)] if prose else []
     return Woven(pieces, wording.problems)
+
+
+def code_of(cell: Cell) -> str:
+    """Return the code of a cell without what stands on the page as prose."""
+    return cell.source if cell.is_wrong else cell.code
 
 
 def rendered(tokens: list[Token]) -> str:

@@ -1,8 +1,6 @@
 """Put all scripts into one zip, and all notebooks into another.
 
 Both lie in ``docs/code/``, where a page can offer them with ``{download}``.
-The zip that sphinx-gallery offers of each recipe is put anew, since it holds
-the times of its files, which would differ at every build.
 """
 
 from __future__ import annotations
@@ -47,11 +45,6 @@ def put(app: Sphinx) -> None:
         }
         for name, suffix in ARCHIVES.items()
     }
-    for recipe in (topic for topic in found if topic.is_recipe):
-        both = (recipe.output.with_suffix(each) for each in ARCHIVES.values())
-        archives[recipe.output.with_suffix(".zip")] = {
-            program.name: program for program in both
-        }
     for path, programs in archives.items():
         try:
             write(path, zipped(programs))

@@ -63,6 +63,8 @@ def notebook_of(topic: Topic, woven: Woven, base: str) -> NotebookNode:
     """Return the notebook of a page; ``base`` is the site's address or ""."""
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+    from extensions.files.weaving import code_of
+
     snippet = Snippet.read(topic.snippet)
     url = address_of(topic.name, base)
     page = f"[this page]({url})" if url else f"the page `{topic.name}`"
@@ -80,7 +82,7 @@ def notebook_of(topic: Topic, woven: Woven, base: str) -> NotebookNode:
         if isinstance(piece, str):
             cells.append(new_markdown_cell(piece))
         else:
-            cells.append(new_code_cell(snippet.cell(piece.name).source))
+            cells.append(new_code_cell(code_of(snippet.cell(piece.name))))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not at random
     kernel = {"name": "python3", "display_name": "Python 3"}
@@ -103,7 +105,7 @@ def put(app: Sphinx) -> None:
     root, base = Path(app.srcdir).parent, app.config.html_baseurl
     titles = first_lines(root)
     for topic in topics(root):
-        if topic.is_recipe or not topic.page.exists():
+        if not topic.page.exists():
             continue
         path = topic.output.with_suffix(".ipynb")
         stamp = topic.output.with_suffix(".woven")

@@ -1,7 +1,12 @@
-"""End each page that has a snippet with its program, to download and run."""
+"""End each page that has a program with its files, to download and run.
+
+So do recipes, which sphinx-gallery ends in its own way, and opens with a link
+to the end.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
 
 # Opens what stands in a repository on GitHub, and nothing else.
 COLAB = "https://colab.research.google.com/github/"
+# What sphinx-gallery says of the files of a recipe.
+SAID = {"sphx-glr-download-link-note", "sphx-glr-footer"}
 
 
 class AddProgram(SphinxTransform):
@@ -28,12 +35,17 @@ class AddProgram(SphinxTransform):
     def apply(self) -> None:
         """Append one line of links to the page's outermost section."""
         topic = Topic(root_of(self.env), self.env.docname)
-        if topic.is_recipe or not topic.snippet.exists():
+        if not topic.snippet.exists():
             return
+        for only in list(self.document.findall(addnodes.only)):
+            said = only.next_node(nodes.Element)
+            if said is not None and SAID.intersection(said["classes"]):
+                only.parent.remove(only)
+        files = topic.output.relative_to(Path(self.env.srcdir))
         line = nodes.paragraph("", "Run this page yourself: ")
         line["classes"].append("program")
         for ending, words in ((".py", "script"), (".ipynb", "notebook")):
-            target = f"/code/{topic.name}{ending}"
+            target = f"/{files.with_suffix(ending).as_posix()}"
             reference = addnodes.download_reference(
                 "",
                 "",

@@ -6,7 +6,9 @@ that knows no HTML.
 
 from __future__ import annotations
 
+import re
 import textwrap
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +16,16 @@ from docutils import nodes
 
 from extensions.files.html_tables import table_in
 from extensions.files.ledger import Entry, Ledger
-from extensions.files.snippets import Snippet
+from extensions.files.outputs import LINES
+from extensions.files.snippets import Cell, Snippet
 from extensions.files.topics import Topic
 from extensions.files.writing import write
 from extensions.site.builder import SiteBuilder
 from extensions.site.page_basis import root_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
@@ -33,22 +38,45 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def outputs_of(doctree: nodes.document) -> dict[str, list[str]]:
-    """Return what each cell of a page gave, in the order of the page."""
-    found: dict[str, list[str]] = {}
+def outputs_of(
+    doctree: nodes.document, cells: dict[str, Cell]
+) -> Iterator[tuple[str, Iterable[nodes.Node]]]:
+    """Yield the names of the cells of a page, each with what shows its output.
+
+    On the page of a recipe, sphinx-gallery puts comments with their lines
+    above the prose of a cell, and above its code with what that gave.
+    """
     for block in doctree.findall(nodes.container):
-        if "cell-output" not in block["classes"]:
-            continue
-        cell = "".join(block.parent["ids"]).removeprefix("cell-")
-        shown = found.setdefault(cell, [])
-        for node in block.findall():
-            if isinstance(node, nodes.literal_block):
-                shown.append(fenced(node.astext(), "text"))
-            elif isinstance(node, nodes.raw):
-                shown.append(table_in(node.astext()))
-            elif isinstance(node, nodes.image):
-                shown.append(f"(A picture: {node.get('alt', '')}.)")
-    return found
+        if "cell-output" in block["classes"]:
+            yield "".join(block.parent["ids"]).removeprefix("cell-"), [block]
+    for comment in doctree.findall(nodes.comment):
+        if found := re.match(LINES, comment.astext()):
+            first, last = map(int, found.groups())
+            behind = comment.parent[comment.parent.index(comment) + 2 :]
+            for cell in cells.values():
+                if first <= cell.code_line <= last:
+                    yield cell.name, takewhile(is_output, behind)
+
+
+def is_output(node: nodes.Node) -> bool:
+    """Whether a node behind the code of a recipe shows what that gave."""
+    return not isinstance(node, nodes.comment)
+
+
+def shown_in(blocks: Iterable[nodes.Node]) -> Iterator[str]:
+    """Yield what some blocks show; of a picture for both themes, one."""
+    for node in (node for block in blocks for node in block.findall()):
+        if isinstance(node, nodes.literal_block):
+            yield fenced(node.astext(), "text")
+        elif isinstance(node, nodes.raw):
+            yield table_in(node.astext())
+        elif isinstance(node, nodes.image) and not is_dark(node):
+            yield f"(A picture: {node.get('alt', '')}.)"
+
+
+def is_dark(image: nodes.image) -> bool:
+    """Whether a picture is the one for dark pages, of two that are alike."""
+    return "only-dark" in image["classes"]
 
 
 def said_of(entry: Entry, ledger: Ledger) -> str:
@@ -75,16 +103,19 @@ def markdown_of(
 ) -> str:
     """Return a page with all that its program and its tests gave."""
     # Only a build that writes a page weaves one.
-    from extensions.files.weaving import weave
+    from extensions.files.weaving import code_of, weave
 
     cells = Snippet.read(topic.snippet).cells()
-    outputs = outputs_of(doctree)
+    outputs = {
+        name: [*shown_in(blocks)]
+        for name, blocks in outputs_of(doctree, cells)
+    }
     parts: list[str] = []
     for piece in weave(topic, base).pieces:
         if isinstance(piece, str):
             parts.append(piece)
         elif cell := cells.get(piece.name):  # one that is not was reported
-            parts.append(fenced(cell.source.strip("\n"), "python"))
+            parts.append(fenced(code_of(cell), "python"))
             parts += outputs.get(piece.name, [])
     if entries := ledger.of(topic.name):
         parts.append("## The claims of this page")
@@ -101,7 +132,7 @@ def put(
 ) -> None:
     """Write the Markdown of a page that is being written."""
     topic, builder = Topic(root_of(app.env), pagename), app.builder
-    if topic.is_recipe or not topic.snippet.exists() or doctree is None:
+    if not topic.snippet.exists() or doctree is None:
         return
     if not isinstance(builder, SiteBuilder):
         return

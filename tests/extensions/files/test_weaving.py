@@ -184,3 +184,57 @@ def test_nothing_raw_is_left_of_a_problem(woven):
     page = woven("One.\n\n:::{card}\nRaw.\n:::\n\n{math}`x`![a](b.png)two")
 
     assert page.pieces == ["One.\n\ntwo"]
+
+
+RECIPE = '''"""
+Title
+=====
+
+Run it::
+
+    one ::two
+
+It *has* ``code``.
+"""
+
+# %% first
+#
+# Part
+# ----
+#
+# .. _words-are-true:
+#
+# See :doc:`/part/one`, or :doc:`that <one>`.
+
+import one
+
+# %% last
+#
+# .. note:: Mind.
+
+two = 2
+# %% picture
+plt.subplots(num="timings")
+plt.title("Times")
+plt.show()
+'''
+
+
+def test_a_recipe_is_woven_as_the_page_that_it_would_be(house):
+    recipe = Topic(house, "gallery/three")
+    recipe.page.write_text(RECIPE)
+
+    found = weave(recipe, SITE)
+
+    address = f"{SITE}part/one.html"
+    opening, first, _, last, picture, page = found.pieces
+    assert opening == (
+        "# Title\n\nRun it:\n\n```\none ::two\n```\n\nIt *has* `code`.\n\n"
+        f"## Part\n\nSee [One]({address}), or that."
+    )
+    names = [each.name for each in (first, last, picture)]
+    assert names == ["first", "last", "picture"]
+    assert page.endswith("shows what was measured.")
+    [problem] = found.problems
+    assert (problem.path, problem.line) == (recipe.page, 25)
+    assert problem.message == "a notebook cannot show {note}"

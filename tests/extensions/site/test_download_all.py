@@ -9,11 +9,10 @@ from extensions.site import download_all
 
 @pytest.fixture
 def archives(house):
-    """The archives of the house: of all programs, and of its recipe."""
+    """The archives of the house."""
     return [
         house / "docs/code/scripts.zip",
         house / "docs/code/notebooks.zip",
-        house / "docs/gallery/three.zip",
     ]
 
 
@@ -25,7 +24,6 @@ def test_the_archives_hold_every_program_in_order(archives, build):
     assert names == [
         ["gallery/three.py", "part/one.py", "part/two.py"],
         ["gallery/three.ipynb", "part/one.ipynb", "part/two.ipynb"],
-        ["three.py", "three.ipynb"],
     ]
 
 

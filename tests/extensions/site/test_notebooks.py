@@ -11,19 +11,21 @@ from extensions.commands.run_downloads import run
 from extensions.files.markdown import parse
 from extensions.files.snippets import Snippet
 from extensions.files.topics import ROOT, Topic, topics
-from extensions.files.weaving import weave
+from extensions.files.weaving import code_of, weave
 from extensions.site.notebooks import check_of, libraries, notebook_of
 
-# A directive, a role, the attributes of a claim, a label: as text, as tokens.
-RAW = re.compile(r":::|\{[\w:-]+\}`|\{#|\.claim|^\(.+\)=", re.M)
+# A directive, a role, the attributes of a claim, a label, and what stands for
+# them in a recipe: as text, as tokens.
+RAW = re.compile(r":::|::$|^\.\. |\{[\w:-]+\}`|\{#|\.claim|^\(.+\)=", re.M)
 MYST = {"colon_fence", "fence", "myst_role", "myst_target", "span_open"}
 
 
 def kinds_in(markdown):
-    """Return the types of all tokens of some Markdown."""
+    """Return the types of all tokens of some Markdown, but of plain text."""
     blocks = parse(markdown)
     inline = [child for each in blocks for child in each.children or []]
-    return {token.type for token in [*blocks, *inline]}
+    found = {token.type for token in inline}
+    return found | {t.type for t in blocks if t.type != "fence" or t.info}
 
 
 def test_the_libraries_of_a_program_are_named_for_the_installer():
@@ -51,7 +53,7 @@ def test_a_notebook_holds_the_prose_between_the_cells(house):
 
 @pytest.mark.parametrize(
     "topic",
-    [each for each in topics(ROOT) if not each.is_recipe],
+    topics(ROOT),
     ids=lambda topic: topic.name,
 )
 @pytest.mark.parametrize("base", ["", "https://example.org"])
@@ -64,7 +66,7 @@ def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
     cells = notebook["cells"]
     code = [each["source"] for each in cells if each["cell_type"] == "code"]
     snippet = Snippet.read(topic.snippet)
-    shown = [cell.source for cell in snippet.cells().values()]
+    shown = [code_of(cell) for cell in snippet.cells().values()]
     assert (
         code
         == ([code[0]] if "torch" in libraries(snippet.text) else []) + shown
@@ -91,6 +93,21 @@ def test_a_notebook_says_first_whether_torch_is_too_old(version, passes):
 
 def test_a_notebook_without_torch_has_nothing_to_check():
     assert check_of(["numpy"]) == []
+
+
+def test_the_notebook_of_a_recipe_is_woven_as_well(house, build):
+    recipe = house / "gallery/three.py"
+    recipe.write_text(
+        recipe.read_text().replace("plt\n", "plt\nimport torch\n")
+    )
+    build()
+
+    path = house / "docs/gallery/three.ipynb"
+    title, check, prose, code = nbformat.read(path, 4)["cells"]
+    assert title["source"].startswith("# Three\n\nThe notebook of the page")
+    assert "is too old" in check["source"]
+    assert prose["source"] == "One line is drawn."
+    assert code["source"].startswith("import matplotlib")
 
 
 def test_a_build_warns_of_what_no_notebook_can_show(house, build):

@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 
 def links(app, page):
     """Return the files that a page offers, as texts by ending."""
@@ -26,18 +28,37 @@ def test_a_page_without_a_snippet_has_no_such_line(build):
     assert 'class="program"' not in html
 
 
-def test_a_page_leads_to_its_text(build):
+def test_a_recipe_ends_like_a_page(house, build):
     app = build()
 
-    html = (app.outdir / "part/one.html").read_text()
-    assert '<a class="reference external" href="one.md">text' in html
-    assert (app.outdir / "part/one.md").exists()
+    files = links(app, "gallery/three.html")
+    assert files[".py"] == (house / "gallery/three.py").read_text()
+    assert "One line is drawn." in files["ynb"]
+    html = (app.outdir / "gallery/three.html").read_text()
+    assert html.count("_downloads/") == 2
+    assert "Go to the end" not in html
+
+
+PAGES = pytest.mark.parametrize("page", ["part/one", "gallery/three"])
+
+
+@PAGES
+def test_a_page_leads_to_its_text(build, page):
+    app = build()
+
+    html = (app.outdir / f"{page}.html").read_text()
+    name = page.rpartition("/")[2]
+    assert f'<a class="reference external" href="{name}.md">text' in html
+    assert (app.outdir / f"{page}.md").exists()
     assert "Colab" not in html
 
 
-def test_a_page_opens_in_colab_where_its_notebook_is_kept_on_github(build):
+@PAGES
+def test_a_page_opens_in_colab_where_its_notebook_is_kept_on_github(
+    build, page
+):
     app = build(confoverrides={"house_notebooks": "owner/name/blob/kept/"})
 
-    html = (app.outdir / "part/one.html").read_text()
-    place = "github/owner/name/blob/kept/part/one.ipynb"
+    html = (app.outdir / f"{page}.html").read_text()
+    place = f"github/owner/name/blob/kept/{page}.ipynb"
     assert f'href="https://colab.research.google.com/{place}"' in html

@@ -52,6 +52,26 @@ def test_a_claim_stands_with_its_result_and_what_makes_it_false(text):
     assert ".claim" not in text
 
 
+def test_a_recipe_is_written_as_its_page_would_be(house, build):
+    recipe = house / "gallery/three.py"
+    recipe.write_text(
+        recipe.read_text().replace(
+            "=====\n", "=====\n\nSee :doc:`/part/one`.\n"
+        )
+        + "\n# %% print\n#\n# Say::\n#\n#     three\n\nprint(len(lines))\n"
+    )
+
+    text = (build().outdir / "gallery/three.md").read_text()
+
+    assert text.startswith(
+        "# Three\n\nSee One.\n\nOne line is drawn.\n\n```python\nimport "
+    )
+    assert text.count("(A picture: Three points.)") == 1
+    said = "Say:\n\n```\nthree\n```\n\n```python\nprint(len(lines))\n```\n\n"
+    assert f"{said}```text\n1\n```\n\n## The claims of this page" in text
+    assert "- One line is drawn.\n  - passed on CPU" in text
+
+
 def test_the_page_says_where_its_markdown_is(build):
     html = (build().outdir / "part/one.html").read_text()
 
