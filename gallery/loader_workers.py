@@ -293,3 +293,34 @@ if __name__ == "__main__":
     axis.legend()
     figure.tight_layout()
     plt.show()
+
+# %% origins-picture
+#
+# Who makes which batch
+# ---------------------
+#
+# A row is a loader of the check above, and a square is one of its batches. A
+# colour is a process, and its number says in which order they came.
+
+import matplotlib.pyplot as plt
+
+COLORS = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
+
+if origins:
+    figure, axis = plt.subplots(figsize=(7, 3.5))
+    for row, workers in enumerate(origins):
+        known = list(dict.fromkeys(origins[workers]))
+        for place, process in enumerate(origins[workers]):
+            number = known.index(process)
+            color = COLORS[number % len(COLORS)] if workers else "#999999"
+            axis.barh(row, 0.9, left=place, color=color, alpha=0.5)
+            label = number + 1 if workers else "main"
+            axis.text(place + 0.45, row, label, ha="center", va="center")
+    axis.set_yticks(range(len(origins)), labels=origins)
+    axis.set_xticks([])
+    axis.margins(x=0.02)
+    axis.invert_yaxis()
+    axis.set(xlabel="batches, in their order", ylabel="workers")
+    axis.set_title("The process that makes each batch, by number of workers")
+    figure.tight_layout()
+    plt.show()
