@@ -1,7 +1,8 @@
 """Draw each figure of a snippet twice: for light pages and for dark ones.
 
 sphinx-gallery calls :func:`scrape` behind each block of code. The dark figure
-is the light one with its neutral colours swapped; other colours stay.
+is the light one with its neutral colours swapped; other colours stay. A third
+one, in pixels, is for the card of the page.
 """
 
 from __future__ import annotations
@@ -70,6 +71,11 @@ def artists(figure: Figure) -> Iterator[Artist]:
                 yield patch
 
 
+def on_card(drawn: Path) -> Path:
+    """Return where a figure stands in pixels, given where the light one is."""
+    return drawn.with_name(f"{drawn.stem}_card.png")
+
+
 def title_of(figure: Figure) -> str:
     """Return the titles of a figure: what a reader who cannot see it hears."""
     titles = [figure.get_suptitle(), *(ax.get_title() for ax in figure.axes)]
@@ -92,10 +98,13 @@ def save(figure: Figure, path: Path) -> None:
 def save_twice(figure: Figure, path: Path) -> dict[str, Path]:
     """Write a figure, then the same for dark pages; return both by theme.
 
-    Leaves the figure with its colours swapped.
+    That for a card is found by :func:`on_card`. Leaves the figure with its
+    colours swapped.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     dark = path.with_name(f"{path.stem}_dark{path.suffix}")
+    metadata = {"Software": None}
+    figure.savefig(on_card(path), bbox_inches="tight", metadata=metadata)
     save(figure, path)
     for artist in artists(figure):
         swap_neutrals(artist)

@@ -1,21 +1,22 @@
-"""What search engines and shared links show of a page: words and a picture."""
+"""What search engines and shared links show of a page: words, and a card."""
 
 from __future__ import annotations
 
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from docutils import nodes
 
 from extensions.files.sentences import END
+from extensions.files.writing import write
+from extensions.site.cards import SIZE, card
+from extensions.site.figures import on_card
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-PICTURE = "_static/page.png"
-PICTURE_SHOWS = "A page of the guide, with the panel of a claim open"
 
 
 def opening_of(doctree: nodes.document) -> str:
@@ -26,6 +27,18 @@ def opening_of(doctree: nodes.document) -> str:
             end = END.search(words)
             return words[: end.end()].strip() if end else words
     return ""
+
+
+def figure_of(app: Sphinx, doctree: nodes.document) -> Path | None:
+    """Return the first figure of a page that a program drew, in pixels."""
+    for image in doctree.findall(nodes.image):
+        # The address of one that has been written is that of its copy.
+        sources: dict[str, str] = image.get("candidates", {})
+        for source in sources.values():
+            path = on_card(Path(app.srcdir, source))
+            if "only-light" in image["classes"] and path.exists():
+                return path
+    return None
 
 
 def tags(kind: str, facts: dict[str, str]) -> str:
@@ -47,25 +60,32 @@ def describe(
     """Add a description to the head of a page, and a card for its links."""
     if doctree is not None:
         title, opening = app.env.titles[pagename].astext(), opening_of(doctree)
+        figure = figure_of(app, doctree)
     elif "lead" in context:  # made from a template that begins with it
-        title, opening = context["title"], context["lead"]
+        title, opening, figure = context["title"], context["lead"], None
     else:  # an index, or what stands for a page that is not there
         return
-    base = app.config.html_baseurl
-    card = {
+    site, base = app.config.project, app.config.html_baseurl
+    named = {"description": opening}
+    facts = {
         "og:title": title,
         "og:description": opening,
         "og:type": "article",
-        "og:site_name": app.config.project,
+        "og:site_name": site,
     }
     if base:
-        card |= {
+        drawn = card(site, title, opening, figure)
+        write(Path(app.outdir, f"{pagename}.png"), drawn)
+        width, height = map(str, SIZE)
+        facts |= {
             "og:url": context["pageurl"],
-            "og:image": urljoin(f"{base.rstrip('/')}/", PICTURE),
-            "og:image:alt": PICTURE_SHOWS,
+            "og:image": urljoin(f"{base.rstrip('/')}/", f"{pagename}.png"),
+            "og:image:width": width,
+            "og:image:height": height,
+            "og:image:alt": f"{title}: {opening}" if opening else title,
         }
-    found = tags("name", {"description": opening}) + tags("property", card)
-    context["metatags"] += found
+        named["twitter:card"] = "summary_large_image"
+    context["metatags"] += tags("name", named) + tags("property", facts)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
