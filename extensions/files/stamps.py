@@ -18,13 +18,13 @@ from extensions.files.writing import remove, write
 
 # Ours that outputs rest on: how figures are drawn, how programs are run.
 MAKERS = ("figures.py", "fresh_torch.py", "run_programs.py")
-# What a program leaves, by its name, and no other whose name holds it.
-LEFT = (
-    "{}.*",
-    "images/measured_{}_[0-9]*",
+# What a program draws, and all that it leaves, by its name, and no other whose
+# name holds it.
+DRAWN = (
     "images/sphx_glr_{}_[0-9]*",
     "images/thumb/sphx_glr_{}_thumb.*",
 )
+LEFT = ("{}.*", "images/measured_{}_[0-9]*", *DRAWN)
 
 
 def path_of(topic: Topic) -> Path:
@@ -71,6 +71,11 @@ def forget(topic: Topic) -> None:
     """Make sphinx-gallery run a program again."""
     for ending in (".ran", ".woven", ".py.md5"):
         remove(topic.output.with_suffix(ending))
+    for pattern in DRAWN:  # or an old thumbnail of another format is taken
+        for path in topic.output.parent.glob(
+            pattern.format(topic.snippet.stem)
+        ):
+            remove(path)
 
 
 def note(topic: Topic) -> None:

@@ -103,9 +103,9 @@ def save_twice(figure: Figure, path: Path) -> dict[str, Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     dark = path.with_name(f"{path.stem}_dark{path.suffix}")
+    save(figure, path)
     metadata = {"Software": None}
     figure.savefig(on_card(path), bbox_inches="tight", metadata=metadata)
-    save(figure, path)
     for artist in artists(figure):
         swap_neutrals(artist)
     save(figure, dark)

@@ -34,6 +34,16 @@ def test_a_recipe_that_draws_nothing_has_one_picture(unbuilt, build):
     assert card(build()).count("<img") == 1
 
 
+def test_a_recipe_that_draws_at_last_shows_that(unbuilt, build):
+    recipe = unbuilt / "gallery/three.py"
+    text = recipe.read_text()
+    recipe.write_text(text.partition("import")[0] + "lines = 1")
+    build()
+    recipe.write_text(text)
+
+    assert "sphx_glr_three_001_dark.svg" in card(build())
+
+
 def test_nothing_is_said_in_an_attribute_that_html_does_not_have(build):
     html = (build().outdir / "gallery/index.html").read_text()
 
