@@ -249,18 +249,24 @@ def test_a_row_leads_to_its_words_and_its_test(page: Page, site: str):
 # -- Files -------------------------------------------------------------------
 
 
-def test_a_page_offers_its_program_and_its_notebook(topic: Page):
-    links = topic.locator(".program a[download]")
+@pytest.mark.parametrize("name", ["autograd/detach", "gallery/leaking_loss"])
+def test_a_page_offers_its_program_and_its_notebook(
+    browser: Browser, site: str, name: str
+):
+    page = browser.new_page()
+    page.goto(f"{site}/{name}.html")
+    links = page.locator(".program a[download]")
     kinds = {}
     for place in range(links.count()):
-        with topic.expect_download() as download:
+        with page.expect_download() as download:
             links.nth(place).click()
         path = Path(download.value.path())
         kinds[download.value.suggested_filename] = path.read_text()
 
-    assert set(kinds) == {"detach.py", "detach.ipynb"}
-    compile(kinds["detach.py"], "detach.py", "exec")
-    assert json.loads(kinds["detach.ipynb"])["nbformat"] == 4
+    stem = name.rpartition("/")[2]
+    assert set(kinds) == {f"{stem}.py", f"{stem}.ipynb"}
+    compile(kinds[f"{stem}.py"], f"{stem}.py", "exec")
+    assert json.loads(kinds[f"{stem}.ipynb"])["nbformat"] == 4
 
 
 def test_every_link_of_the_site_reaches_a_file():
