@@ -392,7 +392,7 @@ def test_a_container_is_not_compiled(snippet, make=None, inputs=None):
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_a_container_is_not_compiled__also(snippet, kind):
+def test_a_container_is_not_compiled__also_a_layer(snippet, kind):
     test_a_container_is_not_compiled(snippet, *LAYERS[kind])
 
 
@@ -414,7 +414,7 @@ def test_the_function_compiles_it(snippet, make=None, inputs=None):
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_the_function_compiles_it__also(snippet, kind):
+def test_the_function_compiles_it__also_around_a_layer(snippet, kind):
     test_the_function_compiles_it(snippet, *LAYERS[kind])
 
 
@@ -516,7 +516,7 @@ def test_numbers_make_two_graphs(snippet, numbers=range(2, 14), text="x"):
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
-def test_numbers_make_two_graphs__also(snippet, kind):
+def test_numbers_make_two_graphs__also_of(snippet, kind):
     test_numbers_make_two_graphs(snippet, NUMBERS[kind], "ab")
 
 
