@@ -62,6 +62,7 @@ def logged():
 
 def test_a_compiled_model_stays_itself(snippet, make=None, early=True):
     run = snippet.only(*MODEL).after("counted")
+    assert run.model._compiled_call_impl is not None
     torch.compiler.reset()
     model = make() if make else run.model
     plain = make() if make else run.Forecast()
@@ -162,6 +163,26 @@ def test_the_first_call_compiles__also_of(snippet, function, make):
 )
 def test_the_first_call_compiles__but_not(snippet, fails, old, new):
     fails(test_the_first_call_compiles, snippet.edit(old, new))
+
+
+def test_a_graph_is_operations(snippet):
+    run = snippet.only(*MODEL, "first-call").after("first-call")
+    [graph] = run.graphs
+
+    inside = [
+        node
+        for node in graph.graph.nodes
+        if node.op not in ("placeholder", "output")
+    ]
+    assert {node.op for node in inside} == {"call_function"}
+    names = [node.target.__name__ for node in inside]
+    assert names == ["linear", "relu", "dropout", "linear"]
+
+
+def test_a_graph_is_operations__but_not_without_relu(snippet, fails):
+    other = snippet.edit("torch.relu(self.hidden(x))", "self.hidden(x)")
+
+    fails(test_a_graph_is_operations, other)
 
 
 # When it compiles again
@@ -367,7 +388,8 @@ LAYERS = {
 
 
 def test_a_container_is_not_compiled(snippet, make=None, inputs=None):
-    run = snippet.only(*COUNTED, "nothing").after("nothing")
+    run = snippet.only(*MODEL, "modes", "nothing").after("nothing")
+    assert run.layers._compiled_call_impl is not None
     found = int(not older(torch.__version__, "2.14"))
     assert len(run.graphs) == found
     inputs = run.batch if inputs is None else inputs
@@ -593,6 +615,7 @@ def test_fullgraph_names_the_line__but_not_by_default(snippet, fails):
 
 def test_where_keeps_one_graph(snippet, scale=1):
     run = snippet.only(*COUNTED, "asks", "chosen").after("chosen")
+    assert len(run.graphs) == 1
     called = run.counted(run.chosen_shares, fullgraph=True)
 
     for sign in (scale, -scale):
