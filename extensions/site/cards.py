@@ -13,6 +13,9 @@ from pathlib import Path
 
 from matplotlib import get_data_path
 from PIL import Image, ImageDraw, ImageFont
+from PIL.Image import open as decoded
+
+from extensions.files.reading import bytes_of
 
 SIZE = 1200, 630
 MARGIN = 64
@@ -101,7 +104,7 @@ class Sheet:
 
     def figure(self, drawn: Path) -> None:
         """Put a figure at the right, as large as there is room."""
-        with Image.open(drawn) as opened:
+        with decoded(io.BytesIO(bytes_of(drawn))) as opened:
             figure = opened.convert("RGB")
         figure.thumbnail(FIGURE, Image.Resampling.LANCZOS)
         left = SIZE[0] - MARGIN // 2 - figure.width

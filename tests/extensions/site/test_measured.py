@@ -226,7 +226,7 @@ def test_a_curve_is_drawn_anew_if_its_picture_is_gone(curved, build):
     app = build()
 
     assert "image file not readable" not in app.warning.getvalue()
-    assert len(list(app.srcdir.glob("code/**/measured_*"))) == 2
+    assert len(list(app.srcdir.glob("code/**/measured_*.svg"))) == 2
 
 
 def test_a_curve_needs_numbers_as_names(curved, house, build):
