@@ -441,7 +441,9 @@ def test_the_function_compiles_it__also_around_a_layer(snippet, kind):
 
 
 def test_the_function_compiles_it__but_not_if_left_out(snippet, fails):
-    other = snippet.edit("counted(layers)", "counted(layers) and layers")
+    other = snippet.edit(
+        "counted(layers)", "counted(layers) and (lambda x: x)"
+    )
 
     fails(test_the_function_compiles_it, other)
 

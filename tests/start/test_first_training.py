@@ -7,7 +7,6 @@ import textwrap
 import warnings
 from contextlib import contextmanager
 from functools import cache
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -194,17 +193,16 @@ def test_all_is_on_the_device(snippet, monkeypatch):
     assert used == {device}
     assert {each.device.type for each in drawn} == {"cpu"}
 
-    accelerator, item = torch.accelerator, torch.Tensor.item
-    meta = torch.device("meta")  # stands in for one, without numbers
-    monkeypatch.setattr(accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(
-        accelerator, "current_accelerator", Mock(return_value=meta)
-    )
+    item = torch.Tensor.item
     monkeypatch.setattr(
         torch.Tensor, "item", lambda x: 0.0 if x.is_meta else item(x)
     )
     monkeypatch.setattr(torch.Tensor, "cpu", lambda x: torch.zeros(x.shape))
-    device, used, drawn = places(asks)
+    # meta stands in for an accelerator, without numbers
+    on_meta = asks.edit("torch.accelerator.is_available()", "True").edit(
+        "torch.accelerator.current_accelerator()", 'torch.device("meta")'
+    )
+    device, used, drawn = places(on_meta)
     assert used == {device} == {"meta"}
     assert {each.device.type for each in drawn} == {"cpu"}
 
