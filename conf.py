@@ -39,6 +39,7 @@ extensions = [
     "extensions.site.download_all",
     "extensions.site.exercise",
     "extensions.site.feed",
+    "extensions.site.few_pages",
     "extensions.site.fold",
     "extensions.site.glossary_links",
     "extensions.site.hold_rules",
@@ -80,6 +81,7 @@ extensions = [
     "extensions.site.surprise",
     "extensions.site.tables",
     "extensions.site.test_pages",
+    "extensions.site.titles_shown",
     "extensions.site.unproven_pages",
     "extensions.site.used_names",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from markdown_it.token import Token
 
@@ -16,7 +16,7 @@ class Claim:
     name: str
     text: str
     """The words as Markdown."""
-    line: int
+    line: int = field(repr=False)  # no page shows it
 
     @property
     def sentence(self) -> str:

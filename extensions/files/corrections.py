@@ -12,6 +12,7 @@ from pathlib import Path
 
 from extensions.files.problem import Problem
 from extensions.files.reading import tables_of, text_of
+from extensions.files.remembered import remembered
 from extensions.files.topics import Topic
 
 FOLDER = "docs/evidence/corrections"
@@ -47,7 +48,18 @@ def lists_of(root: Path) -> list[Path]:
 def read_file(root: Path, path: Path) -> list[Correction]:
     """Return the corrections of one topic."""
     name = path.relative_to(root / FOLDER).with_suffix("").as_posix()
-    lines = text_of(path).splitlines()
+    return [
+        Correction(Topic(root, name), lines, **row)
+        for lines, row in rows_in(path, text_of(path))
+    ]
+
+
+@remembered
+def rows_in(
+    path: Path, text: str
+) -> list[tuple[dict[str, int], dict[str, str]]]:
+    """Return the corrections in the text of a file, and where each key is."""
+    lines = text.splitlines()
     found = []
     for first, row in tables_of(path, "correction"):
         if sorted(row) != KEYS:
@@ -61,7 +73,7 @@ def read_file(root: Path, path: Path) -> list[Correction]:
             key: next((at for at, each in behind if begins(each, key)), first)
             for key in KEYS
         }
-        found.append(Correction(Topic(root, name), at, **row))
+        found.append((at, row))
     return found
 
 

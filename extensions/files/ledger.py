@@ -6,6 +6,7 @@ Joins pages, tests and evidence by name. Imports neither Sphinx nor torch.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -111,6 +112,35 @@ class Ledger:
         """Return how many sentences of a page, or of all, are of each kind."""
         pages = [self.prose[name]] if name else self.prose.values()
         return Counter(each.kind for page in pages for each in page)
+
+    @cached_property
+    def said_by_run(self) -> list[tuple[Run, Counter[str]]]:
+        """For each run, of how many claims it says what."""
+        return [
+            (run, Counter(each.outcomes[place].word for each in self.entries))
+            for place, run in enumerate(self.runs)
+        ]
+
+    @cached_property
+    def devices_by_run(self) -> list[tuple[Run, list[str]]]:
+        """For each run, the names of the devices that it had."""
+        return [
+            (run, sorted({*self.devices(place)}))
+            for place, run in enumerate(self.runs)
+        ]
+
+    def devices(self, place: int) -> Iterator[str]:
+        """Yield the devices on which a run has looked at claims."""
+        for entry in self.entries:
+            yield from entry.outcomes[place].devices
+
+    def cited(self) -> Iterator[tuple[str, Sentence, str]]:
+        """Yield each page with a sentence that is cited, and an address."""
+        for page, sentences in self.prose.items():
+            for sentence in sentences:
+                for part in sentence.parts:
+                    if part.address:
+                        yield page, sentence, part.address
 
     def tally(self) -> Counter[str]:
         """Return how many claims have each verdict."""

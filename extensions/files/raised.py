@@ -68,9 +68,11 @@ def caught_in(topic: Topic) -> Iterator[tuple[Cell, str]]:
     for cell in Snippet.read(topic.snippet).cells().values():
         catching = False
         for node in ast.parse(cell.code).body:
-            if catches(node, functions) and isinstance(node, ast.FunctionDef):
+            if not catches(node, functions):
+                continue
+            if isinstance(node, ast.FunctionDef):
                 functions.add(node.name)
-            elif catches(node, functions):
+            else:
                 catching = True
         if catching and (output := outputs.get(cell.code_line)):
             yield cell, output

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from markdown_it.token import Token
@@ -56,7 +56,7 @@ class Part:
 class Sentence:
     """One sentence of a page."""
 
-    line: int
+    line: int = field(repr=False)  # no page shows it
     parts: tuple[Part, ...]
 
     @property

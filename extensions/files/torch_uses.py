@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 # As everyone imports them, and as prose writes them.
 USUAL = {
@@ -47,6 +48,7 @@ def tree_of(code: str) -> ast.Module | None:
         return None
 
 
+@cache  # a page with cells of others asks for each of their programs
 def imports_of(code: str) -> dict[str, str]:
     """Return what each name that some code imports stands for."""
     found: dict[str, str] = {}

@@ -8,11 +8,11 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.files.reading_order import words_of_title
 from extensions.files.topics import Topic
 from extensions.site.cell import cell_and_output, output_shown
 from extensions.site.page_basis import root_of
 from extensions.site.recap import address
+from extensions.site.titles_shown import title_shown
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -29,8 +29,7 @@ class AgainDirective(SphinxDirective):
         """Return the title, and the code or with ``:output:`` the output."""
         topic = Topic(root_of(self.env), self.arguments[0])
         cell, output = cell_and_output(self, topic, self.arguments[1])
-        self.env.note_dependency(str(topic.page))
-        title = words_of_title(topic.root, topic.name)
+        title = title_shown(self.env, topic.name)
         uri = address(self.env, topic, f"cell-{cell.name}")
         link = nodes.reference("", title, internal=True, refuri=uri)
         block = nodes.container("", classes=["cell", "again"])

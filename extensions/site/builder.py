@@ -19,6 +19,7 @@ from extensions.files.ledger import Ledger
 from extensions.files.problem import Problem
 from extensions.files.reading import bytes_of, json_of
 from extensions.files.writing import remove, write
+from extensions.site.few_pages import are_few
 from extensions.site.written_from import digest, marks
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class SiteBuilder(StandaloneHTMLBuilder):
         self.written = {name for name in self.marks if self.is_behind(name)}
         self.written |= docnames
         self.note(self.marks.keys() - self.written)
+        self.parallel_ok &= not are_few(len(docnames))
         super().prepare_writing(docnames)
 
     def note(self, names: Set[str]) -> None:

@@ -16,7 +16,7 @@ from extensions.files.rests import RESTS, cells_up_to
 from extensions.files.snippets import WRONG, Cell, Snippet
 from extensions.files.topics import Topic
 from extensions.site.fold import Fold
-from extensions.site.page_basis import KINDS, rest_on, root_of, runs_of
+from extensions.site.page_basis import ALL, KINDS, rest_on, root_of, runs_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -31,10 +31,11 @@ NEVER_RAN = (
 )
 
 
-def device_outputs(app: Sphinx) -> str:
+def device_outputs(app: Sphinx) -> dict[str, str]:
     """Return what all runs have recorded of cells that need a device."""
     runs = runs_of(app.env)
-    return f"{[(run.title, run.results.get(RECORDER)) for run in runs]}"
+    found = [(run.title, run.results.get(RECORDER)) for run in runs]
+    return {ALL: f"{found}"}
 
 
 def cell_and_output(

@@ -27,7 +27,6 @@ class CorrectedDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Leave a place that is filled when the ledger is whole."""
-        rest_on(self.env, "ledger")
         rest_on(self.env, "corrections")
         rows = read_corrections(root_of(self.env))
         known = {row.name for row in rows}
@@ -35,6 +34,7 @@ class CorrectedDirective(SphinxDirective):
         for name in only:
             if name not in known:
                 raise self.error(f"no correction rests on {name}")
+            rest_on(self.env, "claims", name)
         return [Summary(template="corrected.html", only=only)]
 
 

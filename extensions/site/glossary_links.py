@@ -9,7 +9,7 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 from extensions.files.glossary import pattern_of, term_of, terms_of
-from extensions.site.page_basis import KINDS, rest_on, root_of
+from extensions.site.page_basis import ALL, KINDS, rest_on, root_of
 from extensions.site.within import is_within
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ APART = (
 )
 
 
-def terms(app: Sphinx) -> str:
+def terms(app: Sphinx) -> dict[str, str]:
     """Return what says whether a term has come or gone."""
-    return f"{terms_of(root_of(app.env))}"
+    return {ALL: f"{terms_of(root_of(app.env))}"}
 
 
 class LinkTerms(SphinxTransform):

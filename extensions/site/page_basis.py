@@ -1,13 +1,14 @@
 """What each page rests on besides its own files, kept on the environment.
 
-A page that rests on something is read again once that has changed. Sphinx's
-``note_dependency`` knows files alone, and takes a folder for a missing one.
+A page that rests on something is read again once that has changed: on all of
+a kind, or on the parts of it that the page shows. Sphinx's ``note_dependency``
+knows files alone, and takes a folder for a missing one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,20 +48,22 @@ def recordings_in(env: BuildEnvironment) -> list[Path]:
     ]
 
 
-def recordings(app: Sphinx) -> str:
+def recordings(app: Sphinx) -> dict[str, str]:
     """Return what says whether something was measured anew."""
-    return "".join(
-        f"{path} {sha256(path)}\n" for path in recordings_in(app.env)
-    )
+    found = [f"{path} {sha256(path)}" for path in recordings_in(app.env)]
+    return {ALL: "\n".join(found)}
 
 
-def pages(app: Sphinx) -> str:
+def pages(app: Sphinx) -> dict[str, str]:
     """Return what says whether a page has come or gone."""
-    return " ".join(sorted(app.env.found_docs))
+    return {ALL: " ".join(sorted(app.env.found_docs))}
 
 
-# What a page can rest on, by name. Other modules add to it.
-KINDS: dict[str, Callable[[Sphinx], str]] = {
+ALL = ""  # the part that is the whole
+Basis = tuple[str, str]  # a kind, and the name of a part
+# What a page can rest on, by kind: a text for each part, which is another once
+# that part has changed. Other modules add to it.
+KINDS: dict[str, Callable[[Sphinx], Mapping[str, str]]] = {
     "recordings": recordings,
     "pages": pages,
 }
@@ -70,8 +73,8 @@ class Rests:
     """On what pages rest: now, and, page by page, when each was read."""
 
     def __init__(self) -> None:
-        self.now: dict[str, str] = {}
-        self.then: dict[str, dict[str, str]] = {}
+        self.now: dict[Basis, str] = {}
+        self.then: dict[str, dict[Basis, str]] = {}
 
 
 def rests_of(env: BuildEnvironment) -> Rests:
@@ -82,10 +85,10 @@ def rests_of(env: BuildEnvironment) -> Rests:
     return rests
 
 
-def rest_on(env: BuildEnvironment, kind: str) -> None:
-    """Note that the page being read rests on something."""
-    rests = rests_of(env)
-    rests.then.setdefault(env.docname, {})[kind] = rests.now[kind]
+def rest_on(env: BuildEnvironment, kind: str, part: str = ALL) -> None:
+    """Note that the page being read rests on something, there or missing."""
+    rests, basis = rests_of(env), (kind, part)
+    rests.then.setdefault(env.docname, {})[basis] = rests.now.get(basis, "")
 
 
 def purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
@@ -115,13 +118,14 @@ def outdated(
     """Return the pages that rested on something else."""
     rests = rests_of(env)
     rests.now = {
-        kind: hashlib.sha256(of(app).encode()).hexdigest()
+        (kind, part): hashlib.sha256(text.encode()).hexdigest()
         for kind, of in KINDS.items()
+        for part, text in of(app).items()
     }
     return [
         name
         for name, then in rests.then.items()
-        if not then.items() <= rests.now.items()
+        if any(rests.now.get(basis, "") != was for basis, was in then.items())
     ]
 
 

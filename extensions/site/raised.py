@@ -13,12 +13,12 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.problem import Problem
 from extensions.files.raised import caught_in, lines_that_say
-from extensions.files.reading_order import words_of_title
 from extensions.files.snippets import Cell, Snippet
 from extensions.files.topics import Topic, sha256, topics
 from extensions.site.fold import Fold
 from extensions.site.page_basis import KINDS, rest_on, root_of
 from extensions.site.recap import address, recalled
+from extensions.site.titles_shown import title_shown
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -29,18 +29,17 @@ if TYPE_CHECKING:
 PROGRAM = "The cell that met it"
 
 
-def programs(app: Sphinx) -> str:
-    """Return what says whether a program has printed something else."""
-    return "".join(
-        f"{topic.name} {sha256(topic.output)}\n"
-        for topic in topics(root_of(app.env))
-    )
+def programs(app: Sphinx) -> dict[str, str]:
+    """Return what says of each program whether it has printed otherwise."""
+    return {
+        topic.name: sha256(topic.output) for topic in topics(root_of(app.env))
+    }
 
 
 def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
     """Return a line that leads to a cell on its page."""
     uri = address(env, topic, f"cell-{cell.name}")
-    words = f"{words_of_title(topic.root, topic.name)}: {cell.name}"
+    words = f"{title_shown(env, topic.name)}: {cell.name}"
     reference = nodes.reference("", words, internal=True, refuri=uri)
     return nodes.paragraph("", "", reference)
 
@@ -63,8 +62,7 @@ class RaisedDirective(SphinxDirective):
         """Return the text, and below it why it comes, and what to do."""
         name, cell_name = self.arguments
         topic = Topic(root_of(self.env), name)
-        rest_on(self.env, "programs")
-        rest_on(self.env, "ledger")
+        rest_on(self.env, "programs", name)
         if f"({name}.md" not in "\n".join(self.content):
             raise self.error(f"the text has no link to {name}.md")
         if "says" not in self.options:
@@ -96,12 +94,13 @@ class AllRaisedDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return a fold for each page."""
-        rest_on(self.env, "programs")
+        rest_on(self.env, "pages")
         found: list[nodes.Node] = []
         for topic in topics(root_of(self.env)):
             if topic.is_recipe:
                 continue
-            fold = Fold(summary=words_of_title(topic.root, topic.name))
+            rest_on(self.env, "programs", topic.name)
+            fold = Fold(summary=title_shown(self.env, topic.name))
             for cell, text in caught_in(topic):
                 fold += nodes.literal_block(text, text, language="none")
                 fold += link_to(self.env, topic, cell)

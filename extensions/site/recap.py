@@ -15,7 +15,7 @@ from sphinx.util.osutil import relative_uri
 
 from extensions.files.pages import read_page
 from extensions.files.topics import Topic
-from extensions.site.page_basis import root_of
+from extensions.site.page_basis import rest_on, root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -36,6 +36,7 @@ def recalled(
 
     None if the page of the topic has no such claim.
     """
+    rest_on(directive.env, "claims", f"{topic.name}#{name}")
     page = read_page(topic.page)
     claims = {claim.name: claim.sentence for claim in page.claims}
     if name not in claims:
@@ -69,7 +70,6 @@ class RecapDirective(SphinxDirective):
                 continue  # a rule reports it
             said = nodes.paragraph("", "", link)
             if page:
-                self.env.note_dependency(str(topic.page))
                 said += self.title(page)
             items += nodes.list_item("", said)
         return [items] if items.children else []

@@ -9,18 +9,25 @@ from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.pages import read_page
-from extensions.files.reading_order import (
-    Chapter,
-    chapters,
-    words_of_title,
-)
-from extensions.files.topics import Topic
-from extensions.site.page_basis import rest_on, root_of
+from extensions.files.reading_order import Chapter, chapters
+from extensions.files.topics import Topic, topics
+from extensions.site.page_basis import KINDS, rest_on, root_of
 from extensions.site.recap import address, recalled
+from extensions.site.titles_shown import title_shown
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
+
+
+def recaps(app: Sphinx) -> dict[str, str]:
+    """Return which claims each page repeats."""
+    return {
+        topic.name: " ".join(
+            each.name for each in read_page(topic.page).recalled
+        )
+        for topic in topics(root_of(app.env))
+    }
 
 
 class ByChapter(SphinxDirective):
@@ -52,7 +59,7 @@ class ByChapter(SphinxDirective):
         """Return the title of a page as a link to it."""
         root = root_of(self.env)
         uri = address(self.env, Topic(root, name), "").rstrip("#")
-        title = words_of_title(root, name)
+        title = title_shown(self.env, name)
         return nodes.reference("", title, internal=True, refuri=uri)
 
 
@@ -64,7 +71,7 @@ class RulesDirective(ByChapter):
         found: list[nodes.Node] = []
         for name in chapter.pages:
             topic = Topic(root_of(self.env), name)
-            self.note(name)
+            rest_on(self.env, "recaps", name)
             rules = nodes.bullet_list(classes=["recap"])
             for each in read_page(topic.page).recalled:
                 if link := recalled(self, topic, each.name):
@@ -99,6 +106,7 @@ class AnswersDirective(ByChapter):
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the directives."""
+    KINDS["recaps"] = recaps
     app.add_directive("rules", RulesDirective)
     app.add_directive("answers", AnswersDirective)
     return {

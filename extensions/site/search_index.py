@@ -16,7 +16,7 @@ from sphinx.search import IndexBuilder
 from extensions.files.empty_words import EMPTY
 from extensions.files.writing import remove, write
 from extensions.site.builder import SiteBuilder
-from extensions.site.search_terms import Terms
+from extensions.site.search_terms import Terms, field_of, meaning
 from extensions.site.search_texts import searched
 
 if TYPE_CHECKING:
@@ -31,21 +31,24 @@ OF_SPHINX = ("searchtools.js", "language_data.js")
 
 def index_of(builder: Builder) -> dict[str, object]:
     """Return what a search needs to know; lists are shorter than mappings."""
-    stems = IndexBuilder(builder.env, "en", {}, "").lang
-    terms = Terms(stems.stem)
+    terms, none = Terms(), field_of("")
     pages: list[list[object]] = []
     for name, (title, also, sections) in sorted(searched(builder.env).items()):
-        names = [terms.meaning(each) for each in (title, *also.split(", "))]
+        names = [meaning(each) for each in (title, *also.split(", "))]
         pages.append(
             [
                 name,
                 builder.get_target_uri(name),
                 title,
                 sorted({*names} - {""}),
-                terms.add("", "", "", also, title),
+                terms.add(none, none, none, field_of(also), field_of(title)),
                 [
-                    [anchor, heading, terms.add(prose, code, heading, "", "")]
-                    for anchor, heading, prose, code in sections
+                    [
+                        each.anchor,
+                        each.heading,
+                        terms.add(*each.fields, none, none),
+                    ]
+                    for each in sections
                 ],
             ]
         )

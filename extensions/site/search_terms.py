@@ -10,18 +10,35 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
+
+from sphinx.search.en import SearchEnglish
 
 from extensions.files.empty_words import EMPTY
 
 WORD = re.compile(r"\w+")
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-Stem = Callable[[str], str]
 
 
-def terms_of(words: Iterable[str], stem: Stem) -> list[str]:
+class Field(NamedTuple):
+    """What is looked up in a text."""
+
+    length: int
+    """How many words it has."""
+    times: dict[str, int]
+    """How often each term stands in it."""
+
+
+@cache
+def stemmer() -> Callable[[str], str]:
+    """Return what Sphinx cuts English words with, each of them once."""
+    return cache(SearchEnglish({}).stem)
+
+
+def terms_of(words: Iterable[str]) -> list[str]:
     """Return what is looked up for some words; ``searching.js`` does alike."""
     found = []
     for word in words:
@@ -30,7 +47,7 @@ def terms_of(words: Iterable[str], stem: Stem) -> list[str]:
             continue
         # A name of code stays as it is written.
         is_name = re.search(r"[_\d]", lower)
-        found.append(lower if is_name else stem(lower))
+        found.append(lower if is_name else stemmer()(lower))
     return found
 
 
@@ -46,29 +63,32 @@ def parted(text: str) -> list[str]:
     return found
 
 
-class Terms:
-    """The terms of some documents, each a list of texts, one for a field."""
+def meaning(text: str) -> str:
+    """Return a text by what is looked up for it."""
+    return " ".join(terms_of(WORD.findall(text)))
 
-    def __init__(self, stem: Stem) -> None:
-        self.terms = partial(terms_of, stem=cache(stem))
+
+def field_of(text: str) -> Field:
+    """Return what is looked up in a text."""
+    words = parted(text)
+    return Field(len(set(words)), dict(Counter(terms_of(words))))
+
+
+class Terms:
+    """The terms of some documents, each a list of fields."""
+
+    def __init__(self) -> None:
         self.places: defaultdict[str, defaultdict[int, list[int]]]
         self.places = defaultdict(lambda: defaultdict(list))
         self.count = 0
 
-    def meaning(self, text: str) -> str:
-        """Return a text by what is looked up for it."""
-        return " ".join(self.terms(WORD.findall(text)))
-
-    def add(self, *fields: str) -> list[int]:
+    def add(self, *fields: Field) -> list[int]:
         """Take in a document; return how many words each field has."""
-        lengths = []
-        for field, text in enumerate(fields):
-            words = parted(text)
-            lengths.append(len(set(words)))
-            for term, times in Counter(self.terms(words)).items():
-                self.places[term][field] += [self.count] * times
+        for at, field in enumerate(fields):
+            for term, times in field.times.items():
+                self.places[term][at] += [self.count] * times
         self.count += 1
-        return lengths
+        return [field.length for field in fields]
 
     def written(self) -> str:
         """Return all as one text, in the order of the terms.

@@ -18,6 +18,7 @@ from sphinx import addnodes
 from extensions.files.empty_words import EMPTY
 from extensions.files.front_matter import SEARCH
 from extensions.site.fold import Fold
+from extensions.site.search_terms import Field, field_of
 from extensions.site.within import is_within
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ class Section(NamedTuple):
     heading: str
     prose: str
     code: str
+    fields: tuple[Field, Field, Field]
+    """What is looked up in its prose, its code and its heading."""
+
+
+def section(anchor: str, heading: str, prose: str, code: str = "") -> Section:
+    """Return a section; what is looked up in it is found once, here."""
+    fields = field_of(prose), field_of(code), field_of(heading)
+    return Section(anchor, heading, prose, code, fields)
 
 
 class Searched(NamedTuple):
@@ -96,29 +105,29 @@ def once(found: Iterable[str], known: str = "") -> str:
     return " ".join(kept)
 
 
-def section_of(section: nodes.section, anchor: str) -> Section:
+def section_of(node: nodes.section, anchor: str) -> Section:
     """Return what is found of a section."""
-    heading, *texts = own(section)
+    heading, *texts = own(node)
     code = [text for text in texts if text.get("language", "none") != "none"]
     said = [text for text in texts if text not in code]
     prose = once(WORD.findall(text_of(said)))
     names = once(NAME.findall(text_of(code)), prose)
-    return Section(anchor, heading.astext(), prose, names)
+    return section(anchor, heading.astext(), prose, names)
 
 
 def meaning_of(item: nodes.definition_list_item) -> Section:
     """Return what is found of a term of the glossary."""
     term = next(item.findall(nodes.term))
     prose = once(WORD.findall(text_of(item.findall(nodes.paragraph))))
-    return Section(term["ids"][0], term.astext(), prose, "")
+    return section(term["ids"][0], term.astext(), prose)
 
 
 def keep(app: Sphinx, doctree: nodes.document) -> None:
     """Note what is found of the page that was read."""
     name = app.env.docname
     sections = [
-        section_of(section, section["ids"][0] if place else "")
-        for place, section in enumerate(doctree.findall(nodes.section))
+        section_of(node, node["ids"][0] if place else "")
+        for place, node in enumerate(doctree.findall(nodes.section))
     ]
     sections += [
         meaning_of(item)
@@ -137,7 +146,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("doctree-read", keep)
     return {
         "version": "1",
-        "env_version": 2,
+        "env_version": 3,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

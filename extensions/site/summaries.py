@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from extensions.files.prose import unproven_page
 from extensions.files.sources import read_sources, source_of
 from extensions.site.builder import ledger_of
 from extensions.site.chapters import chapter_name, reading_place
-from extensions.site.page_basis import KINDS, rest_on, root_of
+from extensions.site.page_basis import ALL, KINDS, rest_on, root_of
 from extensions.site.test_pages import uri_of
 from extensions.site.words import words
 
@@ -35,16 +34,41 @@ class Summary(nodes.General, nodes.Element):
     """
 
 
-def whole_ledger(app: Sphinx) -> str:
-    """Return all that a summary of the ledger shows."""
+# What each summary shows besides the corrections, which name their claims.
+SHOWN = {
+    "ledger": ("claims",),
+    "tally": ("claims", "sentences"),
+    "corrections": (),
+    "cited": ("cited",),
+    "unproven": ("sentences",),
+}
+
+
+def claims(app: Sphinx) -> dict[str, str]:
+    """Return what is said of each claim, and of all."""
     ledger = ledger_of(app.builder)
     facts = [run.facts for run in ledger.runs]
-    return f"{ledger.rows} {ledger.lists} {facts}"
+    found = {
+        f"{each.topic.name}#{each.claim.name}": ledger.rows[each.anchor]
+        for each in ledger.entries
+    }
+    return found | {ALL: f"{ledger.rows} {facts}"}
 
 
-def all_corrections(app: Sphinx) -> str:
+def sentences(app: Sphinx) -> dict[str, str]:
+    """Return what says whether a sentence has changed."""
+    return {ALL: f"{ledger_of(app.builder).lists}"}
+
+
+def cited(app: Sphinx) -> dict[str, str]:
+    """Return what says whether a sentence that is cited has changed."""
+    root, ledger = root_of(app.env), ledger_of(app.builder)
+    return {ALL: f"{[*ledger.cited()]} {read_sources(root)}"}
+
+
+def all_corrections(app: Sphinx) -> dict[str, str]:
     """Return all that the table of corrections shows."""
-    return f"{read_corrections(root_of(app.env))}"
+    return {ALL: f"{read_corrections(root_of(app.env))}"}
 
 
 class SummaryDirective(SphinxDirective):
@@ -52,13 +76,16 @@ class SummaryDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Leave a place that is filled when the ledger is whole."""
-        rest_on(self.env, "ledger")
+        for kind in SHOWN[self.name]:
+            rest_on(self.env, kind)
         place = Summary(template=f"{self.name}.html")
         if self.name == "corrections":
             rest_on(self.env, "corrections")
+            rows = read_corrections(root_of(self.env))
+            for row in rows:
+                rest_on(self.env, "claims", row.name)
             place["searched"] = " ".join(
-                f"{row.said} {row.holds}"
-                for row in read_corrections(root_of(self.env))
+                f"{row.said} {row.holds}" for row in rows
             )
         return [place]
 
@@ -90,10 +117,6 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
     groups = groupby(ledger.entries, key=lambda each: each.topic.chapter)
     chapters = {name: list(entries) for name, entries in groups}
     read = partial(reading_place, builder.env)
-    outcomes = [
-        (run, [each.outcomes[place] for each in ledger.entries])
-        for place, run in enumerate(ledger.runs)
-    ]
     return {
         "runs": ledger.runs,
         "corrections": [
@@ -104,19 +127,14 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
             (name, chapters[name]) for name in sorted(chapters, key=read)
         ],
         "chapter_name": partial(chapter_name, builder.env),
-        "said_by_run": [
-            (run, Counter(outcome.word for outcome in those))
-            for run, those in outcomes
-        ],
-        "devices_by_run": [
-            (run, sorted({name for each in those for name in each.devices}))
-            for run, those in outcomes
-        ],
+        "said_by_run": ledger.said_by_run,
+        "devices_by_run": ledger.devices_by_run,
         "claims": len(ledger.entries),
         "counters": sum(len(each.counters) for each in ledger.entries),
         "tally": ledger.tally(),
         "kinds": ledger.kinds,
         "prose": ledger.prose,
+        "cited": ledger.cited,
         "sources": read_sources(root_of(builder.env)),
         "source_of": source_of,
         "unproven_page": unproven_page,
@@ -142,14 +160,13 @@ def visit(translator: HTML5Translator, node: Summary) -> None:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the directives."""
-    KINDS["ledger"] = whole_ledger
+    KINDS["claims"] = claims
+    KINDS["sentences"] = sentences
+    KINDS["cited"] = cited
     KINDS["corrections"] = all_corrections
     app.add_node(Summary, html=(visit, None))
-    app.add_directive("ledger", SummaryDirective)
-    app.add_directive("tally", SummaryDirective)
-    app.add_directive("corrections", SummaryDirective)
-    app.add_directive("cited", SummaryDirective)
-    app.add_directive("unproven", SummaryDirective)
+    for name in SHOWN:
+        app.add_directive(name, SummaryDirective)
     app.connect("doctree-resolved", fill)
     return {
         "version": "1",

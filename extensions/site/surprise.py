@@ -17,7 +17,7 @@ from extensions.files.topics import Topic
 from extensions.site.builder import SiteBuilder
 from extensions.site.cell import cell_and_output, output_shown
 from extensions.site.marks import render
-from extensions.site.page_basis import rest_on, root_of
+from extensions.site.page_basis import root_of
 from extensions.site.recap import recalled
 from extensions.site.test_pages import uri_of
 
@@ -51,8 +51,6 @@ class SurpriseDirective(SphinxDirective):
         topic = Topic(root_of(self.env), name)
         if missing := sorted(self.option_spec.keys() - self.options.keys()):
             raise self.error(f"say :{missing[0]}: of {claim}")
-        rest_on(self.env, "ledger")
-        self.env.note_dependency(str(topic.page))
         words = recalled(self, topic, claim)
         if words is None:
             raise self.error(f"{name} has no claim {claim!r}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from extensions.files.problem import Problem
 from extensions.files.torch_names import LIST, read_names
-from extensions.site.page_basis import KINDS, root_of
+from extensions.site.page_basis import ALL, KINDS, root_of
 from extensions.site.report import report
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 USED = "house_torch_names"  # in the metadata, which Sphinx purges and merges
 
 
-def listed(app: Sphinx) -> str:
+def listed(app: Sphinx) -> dict[str, str]:
     """Return what says whether the list has changed."""
-    return f"{read_names(root_of(app.env))}"
+    return {ALL: f"{read_names(root_of(app.env))}"}
 
 
 def used_on(env: BuildEnvironment, name: str) -> set[str]:

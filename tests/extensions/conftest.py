@@ -18,6 +18,7 @@ from extensions.files.basis import bases, classname, evidence_modules
 from extensions.files.proofs import tests_in
 from extensions.files.rests import RESTS, Rests
 from extensions.files.topics import ROOT, topics
+from extensions.site import few_pages
 
 collect_ignore = ["house"]
 
@@ -131,10 +132,14 @@ def record(
 
 
 @pytest.fixture
-def build(house, make_app):
-    """Build the house; each call is a build of its own."""
+def build(house, make_app, monkeypatch):
+    """Build the house; each call is a build of its own.
 
-    def build(builder="html", **options):
+    In several processes if that is said, though the house has few pages.
+    """
+
+    def build(builder="html", few=0, **options):
+        monkeypatch.setattr(few_pages, "FEW", few)
         app = make_app(
             builder, srcdir=house / "docs", builddir=house / "out", **options
         )

@@ -1,26 +1,30 @@
 """In which sections each word stands."""
 
 import pytest
-import snowballstemmer
 
-from extensions.site.search_terms import Terms, base_36, parted, steps
+from extensions.site.search_terms import (
+    Terms,
+    base_36,
+    field_of,
+    meaning,
+    parted,
+    steps,
+)
 
 
-@pytest.fixture
-def terms():
-    return Terms(snowballstemmer.stemmer("english").stemWord)
-
-
-def test_a_term_says_in_which_fields_of_which_documents_it_stands(terms):
-    terms.add("Train a layer")
-    terms.add("", "layers")
-    terms.add("Training, and train again")
+def test_a_term_says_in_which_fields_of_which_documents_it_stands():
+    terms = Terms()
+    terms.add(field_of("Train a layer"))
+    terms.add(field_of(""), field_of("layers"))
+    terms.add(field_of("Training, and train again"))
 
     assert terms.written() == "again:2 layer:0;1 train:0,2,0"
 
 
-def test_a_document_says_how_many_words_each_field_has(terms):
-    assert terms.add("one two two", "", "CrossEntropyLoss") == [2, 0, 4]
+def test_a_document_says_how_many_words_each_field_has():
+    fields = map(field_of, ("one two two", "", "CrossEntropyLoss"))
+
+    assert Terms().add(*fields) == [2, 0, 4]
 
 
 def test_a_name_is_found_by_its_parts_and_as_it_is_written():
@@ -31,10 +35,10 @@ def test_a_name_is_found_by_its_parts_and_as_it_is_written():
     assert parted("naïve") == ["naïve"]
 
 
-def test_empty_words_numbers_and_letters_are_not_looked_up(terms):
-    assert terms.meaning("How do I train 100 x with float16s?") == (
-        "train float16s"
-    )
+def test_empty_words_numbers_and_letters_are_not_looked_up():
+    found = meaning("How do I train 100 x with float16s?")
+
+    assert found == "train float16s"
 
 
 @pytest.mark.parametrize(
