@@ -232,6 +232,31 @@ def test_a_filter_stands_in_the_address(page: Page, site: str):
     expect(page.locator("output")).to_contain_text(f"{found} of {whole}")
 
 
+@pytest.mark.parametrize("at", [0, 50, -1])
+def test_the_address_of_a_row_leads_to_it(page: Page, site: str, at: int):
+    ledger = f"{site}/evidence/claims/training.html"
+    page.goto(ledger)
+    rows = page.locator("tr[data-verdict]")
+    row = rows.nth(at).get_attribute("id")
+
+    page.goto("about:blank")
+    page.goto(f"{ledger}#{row}")
+
+    expect(page.locator(f"#{row}:target")).to_be_in_viewport()
+
+
+def test_a_topic_without_a_row_that_fits_is_not_shown(page: Page, site: str):
+    page.goto(f"{site}/evidence/claims/training.html")
+    topics = page.locator(".ledger-topic:visible")
+    whole = topics.count()
+
+    page.locator("select[name=topic]").select_option("training/zero_grad")
+
+    assert whole > 1
+    expect(topics).to_have_count(1)
+    expect(topics).to_contain_text("zero_grad")
+
+
 def test_a_row_leads_to_its_words_and_its_test(page: Page, site: str):
     page.goto(f"{site}/evidence/claims/autograd.html")
     row = page.locator("tr[data-verdict]").first

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from extensions.files.ledger import Entry
 from extensions.files.ledger_rows import CHANGED, columns, rows_by_page
 from extensions.site.builder import SiteBuilder
 from extensions.site.chapters import chapter_name
@@ -13,6 +15,11 @@ from extensions.site.summaries import context
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
+
+
+def topic_of(entry: Entry) -> str:
+    """Return the name of the page of a claim."""
+    return entry.topic.name
 
 
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -31,8 +38,12 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             lead = "The claims of which the runs do not all say the same."
         values = context(builder.ledger, builder, name) | {
             "entries": entries,
-            "columns": columns(builder.ledger, entries),
-            "title": title,
+            "topics": [
+                (topic, columns(builder.ledger, rows), rows)
+                for topic, those in groupby(entries, key=topic_of)
+                for rows in [list(those)]
+            ],
+            "heading": title,
             "lead": lead,
         }
         body = builder.templates.render("ledger_page.html", values)

@@ -97,8 +97,6 @@ class AllRaisedDirective(SphinxDirective):
         rest_on(self.env, "pages")
         found: list[nodes.Node] = []
         for topic in topics(root_of(self.env)):
-            if topic.is_recipe:
-                continue
             rest_on(self.env, "programs", topic.name)
             fold = Fold(summary=title_shown(self.env, topic.name))
             for cell, text in caught_in(topic):
