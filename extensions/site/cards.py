@@ -30,6 +30,7 @@ NAME = 34
 WIDE = ((84, 76, 68, 60, 52), 2), ((46, 42, 38, 34, 30), 5)
 NARROW = ((56, 50, 45, 40, 36), 3), ((32, 29, 26, 23), 8)
 LEADING = 1.3  # the height of a line, in sizes of its letters
+MORE = "…"
 COLORS = 64  # which few letters and a figure need
 
 
@@ -51,6 +52,13 @@ def wrapped(text: str, letters: ImageFont.FreeTypeFont, width: int) -> str:
         else:
             lines.append(word)
     return "\n".join(line for line in lines if line)
+
+
+def shortened(row: str, letters: ImageFont.FreeTypeFont, width: int) -> str:
+    """Return a line of at most a width; a sign stands for its end."""
+    while letters.getlength(row) > width:
+        row = row.removesuffix(MORE)[:-1] + MORE
+    return row
 
 
 Room = tuple[tuple[int, ...], int]
@@ -85,7 +93,8 @@ class Sheet:
     ) -> None:
         """Write some words in the largest size in which all of them fit.
 
-        Where none is small enough, the last lines give way to a sign.
+        Where none is small enough, a sign stands for what is left out: the
+        last lines, or the end of a long word.
         """
         sizes, lines = room
         for size in sizes:
@@ -97,7 +106,9 @@ class Sheet:
             if len(rows) <= fit and widest <= self.width:
                 break
         else:
-            rows = [*rows[: fit - 1], f"{rows[fit - 1]} …"]
+            if len(rows) > fit:
+                rows = [*rows[: fit - 1], f"{rows[fit - 1]} {MORE}"]
+            rows = [shortened(row, letters, self.width) for row in rows]
         for row in rows:
             self.draw.text((MARGIN, self.top), row, color, letters)
             self.top += step

@@ -66,7 +66,7 @@ def test_short_words_are_larger(written):
 def test_what_fits_in_no_size_ends_in_a_sign(written, drawn):
     card("Site", LONG, WORDS * 9, drawn)
 
-    assert written[-1][1].endswith(" …")
+    assert written[-1][1].endswith("…")
     assert written[-1][2].size == NARROW[1][0][-1]
 
 
@@ -78,3 +78,16 @@ def test_lines_are_no_wider_than_their_room():
     )
 
     assert lines == "one two\nthree"
+
+
+@pytest.mark.parametrize("has_figure", [False, True])
+@pytest.mark.parametrize("title", ["a_long_name" * 9, f"tests/{'x' * 50} y"])
+def test_a_word_that_is_too_long_loses_its_end(
+    written, drawn, has_figure, title
+):
+    card("Site", title, f"{title} {WORDS}", drawn if has_figure else None)
+
+    end = SIZE[0] - (cards.FIGURE[0] if has_figure else cards.MARGIN)
+    assert any(words.endswith("…") for _, words, _ in written)
+    for (left, _), words, letters in written[1:]:
+        assert left + letters.getlength(words) <= end
