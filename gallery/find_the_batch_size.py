@@ -21,7 +21,8 @@ It needs ``torch``, ``matplotlib``, ``tqdm``.
 #
 # In the notebook, change these lines. As a script, give arguments instead.
 #
-# On a CUDA device the program asks the device, and leaves a tenth of it free.
+# On a CUDA device the program asks the device, of which it may take nine
+# tenths.
 # Anywhere else, a stand-in for a device of so many bytes takes its place.
 
 MODEL = None  # a file with a function build()

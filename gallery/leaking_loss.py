@@ -286,9 +286,9 @@ print(sizes[-1], "bytes at the last step,", left, "after the function")
 # A layer of your own
 # -------------------
 #
-# What PyTorch's own layers leave behind, ``backward`` frees. A function of
-# your own has to ask for that, with ``ctx.save_for_backward``. This one keeps
-# its input as ``ctx.x`` instead.
+# What PyTorch's own layers keep for ``backward``, ``backward`` frees. A
+# function of your own has to ask for that, with ``ctx.save_for_backward``.
+# This one keeps its input as ``ctx.x`` instead.
 
 
 class Square(torch.autograd.Function):

@@ -62,7 +62,8 @@ if WORKERS < 0 or (WORKERS and not can_fork):
 # All files stand in a temporary folder, which the program removes when it
 # ends.
 #
-# Leave room there, and in memory, for a dozen times your samples.
+# Each format writes all your samples there: leave room for six copies, and for
+# more where a sample has few bytes.
 
 import atexit
 import shutil
