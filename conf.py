@@ -142,6 +142,7 @@ html_baseurl = os.environ.get("PROVEN_PYTORCH_URL", "")
 html_title = project
 html_favicon = "docs/_static/favicon.svg"
 html_scaled_image_link = False  # a picture says its size, and is whole
+html_use_index = False  # its words are those of the glossary
 html_static_path = ["docs/_static"]
 html_extra_path = ["docs/_extra"]
 html_css_files = ["house.css", "search.css"]

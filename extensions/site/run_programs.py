@@ -15,6 +15,7 @@ import signal
 import traceback
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from extensions.site.one_line import stop
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.config import Config
     from sphinx.util.typing import ExtensionMetadata
 
 # What takes seconds to import, by a word of the programs that need it. The
@@ -113,11 +115,25 @@ def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
     return [Problem(topic.snippet, line, message) for line, message in said]
 
 
+def stale_in(root: Path) -> list[Topic]:
+    """Return the programs that have not run as they are now."""
+    return [topic for topic in topics(root) if not stamps.has_run(topic)]
+
+
+def import_slow(app: Sphinx, config: Config) -> None:
+    """Let the server import what is slow, while Sphinx begins."""
+    if stale := stale_in(Path(app.srcdir).parent):
+        text = "".join(text_of(topic.snippet) for topic in stale)
+        slow = [module for word, module in SLOW.items() if word in text]
+        forkserver.set_forkserver_preload([*slow, "sphinx_gallery.gen_rst"])
+        forkserver.ensure_running()
+
+
 def run_stale(app: Sphinx) -> None:
     """Run every program that has not run as it is now, then say all faults."""
     root = Path(app.srcdir).parent
     stamps.sweep(root)
-    stale = [topic for topic in topics(root) if not stamps.has_run(topic)]
+    stale = stale_in(root)
     if not stale:
         return
     conf = app.config.sphinx_gallery_conf
@@ -127,10 +143,6 @@ def run_stale(app: Sphinx) -> None:
         thumbs = topic.output.parent / "images/thumb"
         thumbs.mkdir(parents=True, exist_ok=True)
     stale.sort(key=lambda topic: not topic.is_recipe)  # the longest first
-    text = "".join(text_of(topic.snippet) for topic in stale)
-    slow = [module for word, module in SLOW.items() if word in text]
-    slow.append("sphinx_gallery.gen_rst")
-    multiprocessing.get_context("forkserver").set_forkserver_preload(slow)
     broken: list[Problem] = []
     with ThreadPoolExecutor(max(1, app.parallel)) as pool:
         results = pool.map(lambda topic: run(topic, conf, seconds), stale)
@@ -147,8 +159,12 @@ def run_stale(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Run the programs before sphinx-gallery does, which is at 500."""
+    """Run the programs before sphinx-gallery does, which is at 500.
+
+    The server begins before sphinx-gallery imports Matplotlib, which is at 10.
+    """
     app.add_config_value("house_program_seconds", 60, "", int)
+    app.connect("config-inited", import_slow, priority=1)
     app.connect("builder-inited", run_stale, priority=400)
     return {
         "version": "1",
