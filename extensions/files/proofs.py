@@ -27,6 +27,11 @@ EXPECTS_FAILURE = "fails"  # the fixture of a counter-example
 NUMBERED = r"(?:.*-)?(?!b?float|complex|u?int)[a-z_]+\d+(?:-.*)?"
 SAYS = re.compile(rf"(?!{NUMBERED}$)[\w ,.()=+-]{{1,60}}")
 MOST = 4  # cases that are named
+# What a name ends in whose cases say the rest, if they say anything.
+OPEN = re.compile(
+    r"\b(after|as|at|because|before|between|by|for|from|if|in|of|on|over|than"
+    r"|through|to|under|while|with|without)$"
+)
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,14 @@ def words_with(words: str, cases: Iterable[str]) -> str:
 def variation(run: Run, module: str, test: Test) -> str:
     """Return in words on what a claim held as well."""
     results = results_of(run, module, test.name)
-    return words_with(test.words, [result.case for result in results])
+    return closed(test.words, [result.case for result in results])
+
+
+def closed(words: str, cases: list[str]) -> str:
+    """Return what a name says with its cases, or with their number."""
+    said = words_with(words, cases)
+    number = f"{len(cases)} others" if len(cases) > 1 else "another"
+    return f"{said} {number}" if OPEN.search(said) else said
 
 
 def failures(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from extensions.files.proofs import words_with
+from extensions.files.proofs import closed, words_with
 from tests.extensions.conftest import record
 
 
@@ -101,6 +101,20 @@ def test_a_panel_names_the_cases_that_somebody_named(house, build):
 )
 def test_a_case_that_pytest_has_counted_says_nothing(case, says):
     assert (words_with("of", [case]) != "of") == says
+
+
+@pytest.mark.parametrize(
+    ("words", "cases", "said"),
+    [
+        ("also for", ["old0", "old1"], "also for 2 others"),
+        ("also with", ["new0"], "also with another"),
+        ("also for", ["Adam", "old1"], "also for Adam"),
+        ("also twice", ["old0", "old1"], "also twice"),
+        ("also of the proof", [""], "also of the proof"),
+    ],
+)
+def test_cases_that_say_nothing_are_counted(words, cases, said):
+    assert closed(words, cases) == said
 
 
 def test_a_panel_links_to_its_row_and_to_its_tests(build):
