@@ -1,6 +1,7 @@
 """The claims of docs/data/loading.md."""
 
 import functools
+import gc
 import multiprocessing
 import os
 import random
@@ -10,6 +11,7 @@ import time
 import traceback
 import types
 import warnings
+from contextlib import ExitStack
 from itertools import chain, pairwise
 from pathlib import Path
 from pickle import PicklingError
@@ -1384,10 +1386,11 @@ def test_a_killed_worker_raises__but_not_otherwise(snippet, old, new, fails):
     fails(test_a_killed_worker_raises, snippet.edit(old, new))
 
 
-FILES = ("days", "program", "few-files")
+FILES = ("days", "three-epochs", "program", "few-files")
 
 
 def open_tensors():
+    gc.collect()  # tensors of other tests hold files
     found = Path("/proc/self/fd").iterdir()
     files = [str(each.readlink()) for each in found if each.is_symlink()]
     return sum(each.startswith("/dev/shm/torch") for each in files)
@@ -1401,6 +1404,7 @@ def kept_by(run, what):
 
 
 def test_kept_tensors_keep_files_open(snippet, copy=torch.Tensor.clone):
+    gc.collect()  # tensors of other tests hold files
     run = after(snippet, *FILES)
     error = kept_by(run, torch.Tensor.detach)
 
@@ -1424,6 +1428,18 @@ def test_kept_tensors_keep_files_open__also_each_of(row, files):
     loader = DataLoader(range(20), num_workers=1, collate_fn=row, **FORK)
     kept = list(loader)
     assert (len(kept), open_tensors()) == (20, before + files)
+
+
+def test_kept_tensors_keep_files_open__also_with_room_for_40_files(snippet):
+    gc.collect()  # tensors of other tests hold files
+    run = after(snippet, *FILES)
+    with ExitStack() as stack:
+        null = Path(os.devnull)
+        files = [stack.enter_context(null.open()) for _ in range(40)]
+        last = max(file.fileno() for file in files)
+
+    few = functools.partial(run.resource.getrlimit, run.resource.RLIMIT_NOFILE)
+    assert {room for room, _ in run.keep(lambda _: few())} == {last + 1}
 
 
 def test_kept_tensors_keep_files_open__but_not_in_the_file_system(
@@ -1453,6 +1469,7 @@ def test_kept_tensors_keep_files_open__but_not_free_by_detach(snippet, fails):
 
 
 def test_kept_tensors_keep_files_open__also_as_shown(snippet, capsys):
+    gc.collect()  # tensors of other tests hold files
     after(snippet, *FILES, "too-many-files", "clones", again=True)
     text, kept = capsys.readouterr().out.splitlines()[-2:]
 
