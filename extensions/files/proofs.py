@@ -7,12 +7,11 @@ that test fails; and variations, on which they hold. Imports no test.
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.files.basis import statements
+from extensions.files.cases import closed, told
 from extensions.files.evidence import Run
 from extensions.files.marks_of_tests import arguments, marks_in
 from extensions.files.outcomes import is_fresh, results_of
@@ -23,15 +22,6 @@ from extensions.files.remembered import remembered
 # How the name of a variation goes on behind that of its claim's test.
 ALSO = "also_"
 EXPECTS_FAILURE = "fails"  # the fixture of a counter-example
-# The name of a case, but not one that pytest has counted.
-NUMBERED = r"(?:.*-)?(?!b?float|complex|u?int)[a-z_]+\d+(?:-.*)?"
-SAYS = re.compile(rf"(?!{NUMBERED}$)[\w ,.()=+-]{{1,60}}")
-MOST = 4  # cases that are named
-# What a name ends in whose cases say the rest, if they say anything.
-OPEN = re.compile(
-    r"\b(after|as|at|because|before|between|by|for|from|if|in|of|on|over|than"
-    r"|through|to|under|while|with|without)$"
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +66,11 @@ class Failure:
     test: str
     """The name of the counter-example."""
     words: str
-    """What that name says, with its case."""
+    """What that name says, with a case that is words."""
+    case: str
+    """A case that is code, unless the edit says it."""
+    more: int
+    """On how many more the test fails of which the words do not tell."""
     edit: str
     """What was changed in the program, as lines with ``-`` and ``+``."""
     cell: str
@@ -132,39 +126,34 @@ def test_of(claim: str) -> str:
     return f"test_{claim.replace('-', '_')}"
 
 
-def words_with(words: str, cases: Iterable[str]) -> str:
-    """Return what the name of a test says, with the cases that say more."""
-    said = [case.replace("_", " ") for case in cases if SAYS.fullmatch(case)]
-    more = ", ".join(said[:MOST]) + (" and more" if len(said) > MOST else "")
-    return f"{words} {more}".strip()
-
-
 def variation(run: Run, module: str, test: Test) -> str:
     """Return in words on what a claim held as well."""
     results = results_of(run, module, test.name)
     return closed(test.words, [result.case for result in results])
 
 
-def closed(words: str, cases: list[str]) -> str:
-    """Return what a name says with its cases, or with their number."""
-    said = words_with(words, cases)
-    number = f"{len(cases)} others" if len(cases) > 1 else "another"
-    return f"{said} {number}" if OPEN.search(said) else said
-
-
 def failures(
     run: Run, module: str, test: Test, now: str
 ) -> tuple[Failure, ...]:
     """Return how a counter-example failed in a run, if it still holds."""
+    failed = [
+        result
+        for result in results_of(run, module, test.name)
+        if "said" in result.properties and is_fresh(result, now)
+    ]
     return tuple(
         Failure(
             test.name,
-            words_with(test.words, [result.case]),
+            *told(
+                test.words,
+                result.case,
+                result.properties.get("edit", ""),
+                len(failed),
+            ),
             result.properties.get("edit", ""),
             result.properties.get("cell edited", ""),
             result.properties.get("input", ""),
             result.properties["said"],
         )
-        for result in results_of(run, module, test.name)
-        if "said" in result.properties and is_fresh(result, now)
+        for result in failed
     )

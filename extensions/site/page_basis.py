@@ -86,7 +86,12 @@ def rests_of(env: BuildEnvironment) -> Rests:
 
 
 def rest_on(env: BuildEnvironment, kind: str, part: str = ALL) -> None:
-    """Note that the page being read rests on something, there or missing."""
+    """Note that the page being read rests on something, there or missing.
+
+    Raises ``KeyError`` for a kind that no module has added.
+    """
+    if kind not in KINDS:
+        raise KeyError(kind)
     rests, basis = rests_of(env), (kind, part)
     rests.then.setdefault(env.docname, {})[basis] = rests.now.get(basis, "")
 

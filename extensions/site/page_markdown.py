@@ -90,7 +90,9 @@ def said_of(entry: Entry, ledger: Ledger) -> str:
     seen = {each.test: each for each in entry.failures}
     for counter in entry.counters:
         failure = seen.get(counter.name)
-        lines.append(f"  - counter-example, {(failure or counter).words}")
+        case = f" `{failure.case}`" if failure and failure.case else ""
+        words = (failure or counter).words
+        lines.append(f"  - counter-example, {words}{case}")
         if failure and failure.edit:
             lines.append(textwrap.indent(fenced(failure.edit, "diff"), "    "))
         elif failure and failure.given:

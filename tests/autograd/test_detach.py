@@ -250,7 +250,7 @@ OF_THE_LAYER = "for n, p in layer.named_parameters()"
         ("layer.eval()", "layer.eval().train()"),
     ],
     ids=[
-        "not switched off",
+        "if it still learns",
         "with biases on",
         "with weights on",
         "with a linear layer on",

@@ -329,8 +329,8 @@ def test_each_step_has_its_own_slope(snippet):
         ("rate * km", "rate.detach() * km.requires_grad_()"),
     ],
     ids=[
-        *("square", "subtraction", "addition_of_2_fees"),
-        *("addition_of_2_products", "product"),
+        *("square", "subtraction", "addition of 2 fees"),
+        *("addition of 2 products", "product"),
     ],
 )
 def test_each_step_has_its_own_slope__but_not_of_another(
@@ -465,7 +465,7 @@ def test_grad_fn_returns_the_slope__also_of(name):
         ("loss.grad_fn(torch.tensor(1.0))", "loss.grad_fn(torch.tensor(2.0))"),
         (WALK, WALK.replace("square()", "pow(3)")),
     ],
-    ids=["when_called_with_2", "of_a_cube"],
+    ids=["when called with 2", "of a cube"],
 )
 def test_grad_fn_returns_the_slope__but_not(snippet, old, new, fails):
     fails(test_grad_fn_returns_the_slope, snippet.edit(old, new))
@@ -554,7 +554,7 @@ def test_autograd_grad_returns_the_slopes__also_of_computed_tensors():
 @pytest.mark.parametrize(
     "new",
     ["grad(loss, [fee, rate])", "grad(2 * loss, [rate, fee])"],
-    ids=["in_another_order", "of_another_loss"],
+    ids=["in another order", "of another loss"],
 )
 def test_autograd_grad_returns_the_slopes__but_not(snippet, new, fails):
     edited = snippet.edit("grad(loss, [rate, fee])", new)
@@ -671,7 +671,7 @@ def test_a_graph_saves_what_slopes_need(snippet):
 @pytest.mark.parametrize(
     "new",
     ["(fare - paid).neg()", "(fare - paid).abs()", "(paid - fare).square()"],
-    ids=["a_negation", "an_absolute_value", "a_difference_turned_around"],
+    ids=["a negation", "an absolute value", "a difference turned around"],
 )
 def test_a_graph_saves_what_slopes_need__but_not_of(snippet, new, fails):
     edited = snippet.edit(WALK, WALK.replace("(fare - paid).square()", new))
@@ -928,7 +928,7 @@ def test_rounding_gives_zeros__also_for(options, dtype, shape):
 @pytest.mark.parametrize(
     "new",
     ["t.detach().round()", "t + (t.round() - t).detach()"],
-    ids=["None_past_a_detach", "a_slope_of_1_straight_through"],
+    ids=["None past a detach", "a slope of 1 straight through"],
 )
 def test_rounding_gives_zeros__but(snippet, new, fails):
     edited = snippet.edit("lambda t: t.round()", f"lambda t: {new}")
@@ -1100,8 +1100,8 @@ def test_a_moved_leaf_is_computed__also_on_a_gpu():
         f"with torch.no_grad():\n    {START}\nstart.requires_grad_()",
     ],
     ids=[
-        *("if_asked_last", "if_double_before", "if_nothing_is_asked"),
-        "where_recording_is_off",
+        *("if asked last", "if double before", "if nothing is asked"),
+        "where recording is off",
     ],
 )
 def test_a_moved_leaf_is_computed__but_not(snippet, new, fails):
@@ -1135,7 +1135,7 @@ def test_a_computed_tensor_keeps_no_gradient__also_in_a_layer(seed):
         f"{START}\nstart.retain_grad()",
         "start = torch.tensor(2.0).double().requires_grad_()",
     ],
-    ids=["is_told_to_retain_it", "is_a_leaf"],
+    ids=["is told to retain it", "is a leaf"],
 )
 def test_a_computed_tensor_keeps_no_gradient__but_does_if_it(
     snippet, new, fails
@@ -1183,7 +1183,7 @@ def test_asked_last_it_is_a_leaf__also_after(change):
         "start = torch.tensor(2.0).double()",
         f"{LAST.removesuffix('fare')}start = start * 1",
     ],
-    ids=["if_asked_first", "if_never_asked", "if_multiplied_afterwards"],
+    ids=["if asked first", "if never asked", "if multiplied afterwards"],
 )
 def test_asked_last_it_is_a_leaf__but_not(snippet, new, fails):
     edited = snippet.edit(LAST, f"{new}\nfare")
@@ -1232,8 +1232,8 @@ KEPT = "fare.retain_grad()\n(fare - paid).square().backward()\n"
         f"fare.register_hook(lambda slope: 2 * slope)\n{KEPT}",
     ],
     ids=[
-        *("unasked", "asked_afterwards", "where_backward_passes_by"),
-        "where_a_hook_changes_it",
+        *("unasked", "asked afterwards", "where backward passes by"),
+        "where a hook changes it",
     ],
 )
 def test_retain_grad_keeps_the_gradient__but_not(snippet, new, fails):
@@ -1470,12 +1470,12 @@ PASS = "(rate_slope,) = torch.autograd.grad((paid - fare).square(), rate)\n"
         (FIRST_HOOK, PASS.replace("square", "abs")),
     ],
     ids=[
-        "on_another_tensor",
-        "behind_another_hook",
-        "off_the_way",
-        "once_removed",
-        "after_the_pass",
-        "of_another_loss",
+        "on another tensor",
+        "behind another hook",
+        "off the way",
+        "once removed",
+        "after the pass",
+        "of another loss",
     ],
 )
 def test_a_hook_reads_the_gradient__but_not_minus_6(
@@ -1521,12 +1521,12 @@ CLAMP = "fare.register_hook(lambda slope: slope.clamp(-1, 1))\n"
         (CLAMP, f"fare.register_hook(lambda slope: 2 * slope)\n{PASS}"),
     ],
     ids=[
-        "if_nothing_is_returned",
-        "if_clamped_to_2",
-        "at_rate_alone",
-        "by_hand",
-        "with_a_second_path",
-        "with_a_hook_behind_it",
+        "if nothing is returned",
+        "if clamped to 2",
+        "at rate alone",
+        "by hand",
+        "with a second path",
+        "with a hook behind it",
     ],
 )
 def test_a_hook_changes_the_gradient__but_not(snippet, hook, made, fails):

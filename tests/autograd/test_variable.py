@@ -171,7 +171,7 @@ def test_variable_does_not_require_grad__also_of(wide):
             "rescaled = Variable(scale)",
         ),
     ],
-    ids=["told", "a_view_is_taken", "a_parameter_is_made", "told_of_another"],
+    ids=["told", "a view is taken", "a parameter is made", "told of another"],
 )
 def test_variable_does_not_require_grad__but_does_where(
     snippet, old, new, fails

@@ -493,7 +493,7 @@ def test_reading_waits(snippet):
 @pytest.mark.cuda
 @edits(
     (
-        "detach_reads",
+        "detach reads",
         "lambda: loss.detach()",
         "lambda: loss.detach().tolist()",
     ),

@@ -1052,7 +1052,7 @@ def test_a_mismatch_raises_after_loading__also_for(snippet, build):
 
 
 @pytest.mark.parametrize("one", [(2,), (1, 1)])
-def test_a_mismatch_raises_after_loading__but_not_nothing_for(
+def test_a_mismatch_raises_after_loading__but_not_for_one_number(
     snippet, one, fails
 ):
     fails(test_a_mismatch_raises_after_loading, snippet, None, one)

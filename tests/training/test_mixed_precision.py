@@ -1259,7 +1259,7 @@ def test_a_skipped_step_warns(snippet):
 
 
 @edits(
-    ("not skipped", "init_scale=2.0**40", "init_scale=2.0**10"),
+    ("a step that is taken", "init_scale=2.0**40", "init_scale=2.0**10"),
     (
         "waiting",
         "schedule.step()  # without",

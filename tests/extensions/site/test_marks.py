@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from extensions.files.proofs import closed, words_with
+from extensions.files.cases import closed, told, words_with
 from tests.extensions.conftest import record
 
 
@@ -80,7 +80,7 @@ def test_a_panel_says_on_how_much_the_claim_was_tested(house, build):
 def test_a_panel_names_the_cases_that_somebody_named(house, build):
     path = record(house)
     name = "test_word_is_one__but_not_of_another"
-    case = f'name="{name}[two_words]"'
+    case = f'name="{name}[two words]"'
     path.write_text(path.read_text().replace(f'name="{name}"', case))
 
     [panel] = panels(build(), "part/one")
@@ -91,7 +91,8 @@ def test_a_panel_names_the_cases_that_somebody_named(house, build):
 @pytest.mark.parametrize(
     ("case", "says"),
     [
-        ("if_left_out", True),
+        ("if left out", True),
+        ("no_grad", True),
         ("float16", True),
         ("SGD-float32-3", True),
         ("old0-new0", False),
@@ -115,6 +116,50 @@ def test_a_case_that_pytest_has_counted_says_nothing(case, says):
 )
 def test_cases_that_say_nothing_are_counted(words, cases, said):
     assert closed(words, cases) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "case", "edit", "number", "said"),
+    [
+        ("but not one", "old0", "-a\n+b", 3, ("but not one", "", 2)),
+        ("but not", "old0", "-a\n+b", 3, ("but not 3 others", "", 0)),
+        ("but if not", "old0", "", 2, ("but if not", "", 1)),
+        ("but not for", "new1", "", 1, ("but not for another", "", 0)),
+        ("but not for", "SGD", "", 2, ("but not for SGD", "", 1)),
+        ("but not in", "no_grad", "", 1, ("but not in", "no_grad", 0)),
+        ("but not so", "f(1)-f(2)", "-f(1)\n+f(2)", 2, ("but not so", "", 1)),
+        (
+            "but not of",
+            "f(1)-f(2)",
+            "-f(1)\n+f(2)",
+            1,
+            ("but not of", "f(2)", 0),
+        ),
+        (
+            "but not of",
+            "1)-2)",
+            "-f(1)\n+f(2)",
+            1,
+            ("but not of another", "", 0),
+        ),
+    ],
+)
+def test_a_counter_example_says_what_its_edit_does_not(
+    words, case, edit, number, said
+):
+    assert told(words, case, edit, number) == said
+
+
+def test_code_in_a_case_is_shown_as_code(house, build):
+    path = record(house)
+    name = "test_word_is_one__but_not_of_another"
+    case = f'name="{name}[no_grad]"'
+    path.write_text(path.read_text().replace(f'name="{name}"', case))
+
+    [panel] = panels(build(), "part/one")
+
+    said = "but not of another <code>no_grad</code>"
+    assert f"<summary>{said}</summary>" in panel
 
 
 def test_a_panel_links_to_its_row_and_to_its_tests(build):

@@ -1,7 +1,10 @@
 """What each page rests on, and when it is read again."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from extensions.site.page_basis import rest_on
 from tests.extensions.conftest import record
 
 RECAP = "\n```{recap} part/one#word-is-one\n```\n"
@@ -40,6 +43,11 @@ def _noted(house):
 def edit(path, old, new):
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new, 1))
+
+
+def test_a_kind_that_nobody_added_is_an_error():
+    with pytest.raises(KeyError, match="clams"):
+        rest_on(SimpleNamespace(docname="one"), "clams")
 
 
 def test_another_sentence_renews_its_page_and_what_counts_sentences(
