@@ -29,6 +29,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     # Ours
     "extensions.site.again",
+    "extensions.site.all_raised",
     "extensions.site.api_links",
     "extensions.site.builder",
     "extensions.site.cell",

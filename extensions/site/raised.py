@@ -1,7 +1,4 @@
-"""``{raised}``: an error text as a program of the guide met it, and why.
-
-``{all-raised}`` lists what every cell printed that caught an error.
-"""
+"""``{raised}``: an error text as a program of the guide met it, and why."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.problem import Problem
-from extensions.files.raised import caught_in, lines_that_say
+from extensions.files.raised import lines_that_say
 from extensions.files.snippets import Cell, Snippet
 from extensions.files.topics import Topic, sha256, topics
 from extensions.site.fold import Fold
@@ -89,29 +86,10 @@ class RaisedDirective(SphinxDirective):
         return [block]
 
 
-class AllRaisedDirective(SphinxDirective):
-    """List what all cells printed that caught an error, page by page."""
-
-    def run(self) -> list[nodes.Node]:
-        """Return a fold for each page."""
-        rest_on(self.env, "pages")
-        found: list[nodes.Node] = []
-        for topic in topics(root_of(self.env)):
-            rest_on(self.env, "programs", topic.name)
-            fold = Fold(summary=title_shown(self.env, topic.name))
-            for cell, text in caught_in(topic):
-                fold += nodes.literal_block(text, text, language="none")
-                fold += link_to(self.env, topic, cell)
-            if fold.children:
-                found.append(fold)
-        return found
-
-
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Add the directives."""
+    """Add the directive, and that pages rest on what programs print."""
     KINDS["programs"] = programs
     app.add_directive("raised", RaisedDirective)
-    app.add_directive("all-raised", AllRaisedDirective)
     return {
         "version": "1",
         "parallel_read_safe": True,

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.pages import read_page
-from extensions.files.reading_order import Chapter, chapters
 from extensions.files.topics import Topic, topics
+from extensions.site.by_chapter import ByChapter
 from extensions.site.page_basis import KINDS, rest_on, root_of
-from extensions.site.recap import address, recalled
-from extensions.site.titles_shown import title_shown
+from extensions.site.recap import recalled
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
+
+    from extensions.files.reading_order import Chapter
 
 
 def recaps(app: Sphinx) -> dict[str, str]:
@@ -28,39 +28,6 @@ def recaps(app: Sphinx) -> dict[str, str]:
         )
         for topic in topics(root_of(app.env))
     }
-
-
-class ByChapter(SphinxDirective):
-    """Show a section for each chapter that has something to show."""
-
-    def run(self) -> list[nodes.Node]:
-        """Return the sections, in the order in which the site is read."""
-        rest_on(self.env, "pages")
-        found: list[nodes.Node] = []
-        for chapter in chapters(root_of(self.env)):
-            self.note(f"{chapter.name}/index")
-            if shown := self.of(chapter):
-                section = nodes.section(ids=[f"of-{chapter.name}"])
-                section += nodes.title(chapter.title, chapter.title)
-                section += shown
-                found.append(section)
-        self.note("index")
-        return found
-
-    def note(self, name: str) -> None:
-        """Read this page again once another one has changed."""
-        self.env.note_dependency(str(self.env.doc2path(name)))
-
-    def of(self, chapter: Chapter) -> list[nodes.Node]:
-        """Return what there is to show of a chapter."""
-        raise NotImplementedError
-
-    def page(self, name: str) -> nodes.reference:
-        """Return the title of a page as a link to it."""
-        root = root_of(self.env)
-        uri = address(self.env, Topic(root, name), "").rstrip("#")
-        title = title_shown(self.env, name)
-        return nodes.reference("", title, internal=True, refuri=uri)
 
 
 class RulesDirective(ByChapter):

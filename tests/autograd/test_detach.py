@@ -194,7 +194,7 @@ def test_a_frozen_layer_stays__also_under_all_others(snippet):
         assert same(before, held(first)), name
 
 
-def test_a_frozen_layer_stays__also_as(snippet):
+def test_a_frozen_layer_stays__also_as_six_other_layers(snippet):
     run = snippet.after("freeze")
     for layer in (
         nn.Conv1d(1, 2, 3),

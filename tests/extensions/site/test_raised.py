@@ -129,21 +129,6 @@ def test_the_cause_is_a_claim_of_the_page_with_its_result(index, build):
     assert html.index("Why:") < html.index("Give it digits")
 
 
-def test_all_cells_that_catch_an_error_are_listed(index, build):
-    add(index, "\n```{all-raised}\n```\n")
-
-    app = build()
-
-    html = (app.outdir / "index.html").read_text()
-    assert [each.split("\n")[0] for each in blocks(html)] == [
-        "first",
-        "IndexError list index out of range",
-    ]
-    assert "no error" not in html
-    assert 'href="part/one.html#cell-fails"' in html
-    assert not app.warning.getvalue()
-
-
 def test_the_page_is_read_again_when_a_program_prints_something_else(
     house, index, build
 ):

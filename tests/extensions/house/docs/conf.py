@@ -2,6 +2,7 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "extensions.site.again",
+    "extensions.site.all_raised",
     "extensions.site.api_links",
     "extensions.site.builder",
     "extensions.site.cell",
