@@ -22,6 +22,7 @@ from _pytest.junitxml import xml_key
 
 from extensions.files.basis import bases, classname, evidence_modules
 from extensions.files.failures import failure_of, properties_of_inputs
+from extensions.files.names_of_values import name_of_value
 from extensions.files.problem import Problem
 from extensions.files.rests import RESTS, Rests
 from extensions.files.snippets import Snippet, ran
@@ -55,6 +56,11 @@ def pytest_report_header():
 def pytest_xdist_auto_num_workers():
     """Let one process have a CUDA device, whose memory some tests count."""
     return 1 if torch.cuda.is_available() else None
+
+
+def pytest_make_parametrize_id(val):
+    """Name a case by what it hands over, which the panels of claims show."""
+    return name_of_value(val)
 
 
 @cache

@@ -8,16 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from extensions.files.names_of_values import NAME
+
 # The name of a case, but not one that pytest has counted.
 NUMBERED = r"(?:.*-)?(?!b?float|complex|u?int)[a-z_]+\d+(?:-.*)?"
-SAYS = re.compile(rf"(?!{NUMBERED}$)[\w ,.()=+-]{{1,60}}")
+SAYS = re.compile(rf"(?!{NUMBERED}$){NAME}{{1,60}}")
 MOST = 4  # cases that are named
 # What a name ends in whose cases say the rest, if they say anything.
-OPEN = re.compile(
-    r"^but not$|\b(after|as|at|because|before|between|by|for|from|if|in|of|on"
-    r"|over|than|through|to|under|while|with|without)$"
+ENDS = (
+    r"(after|as|at|because|before|between|by|for|from|if|in|of|on|over|than"
+    r"|through|to|under|while|with|without)"
 )
-CODE = re.compile(r"[_.()=\[\]]")  # no word holds these
+OPEN = re.compile(rf"^but not$|\b{ENDS}$")
+NOTHING = re.compile(rf"but not( {ENDS})?")  # without a case
+CODE = re.compile(r"[_.:()\[\]{}=']")  # no word holds these
 
 
 def words_with(words: str, cases: Iterable[str]) -> str:
@@ -46,14 +50,14 @@ def told(
     if CODE.search(case):
         return words, case, number - 1
     said = f"{words} {case}".strip()
-    if OPEN.search(said):
+    if NOTHING.fullmatch(said):
         return f"{said} {others(number)}", "", 0
     return said, "", number - 1
 
 
 def said_by(case: str, edit: str, *, is_needed: bool) -> str:
     """Return what a case says, of an edit what comes, and that if needed."""
-    if not SAYS.fullmatch(case) or case.count("(") != case.count(")"):
+    if not SAYS.fullmatch(case) or not is_balanced(case):
         return ""
     parts = case.split("-")
     for at in range(1, len(parts)):
@@ -62,3 +66,8 @@ def said_by(case: str, edit: str, *, is_needed: bool) -> str:
             case = new
             break
     return case if is_needed or case not in edit else ""
+
+
+def is_balanced(code: str) -> bool:
+    """Whether a piece of code closes as many brackets as it opens."""
+    return all(code.count(a) == code.count(b) for a, b in ("()", "[]", "{}"))

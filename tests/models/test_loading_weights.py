@@ -1219,7 +1219,7 @@ MADE = "optimizer = torch.optim.SGD(scores.parameters(), lr=0.1)\n"
 ASSIGNED = "scores.load_state_dict(wide, assign=True)\n"
 
 
-def test_assign_leaves_the_optimizer_behind__but_not_one_made_after(
+def test_assign_leaves_the_optimizer_behind__but_not_one_made_afterwards(
     snippet, fails
 ):
     edited = snippet.edit(MADE + ASSIGNED, ASSIGNED + MADE)

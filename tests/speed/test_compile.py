@@ -418,6 +418,20 @@ def test_a_container_is_not_compiled__also_a_layer(snippet, kind):
     test_a_container_is_not_compiled(snippet, *LAYERS[kind])
 
 
+def test_a_container_is_not_compiled__also_where_one_of_your_own_is(snippet):
+    own = snippet.edit(
+        "layers = nn.Sequential("
+        "nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 1))",
+        "class Own(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x + 1\n"
+        "\n\n"
+        "layers = Own()",
+    )
+    run = own.only(*MODEL, "modes", "nothing").after("nothing")
+    assert len(run.graphs) == 1
+
+
 def test_a_container_is_not_compiled__but_not_by_the_function(snippet, fails):
     other = snippet.edit(
         "layers.compile(backend=keep_graph)\nlayers(batch)",

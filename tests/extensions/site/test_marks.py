@@ -2,9 +2,6 @@
 
 import re
 
-import pytest
-
-from extensions.files.cases import closed, told, words_with
 from tests.extensions.conftest import record
 
 
@@ -86,68 +83,6 @@ def test_a_panel_names_the_cases_that_somebody_named(house, build):
     [panel] = panels(build(), "part/one")
 
     assert "<summary>but not of another two words</summary>" in panel
-
-
-@pytest.mark.parametrize(
-    ("case", "says"),
-    [
-        ("if left out", True),
-        ("no_grad", True),
-        ("float16", True),
-        ("SGD-float32-3", True),
-        ("old0-new0", False),
-        ("float32-shape1", False),
-        ("= hidden.detach()\\n-= hidden", False),
-    ],
-)
-def test_a_case_that_pytest_has_counted_says_nothing(case, says):
-    assert (words_with("of", [case]) != "of") == says
-
-
-@pytest.mark.parametrize(
-    ("words", "cases", "said"),
-    [
-        ("also for", ["old0", "old1"], "also for 2 others"),
-        ("also with", ["new0"], "also with another"),
-        ("also for", ["Adam", "old1"], "also for Adam"),
-        ("also twice", ["old0", "old1"], "also twice"),
-        ("also of the proof", [""], "also of the proof"),
-    ],
-)
-def test_cases_that_say_nothing_are_counted(words, cases, said):
-    assert closed(words, cases) == said
-
-
-@pytest.mark.parametrize(
-    ("words", "case", "edit", "number", "said"),
-    [
-        ("but not one", "old0", "-a\n+b", 3, ("but not one", "", 2)),
-        ("but not", "old0", "-a\n+b", 3, ("but not 3 others", "", 0)),
-        ("but if not", "old0", "", 2, ("but if not", "", 1)),
-        ("but not for", "new1", "", 1, ("but not for another", "", 0)),
-        ("but not for", "SGD", "", 2, ("but not for SGD", "", 1)),
-        ("but not in", "no_grad", "", 1, ("but not in", "no_grad", 0)),
-        ("but not so", "f(1)-f(2)", "-f(1)\n+f(2)", 2, ("but not so", "", 1)),
-        (
-            "but not of",
-            "f(1)-f(2)",
-            "-f(1)\n+f(2)",
-            1,
-            ("but not of", "f(2)", 0),
-        ),
-        (
-            "but not of",
-            "1)-2)",
-            "-f(1)\n+f(2)",
-            1,
-            ("but not of another", "", 0),
-        ),
-    ],
-)
-def test_a_counter_example_says_what_its_edit_does_not(
-    words, case, edit, number, said
-):
-    assert told(words, case, edit, number) == said
 
 
 def test_code_in_a_case_is_shown_as_code(house, build):
