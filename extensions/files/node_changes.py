@@ -18,8 +18,10 @@ OTHER = dict(pair.split(":") for pair in PAIRS.split())
 OTHER |= {"In": "NotIn", "NotIn": "In"}  # codespell:ignore notin
 # Calls without which there is only an error, or what compares the same.
 NEEDED = """enumerate float getattr int items keys len list named_parameters
-parameters partition range round split str super tuple type values zip"""
-UNSAID = {None, "lr", "strict"}  # keywords of which no claim speaks
+parameters partition range round split str super tqdm tuple type values zip"""
+# Keywords of which no claim speaks: among them, what a terminal shows.
+UNSAID = {None, "lr", "strict", "desc", "disable", "leave"}
+UNSAID |= {"description", "formatter_class", "help", "metavar"}
 # Calls that take dimensions.
 OF_DIMENSIONS = """argmax argmin cat cumsum flatten max mean min permute size
 softmax squeeze stack sum transpose unsqueeze"""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.files.basis import statements
-from extensions.files.cases import closed, told
+from extensions.files.cases import closed
 from extensions.files.evidence import Run
 from extensions.files.marks_of_tests import arguments, marks_in
 from extensions.files.outcomes import is_fresh, results_of
@@ -66,11 +66,9 @@ class Failure:
     test: str
     """The name of the counter-example."""
     words: str
-    """What that name says, with a case that is words."""
+    """What that name says."""
     case: str
-    """A case that is code, unless the edit says it."""
-    more: int
-    """On how many more the test fails of which the words do not tell."""
+    """The name of its case, if it has some."""
     edit: str
     """What was changed in the program, as lines with ``-`` and ``+``."""
     cell: str
@@ -136,24 +134,16 @@ def failures(
     run: Run, module: str, test: Test, now: str
 ) -> tuple[Failure, ...]:
     """Return how a counter-example failed in a run, if it still holds."""
-    failed = [
-        result
-        for result in results_of(run, module, test.name)
-        if "said" in result.properties and is_fresh(result, now)
-    ]
     return tuple(
         Failure(
             test.name,
-            *told(
-                test.words,
-                result.case,
-                result.properties.get("edit", ""),
-                len(failed),
-            ),
+            test.words,
+            result.case,
             result.properties.get("edit", ""),
             result.properties.get("cell edited", ""),
             result.properties.get("input", ""),
             result.properties["said"],
         )
-        for result in failed
+        for result in results_of(run, module, test.name)
+        if "said" in result.properties and is_fresh(result, now)
     )

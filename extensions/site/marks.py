@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
+from extensions.files.cases import told
 from extensions.files.ledger_rows import page_of
 from extensions.files.problem import Problem
 from extensions.site.builder import SiteBuilder
@@ -52,6 +53,7 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
             row=builder.get_relative_uri(docname, page_of(entry)),
             link=partial(uri_of, builder, docname, entry),
+            told=told,
         )
         panels.append((paragraph_of(node), panel))
     for words in doctree.findall(nodes.reference):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 
+from extensions.files.cases import told
 from extensions.files.html_tables import table_in
 from extensions.files.ledger import Entry, Ledger
 from extensions.files.outputs import LINES
@@ -90,9 +91,11 @@ def said_of(entry: Entry, ledger: Ledger) -> str:
     seen = {each.test: each for each in entry.failures}
     for counter in entry.counters:
         failure = seen.get(counter.name)
-        case = f" `{failure.case}`" if failure and failure.case else ""
-        words = (failure or counter).words
-        lines.append(f"  - counter-example, {words}{case}")
+        words, case = counter.words, ""
+        if failure:
+            words, case, _ = told(words, failure.case, failure.edit, 1)
+        in_code = f" `{case}`" if case else ""
+        lines.append(f"  - counter-example, {words}{in_code}")
         if failure and failure.edit:
             lines.append(textwrap.indent(fenced(failure.edit, "diff"), "    "))
         elif failure and failure.given:

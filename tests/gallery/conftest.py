@@ -11,8 +11,11 @@ from extensions.files.failures import no_error
 
 OPTIONS = "import argparse\n"
 
-# A file of a reader with a model, pairs of an input and a target, and a loss.
+# A file of a reader with a model, pairs of an input and a target, and a loss;
+# a file beside it says how many pairs there are.
+PAIRS = "COUNT = 21\n"
 MODEL = """
+import my_pairs
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -20,7 +23,7 @@ from torch.nn import functional as F
 
 def build():
     calls.append("build")
-    data = [(torch.rand(3), number % 2) for number in range(21)]
+    data = [(torch.rand(3), number % 2) for number in range(my_pairs.COUNT)]
     model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
     return model, data, loss_of
 
@@ -37,7 +40,7 @@ calls = []
 BROKEN = {
     "my_nothing.py": "",
     "my_mistake.py": "def build(: return [1]",
-    "my_error.py": "def build(*_): raise RuntimeError('no\\ndisk')",
+    "my_error.py": "def build(*_): raise RuntimeError('no\\ndisk\\n')",
     "my_none.py": None,
 }
 
@@ -104,6 +107,7 @@ def check_refused(snippet, cases):
 
 def written(folder, text=MODEL, name="my_model.py"):
     """Write a file of a reader; return its path, as a text."""
+    (folder / "my_pairs.py").write_text(PAIRS, encoding="utf-8")
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return str(path)
@@ -138,6 +142,7 @@ def check_named(start, folder, files=BROKEN):
         assert said.startswith(f"{path}: ")
         assert "\n" not in said
         assert said.rpartition(": ")[2]
+        assert text != "" or "has no " in said  # rather than a KeyError
 
 
 @pytest.fixture

@@ -180,6 +180,48 @@ def test_weighted_parts_give_the_gradient_of_the_whole__also_for(
     test_weighted_parts_give_the_gradient_of_the_whole(edited)
 
 
+# A file whose numbers are of 32 bits, but those that its loss makes anew.
+OF_32_BITS = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+FLOAT = {"dtype": torch.float32}
+
+
+def build():
+    data = [(torch.rand(3, **FLOAT), torch.rand(2, **FLOAT)) for _ in range(9)]
+    return nn.Linear(3, 2, **FLOAT), data, loss_of
+
+
+def loss_of(outputs, targets):
+    assert outputs.dtype == targets.dtype == torch.ones(1).dtype
+    return F.mse_loss(outputs, targets)
+"""
+
+
+def test_weighted_parts_give_the_gradient_of_the_whole__also_of_32_bits(
+    snippet, tmp_path
+):
+    path = written(tmp_path, OF_32_BITS)
+    with no_line():
+        run = given(snippet, MODEL=path, BATCH=7, PARTS=[2, 3, 7]).after(
+            "compare"
+        )
+    assert len(run.errors[WEIGHTED]) == len(run.PARTS)
+    assert max(run.errors[WEIGHTED]) < 1e-12
+
+
+def test_weighted_parts_give_the_gradient_of_the_whole__also_with_dropout(
+    snippet,
+):
+    run = tried(snippet)
+    model = nn.Sequential(nn.Linear(32, 1), nn.Dropout())
+    first, _ = run.in_parts(model, 1, run.by_size)
+    second, _ = run.in_parts(model, 1, run.by_size)
+    assert first.equal(second)
+
+
 @edits(
     ("return len(x) / len(inputs)", "return 1 / count"),
     ("return len(x) / len(inputs)", "return len(x) / 240"),
@@ -396,7 +438,23 @@ def test_the_activations_shrink_with_the_parts__also_of_one_tensor_twice(
 ):
     run = tried(snippet)
     test_the_activations_shrink_with_the_parts(snippet)
-    plain = nn.Sequential(nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 1))
-    _, most = run.in_parts(plain, 1, run.by_size)
-    # The result of the ReLU is kept by it and by the next layer.
-    assert most == 8 * len(run.inputs) * (32 + 8 + 1 + 1)
+    plain = [nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 1)]
+    seen = [*plain[:2], nn.Unflatten(1, (2, 4)), nn.Flatten(), plain[2]]
+    for layers in (plain, seen):
+        _, most = run.in_parts(nn.Sequential(*layers), 1, run.by_size)
+        # The result of the ReLU is kept by it and by the next layer.
+        assert most == 8 * len(run.inputs) * (32 + 8 + 1 + 1)
+
+
+def test_the_activations_shrink_with_the_parts__also_with_part_of_a_weight(
+    snippet,
+):
+    run = tried(snippet)
+
+    class Sliced(nn.Linear):
+        def forward(self, x):
+            return x @ self.weight[1:].T
+
+    model = nn.Sequential(nn.Linear(32, 4), Sliced(4, 2, bias=False))
+    _, most = run.in_parts(model, 1, run.by_size)
+    assert most == 8 * len(run.inputs) * (32 + 4 + 1 + 1)

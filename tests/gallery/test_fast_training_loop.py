@@ -16,6 +16,7 @@ from extensions.files.failures import edits, no_error
 from tests.gallery.conftest import (
     BROKEN,
     MODEL,
+    as_script,
     check_arguments,
     check_named,
     check_refused,
@@ -219,6 +220,32 @@ def test_each_way_has_one_tip(snippet, on_cuda=False):
 
 def test_each_way_has_one_tip__also_on_cuda(snippet):
     test_each_way_has_one_tip(snippet, True)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_each_way_has_one_tip__also_in_what_is_computed_as(snippet, half):
+    run = ready(snippet.edit("half = torch.bfloat16", f"half = {half}"))
+    found = {way: [] for way in run.ways}
+    for way, options in run.ways.items():
+        training = run.Training(**options)
+        layer = training.model[0]
+        layer.register_forward_hook(
+            lambda layer, given, out, way=way: found[way].append(out.dtype)
+        )
+        inputs, targets = (
+            torch.randn(4, size, device=run.device) for size in (16, 1)
+        )
+        run.backward(
+            *(training.model, inputs, targets, training.scaler),
+            **training.options,
+        )
+    found.pop("transfer", None)  # on CUDA
+    assert found == {
+        "plain": [torch.float32],
+        "mixed precision": [half],
+        "parts": [torch.float32] * 2,
+        "all tips": [half] * 2,
+    }
 
 
 @pytest.mark.cuda
@@ -573,6 +600,24 @@ def test_an_effect_is_one_of_four(snippet):
     for seconds, base, words in EFFECTS:
         shorter = [each / 64 for each in seconds[::-1]]
         assert effect(shorter, [each / 64 for each in base[::-1]]) == words
+
+
+def test_an_effect_is_one_of_four__also_as_a_script_prints_it(snippet, capsys):
+    with patch("sys.argv", ["recipe.py"]):
+        run = quick(as_script(snippet))
+    printed = capsys.readouterr().out.splitlines()
+
+    plain, *others = run.ways
+    calls = {way: len(names) for way, names in run.called.items()}
+    lines = [
+        f"{way} makes no difference,"
+        f" with {calls[way] / calls[plain]:.1f} times the calls"
+        for way in others
+    ]
+    assert printed[-1 - len(lines) :] == [
+        f"on {run.device.type}:",
+        *lines,
+    ]
 
 
 @edits(

@@ -140,6 +140,10 @@ def test_each_size_is_tried_once(snippet):
         assert len(asked) == len(set(asked))
         assert len(asked) <= 2 * math.log2(limit) + 1
 
+    with patch.dict(run.largest_batch.__globals__, fits=lambda size: True):
+        for least, most in ((1, 1), (3, 4), (3, 9)):
+            assert run.largest_batch(least, most)[0] == most
+
 
 def test_each_size_is_tried_once__but_not_one_by_one(snippet, fails):
     edited = snippet.edit("min(2 * size, most)", "size + 1")
@@ -234,7 +238,7 @@ def test_a_file_that_fails_is_named(snippet, tmp_path):
     def start(path):
         given(snippet, MODEL=path).after("yours")
 
-    read = "raise RuntimeError('no\\ndisk')"
+    read = "raise RuntimeError('no\\ndisk\\n')"
     check_named(start, tmp_path, BROKEN | {"my_error.py": read})
 
 

@@ -444,14 +444,35 @@ class Keeping(nn.Tanh):
     def forward(self, inputs):
         self.kept.append(super().forward(inputs))
         return self.kept[-1]
+
+
+class UntilBackward(Keeping):
+    def forward(self, inputs):
+        outputs = super().forward(inputs)
+        outputs.register_hook(lambda slope: self.kept.clear())
+        return outputs
+
+
+class Named(Keeping):
+    def forward(self, inputs):
+        return {"output": super().forward(inputs)}
+
+
+class Unnamed(nn.Module):
+    def forward(self, outputs):
+        return outputs["output"]
 """
 
 
 def test_the_conclusion_may_be_not_here(snippet, tmp_path, capsys):
-    for text, safe in (
-        (MODEL, [DETACH, ITEM]),
-        (MODEL.replace("nn.Tanh()", "Keeping()") + KEEPING, []),
+    for layers, safe in (
+        ("nn.Tanh()", [DETACH, ITEM]),
+        ("Keeping()", []),
+        ("nn.Sequential(Keeping())", []),
+        ("UntilBackward()", []),
+        ("Named(), Unnamed()", []),
     ):
+        text = MODEL.replace("nn.Tanh()", layers) + KEEPING
         capsys.readouterr()
         path = written(tmp_path, text)
         run = after(given(snippet, MODEL=path, STEPS=3), *ANSWER)

@@ -1,5 +1,6 @@
 """The claims of gallery/learning_rate_schedules.py."""
 
+import math
 from functools import cache
 from itertools import pairwise
 
@@ -7,7 +8,13 @@ import pytest
 import torch
 
 from extensions.files.failures import edits
-from tests.gallery.conftest import check_arguments, check_refused, given
+from tests.gallery.conftest import (
+    as_script,
+    check_arguments,
+    check_refused,
+    given,
+    told,
+)
 
 pytest.importorskip("tqdm", reason="tqdm is not installed")
 
@@ -75,6 +82,17 @@ def test_a_number_out_of_bounds_is_refused(snippet):
             ["--start", "-1"],
         ],
     )
+
+
+@pytest.mark.parametrize(
+    "words", [["--warm-up", "1"], ["--start", "0"]], ids=" ".join
+)
+def test_a_number_out_of_bounds_is_refused__also_where_this_is_not(
+    snippet, words
+):
+    names = {"--warm-up": "WARM_UP", "--start": "START"}
+    name = names[words[0]]
+    assert told(as_script(snippet), words, [name]) == {name: int(words[1])}
 
 
 @edits(
@@ -227,6 +245,14 @@ def test_one_cycle_peaks_at_its_third__also_with(snippet, settings):
     test_one_cycle_peaks_at_its_third(given(snippet, **settings))
 
 
+def test_one_cycle_peaks_at_its_third__also_as_printed(snippet, capsys):
+    run = snippet.after("shapes")
+    rates, _ = run.curves["OneCycleLR"]
+    step = 1 + max(range(len(rates)), key=rates.__getitem__)
+    printed = capsys.readouterr().out.splitlines()[-1]
+    assert f"'OneCycleLR': {step}," in printed
+
+
 @edits(
     (", cycle_momentum=False", ", cycle_momentum=False, pct_start=0.5"),
     ("max_lr=RATE, total_steps=STEPS, c", "max_lr=1, total_steps=STEPS, c"),
@@ -243,6 +269,11 @@ def test_the_warm_up_ends_at_the_highest_rate(snippet):
     rising, falling = rates[: run.WARM_UP + 1], rates[run.WARM_UP :]
     assert all(b > a for a, b in pairwise(rising))
     assert all(b < a for a, b in pairwise(falling))
+    cosine = [
+        math.cos(math.pi * k / len(falling)) for k in range(len(falling))
+    ]
+    expected = [run.RATE * (1 + each) / 2 for each in cosine]
+    assert falling == pytest.approx(expected)
 
 
 @others
@@ -354,6 +385,25 @@ def test_one_cycle_with_its_momentum_diverges(snippet, number=2):
 
     assert max(losses) > 100 * losses[0]
     assert losses[-1] > losses[0]
+
+
+def test_one_cycle_with_its_momentum_diverges__also_as_printed(
+    snippet, capsys
+):
+    program = start(snippet, 2)
+    for edited, words in (
+        (program, "it diverges"),
+        (
+            program.edit(
+                "total_steps=STEPS)\n",
+                "total_steps=STEPS, cycle_momentum=False)\n",
+            ),
+            "not here",
+        ),
+    ):
+        capsys.readouterr()
+        edited.only(*FIRST, "train", "momentum").after("momentum")
+        assert capsys.readouterr().out.endswith(f": {words}\n")
 
 
 @pytest.mark.parametrize("number", STARTS[1:])

@@ -103,6 +103,8 @@ def test_a_function_returns_none_and_loses_its_decorator():
         "x = torch.tensor([1.0, -2.0, [True]])\n",
         "torch.manual_seed(0)\n",
         "optimizer = SGD(a, b, lr=0.1)\n",
+        "rate = add('--rate', metavar='NUMBER', help='of the optimizer')\n",
+        "steps = tqdm(options, desc='steps', leave=False, disable=None)\n",
         "for one, other in zip(a, b, strict=True):\n    x = one\n",
         "class A:\n    def __init__(self):\n        self.x = 1\n",
     ],
