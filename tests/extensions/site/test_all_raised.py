@@ -5,29 +5,8 @@ import re
 import pytest
 
 from tests.extensions.conftest import record
+from tests.extensions.site.test_raised import PROGRAM
 
-FAILS = """
-# %% ask
-def ask(call):
-    try:
-        call()
-    except ValueError as error:
-        print("said:", error)
-
-
-# %% fails
-print("first")
-ask(lambda: int("x"))
-
-# %% works
-print("no error")
-
-# %% handles
-try:
-    [][1]
-except IndexError as error:
-    print(type(error).__name__, error)
-"""
 HANDLES = """
 # %% handles
 try:
@@ -51,7 +30,7 @@ def add(house, name, program):
 @pytest.fixture
 def html(house, build):
     """What a page shows of a chapter with two programs that meet errors."""
-    add(house, "one", FAILS)
+    add(house, "one", PROGRAM)
     add(house, "two", HANDLES)
     docs = house / "docs"
     (docs / "part/index.md").write_text(PART)
