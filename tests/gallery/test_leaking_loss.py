@@ -460,7 +460,7 @@ class Named(Keeping):
 
 class Unnamed(nn.Module):
     def forward(self, outputs):
-        return outputs["output"]
+        return outputs["output"] * 1
 """
 
 

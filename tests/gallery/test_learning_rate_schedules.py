@@ -391,8 +391,10 @@ def test_one_cycle_with_its_momentum_diverges__also_as_printed(
     snippet, capsys
 ):
     program = start(snippet, 2)
+    first = 'print(f"first {'
     for edited, words in (
         (program, "it diverges"),
+        (program.edit(first, f"diverged = [2, 9, 5]\n{first}"), "it diverges"),
         (
             program.edit(
                 "total_steps=STEPS)\n",
