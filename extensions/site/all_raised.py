@@ -11,14 +11,24 @@ from extensions.files.topics import Topic
 from extensions.site.by_chapter import ByChapter
 from extensions.site.fold import Fold
 from extensions.site.page_basis import rest_on, root_of
-from extensions.site.raised import link_to
+from extensions.site.recap import address
 from extensions.site.titles_shown import title_shown
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata
 
     from extensions.files.reading_order import Chapter
+    from extensions.files.snippets import Cell
+
+
+def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
+    """Return a line that leads to a cell on its page."""
+    uri = address(env, topic, f"cell-{cell.name}")
+    words = f"{title_shown(env, topic.name)}: {cell.name}"
+    reference = nodes.reference("", words, internal=True, refuri=uri)
+    return nodes.paragraph("", "", reference)
 
 
 class AllRaisedDirective(ByChapter):

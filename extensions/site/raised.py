@@ -10,16 +10,14 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.files.problem import Problem
 from extensions.files.raised import lines_that_say
-from extensions.files.snippets import Cell, Snippet
+from extensions.files.snippets import Snippet
 from extensions.files.topics import Topic, sha256, topics
 from extensions.site.fold import Fold
 from extensions.site.page_basis import KINDS, rest_on, root_of
-from extensions.site.recap import address, recalled
-from extensions.site.titles_shown import title_shown
+from extensions.site.recap import recalled
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 
@@ -31,14 +29,6 @@ def programs(app: Sphinx) -> dict[str, str]:
     return {
         topic.name: sha256(topic.output) for topic in topics(root_of(app.env))
     }
-
-
-def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
-    """Return a line that leads to a cell on its page."""
-    uri = address(env, topic, f"cell-{cell.name}")
-    words = f"{title_shown(env, topic.name)}: {cell.name}"
-    reference = nodes.reference("", words, internal=True, refuri=uri)
-    return nodes.paragraph("", "", reference)
 
 
 class RaisedDirective(SphinxDirective):

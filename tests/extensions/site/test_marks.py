@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.extensions.conftest import record
 
 
@@ -74,27 +76,20 @@ def test_a_panel_says_on_how_much_the_claim_was_tested(house, build):
     assert "Tested on 2 cases: also twice. What makes it false:" in panel
 
 
-def test_a_panel_names_the_cases_that_somebody_named(house, build):
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [("two words", "two words"), ("no_grad", "<code>no_grad</code>")],
+    ids=["words", "code"],
+)
+def test_a_panel_names_the_cases_that_somebody_named(house, build, case, said):
     path = record(house)
     name = "test_word_is_one__but_not_of_another"
-    case = f'name="{name}[two words]"'
-    path.write_text(path.read_text().replace(f'name="{name}"', case))
+    named = f'name="{name}[{case}]"'
+    path.write_text(path.read_text().replace(f'name="{name}"', named))
 
     [panel] = panels(build(), "part/one")
 
-    assert "<summary>but not of another two words</summary>" in panel
-
-
-def test_code_in_a_case_is_shown_as_code(house, build):
-    path = record(house)
-    name = "test_word_is_one__but_not_of_another"
-    case = f'name="{name}[no_grad]"'
-    path.write_text(path.read_text().replace(f'name="{name}"', case))
-
-    [panel] = panels(build(), "part/one")
-
-    said = "but not of another <code>no_grad</code>"
-    assert f"<summary>{said}</summary>" in panel
+    assert f"<summary>but not of another {said}</summary>" in panel
 
 
 def test_a_panel_links_to_its_row_and_to_its_tests(build):
