@@ -99,6 +99,21 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def backwards(session: nox.Session) -> None:
+    """Test all claims from the last to the first: none may need another.
+
+    What a test leaves behind, such as a program that ran under its settings,
+    may change what a later one says. Processes that share the tests run them
+    in orders that nobody chose; this finds the pairs that mind.
+    """
+    install_torch(session)
+    install(session, "tests")
+    without = [f"--ignore={each}" for each in OTHER_TESTS]
+    order = ["--reverse", "--numprocesses=auto", "--dist=loadfile"]
+    session.run("pytest", *without, *order, *session.posargs)
+
+
+@nox.session(default=False)
 def docs(session: nox.Session) -> None:
     """Test the claims that need it, build the site: build/html."""
     install_torch(session)

@@ -829,12 +829,16 @@ def test_a_list_of_tensors_opens_files__but_not_of_one(snippet, start, fails):
 
 
 @linux
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
 def test_a_list_of_tensors_opens_files__but_not_in_the_file_system(
-    snippet, fails
+    snippet, start, fails
 ):
+    """The program says it too, since the run of the other one is kept."""
+    strategy = 'torch.multiprocessing.set_sharing_strategy("file_system")'
+    edited = snippet.edit("found = None", f"found = None\n{strategy}")
     torch.multiprocessing.set_sharing_strategy("file_system")
     try:
-        fails(test_a_list_of_tensors_opens_files, snippet, "forkserver")
+        fails(test_a_list_of_tensors_opens_files, edited, start)
     finally:
         torch.multiprocessing.set_sharing_strategy("file_descriptor")
 
