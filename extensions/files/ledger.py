@@ -61,6 +61,10 @@ class Entry:
         """The name of the claim's row, unique in the whole site."""
         return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
 
+    def failures_of(self, counter: str) -> list[Failure]:
+        """Return how a counter-example fails, on each of its cases."""
+        return [each for each in self.failures if each.test == counter]
+
     @property
     def verdict(self) -> str:
         """What this build's run says, or the others where it could not run."""

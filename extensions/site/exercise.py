@@ -6,6 +6,7 @@ the tests has recorded both.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -45,13 +46,10 @@ class ExerciseDirective(SphinxDirective):
 
 def answer(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Put hint and answer of each exercise of a page in their place."""
-    failures = {
-        failure.test: failure
-        for entry in reversed(ledger_of(app.builder).of(docname))
-        for failure in reversed(entry.failures)
-    }
+    entries = ledger_of(app.builder).of(docname)
     for place in list(doctree.findall(Answer)):
-        failure = failures.get(place["test"])
+        found = chain(*(each.failures_of(place["test"]) for each in entries))
+        failure = next(found, None)
         place.replace_self(shown(failure) if failure else unknown())
 
 

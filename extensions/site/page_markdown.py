@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
+    from extensions.files.proofs import Failure
+
 ALTERNATE = '\n<link rel="alternate" type="text/markdown" href="{}.md">'
 
 
@@ -88,19 +90,25 @@ def said_of(entry: Entry, ledger: Ledger) -> str:
         runs.setdefault(f"{outcome.word}{on}", []).append(run.title)
     lines = [f"- {entry.claim.text}"]
     lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
-    seen = {each.test: each for each in entry.failures}
     for counter in entry.counters:
-        failure = seen.get(counter.name)
-        words, case = counter.words, ""
-        if failure:
-            words, case, _ = told(words, failure.case, failure.edit, 1)
-        in_code = f" `{case}`" if case else ""
-        lines.append(f"  - counter-example, {words}{in_code}")
-        if failure and failure.edit:
-            lines.append(textwrap.indent(fenced(failure.edit, "diff"), "    "))
-        elif failure and failure.given:
-            lines.append(f"    (given `{failure.given}`)")
+        if seen := entry.failures_of(counter.name):
+            lines += falsified(seen[0], len(seen))
+        else:
+            lines.append(f"  - counter-example, {counter.words}")
     return "\n".join(lines)
+
+
+def falsified(failure: Failure, number: int) -> Iterator[str]:
+    """Yield what the first of some cases of a counter-example says."""
+    case = failure.case, failure.edit
+    words, code, more = told(failure.words, *case, number)
+    in_code = f" `{code}`" if code else ""
+    others = f" and {more} more" if more else ""
+    yield f"  - counter-example, {words}{in_code}{others}"
+    if failure.edit:
+        yield textwrap.indent(fenced(failure.edit, "diff"), "    ")
+    elif failure.given:
+        yield f"    (given `{failure.given}`)"
 
 
 def markdown_of(

@@ -114,3 +114,27 @@ def test_the_list_names_the_pages_by_chapter(house, build, base, place):
         "",
         f"- [Other]({place}other.html): You look.",
     ]
+
+
+def test_of_some_cases_the_first_is_told_as_in_the_panel(house, build):
+    path = record(house)
+    begin, name, end = path.read_text().partition("__but_not_of_another")
+    head, case, facts = begin.rpartition("<testcase")
+    one, close, rest = f"{case}{facts}{name}{end}".partition("</testcase>")
+    both = [
+        one.replace(name, f"{name}[{new}]").replace("+new", f"+{new}") + close
+        for new in ("first", "last")
+    ]
+    path.write_text("".join([head, *both, rest]))
+
+    app = build()
+
+    text = (app.outdir / "part/one.md").read_text()
+    html = (app.outdir / "part/one.html").read_text()
+    assert (
+        "  - counter-example, but not of another and 1 more\n"
+        "    ```diff\n    -old\n    +first\n    ```" in text
+    )
+    assert "<summary>but not of another and 1 more</summary>" in html
+    assert "+first" in html
+    assert "+last" not in text + html
