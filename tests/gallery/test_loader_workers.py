@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from extensions.files.failures import edits
 from tests.gallery.conftest import (
@@ -230,12 +232,57 @@ def test_what_cannot_be_timed_is_named__but_not_with(
 # -- The loader --------------------------------------------------------------
 
 
+class Operators(TorchDispatchMode):
+    """Notes how many numbers each operator gives."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **kwargs or {})
+        first = found[0] if isinstance(found, tuple) else found
+        self.numbers[func.overloadpacket.__name__] = first.numel()
+        return found
+
+
+def done_for(run, kind):
+    """Return what is done for a sample: the operators, and the waiting."""
+    waits = []
+    with patch.object(run.time, "sleep", waits.append), Operators() as done:
+        dataset = run.builders[kind]()
+        assert dataset[5] == (5, os.getpid())
+    return done.numbers, waits
+
+
+def test_samples_of_three_kinds(snippet):
+    run = ready(snippet)
+    assert [*run.builders] == ["free", "computing", "waiting"]
+    assert done_for(run, "free") == ({}, [])
+    done, waits = done_for(run, "computing")
+    assert done.get("sort") == 5_000
+    assert waits == []
+    assert done_for(run, "waiting") == ({}, [0.001])
+
+
+@edits(
+    ("        self.work()\n", ""),
+    ("Samples(int)", "Samples(compute)"),
+    ("Samples(compute)", "Samples(int)"),
+    ("Samples(partial(time.sleep, 0.001))", "Samples(int)"),
+    ("torch.rand(5_000)", "torch.rand(3)"),
+    (".sort()", ""),
+)
+def test_samples_of_three_kinds__but_not_with(snippet, old, new, fails):
+    fails(test_samples_of_three_kinds, snippet.edit(old, new))
+
+
 def asked(run, batches, size, workers=0):
-    """Return which of 40 samples each of two epochs has."""
+    """Return which of 40 samples each of two epochs has, batch by batch."""
     own = {"BATCHES": batches, "BATCH_SIZE": size}
     with patch.dict(run.loader_of.__globals__, own):
         loader = run.loader_of(lambda: list(range(40)), workers)
-        return [torch.cat(list(loader)).tolist() for _ in range(2)]
+        return [[batch.tolist() for batch in loader] for _ in range(2)]
 
 
 def test_an_epoch_has_a_limit(snippet):
@@ -245,9 +292,11 @@ def test_an_epoch_has_a_limit(snippet):
     for batches, size in [(1, 1), (3, 5), (7, 5), (8, 5), (9, 5)]:
         first, second = asked(run, batches, size)
         assert first == second == asked(run, batches, size)[0]
-        assert len(set(first)) == len(first) == min(batches * size, 40)
-        assert set(first) <= set(range(40))
-    assert max(asked(run, 3, 5)[0]) > 15
+        assert [len(each) for each in first] == [size] * min(batches, 8)
+        samples = [*chain(*first)]
+        assert len({*samples} & {*range(40)}) == len(samples)
+    assert [len(each) for each in asked(run, 9, 9)[0]] == [9, 9, 9, 9, 4]
+    assert max(chain(*asked(run, 3, 5)[0])) > 15
 
 
 @edits(
@@ -260,6 +309,7 @@ def test_an_epoch_has_a_limit(snippet):
         "torch.randint(len(dataset), (99,), generator=order)",
     ),
     ("BATCHES = 50", "BATCHES = 5"),
+    ("        batch_size=BATCH_SIZE,\n", ""),
 )
 def test_an_epoch_has_a_limit__but_not_with(snippet, old, new, fails):
     fails(test_an_epoch_has_a_limit, snippet.edit(old, new))
@@ -308,8 +358,9 @@ def test_as_many_processes_as_workers(snippet, size=8):
         assert os.getpid() not in origins[workers]
 
 
-def test_as_many_processes_as_workers__also_of_four_batches(snippet):
-    test_as_many_processes_as_workers(snippet, 16)
+@pytest.mark.parametrize("size", [16, 9])
+def test_as_many_processes_as_workers__also_in_batches_of(snippet, size):
+    test_as_many_processes_as_workers(snippet, size)
 
 
 def test_as_many_processes_as_workers__but_not_of_one_batch(snippet, fails):
@@ -317,6 +368,23 @@ def test_as_many_processes_as_workers__but_not_of_one_batch(snippet, fails):
 
 
 # -- The time ----------------------------------------------------------------
+
+
+def makers(run, workers):
+    """Return which processes made each of two epochs."""
+    loader = run.loader_of(run.builders["free"], workers)
+    return [{*chain(*(pids.tolist() for _, pids in loader))} for _ in range(2)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_first_epoch_is_not_counted__also_by(snippet, workers):
+    """Only the first one starts workers, in the way of its system."""
+    run = checked(snippet)
+    first, second = makers(run, workers)
+    assert first == second
+    assert len(first) == workers
+    loader = run.loader_of(run.builders["free"], workers)
+    assert loader.multiprocessing_context.get_start_method() == run.start
 
 
 def test_the_first_epoch_is_not_counted(snippet, rounds=2):

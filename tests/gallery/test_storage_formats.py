@@ -25,10 +25,11 @@ ARGUMENTS = {
     "ARRAY": (["--array", "mine.npy"], "mine.npy"),
     "WORKERS": (["--workers", "7"], 7),
 }
+INDEXED = {"HDF5", "HDF5, gzip", "LMDB"}
 SIX = {"HDF5", "HDF5, gzip", "LMDB", "Parquet", "TFRecord", "WebDataset"}
 READ = ("settings", "options", "setup", "samples", "write", "write-streams")
 READ += ("by-index", "as-stream", "read")
-DISCS = "np.where(distance < radius**2, 255 - i % 100, 0)"
+DISCS = "image[distance < random.integers(3, 9)] = random.integers(100, 256)"
 
 
 def few(snippet, number=80):
@@ -175,6 +176,35 @@ def test_a_senseless_array_is_refused__but_not(
     fails(test_a_senseless_array_is_refused, edited, tmp_path)
 
 
+def test_the_samples_are_discs(snippet):
+    cells = ("settings", "options", "setup", "samples")
+    images = snippet.only(*cells).after("samples").samples
+
+    assert (images.shape, images.dtype) == ((400, 28, 28), np.uint8)
+    assert len({image.tobytes() for image in images}) > 390
+    for image in images:
+        black, gray = np.unique(image)
+        assert black == 0
+        inside = np.argwhere(image == gray)
+        outside = np.argwhere(image == black)
+        center = inside.mean(0)  # all of it lies within the picture
+        away = np.linalg.norm(inside - center, axis=1).max()
+        assert away < np.linalg.norm(outside - center, axis=1).min()
+        assert 2 < away < 9
+        assert gray >= 100
+
+
+@edits(
+    ("squares", "linalg.norm(pixels - center, axis=0)", "maximum(*pixels)"),
+    ("rings", "distance < random", "abs(distance - 9) < random"),
+    ("on gray", "np.zeros((400", "np.ones((400"),
+    ("cut off", "integers(8, 20, ", "integers(0, 20, "),
+    ("of many grays", DISCS, "image[distance < 6] = pixels[0][distance < 6]"),
+)
+def test_the_samples_are_discs__but_not(snippet, fails, old, new):
+    fails(test_the_samples_are_discs, snippet.edit(old, new))
+
+
 def test_a_chunk_has_at_most_40_samples(snippet):
     start = snippet.only("settings", "options", "setup", "samples", "write")
     mebi = 2**20
@@ -259,23 +289,39 @@ def test_each_worker_opens_its_own_file__but_not(snippet, fails, old, new):
     fails(test_each_worker_opens_its_own_file, snippet.edit(old, new))
 
 
-def test_every_format_gives_every_sample_once(snippet, number=90, workers=2):
+def reader(_):
+    return os.getpid()
+
+
+def test_every_format_gives_every_sample_once(
+    snippet, capsys, number=90, workers=2
+):
     edited = few(given(snippet, WORKERS=workers), number)
     with no_error():
         run = edited.after("read")
 
     assert set(run.datasets) == SIX
+    lines = [f"{name:10} all samples\n" for name in run.datasets]
+    assert capsys.readouterr().out == "".join(lines)
+    if number > 40 * workers > 0:
+        options = {"num_workers": workers, "multiprocessing_context": "fork"}
+        for name, dataset in run.datasets.items():
+            size = 40 if name in INDEXED else None
+            loader = DataLoader(dataset, size, collate_fn=reader, **options)
+            assert len({*loader} - {os.getpid()}) == workers
     for x, y, _ in run.loaded.values():
         assert y.tolist() == list(range(number))
         assert np.array_equal(x.numpy(), run.samples)
         assert x.numpy().dtype == run.samples.dtype
 
 
-@pytest.mark.parametrize(("number", "workers"), [(400, 0), (2, 4), (85, 3)])
+@pytest.mark.parametrize(
+    ("number", "workers"), [(400, 0), (2, 4), (85, 3), (125, 3), (165, 4)]
+)
 def test_every_format_gives_every_sample_once__also_for(
-    snippet, number, workers
+    snippet, number, workers, capsys
 ):
-    test_every_format_gives_every_sample_once(snippet, number, workers)
+    test_every_format_gives_every_sample_once(snippet, capsys, number, workers)
 
 
 @pytest.mark.parametrize(
@@ -285,11 +331,22 @@ def test_every_format_gives_every_sample_once__also_for(
         np.random.default_rng(0).normal(size=(45, 2, 5)),
         np.random.default_rng(0).normal(size=(41, 2)).astype("float32"),
         np.arange(50).reshape(5, 10) % 3 == 0,
+        np.asfortranarray(np.arange(50).reshape(5, 10)),
+        np.zeros((2, 6_000_000), np.uint8),
+        np.zeros((1100, 2100), np.uint8),
     ],
-    ids=["numbers", "float64", "float32", "bool"],
+    ids=[
+        "numbers",
+        "float64",
+        "float32",
+        "bool",
+        "columns",
+        "12 MB",
+        "1,100 samples",
+    ],
 )
 def test_every_format_gives_every_sample_once__also_of(
-    snippet, values, tmp_path
+    snippet, values, tmp_path, capsys
 ):
     np.save(tmp_path / "mine.npy", values)
     edited = given(snippet, ARRAY=str(tmp_path / "mine.npy"))
@@ -297,17 +354,29 @@ def test_every_format_gives_every_sample_once__also_of(
     run = edited.after("samples")
     assert np.array_equal(run.samples, values)
     assert run.samples.dtype == values.dtype
-    test_every_format_gives_every_sample_once(edited, len(values), 0)
+    test_every_format_gives_every_sample_once(edited, capsys, len(values), 0)
 
 
 @edits(
     ("(worker.id, worker.num_workers) if worker else (0, 1)", "(0, 1)"),
     ("    index_path,\n    {", "    None,\n    {"),
+    (", row_group_size=40", ""),
+    ("maxcount=each, ", ""),
 )
 def test_every_format_gives_every_sample_once__but_not_shared_out(
-    snippet, old, new, fails
+    snippet, old, new, fails, capsys
 ):
-    fails(test_every_format_gives_every_sample_once, snippet.edit(old, new))
+    edited = snippet.edit(old, new)
+    fails(test_every_format_gives_every_sample_once, edited, capsys)
+
+
+def test_every_format_gives_every_sample_once__but_not_in_ten_mib(
+    snippet, tmp_path, fails, capsys
+):
+    np.save(tmp_path / "mine.npy", np.zeros((2, 6_000_000), np.uint8))
+    edited = given(snippet, ARRAY=str(tmp_path / "mine.npy"))
+    edited = edited.edit("map_size=room_for_all", "map_size=10 * 2**20")
+    fails(test_every_format_gives_every_sample_once, edited, capsys, 2, 0)
 
 
 @edits(
@@ -319,14 +388,10 @@ def test_every_format_gives_every_sample_once__but_not_shared_out(
     ('"y": list(range(NUMBER))', '"y": [0] * NUMBER'),
 )
 def test_every_format_gives_every_sample_once__but_not(
-    snippet, old, new, fails
+    snippet, old, new, fails, capsys
 ):
-    fails(
-        test_every_format_gives_every_sample_once,
-        snippet.edit(old, new),
-        50,
-        0,
-    )
+    edited = snippet.edit(old, new)
+    fails(test_every_format_gives_every_sample_once, edited, capsys, 50, 0)
 
 
 ROOM = (*READ[:-1], "room")
@@ -364,7 +429,7 @@ def test_gzip_and_parquet_take_the_least_room(snippet):
 
 
 @edits(
-    ("noise", DISCS, "np.random.default_rng(i).integers(256, size=(28, 28))"),
+    ("noise", DISCS, "image[:] = random.integers(256, size=(28, 28))"),
     ("no gzip", ', compression="gzip"', ""),
     ("lzf", 'compression="gzip"', 'compression="lzf"'),
     ("plain Parquet", "row_group_size=40", 'compression="none"'),
@@ -524,7 +589,7 @@ def test_a_clear_winner_or_not_here(snippet):
 
 
 @edits(
-    ("the best of one", "max(times[name]))", "-max(times[name]))"),
+    ("the slowest", "min(times, key=", "max(times, key="),
     ("always one", "if max(times[best]) < min(others):", "if True:"),
     ("never one", "if max(times[best]) < min(others):", "if False:"),
     ("one of them", "< min(others)", "< max(others)"),
