@@ -58,12 +58,17 @@ if "__file__" in globals():  # a script, and no notebook
 
 # %% setup
 #
-# The program uses an accelerator if there is one; see :doc:`/models/devices`.
+# .. _an-accelerator-is-used-if-there-is-one:
+#
+# If there is an accelerator, the network and each batch go to it.
+#
+# :doc:`/models/devices` shows how to choose one.
 #
 # .. _a-senseless-setting-is-refused:
 #
-# It stops with a line if the number of epochs, the batch size or the rate is
-# not above 0, the size is below 4, or there is no folder for the checkpoint.
+# The program stops with a line if the number of epochs, the batch size or the
+# rate is not above 0, the size is below 4, or there is no folder for the
+# checkpoint.
 
 import copy
 import random
@@ -111,8 +116,10 @@ def pixels_of(image):
 
 # %% digits
 #
+# .. _each-digit-is-drawn-from-its-number:
+#
 # Without a folder of yours, the images are digits under noise. Each is drawn
-# with its number as the seed, so that it is the same in every process.
+# with its number as the seed, and so the same in every process.
 
 FONTS = [ImageFont.load_default(size) for size in range(12, 18)]
 

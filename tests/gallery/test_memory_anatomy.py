@@ -42,12 +42,14 @@ def test_a_number_out_of_bounds_is_refused(snippet):
     names = ("--batch", "--width", "--layers")
     check_refused(snippet, [[name, "0"] for name in names])
     check_refused(snippet, [["--layers", "-1"]])
+    check_refused(snippet, [["--optimizer", "Nadam"]])
 
 
 @edits(
     ("min(options.batch, options.width, options.", "min(9, options.width, o."),
     ("options.layers) < 1:", "options.layers) < 0:"),
     ('"--batch, --width and --layers', '"batch, --width and --layers'),
+    ("choices=names, ", ""),
 )
 def test_a_number_out_of_bounds_is_refused__but_not_with(
     snippet, old, new, fails
@@ -144,6 +146,8 @@ def test_the_largest_never_meet(snippet):
     ]
     assert not any(all(each) for each in found)
     assert run.meet is False
+    zeros = snippet.edit("optimizer.zero_grad()", "optimizer.zero_grad(False)")
+    assert after(zeros).meet is True
     for place in range(4):  # each is at its largest some time
         assert any(each[place] for each in found)
     assert all(run.largest[kind] > 0 for kind in ("gradients", "activations"))
@@ -172,6 +176,11 @@ def test_backward_makes_the_peak(snippet):
     heights = [sum(now.values()) for now in run.curve]
     place = heights.index(max(heights))
 
+    parts = ("forward", "backward", "step", "zero_grad")
+    steps = [f"{part} {number}" for number in (1, 2) for part in parts]
+    assert [*run.stages] == [*run.ends] == ["model made", *steps]
+    for stage, now in run.stages.items():
+        assert now == run.curve[run.ends[stage]]
     assert run.ends["forward 2"] < place <= run.ends["backward 2"]
     assert (run.stage, run.peak) == ("backward 2", run.curve[place])
     assert max(heights) > sum(run.predicted.values())

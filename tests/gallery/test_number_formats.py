@@ -363,6 +363,7 @@ NUMBERS_OF_ONES = (256, 257, 2049, 4096, 5001, 32_000)
 def test_sum_does_not_stop(snippet, numbers=NUMBERS_OF_ONES):
     alone = snippet.only("sum").edit("# %% sum", "# %% sum\nimport torch")
 
+    assert alone.after("sum").called == {"bfloat16": 4096, "float16": 4096}
     for number in numbers:
         edited = alone.edit("torch.ones(4096", f"torch.ones({number}")
         called = edited.after("sum").called

@@ -140,6 +140,64 @@ def test_a_senseless_setting_is_refused__but_not_with(
     fails(test_a_senseless_setting_is_refused, snippet.edit(old, new))
 
 
+CPU = torch.device("cpu")
+META = torch.device("meta")  # stands for an accelerator
+
+
+def test_an_accelerator_is_used_if_there_is_one(snippet, there=True):
+    accelerator, cross_entropy = torch.accelerator, F.cross_entropy
+    computed = []  # the device of all that goes into the network and a loss
+
+    def noted(*tensors):
+        computed.extend(each.device for each in tensors)
+        return cross_entropy(*tensors)
+
+    with (
+        patch.object(accelerator, "is_available", lambda: there),
+        patch.object(accelerator, "current_accelerator", lambda: META),
+    ):
+        run = few(snippet).after("evaluate")
+    run.model.register_forward_pre_hook(
+        lambda _, inputs: computed.append(inputs[0].device)
+    )
+    with (
+        patch.object(F, "cross_entropy", noted),
+        patch.object(torch.Tensor, "item", lambda _: 1.0),
+        patch.object(torch.Tensor, "cpu", lambda x: torch.zeros(len(x), 10)),
+        no_error(),
+    ):
+        run.train_epoch(1)
+        trained = [*computed]
+        computed.clear()
+        run.evaluate(run.validation)
+
+    device = META if there else CPU
+    assert {each.device for each in run.model.parameters()} == {device}
+    assert trained == 3 * [device, device, device]
+    assert computed == [device, CPU, CPU]
+
+
+def test_an_accelerator_is_used_if_there_is_one__also_without_one(snippet):
+    test_an_accelerator_is_used_if_there_is_one(snippet, there=False)
+
+
+@edits(
+    ("current_accelerator() if available", "current_accelerator() if 0"),
+    (").to(device)\noptimizer", ")\noptimizer"),
+    (
+        "        logits = model(images.to(device)",
+        "        logits = model(images",
+    ),
+    ("logits, labels.to(device))", "logits, labels)"),
+    ("[model(images.to(device) / 255) for", "[model(images / 255) for"),
+)
+def test_an_accelerator_is_used_if_there_is_one__but_not_with(
+    snippet, fails, old, new
+):
+    edited = snippet.edit(old, new)
+    fails(test_an_accelerator_is_used_if_there_is_one, edited)
+
+
 # -- A reader's folder -------------------------------------------------------
 
 
@@ -290,6 +348,37 @@ def pictures(folder, count=40):
             )
             image.convert(mode).save(folder / name / f"{number}.{ending}")
     return folder
+
+
+def test_each_digit_is_drawn_from_its_number(snippet, numbers=range(40)):
+    cells = ("settings", "options", "setup", "pixels", "digits")
+    run = snippet.only(*cells).after("digits")
+    first = [run.drawn(number) for number in numbers]
+    torch.manual_seed(7)
+    again = [run.drawn(number) for number in reversed(numbers)]
+
+    assert same(first, again[::-1])
+    assert len({each.numpy().tobytes() for each in first}) == len(numbers)
+    for each in first:
+        assert (each.shape, each.dtype) == ((3, 20, 20), torch.uint8)
+        assert 20 < each.double().std() < 90
+        assert each.max() > 240
+
+
+@edits(
+    ("torch.randint(6, (3,), generator=generator)", "torch.randint(6, (3,))"),
+    (
+        "torch.randn(3, SIZE, SIZE, generator=generator)",
+        "torch.randn(3, SIZE, SIZE)",
+    ),
+    (".manual_seed(number)", ".manual_seed(0)"),
+    ("255, FONTS", "0, FONTS"),
+)
+def test_each_digit_is_drawn_from_its_number__but_not_with(
+    snippet, fails, old, new
+):
+    edited = snippet.edit(old, new)
+    fails(test_each_digit_is_drawn_from_its_number, edited, range(10, 90, 10))
 
 
 def bad(path, kind):
@@ -459,6 +548,7 @@ def test_each_image_counts_the_same(snippet, size=7):
     expected = run.model(images.to(run.device) / 255).cpu()
     assert torch.allclose(logits, expected, atol=1e-5)
     expected = F.cross_entropy(expected, truth).item()
+    assert type(loss) is float
     assert loss == pytest.approx(expected, rel=1e-5)
 
 
@@ -761,9 +851,10 @@ def test_another_training_is_refused__but_not_with(
 # -- The report --------------------------------------------------------------
 
 
-def test_the_classifier_reads_nine_of_ten(snippet):
+def test_the_classifier_reads_nine_of_ten(snippet, capsys):
     run = snippet.after("report")
     images, truth = run.test.tensors
+    told = capsys.readouterr().out.splitlines()
 
     known = {image.numpy().tobytes() for image in run.training.tensors[0]}
     assert not known & {image.numpy().tobytes() for image in images}
@@ -772,6 +863,9 @@ def test_the_classifier_reads_nine_of_ten(snippet):
     answers = run.model(images.to(run.device) / 255).argmax(dim=1).cpu()
     assert (answers == truth).double().mean() > 0.95
     assert torch.equal(run.right, answers == truth)
+    for digit in range(10):
+        hits = (answers[digit::10] == digit).sum()
+        assert f"{digit}: {hits} of 30 right" in told
 
 
 @edits(
@@ -779,9 +873,10 @@ def test_the_classifier_reads_nine_of_ten(snippet):
     (RANGES, "range(90), range(200, 290), range(50)"),
 )
 def test_the_classifier_reads_nine_of_ten__but_not_with(
-    snippet, old, new, fails
+    snippet, old, new, fails, capsys
 ):
-    fails(test_the_classifier_reads_nine_of_ten, snippet.edit(old, new))
+    edited = snippet.edit(old, new)
+    fails(test_the_classifier_reads_nine_of_ten, edited, capsys)
 
 
 PREPARED = """# %% conclusion

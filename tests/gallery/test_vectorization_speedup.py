@@ -81,6 +81,7 @@ def test_four_ways_give_the_same_distances(
         torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
         assert found.diagonal().count_nonzero() == 0
         assert run.exact[name]
+        assert run.ways[name](points[:2].to("meta")).is_meta  # it stays there
 
 
 @pytest.mark.parametrize("shift", [0.0, 1000.0])
