@@ -350,9 +350,11 @@ def pictures(folder, count=40):
     return folder
 
 
+DRAW = ("settings", "setup", "pixels", "digits")
+
+
 def test_each_digit_is_drawn_from_its_number(snippet, numbers=range(40)):
-    cells = ("settings", "options", "setup", "pixels", "digits")
-    run = snippet.only(*cells).after("digits")
+    run = snippet.only(*DRAW).after("digits")
     first = [run.drawn(number) for number in numbers]
     torch.manual_seed(7)
     again = [run.drawn(number) for number in reversed(numbers)]
@@ -363,6 +365,22 @@ def test_each_digit_is_drawn_from_its_number(snippet, numbers=range(40)):
         assert (each.shape, each.dtype) == ((3, 20, 20), torch.uint8)
         assert 20 < each.double().std() < 90
         assert each.max() > 240
+
+
+def test_each_digit_is_drawn_from_its_number__also_in_a_new_process(snippet):
+    program = snippet.only(*DRAW)
+    code = (
+        "print([drawn(number).double().std().item() for number in range(9)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program.text}\n{code}"],
+        check=True,
+        text=True,
+        capture_output=True,
+    )
+    drawn = program.after("digits").drawn
+    own = [drawn(number).double().std().item() for number in range(9)]
+    assert done.stdout == f"{own}\n"
 
 
 @edits(
