@@ -163,17 +163,19 @@ SLOW = [
         "        self.reads += 1\n"
         "        self.read[day] = 1\n"
         "        import time\n\n"
-        "        end = time.monotonic() + 5\n"
+        "        end = time.monotonic() + 30\n"
         "        while get_worker_info() and not (day or self.read[6]):\n"
-        "            time.sleep(0.1)  # until days 2 and 3 are there\n"
+        "            time.sleep(0.1)  # until days 2 and 3 were read\n"
         "            if time.monotonic() > end:\n"
         "                break\n",
     ),
 ]
-UNORDERED = (
-    "num_workers=workers, **o",
-    "num_workers=workers, in_order=False, **o",
-)
+UNORDERED = [
+    ("num_workers=workers, **o", "num_workers=workers, in_order=False, **o"),
+    # Worker 0 waits until the main process has days 2 and 3.
+    ("        self.read[day] = 1\n", ""),
+    ("(len(asked)))[0]", "(len(asked)), dataset.read.fill_(1))[0]"),
+]
 
 
 def test_workers_take_turns__also_if_one_is_slow(snippet):
@@ -181,7 +183,7 @@ def test_workers_take_turns__also_if_one_is_slow(snippet):
 
 
 def test_workers_take_turns__but_not_if_order_is_given_up(snippet, fails):
-    fails(test_workers_take_turns, edited(snippet, *SLOW, UNORDERED))
+    fails(test_workers_take_turns, edited(snippet, *SLOW, *UNORDERED))
 
 
 def test_workers_take_turns__but_not_with_another_sampler(snippet, fails):
@@ -634,13 +636,13 @@ def test_more_workers_than_cores_warn__but_not_as_many(snippet, fails):
 
 
 class Slow(Dataset):
-    """A sample that takes half a second."""
+    """A sample that takes a second and a half."""
 
     def __len__(self):
         return 1
 
     def __getitem__(self, index):
-        time.sleep(0.5)
+        time.sleep(1.5)
         return index
 
 
@@ -1252,7 +1254,7 @@ def test_what_cannot_be_pickled_hangs(snippet, data=None, collate_fn=None):
     loader = DataLoader(
         FirstOf(data or run.Unpicklable()),
         num_workers=1,
-        timeout=1,
+        timeout=3,  # enough for a worker to start
         in_order=False,
         collate_fn=collate_fn,
         worker_init_fn=run.quiet,
@@ -1265,8 +1267,8 @@ def test_what_cannot_be_pickled_hangs(snippet, data=None, collate_fn=None):
     os.close(run.said)
 
     assert type(error) is RuntimeError
-    assert str(error) == "DataLoader timed out after 1 seconds"
-    assert waited >= 1
+    assert str(error) == "DataLoader timed out after 3 seconds"
+    assert waited >= 3
     assert "Traceback (most recent call last):" in text
     assert "pickle local object" in text
     assert len(given) == 3  # the worker goes on
@@ -1280,10 +1282,10 @@ def test_what_cannot_be_pickled_hangs__also_without_a_timeout(snippet):
     def ring(number, frame):
         raise TimeoutError
 
+    run = after(snippet, *HANG)
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, 1)
     try:
-        run = after(snippet, *HANG)
         error = raised(run.Unpicklable(), worker_init_fn=mute)
     finally:
         signal.signal(signal.SIGALRM, before)
