@@ -38,8 +38,8 @@ OPTIMIZER = "AdamW"  # or SGD, Adagrad
 #
 # .. _a-number-out-of-bounds-is-refused:
 #
-# A number that makes no sense ends the script, with a line that says what is
-# possible.
+# A number that makes no sense, or an optimizer that is not one of the three,
+# ends the script, with a line that says what is possible.
 
 import argparse
 

@@ -60,7 +60,8 @@ if "__file__" in globals():  # a script, and no notebook
 #
 # .. _an-accelerator-is-used-if-there-is-one:
 #
-# If there is an accelerator, the network and each batch go to it.
+# If there is an accelerator, the network and the images of each batch go to
+# it, and in the training their labels.
 #
 # :doc:`/models/devices` shows how to choose one.
 #
@@ -119,7 +120,8 @@ def pixels_of(image):
 # .. _each-digit-is-drawn-from-its-number:
 #
 # Without a folder of yours, the images are digits under noise. Each is drawn
-# with its number as the seed, and so the same in every process.
+# with its number as the seed, and so, in one environment and one size, the
+# same in every process.
 
 FONTS = [ImageFont.load_default(size) for size in range(12, 18)]
 

@@ -6,9 +6,14 @@ A case that pytest has counted, as ``old0``, says nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from extensions.files.names_of_values import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from extensions.files.proofs import Failure
 
 # The name of a case, but not one that pytest has counted.
 NUMBERED = r"(?:.*-)?(?!b?float|complex|u?int)[a-z_]+\d+(?:-.*)?"
@@ -42,11 +47,11 @@ def others(number: int) -> str:
     return f"{number} others" if number > 1 else "another"
 
 
-def told(
-    words: str, case: str, edit: str, number: int
-) -> tuple[str, str, int]:
-    """Return what tells of one of some cases: words, code, how many more."""
-    case = said_by(case, edit, is_needed=bool(OPEN.search(words)))
+def told(failures: Sequence[Failure]) -> tuple[str, str, int]:
+    """Return what tells of the first case: words, code, how many more."""
+    first, number = failures[0], len(failures)
+    words, is_needed = first.words, bool(OPEN.search(first.words))
+    case = said_by(first.case, first.edit, is_needed=is_needed)
     if CODE.search(case):
         return words, case, number - 1
     said = f"{words} {case}".strip()

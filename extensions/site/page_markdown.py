@@ -92,16 +92,15 @@ def said_of(entry: Entry, ledger: Ledger) -> str:
     lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
     for counter in entry.counters:
         if seen := entry.failures_of(counter.name):
-            lines += falsified(seen[0], len(seen))
+            lines += falsified(seen)
         else:
             lines.append(f"  - counter-example, {counter.words}")
     return "\n".join(lines)
 
 
-def falsified(failure: Failure, number: int) -> Iterator[str]:
+def falsified(failures: list[Failure]) -> Iterator[str]:
     """Yield what the first of some cases of a counter-example says."""
-    case = failure.case, failure.edit
-    words, code, more = told(failure.words, *case, number)
+    failure, (words, code, more) = failures[0], told(failures)
     in_code = f" `{code}`" if code else ""
     others = f" and {more} more" if more else ""
     yield f"  - counter-example, {words}{in_code}{others}"

@@ -6,6 +6,7 @@ import pytest
 
 from extensions.files.cases import closed, told, words_with
 from extensions.files.names_of_values import name_of_value
+from extensions.files.proofs import Failure
 
 
 class Model:
@@ -102,4 +103,5 @@ def test_cases_that_say_nothing_are_counted(words, cases, said):
 def test_a_counter_example_says_what_its_edit_does_not(
     words, case, edit, number, said
 ):
-    assert told(words, case, edit, number) == said
+    failure = Failure("", words, case, edit, cell="", given="", said="")
+    assert told([failure] * number) == said
