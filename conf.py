@@ -26,65 +26,16 @@ extensions = [
     "myst_parser",
     "sphinx_copybutton",
     "sphinx_design",
-    "sphinx_gallery.gen_gallery",
     # Ours
-    "extensions.site.again",
-    "extensions.site.all_raised",
-    "extensions.site.api_links",
-    "extensions.site.builder",
-    "extensions.site.cell",
-    "extensions.site.check_files",
-    "extensions.site.check_room",
-    "extensions.site.claims_json",
-    "extensions.site.corrected",
-    "extensions.site.download_all",
-    "extensions.site.exercise",
-    "extensions.site.feed",
-    "extensions.site.few_pages",
-    "extensions.site.fold",
-    "extensions.site.glossary_links",
-    "extensions.site.hold_rules",
-    "extensions.site.image_sizes",
-    "extensions.site.ledger_pages",
-    "extensions.site.list_once",
-    "extensions.site.llms_txt",
-    "extensions.site.marks",
-    "extensions.site.measured",
-    "extensions.site.measurements_json",
-    "extensions.site.moved_pages",
-    "extensions.site.needed_assets",
-    "extensions.site.not_found",
-    "extensions.site.notebooks",
-    "extensions.site.one_at_a_time",
-    "extensions.site.one_line",
-    "extensions.site.only_html",
-    "extensions.site.openings",
-    "extensions.site.page_basis",
-    "extensions.site.page_downloads",
-    "extensions.site.page_head",
-    "extensions.site.page_lists",
-    "extensions.site.page_markdown",
-    "extensions.site.page_meta",
-    "extensions.site.policy",
-    "extensions.site.quiet_code",
-    "extensions.site.raised",
-    "extensions.site.ranking",
-    "extensions.site.recap",
-    "extensions.site.recipe_cards",
-    "extensions.site.remember",
-    "extensions.site.rules_page",
-    "extensions.site.run_programs",
-    "extensions.site.search_index",
-    "extensions.site.search_texts",
-    "extensions.site.sitemap",
-    "extensions.site.source_texts",
-    "extensions.site.summaries",
-    "extensions.site.surprise",
-    "extensions.site.tables",
-    "extensions.site.test_pages",
-    "extensions.site.titles_shown",
-    "extensions.site.unproven_pages",
-    "extensions.site.used_names",
+    "extensions.build",
+    "extensions.programs",
+    "extensions.prose",
+    "extensions.pages",
+    "extensions.claims",
+    "extensions.measurements",
+    "extensions.notebooks",
+    "extensions.web",
+    "extensions.lint",
 ]
 
 nitpicky = True
@@ -108,12 +59,12 @@ copybutton_selector = "div.highlight pre:not(.cell-wrong *)"
 
 # Where all notebooks are kept on GitHub, such as owner/name/blob/notebooks;
 # pages then offer to open theirs in Colab.
-house_notebooks = os.environ.get("PROVEN_PYTORCH_NOTEBOOKS", "")
+notebooks_repository = os.environ.get("PROVEN_PYTORCH_NOTEBOOKS", "")
 
 # -- Evidence ----------------------------------------------------------------
 
 # Folders of runs: the run of this build, then the recorded ones.
-house_evidence = ["build/evidence", "evidence"]
+evidence_folders = ["build/evidence", "evidence"]
 
 # -- Snippets ----------------------------------------------------------------
 
@@ -123,7 +74,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",  # every program runs, not only plot_*
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
-    "image_scrapers": ("extensions.site.figures.scrape",),
+    "image_scrapers": ("extensions.programs.figures.scrape",),
     "ignore_repr_types": r"matplotlib\.",  # the picture says it
     "min_reported_time": sys.maxsize,  # a time would change at every build
     "write_computation_times": False,  # likewise
@@ -131,7 +82,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,  # the front page offers all of them
     "reset_modules": (
         "matplotlib",
-        "extensions.site.fresh_torch.reset_torch",
+        "extensions.programs.fresh_torch.reset_torch",
     ),
 }
 

@@ -25,10 +25,10 @@ LOCKED = [
 ]
 
 HTML = "build/html"
-TEST_CLAIMS = ["python", "-m", "extensions.commands.test_claims"]
-MEASURE = ["python", "-m", "extensions.commands.measure"]
-RECORD = ["python", "-m", "extensions.commands.record"]
-CANARY = ["python", "-m", "extensions.commands.canary"]
+TEST_CLAIMS = ["python", "-m", "extensions.evidence.test_claims"]
+MEASURE = ["python", "-m", "extensions.measurements.measure"]
+RECORD = ["python", "-m", "extensions.evidence.record"]
+CANARY = ["python", "-m", "extensions.claims.canary"]
 # The validator of the W3C, as npm has it.
 VALIDATOR = "vnu-jar@26.9.27"
 VALIDATOR_HASH = (
@@ -130,7 +130,7 @@ def notebooks(session: nox.Session) -> None:
     """Run every script and notebook that the built site offers."""
     install_torch(session)
     install(session, "tests")
-    session.run("python", "-m", "extensions.commands.run_downloads")
+    session.run("python", "-m", "extensions.notebooks.run_downloads")
 
 
 @nox.session(default=False)
@@ -179,7 +179,7 @@ def live(session: nox.Session) -> None:
     session.run(
         "python",
         "-m",
-        "extensions.commands.preview",
+        "extensions.build.live",
         *SPHINX,
         *session.posargs,
     )
@@ -281,7 +281,7 @@ def mutants(session: nox.Session) -> None:
     session.run(
         "python",
         "-m",
-        "extensions.commands.mutants",
+        "extensions.mutants",
         *session.posargs,
     )
 

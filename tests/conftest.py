@@ -20,15 +20,22 @@ import pytest
 import torch
 from _pytest.junitxml import xml_key
 
-from extensions.files.basis import bases, classname, evidence_modules
-from extensions.files.failures import failure_of, properties_of_inputs
-from extensions.files.names_of_values import name_of_value
-from extensions.files.problem import Problem
-from extensions.files.rests import RESTS, Rests
-from extensions.files.snippets import Snippet, ran
-from extensions.files.topics import ROOT, topic_of_tests
-from extensions.files.versions import expect
-from extensions.site.fresh_torch import reset_torch
+from extensions.core.problem import Problem
+from extensions.core.topics import ROOT, topic_of_tests
+from extensions.evidence.case_names import name_of_value
+from extensions.evidence.counterexamples import (
+    failure_of,
+    properties_of_inputs,
+)
+from extensions.evidence.module_dependencies import (
+    bases,
+    classname,
+    evidence_modules,
+)
+from extensions.evidence.result_dependencies import RESTS, Rests
+from extensions.evidence.versions import expect
+from extensions.programs.fresh_torch import reset_torch
+from extensions.programs.snippet import Snippet, ran
 
 # The other cores have work of their own, other tests or the build, and threads
 # that wait for each other then wait for minutes.

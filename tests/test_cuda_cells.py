@@ -2,9 +2,9 @@
 
 import pytest
 
-from extensions.files.rests import RESTS, cells_up_to
-from extensions.files.snippets import Snippet
-from extensions.files.topics import ROOT, topics
+from extensions.core.topics import ROOT, topics
+from extensions.evidence.result_dependencies import RESTS, cells_up_to
+from extensions.programs.snippet import Snippet
 
 CELLS = [
     (topic, cell.name)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from extensions.files.topics import ROOT
-from extensions.rules import RULES
+from extensions.core.topics import ROOT
+from extensions.lint.rules import RULES
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

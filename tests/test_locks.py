@@ -7,8 +7,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from extensions.files.reading import python_of, text_of, toml_of
-from extensions.files.topics import ROOT
+from extensions.core.reading import python_of, text_of, toml_of
+from extensions.core.topics import ROOT
 
 GROUPS = toml_of(ROOT / "pyproject.toml")["dependency-groups"]
 [LOCKED] = [

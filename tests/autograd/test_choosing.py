@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import no_error
+from extensions.evidence.counterexamples import no_error
 
 MODES = [torch.no_grad, torch.inference_mode]
 ENDS = ("first", "middle", "last")

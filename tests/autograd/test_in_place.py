@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.files.failures import no_error
+from extensions.evidence.counterexamples import no_error
 
 MODIFIED = "modified by an inplace operation"
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]

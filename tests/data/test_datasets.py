@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, random_split
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 

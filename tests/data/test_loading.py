@@ -30,8 +30,8 @@ from torch.utils.data import (
 )
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from extensions.files.failures import edits
-from extensions.files.versions import older
+from extensions.evidence.counterexamples import edits
+from extensions.evidence.versions import older
 
 # So that a worker of forkserver is there at once.
 multiprocessing.set_forkserver_preload(["torch.utils.data"])

@@ -17,8 +17,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from extensions.files.failures import edits, no_error
-from extensions.files.once import after
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.cached_run import after
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")

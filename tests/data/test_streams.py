@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from extensions.files.failures import edits
+from extensions.evidence.counterexamples import edits
 
 # From Python 3.12 on; a thread may be left from the tests of another module.
 pytestmark = [

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_sequence
 from torch.utils.data import DataLoader
 
-from extensions.files.failures import no_error
-from extensions.files.versions import true_since
+from extensions.evidence.counterexamples import no_error
+from extensions.evidence.versions import true_since
 
 without_accelerator = pytest.mark.skipif(
     torch.accelerator.is_available(), reason="an accelerator is here"

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.files.failures import edits, no_error
-from extensions.files.versions import older
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import older
 
 NAN, INF = math.nan, math.inf
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.files.failures import edits
+from extensions.evidence.counterexamples import edits
 
 BASE = ["digits", "draw", "program", "begin"]
 CHECKS = ["show", "answer", "at-start", "look", "neighbors", "right-answers"]

@@ -14,11 +14,14 @@ from jinja2 import FileSystemBytecodeCache
 from jinja2.sandbox import SandboxedEnvironment
 from sphinx import jinja2glue
 
-from extensions.files.basis import bases, classname, evidence_modules
-from extensions.files.proofs import tests_in
-from extensions.files.rests import RESTS, Rests
-from extensions.files.topics import ROOT, topics
-from extensions.site import few_pages
+from extensions.core.topics import ROOT, topics
+from extensions.evidence.module_dependencies import (
+    bases,
+    classname,
+    evidence_modules,
+)
+from extensions.evidence.parsed_tests import tests_in
+from extensions.evidence.result_dependencies import RESTS, Rests
 
 collect_ignore = ["house"]
 
@@ -64,7 +67,7 @@ def pattern(tmp_path_factory):
     shutil.copytree(HOUSE, pattern)
     shutil.copytree(ROOT / "docs/_templates", pattern / "docs/templates")
     record(pattern)
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--builder=dummy"]
+    command = [sys.executable, "-m", "sphinx", "--quiet"]
     subprocess.run(
         [*command, pattern / "docs", pattern / "out"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -132,14 +135,10 @@ def record(
 
 
 @pytest.fixture
-def build(house, make_app, monkeypatch):
-    """Build the house; each call is a build of its own.
+def build(house, make_app):
+    """Build the house; each call is a build of its own."""
 
-    In several processes if that is said, though the house has few pages.
-    """
-
-    def build(builder="html", few=0, **options):
-        monkeypatch.setattr(few_pages, "FEW", few)
+    def build(builder="html", **options):
         app = make_app(
             builder, srcdir=house / "docs", builddir=house / "out", **options
         )

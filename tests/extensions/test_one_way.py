@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from extensions.files.reading import python_of
-from extensions.files.topics import ROOT
+from extensions.core.reading import python_of
+from extensions.core.topics import ROOT
 
 # What opens a file by itself, and what stands before the dot there.
 METHODS = {"open", "read_bytes", "read_text", "write_bytes", "write_text"}

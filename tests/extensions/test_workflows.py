@@ -10,8 +10,8 @@ import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
 
-from extensions.files.reading import python_of, text_of, toml_of
-from extensions.files.topics import ROOT
+from extensions.core.reading import python_of, text_of, toml_of
+from extensions.core.topics import ROOT
 
 FOLDER = ROOT / ".github/workflows"
 PATHS = sorted(FOLDER.iterdir())

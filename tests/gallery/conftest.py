@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from extensions.files.failures import no_error
+from extensions.evidence.counterexamples import no_error
 
 OPTIONS = "import argparse\n"
 

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 from torch import nn
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 from tests.gallery.conftest import (
     MODEL,
     check_arguments,

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 from tests.gallery.conftest import (
     BROKEN,
     as_script,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import edits
+from extensions.evidence.counterexamples import edits
 from tests.gallery.conftest import (
     MODEL,
     check_arguments,

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from extensions.files.failures import edits
+from extensions.evidence.counterexamples import edits
 from tests.gallery.conftest import (
     as_script,
     check_arguments,

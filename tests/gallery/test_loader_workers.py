@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from extensions.files.failures import edits
+from extensions.evidence.counterexamples import edits
 from tests.gallery.conftest import (
     BROKEN,
     check_arguments,

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from extensions.files.failures import edits
+from extensions.evidence.counterexamples import edits
 from tests.gallery.conftest import check_arguments, check_refused
 
 ARGUMENTS = {

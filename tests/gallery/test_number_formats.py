@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 from tests.gallery.conftest import as_script, constants, given, told
 
 

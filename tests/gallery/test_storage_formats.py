@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader, IterableDataset
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 from tests.gallery.conftest import as_script, constants, given, told
 
 for library in ("h5py", "lmdb", "pyarrow", "tfrecord", "webdataset"):

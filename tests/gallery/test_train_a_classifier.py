@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 from tests.gallery.conftest import as_script, constants, given, told
 
 for library in ("PIL", "tqdm"):

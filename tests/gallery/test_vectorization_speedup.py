@@ -7,8 +7,8 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from extensions.files.failures import edits
-from extensions.files.versions import true_since
+from extensions.evidence.counterexamples import edits
+from extensions.evidence.versions import true_since
 from tests.gallery.conftest import as_script, constants, given, told
 
 ARGUMENTS = {

@@ -13,8 +13,8 @@ import torch
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
-from extensions.files.failures import edits, no_error
-from extensions.files.once import after
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.cached_run import after
 
 pytestmark = pytest.mark.usefixtures("frozen")
 

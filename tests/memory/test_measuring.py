@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.files.failures import edits, no_error
-from extensions.files.once import after
-from extensions.files.versions import api_since
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import api_since
+from extensions.programs.cached_run import after
 
 without_cuda = pytest.mark.skipif(
     torch.backends.cuda.is_built(), reason="this PyTorch is built with CUDA"

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn, optim
 
-from extensions.files.failures import edits, no_error
-from extensions.files.once import after
-from extensions.files.versions import api_since, true_since
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import api_since, true_since
+from extensions.programs.cached_run import after
 
 muon = api_since("2.9", "torch.optim.Muon")
 

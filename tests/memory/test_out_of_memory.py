@@ -7,8 +7,8 @@ import torch
 from torch import optim
 from torch.nn import functional as F
 
-from extensions.files.failures import edits, no_error
-from extensions.files.once import after
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.cached_run import after
 
 MODEL = ("imports", "block", "recompute", "step", "days")
 COUNTED = (*MODEL, "history", "two-steps")

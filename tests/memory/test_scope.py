@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 MODEL = ("imports", "device", "step", "days")
 KEPT = ("imports", "functions", "error-and-circle", "keepers")

@@ -18,8 +18,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
 
-from extensions.files.failures import no_error
-from extensions.files.versions import true_since
+from extensions.evidence.counterexamples import no_error
+from extensions.evidence.versions import true_since
 
 PARTS = {"model", "optimizer", "scheduler", "progress"}
 PARTS |= {"loader", "torch", "python", "numpy"}

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from extensions.files.failures import no_error
-from extensions.files.versions import api_since, older
+from extensions.evidence.counterexamples import no_error
+from extensions.evidence.versions import api_since, older
 
 CHOICE = """\
     torch.accelerator.current_accelerator()

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from extensions.files.failures import edits
+from extensions.evidence.counterexamples import edits
 
 
 def in_training():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.files.failures import no_error
+from extensions.evidence.counterexamples import no_error
 
 PLAIN, SMALL, LARGE, KAIMING = (
     "as PyTorch does it",

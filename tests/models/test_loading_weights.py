@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import no_error
-from extensions.files.versions import true_since
+from extensions.evidence.counterexamples import no_error
+from extensions.evidence.versions import true_since
 
 NEEDED = "safetensors is not installed"
 SERIAL = torch.serialization

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import no_error
+from extensions.evidence.counterexamples import no_error
 
 FIRST = "self.first = Block(1, 8)"
 CONV = "nn.Conv2d(channels_in, channels_out, kernel_size=3)"

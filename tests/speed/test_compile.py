@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import edits, no_error
-from extensions.files.versions import older, true_since
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import older, true_since
 
 # Some of what the tracer loads when it is first asked uses torch.jit.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")

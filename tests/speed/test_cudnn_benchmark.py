@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from extensions.files.failures import no_error
-from extensions.files.snippets import Snippet
+from extensions.evidence.counterexamples import no_error
+from extensions.programs.snippet import Snippet
 
 CUDNN = torch.backends.cudnn
 # Each of the four switches on and off.

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from extensions.files.failures import edits, no_error
-from extensions.files.versions import api_since, older
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import api_since, older
 
 MATMUL = torch.backends.cuda.matmul
 WORDS = ("highest", "high", "medium")

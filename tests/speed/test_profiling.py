@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from extensions.files.failures import edits, no_error
-from extensions.files.once import after
-from extensions.files.versions import api_since, older, true_since
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import api_since, older, true_since
+from extensions.programs.cached_run import after
 
 WAITS = ("imports", "wait", "waits", "late-batches", "data-or-model")
 STEP = ("imports", "wait", "part", "model", "labels", "by-row")

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 MODEL = ("imports", "round-up", "next-letter")
 LOSSES = (*MODEL, "text", "uncut", "masked", "smoothed", "cut")

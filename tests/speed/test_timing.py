@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.utils import benchmark
 
-from extensions.files.failures import edits, no_error
-from extensions.files.once import after
-from extensions.files.versions import older, true_since
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import older, true_since
+from extensions.programs.cached_run import after
 
 COMPARE = ("imports", "compare", "verdict", "pretended-clock")
 

@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 # The end of the first loop, which the second does not have.
 BACKWARD = "    loss.backward()\n"

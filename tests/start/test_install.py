@@ -5,7 +5,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 
 def pretend(monkeypatch, finds):

@@ -11,7 +11,7 @@ from torch.autograd.profiler import profile
 from torch.nn import Parameter
 from torch.nn import functional as F
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 OPERATIONS = {
     "*": operator.mul,

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import edits, no_error
-from extensions.files.versions import true_since
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import true_since
 
 FLOATING = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
 INTEGERS = [torch.uint8, *SIGNED]

@@ -17,8 +17,8 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import no_error
-from extensions.files.versions import older
+from extensions.evidence.counterexamples import no_error
+from extensions.evidence.versions import older
 
 DTYPES = [
     *("float64", "float32", "float16", "complex64", "complex128"),

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from extensions.files.failures import no_error
-from extensions.files.versions import older, true_since
+from extensions.evidence.counterexamples import no_error
+from extensions.evidence.versions import older, true_since
 
 SCORES = """torch.tensor(
     [[2.0, 0.5, 1.0], [0.1, 0.3, 3.0], [2.5, 1.5, 0.2], [0.4, 0.6, 1.2]]

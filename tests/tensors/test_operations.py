@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from extensions.files.failures import no_error
+from extensions.evidence.counterexamples import no_error
 
 FLOATS = [torch.float32, torch.float64]
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]

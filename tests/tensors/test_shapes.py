@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import no_error
+from extensions.evidence.counterexamples import no_error
 
 VIEW_REFUSED = "view size is not compatible with input tensor's size and"
 DTYPES = [torch.float32, torch.int64, torch.bfloat16]

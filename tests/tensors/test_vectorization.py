@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from extensions.files.failures import no_error
+from extensions.evidence.counterexamples import no_error
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64]
 SHAPES = [(1, 1), (1, 9), (8, 1), (4, 7), (30, 3)]

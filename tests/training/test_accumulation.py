@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from extensions.files.failures import edits
-from extensions.files.versions import older
+from extensions.evidence.counterexamples import edits
+from extensions.evidence.versions import older
 
 STEP = ("days", "model", "step")
 TOOLS = ("days", "model", "gradient", "cut")

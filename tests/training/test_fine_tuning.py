@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 FIRST = ("characters", "draw", "reader", "pretrain", "replace", "fit")
 FIRST += ("accuracy", "train-the-head")

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
-from extensions.files.failures import edits, no_error
-from extensions.files.snippets import Snippet
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.snippet import Snippet
 
 SLOW = {"wrong-order", "run", "clip-places", "closure"}
 SLOW |= {"cycle", "seen", "changes"}

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 ONE_SCORE = F.binary_cross_entropy_with_logits
 DTYPES = [torch.float32, torch.float64]

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from extensions.files.failures import edits, no_error
-from extensions.files.versions import true_since
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import true_since
 
 FULL, BRAIN, HALF = torch.float32, torch.bfloat16, torch.float16
 STEP = ("radar", "best-dtype", "accumulate", "train-step")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn, optim
 
-from extensions.files.failures import edits
+from extensions.evidence.counterexamples import edits
 
 
 def tied():

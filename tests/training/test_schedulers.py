@@ -18,7 +18,7 @@ from torch.optim.lr_scheduler import (
 )
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from extensions.files.failures import edits, no_error
+from extensions.evidence.counterexamples import edits, no_error
 
 approx = pytest.approx
 LAMBDA = "return LambdaLR(optimizer, share)"

@@ -7,8 +7,8 @@ import torch
 from torch import nn, optim
 from torch.nn import functional as F
 
-from extensions.files.failures import edits
-from extensions.files.versions import true_since
+from extensions.evidence.counterexamples import edits
+from extensions.evidence.versions import true_since
 
 BEFORE, AFTER = "before backward", "after step"
 FORWARD, NOWHERE = "before the forward pass", "nowhere"

@@ -1,0 +1,37 @@
+"""How the site is built, whatever its pages show.
+
+Sphinx reads pages into doctrees and writes these as HTML. This package lets it
+do both only where something has changed: a page names as *dependencies* what
+it shows of others, and keeps a *fingerprint* of all that it was written from.
+One build works at a time, and one that meets a problem ends in a line that
+names the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Set up the parts, in the order of their work."""
+    from extensions.build import (
+        builder,
+        cache_file,
+        dependencies,
+        details,
+        errors,
+        lock,
+        metadata,
+    )
+
+    errors.setup_errors(app)
+    lock.setup_lock(app)
+    cache_file.setup_cache_file(app)
+    dependencies.setup_dependencies(app)
+    details.setup_details(app)
+    builder.setup_builder(app)
+    return metadata.METADATA

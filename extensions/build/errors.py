@@ -1,0 +1,69 @@
+"""End a build that meets a problem in one line, which names file and cause.
+
+Sphinx shows an error of its own, too, with versions, extensions and a
+traceback. A :class:`~extensions.core.problem.Problem` needs none of them.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from inspect import isgeneratorfunction
+from typing import TYPE_CHECKING, Any
+
+from sphinx.util import logging
+
+from extensions.core.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import NoReturn
+
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
+
+logger = logging.getLogger(__name__)
+
+FAILED = 2  # how Sphinx itself exits when it cannot go on
+
+
+def stop(problems: Iterable[Problem]) -> NoReturn:
+    """Say each problem in a line of its own, and end the build."""
+    for problem in problems:
+        place = f"{problem.path}:{problem.line}"
+        logger.error(problem.message, location=place, type="house")
+    raise SystemExit(FAILED)
+
+
+def stopping(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the handler of an event, so that a problem in it ends all."""
+
+    @wraps(handler)
+    def handle(*args: Any) -> Any:
+        try:
+            return handler(*args)
+        except Problem as problem:
+            stop([problem])
+
+    @wraps(handler)
+    def generate(*args: Any) -> Iterator[Any]:
+        try:
+            yield from handler(*args)
+        except Problem as problem:
+            stop([problem])
+
+    return generate if isgeneratorfunction(handler) else handle
+
+
+def watch(app: Sphinx, config: Config) -> None:
+    """Watch over the handlers of the house, all of which are known by now."""
+    for listeners in app.events.listeners.values():
+        for place, each in enumerate(listeners):
+            module = getattr(each.handler, "__module__", None)
+            if str(module).startswith("extensions."):
+                handler = stopping(each.handler)
+                listeners[place] = each._replace(handler=handler)
+
+
+def setup_errors(app: Sphinx) -> None:
+    """Connect behind whatever connects when the configuration is known."""
+    app.connect("config-inited", watch)

@@ -1,0 +1,44 @@
+"""Claims: words of a page that a test keeps true.
+
+``[layer_1 stays frozen]{#layer-1-stays-frozen .claim}`` on a page has a test
+``test_layer_1_stays_frozen``, and counter-examples: edits of the program that
+make the words false. The *ledger* joins the three with what each run said, and
+gives a *verdict*; the page shows it in a panel behind the claim.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Set up the parts, in the order of their work."""
+    from extensions.build.metadata import METADATA
+    from extensions.claims import (
+        sphinx_corrections,
+        sphinx_exercise,
+        sphinx_json,
+        sphinx_ledger,
+        sphinx_ledger_pages,
+        sphinx_panels,
+        sphinx_recap,
+        sphinx_summaries,
+        sphinx_test_pages,
+        sphinx_unproven_pages,
+    )
+
+    sphinx_ledger.setup_ledger(app)
+    sphinx_summaries.setup_summaries(app)
+    sphinx_corrections.setup_corrections(app)
+    sphinx_recap.setup_recap(app)
+    sphinx_exercise.setup_exercise(app)
+    sphinx_panels.setup_panels(app)
+    sphinx_ledger_pages.setup_ledger_pages(app)
+    sphinx_test_pages.setup_test_pages(app)
+    sphinx_unproven_pages.setup_unproven_pages(app)
+    sphinx_json.setup_json(app)
+    return METADATA

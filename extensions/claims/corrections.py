@@ -1,0 +1,88 @@
+"""Corrections: what the sources say, what holds, and the claim that shows it.
+
+Each topic that corrects a source has a TOML file, so that a new topic edits
+no list: ``docs/evidence/corrections/<topic>.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from extensions.core.cache import remembered
+from extensions.core.problem import Problem
+from extensions.core.reading import tables_of, text_of
+from extensions.core.topics import Topic
+
+FOLDER = "docs/evidence/corrections"
+KEYS = ["claim", "holds", "said", "section", "source"]
+KEY = re.compile(r"\s*(\w+)\s*=")
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One statement of a source, and what is true instead."""
+
+    topic: Topic
+    lines: dict[str, int]
+    """Where each key stands, or else where the correction begins."""
+    source: str
+    section: str
+    """The part of the source, as the list of the sources names it."""
+    said: str
+    holds: str
+    claim: str
+
+    @property
+    def name(self) -> str:
+        """The claim that it rests on, with its page."""
+        return f"{self.topic.name}#{self.claim}"
+
+
+def lists_of(root: Path) -> list[Path]:
+    """Return the lists of all topics."""
+    return sorted((root / FOLDER).rglob("*.toml"))
+
+
+def read_file(root: Path, path: Path) -> list[Correction]:
+    """Return the corrections of one topic."""
+    name = path.relative_to(root / FOLDER).with_suffix("").as_posix()
+    return [
+        Correction(Topic(root, name), lines, **row)
+        for lines, row in rows_in(path, text_of(path))
+    ]
+
+
+@remembered
+def rows_in(
+    path: Path, text: str
+) -> list[tuple[dict[str, int], dict[str, str]]]:
+    """Return the corrections in the text of a file, and where each key is."""
+    lines = text.splitlines()
+    found = []
+    for first, row in tables_of(path, "correction"):
+        if sorted(row) != KEYS:
+            message = f"a correction has {sorted(row)}, not {KEYS}"
+            raise Problem(path, first, message)
+        if wrong := [key for key in KEYS if not isinstance(row[key], str)]:
+            message = f"a correction needs text as its {', '.join(wrong)}"
+            raise Problem(path, first, message)
+        behind = [*enumerate(lines[first - 1 :], first)]
+        at = {
+            key: next((at for at, each in behind if begins(each, key)), first)
+            for key in KEYS
+        }
+        found.append((at, row))
+    return found
+
+
+def begins(line: str, key: str) -> bool:
+    """Whether a line gives a key its value."""
+    match = KEY.match(line)
+    return match is not None and match[1] == key
+
+
+def read_corrections(root: Path) -> list[Correction]:
+    """Return the corrections of all topics."""
+    return [row for path in lists_of(root) for row in read_file(root, path)]

@@ -1,0 +1,104 @@
+"""Breaks: the claims that a run of the tests found false, and by which tests.
+
+Imports neither Sphinx nor torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from extensions.claims.claim import Claim
+from extensions.claims.outcomes import module_of
+from extensions.claims.page import read_page
+from extensions.core.topics import Topic, topics
+from extensions.evidence.failed_tests import Failed, failed, failed_of, said_by
+from extensions.evidence.junit import key_of, outcome_of
+from extensions.evidence.parsed_tests import Test, test_of, tests_in
+
+Cases = dict[tuple[str, str], list[Element]]
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A claim of which a test failed."""
+
+    topic: Topic
+    claim: Claim
+    failures: tuple[Failed, ...]
+
+
+@dataclass(frozen=True)
+class Unloaded:
+    """A topic whose tests cannot be loaded, so that no claim was tested."""
+
+    topic: Topic
+    claims: tuple[Claim, ...]
+    said: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Breaks:
+    """What a run found broken."""
+
+    claims: tuple[Broken, ...]
+    unloaded: tuple[Unloaded, ...]
+    others: tuple[Failed, ...]
+    """The failed tests behind which no claim stands."""
+    held: int
+    """How many claims were tested and hold."""
+    skipped: int
+    """How many claims of the tested modules the run left out."""
+
+
+def breaks_in(root: Path, run: Element) -> Breaks:
+    """Return what a run of the tests of a house found broken."""
+    cases: Cases = {}
+    for case in run.iter("testcase"):
+        cases.setdefault(key_of(case), []).append(case)
+    left = {key: bad for key in cases if (bad := failed_of(cases[key]))}
+    modules = {module for module, _ in cases}
+    claims, unloaded = [], []
+    held = skipped = 0
+    for topic in topics(root):
+        module = module_of(topic)
+        found = tuple(read_page(topic.page).claims)
+        # pytest reports a module that it cannot load as a test of that name.
+        if lost := left.pop(("", module), []):
+            unloaded.append(Unloaded(topic, found, said_by(lost[0])))
+        elif module in modules:
+            tests = tests_in(topic.tests)
+            for claim in found:
+                name = test_of(claim.name)
+                behind = [each for each in tests.values() if each.of == name]
+                failures = tuple(failed_among(topic, behind, left))
+                if failures:
+                    claims.append(Broken(topic, claim, failures))
+                elif ran(cases.get((module, name), [])):
+                    held += 1
+                else:
+                    skipped += 1
+    others = tuple(
+        failed(each, module.replace(".", "/"), "")
+        for (module, _), each in left.items()
+    )
+    return Breaks(tuple(claims), tuple(unloaded), others, held, skipped)
+
+
+def ran(cases: list[Element]) -> bool:
+    """Whether one of some cases was not skipped."""
+    return any(outcome_of(case) != "skipped" for case in cases)
+
+
+def failed_among(
+    topic: Topic, tests: list[Test], left: Cases
+) -> Iterator[Failed]:
+    """Yield the failed ones of some tests, and take them out of those left."""
+    module = topic.tests.relative_to(topic.root).as_posix()
+    for test in tests:
+        if cases := left.pop((module_of(topic), test.name), []):
+            kind = "counter-example" if test.is_counter else "test"
+            kind = "variation" if test.is_variation else kind
+            yield failed(cases, f"{module}:{test.line}", kind)

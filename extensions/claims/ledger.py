@@ -1,0 +1,205 @@
+"""The ledger: each claim with its test, its counter-examples, its results.
+
+Joins pages, tests and evidence by name. Imports neither Sphinx nor torch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+from extensions.claims.claim import Claim
+from extensions.claims.outcomes import (
+    DECIDED,
+    Outcome,
+    module_of,
+    outcome,
+    results_of,
+)
+from extensions.claims.page import read_page
+from extensions.core.topics import Topic, topics
+from extensions.evidence.junit import Run
+from extensions.evidence.parsed_tests import (
+    Failure,
+    Test,
+    failures,
+    test_of,
+    tests_in,
+    variation,
+)
+from extensions.evidence.result_dependencies import Rests, hashed
+from extensions.prose.pages import prose_of
+from extensions.prose.sentences import Sentence
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim of the ledger."""
+
+    topic: Topic
+    claim: Claim
+    test: Test | None
+    counters: tuple[Test, ...]
+    variations: tuple[Test, ...]
+    outcomes: tuple[Outcome, ...]
+    """One for each run."""
+    own: Outcome | None
+    """That of this build's run, if there is one."""
+    failures: tuple[Failure, ...]
+    """How the counter-examples fail, as this build's run has recorded it."""
+    cases: int
+    """On how many cases the claim held in this build's run."""
+    also: tuple[str, ...]
+    """In words, on what it held besides."""
+
+    @property
+    def anchor(self) -> str:
+        """The name of the claim's row, unique in the whole site."""
+        return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
+
+    def failures_of(self, counter: str) -> list[Failure]:
+        """Return how a counter-example fails, on each of its cases."""
+        return [each for each in self.failures if each.test == counter]
+
+    @property
+    def verdict(self) -> str:
+        """What this build's run says, or the others where it could not run."""
+        own = self.own.word if self.own else "missing"
+        said = {each.word for each in self.outcomes} & DECIDED
+        if own != "not run" or not said:
+            return own
+        return "failed" if "failed" in said else "passed"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Every claim of the guide, with what each run said of it."""
+
+    runs: tuple[Run, ...]
+    entries: tuple[Entry, ...]
+    prose: dict[str, tuple[Sentence, ...]]
+    """The sentences of each page, by its name."""
+
+    def of(self, name: str) -> tuple[Entry, ...]:
+        """Return the entries of the topic with a name."""
+        return self.by_topic.get(name, ())
+
+    @cached_property
+    def by_topic(self) -> dict[str, tuple[Entry, ...]]:
+        """The entries of each topic, in the order of its page."""
+        groups = groupby(self.entries, key=lambda each: each.topic.name)
+        return {name: tuple(entries) for name, entries in groups}
+
+    @cached_property
+    def rows(self) -> dict[str, str]:
+        """A hash of what is said of each claim, by the name of its row."""
+        return {each.anchor: hashed([repr(each)]) for each in self.entries}
+
+    @cached_property
+    def lists(self) -> dict[str, str]:
+        """A hash of the sentences of each page, by its name."""
+        return {
+            name: hashed([repr(each)]) for name, each in self.prose.items()
+        }
+
+    @cached_property
+    def tested(self) -> list[Topic]:
+        """The topics whose claims have a module of tests."""
+        found = {entry.topic for entry in self.entries}
+        return sorted(topic for topic in found if topic.tests.exists())
+
+    def kinds(self, name: str = "") -> Counter[str]:
+        """Return how many sentences of a page, or of all, are of each kind."""
+        pages = [self.prose[name]] if name else self.prose.values()
+        return Counter(each.kind for page in pages for each in page)
+
+    @cached_property
+    def said_by_run(self) -> list[tuple[Run, Counter[str]]]:
+        """For each run, of how many claims it says what."""
+        return [
+            (run, Counter(each.outcomes[place].word for each in self.entries))
+            for place, run in enumerate(self.runs)
+        ]
+
+    @cached_property
+    def devices_by_run(self) -> list[tuple[Run, list[str]]]:
+        """For each run, the names of the devices that it had."""
+        return [
+            (run, sorted({*self.devices(place)}))
+            for place, run in enumerate(self.runs)
+        ]
+
+    def devices(self, place: int) -> Iterator[str]:
+        """Yield the devices on which a run has looked at claims."""
+        for entry in self.entries:
+            yield from entry.outcomes[place].devices
+
+    def cited(self) -> Iterator[tuple[str, Sentence, str]]:
+        """Yield each page with a sentence that is cited, and an address."""
+        for page, sentences in self.prose.items():
+            for sentence in sentences:
+                for part in sentence.parts:
+                    if part.address:
+                        yield page, sentence, part.address
+
+    def tally(self) -> Counter[str]:
+        """Return how many claims have each verdict."""
+        return Counter(entry.verdict for entry in self.entries)
+
+
+def read_ledger(root: Path, runs: list[Run]) -> Ledger:
+    """Join the pages, the tests and some runs of the house at a folder."""
+    entries = []
+    for topic in topics(root):
+        tests, rests = tests_in(topic.tests), Rests(topic)
+        now = {name: rests.of(name) for name in tests}
+        behind: dict[str, list[Test]] = {}
+        for test in tests.values():
+            behind.setdefault(test.of, []).append(test)
+        for claim in read_page(topic.page).claims:
+            name = test_of(claim.name)
+            those = behind[name] if name in tests else []
+            entries.append(entry_of(topic, claim, those, runs, now))
+    return Ledger(tuple(runs), tuple(entries), prose_of(root))
+
+
+def entry_of(
+    topic: Topic,
+    claim: Claim,
+    behind: list[Test],
+    runs: list[Run],
+    now: dict[str, str],
+) -> Entry:
+    """Return a claim with what is behind it, and what its tests rest on."""
+    name, module = test_of(claim.name), module_of(topic)
+    rests = {each.name: now[each.name] for each in behind}
+    counters = tuple(each for each in behind if each.is_counter)
+    holds = [each for each in behind if not each.is_counter]
+    variations = tuple(each for each in holds if each.is_variation)
+    own = [run for run in runs if run.is_own][:1]
+    outcomes = [outcome(run, module, rests) for run in runs]
+    return Entry(
+        topic,
+        claim,
+        next((each for each in behind if each.name == name), None),
+        counters,
+        variations,
+        tuple(outcomes),
+        outcomes[runs.index(own[0])] if own else None,
+        tuple(
+            failure
+            for run in own
+            for each in counters
+            for failure in failures(run, module, each, now[each.name])
+        ),
+        sum(
+            len(results_of(run, module, each.name))
+            for run in own
+            for each in holds
+        ),
+        tuple(variation(run, module, t) for run in own for t in variations),
+    )

@@ -1,0 +1,121 @@
+"""What a page says it holds: its claims, its cells, and code it should not.
+
+A page is Markdown, where a claim is ``[words]{#its-name .claim}``. A recipe is
+a script, where a claim is a paragraph of comments behind ``# .. _its-name:``.
+Reads files as text, without Sphinx, so that rules and ledger see one truth.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from extensions.claims.claim import Claim, claims_in
+from extensions.core.cache import remembered
+from extensions.core.markdown import (
+    Directive,
+    directive_of,
+    line_of,
+    parse,
+)
+from extensions.core.reading import text_of
+
+# Code in any of these would stand on a page without having been run.
+CODE_DIRECTIVES = {
+    "code",
+    "code-block",
+    "code-cell",
+    "eval-rst",
+    "literalinclude",
+    "parsed-literal",
+    "sourcecode",
+}
+RECIPE_CLAIM = re.compile(
+    r"^# \.\. _(?P<name>.*):\n#\n(?P<text>(?:# .*\n)+)", re.MULTILINE
+)
+# Behind the figure of timings, a recipe's page shows what was measured.
+RECIPE_TIMINGS = re.compile(r'\bnum="timings"')
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a page shows by its name, such as a cell."""
+
+    name: str
+    line: int
+
+
+@dataclass
+class Page:
+    """What one page, or one recipe, holds."""
+
+    path: Path
+    claims: list[Claim] = field(default_factory=list)
+    cells: list[Shown] = field(default_factory=list)
+    code: list[int] = field(default_factory=list)
+    """Lines at which code stands on the page itself."""
+    measured: list[int] = field(default_factory=list)
+    """Lines at which the page shows what was measured."""
+    recalled: list[Shown] = field(default_factory=list)
+    """Claims that the page repeats."""
+    exercises: list[Shown] = field(default_factory=list)
+    """Counter-examples that the page asks for, named as claims are."""
+
+
+def read_page(path: Path) -> Page:
+    """Return what the page at a path holds; a script is a recipe."""
+    text = text_of(path) if path.exists() else ""
+    return parsed(path, text)
+
+
+@remembered
+def parsed(path: Path, text: str) -> Page:
+    """Return what the text of a page holds."""
+    page = Page(path)
+    if path.suffix == ".py":
+        read_recipe(page, text)
+    else:
+        read_markdown(page, text, 1)
+    return page
+
+
+def read_recipe(page: Page, text: str) -> None:
+    """Add what a script holds, which shows its cells by itself."""
+    for match in RECIPE_TIMINGS.finditer(text):
+        page.measured.append(text.count("\n", 0, match.start()) + 1)
+    for match in RECIPE_CLAIM.finditer(text):
+        words = match["text"].replace("\n# ", " ").removeprefix("# ").strip()
+        line = text.count("\n", 0, match.start("text")) + 1
+        page.claims.append(
+            Claim(match["name"], words.replace("``", "`"), line)
+        )
+
+
+def read_markdown(page: Page, text: str, first: int) -> None:
+    """Add what some Markdown holds whose first line has a number."""
+    for token in parse(text):
+        line = line_of(token, first)
+        if token.type == "inline":
+            page.claims += claims_in(token, line)
+        elif directive := directive_of(token, line):
+            read_directive(page, directive)
+        elif token.type in {"code_block", "fence", "colon_fence"}:
+            page.code.append(line)
+
+
+def read_directive(page: Page, directive: Directive) -> None:
+    """Add what a directive shows: a cell, measurements, code, or a text."""
+    if directive.name in CODE_DIRECTIVES:
+        page.code.append(directive.line)
+    elif directive.name == "cell":
+        page.cells.append(Shown(directive.argument, directive.line))
+    elif directive.name == "measured":
+        page.measured.append(directive.line)
+    elif directive.name == "recap":
+        names = directive.argument.split()
+        page.recalled += [Shown(name, directive.line) for name in names]
+    else:
+        if directive.name == "exercise":
+            page.exercises.append(Shown(directive.argument, directive.line))
+        read_markdown(page, directive.body, directive.first)

@@ -1,0 +1,125 @@
+"""Rules of pages: their cells, their claims, and the tests of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from extensions.claims.ledger import Ledger
+from extensions.claims.page import read_page
+from extensions.core.problem import Problem
+from extensions.core.topics import measured_topics, topics
+from extensions.evidence.parsed_tests import test_of, tests_in
+from extensions.programs.snippet import NAME, Snippet
+
+
+def pages_show_their_cells(root: Path) -> Iterator[Problem]:
+    """Yield where a page does not show each cell once, in file order."""
+    for topic in topics(root):
+        cells = Snippet.read(topic.snippet).cells()
+        if topic.is_recipe:
+            continue  # it shows itself
+        if not topic.page.exists():
+            yield Problem(topic.snippet, 1, f"no page {topic.name} shows it")
+            continue
+        order = list(cells)
+        last = -1
+        shown = set()
+        for each in read_page(topic.page).cells:
+            if each.name not in cells:
+                continue  # the directive reports it
+            if each.name in shown:
+                message = f"cell {each.name!r} is shown a second time"
+                yield Problem(topic.page, each.line, message)
+            elif order.index(each.name) < last:
+                message = f"cell {each.name!r} is shown out of file order"
+                yield Problem(topic.page, each.line, message)
+            last = max(last, order.index(each.name))
+            shown.add(each.name)
+        for cell in cells.values():
+            if cell.name not in shown:
+                message = f"no page shows cell {cell.name!r}"
+                yield Problem(topic.snippet, cell.line, message)
+
+
+def pages_hold_no_code(root: Path) -> Iterator[Problem]:
+    """Yield where code stands on a page, where nothing runs it."""
+    for path in sorted(root.glob("docs/**/*.md")):
+        for line in read_page(path).code:
+            message = "code on a page: move it into a snippet, show its cell"
+            yield Problem(path, line, message)
+
+
+def pages_mirror_snippets(root: Path) -> Iterator[Problem]:
+    """Yield claims and cells on a page that no snippet stands behind."""
+    known = {topic.page for topic in topics(root)}
+    for path in sorted(root.glob("docs/**/*.md")):
+        page = read_page(path)
+        lines = [claim.line for claim in page.claims]
+        lines += [cell.line for cell in page.cells]
+        if path not in known and lines:
+            name = path.relative_to(root / "docs").with_suffix("")
+            message = f"claims or cells, and no snippets/{name}.py"
+            yield Problem(path, min(lines), message)
+
+
+def pages_show_their_measurements(root: Path) -> Iterator[Problem]:
+    """Yield measurements that their page does not show."""
+    for topic in measured_topics(root):
+        if not read_page(topic.page).measured:
+            shows = 'num="timings" in' if topic.is_recipe else "{measured} on"
+            message = f"no {shows} {topic.name} shows it"
+            yield Problem(topic.measurement, 1, message)
+
+
+def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
+    """Yield claims without name, test or counter-example, and the reverse."""
+    for topic in topics(root):
+        tests = tests_in(topic.tests)
+        module = topic.tests.relative_to(root)
+        lines: dict[str, int] = {}
+        countered = {each.of for each in tests.values() if each.is_counter}
+        for claim in read_page(topic.page).claims:
+            name, line = claim.name, claim.line
+            test = test_of(name)
+            if not NAME.fullmatch(name):
+                message = (
+                    f"malformed claim id {name!r}:"
+                    " write lower-case words joined by hyphens"
+                )
+            elif name in lines:
+                first = lines[name]
+                message = f"claim {name!r} stands at line {first} already"
+            elif test not in tests:
+                message = f"claim {name!r} has no test {module}::{test}"
+            elif not tests[test].docstring and test not in countered:
+                message = (
+                    f"claim {name!r} has no counter-example"
+                    f" {module}::{test}__..., and the docstring of its test"
+                    " does not say why there can be none"
+                )
+            else:
+                message = ""
+            lines.setdefault(name, line)
+            if message:
+                yield Problem(topic.page, line, message)
+        known = {test_of(name) for name in lines}
+        for each in tests.values():
+            if each.of not in known:
+                message = f"{each.name} has no claim on {topic.name}"
+                yield Problem(topic.tests, each.line, message)
+
+
+def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
+    """Yield claims that failed, or that no run decides."""
+    reasons = {
+        "failed": "its test failed",
+        "missing": "it is not in the evidence",
+        "skipped": "its test was skipped everywhere",
+        "stale": "its evidence is stale",
+    }
+    for entry in ledger.entries:
+        if reason := reasons.get(entry.verdict):
+            test = entry.test.name if entry.test else test_of(entry.claim.name)
+            message = f"claim {entry.claim.name!r}: {reason} ({test})"
+            yield Problem(entry.topic.page, entry.claim.line, message)

@@ -1,0 +1,44 @@
+"""Rules of tests: where they stand, and what a counter-example must do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from extensions.core.problem import Problem
+from extensions.core.topics import topic_of_tests, topics
+from extensions.evidence.parsed_tests import ALSO, EXPECTS_FAILURE, tests_in
+
+
+def tests_mirror_topics(root: Path) -> Iterator[Problem]:
+    """Yield test modules in a chapter's folder that mirror no topic."""
+    chapters = {topic.chapter for topic in topics(root)}
+    for path in sorted(root.glob("tests/*/**/test_*.py")):
+        topic = topic_of_tests(root, path)
+        if topic.chapter in chapters and not topic.snippet.exists():
+            snippet = topic.snippet.relative_to(root)
+            yield Problem(path, 1, f"mirrors no snippet {snippet}")
+
+
+def counter_examples_are_honest(root: Path) -> Iterator[Problem]:
+    """Yield tests that are not what their names say.
+
+    A counter-example expects the test of its claim to fail, once; no other
+    test expects a failure.
+    """
+    for topic in topics(root):
+        for test in tests_in(topic.tests).values():
+            if test.is_counter and test.falsifies != (test.of,):
+                message = (
+                    f"{test.name} does not show that {test.of} fails: write"
+                    f" {EXPECTS_FAILURE}({test.of}, ...) once; or, if the"
+                    f" claim holds there, name it {test.of}__{ALSO}..."
+                )
+            elif test.falsifies and not test.is_counter:
+                message = (
+                    f"{test.name} expects a failure, as only a"
+                    f" counter-example does: name it {test.of}__but_..."
+                )
+            else:
+                continue
+            yield Problem(topic.tests, test.line, message)

@@ -1,0 +1,87 @@
+"""``{exercise}``: a question whose answer is a counter-example.
+
+The answer is the edit, and what the test of the claim then said, as the run of
+the tests has recorded both.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.build.details import Fold
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.evidence.parsed_tests import test_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+    from extensions.evidence.parsed_tests import Failure
+
+UNKNOWN = "No run of the tests has recorded the answer."
+
+
+class Answer(nodes.General, nodes.Element):
+    """Stands where the answer will, once the ledger is read."""
+
+
+class ExerciseDirective(SphinxDirective):
+    """Ask for the edit of a counter-example, named as a claim is."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the question, and a place for hint and answer."""
+        self.assert_has_content()
+        box = nodes.container(classes=["exercise"])
+        self.state.nested_parse(self.content, self.content_offset, box)
+        box += Answer(test=test_of(self.arguments[0]))
+        return [box]
+
+
+def answer(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put hint and answer of each exercise of a page in their place."""
+    entries = ledger_of(app).of(docname)
+    for place in list(doctree.findall(Answer)):
+        found = chain(*(each.failures_of(place["test"]) for each in entries))
+        failure = next(found, None)
+        place.replace_self(shown(failure) if failure else unknown())
+
+
+def unknown() -> list[nodes.Element]:
+    """Return what stands where nothing is recorded."""
+    return [nodes.paragraph("", UNKNOWN)]
+
+
+def shown(failure: Failure) -> list[nodes.Element]:
+    """Return a hint and an answer, each behind a line that opens it."""
+    folds: list[nodes.Element] = []
+    if failure.cell:
+        link = nodes.reference(
+            "", failure.cell, internal=True, refid=f"cell-{failure.cell}"
+        )
+        said = nodes.paragraph("", "Change the cell ", link, nodes.Text("."))
+        folds.append(Fold("", said, summary="Hint"))
+    change = failure.edit or failure.given
+    folds.append(
+        Fold(
+            "",
+            nodes.literal_block(change, change, language="diff"),
+            nodes.paragraph("", "The test of the claim then fails, and says:"),
+            nodes.literal_block(failure.said, failure.said, language="none"),
+            summary="Answer",
+        )
+    )
+    return folds
+
+
+def setup_exercise(app: Sphinx) -> None:
+    """Add the directive."""
+    app.add_node(Answer)
+    app.add_directive("exercise", ExerciseDirective)
+    # Before Sphinx highlights, and before marks are put in.
+    app.connect("doctree-resolved", answer)

@@ -1,0 +1,72 @@
+"""The ledger a second time, for programs: ``claims.json`` beside the pages."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from extensions.build.site_files import SITE_FILES
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.prose.sentences import KINDS
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.builders import Builder
+
+    from extensions.claims.ledger import Ledger
+
+# Raised when a program that reads the file would have to change.
+SCHEMA_VERSION = 5
+
+
+def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
+    """Return the ledger in the shape that ``claims.schema.json`` describes."""
+    return {
+        "schema": SCHEMA_VERSION,
+        "runs": [run.facts for run in ledger.runs],
+        "claims": [
+            {
+                "id": entry.claim.name,
+                "topic": entry.topic.name,
+                "sentence": entry.claim.text,
+                "url": builder.get_target_uri(entry.topic.name)
+                + f"#{entry.claim.name}",
+                "test": entry.test.name if entry.test else None,
+                "true_since": first(entry.test.since if entry.test else ()),
+                "api_since": first(entry.test.api if entry.test else ()),
+                "counter_examples": [each.name for each in entry.counters],
+                "failures": [vars(each) for each in entry.failures],
+                "variations": [each.name for each in entry.variations],
+                "cases": entry.cases,
+                "verdict": entry.verdict,
+                "outcomes": [vars(each) for each in entry.outcomes],
+            }
+            for entry in ledger.entries
+        ],
+        "cited": [
+            {"page": page, "sentence": sentence.text, "source": address}
+            for page, sentence, address in ledger.cited()
+        ],
+        "sentences": {
+            page: {kind: counted[kind] for kind in KINDS}
+            for page in ledger.prose
+            for counted in [ledger.kinds(page)]
+        },
+    }
+
+
+def first(said: tuple[str, ...]) -> str | None:
+    """Return the version that a mark names, if there is one."""
+    return said[0] if said else None
+
+
+def text_of(app: Sphinx) -> str:
+    """Return ``claims.json`` as it stands beside the pages."""
+    content = as_json(ledger_of(app), app.builder)
+    # On one line: what indents is written in Python, and takes far longer.
+    return json.dumps(content, ensure_ascii=False) + "\n"
+
+
+def setup_json(app: Sphinx) -> None:
+    """Add the file."""
+    SITE_FILES["claims.json"] = text_of

@@ -1,0 +1,47 @@
+"""The ledger of a build, read once the programs have run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from extensions.build.dependencies import root_of
+from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.claims.ledger import Ledger, read_ledger
+from extensions.core.cache import uncollected
+from extensions.evidence.sphinx_runs import runs_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+# By build. Not on Sphinx's environment, which is written and read whole at
+# each build: the files that the ledger is made from say it again.
+_LEDGERS: WeakKeyDictionary[Sphinx, Ledger] = WeakKeyDictionary()
+
+
+def ledger_of(app: Sphinx) -> Ledger:
+    """Return the ledger of a build."""
+    return _LEDGERS[app]
+
+
+def read(app: Sphinx) -> None:
+    """Join the pages and the tests as they are now with all runs."""
+    root, found = root_of(app.env), runs_of(app.env)
+    with uncollected():  # it stays until the build ends
+        _LEDGERS[app] = read_ledger(root, found)
+
+
+def results(app: Sphinx) -> dict[str, str]:
+    """Return what each page shows of the results of its claims."""
+    ledger = ledger_of(app)
+    runs = " ".join(run.title for run in ledger.runs)
+    return {
+        name: " ".join([runs, *(ledger.rows[each.anchor] for each in entries)])
+        for name, entries in ledger.by_topic.items()
+    }
+
+
+def setup_ledger(app: Sphinx) -> None:
+    """Read it before the rules ask for it, and before pages show it."""
+    PAGE_PARTS["results of its claims"] = results
+    app.connect("builder-inited", read)

@@ -1,0 +1,66 @@
+"""The rows of the ledger: a page for each chapter, and one of what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from extensions.build.builder import builder_of
+from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.claims.ledger import Entry
+from extensions.claims.ledger_rows import CHANGED, columns, rows_by_page
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.sphinx_summaries import context
+from extensions.pages.chapters import chapter_name
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+
+def topic_of(entry: Entry) -> str:
+    """Return the name of the page of a claim."""
+    return entry.topic.name
+
+
+def results(app: Sphinx) -> dict[str, str]:
+    """Return what each page of the ledger shows."""
+    ledger = ledger_of(app)
+    facts = repr([run.facts for run in ledger.runs])
+    return {
+        name: " ".join([*(ledger.rows[e.anchor] for e in entries), facts])
+        for name, entries in rows_by_page(ledger).items()
+    }
+
+
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield each page whose rows have changed."""
+    builder, ledger = builder_of(app), ledger_of(app)
+    for name, entries in rows_by_page(ledger).items():
+        if name not in builder.written:
+            continue
+        chapter = chapter_name(builder.env, name.rpartition("/")[2])
+        title = f"The ledger: {chapter.lower()}"
+        lead = "Each claim of this chapter, with what each run says of it."
+        if name == CHANGED:
+            title = "What changed between versions"
+            lead = "The claims of which the runs do not all say the same."
+        values = context(ledger, builder, name) | {
+            "entries": entries,
+            "topics": [
+                (topic, columns(ledger, rows), rows)
+                for topic, those in groupby(entries, key=topic_of)
+                for rows in [list(those)]
+            ],
+            "heading": title,
+            "lead": lead,
+        }
+        body = builder.templates.render("ledger_page.html", values)
+        about = {"title": title, "lead": lead, "body": body}
+        yield name, about, "page.html"
+
+
+def setup_ledger_pages(app: Sphinx) -> None:
+    """Add the pages."""
+    PAGE_PARTS["rows of the ledger"] = results
+    app.connect("html-collect-pages", pages)

@@ -1,0 +1,102 @@
+"""A quiet sign behind each claim, and the panel that it opens.
+
+The sign is a link to the panel, which stands below the paragraph of the claim:
+so it never covers the sentence, and opens without a script as well.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+
+from extensions.build.builder import SiteBuilder, builder_of
+from extensions.build.warnings import report
+from extensions.claims.ledger_rows import page_of
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.sphinx_test_pages import uri_of
+from extensions.claims.wording import told
+from extensions.core.problem import Problem
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
+
+
+class Mark(nodes.Inline, nodes.Element):
+    """The HTML of a sign, or of a panel."""
+
+
+def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put a sign behind each claim of a page, and its panel below."""
+    builder, ledger = builder_of(app), ledger_of(app)
+    entries = {each.claim.name: each for each in ledger.of(docname)}
+    unseen, panels = set(entries), []
+    for node in [
+        *doctree.findall(nodes.inline),
+        *doctree.findall(nodes.paragraph),
+    ]:
+        names = unseen & set(node["ids"])
+        if not names:
+            continue
+        unseen -= names
+        entry = entries[names.pop()]
+        node["classes"].append("claim")
+        mark(node, render(builder, "sign", entry=entry, is_link=True))
+        panel = render(
+            builder,
+            "panel",
+            entry=entry,
+            runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
+            row=builder.get_relative_uri(docname, page_of(entry)),
+            link=partial(uri_of, builder, docname, entry),
+            told=told,
+        )
+        panels.append((paragraph_of(node), panel))
+    for words in doctree.findall(nodes.reference):
+        topic_name, name = words.get("recalls", ("", ""))
+        for entry in ledger.of(topic_name):
+            if entry.claim.name == name:
+                sign = render(builder, "sign", entry=entry, is_link=False)
+                mark(words, sign)
+    for name in sorted(unseen):
+        claim = entries[name].claim
+        message = f"claim {name!r} has the address of a heading: rename one"
+        report(Problem(entries[name].topic.page, claim.line, message))
+    for paragraph, panel in reversed(panels):  # so that they keep their order
+        place = paragraph.parent.index(paragraph) + 1
+        paragraph.parent.insert(place, panel)
+
+
+def paragraph_of(node: nodes.Element) -> nodes.Element:
+    """Return the paragraph in which some words stand."""
+    while isinstance(node, nodes.Inline) and node.parent:
+        node = node.parent
+    return node
+
+
+def render(builder: SiteBuilder, name: str, **values: object) -> Mark:
+    """Return what a template makes of some values."""
+    html = builder.templates.render(f"{name}.html", values)
+    return Mark(html=html.strip())
+
+
+def mark(node: nodes.Element, sign: Mark) -> None:
+    """Put a sign behind some words, or at the end of a whole paragraph."""
+    if isinstance(node, nodes.paragraph):
+        node += sign
+    else:
+        node.parent.insert(node.parent.index(node) + 1, sign)
+
+
+def visit(translator: HTML5Translator, node: Mark) -> None:
+    """Write the sign."""
+    translator.body.append(node["html"])
+    raise nodes.SkipNode
+
+
+def setup_panels(app: Sphinx) -> None:
+    """Add the sign."""
+    app.add_node(Mark, html=(visit, None))
+    app.connect("doctree-resolved", add_marks)

@@ -1,0 +1,167 @@
+"""``{ledger}``, ``{tally}`` and others: all claims, all sentences together."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
+from extensions.build.inline_code import words
+from extensions.claims.corrections import Correction, read_corrections
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.sphinx_test_pages import uri_of
+from extensions.pages.chapters import chapter_name, reading_place
+from extensions.prose.pages import unproven_page
+from extensions.prose.primary_sources import read_sources, source_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.builders import Builder
+    from sphinx.writers.html5 import HTML5Translator
+
+    from extensions.claims.ledger import Ledger
+
+
+class Summary(nodes.General, nodes.Element):
+    """Stands where a template will show the ledger.
+
+    What the search is to find of it stands in ``searched``.
+    """
+
+
+# What each summary shows besides the corrections, which name their claims.
+SHOWN = {
+    "ledger": ("claims",),
+    "tally": ("claims", "sentences"),
+    "corrections": (),
+    "cited": ("cited",),
+    "unproven": ("sentences",),
+}
+
+
+def claims(app: Sphinx) -> dict[str, str]:
+    """Return what is said of each claim, and of all."""
+    ledger = ledger_of(app)
+    facts = [run.facts for run in ledger.runs]
+    found = {
+        f"{each.topic.name}#{each.claim.name}": ledger.rows[each.anchor]
+        for each in ledger.entries
+    }
+    return found | {ALL: f"{ledger.rows} {facts}"}
+
+
+def sentences(app: Sphinx) -> dict[str, str]:
+    """Return what says whether a sentence has changed."""
+    return {ALL: f"{ledger_of(app).lists}"}
+
+
+def cited(app: Sphinx) -> dict[str, str]:
+    """Return what says whether a sentence that is cited has changed."""
+    root, ledger = root_of(app.env), ledger_of(app)
+    return {ALL: f"{[*ledger.cited()]} {read_sources(root)}"}
+
+
+def all_corrections(app: Sphinx) -> dict[str, str]:
+    """Return all that the table of corrections shows."""
+    return {ALL: f"{read_corrections(root_of(app.env))}"}
+
+
+class SummaryDirective(SphinxDirective):
+    """Show the ledger through the template of the directive's name."""
+
+    def run(self) -> list[nodes.Node]:
+        """Leave a place that is filled when the ledger is whole."""
+        for kind in SHOWN[self.name]:
+            depend_on(self.env, kind)
+        place = Summary(template=f"{self.name}.html")
+        if self.name == "corrections":
+            depend_on(self.env, "corrections")
+            rows = read_corrections(root_of(self.env))
+            for row in rows:
+                depend_on(self.env, "claims", row.name)
+            place["searched"] = " ".join(
+                f"{row.said} {row.holds}" for row in rows
+            )
+        return [place]
+
+
+def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Render the templates of a page."""
+    ledger = ledger_of(app)
+    for place in doctree.findall(Summary):
+        values = context(ledger, app.builder, docname)
+        place["html"] = app.builder.templates.render(
+            place["template"], values | {"only": place.get("only")}
+        )
+
+
+def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
+    """Return what the templates may use."""
+
+    def link(entry: Any, test: Any = None) -> str:
+        return uri_of(builder, docname, entry, test)
+
+    def page(name: str) -> str:
+        return builder.get_relative_uri(docname, name)
+
+    def title(name: str) -> str:
+        return builder.env.titles[name].astext()
+
+    groups = groupby(ledger.entries, key=lambda each: each.topic.chapter)
+    chapters = {name: list(entries) for name, entries in groups}
+    read = partial(reading_place, builder.env)
+    return {
+        "runs": ledger.runs,
+        "corrections": [
+            {"row": row, "verdict": verdict_of(ledger, row)}
+            for row in read_corrections(root_of(builder.env))
+        ],
+        "chapters": [
+            (name, chapters[name]) for name in sorted(chapters, key=read)
+        ],
+        "chapter_name": partial(chapter_name, builder.env),
+        "said_by_run": ledger.said_by_run,
+        "devices_by_run": ledger.devices_by_run,
+        "claims": len(ledger.entries),
+        "counters": sum(len(each.counters) for each in ledger.entries),
+        "tally": ledger.tally(),
+        "kinds": ledger.kinds,
+        "prose": ledger.prose,
+        "cited": ledger.cited,
+        "sources": read_sources(root_of(builder.env)),
+        "source_of": source_of,
+        "unproven_page": unproven_page,
+        "words": words,
+        "title": title,
+        "link": link,
+        "page": page,
+    }
+
+
+def verdict_of(ledger: Ledger, row: Correction) -> str:
+    """Return the result of the claim that a correction rests on."""
+    found = ledger.of(row.topic.name)
+    own = [each.verdict for each in found if each.claim.name == row.claim]
+    return own[0] if own else "missing"
+
+
+def visit(translator: HTML5Translator, node: Summary) -> None:
+    """Write what the template gave."""
+    translator.body.append(node["html"])
+    raise nodes.SkipNode
+
+
+def setup_summaries(app: Sphinx) -> None:
+    """Add the directives."""
+    KINDS["claims"] = claims
+    KINDS["sentences"] = sentences
+    KINDS["cited"] = cited
+    KINDS["corrections"] = all_corrections
+    app.add_node(Summary, html=(visit, None))
+    for name in SHOWN:
+        app.add_directive(name, SummaryDirective)
+    app.connect("doctree-resolved", fill)

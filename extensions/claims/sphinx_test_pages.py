@@ -1,0 +1,89 @@
+"""The source of each module of tests, as a page of the site.
+
+A claim links to the line of its test, so a reader sees the proof itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from extensions.build.builder import builder_of
+from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.core.reading import bytes_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sphinx.application import Sphinx
+    from sphinx.builders import Builder
+
+    from extensions.claims.ledger import Entry
+    from extensions.evidence.parsed_tests import Test
+
+
+LISTS = ("evidence/tests/", "evidence/claims/", "evidence/unproven/")
+
+
+def uri_of(
+    builder: Builder, docname: str, entry: Entry, test: Test | None = None
+) -> str:
+    """Return the address of a test of a claim, as seen from a page."""
+    page = builder.get_relative_uri(docname, entry.topic.tests_page)
+    test = test or entry.test
+    return f"{page}#line-{test.line}" if test else page
+
+
+def sources(app: Sphinx) -> dict[str, bytes]:
+    """Return what each page of tests shows."""
+    tested = ledger_of(app).tested
+    return {each.tests_page: bytes_of(each.tests) for each in tested}
+
+
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield a page for each module of tests that has changed."""
+    builder = builder_of(app)
+    for topic in ledger_of(app).tested:
+        name = topic.tests_page
+        if name not in builder.written:
+            continue
+        code = builder.highlighter.highlight_block(
+            text_of(topic.tests), "python", linespans="line"
+        )
+        module = topic.tests.relative_to(topic.root).as_posix()
+        said = builder.env.titles[topic.name].astext()
+        body = builder.templates.render(
+            "tests.html",
+            {
+                "module": module,
+                "page": builder.get_relative_uri(name, topic.name),
+                "said": said,
+                "code": code,
+            },
+        )
+        lead = f"These tests keep the claims of {said} true."
+        about = {"title": module, "lead": lead, "body": body}
+        yield name, about, "page.html"
+
+
+def shorten(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: object,
+) -> None:
+    """Show the chapters alone beside a page of tests: it stands in none.
+
+    The whole navigation would be most of the page, and of its cost.
+    """
+    if pagename.startswith(LISTS):
+        toctree = context["toctree"]
+        context["toctree"] = lambda **how: toctree(**how | {"collapse": True})
+
+
+def setup_test_pages(app: Sphinx) -> None:
+    """Add the pages."""
+    PAGE_PARTS["the tests"] = sources
+    app.connect("html-collect-pages", pages)
+    app.connect("html-page-context", shorten)  # before Furo's

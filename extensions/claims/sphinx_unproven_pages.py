@@ -1,0 +1,56 @@
+"""The sentences that nothing proves or cites: a page for each chapter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from extensions.build.builder import builder_of
+from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.sphinx_summaries import context
+from extensions.pages.chapters import chapter_name
+from extensions.prose.pages import unproven_page
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+LEAD = (
+    "The sentences of this chapter that no test and no primary source"
+    " stands behind."
+)
+
+
+def lists(app: Sphinx) -> dict[str, str]:
+    """Return what each list shows."""
+    found: dict[str, str] = {}
+    for name, sentences in ledger_of(app).lists.items():
+        page = unproven_page(name)
+        found[page] = f"{found.get(page, '')}{name} {sentences}\n"
+    return found
+
+
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield each list whose sentences have changed."""
+    builder, ledger = builder_of(app), ledger_of(app)
+    prose = ledger.prose
+    for name in sorted(set(map(unproven_page, prose)) & builder.written):
+        chapter = chapter_name(builder.env, name.rpartition("/")[2])
+        title = f"What is not proven: {chapter.lower()}"
+        own = {
+            page: sentences
+            for page, sentences in prose.items()
+            if unproven_page(page) == name
+        }
+        about = {"title": title, "lead": LEAD}
+        values = context(ledger, builder, name) | about
+        body = builder.templates.render(
+            "unproven_page.html", values | {"prose": own}
+        )
+        yield name, about | {"body": body}, "page.html"
+
+
+def setup_unproven_pages(app: Sphinx) -> None:
+    """Add the pages."""
+    PAGE_PARTS["sentences that nothing proves"] = lists
+    app.connect("html-collect-pages", pages)

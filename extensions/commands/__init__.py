@@ -1,1 +1,0 @@
-"""What nox calls: ``python -m extensions.commands.<name>``."""

@@ -1,0 +1,116 @@
+"""Read a file, or say in one line what is wrong with it, and where.
+
+Every file of the house is read through one of these. Each raises a
+:class:`~extensions.core.problem.Problem`, whatever the file has become: gone,
+a folder, not readable, not UTF-8, or not in the format that it should have.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import json
+import re
+import tomllib
+import zlib
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from extensions.core.problem import Problem
+
+
+def bytes_of(path: Path) -> bytes:
+    """Return what stands in a file, unpacked if its name ends in ``.gz``."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        cause = getattr(error, "strerror", None) or error
+        raise Problem(path, 1, f"cannot be read: {cause}") from error
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file that is UTF-8; its lines end in a newline."""
+    content = bytes_of(path)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"not UTF-8 (byte 0x{content[error.start]:02x}): save it so"
+        raise Problem(path, line, message) from error
+    return text.replace("\r\n", "\n")
+
+
+def toml_of(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds."""
+    text = text_of(path)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        # Python 3.11 tells the line in the message alone.
+        cause, _, place = str(error).partition(" (at line ")
+        line = place.partition(",")[0]
+        number = int(line) if line.isdigit() else text.count("\n") + 1
+        raise Problem(path, number, f"not TOML: {cause}") from error
+
+
+def tables_of(path: Path, name: str) -> list[tuple[int, dict[str, Any]]]:
+    """Return each table ``[[name]]`` of a TOML file, with its line."""
+    tables = toml_of(path).get(name)
+    if not isinstance(tables, list):
+        raise Problem(path, 1, f"no list of tables: [[{name}]]")
+    opening = re.compile(rf"^[ \t]*\[\[\s*{name}\s*\]\]", re.MULTILINE)
+    text = text_of(path)
+    starts = [each.start() for each in opening.finditer(text)]
+    lines = [text.count("\n", 0, start) + 1 for start in starts]
+    if len(lines) != len(tables):  # written another way
+        lines = [1] * len(tables)
+    for line, table in zip(lines, tables, strict=True):
+        if not isinstance(table, dict):
+            message = f"no table in the list of [[{name}]]: {table!r}"
+            raise Problem(path, line, message)
+    return list(zip(lines, tables, strict=True))
+
+
+def json_of(path: Path) -> Any:
+    """Return what a JSON file holds."""
+    text = text_of(path)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        message = f"not whole JSON: {error.msg}"
+        raise Problem(path, error.lineno, message) from error
+
+
+def xml_of(path: Path) -> ElementTree.Element:
+    """Return the root of an XML file."""
+    return xml_in(path, bytes_of(path))
+
+
+def xml_in(path: Path, content: bytes) -> ElementTree.Element:
+    """Return the root of some XML that stands in a file."""
+    try:
+        return ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        line, cause = error.position[0], expat.ErrorString(error.code)
+        raise Problem(path, line, f"not whole XML: {cause}") from error
+    except (LookupError, ValueError) as error:  # an unknown encoding
+        raise Problem(path, 1, f"not readable XML: {error}") from error
+
+
+def python_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a Python file."""
+    return python_in(path, text_of(path))
+
+
+def python_in(path: Path, text: str) -> ast.Module:
+    """Return the syntax tree of some Python that stands in a file."""
+    if "\0" in text:  # Python does not say where
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise Problem(path, line, "not Python: a null byte")
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise Problem(path, error.lineno or 1, f"{error.msg}") from error

@@ -1,0 +1,78 @@
+"""The order in which the site is read: its chapters, and the pages of each.
+
+A chapter's index asks what its readers ask, and answers each question in one
+line that ends in a link to the page behind it. The index of the recipes, which
+stand in the order of their names, is written by sphinx-gallery, and no page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from extensions.core.markdown import directive_of, line_of, parse
+from extensions.core.reading import text_of
+from extensions.core.titles import name_of, title_of
+from extensions.core.topics import topics
+
+RULE = re.compile(
+    r"^  (?P<rule>.+): \[[^\]]*\]\((?P<page>[\w/.]+)\.md(#[\w-]+)?\)\.$",
+    re.MULTILINE,
+)
+RECIPES = "gallery/index"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter of the site."""
+
+    name: str
+    title: str
+    pages: tuple[str, ...]
+    """The names of its pages, in the order of its index."""
+    rules: tuple[tuple[str, str], ...]
+    """By name of a page: the line that answers a question, as Markdown."""
+
+
+def chapters(root: Path) -> Iterator[Chapter]:
+    """Yield the chapters that there are, in their order on the site."""
+    for index in listed_in(root, "index"):
+        if index.endswith("/index") and (pages := listed_in(root, index)):
+            rules = (
+                (name_of(match["page"], index), match["rule"])
+                for match in RULE.finditer(contents(root, index))
+            )
+            yield Chapter(
+                index.removesuffix("/index"),
+                words_of_title(root, index),
+                tuple(pages),
+                tuple(rules),
+            )
+
+
+def contents(root: Path, name: str) -> str:
+    """Return the text of a page; "" if there is none."""
+    page = root / "docs" / f"{name}.md"
+    return text_of(page) if page.exists() else ""
+
+
+def listed_in(root: Path, name: str) -> list[str]:
+    """Return the names of the pages that the contents of a page list."""
+    if name == RECIPES:
+        return [topic.name for topic in topics(root) if topic.is_recipe]
+    tokens = parse(contents(root, name))
+    found = (directive_of(token, line_of(token, 1)) for token in tokens)
+    return [
+        name_of(line.strip(), name)
+        for directive in found
+        if directive and directive.name == "toctree"
+        for line in directive.body.splitlines()
+        if line.strip()
+    ]
+
+
+def words_of_title(root: Path, name: str) -> str:
+    """Return the title of a page, without its markup."""
+    return "".join(token.content for token in title_of(root, name) or [])

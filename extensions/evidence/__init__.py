@@ -1,0 +1,27 @@
+"""Evidence: what runs of the tests said, and whether it still counts.
+
+pytest writes a JUnit file for each run: that of this build, and recorded ones
+of other machines and versions of torch. Each result carries a *fingerprint* of
+what its test depends on, so that a change makes stale what it may change. None
+of it but ``sphinx_runs`` knows Sphinx; on a machine with a GPU, torch, pytest
+and NumPy are enough.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Set up the parts, in the order of their work."""
+    from extensions.build.metadata import METADATA
+    from extensions.evidence import (
+        sphinx_runs,
+    )
+
+    sphinx_runs.setup_runs(app)
+    return METADATA

@@ -1,0 +1,47 @@
+"""Names of values: what a case is called that hands one to its test.
+
+Every result rests on this module, which pytest asks for the names; on those
+that put the names into words, none does.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from types import FunctionType
+
+from extensions.core.reading import python_of
+
+NAME = r"[\w ,.:()\[\]{}='+-]"  # of no address, which each process has anew
+SHORT = re.compile(rf"{NAME}{{1,40}}")
+
+
+def name_of_value(value: object) -> str | None:
+    """Return what names a value that a case hands to its test.
+
+    None, for what pytest names well, and for what has no short name that is
+    the same in each process.
+    """
+    if isinstance(value, str | bytes | complex | float | int | set | None):
+        return None
+    if isinstance(value, FunctionType) and value.__name__ == "<lambda>":
+        name = returned(value)
+    elif hasattr(value, "__name__"):
+        return None
+    elif isinstance(value, dict) and all(isinstance(k, str) for k in value):
+        name = ", ".join(f"{key}={each!r}" for key, each in value.items())
+    else:
+        name = repr(value).removeprefix("torch.")
+    return name if SHORT.fullmatch(name) else None
+
+
+def returned(function: FunctionType) -> str:
+    """Return what a lambda returns; "" for one that shares its line."""
+    code = function.__code__
+    found = [
+        ast.unparse(node.body)
+        for node in ast.walk(python_of(Path(code.co_filename)))
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+    ]
+    return found[0] if len(found) == 1 else ""

@@ -1,0 +1,150 @@
+"""Evidence: what runs of the tests said, as pytest wrote it in JUnit XML.
+
+A run is a folder with a ``tests.xml``, packed where it is recorded. Its facts
+(torch, Python, machine, date) are properties of the suite; what a result rests
+on, its device and its date are properties of the test. Imports neither Sphinx
+nor torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from sys import intern
+from xml.etree import ElementTree
+
+from extensions.core.cache import remembered
+from extensions.core.problem import Problem
+from extensions.core.reading import bytes_of, xml_in
+
+FACTS = ("torch", "python", "machine", "date")
+PART = "claims"  # a fact that only a run of some claims has
+NAMES = ("tests.xml", "tests.xml.gz")
+OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one test said in one run."""
+
+    outcome: str
+    """``passed``, ``failed`` or ``skipped``."""
+    properties: dict[str, str] = field(default_factory=dict)
+    case: str = ""
+    """Which case of the test it is, as pytest names it, if it has several."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the tests, on one machine with one torch."""
+
+    path: Path
+    facts: dict[str, str]
+    results: dict[tuple[str, str], list[Result]]
+    """By test module, as a dotted path, and test function."""
+    is_own: bool = False
+    """Whether this build's tests made it, and not a recorded machine's."""
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The numbers of the version of torch."""
+        numbers = self.release.split(".")
+        return tuple(int(each) for each in numbers if each.isdigit())
+
+    @property
+    def release(self) -> str:
+        """The version of torch, without its build."""
+        return self.facts["torch"].partition("+")[0]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether only some claims were to be tested."""
+        return PART in self.facts
+
+    @property
+    def title(self) -> str:
+        """Torch and machine, in words."""
+        return f"torch {self.facts['torch']} ({self.facts['machine']})"
+
+
+def properties_of(element: ElementTree.Element) -> dict[str, str]:
+    """Return the properties directly below an element.
+
+    Most are the same in thousands of results, and are kept once for all.
+    """
+    return {
+        intern(each.get("name", "")): intern(each.get("value", ""))
+        for each in element.findall("properties/property")
+    }
+
+
+def outcome_of(case: ElementTree.Element) -> str:
+    """Return what a test case says in one word."""
+    found = [OUTCOMES[each.tag] for each in case if each.tag in OUTCOMES]
+    return found[0] if found else "passed"
+
+
+def key_of(case: ElementTree.Element) -> tuple[str, str]:
+    """Return the module and the function of a test case."""
+    name = case.get("name", "").partition("[")[0]
+    return intern(case.get("classname", "")), intern(name)
+
+
+def read_run(path: Path) -> Run:
+    """Return the run that a JUnit file holds."""
+    return run_in(path, bytes_of(path))
+
+
+@remembered
+def run_in(path: Path, content: bytes) -> Run:
+    """Return the run that the content of a JUnit file is."""
+    root = xml_in(path, content)
+    suite = root.find("testsuite")
+    facts = {} if suite is None else properties_of(suite)
+    if missing := [name for name in FACTS if name not in facts]:
+        message = (
+            f"the run does not say its {', '.join(missing)}:"
+            " record it with the tests of this house"
+        )
+        raise Problem(path, 1, message)
+    results: dict[tuple[str, str], list[Result]] = {}
+    for case in root.iter("testcase"):
+        name = case.get("name", "").partition("[")[2].removesuffix("]")
+        result = Result(outcome_of(case), properties_of(case), name)
+        results.setdefault(key_of(case), []).append(result)
+    return Run(path, facts, results)
+
+
+def run_or_problem(path: Path, is_own: bool) -> Run | Problem:
+    """Return a run, or what is wrong with it."""
+    try:
+        return replace(read_run(path), is_own=is_own)
+    except Problem as problem:
+        return problem
+
+
+def all_of(folders: list[Path]) -> list[Run | Problem]:
+    """Return what stands below some folders, in their order.
+
+    The first is that of the build's own run, the others hold recorded ones.
+    """
+    return [
+        run_or_problem(path, folder == folders[0])
+        for folder in folders
+        for path in sorted(folder.glob("*/tests.xml*"))
+        if path.name in NAMES
+    ]
+
+
+def runs(folders: list[Path]) -> list[Run]:
+    """Return every run below some folders that can be read.
+
+    The build's own comes first, then the others from the oldest torch on.
+    """
+    found = [each for each in all_of(folders) if isinstance(each, Run)]
+    return sorted(found, key=lambda run: (not run.is_own, run.version))
+
+
+def unreadable_runs(folders: list[Path]) -> list[Problem]:
+    """Return what is wrong with the runs that cannot be read."""
+    return [each for each in all_of(folders) if isinstance(each, Problem)]

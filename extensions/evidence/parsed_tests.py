@@ -1,0 +1,149 @@
+"""Proofs: what is behind a claim, as its module of tests and a run say it.
+
+A claim has a test; counter-examples, which make its words false and on which
+that test fails; and variations, on which they hold. Imports no test.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from extensions.claims.outcomes import is_fresh, results_of
+from extensions.claims.wording import closed
+from extensions.core.cache import remembered
+from extensions.core.problem import Problem
+from extensions.core.reading import python_in, text_of
+from extensions.evidence.junit import Run
+from extensions.evidence.module_dependencies import statements
+from extensions.evidence.pytest_marks import arguments, marks_in
+
+# How the name of a variation goes on behind that of its claim's test.
+ALSO = "also_"
+EXPECTS_FAILURE = "fails"  # the fixture of a counter-example
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test function, found without importing its module."""
+
+    name: str
+    line: int
+    docstring: str
+    falsifies: tuple[str, ...] = ()
+    """The tests that it expects to fail, one for each time it says so."""
+    since: tuple[str, ...] = ()
+    """The torch since which the words are true, and what was so before."""
+    api: tuple[str, ...] = ()
+    """The torch since which there is what it calls, and what that is."""
+
+    @property
+    def of(self) -> str:
+        """The name of the test of the claim."""
+        return self.name.partition("__")[0]
+
+    @property
+    def words(self) -> str:
+        """What the name says behind that of the claim's test."""
+        return self.name.partition("__")[2].replace("_", " ")
+
+    @property
+    def is_variation(self) -> bool:
+        """Whether its name says that the claim holds on something else."""
+        return self.name.partition("__")[2].startswith(ALSO)
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether its name says that the claim is false on something."""
+        return "__" in self.name and not self.is_variation
+
+
+@dataclass(frozen=True)
+class Failure:
+    """On what a claim is false, and what its test then said."""
+
+    test: str
+    """The name of the counter-example."""
+    words: str
+    """What that name says."""
+    case: str
+    """The name of its case, if it has some."""
+    edit: str
+    """What was changed in the program, as lines with ``-`` and ``+``."""
+    cell: str
+    """The cell in which the change begins."""
+    given: str
+    """What the test was given besides, as Python writes it."""
+    said: str
+
+
+def tests_in(module: Path) -> dict[str, Test]:
+    """Return the tests of a module by name, in file order."""
+    try:
+        return tests_of(module, text_of(module))
+    except Problem:  # it is missing, or a rule reports it
+        return {}
+
+
+@remembered
+def tests_of(module: Path, text: str) -> dict[str, Test]:
+    """Return the tests that the text of a module holds."""
+    body = python_in(module, text).body
+    marks = marks_in(body)
+    return {
+        node.name: Test(
+            node.name,
+            node.lineno,
+            ast.get_docstring(node) or "",
+            tuple(falsified(node)),
+            arguments(marks[node.name], "true_since"),
+            arguments(marks[node.name], "api_since"),
+        )
+        for node in body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+
+
+def falsified(test: ast.FunctionDef) -> list[str]:
+    """Return which tests a test hands to the fixture that expects failure."""
+    calls = [
+        node.value
+        for node in statements(test)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    ]
+    return [
+        ast.unparse(call.args[0]) if call.args else ""
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id == EXPECTS_FAILURE
+    ]
+
+
+def test_of(claim: str) -> str:
+    """Return the name of the test that keeps a claim true."""
+    return f"test_{claim.replace('-', '_')}"
+
+
+def variation(run: Run, module: str, test: Test) -> str:
+    """Return in words on what a claim held as well."""
+    results = results_of(run, module, test.name)
+    return closed(test.words, [result.case for result in results])
+
+
+def failures(
+    run: Run, module: str, test: Test, now: str
+) -> tuple[Failure, ...]:
+    """Return how a counter-example failed in a run, if it still holds."""
+    return tuple(
+        Failure(
+            test.name,
+            test.words,
+            result.case,
+            result.properties.get("edit", ""),
+            result.properties.get("cell edited", ""),
+            result.properties.get("input", ""),
+            result.properties["said"],
+        )
+        for result in results_of(run, module, test.name)
+        if "said" in result.properties and is_fresh(result, now)
+    )

@@ -1,1 +1,0 @@
-"""What stands in files: read and written without Sphinx, without torch."""

@@ -1,0 +1,30 @@
+"""Rules of the project, held by the tests and at every build.
+
+Each rule is a function that yields a :class:`Problem` for each place where it
+is broken. The packages bring their rules; here they are put in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from extensions.lint.rules import RULES
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+__all__ = ["RULES"]
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Set up the parts, in the order of their work."""
+    from extensions.build.metadata import METADATA
+    from extensions.lint import (
+        sphinx_first_rules,
+        sphinx_later_rules,
+    )
+
+    sphinx_first_rules.setup_first_rules(app)
+    sphinx_later_rules.setup_later_rules(app)
+    return METADATA

@@ -1,0 +1,75 @@
+"""The rules of the house: what stands where, under which name.
+
+Each rule yields the places where it is broken. The tests hold the rules on
+this repository, and the build reports what breaks one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import wraps
+from pathlib import Path
+
+from extensions.claims import (
+    correction_rules,
+    page_rules,
+    repeated_rules,
+    rules_of_tests,
+)
+from extensions.core.problem import Problem
+from extensions.lint import file_rules
+from extensions.programs import rules as program_rules
+from extensions.prose import front_matter_rules, sentence_rules
+
+Rule = Callable[[Path], Iterator[Problem]]
+
+
+def of_whole_files(rule: Rule) -> Rule:
+    """Return the rule, which then ends at a file that cannot be read.
+
+    One of the first rules reports that file.
+    """
+
+    @wraps(rule)
+    def held(root: Path) -> Iterator[Problem]:
+        with suppress(Problem):
+            yield from rule(root)
+
+    return held
+
+
+# Without these no program can run and no page can be built.
+FIRST_RULES = (
+    file_rules.programs_are_whole,
+    file_rules.folders_have_headers,
+    file_rules.tests_are_python,
+    file_rules.pages_are_text,
+    file_rules.workloads_are_said,
+    file_rules.recordings_are_whole,
+    file_rules.corrections_are_whole,
+    file_rules.sources_are_whole,
+    file_rules.texts_are_whole,
+)
+# These hold of a house that can be read as a whole.
+LATER_RULES = (
+    of_whole_files(page_rules.pages_show_their_cells),
+    of_whole_files(page_rules.pages_hold_no_code),
+    of_whole_files(page_rules.pages_show_their_measurements),
+    of_whole_files(page_rules.pages_mirror_snippets),
+    of_whole_files(page_rules.claims_and_tests_pair_off),
+    of_whole_files(rules_of_tests.tests_mirror_topics),
+    of_whole_files(rules_of_tests.counter_examples_are_honest),
+    of_whole_files(front_matter_rules.fronts_name_pages),
+    of_whole_files(sentence_rules.sentences_stand_alone),
+    of_whole_files(sentence_rules.citations_are_primary),
+    of_whole_files(repeated_rules.recaps_name_claims),
+    of_whole_files(repeated_rules.exercises_name_counter_examples),
+    of_whole_files(program_rules.topics_have_plain_names),
+    of_whole_files(program_rules.folders_hold_programs_only),
+    of_whole_files(program_rules.snippets_stand_alone),
+    of_whole_files(program_rules.outputs_do_not_vary),
+    of_whole_files(correction_rules.corrections_name_claims),
+    of_whole_files(correction_rules.corrections_name_sections),
+)
+RULES = (*FIRST_RULES, *LATER_RULES)

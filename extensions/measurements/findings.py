@@ -1,0 +1,74 @@
+"""What each measured way buys, in words: on which machines, and on which not.
+
+Every word and number comes from the middle half of the ratios of a recording.
+Imports neither Sphinx nor torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from extensions.measurements.results import Case, Recording
+
+# What a way does, from the best to the worst.
+DOES = {
+    "helps": "takes {} of the time",
+    "no effect": "makes no difference",
+    "unclear": "takes {} times as long (too wide to tell)",
+    "hurts": "takes {} times as long",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one way of a group does, on each machine that measured it."""
+
+    group: str
+    name: str
+    base: str
+    """The way that it is compared with."""
+    said: tuple[tuple[str, tuple[str, ...]], ...]
+    """What it does, in words, and on which devices; the best first."""
+
+
+def numbers(case: Case) -> str:
+    """Return the middle half of the ratios, with two digits."""
+    low, _, high = (f"{each:.2g}" for each in case.ratio)
+    return low if low == high else f"{low} to {high}"
+
+
+def does(case: Case) -> str:
+    """Return what a way does on one machine, in words."""
+    return DOES[case.effect].format(numbers(case))
+
+
+def findings(recordings: Iterable[Recording]) -> list[Finding]:
+    """Return what the ways of a topic do, in the order of their file.
+
+    What was measured before its workload changed says nothing. A name that is
+    a number is a point of a curve, which a picture shows.
+    """
+    fresh = [each for each in recordings if not each.is_stale]
+    found: dict[tuple[str, str, str], list[tuple[str, Case]]] = {}
+    for recording in fresh:
+        device = recording.facts["device"]
+        for group, cases in recording.groups.items():
+            for case in cases[1:]:
+                if not case.name.isdigit():
+                    key = (group, case.name, cases[0].name)
+                    found.setdefault(key, []).append((device, case))
+    return [Finding(*key, ranked(seen)) for key, seen in found.items()]
+
+
+def ranked(
+    seen: list[tuple[str, Case]],
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what a way does and where: those that say the same together."""
+    order = list(DOES)
+    said: dict[str, list[str]] = {}
+    for device, case in sorted(
+        seen, key=lambda each: (order.index(each[1].effect), each[1].ratio[1])
+    ):
+        said.setdefault(does(case), []).append(device)
+    return tuple((words, tuple(devices)) for words, devices in said.items())

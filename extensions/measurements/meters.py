@@ -1,0 +1,89 @@
+"""How a case is measured: its time, in turns with others, and its memory."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.benchmark import Timer
+
+from extensions.core.reading import json_of
+
+ROUNDS = 15
+SECONDS_PER_ROUND = 0.05  # for each case; one call where a call takes longer
+CALLS = 3  # of which the peak is taken: what the first leaves, the next find
+
+Case = Callable[[], object]
+
+
+def timed(cases: dict[str, Case]) -> dict[str, list[float]]:
+    """Return the seconds of a call, one number for each round.
+
+    The cases take turns within a round, each round in another order, so that
+    what else the machine does meets all of them alike.
+    """
+    timers = {
+        name: Timer(
+            "case()",
+            globals={"case": case},
+            num_threads=torch.get_num_threads(),
+        )
+        for name, case in cases.items()
+    }
+    numbers = {}
+    for name, timer in timers.items():
+        timer.timeit(2)  # warm up
+        seconds = timer.timeit(1).median
+        numbers[name] = max(1, round(SECONDS_PER_ROUND / seconds))
+    order = random.Random(0)
+    rounds = [
+        {
+            name: timers[name].timeit(numbers[name]).median
+            for name in order.sample(list(timers), len(timers))
+        }
+        for _ in range(ROUNDS)
+    ]
+    return {name: [each[name] for each in rounds] for name in timers}
+
+
+def peak_bytes(case: Case, device: str) -> int:
+    """Return how many bytes of tensors the calls of a case hold at most.
+
+    Counted is what comes on top of what stood before the first call, so the
+    case has to be a new one: a training step then counts its gradients and
+    the state of its optimizer, and not its parameters and its inputs.
+    """
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        called(case)
+        torch.cuda.synchronize()
+        peak: int = torch.cuda.max_memory_allocated()
+        return peak - int(before)
+    with profile(
+        activities=[ProfilerActivity.CPU], profile_memory=True
+    ) as run:
+        called(case)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        run.export_chrome_trace(str(path))
+        events = json_of(path)["traceEvents"]
+    changes = sorted(
+        (each["ts"], each["args"]["Bytes"])
+        for each in events
+        if each.get("name") == "[memory]"
+    )
+    held = itertools.accumulate(size for _, size in changes)
+    return int(max([0, *held]))
+
+
+def called(case: Case) -> None:
+    """Call a case a few times, as a training does."""
+    for _ in range(CALLS):
+        case()

@@ -1,0 +1,156 @@
+"""Write each page a second time, as Markdown, beside its HTML.
+
+With its code, what that gave, and its claims: for whoever reads with a program
+that knows no HTML.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+
+from extensions.build.dependencies import root_of
+from extensions.claims.ledger import Entry, Ledger
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.wording import told
+from extensions.core.topics import Topic
+from extensions.core.writing import write
+from extensions.notebooks.html_tables import table_in
+from extensions.programs.outputs import LINES
+from extensions.programs.snippet import Cell, Snippet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sphinx.application import Sphinx
+
+    from extensions.evidence.parsed_tests import Failure
+
+ALTERNATE = '\n<link rel="alternate" type="text/markdown" href="{}.md">'
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return some lines as a block of code."""
+    fence = "````" if "```" in text else "```"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def outputs_of(
+    doctree: nodes.document, cells: dict[str, Cell]
+) -> Iterator[tuple[str, Iterable[nodes.Node]]]:
+    """Yield the names of the cells of a page, each with what shows its output.
+
+    On the page of a recipe, sphinx-gallery puts comments with their lines
+    above the prose of a cell, and above its code with what that gave.
+    """
+    for block in doctree.findall(nodes.container):
+        if "cell-output" in block["classes"]:
+            yield "".join(block.parent["ids"]).removeprefix("cell-"), [block]
+    for comment in doctree.findall(nodes.comment):
+        if found := re.match(LINES, comment.astext()):
+            first, last = map(int, found.groups())
+            behind = comment.parent[comment.parent.index(comment) + 2 :]
+            for cell in cells.values():
+                if first <= cell.code_line <= last:
+                    yield cell.name, takewhile(is_output, behind)
+
+
+def is_output(node: nodes.Node) -> bool:
+    """Whether a node behind the code of a recipe shows what that gave."""
+    return not isinstance(node, nodes.comment)
+
+
+def shown_in(blocks: Iterable[nodes.Node]) -> Iterator[str]:
+    """Yield what some blocks show; of a picture for both themes, one."""
+    for node in (node for block in blocks for node in block.findall()):
+        if isinstance(node, nodes.literal_block):
+            yield fenced(node.astext(), "text")
+        elif isinstance(node, nodes.raw):
+            yield table_in(node.astext())
+        elif isinstance(node, nodes.image) and not is_dark(node):
+            yield f"(A picture: {node.get('alt', '')}.)"
+
+
+def is_dark(image: nodes.image) -> bool:
+    """Whether a picture is the one for dark pages, of two that are alike."""
+    return "only-dark" in image["classes"]
+
+
+def said_of(entry: Entry, ledger: Ledger) -> str:
+    """Return a claim with its results, and what makes it false."""
+    runs: dict[str, list[str]] = {}
+    for run, outcome in zip(ledger.runs, entry.outcomes, strict=True):
+        on = f" on {' and '.join(outcome.devices)}" if outcome.devices else ""
+        runs.setdefault(f"{outcome.word}{on}", []).append(run.title)
+    lines = [f"- {entry.claim.text}"]
+    lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
+    for counter in entry.counters:
+        if seen := entry.failures_of(counter.name):
+            lines += falsified(seen)
+        else:
+            lines.append(f"  - counter-example, {counter.words}")
+    return "\n".join(lines)
+
+
+def falsified(failures: list[Failure]) -> Iterator[str]:
+    """Yield what the first of some cases of a counter-example says."""
+    failure, (words, code, more) = failures[0], told(failures)
+    in_code = f" `{code}`" if code else ""
+    others = f" and {more} more" if more else ""
+    yield f"  - counter-example, {words}{in_code}{others}"
+    if failure.edit:
+        yield textwrap.indent(fenced(failure.edit, "diff"), "    ")
+    elif failure.given:
+        yield f"    (given `{failure.given}`)"
+
+
+def markdown_of(
+    topic: Topic, base: str, doctree: nodes.document, ledger: Ledger
+) -> str:
+    """Return a page with all that its program and its tests gave."""
+    # Only a build that writes a page weaves one.
+    from extensions.notebooks.export import code_of, weave
+
+    cells = Snippet.read(topic.snippet).cells()
+    outputs = {
+        name: [*shown_in(blocks)]
+        for name, blocks in outputs_of(doctree, cells)
+    }
+    parts: list[str] = []
+    for piece in weave(topic, base).pieces:
+        if isinstance(piece, str):
+            parts.append(piece)
+        elif cell := cells.get(piece.name):  # one that is not was reported
+            parts.append(fenced(code_of(cell), "python"))
+            parts += outputs.get(piece.name, [])
+    if entries := ledger.of(topic.name):
+        parts.append("## The claims of this page")
+        parts.append("\n".join(said_of(each, ledger) for each in entries))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def put(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Write the Markdown of a page that is being written."""
+    topic = Topic(root_of(app.env), pagename)
+    if not topic.snippet.exists() or doctree is None:
+        return
+    base = app.config.html_baseurl
+    text = markdown_of(topic, base, doctree, ledger_of(app))
+    write(Path(app.outdir, f"{pagename}.md"), text)
+    context["metatags"] += ALTERNATE.format(topic.page.stem)
+
+
+def setup_markdown(app: Sphinx) -> None:
+    """Write it whenever its page is written."""
+    app.connect("html-page-context", put)

@@ -1,0 +1,38 @@
+"""Pages: what a page says of itself and of others.
+
+The head with the minutes it takes, lists of chapters and of the course, rules
+to remember, error texts, and the claim that the front page features.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Set up the parts, in the order of their work."""
+    from extensions.build.metadata import METADATA
+    from extensions.pages import (
+        error_text,
+        error_texts,
+        featured_claim,
+        page_head,
+        page_lists,
+        page_summary,
+        rules_page,
+        title_dependency,
+    )
+
+    title_dependency.setup_title_dependency(app)
+    page_summary.setup_page_summary(app)
+    page_head.setup_page_head(app)
+    error_text.setup_error_text(app)
+    error_texts.setup_error_texts(app)
+    rules_page.setup_rules_page(app)
+    featured_claim.setup_featured_claim(app)
+    page_lists.setup_page_lists(app)
+    return METADATA

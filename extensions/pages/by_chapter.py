@@ -1,0 +1,45 @@
+"""What a page shows of every chapter, in the order in which they are read."""
+
+from __future__ import annotations
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.build.dependencies import depend_on, root_of
+from extensions.claims.sphinx_recap import address
+from extensions.core.reading_order import Chapter, chapters
+from extensions.core.topics import Topic
+from extensions.pages.title_dependency import title_shown
+
+
+class ByChapter(SphinxDirective):
+    """Show a section for each chapter that has something to show."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the sections, in the order in which the site is read."""
+        depend_on(self.env, "pages")
+        found: list[nodes.Node] = []
+        for chapter in chapters(root_of(self.env)):
+            self.note(f"{chapter.name}/index")
+            if shown := self.of(chapter):
+                section = nodes.section(ids=[f"of-{chapter.name}"])
+                section += nodes.title(chapter.title, chapter.title)
+                section += shown
+                found.append(section)
+        self.note("index")
+        return found
+
+    def note(self, name: str) -> None:
+        """Read this page again once another one has changed."""
+        self.env.note_dependency(str(self.env.doc2path(name)))
+
+    def of(self, chapter: Chapter) -> list[nodes.Node]:
+        """Return what there is to show of a chapter."""
+        raise NotImplementedError
+
+    def page(self, name: str) -> nodes.reference:
+        """Return the title of a page as a link to it."""
+        root = root_of(self.env)
+        uri = address(self.env, Topic(root, name), "").rstrip("#")
+        title = title_shown(self.env, name)
+        return nodes.reference("", title, internal=True, refuri=uri)

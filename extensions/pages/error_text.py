@@ -1,0 +1,82 @@
+"""``{raised}``: an error text as a program of the guide met it, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.build.dependencies import KINDS, depend_on, root_of
+from extensions.build.details import Fold
+from extensions.claims.sphinx_recap import recalled
+from extensions.core.problem import Problem
+from extensions.core.topics import Topic, sha256, topics
+from extensions.programs.error_texts import lines_that_say
+from extensions.programs.snippet import Snippet
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import OptionSpec
+
+
+PROGRAM = "The cell that met it"
+
+
+def programs(app: Sphinx) -> dict[str, str]:
+    """Return what says of each program whether it has printed otherwise."""
+    return {
+        topic.name: sha256(topic.output) for topic in topics(root_of(app.env))
+    }
+
+
+class RaisedDirective(SphinxDirective):
+    """Show what a cell of a topic printed, from the line with some words.
+
+    Below it stand the claim of that topic that says why, and what to do. The
+    program that met it stands in a fold.
+    """
+
+    required_arguments = 2
+    has_content = True
+    option_spec: ClassVar[OptionSpec] = {
+        "says": directives.unchanged_required,
+        "because": directives.unchanged_required,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the text, and below it why it comes, and what to do."""
+        name, cell_name = self.arguments
+        topic = Topic(root_of(self.env), name)
+        depend_on(self.env, "programs", name)
+        if f"({name}.md" not in "\n".join(self.content):
+            raise self.error(f"the text has no link to {name}.md")
+        if "says" not in self.options:
+            raise self.error("write with :says: what people see")
+        if "because" not in self.options:
+            raise self.error(f"name with :because: a claim of {name}")
+        try:
+            cell = Snippet.read(topic.snippet).cell(cell_name)
+            text = lines_that_say(topic, cell, self.options["says"])
+        except Problem as error:
+            raise self.error(str(error)) from error
+        cause = recalled(self, topic, self.options["because"])
+        if cause is None:
+            claim = self.options["because"]
+            raise self.error(f"{name} has no claim {claim!r}")
+        block = nodes.container(classes=["raised"])
+        block += nodes.literal_block(text, text, language="none")
+        block += nodes.paragraph("", "Why: ", cause, classes=["cause"])
+        self.state.nested_parse(self.content, self.content_offset, block)
+        program = nodes.literal_block(
+            cell.code, cell.code, language="python", topic=name
+        )
+        block += Fold("", program, summary=PROGRAM)
+        return [block]
+
+
+def setup_error_text(app: Sphinx) -> None:
+    """Add the directive, and that pages rest on what programs print."""
+    KINDS["programs"] = programs
+    app.add_directive("raised", RaisedDirective)

@@ -1,0 +1,123 @@
+"""``{surprise}``: a claim, what its run made, and the edit that falsifies it.
+
+All of it is that of the claim's own page: the words, a table of its program,
+a counter-example, and what each run of the tests says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.build.builder import builder_of
+from extensions.build.dependencies import root_of
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.sphinx_panels import render
+from extensions.claims.sphinx_recap import recalled
+from extensions.claims.sphinx_test_pages import uri_of
+from extensions.core.topics import Topic
+from extensions.programs.sphinx_cell import cell_and_output, output_shown
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import OptionSpec
+
+logger = logging.getLogger(__name__)
+
+
+class Falsified(nodes.General, nodes.Element):
+    """Stands where an edit and a message will, once the ledger is read."""
+
+
+class SurpriseDirective(SphinxDirective):
+    """Show a claim, named by its page and itself, with all that is behind.
+
+    Its body is what a reader should ask before.
+    """
+
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar[OptionSpec] = {
+        "cell": directives.unchanged_required,
+        "edit": directives.unchanged_required,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the words, the output, and a place for the edit."""
+        name, _, claim = self.arguments[0].partition("#")
+        topic = Topic(root_of(self.env), name)
+        if missing := sorted(self.option_spec.keys() - self.options.keys()):
+            raise self.error(f"say :{missing[0]}: of {claim}")
+        words = recalled(self, topic, claim)
+        if words is None:
+            raise self.error(f"{name} has no claim {claim!r}")
+        _, output = cell_and_output(self, topic, self.options["cell"])
+        box = nodes.container(classes=["surprise"])
+        self.state.nested_parse(self.content, self.content_offset, box)
+        box += nodes.paragraph("", "", words, classes=["surprise-words"])
+        both = nodes.container(classes=["surprise-evidence"])
+        both += output_shown(self, topic, output)
+        place = Falsified(topic=name, claim=claim, edit=self.options["edit"])
+        self.set_source_info(place)
+        both += place
+        box += both
+        return [box]
+
+
+def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put each edit, and what the test then says, in its place."""
+    for place in list(doctree.findall(Falsified)):
+        place.replace_self(falsified(app, place, docname))
+
+
+def falsified(app: Sphinx, place: Falsified, docname: str) -> list[nodes.Node]:
+    """Return the first failure whose edit has some words."""
+    builder, ledger = builder_of(app), ledger_of(app)
+    for entry in ledger.of(place["topic"]):
+        if entry.claim.name != place["claim"]:
+            continue
+        for failure in entry.failures:
+            if place["edit"] in failure.edit:
+                runs = zip(ledger.runs, entry.outcomes, strict=True)
+                test = next(
+                    each
+                    for each in entry.counters
+                    if each.name == failure.test
+                )
+                return [
+                    render(
+                        builder,
+                        "surprise",
+                        failure=failure,
+                        runs=list(runs),
+                        link=uri_of(builder, docname, entry, test),
+                    )
+                ]
+    message = "no run of the tests has recorded an edit of %s with %r"
+    said = (place["claim"], place["edit"])
+    logger.warning(message, *said, location=place)
+    return []
+
+
+def style(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Style the page that surprises, and no other."""
+    if pagename == app.config.root_doc:
+        app.add_css_file("front.css")
+
+
+def setup_featured_claim(app: Sphinx) -> None:
+    """Add the directive."""
+    app.add_node(Falsified)
+    app.add_directive("surprise", SurpriseDirective)
+    app.connect("doctree-resolved", fill)
+    app.connect("html-page-context", style)

@@ -1,0 +1,29 @@
+"""The title of another page, as a part of the page that is being read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from extensions.build.dependencies import KINDS, depend_on, root_of
+from extensions.core.reading_order import words_of_title
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+
+def titles(app: Sphinx) -> dict[str, str]:
+    """Return the title of each page."""
+    root = root_of(app.env)
+    return {name: words_of_title(root, name) for name in app.env.found_docs}
+
+
+def title_shown(env: BuildEnvironment, name: str) -> str:
+    """Return the title of a page, on which the page being read then rests."""
+    depend_on(env, "titles", name)
+    return words_of_title(root_of(env), name)
+
+
+def setup_title_dependency(app: Sphinx) -> None:
+    """Let pages rest on titles."""
+    KINDS["titles"] = titles

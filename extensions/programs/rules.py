@@ -1,0 +1,104 @@
+"""Rules of programs: where they stand, what they hold and what they show."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from extensions.core.cache import remembered
+from extensions.core.problem import Problem
+from extensions.core.reading import python_in, text_of
+from extensions.core.topics import topics
+from extensions.evidence.module_dependencies import OURS
+from extensions.lint.file_rules import HEADER
+from extensions.programs.outputs import outputs_in
+
+# What the path of a topic is made of.
+NAME = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
+
+# Where sphinx-gallery put a picture: a path of the site, not an output.
+IMAGE = re.compile(r"^ *\.\. image::.*\n", re.MULTILINE)
+
+# What an output may not show, because it differs from run to run.
+VARYING = {
+    "a memory address": re.compile(r"\b0x[0-9a-f]{6,}\b"),
+    "an absolute path": re.compile(r"(?<![\w./:])/(?:[\w.-]+/)+[\w.-]+"),
+    "a date": re.compile(r"\b20\d\d-\d\d-\d\d\b"),
+    "a duration": re.compile(r"\b\d+(?:\.\d+)? ?(?:[mnuµ]s|s|seconds)\b"),
+}
+
+
+def topics_have_plain_names(root: Path) -> Iterator[Problem]:
+    """Yield programs whose path no address and no test could hold."""
+    for topic in topics(root):
+        if not NAME.fullmatch(topic.name):
+            message = (
+                f"malformed name {topic.name!r}:"
+                " write lower-case words joined by underscores"
+            )
+            yield Problem(topic.snippet, 1, message)
+
+
+def folders_hold_programs_only(root: Path) -> Iterator[Problem]:
+    """Yield files beside the programs that a program may have left."""
+    for folder in ("snippets", "gallery"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and path.suffix != ".py" and path.name != HEADER:
+                if "__pycache__" in path.parts:
+                    continue
+                message = "not a program: did a snippet leave it behind?"
+                yield Problem(path, 1, message)
+
+
+def snippets_stand_alone(root: Path) -> Iterator[Problem]:
+    """Yield asserts, exits and imports of ours in readers' programs."""
+    for topic in topics(root):
+        yield from what_no_reader_has(topic.snippet, text_of(topic.snippet))
+
+
+@remembered
+def what_no_reader_has(path: Path, text: str) -> list[Problem]:
+    """Return asserts, exits and imports of ours in a program."""
+    return [
+        Problem(path, node.lineno, message)
+        for node in ast.walk(python_in(path, text))
+        if isinstance(node, ast.stmt | ast.expr)
+        for message in faults_of(node)
+    ]
+
+
+def faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
+    """Yield what is wrong with a piece of a program."""
+    if isinstance(node, ast.Assert):
+        yield "an assert in a snippet: write a test instead"
+    elif isinstance(node, ast.Call):
+        # It would end the build as well, without a site or an error.
+        if ast.unparse(node.func) in {"exit", "quit", "sys.exit"}:
+            yield "a snippet may not end the program"
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        module = getattr(node, "module", None)
+        for name in [module or each.name for each in node.names]:
+            if name.partition(".")[0] in OURS:
+                yield f"imports {name}, which no reader has"
+
+
+def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
+    """Yield outputs of the last build that will differ in the next."""
+    for topic in topics(root):
+        if not topic.output.exists():
+            continue
+        for line, message in varying(topic.output, text_of(topic.output)):
+            yield Problem(topic.snippet, line, message)
+
+
+@remembered
+def varying(path: Path, text: str) -> list[tuple[int, str]]:
+    """Return what will differ in the outputs of a program, with its line."""
+    return [
+        (line, f"an output shows {what}: {found[0]!r}")
+        for line, output in outputs_in(text).items()
+        for what, pattern in VARYING.items()
+        if (found := pattern.search(IMAGE.sub("", output)))
+    ]

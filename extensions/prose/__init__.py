@@ -1,0 +1,31 @@
+"""Prose: the sentences of the pages, and what each of them stands on.
+
+A sentence is *proven* (it holds a claim), *cited* (it links to a primary
+source), or neither, and the site lists those. Names of torch link to their API
+and terms to the glossary.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Set up the parts, in the order of their work."""
+    from extensions.build.metadata import METADATA
+    from extensions.prose import (
+        sphinx_api_links,
+        sphinx_glossary,
+        sphinx_source_texts,
+        sphinx_unused_names,
+    )
+
+    sphinx_api_links.setup_api_links(app)
+    sphinx_unused_names.setup_unused_names(app)
+    sphinx_glossary.setup_glossary(app)
+    sphinx_source_texts.setup_source_texts(app)
+    return METADATA

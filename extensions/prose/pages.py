@@ -1,0 +1,81 @@
+"""The prose of the guide: the sentences of its pages and of its recipes.
+
+The prose of a recipe is wrapped, and is split behind each full stop. Imports
+neither Sphinx nor torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from extensions.core.cache import remembered
+from extensions.core.reading import python_in, text_of
+from extensions.prose.sentences import END, Part, Sentence, in_page
+
+# A paragraph of a recipe: lines of comments without an empty one between.
+PROSE = re.compile(r"^# ?%%.*\n(?P<text>(?:#.*\n)+)", re.MULTILINE)
+PARAGRAPH = re.compile(r"(?:^# .*\n)+", re.MULTILINE)
+# What is no sentence: a target, a directive, or a title with its line.
+MARKUP = re.compile(r"# \.\. |.*\n# ([=~^-])\1+\n")
+
+
+def prose_of(root: Path) -> dict[str, tuple[Sentence, ...]]:
+    """Return the sentences of each page and recipe, by the page's name."""
+    pages = [
+        *((path, root / "docs") for path in root.glob("docs/**/*.md")),
+        *((path, root) for path in root.glob("gallery/*.py")),
+    ]
+    found = {
+        path.relative_to(folder).with_suffix("").as_posix(): sentences_of(path)
+        for path, folder in pages
+    }
+    return {name: found[name] for name in sorted(found) if found[name]}
+
+
+def sentences_of(path: Path) -> tuple[Sentence, ...]:
+    """Return the sentences of a page, or of a recipe, in their order."""
+    return split_up(path, text_of(path))
+
+
+@remembered
+def split_up(path: Path, text: str) -> tuple[Sentence, ...]:
+    """Return the sentences of the text of a file."""
+    return in_page(text) if path.suffix == ".md" else in_recipe(path, text)
+
+
+def in_recipe(path: Path, text: str) -> tuple[Sentence, ...]:
+    """Return the sentences between the cells of a recipe."""
+    doc = ast.get_docstring(python_in(path, text), clean=False) or ""
+    title, _, opening = doc.partition("\n\n")
+    found = list(split(opening, title.count("\n") + 3, "neither"))
+    for block in PROSE.finditer(text):
+        is_claim = False
+        for each in PARAGRAPH.finditer(text, *block.span("text")):
+            if not MARKUP.match(each[0]):
+                words = each[0].replace("\n# ", "\n").removeprefix("# ")
+                line = text.count("\n", 0, each.start()) + 1
+                kind = "proven" if is_claim else "neither"
+                found += split(words, line, kind)
+            is_claim = each[0].startswith("# .. _")
+    return tuple(found)
+
+
+def split(text: str, first: int, kind: str) -> Iterator[Sentence]:
+    """Yield the sentences of a paragraph that begins at a line."""
+    words = text.rstrip().replace("``", "`")
+    start = 0
+    for end in [*(each.end() for each in END.finditer(words)), len(words)]:
+        said = " ".join(words[start:end].split())
+        line = first + words.count("\n", 0, start)
+        if re.search(r"\w", said):
+            yield Sentence(line, (Part(said, kind),))
+        start = end
+
+
+def unproven_page(name: str) -> str:
+    """Return the page that lists what is not proven on another."""
+    chapter, slash, _ = name.rpartition("/")
+    return f"evidence/unproven/{chapter if slash else 'others'}"

@@ -1,0 +1,151 @@
+"""Lead from each name of torch, in prose and in code, to its page of the API.
+
+Once in each paragraph and block; a name that is not listed is reported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from docutils.utils import get_source_line
+from sphinx.addnodes import pending_xref
+from sphinx.transforms import SphinxTransform
+from sphinx.writers.html5 import HTML5Translator
+
+from extensions.build.ancestors import is_within
+from extensions.build.dependencies import depend_on, root_of
+from extensions.build.warnings import report
+from extensions.claims.sphinx_panels import paragraph_of
+from extensions.core.problem import Problem
+from extensions.core.reading import text_of
+from extensions.core.topics import Topic
+from extensions.prose.linked_code import Link, linked
+from extensions.prose.sphinx_unused_names import used_on
+from extensions.prose.torch_names import LIST, read_names
+from extensions.prose.torch_uses import (
+    USUAL,
+    Use,
+    bound_in,
+    imports_of,
+    uses_in,
+)
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+# What stands in these leads elsewhere, or is read out of its place.
+APART = (
+    nodes.reference,
+    pending_xref,
+    nodes.title,
+    nodes.term,
+    nodes.Invisible,
+)
+
+
+class LinkNames(SphinxTransform):
+    """Add the links to a page that was read."""
+
+    default_priority = 860  # behind all that makes links
+
+    def apply(self) -> None:
+        """Look at the code of the page, in its prose and between it."""
+        program = self.program(self.env.docname)
+        self.names = read_names(root_of(self.env))
+        self.used = used_on(self.env, self.env.docname)
+        self.imports = imports_of(program)
+        self.bound = bound_in(program)
+        self.seen: set[tuple[nodes.Node, str]] = set()
+        depend_on(self.env, "torch names")
+        for block in self.document.findall(nodes.literal_block):
+            if block.get("language", "").lower() == "python":
+                block["api"] = self.links_in(block)
+        for words in [*self.document.findall(nodes.literal)]:
+            if not is_within(words, APART):
+                self.link(words)
+
+    def program(self, name: str) -> str:
+        """Return the program of a topic; of another page, nothing."""
+        path = Topic(root_of(self.env), name).snippet
+        return text_of(path) if path.exists() else ""
+
+    def links_in(self, block: nodes.literal_block) -> list[Link]:
+        """Return where the code of a block leads to the API."""
+        found, imports = [], self.imports
+        if "topic" in block:  # a cell of another page
+            imports = imports_of(self.program(block["topic"]))
+        for use in uses_in(block.astext(), imports):
+            name = self.known(use, block)
+            if name and self.is_first(name, block):
+                end = use.ends[0] if use.is_member else use.end_of(name)
+                found.append((use.start, end, self.names.pages[name]))
+        return found
+
+    def link(self, words: nodes.literal) -> None:
+        """Make a link of some code in prose that has one name of torch."""
+        said = words.astext().strip()
+        if (word := said.removesuffix("()")).isidentifier():
+            name = self.named(word)
+        else:
+            code = f"x{said}" if said.startswith(".") else said
+            uses = uses_in(code, USUAL | self.imports)
+            names = {self.known(use, words) for use in uses} - {None}
+            name = names.pop() if len(names) == 1 else None
+        if name and self.is_first(name, paragraph_of(words)):
+            link = nodes.reference(
+                "", "", refuri=self.names.pages[name], classes=["api"]
+            )
+            words.replace_self(link)
+            link += words
+
+    def named(self, word: str) -> str | None:
+        """Return what a word alone stands for, unless the page gives it."""
+        whole = (USUAL | self.imports).get(word, "")
+        if whole.partition(".")[0] == "torch":
+            name = self.names.known(whole)
+            return None if name in self.names.unlinked else name
+        return None if word in self.bound else self.names.short.get(word)
+
+    def known(self, use: Use, node: nodes.Element) -> str | None:
+        """Return the listed name behind a use; report one that is not."""
+        if use.is_member:
+            return self.names.member(use.name)
+        known = self.names.known(use.name)
+        if known is None and self.names.pages and use.name != "torch":
+            source, line = get_source_line(node)
+            place = Path(source or self.document["source"])
+            message = f"{use.name} is not in {LIST}"
+            report(Problem(place, line or 1, message))
+        elif known in self.names.unlinked:
+            self.used.add(str(known))
+            return None
+        return known
+
+    def is_first(self, name: str, node: nodes.Node) -> bool:
+        """Whether a name was not there before; it is used in any case."""
+        self.used.add(name)
+        found = (node, name) in self.seen
+        self.seen.add((node, name))
+        return not found
+
+
+def visit_code(translator: HTML5Translator, node: nodes.literal_block) -> None:
+    """Write a block as Sphinx does, and the links into it."""
+    try:
+        HTML5Translator.visit_literal_block(translator, node)
+    except nodes.SkipNode:
+        if links := node.get("api"):
+            translator.body[-1] = linked(translator.body[-1], links)
+        raise
+
+
+def setup_api_links(app: Sphinx) -> None:
+    """Add the transform; write blocks of code with their links."""
+    app.add_transform(LinkNames)
+    app.add_node(
+        nodes.literal_block,
+        override=True,
+        html=(visit_code, HTML5Translator.depart_literal_block),
+    )

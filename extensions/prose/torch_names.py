@@ -1,0 +1,90 @@
+"""The names of torch that the site uses, and where its API describes each.
+
+The list is a TOML file of ours beside the pages; nothing is asked of a
+network. Imports neither Sphinx nor torch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from extensions.core.cache import remembered
+from extensions.core.problem import Problem
+from extensions.core.reading import text_of, toml_of
+
+LIST = "docs/torch_names.toml"
+NAME = re.compile(r'"(torch[\w.]*)"')
+
+
+@dataclass(frozen=True)
+class TorchNames:
+    """What the list holds."""
+
+    pages: dict[str, str]
+    """By whole name: the address of its place in the API."""
+    short: dict[str, str]
+    """By word: the whole name that it stands for."""
+    unlinked: tuple[str, ...]
+    """Names that lead nowhere."""
+    lines: dict[str, int]
+    """By whole name: the line of the list at which it first stands."""
+
+    def known(self, name: str) -> str | None:
+        """Return the listed name that a chain of parts begins with.
+
+        ``torch.float32.itemsize`` begins with ``torch.float32``; but of
+        ``torch.cuda.nothing`` the list only knows the module.
+        """
+        parts = name.split(".")
+        for end in range(len(parts), 0, -1):
+            found = ".".join(parts[:end])
+            if found in self.pages or found in self.unlinked:
+                is_module = self.pages.get(found, "").endswith(
+                    f"#module-{found}"
+                )
+                return None if is_module and end < len(parts) else found
+        return None
+
+    def member(self, name: str) -> str | None:
+        """Return what ``owner.member`` stands for, whatever the owner is.
+
+        Unless the list names the owner too, it must be the member of a class:
+        ``rows.stack`` may be anything.
+        """
+        if name in self.short:
+            return self.short[name]
+        found = self.short.get(name.rpartition(".")[2], "")
+        of_class = found.split(".")[-2:-1]
+        return found if "".join(of_class)[:1].isupper() else None
+
+
+NOTHING = TorchNames({}, {}, (), {})
+
+
+def read_names(root: Path) -> TorchNames:
+    """Return the list; without the file, it is empty."""
+    path = root / LIST
+    return names_in(path, text_of(path)) if path.exists() else NOTHING
+
+
+@remembered
+def names_in(path: Path, text: str) -> TorchNames:
+    """Return what the text of a list holds."""
+    content = toml_of(path)
+    base, pages = content.get("base"), content.get("pages")
+    if not isinstance(base, str) or not isinstance(pages, dict):
+        raise Problem(path, 1, "write base, an address, and a table [pages]")
+    lines = {
+        match[1]: text.count("\n", 0, match.start()) + 1
+        for match in reversed([*NAME.finditer(text)])
+    }
+    short = content.get("short", {})
+    for word, name in short.items():
+        if name not in pages:
+            line = lines.get(name, 1)
+            raise Problem(path, line, f"{word}: {name} is not in [pages]")
+    addresses = {name: f"{base}{address}" for name, address in pages.items()}
+    unlinked = tuple(content.get("unlinked", []))
+    return TorchNames(addresses, short, unlinked, lines)

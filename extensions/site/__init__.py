@@ -1,1 +1,0 @@
-"""What Sphinx is taught: one module, one feature."""

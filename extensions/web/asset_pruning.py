@@ -1,0 +1,57 @@
+"""Load a style or a script only on pages that hold what it is for.
+
+Sphinx and its extensions put theirs on every page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.builders.html._assets import _CascadingStyleSheet, _JavaScript
+
+# By file: what stands in each page that needs it.
+NEEDED = {
+    "clipboard.min.js": 'class="highlight',
+    "copybutton.css": 'class="highlight',
+    "copybutton.js": 'class="highlight',
+    "design-tabs.js": "sd-tab-",
+    "documentation_options.js": 'class="highlight',  # of copybutton.js
+    "sg-tags.js": "sphx-glr-tag",
+    "sg_gallery-binder.css": "sphx-glr-footer",
+    "sg_gallery-dataframe.css": "dataframe",
+    "sg_gallery-rendered-html.css": "rendered_html",
+    "sg_gallery.css": "sphx-glr-",
+    "sphinx-design.min.css": 'class="sd-',
+}
+# They serve Sphinx's own search, which is not on the site.
+UNUSED = {"doctools.js", "sphinx_highlight.js"}
+
+
+def is_needed(
+    asset: _CascadingStyleSheet | _JavaScript | str, body: str
+) -> bool:
+    """Whether a page with such a body needs a file."""
+    name = str(getattr(asset, "filename", asset)).rpartition("/")[2]
+    return name not in UNUSED and NEEDED.get(name, "") in body
+
+
+def lighten(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: object,
+) -> None:
+    """Strike from a page the files that it does not need."""
+    body = context.get("body", "")
+    for kind in ("css_files", "script_files"):
+        context[kind] = [
+            each for each in context.get(kind, ()) if is_needed(each, body)
+        ]
+
+
+def setup_asset_pruning(app: Sphinx) -> None:
+    """Strike after the extensions have added theirs."""
+    app.connect("html-page-context", lighten)

@@ -1,0 +1,130 @@
+"""What changed, for readers of feeds: ``feed.json``, a JSON Feed.
+
+Each page names it in its head. Addresses are whole where the site knows its
+own, as a feed asks for, and are left out where it does not.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from extensions.build.dependencies import root_of
+from extensions.build.site_files import SITE_FILES
+from extensions.claims.changelog import Change, changes, shown
+from extensions.claims.corrections import Correction, read_corrections
+from extensions.claims.sphinx_ledger import ledger_of
+
+if TYPE_CHECKING:
+    from docutils import nodes
+    from sphinx.application import Sphinx
+
+    from extensions.claims.ledger import Entry
+
+NAME = "feed.json"
+VERSION = "https://jsonfeed.org/version/1.1"
+# Raised when a program that reads our own part would have to change.
+SCHEMA_VERSION = 1
+HEAD = (
+    '<link rel="alternate" type="application/feed+json" title="{}" href="{}">'
+)
+
+
+def moment(date: str) -> str:
+    """Return the beginning of a day, as a feed says it."""
+    return f"{date}T00:00:00Z"
+
+
+def day(item: dict[str, Any]) -> str:
+    """Return the day of an item: the newest stand first."""
+    return str(item.get("date_published", item.get("date_modified")))
+
+
+def change_item(change: Change) -> dict[str, Any]:
+    """Return a claim that a version of torch made true or false."""
+    before, after, claim = change.before, change.after, change.entry.claim
+    why = change.entry.test.since[1:] if change.entry.test else ()
+    said = f" Before: {why[0]}." if why else ""
+    return {
+        "id": f"{change.entry.topic.name}#{claim.name}@{after.torch}",
+        "title": f"torch {after.torch}: {after.word} ({before.word} with"
+        f" {before.torch})",
+        "content_text": f"{claim.text}.{said}",
+        "date_published": moment(after.date),
+        "tags": ["change"],
+        "_proven_pytorch": {
+            "before": {"torch": before.torch, "word": before.word},
+            "after": {"torch": after.torch, "word": after.word},
+        },
+    }
+
+
+def correction_item(row: Correction, entry: Entry) -> dict[str, Any]:
+    """Return what a source says and a claim corrects."""
+    said = f"{row.source}, {row.section}: {row.said}"
+    date = entry.own.date if entry.own else ""
+    return {
+        "id": f"{row.topic.name}#{row.claim} corrects {said}",
+        "title": f"{row.source}, {row.section}: corrected",
+        "content_text": f"It says: {row.said}\n\nWhat holds: {row.holds}",
+        "date_modified": moment(date),
+        "tags": ["correction"],
+        "_proven_pytorch": {"verdict": entry.verdict},
+    }
+
+
+def as_json(app: Sphinx) -> dict[str, Any]:
+    """Return the feed, in the shape of ``feed.schema.json``."""
+    base, ledger = str(app.config.html_baseurl), ledger_of(app)
+
+    def addressed(item: dict[str, Any], entry: Entry) -> dict[str, Any]:
+        page = app.builder.get_target_uri(entry.topic.name)
+        url = f"{base.rstrip('/')}/{page}#{entry.claim.name}"
+        return item | ({"url": url} if base else {})
+
+    rows = read_corrections(root_of(app.env))
+    items = [
+        *((change_item(each), each.entry) for each in changes(ledger)),
+        *(
+            (correction_item(row, entry), entry)
+            for row, entry in shown(ledger, rows)
+        ),
+    ]
+    found = [addressed(*item) for item in items]
+    found.sort(key=lambda item: str(item["id"]))
+    found.sort(key=day, reverse=True)
+    home = {"home_page_url": base, "feed_url": f"{base.rstrip('/')}/{NAME}"}
+    return {
+        "version": VERSION,
+        "title": f"{app.config.project}: what changed",
+        "description": "Claims that a version of torch made true or false,"
+        " and what the sources say wrongly.",
+        "language": app.config.language,
+        **(home if base else {}),
+        "_proven_pytorch": {"schema": SCHEMA_VERSION},
+        "items": found,
+    }
+
+
+def name_in_head(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document,
+) -> None:
+    """Let a reader of feeds find the feed from each page."""
+    address = context["pathto"](NAME, 1)
+    own = context.get("metatags", "")  # none on a page without a source
+    context["metatags"] = own + HEAD.format("What changed", address)
+
+
+def text_of(app: Sphinx) -> str:
+    """Return the feed as it stands beside the pages."""
+    return json.dumps(as_json(app), ensure_ascii=False, indent=1) + "\n"
+
+
+def setup_feed(app: Sphinx) -> None:
+    """Add the feed, and its address to each page."""
+    SITE_FILES[NAME] = text_of
+    app.connect("html-page-context", name_in_head)

@@ -1,0 +1,52 @@
+"""The page for an address that has none: ``404.html``, as hosts look for it.
+
+A host shows it under any address, so its links need the address of the site,
+where that is known. Without it they hold for addresses of the top folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from extensions.build.builder import builder_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+NAME = "404"
+
+
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the page."""
+    builder = builder_of(app)
+    links = {
+        name: builder.get_relative_uri(NAME, name)
+        for name in ("index", "symptoms")
+        if name in builder.env.found_docs
+    }
+    body = builder.templates.render("not_found.html", {"links": links})
+    yield NAME, {"title": "No such page", "body": body}, "page.html"
+
+
+def say_where(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: object,
+) -> None:
+    """Let the links of the page begin at the address of the site."""
+    address = app.config.html_baseurl
+    if pagename == NAME and address:
+        base = escape(address.rstrip("/"))
+        context["metatags"] = (
+            f'\n    <base href="{base}/">{context.get("metatags", "")}'
+        )
+
+
+def setup_not_found(app: Sphinx) -> None:
+    """Add the page."""
+    app.connect("html-collect-pages", pages)
+    app.connect("html-page-context", say_where)

@@ -1,0 +1,92 @@
+"""What search engines and shared links show of a page: words, and a card."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from docutils import nodes
+
+from extensions.core.writing import write
+from extensions.programs.figures import on_card
+from extensions.prose.sentences import END
+from extensions.web.cards import SIZE, card
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+
+def opening_of(doctree: nodes.document) -> str:
+    """Return the first sentence of a page, which says what one gets there."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if isinstance(paragraph.parent, nodes.section):
+            words = " ".join(paragraph.astext().split())
+            end = END.search(words)
+            return words[: end.end()].strip() if end else words
+    return ""
+
+
+def figure_of(app: Sphinx, doctree: nodes.document) -> Path | None:
+    """Return the first figure of a page that a program drew, in pixels."""
+    for image in doctree.findall(nodes.image):
+        # The address of one that has been written is that of its copy.
+        sources: dict[str, str] = image.get("candidates", {})
+        for source in sources.values():
+            path = on_card(Path(app.srcdir, source))
+            if "only-light" in image["classes"] and path.exists():
+                return path
+    return None
+
+
+def tags(kind: str, facts: dict[str, str]) -> str:
+    """Return one element for each fact that is known."""
+    return "".join(
+        f'\n<meta {kind}="{name}" content="{escape(said)}">'
+        for name, said in facts.items()
+        if said
+    )
+
+
+def describe(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Add a description to the head of a page, and a card for its links."""
+    if doctree is not None:
+        title, opening = app.env.titles[pagename].astext(), opening_of(doctree)
+        figure = figure_of(app, doctree)
+    elif "lead" in context:  # made from a template that begins with it
+        title, opening, figure = context["title"], context["lead"], None
+    else:  # an index, or what stands for a page that is not there
+        return
+    site, base = app.config.project, app.config.html_baseurl
+    named = {"description": opening}
+    facts = {
+        "og:title": title,
+        "og:description": opening,
+        "og:type": "article",
+        "og:site_name": site,
+    }
+    if base:
+        drawn = card(site, title, opening, figure)
+        write(Path(app.outdir, f"{pagename}.png"), drawn)
+        width, height = map(str, SIZE)
+        facts |= {
+            "og:url": context["pageurl"],
+            "og:image": urljoin(f"{base.rstrip('/')}/", f"{pagename}.png"),
+            "og:image:width": width,
+            "og:image:height": height,
+            "og:image:alt": f"{title}: {opening}" if opening else title,
+        }
+        named["twitter:card"] = "summary_large_image"
+    context["metatags"] += tags("name", named) + tags("property", facts)
+
+
+def setup_page_meta(app: Sphinx) -> None:
+    """Add the handler."""
+    app.connect("html-page-context", describe)

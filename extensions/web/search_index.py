@@ -1,0 +1,76 @@
+"""The index of the search: one script beside the pages, loaded when asked for.
+
+A script, since a page that was opened from a folder can load no other file.
+It holds what is found of each page, and the stemmer of Sphinx, which cuts what
+somebody types. Sphinx's own search is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sphinx.search import IndexBuilder
+
+from extensions.build.site_files import SITE_FILES
+from extensions.core.writing import remove
+from extensions.web.search_terms import Terms, field_of, meaning
+from extensions.web.search_texts import searched
+from extensions.web.stop_words import EMPTY
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.builders import Builder
+
+NAME = "search-index.js"
+# The theme brings them whether or not they are used.
+OF_SPHINX = ("searchtools.js", "language_data.js")
+
+
+def index_of(builder: Builder) -> dict[str, object]:
+    """Return what a search needs to know; lists are shorter than mappings."""
+    terms, none = Terms(), field_of("")
+    pages: list[list[object]] = []
+    for name, (title, also, sections) in sorted(searched(builder.env).items()):
+        names = [meaning(each) for each in (title, *also.split(", "))]
+        pages.append(
+            [
+                name,
+                builder.get_target_uri(name),
+                title,
+                sorted({*names} - {""}),
+                terms.add(none, none, none, field_of(also), field_of(title)),
+                [
+                    [
+                        each.anchor,
+                        each.heading,
+                        terms.add(*each.fields, none, none),
+                    ]
+                    for each in sections
+                ],
+            ]
+        )
+    return {"empty": sorted(EMPTY), "pages": pages, "terms": terms.written()}
+
+
+def script(app: Sphinx) -> str:
+    """Return the script that brings the index, and the stemmer of Sphinx."""
+    builder = app.builder
+    stemmer = IndexBuilder(builder.env, "en", {}, "").get_js_stemmer_code()
+    index = json.dumps(
+        index_of(builder), ensure_ascii=False, separators=(",", ":")
+    )
+    return f"{stemmer}\nwindow.searchIndex = {index};\n"
+
+
+def clear(app: Sphinx, error: Exception | None) -> None:
+    """Remove what Sphinx's own search would need."""
+    for name in OF_SPHINX:
+        remove(Path(app.outdir, "_static", name))
+
+
+def setup_search_index(app: Sphinx) -> None:
+    """Add the index."""
+    SITE_FILES[NAME] = script
+    app.connect("build-finished", clear)

@@ -1,0 +1,145 @@
+"""What the search finds: the words of each section, kept as pages are read.
+
+Each word stands once in its section, since what the browser loads is to be
+small. The prose of a page counts whole, and of its code that is not folded
+the names, with what it printed. The panels of the claims come later, and the
+pages of tests and of the ledger are no documents: none of them is here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from docutils import nodes
+from sphinx import addnodes
+
+from extensions.build.ancestors import is_within
+from extensions.build.details import Fold
+from extensions.core.front_matter import SEARCH
+from extensions.web.search_terms import Field, field_of
+from extensions.web.stop_words import EMPTY
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+WORD = re.compile(r"[^\W\d]\w+")
+# What stands behind a dot, before "=" in a call, or is written like a name of
+# a library: what else stands in code, people call as they like.
+NAME = re.compile(
+    r"(?<=\.)[^\W\d]\w+|[^\W\d]\w+(?==[^=\s])|[^\W\d]\w*[A-Z_]\w+"
+)
+PROSE = (nodes.paragraph, nodes.title, nodes.term, nodes.rubric)
+# In the metadata of a page, which Sphinx purges and merges.
+SEARCHED = "house_searched"
+OTHER = (nodes.section, nodes.comment, nodes.raw, addnodes.glossary)
+
+
+class Section(NamedTuple):
+    """A heading, the anchor that it has, and what stands below it.
+
+    A term of the glossary, with what it means, is one as well.
+    """
+
+    anchor: str
+    heading: str
+    prose: str
+    code: str
+    fields: tuple[Field, Field, Field]
+    """What is looked up in its prose, its code and its heading."""
+
+
+def section(anchor: str, heading: str, prose: str, code: str = "") -> Section:
+    """Return a section; what is looked up in it is found once, here."""
+    fields = field_of(prose), field_of(code), field_of(heading)
+    return Section(anchor, heading, prose, code, fields)
+
+
+class Searched(NamedTuple):
+    """A page: its title, what people also call it, and its sections."""
+
+    title: str
+    also: str
+    sections: list[Section]
+
+
+def searched(env: BuildEnvironment) -> dict[str, Searched]:
+    """Return by page what the search finds."""
+    return {
+        name: env.metadata[name][SEARCHED]
+        for name in env.found_docs
+        if SEARCHED in env.metadata[name]
+    }
+
+
+def own(node: nodes.Element) -> Iterator[nodes.Element]:
+    """Yield the texts of a section, without those of the sections in it."""
+    for child in node.children:
+        if not isinstance(child, nodes.Element):
+            continue
+        if isinstance(child, nodes.literal_block):
+            if not is_within(child, (Fold,)):
+                yield child
+        elif isinstance(child, PROSE) or "searched" in child:
+            yield child
+        elif not isinstance(child, OTHER):
+            yield from own(child)
+
+
+def text_of(found: Iterable[nodes.Element]) -> str:
+    """Return what stands in some texts, or what is to be found of them."""
+    return "\n".join(each.get("searched") or each.astext() for each in found)
+
+
+def once(found: Iterable[str], known: str = "") -> str:
+    """Return each word once, but for those that are known, or empty."""
+    seen = {*EMPTY, *known.lower().split()}
+    kept = []
+    for word in found:
+        if word.lower() not in seen:
+            seen.add(word.lower())
+            kept.append(word)
+    return " ".join(kept)
+
+
+def section_of(node: nodes.section, anchor: str) -> Section:
+    """Return what is found of a section."""
+    heading, *texts = own(node)
+    code = [text for text in texts if text.get("language", "none") != "none"]
+    said = [text for text in texts if text not in code]
+    prose = once(WORD.findall(text_of(said)))
+    names = once(NAME.findall(text_of(code)), prose)
+    return section(anchor, heading.astext(), prose, names)
+
+
+def meaning_of(item: nodes.definition_list_item) -> Section:
+    """Return what is found of a term of the glossary."""
+    term = next(item.findall(nodes.term))
+    prose = once(WORD.findall(text_of(item.findall(nodes.paragraph))))
+    return section(term["ids"][0], term.astext(), prose)
+
+
+def keep(app: Sphinx, doctree: nodes.document) -> None:
+    """Note what is found of the page that was read."""
+    name = app.env.docname
+    sections = [
+        section_of(node, node["ids"][0] if place else "")
+        for place, node in enumerate(doctree.findall(nodes.section))
+    ]
+    sections += [
+        meaning_of(item)
+        for glossary in doctree.findall(addnodes.glossary)
+        for item in glossary.findall(nodes.definition_list_item)
+    ]
+    if sections:
+        also = f"{app.env.metadata[name].get(SEARCH, '')}"
+        title = sections[0].heading
+        found = Searched(title, also, sections)
+        app.env.metadata[name][SEARCHED] = found
+
+
+def setup_search_texts(app: Sphinx) -> None:
+    """Keep what is found of each page, once it is read."""
+    app.connect("doctree-read", keep)

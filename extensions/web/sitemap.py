@@ -1,0 +1,32 @@
+"""Write ``sitemap.xml``, the pages of a site whose address is known."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from extensions.build.site_files import SITE_FILES
+from extensions.core.titles import address_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+SCHEMA = "http://www.sitemaps.org/schemas/sitemap/0.9"
+
+
+def text_of(app: Sphinx) -> str | None:
+    """Return the addresses in the order of their names."""
+    base = app.config.html_baseurl
+    if not base:
+        return None
+    pages = (address_of(name, base) for name in sorted(app.env.found_docs))
+    items = "".join(
+        f"<url><loc>{escape(page)}</loc></url>\n" for page in pages
+    )
+    head = '<?xml version="1.0" encoding="utf-8"?>\n'
+    return f'{head}<urlset xmlns="{SCHEMA}">\n{items}</urlset>\n'
+
+
+def setup_sitemap(app: Sphinx) -> None:
+    """Add the file."""
+    SITE_FILES["sitemap.xml"] = text_of

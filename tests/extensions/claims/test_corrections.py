@@ -1,0 +1,162 @@
+"""What the sources say, and what holds."""
+
+import pytest
+
+from extensions.claims.correction_rules import (
+    corrections_name_claims,
+    corrections_name_sections,
+)
+from tests.extensions.conftest import record
+
+ROW = """\
+[[correction]]
+source = "A text"
+section = "2 Words"
+said = "Word is *three*."
+holds = "`word` is one."
+claim = "word-is-one"
+"""
+TEXTS = """\
+[[source]]
+title = "A text"
+author = "Someone"
+date = "undated"
+
+[source.sections]
+"2 Words" = ["part/one"]
+"""
+
+
+@pytest.fixture
+def correct(house):
+    """Write the corrections of a topic."""
+
+    def correct(content):
+        (house / "docs/evidence/sources.toml").write_text(TEXTS)
+        path = house / "docs/evidence/corrections/part/one.toml"
+        path.parent.mkdir(parents=True)
+        path.write_text(content)
+        return path
+
+    return correct
+
+
+def test_a_correction_links_to_its_claim(house, build, correct):
+    correct(ROW)
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Corrections\n\n```{corrections}\n```\n")
+
+    app = build()
+
+    html = (app.outdir / "evidence/claims.html").read_text()
+    assert not app.warning.getvalue()
+    assert "<code>word</code> is one.<br>" in html
+    assert "<small>A text, <i>2 Words</i></small>" in html
+    assert '<a href="../part/one.html#word-is-one">part/one</a>' in html
+
+
+def test_some_corrections_are_chosen_by_their_claims(house, build, correct):
+    correct(ROW + ROW.replace("*three*", "four"))
+    page = house / "docs/index.md"
+    chosen = "\n```{corrected} part/one#word-is-one\n```\n"
+    page.write_text(page.read_text() + chosen)
+    html = (build().outdir / "index.html").read_text()
+
+    assert '<p class="said"><i>A text</i>: Word is four.</p>' in html
+    assert '<p class="outcome-passed"><code>word</code> is one. <a' in html
+    assert '<a href="part/one.html#word-is-one">One</a>' in html
+
+
+def test_a_choice_of_no_correction_is_named_at_its_line(house, build, correct):
+    correct(ROW)
+    page = house / "docs/index.md"
+    chosen = "\n```{corrected} part/two#word-is-two\n```\n"
+    page.write_text(page.read_text() + chosen)
+
+    warning = build().warning.getvalue()
+    assert (
+        "index.md:14: ERROR: no correction rests on part/two#word" in warning
+    )
+
+
+def test_a_correction_shows_the_result_of_its_claim(house, build, correct):
+    correct(ROW + ROW.replace("word-is-one", "lost"))
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Corrections\n\n```{corrections}\n```\n")
+    record(house, test_word_is_one="failed")
+
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    row = 'data-source="A text" data-chapter="part" data-verdict="{}"'
+    assert html.count(row.format("failed")) == 1
+    assert html.count(row.format("missing")) == 1
+    assert '<td class="outcome outcome-failed">failed</td>' in html
+
+
+def test_corrections_can_be_filtered(house, build, correct):
+    correct(ROW + ROW)
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Corrections\n\n```{corrections}\n```\n")
+
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    any_of = '<select name="{}"><option value="">any</option><option>{}<'
+    for name, only in (("source", "A text"), ("chapter", "part")):
+        assert any_of.format(name, only) + "/option></select>" in html
+    assert any_of.format("verdict", "passed") in html
+    assert "2 of 2 corrections</output>" in html
+
+
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        ('claim = "lost"', 6),
+        ("claim = 'lost'", 6),
+        ('claim = """\nlost"""', 6),
+        ('"claim" = "lost"', 1),
+    ],
+)
+def test_a_correction_that_names_no_claim_is_a_problem_at_its_line(
+    house, correct, written, line
+):
+    path = correct(ROW.replace('claim = "word-is-one"', written))
+
+    [problem] = corrections_name_claims(house)
+
+    assert str(problem) == f"{path}:{line}: part/one has no claim 'lost'"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("A text", "B text", "2: sources.toml has no source 'B text'"),
+        ("2 Words", "3 More", "3: 'A text' has no section '3 More'"),
+    ],
+)
+def test_a_correction_of_no_listed_section_is_a_problem_at_its_line(
+    house, correct, old, new, expected
+):
+    path = correct(ROW + ROW.replace(old, new))
+
+    [problem] = corrections_name_sections(house)
+
+    line, _, message = expected.partition(":")
+    line = int(line) + ROW.count("\n")
+    assert str(problem) == f"{path}:{line}:{message}"
+
+
+def test_a_correction_of_a_listed_section_is_none(house, correct):
+    correct(ROW)
+
+    assert not [*corrections_name_sections(house)]
+
+
+def test_without_a_list_of_sources_each_correction_is_a_problem(
+    house, correct
+):
+    path = correct(ROW)
+    (house / "docs/evidence/sources.toml").unlink()
+
+    [problem] = corrections_name_sections(house)
+
+    assert str(problem) == f"{path}:2: sources.toml has no source 'A text'"

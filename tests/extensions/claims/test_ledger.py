@@ -1,0 +1,147 @@
+"""Claims, joined with their tests and with what runs say of them."""
+
+import pytest
+
+from extensions.claims.ledger import read_ledger
+from extensions.evidence.junit import runs
+from tests.extensions.conftest import record
+
+
+@pytest.fixture
+def entry(house):
+    """Return what the ledger says of one claim, after the runs are read."""
+
+    def entry():
+        found = runs([house / "build/evidence", house / "evidence"])
+        return read_ledger(house, found).of("part/one")[0]
+
+    return entry
+
+
+def words(entry):
+    """Return what each run says of a claim."""
+    return [outcome.word for outcome in entry.outcomes]
+
+
+def test_an_entry_joins_claim_test_and_counter_examples(entry):
+    found = entry()
+
+    assert found.claim.text == "`word` is one"
+    assert (found.test.name, found.test.line) == ("test_word_is_one", 1)
+    assert [each.name for each in found.counters] == [
+        "test_word_is_one__but_not_of_another"
+    ]
+    assert found.anchor == "part-one-word-is-one"
+    [outcome] = found.outcomes
+    assert (outcome.word, found.verdict) == ("passed", "passed")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"),
+    [
+        ("failed", "failed"),
+        ("skipped", "skipped"),
+        ("skipped for cuda", "not run"),
+    ],
+)
+def test_a_claim_is_what_its_test_says(house, entry, outcome, verdict):
+    record(house, test_word_is_one=outcome)
+
+    assert entry().verdict == verdict
+
+
+def test_a_counter_example_that_fails_fails_the_claim(house, entry):
+    record(house, test_word_is_one__but_not_of_another="failed")
+
+    assert entry().verdict == "failed"
+
+
+def test_a_claim_whose_counter_example_never_ran_is_missing(house, entry):
+    path = record(house)
+    name = 'name="test_word_is_one__but_not_of_another"'
+    path.write_text(path.read_text().replace(name, 'name="test_other"'))
+
+    assert entry().verdict == "missing"
+
+
+def test_a_failure_outweighs_a_counter_example_that_never_ran(house, entry):
+    path = record(house, test_word_is_one="failed")
+    name = 'name="test_word_is_one__but_not_of_another"'
+    path.write_text(path.read_text().replace(name, 'name="test_other"'))
+
+    assert entry().verdict == "failed"
+
+
+def test_an_outcome_says_where_its_tests_ran_and_when_the_last_did(
+    house, entry
+):
+    path = record(house, device="GPU 9", date="2026-01-02")
+    # The counter-example, which stands second, ran elsewhere and later.
+    first, second = path.read_text().split('name="test_word_is_one__')
+    second = second.replace("GPU 9", "CPU", 1)
+    second = second.replace("2026-01-02", "2026-01-05", 1)
+    path.write_text(first + 'name="test_word_is_one__' + second)
+
+    [outcome] = entry().outcomes
+
+    assert outcome.devices == ("CPU", "GPU 9")
+    assert outcome.date == "2026-01-05"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "verdict"),
+    [
+        ("snippets/part/one.py", '"one"', '"1"', "stale"),
+        ("snippets/part/one.py", '"counted"', '"told"', "passed"),
+        ("tests/part/test_one.py", '"one"\n', '"1"\n', "stale"),
+        ("tests/part/test_one.py", '"other"', '"two"', "stale"),
+    ],
+)
+def test_a_result_is_stale_once_what_it_rests_on_changes(
+    house, entry, name, old, new, verdict
+):
+    path = house / name
+    path.write_text(path.read_text().replace(old, new))
+
+    assert entry().verdict == verdict
+
+
+def test_a_claim_without_a_run_is_missing(house, entry):
+    (house / "build/evidence/this-build/tests.xml").unlink()
+
+    assert (entry().outcomes, entry().verdict) == ((), "missing")
+
+
+def test_a_recorded_run_decides_what_this_build_could_not_run(house, entry):
+    record(house, test_word_is_one="skipped for cuda")
+    record(house, "evidence/gpu-torch-2.13.0", device="GPU")
+
+    assert words(entry()) == ["not run", "passed"]
+    assert entry().verdict == "passed"
+
+
+def test_a_recorded_failure_fails_what_this_build_could_not_run(house, entry):
+    record(house, test_word_is_one="skipped for cuda")
+    record(house, "evidence/gpu", device="GPU")
+    record(house, "evidence/other", device="GPU", test_word_is_one="failed")
+
+    assert words(entry()) == ["not run", "passed", "failed"]
+    assert entry().verdict == "failed"
+
+
+@pytest.mark.parametrize("own", ["passed", "failed", "skipped"])
+def test_what_this_build_says_decides(house, entry, own):
+    other = "passed" if own == "failed" else "failed"
+    record(house, test_word_is_one=own)
+    record(house, "evidence/other", test_word_is_one=other)
+
+    assert words(entry()) == [own, other]
+    assert entry().verdict == own
+
+
+def test_recorded_runs_alone_decide_nothing(house, entry):
+    record(house, "evidence/other")
+    (house / "build/evidence/this-build/tests.xml").unlink()
+
+    assert words(entry()) == ["passed"]
+    assert entry().verdict == "missing"

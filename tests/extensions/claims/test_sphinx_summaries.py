@@ -1,0 +1,274 @@
+"""The ledger as a table, as numbers, and as a file."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from extensions.core.reading import xml_of
+from extensions.core.topics import ROOT
+from tests.extensions.conftest import record
+
+
+@pytest.fixture
+def ledger(house, build):
+    """Build a house with one failure, and return the rows of its ledger."""
+    record(
+        house, "evidence/other", {"torch": "2.6.0"}, test_word_is_two="failed"
+    )
+    return (build().outdir / "evidence/claims/part.html").read_text()
+
+
+def test_a_row_links_the_claim_its_test_and_its_counter_examples(ledger):
+    row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', ledger, re.S)[0]
+
+    assert '<a href="../../part/one.html#word-is-one"><code>word</code>' in row
+    assert '<a href="../tests/part/one.html#line-1">test</a>' in row
+    assert '<a href="../tests/part/one.html#line-5">but not of another' in row
+
+
+def test_each_run_has_a_column(ledger):
+    row = re.search(r'<tr id="part-two-word-is-two".*?</tr>', ledger, re.S)[0]
+
+    assert '<th scope="col">torch 2.6.0<br><small>other</small>' in ledger
+    assert 'data-verdict="passed"' in row
+    assert re.findall(r'"outcome outcome-(\w+)"', row) == ["passed", "failed"]
+
+
+def test_the_chapters_and_the_runs_are_listed(house, build):
+    record(house, "evidence/other", test_word_is_two="skipped for cuda")
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    assert '<a href="claims/part.html">Part</a></td><td>2</td>' in html
+    assert "<td>other</td>" in html
+    assert "<td>2 passed, 1 not run</td>" in html
+
+
+def test_what_changed_between_versions_has_a_page(house, build):
+    old = {"torch": "2.6.0"}
+    record(house, "evidence/old", old, test_word_is_two="failed")
+    record(house, "evidence/gpu", test_word_is_one="skipped for cuda")
+    html = (build().outdir / "evidence/changed.html").read_text()
+
+    assert re.findall(r'<tr id="([\w-]+)"', html) == ["part-two-word-is-two"]
+
+
+def test_a_run_of_some_claims_stands_where_it_says_something(house, build):
+    path = record(house, "evidence/old", {"torch": "2.5.1", "claims": "some"})
+    record(house, "evidence/other", {"torch": "2.6.0"})
+    root = xml_of(path)
+    for suite in root.iter("testsuite"):
+        for case in suite.findall("testcase"):
+            if not case.get("classname").endswith("test_one"):
+                suite.remove(case)
+    path.write_bytes(ElementTree.tostring(root))
+    out = build().outdir
+    rows = (out / "evidence/claims/part.html").read_text()
+    one, two = re.findall(
+        r'<section class="ledger-topic">.*?</table>', rows, re.S
+    )
+    claims = json.loads((out / "claims.json").read_text())["claims"]
+
+    column = re.compile(r'scope="col">torch ([\d.]+)<br>')
+    assert column.findall(one) == ["2.13.0", "2.6.0", "2.5.1"]
+    assert column.findall(two) == ["2.13.0", "2.6.0"]
+    assert "2.5.1" not in (out / "evidence/claims/gallery.html").read_text()
+    assert "2.5.1" not in (out / "part/two.html").read_text()
+    assert (
+        "Passed elsewhere: torch 2.5.1" in (out / "part/one.html").read_text()
+    )
+    assert (
+        "All claims were tested on torch 2.6.0 to 2.13.0; those that became"
+        " true with an older one, also on torch 2.5.1."
+    ) in (out / "evidence/claims.html").read_text()
+    assert [each["outcomes"][1]["word"] for each in claims] == [
+        "not asked",
+        "passed",
+        "not asked",
+    ]
+
+
+def test_a_panel_names_the_other_runs_by_what_they_say(house, build):
+    for version, outcome in (("2.6.0", "failed"), ("2.9.1", "passed")):
+        place = f"evidence/{version}"
+        record(house, place, {"torch": version}, test_word_is_one=outcome)
+    html = (build().outdir / "part/one.html").read_text()
+    [runs] = re.findall(r'<ul class="claim-runs">(.*?)</ul>', html, re.S)
+
+    assert re.findall(r"<li>(.*?)</li>", runs) == [
+        "<strong>Passed</strong> on CPU: torch 2.13.0 (x86_64), 2026-01-31",
+        "Failed elsewhere: torch 2.6.0",
+        "Passed elsewhere: torch 2.9.1",
+    ]
+
+
+def test_a_claim_says_since_which_torch_it_is_true(house, build):
+    path = house / "tests/part/test_one.py"
+    marks = 'new = api_since("2.7", "torch.x")\n\n@new\n'
+    marks += '@true_since("2.9", "it was two")\n'
+    path.write_text(f"{marks}{path.read_text()}")
+    record(house)
+    app = build()
+    panel = (app.outdir / "part/one.html").read_text()
+    rows = (app.outdir / "evidence/claims/part.html").read_text()
+    [claim] = [
+        each
+        for each in json.loads((app.outdir / "claims.json").read_text())[
+            "claims"
+        ]
+        if each["id"] == "word-is-one"
+    ]
+
+    assert "True since torch 2.9; before, the test fails: it was two." in panel
+    assert "Needs <code>torch.x</code>, which is there since torch" in panel
+    assert "<small>true since torch 2.9, needs torch 2.7</small>" in rows
+    assert (claim["true_since"], claim["api_since"]) == ("2.9", "2.7")
+
+
+def test_a_cell_names_a_device_that_is_not_the_cpu(house, build):
+    record(house, "evidence/other", device="GPU <9>")
+    html = (build().outdir / "evidence/claims/part.html").read_text()
+    row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', html, re.S)[0]
+
+    assert '"outcome outcome-passed">passed</td>' in row
+    assert 'aria-label="passed"><br><small>GPU &lt;9&gt;</small></td>' in row
+
+
+def test_the_tally_counts_claims_and_counter_examples(build):
+    index = (build().outdir / "index.html").read_text()
+
+    assert "<strong>3 claims</strong>, 3 counter-examples: 3 passed." in index
+
+
+def test_the_tally_names_each_run_with_its_devices_and_its_day(house, build):
+    old = {"torch": "2.6.0", "date": "2026-01-02"}
+    record(house, "evidence/old", old, device="GPU 9")
+    record(house, test_word_is_one="skipped for cuda", device="CPU")
+    index = (build().outdir / "index.html").read_text()
+
+    assert "This build: torch 2.13.0 (x86_64), Python 3.11.7, on CPU," in index
+    assert "<li>torch 2.6.0, on GPU 9, 2026-01-02</li>" in index
+    assert "Not run anywhere yet" not in index
+
+
+def test_the_tally_counts_what_no_run_could_try(house, build):
+    record(house, test_word_is_one="skipped for cuda")
+    index = (build().outdir / "index.html").read_text()
+
+    assert "Not run anywhere yet: 1 claims" in index
+
+
+def test_claims_json_follows_its_schema(house, build):
+    record(house, test_word_is_one="skipped for cuda")
+    found = json.loads((build().outdir / "claims.json").read_text())
+    schema = (ROOT / "docs/_extra/claims.schema.json").read_text()
+
+    jsonschema.validate(found, json.loads(schema))
+    assert [each["id"] for each in found["claims"]] == [
+        "one-line-is-drawn",
+        "word-is-one",
+        "word-is-two",
+    ]
+    assert found["claims"][1]["verdict"] == "not run"
+    assert found["claims"][2]["outcomes"] == [
+        {"word": "passed", "devices": ["CPU"], "date": "2026-01-31"}
+    ]
+
+
+def test_the_schema_refuses_a_verdict_that_it_does_not_know(build):
+    found = json.loads((build().outdir / "claims.json").read_text())
+    schema = (ROOT / "docs/_extra/claims.schema.json").read_text()
+    found["claims"][0]["verdict"] = "surely"
+
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(found, json.loads(schema))
+
+
+SOURCES = """
+[[source]]
+name = "A documentation"
+prefix = "https://docs.example.org/1.0/"
+pages = ["guide.html#part"]
+"""
+PROSE = """
+Do this.
+[It is promised](https://docs.example.org/1.0/guide.html#part){.cited}.
+[`word` has letters]{#word-has-letters .claim}, of course.
+"""
+
+
+@pytest.fixture
+def prose(house):
+    """Write a page with each kind of sentence, and those that list them."""
+    folder = house / "docs/evidence"
+    (folder / "primary_sources.toml").write_text(SOURCES)
+    for name in ("unproven", "cited"):
+        text = f"# List\n\n```{{{name}}}\n```\n"
+        (folder / f"{name}.md").write_text(text)
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text() + PROSE)
+    return page
+
+
+def test_what_is_not_proven_is_listed_by_page(prose, build):
+    folder = build().outdir / "evidence"
+    html = (folder / "unproven/part.html").read_text()
+
+    section = html[html.index('id="of-part-one"') :]
+    section = section[: section.index("</section>")]
+    assert "<li>Do this.</li>" in section
+    assert "promised" not in section
+    assert (
+        '<li><span class="covered"><code>word</code> has letters</span>,'
+        " of course.</li>"
+    ) in section
+    html = (folder / "unproven.html").read_text()
+    row = html[html.index('href="unproven/part.html#of-part-one"') :]
+    assert row.startswith(
+        'href="unproven/part.html#of-part-one">part/one</a></th>'
+        "<td>2</td><td>1</td><td>1</td></tr>"
+    )
+
+
+def test_what_is_cited_is_listed_with_its_source(prose, build):
+    html = (build().outdir / "evidence/cited.html").read_text()
+
+    assert "<td>It is promised.<br>" in html
+    assert "A documentation<br>" in html
+    assert 'href="https://docs.example.org/1.0/guide.html#part"' in html
+
+
+def test_a_cited_link_has_a_class_of_its_own(prose, build):
+    html = (build().outdir / "part/one.html").read_text()
+
+    assert '<a class="cited reference external" href="https://docs.ex' in html
+
+
+def test_sentences_are_counted(prose, build):
+    app = build()
+
+    found = json.loads((app.outdir / "claims.json").read_text())
+    assert found["sentences"]["part/one"] == {
+        "proven": 2,
+        "cited": 1,
+        "neither": 1,
+    }
+    assert found["cited"] == [
+        {
+            "page": "part/one",
+            "sentence": "It is promised.",
+            "source": "https://docs.example.org/1.0/guide.html#part",
+        }
+    ]
+    index = (app.outdir / "index.html").read_text()
+    assert "sentences, 4 hold a claim, 1 rest on a primary source" in index
+
+
+def test_an_edited_sentence_renews_the_list(prose, build):
+    build()
+    prose.write_text(prose.read_text().replace("Do this", "Do that"))
+
+    html = (build().outdir / "evidence/unproven/part.html").read_text()
+    assert "Do that." in html

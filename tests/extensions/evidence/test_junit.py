@@ -1,0 +1,129 @@
+"""Runs of the tests, read from JUnit XML."""
+
+import subprocess
+import sys
+
+import pytest
+
+from extensions.claims.ledger import read_ledger
+from extensions.core.problem import Problem
+from extensions.core.topics import ROOT, Topic
+from extensions.evidence.junit import read_run, runs, unreadable_runs
+from extensions.evidence.result_dependencies import RESTS, Rests
+from tests.extensions.conftest import FACTS, record
+
+
+def problem(path):
+    """Return what is wrong with a run, in one line."""
+    with pytest.raises(Problem) as caught:
+        read_run(path)
+    return str(caught.value)
+
+
+def test_a_run_knows_its_facts_and_results(house):
+    run = read_run(record(house, test_word_is_one="failed"))
+
+    assert run.facts == FACTS
+    assert run.title == "torch 2.13.0 (x86_64)"
+    [result] = run.results["tests.part.test_one", "test_word_is_one"]
+    assert result.outcome == "failed"
+    rests = Rests(Topic(house, "part/one"))
+    assert result.properties[RESTS] == rests.of("test_word_is_one")
+
+
+def test_a_truncated_file_is_a_problem_at_its_line(house):
+    path = record(house)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:4]))
+
+    assert problem(path).startswith(f"{path}:4: not whole XML")
+
+
+def test_a_file_that_is_not_xml_is_a_problem(house):
+    path = record(house)
+    path.write_text("all passed\n")
+
+    assert problem(path).startswith(f"{path}:1: not whole XML")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'<?xml version="1.0" encoding="no-such"?><testsuites />',
+        b"<testsuites>\xff</testsuites>",
+        b"",
+    ],
+)
+def test_a_file_that_cannot_be_decoded_is_a_problem(house, content):
+    path = record(house)
+    path.write_bytes(content)
+
+    assert problem(path).startswith(f"{path}:1: not ")
+
+
+def test_a_damaged_run_is_told_and_the_others_are_read(house):
+    damaged = house / "evidence/damaged/tests.xml"
+    damaged.mkdir(parents=True)
+    folders = [house / "build/evidence", house / "evidence"]
+
+    assert [run.facts for run in runs(folders)] == [FACTS]
+    [problem] = unreadable_runs(folders)
+    assert problem.path == damaged
+
+
+def test_a_run_without_facts_is_a_problem_that_names_them(house):
+    path = record(house)
+    text = path.read_text()
+    path.write_text(text.replace('name="torch"', 'name="other"'))
+
+    assert problem(path).startswith(
+        f"{path}:1: the run does not say its torch:"
+    )
+
+
+def test_the_results_of_one_function_stand_together(house):
+    path = record(house)
+    text = path.read_text()
+    name = 'name="test_word_is_one__but_not_of_another"'
+    path.write_text(text.replace(name, 'name="test_word_is_one[b]"'))
+
+    results = read_run(path).results
+
+    assert len(results["tests.part.test_one", "test_word_is_one"]) == 2
+
+
+def test_a_changed_file_is_read_again(house):
+    folders = [house / "build/evidence"]
+    record(house)
+    before = runs(folders)
+    record(house, suite={"torch": "9.9"})
+
+    assert [run.facts["torch"] for run in before] == ["2.13.0"]
+    assert [run.facts["torch"] for run in runs(folders)] == ["9.9"]
+
+
+def test_the_own_run_comes_first_and_then_the_oldest_torch(house):
+    for version in ("2.12.1", "2.6.0+cu124", "2.9.1", "2.16.0.dev2026"):
+        record(house, f"evidence/cpu-{version}", suite={"torch": version})
+    record(house, suite={"torch": "2.13.0"})
+
+    found = runs([house / "build/evidence", house / "evidence"])
+
+    assert [run.facts["torch"] for run in found] == [
+        "2.13.0",
+        "2.6.0+cu124",
+        "2.9.1",
+        "2.12.1",
+        "2.16.0.dev2026",
+    ]
+
+
+def test_pytest_writes_what_the_ledger_reads(tmp_path):
+    """Run one real claim of this repository, with pytest's own JUnit XML."""
+    path = tmp_path / "run" / "tests.xml"
+    topic = Topic(ROOT, "autograd/variable")
+    command = [sys.executable, "-m", "pytest", f"--junitxml={path}"]
+    subprocess.run([*command, topic.tests], cwd=ROOT, check=True)
+
+    ledger = read_ledger(ROOT, runs([tmp_path]))
+    assert {entry.verdict for entry in ledger.of(topic.name)} == {"passed"}

@@ -1,0 +1,241 @@
+"""A run of the tests, recorded for the ledger."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from extensions.core.problem import Problem
+from extensions.core.reading import xml_of
+from extensions.core.topics import ROOT
+from extensions.evidence import record, selection
+from extensions.evidence.junit import outcome_of, properties_of, read_run
+from extensions.evidence.module_dependencies import evidence_modules
+
+MODULE = "tests/speed/test_cudnn_benchmark.py"
+
+
+def test_one_module_is_recorded_as_the_ledger_reads_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        record, "evidence_modules", lambda root: [root / MODULE]
+    )
+    monkeypatch.setattr(record, "IN_PARALLEL", [])
+
+    assert record.record(tmp_path / "here", []) == 0
+
+    run = read_run(tmp_path / "here/tests.xml.gz")
+    words = {each.outcome for found in run.results.values() for each in found}
+    assert {module for module, _ in run.results} == {
+        MODULE.removesuffix(".py").replace("/", ".")
+    }
+    assert words <= {"passed", "skipped"}
+    assert "hostname" not in run.facts
+
+
+def a_run(torch, *names):
+    """Return a run of some tests; the first letter names the module."""
+    cases = "".join(
+        f'<testcase classname="tests.{name[0]}" name="test_{name}" />'
+        for name in names
+    )
+    facts = f'<property name="torch" value="{torch}" />'
+    return (
+        f"<testsuites><testsuite><properties>{facts}</properties>{cases}"
+        "</testsuite></testsuites>"
+    )
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Let pytest say that some tests ran."""
+
+    def said(torch, *cases):
+        def run(root, arguments, path):
+            path.write_text(a_run(torch, *cases))
+            return 0
+
+        monkeypatch.setattr(record, "run_pytest", run)
+
+    return said
+
+
+def names_in(folder):
+    """Return the tests that a recorded run holds, with their results."""
+    root = xml_of(folder / record.PACKED)
+    return [
+        (case.get("name"), outcome_of(case)) for case in root.iter("testcase")
+    ]
+
+
+def facts_in(folder):
+    """Return the facts of a recorded run."""
+    [suite] = xml_of(folder / record.PACKED).iter("testsuite")
+    return properties_of(suite)
+
+
+def test_chosen_modules_are_renewed_among_the_others(tmp_path, said):
+    said("2.6.0", "a_one", "b_one")
+    record.record(tmp_path, [])
+    said("2.6.0", "a_two")
+    record.record(tmp_path, ["tests/a.py"])
+
+    assert names_in(tmp_path) == [
+        ("test_a_two", "passed"),
+        ("test_b_one", "passed"),
+    ]
+
+
+def test_a_chosen_test_renews_its_claim_alone(tmp_path, said):
+    said("2.6.0", "a_one", "a_one__but_not", "a_two", "b_one")
+    record.record(tmp_path, [])
+    said("2.6.0", "a_one", "a_one__also")
+    record.record(tmp_path, ["tests/a.py::test_a_one"])
+
+    assert [name for name, _ in names_in(tmp_path)] == [
+        "test_a_one",
+        "test_a_one__also",
+        "test_a_two",
+        "test_b_one",
+    ]
+    assert "claims" not in facts_in(tmp_path)
+
+
+def test_a_run_of_some_claims_says_so_until_all_are_recorded(tmp_path, said):
+    said("2.5.1", "a_one")
+    record.record(tmp_path, ["tests/a.py::test_a_one"])
+    assert facts_in(tmp_path)["claims"] == "some"
+    said("2.5.1", "b_one")
+    record.record(tmp_path, ["tests/b.py"])
+    assert facts_in(tmp_path)["claims"] == "some"
+    assert len(names_in(tmp_path)) == 2
+
+    record.record(tmp_path, [])
+    assert "claims" not in facts_in(tmp_path)
+
+
+CLAIMS = """
+from extensions.evidence.versions import true_since
+
+@true_since("2.4", "it was not")
+def test_old(): ...
+def test_old__but_not_so(): ...
+
+@true_since("2.10", "it was not")
+def test_new(): ...
+def test_plain(): ...
+"""
+
+
+@pytest.fixture
+def a_module(tmp_path, monkeypatch):
+    """A module of tests, the only one there is."""
+    path = tmp_path / "tests/a.py"
+    path.parent.mkdir()
+    path.write_text(CLAIMS)
+    monkeypatch.setattr(selection, "evidence_modules", lambda _: [path])
+    return path
+
+
+@pytest.mark.parametrize("named", ["test_old", "test_old__but_not_so"])
+def test_a_test_stands_for_its_claim(tmp_path, a_module, named):
+    options = ["-x", "tests/b", f"tests/a.py::{named}", "tests/a.py::lost"]
+
+    assert selection.with_their_claims(tmp_path, options) == [
+        "-x",
+        "tests/b",
+        "tests/a.py::test_old",
+        "tests/a.py::test_old__but_not_so",
+        "tests/a.py::lost",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "names"),
+    [
+        ("2.3", []),
+        ("2.4", ["old", "old__but_not_so"]),
+        ("2.6", ["old", "old__but_not_so"]),
+        ("2.10", ["old", "old__but_not_so", "new"]),
+    ],
+)
+def test_the_claims_that_a_torch_made_true_are_chosen(
+    tmp_path, a_module, limit, names
+):
+    assert selection.changed_by(tmp_path, limit) == [
+        f"tests/a.py::test_{name}" for name in names
+    ]
+
+
+def test_without_a_choice_all_is_new(tmp_path, said):
+    said("2.6.0", "a_one", "b_one")
+    record.record(tmp_path, [])
+    said("2.9.1", "a_one")
+    record.record(tmp_path, [])
+
+    assert names_in(tmp_path) == [("test_a_one", "passed")]
+
+
+def test_another_torch_renews_no_part(tmp_path, said):
+    said("2.6.0", "a_one")
+    record.record(tmp_path, [])
+    before = (tmp_path / record.PACKED).read_bytes()
+    said("2.9.1", "a_one")
+
+    with pytest.raises(Problem, match=r"with torch 2\.6\.0, and not 2\.9\.1"):
+        record.record(tmp_path, ["tests/a.py"])
+    assert (tmp_path / record.PACKED).read_bytes() == before
+
+
+def test_what_failed_is_named(tmp_path, monkeypatch, capsys):
+    xml = (
+        '<testsuites><testsuite><testcase classname="tests.a" name="test_b">'
+        '<failure message="assert 1" /></testcase></testsuite></testsuites>'
+    )
+
+    def fail(root, arguments, path):
+        path.write_text(xml)
+        return 1
+
+    monkeypatch.setattr(record, "run_pytest", fail)
+
+    assert record.record(tmp_path, []) == 1
+    assert capsys.readouterr().out == "failed: tests.a::test_b\n"
+
+
+@pytest.mark.parametrize("chosen", ["", "tests/models", f"{MODULE}::test_a"])
+def test_all_claims_are_tested_or_those_that_are_named(monkeypatch, chosen):
+    called = []
+
+    def fail(root, arguments, path):
+        called.extend(arguments)
+        path.write_text("<testsuites />")
+        return 1
+
+    monkeypatch.setattr(record, "run_pytest", fail)
+    options = ["-x", *([chosen] if chosen else [])]
+    record.run_of_claims(options, Path("report.md"))
+
+    every = [str(each.relative_to(ROOT)) for each in evidence_modules(ROOT)]
+    paths = [each for each in called if each.startswith("tests/")]
+    assert paths == ([chosen] if chosen else every)
+    assert "-x" in called
+
+
+def test_what_did_not_run_is_a_problem_and_changes_nothing(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(record, "run_pytest", lambda *_: 4)
+
+    with pytest.raises(Problem, match="called in a wrong way: as before"):
+        record.record(tmp_path / "here", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_needs_no_sphinx(tmp_path):
+    code = (
+        "import sys; sys.modules['sphinx'] = None;"
+        " sys.modules['markdown_it'] = None;"
+        " import extensions.evidence.record"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=Path(ROOT), check=True)

@@ -1,0 +1,248 @@
+"""Changes that no test notices are listed, each with its line."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from extensions.core.problem import Problem
+from extensions.core.topics import ROOT, Topic
+from extensions.mutants import __main__ as mutants
+from tests.extensions.conftest import HOUSE
+
+CONFTEST = """
+import pytest
+
+from extensions.evidence.counterexamples import failure_of
+from extensions.programs.snippet import Snippet
+from extensions.core.topics import ROOT, topic_of_tests
+
+
+@pytest.fixture
+def snippet(request):
+    return Snippet.read(topic_of_tests(ROOT, request.path).snippet)
+
+
+@pytest.fixture
+def fails():
+    return failure_of
+"""
+FOUR = '''"""
+Four
+====
+"""
+
+# %% start
+numbers = [1, 2, 3]
+total = sum(each for each in numbers if each > 1)
+
+# %% wait
+left = 3
+while left > 0:
+    left -= 1
+
+# %% order
+numbers.sort()
+numbers.append(total)
+
+# %% last
+numbers.clear()
+'''
+TEST_FOUR = """
+def test_total(snippet):
+    assert snippet.after("start").total == 5
+
+
+def test_total__but_not_of_more(snippet, fails):
+    fails(test_total, snippet.edit("[1, 2, 3]", "[1, 2, 3, 4]"))
+    assert snippet.after("last").numbers == []
+
+
+def test_total__also_of_fewer(snippet):
+    edited = snippet.edit("numbers if each > 1", "numbers[1:] if True")
+    assert edited.after("start").total == 5
+
+
+def test_left(snippet):
+    assert snippet.after("wait").left == 0
+
+
+def test_order(snippet):
+    assert snippet.after("order").numbers[:3] == [1, 2, 3]
+"""
+EQUIVALENTS = """
+[[equivalent]]
+cell = "order"
+old = "numbers.sort()"
+new = "pass"
+why = "The numbers are in order before."
+
+[[equivalent]]
+cell = "start"
+old = "numbers.sort()"
+new = "pass"
+why = "Not in this cell."
+"""
+
+
+def add(house, name, program, tests, equivalents=""):
+    """Write a topic, and what stands beside it."""
+    topic = Topic(house, name)
+    topic.snippet.write_text(program)
+    topic.tests.write_text(tests)
+    if equivalents:
+        topic.equivalents.write_text(equivalents)
+    return topic
+
+
+def all_survive(topic, made):
+    """Return all, as if there were no tests."""
+    return made
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A house in miniature, which nothing has built."""
+    return shutil.copytree(HOUSE, tmp_path / "house")
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """Call the command once, on all kinds of topics; return what it says."""
+    folder = tmp_path_factory.mktemp("mutants")
+    house = shutil.copytree(HOUSE, folder / "house")
+    shutil.copytree(ROOT / "extensions", house / "extensions")
+    shutil.copy(ROOT / "pyproject.toml", house)
+    (house / "tests/conftest.py").write_text(CONFTEST)
+    add(house, "part/four", FOUR, TEST_FOUR, EQUIVALENTS)
+    add(house, "part/five", FOUR, TEST_FOUR.replace("== 5", "== 6"))
+    add(house, "part/six", FOUR, "import lost\n")
+    add(house, "part/seven", FOUR, "")
+    command = [sys.executable, "-m", "extensions.mutants"]
+    names = ["four", "five", "six", "seven", "one"]
+    done = subprocess.run(
+        [*command, *(f"part/{name}" for name in names)],
+        cwd=house,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 2
+    return done.stdout.replace(f"{house}/", "").splitlines()
+
+
+def test_a_topic_is_summed_up_in_one_line(said):
+    """Two mutants loop without end, and counter-examples do not count."""
+    assert "part/four: 9 made, 6 noticed, 1 equivalent, 2 survive" in said
+
+
+def test_a_survivor_is_listed_with_its_line(said):
+    assert [line for line in said if ": survives:" in line] == [
+        "snippets/part/four.py:17: survives:"
+        " delete statement: numbers.append(total) -> pass",
+        "snippets/part/four.py:20: survives:"
+        " delete statement: numbers.clear() -> pass",
+    ]
+
+
+def test_an_equivalent_is_listed_with_its_reason(said):
+    assert (
+        "snippets/part/four.py:16: equivalent: delete statement:"
+        " numbers.sort() -> pass (The numbers are in order before.)"
+    ) in said
+
+
+def test_an_equivalent_that_is_not_needed_is_reported(said):
+    assert (
+        "tests/part/four_equivalents.toml:8:"
+        " no such mutant survives: numbers.sort() -> pass"
+    ) in said
+
+
+def test_tests_that_cannot_notice_anything_are_reported(said):
+    assert [line for line in said if "tests/part/test_" in line] == [
+        "tests/part/test_five.py:1:"
+        " fails before anything is changed: test_total",
+        "tests/part/test_seven.py:1: no test that could notice a mutant",
+        "tests/part/test_six.py:1:"
+        " cannot be collected: tests/part/test_six.py",
+    ]
+
+
+def test_a_program_without_a_meaning_to_change_is_reported(said):
+    assert "snippets/part/one.py:1: nothing to mutate" in said
+
+
+def test_a_topic_without_tests_is_reported(house):
+    topic = add(house, "part/four", FOUR, "")
+    topic.tests.unlink()
+
+    with pytest.raises(Problem, match=r"four\.py:1: no tests that could"):
+        mutants.try_topic(topic, all_survive)
+
+
+def test_an_unknown_topic_is_reported(house):
+    with pytest.raises(Problem, match="no such topic: part/none"):
+        mutants.chosen_topics(house, ["part/one", "part/none"], "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"), [([], 0), ([16], 0), ([20], 1), ([16, 20], 1)]
+)
+def test_the_status_says_whether_one_survives(house, lines, status):
+    equivalent = EQUIVALENTS.split("\n\n")[0] if 16 in lines else ""
+    topic = add(house, "part/four", FOUR, TEST_FOUR, equivalent)
+
+    def survivors(_, made):
+        return [each for each in made if each.line in lines]
+
+    assert mutants.try_topic(topic, survivors) == status
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ('why = "The numbers are in order before."', 'why = " "', "why does"),
+        ("cell =", "step =", "has the keys cell, new, old, why"),
+        ('"order"', "3", "cell is no string: 3"),
+    ],
+)
+def test_an_equivalent_that_says_too_little_is_reported(
+    house, old, new, wrong
+):
+    listed = EQUIVALENTS.replace(old, new)
+    topic = add(house, "part/four", FOUR, TEST_FOUR, listed)
+
+    with pytest.raises(Problem, match=wrong) as caught:
+        mutants.try_topic(topic, all_survive)
+
+    assert (caught.value.path, caught.value.line) == (topic.equivalents, 2)
+
+
+def git(house, *arguments):
+    names = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    subprocess.run(["git", *names, *arguments], cwd=house, check=True)
+
+
+def test_only_what_changed_since_a_revision_is_chosen(house):
+    git(house, "init", "--quiet")
+    git(house, "add", ".")
+    git(house, "commit", "--quiet", "--message=first")
+
+    assert mutants.chosen_topics(house, [], "HEAD") == []
+    with (house / "snippets/part/two.py").open("a") as file:
+        file.write("# more\n")
+    (house / "tests/part/test_one.py").write_text("")
+    assert mutants.chosen_topics(house, [], "HEAD") == [
+        Topic(house, "part/two")
+    ]
+    assert mutants.chosen_topics(house, ["part/one"], "HEAD") == []
+
+
+def test_a_revision_that_git_does_not_know_is_reported(house):
+    git(house, "init", "--quiet")
+
+    with pytest.raises(Problem, match=r"git cannot compare: .*lost"):
+        mutants.chosen_topics(house, [], "lost")

@@ -1,0 +1,240 @@
+"""What a notebook shows of a page: plain Markdown, and the cells."""
+
+from textwrap import dedent
+
+import pytest
+
+from extensions.claims.page import Shown
+from extensions.core.topics import Topic
+from extensions.notebooks.export import weave
+
+SITE = "https://example.org/guide/"
+
+
+@pytest.fixture
+def woven(house):
+    """Weave a page of a topic that holds a text."""
+    topic = Topic(house, "part/one")
+
+    def woven(text, base=""):
+        topic.page.write_text(dedent(text))
+        return weave(topic, base)
+
+    return woven
+
+
+@pytest.fixture
+def words(woven):
+    """Weave a page without cells; return its Markdown."""
+
+    def words(text, base=""):
+        page = woven(text, base)
+        assert page.problems == []
+        [markdown] = page.pieces
+        return markdown
+
+    return words
+
+
+@pytest.fixture
+def said(woven):
+    """Weave a page; return the lines and the messages of its problems."""
+
+    def said(text):
+        return [(each.line, each.message) for each in woven(text).problems]
+
+    return said
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "```{cell} step\n```\n",
+        "```{cell} step\n```",
+        "```{cell}   step  \n```\n",
+        "`````{cell} step\n`````\n",
+        "~~~{cell} step\n~~~\n",
+        ":::{cell} step\n:::\n",
+        ":::::{cell} step\n:::::",
+        "```{cell} step\n:folded: A *title*\n```\n",
+        "```{cell} step\n---\nwrong: why\n---\n```\n",
+    ],
+)
+def test_a_cell_is_found_behind_any_fence(woven, cell):
+    assert woven(f"Words.\n\n{cell}").pieces == ["Words.", Shown("step", 3)]
+
+
+def test_a_cell_inside_boxes_stands_between_their_words(woven):
+    page = woven("""\
+        :::::{dropdown} See [all]{#all .claim}
+        :open:
+
+        Before.
+
+        ::::{note} At once.
+        ```{cell} step
+        ```
+        ::::
+
+        After.
+        :::::
+        """)
+
+    assert page.pieces == [
+        "**See all**\n\nBefore.\n\n**Note**\n\nAt once.",
+        Shown("step", 7),
+        "After.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[It holds]{#it-holds .claim}.", "It holds."),
+        ("[`x[0]` is *1*]{#x .claim}.", "`x[0]` is *1*."),
+        (
+            "[So [says](https://a.org) it]{.claim #x}",
+            "So [says](https://a.org) it",
+        ),
+        ("[a\nb]{#x .claim}\nc", "a\nb\nc"),
+        ("[a](https://a.org){.cited}", "[a](https://a.org)"),
+        ("A list `[1]` of [brackets].", "A list `[1]` of [brackets]."),
+        ("{doc}`A page </part/two>`.", "A page."),
+        ("{doc}`/part/two`.", "Two."),
+        ("{doc}`two`.", "Two."),
+        ("{doc}`/gallery/three`.", "Three."),
+        ("{doc}`/gallery/index`.", "Recipes."),
+        ("{download}`All </code/a.zip>`.", "All."),
+        ("{download}`/code/a.zip`.", "a.zip."),
+        (
+            "See [it](two.md#c), [here](#d) or [there](label).",
+            "See it, here or there.",
+        ),
+        ("[](two.md)", "Two"),
+        ("```{measured}\n```", "The page shows what was measured."),
+        (
+            "```{measured}\n:curve: rows\n```",
+            "The page shows what was measured.",
+        ),
+        ("---\nhide-toc: true\n---\n\n# One", "# One"),
+        ("(a-label)=\n# One\n\n% a remark\n\n+++\n\nEnd.", "# One\n\nEnd."),
+        ("```{tip}\nDo.\n```", "**Tip**\n\nDo."),
+        ("```{warning} Do not.\n```", "**Warning**\n\nDo not."),
+        (":::{admonition} A `b`\n:class: c\n\nDo.\n:::", "**A `b`**\n\nDo."),
+        ("- a\n\n  ```{note}\n  b\n  ```", "- a\n\n  **Note**\n\n  b"),
+        (
+            "|a|b|\n|:-|-:|\n|[c]{#c .claim}|`d`|",
+            "| a | b |\n| :-- | --: |\n| c | `d` |",
+        ),
+    ],
+)
+def test_a_page_becomes_plain_markdown(words, text, expected):
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[a](two.md#c)", "[a](https://example.org/guide/part/two.html#c)"),
+        ("[a](/part/two.md)", "[a](https://example.org/guide/part/two.html)"),
+        ("[a](#c)", "[a](https://example.org/guide/part/one.html#c)"),
+        ("[a](label)", "a"),
+        (
+            "{doc}`../gallery/three`",
+            "[Three](https://example.org/guide/gallery/three.html)",
+        ),
+        (
+            "{download}`All </code/a.zip>`",
+            "[All](https://example.org/guide/part/one.html)",
+        ),
+        (
+            "```{measured}\n```",
+            "[The page](https://example.org/guide/part/one.html)"
+            " shows what was measured.",
+        ),
+    ],
+)
+def test_links_lead_to_the_site_if_its_address_is_known(words, text, expected):
+    assert words(text, SITE) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("# T\n\n```{figure} a.png\n```", 3, "{figure}"),
+        ("# T\n\n::::{note}\n:class: a\n\n:::{card}\n:::\n::::", 6, "{card}"),
+        ("# T\n\nA\nb {math}`x`.", 4, "{math}"),
+        ("# T\n\n![a](b.png)", 3, "a picture of the page"),
+        ("# T\n\n[a](project:b)", 3, "a link of project:"),
+        ("# T\n\n{doc}`/lost`", 3, "the title of /lost: no such page"),
+        ("# T\n\na[^1]\n\n[^1]: b", 3, "footnote ref"),
+        ("# T\n\n:::python\n:::", 3, "colon fence"),
+        (
+            "# T\n\n- a\n\n  ```{cell} b\n  ```",
+            5,
+            "a cell inside a list or a quotation",
+        ),
+    ],
+)
+def test_what_no_notebook_can_show_is_a_problem(said, text, line, what):
+    assert (line, f"a notebook cannot show {what}") in said(text)
+
+
+def test_nothing_raw_is_left_of_a_problem(woven):
+    page = woven("One.\n\n:::{card}\nRaw.\n:::\n\n{math}`x`![a](b.png)two")
+
+    assert page.pieces == ["One.\n\ntwo"]
+
+
+RECIPE = '''"""
+Title
+=====
+
+Run it::
+
+    one ::two
+
+It *has* ``code``.
+"""
+
+# %% first
+#
+# Part
+# ----
+#
+# .. _words-are-true:
+#
+# See :doc:`/part/one`, or :doc:`that <one>`.
+
+import one
+
+# %% last
+#
+# .. note:: Mind.
+
+two = 2
+# %% picture
+plt.subplots(num="timings")
+plt.title("Times")
+plt.show()
+'''
+
+
+def test_a_recipe_is_woven_as_the_page_that_it_would_be(house):
+    recipe = Topic(house, "gallery/three")
+    recipe.page.write_text(RECIPE)
+
+    found = weave(recipe, SITE)
+
+    address = f"{SITE}part/one.html"
+    opening, first, _, last, picture, page = found.pieces
+    assert opening == (
+        "# Title\n\nRun it:\n\n```\none ::two\n```\n\nIt *has* `code`.\n\n"
+        f"## Part\n\nSee [One]({address}), or that."
+    )
+    names = [each.name for each in (first, last, picture)]
+    assert names == ["first", "last", "picture"]
+    assert page.endswith("shows what was measured.")
+    [problem] = found.problems
+    assert (problem.path, problem.line) == (recipe.page, 25)
+    assert problem.message == "a notebook cannot show {note}"

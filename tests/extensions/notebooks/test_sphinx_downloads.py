@@ -1,0 +1,66 @@
+"""The links to a page's program."""
+
+import json
+import re
+
+import pytest
+
+
+def links(app, page):
+    """Return the files that a page offers, as texts by ending."""
+    html = (app.outdir / page).read_text()
+    line = re.search(r'<p class="program">.*?</p>', html)[0]
+    files = re.findall(r'href="\.\./(_downloads/.*?)"', line)
+    return {name[-3:]: (app.outdir / name).read_text() for name in files}
+
+
+def test_a_page_ends_with_its_script_and_its_notebook(house, build):
+    files = links(build(), "part/one.html")
+
+    assert files[".py"] == (house / "snippets/part/one.py").read_text()
+    cells = json.loads(files["ynb"])["cells"]
+    assert "".join(cells[-1]["source"]) == 'print(word, "counted")'
+
+
+def test_a_page_without_a_snippet_has_no_such_line(build):
+    html = (build().outdir / "index.html").read_text()
+
+    assert 'class="program"' not in html
+
+
+def test_a_recipe_ends_like_a_page(house, build):
+    app = build()
+
+    files = links(app, "gallery/three.html")
+    assert files[".py"] == (house / "gallery/three.py").read_text()
+    assert "One line is drawn." in files["ynb"]
+    html = (app.outdir / "gallery/three.html").read_text()
+    assert html.count("_downloads/") == 2
+    assert "Go to the end" not in html
+
+
+PAGES = pytest.mark.parametrize("page", ["part/one", "gallery/three"])
+
+
+@PAGES
+def test_a_page_leads_to_its_text(build, page):
+    app = build()
+
+    html = (app.outdir / f"{page}.html").read_text()
+    name = page.rpartition("/")[2]
+    assert f'<a class="reference external" href="{name}.md">text' in html
+    assert (app.outdir / f"{page}.md").exists()
+    assert "Colab" not in html
+
+
+@PAGES
+def test_a_page_opens_in_colab_where_its_notebook_is_kept_on_github(
+    build, page
+):
+    app = build(
+        confoverrides={"notebooks_repository": "owner/name/blob/kept/"}
+    )
+
+    html = (app.outdir / f"{page}.html").read_text()
+    place = f"github/owner/name/blob/kept/{page}.ipynb"
+    assert f'href="https://colab.research.google.com/{place}"' in html

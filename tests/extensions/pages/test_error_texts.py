@@ -1,0 +1,65 @@
+"""All error texts, in the order in which the site is read."""
+
+import re
+
+import pytest
+
+from tests.extensions.conftest import record
+from tests.extensions.pages.test_error_text import PROGRAM
+
+HANDLES = """
+# %% handles
+try:
+    {}["x"]
+except KeyError as error:
+    print(type(error).__name__, error)
+"""
+PART = "# Part\n\n```{toctree}\ntwo\nbare\none\n```\n"
+
+
+def add(house, name, program):
+    """Add cells to a program, and show them on its page."""
+    snippet = house / f"snippets/part/{name}.py"
+    snippet.write_text(snippet.read_text() + program)
+    page = house / f"docs/part/{name}.md"
+    cells = re.findall("# %% (.*)", program)
+    shown = "".join(f"\n```{{cell}} {cell}\n```\n" for cell in cells)
+    page.write_text(page.read_text() + shown)
+
+
+@pytest.fixture
+def html(house, build):
+    """What a page shows of a chapter with two programs that meet errors."""
+    add(house, "one", PROGRAM)
+    add(house, "two", HANDLES)
+    docs = house / "docs"
+    (docs / "part/index.md").write_text(PART)
+    (docs / "part/bare.md").write_text("# Bare\n")
+    (docs / "errors.md").write_text("# Errors\n\n```{all-raised}\n```\n")
+    index = docs / "index.md"
+    text = index.read_text().replace("part/*", "part/index\nerrors")
+    index.write_text(text)
+    record(house)
+    app = build()
+    assert not app.warning.getvalue()
+    return (app.outdir / "errors.html").read_text()
+
+
+def test_all_cells_that_catch_an_error_are_listed(html):
+    found = re.findall(r"highlight-none.*?<pre>(.*?)</pre>", html, re.S)
+    texts = [re.sub("<.*?>", "", each).strip() for each in found]
+
+    assert [each.split("\n")[0] for each in texts] == [
+        "KeyError 'x'",
+        "first",
+        "IndexError list index out of range",
+    ]
+    assert "no error" not in html
+    assert 'href="part/one.html#cell-fails"' in html
+
+
+def test_they_stand_below_their_chapter_and_their_page(html):
+    titles = re.findall("<h2>(.*?)<a |<summary>(.*?)</summary>", html)
+    said = ["".join(each) for each in titles]
+
+    assert said == ["Part", "Two", "One"]

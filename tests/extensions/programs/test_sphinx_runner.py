@@ -1,0 +1,120 @@
+"""Programs that do not run well: each is named, and no site says otherwise."""
+
+import pytest
+
+from extensions.core.topics import Topic
+from extensions.programs import stamp
+
+THREAD = "import threading as t, time\nt.Thread(target=time.sleep, args=[99])"
+BAD = {
+    "exits": ("import sys\nsys.exit(0)", "13: ERROR: SystemExit: 0"),
+    "raises_exit": ("raise SystemExit(0)", "12: ERROR: SystemExit: 0"),
+    "exits_at_once": (
+        "import os\nos._exit(0)",
+        "1: ERROR: ends its own process, without a word",
+    ),
+    "crashes": (
+        "import os\nos.kill(os.getpid(), 11)",
+        "1: ERROR: was ended by SIGSEGV",
+    ),
+    "hangs": (
+        "while True: 1",
+        "1: ERROR: was ended after 8 s: the program went on",
+    ),
+    "leaves_a_thread": (
+        f"{THREAD}.start()",
+        "1: ERROR: was ended after 8 s: a thread that it left went on",
+    ),
+    "prints_on_and_on": (
+        "print('x' * 300_000)",
+        "1: ERROR: prints 301,",
+    ),
+    "fails": (
+        "word[9]",
+        "12: ERROR: IndexError: string index out of range",
+    ),
+}
+
+
+@pytest.fixture
+def add(house):
+    """Return a way to add lines to a program of the house."""
+
+    def add(lines, name="snippets/part/one.py"):
+        path = house / name
+        path.write_text(f"{path.read_text()}\n{lines}\n")
+        return path
+
+    return add
+
+
+def test_each_program_that_does_not_end_well_is_named(house, stopped):
+    text = (house / "snippets/part/one.py").read_text()
+    for name, (lines, _) in BAD.items():
+        path = house / f"snippets/part/{name}.py"
+        path.write_text(f"{text}\n{lines}\n")
+
+    said = stopped("-j", "4", "-D", "program_seconds=8")
+
+    assert len(said) == len(BAD)
+    for name, (_, cause) in BAD.items():
+        [line] = [line for line in said if f"/{name}.py:" in line]
+        assert f"/{name}.py:{cause}" in line
+
+
+def test_a_program_that_failed_runs_again(add, build, stopped):
+    path = add("word[9]")
+    assert len(stopped()) == 1
+
+    assert len(stopped()) == 1
+
+    path.write_text(path.read_text().replace("word[9]", ""))
+    build()
+
+
+def test_a_program_leaves_nothing_to_the_next(add, build):
+    add("import os\nos.environ['LEFT'] = 'behind'")
+    path = add("import os\nprint(os.environ.get('LEFT'))", "gallery/three.py")
+
+    build()
+
+    shown = path.parents[1] / "docs/gallery/three.rst"
+    assert "None" in shown.read_text()
+
+
+def test_another_library_runs_the_programs_again(house, build, monkeypatch):
+    build()
+    topic = Topic(house, "part/one")
+    assert stamp.has_run(topic)
+
+    monkeypatch.setattr(stamp, "surroundings", lambda: "torch 9.9")
+
+    assert not stamp.has_run(topic)
+
+
+def test_what_a_program_that_is_gone_has_left_goes_too(house, build):
+    build()
+    (house / "gallery/three.py").unlink()
+    (house / "tests/gallery/test_three.py").unlink()
+
+    app = build()
+
+    assert "gallery/three" not in app.env.found_docs
+    assert not list((house / "docs/gallery").rglob("*three*"))
+
+
+def test_what_another_program_has_left_stays(house):
+    images = house / "docs/gallery/images"
+    others = [
+        images / "sphx_glr_draw_three_001.svg",
+        images / "sphx_glr_three_more_001.svg",
+        images / "thumb/sphx_glr_draw_three_thumb.png",
+    ]
+    for path in others:
+        path.touch()
+    (house / "gallery/three.py").unlink()
+
+    stamp.sweep(house)
+
+    assert all(path.exists() for path in others)
+    assert not list(images.rglob("sphx_glr_three_[0t]*"))

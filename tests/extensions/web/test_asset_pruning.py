@@ -1,0 +1,40 @@
+"""The styles and scripts of a page."""
+
+import pytest
+
+from extensions.web.asset_pruning import NEEDED, is_needed
+
+BODY = '<div class="highlight"><pre>one</pre></div>'
+
+
+def test_a_page_without_what_a_file_is_for_does_not_load_it(build):
+    html = (build().outdir / "index.html").read_text()
+
+    assert "sg_gallery.css" not in html
+    assert "documentation_options.js" not in html
+    assert "pygments.css" in html
+
+
+def test_no_page_loads_what_the_search_of_sphinx_needs(build):
+    html = (build().outdir / "part/one.html").read_text()
+
+    assert "doctools.js" not in html
+    assert "sphinx_highlight.js" not in html
+
+
+def test_a_page_with_it_loads_it(build):
+    html = (build().outdir / "part/one.html").read_text()
+
+    assert "sg_gallery.css" in html
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_a_page_shows_decides(name):
+    assert is_needed(f"_static/{name}", f"<p>{NEEDED[name]}</p>")
+    assert not is_needed(f"_static/{name}", "<p>words</p>")
+    assert is_needed(f"_static/other-{name}", "<p>words</p>")
+
+
+def test_code_needs_its_copy_button():
+    assert is_needed("copybutton.js", BODY)
+    assert not is_needed("sphinx-design.min.css", BODY)

@@ -1,0 +1,131 @@
+"""The feed of changes."""
+
+import json
+
+import jsonschema
+import pytest
+
+from extensions.core.topics import ROOT
+from tests.extensions.conftest import record
+
+HOME = "https://guide.example.org/pytorch/"
+MARK = '@true_since("2.9", "it was two")\n'
+CORRECTION = """\
+[[correction]]
+source = "A text"
+section = "2 Words"
+said = "Word is *three*."
+holds = "`word` is two."
+claim = "word-is-two"
+"""
+TEXTS = """\
+[[source]]
+title = "A text"
+author = "Someone"
+date = "undated"
+
+[source.sections]
+"2 Words" = ["part/two"]
+"""
+
+
+@pytest.fixture
+def changed(house):
+    """A house with a claim that was false once, and with a correction."""
+    path = house / "tests/part/test_one.py"
+    path.write_text(MARK + path.read_text())
+    record(house)
+    for version, outcome, date in (
+        ("2.6.0", "failed", "2026-01-02"),
+        ("2.7.1", "failed", "2026-01-03"),
+        ("2.9.1", "passed", "2026-01-04"),
+    ):
+        record(
+            house,
+            f"evidence/{version}",
+            {"torch": version},
+            date=date,
+            test_word_is_one=outcome,
+        )
+    (house / "docs/evidence/sources.toml").write_text(TEXTS)
+    path = house / "docs/evidence/corrections/part/two.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(CORRECTION)
+    return house
+
+
+def feed_of(app):
+    """Return the feed, which has to have the shape that is promised."""
+    found = json.loads((app.outdir / "feed.json").read_text())
+    schema = json.loads((ROOT / "docs/_extra/feed.schema.json").read_text())
+    jsonschema.validate(found, schema)
+    return found
+
+
+def test_the_feed_holds_changes_and_corrections(changed, build):
+    correction, change = feed_of(build())["items"]
+
+    assert change == {
+        "id": "part/one#word-is-one@2.9.1",
+        "title": "torch 2.9.1: passed (failed with 2.7.1)",
+        "content_text": "`word` is one. Before: it was two.",
+        "date_published": "2026-01-04T00:00:00Z",
+        "tags": ["change"],
+        "_proven_pytorch": {
+            "before": {"torch": "2.7.1", "word": "failed"},
+            "after": {"torch": "2.9.1", "word": "passed"},
+        },
+    }
+    assert correction["title"] == "A text, 2 Words: corrected"
+    assert correction["content_text"] == (
+        "It says: Word is *three*.\n\nWhat holds: `word` is two."
+    )
+    assert correction["date_modified"] == "2026-01-31T00:00:00Z"
+    assert correction["_proven_pytorch"] == {"verdict": "passed"}
+
+
+def test_with_an_address_of_its_own_the_feed_has_whole_addresses(
+    changed, build
+):
+    found = feed_of(build(confoverrides={"html_baseurl": HOME}))
+
+    assert found["home_page_url"] == HOME
+    assert found["feed_url"] == f"{HOME}feed.json"
+    assert {each["url"] for each in found["items"]} == {
+        f"{HOME}part/one.html#word-is-one",
+        f"{HOME}part/two.html#word-is-two",
+    }
+
+
+def test_two_builds_give_one_feed(changed, build):
+    first = (build().outdir / "feed.json").read_bytes()
+    page = changed / "docs/part/one.md"
+    page.write_text(page.read_text() + "\nMore words.\n")
+
+    assert (build().outdir / "feed.json").read_bytes() == first
+
+
+def test_what_had_no_device_is_no_change(house, build):
+    old = {"torch": "2.6.0"}
+    record(house, "evidence/old", old, test_word_is_one="skipped for cuda")
+
+    assert feed_of(build())["items"] == []
+
+
+def test_each_page_names_the_feed(build):
+    app = build()
+    head = 'type="application/feed+json" title="What changed" href="{}">'
+
+    index = (app.outdir / "index.html").read_text()
+    page = (app.outdir / "part/one.html").read_text()
+    assert head.format("feed.json") in index
+    assert head.format("../feed.json") in page
+
+
+def test_the_schema_refuses_what_it_does_not_know(changed, build):
+    found = feed_of(build())
+    schema = json.loads((ROOT / "docs/_extra/feed.schema.json").read_text())
+    found["items"][1]["_proven_pytorch"]["after"]["word"] = "surely"
+
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(found, schema)

@@ -1,0 +1,142 @@
+"""What the search finds, and the script that holds it."""
+
+import json
+
+import pytest
+
+from extensions.web.search_texts import searched
+
+MARK = "window.searchIndex = "
+
+
+def index(app):
+    """Return the index that a browser gets."""
+    script = (app.outdir / "search-index.js").read_text("utf-8")
+    return json.loads(script.partition(MARK)[2].rstrip().rstrip(";"))
+
+
+def texts(app):
+    """Return by page what is found of it."""
+    return searched(app.env)
+
+
+def edit(house, old, new):
+    page = house / "docs/part/one.md"
+    assert old in page.read_text()
+    page.write_text(page.read_text().replace(old, new))
+
+
+def test_a_page_is_found_by_title_heading_prose_and_names_of_code(
+    house, build
+):
+    edit(house, "# One\n", "# One\n\nFirst first.\n")
+    edit(house, "```{cell} count", "## Count\n\nSecond.\n\n```{cell} count")
+    snippet = house / "snippets/part/one.py"
+    snippet.write_text(
+        snippet.read_text() + 'local = "A local word"\nprint(local.upper())\n'
+    )
+
+    title, also, sections = texts(build())["part/one"]
+
+    assert (title, also) == ("One", "")
+    (_, first, prose, *_), (anchor, second, below, code, _) = sections
+    assert (first, second, anchor) == ("One", "Count", "count")
+    assert prose.startswith("First ")
+    assert "first" not in prose.split()
+    assert "Second" not in prose
+    assert below.startswith("Second")
+    assert "LOCAL WORD" in below  # what the cell printed
+    assert "upper" in code.split()
+    assert "local" not in code.split()
+
+
+def test_words_of_the_front_matter_are_found_and_not_shown(house, build):
+    edit(house, "# One\n", "---\nsearch: leak, OOM\n---\n\n# One\n")
+
+    app = build()
+
+    assert texts(app)["part/one"].also == "leak, OOM"
+    [[_, address, title, names, *_]] = [
+        page for page in index(app)["pages"] if page[0] == "part/one"
+    ]
+    assert (address, title) == ("part/one.html", "One")
+    assert names == ["leak", "oom"]
+    assert "OOM" not in (app.outdir / "part/one.html").read_text()
+
+
+def test_folded_code_and_panels_are_not_found(house, build):
+    edit(house, "{cell} count\n", "{cell} count\n:folded:\n")
+    snippet = house / "snippets/part/one.py"
+    snippet.write_text(snippet.read_text() + '"".casefold()\n')
+
+    said = json.dumps(texts(build())["part/one"])
+
+    assert "casefold" not in said
+    assert "without_one" not in said  # an edit of a counter-example
+    assert "2.13.0" not in said
+
+
+def test_the_page_of_corrections_is_found_by_its_rows(house, build):
+    rows = house / "docs/evidence/corrections/part/one.toml"
+    rows.parent.mkdir(parents=True)
+    rows.write_text(
+        '[[correction]]\nsource = "A"\nsection = "1"\nsaid = "It is zero."\n'
+        'holds = "It is unity."\nclaim = "word-is-one"\n'
+    )
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Rows\n\n```{corrections}\n```\n")
+
+    [[_, _, prose, *_]] = texts(build())["evidence/claims"].sections
+
+    assert prose == "zero unity"
+
+
+def test_a_term_of_the_glossary_is_found_by_its_own_place(house, build):
+    page = house / "docs/glossary.md"
+    page.write_text(
+        "---\norphan: true\n---\n\n# Words\n\nLook up.\n\n"
+        "```{glossary}\nleaf\n  What nothing has made.\n```\n"
+    )
+
+    first, leaf = texts(build())["glossary"].sections
+
+    assert first[:4] == ("", "Words", "Look", "")
+    assert leaf[:4] == ("term-leaf", "leaf", "nothing made", "")
+
+
+def test_a_page_that_is_gone_is_not_found(house, build):
+    page = house / "docs/more.md"
+    page.write_text("# More\n")
+    top = house / "docs/index.md"
+    text = top.read_text()
+    top.write_text(text.replace("part/one", "more\npart/one", 1))
+    assert "more" in texts(build())
+
+    page.unlink()
+    top.write_text(text)
+
+    assert "more" not in texts(build())
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_build_writes_the_same_and_one_without_news_nothing(
+    house, build, jobs
+):
+    app = build(parallel=jobs)
+    path = app.outdir / "search-index.js"
+    first, when = path.read_bytes(), path.stat().st_mtime_ns
+
+    build(parallel=jobs)
+    assert path.stat().st_mtime_ns == when
+
+    build(parallel=jobs, freshenv=True)
+    assert path.read_bytes() == first
+
+
+def test_nothing_of_the_search_of_sphinx_is_left(build):
+    app = build()
+
+    left = [path.name for path in app.outdir.rglob("*search*")]
+    assert left == ["search-index.js"]
+    assert not (app.outdir / "_static/language_data.js").exists()
+    assert "Stemmer" in (app.outdir / "search-index.js").read_text("utf-8")
