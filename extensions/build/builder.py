@@ -59,6 +59,11 @@ class SiteBuilder(StandaloneHTMLBuilder):
     is_current = False
     """Whether there is nothing to write."""
 
+    def __init__(self, app: Sphinx, env: BuildEnvironment) -> None:
+        """Keep the application, which Sphinx calls deprecated on a builder."""
+        super().__init__(app, env)
+        self.application = app
+
     def init(self) -> None:
         """Read what was written."""
         super().init()
@@ -82,7 +87,7 @@ class SiteBuilder(StandaloneHTMLBuilder):
     def behind(self) -> dict[str, list[str]]:
         """Return each page that is to be written, with what has changed."""
         self.shared = page_fingerprints.shared(self)
-        self.pages = page_fingerprints.own(self)
+        self.pages = page_fingerprints.own(self.application)
         changed = self.shared.changes_since(self.shared_before)
         if not changed and self.before and self.files() != self.files_before:
             changed = ["a file of the site"]  # by another hand
@@ -124,7 +129,7 @@ class SiteBuilder(StandaloneHTMLBuilder):
         """Write what belongs to all pages, if there is something to write."""
         if not self.is_current:
             super().finish()
-            write_site_files(self.app)
+            write_site_files(self.application)
 
     def cleanup(self) -> None:
         """Record what was written, if each page is whole; the last step.

@@ -51,15 +51,15 @@ def shared(builder: StandaloneHTMLBuilder) -> Fingerprint:
     )
 
 
-def own(builder: StandaloneHTMLBuilder) -> dict[str, Fingerprint]:
+def own(app: Sphinx) -> dict[str, Fingerprint]:
     """Return what each page is written from besides, generated ones too."""
     parts: dict[str, dict[str, str | bytes]] = {}
-    for name in builder.env.found_docs:
-        doctree = Path(builder.doctreedir, f"{name}.doctree")
+    for name in app.env.found_docs:
+        doctree = Path(app.doctreedir, f"{name}.doctree")
         parts[name] = {"its text": bytes_of(doctree)}
-        for kind, known in dependencies_of(builder.env).by_kind(name).items():
+        for kind, known in dependencies_of(app.env).by_kind(name).items():
             parts[name][kind] = known
     for part, shown in PAGE_PARTS.items():
-        for name, content in shown(builder.app).items():
+        for name, content in shown(app).items():
             parts.setdefault(name, {})[part] = content
     return {name: Fingerprint.of(each) for name, each in parts.items()}
