@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import tables_of, text_of
 from extensions.core.topics import Topic
@@ -54,7 +54,7 @@ def read_file(root: Path, path: Path) -> list[Correction]:
     ]
 
 
-@remembered
+@cached_by_content
 def rows_in(
     path: Path, text: str
 ) -> list[tuple[dict[str, int], dict[str, str]]]:

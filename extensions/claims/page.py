@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extensions.claims.claim import Claim, claims_in
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.markdown import (
     Directive,
     directive_of,
@@ -69,7 +69,7 @@ def read_page(path: Path) -> Page:
     return parsed(path, text)
 
 
-@remembered
+@cached_by_content
 def parsed(path: Path, text: str) -> Page:
     """Return what the text of a page holds."""
     page = Page(path)

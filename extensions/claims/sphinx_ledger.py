@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from extensions.build.dependencies import root_of
 from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.ledger import Ledger, read_ledger
-from extensions.core.cache import uncollected
+from extensions.core.cache import gc_paused
 from extensions.evidence.sphinx_runs import runs_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def ledger_of(app: Sphinx) -> Ledger:
 def read(app: Sphinx) -> None:
     """Join the pages and the tests as they are now with all runs."""
     root, found = root_of(app.env), runs_of(app.env)
-    with uncollected():  # it stays until the build ends
+    with gc_paused():  # it stays until the build ends
         _LEDGERS[app] = read_ledger(root, found)
 
 

@@ -1,7 +1,8 @@
-"""What was found in files, kept from build to build.
+"""A cache of what was found in files, kept from build to build.
 
 Most of a build in which nothing has changed would parse what it has parsed
-before. Imports neither Sphinx nor torch.
+before. The cache goes by content: whoever reads a file hands over what stands
+in it, so no entry can be stale.
 """
 
 from __future__ import annotations
@@ -11,66 +12,85 @@ import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
-from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar, cast
 
+from extensions.core.fingerprint import digest
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of
-from extensions.core.writing import write
+from extensions.core.writing import remove, write
 
-Key = tuple[str, str, str]
 C = TypeVar("C", str, bytes)
 T = TypeVar("T")
 
-# By what was looked for, the path, and the hash of what stands there.
-kept: dict[Key, object] = {}
-asked: set[Key] = set()
-recalled: set[Key] = set()
+# By what was looked for, the path, and a hash of the content.
+_entries: dict[tuple[str, str, str], object] = {}
+_used: set[tuple[str, str, str]] = set()
+_loaded: set[tuple[str, str, str]] = set()
 
 
-def remembered(find: Callable[[Path, C], T]) -> Callable[[Path, C], T]:
-    """Return a function that looks once at what stands in a file.
+def cached_by_content(find: Callable[[Path, C], T]) -> Callable[[Path, C], T]:
+    """Return a function that parses the content of a file only once.
 
-    It finds what depends on that and on the path alone, or raises a
-    :class:`~extensions.core.problem.Problem`, which is kept as well. Nobody
-    may change what it returns.
+    It has to depend on the content and the path alone. A
+    :class:`~extensions.core.problem.Problem` that it raises is cached as well.
+    Nobody may change what it returns.
     """
     what = f"{find.__module__}.{find.__qualname__}"
 
     @wraps(find)
-    def found(path: Path, content: C) -> T:
-        data = content.encode() if isinstance(content, str) else content
-        key = what, str(path), sha256(data).hexdigest()
-        asked.add(key)
-        if key not in kept:
+    def cached(path: Path, content: C) -> T:
+        key = what, str(path), digest(content)
+        _used.add(key)
+        if key not in _entries:
             try:
-                kept[key] = find(path, content)
+                _entries[key] = find(path, content)
             except Problem as problem:
-                kept[key] = problem
-        if isinstance(kept[key], Problem):
-            raise cast(Problem, kept[key])
-        return cast(T, kept[key])
+                _entries[key] = problem
+        if isinstance(_entries[key], Problem):
+            raise cast(Problem, _entries[key])
+        return cast(T, _entries[key])
 
-    return found
+    return cached
 
 
-def recall(path: Path, code: str) -> None:
-    """Add what a file has kept for the same code, given as its hash."""
-    asked.clear()
-    recalled.clear()
-    with uncollected(), suppress(Problem, EOFError, pickle.UnpicklingError):
-        made_by, found = pickle.loads(bytes_of(path))
-        if made_by == code:
-            kept.update(found)
-            recalled.update(found)
+def load(folder: Path, code: str) -> None:
+    """Add what the same code has saved in a folder, given a hash of the code.
+
+    What other code has saved is never opened: its classes may have been
+    renamed since. A damaged file is as good as none.
+    """
+    _used.clear()
+    _loaded.clear()
+    path = _path(folder, code)
+    with gc_paused(), suppress(Exception):
+        found = pickle.loads(bytes_of(path))
+        _entries.update(found)
+        _loaded.update(found)
+
+
+def save(folder: Path, code: str) -> None:
+    """Save what was used since the last load, if that is not what it found.
+
+    What other code has saved is removed.
+    """
+    if _used != _loaded:
+        found = {key: _entries[key] for key in sorted(_used)}
+        write(_path(folder, code), pickle.dumps(found))
+    for path in folder.glob("cache-*.pickle"):
+        if path != _path(folder, code):
+            remove(path)
+
+
+def _path(folder: Path, code: str) -> Path:
+    return folder / f"cache-{digest(code)}.pickle"
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Let the garbage collector look at nothing that is made meanwhile.
 
-    What is recalled stays for good. To go through its hundred thousands of
+    What is loaded stays for good. To go through its hundred thousands of
     objects again and again takes a fifth of a build with nothing changed.
     """
     gc.disable()
@@ -79,10 +99,3 @@ def uncollected() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def keep(path: Path, code: str) -> None:
-    """Write what was asked for since the last recall, if that is other."""
-    if asked != recalled:
-        found = {key: kept[key] for key in sorted(asked)}
-        write(path, pickle.dumps((code, found)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markdown_it.token import Token
 
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.markdown import parse
 from extensions.core.markdown_tokens import words
 from extensions.core.reading import python_in, text_of
@@ -38,7 +38,7 @@ def title_of(root: Path, name: str) -> list[Token] | None:
     return title_in(page, text_of(page)) if page.is_file() else None
 
 
-@remembered
+@cached_by_content
 def title_in(path: Path, text: str) -> list[Token] | None:
     """Return the title that the text of a page, header or recipe has."""
     if path.suffix == ".md":

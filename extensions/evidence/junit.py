@@ -13,7 +13,7 @@ from pathlib import Path
 from sys import intern
 from xml.etree import ElementTree
 
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, xml_in
 
@@ -95,7 +95,7 @@ def read_run(path: Path) -> Run:
     return run_in(path, bytes_of(path))
 
 
-@remembered
+@cached_by_content
 def run_in(path: Path, content: bytes) -> Run:
     """Return the run that the content of a JUnit file is."""
     root = xml_in(path, content)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from extensions.claims.outcomes import is_fresh, results_of
 from extensions.claims.wording import closed
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.evidence.junit import Run
@@ -86,7 +86,7 @@ def tests_in(module: Path) -> dict[str, Test]:
         return {}
 
 
-@remembered
+@cached_by_content
 def tests_of(module: Path, text: str) -> dict[str, Test]:
     """Return the tests that the text of a module holds."""
     body = python_in(module, text).body

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.core.topics import Topic
@@ -46,7 +46,7 @@ def hashed(parts: Iterable[str]) -> str:
     return sha256("\n".join(parts).encode()).hexdigest()[:LENGTH]
 
 
-@remembered
+@cached_by_content
 def parts_of(path: Path, text: str) -> dict[str, tuple[Part, ...]]:
     """Return the statements of a module by what they define or change."""
     found: dict[str, tuple[Part, ...]] = {}
@@ -108,7 +108,7 @@ def changed_by(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> set[str]:
     }
 
 
-@remembered
+@cached_by_content
 def cells_of(path: Path, text: str) -> dict[str, str]:
     """Return a hash of each cell of a program, by name, in file order."""
     return {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.claims.corrections import lists_of, read_file
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.front_matter import front_matter_of
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
@@ -44,7 +44,7 @@ def read_program(path: Path) -> None:
     check_program(path, text_of(path))
 
 
-@remembered
+@cached_by_content
 def check_program(path: Path, text: str) -> None:
     """Raise what is wrong with the text of a program."""
     title = ast.get_docstring(python_in(path, text)) or ""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.core.topics import topics
@@ -58,7 +58,7 @@ def snippets_stand_alone(root: Path) -> Iterator[Problem]:
         yield from what_no_reader_has(topic.snippet, text_of(topic.snippet))
 
 
-@remembered
+@cached_by_content
 def what_no_reader_has(path: Path, text: str) -> list[Problem]:
     """Return asserts, exits and imports of ours in a program."""
     return [
@@ -93,7 +93,7 @@ def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
             yield Problem(topic.snippet, line, message)
 
 
-@remembered
+@cached_by_content
 def varying(path: Path, text: str) -> list[tuple[int, str]]:
     """Return what will differ in the outputs of a program, with its line."""
     return [

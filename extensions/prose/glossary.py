@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.markdown import directive_of, line_of, parse
 from extensions.core.reading import text_of
 
@@ -19,7 +19,7 @@ def terms_of(root: Path) -> tuple[str, ...]:
     return terms_in(path, text_of(path)) if path.exists() else ()
 
 
-@remembered
+@cached_by_content
 def terms_in(path: Path, text: str) -> tuple[str, ...]:
     """Return the terms in the text of a glossary."""
     found = (directive_of(token, line_of(token, 1)) for token in parse(text))

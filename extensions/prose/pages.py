@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.reading import python_in, text_of
 from extensions.prose.sentences import END, Part, Sentence, in_page
 
@@ -40,7 +40,7 @@ def sentences_of(path: Path) -> tuple[Sentence, ...]:
     return split_up(path, text_of(path))
 
 
-@remembered
+@cached_by_content
 def split_up(path: Path, text: str) -> tuple[Sentence, ...]:
     """Return the sentences of the text of a file."""
     return in_page(text) if path.suffix == ".md" else in_recipe(path, text)

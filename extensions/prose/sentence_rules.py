@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.prose.pages import sentences_of, split_up
@@ -18,7 +18,7 @@ def sentences_stand_alone(root: Path) -> Iterator[Problem]:
         yield from doubled(path, text_of(path))
 
 
-@remembered
+@cached_by_content
 def doubled(path: Path, text: str) -> list[Problem]:
     """Return the lines of a page on which a second sentence stands."""
     message = "two sentences on one line: give each its own"

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from extensions.core.cache import remembered
+from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of, toml_of
 
@@ -69,7 +69,7 @@ def read_names(root: Path) -> TorchNames:
     return names_in(path, text_of(path)) if path.exists() else NOTHING
 
 
-@remembered
+@cached_by_content
 def names_in(path: Path, text: str) -> TorchNames:
     """Return what the text of a list holds."""
     content = toml_of(path)

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from extensions.core import cache
-from extensions.core.cache import keep, recall
+from extensions.core.cache import load, save
 from extensions.core.problem import Problem
 
 PATH = Path("some.txt")
 looked = []
 
 
-@cache.remembered
+@cache.cached_by_content
 def words_in(path, content):
     looked.append(content)
     if not content:
@@ -24,15 +24,15 @@ def words_in(path, content):
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch):
     """Nothing is kept yet, and nothing will be."""
-    monkeypatch.setattr(cache, "kept", {})
-    monkeypatch.setattr(cache, "asked", set())
-    monkeypatch.setattr(cache, "recalled", set())
+    monkeypatch.setattr(cache, "_entries", {})
+    monkeypatch.setattr(cache, "_used", set())
+    monkeypatch.setattr(cache, "_loaded", set())
     looked.clear()
 
 
 def forget():
     """Stand in for the end of a build, and of its process."""
-    cache.kept.clear()
+    cache._entries.clear()
     looked.clear()
 
 
@@ -55,9 +55,9 @@ def test_a_problem_is_raised_again(tmp_path):
     for _ in range(2):
         with pytest.raises(Problem, match=r"some\.txt:1: empty"):
             words_in(PATH, "")
-    keep(tmp_path / "kept", "code")
+    save(tmp_path, "code")
     forget()
-    recall(tmp_path / "kept", "code")
+    load(tmp_path, "code")
     with pytest.raises(Problem, match=r"some\.txt:1: empty"):
         words_in(PATH, "")
     assert looked == []
@@ -65,9 +65,9 @@ def test_a_problem_is_raised_again(tmp_path):
 
 def test_the_next_build_looks_only_at_what_is_new(tmp_path):
     words_in(PATH, "a b")
-    keep(tmp_path / "kept", "code")
+    save(tmp_path, "code")
     forget()
-    recall(tmp_path / "kept", "code")
+    load(tmp_path, "code")
 
     assert words_in(PATH, "a b") == ["a", "b"]
     assert words_in(PATH, "new") == ["new"]
@@ -76,37 +76,52 @@ def test_the_next_build_looks_only_at_what_is_new(tmp_path):
 
 def test_what_a_build_did_not_ask_for_is_dropped(tmp_path):
     words_in(PATH, "a b")
-    keep(tmp_path / "kept", "code")
-    recall(tmp_path / "kept", "code")
+    save(tmp_path, "code")
+    load(tmp_path, "code")
     words_in(PATH, "new")
-    keep(tmp_path / "kept", "code")
+    save(tmp_path, "code")
     forget()
-    recall(tmp_path / "kept", "code")
+    load(tmp_path, "code")
     words_in(PATH, "a b")
 
     assert looked == ["a b"]
 
 
 @pytest.mark.parametrize(
-    "damage", [b"", b"\x80\x04K", None], ids=["empty", "cut", "none"]
+    "damage",
+    [b"", b"\x80\x04K", b"cno_module\nNoClass\n."],
+    ids=["empty", "cut", "of a class that is gone"],
 )
-def test_other_code_and_a_damaged_file_give_nothing(tmp_path, damage):
-    path = tmp_path / "kept"
+def test_a_damaged_file_gives_nothing(tmp_path, damage):
     words_in(PATH, "a b")
-    keep(path, "code")
-    if damage is not None:
-        path.write_bytes(damage)
+    save(tmp_path, "code")
+    [path] = tmp_path.iterdir()
+    path.write_bytes(damage)
     forget()
-    recall(path, "code" if damage is not None else "other code")
+
+    load(tmp_path, "code")
+
+    words_in(PATH, "a b")
+    assert looked == ["a b"]
+
+
+def test_what_other_code_has_saved_is_never_opened_and_then_removed(tmp_path):
+    words_in(PATH, "a b")
+    save(tmp_path, "other code")
+    forget()
+    load(tmp_path, "code")
     words_in(PATH, "a b")
 
+    save(tmp_path, "code")
+
     assert looked == ["a b"]
+    assert len([*tmp_path.iterdir()]) == 1
 
 
 def test_garbage_is_collected_again_afterwards(tmp_path):
     frozen = gc.get_freeze_count()
-    keep(tmp_path / "kept", "code")
-    recall(tmp_path / "kept", "code")
+    save(tmp_path, "code")
+    load(tmp_path, "code")
 
     assert gc.isenabled()
     assert gc.get_freeze_count() > frozen
