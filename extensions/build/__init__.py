@@ -26,12 +26,14 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         errors,
         lock,
         metadata,
+        repeated_warnings,
     )
 
     errors.setup_errors(app)
     lock.setup_lock(app)
     cache_file.setup_cache_file(app)
     dependencies.setup_dependencies(app)
+    repeated_warnings.setup_repeated_warnings(app)
     details.setup_details(app)
     builder.setup_builder(app)
     return metadata.METADATA

@@ -20,6 +20,7 @@ from sphinx.util import logging
 from extensions.build import page_fingerprints
 from extensions.build.errors import stop
 from extensions.build.lock import release
+from extensions.build.repeated_warnings import warned_before
 from extensions.build.site_files import write_site_files
 from extensions.core.fingerprint import Fingerprint, digest
 from extensions.core.problem import Problem
@@ -78,7 +79,8 @@ class SiteBuilder(StandaloneHTMLBuilder):
             name: Fingerprint.read(each)
             for name, each in dict(kept.get("pages", {})).items()
         }
-        self.files_before = kept.get("files", {})
+        self.files_before = dict(kept.get("files", {}))
+        self.doctrees_before = dict(kept.get("doctrees", {}))
 
     def get_outdated_docs(self) -> Iterator[str]:
         """Return none: Sphinx asks before it reads, :meth:`behind` later."""
@@ -91,22 +93,23 @@ class SiteBuilder(StandaloneHTMLBuilder):
         changed = self.shared.changes_since(self.shared_before)
         if not changed and self.before and self.files() != self.files_before:
             changed = ["a file of the site"]  # by another hand
-        none = Fingerprint()
+        none, warned = Fingerprint(), warned_before(self.application)
         found = {}
         for name, page in self.pages.items():
             why = changed + page.changes_since(self.before.get(name, none))
+            why += ["a warning of the last build"] if name in warned else []
             if why or not self.get_output_path(name).exists():
                 found[name] = why if name in self.before else ["new"]
         return found
 
     def files(self) -> dict[str, int]:
         """Return the size of each file of the site, by its path."""
-        folder = Path(self.outdir)
-        return {
-            path.relative_to(folder).as_posix(): path.stat().st_size
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        }
+        kept = Path(self.doctreedir)  # by default, below the site
+        return _sizes(Path(self.outdir), "*", but_below=kept)
+
+    def doctrees(self) -> dict[str, int]:
+        """Return the size of each doctree, by its path."""
+        return _sizes(Path(self.doctreedir), "*.doctree")
 
     def prepare_writing(self, docnames: Set[str]) -> None:
         """Strike from the record what is about to be written or removed."""
@@ -141,19 +144,39 @@ class SiteBuilder(StandaloneHTMLBuilder):
                 path = self.get_output_path(name)
                 if not path.exists() or not is_whole(path):
                     stop([Problem(path, 1, "this page was not written whole")])
-            self.note(self.pages.keys(), self.files())
+            self.note(self.pages.keys(), is_end=True)
         release()
 
-    def note(
-        self, names: Set[str], files: dict[str, int] | None = None
-    ) -> None:
-        """Record that some pages are written."""
+    def note(self, names: Set[str], *, is_end: bool = False) -> None:
+        """Record that some pages are written, and at the end what is there."""
         record = {
             "shared": self.shared.parts,
             "pages": {name: self.pages[name].parts for name in sorted(names)},
-            "files": files or {},
+            "files": self.files() if is_end else {},
+            "doctrees": self.doctrees() if is_end else {},
         }
         write(self.record, json.dumps(record, indent=0) + "\n")
+
+
+def _sizes(
+    folder: Path, pattern: str, but_below: Path | None = None
+) -> dict[str, int]:
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_size
+        for path in sorted(folder.rglob(pattern))
+        if path.is_file() and but_below not in path.parents
+    }
+
+
+def damaged(app: Sphinx, env: BuildEnvironment, *_: Set[str]) -> list[str]:
+    """Return the pages whose doctree was changed by another hand."""
+    builder = builder_of(app)
+    there = builder.doctrees()
+    return sorted(
+        path.removesuffix(".doctree")
+        for path, size in builder.doctrees_before.items()
+        if there.get(path) != size
+    )
 
 
 def outdated(app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -196,4 +219,5 @@ def setup_builder(app: Sphinx) -> None:
     """Take the place of Sphinx's own builder of HTML."""
     app.add_builder(SiteBuilder, override=True)
     app.connect("builder-inited", refuse)
+    app.connect("env-get-outdated", damaged)
     app.connect("env-updated", outdated)

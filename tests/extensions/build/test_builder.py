@@ -1,6 +1,7 @@
 """The site after builds that were ended, doubled, or had nothing to do."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,16 +12,6 @@ from extensions.core.topics import ROOT
 from tests.extensions.build.test_whole_site import written
 from tests.extensions.conftest import record
 
-ENDING = """
-import os
-def setup(app):
-    seen = []
-    def end(*args):
-        seen.append(1)
-        if len(seen) > {after}:
-            os._exit(9)
-    app.connect("{event}", end)
-"""
 BUILD = [sys.executable, "-m", "sphinx", "-q", "docs", "out/html"]
 
 
@@ -31,26 +22,6 @@ def files(folder):
         for path in folder.rglob("*")
         if path.is_file()
     }
-
-
-@pytest.fixture
-def kill(house, build):
-    """Return a build, in a process that ends itself at an event of Sphinx."""
-
-    def kill(event, after=0):
-        conf = house / "docs/conf.py"
-        text = conf.read_text()
-        conf.write_text(text + ENDING.format(event=event, after=after))
-        if (child := os.fork()) == 0:
-            try:
-                build()
-            finally:
-                os._exit(1)
-        _, status = os.waitpid(child, 0)
-        conf.write_text(text)
-        return os.waitstatus_to_exitcode(status)
-
-    return kill
 
 
 def verdict(house):
@@ -118,16 +89,6 @@ def test_a_page_that_was_cut_off_fails_the_build(house, build, monkeypatch):
     assert "part/one" in written(build())
 
 
-def test_another_builder_takes_no_result_from_the_pages(house, build):
-    build()
-    record(house, test_word_is_one="failed")
-    build("dummy")
-
-    build()
-
-    assert verdict(house) == ["failed"]
-
-
 def test_a_page_that_is_gone_leaves_the_site(house, build):
     build()
     (house / "docs/part/one.md").unlink()
@@ -183,7 +144,7 @@ def test_a_build_waits_for_another(house, build):
 
     assert first.wait() == 0
     assert "another build is at work" in second.stdout
-    assert "no targets are out of date" in second.stdout
+    assert "no targets are out of date" in second.stdout, second.stdout
 
 
 @pytest.mark.parametrize("content", ["null", '{"index": ', "[1]"])
@@ -192,4 +153,74 @@ def test_a_damaged_record_renews_all_pages(house, build, content):
     builder.record.write_text(content)
 
     assert written(build()) >= {"index", "part/one", "part/two"}
-    assert build().builder.recorded == builder.marks
+    assert build().builder.is_current
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "part/one.html",
+        "_static/pygments.css",
+        "claims.json",
+        "search-index.js",
+        "_downloads",
+        "_images",
+    ],
+)
+def test_what_another_hand_has_removed_is_written_again(house, build, path):
+    site = build().outdir
+    before = files(site).keys()
+    there = site / path
+    shutil.rmtree(there) if there.is_dir() else there.unlink()
+
+    build()
+
+    assert files(site).keys() == before
+    assert build().builder.is_current
+
+
+@pytest.mark.parametrize("path", ["part/one.html", "_static/pygments.css"])
+def test_what_another_hand_has_cut_off_is_written_again(house, build, path):
+    site = build().outdir
+    whole = (site / path).read_bytes()
+    (site / path).write_bytes(whole[:100])
+
+    build()
+
+    assert (site / path).read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "length", [0, 100, None], ids=["empty", "cut", "gone"]
+)
+def test_a_damaged_doctree_is_made_again(house, build, length):
+    app = build()
+    html = (app.outdir / "part/one.html").read_bytes()
+    doctree = app.doctreedir / "part/one.doctree"
+    content = doctree.read_bytes()
+    doctree.unlink()
+    if length is not None:
+        doctree.write_bytes(content[:length])
+
+    app = build()
+
+    assert (app.outdir / "part/one.html").read_bytes() == html
+
+
+def test_another_builder_ends_before_a_program_runs(unbuilt, stopped):
+    assert stopped("-b", "text") == [
+        f"{unbuilt}/docs/conf.py:1: ERROR: the site cannot be built as"
+        " text: build html, with -b html or without -b [house]"
+    ]
+    assert not (unbuilt / "docs/code").exists()
+
+
+def test_a_build_says_why_it_writes_a_page(house, build):
+    build()
+    page = house / "docs/part/two.md"
+    page.write_text(page.read_text().replace("# Two", "# Second"))
+
+    said = build().status.getvalue()
+
+    assert "part/two: to be written (the navigation, its text)" in said
+    assert "(the navigation)" in said
