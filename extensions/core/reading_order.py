@@ -21,6 +21,8 @@ RULE = re.compile(
     r"^  (?P<rule>.+): \[[^\]]*\]\((?P<page>[\w/.]+)\.md(#[\w-]+)?\)\.$",
     re.MULTILINE,
 )
+# A line of a toctree: a page, perhaps behind a title.
+ENTRY = re.compile(r"^(?:.*<)?([^<>\n]*[^<>\s])>?[ \t]*$", re.MULTILINE)
 RECIPES = "gallery/index"
 
 
@@ -34,6 +36,16 @@ class Chapter:
     """The names of its pages, in the order of its index."""
     rules: tuple[tuple[str, str], ...]
     """By name of a page: the line that answers a question, as Markdown."""
+
+
+@dataclass(frozen=True)
+class Toctree:
+    """A table of contents on a page."""
+
+    line: int
+    """The line at which it begins, counted from 1."""
+    entries: tuple[str, ...]
+    """What it lists, as it stands there."""
 
 
 def chapters(root: Path) -> Iterator[Chapter]:
@@ -62,14 +74,24 @@ def listed_in(root: Path, name: str) -> list[str]:
     """Return the names of the pages that the contents of a page list."""
     if name == RECIPES:
         return [topic.name for topic in topics(root) if topic.is_recipe]
+    return [
+        name_of(entry, name)
+        for toctree in toctrees_of(root, name)
+        for entry in toctree.entries
+    ]
+
+
+def toctrees_of(root: Path, name: str) -> list[Toctree]:
+    """Return the tables of contents of a page."""
     tokens = parse(contents(root, name))
     found = (directive_of(token, line_of(token, 1)) for token in tokens)
     return [
-        name_of(line.strip(), name)
+        Toctree(
+            directive.line,
+            tuple(ENTRY.findall(directive.body)),
+        )
         for directive in found
         if directive and directive.name == "toctree"
-        for line in directive.body.splitlines()
-        if line.strip()
     ]
 
 

@@ -18,7 +18,7 @@ from extensions.claims import (
     rules_of_tests,
 )
 from extensions.core.problem import Problem
-from extensions.lint import file_rules
+from extensions.lint import file_rules, toctree_rules
 from extensions.programs import rules as program_rules
 from extensions.prose import front_matter_rules, sentence_rules
 
@@ -61,6 +61,8 @@ LATER_RULES = (
     of_whole_files(rules_of_tests.tests_mirror_topics),
     of_whole_files(rules_of_tests.counter_examples_are_honest),
     of_whole_files(front_matter_rules.fronts_name_pages),
+    of_whole_files(toctree_rules.pages_are_listed),
+    of_whole_files(toctree_rules.indexes_answer),
     of_whole_files(sentence_rules.sentences_stand_alone),
     of_whole_files(sentence_rules.citations_are_primary),
     of_whole_files(repeated_rules.recaps_name_claims),

@@ -134,6 +134,18 @@ CASES = {
         "is one]{#word-is-one .claim}. `It` is.",
         "docs/part/one.md:6: two sentences on one line",
     ),
+    "a page that no toctree lists": (
+        "docs/index.md",
+        "part/*",
+        "part/one",
+        "docs/index.md:3: add part/two to this toctree",
+    ),
+    "a page without a toctree that could list it": (
+        "docs/index.md",
+        "```{toctree}",
+        "```{tally}",
+        "docs/index.md:1: no toctree: add one that lists part/one",
+    ),
     "a citation of no primary source": (
         "docs/part/one.md",
         "# One\n",
@@ -235,6 +247,36 @@ def test_a_docstring_may_say_why_there_is_no_counter_example(house):
     change(module, "(snippet):\n", '(snippet):\n    """A definition."""\n')
 
     assert problems(house) == []
+
+
+INDEX = """# Part
+
+- What is it?
+  One: [One](one.md).
+
+```{toctree}
+one
+```
+"""
+
+
+def test_a_page_that_its_chapter_does_not_list_is_named_with_its_line(house):
+    (house / "docs/part/index.md").write_text(INDEX)
+    change(house / "docs/index.md", "part/*", "part/index")
+
+    assert problems(house) == ["docs/part/index.md:6: add two to this toctree"]
+
+
+def test_a_page_that_no_question_leads_to_is_named_with_its_line(house):
+    index = house / "docs/part/index.md"
+    index.write_text(INDEX.replace("\none\n", "\none\nA title <two>\n"))
+    change(house / "docs/index.md", "part/*", "part/index")
+
+    assert problems(house) == [
+        "docs/part/index.md:6: no question leads to two: add one above this"
+        " toctree, '- A question?', and its answer,"
+        " '  A rule: [Title](two.md).'"
+    ]
 
 
 SOURCES = """
