@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import nox
@@ -169,6 +170,12 @@ def valid(session: nox.Session) -> None:
 
 
 # -- By name -----------------------------------------------------------------
+
+
+@nox.session(default=False, venv_backend="none")
+def new(session: nox.Session) -> None:
+    """Start a new page with its program and tests: -- models/tied_weights."""
+    session.run(sys.executable, "-m", "extensions.new_topic", *session.posargs)
 
 
 @nox.session(default=False)

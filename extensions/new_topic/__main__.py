@@ -1,0 +1,112 @@
+"""Write a new topic: ``python -m extensions.new_topic models/tied_weights``.
+
+Ends with 0 if the three files are written, 2 if none is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from extensions.core.command_line import in_one_line
+from extensions.core.problem import Problem
+from extensions.core.reading import text_of
+from extensions.core.topics import ROOT, Topic
+from extensions.core.writing import write
+
+HEADER = "GALLERY_HEADER.rst"
+NAME = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
+EXAMPLE = Topic(Path(__file__).parent / "example", "models/tied_weights")
+TITLE = "Tied weights"
+UNDERLINED = f"{TITLE}\n{'=' * len(TITLE)}\n"
+LEFT = """\
+Wrote {files}.
+
+They hold an example that builds and passes its tests. What is left to do:
+
+1. In docs/{chapter}/index.md, add "{page}" to the toctree, and above it a
+   question with the rule that answers it.
+2. Replace the example with your own program, prose, claims and tests.
+   .venv/bin/nox -s live
+   shows the page and the results of its claims each time you save.
+3. Add to browser/queries.toml what people will type to find the page.
+4. Find out what the tests do not notice:
+   .venv/bin/nox -s mutants -- {topic}
+"""
+
+
+def new_topic(root: Path, name: str) -> list[Path]:
+    """Write the page, the program and the tests of a topic."""
+    topic = Topic(root, name)
+    _check(topic)
+    for path in _files(topic):
+        if path.exists():
+            raise Problem(path, 1, f"the topic {name} exists already")
+    for path, example in zip(_files(topic), _files(EXAMPLE), strict=True):
+        write(path, _renamed(text_of(example), name))
+    return _files(topic)
+
+
+def _files(topic: Topic) -> list[Path]:
+    """Return the files that every topic has."""
+    return [topic.page, topic.snippet, topic.tests]
+
+
+def _chapters(root: Path) -> list[str]:
+    """Return the folders that hold both programs and an index of pages."""
+    headers = root.glob("snippets/*/GALLERY_HEADER.rst")
+    names = sorted(header.parent.name for header in headers)
+    return [
+        each for each in names if (root / f"docs/{each}/index.md").exists()
+    ]
+
+
+def _check(topic: Topic) -> None:
+    """Raise what is wrong with the name of a topic."""
+    name, known = topic.name, _chapters(topic.root)
+    if topic.is_recipe:
+        message = f"{name} is a recipe, one file: copy another of gallery/"
+    elif not NAME.fullmatch(name):
+        message = (
+            f"no name of a topic: {name!r}: write chapter/topic,"
+            " lower-case words joined by underscores"
+        )
+    elif topic.chapter not in known:
+        message = f"no chapter {topic.chapter!r}; there are: "
+        message += ", ".join(known)
+    else:
+        return
+    raise Problem(topic.root, 1, message)
+
+
+def _renamed(text: str, name: str) -> str:
+    """Return a file of the example as that of another topic."""
+    title = name.partition("/")[2].replace("_", " ").capitalize()
+    text = text.replace(UNDERLINED, f"{title}\n{'=' * len(title)}\n")
+    return text.replace(TITLE, title).replace(EXAMPLE.name, name)
+
+
+def main() -> None:
+    """Write the topic that the command line names."""
+    parser = argparse.ArgumentParser(
+        prog="nox -s new --",
+        description="Write the three files of a new topic.",
+    )
+    parser.add_argument("topic", help="such as models/tied_weights")
+    name = parser.parse_args().topic
+    files = [each.relative_to(ROOT) for each in new_topic(ROOT, name)]
+    chapter, _, page = name.partition("/")
+    print(
+        LEFT.format(
+            files=", ".join(each.as_posix() for each in files),
+            chapter=chapter,
+            page=page,
+            topic=name,
+        ),
+        end="",
+    )
+
+
+if __name__ == "__main__":
+    in_one_line(main)
