@@ -368,7 +368,10 @@ lmdb_days = datasets["LMDB"]
 lmdb_days.ready()
 newer = pyarrow.schema([("day", pyarrow.int64()), ("rain", pyarrow.float32())])
 table = pyarrow.parquet.read_table(folder / "days.parquet", schema=newer)
-records, shard = str(folder / "days.tfrecord"), str(folder / "days-0.tar")
+records, shard = str(folder / "older.tfrecord"), str(folder / "days-0.tar")
+writer = tfrecord.TFRecordWriter(records)
+writer.write({"day": (0, "int")})  # one field: several are listed in any order
+writer.close()
 records = TFRecordDataset(records, None, {"rain": "float"})
 shard = webdataset.WebDataset(shard, shardshuffle=False).to_tuple("rain.npy")
 
