@@ -109,7 +109,8 @@ def read_directive(page: Page, directive: Directive) -> None:
     if directive.name in CODE_DIRECTIVES:
         page.code.append(directive.line)
     elif directive.name == "cell":
-        page.cells.append(Shown(directive.argument, directive.line))
+        if "from" not in directive.options:
+            page.cells.append(Shown(directive.argument, directive.line))
     elif directive.name == "measured":
         page.measured.append(directive.line)
     elif directive.name == "recap":

@@ -19,6 +19,7 @@ from myst_parser.parsers.mdit import create_md_parser
 EXTENSIONS = {"attrs_inline", "colon_fence"}  # as conf.py has them
 OPENING = re.compile(r"\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)")
 OPTION = re.compile(r"\s*:(?!::)")
+OPTION_NAME = re.compile(r"\s*:?([\w-]+):")
 PARSER = create_md_parser(
     MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML
 )
@@ -37,6 +38,8 @@ class Directive:
     """The line of the fence, counted from 1."""
     first: int
     """The line at which the body begins."""
+    options: frozenset[str] = frozenset()
+    """The names of its options."""
 
 
 @cache  # rules, ledger and notebooks read the same pages
@@ -81,6 +84,11 @@ def directive_of(token: Token, line: int) -> Directive | None:
         "".join(lines[skipped:]),
         line,
         line + 1 + skipped,
+        frozenset(
+            found[1]
+            for each in lines[:skipped]
+            if (found := OPTION_NAME.match(each))
+        ),
     )
 
 

@@ -59,7 +59,9 @@ def plain(wording: Wording, text: str, first: int) -> list[Token]:
 
 
 def cell(wording: Wording, directive: Directive) -> list[Token]:
-    """Mark where a cell stands, whatever its options say."""
+    """Mark where a cell stands; one of another page has no place here."""
+    if "from" in directive.options:
+        return wording.report(directive.line, "{cell} with :from:")
     meta = {"line": directive.line}
     return [Token("cell", "", 0, content=directive.argument, meta=meta)]
 

@@ -20,7 +20,7 @@ from extensions.claims.sphinx_panels import render
 from extensions.claims.sphinx_recap import recalled
 from extensions.claims.sphinx_test_pages import uri_of
 from extensions.core.topics import Topic
-from extensions.programs.sphinx_cell import cell_and_output, output_shown
+from extensions.programs.sphinx_output import cell_and_output, output_shown
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -25,7 +25,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.metadata import METADATA
     from extensions.programs import (
         sphinx_cell,
-        sphinx_cell_reference,
         sphinx_gallery_lists,
         sphinx_image_sizes,
         sphinx_recipe_cards,
@@ -40,5 +39,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sphinx_tables.setup_tables(app)
     sphinx_recipe_cards.setup_recipe_cards(app)
     sphinx_cell.setup_cell(app)
-    sphinx_cell_reference.setup_cell_reference(app)
     return METADATA

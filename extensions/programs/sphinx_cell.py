@@ -1,4 +1,7 @@
-"""``{cell}``: one cell of the page's snippet, with the output it gave."""
+"""``{cell}``: one cell of the page's snippet, with the output it gave.
+
+With ``:from:`` it is a cell of another page.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
 from extensions.build.details import Fold
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
 from extensions.core.topics import Topic
 from extensions.evidence.result_dependencies import RESTS, cells_up_to
 from extensions.evidence.sphinx_runs import runs_of
-from extensions.programs.outputs import outputs_in
-from extensions.programs.snippet import WRONG, Cell, Snippet
+from extensions.programs.snippet import WRONG, Cell
+from extensions.programs.sphinx_cell_reference import cell_of_another_page
+from extensions.programs.sphinx_output import cell_and_output, output_shown
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -39,34 +40,6 @@ def device_outputs(app: Sphinx) -> dict[str, str]:
     return {ALL: f"{found}"}
 
 
-def cell_and_output(
-    directive: SphinxDirective, topic: Topic, name: str
-) -> tuple[Cell, str]:
-    """Return a cell of a topic's program, and what it gave, as reST."""
-    directive.env.note_dependency(str(topic.snippet))
-    directive.env.note_dependency(str(topic.output))
-    try:
-        cell = Snippet.read(topic.snippet).cell(name)
-        page = text_of(topic.output)
-        return cell, outputs_in(page)[cell.code_line].strip()
-    except Problem as error:
-        raise directive.error(str(error)) from error
-    except KeyError as error:
-        message = f"cell {name!r} begins with no code: {topic.snippet}"
-        raise directive.error(message) from error
-
-
-def output_shown(
-    directive: SphinxDirective, topic: Topic, output: str
-) -> nodes.container:
-    """Return what a cell gave, as a part of the page being read."""
-    shown = nodes.container("", classes=["cell-output"])
-    rst = ["```````{eval-rst}", *output.splitlines(), "```````"]
-    lines = StringList(rst, str(topic.output))
-    directive.state.nested_parse(lines, 0, shown)
-    return shown
-
-
 class CellDirective(SphinxDirective):
     """Show the named cell of the snippet that mirrors this page."""
 
@@ -74,11 +47,17 @@ class CellDirective(SphinxDirective):
     option_spec: ClassVar[OptionSpec] = {
         "folded": directives.unchanged,
         "open": directives.flag,
+        "from": directives.unchanged_required,
+        "output": directives.flag,
     }
 
     def run(self) -> list[nodes.Node]:
         """Return the code and its output, which stands first if it folds."""
         name = self.arguments[0]
+        if "from" in self.options:
+            return [cell_of_another_page(self, name)]
+        if "output" in self.options:
+            raise self.error("only a cell :from: another page is shown so")
         topic = Topic(root_of(self.env), self.env.docname)
         cell, output = cell_and_output(self, topic, name)
         if cell.prose and not cell.is_wrong:

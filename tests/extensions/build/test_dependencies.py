@@ -72,7 +72,7 @@ def test_other_words_of_a_claim_renew_the_pages_that_repeat_it(pages, read):
 
 def test_another_title_renews_the_pages_that_show_it(house, pages, read):
     page = house / "docs/other.md"
-    page.write_text("# Other\n\n```{again} part/one count\n```\n")
+    page.write_text("# Other\n\n```{cell} count\n:from: part/one\n```\n")
     edit(house / "docs/index.md", "part/*", "part/*\nother")
     read()
 
