@@ -186,7 +186,7 @@ def live(session: nox.Session) -> None:
     session.run(
         "python",
         "-m",
-        "extensions.build.live",
+        "extensions.live",
         *SPHINX,
         *session.posargs,
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 ALL = ""  # the part that is the whole
-Dependency = tuple[str, str]  # a kind, and the name of a part
+_Dependency = tuple[str, str]  # a kind, and the name of a part
 # What a page can depend on, by kind: a text for each part, which is another
 # once that part has changed.
 KINDS: dict[str, Callable[[Sphinx], Mapping[str, str]]] = {}
@@ -31,8 +31,8 @@ class Dependencies:
     """What pages depend on: now, and, page by page, when each was read."""
 
     def __init__(self) -> None:
-        self.now: dict[Dependency, str] = {}
-        self.when_read: dict[str, dict[Dependency, str]] = {}
+        self.now: dict[_Dependency, str] = {}
+        self.when_read: dict[str, dict[_Dependency, str]] = {}
 
     def by_kind(self, name: str) -> dict[str, str]:
         """Return by kind what a page depended on when it was read."""
@@ -49,9 +49,9 @@ def root_of(env: BuildEnvironment) -> Path:
 
 def dependencies_of(env: BuildEnvironment) -> Dependencies:
     """Return what the pages of a site depend on."""
-    if not hasattr(env, "house_dependencies"):
-        env.house_dependencies = Dependencies()  # type: ignore[attr-defined]
-    found: Dependencies = env.house_dependencies  # type: ignore[attr-defined]
+    if not hasattr(env, "page_dependencies"):
+        env.page_dependencies = Dependencies()  # type: ignore[attr-defined]
+    found: Dependencies = env.page_dependencies  # type: ignore[attr-defined]
     return found
 
 
@@ -67,17 +67,17 @@ def depend_on(env: BuildEnvironment, kind: str, part: str = ALL) -> None:
     known.when_read.setdefault(env.docname, {})[dependency] = then
 
 
-def pages(app: Sphinx) -> dict[str, str]:
+def _pages(app: Sphinx) -> dict[str, str]:
     """Return what says whether a page has come or gone."""
     return {ALL: " ".join(sorted(app.env.found_docs))}
 
 
-def purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
+def _purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
     """Forget a page that is gone, or about to be read."""
     dependencies_of(env).when_read.pop(docname, None)
 
 
-def merge(
+def _merge(
     app: Sphinx,
     env: BuildEnvironment,
     docnames: Set[str],
@@ -89,7 +89,7 @@ def merge(
     dependencies_of(env).when_read.update({name: read[name] for name in names})
 
 
-def outdated(
+def _outdated(
     app: Sphinx,
     env: BuildEnvironment,
     added: Set[str],
@@ -112,7 +112,7 @@ def outdated(
 
 def setup_dependencies(app: Sphinx) -> None:
     """Add the handlers."""
-    KINDS["pages"] = pages
-    app.connect("env-purge-doc", purge)
-    app.connect("env-merge-info", merge)
-    app.connect("env-get-outdated", outdated)
+    KINDS["pages"] = _pages
+    app.connect("env-purge-doc", _purge)
+    app.connect("env-merge-info", _merge)
+    app.connect("env-get-outdated", _outdated)

@@ -17,17 +17,17 @@ class Fold(nodes.General, nodes.Element):
     """Some nodes behind a summary, which is Markdown of words and code."""
 
 
-def visit(translator: HTML5Translator, node: Fold) -> None:
+def _visit(translator: HTML5Translator, node: Fold) -> None:
     """Open the element of the browser itself."""
     translator.body.append(translator.starttag(node, "details"))
     translator.body.append(f"<summary>{words(node['summary'])}</summary>\n")
 
 
-def depart(translator: HTML5Translator, node: Fold) -> None:
+def _depart(translator: HTML5Translator, node: Fold) -> None:
     """Close it."""
     translator.body.append("</details>\n")
 
 
 def setup_details(app: Sphinx) -> None:
     """Add the node."""
-    app.add_node(Fold, html=(visit, depart))
+    app.add_node(Fold, html=(_visit, _depart))

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-FAILED = 2  # how Sphinx itself exits when it cannot go on
+_FAILED = 2  # how Sphinx itself exits when it cannot go on
 
 
 def stop(problems: Iterable[Problem]) -> NoReturn:
     """Say each problem in a line of its own, and end the build."""
     for problem in problems:
         place = f"{problem.path}:{problem.line}"
-        logger.error(problem.message, location=place, type="house")
-    raise SystemExit(FAILED)
+        _logger.error(problem.message, location=place, type="house")
+    raise SystemExit(_FAILED)
 
 
-def stopping(handler: Callable[..., Any]) -> Callable[..., Any]:
+def _stopping(handler: Callable[..., Any]) -> Callable[..., Any]:
     """Return the handler of an event, so that a problem in it ends all."""
 
     @wraps(handler)
@@ -55,12 +55,12 @@ def stopping(handler: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def watch(app: Sphinx, config: Config) -> None:
-    """Watch over the handlers of the house, all of which are known by now."""
+    """Watch over our handlers, all of which are known by now."""
     for listeners in app.events.listeners.values():
         for place, each in enumerate(listeners):
             module = getattr(each.handler, "__module__", None)
             if str(module).startswith("extensions."):
-                handler = stopping(each.handler)
+                handler = _stopping(each.handler)
                 listeners[place] = each._replace(handler=handler)
 
 

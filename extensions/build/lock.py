@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # Those that this process holds; the system ends them with it.
 _held: list[FileLock] = []
 
 
-def wait(app: Sphinx, config: Config) -> None:
+def _wait(app: Sphinx, config: Config) -> None:
     """Wait for other builds, before the environment is read."""
     path = Path(app.srcdir).parent / "build" / "site.lock"
     lock = FileLock(path, is_singleton=True)
@@ -33,7 +33,7 @@ def wait(app: Sphinx, config: Config) -> None:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            logger.info("another build is at work: waiting until it ends")
+            _logger.info("another build is at work: waiting until it ends")
             lock.acquire()
     except OSError as error:
         stop([Problem(path, 1, f"cannot be written: {error.strerror}")])
@@ -46,7 +46,7 @@ def release() -> None:
         _held.pop().release()
 
 
-def release_after(app: Sphinx, error: Exception | None) -> None:
+def _release_after(app: Sphinx, error: Exception | None) -> None:
     """Let another build begin if this one has failed."""
     if error:
         release()
@@ -54,5 +54,5 @@ def release_after(app: Sphinx, error: Exception | None) -> None:
 
 def setup_lock(app: Sphinx) -> None:
     """Wait before anything is read."""
-    app.connect("config-inited", wait)
-    app.connect("build-finished", release_after)
+    app.connect("config-inited", _wait)
+    app.connect("build-finished", _release_after)

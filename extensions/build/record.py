@@ -17,7 +17,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading import json_of
 from extensions.core.writing import write
 
-Sizes = Mapping[str, int]
+_Sizes = Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Record:
     """What every page was written from."""
     pages: Mapping[str, Fingerprint] = field(default_factory=dict)
     """By page: what it was written from besides."""
-    files: Sizes = field(default_factory=dict)
+    files: _Sizes = field(default_factory=dict)
     """The size of each file of the site, once all was written."""
-    doctrees: Sizes = field(default_factory=dict)
+    doctrees: _Sizes = field(default_factory=dict)
     """The size of each doctree, once all was written."""
 
     @classmethod

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-ALL = "*"  # in place of a page: a warning that names none
+_ALL = "*"  # in place of a page: a warning that names none
 
 
 class _Listener(logging.Handler):
@@ -53,7 +53,7 @@ class _Listener(logging.Handler):
             place = place[0]
         known, path = self.app.env.found_docs, str(place).partition(":")[0]
         names = (path, self.app.env.path2doc(path))
-        return next((name for name in names if name in known), ALL)
+        return next((name for name in names if name in known), _ALL)
 
 
 def warned_before(app: Sphinx) -> set[str]:
@@ -61,7 +61,7 @@ def warned_before(app: Sphinx) -> set[str]:
     found: set[str] = set()
     with contextlib.suppress(Problem, TypeError):  # none, or damaged
         found = {*json_of(_file_of(app))}
-    return {*app.env.found_docs} if ALL in found else found
+    return {*app.env.found_docs} if _ALL in found else found
 
 
 def _file_of(app: Sphinx) -> Path:

@@ -9,10 +9,10 @@ from sphinx.util import logging
 if TYPE_CHECKING:
     from extensions.core.problem import Problem
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def report(problem: Problem) -> None:
     """Warn of a broken rule, at its place."""
     place = f"{problem.path}:{problem.line}"
-    logger.warning(problem.message, location=place, type="house")
+    _logger.warning(problem.message, location=place, type="house")

@@ -29,7 +29,9 @@ _used: set[tuple[str, str, str]] = set()
 _loaded: set[tuple[str, str, str]] = set()
 
 
-def cached_by_content(find: Callable[[Path, C], T]) -> Callable[[Path, C], T]:
+def cached_by_content(
+    find: Callable[[Path, C], T],
+) -> Callable[[Path, C], T]:
     """Return a function that parses the content of a file only once.
 
     It has to depend on the content and the path alone. A

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from extensions.core.problem import Problem
 
-STATUS = 2  # as for wrong arguments: 1 is what a command has found out
+_STATUS = 2  # as for wrong arguments: 1 is what a command has found out
 
 
 def in_one_line(main: Callable[[], None]) -> None:
@@ -16,4 +16,4 @@ def in_one_line(main: Callable[[], None]) -> None:
         main()
     except Problem as problem:
         print(problem, file=sys.stderr)
-        sys.exit(STATUS)
+        sys.exit(_STATUS)

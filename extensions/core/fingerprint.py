@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-LENGTH = 16  # letters of the hash of a part
+_LENGTH = 16  # letters of the hash of a part
 
 
 def digest(*parts: str | bytes) -> str:
@@ -20,7 +20,7 @@ def digest(*parts: str | bytes) -> str:
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
         found.update(hashlib.sha256(data).digest())
-    return found.hexdigest()[:LENGTH]
+    return found.hexdigest()[:_LENGTH]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ READ_FIRST = "read_first"
 SEARCH = "search"
 # "hide-toc" is Furo's.
 KEYS = (READ_FIRST, SEARCH, "hide-toc")
-LINE = re.compile(r"(?P<key>[\w-]+): (?P<value>\S.*)")
+_LINE = re.compile(r"(?P<key>[\w-]+): (?P<value>\S.*)")
 
 
 def front_matter_of(path: Path) -> dict[str, tuple[str, int]]:
@@ -25,7 +25,7 @@ def front_matter_of(path: Path) -> dict[str, tuple[str, int]]:
     for number, line in enumerate(lines[1:], 2):
         if line == "---":
             return found
-        match = LINE.fullmatch(line)
+        match = _LINE.fullmatch(line)
         if match is None:
             raise Problem(path, number, f"no 'key: value': {line!r}")
         found[match["key"]] = match["value"], number

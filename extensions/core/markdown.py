@@ -17,10 +17,10 @@ from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
 EXTENSIONS = {"attrs_inline", "colon_fence"}  # as conf.py has them
-OPENING = re.compile(r"\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)")
-OPTION = re.compile(r"\s*:(?!::)")
-OPTION_NAME = re.compile(r"\s*:?([\w-]+):")
-PARSER = create_md_parser(
+_OPENING = re.compile(r"\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)")
+_OPTION = re.compile(r"\s*:(?!::)")
+_OPTION_NAME = re.compile(r"\s*:?([\w-]+):")
+_PARSER = create_md_parser(
     MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML
 )
 
@@ -45,12 +45,12 @@ class Directive:
 @cache  # rules, ledger and notebooks read the same pages
 def parse(text: str) -> list[Token]:
     """Return the tokens of some Markdown."""
-    return PARSER.parse(text)
+    return _PARSER.parse(text)
 
 
 def parse_line(text: str) -> list[Token]:
     """Return the tokens of some words, which are no list and no heading."""
-    [inline] = PARSER.parseInline(text)
+    [inline] = _PARSER.parseInline(text)
     return inline.children or []
 
 
@@ -73,11 +73,11 @@ def directive_of(token: Token, line: int) -> Directive | None:
     """Return the directive that a token at a line is, if it is one."""
     if token.type not in {"fence", "colon_fence"}:
         return None
-    opening = OPENING.match(token.info.strip())
+    opening = _OPENING.match(token.info.strip())
     if opening is None:
         return None
     lines = token.content.splitlines(keepends=True)
-    skipped = options_in(lines)
+    skipped = _options_in(lines)
     return Directive(
         opening["name"],
         opening["argument"].strip(),
@@ -87,15 +87,15 @@ def directive_of(token: Token, line: int) -> Directive | None:
         frozenset(
             found[1]
             for each in lines[:skipped]
-            if (found := OPTION_NAME.match(each))
+            if (found := _OPTION_NAME.match(each))
         ),
     )
 
 
-def options_in(lines: list[str]) -> int:
+def _options_in(lines: list[str]) -> int:
     """Return how many lines at the top of a directive are its options."""
     if not lines or not lines[0].startswith("---"):
-        return len(list(takewhile(OPTION.match, lines)))
+        return len(list(takewhile(_OPTION.match, lines)))
     ends = (
         number
         for number, line in enumerate(lines[1:], 2)

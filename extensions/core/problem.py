@@ -1,4 +1,4 @@
-"""What is wrong, and where: the one error of this house."""
+"""What is wrong, and where: the one error of this project."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Read a file, or say in one line what is wrong with it, and where.
 
-Every file of the house is read through one of these. Each raises a
+Every file of the project is read through one of these. Each raises a
 :class:`~extensions.core.problem.Problem`, whatever the file has become: gone,
 a folder, not readable, not UTF-8, or not in the format that it should have.
 """

@@ -17,13 +17,13 @@ from extensions.core.reading import text_of
 from extensions.core.titles import name_of, title_of
 from extensions.core.topics import topics
 
-RULE = re.compile(
+_RULE = re.compile(
     r"^  (?P<rule>.+): \[[^\]]*\]\((?P<page>[\w/.]+)\.md(#[\w-]+)?\)\.$",
     re.MULTILINE,
 )
 # A line of a toctree: a page, perhaps behind a title.
-ENTRY = re.compile(r"^(?:.*<)?([^<>\n]*[^<>\s])>?[ \t]*$", re.MULTILINE)
-RECIPES = "gallery/index"
+_ENTRY = re.compile(r"^(?:.*<)?([^<>\n]*[^<>\s])>?[ \t]*$", re.MULTILINE)
+_RECIPES = "gallery/index"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Chapter:
 
 
 @dataclass(frozen=True)
-class Toctree:
+class _Toctree:
     """A table of contents on a page."""
 
     line: int
@@ -54,7 +54,7 @@ def chapters(root: Path) -> Iterator[Chapter]:
         if index.endswith("/index") and (pages := listed_in(root, index)):
             rules = (
                 (name_of(match["page"], index), match["rule"])
-                for match in RULE.finditer(contents(root, index))
+                for match in _RULE.finditer(_contents(root, index))
             )
             yield Chapter(
                 index.removesuffix("/index"),
@@ -64,7 +64,7 @@ def chapters(root: Path) -> Iterator[Chapter]:
             )
 
 
-def contents(root: Path, name: str) -> str:
+def _contents(root: Path, name: str) -> str:
     """Return the text of a page; "" if there is none."""
     page = root / "docs" / f"{name}.md"
     return text_of(page) if page.exists() else ""
@@ -72,7 +72,7 @@ def contents(root: Path, name: str) -> str:
 
 def listed_in(root: Path, name: str) -> list[str]:
     """Return the names of the pages that the contents of a page list."""
-    if name == RECIPES:
+    if name == _RECIPES:
         return [topic.name for topic in topics(root) if topic.is_recipe]
     return [
         name_of(entry, name)
@@ -81,14 +81,14 @@ def listed_in(root: Path, name: str) -> list[str]:
     ]
 
 
-def toctrees_of(root: Path, name: str) -> list[Toctree]:
+def toctrees_of(root: Path, name: str) -> list[_Toctree]:
     """Return the tables of contents of a page."""
-    tokens = parse(contents(root, name))
+    tokens = parse(_contents(root, name))
     found = (directive_of(token, line_of(token, 1)) for token in tokens)
     return [
-        Toctree(
+        _Toctree(
             directive.line,
-            tuple(ENTRY.findall(directive.body)),
+            tuple(_ENTRY.findall(directive.body)),
         )
         for directive in found
         if directive and directive.name == "toctree"

@@ -35,11 +35,11 @@ def title_of(root: Path, name: str) -> list[Token] | None:
         page = root / "gallery" / "GALLERY_HEADER.rst"
     elif name.startswith("gallery/"):
         page = root / f"{name}.py"
-    return title_in(page, text_of(page)) if page.is_file() else None
+    return _title_in(page, text_of(page)) if page.is_file() else None
 
 
 @cached_by_content
-def title_in(path: Path, text: str) -> list[Token] | None:
+def _title_in(path: Path, text: str) -> list[Token] | None:
     """Return the title that the text of a page, header or recipe has."""
     if path.suffix == ".md":
         for token, following in pairwise(parse(text)):

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, order=True)
 class Topic:
-    """One topic of the house that stands at a root folder."""
+    """One topic of the project at a root folder."""
 
     root: Path
     name: str

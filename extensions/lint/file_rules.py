@@ -25,10 +25,10 @@ from extensions.prose.primary_sources import read_sources
 from extensions.prose.source_texts import LIST, read_texts
 
 HEADER = "GALLERY_HEADER.rst"
-TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
+_TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
 
 
-def unreadable(
+def _unreadable(
     read: Callable[[Any], object], those: Iterable[object]
 ) -> Iterator[Problem]:
     """Yield what is wrong with those that cannot be read."""
@@ -39,16 +39,16 @@ def unreadable(
             yield problem
 
 
-def read_program(path: Path) -> None:
+def _read_program(path: Path) -> None:
     """Read a program as sphinx-gallery and the pages will."""
-    check_program(path, text_of(path))
+    _check_program(path, text_of(path))
 
 
 @cached_by_content
-def check_program(path: Path, text: str) -> None:
+def _check_program(path: Path, text: str) -> None:
     """Raise what is wrong with the text of a program."""
     title = ast.get_docstring(python_in(path, text)) or ""
-    if not TITLE.match(title):
+    if not _TITLE.match(title):
         raise Problem(path, 1, "no docstring that opens with a title")
     Snippet(path, text).cells()
 
@@ -56,7 +56,7 @@ def check_program(path: Path, text: str) -> None:
 def programs_are_whole(root: Path) -> Iterator[Problem]:
     """Yield programs that cannot be run, or not cell by cell."""
     programs = [topic.snippet for topic in topics(root)]
-    yield from unreadable(read_program, programs)
+    yield from _unreadable(_read_program, programs)
 
 
 def folders_have_headers(root: Path) -> Iterator[Problem]:
@@ -65,7 +65,7 @@ def folders_have_headers(root: Path) -> Iterator[Problem]:
     folders |= {root / "snippets"} if folders else set()
     for folder in sorted(folders):
         if (folder / HEADER).exists():
-            yield from unreadable(text_of, [folder / HEADER])
+            yield from _unreadable(text_of, [folder / HEADER])
         else:
             message = f"missing gallery header: {HEADER} gives the title"
             yield Problem(folder / HEADER, 1, message)
@@ -78,25 +78,25 @@ def tests_are_python(root: Path) -> Iterator[Problem]:
         tests_of(path, text_of(path))
 
     modules = [topic.tests for topic in topics(root)]
-    yield from unreadable(read, [each for each in modules if each.exists()])
+    yield from _unreadable(read, [each for each in modules if each.exists()])
 
 
 def pages_are_text(root: Path) -> Iterator[Problem]:
     """Yield pages that Sphinx could not read, or whose head is broken."""
     pages = sorted(root.glob("docs/**/*.md"))
-    yield from unreadable(front_matter_of, pages)
+    yield from _unreadable(front_matter_of, pages)
 
 
 def workloads_are_said(root: Path) -> Iterator[Problem]:
     """Yield measurements that do not parse, or do not say what they do."""
-    yield from unreadable(workload_of, measured_topics(root))
+    yield from _unreadable(workload_of, measured_topics(root))
 
 
 def recordings_are_whole(root: Path) -> Iterator[Problem]:
     """Yield recorded measurements of which a part is missing."""
     paths = sorted(root.glob("evidence/*/measurements.json"))
     paths += sorted(root.glob("build/evidence/*/measurements.json"))
-    yield from unreadable(read_recordings, paths)
+    yield from _unreadable(read_recordings, paths)
 
 
 def corrections_are_whole(root: Path) -> Iterator[Problem]:
@@ -105,15 +105,15 @@ def corrections_are_whole(root: Path) -> Iterator[Problem]:
     def read(path: Path) -> None:
         read_file(root, path)
 
-    yield from unreadable(read, lists_of(root))
+    yield from _unreadable(read, lists_of(root))
 
 
 def texts_are_whole(root: Path) -> Iterator[Problem]:
     """Yield what is wrong with the list of the texts behind the guide."""
     if (root / LIST).exists():
-        yield from unreadable(read_texts, [root / LIST])
+        yield from _unreadable(read_texts, [root / LIST])
 
 
 def sources_are_whole(root: Path) -> Iterator[Problem]:
     """Yield what is wrong with the list of primary sources."""
-    yield from unreadable(read_sources, [root])
+    yield from _unreadable(read_sources, [root])

@@ -1,4 +1,4 @@
-"""The rules of the house: what stands where, under which name.
+"""The rules of the project: what stands where, under which name.
 
 Each rule yields the places where it is broken. The tests hold the rules on
 this repository, and the build reports what breaks one.
@@ -22,10 +22,10 @@ from extensions.lint import file_rules, toctree_rules
 from extensions.programs import rules as program_rules
 from extensions.prose import front_matter_rules, sentence_rules
 
-Rule = Callable[[Path], Iterator[Problem]]
+_Rule = Callable[[Path], Iterator[Problem]]
 
 
-def of_whole_files(rule: Rule) -> Rule:
+def _of_whole_files(rule: _Rule) -> _Rule:
     """Return the rule, which then ends at a file that cannot be read.
 
     One of the first rules reports that file.
@@ -51,27 +51,27 @@ FIRST_RULES = (
     file_rules.sources_are_whole,
     file_rules.texts_are_whole,
 )
-# These hold of a house that can be read as a whole.
+# These hold once every file can be read.
 LATER_RULES = (
-    of_whole_files(page_rules.pages_show_their_cells),
-    of_whole_files(page_rules.pages_hold_no_code),
-    of_whole_files(page_rules.pages_show_their_measurements),
-    of_whole_files(page_rules.pages_mirror_snippets),
-    of_whole_files(page_rules.claims_and_tests_pair_off),
-    of_whole_files(rules_of_tests.tests_mirror_topics),
-    of_whole_files(rules_of_tests.counter_examples_are_honest),
-    of_whole_files(front_matter_rules.fronts_name_pages),
-    of_whole_files(toctree_rules.pages_are_listed),
-    of_whole_files(toctree_rules.indexes_answer),
-    of_whole_files(sentence_rules.sentences_stand_alone),
-    of_whole_files(sentence_rules.citations_are_primary),
-    of_whole_files(repeated_rules.recaps_name_claims),
-    of_whole_files(repeated_rules.exercises_name_counter_examples),
-    of_whole_files(program_rules.topics_have_plain_names),
-    of_whole_files(program_rules.folders_hold_programs_only),
-    of_whole_files(program_rules.snippets_stand_alone),
-    of_whole_files(program_rules.outputs_do_not_vary),
-    of_whole_files(correction_rules.corrections_name_claims),
-    of_whole_files(correction_rules.corrections_name_sections),
+    _of_whole_files(page_rules.pages_show_their_cells),
+    _of_whole_files(page_rules.pages_hold_no_code),
+    _of_whole_files(page_rules.pages_show_their_measurements),
+    _of_whole_files(page_rules.pages_mirror_snippets),
+    _of_whole_files(page_rules.claims_and_tests_pair_off),
+    _of_whole_files(rules_of_tests.tests_mirror_topics),
+    _of_whole_files(rules_of_tests.counter_examples_are_honest),
+    _of_whole_files(front_matter_rules.fronts_name_pages),
+    _of_whole_files(toctree_rules.pages_are_listed),
+    _of_whole_files(toctree_rules.indexes_answer),
+    _of_whole_files(sentence_rules.sentences_stand_alone),
+    _of_whole_files(sentence_rules.citations_are_primary),
+    _of_whole_files(repeated_rules.recaps_name_claims),
+    _of_whole_files(repeated_rules.exercises_name_counter_examples),
+    _of_whole_files(program_rules.topics_have_plain_names),
+    _of_whole_files(program_rules.folders_hold_programs_only),
+    _of_whole_files(program_rules.snippets_stand_alone),
+    _of_whole_files(program_rules.outputs_do_not_vary),
+    _of_whole_files(correction_rules.corrections_name_claims),
+    _of_whole_files(correction_rules.corrections_name_sections),
 )
 RULES = (*FIRST_RULES, *LATER_RULES)

@@ -1,4 +1,4 @@
-"""Stop before any program runs, if the house cannot be read as a whole.
+"""Stop before any program runs, if a file of the project cannot be read.
 
 What is broken is named in a line for each file, and the site of the last
 build stays as it is.
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sphinx.config import Config
 
 
-def check(app: Sphinx, config: Config) -> None:
-    """Stop at what no reader of the house could read."""
+def _check(app: Sphinx, config: Config) -> None:
+    """Stop at a file that cannot be read."""
     root = Path(app.srcdir).parent
     broken = [problem for rule in FIRST_RULES for problem in rule(root)]
     for name in config.evidence_folders:
@@ -33,4 +33,4 @@ def check(app: Sphinx, config: Config) -> None:
 
 def setup_first_rules(app: Sphinx) -> None:
     """Check before the builder begins, and so before any program runs."""
-    app.connect("config-inited", check)
+    app.connect("config-inited", _check)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-def hold(app: Sphinx) -> None:
+def _hold(app: Sphinx) -> None:
     """Report what breaks a rule, as a warning of the build."""
     root, folders = root_of(app.env), folders_of(app.env)
     ledger, unreadable = ledger_of(app), unreadable_runs(folders)
@@ -37,4 +37,4 @@ def hold(app: Sphinx) -> None:
 
 def setup_later_rules(app: Sphinx) -> None:
     """Hold the rules once the programs have run and the ledger is read."""
-    app.connect("builder-inited", hold)
+    app.connect("builder-inited", _hold)

@@ -14,7 +14,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading_order import Chapter, chapters, toctrees_of
 from extensions.core.titles import name_of
 
-HOME = "index"
+_HOME = "index"
 
 
 def pages_are_listed(root: Path) -> Iterator[Problem]:
@@ -27,7 +27,7 @@ def pages_are_listed(root: Path) -> Iterator[Problem]:
         for entry in toctree.entries
     }
     for name in names:
-        if name != HOME and not any(fnmatch(name, each) for each in listed):
+        if name != _HOME and not any(fnmatch(name, each) for each in listed):
             yield _missing(root, name)
 
 
@@ -57,9 +57,9 @@ def _pages(root: Path) -> list[str]:
 def _index_of(root: Path, name: str) -> str:
     """Return the page that should list another: the nearest index."""
     folder = posixpath.dirname(name)
-    index = posixpath.join(folder, HOME)
+    index = posixpath.join(folder, _HOME)
     if index == name or not (root / "docs" / f"{index}.md").exists():
-        return _index_of(root, folder) if folder else HOME
+        return _index_of(root, folder) if folder else _HOME
     return index
 
 
@@ -75,7 +75,7 @@ def _missing(root: Path, name: str) -> Problem:
 
 def _unanswered(root: Path, chapter: Chapter, name: str) -> Problem:
     """Return where a question with its answer is to be added."""
-    index = f"{chapter.name}/{HOME}"
+    index = f"{chapter.name}/{_HOME}"
     page = root / "docs" / f"{index}.md"
     entry = posixpath.relpath(name, chapter.name)
     line = toctrees_of(root, index)[0].line

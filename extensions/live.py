@@ -1,4 +1,4 @@
-"""Build and test at every save: ``python -m extensions.build.live``.
+"""Build and test at every save: ``python -m extensions.live``.
 
 sphinx-autobuild builds the site at once and serves it. Beside it, the tests
 of the topics that a save has touched run; their results are one of the things
@@ -20,13 +20,13 @@ from watchfiles import PythonFilter, watch
 from extensions.core.topics import ROOT
 from extensions.evidence.test_claims import EVIDENCE
 
-PYTHON = [sys.executable, "-m"]
-TESTS = [*PYTHON, "extensions.evidence.test_claims"]
+_PYTHON = [sys.executable, "-m"]
+TESTS = [*_PYTHON, "extensions.evidence.test_claims"]
 # What the tests rest on; a page changes no result.
-TESTED = ["snippets", "gallery", "tests", "extensions"]
-SHOWN = [*TESTED, "measurements", "evidence", str(EVIDENCE.parents[1])]
+_TESTED = ["snippets", "gallery", "tests", "extensions"]
+_SHOWN = [*_TESTED, "measurements", "evidence", str(EVIDENCE.parents[1])]
 # What the build writes, and what no page shows.
-IGNORED = ["docs/code", "docs/gallery", "tests/extensions"]
+_IGNORED = ["docs/code", "docs/gallery", "tests/extensions"]
 # Compiled modules, locks, unfinished files, what editors leave.
 PASSING = rf"^{re.escape(ROOT.resolve().as_posix())}/(.*/)?(__pycache__|\.)|~$"
 
@@ -34,16 +34,16 @@ PASSING = rf"^{re.escape(ROOT.resolve().as_posix())}/(.*/)?(__pycache__|\.)|~$"
 def server(arguments: list[str]) -> list[str]:
     """Return what builds and serves the site."""
     return [
-        *PYTHON,
+        *_PYTHON,
         "sphinx_autobuild",
-        *(f"--watch={name}" for name in SHOWN),
-        *(f"--ignore={name}" for name in IGNORED),
+        *(f"--watch={name}" for name in _SHOWN),
+        *(f"--ignore={name}" for name in _IGNORED),
         f"--re-ignore={PASSING}",
         *arguments,
     ]
 
 
-def end(processes: list[subprocess.Popen[bytes]]) -> None:
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
     """End some processes and all that they have started."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         for process in processes:
@@ -54,7 +54,7 @@ def end(processes: list[subprocess.Popen[bytes]]) -> None:
                 process.wait(timeout=2)
 
 
-def start(command: list[str]) -> subprocess.Popen[bytes]:
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
     """Start a process in a group of its own, to be ended as a whole."""
     return subprocess.Popen(command, cwd=ROOT, start_new_session=True)
 
@@ -62,11 +62,11 @@ def start(command: list[str]) -> subprocess.Popen[bytes]:
 def preview(arguments: list[str]) -> int:
     """Build and test until somebody ends it, or until the server does."""
     (ROOT / EVIDENCE).parent.mkdir(parents=True, exist_ok=True)
-    running = {"server": start(server(arguments)), "tests": start(TESTS)}
+    running = {"server": _start(server(arguments)), "tests": _start(TESTS)}
     wanted = False
     try:
         for changes in watch(
-            *(ROOT / name for name in TESTED),
+            *(ROOT / name for name in _TESTED),
             watch_filter=PythonFilter(),
             rust_timeout=500,  # how long a save may wait for tests to end
             yield_on_timeout=True,
@@ -75,12 +75,12 @@ def preview(arguments: list[str]) -> int:
                 break
             wanted = wanted or bool(changes)
             if wanted and running["tests"].poll() is not None:
-                running["tests"] = start(TESTS)
+                running["tests"] = _start(TESTS)
                 wanted = False
     except KeyboardInterrupt:
         return 0
     finally:
-        end([*running.values()])
+        _end([*running.values()])
     return running["server"].returncode
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extensions.build import live
+from extensions import live
 from extensions.core.topics import ROOT
 
 SERVER = """
