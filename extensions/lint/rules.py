@@ -20,7 +20,11 @@ from extensions.claims import (
 from extensions.core.problem import Problem
 from extensions.lint import file_rules, toctree_rules
 from extensions.programs import rules as program_rules
-from extensions.prose import front_matter_rules, sentence_rules
+from extensions.prose import (
+    front_matter_rules,
+    section_rules,
+    sentence_rules,
+)
 
 _Rule = Callable[[Path], Iterator[Problem]]
 
@@ -63,6 +67,7 @@ LATER_RULES = (
     _of_whole_files(front_matter_rules.fronts_name_pages),
     _of_whole_files(toctree_rules.pages_are_listed),
     _of_whole_files(toctree_rules.indexes_answer),
+    _of_whole_files(section_rules.pages_have_their_sections),
     _of_whole_files(sentence_rules.sentences_stand_alone),
     _of_whole_files(sentence_rules.citations_are_primary),
     _of_whole_files(repeated_rules.recaps_name_claims),

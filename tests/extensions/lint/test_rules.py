@@ -146,6 +146,30 @@ CASES = {
         "```{tally}",
         "docs/index.md:1: no toctree: add one that lists part/one",
     ),
+    "a page that does not say what to do": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\nDo it.\n\n## Next\n",
+        "docs/part/one.md:1: no section 'Do this'",
+    ),
+    "a page that ends without saying what is next": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\nDo it.\n\n## Do this\n",
+        "docs/part/one.md:1: no section 'Next'",
+    ),
+    "sections out of order": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\nDo it.\n\n## Next\n\n## More\n\n## Do this\n",
+        "docs/part/one.md:9: 'Do this' has to come before 'Next'",
+    ),
+    "a page that does not say what it is good for": (
+        "docs/part/one.md",
+        "# One\n",
+        "# One\n\n## Do this\n\n## Next\n",
+        "docs/part/one.md:1: no sentence below the title",
+    ),
     "a citation of no primary source": (
         "docs/part/one.md",
         "# One\n",
