@@ -52,7 +52,6 @@ suppress_warnings = [
 
 myst_enable_extensions = ["attrs_inline", "colon_fence"]
 myst_heading_anchors = 3
-templates_path = ["docs/_templates"]
 
 # What is wrong on purpose is not to be copied.
 copybutton_selector = "div.highlight pre:not(.cell-wrong *)"
@@ -97,11 +96,8 @@ html_scaled_image_link = False  # a picture says its size, and is whole
 html_use_index = False  # its words are those of the glossary
 html_static_path = ["docs/_static"]
 html_extra_path = ["docs/_extra"]
-html_css_files = ["house.css", "search.css"]
-html_js_files = [
-    ("house.js", {"defer": "defer"}),
-    ("search.js", {"defer": "defer"}),
-]
+html_css_files = ["house.css"]
+html_js_files = [("house.js", {"defer": "defer"})]
 html_theme_options = {
     "top_of_page_buttons": [],
     "light_css_variables": {

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
+    from extensions.build.feature_files import add_templates
     from extensions.build.metadata import METADATA
     from extensions.claims import (
         sphinx_corrections,
@@ -31,6 +32,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_unproven_pages,
     )
 
+    add_templates(app, __file__)
     sphinx_ledger.setup_ledger(app)
     sphinx_summaries.setup_summaries(app)
     sphinx_corrections.setup_corrections(app)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
+    from extensions.build.feature_files import add_templates
     from extensions.build.metadata import METADATA
     from extensions.measurements import (
         sphinx_json,
@@ -23,6 +24,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_ranking,
     )
 
+    add_templates(app, __file__)
     sphinx_measured.setup_measured(app)
     sphinx_ranking.setup_ranking(app)
     sphinx_json.setup_json(app)

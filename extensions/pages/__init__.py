@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
+    from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.pages import (
         error_text,
@@ -27,6 +28,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         title_dependency,
     )
 
+    add_templates(app, __file__)
+    add_static(app, __file__)
     title_dependency.setup_title_dependency(app)
     page_summary.setup_page_summary(app)
     page_head.setup_page_head(app)

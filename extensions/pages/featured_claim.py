@@ -91,7 +91,7 @@ def falsified(app: Sphinx, place: Falsified, docname: str) -> list[nodes.Node]:
                 return [
                     render(
                         builder,
-                        "surprise",
+                        "featured_claim",
                         failure=failure,
                         runs=list(runs),
                         link=uri_of(builder, docname, entry, test),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
+    from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.web import (
         asset_pruning,
@@ -30,6 +31,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sitemap,
     )
 
+    add_templates(app, __file__)
+    add_static(app, __file__)
     plain_code.setup_plain_code(app)
     search_texts.setup_search_texts(app)
     search_index.setup_search_index(app)

@@ -73,4 +73,7 @@ def clear(app: Sphinx, error: Exception | None) -> None:
 def setup_search_index(app: Sphinx) -> None:
     """Add the index."""
     SITE_FILES[NAME] = script
+    # Behind those of the whole site, which Sphinx adds with 800.
+    app.add_css_file("search.css", priority=801)
+    app.add_js_file("search.js", priority=801, defer="defer")
     app.connect("build-finished", clear)

@@ -65,7 +65,6 @@ def pattern(tmp_path_factory):
     """A house whose programs have run, which takes the longest, to copy."""
     pattern = tmp_path_factory.mktemp("pattern") / "house"
     shutil.copytree(HOUSE, pattern)
-    shutil.copytree(ROOT / "docs/_templates", pattern / "docs/templates")
     record(pattern)
     command = [sys.executable, "-m", "sphinx", "--quiet"]
     subprocess.run(

@@ -99,11 +99,17 @@ def test_a_page_that_is_gone_leaves_the_site(house, build):
 
 
 def test_a_changed_template_renews_the_pages(house, build):
-    build()
     template = house / "docs/templates/panel.html"
-    template.write_text(template.read_text() + "\n")
+    template.parent.mkdir()
+    template.write_text("<p>A panel of the site's own.</p>")
+    own = {"templates_path": ["templates"]}
+    build(confoverrides=own)
+    template.write_text("<p>Another one.</p>")
 
-    assert "part/one" in written(build())
+    app = build(confoverrides=own)
+
+    assert "part/one" in written(app)
+    assert "Another one." in (app.outdir / "part/one.html").read_text()
 
 
 def test_a_changed_correction_renews_its_page(house, build):

@@ -17,7 +17,6 @@ exclude_patterns = ["code/**"]
 suppress_warnings = ["sphinx_gallery.space_in_filename"]
 myst_enable_extensions = ["attrs_inline"]
 evidence_folders = ["build/evidence", "evidence"]
-templates_path = ["templates"]
 html_scaled_image_link = False
 sphinx_gallery_conf = {
     "examples_dirs": ["../snippets", "../gallery"],
