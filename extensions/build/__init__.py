@@ -27,12 +27,14 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         lock,
         metadata,
         repeated_warnings,
+        title_dependency,
     )
 
     errors.setup_errors(app)
     lock.setup_lock(app)
     cache_file.setup_cache_file(app)
     dependencies.setup_dependencies(app)
+    title_dependency.setup_title_dependency(app)
     repeated_warnings.setup_repeated_warnings(app)
     details.setup_details(app)
     builder.setup_builder(app)

@@ -16,3 +16,10 @@ def is_within(
             return True
         node = node.parent
     return False
+
+
+def paragraph_of(node: nodes.Element) -> nodes.Element:
+    """Return the paragraph in which some words stand."""
+    while isinstance(node, nodes.Inline) and node.parent:
+        node = node.parent
+    return node

@@ -11,11 +11,11 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from extensions.claims.claim import Claim
-from extensions.claims.outcomes import module_of
 from extensions.claims.page import read_page
 from extensions.core.topics import Topic, topics
 from extensions.evidence.failed_tests import Failed, failed, failed_of, said_by
 from extensions.evidence.junit import key_of, outcome_of
+from extensions.evidence.outcomes import module_of
 from extensions.evidence.parsed_tests import Test, test_of, tests_in
 
 Cases = dict[tuple[str, str], list[Element]]

@@ -13,16 +13,16 @@ from itertools import groupby
 from pathlib import Path
 
 from extensions.claims.claim import Claim
-from extensions.claims.outcomes import (
+from extensions.claims.page import read_page
+from extensions.core.topics import Topic, topics
+from extensions.evidence.junit import Run
+from extensions.evidence.outcomes import (
     DECIDED,
     Outcome,
     module_of,
     outcome,
     results_of,
 )
-from extensions.claims.page import read_page
-from extensions.core.topics import Topic, topics
-from extensions.evidence.junit import Run
 from extensions.evidence.parsed_tests import (
     Failure,
     Test,

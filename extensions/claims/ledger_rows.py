@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extensions.claims.ledger import Entry, Ledger
-from extensions.claims.outcomes import NOT_ASKED
+from extensions.evidence.outcomes import NOT_ASKED
 
 FOLDER = "evidence/claims"
 CHANGED = "evidence/changed"

@@ -7,12 +7,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from extensions.build.builder import builder_of
+from extensions.build.chapters import chapter_name
 from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.ledger import Entry
 from extensions.claims.ledger_rows import CHANGED, columns, rows_by_page
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_summaries import context
-from extensions.pages.chapters import chapter_name
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
+from extensions.build.ancestors import paragraph_of
 from extensions.build.builder import SiteBuilder, builder_of
 from extensions.build.warnings import report
 from extensions.claims.ledger_rows import page_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import uri_of
-from extensions.claims.wording import told
 from extensions.core.problem import Problem
+from extensions.evidence.wording import told
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -67,13 +68,6 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     for paragraph, panel in reversed(panels):  # so that they keep their order
         place = paragraph.parent.index(paragraph) + 1
         paragraph.parent.insert(place, panel)
-
-
-def paragraph_of(node: nodes.Element) -> nodes.Element:
-    """Return the paragraph in which some words stand."""
-    while isinstance(node, nodes.Inline) and node.parent:
-        node = node.parent
-    return node
 
 
 def render(builder: SiteBuilder, name: str, **values: object) -> Mark:

@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.osutil import relative_uri
 
+from extensions.build.addresses import address
 from extensions.build.dependencies import depend_on, root_of
 from extensions.claims.page import read_page
 from extensions.core.topics import Topic
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
-
-
-def address(env: BuildEnvironment, topic: Topic, anchor: str) -> str:
-    """Return how the page being read links to a place on a topic's page."""
-    page = relative_uri(f"{env.docname}.html", f"{topic.name}.html")
-    return f"{page}#{anchor}"
 
 
 def recalled(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from extensions.build.chapters import chapter_name, reading_place
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
 from extensions.build.inline_code import words
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import uri_of
-from extensions.pages.chapters import chapter_name, reading_place
 from extensions.prose.pages import unproven_page
 from extensions.prose.primary_sources import read_sources, source_of
 

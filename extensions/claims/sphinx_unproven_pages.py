@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from extensions.build.builder import builder_of
+from extensions.build.chapters import chapter_name
 from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_summaries import context
-from extensions.pages.chapters import chapter_name
 from extensions.prose.pages import unproven_page
 
 if TYPE_CHECKING:

@@ -14,6 +14,9 @@ from extensions.core.markdown import parse
 from extensions.core.markdown_tokens import words
 from extensions.core.reading import python_in, text_of
 
+# What sphinx-gallery calls the text above a list of programs.
+HEADER = "GALLERY_HEADER.rst"
+
 
 def name_of(target: str, beside: str) -> str:
     """Return the name of the page that a page means by a target."""
@@ -32,7 +35,7 @@ def title_of(root: Path, name: str) -> list[Token] | None:
     """Return the title of a page as inline tokens; none where no page is."""
     page = root / "docs" / f"{name}.md"
     if name == "gallery/index":
-        page = root / "gallery" / "GALLERY_HEADER.rst"
+        page = root / "gallery" / HEADER
     elif name.startswith("gallery/"):
         page = root / f"{name}.py"
     return _title_in(page, text_of(page)) if page.is_file() else None

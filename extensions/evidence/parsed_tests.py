@@ -10,14 +10,14 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-from extensions.claims.outcomes import is_fresh, results_of
-from extensions.claims.wording import closed
 from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.evidence.junit import Run
 from extensions.evidence.module_dependencies import statements
+from extensions.evidence.outcomes import is_fresh, results_of
 from extensions.evidence.pytest_marks import arguments, marks_in
+from extensions.evidence.wording import closed
 
 # How the name of a variation goes on behind that of its claim's test.
 ALSO = "also_"

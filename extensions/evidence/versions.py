@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 from packaging.version import Version
 
-from extensions.claims.outcomes import API, SINCE
 from extensions.evidence.counterexamples import FAILURES
+from extensions.evidence.outcomes import API, SINCE
 
 
 def true_since(version: str, why: str) -> pytest.MarkDecorator:

@@ -16,6 +16,7 @@ from extensions.core.cache import cached_by_content
 from extensions.core.front_matter import front_matter_of
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
+from extensions.core.titles import HEADER
 from extensions.core.topics import measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
 from extensions.measurements.recordings import read_recordings
@@ -24,7 +25,6 @@ from extensions.programs.snippet import Snippet
 from extensions.prose.primary_sources import read_sources
 from extensions.prose.source_texts import LIST, read_texts
 
-HEADER = "GALLERY_HEADER.rst"
 _TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from extensions.core.command_line import in_one_line
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
+from extensions.core.titles import HEADER
 from extensions.core.topics import ROOT, Topic
 from extensions.core.writing import write
 
-HEADER = "GALLERY_HEADER.rst"
 NAME = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
 EXAMPLE = Topic(Path(__file__).parent / "example", "models/tied_weights")
 TITLE = "Tied weights"
@@ -55,7 +55,7 @@ def _files(topic: Topic) -> list[Path]:
 
 def _chapters(root: Path) -> list[str]:
     """Return the folders that hold both programs and an index of pages."""
-    headers = root.glob("snippets/*/GALLERY_HEADER.rst")
+    headers = root.glob(f"snippets/*/{HEADER}")
     names = sorted(header.parent.name for header in headers)
     return [
         each for each in names if (root / f"docs/{each}/index.md").exists()

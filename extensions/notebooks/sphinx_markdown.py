@@ -17,9 +17,9 @@ from docutils import nodes
 from extensions.build.dependencies import root_of
 from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.wording import told
 from extensions.core.topics import Topic
 from extensions.core.writing import write
+from extensions.evidence.wording import told
 from extensions.notebooks.html_tables import table_in
 from extensions.programs.outputs import LINES
 from extensions.programs.snippet import Cell, Snippet

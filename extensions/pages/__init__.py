@@ -25,12 +25,10 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         page_lists,
         page_summary,
         rules_page,
-        title_dependency,
     )
 
     add_templates(app, __file__)
     add_static(app, __file__)
-    title_dependency.setup_title_dependency(app)
     page_summary.setup_page_summary(app)
     page_head.setup_page_head(app)
     error_text.setup_error_text(app)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from extensions.build.addresses import address
 from extensions.build.dependencies import depend_on, root_of
-from extensions.claims.sphinx_recap import address
+from extensions.build.title_dependency import title_shown
 from extensions.core.reading_order import Chapter, chapters
 from extensions.core.topics import Topic
-from extensions.pages.title_dependency import title_shown
 
 
 class ByChapter(SphinxDirective):

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
+from extensions.build.addresses import address
 from extensions.build.dependencies import depend_on, root_of
 from extensions.build.details import Fold
-from extensions.claims.sphinx_recap import address
+from extensions.build.title_dependency import title_shown
 from extensions.core.topics import Topic
 from extensions.pages.by_chapter import ByChapter
-from extensions.pages.title_dependency import title_shown
 from extensions.programs.error_texts import caught_in
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.builder import builder_of
+from extensions.build.chapters import INDEX, chapters_of
 from extensions.build.dependencies import depend_on
 from extensions.build.inline_code import words
-from extensions.pages.chapters import INDEX, chapters_of
 from extensions.pages.page_summary import opening_of, show
 
 if TYPE_CHECKING:

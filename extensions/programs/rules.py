@@ -10,9 +10,9 @@ from pathlib import Path
 from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
+from extensions.core.titles import HEADER
 from extensions.core.topics import topics
 from extensions.evidence.module_dependencies import OURS
-from extensions.lint.file_rules import HEADER
 from extensions.programs.outputs import outputs_in
 
 # What the path of a topic is made of.

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
+from extensions.build.addresses import address
 from extensions.build.dependencies import root_of
-from extensions.claims.sphinx_recap import address
+from extensions.build.title_dependency import title_shown
 from extensions.core.topics import Topic
-from extensions.pages.title_dependency import title_shown
 from extensions.programs.sphinx_output import cell_and_output, output_shown
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from extensions.claims.outcomes import WHY_NOT
 from extensions.core.reading import xml_of
 from extensions.evidence import versions
 from extensions.evidence.junit import outcome_of, properties_of
+from extensions.evidence.outcomes import WHY_NOT
 from extensions.evidence.versions import older
 
 CONFTEST = """

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 
-def titles(app: Sphinx) -> dict[str, str]:
+def _titles(app: Sphinx) -> dict[str, str]:
     """Return the title of each page."""
     root = root_of(app.env)
     return {name: words_of_title(root, name) for name in app.env.found_docs}
 
 
 def title_shown(env: BuildEnvironment, name: str) -> str:
-    """Return the title of a page, on which the page being read then rests."""
+    """Return the title of a page; the page being read then depends on it."""
     depend_on(env, "titles", name)
     return words_of_title(root_of(env), name)
 
 
 def setup_title_dependency(app: Sphinx) -> None:
-    """Let pages rest on titles."""
-    KINDS["titles"] = titles
+    """Let pages depend on titles."""
+    KINDS["titles"] = _titles

@@ -4,9 +4,9 @@ import functools
 
 import pytest
 
-from extensions.claims.wording import closed, told, words_with
 from extensions.evidence.case_names import name_of_value
 from extensions.evidence.parsed_tests import Failure
+from extensions.evidence.wording import closed, told, words_with
 
 
 class Model:
