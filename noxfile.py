@@ -1,4 +1,4 @@
-"""Everything one does here: ``nox`` runs the gate, ``nox --list`` the rest."""
+"""Run ``nox`` for all checks; ``nox --list`` shows what else there is."""
 
 import hashlib
 import os
@@ -49,28 +49,28 @@ STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--jobs=2"]
 
 
 def install(session: nox.Session, group: str) -> None:
-    """Install what the lock of a group names, and nothing else."""
+    """Install the locked packages of a group, and nothing else."""
     session.install("--require-hashes", "-r", f"requirements/{group}.txt")
 
 
 def install_torch(session: nox.Session) -> None:
-    """Install torch, and of what it needs nothing that is not pinned.
+    """Install torch, with every package that it needs pinned.
 
-    No lock holds the hash of torch itself: its builds differ by machine. What
-    every build needs is installed first, with hashes; what a build for CUDA
-    needs besides is held to the versions in ``requirements/torch.txt``.
+    torch itself has no hash in a lock, because its builds differ by machine.
+    What every build needs is installed first, with hashes; what a build for
+    CUDA needs besides is limited by ``requirements/torch.txt``.
     """
     install(session, "torch-needs")
     torch = nox.project.dependency_groups(PYPROJECT, "torch")
     session.install("--constraint=requirements/torch.txt", *torch)
 
 
-# -- The gate ----------------------------------------------------------------
+# -- Every day ----------------------------------------------------------------
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check the form and the spelling of every file."""
+    """Check the style and spelling of every file."""
     install(session, "lint")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
@@ -80,16 +80,17 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the types of the extensions, of conf.py and of this file."""
+    """Check the types of the extensions."""
     install(session, "types")
     session.run("mypy")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Check the extensions, the rules, and each claim that is not proven yet.
+    """Test the extensions, the rules, and each claim that has changed.
 
-    With arguments, such as ``-- -k detach``, only call pytest with them.
+    With arguments, such as ``-- -k detach``, pytest runs only what they select
+    and no result is kept.
     """
     install_torch(session)
     install(session, "tests")
@@ -100,23 +101,8 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
-def backwards(session: nox.Session) -> None:
-    """Test all claims from the last to the first: none may need another.
-
-    What a test leaves behind, such as a program that ran under its settings,
-    may change what a later one says. Processes that share the tests run them
-    in orders that nobody chose; this finds the pairs that mind.
-    """
-    install_torch(session)
-    install(session, "tests")
-    without = [f"--ignore={each}" for each in OTHER_TESTS]
-    order = ["--reverse", "--numprocesses=auto", "--dist=loadfile"]
-    session.run("pytest", *without, *order, *session.posargs)
-
-
-@nox.session(default=False)
 def docs(session: nox.Session) -> None:
-    """Test the claims that need it, build the site: build/html."""
+    """Build the site in build/html; test the claims that have changed."""
     install_torch(session)
     install(session, "tests")
     # A claim that fails does not stop here: the site shows it in red, and
@@ -124,6 +110,29 @@ def docs(session: nox.Session) -> None:
     session.run(*TEST_CLAIMS, success_codes=[0, 1])
     session.run("sphinx-build", *STRICT, *SPHINX, *session.posargs)
     session.log(f"Open {Path(HTML, 'index.html').resolve().as_uri()}")
+
+
+@nox.session(default=False)
+def live(session: nox.Session) -> None:
+    """Serve the site, and update it and its claims each time you save."""
+    install_torch(session)
+    install(session, "live")
+    session.run(
+        "python",
+        "-m",
+        "extensions.live",
+        *SPHINX,
+        *session.posargs,
+    )
+
+
+@nox.session(default=False, venv_backend="none")
+def new(session: nox.Session) -> None:
+    """Start a page with its program and tests: -- models/tied_weights."""
+    session.run(sys.executable, "-m", "extensions.new_topic", *session.posargs)
+
+
+# -- Before a release ---------------------------------------------------------
 
 
 @nox.session(default=False)
@@ -136,7 +145,7 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
-    """Read the built site in a browser, as its readers do."""
+    """Use the built site in Chromium, as its readers do."""
     install(session, "browser")
     if "GITHUB_ACTIONS" in os.environ:  # elsewhere, a word says how
         session.run("playwright", "install", "--with-deps", "chromium")
@@ -145,10 +154,10 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend="none")
 def valid(session: nox.Session) -> None:
-    """Check the HTML of the built site by the validator of the W3C.
+    """Check the HTML of the built site with the W3C's validator.
 
-    It needs Java, and npm to fetch the validator; where they are not there,
-    or nothing can be fetched, it says so and checks nothing.
+    This needs Java, and npm to download the validator. Without them, the
+    session is skipped.
     """
     for tool, what in (("java", "runs"), ("npm", "fetches")):
         if shutil.which(tool) is None:
@@ -169,32 +178,44 @@ def valid(session: nox.Session) -> None:
     session.run(*check, HTML)
 
 
-# -- By name -----------------------------------------------------------------
+@nox.session(default=False)
+def backwards(session: nox.Session) -> None:
+    """Test all claims in reverse order, so that none depends on another.
 
-
-@nox.session(default=False, venv_backend="none")
-def new(session: nox.Session) -> None:
-    """Start a new page with its program and tests: -- models/tied_weights."""
-    session.run(sys.executable, "-m", "extensions.new_topic", *session.posargs)
+    A test may leave something behind, such as a program that ran under its
+    settings, that changes what a later test finds. When several processes
+    share the tests, the order is arbitrary.
+    """
+    install_torch(session)
+    install(session, "tests")
+    without = [f"--ignore={each}" for each in OTHER_TESTS]
+    order = ["--reverse", "--numprocesses=auto", "--dist=loadfile"]
+    session.run("pytest", *without, *order, *session.posargs)
 
 
 @nox.session(default=False)
-def live(session: nox.Session) -> None:
-    """Serve the site; build it and test its claims at every save."""
+def mutants(session: nox.Session) -> None:
+    """List the changes of a program that no test notices: -- data/loading.
+
+    Without arguments, all programs are changed; with ``--since HEAD^``, those
+    that differ from a commit.
+    """
     install_torch(session)
-    install(session, "live")
+    install(session, "tests")
     session.run(
         "python",
         "-m",
-        "extensions.live",
-        *SPHINX,
+        "extensions.mutants",
         *session.posargs,
     )
 
 
+# -- Other machines, other versions of torch ----------------------------------
+
+
 @nox.session(default=False)
 def cuda(session: nox.Session) -> None:
-    """Check the claims that need a CUDA device; fail where there is none."""
+    """Test the claims that need a GPU; fail if there is none."""
     install_torch(session)
     install(session, "tests")
     session.run("python", "-c", "import torch; torch.zeros(1, device='cuda')")
@@ -203,7 +224,7 @@ def cuda(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def record(session: nox.Session) -> None:
-    """Record tests and measurements; give the folder, such as evidence/h200.
+    """Record tests and measurements of this machine: -- evidence/<machine>.
 
     With torch, pytest and NumPy alone, the two commands below do the same.
     """
@@ -215,13 +236,23 @@ def record(session: nox.Session) -> None:
     session.run(*MEASURE, *session.posargs)
 
 
+@nox.session(default=False)
+def measure(session: nox.Session) -> None:
+    """Record the measurements of this machine alone: -- evidence/<machine>."""
+    install_torch(session)
+    install(session, "tests")
+    if not session.posargs:
+        session.error("say where: nox -s measure -- evidence/<machine>")
+    session.run(*MEASURE, *session.posargs)
+
+
 @nox.session(default=False, reuse_venv=False)
 @nox.parametrize("torch", OTHER_TORCHES)
 def versions(session: nox.Session, torch: str) -> None:
-    """Record what the tests of claims say on another torch, in evidence/.
+    """Record the tests of all claims on other versions of torch.
 
-    The newest that there is stands beside those named here. The environment
-    is removed again: a build for CUDA fills gigabytes.
+    The newest version is recorded as well. The environment is removed again,
+    since a torch for CUDA takes gigabytes.
     """
     session.install("torch" if torch == "newest" else f"torch=={torch}.*")
     install(session, "tests")
@@ -236,10 +267,10 @@ def versions(session: nox.Session, torch: str) -> None:
 @nox.session(default=False, reuse_venv=False, python="3.11")
 @nox.parametrize("torch", list(OLDER_TORCHES))
 def older(session: nox.Session, torch: str) -> None:
-    """Record, on a torch before 2.6, only what became true by then.
+    """Record, on a torch before 2.6, the claims that became true by then.
 
-    The locks are of what works today, so that none of them fits. Python 3.11
-    is the newest that the oldest of these torches has a build for.
+    The locks do not fit such an old torch, and Python 3.11 is the newest that
+    the oldest of these versions supports.
     """
     needs = [OLDER_TORCHES[torch], "filelock", "pytest>=9,<10"]
     session.install(f"torch=={torch}.*", *needs)
@@ -252,10 +283,10 @@ def older(session: nox.Session, torch: str) -> None:
 
 @nox.session(default=False)
 def canary(session: nox.Session) -> None:
-    """Report what the next torch makes false; give the file: report.md.
+    """Report which claims a nightly torch makes false: -- report.md.
 
-    What the tests need is installed first, as it is locked, so that nothing
-    but torch is a nightly build.
+    What the tests need is installed first, at its locked version, so that
+    only torch is a nightly build.
     """
     install(session, "torch-needs")
     install(session, "tests")
@@ -266,36 +297,12 @@ def canary(session: nox.Session) -> None:
     session.run(*CANARY, *session.posargs)
 
 
-@nox.session(default=False)
-def measure(session: nox.Session) -> None:
-    """Time what the tips promise; give the folder, such as evidence/h200."""
-    install_torch(session)
-    install(session, "tests")
-    if not session.posargs:
-        session.error("say where: nox -s measure -- evidence/<machine>")
-    session.run(*MEASURE, *session.posargs)
-
-
-@nox.session(default=False)
-def mutants(session: nox.Session) -> None:
-    """Change what programs mean, bit by bit, where no test may notice.
-
-    With names of topics, only these; with ``--since HEAD^``, only those whose
-    program has changed since.
-    """
-    install_torch(session)
-    install(session, "tests")
-    session.run(
-        "python",
-        "-m",
-        "extensions.mutants",
-        *session.posargs,
-    )
+# -- Upkeep -------------------------------------------------------------------
 
 
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
-    """Write the locks of requirements/ anew; -- --upgrade renews versions."""
+    """Pin the versions in requirements/ again; -- --upgrade renews them."""
     install(session, "lock")
     for group in LOCKED:
         compile_lock(session, group, "--generate-hashes")
@@ -305,7 +312,7 @@ def lock(session: nox.Session) -> None:
 
 
 def compile_lock(session: nox.Session, group: str, option: str) -> None:
-    """Write the versions of a group that serve every machine."""
+    """Pin the versions of a group, for every machine."""
     session.run(
         "uv",
         "pip",
