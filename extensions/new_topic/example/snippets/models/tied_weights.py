@@ -2,19 +2,20 @@
 Tied weights
 ============
 
-Two layers share one weight.
+A decoder shares the weight of an embedding.
 """
 
-# %% do-this
+# %% tie
 from torch import nn
 
-model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-model[1].weight = model[0].weight
+embedding = nn.Embedding(100, 8)
+decoder = nn.Linear(8, 100, bias=False)
+decoder.weight = embedding.weight
 
+model = nn.Sequential(embedding, decoder)
 print([name for name, _ in model.named_parameters()])
 
 # %% copy
 # Wrong on purpose: do not copy.
-model[1].weight = nn.Parameter(model[0].weight.clone())
-
+decoder.weight = nn.Parameter(embedding.weight.clone())
 print([name for name, _ in model.named_parameters()])
