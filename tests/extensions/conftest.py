@@ -50,10 +50,8 @@ def properties(values):
 class CompiledTemplates(FileSystemBytecodeCache):
     """Compiled templates, found by what they say: each house is elsewhere."""
 
-    def get_cache_key(self, name, filename=None):
-        return super().get_cache_key(name)
-
     def get_bucket(self, environment, name, filename, source):
+        """Return the place of a template, whatever the name of its file."""
         return super().get_bucket(environment, name + source, None, source)
 
 
