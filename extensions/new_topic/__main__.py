@@ -25,8 +25,10 @@ Wrote {files}.
 
 They hold an example that builds and passes its tests. What is left to do:
 
-1. In docs/{chapter}/index.md, add "{page}" to the toctree, and above it a
-   question with the rule that answers it.
+1. List the page in docs/{chapter}/index.md: add the line "{page}" to the
+   toctree, and above it a question with the rule that answers it:
+   - How do I ...?
+     Do this and that: [{title}]({page}.md).
 2. Replace the example with your own program, prose, claims and tests.
    .venv/bin/nox -s live
    shows the page and the results of its claims each time you save.
@@ -54,7 +56,7 @@ def _files(topic: Topic) -> list[Path]:
 
 
 def _chapters(root: Path) -> list[str]:
-    """Return the folders that hold both programs and an index of pages."""
+    """Return the folders of programs that have an index of pages, too."""
     headers = root.glob(f"snippets/*/{HEADER}")
     names = sorted(header.parent.name for header in headers)
     return [
@@ -82,9 +84,14 @@ def _check(topic: Topic) -> None:
 
 def _renamed(text: str, name: str) -> str:
     """Return a file of the example as that of another topic."""
-    title = name.partition("/")[2].replace("_", " ").capitalize()
+    title = _title(name)
     text = text.replace(UNDERLINED, f"{title}\n{'=' * len(title)}\n")
     return text.replace(TITLE, title).replace(EXAMPLE.name, name)
+
+
+def _title(name: str) -> str:
+    """Return what a topic of a name may be called."""
+    return name.partition("/")[2].replace("_", " ").capitalize()
 
 
 def main() -> None:
@@ -102,6 +109,7 @@ def main() -> None:
             files=", ".join(each.as_posix() for each in files),
             chapter=chapter,
             page=page,
+            title=_title(name),
             topic=name,
         ),
         end="",

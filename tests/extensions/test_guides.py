@@ -169,6 +169,18 @@ def test_each_session_has_words_that_tell_what_it_does():
             assert re.fullmatch(r"[A-Z].{20,70}\.", first), node.name
 
 
+def test_each_module_that_a_session_runs_is_there():
+    named = {
+        node.value
+        for node in ast.walk(python_of(ROOT / "noxfile.py"))
+        if isinstance(node, ast.Constant)
+        if str(node.value).startswith("extensions.")
+    }
+
+    assert [name for name in named if find_spec(name) is None] == []
+    assert len(named) > 5
+
+
 def test_the_drawing_of_the_packages_shows_what_they_import():
     drawn = drawing.drawing(drawing.packages(ROOT))
 

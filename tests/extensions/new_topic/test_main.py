@@ -10,6 +10,7 @@ import pytest
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, Topic
 from extensions.lint.rules import RULES
+from extensions.new_topic import __main__ as command
 from extensions.new_topic.__main__ import EXAMPLE, new_topic
 from tests.extensions.conftest import record
 
@@ -145,6 +146,21 @@ def test_the_command_needs_nothing_but_python():
     assert done.returncode == 2
     assert done.stderr.startswith(f"{ROOT}:1: no chapter 'nowhere'")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_command_says_what_is_left_to_do(chapter, monkeypatch, capsys):
+    monkeypatch.setattr(command, "ROOT", chapter)
+    monkeypatch.setattr(sys, "argv", ["new", "part/three_more"])
+
+    command.main()
+
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "Wrote docs/part/three_more.md, snippets/part/three_more.py,"
+        " tests/part/test_three_more.py.\n"
+    )
+    assert 'docs/part/index.md: add the line "three_more"' in said
+    assert "[Three more](three_more.md)." in said
 
 
 def test_the_example_names_its_own_page():
