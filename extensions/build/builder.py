@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from sphinx.builders.html import StandaloneHTMLBuilder
-from sphinx.util import logging
 
 from extensions.build import page_fingerprints
 from extensions.build.errors import stop
 from extensions.build.lock import release
+from extensions.build.reasons import log_reasons
 from extensions.build.record import Record, sizes
 from extensions.build.repeated_warnings import warned_before
 from extensions.build.site_files import write_site_files
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-_logger = logging.getLogger(__name__)
 
 _END = b"</html>"
-_MOST = 4  # pages that are named, where many are written for one reason
 
 
 def builder_of(app: Sphinx) -> SiteBuilder:
@@ -165,17 +163,8 @@ def _outdated(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """Return the pages to write, now that all are read; say why."""
     builder = builder_of(app)
     builder.compare()
-    because: dict[str, list[str]] = {}
-    for name, why in sorted(builder.reasons.items()):
-        because.setdefault(", ".join(why), []).append(name)
-    for reason, names in because.items():
-        _logger.info("%s: to be written (%s)", _several(names), reason)
-        _logger.verbose("that is %s", ", ".join(names))
+    log_reasons("to be written", builder.reasons)
     return sorted(builder.reasons.keys() & env.found_docs)
-
-
-def _several(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= _MOST else f"{len(names)} pages"
 
 
 def _refuse(app: Sphinx) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from extensions.claims.claim import Claim, claims_in
 from extensions.core.cache import cached_by_content
+from extensions.core.directives import Body, body_of
 from extensions.core.markdown import (
     Directive,
     directive_of,
@@ -21,16 +22,6 @@ from extensions.core.markdown import (
 )
 from extensions.core.reading import text_of
 
-# Code in any of these would stand on a page without having been run.
-CODE_DIRECTIVES = {
-    "code",
-    "code-block",
-    "code-cell",
-    "eval-rst",
-    "literalinclude",
-    "parsed-literal",
-    "sourcecode",
-}
 RECIPE_CLAIM = re.compile(
     r"^# \.\. _(?P<name>.*):\n#\n(?P<text>(?:# .*\n)+)", re.MULTILINE
 )
@@ -106,17 +97,17 @@ def read_markdown(page: Page, text: str, first: int) -> None:
 
 def read_directive(page: Page, directive: Directive) -> None:
     """Add what a directive shows: a cell, measurements, code, or a text."""
-    if directive.name in CODE_DIRECTIVES:
-        page.code.append(directive.line)
-    elif directive.name == "cell":
-        if "from" not in directive.options:
-            page.cells.append(Shown(directive.argument, directive.line))
+    if directive.name == "cell" and "from" not in directive.options:
+        page.cells.append(Shown(directive.argument, directive.line))
     elif directive.name == "measured":
         page.measured.append(directive.line)
     elif directive.name == "recap":
         names = directive.argument.split()
         page.recalled += [Shown(name, directive.line) for name in names]
-    else:
-        if directive.name == "exercise":
-            page.exercises.append(Shown(directive.argument, directive.line))
+    elif directive.name == "exercise":
+        page.exercises.append(Shown(directive.argument, directive.line))
+    body = body_of(directive.name)
+    if body is Body.CODE:
+        page.code.append(directive.line)
+    elif body is not Body.DATA:
         read_markdown(page, directive.body, directive.first)

@@ -1,4 +1,4 @@
-"""Tokens that no page holds: what weaving puts in the place of others."""
+"""Tokens that no page holds: what an export puts in the place of others."""
 
 from __future__ import annotations
 

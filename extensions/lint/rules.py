@@ -18,7 +18,7 @@ from extensions.claims import (
     rules_of_tests,
 )
 from extensions.core.problem import Problem
-from extensions.lint import file_rules, toctree_rules
+from extensions.lint import directive_rules, file_rules, toctree_rules
 from extensions.programs import rules as program_rules
 from extensions.prose import (
     front_matter_rules,
@@ -68,6 +68,7 @@ LATER_RULES = (
     _of_whole_files(toctree_rules.pages_are_listed),
     _of_whole_files(toctree_rules.indexes_answer),
     _of_whole_files(section_rules.pages_have_their_sections),
+    _of_whole_files(directive_rules.directives_have_a_meaning),
     _of_whole_files(sentence_rules.sentences_stand_alone),
     _of_whole_files(sentence_rules.citations_are_primary),
     _of_whole_files(repeated_rules.recaps_name_claims),

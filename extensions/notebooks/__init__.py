@@ -1,7 +1,8 @@
 """Notebooks: each page as a file that a reader can run or read elsewhere.
 
 A page is exported as a notebook and as Markdown, with its program cell by
-cell. Directives and roles, which only this site knows, become plain words.
+cell. Directives and roles, which only this site knows, become what
+:mod:`extensions.core.directives` says of each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""Weave a page: prose in Markdown that every notebook shows, and the cells.
+"""Export a page: prose in Markdown that every notebook shows, and the cells.
 
-What MyST adds becomes plain Markdown by one table of directives, in
-``blocks.py``, and one of roles, in ``wording.py``. A recipe is woven as the
-page that it would be.
+It is read as text, and not from Sphinx's doctree, which also holds what the
+site adds for its readers: links to the API, signs, panels, folds, curly
+quotation marks. Each would have to be known here to be left out, and one that
+is not would slip into every notebook. What the text holds and no notebook can
+show is reported at its line instead. A recipe is exported as the page that it
+would be.
 """
 
 from __future__ import annotations
@@ -17,28 +20,28 @@ from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
 from extensions.notebooks import markdown_tables
-from extensions.notebooks.directives import plain
-from extensions.notebooks.recipe_prose import as_page
-from extensions.notebooks.roles import Wording
+from extensions.notebooks.block_renderer import plain_blocks
+from extensions.notebooks.inline_renderer import InlineRenderer
+from extensions.notebooks.recipe_page import as_page
 from extensions.programs.snippet import Cell
 
 
 @dataclass(frozen=True)
-class Woven:
-    """A page as a notebook shows it."""
+class ExportedPage:
+    """A page as its notebook and its Markdown show it."""
 
     pieces: list[str | Shown]
     """Markdown, and the cells between it."""
     problems: list[Problem]
 
 
-def weave(topic: Topic, base: str) -> Woven:
+def export_page(topic: Topic, base: str) -> ExportedPage:
     """Return the page of a topic; ``base`` is the site's address or ""."""
-    wording = Wording(topic, base)
+    inline = InlineRenderer(topic, base)
     text = text_of(topic.page)
     if topic.is_recipe:
         text = as_page(topic.page, text)
-    tokens = plain(wording, text, 1)
+    tokens = plain_blocks(inline, text, 1)
     pieces: list[str | Shown] = []
     prose: list[Token] = []
     depth = 0
@@ -48,13 +51,13 @@ def weave(topic: Topic, base: str) -> Woven:
             prose.append(token)
         elif depth:
             line = token.meta["line"]
-            wording.report(line, "a cell inside a list or a quotation")
+            inline.report(line, "a cell inside a list or a quotation")
         else:
-            pieces += [rendered(prose)] if prose else []
+            pieces += [_rendered(prose)] if prose else []
             pieces.append(Shown(token.content, token.meta["line"]))
             prose = []
-    pieces += [rendered(prose)] if prose else []
-    return Woven(pieces, wording.problems)
+    pieces += [_rendered(prose)] if prose else []
+    return ExportedPage(pieces, inline.problems)
 
 
 def code_of(cell: Cell) -> str:
@@ -62,7 +65,7 @@ def code_of(cell: Cell) -> str:
     return cell.source if cell.is_wrong else cell.code
 
 
-def rendered(tokens: list[Token]) -> str:
+def _rendered(tokens: list[Token]) -> str:
     """Return the Markdown of some tokens."""
     options = {"parser_extension": [markdown_tables]}
     return MDRenderer().render(tokens, options, {}).strip("\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 
-class Rows(HTMLParser):
+class _Rows(HTMLParser):
     """Collects the words of each cell of a table."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Rows(HTMLParser):
 
 def table_in(html: str) -> str:
     """Return the table of some HTML as Markdown; "" if there is none."""
-    found = Rows()
+    found = _Rows()
     found.feed(html)
     rows = [row for row in found.rows if row]
     if not rows:

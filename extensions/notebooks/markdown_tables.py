@@ -8,37 +8,37 @@ from mdformat.renderer import RenderContext, RenderTreeNode
 from mdformat.renderer.typing import Render
 
 
-def cell(node: RenderTreeNode, context: RenderContext) -> str:
+def _cell(node: RenderTreeNode, context: RenderContext) -> str:
     """Return the text of a cell on one line."""
     text = "".join(child.render(context) for child in node.children)
     return text.replace("\n", " ").replace("|", "\\|")
 
 
-def row(node: RenderTreeNode, context: RenderContext) -> str:
+def _row(node: RenderTreeNode, context: RenderContext) -> str:
     """Return a line of a table."""
     return f"| {' | '.join(each.render(context) for each in node.children)} |"
 
 
-def rows(node: RenderTreeNode, context: RenderContext) -> str:
+def _rows(node: RenderTreeNode, context: RenderContext) -> str:
     """Return the lines of a table, or of a part of it."""
     return "\n".join(each.render(context) for each in node.children)
 
 
-def head(node: RenderTreeNode, context: RenderContext) -> str:
+def _head(node: RenderTreeNode, context: RenderContext) -> str:
     """Return the head of a table, with the line that makes it one."""
     styles = [
         str(each.attrs.get("style")) for each in node.children[0].children
     ]
-    rules = [RULES[each.removeprefix("text-align:")] for each in styles]
-    return f"{rows(node, context)}\n| {' | '.join(rules)} |"
+    rules = [_RULES[each.removeprefix("text-align:")] for each in styles]
+    return f"{_rows(node, context)}\n| {' | '.join(rules)} |"
 
 
-RULES = {"None": "---", "left": ":--", "center": ":-:", "right": "--:"}
+_RULES = {"None": "---", "left": ":--", "center": ":-:", "right": "--:"}
 RENDERERS: Mapping[str, Render] = {
-    "table": rows,
-    "thead": head,
-    "tbody": rows,
-    "tr": row,
-    "th": cell,
-    "td": cell,
+    "table": _rows,
+    "thead": _head,
+    "tbody": _rows,
+    "tr": _row,
+    "th": _cell,
+    "td": _cell,
 }

@@ -20,7 +20,7 @@ from extensions.core.command_line import in_one_line
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of
 from extensions.core.topics import ROOT
-from extensions.notebooks.sphinx_archives import ARCHIVES
+from extensions.notebooks.archives import ARCHIVES
 
 LIMIT = 120  # seconds
 

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
     from extensions.evidence.parsed_tests import Failure
 
-ALTERNATE = '\n<link rel="alternate" type="text/markdown" href="{}.md">'
+_ALTERNATE = '\n<link rel="alternate" type="text/markdown" href="{}.md">'
 
 
-def fenced(text: str, language: str = "") -> str:
+def _fenced(text: str, language: str = "") -> str:
     """Return some lines as a block of code."""
     fence = "````" if "```" in text else "```"
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def outputs_of(
+def _outputs_of(
     doctree: nodes.document, cells: dict[str, Cell]
 ) -> Iterator[tuple[str, Iterable[nodes.Node]]]:
     """Yield the names of the cells of a page, each with what shows its output.
@@ -57,31 +57,31 @@ def outputs_of(
             behind = comment.parent[comment.parent.index(comment) + 2 :]
             for cell in cells.values():
                 if first <= cell.code_line <= last:
-                    yield cell.name, takewhile(is_output, behind)
+                    yield cell.name, takewhile(_is_output, behind)
 
 
-def is_output(node: nodes.Node) -> bool:
+def _is_output(node: nodes.Node) -> bool:
     """Whether a node behind the code of a recipe shows what that gave."""
     return not isinstance(node, nodes.comment)
 
 
-def shown_in(blocks: Iterable[nodes.Node]) -> Iterator[str]:
+def _shown_in(blocks: Iterable[nodes.Node]) -> Iterator[str]:
     """Yield what some blocks show; of a picture for both themes, one."""
     for node in (node for block in blocks for node in block.findall()):
         if isinstance(node, nodes.literal_block):
-            yield fenced(node.astext(), "text")
+            yield _fenced(node.astext(), "text")
         elif isinstance(node, nodes.raw):
             yield table_in(node.astext())
-        elif isinstance(node, nodes.image) and not is_dark(node):
+        elif isinstance(node, nodes.image) and not _is_dark(node):
             yield f"(A picture: {node.get('alt', '')}.)"
 
 
-def is_dark(image: nodes.image) -> bool:
+def _is_dark(image: nodes.image) -> bool:
     """Whether a picture is the one for dark pages, of two that are alike."""
     return "only-dark" in image["classes"]
 
 
-def said_of(entry: Entry, ledger: Ledger) -> str:
+def _said_of(entry: Entry, ledger: Ledger) -> str:
     """Return a claim with its results, and what makes it false."""
     runs: dict[str, list[str]] = {}
     for run, outcome in zip(ledger.runs, entry.outcomes, strict=True):
@@ -91,50 +91,50 @@ def said_of(entry: Entry, ledger: Ledger) -> str:
     lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
     for counter in entry.counters:
         if seen := entry.failures_of(counter.name):
-            lines += falsified(seen)
+            lines += _falsified(seen)
         else:
             lines.append(f"  - counter-example, {counter.words}")
     return "\n".join(lines)
 
 
-def falsified(failures: list[Failure]) -> Iterator[str]:
+def _falsified(failures: list[Failure]) -> Iterator[str]:
     """Yield what the first of some cases of a counter-example says."""
     failure, (words, code, more) = failures[0], told(failures)
     in_code = f" `{code}`" if code else ""
     others = f" and {more} more" if more else ""
     yield f"  - counter-example, {words}{in_code}{others}"
     if failure.edit:
-        yield textwrap.indent(fenced(failure.edit, "diff"), "    ")
+        yield textwrap.indent(_fenced(failure.edit, "diff"), "    ")
     elif failure.given:
         yield f"    (given `{failure.given}`)"
 
 
-def markdown_of(
+def _markdown_of(
     topic: Topic, base: str, doctree: nodes.document, ledger: Ledger
 ) -> str:
     """Return a page with all that its program and its tests gave."""
-    # Only a build that writes a page weaves one.
-    from extensions.notebooks.export import code_of, weave
+    # Only a build that writes a page exports one.
+    from extensions.notebooks.export import code_of, export_page
 
     cells = Snippet.read(topic.snippet).cells()
     outputs = {
-        name: [*shown_in(blocks)]
-        for name, blocks in outputs_of(doctree, cells)
+        name: [*_shown_in(blocks)]
+        for name, blocks in _outputs_of(doctree, cells)
     }
     parts: list[str] = []
-    for piece in weave(topic, base).pieces:
+    for piece in export_page(topic, base).pieces:
         if isinstance(piece, str):
             parts.append(piece)
         elif cell := cells.get(piece.name):  # one that is not was reported
-            parts.append(fenced(code_of(cell), "python"))
+            parts.append(_fenced(code_of(cell), "python"))
             parts += outputs.get(piece.name, [])
     if entries := ledger.of(topic.name):
         parts.append("## The claims of this page")
-        parts.append("\n".join(said_of(each, ledger) for each in entries))
+        parts.append("\n".join(_said_of(each, ledger) for each in entries))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def put(
+def _put(
     app: Sphinx,
     pagename: str,
     templatename: str,
@@ -146,11 +146,11 @@ def put(
     if not topic.snippet.exists() or doctree is None:
         return
     base = app.config.html_baseurl
-    text = markdown_of(topic, base, doctree, ledger_of(app))
+    text = _markdown_of(topic, base, doctree, ledger_of(app))
     write(Path(app.outdir, f"{pagename}.md"), text)
-    context["metatags"] += ALTERNATE.format(topic.page.stem)
+    context["metatags"] += _ALTERNATE.format(topic.page.stem)
 
 
 def setup_markdown(app: Sphinx) -> None:
     """Write it whenever its page is written."""
-    app.connect("html-page-context", put)
+    app.connect("html-page-context", _put)

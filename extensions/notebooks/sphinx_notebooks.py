@@ -1,132 +1,116 @@
-"""Weave the notebook of a page: its prose between the cells of its program.
+"""Write the notebook of each page, if what it is made from has changed.
 
-sphinx-gallery writes a notebook of the program alone; this one takes its
-place, and teaches without the site.
+sphinx-gallery writes a notebook of the program alone; ours takes its place.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from extensions.build.reasons import log_reasons
 from extensions.build.warnings import report
-from extensions.core.environment import our_code
+from extensions.claims.page import read_page
+from extensions.core.environment import installed, our_code
+from extensions.core.fingerprint import Fingerprint, digest
 from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of, text_of
-from extensions.core.titles import address_of, first_lines
+from extensions.core.reading import bytes_of, json_of, text_of
+from extensions.core.titles import first_lines
 from extensions.core.topics import Topic, topics
 from extensions.core.writing import write
-from extensions.programs.requirements import libraries
-from extensions.programs.snippet import Snippet
 
-# What weaves, and what knows the form of a notebook, is imported where one is
-# woven: a build with nothing changed needs neither.
 if TYPE_CHECKING:
-    from nbformat import NotebookNode
     from sphinx.application import Sphinx
 
-    from extensions.notebooks.export import Woven
-
-OLDEST = (2, 6)
-CHECK = """# Needs torch {oldest} or newer{others}; to install what is missing:
-# %pip install {names}
-import torch
-
-if tuple(map(int, torch.__version__.split(".")[:2])) < {version}:
-    raise RuntimeError(
-        f"torch {{torch.__version__}} is too old: install {oldest} or newer"
-    )"""
+_WRITTEN = "the notebook"  # as it was written, which nobody else may change
 
 
-def check_of(names: list[str]) -> list[NotebookNode]:
-    """Return the cell that looks whether a program can run, if one needs to.
+def _paths(topic: Topic) -> tuple[Path, Path]:
+    """Return where the notebook of a topic is, and its fingerprint."""
+    path = topic.output.with_suffix(".ipynb")
+    return path, path.with_suffix(".notebook.json")
 
-    A torch that is newer than any that the guide knows is let pass.
-    """
-    from nbformat.v4 import new_code_cell
 
-    if "torch" not in names:
-        return []
-    others = f", with {', '.join(names[1:])}" if names[1:] else ""
-    code = CHECK.format(
-        oldest=".".join(map(str, OLDEST)),
-        others=others,
-        names=" ".join(names),
-        version=OLDEST,
+def _fingerprint(topic: Topic, base: str, titles: str) -> Fingerprint:
+    """Return what the notebook of a topic is made from."""
+    path, _ = _paths(topic)
+    claims = "\n".join(_claims_of_others(topic))
+    return Fingerprint.of(
+        {
+            "our code": our_code(),
+            "the libraries": installed(),
+            "the site's address": base,
+            "the titles of pages": titles,
+            "its text": text_of(topic.page),
+            "its program": bytes_of(topic.snippet),
+            "claims of other pages": claims,
+            _WRITTEN: bytes_of(path) if path.exists() else b"",
+        }
     )
-    return [new_code_cell(code)]
 
 
-def notebook_of(topic: Topic, woven: Woven, base: str) -> NotebookNode:
-    """Return the notebook of a page; ``base`` is the site's address or ""."""
-    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-
-    from extensions.notebooks.export import code_of
-
-    snippet = Snippet.read(topic.snippet)
-    url = address_of(topic.name, base)
-    page = f"[this page]({url})" if url else f"the page `{topic.name}`"
-    names = libraries(snippet.text)
-    needs = ", ".join(f"`{each}`" for each in names)
-    note = f"The notebook of {page} of Proven PyTorch. It needs {needs}."
-    pieces = [*woven.pieces]
-    title, opening = "", ""
-    if pieces and isinstance(pieces[0], str):
-        title, _, opening = str(pieces.pop(0)).partition("\n\n")
-    cells = [new_markdown_cell(f"{title}\n\n{note}".strip())]
-    cells += check_of(names)
-    cells += [new_markdown_cell(opening)] if opening else []
-    for piece in pieces:
-        if isinstance(piece, str):
-            cells.append(new_markdown_cell(piece))
-        else:
-            cells.append(new_code_cell(code_of(snippet.cell(piece.name))))
-    for number, cell in enumerate(cells):
-        cell["id"] = f"cell-{number}"  # not at random
-    kernel = {"name": "python3", "display_name": "Python 3"}
-    notebook: NotebookNode = new_notebook(
-        cells=cells, metadata={"kernelspec": kernel}
-    )
-    return notebook
+def _claims_of_others(topic: Topic) -> Iterator[str]:
+    """Yield the claims of other pages that the page of a topic repeats."""
+    for each in read_page(topic.page).recalled:
+        page, _, name = each.name.rpartition("#")
+        if page:
+            claims = read_page(Topic(topic.root, page).page).claims
+            yield from (each.sentence for each in claims if each.name == name)
 
 
-def stamp_of(topic: Topic, base: str, titles: str) -> str:
-    """Return a hash of what a notebook is woven from."""
-    parts = (our_code(), titles, base, text_of(topic.page))
-    found = hashlib.sha256("\0".join(parts).encode())
-    found.update(bytes_of(topic.snippet))
-    return found.hexdigest() + "\n"
+def _changes(topic: Topic, now: Fingerprint) -> list[str]:
+    """Return what has changed since the notebook of a topic was written."""
+    path, record = _paths(topic)
+    before: object = None
+    with contextlib.suppress(Problem):  # none, or damaged
+        before = json_of(record)
+    if not path.exists() or not before:
+        return ["new"]
+    changes = now.changes_since(Fingerprint.read(before))
+    # sphinx-gallery writes its own where the program has run.
+    return [each for each in changes if each != _WRITTEN] or changes
 
 
-def put(app: Sphinx) -> None:
-    """Put the woven notebooks in the place of sphinx-gallery's."""
+def _write_notebook(topic: Topic, base: str, made_from: Fingerprint) -> None:
+    """Write a notebook, and what it was made from, if it shows all."""
+    # A build with nothing changed needs neither of them.
+    from nbformat import writes
+
+    from extensions.notebooks.export import export_page
+    from extensions.notebooks.notebook_file import notebook_of
+
+    page = export_page(topic, base)
+    for problem in page.problems:
+        report(problem)
+    try:
+        notebook = writes(notebook_of(topic, page, base))
+    except Problem:
+        return  # a rule reports it, with its line
+    path, record = _paths(topic)
+    write(path, notebook)
+    if not page.problems:
+        parts = {**made_from.parts, _WRITTEN: digest(notebook)}
+        write(record, json.dumps(parts, indent=0) + "\n")
+
+
+def _write_notebooks(app: Sphinx) -> None:
+    """Write what has changed, in the place of sphinx-gallery's; say why."""
     root, base = Path(app.srcdir).parent, app.config.html_baseurl
     titles = first_lines(root)
+    reasons = {}
     for topic in topics(root):
         if not topic.page.exists():
             continue
-        path = topic.output.with_suffix(".ipynb")
-        stamp = topic.output.with_suffix(".woven")
-        now = stamp_of(topic, base, titles)
-        if path.exists() and stamp.exists() and text_of(stamp) == now:
-            continue
-        from extensions.notebooks.export import weave
-
-        woven = weave(topic, base)
-        for problem in woven.problems:
-            report(problem)
-        try:
-            notebook = notebook_of(topic, woven, base)
-        except Problem:
-            continue  # a rule reports it, with its line
-        from nbformat import writes
-
-        write(path, writes(notebook))
-        if not woven.problems:
-            write(stamp, now)
+        now = _fingerprint(topic, base, titles)
+        if why := _changes(topic, now):
+            reasons[topic.name] = why
+            _write_notebook(topic, base, now)
+    log_reasons("notebook to be written", reasons)
 
 
 def setup_notebooks(app: Sphinx) -> None:
-    """Weave once sphinx-gallery has run, which it does at 500."""
-    app.connect("builder-inited", put)
+    """Write once the programs have run."""
+    app.connect("builder-inited", _write_notebooks)

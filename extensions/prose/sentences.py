@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from markdown_it.token import Token
 
-from extensions.claims.page import CODE_DIRECTIVES
+from extensions.core.directives import Body, body_of
 from extensions.core.markdown import (
     directive_of,
     has_class,
@@ -29,16 +29,6 @@ END = re.compile(
     r"[.!?][)\]'\"”]*\s+(?=[\"'“(`]*[A-Z])"
 )
 CODE = re.compile(r"`[^`]*`")
-# Directives whose bodies are no prose of the page.
-NO_PROSE = {
-    *CODE_DIRECTIVES,
-    "cell",
-    "corrected",
-    "course",
-    "measured",
-    "recap",
-    "toctree",
-}
 
 
 @dataclass(frozen=True)
@@ -93,11 +83,12 @@ def in_markdown(text: str, first: int) -> Iterator[Sentence]:
     for before, token in pairwise([Token("", "", 0), *tokens]):
         line = line_of(token, first)
         if directive := directive_of(token, line):
-            body = directive.body
-            if directive.name == "glossary":
-                body = definitions_in(body)
-            if directive.name not in NO_PROSE:
-                yield from in_markdown(body, directive.first)
+            body = body_of(directive.name)
+            if body is Body.PROSE:
+                yield from in_markdown(directive.body, directive.first)
+            elif body is Body.TERMS:
+                definitions = definitions_in(directive.body)
+                yield from in_markdown(definitions, directive.first)
         elif token.type == "inline" and before.type != "heading_open":
             for number, parts in enumerate(lines_of(token)):
                 sentence = Sentence(line + number, tuple(parts))

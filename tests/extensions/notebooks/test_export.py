@@ -5,30 +5,31 @@ from textwrap import dedent
 import pytest
 
 from extensions.claims.page import Shown
+from extensions.core.directives import TABLE
 from extensions.core.topics import Topic
-from extensions.notebooks.export import weave
+from extensions.notebooks.export import export_page
 
 SITE = "https://example.org/guide/"
 
 
 @pytest.fixture
-def woven(house):
-    """Weave a page of a topic that holds a text."""
+def exported(house):
+    """Export a page of a topic that holds a text."""
     topic = Topic(house, "part/one")
 
-    def woven(text, base=""):
+    def exported(text, base=""):
         topic.page.write_text(dedent(text))
-        return weave(topic, base)
+        return export_page(topic, base)
 
-    return woven
+    return exported
 
 
 @pytest.fixture
-def words(woven):
-    """Weave a page without cells; return its Markdown."""
+def words(exported):
+    """Export a page without cells; return its Markdown."""
 
     def words(text, base=""):
-        page = woven(text, base)
+        page = exported(text, base)
         assert page.problems == []
         [markdown] = page.pieces
         return markdown
@@ -37,11 +38,11 @@ def words(woven):
 
 
 @pytest.fixture
-def said(woven):
-    """Weave a page; return the lines and the messages of its problems."""
+def said(exported):
+    """Export a page; return the lines and the messages of its problems."""
 
     def said(text):
-        return [(each.line, each.message) for each in woven(text).problems]
+        return [(each.line, each.message) for each in exported(text).problems]
 
     return said
 
@@ -60,12 +61,12 @@ def said(woven):
         "```{cell} step\n---\nwrong: why\n---\n```\n",
     ],
 )
-def test_a_cell_is_found_behind_any_fence(woven, cell):
-    assert woven(f"Words.\n\n{cell}").pieces == ["Words.", Shown("step", 3)]
+def test_a_cell_is_found_behind_any_fence(exported, cell):
+    assert exported(f"Words.\n\n{cell}").pieces == ["Words.", Shown("step", 3)]
 
 
-def test_a_cell_inside_boxes_stands_between_their_words(woven):
-    page = woven("""\
+def test_a_cell_inside_boxes_stands_between_their_words(exported):
+    page = exported("""\
         :::::{dropdown} See [all]{#all .claim}
         :open:
 
@@ -161,9 +162,13 @@ def test_links_lead_to_the_site_if_its_address_is_known(words, text, expected):
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
-        ("# T\n\n```{figure} a.png\n```", 3, "{figure}"),
-        ("# T\n\n::::{note}\n:class: a\n\n:::{card}\n:::\n::::", 6, "{card}"),
-        ("# T\n\nA\nb {math}`x`.", 4, "{math}"),
+        ("# T\n\n```{figure} a.png\n```", 3, f"{{figure}}: see {TABLE}"),
+        (
+            "# T\n\n::::{note}\n:class: a\n\n:::{card}\n:::\n::::",
+            6,
+            f"{{card}}: see {TABLE}",
+        ),
+        ("# T\n\nA\nb {math}`x`.", 4, f"{{math}}: see {TABLE}"),
         ("# T\n\n![a](b.png)", 3, "a picture of the page"),
         ("# T\n\n[a](project:b)", 3, "a link of project:"),
         ("# T\n\n{doc}`/lost`", 3, "the title of /lost: no such page"),
@@ -180,8 +185,8 @@ def test_what_no_notebook_can_show_is_a_problem(said, text, line, what):
     assert (line, f"a notebook cannot show {what}") in said(text)
 
 
-def test_nothing_raw_is_left_of_a_problem(woven):
-    page = woven("One.\n\n:::{card}\nRaw.\n:::\n\n{math}`x`![a](b.png)two")
+def test_nothing_raw_is_left_of_a_problem(exported):
+    page = exported("One.\n\n:::{card}\nRaw.\n:::\n\n{math}`x`![a](b.png)two")
 
     assert page.pieces == ["One.\n\ntwo"]
 
@@ -220,11 +225,11 @@ plt.show()
 '''
 
 
-def test_a_recipe_is_woven_as_the_page_that_it_would_be(house):
+def test_a_recipe_is_exported_as_the_page_that_it_would_be(house):
     recipe = Topic(house, "gallery/three")
     recipe.page.write_text(RECIPE)
 
-    found = weave(recipe, SITE)
+    found = export_page(recipe, SITE)
 
     address = f"{SITE}part/one.html"
     opening, first, _, last, picture, page = found.pieces
@@ -237,4 +242,4 @@ def test_a_recipe_is_woven_as_the_page_that_it_would_be(house):
     assert page.endswith("shows what was measured.")
     [problem] = found.problems
     assert (problem.path, problem.line) == (recipe.page, 25)
-    assert problem.message == "a notebook cannot show {note}"
+    assert problem.message == "a notebook cannot show {note}: see " + TABLE

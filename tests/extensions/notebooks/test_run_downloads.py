@@ -1,9 +1,10 @@
 """The archives that are run."""
 
+import nbformat
 import pytest
 
 from extensions.core.problem import Problem
-from extensions.notebooks.run_downloads import unpack
+from extensions.notebooks.run_downloads import run, unpack
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,29 @@ def test_an_archive_that_cannot_be_read_is_a_problem(
         unpack(path, tmp_path)
 
     assert str(caught.value).startswith(f"{path}:1: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("print(1)", ""),
+        ("1 / 0", "ZeroDivisionError"),
+        ("open('left.txt', 'w').close()", "leaves behind: left.txt"),
+    ],
+)
+def test_a_program_runs_alone_and_leaves_nothing(tmp_path, text, expected):
+    program = tmp_path / "program.py"
+    program.write_text(text)
+
+    wrong = run(program)
+
+    assert expected in wrong
+    assert bool(expected) == bool(wrong)
+
+
+def test_a_notebook_runs_like_a_script(tmp_path):
+    cells = [nbformat.v4.new_code_cell("1 / 0")]
+    program = tmp_path / "program.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), program)
+
+    assert "ZeroDivisionError" in run(program)

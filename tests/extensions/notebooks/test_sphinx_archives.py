@@ -70,7 +70,7 @@ def test_an_archive_that_would_not_be_whole_is_reported(
     reported = []
     monkeypatch.setattr(sphinx_archives, "report", reported.append)
 
-    sphinx_archives.put(app)
+    sphinx_archives.write_archives(app)
 
     [problem] = reported
     assert problem.path == house / "docs/code/part/one.py"

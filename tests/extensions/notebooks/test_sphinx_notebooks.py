@@ -1,105 +1,12 @@
-"""The notebooks that a site offers, and the run of what it offers."""
+"""When a notebook is written, and what the build says of it."""
 
-import re
-from contextlib import nullcontext
-from unittest.mock import patch
+import json
 
 import nbformat
 import pytest
 
-from extensions.core.markdown import parse
-from extensions.core.topics import ROOT, Topic, topics
-from extensions.notebooks.export import code_of, weave
-from extensions.notebooks.run_downloads import run
-from extensions.notebooks.sphinx_notebooks import (
-    check_of,
-    libraries,
-    notebook_of,
-)
-from extensions.programs.snippet import Snippet
 
-# A directive, a role, the attributes of a claim, a label, and what stands for
-# them in a recipe: as text, as tokens.
-RAW = re.compile(r":::|::$|^\.\. |\{[\w:-]+\}`|\{#|\.claim|^\(.+\)=", re.M)
-MYST = {"colon_fence", "fence", "myst_role", "myst_target", "span_open"}
-
-
-def kinds_in(markdown):
-    """Return the types of all tokens of some Markdown, but of plain text."""
-    blocks = parse(markdown)
-    inline = [child for each in blocks for child in each.children or []]
-    found = {token.type for token in inline}
-    return found | {t.type for t in blocks if t.type != "fence" or t.info}
-
-
-def test_the_libraries_of_a_program_are_named_for_the_installer():
-    text = (
-        "import os\nimport numpy as np\nfrom PIL import Image\nimport torch.nn"
-    )
-
-    assert libraries(text) == ["torch", "numpy", "pillow"]
-
-
-def test_a_notebook_holds_the_prose_between_the_cells(house):
-    page = Topic(house, "part/one")
-
-    base = "https://example.org"
-    notebook = notebook_of(page, weave(page, base), base)
-
-    nbformat.validate(notebook)
-    kinds = [cell["cell_type"] for cell in notebook["cells"]]
-    assert kinds.count("code") == 2
-    first = notebook["cells"][0]["source"]
-    assert first.startswith("# One")
-    assert "(https://example.org/part/one.html)" in first
-    assert ".claim" not in nbformat.writes(notebook)
-
-
-@pytest.mark.parametrize(
-    "topic",
-    topics(ROOT),
-    ids=lambda topic: topic.name,
-)
-@pytest.mark.parametrize("base", ["", "https://example.org"])
-def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
-    woven = weave(topic, base)
-    notebook = notebook_of(topic, woven, base)
-
-    assert not woven.problems
-    nbformat.validate(notebook)
-    cells = notebook["cells"]
-    code = [each["source"] for each in cells if each["cell_type"] == "code"]
-    snippet = Snippet.read(topic.snippet)
-    shown = [code_of(cell) for cell in snippet.cells().values()]
-    assert (
-        code
-        == ([code[0]] if "torch" in libraries(snippet.text) else []) + shown
-    )
-    for prose in (each for each in cells if each["cell_type"] == "markdown"):
-        words = re.sub("`+[^`]+`+", "", prose["source"])
-        assert not RAW.search(words)
-        assert not MYST & kinds_in(prose["source"])
-
-
-@pytest.mark.parametrize(
-    ("version", "passes"),
-    [("2.5.1+cu124", False), ("2.6.0", True), ("3.0.0.dev20300101", True)],
-)
-def test_a_notebook_says_first_whether_torch_is_too_old(version, passes):
-    [cell] = check_of(["torch", "numpy"])
-    assert "# %pip install torch numpy\n" in cell["source"]
-    too_old = pytest.raises(RuntimeError, match=r"2\.5\.1.* is too old")
-
-    expected = nullcontext() if passes else too_old
-    with patch("torch.__version__", version), expected:
-        exec(cell["source"], {})
-
-
-def test_a_notebook_without_torch_has_nothing_to_check():
-    assert check_of(["numpy"]) == []
-
-
-def test_the_notebook_of_a_recipe_is_woven_as_well(house, build):
+def test_the_notebook_of_a_recipe_is_written_as_well(house, build):
     recipe = house / "gallery/three.py"
     recipe.write_text(
         recipe.read_text().replace("plt\n", "plt\nimport torch\n")
@@ -122,19 +29,6 @@ def test_a_build_warns_of_what_no_notebook_can_show(house, build):
 
     assert "one.md:11: WARNING: a notebook cannot show {kbd}" in warning
     assert "kbd" not in (house / "docs/code/part/one.ipynb").read_text()
-
-
-def test_a_page_that_begins_with_a_cell_loses_nothing(house):
-    page = Topic(house, "part/one")
-    page.page.write_text("```{cell} start\n```\n\n:::{cell} count\n:::")
-
-    note, *cells = notebook_of(page, weave(page, ""), "")["cells"]
-
-    assert note["source"].startswith("The notebook of the page `part/one`")
-    assert [each["source"] for each in cells] == [
-        'word = "one"',
-        'print(word, "counted")',
-    ]
 
 
 def test_a_notebook_is_left_alone_if_nothing_changed(house, build):
@@ -162,27 +56,65 @@ def test_a_program_that_runs_again_keeps_the_notebook_of_its_page(
     assert path.read_text() == before
 
 
+@pytest.fixture
+def again(build, house):
+    """Build again after a change; return what the build says of notebooks."""
+    page = house / "docs/part/two.md"
+    page.write_text(
+        page.read_text() + "\n```{recap} part/one#word-is-one\n```\n"
+    )
+    build()
+
+    def again(**options):
+        said = build(**options).status.getvalue().splitlines()
+        return [line for line in said if "notebook to be written" in line]
+
+    return again
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("file", "new", "expected"),
     [
-        ("print(1)", ""),
-        ("1 / 0", "ZeroDivisionError"),
-        ("open('left.txt', 'w').close()", "leaves behind: left.txt"),
+        ("docs/part/one.md", "\nMore.\n", "part/one: {} (its text)"),
+        ("snippets/part/one.py", "\nword\n", "part/one: {} (its program)"),
+        ("docs/code/part/one.ipynb", " ", "part/one: {} (the notebook)"),
     ],
 )
-def test_a_program_runs_alone_and_leaves_nothing(tmp_path, text, expected):
-    program = tmp_path / "program.py"
-    program.write_text(text)
+def test_the_build_says_why_a_notebook_is_written_again(
+    house, again, file, new, expected
+):
+    assert again() == []
 
-    wrong = run(program)
+    path = house / file
+    path.write_text(path.read_text() + new)
 
-    assert expected in wrong
-    assert bool(expected) == bool(wrong)
+    assert again() == [expected.format("notebook to be written")]
+    assert again() == []
 
 
-def test_a_notebook_runs_like_a_script(tmp_path):
-    cells = [nbformat.v4.new_code_cell("1 / 0")]
-    program = tmp_path / "program.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), program)
+def test_a_repeated_claim_that_changes_is_put_into_the_notebook(house, again):
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text().replace("[`word` is one]", "[It is 1]"))
 
-    assert "ZeroDivisionError" in run(program)
+    said = again()
+
+    assert "part/two: notebook to be written (claims of other pages)" in said
+    assert "It is 1" in (house / "docs/code/part/two.ipynb").read_text()
+
+
+def test_all_notebooks_of_one_reason_stand_in_one_line(again):
+    said = again(confoverrides={"html_baseurl": "https://a.org"})
+
+    assert said == [
+        "gallery/three, part/one, part/two:"
+        " notebook to be written (the site's address)"
+    ]
+
+
+def test_a_fingerprint_that_is_damaged_is_written_again(house, again):
+    path = house / "docs/code/part/one.notebook.json"
+    whole = path.read_text()
+    path.write_text(whole[:9])
+
+    assert again() == ["part/one: notebook to be written (new)"]
+    assert json.loads(path.read_text()) == json.loads(whole)

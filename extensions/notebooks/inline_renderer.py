@@ -1,4 +1,4 @@
-"""Turn what MyST adds inside a paragraph into words that all readers know.
+"""Render the words of a page without what MyST adds inside a paragraph.
 
 Of a claim the words stay; a role becomes the words or the link that the site
 shows; a link stays where the site's address is known, else its words do.
@@ -7,26 +7,26 @@ shows; a link stays where the site's address is known, else its words do.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from markdown_it.token import Token
 from mdformat.renderer import DEFAULT_RENDERERS
 
+from extensions.core.directives import ROLES, TABLE, RoleExport
 from extensions.core.markdown import kind_of
 from extensions.core.markdown_tokens import linked, words
 from extensions.core.problem import Problem
 from extensions.core.titles import address_of, name_of, title_of
 from extensions.core.topics import Topic
 
-EXPLICIT = re.compile(r"(?P<words>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
-SCHEME = re.compile(r"(?P<name>[a-z]+):")
-KNOWN_SCHEMES = {"http", "https", "mailto"}
+_EXPLICIT = re.compile(r"(?P<words>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
+_SCHEME = re.compile(r"(?P<name>[a-z]+):")
+_KNOWN_SCHEMES = {"http", "https", "mailto"}
 
 
 @dataclass
-class Wording:
+class InlineRenderer:
     """The words of one page, and what no notebook can show of them."""
 
     topic: Topic
@@ -46,16 +46,18 @@ class Wording:
         keeps: list[bool] = []  # for each link that is open
         for number, token in enumerate(tokens):
             if token.type == "link_open":
-                link = self.link(token, line)
+                link = self._link(token, line)
                 keeps.append(link is not None)
                 found += [link] if link else []
                 if tokens[number + 1].type == "link_close":
-                    found += self.title(str(token.attrs["href"]), line)
+                    found += self._title(str(token.attrs["href"]), line)
             elif token.type == "link_close":
                 found += [token] if keeps.pop() else []
             elif token.type == "myst_role":
-                found += self.role(token, line)
-            elif token.type == "image" and not scheme(str(token.attrs["src"])):
+                found += self._role(token, line)
+            elif token.type == "image" and not _scheme(
+                str(token.attrs["src"])
+            ):
                 found += self.report(line, "a picture of the page")
             elif token.type in {"span_open", "span_close"}:
                 continue
@@ -66,19 +68,19 @@ class Wording:
             line += token.type in {"softbreak", "hardbreak"}
         return found
 
-    def link(self, token: Token, line: int) -> Token | None:
+    def _link(self, token: Token, line: int) -> Token | None:
         """Return the opening of a link with its whole address, if known."""
         target = str(token.attrs["href"])
-        known = scheme(target)
-        if known in KNOWN_SCHEMES:
+        known = _scheme(target)
+        if known in _KNOWN_SCHEMES:
             return token
         if known:
             self.report(line, f"a link of {known}:")
             return None
-        address = self.address(target)
+        address = self._address(target)
         return token.copy(attrs={"href": address}) if address else None
 
-    def address(self, target: str) -> str:
+    def _address(self, target: str) -> str:
         """Return the address of what a link of the page leads to."""
         if not self.base:
             return ""
@@ -90,7 +92,7 @@ class Wording:
             return ""  # a label, which only Sphinx can find
         return f"{address_of(name, self.base)}{mark}{place}"
 
-    def title(self, target: str, line: int) -> list[Token]:
+    def _title(self, target: str, line: int) -> list[Token]:
         """Return the words of a link that has none: the title of its page."""
         name = target.partition("#")[0].removesuffix(".md")
         name = name_of(name, self.topic.name)
@@ -99,41 +101,24 @@ class Wording:
             return self.report(line, f"the title of {target}: no such page")
         return self.plain(title, line)
 
-    def role(self, token: Token, line: int) -> list[Token]:
+    def _role(self, token: Token, line: int) -> list[Token]:
         """Return what a role says."""
-        name = str(token.meta["name"])
-        if name not in ROLES:
-            return self.report(line, f"{{{name}}}")
         content = token.content.strip()
-        explicit = EXPLICIT.fullmatch(content)
+        explicit = _EXPLICIT.fullmatch(content)
         target = explicit["target"] if explicit else content
         said = [words(explicit["words"])] if explicit else []
-        return ROLES[name](self, target, said, line)
-
-    def doc(self, target: str, said: list[Token], line: int) -> list[Token]:
-        """Return the title of a page, as a link if there is an address."""
-        said = said or self.title(target, line)
-        return linked(said, self.address(target))
-
-    def download(
-        self, target: str, said: list[Token], line: int
-    ) -> list[Token]:
-        """Return the name of a file, as a link to the page that offers it.
-
-        The address of the file itself holds a hash that Sphinx chooses.
-        """
-        said = said or [words(Path(target).name)]
-        return linked(said, address_of(self.topic.name, self.base))
+        match ROLES.get(token.meta["name"]):
+            case RoleExport.PAGE:
+                said = said or self._title(target, line)
+                return linked(said, self._address(target))
+            case RoleExport.FILE:
+                said = said or [words(Path(target).name)]
+                # The address of the file holds a hash that Sphinx chooses.
+                return linked(said, address_of(self.topic.name, self.base))
+        return self.report(line, f"{{{token.meta['name']}}}: see {TABLE}")
 
 
-# How a role is woven; a role that is not here is a problem at its line.
-ROLES: dict[str, Callable[[Wording, str, list[Token], int], list[Token]]] = {
-    "doc": Wording.doc,
-    "download": Wording.download,
-}
-
-
-def scheme(target: str) -> str:
+def _scheme(target: str) -> str:
     """Return the scheme of an address, or ""."""
-    found = SCHEME.match(target)
+    found = _SCHEME.match(target)
     return found["name"] if found else ""

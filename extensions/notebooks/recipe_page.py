@@ -16,22 +16,22 @@ from extensions.claims.page import RECIPE_TIMINGS
 from extensions.core.reading import python_in
 from extensions.programs.snippet import Snippet
 
-TARGET = re.compile(r"^\.\. _.*:$")
-# No role has its name: the page of a recipe that has one cannot be woven.
-DIRECTIVE = re.compile(r"^\.\. (?P<name>[\w:-]+)::.*$")
-ROLE = re.compile(r":(?P<name>[\w:-]+):`")
+_TARGET = re.compile(r"^\.\. _.*:$")
+# No role has its name: the page of a recipe that has one cannot be exported.
+_DIRECTIVE = re.compile(r"^\.\. (?P<name>[\w:-]+)::.*$")
+_ROLE = re.compile(r":(?P<name>[\w:-]+):`")
 # What ends a line before an indented block; one alone is not shown.
-LITERAL = re.compile(r"^::$|(?<=.:):$")
+_LITERAL = re.compile(r"^::$|(?<=.:):$")
 
 
-def as_markdown(line: str) -> str:
+def _as_markdown(line: str) -> str:
     """Return one line of a recipe's prose as MyST."""
     if line.startswith(" " * 4):  # shown as it is
         return line
-    line = TARGET.sub("", line)
-    line = DIRECTIVE.sub(r"{\g<name>}`directive`", line)
-    line = ROLE.sub(r"{\g<name>}`", line)
-    return LITERAL.sub("", line)
+    line = _TARGET.sub("", line)
+    line = _DIRECTIVE.sub(r"{\g<name>}`directive`", line)
+    line = _ROLE.sub(r"{\g<name>}`", line)
+    return _LITERAL.sub("", line)
 
 
 def as_page(path: Path, text: str) -> str:
@@ -40,10 +40,10 @@ def as_page(path: Path, text: str) -> str:
     module = python_in(path, text)
     opening = ast.get_docstring(module, clean=False) or ""
     for place, line in enumerate(opening.splitlines()):
-        lines[place] = as_markdown(line)
+        lines[place] = _as_markdown(line)
     for cell in Snippet(path, text).cells().values():
         for place, line in enumerate(cell.prose.splitlines(), cell.line):
-            lines[place] = as_markdown(line.removeprefix("#")[1:])
+            lines[place] = _as_markdown(line.removeprefix("#")[1:])
         if not cell.code:
             continue
         # Never longer than the cell is with the line that opens the next.

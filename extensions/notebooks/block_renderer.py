@@ -1,0 +1,150 @@
+"""Render the blocks of a page without what MyST adds between paragraphs.
+
+Each directive becomes what the table of :mod:`extensions.core.directives` says
+of it. What no download can show is reported at its line and left out: nothing
+raw is ever published.
+"""
+
+from __future__ import annotations
+
+from markdown_it.token import Token
+from mdformat.renderer import DEFAULT_RENDERERS
+
+from extensions.claims.page import read_page
+from extensions.core.directives import (
+    DIRECTIVES,
+    TABLE,
+    Body,
+    BoxExport,
+    CellExport,
+    ClaimsExport,
+    ListingExport,
+    Meaning,
+    RemarkExport,
+)
+from extensions.core.markdown import (
+    Directive,
+    directive_of,
+    kind_of,
+    line_of,
+    parse,
+    parse_line,
+)
+from extensions.core.markdown_tokens import bold, linked, paragraph, words
+from extensions.core.titles import address_of
+from extensions.core.topics import Topic
+from extensions.notebooks import markdown_tables
+from extensions.notebooks.inline_renderer import InlineRenderer
+
+# What a page says to Sphinx alone.
+_UNSEEN = {
+    "front_matter",
+    "myst_block_break",
+    "myst_line_comment",
+    "myst_target",
+}
+_SHOWN = DEFAULT_RENDERERS.keys() | markdown_tables.RENDERERS
+
+
+def plain_blocks(inline: InlineRenderer, text: str, first: int) -> list[Token]:
+    """Return the tokens of some Markdown without what MyST adds."""
+    found: list[Token] = []
+    for token in parse(text):
+        line = line_of(token, first)
+        kind = kind_of(token)
+        if directive := directive_of(token, line):
+            found += _directive(inline, directive)
+        elif token.type == "inline":
+            children = inline.plain(token.children or [], line)
+            found.append(token.copy(children=children))
+        elif kind in _SHOWN:
+            found.append(token)
+        elif kind not in _UNSEEN and token.nesting >= 0:
+            inline.report(line, kind.replace("_", " "))
+    return found
+
+
+def _directive(inline: InlineRenderer, directive: Directive) -> list[Token]:
+    """Return what stands in the place of a directive."""
+    meaning = DIRECTIVES.get(directive.name, Meaning())
+    match meaning.export:
+        case CellExport():
+            return _cell(inline, directive)
+        case ClaimsExport():
+            return _claims(inline, directive)
+        case BoxExport(title, has_own_title=True):
+            return _titled_box(inline, directive, title)
+        case BoxExport(title):
+            return _box(inline, directive, title)
+        case ListingExport(language):
+            return [_listing(directive, language)]
+        case RemarkExport(says):
+            remark = _the_page(inline, says)
+            if meaning.body is Body.DATA:
+                return remark
+            question = plain_blocks(inline, directive.body, directive.first)
+            return [*question, *remark]
+    what = f"{{{directive.name}}}: see {TABLE}"
+    return inline.report(directive.line, what)
+
+
+def _cell(inline: InlineRenderer, directive: Directive) -> list[Token]:
+    """Mark where a cell stands; one of another page has no place here."""
+    if "from" in directive.options:
+        return inline.report(directive.line, "{cell} with :from:")
+    meta = {"line": directive.line}
+    return [Token("cell", "", 0, content=directive.argument, meta=meta)]
+
+
+def _claims(inline: InlineRenderer, directive: Directive) -> list[Token]:
+    """Repeat the claims that the page says to remember."""
+    text = ""
+    for each in directive.argument.split():
+        page, _, name = each.rpartition("#")
+        topic = Topic(inline.topic.root, page) if page else inline.topic
+        for claim in read_page(topic.page).claims:
+            text += f"- {claim.sentence}\n" if claim.name == name else ""
+    return plain_blocks(inline, text, directive.line)
+
+
+def _the_page(inline: InlineRenderer, says: str) -> list[Token]:
+    """Return a paragraph that leads to the page itself."""
+    address = address_of(inline.topic.name, inline.base)
+    page = linked([words("The page")], address)
+    return paragraph([*page, words(f" {says}")])
+
+
+def _box(
+    inline: InlineRenderer, directive: Directive, title: str
+) -> list[Token]:
+    """Return a box that is called by its kind; its text may begin at once."""
+    text, first = directive.body, directive.first
+    if directive.argument:
+        text, first = f"{directive.argument}\n{text}", first - 1
+    content = plain_blocks(inline, text, first)
+    return [*paragraph(bold([words(title)])), *content]
+
+
+def _titled_box(
+    inline: InlineRenderer, directive: Directive, default: str
+) -> list[Token]:
+    """Return a box with the title in its argument, or else the default."""
+    line = directive.line
+    title = inline.plain(parse_line(directive.argument or default), line)
+    content = plain_blocks(inline, directive.body, directive.first)
+    return [*paragraph(bold(title)), *content]
+
+
+def _listing(directive: Directive, language: str) -> Token:
+    """Return the body as a block of a language."""
+    line = directive.line
+    return Token(
+        "fence",
+        "code",
+        0,
+        markup="```",
+        info=language,
+        content=directive.body,
+        block=True,
+        map=[line, line],
+    )

@@ -1,0 +1,75 @@
+"""The notebook of a page, which teaches without the site."""
+
+from __future__ import annotations
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from extensions.core.titles import address_of
+from extensions.core.topics import Topic
+from extensions.notebooks.export import ExportedPage, code_of
+from extensions.programs.requirements import libraries
+from extensions.programs.snippet import Snippet
+
+_OLDEST = (2, 6)
+_CHECK = """# {needs}; to install what is missing:
+# %pip install {names}
+import torch
+
+if tuple(map(int, torch.__version__.split(".")[:2])) < {version}:
+    raise RuntimeError(
+        f"torch {{torch.__version__}} is too old: install {oldest} or newer"
+    )"""
+
+
+def notebook_of(topic: Topic, page: ExportedPage, base: str) -> NotebookNode:
+    """Return the notebook of a page; ``base`` is the site's address or ""."""
+    snippet = Snippet.read(topic.snippet)
+    names = libraries(snippet.text)
+    pieces = [*page.pieces]
+    title, opening = "", ""
+    if pieces and isinstance(pieces[0], str):
+        title, _, opening = str(pieces.pop(0)).partition("\n\n")
+    note = _note(topic, names, base)
+    cells = [new_markdown_cell(f"{title}\n\n{note}".strip())]
+    cells += check_of(names)
+    cells += [new_markdown_cell(opening)] if opening else []
+    for piece in pieces:
+        if isinstance(piece, str):
+            cells.append(new_markdown_cell(piece))
+        else:
+            cells.append(new_code_cell(code_of(snippet.cell(piece.name))))
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"  # not at random
+    kernel = {"name": "python3", "display_name": "Python 3"}
+    notebook: NotebookNode = new_notebook(
+        cells=cells, metadata={"kernelspec": kernel}
+    )
+    return notebook
+
+
+def _note(topic: Topic, names: list[str], base: str) -> str:
+    """Return what a notebook says of itself, below its title."""
+    url = address_of(topic.name, base)
+    page = f"[this page]({url})" if url else f"the page `{topic.name}`"
+    note = f"The notebook of {page} of Proven PyTorch."
+    needs = ", ".join(f"`{each}`" for each in names)
+    return f"{note} It needs {needs}." if needs else note
+
+
+def check_of(names: list[str]) -> list[NotebookNode]:
+    """Return the cell that looks whether a program can run, if one needs to.
+
+    A torch that is newer than any that the guide knows is let pass.
+    """
+    if "torch" not in names:
+        return []
+    oldest = ".".join(map(str, _OLDEST))
+    others = f", with {', '.join(names[1:])}" if names[1:] else ""
+    code = _CHECK.format(
+        needs=f"Needs torch {oldest} or newer{others}",
+        oldest=oldest,
+        names=" ".join(names),
+        version=_OLDEST,
+    )
+    return [new_code_cell(code)]

@@ -1,0 +1,118 @@
+"""What the notebook of a page holds."""
+
+import re
+from contextlib import nullcontext
+from unittest.mock import patch
+
+import nbformat
+import pytest
+
+from extensions.core.markdown import parse
+from extensions.core.topics import ROOT, Topic, topics
+from extensions.notebooks.export import code_of, export_page
+from extensions.notebooks.notebook_file import check_of, notebook_of
+from extensions.programs.requirements import libraries
+from extensions.programs.snippet import Snippet
+
+# A directive, a role, the attributes of a claim, a label, and what stands for
+# them in a recipe: as text, as tokens.
+RAW = re.compile(r":::|::$|^\.\. |\{[\w:-]+\}`|\{#|\.claim|^\(.+\)=", re.M)
+MYST = {"colon_fence", "fence", "myst_role", "myst_target", "span_open"}
+
+
+def kinds_in(markdown):
+    """Return the types of all tokens of some Markdown, but of plain text."""
+    blocks = parse(markdown)
+    inline = [child for each in blocks for child in each.children or []]
+    found = {token.type for token in inline}
+    return found | {t.type for t in blocks if t.type != "fence" or t.info}
+
+
+def test_the_libraries_of_a_program_are_named_for_the_installer():
+    text = (
+        "import os\nimport numpy as np\nfrom PIL import Image\nimport torch.nn"
+    )
+
+    assert libraries(text) == ["torch", "numpy", "pillow"]
+
+
+def test_a_notebook_holds_the_prose_between_the_cells(house):
+    page = Topic(house, "part/one")
+
+    base = "https://example.org"
+    notebook = notebook_of(page, export_page(page, base), base)
+
+    nbformat.validate(notebook)
+    kinds = [cell["cell_type"] for cell in notebook["cells"]]
+    assert kinds.count("code") == 2
+    first = notebook["cells"][0]["source"]
+    assert first.startswith("# One")
+    assert "(https://example.org/part/one.html)" in first
+    assert ".claim" not in nbformat.writes(notebook)
+
+
+@pytest.mark.parametrize(
+    "topic",
+    topics(ROOT),
+    ids=lambda topic: topic.name,
+)
+@pytest.mark.parametrize("base", ["", "https://example.org"])
+def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
+    exported = export_page(topic, base)
+    notebook = notebook_of(topic, exported, base)
+
+    assert not exported.problems
+    nbformat.validate(notebook)
+    cells = notebook["cells"]
+    code = [each["source"] for each in cells if each["cell_type"] == "code"]
+    snippet = Snippet.read(topic.snippet)
+    shown = [code_of(cell) for cell in snippet.cells().values()]
+    assert (
+        code
+        == ([code[0]] if "torch" in libraries(snippet.text) else []) + shown
+    )
+    for prose in (each for each in cells if each["cell_type"] == "markdown"):
+        words = re.sub("`+[^`]+`+", "", prose["source"])
+        assert not RAW.search(words)
+        assert not MYST & kinds_in(prose["source"])
+
+
+@pytest.mark.parametrize(
+    ("version", "passes"),
+    [("2.5.1+cu124", False), ("2.6.0", True), ("3.0.0.dev20300101", True)],
+)
+def test_a_notebook_says_first_whether_torch_is_too_old(version, passes):
+    [cell] = check_of(["torch", "numpy"])
+    assert "# %pip install torch numpy\n" in cell["source"]
+    too_old = pytest.raises(RuntimeError, match=r"2\.5\.1.* is too old")
+
+    expected = nullcontext() if passes else too_old
+    with patch("torch.__version__", version), expected:
+        exec(cell["source"], {})
+
+
+def test_a_notebook_without_torch_has_nothing_to_check():
+    assert check_of(["numpy"]) == []
+
+
+def test_a_page_that_begins_with_a_cell_loses_nothing(house):
+    page = Topic(house, "part/one")
+    page.page.write_text("```{cell} start\n```\n\n:::{cell} count\n:::")
+
+    note, *cells = notebook_of(page, export_page(page, ""), "")["cells"]
+
+    assert note["source"].startswith("The notebook of the page `part/one`")
+    assert [each["source"] for each in cells] == [
+        'word = "one"',
+        'print(word, "counted")',
+    ]
+
+
+def test_a_program_without_imports_needs_nothing(house):
+    page = Topic(house, "part/one")
+
+    title = notebook_of(page, export_page(page, ""), "")["cells"][0]["source"]
+
+    assert title == (
+        "# One\n\nThe notebook of the page `part/one` of Proven PyTorch."
+    )
