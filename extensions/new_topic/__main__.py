@@ -12,7 +12,6 @@ from pathlib import Path
 from extensions.core.command_line import in_one_line
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
-from extensions.core.titles import HEADER
 from extensions.core.topics import ROOT, Topic
 from extensions.core.writing import write
 
@@ -57,10 +56,9 @@ def _files(topic: Topic) -> list[Path]:
 
 def _chapters(root: Path) -> list[str]:
     """Return the folders of programs that have an index of pages, too."""
-    headers = root.glob(f"snippets/*/{HEADER}")
-    names = sorted(header.parent.name for header in headers)
+    names = sorted(each.name for each in root.glob("snippets/*/"))
     return [
-        each for each in names if (root / f"docs/{each}/index.md").exists()
+        name for name in names if (root / f"docs/{name}/index.md").exists()
     ]
 
 
