@@ -3,7 +3,7 @@
 import pytest
 
 from extensions.core.topics import ROOT, topics
-from extensions.evidence.result_dependencies import RESTS, cells_up_to
+from extensions.evidence.dependencies import DEPENDS_ON, cells_up_to
 from extensions.programs.snippet import Snippet
 
 CELLS = [
@@ -18,7 +18,7 @@ CELLS = [
 @pytest.mark.parametrize(("topic", "cell"), CELLS)
 def test_a_cuda_cell_runs(topic, cell, capsys, record_property):
     record_property("cell", f"{topic.name}:{cell}")
-    record_property(RESTS, cells_up_to(topic, cell))
+    record_property(DEPENDS_ON, cells_up_to(topic, cell))
 
     snippet = Snippet.read(topic.snippet)
     before = len(capsys.readouterr().out)

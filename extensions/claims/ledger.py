@@ -14,7 +14,9 @@ from pathlib import Path
 
 from extensions.claims.claim import Claim
 from extensions.claims.page import read_page
+from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic, topics
+from extensions.evidence.dependencies import Dependencies
 from extensions.evidence.junit import Run
 from extensions.evidence.outcomes import (
     DECIDED,
@@ -31,7 +33,7 @@ from extensions.evidence.parsed_tests import (
     tests_in,
     variation,
 )
-from extensions.evidence.result_dependencies import Rests, hashed
+from extensions.evidence.walk import Code
 from extensions.prose.pages import prose_of
 from extensions.prose.sentences import Sentence
 
@@ -97,14 +99,12 @@ class Ledger:
     @cached_property
     def rows(self) -> dict[str, str]:
         """A hash of what is said of each claim, by the name of its row."""
-        return {each.anchor: hashed([repr(each)]) for each in self.entries}
+        return {each.anchor: digest(repr(each)) for each in self.entries}
 
     @cached_property
     def lists(self) -> dict[str, str]:
         """A hash of the sentences of each page, by its name."""
-        return {
-            name: hashed([repr(each)]) for name, each in self.prose.items()
-        }
+        return {name: digest(repr(each)) for name, each in self.prose.items()}
 
     @cached_property
     def tested(self) -> list[Topic]:
@@ -153,10 +153,10 @@ class Ledger:
 
 def read_ledger(root: Path, runs: list[Run]) -> Ledger:
     """Join the pages, the tests and some runs of the house at a folder."""
-    entries = []
+    entries, code = [], Code(root)
     for topic in topics(root):
-        tests, rests = tests_in(topic.tests), Rests(topic)
-        now = {name: rests.of(name) for name in tests}
+        tests, depends = tests_in(topic.tests), Dependencies(topic, code)
+        now = {name: depends.of(name) for name in tests}
         behind: dict[str, list[Test]] = {}
         for test in tests.values():
             behind.setdefault(test.of, []).append(test)

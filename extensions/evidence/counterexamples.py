@@ -35,6 +35,7 @@ LONGEST = 200  # letters of a message that a reader is shown
 @contextmanager
 def no_error() -> Iterator[None]:
     """Fail the test if a program raises what its claim says it does not."""
+    __tracebackhide__ = True
     try:
         yield
     except Problem:
@@ -64,6 +65,7 @@ def failure_of(test: FunctionType, *inputs: object) -> str:
     Problem
         If not the test fails but the program by itself.
     """
+    __tracebackhide__ = True
     try:
         test(*inputs)
     except FAILURES as failure:
@@ -77,6 +79,7 @@ def failure_of(test: FunctionType, *inputs: object) -> str:
 
 def blame_the_test(trace: TracebackType | None, program: Path) -> None:
     """Raise an error if it was the program that failed, not its test."""
+    __tracebackhide__ = True
     for frame, line in walk_tb(trace):
         if frame.f_code.co_filename == str(program):
             message = "the edited program fails by itself, before its test"

@@ -1,9 +1,9 @@
 """Evidence: what runs of the tests said, as pytest wrote it in JUnit XML.
 
 A run is a folder with a ``tests.xml``, packed where it is recorded. Its facts
-(torch, Python, machine, date) are properties of the suite; what a result rests
-on, its device and its date are properties of the test. Imports neither Sphinx
-nor torch.
+(torch, Python, machine, date) are properties of the suite; what a result
+depends on, its device and its date are properties of the test. Imports neither
+Sphinx nor torch.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from extensions.core.reading import bytes_of, xml_in
 FACTS = ("torch", "python", "machine", "date")
 PART = "claims"  # a fact that only a run of some claims has
 NAMES = ("tests.xml", "tests.xml.gz")
+OWN = "this-build/tests.xml"  # below build/evidence
 OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
@@ -126,10 +127,12 @@ def run_or_problem(path: Path, is_own: bool) -> Run | Problem:
 def all_of(folders: list[Path]) -> list[Run | Problem]:
     """Return what stands below some folders, in their order.
 
-    The first is that of the build's own run, the others hold recorded ones.
+    The run of this build has a place of its own in the first; all others are
+    recorded.
     """
+    own = folders[0] / OWN if folders else None
     return [
-        run_or_problem(path, folder == folders[0])
+        run_or_problem(path, path == own)
         for folder in folders
         for path in sorted(folder.glob("*/tests.xml*"))
         if path.name in NAMES

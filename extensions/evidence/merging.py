@@ -1,6 +1,6 @@
 """Merge new results into kept ones, so that only what is stale runs again.
 
-A result counts as long as its basis is that of its module now. pytest's own
+A result counts as long as its fingerprint is that of its module. pytest's own
 elements are kept as they are, with all their properties: the libraries for
 JUnit XML add up suites, and an old result would stand beside its successor.
 """
@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from xml.etree.ElementTree import Element, tostring
+from xml.etree.ElementTree import Element, SubElement, tostring
 
+from extensions.core.fingerprint import Fingerprint
 from extensions.core.problem import Problem
 from extensions.core.reading import python_of, xml_of
+from extensions.evidence.dependencies import CASES
+from extensions.evidence.fingerprints import FINGERPRINT
 from extensions.evidence.junit import key_of, outcome_of, properties_of
 from extensions.evidence.parsed_tests import tests_in
 
@@ -31,18 +34,52 @@ def module_of(case: Element) -> str:
     return key_of(case)[0]
 
 
-def counting(cases: list[Element], now: Mapping[str, str]) -> list[Element]:
-    """Return the results that still count, given the bases of now.
+def current(
+    cases: list[Element], now: Mapping[str, Fingerprint]
+) -> list[Element]:
+    """Return the results that were made from what there is now.
 
-    A test counts as a whole: where the process of one of its cases crashed,
-    pytest knows nothing of that case but its name.
+    A test counts as a whole: where one of its cases was deselected, or has
+    crashed its process, the others say nothing of the claim.
     """
-    lost = {
+    lost = deselected(cases) | crashed(cases)
+    for case in cases:
+        made_from = properties_of(case).get(FINGERPRINT)
+        found = now.get(module_of(case))
+        if found is None or made_from != found.digest:
+            lost.add(key_of(case))
+    return [case for case in cases if key_of(case) not in lost]
+
+
+def deselected(cases: list[Element]) -> set[tuple[str, str]]:
+    """Return the tests of which pytest found more cases than it ran."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for case in cases:
+        found.setdefault(key_of(case), set()).add(case.get("name", ""))
+    return {
         key_of(case)
         for case in cases
-        if properties_of(case).get("basis") != now.get(module_of(case), "")
+        for count in [properties_of(case).get(CASES)]
+        if count and count != str(len(found[key_of(case)]))
     }
-    return [case for case in cases if key_of(case) not in lost]
+
+
+def crashed(cases: list[Element]) -> set[tuple[str, str]]:
+    """Return the tests of which a case has crashed its process.
+
+    pytest-xdist reports that without any property.
+    """
+    return {key_of(case) for case in cases if CASES not in properties_of(case)}
+
+
+def note_fingerprints(
+    cases: list[Element], now: Mapping[str, Fingerprint]
+) -> None:
+    """Note in each result from what it was made."""
+    for case in cases:
+        value = now[module_of(case)].digest
+        for properties in case.findall("properties"):
+            SubElement(properties, "property", name=FINGERPRINT, value=value)
 
 
 def lacking(modules: Mapping[str, Path], cases: list[Element]) -> list[str]:

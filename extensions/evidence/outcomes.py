@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extensions.core.topics import Topic
+from extensions.evidence.dependencies import DEPENDS_ON
 from extensions.evidence.junit import Result, Run
-from extensions.evidence.module_dependencies import classname
-from extensions.evidence.result_dependencies import RESTS
+from extensions.evidence.modules import classname
 
 DECIDED = {"failed", "passed"}
 # Why a test was skipped, as a property of its result, and what that means.
@@ -37,8 +37,8 @@ class Outcome:
 
 
 def is_fresh(result: Result, now: str) -> bool:
-    """Whether a result was made with what its test rests on now."""
-    return result.properties.get(RESTS) == now
+    """Whether a result was made with what its test depends on now."""
+    return bool(now) and result.properties.get(DEPENDS_ON) == now
 
 
 def results_of(run: Run, module: str, test: str) -> list[Result]:

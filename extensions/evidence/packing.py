@@ -10,11 +10,12 @@ import gzip
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from extensions.evidence.dependencies import DEPENDS_ON
 from extensions.evidence.junit import key_of, outcome_of, properties_of
 
 # What the pages show of a recorded result.
 SHOWN = (
-    "rests on",
+    DEPENDS_ON,
     "device",
     "date",
     "needs",

@@ -25,14 +25,15 @@ from extensions.core.problem import Problem
 from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
 from extensions.core.writing import write
+from extensions.evidence.fingerprints import changed_since, stamps_of
 from extensions.evidence.junit import (
     PART,
     key_of,
     outcome_of,
     properties_of,
 )
-from extensions.evidence.merging import run_with
-from extensions.evidence.module_dependencies import evidence_modules
+from extensions.evidence.merging import deselected, module_of, run_with
+from extensions.evidence.modules import classname, evidence_modules
 from extensions.evidence.packing import packed
 from extensions.evidence.selection import (
     changed_by,
@@ -40,7 +41,7 @@ from extensions.evidence.selection import (
     not_renewed,
     with_their_claims,
 )
-from extensions.evidence.test_claims import ENDS, IN_PARALLEL, run_pytest
+from extensions.evidence.test_claims import IN_PARALLEL, end, run_pytest
 
 QUIET = ["--quiet", "--override-ini=filterwarnings=default"]
 PACKED = "tests.xml.gz"
@@ -55,14 +56,27 @@ def run_of_claims(options: list[str], path: Path) -> tuple[int, Element]:
     modules = [] if names_tests(options) else evidence_modules(ROOT)
     paths = [str(each.relative_to(ROOT)) for each in modules]
     workers = IN_PARALLEL if find_spec("xdist") else []
+    known = {classname(ROOT, each): each for each in evidence_modules(ROOT)}
+    stamps = stamps_of(ROOT, known.values())
     with tempfile.TemporaryDirectory() as place:
         xml = Path(place, "tests.xml")
         chosen = with_their_claims(ROOT, options)
         status = run_pytest(ROOT, [*workers, *QUIET, *chosen, *paths], xml)
         if status not in {0, 1}:
-            how = ENDS.get(status, f"ended with {status}")
-            raise Problem(path, 1, f"pytest {how}: as before")
-        return status, xml_of(xml)
+            raise Problem(path, 1, f"pytest {end(status)}: as before")
+        run = xml_of(xml)
+    drop(run, changed_since(ROOT, known, stamps))
+    return status, run
+
+
+def drop(run: Element, changed: set[str]) -> None:
+    """Drop the results of modules that changed while they were tested."""
+    for suite in run.iter("testsuite"):
+        for case in suite.findall("testcase"):
+            if module_of(case) in changed:
+                suite.remove(case)
+    for name in sorted(changed):
+        print(f"changed while it was tested, and has no result: {name}")
 
 
 def record(folder: Path, options: list[str]) -> int:
@@ -74,6 +88,9 @@ def record(folder: Path, options: list[str]) -> int:
     path = folder / PACKED
     status, run = run_of_claims(options, path)
     cases = list(run.iter("testcase"))
+    if partly := deselected(cases):
+        message = f"some cases of {min(partly)} were deselected: as before"
+        raise Problem(path, 1, message)
     failed = [case for case in cases if outcome_of(case) == "failed"]
     if names_tests(options):
         kept, is_part = kept_of(path, run)

@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from extensions.evidence.junit import key_of
-from extensions.evidence.module_dependencies import evidence_modules
+from extensions.evidence.modules import evidence_modules
 from extensions.evidence.parsed_tests import tests_in
 from extensions.evidence.versions import older
 
@@ -30,7 +30,8 @@ def with_their_claims(root: Path, options: list[str]) -> list[str]:
     found: list[str] = []
     for option in options:
         path, _, name = option.partition("::")
-        tests = tests_of(root, root / path, name.partition("__")[0])
+        main = name.partition("[")[0].partition("__")[0]
+        tests = tests_of(root, root / path, main)
         found += list(tests) or [option]
     return found
 

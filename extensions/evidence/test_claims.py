@@ -1,7 +1,7 @@
 """Test the claims: ``python -m extensions.evidence.test_claims``.
 
-Only those modules run again whose results are missing, or rest on something
-else by now. pytest runs once, and what it says joins what is kept in
+Only those modules run again whose results are missing, or were made from
+something else. pytest runs once, and its results join those that are kept in
 ``build/evidence/this-build/tests.xml``. Ends with 0 if all tests passed, 1 if
 some did not, 2 if pytest did not run. Does not import torch.
 """
@@ -9,34 +9,42 @@ some did not, 2 if pytest did not run. Does not import torch.
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from filelock import FileLock
 
+from extensions.core.fingerprint import Fingerprint
 from extensions.core.problem import Problem
-from extensions.core.reading import xml_of
+from extensions.core.reading import json_of, xml_of
 from extensions.core.topics import ROOT
 from extensions.core.writing import write
+from extensions.evidence.fingerprints import (
+    changed_since,
+    fingerprints,
+    stamps_of,
+)
 from extensions.evidence.merging import (
     cases_in,
-    counting,
+    current,
     failed,
     lacking,
     module_of,
+    note_fingerprints,
     run_with,
 )
-from extensions.evidence.module_dependencies import (
-    bases,
-    classname,
-    evidence_modules,
-)
+from extensions.evidence.modules import classname, evidence_modules
 
 EVIDENCE = Path("build/evidence/this-build/tests.xml")
+# From what these results were made, to say why some are made again.
+FINGERPRINTS = EVIDENCE.with_name("fingerprints.json")
 IN_PARALLEL = ["--numprocesses=auto", "--dist=worksteal"]
 FEW = 4  # modules: one process is done before each of several has torch
 # How pytest ends where it did not test what it should.
@@ -60,15 +68,69 @@ def run_pytest(root: Path, arguments: list[str], xml: Path) -> int:
         f"--junitxml={xml}",
         *arguments,
     ]
-    return subprocess.run(command, cwd=root, check=False).returncode
+    # Whoever calls this may have options of pytest in the environment, which
+    # could leave tests out.
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYTEST_")
+    }
+    done = subprocess.run(command, cwd=root, env=environment, check=False)
+    return done.returncode
+
+
+def end(status: int) -> str:
+    """Return how pytest ended where it did not test what it should."""
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return ENDS.get(status, f"ended with {status}")
+
+
+def read_fingerprints(root: Path) -> dict[str, Fingerprint]:
+    """Return from what the last results were made, by module."""
+    try:
+        found = json_of(root / FINGERPRINTS)
+    except Problem:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: Fingerprint.read(each) for name, each in found.items()}
+
+
+def write_fingerprints(root: Path, now: Mapping[str, Fingerprint]) -> None:
+    """Keep from what the results were made."""
+    parts = {name: dict(each.parts) for name, each in now.items()}
+    text = json.dumps(parts, indent=1, sort_keys=True)
+    write(root / FINGERPRINTS, f"{text}\n")
+
+
+def reasons(
+    chosen: Mapping[str, Fingerprint], before: Mapping[str, Fingerprint]
+) -> Iterator[str]:
+    """Yield why some modules are tested again, all of one reason at once."""
+    modules: dict[str, list[str]] = {}
+    for name in sorted(chosen):
+        path = f"{name.replace('.', '/')}.py"
+        if name not in before:
+            why = "tested, because it has no results"
+        elif changes := chosen[name].changes_since(before[name]):
+            more = f" and {len(changes) - 1} more" if changes[1:] else ""
+            first = path if path in changes else changes[0]
+            why = f"tested again, because {first}{more} changed"
+        else:
+            why = "tested again, because results failed or are missing"
+        modules.setdefault(why, []).append(path)
+    for why, paths in modules.items():
+        more = f" and {len(paths) - 1} more" if paths[1:] else ""
+        yield f"{paths[0]}{more}: {why}"
 
 
 def update(root: Path, also: list[str], again: bool) -> int:
     """Test what has to be tested, renew the evidence, return the status."""
     path = root / EVIDENCE
     modules = {classname(root, each): each for each in evidence_modules(root)}
-    now = bases(root, modules.values())
-    kept = counting(cases_in(path), now)
+    now = fingerprints(root, modules.values())
+    kept = current(cases_in(path), now)
     chosen = set(lacking(modules, kept))
     if again:
         chosen |= {module_of(case) for case in failed(kept)}
@@ -78,28 +140,34 @@ def update(root: Path, also: list[str], again: bool) -> int:
     print(f"{len(chosen)} of {len(modules)} modules to test", flush=True)
     if not chosen and not also:
         return 1 if failed(kept) else 0
+    before = read_fingerprints(root)
+    for line in reasons({name: now[name] for name in chosen}, before):
+        print(line, flush=True)
+    # Whatever ends this run, what is stale does not stand.
+    if chosen and path.exists():
+        write(path, run_with(xml_of(path), kept))
 
     paths = [str(modules[name].relative_to(root)) for name in sorted(chosen)]
     workers = IN_PARALLEL if also or len(chosen) > FEW else []
+    stamps = stamps_of(root, modules.values())
     with tempfile.TemporaryDirectory() as folder:
         xml = Path(folder, "tests.xml")
         status = run_pytest(root, [*workers, *paths, *also], xml)
-        if status < 0:
-            if path.exists():
-                write(path, run_with(xml_of(path), kept))
-            name = signal.Signals(-status).name
-            message = f"{name} ended pytest: what it was to test has no result"
+        if status not in {0, 1}:
+            message = (
+                f"pytest {end(status)}: what it was to test has no result"
+            )
             raise Problem(path, 1, message)
-        if status > 1:
-            how = ENDS.get(status, f"ended with {status}")
-            raise Problem(path, 1, f"pytest {how}: the results are as before")
         run = xml_of(xml)
+    untouched = chosen - changed_since(root, modules, stamps)
     cases = [
-        case for case in run.iter("testcase") if module_of(case) in chosen
+        case for case in run.iter("testcase") if module_of(case) in untouched
     ]
-    kept += counting(cases, now)
+    note_fingerprints(cases, now)
+    kept += current(cases, fingerprints(root, modules.values()))
     if chosen:
         write(path, run_with(run, kept))
+        write_fingerprints(root, now)
     for name in (left := lacking(modules, kept)):
         print(f"tests without a result: {name}")
     return 1 if status or left or failed(kept) else 0
@@ -125,7 +193,7 @@ def main() -> int:
     except Problem as problem:
         print(problem)
     except KeyboardInterrupt:
-        print("interrupted: the results are as before")
+        print("interrupted: what was to be tested has no result")
     return 2
 
 

@@ -90,6 +90,10 @@ class Snippet:
     path: Path
     text: str
 
+    def __repr__(self) -> str:
+        """Return what stands for a whole program in a traceback."""
+        return f"<{type(self).__name__} {self.path.name}>"
+
     @classmethod
     def read(cls, path: Path) -> Snippet:
         """Return the snippet that a file holds."""

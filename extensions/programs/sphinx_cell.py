@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
 from extensions.build.details import Fold
 from extensions.core.topics import Topic
-from extensions.evidence.result_dependencies import RESTS, cells_up_to
+from extensions.evidence.dependencies import DEPENDS_ON, cells_up_to
 from extensions.evidence.sphinx_runs import runs_of
 from extensions.programs.snippet import WRONG, Cell
 from extensions.programs.sphinx_cell_reference import cell_of_another_page
@@ -106,7 +106,7 @@ class CellDirective(SphinxDirective):
                     continue
                 if not {"output", "device", "date"} <= facts.keys():
                     continue
-                fresh = facts.get(RESTS) == cells_up_to(topic, cell)
+                fresh = facts.get(DEPENDS_ON) == cells_up_to(topic, cell)
                 said = (
                     f"Recorded on {facts['date']}"
                     f" on {facts['device']} with {run.title}"

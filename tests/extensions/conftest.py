@@ -7,44 +7,16 @@ import sys
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
-from xml.sax.saxutils import quoteattr
 
 import pytest
 from jinja2 import FileSystemBytecodeCache
 from jinja2.sandbox import SandboxedEnvironment
 from sphinx import jinja2glue
 
-from extensions.core.topics import ROOT, topics
-from extensions.evidence.module_dependencies import (
-    bases,
-    classname,
-    evidence_modules,
-)
-from extensions.evidence.parsed_tests import tests_in
-from extensions.evidence.result_dependencies import RESTS, Rests
+from extensions.core.topics import ROOT
+from tests.helpers.evidence import HOUSE, record
 
 collect_ignore = ["house"]
-
-HOUSE = Path(__file__).parent / "house"
-FACTS = {
-    "torch": "2.13.0",
-    "python": "3.11.7",
-    "machine": "x86_64",
-    "date": "2026-01-31",
-}
-ELEMENTS = {
-    "passed": "",
-    "failed": '<failure message="assert" />',
-    "skipped": '<skipped message="why" />',
-}
-
-
-def properties(values):
-    items = [
-        f"<property name={quoteattr(name)} value={quoteattr(value)} />"
-        for name, value in values.items()
-    ]
-    return f"<properties>{''.join(items)}</properties>"
 
 
 class CompiledTemplates(FileSystemBytecodeCache):
@@ -96,48 +68,6 @@ def unbuilt(house):
     for name in ("code", "gallery"):
         shutil.rmtree(house / "docs" / name)
     return house
-
-
-def record(
-    house,
-    folder="build/evidence/this-build",
-    suite=None,
-    device="CPU",
-    date=FACTS["date"],
-    **outcomes,
-):
-    """Write the JUnit file of a run in which some tests did not pass."""
-    cases = []
-    found = bases(house, evidence_modules(house))
-    for topic in topics(house):
-        if not topic.tests.exists():
-            continue
-        module = classname(house, topic.tests)
-        rests_on = {
-            "basis": found[module],
-        }
-        rests = Rests(topic)
-        for name in tests_in(topic.tests):
-            outcome, _, need = outcomes.get(name, "passed").partition(" for ")
-            facts = {"date": date, "device": device, RESTS: rests.of(name)}
-            if outcome == "skipped":
-                del facts["device"]
-            if need:
-                facts["needs"] = need
-            if "__" in name:
-                facts |= {"edit": "-old\n+new", "said": "assert old == new"}
-            cases.append(
-                f'<testcase classname="{module}" name="{name}">'
-                f"{properties(rests_on | facts)}{ELEMENTS[outcome]}</testcase>"
-            )
-    path = house / folder / "tests.xml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    suite = properties(FACTS | (suite or {})) + "\n".join(cases)
-    path.write_text(
-        f'<testsuites>\n<testsuite name="pytest">\n{suite}\n'
-        "</testsuite>\n</testsuites>\n"
-    )
-    return path
 
 
 @pytest.fixture

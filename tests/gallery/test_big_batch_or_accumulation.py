@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.gallery.conftest import (
+from tests.helpers.recipes import (
     MODEL,
     check_arguments,
     check_named,

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.gallery.conftest import (
+from tests.helpers.recipes import (
     BROKEN,
     MODEL,
     as_script,

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.gallery.conftest import (
+from tests.helpers.recipes import (
     BROKEN,
     as_script,
     check_arguments,

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits
-from tests.gallery.conftest import (
+from tests.helpers.recipes import (
     MODEL,
     check_arguments,
     check_named,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from extensions.evidence.counterexamples import edits
-from tests.gallery.conftest import (
+from tests.helpers.recipes import (
     as_script,
     check_arguments,
     check_refused,

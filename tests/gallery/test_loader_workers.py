@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from extensions.evidence.counterexamples import edits
-from tests.gallery.conftest import (
+from tests.helpers.recipes import (
     BROKEN,
     check_arguments,
     check_named,

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from extensions.evidence.counterexamples import edits
-from tests.gallery.conftest import check_arguments, check_refused
+from tests.helpers.recipes import check_arguments, check_refused
 
 ARGUMENTS = {
     "BATCH": (["--batch", "3"], 3),

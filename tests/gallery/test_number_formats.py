@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.gallery.conftest import as_script, constants, given, told
+from tests.helpers.recipes import as_script, constants, given, told
 
 
 class Number(float):

@@ -9,7 +9,7 @@ import pytest
 from torch.utils.data import DataLoader, IterableDataset
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.gallery.conftest import as_script, constants, given, told
+from tests.helpers.recipes import as_script, constants, given, told
 
 for library in ("h5py", "lmdb", "pyarrow", "tfrecord", "webdataset"):
     pytest.importorskip(library, reason=f"{library} is not installed")

@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.gallery.conftest import as_script, constants, given, told
+from tests.helpers.recipes import as_script, constants, given, told
 
 for library in ("PIL", "tqdm"):
     pytest.importorskip(library, reason=f"{library} is not installed")

@@ -9,7 +9,7 @@ import torch
 
 from extensions.evidence.counterexamples import edits
 from extensions.evidence.versions import true_since
-from tests.gallery.conftest import as_script, constants, given, told
+from tests.helpers.recipes import as_script, constants, given, told
 
 ARGUMENTS = {
     "SIZES": (["--sizes", "3", "5"], [3, 5]),

@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers.programs import after
 
 MODEL = ("imports", "device", "step", "days")
 KEPT = ("imports", "functions", "error-and-circle", "keepers")
@@ -28,11 +29,6 @@ FAILED = (
 )
 EIGHT = ["a list", "a row of it", "a graph", "a closure", "a default"]
 EIGHT += ["a hook", "a cache", "a caught error"]
-
-
-def after(snippet, *names):
-    """Run some cells of a snippet without the others."""
-    return snippet.only(*names).after(names[-1])
 
 
 @pytest.fixture(autouse=True)

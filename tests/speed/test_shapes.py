@@ -6,14 +6,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers.programs import after
 
 MODEL = ("imports", "round-up", "next-letter")
 LOSSES = (*MODEL, "text", "uncut", "masked", "smoothed", "cut")
-
-
-def after(snippet, *cells):
-    """Run these cells alone."""
-    return snippet.only(*cells).after(cells[-1])
 
 
 # Do this

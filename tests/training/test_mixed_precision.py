@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import true_since
+from tests.helpers.programs import after
 
 FULL, BRAIN, HALF = torch.float32, torch.bfloat16, torch.float16
 STEP = ("radar", "best-dtype", "accumulate", "train-step")
@@ -20,11 +21,6 @@ TRAIN = (*STEP, "train")
 SLOPES = (*TRAIN, "slopes")
 RESULTS = ("radar", "operations", "results")
 LIFE = ("radar", "live", "life")
-
-
-def after(snippet, *cells):
-    """Return the variables of the last cell, having run these alone."""
-    return snippet.only(*cells).after(cells[-1])
 
 
 @cache

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from extensions.core.topics import ROOT
-from tests.extensions.build.test_whole_site import written
-from tests.extensions.conftest import record
+from tests.helpers.builds import written
+from tests.helpers.evidence import record
 
 BUILD = [sys.executable, "-m", "sphinx", "-q", "docs", "out/html"]
 

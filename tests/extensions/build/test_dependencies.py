@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from extensions.build.dependencies import depend_on
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 RECAP = "\n```{recap} part/one#word-is-one\n```\n"
 

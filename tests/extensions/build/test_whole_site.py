@@ -1,16 +1,10 @@
 """The house during a build: what is reported, what is built again."""
 
-import re
 import shutil
 
 from extensions.claims.sphinx_ledger import ledger_of
-from tests.extensions.conftest import record
-
-
-def written(app):
-    """Return which pages a build wrote."""
-    plain = re.sub(r"\x1b\[\d+(;\d+)*m", "", app.status.getvalue())
-    return set(re.findall(r"writing output\.\.\. \[ *\d+%\] (\S+)", plain))
+from tests.helpers.builds import written
+from tests.helpers.evidence import record
 
 
 def reports(app):

@@ -11,7 +11,7 @@ from extensions.claims import canary
 from extensions.core.problem import Problem
 from extensions.core.reading import python_of, xml_of
 from extensions.core.topics import ROOT
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 [COMMAND] = [
     ast.literal_eval(node.value)

@@ -6,7 +6,7 @@ from extensions.claims.correction_rules import (
     corrections_name_claims,
     corrections_name_sections,
 )
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 ROW = """\
 [[correction]]

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from extensions.claims.failed_claims import breaks_in
 from extensions.core.reading import xml_of
 from extensions.core.topics import Topic
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 LOST = """
 <testcase classname="" name="tests.part.test_two">

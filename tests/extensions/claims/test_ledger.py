@@ -4,7 +4,7 @@ import pytest
 
 from extensions.claims.ledger import read_ledger
 from extensions.evidence.junit import runs
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 
 @pytest.fixture

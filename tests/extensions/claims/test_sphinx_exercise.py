@@ -5,7 +5,7 @@ import re
 import pytest
 
 from extensions.claims.sphinx_exercise import UNKNOWN
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 EXERCISE = (
     "\n```{exercise} word-is-one__but-not-of-another\n"

@@ -9,7 +9,7 @@ import pytest
 
 from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from extensions.claims.ledger import read_ledger
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, Topic
+from extensions.evidence.dependencies import DEPENDS_ON, Dependencies
 from extensions.evidence.junit import read_run, runs, unreadable_runs
-from extensions.evidence.result_dependencies import RESTS, Rests
-from tests.extensions.conftest import FACTS, record
+from tests.helpers.evidence import FACTS, record
 
 
 def problem(path):
@@ -27,8 +27,8 @@ def test_a_run_knows_its_facts_and_results(house):
     assert run.title == "torch 2.13.0 (x86_64)"
     [result] = run.results["tests.part.test_one", "test_word_is_one"]
     assert result.outcome == "failed"
-    rests = Rests(Topic(house, "part/one"))
-    assert result.properties[RESTS] == rests.of("test_word_is_one")
+    found = Dependencies(Topic(house, "part/one"))
+    assert result.properties[DEPENDS_ON] == found.of("test_word_is_one")
 
 
 def test_a_truncated_file_is_a_problem_at_its_line(house):

@@ -11,7 +11,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, xml_of
 from extensions.evidence.junit import runs
 from extensions.evidence.packing import packed
-from tests.extensions.conftest import FACTS, record
+from tests.helpers.evidence import FACTS, record
 
 CASES = """
 <testsuites><testsuite name="pytest" hostname="here" time="1.0">

@@ -11,7 +11,7 @@ from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
 from extensions.evidence import record, selection
 from extensions.evidence.junit import outcome_of, properties_of, read_run
-from extensions.evidence.module_dependencies import evidence_modules
+from extensions.evidence.modules import evidence_modules
 
 MODULE = "tests/speed/test_cudnn_benchmark.py"
 

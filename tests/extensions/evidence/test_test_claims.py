@@ -10,7 +10,7 @@ from extensions.core.problem import Problem
 from extensions.core.topics import ROOT
 from extensions.evidence import test_claims
 from extensions.evidence.junit import read_run
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 ONE, TWO, THREE = "part.test_one", "part.test_two", "gallery.test_three"
 

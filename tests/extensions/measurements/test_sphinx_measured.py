@@ -24,7 +24,7 @@ from extensions.measurements.results import (
     grouped,
     recordings_of,
 )
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 WORKLOAD = '''"""Adding and multiplying
 

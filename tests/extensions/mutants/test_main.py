@@ -9,7 +9,7 @@ import pytest
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, Topic
 from extensions.mutants import __main__ as mutants
-from tests.extensions.conftest import HOUSE
+from tests.helpers.evidence import HOUSE
 
 CONFTEST = """
 import pytest

@@ -12,7 +12,7 @@ from extensions.core.topics import ROOT, Topic
 from extensions.lint.rules import RULES
 from extensions.new_topic import __main__ as command
 from extensions.new_topic.__main__ import EXAMPLE, new_topic
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 INDEX = "# Part\n\n```{toctree}\none\ntwo\n```\n"
 COMMAND = [sys.executable, "-m", "extensions.new_topic"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 TABLE = """
 

@@ -5,35 +5,14 @@ from html import unescape
 
 import pytest
 
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
+from tests.helpers.programs import PROGRAM
 
 # MyST resolves a link to a page with what Sphinx 11 will have dropped.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:'myst_parser.*MystReferenceResolver.app' is deprecated"
 )
 
-PROGRAM = """
-# %% ask
-def ask(call):
-    try:
-        call()
-    except ValueError as error:
-        print("said:", error)
-
-
-# %% fails
-print("first")
-ask(lambda: int("x"))
-
-# %% works
-print("no error")
-
-# %% handles
-try:
-    [][1]
-except IndexError as error:
-    print(type(error).__name__, error)
-"""
 CELLS = "".join(
     f"\n```{{cell}} {name}\n```\n"
     for name in ("ask", "fails", "works", "handles")

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.extensions.conftest import record
-from tests.extensions.pages.test_error_text import PROGRAM
+from tests.helpers.evidence import record
+from tests.helpers.programs import PROGRAM
 
 HANDLES = """
 # %% handles

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 WRITTEN = """
 ```{surprise} part/one#word-is-one

@@ -4,10 +4,10 @@ import pytest
 from docutils import nodes
 
 from extensions.core.topics import Topic
-from extensions.evidence.result_dependencies import RESTS, cells_up_to
+from extensions.evidence.dependencies import DEPENDS_ON, cells_up_to
 from extensions.programs.snippet import CUDA_GUARD, WRONG
 from extensions.programs.sphinx_cell import NEVER_RAN
-from tests.extensions.conftest import properties, record
+from tests.helpers.evidence import properties, record
 
 
 def cells(app):
@@ -144,7 +144,7 @@ def record_cuda(house, rests):
     path = record(house, "evidence/gpu")
     values = {
         "cell": "part/one:device",
-        RESTS: rests,
+        DEPENDS_ON: rests,
         "output": "it ran",
         "device": "GPU 9",
         "date": "2026-01-30",

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from extensions.core.topics import ROOT
-from tests.extensions.conftest import record
+from tests.helpers.evidence import record
 
 HOME = "https://guide.example.org/pytorch/"
 MARK = '@true_since("2.9", "it was two")\n'

@@ -3,7 +3,7 @@
 import pytest
 
 from extensions.core.topics import Topic
-from extensions.evidence.result_dependencies import Rests, cells_up_to
+from extensions.evidence.dependencies import Dependencies, cells_up_to
 
 PROGRAM = '''"""
 One
@@ -92,8 +92,8 @@ def topic(tmp_path):
 
 
 def rests(topic):
-    """Return what each test rests on."""
-    found = Rests(topic)
+    """Return what each test depends on."""
+    found = Dependencies(topic)
     return {name: found.of(f"test_{name}") for name in ALL}
 
 
@@ -150,7 +150,7 @@ def test_an_edit_of_a_fixture_touches_what_asks_for_it(topic):
 
 
 def test_a_test_may_run_the_cells_up_to_the_last_that_it_names(topic):
-    found = Rests(topic)
+    found = Dependencies(topic)
 
     assert found.may_run("test_word") == ["start"]
     assert found.may_run("test_each") == ["start", "count"]

@@ -2,8 +2,9 @@
 
 import pytest
 
-from extensions.evidence import module_dependencies
-from extensions.evidence.module_dependencies import bases, evidence_modules
+from extensions.evidence import surroundings
+from extensions.evidence.fingerprints import fingerprints
+from extensions.evidence.modules import evidence_modules
 from extensions.programs.snippet import CUDA_GUARD
 
 ONE, TWO, THREE, CUDA = (
@@ -36,10 +37,10 @@ def changes(house):
     snippet.write_text(
         snippet.read_text() + f"\n# %% device\n{CUDA_GUARD}\n    print(1)\n"
     )
-    before = bases(house, evidence_modules(house))
+    before = fingerprints(house, evidence_modules(house))
 
     def changes():
-        now = bases(house, evidence_modules(house))
+        now = fingerprints(house, evidence_modules(house))
         return {name for name in now if now[name] != before.get(name)}
 
     return changes
@@ -81,7 +82,7 @@ def test_the_test_of_cuda_cells_rests_on_new_ones_too(house, changes):
 
 def test_a_result_rests_on_the_versions_of_libraries(changes, monkeypatch):
     monkeypatch.setattr(
-        module_dependencies, "version", lambda name: f"{name} 9"
+        surroundings, "_version", lambda name: (f"{name} 9", ())
     )
 
     assert changes() == {ONE, TWO, THREE, CUDA}

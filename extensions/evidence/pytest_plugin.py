@@ -1,0 +1,126 @@
+"""What pytest notes of each result of a claim, and what it leaves out.
+
+``tests/conftest.py`` loads this plugin, which brings the fixtures along. It
+writes into the JUnit XML on what a run was made, and of each result what it
+depends on, its device and its day. Needs torch, pytest and NumPy alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from _pytest.junitxml import xml_key
+
+from extensions.core.problem import Problem
+from extensions.core.topics import ROOT, topic_of_tests
+from extensions.evidence.case_names import name_of_value
+from extensions.evidence.dependencies import (
+    CASES,
+    DEPENDS_ON,
+    Dependencies,
+)
+from extensions.evidence.modules import evidence_modules
+from extensions.evidence.versions import expect
+from extensions.programs.snippet import ran
+
+pytest_plugins = ["extensions.evidence.pytest_fixtures"]
+
+_TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Let one process have a CUDA device, whose memory some tests count."""
+    return 1 if torch.cuda.is_available() else None
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a case by what it hands over, which the panels of claims show."""
+    return name_of_value(val)
+
+
+@cache
+def _dependencies(module: Path) -> Dependencies:
+    return Dependencies(topic_of_tests(ROOT, module))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Note when and on what each result is made; skip what has no device.
+
+    First of all, since an option of pytest may deselect some of the items.
+    """
+    modules = {*evidence_modules(ROOT)}
+    cases = Counter((item.path, item.originalname) for item in items)
+    for item in items:
+        if item.path in modules:
+            name = item.originalname
+            item.user_properties += [
+                ("date", _TODAY),
+                (CASES, str(cases[item.path, name])),
+            ]
+            if found := _dependencies(item.path).of(name):
+                item.user_properties.append((DEPENDS_ON, found))
+        expect(item, torch.__version__)
+        if item.get_closest_marker("cuda"):
+            item.user_properties.append(("needs", "cuda"))
+            if not torch.cuda.is_available():
+                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Write into the JUnit XML on what machine the tests run.
+
+    Not through ``record_testsuite_property``, which pytest-xdist loses.
+    """
+    xml = session.config.stash.get(xml_key, None)
+    if xml is None:
+        return
+    xml.add_global_property("torch", torch.__version__)
+    xml.add_global_property("python", platform.python_version())
+    xml.add_global_property("numpy", numpy.__version__)
+    xml.add_global_property("machine", platform.machine())
+    xml.add_global_property("system", platform.system())
+    xml.add_global_property("date", _TODAY)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Begin to note which cells a test runs."""
+    ran.clear()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Function) -> None:
+    """Let no result depend on a cell that its test does not seem to run."""
+    found = _dependencies(item.path)
+    unnamed = ran & found.cells.keys() - found.may_run(item.originalname)
+    if unnamed:
+        message = f"runs cells that it does not name: {sorted(unnamed)}"
+        raise Problem(item.path, 1, message)
+
+
+def allocations() -> int:
+    """Return how often something asked a CUDA device for memory so far."""
+    if not torch.cuda.is_available():
+        return 0
+    stats = torch.cuda.memory_stats()
+    return int(stats.get("allocation.all.allocated", 0))
+
+
+@pytest.fixture(autouse=True)
+def _device(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Note on which device the test ran: what a machine has says nothing."""
+    before = allocations()
+    yield
+    touched = allocations() != before
+    device = torch.cuda.get_device_name() if touched else "CPU"
+    request.node.user_properties.append(("device", device))

@@ -1,0 +1,149 @@
+"""What results depend on besides files: libraries, settings, the device."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import (
+    PackageNotFoundError,
+    distribution,
+    entry_points,
+    packages_distributions,
+)
+from importlib.util import find_spec
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from extensions.core.reading import bytes_of, toml_of
+
+# Files in which pytest finds settings, besides pyproject.toml.
+_SETTINGS = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "tox.ini",
+    "setup.cfg",
+)
+# How the environment variables begin that torch, its libraries and Python
+# read; which others a program reads stands in its code.
+_VARIABLES = (
+    "CUBLAS_",
+    "CUDA_",
+    "CUDNN_",
+    "KMP_",
+    "LANG",
+    "LC_",
+    "MKL_",
+    "NCCL_",
+    "OMP_",
+    "OPENBLAS_",
+    "PYTHONHASHSEED",
+    "PYTHONOPTIMIZE",
+    "PYTHONUTF8",
+    "PYTHONWARNINGS",
+    "PYTORCH_",
+    "TORCH",
+    "TZ",
+)
+_GPUS = Path("/proc/driver/nvidia/gpus")
+
+
+def surroundings(
+    root: Path, libraries: Iterable[str], variables: Iterable[str]
+) -> dict[str, str | bytes]:
+    """Return what a run depends on besides files, by name."""
+    found: dict[str, str | bytes] = {"Python": platform.python_version()}
+    found |= versions(libraries)
+    found["the plugins of pytest"] = _plugins()
+    found["the device"] = device()
+    found |= _settings(root)
+    common = {name for name in os.environ if name.startswith(_VARIABLES)}
+    for name in common.union(variables):
+        found[f"${name}"] = repr(os.environ.get(name))
+    return found
+
+
+def versions(libraries: Iterable[str]) -> dict[str, str]:
+    """Return the versions of some libraries, and of all that these need."""
+    found: dict[str, str] = {}
+    todo, known = [*libraries], set(sys.stdlib_module_names)
+    while todo:
+        if (name := todo.pop()) in known:
+            continue
+        known.add(name)
+        for each in _distributions().get(name, [name]):
+            found[each], needs = _version(each)
+            todo += needs
+    return found
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    return dict(packages_distributions())
+
+
+@cache
+def _version(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the version of a distribution, and what it needs.
+
+    A module that belongs to none is known by its content.
+    """
+    try:
+        found = distribution(name)
+    except PackageNotFoundError:
+        spec = find_spec(name) if name.isidentifier() else None
+        file = Path(spec.origin) if spec and spec.has_location else None
+        return str(file and bytes_of(file)), ()
+    needs = [Requirement(each) for each in found.requires or ()]
+    return found.version, tuple(
+        each.name
+        for each in needs
+        if each.marker is None or each.marker.evaluate({"extra": ""})
+    )
+
+
+@cache
+def _plugins() -> str:
+    """Return which plugins pytest loads because they are installed."""
+    found = entry_points(group="pytest11")
+    dists = [each.dist for each in found if each.dist]
+    return repr(sorted({f"{each.name} {each.version}" for each in dists}))
+
+
+@cache
+def device() -> str:
+    """Return which NVIDIA devices there are, as the driver says.
+
+    To ask torch would take the two seconds of its import, even where nothing
+    is to be tested.
+    """
+    found = [
+        line
+        for path in sorted(_GPUS.glob("*/information"))
+        for line in path.read_text(errors="replace").splitlines()
+        if line.startswith("Model:")
+    ]
+    if not found and (command := shutil.which("nvidia-smi")):
+        done = subprocess.run(
+            [command, "-L"], capture_output=True, text=True, check=False
+        )
+        found = done.stdout.splitlines()
+    return "\n".join(found)
+
+
+def _settings(root: Path) -> Iterator[tuple[str, str | bytes]]:
+    """Yield each file with settings of pytest, and what stands in it."""
+    for name in _SETTINGS:
+        if (path := root / name).is_file():
+            yield name, bytes_of(path)
+    if (path := root / "pyproject.toml").is_file():
+        tool = toml_of(path).get("tool", {})
+        yield f"{path.name} [tool.pytest]", json.dumps(tool.get("pytest"))
