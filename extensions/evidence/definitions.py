@@ -181,8 +181,8 @@ def _served(node: ast.stmt, lists: set[str]) -> set[str] | None:
     if isinstance(node, ast.Expr):
         called = getattr(node.value, "func", None)
         owner = getattr(called, "value", None)  # of a list, as in x.append(y)
-        is_list = isinstance(owner, ast.Name) and owner.id in lists
-        return {owner.id} if is_list else None
+        name = owner.id if isinstance(owner, ast.Name) else ""
+        return {name} if name in lists else None
     if isinstance(node, ast.If | ast.Try):
         found = [_served(each, lists) for each in statements(node, into=False)]
         if None not in found:
@@ -211,7 +211,9 @@ def _named(targets: list[ast.expr], lists: set[str]) -> set[str] | None:
 
 def _fixture(node: ast.AST) -> ast.expr | None:
     """Return the decorator that makes a function a fixture."""
-    for each in getattr(node, "decorator_list", ()):
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    for each in node.decorator_list:
         called = each.func if isinstance(each, ast.Call) else each
         if ast.unparse(called).endswith("fixture"):
             return each

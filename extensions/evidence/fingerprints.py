@@ -38,7 +38,8 @@ def fingerprints(
         parts: dict[str, str | bytes] = {
             path.relative_to(root).as_posix(): bytes_of(path) for path in files
         }
-        libraries, variables = {"pytest"}, set()
+        libraries = {"pytest"}
+        variables: set[str] = set()
         for path in files:
             try:
                 read = code.module(path)

@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from types import FunctionType
 from unittest.mock import patch
 
 import pytest
@@ -129,7 +130,7 @@ def fails(request: pytest.FixtureRequest) -> Callable[..., None]:
     is ``fails(test_it_holds, snippet, another_input)``.
     """
 
-    def fails(test: Callable[..., None], *inputs: object) -> None:
+    def fails(test: FunctionType, *inputs: object) -> None:
         __tracebackhide__ = True
         said = failure_of(test, *inputs)
         request.node.user_properties += [

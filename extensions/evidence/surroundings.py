@@ -21,6 +21,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from extensions.core.fingerprint import digest
 from extensions.core.reading import bytes_of, toml_of
 
 # Files in which pytest finds settings, besides pyproject.toml.
@@ -100,8 +101,9 @@ def _version(name: str) -> tuple[str, tuple[str, ...]]:
         found = distribution(name)
     except PackageNotFoundError:
         spec = find_spec(name) if name.isidentifier() else None
-        file = Path(spec.origin) if spec and spec.has_location else None
-        return str(file and bytes_of(file)), ()
+        if spec is None or not spec.has_location or not spec.origin:
+            return "not there", ()
+        return digest(bytes_of(Path(spec.origin))), ()
     needs = [Requirement(each) for each in found.requires or ()]
     return found.version, tuple(
         each.name

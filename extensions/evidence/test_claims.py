@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 from filelock import FileLock
 
@@ -25,7 +26,7 @@ from extensions.core.fingerprint import Fingerprint
 from extensions.core.problem import Problem
 from extensions.core.reading import json_of, xml_of
 from extensions.core.topics import ROOT
-from extensions.core.writing import write
+from extensions.core.writing import remove, write
 from extensions.evidence.fingerprints import (
     changed_since,
     fingerprints,
@@ -125,6 +126,14 @@ def reasons(
         yield f"{paths[0]}{more}: {why}"
 
 
+def keep_only(path: Path, kept: list[Element]) -> None:
+    """Drop all results but some; a file that is not whole has none."""
+    try:
+        write(path, run_with(xml_of(path), kept))
+    except Problem:
+        remove(path)
+
+
 def update(root: Path, also: list[str], again: bool) -> int:
     """Test what has to be tested, renew the evidence, return the status."""
     path = root / EVIDENCE
@@ -144,8 +153,8 @@ def update(root: Path, also: list[str], again: bool) -> int:
     for line in reasons({name: now[name] for name in chosen}, before):
         print(line, flush=True)
     # Whatever ends this run, what is stale does not stand.
-    if chosen and path.exists():
-        write(path, run_with(xml_of(path), kept))
+    if chosen:
+        keep_only(path, kept)
 
     paths = [str(modules[name].relative_to(root)) for name in sorted(chosen)]
     workers = IN_PARALLEL if also or len(chosen) > FEW else []

@@ -65,7 +65,8 @@ def record(
                 facts |= {"edit": "-old\n+new", "said": "assert old == new"}
             cases.append(
                 f'<testcase classname="{module}" name="{name}">'
-                f"{properties(fingerprint | facts)}{ELEMENTS[outcome]}</testcase>"
+                f"{properties(fingerprint | facts)}"
+                f"{ELEMENTS[outcome]}</testcase>"
             )
     path = house / folder / "tests.xml"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -120,7 +120,7 @@ def test_the_own_run_comes_first_and_then_the_oldest_torch(house):
 
 def test_pytest_writes_what_the_ledger_reads(tmp_path):
     """Run one real claim of this repository, with pytest's own JUnit XML."""
-    path = tmp_path / "run" / "tests.xml"
+    path = tmp_path / "this-build/tests.xml"
     topic = Topic(ROOT, "autograd/variable")
     command = [sys.executable, "-m", "pytest", f"--junitxml={path}"]
     subprocess.run([*command, topic.tests], cwd=ROOT, check=True)

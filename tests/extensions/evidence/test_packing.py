@@ -17,10 +17,10 @@ CASES = """
 <testsuites><testsuite name="pytest" hostname="here" time="1.0">
 <properties><property name="torch" value="2.6.0" /></properties>
 <testcase classname="tests.a" name="test_b[2]" time="0.5"><properties>
-<property name="rests on" value="1" /><property name="said" value="x" />
+<property name="depends on" value="1" /><property name="said" value="x" />
 </properties></testcase>
 <testcase classname="tests.a" name="test_b[1]"><properties>
-<property name="rests on" value="1" /></properties></testcase>
+<property name="depends on" value="1" /></properties></testcase>
 <testcase classname="tests.a" name="test_c[1]">
 <failure message="assert 1&#10;more">long</failure></testcase>
 <testcase classname="tests.a" name="test_c[2]" />
@@ -47,7 +47,7 @@ def test_a_packed_run_holds_what_pages_show():
         "skipped why",
         "testcase tests.a test_b[1]",
         "properties",
-        "property rests on 1",
+        "property depends on 1",
         "testcase tests.a test_c[1]",
         "failure assert 1",
         "testcase tests.a test_c[2]",
