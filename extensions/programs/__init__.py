@@ -33,8 +33,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     )
 
     app.setup_extension("extensions.evidence")
-    sphinx_runner.setup_runner(app)
-    sphinx_gallery_lists.setup_gallery_lists(app)
+    runner = sphinx_runner.setup_runner(app)
+    sphinx_gallery_lists.setup_gallery_lists(app, runner.settings)
     sphinx_image_sizes.setup_image_sizes(app)
     sphinx_tables.setup_tables(app)
     sphinx_recipe_cards.setup_recipe_cards(app)

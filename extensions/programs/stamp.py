@@ -1,29 +1,33 @@
 """Which programs have run, and with what: a stamp beside the outputs of each.
 
-sphinx-gallery's own cache looks at the program alone, and believes itself
-before it has written the outputs.
+The stamp is the fingerprint of a run: the program, what it ran with, and each
+file that it left. sphinx-gallery's own cache looks at the program alone, and
+believes itself before it has written the outputs.
 """
 
 from __future__ import annotations
 
-import hashlib
-from functools import cache
+import contextlib
+import json
 from pathlib import Path
 
-from extensions.core.environment import installed
-from extensions.core.reading import bytes_of
-from extensions.core.topics import ROOT, Topic, sha256, topics
+from extensions.core.environment import installed, our_code
+from extensions.core.fingerprint import Fingerprint
+from extensions.core.problem import Problem
+from extensions.core.reading import bytes_of, json_of, text_of
+from extensions.core.topics import Topic, topics
 from extensions.core.writing import remove, write
 
-# Ours that outputs rest on: how figures are drawn, how programs are run.
-MAKERS = ("figures.py", "fresh_torch.py", "sphinx_runner.py")
 # What a program draws, and all that it leaves, by its name, and no other whose
 # name holds it.
-DRAWN = (
+_DRAWN = (
     "images/sphx_glr_{}_[0-9]*",
     "images/thumb/sphx_glr_{}_thumb.*",
 )
-LEFT = ("{}.*", "images/measured_{}_[0-9]*", *DRAWN)
+_LEFT = ("{}.*", "images/measured_{}_[0-9]*", *_DRAWN)
+# Of what is left: what pages show, and what sphinx-gallery reads again.
+_OUTPUTS = ("{}.rst", "{}.py", "{}.py.md5", "{}.codeobj.json", *_DRAWN)
+NO_RUN = "no run of it is recorded"
 
 
 def path_of(topic: Topic) -> Path:
@@ -31,51 +35,73 @@ def path_of(topic: Topic) -> Path:
     return topic.output.with_suffix(".ran")
 
 
-@cache
-def surroundings() -> str:
-    """Return a hash of what is installed and of what runs the programs."""
-    found = hashlib.sha256(installed().encode())
-    for name in MAKERS:
-        found.update(bytes_of(ROOT / "extensions/programs" / name))
-    return found.hexdigest()
+def surroundings(settings: str) -> Fingerprint:
+    """Return what every program runs with, given sphinx-gallery's settings."""
+    return Fingerprint.of(
+        {
+            "the libraries": installed(),
+            "our code": our_code("programs", "core"),
+            "sphinx_gallery_conf": settings,
+        }
+    )
 
 
-def stamp_of(topic: Topic) -> str:
-    """Return what the stamp of a program says if it has run as it is now."""
-    return f"program {sha256(topic.snippet)}\nwith {surroundings()}\n"
+def fingerprint_of(program: Path, topic: Topic, settings: str) -> Fingerprint:
+    """Return what the outputs of a topic were made from, and what they are."""
+    folder = topic.output.parent
+    outputs = {
+        path.relative_to(folder).as_posix(): bytes_of(path)
+        for path in _found(topic, _OUTPUTS)
+    }
+    found = Fingerprint.of({"the program": text_of(program), **outputs})
+    return Fingerprint({**surroundings(settings).parts, **found.parts})
 
 
-def has_run(topic: Topic) -> bool:
-    """Whether a program has run as it is now, to its end."""
-    path = path_of(topic)
-    if not path.exists() or not topic.output.exists():
-        return False
-    return bytes_of(path) == stamp_of(topic).encode()
+def why_stale(topic: Topic, settings: str) -> list[str]:
+    """Return why a program has to run; nothing if its outputs are right."""
+    stamp = Fingerprint()
+    with contextlib.suppress(Problem):  # there is none, or it is damaged
+        stamp = Fingerprint.read(json_of(path_of(topic)))
+    if not stamp.parts:
+        return [NO_RUN]
+    now = fingerprint_of(topic.snippet, topic, settings)
+    return now.changes_since(stamp)
 
 
 def forget(topic: Topic) -> None:
     """Make sphinx-gallery run a program again."""
     for ending in (".ran", ".woven", ".py.md5"):
         remove(topic.output.with_suffix(ending))
-    for pattern in DRAWN:  # or an old thumbnail of another format is taken
-        for path in topic.output.parent.glob(
-            pattern.format(topic.snippet.stem)
-        ):
-            remove(path)
+    for path in _found(topic, _DRAWN):
+        remove(path)  # or an old thumbnail of another format is taken
 
 
-def note(topic: Topic) -> None:
-    """Note that a program has run to its end."""
-    write(path_of(topic), stamp_of(topic))
+def note(topic: Topic, settings: str) -> None:
+    """Note that a program has run to its end.
+
+    What ran is the copy that sphinx-gallery made: the program itself may have
+    been edited since.
+    """
+    copy = topic.output.with_suffix(".py")
+    found = fingerprint_of(copy, topic, settings)
+    write(path_of(topic), json.dumps(found.parts, indent=0) + "\n")
 
 
 def sweep(root: Path) -> None:
     """Remove what programs have left that are no more."""
     known = {path_of(topic) for topic in topics(root)}
     for stamp in root.glob("docs/**/*.ran"):
-        if stamp in known:
-            continue
-        folder, name = stamp.parent, stamp.stem
-        for pattern in LEFT:
-            for path in folder.glob(pattern.format(name)):
+        if stamp not in known:
+            name = stamp.relative_to(root / "docs").with_suffix("").as_posix()
+            gone = Topic(root, name.removeprefix("code/"))
+            for path in _found(gone, _LEFT):
                 remove(path)
+
+
+def _found(topic: Topic, patterns: tuple[str, ...]) -> list[Path]:
+    folder, name = topic.output.parent, topic.output.stem
+    return sorted(
+        path
+        for pattern in patterns
+        for path in folder.glob(pattern.format(name))
+    )

@@ -45,10 +45,9 @@ CHANGES = {
     "a list that is gone": lambda house: (
         house / "docs/gallery/index.rst"
     ).unlink(),
-    "a copy that is gone": lambda house: (
-        house / "docs/code/part/one.py"
-    ).unlink(),
-    "a setting": lambda house: add(house / "docs/conf.py", "# more\n"),
+    "a setting": lambda house: add(
+        house / "docs/conf.py", 'sphinx_gallery_conf["line_numbers"] = True\n'
+    ),
 }
 
 
