@@ -18,6 +18,8 @@ from tests.helpers.evidence import HOUSE, record
 
 collect_ignore = ["house"]
 
+FAKE_TORCH = Path(__file__).parent / "fake_torch"
+
 
 class CompiledTemplates(FileSystemBytecodeCache):
     """Compiled templates, found by what they say: each house is elsewhere."""
@@ -67,6 +69,23 @@ def unbuilt(house):
     """The house as somebody would fetch it: no program has run."""
     for name in ("code", "gallery"):
         shutil.rmtree(house / "docs" / name)
+    return house
+
+
+@pytest.fixture
+def whole(house, monkeypatch):
+    """A house that stands by itself, in which nothing is tested yet.
+
+    It has the extensions and the plugin of pytest that this one has; torch is
+    not the true one, and Sphinx is not installed: to import both takes longer
+    than all else.
+    """
+    shutil.rmtree(house / "build/evidence")
+    shutil.copytree(ROOT / "extensions", house / "extensions")
+    shutil.copytree(FAKE_TORCH, house, dirs_exist_ok=True)
+    for name in ("pyproject.toml", "tests/conftest.py"):
+        shutil.copy(ROOT / name, house / name)
+    monkeypatch.setenv("PYTHONPATH", str(house))
     return house
 
 

@@ -1,7 +1,6 @@
 """What another torch makes false is reported, and nothing else."""
 
 import ast
-import os
 import subprocess
 import sys
 
@@ -19,17 +18,30 @@ from tests.helpers.evidence import record
     if isinstance(node, ast.Assign)
     and ast.unparse(node.targets[0]) == "CANARY"
 ]
-MODULE = "tests/speed/test_cudnn_benchmark.py"
-PAGE = "docs/speed/cudnn_benchmark.md"
-# Each is another torch, loaded by pytest before any test.
-PADS_WITH_ONES = """
-from functools import partial
-from torch.nn import functional
-functional.pad = partial(functional.pad, value=1)
+MODULE = "tests/part/test_one.py"
+PAGE = "docs/part/one.md"
+# The words of a page with two claims, which rest on what torch says.
+SECOND = """
+[`length` counts its letters]{#length-counts-letters .claim}.
 """
-WITHOUT_LOADERS = """
-import torch.utils.data
-del torch.utils.data.DataLoader
+PROGRAM = """
+# %% start
+import torch.words
+
+word = torch.words.first
+length = len(word)
+
+# %% count
+print(word, "counted")
+"""
+TESTS = """
+import torch.words
+
+def test_word_is_one(snippet):
+    assert snippet.after("start").word == "one"
+
+def test_length_counts_letters(snippet):
+    assert snippet.after("start").length == 3
 """
 
 REPORT = """\
@@ -68,27 +80,24 @@ assert
 
 
 @pytest.fixture
-def fly(tmp_path):
+def fly(whole):
     """Call the command as nox does; return its status and its report."""
-    report = tmp_path / "report.md"
+    report = whole / "report.md"
+    program = whole / "snippets/part/one.py"
+    title, _, _ = program.read_text().partition("\n# %% ")
+    program.write_text(title + PROGRAM)
+    (whole / MODULE).write_text(TESTS)
+    with (whole / PAGE).open("a") as page:
+        page.write(SECOND)
+    command = [sys.executable, *COMMAND[1:], report, MODULE]
 
-    def fly(torch, *options):
+    def fly(words, *options):
+        """Run it with a torch that says some words, or has none."""
         report.write_text("of yesterday")
-        (tmp_path / "other_torch.py").write_text(torch)
+        if words:
+            (whole / "torch/words.py").write_text(words)
         done = subprocess.run(
-            [
-                sys.executable,
-                *COMMAND[1:],
-                report,
-                MODULE,
-                "--numprocesses=0",
-                "-pno:cacheprovider",
-                "-pother_torch",
-                *options,
-            ],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            check=False,
+            [*command, "--numprocesses=0", *options], cwd=whole, check=False
         )
         return done.returncode, report.read_text() if report.exists() else ""
 
@@ -101,40 +110,39 @@ def quotes(report):
 
 
 def test_a_sentence_that_becomes_false_is_reported_and_no_other(fly):
-    status, report = fly(PADS_WITH_ONES)
+    status, report = fly("first = 'two'")
 
     assert status == 1
     assert report.partition("\n")[0].endswith(" makes 1 sentence false")
     assert [line for line in report.splitlines() if line[:3] == "## "] == [
         f"## {PAGE}"
     ]
-    assert quotes(report) == [
-        "> `pad_to` puts zeros behind a recording up to the next multiple, and"
-        " leaves the recording itself as it is"
-    ]
-    assert f"`{PAGE}#pad-to-adds-zeros-behind`, line " in report
+    assert quotes(report) == ["> `word` is one"]
+    assert f"`{PAGE}#word-is-one`, line " in report
     assert f"Test `{MODULE}:" in report
-    assert "`test_pad_to_adds_zeros_behind`" in report
-    assert "\n>       assert not padded[length:].any()\nE  " in report
+    assert "`test_word_is_one`" in report
+    assert '\n>       assert snippet.after("start").word == "one"\nE' in report
 
 
 def test_an_unbroken_torch_gives_no_report_and_takes_the_old_one_away(fly):
-    assert fly("") == (0, "")
+    assert fly("first = 'one'") == (0, "")
 
 
 def test_tests_that_cannot_be_loaded_are_reported_with_all_they_keep(fly):
-    status, report = fly(WITHOUT_LOADERS)
+    status, report = fly("")
 
     assert status == 1
     assert "makes 0 sentences false" in report
     assert f"`{MODULE}` cannot be loaded" in report
-    assert "cannot import name 'DataLoader'" in report
-    text = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert len(quotes(report)) == text.count(".claim}") > 1
+    assert "No module named 'torch.words'" in report
+    assert quotes(report) == [
+        "> `word` is one",
+        "> `length` counts its letters",
+    ]
 
 
 def test_where_nothing_is_tested_the_report_stays(fly):
-    status, report = fly("", "-knothing_has_this_name")
+    status, report = fly("first = 'one'", "-knothing_has_this_name")
 
     assert (status, report) == (2, "of yesterday")
 

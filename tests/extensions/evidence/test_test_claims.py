@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
+from extensions.claims.ledger import read_ledger
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT
 from extensions.evidence import test_claims
-from extensions.evidence.junit import read_run
+from extensions.evidence.junit import read_run, runs
 from tests.helpers.evidence import record
 
 ONE, TWO, THREE = "part.test_one", "part.test_two", "gallery.test_three"
@@ -226,16 +227,6 @@ def test_without_pytest_one_line_says_so(house, monkeypatch):
         update(house)
 
 
-@pytest.fixture
-def whole(house):
-    """A house that stands by itself, with the real extensions and tests."""
-    (house / test_claims.EVIDENCE).unlink()
-    shutil.copytree(ROOT / "extensions", house / "extensions")
-    for name in ("pyproject.toml", "tests/conftest.py"):
-        shutil.copy(ROOT / name, house / name)
-    return house
-
-
 def run(whole):
     """Call the command as nox does."""
     command = [sys.executable, "-m", "extensions.evidence.test_claims"]
@@ -249,6 +240,8 @@ def test_a_real_run_stands_and_a_broken_module_fails_alone(whole):
     evidence = whole / test_claims.EVIDENCE
 
     assert run(whole)[0] == 0
+    ledger = read_ledger(whole, runs([whole / "build/evidence"]))
+    assert ledger.tally() == {"passed": 3}
     first = evidence.read_bytes()
     status, said = run(whole)
     assert (status, said) == (0, "0 of 3 modules to test\n")
