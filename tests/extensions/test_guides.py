@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from extensions import drawing
+from extensions.core import directives
 from extensions.core.reading import python_of, text_of
 from extensions.core.topics import ROOT
 from extensions.new_topic.__main__ import EXAMPLE
@@ -19,6 +20,7 @@ GUIDES = [
     "evidence/README.md",
 ]
 TEXTS = {name: text_of(ROOT / name) for name in GUIDES}
+DEVELOPING = TEXTS["DEVELOPING.md"]
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1\n", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([\w-]+))?\)")
@@ -214,6 +216,30 @@ def test_an_answer_names_at_most_three_files_and_what_is_in_them(question):
         for name in SPAN.findall(said):
             if re.fullmatch(r"\w+", name):
                 assert name in text, f"{path}: {name}"
+
+
+def test_the_directive_of_the_guide_works(house, build, monkeypatch):
+    [module] = re.findall(r'```python\n(""".*?)\n```\n', DEVELOPING, re.DOTALL)
+    (house / "mermaid.py").write_text(f"{module}\n\nsetup = setup_mermaid\n")
+    with (house / "docs/conf.py").open("a") as conf:
+        conf.write("extensions += ['mermaid']\n")
+    with (house / "docs/part/one.md").open("a") as page:
+        page.write("\n```{mermaid}\na --> b\n```\n")
+    [line] = re.findall(r'`("mermaid": Meaning\(.*?)`', DEVELOPING)
+    monkeypatch.syspath_prepend(house)
+    monkeypatch.setitem(
+        directives.DIRECTIVES,
+        "mermaid",
+        eval(f"{{{line}}}", vars(directives))["mermaid"],
+    )
+
+    app = build()
+
+    assert app.warning.getvalue() == ""
+    page = (app.outdir / "part/one.html").read_text()
+    assert re.search(r'class="mermaid[^>]*>.*a --&gt; b', page, re.DOTALL)
+    assert "mermaid.js" in page
+    assert "```mermaid\na --> b" in (app.outdir / "part/one.md").read_text()
 
 
 ARROWS = {
