@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extensions.notebooks.archives import ARCHIVES, zipped
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
+
+__all__ = ["ARCHIVES", "setup", "zipped"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

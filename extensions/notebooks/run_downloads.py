@@ -22,34 +22,37 @@ from extensions.core.reading import bytes_of
 from extensions.core.topics import ROOT
 from extensions.notebooks.archives import ARCHIVES
 
-LIMIT = 120  # seconds
+_LIMIT = 120  # seconds
 
 
-def command(program: Path) -> list[str]:
+def _command(program: Path) -> list[str]:
     """Return what runs a script, or a notebook."""
     if program.suffix == ".py":
         return [sys.executable, str(program)]
     runner = (
         "import sys, nbformat, nbclient;"
         " notebook = nbformat.read(sys.argv[1], as_version=4);"
-        f" nbclient.NotebookClient(notebook, timeout={LIMIT}).execute()"
+        f" nbclient.NotebookClient(notebook, timeout={_LIMIT}).execute()"
     )
     return [sys.executable, "-W", "ignore", "-c", runner, str(program)]
 
 
-def run(program: Path) -> str:
+def run(program: Path, limit: int = _LIMIT) -> str:
     """Run a program in an empty folder; return what went wrong, or ''."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            command(program),
-            cwd=folder,
-            # One thread each: as many programs as cores run at once.
-            env={**os.environ, "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                _command(program),
+                cwd=folder,
+                # One thread each: as many programs as cores run at once.
+                env=os.environ | {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
+                capture_output=True,
+                text=True,
+                timeout=limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"had not ended after {limit} seconds"
         if done.returncode:
             return done.stderr[-2000:]
         left = sorted(path.name for path in Path(folder).iterdir())

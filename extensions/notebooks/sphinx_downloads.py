@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 # Opens what stands in a repository on GitHub, and nothing else.
-COLAB = "https://colab.research.google.com/github/"
-# What sphinx-gallery says of the files of a recipe.
-SAID = {"sphx-glr-download-link-note", "sphx-glr-footer"}
+_COLAB = "https://colab.research.google.com/github/"
+# What sphinx-gallery writes about the files of a recipe.
+_NOTES = {"sphx-glr-download-link-note", "sphx-glr-footer"}
 
 
-class AddProgram(SphinxTransform):
+class _AddProgram(SphinxTransform):
     """Add links to the script, the notebook and the text of a page."""
 
     default_priority = 400  # before Sphinx collects the downloads
@@ -37,8 +37,8 @@ class AddProgram(SphinxTransform):
         if not topic.snippet.exists():
             return
         for only in list(self.document.findall(addnodes.only)):
-            said = only.next_node(nodes.Element)
-            if said is not None and SAID.intersection(said["classes"]):
+            note = only.next_node(nodes.Element)
+            if note is not None and _NOTES.intersection(note["classes"]):
                 only.parent.remove(only)
         files = topic.output.relative_to(Path(self.env.srcdir))
         line = nodes.paragraph("", "Run this page yourself: ")
@@ -56,7 +56,7 @@ class AddProgram(SphinxTransform):
         uri = f"{topic.page.stem}.md"  # written beside the page
         line.append(nodes.reference("", f"text ({uri})", refuri=uri))
         if folder := self.config.notebooks_repository:
-            uri = f"{COLAB}{folder.strip('/')}/{topic.name}.ipynb"
+            uri = f"{_COLAB}{folder.strip('/')}/{topic.name}.ipynb"
             line += nodes.Text(" · ")
             line += nodes.reference("", "open in Colab", refuri=uri)
         sections = list(self.document.findall(nodes.section))
@@ -66,4 +66,4 @@ class AddProgram(SphinxTransform):
 def setup_downloads(app: Sphinx) -> None:
     """Add the transform, and the value."""
     app.add_config_value("notebooks_repository", "", "env", str)
-    app.add_transform(AddProgram)
+    app.add_transform(_AddProgram)

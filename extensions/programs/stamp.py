@@ -70,7 +70,7 @@ def why_stale(topic: Topic, settings: str) -> list[str]:
 
 def forget(topic: Topic) -> None:
     """Make sphinx-gallery run a program again."""
-    for ending in (".ran", ".woven", ".py.md5"):
+    for ending in (".ran", ".py.md5"):
         remove(topic.output.with_suffix(ending))
     for path in _found(topic, _DRAWN):
         remove(path)  # or an old thumbnail of another format is taken

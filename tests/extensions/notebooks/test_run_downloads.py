@@ -51,3 +51,10 @@ def test_a_notebook_runs_like_a_script(tmp_path):
     nbformat.write(nbformat.v4.new_notebook(cells=cells), program)
 
     assert "ZeroDivisionError" in run(program)
+
+
+def test_a_program_that_does_not_end_is_named_like_any_that_fails(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("while True: pass")
+
+    assert run(program, limit=1) == "had not ended after 1 seconds"
