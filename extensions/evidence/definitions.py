@@ -251,7 +251,7 @@ def _part_of(path: Path, node: ast.stmt) -> Part:
             any_cell = any_cell or not _names_its_cells(each)
     return Part(
         path,
-        digest(ast.dump(node)),
+        digest(dumped(node)),
         frozenset(names),
         frozenset(words),
         tuple(inside),
@@ -264,17 +264,17 @@ def _part_of(path: Path, node: ast.stmt) -> Part:
 class _Stripped(ast.NodeTransformer):
     """Takes out what does not count."""
 
-    def visit_Import(self, node: ast.stmt) -> ast.stmt:
+    def visit_Import(self, node: ast.stmt) -> ast.stmt | None:
         """Leave out an import of ours."""
         ours = any(each.is_ours for _, each in _bound([node]))
-        return ast.Pass() if ours else node
+        return None if ours else node
 
     visit_ImportFrom = visit_Import
 
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         """Leave out a docstring."""
         if isinstance(node.value, ast.Constant):
-            return ast.Pass()
+            return None
         return self.generic_visit(node)
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
@@ -285,6 +285,23 @@ class _Stripped(ast.NodeTransformer):
         """Leave out what a function says that it returns."""
         node.returns = None
         return self.generic_visit(node)
+
+
+def dumped(node: object) -> str:
+    """Return some syntax as text, the same on each version of Python.
+
+    ``ast.dump`` writes empty fields, of which newer versions have more.
+    """
+    if isinstance(node, ast.AST):
+        fields = [
+            f"{name}={dumped(value)}"
+            for name, value in ast.iter_fields(node)
+            if value not in (None, [])
+        ]
+        return f"{type(node).__name__}({', '.join(fields)})"
+    if isinstance(node, list):
+        return f"[{', '.join(map(dumped, node))}]"
+    return repr(node)
 
 
 def _names_its_cells(call: ast.Call) -> bool:

@@ -9,7 +9,6 @@ the last one that the tests name.
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +18,7 @@ from extensions.core.fingerprint import digest
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.core.topics import Topic
-from extensions.evidence.definitions import Part
+from extensions.evidence.definitions import Part, dumped
 from extensions.evidence.walk import Code
 from extensions.programs.snippet import Snippet
 
@@ -40,7 +39,7 @@ _CALLED = {
 def _cells_of(path: Path, text: str) -> dict[str, str]:
     """Return a hash of each cell of a program, by name, in file order."""
     return {
-        name: digest(ast.dump(python_in(path, cell.source)))
+        name: digest(dumped(python_in(path, cell.source)))
         for name, cell in Snippet(path, text).cells().items()
     }
 
