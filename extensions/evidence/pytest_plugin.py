@@ -29,10 +29,12 @@ from extensions.evidence.dependencies import (
 )
 from extensions.evidence.modules import evidence_modules
 from extensions.evidence.versions import expect
+from extensions.evidence.walk import Code
 from extensions.programs.snippet import ran
 
 pytest_plugins = ["extensions.evidence.pytest_fixtures"]
 
+_CODE = Code(ROOT)
 _TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
@@ -49,7 +51,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @cache
 def _dependencies(module: Path) -> Dependencies:
-    return Dependencies(topic_of_tests(ROOT, module))
+    return Dependencies(topic_of_tests(ROOT, module), _CODE)
 
 
 @pytest.hookimpl(tryfirst=True)

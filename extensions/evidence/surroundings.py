@@ -22,7 +22,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from extensions.core.fingerprint import digest
-from extensions.core.reading import bytes_of, toml_of
+from extensions.core.reading import bytes_of, text_of, toml_of
 
 # Files in which pytest finds settings, besides pyproject.toml.
 _SETTINGS = (
@@ -130,7 +130,7 @@ def device() -> str:
     found = [
         line
         for path in sorted(_GPUS.glob("*/information"))
-        for line in path.read_text(errors="replace").splitlines()
+        for line in text_of(path).splitlines()
         if line.startswith("Model:")
     ]
     if not found and (command := shutil.which("nvidia-smi")):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-import tests.conftest as house
+from extensions.evidence import pytest_plugin
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def ran_on(request):
     """Return on which device a test ran that does something."""
 
     def ran_on(test):
-        steps = house._device.__wrapped__(request)
+        steps = pytest_plugin._device.__wrapped__(request)
         next(steps)
         test()
         next(steps, None)
@@ -55,10 +55,10 @@ def test_a_test_has_one_thread():
 
 
 def test_one_process_has_the_device(gpu):
-    assert house.pytest_xdist_auto_num_workers() == 1
+    assert pytest_plugin.pytest_xdist_auto_num_workers() == 1
 
 
 def test_without_a_device_each_core_has_a_process(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
-    assert house.pytest_xdist_auto_num_workers() is None
+    assert pytest_plugin.pytest_xdist_auto_num_workers() is None
