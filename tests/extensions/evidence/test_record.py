@@ -1,8 +1,10 @@
 """A run of the tests, recorded for the ledger."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -12,16 +14,22 @@ from extensions.core.topics import ROOT
 from extensions.evidence import record, selection
 from extensions.evidence.junit import outcome_of, properties_of, read_run
 from extensions.evidence.modules import evidence_modules
+from tests.helpers.evidence import HOUSE
 
-MODULE = "tests/speed/test_cudnn_benchmark.py"
+
+@pytest.fixture(autouse=True, scope="module")
+def claims(tmp_path_factory):
+    """A house with few claims, since to hash all of this one takes seconds."""
+    house = tmp_path_factory.mktemp("claims") / "house"
+    shutil.copytree(HOUSE, house)
+    with patch.object(record, "ROOT", house):
+        yield house
 
 
 def test_one_module_is_recorded_as_the_ledger_reads_it(whole):
     command = [sys.executable, "-m", "extensions.evidence.record", "here"]
-    module = "tests/part/test_one.py"
-    subprocess.run(
-        [*command, module, "--numprocesses=0"], cwd=whole, check=True
-    )
+    options = ["tests/part/test_one.py", "--numprocesses=0"]
+    subprocess.run([*command, *options], cwd=whole, check=True)
 
     run = read_run(whole / "here/tests.xml.gz")
     words = {each.outcome for found in run.results.values() for each in found}
@@ -200,8 +208,12 @@ def test_what_failed_is_named(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == "failed: tests.a::test_b\n"
 
 
-@pytest.mark.parametrize("chosen", ["", "tests/models", f"{MODULE}::test_a"])
-def test_all_claims_are_tested_or_those_that_are_named(monkeypatch, chosen):
+@pytest.mark.parametrize(
+    "chosen", ["", "tests/part", "tests/part/test_one.py::test_a"]
+)
+def test_all_claims_are_tested_or_those_that_are_named(
+    monkeypatch, claims, chosen
+):
     called = []
 
     def fail(root, arguments, path):
@@ -213,7 +225,10 @@ def test_all_claims_are_tested_or_those_that_are_named(monkeypatch, chosen):
     options = ["-x", *([chosen] if chosen else [])]
     record.run_of_claims(options, Path("report.md"))
 
-    every = [str(each.relative_to(ROOT)) for each in evidence_modules(ROOT)]
+    every = [
+        str(each.relative_to(claims)) for each in evidence_modules(claims)
+    ]
+    assert len(every) == 3
     paths = [each for each in called if each.startswith("tests/")]
     assert paths == ([chosen] if chosen else every)
     assert "-x" in called
