@@ -11,9 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extensions.build.builder import SiteBuilder
+from extensions.build.dependencies import depend_on, root_of
+from extensions.build.warnings import report
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
+
+__all__ = ["SiteBuilder", "depend_on", "report", "root_of"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -10,9 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extensions.claims.claim import Claim
+from extensions.claims.ledger import Ledger, read_ledger
+from extensions.claims.page import read_page
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
+
+__all__ = ["Claim", "Ledger", "read_ledger", "read_page"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extensions.prose.pages import prose_of, sentences_of
+from extensions.prose.primary_sources import read_sources
+from extensions.prose.sentences import Sentence
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
+
+__all__ = ["Sentence", "prose_of", "read_sources", "sentences_of"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -25,11 +25,11 @@ def fronts_name_pages(root: Path) -> Iterator[Problem]:
             elif key == READ_FIRST and title_of(root, value) is None:
                 yield Problem(path, line, f"{key} names no page: {value!r}")
             elif key == SEARCH:
-                for said in said_badly(value):
+                for said in _faults_of_words(value):
                     yield Problem(path, line, f"{key} {said}")
 
 
-def said_badly(value: str) -> Iterator[str]:
+def _faults_of_words(value: str) -> Iterator[str]:
     """Yield what is wrong with words that are divided by commas."""
     words = [word.strip().lower() for word in value.split(",")]
     if not all(words):

@@ -9,34 +9,34 @@ from extensions.core.cache import cached_by_content
 from extensions.core.markdown import directive_of, line_of, parse
 from extensions.core.reading import text_of
 
-GLOSSARY = "docs/glossary.md"
-TERM = re.compile(r"^\S.*$", re.MULTILINE)
+_GLOSSARY = "docs/glossary.md"
+_TERM = re.compile(r"^\S.*$", re.MULTILINE)
 
 
 def terms_of(root: Path) -> tuple[str, ...]:
     """Return the terms that the glossary defines."""
-    path = root / GLOSSARY
-    return terms_in(path, text_of(path)) if path.exists() else ()
+    path = root / _GLOSSARY
+    return _terms_in(path, text_of(path)) if path.exists() else ()
 
 
 @cached_by_content
-def terms_in(path: Path, text: str) -> tuple[str, ...]:
+def _terms_in(path: Path, text: str) -> tuple[str, ...]:
     """Return the terms in the text of a glossary."""
     found = (directive_of(token, line_of(token, 1)) for token in parse(text))
     return tuple(
         term
         for directive in found
         if directive and directive.name == "glossary"
-        for term in TERM.findall(directive.body)
+        for term in _TERM.findall(directive.body)
     )
 
 
 def definitions_in(body: str) -> str:
     """Return the body of a glossary without its terms, line by line."""
-    return TERM.sub("", body)
+    return _TERM.sub("", body)
 
 
-def plural(term: str) -> str:
+def _plural(term: str) -> str:
     """Return what several are called."""
     for ending, many in (("is", "es"), ("ch", "ches")):
         if term.endswith(ending):
@@ -47,7 +47,7 @@ def plural(term: str) -> str:
 def pattern_of(terms: tuple[str, ...]) -> re.Pattern[str]:
     """Return what finds the terms, one or several, the longest first."""
     forms = sorted(
-        {form for term in terms for form in (term, plural(term))},
+        {form for term in terms for form in (term, _plural(term))},
         key=lambda form: (-len(form), form),
     )
     words = "|".join(map(re.escape, forms)) or "(?!)"
@@ -57,5 +57,5 @@ def pattern_of(terms: tuple[str, ...]) -> re.Pattern[str]:
 def term_of(words: str, terms: tuple[str, ...]) -> str:
     """Return the term that some words are, one or several."""
     said = words.lower()
-    [found] = [term for term in terms if said in (term, plural(term))]
+    [found] = [term for term in terms if said in (term, _plural(term))]
     return found

@@ -10,10 +10,10 @@ Link = tuple[int, int, str]
 """Where the words of a link begin and end in some code, and its address."""
 
 # Pygments writes each token as a span, or bare; no span holds another.
-RUN = re.compile(
+_TOKEN = re.compile(
     r"(?P<open><span[^>]*>)?(?P<text>[^<]+)(?P<close></span>)?|<[^>]*>"
 )
-CHARACTER = re.compile(r"&[^;]+;|.", re.DOTALL)
+_CHARACTER = re.compile(r"&[^;]+;|.", re.DOTALL)
 
 
 def linked(html: str, links: list[Link]) -> str:
@@ -22,11 +22,11 @@ def linked(html: str, links: list[Link]) -> str:
     ends = {end for _, end, _ in links}
     found: list[str] = []
     place = 0
-    for run in RUN.finditer(html):
+    for run in _TOKEN.finditer(html):
         if run["text"] is None:
             found.append(run[0])
             continue
-        characters = CHARACTER.findall(run["text"])
+        characters = _CHARACTER.findall(run["text"])
         until = place + len(characters)
         inside = {at for at in [*addresses, *ends] if place < at < until}
         for first, last in pairwise(sorted({place, until, *inside})):

@@ -16,10 +16,10 @@ from extensions.core.reading import python_in, text_of
 from extensions.prose.sentences import END, Part, Sentence, in_page
 
 # A paragraph of a recipe: lines of comments without an empty one between.
-PROSE = re.compile(r"^# ?%%.*\n(?P<text>(?:#.*\n)+)", re.MULTILINE)
-PARAGRAPH = re.compile(r"(?:^# .*\n)+", re.MULTILINE)
+_PROSE = re.compile(r"^# ?%%.*\n(?P<text>(?:#.*\n)+)", re.MULTILINE)
+_PARAGRAPH = re.compile(r"(?:^# .*\n)+", re.MULTILINE)
 # What is no sentence: a target, a directive, or a title with its line.
-MARKUP = re.compile(r"# \.\. |.*\n# ([=~^-])\1+\n")
+_MARKUP = re.compile(r"# \.\. |.*\n# ([=~^-])\1+\n")
 
 
 def prose_of(root: Path) -> dict[str, tuple[Sentence, ...]]:
@@ -43,27 +43,27 @@ def sentences_of(path: Path) -> tuple[Sentence, ...]:
 @cached_by_content
 def split_up(path: Path, text: str) -> tuple[Sentence, ...]:
     """Return the sentences of the text of a file."""
-    return in_page(text) if path.suffix == ".md" else in_recipe(path, text)
+    return in_page(text) if path.suffix == ".md" else _in_recipe(path, text)
 
 
-def in_recipe(path: Path, text: str) -> tuple[Sentence, ...]:
+def _in_recipe(path: Path, text: str) -> tuple[Sentence, ...]:
     """Return the sentences between the cells of a recipe."""
     doc = ast.get_docstring(python_in(path, text), clean=False) or ""
     title, _, opening = doc.partition("\n\n")
-    found = list(split(opening, title.count("\n") + 3, "neither"))
-    for block in PROSE.finditer(text):
+    found = list(_sentences_in(opening, title.count("\n") + 3, "neither"))
+    for block in _PROSE.finditer(text):
         is_claim = False
-        for each in PARAGRAPH.finditer(text, *block.span("text")):
-            if not MARKUP.match(each[0]):
+        for each in _PARAGRAPH.finditer(text, *block.span("text")):
+            if not _MARKUP.match(each[0]):
                 words = each[0].replace("\n# ", "\n").removeprefix("# ")
                 line = text.count("\n", 0, each.start()) + 1
                 kind = "proven" if is_claim else "neither"
-                found += split(words, line, kind)
+                found += _sentences_in(words, line, kind)
             is_claim = each[0].startswith("# .. _")
     return tuple(found)
 
 
-def split(text: str, first: int, kind: str) -> Iterator[Sentence]:
+def _sentences_in(text: str, first: int, kind: str) -> Iterator[Sentence]:
     """Yield the sentences of a paragraph that begins at a line."""
     words = text.rstrip().replace("``", "`")
     start = 0

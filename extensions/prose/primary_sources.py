@@ -14,9 +14,9 @@ from extensions.core.problem import Problem
 from extensions.core.reading import tables_of
 
 LIST = Path("docs/evidence/primary_sources.toml")
-FIELDS = {"name": str, "prefix": str, "pages": list}
+_FIELDS = {"name": str, "prefix": str, "pages": list}
 # An address as it is written into a page: whole, and without a query.
-FORM = re.compile(r"https://[a-z0-9.-]+(/[\w.~%+-]*)+(#[\w.~%:+-]+)?")
+_ADDRESS = re.compile(r"https://[a-z0-9.-]+(/[\w.~%+-]*)+(#[\w.~%:+-]+)?")
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ def read_sources(root: Path) -> list[Source]:
         return []
     found = []
     for line, table in tables_of(path, "source"):
-        for name, kind in FIELDS.items():
+        for name, kind in _FIELDS.items():
             if not isinstance(table.get(name), kind):
                 message = f"a source has no {name}, or not as {kind.__name__}"
                 raise Problem(path, line, message)
         if not table["prefix"].endswith("/"):
             raise Problem(path, line, "a prefix ends with a slash")
         for page in table["pages"]:
-            if not FORM.fullmatch(f"{table['prefix']}{page}"):
+            if not _ADDRESS.fullmatch(f"{table['prefix']}{page}"):
                 message = f"no whole address: {table['prefix']}{page}"
                 raise Problem(path, line, message)
         pages = tuple(table["pages"])

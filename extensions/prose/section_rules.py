@@ -13,7 +13,7 @@ from extensions.core.reading import text_of
 from extensions.core.topics import topics
 
 # The sections that pages have, in their order. Others may stand between them.
-SECTIONS = (
+_SECTIONS = (
     "Do this",
     "How it works",
     "What goes wrong",
@@ -22,7 +22,7 @@ SECTIONS = (
     "Try it",
     "Next",
 )
-REQUIRED = {"Do this", "Next"}
+_REQUIRED = {"Do this", "Next"}
 
 
 def pages_have_their_sections(root: Path) -> Iterator[Problem]:
@@ -36,18 +36,18 @@ def pages_have_their_sections(root: Path) -> Iterator[Problem]:
 def _wrong_in(path: Path, text: str) -> list[Problem]:
     """Return what is wrong with the sections of a page, if it has any."""
     sections = _sections(text)
-    known = [name for name in sections if name in SECTIONS]
+    known = [name for name in sections if name in _SECTIONS]
     wrong = [
         Problem(path, 1, f"no section {name!r}")
-        for name in SECTIONS
-        if name in REQUIRED.difference(sections) and sections
+        for name in _SECTIONS
+        if name in _REQUIRED.difference(sections) and sections
     ]
     wrong += [
         Problem(
             path, sections[later], f"{later!r} has to come before {first!r}"
         )
         for first, later in pairwise(known)
-        if SECTIONS.index(first) > SECTIONS.index(later)
+        if _SECTIONS.index(first) > _SECTIONS.index(later)
     ]
     if sections and not _opens_with_words(text):
         message = "no sentence below the title that says what it is good for"

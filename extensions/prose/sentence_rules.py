@@ -15,11 +15,11 @@ from extensions.prose.primary_sources import LIST, read_sources, source_of
 def sentences_stand_alone(root: Path) -> Iterator[Problem]:
     """Yield lines of pages on which a second sentence stands."""
     for path in sorted(root.glob("docs/**/*.md")):
-        yield from doubled(path, text_of(path))
+        yield from _doubled(path, text_of(path))
 
 
 @cached_by_content
-def doubled(path: Path, text: str) -> list[Problem]:
+def _doubled(path: Path, text: str) -> list[Problem]:
     """Return the lines of a page on which a second sentence stands."""
     message = "two sentences on one line: give each its own"
     return [

@@ -34,7 +34,7 @@ def read_texts(path: Path) -> list[SourceText]:
         if not isinstance(each.get("sections"), dict):
             raise Problem(path, line, "a source needs a table of its sections")
         for name, topics in each["sections"].items():
-            if not is_list_of_text(topics):
+            if not _is_list_of_text(topics):
                 message = f"section {name!r} needs a list of topics"
                 raise Problem(path, line, message)
         found.append(
@@ -45,7 +45,7 @@ def read_texts(path: Path) -> list[SourceText]:
     return found
 
 
-def is_list_of_text(value: object) -> bool:
+def _is_list_of_text(value: object) -> bool:
     """Whether a value is a list of texts, with one at least."""
     return (
         isinstance(value, list)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # What stands in these leads elsewhere, or is read out of its place.
-APART = (
+_NO_LINKS = (
     nodes.reference,
     pending_xref,
     nodes.title,
@@ -44,7 +44,7 @@ APART = (
 )
 
 
-class LinkNames(SphinxTransform):
+class _LinkNames(SphinxTransform):
     """Add the links to a page that was read."""
 
     default_priority = 860  # behind all that makes links
@@ -62,7 +62,7 @@ class LinkNames(SphinxTransform):
             if block.get("language", "").lower() == "python":
                 block["api"] = self.links_in(block)
         for words in [*self.document.findall(nodes.literal)]:
-            if not is_within(words, APART):
+            if not is_within(words, _NO_LINKS):
                 self.link(words)
 
     def program(self, name: str) -> str:
@@ -130,7 +130,9 @@ class LinkNames(SphinxTransform):
         return not found
 
 
-def visit_code(translator: HTML5Translator, node: nodes.literal_block) -> None:
+def _visit_code(
+    translator: HTML5Translator, node: nodes.literal_block
+) -> None:
     """Write a block as Sphinx does, and the links into it."""
     try:
         HTML5Translator.visit_literal_block(translator, node)
@@ -142,9 +144,9 @@ def visit_code(translator: HTML5Translator, node: nodes.literal_block) -> None:
 
 def setup_api_links(app: Sphinx) -> None:
     """Add the transform; write blocks of code with their links."""
-    app.add_transform(LinkNames)
+    app.add_transform(_LinkNames)
     app.add_node(
         nodes.literal_block,
         override=True,
-        html=(visit_code, HTML5Translator.depart_literal_block),
+        html=(_visit_code, HTML5Translator.depart_literal_block),
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # No term stands in these: they lead elsewhere, or are no prose of the page.
-APART = (
+_NO_LINKS = (
     nodes.reference,
     nodes.literal,
     nodes.FixedTextElement,
@@ -28,12 +28,12 @@ APART = (
 )
 
 
-def terms(app: Sphinx) -> dict[str, str]:
+def _terms_now(app: Sphinx) -> dict[str, str]:
     """Return what says whether a term has come or gone."""
     return {ALL: f"{terms_of(root_of(app.env))}"}
 
 
-class LinkTerms(SphinxTransform):
+class _LinkTerms(SphinxTransform):
     """Make a link of the first use of each term in the prose of a page."""
 
     default_priority = 870  # behind the links of all others
@@ -53,7 +53,7 @@ class LinkTerms(SphinxTransform):
             return  # its cards are links as a whole
         for paragraph in body[1:]:
             for text in [*paragraph.findall(nodes.Text)]:
-                if not is_within(text, APART, "cell"):
+                if not is_within(text, _NO_LINKS, "cell"):
                     self.link(text)
 
     def link(self, text: nodes.Text) -> None:
@@ -87,5 +87,5 @@ class LinkTerms(SphinxTransform):
 
 def setup_glossary(app: Sphinx) -> None:
     """Add the transform."""
-    KINDS["terms"] = terms
-    app.add_transform(LinkTerms)
+    KINDS["terms"] = _terms_now
+    app.add_transform(_LinkTerms)

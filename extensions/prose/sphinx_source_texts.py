@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sphinx.util.typing import OptionSpec
 
 
-class OriginsDirective(SphinxDirective):
+class _OriginsDirective(SphinxDirective):
     """Show the texts that a file lists, each with a table of its sections."""
 
     required_arguments = 1
@@ -76,4 +76,4 @@ class OriginsDirective(SphinxDirective):
 
 def setup_source_texts(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_directive("origins", OriginsDirective)
+    app.add_directive("origins", _OriginsDirective)

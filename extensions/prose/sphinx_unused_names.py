@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-USED = "house_torch_names"  # in the metadata, which Sphinx purges and merges
+_USED = "torch_names"  # in the metadata, which Sphinx purges and merges
 
 
-def listed(app: Sphinx) -> dict[str, str]:
+def _names_now(app: Sphinx) -> dict[str, str]:
     """Return what says whether the list has changed."""
     return {ALL: f"{read_names(root_of(app.env))}"}
 
 
 def used_on(env: BuildEnvironment, name: str) -> set[str]:
     """Return the listed names that a page has; they grow as it is read."""
-    found: set[str] = env.metadata[name].setdefault(USED, set())
+    found: set[str] = env.metadata[name].setdefault(_USED, set())
     return found
 
 
-def check(app: Sphinx, env: BuildEnvironment) -> None:
+def _report_unused(app: Sphinx, env: BuildEnvironment) -> None:
     """Report the names of the list that no page has any more."""
     root = root_of(env)
     names = read_names(root)
@@ -39,5 +39,5 @@ def check(app: Sphinx, env: BuildEnvironment) -> None:
 
 def setup_unused_names(app: Sphinx) -> None:
     """Add the handlers."""
-    KINDS["torch names"] = listed
-    app.connect("env-check-consistency", check)
+    KINDS["torch names"] = _names_now
+    app.connect("env-check-consistency", _report_unused)

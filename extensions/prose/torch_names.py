@@ -15,7 +15,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading import text_of, toml_of
 
 LIST = "docs/torch_names.toml"
-NAME = re.compile(r'"(torch[\w.]*)"')
+_NAME = re.compile(r'"(torch[\w.]*)"')
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,17 @@ class TorchNames:
         return found if "".join(of_class)[:1].isupper() else None
 
 
-NOTHING = TorchNames({}, {}, (), {})
+_NO_NAMES = TorchNames({}, {}, (), {})
 
 
 def read_names(root: Path) -> TorchNames:
     """Return the list; without the file, it is empty."""
     path = root / LIST
-    return names_in(path, text_of(path)) if path.exists() else NOTHING
+    return _names_in(path, text_of(path)) if path.exists() else _NO_NAMES
 
 
 @cached_by_content
-def names_in(path: Path, text: str) -> TorchNames:
+def _names_in(path: Path, text: str) -> TorchNames:
     """Return what the text of a list holds."""
     content = toml_of(path)
     base, pages = content.get("base"), content.get("pages")
@@ -78,7 +78,7 @@ def names_in(path: Path, text: str) -> TorchNames:
         raise Problem(path, 1, "write base, an address, and a table [pages]")
     lines = {
         match[1]: text.count("\n", 0, match.start()) + 1
-        for match in reversed([*NAME.finditer(text)])
+        for match in reversed([*_NAME.finditer(text)])
     }
     short = content.get("short", {})
     for word, name in short.items():

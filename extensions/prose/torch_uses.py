@@ -40,7 +40,7 @@ class Use:
         return self.ends[max(-1 - missing, -len(self.ends))]
 
 
-def tree_of(code: str) -> ast.Module | None:
+def _tree_of(code: str) -> ast.Module | None:
     """Return the syntax tree of some code; none if it is not Python."""
     try:
         return ast.parse(code)
@@ -52,7 +52,7 @@ def tree_of(code: str) -> ast.Module | None:
 def imports_of(code: str) -> dict[str, str]:
     """Return what each name that some code imports stands for."""
     found: dict[str, str] = {}
-    for node in ast.walk(tree_of(code) or ast.Module([], [])):
+    for node in ast.walk(_tree_of(code) or ast.Module([], [])):
         if isinstance(node, ast.Import):
             for each in node.names:
                 top = each.name.partition(".")[0]
@@ -66,7 +66,7 @@ def imports_of(code: str) -> dict[str, str]:
 def bound_in(code: str) -> set[str]:
     """Return the names that some code gives a meaning of its own."""
     found: set[str] = set()
-    for node in ast.walk(tree_of(code) or ast.Module([], [])):
+    for node in ast.walk(_tree_of(code) or ast.Module([], [])):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.arg):
@@ -88,7 +88,7 @@ def uses_in(code: str, imports: dict[str, str]) -> list[Use]:
         return starts[line - 1] + len(before)
 
     found = []
-    for chain in chains(tree_of(code) or ast.Module([], [])):
+    for chain in _chains(_tree_of(code) or ast.Module([], [])):
         root, *rest = chain
         ends = tuple(
             place(node.end_lineno or 0, node.end_col_offset or 0)
@@ -112,10 +112,10 @@ def uses_in(code: str, imports: dict[str, str]) -> list[Use]:
     return sorted(found, key=lambda use: use.start)
 
 
-Chain = tuple[ast.expr, *tuple[ast.Attribute, ...]]
+_Chain = tuple[ast.expr, *tuple[ast.Attribute, ...]]
 
 
-def chains(node: ast.AST) -> Iterator[Chain]:
+def _chains(node: ast.AST) -> Iterator[_Chain]:
     """Yield each root with the attributes that follow it, but for strings.
 
     Of code inside of a string, older Pythons do not know the place.
@@ -130,4 +130,4 @@ def chains(node: ast.AST) -> Iterator[Chain]:
         assert isinstance(node, ast.expr)
         yield (node, *attributes)
     for child in ast.iter_child_nodes(node):
-        yield from chains(child)
+        yield from _chains(child)

@@ -4,7 +4,6 @@ import pytest
 
 from extensions.prose.glossary import (
     pattern_of,
-    plural,
     term_of,
     terms_of,
 )
@@ -55,7 +54,8 @@ def test_a_term_is_no_sentence_and_its_definition_is():
     ],
 )
 def test_several_are_called_after_one(one, many):
-    assert plural(one) == many
+    assert pattern_of((one,)).findall(many) == [many]
+    assert term_of(many, (one,)) == one
 
 
 def test_terms_are_found_whole_one_or_several_the_longest_first():

@@ -17,11 +17,15 @@ graph
 ```
 """
 PROSE = """
+## Do this
+
 ## A leaf
 
 `leaf` and [leaf](https://example.org), then Leafs of a graph, one leaf.
 
 Another leaf, [with the graph]{#word-has-a-graph}.
+
+## Next
 """
 LINK = re.compile(
     r'<a class="reference internal" href="\.\./glossary.html#term-(\w+)">'
@@ -36,7 +40,8 @@ def page(house):
     index = house / "docs/index.md"
     index.write_text(index.read_text().replace("part/*", "part/*\nglossary"))
     page = house / "docs/part/one.md"
-    page.write_text(page.read_text() + PROSE)
+    opened = page.read_text().replace("# One\n", "# One\n\nWords.\n", 1)
+    page.write_text(opened + PROSE)
     return page
 
 
