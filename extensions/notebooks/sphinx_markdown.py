@@ -81,8 +81,8 @@ def _is_dark(image: nodes.image) -> bool:
     return "only-dark" in image["classes"]
 
 
-def _said_of(entry: Entry, ledger: Ledger) -> str:
-    """Return a claim with its results, and what makes it false."""
+def _claim_with_results(entry: Entry, ledger: Ledger) -> str:
+    """Return a claim with its results and its counter-examples."""
     runs: dict[str, list[str]] = {}
     for run, outcome in zip(ledger.runs, entry.outcomes, strict=True):
         on = f" on {' and '.join(outcome.devices)}" if outcome.devices else ""
@@ -91,14 +91,14 @@ def _said_of(entry: Entry, ledger: Ledger) -> str:
     lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
     for counter in entry.counters:
         if seen := entry.failures_of(counter.name):
-            lines += _falsified(seen)
+            lines += _counterexample(seen)
         else:
             lines.append(f"  - counter-example, {counter.words}")
     return "\n".join(lines)
 
 
-def _falsified(failures: list[Failure]) -> Iterator[str]:
-    """Yield what the first of some cases of a counter-example says."""
+def _counterexample(failures: list[Failure]) -> Iterator[str]:
+    """Yield the lines of a counter-example, which shows its first case."""
     failure, (words, code, more) = failures[0], told(failures)
     in_code = f" `{code}`" if code else ""
     others = f" and {more} more" if more else ""
@@ -130,11 +130,13 @@ def _markdown_of(
             parts += outputs.get(piece.name, [])
     if entries := ledger.of(topic.name):
         parts.append("## The claims of this page")
-        parts.append("\n".join(_said_of(each, ledger) for each in entries))
+        parts.append(
+            "\n".join(_claim_with_results(each, ledger) for each in entries)
+        )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _put(
+def _write_markdown(
     app: Sphinx,
     pagename: str,
     templatename: str,
@@ -153,4 +155,4 @@ def _put(
 
 def setup_markdown(app: Sphinx) -> None:
     """Write it whenever its page is written."""
-    app.connect("html-page-context", _put)
+    app.connect("html-page-context", _write_markdown)
