@@ -1,7 +1,7 @@
 """Names of values: what a case is called that hands one to its test.
 
-Every result rests on this module, which pytest asks for the names; on those
-that put the names into words, none does.
+pytest asks this module for the names, so each result of this build depends on
+it; none depends on what puts the names into words.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import FunctionType
 from extensions.core.reading import python_of
 
 NAME = r"[\w ,.:()\[\]{}='+-]"  # of no address, which each process has anew
-SHORT = re.compile(rf"{NAME}{{1,40}}")
+_SHORT = re.compile(rf"{NAME}{{1,40}}")
 
 
 def name_of_value(value: object) -> str | None:
@@ -26,17 +26,17 @@ def name_of_value(value: object) -> str | None:
     if isinstance(value, str | bytes | complex | float | int | set | None):
         return None
     if isinstance(value, FunctionType) and value.__name__ == "<lambda>":
-        name = returned(value)
+        name = _returned(value)
     elif hasattr(value, "__name__"):
         return None
     elif isinstance(value, dict) and all(isinstance(k, str) for k in value):
         name = ", ".join(f"{key}={each!r}" for key, each in value.items())
     else:
         name = repr(value).removeprefix("torch.")
-    return name if SHORT.fullmatch(name) else None
+    return name if _SHORT.fullmatch(name) else None
 
 
-def returned(function: FunctionType) -> str:
+def _returned(function: FunctionType) -> str:
     """Return what a lambda returns; "" for one that shares its line."""
     code = function.__code__
     found = [

@@ -25,11 +25,11 @@ from extensions.programs.snippet import Snippet
 # What fails a test: an assertion, or an error or a warning that did not come.
 FAILURES = (AssertionError, pytest.fail.Exception)
 # What says something to a reader who sees it as an input.
-PLAIN = (bool, bytes, float, int, list, str, tuple, type(None))
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-BREAK = re.compile(r"\\n\s*")  # as pytest writes it inside of a value
-NAMED = 3  # a name, an old passage, a new one
-LONGEST = 200  # letters of a message that a reader is shown
+_PLAIN = (bool, bytes, float, int, list, str, tuple, type(None))
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_BREAK = re.compile(r"\\n\s*")  # as pytest writes it inside of a value
+_NAMED = 3  # a name, an old passage, a new one
+_LONGEST = 200  # letters of a message that a reader is shown
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def edits(*cases: tuple[str, ...]) -> pytest.MarkDecorator:
     Each is an old passage and a new one, behind a name where they do not say
     by themselves what is wrong.
     """
-    names = [case[0] if len(case) == NAMED else None for case in cases]
+    names = [case[0] if len(case) == _NAMED else None for case in cases]
     pairs = [case[-2:] for case in cases]
     return pytest.mark.parametrize(("old", "new"), pairs, ids=names)
 
@@ -71,13 +71,13 @@ def failure_of(test: FunctionType, *inputs: object) -> str:
     except FAILURES as failure:
         for each in inputs:
             if isinstance(each, Snippet):
-                blame_the_test(failure.__traceback__, each.path)
-        where = statement(failure.__traceback__, test.__code__.co_filename)
-        return f"{where}\n{shortened(str(failure))}"
+                _blame_the_test(failure.__traceback__, each.path)
+        where = _statement(failure.__traceback__, test.__code__.co_filename)
+        return f"{where}\n{_shortened(str(failure))}"
     raise AssertionError(f"{test.__name__} passes: the words are still true")
 
 
-def blame_the_test(trace: TracebackType | None, program: Path) -> None:
+def _blame_the_test(trace: TracebackType | None, program: Path) -> None:
     """Raise an error if it was the program that failed, not its test."""
     __tracebackhide__ = True
     for frame, line in walk_tb(trace):
@@ -86,7 +86,7 @@ def blame_the_test(trace: TracebackType | None, program: Path) -> None:
             raise Problem(program, line, message)
 
 
-def statement(trace: TracebackType | None, module: str) -> str:
+def _statement(trace: TracebackType | None, module: str) -> str:
     """Return the last statement of a module that an error came through."""
     frames = [each for each in extract_tb(trace) if each.filename == module]
     last = frames[-1]
@@ -95,14 +95,14 @@ def statement(trace: TracebackType | None, module: str) -> str:
     return dedent("\n".join(lines[first - 1 : last.end_lineno or first]))
 
 
-def shortened(message: str) -> str:
+def _shortened(message: str) -> str:
     """Return the first line of a message, without what differs by run."""
     head = message.strip().partition("\n")[0]
-    head = BREAK.sub(" ", ADDRESS.sub("", head))
-    return head if len(head) <= LONGEST else f"{head[:LONGEST]} …"
+    head = _BREAK.sub(" ", _ADDRESS.sub("", head))
+    return head if len(head) <= _LONGEST else f"{head[:_LONGEST]} …"
 
 
-def changes(snippet: Snippet) -> tuple[list[str], int]:
+def _changes(snippet: Snippet) -> tuple[list[str], int]:
     """Return an edit as lines with ``-`` and ``+``, and where it begins."""
     old, new = text_of(snippet.path).splitlines(), snippet.text.splitlines()
     lines, first = [], 0
@@ -120,13 +120,13 @@ def properties_of_inputs(inputs: tuple[object, ...]) -> list[tuple[str, str]]:
     found = []
     for each in inputs:
         if isinstance(each, Snippet):
-            lines, first = changes(each)
+            lines, first = _changes(each)
             if not lines:
                 continue
             cells = Snippet.read(each.path).cells().values()
             before = [cell.name for cell in cells if cell.line <= first]
             found.append(("edit", "\n".join(lines)))
             found += [("cell edited", name) for name in before[-1:]]
-        elif isinstance(each, PLAIN) or type(each).__module__ == "torch":
+        elif isinstance(each, _PLAIN) or type(each).__module__ == "torch":
             found.append(("input", f"{each!r}"))
     return found

@@ -35,7 +35,7 @@ def older(installed: str, version: str) -> bool:
     return Version(installed).release[: len(wanted)] < wanted
 
 
-def marks_of(item: pytest.Function, name: str) -> Iterator[pytest.Mark]:
+def _marks_of(item: pytest.Function, name: str) -> Iterator[pytest.Mark]:
     """Yield the marks of a test, or of the test of its claim."""
     yield from item.iter_markers(name)
     main = item.originalname.partition("__")[0]
@@ -48,14 +48,14 @@ def marks_of(item: pytest.Function, name: str) -> Iterator[pytest.Mark]:
 
 def expect(item: pytest.Function, installed: str) -> None:
     """Skip a test, or expect it to fail, where torch is older than it says."""
-    for mark in marks_of(item, "api_since"):
+    for mark in _marks_of(item, "api_since"):
         version, name = mark.args
         if older(installed, version):
             said = f"{name}, which torch has since {version}"
             item.user_properties.append((API, said))
             item.add_marker(pytest.mark.skip(reason=f"needs {said}"))
             return
-    for mark in marks_of(item, "true_since"):
+    for mark in _marks_of(item, "true_since"):
         version, why = mark.args
         if older(installed, version):
             item.user_properties.append((SINCE, version))

@@ -17,7 +17,7 @@ ONE, TWO, THREE, CUDA = (
 
 @pytest.fixture
 def changes(house):
-    """Return which modules get another basis from a change."""
+    """Return which modules get another fingerprint from a change."""
     (house / "tests/test_cuda_cells.py").write_text("")
     (house / "tests/conftest.py").write_text(
         "def fixture():\n    import extensions.first\n"
