@@ -73,17 +73,14 @@ def test_a_new_topic_can_be_built(chapter, build):
     assert "a-tied-weight-counts-once" in page
 
 
-def test_the_tests_of_a_new_topic_pass(chapter):
-    new_topic(chapter, "part/three_more")
+def run(chapter, *arguments):
+    """Run a module of Python in a house that has all that tests need."""
     shutil.copytree(ROOT / "extensions", chapter / "extensions")
+    shutil.copytree(ROOT / "tests/helpers", chapter / "tests/helpers")
     for name in ("pyproject.toml", "tests/conftest.py"):
         shutil.copy(ROOT / name, chapter / name)
-    if (ROOT / "tests/helpers").exists():
-        shutil.copytree(ROOT / "tests/helpers", chapter / "tests/helpers")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-
-    done = subprocess.run(
-        [*command, "tests/part/test_three_more.py"],
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
         cwd=chapter,
         env={k: v for k, v in os.environ.items() if "PYTEST" not in k},
         capture_output=True,
@@ -91,8 +88,23 @@ def test_the_tests_of_a_new_topic_pass(chapter):
         check=False,
     )
 
+
+def test_the_tests_of_a_new_topic_pass(chapter):
+    *_, tests = new_topic(chapter, "part/three_more")
+
+    done = run(chapter, "pytest", "-q", "-p", "no:cacheprovider", str(tests))
+
     assert done.returncode == 0, done.stdout
     assert "4 passed" in done.stdout
+
+
+def test_the_tests_of_a_new_topic_notice_each_mutant(chapter):
+    new_topic(chapter, "part/three_more")
+
+    done = run(chapter, "extensions.mutants", "part/three_more")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 survive" in done.stdout
 
 
 NAMES = {

@@ -15,7 +15,7 @@ decoder.weight = embedding.weight
 model = nn.Sequential(embedding, decoder)
 print([name for name, _ in model.named_parameters()])
 
-# %% copy
+# %% wrap
 # Wrong on purpose: do not copy.
-decoder.weight = nn.Parameter(embedding.weight.clone())
+decoder.weight = nn.Parameter(embedding.weight)
 print([name for name, _ in model.named_parameters()])

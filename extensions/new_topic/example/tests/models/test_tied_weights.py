@@ -5,9 +5,10 @@ from torch import nn
 
 
 def test_a_tied_weight_counts_once(snippet):
-    model = snippet.after("tie").model
+    tied, wrapped = snippet.after("tie").model, snippet.after("wrap").model
 
-    assert len(list(model.parameters())) == 1
+    assert len(list(tied.parameters())) == 1
+    assert len(list(wrapped.parameters())) == 2
 
 
 @pytest.mark.parametrize("count", [2, 10], ids="{} decoders".format)
@@ -21,7 +22,7 @@ def test_a_tied_weight_counts_once__also_with(count):
     assert len(list(model.parameters())) == 1
 
 
-def test_a_tied_weight_counts_once__but_not_a_copy(snippet, fails):
-    copy = "= nn.Parameter(embedding.weight.clone())"
-    edited = snippet.edit("= embedding.weight\n", f"{copy}\n")
+def test_a_tied_weight_counts_once__but_not_wrapped(snippet, fails):
+    old = "= embedding.weight"
+    edited = snippet.edit(old, "= nn.Parameter(embedding.weight)")
     fails(test_a_tied_weight_counts_once, edited)
