@@ -11,20 +11,12 @@ from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 
-from extensions.claims import (
-    correction_rules,
-    page_rules,
-    repeated_rules,
-    rules_of_tests,
-)
+from extensions.claims import rules as claim_rules
 from extensions.core.problem import Problem
+from extensions.evidence import rules as test_rules
 from extensions.lint import directive_rules, file_rules, toctree_rules
 from extensions.programs import rules as program_rules
-from extensions.prose import (
-    front_matter_rules,
-    section_rules,
-    sentence_rules,
-)
+from extensions.prose import rules as prose_rules
 
 _Rule = Callable[[Path], Iterator[Problem]]
 
@@ -57,27 +49,27 @@ FIRST_RULES = (
 )
 # These hold once every file can be read.
 LATER_RULES = (
-    _of_whole_files(page_rules.pages_show_their_cells),
-    _of_whole_files(page_rules.pages_hold_no_code),
-    _of_whole_files(page_rules.pages_show_their_measurements),
-    _of_whole_files(page_rules.pages_mirror_snippets),
-    _of_whole_files(page_rules.claims_and_tests_pair_off),
-    _of_whole_files(rules_of_tests.tests_mirror_topics),
-    _of_whole_files(rules_of_tests.counter_examples_are_honest),
-    _of_whole_files(front_matter_rules.fronts_name_pages),
+    _of_whole_files(claim_rules.pages_show_their_cells),
+    _of_whole_files(claim_rules.pages_hold_no_code),
+    _of_whole_files(claim_rules.pages_show_their_measurements),
+    _of_whole_files(claim_rules.pages_mirror_snippets),
+    _of_whole_files(claim_rules.claims_and_tests_pair_off),
+    _of_whole_files(test_rules.tests_mirror_topics),
+    _of_whole_files(test_rules.counter_examples_are_honest),
+    _of_whole_files(prose_rules.fronts_name_pages),
     _of_whole_files(toctree_rules.pages_are_listed),
     _of_whole_files(toctree_rules.indexes_answer),
-    _of_whole_files(section_rules.pages_have_their_sections),
+    _of_whole_files(prose_rules.pages_have_their_sections),
     _of_whole_files(directive_rules.directives_have_a_meaning),
-    _of_whole_files(sentence_rules.sentences_stand_alone),
-    _of_whole_files(sentence_rules.citations_are_primary),
-    _of_whole_files(repeated_rules.recaps_name_claims),
-    _of_whole_files(repeated_rules.exercises_name_counter_examples),
+    _of_whole_files(prose_rules.sentences_stand_alone),
+    _of_whole_files(prose_rules.citations_are_primary),
+    _of_whole_files(claim_rules.recaps_name_claims),
+    _of_whole_files(claim_rules.exercises_name_counter_examples),
     _of_whole_files(program_rules.topics_have_plain_names),
     _of_whole_files(program_rules.folders_hold_programs_only),
     _of_whole_files(program_rules.snippets_stand_alone),
     _of_whole_files(program_rules.outputs_do_not_vary),
-    _of_whole_files(correction_rules.corrections_name_claims),
-    _of_whole_files(correction_rules.corrections_name_sections),
+    _of_whole_files(claim_rules.corrections_name_claims),
+    _of_whole_files(claim_rules.corrections_name_sections),
 )
 RULES = (*FIRST_RULES, *LATER_RULES)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from extensions.build.dependencies import root_of
 from extensions.build.warnings import report
-from extensions.claims.page_rules import evidence_stands
+from extensions.claims.rules import evidence_stands
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.problem import Problem
 from extensions.evidence.junit import unreadable_runs

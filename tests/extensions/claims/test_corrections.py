@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.claims.correction_rules import (
+from extensions.claims.rules import (
     corrections_name_claims,
     corrections_name_sections,
 )

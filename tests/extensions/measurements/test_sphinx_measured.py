@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import torch
 
-from extensions.claims.page_rules import pages_show_their_measurements
+from extensions.claims.rules import pages_show_their_measurements
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, Topic, sha256
 from extensions.lint.file_rules import workloads_are_said

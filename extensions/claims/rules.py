@@ -1,16 +1,18 @@
-"""Rules of pages: their cells, their claims, and the tests of both."""
+"""Rules of claims: pages show their cells, and each claim has its tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from extensions.claims.corrections import lists_of, read_file
 from extensions.claims.ledger import Ledger
 from extensions.claims.page import read_page
 from extensions.core.problem import Problem
-from extensions.core.topics import measured_topics, topics
+from extensions.core.topics import Topic, measured_topics, topics
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
+from extensions.prose.source_texts import LIST, read_texts
 
 
 def pages_show_their_cells(root: Path) -> Iterator[Problem]:
@@ -123,3 +125,52 @@ def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
             test = entry.test.name if entry.test else test_of(entry.claim.name)
             message = f"claim {entry.claim.name!r}: {reason} ({test})"
             yield Problem(entry.topic.page, entry.claim.line, message)
+
+
+def recaps_name_claims(root: Path) -> Iterator[Problem]:
+    """Yield recaps of claims that neither the page nor the named one makes."""
+    for path in sorted(root.glob("docs/**/*.md")):
+        for each in read_page(path).recalled:
+            page, _, name = each.name.rpartition("#")
+            behind = read_page(Topic(root, page).page if page else path)
+            if name not in {claim.name for claim in behind.claims}:
+                of = page or "this page"
+                message = f"a recap of no claim of {of}: {name!r}"
+                yield Problem(path, each.line, message)
+
+
+def exercises_name_counter_examples(root: Path) -> Iterator[Problem]:
+    """Yield exercises that no counter-example of the page answers."""
+    behind = {topic.page: topic.tests for topic in topics(root)}
+    for path in sorted(root.glob("docs/**/*.md")):
+        exercises = read_page(path).exercises
+        tests = tests_in(behind[path]) if path in behind else {}
+        known = {each.name for each in tests.values() if each.is_counter}
+        for each in exercises:
+            if test_of(each.name) not in known:
+                message = f"an exercise of no counter-example: {each.name!r}"
+                yield Problem(path, each.line, message)
+
+
+def corrections_name_claims(root: Path) -> Iterator[Problem]:
+    """Yield corrections that name no claim of their topic."""
+    for path in lists_of(root):
+        for row in read_file(root, path):
+            claims = {each.name for each in read_page(row.topic.page).claims}
+            if row.claim not in claims:
+                message = f"{row.topic.name} has no claim {row.claim!r}"
+                yield Problem(path, row.lines["claim"], message)
+
+
+def corrections_name_sections(root: Path) -> Iterator[Problem]:
+    """Yield corrections that name no source, or no section of it."""
+    listed = read_texts(root / LIST) if (root / LIST).exists() else []
+    sections = {each.title: each.sections for each in listed}
+    for path in lists_of(root):
+        for row in read_file(root, path):
+            if row.source not in sections:
+                message = f"{LIST.name} has no source {row.source!r}"
+                yield Problem(path, row.lines["source"], message)
+            elif row.section not in sections[row.source]:
+                message = f"{row.source!r} has no section {row.section!r}"
+                yield Problem(path, row.lines["section"], message)
