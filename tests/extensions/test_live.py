@@ -18,10 +18,13 @@ pathlib.Path("pids").write_text(str(child.pid))
 time.sleep(60)
 """
 TESTS = """
-import time
+import pathlib, time
 with open("tested", "a") as file:
     file.write("x")
-time.sleep(0.5)
+while not pathlib.Path("go").exists():
+    time.sleep(0.05)
+with open("ended", "a") as file:
+    file.write("x")
 """
 
 
@@ -45,8 +48,8 @@ def run(tmp_path, monkeypatch):
 
 
 def wait_for(condition):
-    """Wait a moment until something is so."""
-    end = time.monotonic() + 20
+    """Wait until something is so, and not for ever."""
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -75,16 +78,20 @@ def test_ctrl_c_ends_the_server_and_all_that_it_started(run, tmp_path):
 
 
 def test_saves_during_the_tests_are_tested_once_more(run, tmp_path):
-    tested = tmp_path / "tested"
+    tested, ended = tmp_path / "tested", tmp_path / "ended"
+    ended.touch()
 
     def saves():
         wait_for(tested.exists)
         yield {"a save"}
         yield {"another save"}
         assert tested.read_text() == "x"
-        end = time.monotonic() + 3
-        while time.monotonic() < end:
-            time.sleep(0.1)
+        (tmp_path / "go").touch()
+        while len(ended.read_text()) < 2:
+            time.sleep(0.05)
+            yield set()
+        for _ in range(5):
+            time.sleep(0.05)
             yield set()
 
     run(saves)

@@ -14,6 +14,13 @@ from tests.helpers.evidence import record
 
 BUILD = [sys.executable, "-m", "sphinx", "-q", "docs", "out/html"]
 
+WAITS = """
+import time
+from pathlib import Path
+while not Path({!r}).exists():
+    time.sleep(0.05)
+"""
+
 
 def files(folder):
     """Return when each file below a folder was last written."""
@@ -131,26 +138,35 @@ def test_a_changed_correction_renews_its_page(house, build):
 
 
 def test_a_build_waits_for_another(house, build):
+    go = house / "go"
     slow = house / "snippets/part/two.py"
-    slow.write_text(f"{slow.read_text()}\nimport time\ntime.sleep(3)\n")
+    slow.write_text(slow.read_text() + WAITS.format(str(go)))
     record(house)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",
+    }
     first = subprocess.Popen(BUILD, cwd=house, env=environment)
     while not (house / "build/site.lock").exists():
         time.sleep(0.05)
 
-    second = subprocess.run(
+    with subprocess.Popen(
         [*BUILD[:3], *BUILD[4:]],
         cwd=house,
         env=environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
-    )
+    ) as second:
+        said = []
+        for line in second.stdout:
+            said.append(line)
+            if "another build is at work" in line:
+                go.touch()
 
-    assert first.wait() == 0
-    assert "another build is at work" in second.stdout
-    assert "no targets are out of date" in second.stdout, second.stdout
+    assert (first.wait(), second.wait()) == (0, 0)
+    assert any("another build is at work" in line for line in said)
+    assert any("no targets are out of date" in line for line in said), said
 
 
 @pytest.mark.parametrize("content", ["null", '{"index": ', "[1]"])

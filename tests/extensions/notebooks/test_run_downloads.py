@@ -55,6 +55,6 @@ def test_a_notebook_runs_like_a_script(tmp_path):
 
 def test_a_program_that_does_not_end_is_named_like_any_that_fails(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text("while True: pass")
+    program.write_text("import time; time.sleep(99)")
 
     assert run(program, limit=1) == "had not ended after 1 seconds"
