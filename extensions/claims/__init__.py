@@ -29,6 +29,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_corrections,
         sphinx_exercise,
         sphinx_json,
+        sphinx_labels,
         sphinx_ledger,
         sphinx_ledger_pages,
         sphinx_panels,
@@ -49,4 +50,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sphinx_test_pages.setup_test_pages(app)
     sphinx_unproven_pages.setup_unproven_pages(app)
     sphinx_json.setup_json(app)
+    sphinx_labels.setup_labels(app)
     return METADATA
