@@ -24,12 +24,17 @@ __all__ = ["SiteBuilder", "depend_on", "report", "root_of"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
+    from extensions.build import errors
+    from extensions.core.environment import not_installed
+
+    # First of all: each import below may need one of these.
+    if missing := not_installed("docs"):
+        errors.stop(missing)
     from extensions.build import (
         builder,
         cache_file,
         dependencies,
         details,
-        errors,
         lock,
         metadata,
         repeated_warnings,

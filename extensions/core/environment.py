@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import sys
+from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from extensions.core.reading import bytes_of
+from extensions.core.problem import Problem
+from extensions.core.reading import bytes_of, text_of, toml_of
 from extensions.core.topics import ROOT
 
 
@@ -30,3 +34,26 @@ def our_code(*packages: str) -> str:
         for path in sorted((ROOT / "extensions" / folder).rglob("*.py")):
             found.update(bytes_of(path))
     return found.hexdigest()
+
+
+def not_installed(group: str) -> list[Problem]:
+    """Return what a group of pyproject.toml names and is not installed."""
+    path = ROOT / "pyproject.toml"
+    found = []
+    for requirement in _requirements(path, group):
+        name = re.split(r"[^\w-]", requirement, maxsplit=1)[0]
+        try:
+            version(name)
+        except PackageNotFoundError:
+            line = text_of(path).partition(f'"{requirement}"')[0].count("\n")
+            message = f"{name} is not installed: nox -s docs brings it along"
+            found.append(Problem(path, line + 1, message))
+    return found
+
+
+def _requirements(path: Path, group: str) -> Iterator[str]:
+    for each in toml_of(path)["dependency-groups"][group]:
+        if isinstance(each, dict):
+            yield from _requirements(path, each["include-group"])
+        else:
+            yield each

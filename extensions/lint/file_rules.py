@@ -6,6 +6,7 @@ They hold before the other rules, which take for granted what these say.
 from __future__ import annotations
 
 import ast
+import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from extensions.claims.corrections import lists_of, read_file
 from extensions.core.cache import cached_by_content
 from extensions.core.front_matter import front_matter_of
 from extensions.core.problem import Problem
-from extensions.core.reading import python_in, text_of
+from extensions.core.reading import bytes_of, python_in, text_of
 from extensions.core.titles import HEADER
 from extensions.core.topics import measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
@@ -41,6 +42,9 @@ def _unreadable(
 
 def _read_program(path: Path) -> None:
     """Read a program as sphinx-gallery and the pages will."""
+    if bytes_of(path).startswith(codecs.BOM_UTF8):
+        message = "begins with a byte order mark: save it as UTF-8 without one"
+        raise Problem(path, 1, message)
     _check_program(path, text_of(path))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,11 +101,16 @@ def seconds_last_time(topic: Topic) -> float:
 def setup_runner(app: Sphinx) -> Runner:
     """Run the programs before sphinx-gallery lists them."""
     app.add_config_value("program_seconds", 60, "", int)
+    root = Path(app.srcdir).parent
+    home = Path.home()
+    if not home.is_dir() or not os.access(home, os.W_OK):
+        # Where Matplotlib keeps its list of fonts; it would say so.
+        os.environ.setdefault("MPLCONFIGDIR", str(root / "build/matplotlib"))
     app.setup_extension("sphinx_gallery.gen_gallery")
     # Before sphinx-gallery fills in what conf.py leaves open.
     conf = app.config.sphinx_gallery_conf
     settings = json.dumps(conf, sort_keys=True, default=repr)
-    runner = Runner(Path(app.srcdir).parent, settings)
+    runner = Runner(root, settings)
     runner.begin()
     app.connect("builder-inited", runner.run_stale)
     return runner

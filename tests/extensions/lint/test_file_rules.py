@@ -54,6 +54,12 @@ CASES = {
         append(SNIPPET, BAD),
         f"{SNIPPET}:11: not UTF-8 (byte 0xff)",
     ),
+    "a snippet with a byte order mark": (
+        lambda house: (house / SNIPPET).write_text(
+            (house / SNIPPET).read_text(), "utf-8-sig"
+        ),
+        f"{SNIPPET}:1: begins with a byte order mark: save it as UTF-8",
+    ),
     "a recipe that is not UTF-8": (
         append("gallery/three.py", BAD),
         "gallery/three.py:17: not UTF-8 (byte 0xff)",

@@ -1,7 +1,13 @@
 """Programs that do not run well: each is named, and no site says otherwise."""
 
+import os
+import shutil
+import subprocess
+import sys
+
 import pytest
 
+from extensions.core.topics import ROOT
 from extensions.programs import stamp
 
 THREAD = "import threading as t, time\nt.Thread(target=time.sleep, args=[99])"
@@ -144,3 +150,72 @@ def test_what_another_program_has_left_stays(house):
 
     assert all(path.exists() for path in others)
     assert not list(images.rglob("sphx_glr_three_[0t]*"))
+
+
+def test_a_home_that_cannot_be_written_is_no_matter(unbuilt):
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "docs", "out"],
+        cwd=unbuilt,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": os.devnull},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_not_installed_is_one_line(house, stopped):
+    (house / "sitecustomize.py").write_text(
+        "from importlib import metadata\n"
+        "known = metadata.version\n"
+        "def version(name):\n"
+        "    if name == 'numpy':\n"
+        "        raise metadata.PackageNotFoundError(name)\n"
+        "    return known(name)\n"
+        "metadata.version = version\n"
+    )
+
+    [line] = stopped()
+
+    assert "pyproject.toml:" in line
+    assert "numpy is not installed: nox -s docs brings it along" in line
+
+
+def test_two_builds_are_the_same(unbuilt, tmp_path):
+    other = tmp_path / "another ü"
+    shutil.copytree(unbuilt, other)
+    sites = []
+    for house, seed, jobs in ((unbuilt, "1", "1"), (other, "77", "2")):
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "sphinx",
+                "-qj",
+                jobs,
+                "-d",
+                "trees",
+                "docs",
+                "out",
+            ],
+            cwd=house,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "PYTHONHASHSEED": seed,
+            },
+            check=True,
+        )
+        kept = ("*.html", "*.inv", "*.js", "*.json", "_images/*", "*.ipynb")
+        sites.append(
+            {
+                path.relative_to(house / "out"): path.read_bytes()
+                for pattern in kept
+                for path in (house / "out").rglob(pattern)
+            }
+        )
+
+    first, second = sites
+    assert first.keys() == second.keys()
+    assert not [name for name in first if first[name] != second[name]]
