@@ -51,6 +51,8 @@ class Entry:
     """One for each run."""
     own: Outcome | None
     """That of this build's run, if there is one."""
+    elsewhere: tuple[Outcome, ...]
+    """Those of recorded runs on a torch that the guide is written for."""
     failures: tuple[Failure, ...]
     """How the counter-examples fail, as this build's run has recorded it."""
     cases: int
@@ -69,12 +71,19 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        """What this build's run says, or the others where it could not run."""
+        """What this build's run says, or others where it could not run."""
         own = self.own.word if self.own else "missing"
-        said = {each.word for each in self.outcomes} & DECIDED
+        said = {each.word for each in self.elsewhere} & DECIDED
         if own != "not run" or not said:
             return own
         return "failed" if "failed" in said else "passed"
+
+    @property
+    def deciding(self) -> tuple[Outcome, ...]:
+        """Of this build's run, or of others where it could not run."""
+        if self.own and self.own.word != "not run":
+            return (self.own,)
+        return self.elsewhere
 
 
 @dataclass(frozen=True)
@@ -174,14 +183,15 @@ def entry_of(
     runs: list[Run],
     now: dict[str, str],
 ) -> Entry:
-    """Return a claim with what is behind it, and what its tests rest on."""
+    """Return a claim with what is behind it, given what tests depend on."""
     name, module = test_of(claim.name), module_of(topic)
-    rests = {each.name: now[each.name] for each in behind}
+    depends = {each.name: now[each.name] for each in behind}
     counters = tuple(each for each in behind if each.is_counter)
     holds = [each for each in behind if not each.is_counter]
     variations = tuple(each for each in holds if each.is_variation)
-    own = [run for run in runs if run.is_own][:1]
-    outcomes = [outcome(run, module, rests) for run in runs]
+    own = [run for run in runs if run.is_own]
+    names = [each.name for each in counters]
+    outcomes = [outcome(run, module, depends, names) for run in runs]
     return Entry(
         topic,
         claim,
@@ -190,6 +200,11 @@ def entry_of(
         variations,
         tuple(outcomes),
         outcomes[runs.index(own[0])] if own else None,
+        tuple(
+            each
+            for run, each in zip(runs, outcomes, strict=True)
+            if run.decides and not run.is_own
+        ),
         tuple(
             failure
             for run in own

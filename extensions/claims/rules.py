@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from extensions.claims.corrections import lists_of, read_file
-from extensions.claims.ledger import Ledger
+from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, measured_topics, topics
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
 from extensions.prose.source_texts import LIST, read_texts
+
+_TEST = "nox -s docs"  # what makes results that are missing or stale
 
 
 def pages_show_their_cells(root: Path) -> Iterator[Problem]:
@@ -115,16 +117,34 @@ def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
 def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
     """Yield claims that failed, or that no run decides."""
     reasons = {
-        "failed": "its test failed",
-        "missing": "it is not in the evidence",
-        "skipped": "its test was skipped everywhere",
-        "stale": "its evidence is stale",
+        "missing": f"no result of {{test}}: run: {_TEST}",
+        "skipped": "{test} was skipped everywhere",
+        "stale": f"what {{test}} depends on has changed: run: {_TEST}",
     }
     for entry in ledger.entries:
-        if reason := reasons.get(entry.verdict):
-            test = entry.test.name if entry.test else test_of(entry.claim.name)
-            message = f"claim {entry.claim.name!r}: {reason} ({test})"
+        test = entry.test.name if entry.test else test_of(entry.claim.name)
+        reason = reasons.get(entry.verdict, "").format(test=test)
+        if entry.verdict == "failed":
+            reason = "; ".join(_failures(entry))
+        if reason:
+            message = f"claim {entry.claim.name!r}: {reason}"
             yield Problem(entry.topic.page, entry.claim.line, message)
+
+
+def _failures(entry: Entry) -> Iterator[str]:
+    """Yield which tests of a claim failed, and where each stands."""
+    place = entry.topic.tests.relative_to(entry.topic.root).as_posix()
+    failed = {name for each in entry.deciding for name in each.failed}
+    empty = {name for each in entry.deciding for name in each.empty}
+    if entry.test and entry.test.name in failed:
+        yield f"its test failed: {place}:{entry.test.line}"
+    for test in (*entry.counters, *entry.variations):
+        kind = "variation" if test.is_variation else "counter-example"
+        where = f"{place}:{test.line} ({test.name})"
+        if test.name in failed:
+            yield f"its {kind} failed: {where}"
+        elif test.name in empty:
+            yield f"its {kind} saw no test fail: {where}"
 
 
 def recaps_name_claims(root: Path) -> Iterator[Problem]:

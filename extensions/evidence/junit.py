@@ -19,6 +19,7 @@ from extensions.core.reading import bytes_of, xml_in
 
 FACTS = ("torch", "python", "machine", "date")
 PART = "claims"  # a fact that only a run of some claims has
+OLDEST_TORCH = (2, 6)  # that the guide is written for
 NAMES = ("tests.xml", "tests.xml.gz")
 OWN = "this-build/tests.xml"  # below build/evidence
 OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
@@ -56,6 +57,15 @@ class Run:
     def release(self) -> str:
         """The version of torch, without its build."""
         return self.facts["torch"].partition("+")[0]
+
+    @property
+    def decides(self) -> bool:
+        """Whether the guide is written for its torch.
+
+        What an older one says only informs, even where this build could not
+        test a claim.
+        """
+        return self.version >= OLDEST_TORCH
 
     @property
     def is_part(self) -> bool:

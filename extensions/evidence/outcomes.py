@@ -5,10 +5,11 @@ Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from extensions.core.topics import Topic
-from extensions.evidence.dependencies import DEPENDS_ON
+from extensions.evidence.dependencies import CASES, DEPENDS_ON
 from extensions.evidence.junit import Result, Run
 from extensions.evidence.modules import classname
 
@@ -34,6 +35,10 @@ class Outcome:
     """Where the tests ran, if they did."""
     date: str = ""
     """The day of the newest result."""
+    failed: tuple[str, ...] = ()
+    """The tests that failed."""
+    empty: tuple[str, ...] = ()
+    """The counter-examples that passed, and yet saw no test fail."""
 
 
 def is_fresh(result: Result, now: str) -> bool:
@@ -51,38 +56,69 @@ def module_of(topic: Topic) -> str:
     return classname(topic.root, topic.tests)
 
 
-def outcome(run: Run, module: str, now: dict[str, str]) -> Outcome:
-    """Return what a run says of a claim, given what its tests rest on now."""
+def outcome(
+    run: Run, module: str, now: dict[str, str], counters: Collection[str] = ()
+) -> Outcome:
+    """Return what a run says of a claim, given what its tests depend on now.
+
+    The names of its counter-examples are told apart.
+    """
     found = {test: results_of(run, module, test) for test in now}
     if not any(found.values()):
         return Outcome(NOT_ASKED if run.is_part else "missing")
     facts = [each.properties for results in found.values() for each in results]
-    said = word(found, now)
+    fresh = {
+        test: [each for each in results if is_fresh(each, now[test])]
+        for test, results in found.items()
+    }
+    failed = [
+        test
+        for test, results in fresh.items()
+        if any(each.outcome == "failed" for each in results)
+    ]
+    empty = [
+        test
+        for test, results in fresh.items()
+        if run.is_own and test in counters and any(map(_is_empty, results))
+    ]
+    said = "failed" if failed or empty else _word(found, now)
     devices = {each["device"] for each in facts if "device" in each}
     return Outcome(
         said,
         tuple(sorted(devices)) if said in RAN else (),
         max((each.get("date", "") for each in facts), default=""),
+        tuple(failed),
+        tuple(empty),
     )
 
 
-def word(found: dict[str, list[Result]], now: dict[str, str]) -> str:
-    """Return in a word what the results of each test of a claim say."""
+def _is_empty(result: Result) -> bool:
+    """Whether a counter-example passed without a failure that it expects."""
+    return result.outcome == "passed" and "said" not in result.properties
+
+
+def _word(found: dict[str, list[Result]], now: dict[str, str]) -> str:
+    """Return in a word what the results of the tests of a claim say.
+
+    None of them has failed.
+    """
     results = [result for each in found.values() for result in each]
-    fresh = [
-        result
+    if not found or not all(map(_is_whole, found.values())):
+        return "missing"
+    if not all(
+        is_fresh(result, now[test])
         for test, each in found.items()
         for result in each
-        if is_fresh(result, now[test])
-    ]
-    if any(result.outcome == "failed" for result in fresh):
-        return "failed"
-    if not found or not all(found.values()):
-        return "missing"
-    if fresh != results:
+    ):
         return "stale"
     skipped = [each for each in results if each.outcome == "skipped"]
     for why, said in WHY_NOT.items():
         if any(why in result.properties for result in skipped):
             return said
     return "skipped" if skipped else "passed"
+
+
+def _is_whole(results: list[Result]) -> bool:
+    """Whether there is a result of each case of a test."""
+    counts = {each.properties.get(CASES) for each in results}
+    return bool(results) and counts <= {None, str(len(results))}

@@ -1,8 +1,11 @@
 """Claims, joined with their tests and with what runs say of them."""
 
+import gzip
+
 import pytest
 
 from extensions.claims.ledger import read_ledger
+from extensions.claims.rules import evidence_stands
 from extensions.evidence.junit import runs
 from tests.helpers.evidence import record
 
@@ -145,3 +148,94 @@ def test_recorded_runs_alone_decide_nothing(house, entry):
 
     assert words(entry()) == ["passed"]
     assert entry().verdict == "missing"
+
+
+@pytest.mark.parametrize(
+    ("torch", "verdict"),
+    [("1.13.1", "not run"), ("2.5.1", "not run"), ("2.6.0", "passed")],
+)
+def test_only_a_torch_of_the_guide_decides_what_this_build_could_not_run(
+    house, entry, torch, verdict
+):
+    record(house, test_word_is_one="skipped for cuda")
+    record(house, "evidence/gpu", suite={"torch": torch}, device="GPU")
+
+    assert entry().verdict == verdict
+
+
+@pytest.mark.parametrize("folder", ["aaa", "zzz"])
+def test_another_folder_beside_that_of_this_build_is_not_its_own(
+    house, entry, folder
+):
+    record(house, test_word_is_one="failed")
+    old = {"torch": "2.6.0"}
+    record(house, f"build/evidence/{folder}", suite=old)
+
+    assert entry().verdict == "failed"
+
+
+def test_a_packed_run_is_not_that_of_this_build(house, entry):
+    path = record(house)
+    packed = path.with_name("tests.xml.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+
+    assert entry().verdict == "missing"
+
+
+def test_a_test_of_which_a_case_was_deselected_is_missing(house, entry):
+    path = record(house)
+    one = '"cases" value="1"'
+    path.write_text(path.read_text().replace(one, '"cases" value="2"'))
+
+    assert entry().verdict == "missing"
+
+
+def test_a_counter_example_that_saw_no_test_fail_fails_the_claim(house, entry):
+    path = record(house)
+    path.write_text(path.read_text().replace('name="said"', 'name="other"'))
+
+    found = entry()
+    assert found.verdict == "failed"
+    assert found.own.empty == ("test_word_is_one__but_not_of_another",)
+
+
+def test_a_recorded_counter_example_need_not_say_how_it_failed(house, entry):
+    record(house, test_word_is_one="skipped for cuda")
+    path = record(house, "evidence/gpu", device="GPU")
+    path.write_text(path.read_text().replace('name="said"', 'name="other"'))
+
+    assert entry().verdict == "passed"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        (
+            {"test_word_is_one": "failed"},
+            "its test failed: tests/part/test_one.py:1",
+        ),
+        (
+            {"test_word_is_one__but_not_of_another": "failed"},
+            "its counter-example failed: tests/part/test_one.py:5"
+            " (test_word_is_one__but_not_of_another)",
+        ),
+    ],
+)
+def test_a_failure_is_reported_by_the_test_that_failed(house, outcomes, said):
+    record(house, **outcomes)
+    ledger = read_ledger(house, runs([house / "build/evidence"]))
+
+    [problem] = evidence_stands(ledger)
+
+    assert problem.path == house / "docs/part/one.md"
+    assert problem.message == f"claim 'word-is-one': {said}"
+
+
+def test_a_result_that_is_missing_says_the_command_that_makes_it(house):
+    (house / "build/evidence/this-build/tests.xml").unlink()
+
+    problems = [*evidence_stands(read_ledger(house, []))]
+
+    assert len(problems) == 3
+    assert problems[0].message.endswith(": run: nox -s docs")
