@@ -118,7 +118,7 @@ def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
     """Yield claims that failed, or that no run decides."""
     reasons = {
         "missing": f"no result of {{test}}: run: {_TEST}",
-        "skipped": "{test} was skipped everywhere",
+        "skipped": "its test was skipped everywhere ({test})",
         "stale": f"what {{test}} depends on has changed: run: {_TEST}",
     }
     for entry in ledger.entries:
