@@ -17,7 +17,12 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from extensions.claims.claim import Claim
-from extensions.claims.failed_claims import Breaks, Broken, Unloaded, breaks_in
+from extensions.claims.failed_claims import (
+    FailedClaim,
+    FailedClaims,
+    UnloadedModule,
+    failed_claims_in,
+)
 from extensions.core.command_line import in_one_line
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, Topic
@@ -26,20 +31,20 @@ from extensions.evidence.failed_tests import Failed
 from extensions.evidence.junit import outcome_of, properties_of
 from extensions.evidence.record import run_of_claims
 
-FENCE = "~~~"  # for what is said in Markdown, too
+_FENCE = "~~~"  # for what is said in Markdown, too
 
 
-def counted(number: int, word: str) -> str:
+def _counted(number: int, word: str) -> str:
     """Return a number of things in words."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def page_of(topic: Topic) -> str:
+def _page_of(topic: Topic) -> str:
     """Return the path of a page in the house."""
     return topic.page.relative_to(topic.root).as_posix()
 
 
-def head(run: Element, found: Breaks) -> Iterator[str]:
+def _tested_and_counted(run: Element, found: FailedClaims) -> Iterator[str]:
     """Yield what was tested, on what, and how it went in numbers."""
     suite = run.find("testsuite")
     facts = {} if suite is None else properties_of(suite)
@@ -48,40 +53,40 @@ def head(run: Element, found: Breaks) -> Iterator[str]:
         for name in ("torch", "python", "system", "machine", "date")
     )
     said = Counter(map(outcome_of, run.iter("testcase")))
-    broken = counted(len(found.claims), "sentence")
+    broken = _counted(len(found.claims), "sentence")
     yield f"# torch {torch} makes {broken} false"
     yield f"Python {python}, {system} {machine}, {date}."
     lost = sum(len(each.claims) for each in found.unloaded)
     yield (
         f"Claims: {len(found.claims)} false, {found.held} true,"
         f" {found.skipped} skipped,"
-        f" {lost} in {counted(len(found.unloaded), 'module')} that cannot be"
+        f" {lost} in {_counted(len(found.unloaded), 'module')} that cannot be"
         " loaded.\n"
         f"Tests: {said['failed']} failed, {said['passed']} passed,"
         f" {said['skipped']} skipped."
     )
 
 
-def quoted(topic: Topic, claim: Claim) -> str:
+def _quoted_claim(topic: Topic, claim: Claim) -> str:
     """Return the sentence of a claim, and where it stands."""
-    place = f"{page_of(topic)}#{claim.name}"
+    place = f"{_page_of(topic)}#{claim.name}"
     return f"> {claim.sentence}\n\n`{place}`, line {claim.line}"
 
 
-def verbatim(lines: tuple[str, ...]) -> str:
+def _verbatim(lines: tuple[str, ...]) -> str:
     """Return what pytest said as a block of text."""
-    return "\n".join([FENCE, *lines, FENCE])
+    return "\n".join([_FENCE, *lines, _FENCE])
 
 
-def of_test(failed: Failed) -> Iterator[str]:
+def _lines_of_test(failed: Failed) -> Iterator[str]:
     """Yield which test failed, and what it said."""
-    more = f", and {counted(failed.more, 'case')} more" if failed.more else ""
+    more = f", and {_counted(failed.more, 'case')} more" if failed.more else ""
     kind = f"{failed.kind} ".lstrip().capitalize()
     yield f"{kind}`{failed.place}`, `{failed.name}`{more}:"
-    yield verbatim(failed.said)
+    yield _verbatim(failed.said)
 
 
-def of_module(unloaded: Unloaded) -> Iterator[str]:
+def _lines_of_module(unloaded: UnloadedModule) -> Iterator[str]:
     """Yield why the tests of a page could not be loaded, and what they keep.
 
     Whether the sentences are true is open.
@@ -89,30 +94,33 @@ def of_module(unloaded: Unloaded) -> Iterator[str]:
     topic = unloaded.topic
     module = topic.tests.relative_to(topic.root).as_posix()
     yield f"`{module}` cannot be loaded, so that no sentence was tested:"
-    yield verbatim(unloaded.said)
+    yield _verbatim(unloaded.said)
     for claim in unloaded.claims:
-        yield quoted(topic, claim)
+        yield _quoted_claim(topic, claim)
 
 
-def report_of(run: Element, found: Breaks) -> str:
+def _report_in_markdown(run: Element, found: FailedClaims) -> str:
     """Return the report in Markdown, page by page."""
 
-    def page(broken: Broken) -> str:
-        return page_of(broken.topic)
+    def page(broken: FailedClaim) -> str:
+        return _page_of(broken.topic)
 
-    parts = [*head(run, found)]
+    parts = [*_tested_and_counted(run, found)]
     for name, group in groupby(found.claims, key=page):
         parts.append(f"## {name}")
         for broken in group:
-            parts.append(quoted(broken.topic, broken.claim))
+            parts.append(_quoted_claim(broken.topic, broken.claim))
             for failed in broken.failures:
-                parts += of_test(failed)
+                parts += _lines_of_test(failed)
     for unloaded in found.unloaded:
-        parts += [f"## {page_of(unloaded.topic)}", *of_module(unloaded)]
+        parts += [
+            f"## {_page_of(unloaded.topic)}",
+            *_lines_of_module(unloaded),
+        ]
     if found.others:
         parts.append("## Tests behind which no sentence stands")
         for failed in found.others:
-            parts += of_test(failed)
+            parts += _lines_of_test(failed)
     return "\n\n".join(parts) + "\n"
 
 
@@ -127,7 +135,7 @@ def canary(report: Path, options: list[str]) -> int:
     if status == 0:
         remove(report)
     else:
-        write(report, report_of(run, breaks_in(ROOT, run)))
+        write(report, _report_in_markdown(run, failed_claims_in(ROOT, run)))
         print(f"sentences are about to become false: {report}")
     return status
 

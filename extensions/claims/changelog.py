@@ -13,11 +13,11 @@ from itertools import pairwise
 
 from extensions.claims.corrections import Correction
 from extensions.claims.ledger import Entry, Ledger
-from extensions.claims.ledger_rows import SILENT
+from extensions.claims.ledger_rows import UNDECIDED
 
 
 @dataclass(frozen=True)
-class Seen:
+class DatedOutcome:
     """What a claim was with one version of torch."""
 
     torch: str
@@ -26,39 +26,39 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Change:
+class OutcomeChange:
     """A claim of which two versions of torch say different things."""
 
     entry: Entry
-    before: Seen
-    after: Seen
+    before: DatedOutcome
+    after: DatedOutcome
 
 
-def seen_of(ledger: Ledger, entry: Entry) -> list[Seen]:
+def _outcomes_by_version(ledger: Ledger, entry: Entry) -> list[DatedOutcome]:
     """Return what each version says of a claim, from the oldest on.
 
     Of runs with one version, this build's own counts, else the first that
     says something.
     """
-    found: dict[tuple[int, ...], Seen] = {}
+    found: dict[tuple[int, ...], DatedOutcome] = {}
     for run, outcome in zip(ledger.runs, entry.outcomes, strict=True):
-        if outcome.word not in SILENT:
+        if outcome.word not in UNDECIDED:
             date = outcome.date or run.facts["date"]
-            seen = Seen(run.release, outcome.word, date)
+            seen = DatedOutcome(run.release, outcome.word, date)
             found.setdefault(run.version, seen)
     return [found[version] for version in sorted(found)]
 
 
-def changes(ledger: Ledger) -> Iterator[Change]:
+def changes_between_versions(ledger: Ledger) -> Iterator[OutcomeChange]:
     """Yield each claim with each version that says another thing of it."""
     for entry in ledger.entries:
-        seen = seen_of(ledger, entry)
+        seen = _outcomes_by_version(ledger, entry)
         for before, after in pairwise(seen):
             if before.word != after.word:
-                yield Change(entry, before, after)
+                yield OutcomeChange(entry, before, after)
 
 
-def shown(
+def corrections_with_claims(
     ledger: Ledger, corrections: list[Correction]
 ) -> Iterator[tuple[Correction, Entry]]:
     """Yield each correction with the claim that shows it, if it was tested."""

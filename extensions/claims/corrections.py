@@ -15,9 +15,9 @@ from extensions.core.problem import Problem
 from extensions.core.reading import tables_of, text_of
 from extensions.core.topics import Topic
 
-FOLDER = "docs/evidence/corrections"
-KEYS = ["claim", "holds", "said", "section", "source"]
-KEY = re.compile(r"\s*(\w+)\s*=")
+_FOLDER = "docs/evidence/corrections"
+_KEYS = ["claim", "holds", "said", "section", "source"]
+_KEY = re.compile(r"\s*(\w+)\s*=")
 
 
 @dataclass(frozen=True)
@@ -40,49 +40,55 @@ class Correction:
         return f"{self.topic.name}#{self.claim}"
 
 
-def lists_of(root: Path) -> list[Path]:
+def correction_files(root: Path) -> list[Path]:
     """Return the lists of all topics."""
-    return sorted((root / FOLDER).rglob("*.toml"))
+    return sorted((root / _FOLDER).rglob("*.toml"))
 
 
-def read_file(root: Path, path: Path) -> list[Correction]:
+def corrections_in(root: Path, path: Path) -> list[Correction]:
     """Return the corrections of one topic."""
-    name = path.relative_to(root / FOLDER).with_suffix("").as_posix()
+    name = path.relative_to(root / _FOLDER).with_suffix("").as_posix()
     return [
         Correction(Topic(root, name), lines, **row)
-        for lines, row in rows_in(path, text_of(path))
+        for lines, row in _rows_with_lines(path, text_of(path))
     ]
 
 
 @cached_by_content
-def rows_in(
+def _rows_with_lines(
     path: Path, text: str
 ) -> list[tuple[dict[str, int], dict[str, str]]]:
     """Return the corrections in the text of a file, and where each key is."""
     lines = text.splitlines()
     found = []
     for first, row in tables_of(path, "correction"):
-        if sorted(row) != KEYS:
-            message = f"a correction has {sorted(row)}, not {KEYS}"
+        if sorted(row) != _KEYS:
+            message = f"a correction has {sorted(row)}, not {_KEYS}"
             raise Problem(path, first, message)
-        if wrong := [key for key in KEYS if not isinstance(row[key], str)]:
+        if wrong := [key for key in _KEYS if not isinstance(row[key], str)]:
             message = f"a correction needs text as its {', '.join(wrong)}"
             raise Problem(path, first, message)
         behind = [*enumerate(lines[first - 1 :], first)]
         at = {
-            key: next((at for at, each in behind if begins(each, key)), first)
-            for key in KEYS
+            key: next(
+                (at for at, each in behind if _sets_key(each, key)), first
+            )
+            for key in _KEYS
         }
         found.append((at, row))
     return found
 
 
-def begins(line: str, key: str) -> bool:
+def _sets_key(line: str, key: str) -> bool:
     """Whether a line gives a key its value."""
-    match = KEY.match(line)
+    match = _KEY.match(line)
     return match is not None and match[1] == key
 
 
 def read_corrections(root: Path) -> list[Correction]:
     """Return the corrections of all topics."""
-    return [row for path in lists_of(root) for row in read_file(root, path)]
+    return [
+        row
+        for path in correction_files(root)
+        for row in corrections_in(root, path)
+    ]

@@ -18,11 +18,11 @@ from extensions.evidence.junit import key_of, outcome_of
 from extensions.evidence.outcomes import module_of
 from extensions.evidence.parsed_tests import Test, test_of, tests_in
 
-Cases = dict[tuple[str, str], list[Element]]
+_Cases = dict[tuple[str, str], list[Element]]
 
 
 @dataclass(frozen=True)
-class Broken:
+class FailedClaim:
     """A claim of which a test failed."""
 
     topic: Topic
@@ -31,7 +31,7 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Unloaded:
+class UnloadedModule:
     """A topic whose tests cannot be loaded, so that no claim was tested."""
 
     topic: Topic
@@ -40,11 +40,11 @@ class Unloaded:
 
 
 @dataclass(frozen=True)
-class Breaks:
+class FailedClaims:
     """What a run found broken."""
 
-    claims: tuple[Broken, ...]
-    unloaded: tuple[Unloaded, ...]
+    claims: tuple[FailedClaim, ...]
+    unloaded: tuple[UnloadedModule, ...]
     others: tuple[Failed, ...]
     """The failed tests behind which no claim stands."""
     held: int
@@ -53,9 +53,9 @@ class Breaks:
     """How many claims of the tested modules the run left out."""
 
 
-def breaks_in(root: Path, run: Element) -> Breaks:
+def failed_claims_in(root: Path, run: Element) -> FailedClaims:
     """Return what a run of the tests of a house found broken."""
-    cases: Cases = {}
+    cases: _Cases = {}
     for case in run.iter("testcase"):
         cases.setdefault(key_of(case), []).append(case)
     left = {key: bad for key in cases if (bad := failed_of(cases[key]))}
@@ -67,16 +67,16 @@ def breaks_in(root: Path, run: Element) -> Breaks:
         found = tuple(read_page(topic.page).claims)
         # pytest reports a module that it cannot load as a test of that name.
         if lost := left.pop(("", module), []):
-            unloaded.append(Unloaded(topic, found, said_by(lost[0])))
+            unloaded.append(UnloadedModule(topic, found, said_by(lost[0])))
         elif module in modules:
             tests = tests_in(topic.tests)
             for claim in found:
                 name = test_of(claim.name)
                 behind = [each for each in tests.values() if each.of == name]
-                failures = tuple(failed_among(topic, behind, left))
+                failures = tuple(_failed_among(topic, behind, left))
                 if failures:
-                    claims.append(Broken(topic, claim, failures))
-                elif ran(cases.get((module, name), [])):
+                    claims.append(FailedClaim(topic, claim, failures))
+                elif _was_run(cases.get((module, name), [])):
                     held += 1
                 else:
                     skipped += 1
@@ -84,16 +84,16 @@ def breaks_in(root: Path, run: Element) -> Breaks:
         failed(each, module.replace(".", "/"), "")
         for (module, _), each in left.items()
     )
-    return Breaks(tuple(claims), tuple(unloaded), others, held, skipped)
+    return FailedClaims(tuple(claims), tuple(unloaded), others, held, skipped)
 
 
-def ran(cases: list[Element]) -> bool:
+def _was_run(cases: list[Element]) -> bool:
     """Whether one of some cases was not skipped."""
     return any(outcome_of(case) != "skipped" for case in cases)
 
 
-def failed_among(
-    topic: Topic, tests: list[Test], left: Cases
+def _failed_among(
+    topic: Topic, tests: list[Test], left: _Cases
 ) -> Iterator[Failed]:
     """Yield the failed ones of some tests, and take them out of those left."""
     module = topic.tests.relative_to(topic.root).as_posix()

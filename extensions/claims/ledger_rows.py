@@ -5,33 +5,35 @@ from __future__ import annotations
 from extensions.claims.ledger import Entry, Ledger
 from extensions.evidence.outcomes import NOT_ASKED
 
-FOLDER = "evidence/claims"
-CHANGED = "evidence/changed"
+_FOLDER = "evidence/claims"
+CHANGED_PAGE = "evidence/changed"
 # What says nothing of a version: it had no device, or no result that counts.
-SILENT = {"missing", "not run", "skipped", "stale", NOT_ASKED}
+UNDECIDED = {"missing", "not run", "skipped", "stale", NOT_ASKED}
 
 
-def page_of(entry: Entry) -> str:
+def ledger_page(entry: Entry) -> str:
     """Return the name of the page on which the row of a claim stands."""
-    return f"{FOLDER}/{entry.topic.chapter}"
+    return f"{_FOLDER}/{entry.topic.chapter}"
 
 
 def rows_by_page(ledger: Ledger) -> dict[str, list[Entry]]:
     """Return the claims of each page, in their order."""
     found: dict[str, list[Entry]] = {}
     for entry in ledger.entries:
-        found.setdefault(page_of(entry), []).append(entry)
-    found[CHANGED] = [each for each in ledger.entries if has_changed(each)]
+        found.setdefault(ledger_page(entry), []).append(entry)
+    found[CHANGED_PAGE] = [
+        each for each in ledger.entries if _has_changed(each)
+    ]
     return found
 
 
-def has_changed(entry: Entry) -> bool:
+def _has_changed(entry: Entry) -> bool:
     """Whether some runs say another thing of a claim than others."""
     words = {outcome.word for outcome in entry.outcomes}
-    return len(words - SILENT) > 1
+    return len(words - UNDECIDED) > 1
 
 
-def columns(ledger: Ledger, entries: list[Entry]) -> list[int]:
+def columns_of(ledger: Ledger, entries: list[Entry]) -> list[int]:
     """Return the places of the runs that were asked of some of the claims.
 
     Those that were asked of few stand last, since most of their cells are

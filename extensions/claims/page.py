@@ -22,7 +22,7 @@ from extensions.core.markdown import (
 )
 from extensions.core.reading import text_of
 
-RECIPE_CLAIM = re.compile(
+_RECIPE_CLAIM = re.compile(
     r"^# \.\. _(?P<name>.*):\n#\n(?P<text>(?:# .*\n)+)", re.MULTILINE
 )
 # Behind the figure of timings, a recipe's page shows what was measured.
@@ -30,7 +30,7 @@ RECIPE_TIMINGS = re.compile(r'\bnum="timings"')
 
 
 @dataclass(frozen=True)
-class Shown:
+class NamedItem:
     """What a page shows by its name, such as a cell."""
 
     name: str
@@ -43,39 +43,39 @@ class Page:
 
     path: Path
     claims: list[Claim] = field(default_factory=list)
-    cells: list[Shown] = field(default_factory=list)
+    cells: list[NamedItem] = field(default_factory=list)
     code: list[int] = field(default_factory=list)
     """Lines at which code stands on the page itself."""
     measured: list[int] = field(default_factory=list)
     """Lines at which the page shows what was measured."""
-    recalled: list[Shown] = field(default_factory=list)
+    recalled: list[NamedItem] = field(default_factory=list)
     """Claims that the page repeats."""
-    exercises: list[Shown] = field(default_factory=list)
+    exercises: list[NamedItem] = field(default_factory=list)
     """Counter-examples that the page asks for, named as claims are."""
 
 
 def read_page(path: Path) -> Page:
     """Return what the page at a path holds; a script is a recipe."""
     text = text_of(path) if path.exists() else ""
-    return parsed(path, text)
+    return _parsed_page(path, text)
 
 
 @cached_by_content
-def parsed(path: Path, text: str) -> Page:
+def _parsed_page(path: Path, text: str) -> Page:
     """Return what the text of a page holds."""
     page = Page(path)
     if path.suffix == ".py":
-        read_recipe(page, text)
+        _add_recipe(page, text)
     else:
-        read_markdown(page, text, 1)
+        _add_markdown(page, text, 1)
     return page
 
 
-def read_recipe(page: Page, text: str) -> None:
+def _add_recipe(page: Page, text: str) -> None:
     """Add what a script holds, which shows its cells by itself."""
     for match in RECIPE_TIMINGS.finditer(text):
         page.measured.append(text.count("\n", 0, match.start()) + 1)
-    for match in RECIPE_CLAIM.finditer(text):
+    for match in _RECIPE_CLAIM.finditer(text):
         words = match["text"].replace("\n# ", " ").removeprefix("# ").strip()
         line = text.count("\n", 0, match.start("text")) + 1
         page.claims.append(
@@ -83,31 +83,31 @@ def read_recipe(page: Page, text: str) -> None:
         )
 
 
-def read_markdown(page: Page, text: str, first: int) -> None:
+def _add_markdown(page: Page, text: str, first: int) -> None:
     """Add what some Markdown holds whose first line has a number."""
     for token in parse(text):
         line = line_of(token, first)
         if token.type == "inline":
             page.claims += claims_in(token, line)
         elif directive := directive_of(token, line):
-            read_directive(page, directive)
+            _add_directive(page, directive)
         elif token.type in {"code_block", "fence", "colon_fence"}:
             page.code.append(line)
 
 
-def read_directive(page: Page, directive: Directive) -> None:
+def _add_directive(page: Page, directive: Directive) -> None:
     """Add what a directive shows: a cell, measurements, code, or a text."""
     if directive.name == "cell" and "from" not in directive.options:
-        page.cells.append(Shown(directive.argument, directive.line))
+        page.cells.append(NamedItem(directive.argument, directive.line))
     elif directive.name == "measured":
         page.measured.append(directive.line)
     elif directive.name == "recap":
         names = directive.argument.split()
-        page.recalled += [Shown(name, directive.line) for name in names]
+        page.recalled += [NamedItem(name, directive.line) for name in names]
     elif directive.name == "exercise":
-        page.exercises.append(Shown(directive.argument, directive.line))
+        page.exercises.append(NamedItem(directive.argument, directive.line))
     body = body_of(directive.name)
     if body is Body.CODE:
         page.code.append(directive.line)
     elif body is not Body.DATA:
-        read_markdown(page, directive.body, directive.first)
+        _add_markdown(page, directive.body, directive.first)

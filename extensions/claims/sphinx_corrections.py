@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-class CorrectedDirective(SphinxDirective):
+class _CorrectedDirective(SphinxDirective):
     """Show the corrections that rest on the named claims, in their order."""
 
     required_arguments = 1
@@ -39,4 +39,4 @@ class CorrectedDirective(SphinxDirective):
 
 def setup_corrections(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_directive("corrected", CorrectedDirective)
+    app.add_directive("corrected", _CorrectedDirective)

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from extensions.evidence.parsed_tests import Failure
 
-UNKNOWN = "No run of the tests has recorded the answer."
+NO_ANSWER = "No run of the tests has recorded the answer."
 
 
-class Answer(nodes.General, nodes.Element):
+class _Answer(nodes.General, nodes.Element):
     """Stands where the answer will, once the ledger is read."""
 
 
-class ExerciseDirective(SphinxDirective):
+class _ExerciseDirective(SphinxDirective):
     """Ask for the edit of a counter-example, named as a claim is."""
 
     required_arguments = 1
@@ -39,25 +39,27 @@ class ExerciseDirective(SphinxDirective):
         self.assert_has_content()
         box = nodes.container(classes=["exercise"])
         self.state.nested_parse(self.content, self.content_offset, box)
-        box += Answer(test=test_of(self.arguments[0]))
+        box += _Answer(test=test_of(self.arguments[0]))
         return [box]
 
 
-def answer(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def _put_answers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Put hint and answer of each exercise of a page in their place."""
     entries = ledger_of(app).of(docname)
-    for place in list(doctree.findall(Answer)):
+    for place in list(doctree.findall(_Answer)):
         found = chain(*(each.failures_of(place["test"]) for each in entries))
         failure = next(found, None)
-        place.replace_self(shown(failure) if failure else unknown())
+        place.replace_self(
+            _hint_and_answer(failure) if failure else _no_answer()
+        )
 
 
-def unknown() -> list[nodes.Element]:
+def _no_answer() -> list[nodes.Element]:
     """Return what stands where nothing is recorded."""
-    return [nodes.paragraph("", UNKNOWN)]
+    return [nodes.paragraph("", NO_ANSWER)]
 
 
-def shown(failure: Failure) -> list[nodes.Element]:
+def _hint_and_answer(failure: Failure) -> list[nodes.Element]:
     """Return a hint and an answer, each behind a line that opens it."""
     folds: list[nodes.Element] = []
     if failure.cell:
@@ -81,7 +83,7 @@ def shown(failure: Failure) -> list[nodes.Element]:
 
 def setup_exercise(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_node(Answer)
-    app.add_directive("exercise", ExerciseDirective)
+    app.add_node(_Answer)
+    app.add_directive("exercise", _ExerciseDirective)
     # Before Sphinx highlights, and before marks are put in.
-    app.connect("doctree-resolved", answer)
+    app.connect("doctree-resolved", _put_answers)

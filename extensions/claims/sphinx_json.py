@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from extensions.claims.ledger import Ledger
 
 # Raised when a program that reads the file would have to change.
-SCHEMA_VERSION = 5
+_SCHEMA_VERSION = 5
 
 
-def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
+def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
     """Return the ledger in the shape that ``claims.schema.json`` describes."""
     return {
-        "schema": SCHEMA_VERSION,
+        "schema": _SCHEMA_VERSION,
         "runs": [run.facts for run in ledger.runs],
         "claims": [
             {
@@ -32,8 +32,10 @@ def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "url": builder.get_target_uri(entry.topic.name)
                 + f"#{entry.claim.name}",
                 "test": entry.test.name if entry.test else None,
-                "true_since": first(entry.test.since if entry.test else ()),
-                "api_since": first(entry.test.api if entry.test else ()),
+                "true_since": _version_of(
+                    entry.test.since if entry.test else ()
+                ),
+                "api_since": _version_of(entry.test.api if entry.test else ()),
                 "counter_examples": [each.name for each in entry.counters],
                 "failures": [vars(each) for each in entry.failures],
                 "variations": [each.name for each in entry.variations],
@@ -55,18 +57,18 @@ def as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
     }
 
 
-def first(said: tuple[str, ...]) -> str | None:
+def _version_of(said: tuple[str, ...]) -> str | None:
     """Return the version that a mark names, if there is one."""
     return said[0] if said else None
 
 
-def text_of(app: Sphinx) -> str:
+def _claims_json(app: Sphinx) -> str:
     """Return ``claims.json`` as it stands beside the pages."""
-    content = as_json(ledger_of(app), app.builder)
+    content = _as_json(ledger_of(app), app.builder)
     # On one line: what indents is written in Python, and takes far longer.
     return json.dumps(content, ensure_ascii=False) + "\n"
 
 
 def setup_json(app: Sphinx) -> None:
     """Add the file."""
-    SITE_FILES["claims.json"] = text_of
+    SITE_FILES["claims.json"] = _claims_json

@@ -24,14 +24,14 @@ def ledger_of(app: Sphinx) -> Ledger:
     return _LEDGERS[app]
 
 
-def read(app: Sphinx) -> None:
+def _read(app: Sphinx) -> None:
     """Join the pages and the tests as they are now with all runs."""
     root, found = root_of(app.env), runs_of(app.env)
     with gc_paused():  # it stays until the build ends
         _LEDGERS[app] = read_ledger(root, found)
 
 
-def results(app: Sphinx) -> dict[str, str]:
+def _results_by_page(app: Sphinx) -> dict[str, str]:
     """Return what each page shows of the results of its claims."""
     ledger = ledger_of(app)
     runs = " ".join(run.title for run in ledger.runs)
@@ -43,5 +43,5 @@ def results(app: Sphinx) -> dict[str, str]:
 
 def setup_ledger(app: Sphinx) -> None:
     """Read it before the rules ask for it, and before pages show it."""
-    PAGE_PARTS["results of its claims"] = results
-    app.connect("builder-inited", read)
+    PAGE_PARTS["results of its claims"] = _results_by_page
+    app.connect("builder-inited", _read)

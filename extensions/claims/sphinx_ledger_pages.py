@@ -10,20 +10,24 @@ from extensions.build.builder import builder_of
 from extensions.build.chapters import chapter_name
 from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.ledger import Entry
-from extensions.claims.ledger_rows import CHANGED, columns, rows_by_page
+from extensions.claims.ledger_rows import (
+    CHANGED_PAGE,
+    columns_of,
+    rows_by_page,
+)
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.sphinx_summaries import context
+from extensions.claims.sphinx_summaries import template_values
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-def topic_of(entry: Entry) -> str:
+def _topic_name(entry: Entry) -> str:
     """Return the name of the page of a claim."""
     return entry.topic.name
 
 
-def results(app: Sphinx) -> dict[str, str]:
+def _rows_now(app: Sphinx) -> dict[str, str]:
     """Return what each page of the ledger shows."""
     ledger = ledger_of(app)
     facts = repr([run.facts for run in ledger.runs])
@@ -33,7 +37,7 @@ def results(app: Sphinx) -> dict[str, str]:
     }
 
 
-def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+def _ledger_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each page whose rows have changed."""
     builder, ledger = builder_of(app), ledger_of(app)
     for name, entries in rows_by_page(ledger).items():
@@ -42,14 +46,14 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         chapter = chapter_name(builder.env, name.rpartition("/")[2])
         title = f"The ledger: {chapter.lower()}"
         lead = "Each claim of this chapter, with what each run says of it."
-        if name == CHANGED:
+        if name == CHANGED_PAGE:
             title = "What changed between versions"
             lead = "The claims of which the runs do not all say the same."
-        values = context(ledger, builder, name) | {
+        values = template_values(ledger, builder, name) | {
             "entries": entries,
             "topics": [
-                (topic, columns(ledger, rows), rows)
-                for topic, those in groupby(entries, key=topic_of)
+                (topic, columns_of(ledger, rows), rows)
+                for topic, those in groupby(entries, key=_topic_name)
                 for rows in [list(those)]
             ],
             "heading": title,
@@ -62,5 +66,5 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def setup_ledger_pages(app: Sphinx) -> None:
     """Add the pages."""
-    PAGE_PARTS["rows of the ledger"] = results
-    app.connect("html-collect-pages", pages)
+    PAGE_PARTS["rows of the ledger"] = _rows_now
+    app.connect("html-collect-pages", _ledger_pages)

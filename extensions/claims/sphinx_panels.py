@@ -13,23 +13,19 @@ from docutils import nodes
 
 from extensions.build.ancestors import paragraph_of
 from extensions.build.builder import SiteBuilder, builder_of
+from extensions.build.html_node import HtmlNode, add_html_node
 from extensions.build.warnings import report
-from extensions.claims.ledger_rows import page_of
+from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.sphinx_test_pages import uri_of
+from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.core.problem import Problem
 from extensions.evidence.wording import told
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
 
 
-class Mark(nodes.Inline, nodes.Element):
-    """The HTML of a sign, or of a panel."""
-
-
-def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Put a sign behind each claim of a page, and its panel below."""
     builder, ledger = builder_of(app), ledger_of(app)
     entries = {each.claim.name: each for each in ledger.of(docname)}
@@ -44,23 +40,27 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         unseen -= names
         entry = entries[names.pop()]
         node["classes"].append("claim")
-        mark(node, render(builder, "sign", entry=entry, is_link=True))
-        panel = render(
+        _put_behind(
+            node, render_for_claim(builder, "sign", entry=entry, is_link=True)
+        )
+        panel = render_for_claim(
             builder,
             "panel",
             entry=entry,
             runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
-            row=builder.get_relative_uri(docname, page_of(entry)),
-            link=partial(uri_of, builder, docname, entry),
-            told=told,
+            row=builder.get_relative_uri(docname, ledger_page(entry)),
+            link=partial(link_to_test, builder, docname, entry),
+            summary_of_cases=told,
         )
         panels.append((paragraph_of(node), panel))
     for words in doctree.findall(nodes.reference):
         topic_name, name = words.get("recalls", ("", ""))
         for entry in ledger.of(topic_name):
             if entry.claim.name == name:
-                sign = render(builder, "sign", entry=entry, is_link=False)
-                mark(words, sign)
+                sign = render_for_claim(
+                    builder, "sign", entry=entry, is_link=False
+                )
+                _put_behind(words, sign)
     for name in sorted(unseen):
         claim = entries[name].claim
         message = f"claim {name!r} has the address of a heading: rename one"
@@ -70,13 +70,15 @@ def add_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         paragraph.parent.insert(place, panel)
 
 
-def render(builder: SiteBuilder, name: str, **values: object) -> Mark:
+def render_for_claim(
+    builder: SiteBuilder, name: str, **values: object
+) -> HtmlNode:
     """Return what a template makes of some values."""
     html = builder.templates.render(f"{name}.html", values)
-    return Mark(html=html.strip())
+    return HtmlNode(html=html.strip())
 
 
-def mark(node: nodes.Element, sign: Mark) -> None:
+def _put_behind(node: nodes.Element, sign: HtmlNode) -> None:
     """Put a sign behind some words, or at the end of a whole paragraph."""
     if isinstance(node, nodes.paragraph):
         node += sign
@@ -84,13 +86,7 @@ def mark(node: nodes.Element, sign: Mark) -> None:
         node.parent.insert(node.parent.index(node) + 1, sign)
 
 
-def visit(translator: HTML5Translator, node: Mark) -> None:
-    """Write the sign."""
-    translator.body.append(node["html"])
-    raise nodes.SkipNode
-
-
 def setup_panels(app: Sphinx) -> None:
     """Add the sign."""
-    app.add_node(Mark, html=(visit, None))
-    app.connect("doctree-resolved", add_marks)
+    add_html_node(app, HtmlNode)
+    app.connect("doctree-resolved", _add_panels)

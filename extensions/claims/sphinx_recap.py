@@ -12,40 +12,15 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.addresses import address
-from extensions.build.dependencies import depend_on, root_of
-from extensions.claims.page import read_page
+from extensions.build.dependencies import root_of
+from extensions.claims.sphinx_claim_links import claim_link
 from extensions.core.topics import Topic
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-def recalled(
-    directive: SphinxDirective, topic: Topic, name: str
-) -> nodes.reference | None:
-    """Return the words of a claim once more, as a link to their place.
-
-    None if the page of the topic has no such claim.
-    """
-    depend_on(directive.env, "claims", f"{topic.name}#{name}")
-    page = read_page(topic.page)
-    claims = {claim.name: claim.sentence for claim in page.claims}
-    if name not in claims:
-        return None
-    words = nodes.paragraph()
-    lines = StringList([claims[name]], page.path.as_posix())
-    directive.state.nested_parse(lines, 0, words)
-    uri = address(directive.env, topic, name)
-    link = nodes.reference(
-        "", "", *words[0].children, internal=True, refuri=uri
-    )
-    link["recalls"] = topic.name, name
-    link["classes"].append("recalled")
-    return link
-
-
-class RecapDirective(SphinxDirective):
+class _RecapDirective(SphinxDirective):
     """Repeat the named claims as a list; each leads to its place."""
 
     required_arguments = 1
@@ -57,7 +32,7 @@ class RecapDirective(SphinxDirective):
         for each in self.arguments[0].split():
             page, _, name = each.rpartition("#")
             topic = Topic(root_of(self.env), page or self.env.docname)
-            link = recalled(self, topic, name)
+            link = claim_link(self, topic, name)
             if link is None:
                 continue  # a rule reports it
             said = nodes.paragraph("", "", link)
@@ -76,4 +51,4 @@ class RecapDirective(SphinxDirective):
 
 def setup_recap(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_directive("recap", RecapDirective)
+    app.add_directive("recap", _RecapDirective)

@@ -11,22 +11,22 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.chapters import chapter_name, reading_place
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
+from extensions.build.html_node import HtmlNode, add_html_node
 from extensions.build.inline_code import words
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.sphinx_test_pages import uri_of
+from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.prose.pages import unproven_page
 from extensions.prose.primary_sources import read_sources, source_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
-    from sphinx.writers.html5 import HTML5Translator
 
     from extensions.claims.ledger import Ledger
 
 
-class Summary(nodes.General, nodes.Element):
+class Summary(HtmlNode):
     """Stands where a template will show the ledger.
 
     What the search is to find of it stands in ``searched``.
@@ -34,7 +34,7 @@ class Summary(nodes.General, nodes.Element):
 
 
 # What each summary shows besides the corrections, which name their claims.
-SHOWN = {
+_DEPENDENCIES = {
     "ledger": ("claims",),
     "tally": ("claims", "sentences"),
     "corrections": (),
@@ -43,7 +43,7 @@ SHOWN = {
 }
 
 
-def claims(app: Sphinx) -> dict[str, str]:
+def _claims_now(app: Sphinx) -> dict[str, str]:
     """Return what is said of each claim, and of all."""
     ledger = ledger_of(app)
     facts = [run.facts for run in ledger.runs]
@@ -54,28 +54,28 @@ def claims(app: Sphinx) -> dict[str, str]:
     return found | {ALL: f"{ledger.rows} {facts}"}
 
 
-def sentences(app: Sphinx) -> dict[str, str]:
+def _sentences_now(app: Sphinx) -> dict[str, str]:
     """Return what says whether a sentence has changed."""
     return {ALL: f"{ledger_of(app).lists}"}
 
 
-def cited(app: Sphinx) -> dict[str, str]:
+def _cited_now(app: Sphinx) -> dict[str, str]:
     """Return what says whether a sentence that is cited has changed."""
     root, ledger = root_of(app.env), ledger_of(app)
     return {ALL: f"{[*ledger.cited()]} {read_sources(root)}"}
 
 
-def all_corrections(app: Sphinx) -> dict[str, str]:
+def _corrections_now(app: Sphinx) -> dict[str, str]:
     """Return all that the table of corrections shows."""
     return {ALL: f"{read_corrections(root_of(app.env))}"}
 
 
-class SummaryDirective(SphinxDirective):
+class _SummaryDirective(SphinxDirective):
     """Show the ledger through the template of the directive's name."""
 
     def run(self) -> list[nodes.Node]:
         """Leave a place that is filled when the ledger is whole."""
-        for kind in SHOWN[self.name]:
+        for kind in _DEPENDENCIES[self.name]:
             depend_on(self.env, kind)
         place = Summary(template=f"{self.name}.html")
         if self.name == "corrections":
@@ -89,21 +89,25 @@ class SummaryDirective(SphinxDirective):
         return [place]
 
 
-def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def _render_summaries(
+    app: Sphinx, doctree: nodes.document, docname: str
+) -> None:
     """Render the templates of a page."""
     ledger = ledger_of(app)
     for place in doctree.findall(Summary):
-        values = context(ledger, app.builder, docname)
+        values = template_values(ledger, app.builder, docname)
         place["html"] = app.builder.templates.render(
             place["template"], values | {"only": place.get("only")}
         )
 
 
-def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
+def template_values(
+    ledger: Ledger, builder: Builder, docname: str
+) -> dict[str, Any]:
     """Return what the templates may use."""
 
     def link(entry: Any, test: Any = None) -> str:
-        return uri_of(builder, docname, entry, test)
+        return link_to_test(builder, docname, entry, test)
 
     def page(name: str) -> str:
         return builder.get_relative_uri(docname, name)
@@ -117,7 +121,7 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
     return {
         "runs": ledger.runs,
         "corrections": [
-            {"row": row, "verdict": verdict_of(ledger, row)}
+            {"row": row, "verdict": _verdict_of(ledger, row)}
             for row in read_corrections(root_of(builder.env))
         ],
         "chapters": [
@@ -142,26 +146,20 @@ def context(ledger: Ledger, builder: Builder, docname: str) -> dict[str, Any]:
     }
 
 
-def verdict_of(ledger: Ledger, row: Correction) -> str:
+def _verdict_of(ledger: Ledger, row: Correction) -> str:
     """Return the result of the claim that a correction rests on."""
     found = ledger.of(row.topic.name)
     own = [each.verdict for each in found if each.claim.name == row.claim]
     return own[0] if own else "missing"
 
 
-def visit(translator: HTML5Translator, node: Summary) -> None:
-    """Write what the template gave."""
-    translator.body.append(node["html"])
-    raise nodes.SkipNode
-
-
 def setup_summaries(app: Sphinx) -> None:
     """Add the directives."""
-    KINDS["claims"] = claims
-    KINDS["sentences"] = sentences
-    KINDS["cited"] = cited
-    KINDS["corrections"] = all_corrections
-    app.add_node(Summary, html=(visit, None))
-    for name in SHOWN:
-        app.add_directive(name, SummaryDirective)
-    app.connect("doctree-resolved", fill)
+    KINDS["claims"] = _claims_now
+    KINDS["sentences"] = _sentences_now
+    KINDS["cited"] = _cited_now
+    KINDS["corrections"] = _corrections_now
+    add_html_node(app, Summary)
+    for name in _DEPENDENCIES:
+        app.add_directive(name, _SummaryDirective)
+    app.connect("doctree-resolved", _render_summaries)

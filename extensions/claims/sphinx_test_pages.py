@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from extensions.evidence.parsed_tests import Test
 
 
-LISTS = ("evidence/tests/", "evidence/claims/", "evidence/unproven/")
+_GENERATED = ("evidence/tests/", "evidence/claims/", "evidence/unproven/")
 
 
-def uri_of(
+def link_to_test(
     builder: Builder, docname: str, entry: Entry, test: Test | None = None
 ) -> str:
     """Return the address of a test of a claim, as seen from a page."""
@@ -34,13 +34,13 @@ def uri_of(
     return f"{page}#line-{test.line}" if test else page
 
 
-def sources(app: Sphinx) -> dict[str, bytes]:
+def _test_sources(app: Sphinx) -> dict[str, bytes]:
     """Return what each page of tests shows."""
     tested = ledger_of(app).tested
     return {each.tests_page: bytes_of(each.tests) for each in tested}
 
 
-def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+def _test_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield a page for each module of tests that has changed."""
     builder = builder_of(app)
     for topic in ledger_of(app).tested:
@@ -66,7 +66,7 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield name, about, "page.html"
 
 
-def shorten(
+def _shorten_navigation(
     app: Sphinx,
     pagename: str,
     templatename: str,
@@ -77,13 +77,13 @@ def shorten(
 
     The whole navigation would be most of the page, and of its cost.
     """
-    if pagename.startswith(LISTS):
+    if pagename.startswith(_GENERATED):
         toctree = context["toctree"]
         context["toctree"] = lambda **how: toctree(**how | {"collapse": True})
 
 
 def setup_test_pages(app: Sphinx) -> None:
     """Add the pages."""
-    PAGE_PARTS["the tests"] = sources
-    app.connect("html-collect-pages", pages)
-    app.connect("html-page-context", shorten)  # before Furo's
+    PAGE_PARTS["the tests"] = _test_sources
+    app.connect("html-collect-pages", _test_pages)
+    app.connect("html-page-context", _shorten_navigation)  # before Furo's

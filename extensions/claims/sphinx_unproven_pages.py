@@ -9,19 +9,19 @@ from extensions.build.builder import builder_of
 from extensions.build.chapters import chapter_name
 from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.sphinx_summaries import context
+from extensions.claims.sphinx_summaries import template_values
 from extensions.prose.pages import unproven_page
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-LEAD = (
+_LEAD = (
     "The sentences of this chapter that no test and no primary source"
     " stands behind."
 )
 
 
-def lists(app: Sphinx) -> dict[str, str]:
+def _sentences_by_page(app: Sphinx) -> dict[str, str]:
     """Return what each list shows."""
     found: dict[str, str] = {}
     for name, sentences in ledger_of(app).lists.items():
@@ -30,7 +30,7 @@ def lists(app: Sphinx) -> dict[str, str]:
     return found
 
 
-def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+def _unproven_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each list whose sentences have changed."""
     builder, ledger = builder_of(app), ledger_of(app)
     prose = ledger.prose
@@ -42,8 +42,8 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             for page, sentences in prose.items()
             if unproven_page(page) == name
         }
-        about = {"title": title, "lead": LEAD}
-        values = context(ledger, builder, name) | about
+        about = {"title": title, "lead": _LEAD}
+        values = template_values(ledger, builder, name) | about
         body = builder.templates.render(
             "unproven_page.html", values | {"prose": own}
         )
@@ -52,5 +52,5 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def setup_unproven_pages(app: Sphinx) -> None:
     """Add the pages."""
-    PAGE_PARTS["sentences that nothing proves"] = lists
-    app.connect("html-collect-pages", pages)
+    PAGE_PARTS["sentences that nothing proves"] = _sentences_by_page
+    app.connect("html-collect-pages", _unproven_pages)

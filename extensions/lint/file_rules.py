@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from extensions.claims.corrections import lists_of, read_file
+from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
 from extensions.core.front_matter import front_matter_of
 from extensions.core.problem import Problem
@@ -107,9 +107,9 @@ def corrections_are_whole(root: Path) -> Iterator[Problem]:
     """Yield lists of corrections that are broken."""
 
     def read(path: Path) -> None:
-        read_file(root, path)
+        corrections_in(root, path)
 
-    yield from _unreadable(read, lists_of(root))
+    yield from _unreadable(read, correction_files(root))
 
 
 def texts_are_whole(root: Path) -> Iterator[Problem]:

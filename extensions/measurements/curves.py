@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Apart for every reader, also without the colours.
-STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"))
+_STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"))
 
 
-def drawn(recording: Recording, title: str, label: str, step: int) -> Figure:
+def _draw_curve(
+    recording: Recording, title: str, label: str, step: int
+) -> Figure:
     """Return one line for each group: medians, with the middle half of rounds.
 
     The names of the cases are the numbers that ``label`` describes; a line
@@ -34,7 +36,7 @@ def drawn(recording: Recording, title: str, label: str, step: int) -> Figure:
 
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axis = figure.subplots()
-    styles = cycle(STYLES)
+    styles = cycle(_STYLES)
     for name, cases in recording.groups.items():
         color, marker = next(styles)
         numbers = [int(case.name) for case in cases]
@@ -61,7 +63,7 @@ def curves(
     title = workload_of(topic).title
     for recording in recordings_of(topic, paths):
         try:
-            yield drawn(recording, title, label, step)
+            yield _draw_curve(recording, title, label, step)
         except ValueError as error:
             message = f"no curve without numbers as names: {error}"
             raise Problem(topic.measurement, 1, message) from error

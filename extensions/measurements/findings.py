@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from extensions.measurements.results import Case, Recording
 
 # What a way does, from the best to the worst.
-DOES = {
+_EFFECTS = {
     "helps": "takes {} of the time",
     "no effect": "makes no difference",
     "unclear": "takes {} times as long (too wide to tell)",
@@ -32,15 +32,15 @@ class Finding:
     """What it does, in words, and on which devices; the best first."""
 
 
-def numbers(case: Case) -> str:
+def _middle_half(case: Case) -> str:
     """Return the middle half of the ratios, with two digits."""
     low, _, high = (f"{each:.2g}" for each in case.ratio)
     return low if low == high else f"{low} to {high}"
 
 
-def does(case: Case) -> str:
+def _effect_in_words(case: Case) -> str:
     """Return what a way does on one machine, in words."""
-    return DOES[case.effect].format(numbers(case))
+    return _EFFECTS[case.effect].format(_middle_half(case))
 
 
 def findings(recordings: Iterable[Recording]) -> list[Finding]:
@@ -58,17 +58,19 @@ def findings(recordings: Iterable[Recording]) -> list[Finding]:
                 if not case.name.isdigit():
                     key = (group, case.name, cases[0].name)
                     found.setdefault(key, []).append((device, case))
-    return [Finding(*key, ranked(seen)) for key, seen in found.items()]
+    return [
+        Finding(*key, _devices_by_effect(seen)) for key, seen in found.items()
+    ]
 
 
-def ranked(
+def _devices_by_effect(
     seen: list[tuple[str, Case]],
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what a way does and where: those that say the same together."""
-    order = list(DOES)
+    order = list(_EFFECTS)
     said: dict[str, list[str]] = {}
     for device, case in sorted(
         seen, key=lambda each: (order.index(each[1].effect), each[1].ratio[1])
     ):
-        said.setdefault(does(case), []).append(device)
+        said.setdefault(_effect_in_words(case), []).append(device)
     return tuple((words, tuple(devices)) for words, devices in said.items())

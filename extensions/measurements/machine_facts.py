@@ -13,7 +13,7 @@ import torch
 from extensions.core.reading import text_of
 
 
-def processor() -> str:
+def _cpu_in_words() -> str:
     """Return what the CPU calls itself, with its family and model.
 
     Names repeat: two of one name differ in what they can do in 16 bits.
@@ -29,7 +29,7 @@ def processor() -> str:
     return f"{said['model name']} (family {family}, model {model})"
 
 
-def driver() -> str:
+def _driver_version() -> str:
     """Return the version of the driver of the CUDA device."""
     command = ["nvidia-smi", "--query-gpu=driver_version"]
     done = subprocess.run(
@@ -41,10 +41,10 @@ def driver() -> str:
     return done.stdout.splitlines()[0].strip()
 
 
-def facts(device: str) -> dict[str, str]:
+def machine_facts(device: str) -> dict[str, str]:
     """Return on what the measurements are made."""
     found = {
-        "device": processor(),
+        "device": _cpu_in_words(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -54,8 +54,8 @@ def facts(device: str) -> dict[str, str]:
     if device == "cuda":
         found |= {
             "device": torch.cuda.get_device_name(),
-            "processor": processor(),
+            "processor": _cpu_in_words(),
             "cuda": str(torch.version.cuda),
-            "driver": driver(),
+            "driver": _driver_version(),
         }
     return found

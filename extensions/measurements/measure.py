@@ -28,16 +28,16 @@ from extensions.core.problem import Problem
 from extensions.core.reading import json_of
 from extensions.core.topics import ROOT, Topic, measured_topics, sha256
 from extensions.core.writing import write
-from extensions.measurements.machine_facts import facts
-from extensions.measurements.meters import peak_bytes, timed
+from extensions.measurements.machine_facts import machine_facts
+from extensions.measurements.meters import peak_bytes, seconds_by_case
 from extensions.measurements.results import workload_of
 
 
-def measure(topic: Topic, device: str) -> dict[str, Any]:
+def _measure_here(topic: Topic, device: str) -> dict[str, Any]:
     """Return what one file measures on a device."""
     cases = runpy.run_path(str(topic.measurement))["cases"]
     torch.manual_seed(0)
-    seconds = timed(cases(device))
+    seconds = seconds_by_case(cases(device))
     return {
         "sha256": sha256(topic.measurement),
         "cases": {
@@ -50,7 +50,9 @@ def measure(topic: Topic, device: str) -> dict[str, Any]:
     }
 
 
-def measured_alone(name: str, folder: Path, device: str) -> dict[str, Any]:
+def _measure_in_own_process(
+    name: str, folder: Path, device: str
+) -> dict[str, Any]:
     """Return what one file measures in a process that runs nothing else."""
     print(name, flush=True)
     command = [sys.executable, "-m", "extensions.measurements.measure"]
@@ -62,7 +64,7 @@ def measured_alone(name: str, folder: Path, device: str) -> dict[str, Any]:
     return measured
 
 
-def begun(path: Path, now: dict[str, str]) -> dict[str, Any]:
+def _record_to_add_to(path: Path, now: dict[str, str]) -> dict[str, Any]:
     """Return the record of a folder, which this machine must have made."""
     if not path.exists():
         return {"facts": now, "measurements": {}}
@@ -94,18 +96,20 @@ def main() -> None:
         parser.error(f"{', '.join(sorted(refused))}: needs a CUDA device")
     if chosen.print:
         for name in chosen.topics:
-            print(json.dumps(measure(Topic(ROOT, name), device)))
+            print(json.dumps(_measure_here(Topic(ROOT, name), device)))
         return
-    path, now = chosen.folder / "measurements.json", facts(device)
+    path, now = chosen.folder / "measurements.json", machine_facts(device)
     record: dict[str, Any] = {"facts": now, "measurements": {}}
     dated = {}
     if chosen.topics:
-        record, dated = begun(path, now), {"date": now["date"]}
+        record, dated = _record_to_add_to(path, now), {"date": now["date"]}
     found = record["measurements"]
     if unable and not chosen.topics:
         print(f"left out, since a CUDA device is needed: {unable}")
     for name in chosen.topics or able:
-        found[name] = dated | measured_alone(name, chosen.folder, device)
+        found[name] = dated | _measure_in_own_process(
+            name, chosen.folder, device
+        )
     record["measurements"] = {name: found[name] for name in sorted(found)}
     write(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 

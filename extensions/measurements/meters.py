@@ -14,14 +14,14 @@ from torch.utils.benchmark import Timer
 
 from extensions.core.reading import json_of
 
-ROUNDS = 15
-SECONDS_PER_ROUND = 0.05  # for each case; one call where a call takes longer
-CALLS = 3  # of which the peak is taken: what the first leaves, the next find
+_ROUNDS = 15
+_SECONDS_PER_ROUND = 0.05  # for each case; one call where a call takes longer
+_CALLS = 3  # of which the peak is taken: what the first leaves, the next find
 
-Case = Callable[[], object]
+_Repetition = Callable[[], object]
 
 
-def timed(cases: dict[str, Case]) -> dict[str, list[float]]:
+def seconds_by_case(cases: dict[str, _Repetition]) -> dict[str, list[float]]:
     """Return the seconds of a call, one number for each round.
 
     The cases take turns within a round, each round in another order, so that
@@ -39,19 +39,19 @@ def timed(cases: dict[str, Case]) -> dict[str, list[float]]:
     for name, timer in timers.items():
         timer.timeit(2)  # warm up
         seconds = timer.timeit(1).median
-        numbers[name] = max(1, round(SECONDS_PER_ROUND / seconds))
+        numbers[name] = max(1, round(_SECONDS_PER_ROUND / seconds))
     order = random.Random(0)
     rounds = [
         {
             name: timers[name].timeit(numbers[name]).median
             for name in order.sample(list(timers), len(timers))
         }
-        for _ in range(ROUNDS)
+        for _ in range(_ROUNDS)
     ]
     return {name: [each[name] for each in rounds] for name in timers}
 
 
-def peak_bytes(case: Case, device: str) -> int:
+def peak_bytes(case: _Repetition, device: str) -> int:
     """Return how many bytes of tensors the calls of a case hold at most.
 
     Counted is what comes on top of what stood before the first call, so the
@@ -62,14 +62,14 @@ def peak_bytes(case: Case, device: str) -> int:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        called(case)
+        _call_as_training_does(case)
         torch.cuda.synchronize()
         peak: int = torch.cuda.max_memory_allocated()
         return peak - int(before)
     with profile(
         activities=[ProfilerActivity.CPU], profile_memory=True
     ) as run:
-        called(case)
+        _call_as_training_does(case)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trace.json")
         run.export_chrome_trace(str(path))
@@ -83,7 +83,7 @@ def peak_bytes(case: Case, device: str) -> int:
     return int(max([0, *held]))
 
 
-def called(case: Case) -> None:
+def _call_as_training_does(case: _Repetition) -> None:
     """Call a case a few times, as a training does."""
-    for _ in range(CALLS):
+    for _ in range(_CALLS):
         case()

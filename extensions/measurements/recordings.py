@@ -9,14 +9,14 @@ from typing import Any
 from extensions.core.problem import Problem
 from extensions.core.reading import json_of
 
-FACTS = ("device", "machine", "threads", "torch", "python", "date")
-ROUNDS = 2  # quartiles need as many
+_FACTS = ("device", "machine", "threads", "torch", "python", "date")
+_ROUNDS = 2  # quartiles need as many
 
 
 def read_recordings(path: Path) -> dict[str, Any]:
     """Return what a ``measurements.json`` holds, if nothing is missing."""
     record = json_of(path)
-    for missing in missing_in(record):
+    for missing in _what_record_lacks(record):
         raise Problem(path, 1, f"{missing}: measure again")
     whole: dict[str, Any] = record
     return whole
@@ -31,7 +31,7 @@ def machine_in_words(facts: dict[str, str]) -> str:
     return ", ".join(said)
 
 
-def missing_in(record: Any) -> Iterator[str]:
+def _what_record_lacks(record: Any) -> Iterator[str]:
     """Yield what a record lacks."""
     if not isinstance(record, dict):
         yield "no record of measurements"
@@ -40,7 +40,7 @@ def missing_in(record: Any) -> Iterator[str]:
     if not isinstance(facts, dict):
         yield "no facts"
     elif lost := [
-        name for name in FACTS if not isinstance(facts.get(name), str)
+        name for name in _FACTS if not isinstance(facts.get(name), str)
     ]:
         yield f"no {', '.join(lost)} among the facts"
     if not isinstance(topics, dict):
@@ -52,14 +52,14 @@ def missing_in(record: Any) -> Iterator[str]:
         elif not isinstance(cases := measured.get("cases"), dict):
             yield f"{topic}: no cases"
         else:
-            yield from (f"{topic}: {each}" for each in missing_of(cases))
+            yield from (f"{topic}: {each}" for each in _what_cases_lack(cases))
 
 
-def missing_of(cases: dict[str, Any]) -> Iterator[str]:
+def _what_cases_lack(cases: dict[str, Any]) -> Iterator[str]:
     """Yield what the cases of a topic lack."""
     for name, case in cases.items():
-        if not isinstance(case, dict) or not has_rounds(case.get("seconds")):
-            yield f"{name!r} needs the seconds of {ROUNDS} rounds or more"
+        if not isinstance(case, dict) or not _has_rounds(case.get("seconds")):
+            yield f"{name!r} needs the seconds of {_ROUNDS} rounds or more"
         elif not isinstance(case.get("peak_bytes"), int):
             yield f"{name!r} has no peak_bytes"
         elif len(case["seconds"]) != len(
@@ -68,10 +68,10 @@ def missing_of(cases: dict[str, Any]) -> Iterator[str]:
             yield f"{name!r} has more or fewer rounds than the others"
 
 
-def has_rounds(seconds: Any) -> bool:
+def _has_rounds(seconds: Any) -> bool:
     """Whether these are times, of enough rounds."""
     return (
         isinstance(seconds, list)
-        and len(seconds) >= ROUNDS
+        and len(seconds) >= _ROUNDS
         and all(isinstance(each, float | int) and each > 0 for each in seconds)
     )

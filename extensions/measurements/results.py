@@ -19,22 +19,22 @@ from extensions.core.topics import Topic, sha256
 from extensions.measurements.recordings import read_recordings
 
 # A change of less than this is none: what a machine shared with others adds.
-MARGIN = 0.05
+_MARGIN = 0.05
 
 
-def quartiles(numbers: Sequence[float]) -> tuple[float, float, float]:
+def _quartiles(numbers: Sequence[float]) -> tuple[float, float, float]:
     """Return the first quartile, the median, and the third quartile."""
     first, middle, third = statistics.quantiles(numbers, method="inclusive")
     return first, middle, third
 
 
-def effect(low: float, high: float) -> str:
+def effect_of_ratio(low: float, high: float) -> str:
     """Return in a word what a ratio means whose quartiles are given."""
-    if high < 1 - MARGIN:
+    if high < 1 - _MARGIN:
         return "helps"
-    if low > 1 + MARGIN:
+    if low > 1 + _MARGIN:
         return "hurts"
-    if low >= 1 - MARGIN and high <= 1 + MARGIN:
+    if low >= 1 - _MARGIN and high <= 1 + _MARGIN:
         return "no effect"
     return "unclear"
 
@@ -52,14 +52,14 @@ class Case:
     @property
     def time(self) -> tuple[float, float, float]:
         """Quartiles of the seconds of one repetition."""
-        return quartiles(self.seconds)
+        return _quartiles(self.seconds)
 
     @property
     def ratio(self) -> tuple[float, float, float]:
         """Quartiles of the ratio to the base, round by round."""
         base = self.base or self.seconds
         pairs = zip(self.seconds, base, strict=True)
-        return quartiles([own / other for own, other in pairs])
+        return _quartiles([own / other for own, other in pairs])
 
     @property
     def effect(self) -> str:
@@ -67,7 +67,7 @@ class Case:
         if self.base is None:
             return ""
         low, _, high = self.ratio
-        return effect(low, high)
+        return effect_of_ratio(low, high)
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ def workload_of(topic: Topic) -> Workload:
             "its docstring needs a title, an empty line, and the workload"
         )
         raise Problem(path, 1, message)
-    return Workload(title, " ".join(text.split()), needs_cuda(path, program))
+    return Workload(title, " ".join(text.split()), _needs_cuda(path, program))
 
 
-def needs_cuda(path: Path, program: ast.Module) -> bool:
+def _needs_cuda(path: Path, program: ast.Module) -> bool:
     """Return whether a measurement says ``NEEDS = "cuda"``."""
     for node in program.body:
         match node:
@@ -121,7 +121,7 @@ def needs_cuda(path: Path, program: ast.Module) -> bool:
     return False
 
 
-def machines(paths: Sequence[Path]) -> list[dict[str, str]]:
+def recorded_machines(paths: Sequence[Path]) -> list[dict[str, str]]:
     """Return the facts of the machines that measured."""
     return [read_recordings(path)["facts"] for path in paths]
 
@@ -133,13 +133,15 @@ def recordings_of(topic: Topic, paths: Sequence[Path]) -> list[Recording]:
         record = read_recordings(path)
         if measured := record["measurements"].get(topic.name):
             stale = measured["sha256"] != sha256(topic.measurement)
-            groups = grouped(measured["cases"])
+            groups = cases_by_group(measured["cases"])
             date = measured.get("date", record["facts"]["date"])
             found.append(Recording(record["facts"], groups, stale, date))
     return found
 
 
-def grouped(cases: dict[str, dict[str, Any]]) -> dict[str, tuple[Case, ...]]:
+def cases_by_group(
+    cases: dict[str, dict[str, Any]],
+) -> dict[str, tuple[Case, ...]]:
     """Return the cases by the group that their names open with."""
     groups = {}
     for group, names in groupby(cases, lambda name: name.rpartition(": ")[0]):

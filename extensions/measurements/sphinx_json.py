@@ -10,16 +10,16 @@ from extensions.build.dependencies import root_of
 from extensions.build.site_files import SITE_FILES
 from extensions.core.topics import Topic, sha256
 from extensions.measurements.recordings import read_recordings
-from extensions.measurements.sphinx_measured import recordings_in
+from extensions.measurements.sphinx_measured import recording_files
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # Raised when a program that reads the file would have to change.
-SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 1
 
 
-def as_json(root: Path, paths: list[Path]) -> dict[str, Any]:
+def _as_json(root: Path, paths: list[Path]) -> dict[str, Any]:
     """Return all in the shape of ``measurements.schema.json``."""
     machines = []
     for path in paths:
@@ -41,15 +41,15 @@ def as_json(root: Path, paths: list[Path]) -> dict[str, Any]:
                 "topics": topics,
             }
         )
-    return {"schema": SCHEMA_VERSION, "machines": machines}
+    return {"schema": _SCHEMA_VERSION, "machines": machines}
 
 
-def text_of(app: Sphinx) -> str:
+def _measurements_json(app: Sphinx) -> str:
     """Return ``measurements.json`` as it stands beside the pages."""
-    content = as_json(root_of(app.env), recordings_in(app.env))
+    content = _as_json(root_of(app.env), recording_files(app.env))
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
 def setup_json(app: Sphinx) -> None:
     """Add the file."""
-    SITE_FILES["measurements.json"] = text_of
+    SITE_FILES["measurements.json"] = _measurements_json

@@ -17,6 +17,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
+from extensions.build.html_node import HtmlNode, add_html_node
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, measured_topics, sha256
 from extensions.evidence.sphinx_runs import folders_of
@@ -24,7 +25,7 @@ from extensions.measurements.curves import curves
 from extensions.measurements.findings import findings
 from extensions.measurements.recordings import machine_in_words
 from extensions.measurements.results import (
-    machines,
+    recorded_machines,
     recordings_of,
     workload_of,
 )
@@ -35,10 +36,9 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import OptionSpec
-    from sphinx.writers.html5 import HTML5Translator
 
 
-def recordings_in(env: BuildEnvironment) -> list[Path]:
+def recording_files(env: BuildEnvironment) -> list[Path]:
     """Return the files of measurements, in the order of their folders."""
     return [
         path
@@ -47,17 +47,17 @@ def recordings_in(env: BuildEnvironment) -> list[Path]:
     ]
 
 
-def recordings(app: Sphinx) -> dict[str, str]:
+def _recordings_now(app: Sphinx) -> dict[str, str]:
     """Return what says whether something was measured anew."""
-    found = [f"{path} {sha256(path)}" for path in recordings_in(app.env)]
+    found = [f"{path} {sha256(path)}" for path in recording_files(app.env)]
     return {ALL: "\n".join(found)}
 
 
-class Measured(nodes.General, nodes.Element):
+class _Measured(HtmlNode):
     """Stands where a template will show measurements."""
 
 
-class MeasuredDirective(SphinxDirective):
+class _MeasuredDirective(SphinxDirective):
     """Show what was measured of the topic of the page."""
 
     option_spec: ClassVar[OptionSpec] = {
@@ -75,14 +75,14 @@ class MeasuredDirective(SphinxDirective):
                 (each.name, workload_of(each), recordings_of(each, paths))
                 for each in topics
             ]
-            facts = machines(paths)
+            facts = recorded_machines(paths)
             images = self.curves(root, topics, paths)
             more = self.more(root, paths)
         except Problem as problem:
             raise self.error(str(problem)) from problem
         for topic in topics:
             self.env.note_dependency(str(topic.measurement))
-        table = Measured(
+        table = _Measured(
             template=f"{self.name}.html",
             topics=shown,
             facts=facts,
@@ -130,10 +130,10 @@ class MeasuredDirective(SphinxDirective):
     def recorded(self) -> list[Path]:
         """Return the recordings; note that the page depends on them."""
         depend_on(self.env, "recordings")
-        return recordings_in(self.env)
+        return recording_files(self.env)
 
 
-class MeasurementsDirective(MeasuredDirective):
+class MeasurementsDirective(_MeasuredDirective):
     """Show in a line each what was measured of all topics."""
 
     option_spec: ClassVar[OptionSpec] = {}
@@ -143,13 +143,15 @@ class MeasurementsDirective(MeasuredDirective):
         return measured_topics(root)
 
 
-def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def _render_measurements(
+    app: Sphinx, doctree: nodes.document, docname: str
+) -> None:
     """Render the templates of a page."""
 
     def page(name: str) -> str:
         return app.builder.get_relative_uri(docname, name)
 
-    for place in doctree.findall(Measured):
+    for place in doctree.findall(_Measured):
         context = {
             "topics": place["topics"],
             "machines": place["facts"],
@@ -166,16 +168,10 @@ def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         )
 
 
-def visit(translator: HTML5Translator, node: Measured) -> None:
-    """Write what the template gave."""
-    translator.body.append(node["html"])
-    raise nodes.SkipNode
-
-
 def setup_measured(app: Sphinx) -> None:
     """Add the directives."""
-    KINDS["recordings"] = recordings
-    app.add_node(Measured, html=(visit, None))
-    app.connect("doctree-resolved", fill)
-    app.add_directive("measured", MeasuredDirective)
+    KINDS["recordings"] = _recordings_now
+    add_html_node(app, _Measured)
+    app.connect("doctree-resolved", _render_measurements)
+    app.add_directive("measured", _MeasuredDirective)
     app.add_directive("measurements", MeasurementsDirective)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from extensions.core.topics import measured_topics
 from extensions.measurements.results import (
     Case,
-    machines,
+    recorded_machines,
     recordings_of,
     workload_of,
 )
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rank:
+class _Rank:
     """One way of a topic on one machine, beside the first of its group."""
 
     topic: str
@@ -32,34 +32,34 @@ class Rank:
     case: Case
 
 
-def ranked(root: Path, paths: list[Path]) -> list[list[Rank]]:
+def _ranking(root: Path, paths: list[Path]) -> list[list[_Rank]]:
     """Return, for each machine, what saves most time first.
 
     What was measured before its workload changed is left out.
     """
-    found: list[list[Rank]] = [[] for _ in paths]
-    facts = machines(paths)
+    found: list[list[_Rank]] = [[] for _ in paths]
+    facts = recorded_machines(paths)
     for topic in measured_topics(root):
         title = workload_of(topic).title
         for recording in recordings_of(topic, paths):
             if recording.is_stale:
                 continue
             found[facts.index(recording.facts)] += [
-                Rank(topic.name, title, group, case)
+                _Rank(topic.name, title, group, case)
                 for group, cases in recording.groups.items()
                 for case in cases[1:]
             ]
     return [sorted(each, key=lambda rank: rank.case.ratio) for each in found]
 
 
-class RankingDirective(MeasurementsDirective):
+class _RankingDirective(MeasurementsDirective):
     """Show all measured ways of each machine in the order of their times."""
 
     def more(self, root: Path, paths: list[Path]) -> dict[str, object]:
         """Return what the template shows besides."""
-        return {"ranked": ranked(root, paths)}
+        return {"ranked": _ranking(root, paths)}
 
 
 def setup_ranking(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_directive("ranking", RankingDirective)
+    app.add_directive("ranking", _RankingDirective)

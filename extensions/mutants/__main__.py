@@ -24,15 +24,15 @@ import pytest
 
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, Topic, topics
-from extensions.mutants.equivalents import read_equivalents, told_apart
+from extensions.mutants.equivalents import match_equivalents, read_equivalents
 from extensions.mutants.mutations import Mutation, mutations
-from extensions.mutants.runs import Runs
+from extensions.mutants.runs import MutantRuns
 from extensions.programs.snippet import Snippet
 
 # A process with threads of its own cannot be copied safely.
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 # That a test fails is enough: to explain two long lists can take minutes.
-OPTIONS = ["--assert=plain", "--tb=native", "-p", "no:cacheprovider"]
+_OPTIONS = ["--assert=plain", "--tb=native", "-p", "no:cacheprovider"]
 
 
 def chosen_topics(root: Path, names: list[str], since: str) -> list[Topic]:
@@ -44,12 +44,12 @@ def chosen_topics(root: Path, names: list[str], since: str) -> list[Topic]:
     if names:
         found = [topic for topic in found if topic.name in names]
     if since:
-        changed = changed_since(root, since)
+        changed = _changed_since(root, since)
         found = [topic for topic in found if topic.snippet in changed]
     return found
 
 
-def changed_since(root: Path, revision: str) -> set[Path]:
+def _changed_since(root: Path, revision: str) -> set[Path]:
     """Return the files that git knows and that differ from a revision."""
     command = ["git", "diff", "--name-only", "--relative", "-z", revision]
     try:
@@ -64,7 +64,7 @@ def changed_since(root: Path, revision: str) -> set[Path]:
     return {root / name for name in done.stdout.split("\0") if name}
 
 
-def try_topic(
+def report_on_topic(
     topic: Topic, survivors: Callable[[Topic, list[Mutation]], list[Mutation]]
 ) -> int:
     """Print which mutants of a topic survive; return the status."""
@@ -76,7 +76,7 @@ def try_topic(
     equivalents = read_equivalents(topic.equivalents)
     left = survivors(topic, made)
     noticed = len(made) - len(left)
-    same, survive, stale = told_apart(left, equivalents)
+    same, survive, stale = match_equivalents(left, equivalents)
     print(
         f"{topic.name}: {noticed + len(same) + len(survive)} made,"
         f" {noticed} noticed, {len(same)} equivalent, {len(survive)} survive"
@@ -92,16 +92,16 @@ def try_topic(
     return 2 if stale else 1 if survive else 0
 
 
-def try_all(found: list[Topic]) -> int:
+def _report_on_all(found: list[Topic]) -> int:
     """Try topics in one run of pytest; return the worst status."""
     statuses = []
     out = sys.stdout
 
-    def use(runs: Runs) -> None:
+    def use(runs: MutantRuns) -> None:
         for topic in found:
             with redirect_stdout(out):
                 try:
-                    statuses.append(try_topic(topic, runs.survivors))
+                    statuses.append(report_on_topic(topic, runs.survivors))
                 except Problem as problem:
                     print(problem)
                     statuses.append(2)
@@ -113,10 +113,10 @@ def try_all(found: list[Topic]) -> int:
         redirect_stdout(StringIO()),
         redirect_stderr(StringIO()),
     ):
-        os.environ.update(ONE_THREAD, TMPDIR=folder)
+        os.environ.update(_ONE_THREAD, TMPDIR=folder)
         tempfile.tempdir = folder
         modules = [str(topic.tests) for topic in found if topic.tests.exists()]
-        status = pytest.main([*OPTIONS, *modules], [Runs(use)])
+        status = pytest.main([*_OPTIONS, *modules], [MutantRuns(use)])
     if len(statuses) < len(found):
         said = pytest.ExitCode(status).name.lower()  # such as interrupted
         raise Problem(ROOT, 1, f"{said}: the topics above were tried")
@@ -137,7 +137,7 @@ def main() -> int:
     try:
         found = chosen_topics(ROOT, chosen.topics, chosen.since)
         if found:
-            return try_all(found)
+            return _report_on_all(found)
         print(f"no program has changed since {chosen.since}")
     except Problem as problem:
         print(problem)

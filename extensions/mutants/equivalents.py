@@ -14,7 +14,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading import tables_of
 from extensions.mutants.mutations import Mutation
 
-LEAVING_OUT = {"delete statement", "return None"}
+_LEAVING_OUT = {"delete statement", "return None"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def read_equivalents(path: Path) -> list[Equivalent]:
     return found
 
 
-def told_apart(
+def match_equivalents(
     survivors: Sequence[Mutation], equivalents: Sequence[Equivalent]
 ) -> tuple[list[tuple[Mutation, str]], list[Mutation], list[Equivalent]]:
     """Return who is equivalent and why, who survives, what is listed in vain.
@@ -69,7 +69,7 @@ def outermost(survivors: Sequence[Mutation]) -> list[Mutation]:
 
     What is within a survivor cannot be noticed, and says no more.
     """
-    out = [each for each in survivors if each.kind in LEAVING_OUT]
+    out = [each for each in survivors if each.kind in _LEAVING_OUT]
     places = {(each.line, each.old) for each in out}
     return [
         each

@@ -8,11 +8,11 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-CORES = os.cpu_count() or 1
-MEMORY = 4 << 30  # bytes for each copy: a loop without end may fill it
+_CORES = os.cpu_count() or 1
+_MEMORY = 4 << 30  # bytes for each copy: a loop without end may fill it
 
 
-def without_word(
+def silent_calls(
     calls: Sequence[Callable[[], str | None]], limit: float
 ) -> list[bool]:
     """Return which calls end within some seconds, and return nothing."""
@@ -21,20 +21,20 @@ def without_word(
     silent = [False] * len(calls)
     try:
         while waiting or running:
-            while waiting and len(running) < CORES:
+            while waiting and len(running) < _CORES:
                 index, call = waiting.pop()
-                running[forked(call, limit)] = index
+                running[_fork(call, limit)] = index
             process, status = os.wait()
-            stop(process)
+            _kill(process)
             if process in running:
                 silent[running.pop(process)] = status == 0
     finally:
         for process in running:
-            stop(process)
+            _kill(process)
     return silent
 
 
-def forked(call: Callable[[], str | None], limit: float) -> int:
+def _fork(call: Callable[[], str | None], limit: float) -> int:
     """Make a call in a copy of this process; return the number of that.
 
     The system ends it in time, whatever it does, and whoever has ended us.
@@ -47,7 +47,7 @@ def forked(call: Callable[[], str | None], limit: float) -> int:
         signal.setitimer(signal.ITIMER_REAL, limit)
         for name, value in (
             (resource.RLIMIT_CPU, int(limit) + 1),  # of what it starts, too
-            (resource.RLIMIT_DATA, MEMORY),
+            (resource.RLIMIT_DATA, _MEMORY),
         ):
             resource.setrlimit(name, (value, resource.getrlimit(name)[1]))
         status = 1 if call() else 0
@@ -55,7 +55,7 @@ def forked(call: Callable[[], str | None], limit: float) -> int:
         os._exit(status)
 
 
-def stop(process: int) -> None:
+def _kill(process: int) -> None:
     """End a copy of this process, and what it has started."""
     with suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)

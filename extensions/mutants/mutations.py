@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from extensions.core.reading import python_in
-from extensions.mutants.node_changes import UNSAID, Node, changes
+from extensions.mutants.node_changes import MEANINGLESS_KEYWORDS, Node, changes
 from extensions.programs.snippet import Cell, Snippet
 
 
@@ -41,16 +41,16 @@ def mutations(snippet: Snippet) -> list[Mutation]:
     """Return the mutations of a program that parse, in file order."""
     tree = python_in(snippet.path, snippet.text)
     cells = snippet.cells().values()
-    names = imported(tree)
+    names = _imported_names(tree)
     found, meanings = [], {ast.dump(tree)}
-    for whole, holder, node in seen_by_tests(tree):
+    for whole, holder, node in _nodes_tests_can_notice(tree):
         for kind, old, new in changes(node, holder, names):
             passage = whole or old
             before = [each for each in cells if each.line < passage.lineno]
-            if not before or is_left(before[-1], kind, passage):
+            if not before or _is_left_out(before[-1], kind, passage):
                 continue
             code = ast.unparse(deepcopy(passage, {id(old): new}))
-            text = rewritten(snippet.text, passage, code)
+            text = _with_passage_replaced(snippet.text, passage, code)
             try:
                 meaning = ast.dump(ast.parse(text))
             except SyntaxError:
@@ -58,8 +58,8 @@ def mutations(snippet: Snippet) -> list[Mutation]:
             if meaning not in meanings:
                 meanings.add(meaning)
                 first, last = passage.lineno, passage.end_lineno
-                old_lines = joined(snippet.text, first, last)
-                new_lines = joined(text, first, last)
+                old_lines = _on_one_line(snippet.text, first, last)
+                new_lines = _on_one_line(text, first, last)
                 cell = before[-1].name
                 found.append(
                     Mutation(cell, first, kind, old_lines, new_lines, text)
@@ -67,7 +67,7 @@ def mutations(snippet: Snippet) -> list[Mutation]:
     return sorted(found, key=lambda each: each.line)
 
 
-def imported(tree: ast.Module) -> set[str]:
+def _imported_names(tree: ast.Module) -> set[str]:
     """Return the names that a program imports."""
     return {
         (each.asname or each.name).partition(".")[0]
@@ -77,7 +77,7 @@ def imported(tree: ast.Module) -> set[str]:
     }
 
 
-def seen_by_tests(
+def _nodes_tests_can_notice(
     holder: ast.AST, whole: Node | None = None
 ) -> Iterator[tuple[Node | None, ast.AST, ast.AST]]:
     """Yield each node that is not only to be read, and the one that holds it.
@@ -86,17 +86,17 @@ def seen_by_tests(
     expression in the head of a compound one.
     """
     for node in ast.iter_child_nodes(holder):
-        if is_to_read(node):
+        if _means_nothing_to_tests(node):
             continue
         part = whole
         if part is None and isinstance(node, ast.expr | ast.stmt):
             compound = isinstance(node, ast.stmt) and hasattr(node, "body")
             part = None if compound else node
         yield part, holder, node
-        yield from seen_by_tests(node, part)
+        yield from _nodes_tests_can_notice(node, part)
 
 
-def is_to_read(node: ast.AST) -> bool:
+def _means_nothing_to_tests(node: ast.AST) -> bool:
     """Whether a node prints, imports, or says what matters to no claim."""
     match node:
         case ast.Import() | ast.ImportFrom() | ast.JoinedStr() | ast.arg():
@@ -104,23 +104,25 @@ def is_to_read(node: ast.AST) -> bool:
         case ast.Call(func=ast.Name(id="print")):
             return True
         case ast.keyword(arg=name):
-            return name in UNSAID
+            return name in MEANINGLESS_KEYWORDS
         case ast.List(elts=parts) | ast.Tuple(elts=parts) if parts:
             # Examples, such as the numbers that a tensor is made of.
             parts = [getattr(each, "operand", each) for each in parts]
             return all(
-                isinstance(each, ast.Constant) or is_to_read(each)
+                isinstance(each, ast.Constant) or _means_nothing_to_tests(each)
                 for each in parts
             )
         case ast.Expr(value=value):
-            return isinstance(value, ast.Constant) or is_to_read(value)
+            return isinstance(value, ast.Constant) or _means_nothing_to_tests(
+                value
+            )
         case ast.For() | ast.If() | ast.With():
             body = [*node.body, *getattr(node, "orelse", [])]
-            return all(map(is_to_read, body))
+            return all(map(_means_nothing_to_tests, body))
     return False
 
 
-def is_left(cell: Cell, kind: str, passage: Node) -> bool:
+def _is_left_out(cell: Cell, kind: str, passage: Node) -> bool:
     """Whether a change is left out: the tests do not run its cell everywhere.
 
     Or it deletes the one seed of the cell, and no claim should rest on that.
@@ -131,7 +133,7 @@ def is_left(cell: Cell, kind: str, passage: Node) -> bool:
     return cell.is_display or cell.is_cuda or (seed and lone)
 
 
-def rewritten(text: str, passage: Node, code: str) -> str:
+def _with_passage_replaced(text: str, passage: Node, code: str) -> str:
     """Return a program with other code in a passage, and as many lines."""
     lines = text.encode().split(b"\n")  # ast counts columns in bytes
     first, last = passage.lineno - 1, passage.end_lineno or passage.lineno
@@ -142,6 +144,6 @@ def rewritten(text: str, passage: Node, code: str) -> str:
     return b"\n".join(lines).decode()
 
 
-def joined(text: str, first: int, last: int | None) -> str:
+def _on_one_line(text: str, first: int, last: int | None) -> str:
     """Return some lines of a program as one."""
     return " ".join(" ".join(text.split("\n")[first - 1 : last]).split())

@@ -27,17 +27,17 @@ from extensions.core.reading import json_of
 from extensions.core.topics import Topic
 from extensions.core.writing import write
 from extensions.evidence.parsed_tests import EXPECTS_FAILURE
-from extensions.mutants.forks import without_word
+from extensions.mutants.forks import silent_calls
 from extensions.mutants.mutations import Mutation
 from extensions.programs.snippet import Snippet
 
-LONGEST = 3600  # seconds for the tests of an unchanged program
+_LONGEST = 3600  # seconds for the tests of an unchanged program
 
 
-class Runs:
+class MutantRuns:
     """A plugin for pytest that hands what it collects to a function."""
 
-    def __init__(self, use: Callable[[Runs], None]) -> None:
+    def __init__(self, use: Callable[[MutantRuns], None]) -> None:
         self.use = use
         self.items: list[pytest.Item] = []
         self.failed: dict[str, str] = {}  # the first of each module
@@ -75,7 +75,7 @@ class Runs:
             # A mutant may take longer, and other work slows both down.
             limit = 5 * (time.monotonic() - start) + 5
             calls = [partial(self.tried, topic, each, items) for each in made]
-            silent = dict(zip(made, without_word(calls, limit), strict=True))
+            silent = dict(zip(made, silent_calls(calls, limit), strict=True))
             return [each for each in made if silent[each]]
         raise Problem(topic.tests, 1, problem)
 
@@ -86,7 +86,7 @@ class Runs:
         def tell() -> None:
             write(said, json.dumps([self.run(items), [*sys.modules]]))
 
-        if not all(without_word([tell], LONGEST)):
+        if not all(silent_calls([tell], _LONGEST)):
             return "pytest crashes"
         failed, modules = json_of(said)
         for name in modules:
@@ -103,7 +103,7 @@ class Runs:
         def may_wait(item: pytest.Item) -> bool:
             return f'"{mutant.cell}"' not in getsource(item.function)
 
-        put(topic.snippet, mutant.text)
+        _replace_program(topic.snippet, mutant.text)
         return self.run(sorted(items, key=may_wait))
 
     def run(self, items: list[pytest.Item]) -> str:
@@ -116,7 +116,7 @@ class Runs:
         return "".join(self.failed.values())
 
 
-def put(program: Path, text: str) -> None:
+def _replace_program(program: Path, text: str) -> None:
     """Let a program read as another text, from now on."""
     read, edit = Snippet.read, Snippet.edit
 

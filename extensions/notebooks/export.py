@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from markdown_it.token import Token
 from mdformat.renderer import MDRenderer
 
-from extensions.claims.page import Shown
+from extensions.claims.page import NamedItem
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
@@ -30,7 +30,7 @@ from extensions.programs.snippet import Cell
 class ExportedPage:
     """A page as its notebook and its Markdown show it."""
 
-    pieces: list[str | Shown]
+    pieces: list[str | NamedItem]
     """Markdown, and the cells between it."""
     problems: list[Problem]
 
@@ -42,7 +42,7 @@ def export_page(topic: Topic, base: str) -> ExportedPage:
     if topic.is_recipe:
         text = as_page(topic.page, text)
     tokens = plain_blocks(inline, text, 1)
-    pieces: list[str | Shown] = []
+    pieces: list[str | NamedItem] = []
     prose: list[Token] = []
     depth = 0
     for token in tokens:
@@ -54,7 +54,7 @@ def export_page(topic: Topic, base: str) -> ExportedPage:
             inline.report(line, "a cell inside a list or a quotation")
         else:
             pieces += [_rendered(prose)] if prose else []
-            pieces.append(Shown(token.content, token.meta["line"]))
+            pieces.append(NamedItem(token.content, token.meta["line"]))
             prose = []
     pieces += [_rendered(prose)] if prose else []
     return ExportedPage(pieces, inline.problems)

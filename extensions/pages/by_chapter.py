@@ -12,7 +12,7 @@ from extensions.core.reading_order import Chapter, chapters
 from extensions.core.topics import Topic
 
 
-class ByChapter(SphinxDirective):
+class ByChapterDirective(SphinxDirective):
     """Show a section for each chapter that has something to show."""
 
     def run(self) -> list[nodes.Node]:

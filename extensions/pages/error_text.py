@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import KINDS, depend_on, root_of
 from extensions.build.details import Fold
-from extensions.claims.sphinx_recap import recalled
+from extensions.claims.sphinx_claim_links import claim_link
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, sha256, topics
 from extensions.programs.error_texts import lines_that_say
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from sphinx.util.typing import OptionSpec
 
 
-PROGRAM = "The cell that met it"
+_PROGRAM_TITLE = "The cell that met it"
 
 
-def programs(app: Sphinx) -> dict[str, str]:
+def _outputs_now(app: Sphinx) -> dict[str, str]:
     """Return what says of each program whether it has printed otherwise."""
     return {
         topic.name: sha256(topic.output) for topic in topics(root_of(app.env))
     }
 
 
-class RaisedDirective(SphinxDirective):
+class _ErrorTextDirective(SphinxDirective):
     """Show what a cell of a topic printed, from the line with some words.
 
     Below it stand the claim of that topic that says why, and what to do. The
@@ -61,7 +61,7 @@ class RaisedDirective(SphinxDirective):
             text = lines_that_say(topic, cell, self.options["says"])
         except Problem as error:
             raise self.error(str(error)) from error
-        cause = recalled(self, topic, self.options["because"])
+        cause = claim_link(self, topic, self.options["because"])
         if cause is None:
             claim = self.options["because"]
             raise self.error(f"{name} has no claim {claim!r}")
@@ -72,11 +72,11 @@ class RaisedDirective(SphinxDirective):
         program = nodes.literal_block(
             cell.code, cell.code, language="python", topic=name
         )
-        block += Fold("", program, summary=PROGRAM)
+        block += Fold("", program, summary=_PROGRAM_TITLE)
         return [block]
 
 
 def setup_error_text(app: Sphinx) -> None:
     """Add the directive, and that pages rest on what programs print."""
-    KINDS["programs"] = programs
-    app.add_directive("raised", RaisedDirective)
+    KINDS["programs"] = _outputs_now
+    app.add_directive("raised", _ErrorTextDirective)

@@ -11,7 +11,7 @@ from extensions.build.dependencies import depend_on, root_of
 from extensions.build.details import Fold
 from extensions.build.title_dependency import title_shown
 from extensions.core.topics import Topic
-from extensions.pages.by_chapter import ByChapter
+from extensions.pages.by_chapter import ByChapterDirective
 from extensions.programs.error_texts import caught_in
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from extensions.programs.snippet import Cell
 
 
-def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
+def _link_to_cell(
+    env: BuildEnvironment, topic: Topic, cell: Cell
+) -> nodes.Node:
     """Return a line that leads to a cell on its page."""
     uri = address(env, topic, f"cell-{cell.name}")
     words = f"{title_shown(env, topic.name)}: {cell.name}"
@@ -30,7 +32,7 @@ def link_to(env: BuildEnvironment, topic: Topic, cell: Cell) -> nodes.Node:
     return nodes.paragraph("", "", reference)
 
 
-class AllRaisedDirective(ByChapter):
+class _ErrorTextsDirective(ByChapterDirective):
     """List what all cells printed that caught an error, page by page."""
 
     def of(self, chapter: Chapter) -> list[nodes.Node]:
@@ -44,7 +46,7 @@ class AllRaisedDirective(ByChapter):
             fold = Fold(summary=title_shown(self.env, name))
             for cell, text in caught_in(topic):
                 fold += nodes.literal_block(text, text, language="none")
-                fold += link_to(self.env, topic, cell)
+                fold += _link_to_cell(self.env, topic, cell)
             if fold.children:
                 found.append(fold)
         return found
@@ -52,4 +54,4 @@ class AllRaisedDirective(ByChapter):
 
 def setup_error_texts(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_directive("all-raised", AllRaisedDirective)
+    app.add_directive("all-raised", _ErrorTextsDirective)

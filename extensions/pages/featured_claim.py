@@ -15,10 +15,10 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.builder import builder_of
 from extensions.build.dependencies import root_of
+from extensions.claims.sphinx_claim_links import claim_link
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.sphinx_panels import render
-from extensions.claims.sphinx_recap import recalled
-from extensions.claims.sphinx_test_pages import uri_of
+from extensions.claims.sphinx_panels import render_for_claim
+from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.core.topics import Topic
 from extensions.programs.sphinx_output import cell_and_output, output_shown
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Falsified(nodes.General, nodes.Element):
+class _CounterexamplePlace(nodes.General, nodes.Element):
     """Stands where an edit and a message will, once the ledger is read."""
 
 
-class SurpriseDirective(SphinxDirective):
+class _FeaturedClaimDirective(SphinxDirective):
     """Show a claim, named by its page and itself, with all that is behind.
 
     Its body is what a reader should ask before.
@@ -52,7 +52,7 @@ class SurpriseDirective(SphinxDirective):
         topic = Topic(root_of(self.env), name)
         if missing := sorted(self.option_spec.keys() - self.options.keys()):
             raise self.error(f"say :{missing[0]}: of {claim}")
-        words = recalled(self, topic, claim)
+        words = claim_link(self, topic, claim)
         if words is None:
             raise self.error(f"{name} has no claim {claim!r}")
         _, output = cell_and_output(self, topic, self.options["cell"])
@@ -61,20 +61,26 @@ class SurpriseDirective(SphinxDirective):
         box += nodes.paragraph("", "", words, classes=["surprise-words"])
         both = nodes.container(classes=["surprise-evidence"])
         both += output_shown(self, topic, output)
-        place = Falsified(topic=name, claim=claim, edit=self.options["edit"])
+        place = _CounterexamplePlace(
+            topic=name, claim=claim, edit=self.options["edit"]
+        )
         self.set_source_info(place)
         both += place
         box += both
         return [box]
 
 
-def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def _put_counterexamples(
+    app: Sphinx, doctree: nodes.document, docname: str
+) -> None:
     """Put each edit, and what the test then says, in its place."""
-    for place in list(doctree.findall(Falsified)):
-        place.replace_self(falsified(app, place, docname))
+    for place in list(doctree.findall(_CounterexamplePlace)):
+        place.replace_self(_counterexample(app, place, docname))
 
 
-def falsified(app: Sphinx, place: Falsified, docname: str) -> list[nodes.Node]:
+def _counterexample(
+    app: Sphinx, place: _CounterexamplePlace, docname: str
+) -> list[nodes.Node]:
     """Return the first failure whose edit has some words."""
     builder, ledger = builder_of(app), ledger_of(app)
     for entry in ledger.of(place["topic"]):
@@ -89,12 +95,12 @@ def falsified(app: Sphinx, place: Falsified, docname: str) -> list[nodes.Node]:
                     if each.name == failure.test
                 )
                 return [
-                    render(
+                    render_for_claim(
                         builder,
                         "featured_claim",
                         failure=failure,
                         runs=list(runs),
-                        link=uri_of(builder, docname, entry, test),
+                        link=link_to_test(builder, docname, entry, test),
                     )
                 ]
     message = "no run of the tests has recorded an edit of %s with %r"
@@ -103,7 +109,7 @@ def falsified(app: Sphinx, place: Falsified, docname: str) -> list[nodes.Node]:
     return []
 
 
-def style(
+def _add_style(
     app: Sphinx,
     pagename: str,
     templatename: str,
@@ -117,7 +123,7 @@ def style(
 
 def setup_featured_claim(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_node(Falsified)
-    app.add_directive("surprise", SurpriseDirective)
-    app.connect("doctree-resolved", fill)
-    app.connect("html-page-context", style)
+    app.add_node(_CounterexamplePlace)
+    app.add_directive("surprise", _FeaturedClaimDirective)
+    app.connect("doctree-resolved", _put_counterexamples)
+    app.connect("html-page-context", _add_style)

@@ -13,7 +13,7 @@ from docutils import nodes
 from extensions.build.dependencies import root_of
 from extensions.core.front_matter import READ_FIRST
 from extensions.core.topics import Topic
-from extensions.pages.page_summary import opening_of
+from extensions.pages.page_summary import summary_of
 from extensions.programs.requirements import libraries
 from extensions.programs.snippet import Snippet
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-def add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def _add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Put one line below the first paragraph of a page with a program."""
     topic = Topic(root_of(app.env), docname)
     opening = next(doctree.findall(nodes.paragraph), None)
     if topic.is_recipe or not topic.snippet.exists() or opening is None:
         return
     line = nodes.paragraph(classes=["page-head"])
-    line += nodes.Text(f"{opening_of(app.env, docname).minutes} min to read")
+    line += nodes.Text(f"{summary_of(app.env, docname).minutes} min to read")
     first = app.env.metadata[docname].get(READ_FIRST)
     if first in app.env.titles:
         line += nodes.Text(" · first ")
@@ -38,11 +38,13 @@ def add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             internal=True,
             refuri=app.builder.get_relative_uri(docname, first),
         )
-    line += nodes.Text(f" · needs {needs(Snippet.read(topic.snippet))}")
+    line += nodes.Text(
+        f" · needs {_needs_in_words(Snippet.read(topic.snippet))}"
+    )
     opening.parent.insert(opening.parent.index(opening) + 1, line)
 
 
-def needs(snippet: Snippet) -> str:
+def _needs_in_words(snippet: Snippet) -> str:
     """Return in words what a program needs."""
     *most, last = libraries(snippet.text) or ["Python"]
     said = f"{', '.join(most)} and {last}" if most else last
@@ -53,4 +55,4 @@ def needs(snippet: Snippet) -> str:
 
 def setup_page_head(app: Sphinx) -> None:
     """Add the line before the marks, whose panels are no prose."""
-    app.connect("doctree-resolved", add_head)
+    app.connect("doctree-resolved", _add_head)

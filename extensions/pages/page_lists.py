@@ -14,30 +14,32 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.build.builder import builder_of
 from extensions.build.chapters import INDEX, chapters_of
 from extensions.build.dependencies import depend_on
+from extensions.build.html_node import HtmlNode, add_html_node
 from extensions.build.inline_code import words
-from extensions.pages.page_summary import opening_of, show
+from extensions.pages.page_summary import show_summaries, summary_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
 
 
-class PageList(nodes.General, nodes.Element):
+class _PageList(HtmlNode):
     """Stands where a list of pages will, once all of them are read."""
 
 
-class ChaptersDirective(SphinxDirective):
+class _ChaptersDirective(SphinxDirective):
     """List the other chapters of the site, in their order."""
 
     def run(self) -> list[nodes.Node]:
         """Leave a place for the list."""
         depend_on(self.env, "pages")
         every = sorted(self.env.found_docs)
-        show(self.env, [name for name in every if name.endswith(INDEX)])
-        return [PageList(template="chapters.html")]
+        show_summaries(
+            self.env, [name for name in every if name.endswith(INDEX)]
+        )
+        return [_PageList(template="chapters.html")]
 
 
-class CourseDirective(SphinxDirective):
+class _CourseDirective(SphinxDirective):
     """List the named pages, to be read one after the other."""
 
     has_content = True
@@ -50,16 +52,16 @@ class CourseDirective(SphinxDirective):
             if name not in self.env.found_docs:
                 raise self.error(f"a course of a page that is not: {name!r}")
         depend_on(self.env, "pages")
-        show(self.env, names)
-        return [PageList(template="course.html", names=names)]
+        show_summaries(self.env, names)
+        return [_PageList(template="course.html", names=names)]
 
 
-def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def _render_lists(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Render the lists of a page."""
     builder = builder_of(app)
 
     def row(name: str) -> dict[str, Any]:
-        opening = opening_of(app.env, name)
+        opening = summary_of(app.env, name)
         return {
             "title": app.env.titles[name].astext(),
             "uri": builder.get_relative_uri(docname, name),
@@ -67,22 +69,16 @@ def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             "minutes": opening.minutes,
         }
 
-    for place in doctree.findall(PageList):
+    for place in doctree.findall(_PageList):
         chapters = [f"{each}{INDEX}" for each in chapters_of(app.env)]
         names = place.get("names") or [n for n in chapters if n != docname]
         values = {"rows": [row(name) for name in names], "words": words}
         place["html"] = builder.templates.render(place["template"], values)
 
 
-def visit(translator: HTML5Translator, node: PageList) -> None:
-    """Write the list."""
-    translator.body.append(node["html"])
-    raise nodes.SkipNode
-
-
 def setup_page_lists(app: Sphinx) -> None:
     """Add the directives."""
-    app.add_node(PageList, html=(visit, None))
-    app.add_directive("chapters", ChaptersDirective)
-    app.add_directive("course", CourseDirective)
-    app.connect("doctree-resolved", fill)
+    add_html_node(app, _PageList)
+    app.add_directive("chapters", _ChaptersDirective)
+    app.add_directive("course", _CourseDirective)
+    app.connect("doctree-resolved", _render_lists)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-WORDS = 200  # of prose in a minute
-LINES = 30  # of code in a minute
-OPENING = "house_opening"
-SHOWN = "house_shown"
+_WORDS_PER_MINUTE = 200  # of prose in a minute
+_LINES_PER_MINUTE = 30  # of code in a minute
+_SUMMARY = "house_opening"
+_SHOWN = "house_shown"
 
 
 @dataclass(frozen=True)
-class Opening:
+class PageSummary:
     """How a page begins."""
 
     text: str
@@ -38,42 +38,42 @@ class Opening:
     """How long it takes to read."""
 
 
-def opening_of(env: BuildEnvironment, name: str) -> Opening:
+def summary_of(env: BuildEnvironment, name: str) -> PageSummary:
     """Return how a page begins; one that nobody has read says nothing."""
-    found = env.metadata[name].get(OPENING)
-    return found if isinstance(found, Opening) else Opening("", 1)
+    found = env.metadata[name].get(_SUMMARY)
+    return found if isinstance(found, PageSummary) else PageSummary("", 1)
 
 
-def show(env: BuildEnvironment, names: Iterable[str]) -> None:
+def show_summaries(env: BuildEnvironment, names: Iterable[str]) -> None:
     """Note that the page being read shows how some pages begin."""
-    env.metadata[env.docname].setdefault(SHOWN, []).extend(names)
+    env.metadata[env.docname].setdefault(_SHOWN, []).extend(names)
 
 
-def shown_by(env: BuildEnvironment, name: str) -> list[Opening]:
+def _summaries_shown(env: BuildEnvironment, name: str) -> list[PageSummary]:
     """Return what a page shows of others."""
     return [
-        opening_of(env, each) for each in env.metadata[name].get(SHOWN, [])
+        summary_of(env, each) for each in env.metadata[name].get(_SHOWN, [])
     ]
 
 
-def keep(app: Sphinx, doctree: nodes.document) -> None:
+def _keep_summary(app: Sphinx, doctree: nodes.document) -> None:
     """Keep how a page begins, once it is read."""
     first = next(doctree.findall(nodes.paragraph), None)
-    text = "" if first is None else first_sentence(first)
-    opening = Opening(text, minutes(doctree))
-    app.env.metadata[app.env.docname][OPENING] = opening
+    text = "" if first is None else _first_sentence(first)
+    opening = PageSummary(text, _minutes_to_read(doctree))
+    app.env.metadata[app.env.docname][_SUMMARY] = opening
 
 
-def first_sentence(paragraph: nodes.paragraph) -> str:
+def _first_sentence(paragraph: nodes.paragraph) -> str:
     """Return the first sentence of a paragraph: a line of its source."""
     said = "".join(
         f"`{node.astext()}`" if isinstance(node, nodes.literal) else str(node)
-        for node in paragraph.findall(is_words)
+        for node in paragraph.findall(_is_words)
     )
     return said.partition("\n")[0]
 
 
-def is_words(node: nodes.Node) -> bool:
+def _is_words(node: nodes.Node) -> bool:
     """Whether a node is a piece of text, or of code."""
     if isinstance(node, nodes.literal):
         return True
@@ -82,7 +82,7 @@ def is_words(node: nodes.Node) -> bool:
     )
 
 
-def minutes(doctree: nodes.document) -> int:
+def _minutes_to_read(doctree: nodes.document) -> int:
     """Return how long a page takes to read, but for outputs and folds."""
     words = sum(
         len(node.astext().split())
@@ -94,15 +94,18 @@ def minutes(doctree: nodes.document) -> int:
         for node in doctree.findall(nodes.literal_block)
         if node.get("language") == "python" and not is_within(node, (Fold,))
     )
-    return max(1, round(words / WORDS + lines / LINES))
+    return max(1, round(words / _WORDS_PER_MINUTE + lines / _LINES_PER_MINUTE))
 
 
-def all_shown(app: Sphinx) -> dict[str, str]:
+def _summaries_by_page(app: Sphinx) -> dict[str, str]:
     """Return what each page shows of how others begin."""
-    return {name: f"{shown_by(app.env, name)}" for name in app.env.found_docs}
+    return {
+        name: f"{_summaries_shown(app.env, name)}"
+        for name in app.env.found_docs
+    }
 
 
 def setup_page_summary(app: Sphinx) -> None:
     """Keep it behind Sphinx's own collectors, which begin the metadata."""
-    PAGE_PARTS["how listed pages begin"] = all_shown
-    app.connect("doctree-read", keep)
+    PAGE_PARTS["how listed pages begin"] = _summaries_by_page
+    app.connect("doctree-read", _keep_summary)

@@ -9,9 +9,9 @@ from docutils.statemachine import StringList
 
 from extensions.build.dependencies import KINDS, depend_on, root_of
 from extensions.claims.page import read_page
-from extensions.claims.sphinx_recap import recalled
+from extensions.claims.sphinx_claim_links import claim_link
 from extensions.core.topics import Topic, topics
-from extensions.pages.by_chapter import ByChapter
+from extensions.pages.by_chapter import ByChapterDirective
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from extensions.core.reading_order import Chapter
 
 
-def recaps(app: Sphinx) -> dict[str, str]:
+def _recaps_now(app: Sphinx) -> dict[str, str]:
     """Return which claims each page repeats."""
     return {
         topic.name: " ".join(
@@ -29,7 +29,7 @@ def recaps(app: Sphinx) -> dict[str, str]:
     }
 
 
-class RulesDirective(ByChapter):
+class _RulesDirective(ByChapterDirective):
     """Repeat what each page says to remember."""
 
     def of(self, chapter: Chapter) -> list[nodes.Node]:
@@ -40,7 +40,7 @@ class RulesDirective(ByChapter):
             depend_on(self.env, "recaps", name)
             rules = nodes.bullet_list(classes=["recap"])
             for each in read_page(topic.page).recalled:
-                if link := recalled(self, topic, each.name):
+                if link := claim_link(self, topic, each.name):
                     rules += nodes.list_item("", nodes.paragraph("", "", link))
             if rules.children:
                 title = nodes.paragraph("", "", self.page(name))
@@ -48,7 +48,7 @@ class RulesDirective(ByChapter):
         return found
 
 
-class AnswersDirective(ByChapter):
+class _ChapterAnswersDirective(ByChapterDirective):
     """Repeat the answers of each chapter's index, each with its page.
 
     Those to pages without a program, such as the ledger, are no rules.
@@ -72,6 +72,6 @@ class AnswersDirective(ByChapter):
 
 def setup_rules_page(app: Sphinx) -> None:
     """Add the directives."""
-    KINDS["recaps"] = recaps
-    app.add_directive("rules", RulesDirective)
-    app.add_directive("answers", AnswersDirective)
+    KINDS["recaps"] = _recaps_now
+    app.add_directive("rules", _RulesDirective)
+    app.add_directive("answers", _ChapterAnswersDirective)

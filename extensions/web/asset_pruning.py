@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sphinx.builders.html._assets import _CascadingStyleSheet, _JavaScript
 
 # By file: what stands in each page that needs it.
-NEEDED = {
+NEEDED_BY = {
     "clipboard.min.js": 'class="highlight',
     "copybutton.css": 'class="highlight',
     "copybutton.js": 'class="highlight',
@@ -26,7 +26,7 @@ NEEDED = {
     "sphinx-design.min.css": 'class="sd-',
 }
 # They serve Sphinx's own search, which is not on the site.
-UNUSED = {"doctools.js", "sphinx_highlight.js"}
+_UNUSED = {"doctools.js", "sphinx_highlight.js"}
 
 
 def is_needed(
@@ -34,10 +34,10 @@ def is_needed(
 ) -> bool:
     """Whether a page with such a body needs a file."""
     name = str(getattr(asset, "filename", asset)).rpartition("/")[2]
-    return name not in UNUSED and NEEDED.get(name, "") in body
+    return name not in _UNUSED and NEEDED_BY.get(name, "") in body
 
 
-def lighten(
+def _prune(
     app: Sphinx,
     pagename: str,
     templatename: str,
@@ -54,4 +54,4 @@ def lighten(
 
 def setup_asset_pruning(app: Sphinx) -> None:
     """Strike after the extensions have added theirs."""
-    app.connect("html-page-context", lighten)
+    app.connect("html-page-context", _prune)

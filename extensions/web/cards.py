@@ -19,19 +19,19 @@ from extensions.core.reading import bytes_of
 
 SIZE = 1200, 630
 MARGIN = 64
-BRAND = "#a12a12"  # as in conf.py and the icon of the site
-PAPER, INK, QUIET = "#ffffff", "#1a1a1a", "#595959"
+_BRAND = "#a12a12"  # as in conf.py and the icon of the site
+_PAPER, _INK, _QUIET = "#ffffff", "#1a1a1a", "#595959"
 FIGURE = 540, 440  # room for a figure, at the right
-ICON = 56
-GAP = 44
-NAME = 34
+_ICON = 56
+_GAP = 44
+_NAME = 34
 # Of a title and of an opening, without a figure and beside one: the sizes to
 # try, and how many lines there may be.
 WIDE = ((84, 76, 68, 60, 52), 2), ((46, 42, 38, 34, 30), 5)
 NARROW = ((56, 50, 45, 40, 36), 3), ((32, 29, 26, 23), 8)
-LEADING = 1.3  # the height of a line, in sizes of its letters
-MORE = "…"
-COLORS = 64  # which few letters and a figure need
+_LEADING = 1.3  # the height of a line, in sizes of its letters
+_MORE = "…"
+_COLORS = 64  # which few letters and a figure need
 
 
 @cache
@@ -54,42 +54,43 @@ def wrapped(text: str, letters: ImageFont.FreeTypeFont, width: int) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def shortened(row: str, letters: ImageFont.FreeTypeFont, width: int) -> str:
+def _shortened(row: str, letters: ImageFont.FreeTypeFont, width: int) -> str:
     """Return a line of at most a width; a sign stands for its end."""
     while letters.getlength(row) > width:
-        row = row.removesuffix(MORE)[:-1] + MORE
+        row = row.removesuffix(_MORE)[:-1] + _MORE
     return row
 
 
-Room = tuple[tuple[int, ...], int]
+_Room = tuple[tuple[int, ...], int]
 
 
-class Sheet:
+class _Sheet:
     """A card that is being filled from its top."""
 
     def __init__(self, width: int, bottom: int) -> None:
         """Begin with an empty card whose texts have a width and a bottom."""
-        self.image = Image.new("RGB", SIZE, PAPER)
+        self.image = Image.new("RGB", SIZE, _PAPER)
         self.draw = ImageDraw.Draw(self.image)
         self.width, self.bottom, self.top = width, bottom, MARGIN
 
     def head(self, site: str) -> None:
         """Draw a bar, and below it the icon of the site and its name."""
-        self.draw.rectangle((0, 0, SIZE[0], 14), BRAND)
-        end = MARGIN + ICON
+        self.draw.rectangle((0, 0, SIZE[0], 14), _BRAND)
+        end = MARGIN + _ICON
         box = MARGIN, MARGIN, end, end
-        self.draw.rounded_rectangle(box, ICON * 6 // 32, BRAND)
+        self.draw.rounded_rectangle(box, _ICON * 6 // 32, _BRAND)
         check = (8, 17), (14, 23), (25, 9)  # of 32, as in favicon.svg
         points = [
-            (MARGIN + ICON * x / 32, MARGIN + ICON * y / 32) for x, y in check
+            (MARGIN + _ICON * x / 32, MARGIN + _ICON * y / 32)
+            for x, y in check
         ]
-        self.draw.line(points, PAPER, ICON * 4 // 32, "curve")
-        place = end + GAP // 2, MARGIN + ICON // 2
-        self.draw.text(place, site, BRAND, font(NAME, "-Bold"), "lm")
-        self.top = end + GAP
+        self.draw.line(points, _PAPER, _ICON * 4 // 32, "curve")
+        place = end + _GAP // 2, MARGIN + _ICON // 2
+        self.draw.text(place, site, _BRAND, font(_NAME, "-Bold"), "lm")
+        self.top = end + _GAP
 
     def text(
-        self, words: str, room: Room, color: str, weight: str = ""
+        self, words: str, room: _Room, color: str, weight: str = ""
     ) -> None:
         """Write some words in the largest size in which all of them fit.
 
@@ -100,15 +101,15 @@ class Sheet:
         for size in sizes:
             letters = font(size, weight)
             rows = wrapped(words, letters, self.width).split("\n")
-            step = round(size * LEADING)
+            step = round(size * _LEADING)
             fit = min(lines, (self.bottom - self.top) // step)
             widest = max(map(letters.getlength, rows))
             if len(rows) <= fit and widest <= self.width:
                 break
         else:
             if len(rows) > fit:
-                rows = [*rows[: fit - 1], f"{rows[fit - 1]} {MORE}"]
-            rows = [shortened(row, letters, self.width) for row in rows]
+                rows = [*rows[: fit - 1], f"{rows[fit - 1]} {_MORE}"]
+            rows = [_shortened(row, letters, self.width) for row in rows]
         for row in rows:
             self.draw.text((MARGIN, self.top), row, color, letters)
             self.top += step
@@ -124,16 +125,16 @@ class Sheet:
 
 def card(site: str, title: str, opening: str, drawn: Path | None) -> bytes:
     """Return a card as PNG."""
-    room = FIGURE[0] + GAP - MARGIN // 2 if drawn else 0
-    sheet = Sheet(SIZE[0] - 2 * MARGIN - room, SIZE[1] - MARGIN)
+    room = FIGURE[0] + _GAP - MARGIN // 2 if drawn else 0
+    sheet = _Sheet(SIZE[0] - 2 * MARGIN - room, SIZE[1] - MARGIN)
     sheet.head(site)
     if drawn:
         sheet.figure(drawn)
     for_title, for_opening = NARROW if drawn else WIDE
-    sheet.text(title, for_title, INK, "-Bold")
-    sheet.top += GAP // 2
-    sheet.text(opening, for_opening, QUIET)
+    sheet.text(title, for_title, _INK, "-Bold")
+    sheet.top += _GAP // 2
+    sheet.text(opening, for_opening, _QUIET)
     content = io.BytesIO()
-    few = sheet.image.quantize(COLORS, Image.Quantize.FASTOCTREE)
+    few = sheet.image.quantize(_COLORS, Image.Quantize.FASTOCTREE)
     few.save(content, "PNG")
     return content.getvalue()

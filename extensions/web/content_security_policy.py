@@ -19,10 +19,10 @@ from extensions.core.reading import text_of
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # Scripts are of the site, or known by their hash. Styles may stand in the
 # page, where the theme puts colours.
-POLICY = (
+_POLICY = (
     "default-src 'self'; script-src 'self' {known};"
     " style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " object-src 'none'; base-uri 'self'; form-action 'self'"
@@ -35,13 +35,13 @@ def policy(folders: tuple[str, ...]) -> str:
     found = set()
     for folder in folders:
         for path in Path(folder).rglob("*.html"):
-            for script in INLINE.findall(text_of(path)):
+            for script in _INLINE.findall(text_of(path)):
                 digest = hashlib.sha256(script.encode()).digest()
                 found.add(f"'sha256-{base64.b64encode(digest).decode()}'")
-    return POLICY.format(known=" ".join(sorted(found)))
+    return _POLICY.format(known=" ".join(sorted(found)))
 
 
-def state(
+def _add_policy(
     app: Sphinx,
     pagename: str,
     templatename: str,
@@ -58,4 +58,4 @@ def state(
 
 def setup_content_security_policy(app: Sphinx) -> None:
     """Add the policy to each page."""
-    app.connect("html-page-context", state)
+    app.connect("html-page-context", _add_policy)

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from extensions.build.dependencies import root_of
 from extensions.build.site_files import SITE_FILES
-from extensions.claims.changelog import Change, changes, shown
+from extensions.claims.changelog import (
+    OutcomeChange,
+    changes_between_versions,
+    corrections_with_claims,
+)
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
 
@@ -21,26 +25,26 @@ if TYPE_CHECKING:
 
     from extensions.claims.ledger import Entry
 
-NAME = "feed.json"
-VERSION = "https://jsonfeed.org/version/1.1"
+_FILE_NAME = "feed.json"
+_VERSION = "https://jsonfeed.org/version/1.1"
 # Raised when a program that reads our own part would have to change.
-SCHEMA_VERSION = 1
-HEAD = (
+_SCHEMA_VERSION = 1
+_LINK = (
     '<link rel="alternate" type="application/feed+json" title="{}" href="{}">'
 )
 
 
-def moment(date: str) -> str:
+def _start_of_day(date: str) -> str:
     """Return the beginning of a day, as a feed says it."""
     return f"{date}T00:00:00Z"
 
 
-def day(item: dict[str, Any]) -> str:
+def _day_of(item: dict[str, Any]) -> str:
     """Return the day of an item: the newest stand first."""
     return str(item.get("date_published", item.get("date_modified")))
 
 
-def change_item(change: Change) -> dict[str, Any]:
+def _change_item(change: OutcomeChange) -> dict[str, Any]:
     """Return a claim that a version of torch made true or false."""
     before, after, claim = change.before, change.after, change.entry.claim
     why = change.entry.test.since[1:] if change.entry.test else ()
@@ -50,7 +54,7 @@ def change_item(change: Change) -> dict[str, Any]:
         "title": f"torch {after.torch}: {after.word} ({before.word} with"
         f" {before.torch})",
         "content_text": f"{claim.text}.{said}",
-        "date_published": moment(after.date),
+        "date_published": _start_of_day(after.date),
         "tags": ["change"],
         "_proven_pytorch": {
             "before": {"torch": before.torch, "word": before.word},
@@ -59,7 +63,7 @@ def change_item(change: Change) -> dict[str, Any]:
     }
 
 
-def correction_item(row: Correction, entry: Entry) -> dict[str, Any]:
+def _correction_item(row: Correction, entry: Entry) -> dict[str, Any]:
     """Return what a source says and a claim corrects."""
     said = f"{row.source}, {row.section}: {row.said}"
     date = entry.own.date if entry.own else ""
@@ -67,13 +71,13 @@ def correction_item(row: Correction, entry: Entry) -> dict[str, Any]:
         "id": f"{row.topic.name}#{row.claim} corrects {said}",
         "title": f"{row.source}, {row.section}: corrected",
         "content_text": f"It says: {row.said}\n\nWhat holds: {row.holds}",
-        "date_modified": moment(date),
+        "date_modified": _start_of_day(date),
         "tags": ["correction"],
         "_proven_pytorch": {"verdict": entry.verdict},
     }
 
 
-def as_json(app: Sphinx) -> dict[str, Any]:
+def _as_json(app: Sphinx) -> dict[str, Any]:
     """Return the feed, in the shape of ``feed.schema.json``."""
     base, ledger = str(app.config.html_baseurl), ledger_of(app)
 
@@ -84,29 +88,35 @@ def as_json(app: Sphinx) -> dict[str, Any]:
 
     rows = read_corrections(root_of(app.env))
     items = [
-        *((change_item(each), each.entry) for each in changes(ledger)),
         *(
-            (correction_item(row, entry), entry)
-            for row, entry in shown(ledger, rows)
+            (_change_item(each), each.entry)
+            for each in changes_between_versions(ledger)
+        ),
+        *(
+            (_correction_item(row, entry), entry)
+            for row, entry in corrections_with_claims(ledger, rows)
         ),
     ]
     found = [addressed(*item) for item in items]
     found.sort(key=lambda item: str(item["id"]))
-    found.sort(key=day, reverse=True)
-    home = {"home_page_url": base, "feed_url": f"{base.rstrip('/')}/{NAME}"}
+    found.sort(key=_day_of, reverse=True)
+    home = {
+        "home_page_url": base,
+        "feed_url": f"{base.rstrip('/')}/{_FILE_NAME}",
+    }
     return {
-        "version": VERSION,
+        "version": _VERSION,
         "title": f"{app.config.project}: what changed",
         "description": "Claims that a version of torch made true or false,"
         " and what the sources say wrongly.",
         "language": app.config.language,
         **(home if base else {}),
-        "_proven_pytorch": {"schema": SCHEMA_VERSION},
+        "_proven_pytorch": {"schema": _SCHEMA_VERSION},
         "items": found,
     }
 
 
-def name_in_head(
+def _add_link(
     app: Sphinx,
     pagename: str,
     templatename: str,
@@ -114,17 +124,17 @@ def name_in_head(
     doctree: nodes.document,
 ) -> None:
     """Let a reader of feeds find the feed from each page."""
-    address = context["pathto"](NAME, 1)
+    address = context["pathto"](_FILE_NAME, 1)
     own = context.get("metatags", "")  # none on a page without a source
-    context["metatags"] = own + HEAD.format("What changed", address)
+    context["metatags"] = own + _LINK.format("What changed", address)
 
 
-def text_of(app: Sphinx) -> str:
+def _feed_json(app: Sphinx) -> str:
     """Return the feed as it stands beside the pages."""
-    return json.dumps(as_json(app), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(_as_json(app), ensure_ascii=False, indent=1) + "\n"
 
 
 def setup_feed(app: Sphinx) -> None:
     """Add the feed, and its address to each page."""
-    SITE_FILES[NAME] = text_of
-    app.connect("html-page-context", name_in_head)
+    SITE_FILES[_FILE_NAME] = _feed_json
+    app.connect("html-page-context", _add_link)

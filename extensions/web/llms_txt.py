@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-def listed(app: Sphinx, name: str) -> str:
+def _line_of_page(app: Sphinx, name: str) -> str:
     """Return a line that leads to a page and says what it opens with."""
     root, base = root_of(app.env), app.config.html_baseurl
     topic = Topic(root, name)
@@ -29,31 +29,31 @@ def listed(app: Sphinx, name: str) -> str:
     return f"- [{words_of_title(root, name)}]({place}{name}.{ending}){said}"
 
 
-def text_of_all(app: Sphinx) -> str:
+def _llms_txt(app: Sphinx) -> str:
     """Return the title of the site, what it is, and its pages by chapter."""
     root = root_of(app.env)
     title = words_of_title(root, "index")
     about = ledger_of(app).prose.get("index", ())[:1]
     parts = [f"# {title}", *(f"> {sentence.text}" for sentence in about)]
     for chapter in chapters(root):
-        pages = (page for page in chapter.pages if is_page(app, page))
+        pages = (page for page in chapter.pages if _is_page(app, page))
         parts.append(f"## {chapter.title}")
-        parts.append("\n".join(listed(app, page) for page in pages))
+        parts.append("\n".join(_line_of_page(app, page) for page in pages))
     others = [
         name
         for name in listed_in(root, "index")
-        if not name.endswith("/index") and is_page(app, name)
+        if not name.endswith("/index") and _is_page(app, name)
     ]
     parts.append("## To look up")
-    parts.append("\n".join(listed(app, name) for name in others))
+    parts.append("\n".join(_line_of_page(app, name) for name in others))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def is_page(app: Sphinx, name: str) -> bool:
+def _is_page(app: Sphinx, name: str) -> bool:
     """Whether a name of the contents is one page."""
     return name in app.env.found_docs
 
 
 def setup_llms_txt(app: Sphinx) -> None:
     """Add the file."""
-    SITE_FILES["llms.txt"] = text_of_all
+    SITE_FILES["llms.txt"] = _llms_txt

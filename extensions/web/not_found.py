@@ -15,22 +15,22 @@ from extensions.build.builder import builder_of
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-NAME = "404"
+_PAGE_NAME = "404"
 
 
-def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+def _not_found_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the page."""
     builder = builder_of(app)
     links = {
-        name: builder.get_relative_uri(NAME, name)
+        name: builder.get_relative_uri(_PAGE_NAME, name)
         for name in ("index", "symptoms")
         if name in builder.env.found_docs
     }
     body = builder.templates.render("not_found.html", {"links": links})
-    yield NAME, {"title": "No such page", "body": body}, "page.html"
+    yield _PAGE_NAME, {"title": "No such page", "body": body}, "page.html"
 
 
-def say_where(
+def _add_base(
     app: Sphinx,
     pagename: str,
     templatename: str,
@@ -39,7 +39,7 @@ def say_where(
 ) -> None:
     """Let the links of the page begin at the address of the site."""
     address = app.config.html_baseurl
-    if pagename == NAME and address:
+    if pagename == _PAGE_NAME and address:
         base = escape(address.rstrip("/"))
         context["metatags"] = (
             f'\n    <base href="{base}/">{context.get("metatags", "")}'
@@ -48,5 +48,5 @@ def say_where(
 
 def setup_not_found(app: Sphinx) -> None:
     """Add the page."""
-    app.connect("html-collect-pages", pages)
-    app.connect("html-page-context", say_where)
+    app.connect("html-collect-pages", _not_found_page)
+    app.connect("html-page-context", _add_base)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-def opening_of(doctree: nodes.document) -> str:
+def _first_sentence(doctree: nodes.document) -> str:
     """Return the first sentence of a page, which says what one gets there."""
     for paragraph in doctree.findall(nodes.paragraph):
         if isinstance(paragraph.parent, nodes.section):
@@ -28,7 +28,7 @@ def opening_of(doctree: nodes.document) -> str:
     return ""
 
 
-def figure_of(app: Sphinx, doctree: nodes.document) -> Path | None:
+def _first_figure(app: Sphinx, doctree: nodes.document) -> Path | None:
     """Return the first figure of a page that a program drew, in pixels."""
     for image in doctree.findall(nodes.image):
         # The address of one that has been written is that of its copy.
@@ -40,7 +40,7 @@ def figure_of(app: Sphinx, doctree: nodes.document) -> Path | None:
     return None
 
 
-def tags(kind: str, facts: dict[str, str]) -> str:
+def _meta_tags(kind: str, facts: dict[str, str]) -> str:
     """Return one element for each fact that is known."""
     return "".join(
         f'\n<meta {kind}="{name}" content="{escape(said)}">'
@@ -49,7 +49,7 @@ def tags(kind: str, facts: dict[str, str]) -> str:
     )
 
 
-def describe(
+def _add_meta(
     app: Sphinx,
     pagename: str,
     templatename: str,
@@ -58,8 +58,11 @@ def describe(
 ) -> None:
     """Add a description to the head of a page, and a card for its links."""
     if doctree is not None:
-        title, opening = app.env.titles[pagename].astext(), opening_of(doctree)
-        figure = figure_of(app, doctree)
+        title, opening = (
+            app.env.titles[pagename].astext(),
+            _first_sentence(doctree),
+        )
+        figure = _first_figure(app, doctree)
     elif "lead" in context:  # made from a template that begins with it
         title, opening, figure = context["title"], context["lead"], None
     else:  # an index, or what stands for a page that is not there
@@ -84,9 +87,11 @@ def describe(
             "og:image:alt": f"{title}: {opening}" if opening else title,
         }
         named["twitter:card"] = "summary_large_image"
-    context["metatags"] += tags("name", named) + tags("property", facts)
+    context["metatags"] += _meta_tags("name", named) + _meta_tags(
+        "property", facts
+    )
 
 
 def setup_page_meta(app: Sphinx) -> None:
     """Add the handler."""
-    app.connect("html-page-context", describe)
+    app.connect("html-page-context", _add_meta)

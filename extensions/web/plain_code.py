@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def is_plain(kind: Any, styles: tuple[Any, ...]) -> bool:
+def _is_plain(kind: Any, styles: tuple[Any, ...]) -> bool:
     """Whether some kind of code looks like text in each style."""
     return all(
         style.style_for_token(kind) == style.style_for_token(Text)
@@ -25,7 +25,7 @@ def is_plain(kind: Any, styles: tuple[Any, ...]) -> bool:
     )
 
 
-class QuietFormatter(HtmlFormatter[str]):  # type: ignore[misc]
+class PlainCodeFormatter(HtmlFormatter[str]):  # type: ignore[misc]
     """Marks only what light or dark pages colour."""
 
     def format(
@@ -34,22 +34,22 @@ class QuietFormatter(HtmlFormatter[str]):  # type: ignore[misc]
         """Write code as HTML."""
         styles = self.options["styles"]
         shown = (
-            (Text if is_plain(kind, styles) else kind, words)
+            (Text if _is_plain(kind, styles) else kind, words)
             for kind, words in tokensource
         )
         super().format(shown, outfile)
 
 
-def quieten(app: Sphinx) -> None:
+def _use_formatter(app: Sphinx) -> None:
     """Let all code of the site be written so."""
     bridge = builder_of(app).highlighter
     styles = [bridge.formatter_args["style"]]
     if name := getattr(app.config, "pygments_dark_style", ""):  # of Furo
         styles.append(PygmentsBridge("html", name).formatter_args["style"])
-    bridge.formatter = QuietFormatter
+    bridge.formatter = PlainCodeFormatter
     bridge.formatter_args["styles"] = tuple(styles)
 
 
 def setup_plain_code(app: Sphinx) -> None:
     """Add the handler."""
-    app.connect("builder-inited", quieten)
+    app.connect("builder-inited", _use_formatter)

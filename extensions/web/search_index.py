@@ -15,25 +15,27 @@ from sphinx.search import IndexBuilder
 
 from extensions.build.site_files import SITE_FILES
 from extensions.core.writing import remove
-from extensions.web.search_terms import Terms, field_of, meaning
-from extensions.web.search_texts import searched
-from extensions.web.stop_words import EMPTY
+from extensions.web.search_terms import Terms, field_of, stemmed
+from extensions.web.search_texts import searched_pages
+from extensions.web.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
 
-NAME = "search-index.js"
+_FILE_NAME = "search-index.js"
 # The theme brings them whether or not they are used.
-OF_SPHINX = ("searchtools.js", "language_data.js")
+_OF_SPHINX = ("searchtools.js", "language_data.js")
 
 
-def index_of(builder: Builder) -> dict[str, object]:
+def _index_of(builder: Builder) -> dict[str, object]:
     """Return what a search needs to know; lists are shorter than mappings."""
     terms, none = Terms(), field_of("")
     pages: list[list[object]] = []
-    for name, (title, also, sections) in sorted(searched(builder.env).items()):
-        names = [meaning(each) for each in (title, *also.split(", "))]
+    for name, (title, also, sections) in sorted(
+        searched_pages(builder.env).items()
+    ):
+        names = [stemmed(each) for each in (title, *also.split(", "))]
         pages.append(
             [
                 name,
@@ -51,29 +53,33 @@ def index_of(builder: Builder) -> dict[str, object]:
                 ],
             ]
         )
-    return {"empty": sorted(EMPTY), "pages": pages, "terms": terms.written()}
+    return {
+        "empty": sorted(STOP_WORDS),
+        "pages": pages,
+        "terms": terms.written(),
+    }
 
 
-def script(app: Sphinx) -> str:
+def _index_script(app: Sphinx) -> str:
     """Return the script that brings the index, and the stemmer of Sphinx."""
     builder = app.builder
     stemmer = IndexBuilder(builder.env, "en", {}, "").get_js_stemmer_code()
     index = json.dumps(
-        index_of(builder), ensure_ascii=False, separators=(",", ":")
+        _index_of(builder), ensure_ascii=False, separators=(",", ":")
     )
     return f"{stemmer}\nwindow.searchIndex = {index};\n"
 
 
-def clear(app: Sphinx, error: Exception | None) -> None:
+def _remove_own_search_of_sphinx(app: Sphinx, error: Exception | None) -> None:
     """Remove what Sphinx's own search would need."""
-    for name in OF_SPHINX:
+    for name in _OF_SPHINX:
         remove(Path(app.outdir, "_static", name))
 
 
 def setup_search_index(app: Sphinx) -> None:
     """Add the index."""
-    SITE_FILES[NAME] = script
+    SITE_FILES[_FILE_NAME] = _index_script
     # Behind those of the whole site, which Sphinx adds with 800.
     app.add_css_file("search.css", priority=801)
     app.add_js_file("search.js", priority=801, defer="defer")
-    app.connect("build-finished", clear)
+    app.connect("build-finished", _remove_own_search_of_sphinx)

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from sphinx.search.en import SearchEnglish
 
-from extensions.web.stop_words import EMPTY
+from extensions.web.stop_words import STOP_WORDS
 
-WORD = re.compile(r"\w+")
-PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_WORD = re.compile(r"\w+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Field(NamedTuple):
@@ -33,45 +33,45 @@ class Field(NamedTuple):
 
 
 @cache
-def stemmer() -> Callable[[str], str]:
+def _stemmer() -> Callable[[str], str]:
     """Return what Sphinx cuts English words with, each of them once."""
     return cache(SearchEnglish({}).stem)
 
 
-def terms_of(words: Iterable[str]) -> list[str]:
+def _terms_of(words: Iterable[str]) -> list[str]:
     """Return what is looked up for some words; ``searching.js`` does alike."""
     found = []
     for word in words:
         lower = word.lower()
-        if len(lower) < 2 or lower[0].isdigit() or lower in EMPTY:
+        if len(lower) < 2 or lower[0].isdigit() or lower in STOP_WORDS:
             continue
         # A name of code stays as it is written.
         is_name = re.search(r"[_\d]", lower)
-        found.append(lower if is_name else stemmer()(lower))
+        found.append(lower if is_name else _stemmer()(lower))
     return found
 
 
-def parted(text: str) -> list[str]:
+def words_and_parts(text: str) -> list[str]:
     """Return the words of a text, and the parts of names written together.
 
     CrossEntropyLoss and cross_entropy are found by their parts as well.
     """
     found = []
-    for word in WORD.findall(text):
-        parts = PART.findall(word) if word.isascii() else []
+    for word in _WORD.findall(text):
+        parts = _PART.findall(word) if word.isascii() else []
         found += [word, *parts] if len(parts) > 1 else [word]
     return found
 
 
-def meaning(text: str) -> str:
+def stemmed(text: str) -> str:
     """Return a text by what is looked up for it."""
-    return " ".join(terms_of(WORD.findall(text)))
+    return " ".join(_terms_of(_WORD.findall(text)))
 
 
 def field_of(text: str) -> Field:
     """Return what is looked up in a text."""
-    words = parted(text)
-    return Field(len(set(words)), dict(Counter(terms_of(words))))
+    words = words_and_parts(text)
+    return Field(len(set(words)), dict(Counter(_terms_of(words))))
 
 
 class Terms:
@@ -98,12 +98,12 @@ class Terms:
         step from the one before, in digits and letters.
         """
         return " ".join(
-            f"{term}:{fields_written(self.places[term])}"
+            f"{term}:{_fields_written(self.places[term])}"
             for term in sorted(self.places)
         )
 
 
-def fields_written(fields: dict[int, list[int]]) -> str:
+def _fields_written(fields: dict[int, list[int]]) -> str:
     """Return where a term stands; fields at the end that lack it are left."""
     return ";".join(steps(fields.get(at, [])) for at in range(max(fields) + 1))
 
@@ -117,4 +117,4 @@ def steps(places: list[int]) -> str:
 def base_36(number: int) -> str:
     """Return a number in digits and letters."""
     more, last = divmod(number, 36)
-    return (base_36(more) if more else "") + DIGITS[last]
+    return (base_36(more) if more else "") + _DIGITS[last]

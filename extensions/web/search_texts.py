@@ -19,22 +19,22 @@ from extensions.build.ancestors import is_within
 from extensions.build.details import Fold
 from extensions.core.front_matter import SEARCH
 from extensions.web.search_terms import Field, field_of
-from extensions.web.stop_words import EMPTY
+from extensions.web.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-WORD = re.compile(r"[^\W\d]\w+")
+_WORD = re.compile(r"[^\W\d]\w+")
 # What stands behind a dot, before "=" in a call, or is written like a name of
 # a library: what else stands in code, people call as they like.
-NAME = re.compile(
+_NAME_IN_CODE = re.compile(
     r"(?<=\.)[^\W\d]\w+|[^\W\d]\w+(?==[^=\s])|[^\W\d]\w*[A-Z_]\w+"
 )
-PROSE = (nodes.paragraph, nodes.title, nodes.term, nodes.rubric)
+_PROSE = (nodes.paragraph, nodes.title, nodes.term, nodes.rubric)
 # In the metadata of a page, which Sphinx purges and merges.
-SEARCHED = "house_searched"
-OTHER = (nodes.section, nodes.comment, nodes.raw, addnodes.glossary)
+_SEARCH_TEXTS = "house_searched"
+_NOT_OF_SECTION = (nodes.section, nodes.comment, nodes.raw, addnodes.glossary)
 
 
 class Section(NamedTuple):
@@ -51,13 +51,13 @@ class Section(NamedTuple):
     """What is looked up in its prose, its code and its heading."""
 
 
-def section(anchor: str, heading: str, prose: str, code: str = "") -> Section:
+def _section(anchor: str, heading: str, prose: str, code: str = "") -> Section:
     """Return a section; what is looked up in it is found once, here."""
     fields = field_of(prose), field_of(code), field_of(heading)
     return Section(anchor, heading, prose, code, fields)
 
 
-class Searched(NamedTuple):
+class SearchedPage(NamedTuple):
     """A page: its title, what people also call it, and its sections."""
 
     title: str
@@ -65,16 +65,16 @@ class Searched(NamedTuple):
     sections: list[Section]
 
 
-def searched(env: BuildEnvironment) -> dict[str, Searched]:
+def searched_pages(env: BuildEnvironment) -> dict[str, SearchedPage]:
     """Return by page what the search finds."""
     return {
-        name: env.metadata[name][SEARCHED]
+        name: env.metadata[name][_SEARCH_TEXTS]
         for name in env.found_docs
-        if SEARCHED in env.metadata[name]
+        if _SEARCH_TEXTS in env.metadata[name]
     }
 
 
-def own(node: nodes.Element) -> Iterator[nodes.Element]:
+def _texts_of_section(node: nodes.Element) -> Iterator[nodes.Element]:
     """Yield the texts of a section, without those of the sections in it."""
     for child in node.children:
         if not isinstance(child, nodes.Element):
@@ -82,20 +82,20 @@ def own(node: nodes.Element) -> Iterator[nodes.Element]:
         if isinstance(child, nodes.literal_block):
             if not is_within(child, (Fold,)):
                 yield child
-        elif isinstance(child, PROSE) or "searched" in child:
+        elif isinstance(child, _PROSE) or "searched" in child:
             yield child
-        elif not isinstance(child, OTHER):
-            yield from own(child)
+        elif not isinstance(child, _NOT_OF_SECTION):
+            yield from _texts_of_section(child)
 
 
-def text_of(found: Iterable[nodes.Element]) -> str:
+def _text_of(found: Iterable[nodes.Element]) -> str:
     """Return what stands in some texts, or what is to be found of them."""
     return "\n".join(each.get("searched") or each.astext() for each in found)
 
 
-def once(found: Iterable[str], known: str = "") -> str:
+def _unique_words(found: Iterable[str], known: str = "") -> str:
     """Return each word once, but for those that are known, or empty."""
-    seen = {*EMPTY, *known.lower().split()}
+    seen = {*STOP_WORDS, *known.lower().split()}
     kept = []
     for word in found:
         if word.lower() not in seen:
@@ -104,42 +104,44 @@ def once(found: Iterable[str], known: str = "") -> str:
     return " ".join(kept)
 
 
-def section_of(node: nodes.section, anchor: str) -> Section:
+def _section_of(node: nodes.section, anchor: str) -> Section:
     """Return what is found of a section."""
-    heading, *texts = own(node)
+    heading, *texts = _texts_of_section(node)
     code = [text for text in texts if text.get("language", "none") != "none"]
     said = [text for text in texts if text not in code]
-    prose = once(WORD.findall(text_of(said)))
-    names = once(NAME.findall(text_of(code)), prose)
-    return section(anchor, heading.astext(), prose, names)
+    prose = _unique_words(_WORD.findall(_text_of(said)))
+    names = _unique_words(_NAME_IN_CODE.findall(_text_of(code)), prose)
+    return _section(anchor, heading.astext(), prose, names)
 
 
-def meaning_of(item: nodes.definition_list_item) -> Section:
+def _section_of_term(item: nodes.definition_list_item) -> Section:
     """Return what is found of a term of the glossary."""
     term = next(item.findall(nodes.term))
-    prose = once(WORD.findall(text_of(item.findall(nodes.paragraph))))
-    return section(term["ids"][0], term.astext(), prose)
+    prose = _unique_words(
+        _WORD.findall(_text_of(item.findall(nodes.paragraph)))
+    )
+    return _section(term["ids"][0], term.astext(), prose)
 
 
-def keep(app: Sphinx, doctree: nodes.document) -> None:
+def _keep_texts(app: Sphinx, doctree: nodes.document) -> None:
     """Note what is found of the page that was read."""
     name = app.env.docname
     sections = [
-        section_of(node, node["ids"][0] if place else "")
+        _section_of(node, node["ids"][0] if place else "")
         for place, node in enumerate(doctree.findall(nodes.section))
     ]
     sections += [
-        meaning_of(item)
+        _section_of_term(item)
         for glossary in doctree.findall(addnodes.glossary)
         for item in glossary.findall(nodes.definition_list_item)
     ]
     if sections:
         also = f"{app.env.metadata[name].get(SEARCH, '')}"
         title = sections[0].heading
-        found = Searched(title, also, sections)
-        app.env.metadata[name][SEARCHED] = found
+        found = SearchedPage(title, also, sections)
+        app.env.metadata[name][_SEARCH_TEXTS] = found
 
 
 def setup_search_texts(app: Sphinx) -> None:
     """Keep what is found of each page, once it is read."""
-    app.connect("doctree-read", keep)
+    app.connect("doctree-read", _keep_texts)

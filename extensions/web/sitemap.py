@@ -11,10 +11,10 @@ from extensions.core.titles import address_of
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-SCHEMA = "http://www.sitemaps.org/schemas/sitemap/0.9"
+_SCHEMA = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
-def text_of(app: Sphinx) -> str | None:
+def _sitemap_xml(app: Sphinx) -> str | None:
     """Return the addresses in the order of their names."""
     base = app.config.html_baseurl
     if not base:
@@ -24,9 +24,9 @@ def text_of(app: Sphinx) -> str | None:
         f"<url><loc>{escape(page)}</loc></url>\n" for page in pages
     )
     head = '<?xml version="1.0" encoding="utf-8"?>\n'
-    return f'{head}<urlset xmlns="{SCHEMA}">\n{items}</urlset>\n'
+    return f'{head}<urlset xmlns="{_SCHEMA}">\n{items}</urlset>\n'
 
 
 def setup_sitemap(app: Sphinx) -> None:
     """Add the file."""
-    SITE_FILES["sitemap.xml"] = text_of
+    SITE_FILES["sitemap.xml"] = _sitemap_xml

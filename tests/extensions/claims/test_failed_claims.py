@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from extensions.claims.failed_claims import breaks_in
+from extensions.claims.failed_claims import failed_claims_in
 from extensions.core.reading import xml_of
 from extensions.core.topics import Topic
 from tests.helpers.evidence import record
@@ -28,7 +28,7 @@ def breaks(house, more="", without="", **outcomes):
         if without and case.get("classname") == without:
             suite.remove(case)
     suite.extend(ElementTree.fromstring(f"<cases>{more}</cases>"))
-    return breaks_in(house, run)
+    return failed_claims_in(house, run)
 
 
 def test_a_run_in_which_all_passed_breaks_nothing(house):

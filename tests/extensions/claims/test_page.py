@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from extensions.claims.claim import Claim
-from extensions.claims.page import Shown, read_page
+from extensions.claims.page import NamedItem, read_page
 from extensions.core.markdown import EXTENSIONS
 from extensions.core.topics import ROOT
 
@@ -60,7 +60,7 @@ def test_another_span_is_no_claim(read):
 
 
 def test_a_cell_is_found_at_its_line(read):
-    assert read("# T\n\n```{cell} step\n```\n").cells == [Shown("step", 3)]
+    assert read("# T\n\n```{cell} step\n```\n").cells == [NamedItem("step", 3)]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_options_are_no_part_of_what_a_directive_shows(read):
         """)
 
     assert page.claims == [Claim("this", "this", 3)]
-    assert page.cells == [Shown("step", 5)]
+    assert page.cells == [NamedItem("step", 5)]
 
 
 def test_a_page_is_read_as_sphinx_reads_it(monkeypatch):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from extensions.claims.sphinx_exercise import UNKNOWN
+from extensions.claims.sphinx_exercise import NO_ANSWER
 from tests.helpers.evidence import record
 
 EXERCISE = (
@@ -57,7 +57,7 @@ def test_an_answer_that_no_run_has_recorded_says_so(house, page, build):
 
     words, _ = box(build())
 
-    assert " ".join(words).endswith(UNKNOWN)
+    assert " ".join(words).endswith(NO_ANSWER)
 
 
 def test_the_notebook_asks_and_says_where_the_answer_is(page, house, build):

@@ -15,13 +15,13 @@ from extensions.core.topics import ROOT, Topic, sha256
 from extensions.lint.file_rules import workloads_are_said
 from extensions.measurements import machine_facts, measure, meters
 from extensions.measurements.findings import findings
-from extensions.measurements.meters import peak_bytes, timed
+from extensions.measurements.meters import peak_bytes, seconds_by_case
 from extensions.measurements.recordings import machine_in_words
 from extensions.measurements.results import (
     Case,
     Recording,
-    effect,
-    grouped,
+    cases_by_group,
+    effect_of_ratio,
     recordings_of,
 )
 from tests.helpers.evidence import record
@@ -98,14 +98,16 @@ def needing_cuda(topic, value='"cuda"'):
     ],
 )
 def test_the_interval_decides_on_the_word(low, high, word):
-    assert effect(low, high) == word
+    assert effect_of_ratio(low, high) == word
 
 
 def test_the_first_of_each_group_is_its_base():
     case = {"seconds": [1.0, 2.0], "peak_bytes": 0}
     half = {"seconds": [0.5, 1.0], "peak_bytes": 0}
 
-    groups = grouped({"a: x": case, "a: y": half, "b: x": half, "b: y": half})
+    groups = cases_by_group(
+        {"a: x": case, "a: y": half, "b: x": half, "b: y": half}
+    )
 
     assert [each.effect for each in groups["a"]] == ["", "helps"]
     assert [each.effect for each in groups["b"]] == ["", "no effect"]
@@ -319,7 +321,7 @@ def test_a_topic_without_a_recording_has_none(measured, house):
 def test_cases_are_timed_in_turn():
     calls = []
 
-    seconds = timed(
+    seconds = seconds_by_case(
         {name: lambda name=name: calls.append(name) for name in "ab"}
     )
 
@@ -332,9 +334,11 @@ def test_cases_are_timed_in_turn():
 
 def test_each_round_has_an_order_of_its_own(monkeypatch):
     calls = []
-    monkeypatch.setattr(meters, "SECONDS_PER_ROUND", 0)
+    monkeypatch.setattr(meters, "_SECONDS_PER_ROUND", 0)
 
-    timed({name: lambda name=name: calls.append(name) for name in "abcd"})
+    seconds_by_case(
+        {name: lambda name=name: calls.append(name) for name in "abcd"}
+    )
 
     turns = calls[::3][-4 * 15 :]  # a turn is two calls to warm up, and one
     rounds = [tuple(turns[i : i + 4]) for i in range(0, 4 * 15, 4)]
@@ -440,7 +444,9 @@ def run_measure(house, monkeypatch):
     def run(*arguments):
         monkeypatch.setattr(measure, "ROOT", house)
         monkeypatch.setattr(
-            measure, "measured_alone", lambda name, *_: {"cases": name}
+            measure,
+            "_measure_in_own_process",
+            lambda name, *_: {"cases": name},
         )
         folder = str(house / "evidence/here")
         monkeypatch.setattr("sys.argv", ["measure", folder, *arguments])
@@ -455,7 +461,7 @@ def recorded_by(house, **facts):
     """Let the recording of a house be made by this machine, but for facts."""
     path = house / "evidence/here/measurements.json"
     record = json.loads(path.read_text())
-    record["facts"] = machine_facts.facts("cpu") | facts
+    record["facts"] = machine_facts.machine_facts("cpu") | facts
     path.write_text(json.dumps(record))
 
 
@@ -468,7 +474,7 @@ def test_a_topic_is_measured_into_what_is_recorded(
 
     assert list(found["measurements"]) == ["gallery/three", "part/one"]
     assert found["facts"]["date"] == "2026-01-31"
-    today = machine_facts.facts("cpu")["date"]
+    today = machine_facts.machine_facts("cpu")["date"]
     assert found["measurements"]["gallery/three"]["date"] == today
     assert "date" not in found["measurements"]["part/one"]
 
@@ -505,7 +511,7 @@ def test_without_names_all_topics_are_measured_anew(
     found = run_measure("--device=cpu")
 
     assert list(found["measurements"]) == ["gallery/three", "part/one"]
-    assert found["facts"] == machine_facts.facts("cpu")
+    assert found["facts"] == machine_facts.machine_facts("cpu")
     assert "date" not in found["measurements"]["gallery/three"]
 
 
@@ -529,7 +535,9 @@ def test_what_needs_cuda_is_measured_on_cuda_alone(
         run_measure("part/one", "--device=cpu")
     assert "part/one: needs a CUDA device" in capsys.readouterr().err
 
-    monkeypatch.setattr(measure, "facts", lambda _: {"date": "2026-01-31"})
+    monkeypatch.setattr(
+        measure, "machine_facts", lambda _: {"date": "2026-01-31"}
+    )
     assert "part/one" in run_measure("--device=cuda")["measurements"]
 
 

@@ -180,7 +180,7 @@ def test_a_topic_without_tests_is_reported(house):
     topic.tests.unlink()
 
     with pytest.raises(Problem, match=r"four\.py:1: no tests that could"):
-        mutants.try_topic(topic, all_survive)
+        mutants.report_on_topic(topic, all_survive)
 
 
 def test_an_unknown_topic_is_reported(house):
@@ -198,7 +198,7 @@ def test_the_status_says_whether_one_survives(house, lines, status):
     def survivors(_, made):
         return [each for each in made if each.line in lines]
 
-    assert mutants.try_topic(topic, survivors) == status
+    assert mutants.report_on_topic(topic, survivors) == status
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_an_equivalent_that_says_too_little_is_reported(
     topic = add(house, "part/four", FOUR, TEST_FOUR, listed)
 
     with pytest.raises(Problem, match=wrong) as caught:
-        mutants.try_topic(topic, all_survive)
+        mutants.report_on_topic(topic, all_survive)
 
     assert (caught.value.path, caught.value.line) == (topic.equivalents, 2)
 

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from extensions.claims.page import Shown
+from extensions.claims.page import NamedItem
 from extensions.core.directives import TABLE
 from extensions.core.topics import Topic
 from extensions.notebooks.export import export_page
@@ -62,7 +62,10 @@ def said(exported):
     ],
 )
 def test_a_cell_is_found_behind_any_fence(exported, cell):
-    assert exported(f"Words.\n\n{cell}").pieces == ["Words.", Shown("step", 3)]
+    assert exported(f"Words.\n\n{cell}").pieces == [
+        "Words.",
+        NamedItem("step", 3),
+    ]
 
 
 def test_a_cell_inside_boxes_stands_between_their_words(exported):
@@ -83,7 +86,7 @@ def test_a_cell_inside_boxes_stands_between_their_words(exported):
 
     assert page.pieces == [
         "**See all**\n\nBefore.\n\n**Note**\n\nAt once.",
-        Shown("step", 7),
+        NamedItem("step", 7),
         "After.",
     ]
 

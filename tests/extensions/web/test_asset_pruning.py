@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.web.asset_pruning import NEEDED, is_needed
+from extensions.web.asset_pruning import NEEDED_BY, is_needed
 
 BODY = '<div class="highlight"><pre>one</pre></div>'
 
@@ -28,9 +28,9 @@ def test_a_page_with_it_loads_it(build):
     assert "sg_gallery.css" in html
 
 
-@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("name", NEEDED_BY)
 def test_what_a_page_shows_decides(name):
-    assert is_needed(f"_static/{name}", f"<p>{NEEDED[name]}</p>")
+    assert is_needed(f"_static/{name}", f"<p>{NEEDED_BY[name]}</p>")
     assert not is_needed(f"_static/{name}", "<p>words</p>")
     assert is_needed(f"_static/other-{name}", "<p>words</p>")
 

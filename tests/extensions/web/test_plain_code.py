@@ -7,7 +7,7 @@ from pygments import highlight
 from pygments.lexers import PythonLexer
 from sphinx.highlighting import PygmentsBridge
 
-from extensions.web.plain_code import QuietFormatter
+from extensions.web.plain_code import PlainCodeFormatter
 
 CODE = """import torch
 
@@ -22,7 +22,7 @@ def shown(light="a11y-high-contrast-light", dark="native"):
         PygmentsBridge("html", name).formatter_args["style"]
         for name in (light, dark)
     )
-    return highlight(CODE, PythonLexer(), QuietFormatter(styles=styles))
+    return highlight(CODE, PythonLexer(), PlainCodeFormatter(styles=styles))
 
 
 def test_the_words_of_the_code_stay():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from extensions.web.search_texts import searched
+from extensions.web.search_texts import searched_pages
 
 MARK = "window.searchIndex = "
 
@@ -17,7 +17,7 @@ def index(app):
 
 def texts(app):
     """Return by page what is found of it."""
-    return searched(app.env)
+    return searched_pages(app.env)
 
 
 def edit(house, old, new):

@@ -6,9 +6,9 @@ from extensions.web.search_terms import (
     Terms,
     base_36,
     field_of,
-    meaning,
-    parted,
+    stemmed,
     steps,
+    words_and_parts,
 )
 
 
@@ -28,15 +28,15 @@ def test_a_document_says_how_many_words_each_field_has():
 
 
 def test_a_name_is_found_by_its_parts_and_as_it_is_written():
-    assert parted("nn.CrossEntropyLoss cross_entropy GPU x") == [
+    assert words_and_parts("nn.CrossEntropyLoss cross_entropy GPU x") == [
         *["nn", "CrossEntropyLoss", "Cross", "Entropy", "Loss"],
         *["cross_entropy", "cross", "entropy", "GPU", "x"],
     ]
-    assert parted("naïve") == ["naïve"]
+    assert words_and_parts("naïve") == ["naïve"]
 
 
 def test_empty_words_numbers_and_letters_are_not_looked_up():
-    found = meaning("How do I train 100 x with float16s?")
+    found = stemmed("How do I train 100 x with float16s?")
 
     assert found == "train float16s"
 
