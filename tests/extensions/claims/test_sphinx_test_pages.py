@@ -9,9 +9,3 @@ def test_a_module_of_tests_is_a_page_with_its_lines(build):
     assert "tests/part/test_one.py" in page
     assert '<span id="line-4">' in page
     assert 'href="../../../part/one.html"' in page
-
-
-def test_other_builders_have_no_such_pages(build):
-    app = build("dummy")
-
-    assert not (app.outdir / "evidence/tests").exists()
