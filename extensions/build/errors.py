@@ -30,7 +30,7 @@ def stop(problems: Iterable[Problem]) -> NoReturn:
     """Say each problem in a line of its own, and end the build."""
     for problem in problems:
         place = f"{problem.path}:{problem.line}"
-        _logger.error(problem.message, location=place, type="house")
+        _logger.error(problem.message, location=place, type="proven")
     raise SystemExit(_FAILED)
 
 

@@ -15,4 +15,4 @@ _logger = logging.getLogger(__name__)
 def report(problem: Problem) -> None:
     """Warn of a broken rule, at its place."""
     place = f"{problem.path}:{problem.line}"
-    _logger.warning(problem.message, location=place, type="house")
+    _logger.warning(problem.message, location=place, type="proven")

@@ -1,4 +1,4 @@
-"""``{raised}``: an error text as a program of the guide met it, and why."""
+"""``{error-text}``: an error that a program of the guide ran into, and why."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ class _ErrorTextDirective(SphinxDirective):
 def setup_error_text(app: Sphinx) -> None:
     """Add the directive, and that pages rest on what programs print."""
     KINDS["programs"] = _outputs_now
-    app.add_directive("raised", _ErrorTextDirective)
+    app.add_directive("error-text", _ErrorTextDirective)

@@ -1,4 +1,4 @@
-"""``{all-raised}``: what every cell printed that caught an error."""
+"""``{error-texts}``: what every cell printed that caught an error."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ class _ErrorTextsDirective(ByChapterDirective):
 
 def setup_error_texts(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_directive("all-raised", _ErrorTextsDirective)
+    app.add_directive("error-texts", _ErrorTextsDirective)

@@ -1,4 +1,4 @@
-"""``{surprise}``: a claim, what its run made, and the edit that falsifies it.
+"""``{featured-claim}``: a claim, its output, and the edit that makes it false.
 
 All of it is that of the claim's own page: the words, a table of its program,
 a counter-example, and what each run of the tests says.
@@ -124,6 +124,6 @@ def _add_style(
 def setup_featured_claim(app: Sphinx) -> None:
     """Add the directive."""
     app.add_node(_CounterexamplePlace)
-    app.add_directive("surprise", _FeaturedClaimDirective)
+    app.add_directive("featured-claim", _FeaturedClaimDirective)
     app.connect("doctree-resolved", _put_counterexamples)
     app.connect("html-page-context", _add_style)

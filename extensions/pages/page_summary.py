@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _WORDS_PER_MINUTE = 200  # of prose in a minute
 _LINES_PER_MINUTE = 30  # of code in a minute
-_SUMMARY = "house_opening"
-_SHOWN = "house_shown"
+_SUMMARY = "page_summary"
+_SHOWN = "summaries_shown"
 
 
 @dataclass(frozen=True)

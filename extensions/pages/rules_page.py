@@ -1,4 +1,4 @@
-"""``{rules}`` and ``{answers}``: what to remember of all pages, on one."""
+"""``{rules}`` and ``{chapter-answers}``: what to remember of all pages."""
 
 from __future__ import annotations
 
@@ -74,4 +74,4 @@ def setup_rules_page(app: Sphinx) -> None:
     """Add the directives."""
     KINDS["recaps"] = _recaps_now
     app.add_directive("rules", _RulesDirective)
-    app.add_directive("answers", _ChapterAnswersDirective)
+    app.add_directive("chapter-answers", _ChapterAnswersDirective)

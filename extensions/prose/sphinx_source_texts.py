@@ -1,4 +1,4 @@
-"""``{origins}``: the texts behind the guide, and where their sections went.
+"""``{source-texts}``: the texts behind the guide, and where each part went.
 
 The list is a TOML file beside the page. It names topics; a topic that has a
 page is a link, and another is planned, so a new page edits no list.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sphinx.util.typing import OptionSpec
 
 
-class _OriginsDirective(SphinxDirective):
+class _SourceTextsDirective(SphinxDirective):
     """Show the texts that a file lists, each with a table of its sections."""
 
     required_arguments = 1
@@ -76,4 +76,4 @@ class _OriginsDirective(SphinxDirective):
 
 def setup_source_texts(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_directive("origins", _OriginsDirective)
+    app.add_directive("source-texts", _SourceTextsDirective)

@@ -33,7 +33,7 @@ _NAME_IN_CODE = re.compile(
 )
 _PROSE = (nodes.paragraph, nodes.title, nodes.term, nodes.rubric)
 # In the metadata of a page, which Sphinx purges and merges.
-_SEARCH_TEXTS = "house_searched"
+_SEARCH_TEXTS = "search_texts"
 _NOT_OF_SECTION = (nodes.section, nodes.comment, nodes.raw, addnodes.glossary)
 
 

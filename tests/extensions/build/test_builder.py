@@ -232,7 +232,7 @@ def test_a_damaged_doctree_is_made_again(house, build, length):
 def test_another_builder_ends_before_a_program_runs(unbuilt, stopped):
     assert stopped("-b", "text") == [
         f"{unbuilt}/docs/conf.py:1: ERROR: the site cannot be built as"
-        " text: build html, with -b html or without -b [house]"
+        " text: build html, with -b html or without -b [proven]"
     ]
     assert not (unbuilt / "docs/code").exists()
 

@@ -33,4 +33,4 @@ def test_a_problem_in_a_handler_ends_the_build_in_one_line(
     with (house / "docs/conf.py").open("a") as file:
         file.write("extensions += ['other']\n")
 
-    assert stopped() == ["some/file:7: ERROR: cannot be written [house]"]
+    assert stopped() == ["some/file:7: ERROR: cannot be written [proven]"]

@@ -10,7 +10,7 @@ from tests.helpers.evidence import record
 def reports(app):
     """Return what the house reported in a build."""
     lines = app.warning.getvalue().splitlines()
-    return [line for line in lines if "[house]" in line]
+    return [line for line in lines if "[proven]" in line]
 
 
 def test_a_whole_house_builds_without_a_warning(build):

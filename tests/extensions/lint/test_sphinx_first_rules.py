@@ -10,8 +10,8 @@ def test_each_broken_file_is_a_line_and_no_program_runs(unbuilt, stopped):
     snippet.write_text(snippet.read_text() + "word = (\n")
 
     assert stopped() == [
-        f"{snippet}:11: ERROR: '(' was never closed [house]",
-        f"{page}:3: ERROR: not UTF-8 (byte 0xff): save it so [house]",
+        f"{snippet}:11: ERROR: '(' was never closed [proven]",
+        f"{page}:3: ERROR: not UTF-8 (byte 0xff): save it so [proven]",
     ]
     assert not (unbuilt / "docs/code").exists()
 

@@ -18,7 +18,7 @@ CELLS = "".join(
     for name in ("ask", "fails", "works", "handles")
 )
 RAISED = """
-```{raised} part/one fails
+```{error-text} part/one fails
 :says: invalid literal
 :because: word-is-one
 

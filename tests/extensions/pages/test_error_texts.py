@@ -35,7 +35,7 @@ def html(house, build):
     docs = house / "docs"
     (docs / "part/index.md").write_text(PART)
     (docs / "part/bare.md").write_text("# Bare\n")
-    (docs / "errors.md").write_text("# Errors\n\n```{all-raised}\n```\n")
+    (docs / "errors.md").write_text("# Errors\n\n```{error-texts}\n```\n")
     index = docs / "index.md"
     text = index.read_text().replace("part/*", "part/index\nerrors")
     index.write_text(text)

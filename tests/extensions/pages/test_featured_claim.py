@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.evidence import record
 
 WRITTEN = """
-```{surprise} part/one#word-is-one
+```{featured-claim} part/one#word-is-one
 :cell: count
 :edit: new
 

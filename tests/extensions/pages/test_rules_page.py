@@ -27,7 +27,8 @@ def site(house):
     one.write_text(one.read_text() + RECAP)
     (docs / "part/index.md").write_text(PART)
     (docs / "rules.md").write_text(
-        "# Rules\n\n```{rules}\n```\n\n# Answers\n\n```{answers}\n```\n"
+        "# Rules\n\n```{rules}\n```\n\n"
+        "# Answers\n\n```{chapter-answers}\n```\n"
     )
     index = docs / "index.md"
     index.write_text(index.read_text().replace("part/*", "part/index\nrules"))

@@ -12,7 +12,7 @@ def page(house, build):
     def page(content, name="texts.toml"):
         (house / "docs/evidence/texts.toml").write_text(content)
         ledger = house / "docs/evidence/claims.md"
-        ledger.write_text(f"# Texts\n\n```{{origins}} {name}\n```\n")
+        ledger.write_text(f"# Texts\n\n```{{source-texts}} {name}\n```\n")
         app = build()
         html = (app.outdir / "evidence/claims.html").read_text()
         return html, app.warning.getvalue()
