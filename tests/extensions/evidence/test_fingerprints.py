@@ -1,4 +1,4 @@
-"""What a result rests on."""
+"""What the results of this build were made from, and when it changes."""
 
 import pytest
 
@@ -13,82 +13,239 @@ ONE, TWO, THREE, CUDA = (
     "tests.gallery.test_three",
     "tests.test_cuda_cells",
 )
+ALL = {ONE, TWO, THREE, CUDA}
+FILES = {
+    "conftest.py": "",
+    "pyproject.toml": "[tool.pytest]\nstrict = true\n[tool.ruff]\n",
+    "pytest.ini": "[pytest]\n",
+    "extensions/__init__.py": "",
+    "extensions/first.py": "from extensions import deep\nimport os\n",
+    "extensions/deep/__init__.py": "from .second import word\n",
+    "extensions/deep/second.py": "word = 1\n",
+    "extensions/other.py": "def setup():\n    import extensions.of_sphinx\n",
+    "extensions/of_sphinx.py": "",
+    "extensions/unused.py": "",
+    "extensions/plugin.py": "import tests.helpers.of_plugin\n",
+    "tests/conftest.py": """
+pytest_plugins = ["extensions.plugin"]
+
+def fixture():
+    import extensions.first
+""",
+    "tests/helpers/of_plugin.py": "",
+    "tests/helpers/of_one.py": "import fake\nimport os\nos.environ['FAKE']\n",
+    "tests/test_cuda_cells.py": "",
+}
 
 
 @pytest.fixture
-def changes(house):
-    """Return which modules get another fingerprint from a change."""
-    (house / "tests/test_cuda_cells.py").write_text("")
-    (house / "tests/conftest.py").write_text(
-        "def fixture():\n    import extensions.first\n"
-    )
-    (house / "extensions/deep").mkdir(parents=True)
-    for name, text in {
-        "__init__": "",
-        "first": "from extensions import deep\nimport os\n",
-        "deep/__init__": "from .second import word\n",
-        "deep/second": "word = 1\n",
-        "other": "",
-    }.items():
-        (house / f"extensions/{name}.py").write_text(text)
+def project(house):
+    """The house, with all that a result of it may depend on."""
+    for name, text in FILES.items():
+        path = house / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     test = house / "tests/part/test_one.py"
-    test.write_text("from extensions.other import x\n" + test.read_text())
-    snippet = house / "snippets/part/two.py"
-    snippet.write_text(
-        snippet.read_text() + f"\n# %% device\n{CUDA_GUARD}\n    print(1)\n"
+    test.write_text(
+        "from extensions.other import x\n"
+        "from tests.helpers import of_one\n" + test.read_text()
     )
-    before = fingerprints(house, evidence_modules(house))
+    add_device(house / "snippets/part/two.py")
+    return house
 
-    def changes():
-        now = fingerprints(house, evidence_modules(house))
-        return {name for name in now if now[name] != before.get(name)}
 
-    return changes
+def add_device(snippet):
+    """Add a cell to a program that needs a device."""
+    text = snippet.read_text()
+    snippet.write_text(f"{text}\n# %% device\n{CUDA_GUARD}\n    print(1)\n")
+
+
+def made(project):
+    """Return what each module is made from, as a new process would find."""
+    for each in ("_distributions", "_plugins", "_version", "device"):
+        getattr(surroundings, each).cache_clear()
+    return fingerprints(project, evidence_modules(project))
+
+
+def changed(now, before):
+    """Return the modules of which something changed, and what, once."""
+    found = {
+        name: now[name].changes_since(before[name])
+        for name in now
+        if now[name].digest != before[name].digest
+    }
+    parts = {part for each in found.values() for part in each}
+    return {*found}, parts
 
 
 @pytest.mark.parametrize(
-    ("name", "changed"),
+    ("name", "whose"),
     [
         ("snippets/part/one.py", {ONE}),
-        ("tests/part/test_one.py", {ONE}),
-        ("gallery/three.py", {THREE}),
-        ("extensions/other.py", {ONE}),
         ("snippets/part/two.py", {TWO, CUDA}),
-        ("tests/conftest.py", {ONE, TWO, THREE, CUDA}),
-        ("extensions/__init__.py", {ONE, TWO, THREE, CUDA}),
-        ("extensions/first.py", {ONE, TWO, THREE, CUDA}),
-        ("extensions/deep/second.py", {ONE, TWO, THREE, CUDA}),
+        ("gallery/three.py", {THREE}),
+        ("tests/part/test_one.py", {ONE}),
+        ("tests/helpers/of_one.py", {ONE}),
+        ("tests/helpers/of_plugin.py", ALL),
+        ("tests/conftest.py", ALL),
+        ("conftest.py", ALL),
+        ("pytest.ini", ALL),
+        ("extensions/__init__.py", ALL),
+        ("extensions/first.py", ALL),
+        ("extensions/deep/__init__.py", ALL),
+        ("extensions/deep/second.py", ALL),
+        ("extensions/plugin.py", ALL),
+        ("extensions/other.py", {ONE}),
+        ("extensions/of_sphinx.py", set()),
         ("extensions/unused.py", set()),
         ("docs/part/one.md", set()),
     ],
 )
-def test_a_result_rests_on_all_that_its_module_imports(
-    house, changes, name, changed
+def test_a_file_that_changes_is_named_and_holds_again_once_put_back(
+    project, name, whose
 ):
-    with (house / name).open("a") as file:
-        file.write("# more\n")
+    before = made(project)
+    path = project / name
+    text = path.read_text()
+    path.write_text(f"{text}# more\n")
+    now = made(project)
+    path.write_text(text)
 
-    assert changes() == changed
-
-
-def test_the_test_of_cuda_cells_rests_on_new_ones_too(house, changes):
-    snippet = house / "snippets/part/one.py"
-    snippet.write_text(
-        snippet.read_text() + f"\n# %% device\n{CUDA_GUARD}\n    print(1)\n"
-    )
-
-    assert changes() == {ONE, CUDA}
+    assert changed(now, before) == (whose, {name} if whose else set())
+    assert made(project) == before
 
 
-def test_a_result_rests_on_the_versions_of_libraries(changes, monkeypatch):
-    monkeypatch.setattr(
-        surroundings, "_version", lambda name: (f"{name} 9", ())
-    )
+@pytest.mark.parametrize(
+    ("old", "new", "whose"),
+    [
+        ("strict = true", "strict = false", ALL),
+        ("strict = true", 'addopts = ["-k", "not one"]', ALL),
+        ("[tool.ruff]", "[tool.mypy]", set()),
+    ],
+)
+def test_the_settings_of_pytest_count_and_no_others(project, old, new, whose):
+    before = made(project)
+    path = project / "pyproject.toml"
+    path.write_text(path.read_text().replace(old, new))
 
-    assert changes() == {ONE, TWO, THREE, CUDA}
+    part = {"pyproject.toml [tool.pytest]"} if whose else set()
+    assert changed(made(project), before) == (whose, part)
 
 
-def test_a_file_that_is_not_python_has_a_basis_too(house, changes):
-    (house / "tests/part/test_one.py").write_bytes(b"\xff def")
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Return a function that installs a distribution of a version."""
+    monkeypatch.syspath_prepend(tmp_path / "site")
 
-    assert changes() == {ONE}
+    def install(name, version, needs="", modules="", points=""):
+        folder = tmp_path / "site" / f"{name.replace('-', '_')}.dist-info"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "METADATA").write_text(
+            f"Name: {name}\nVersion: {version}\n"
+            + (f"Requires-Dist: {needs}\n" if needs else "")
+        )
+        (folder / "top_level.txt").write_text(modules or name)
+        (folder / "entry_points.txt").write_text(points)
+
+    return install
+
+
+def test_a_library_that_a_test_imports_counts_with_what_it_needs(
+    project, install
+):
+    install("fake-distribution", "1", needs="needed>=0", modules="fake")
+    install("needed", "1")
+    first = made(project)
+    install("fake-distribution", "2", needs="needed>=0", modules="fake")
+    second = made(project)
+    install("needed", "2")
+    third = made(project)
+    install("unused", "1")
+
+    assert changed(second, first) == ({ONE}, {"fake-distribution"})
+    assert changed(third, second) == ({ONE}, {"needed"})
+    assert made(project) == third
+
+
+def test_a_library_that_a_program_imports_counts(project, install):
+    snippet = project / "snippets/part/two.py"
+    snippet.write_text(snippet.read_text() + "import fake\n")
+    before = made(project)
+    install("fake", "1")
+
+    assert changed(made(project), before) == ({ONE, TWO, CUDA}, {"fake"})
+
+
+def test_a_module_without_a_distribution_counts_by_its_content(
+    project, install, tmp_path
+):
+    install("other", "1")
+    module = tmp_path / "site/fake.py"
+    module.write_text("word = 1\n")
+    before = made(project)
+    module.write_text("word = 2\n")
+
+    assert changed(made(project), before) == ({ONE}, {"fake"})
+
+
+def test_a_plugin_that_pytest_loads_by_itself_counts(project, install):
+    before = made(project)
+    install("fake-plugin", "1", points="[pytest11]\nfake = fake_plugin\n")
+
+    assert changed(made(project), before) == (ALL, {"the plugins of pytest"})
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [
+        ("CUDA_VISIBLE_DEVICES", ALL),
+        ("FAKE", {ONE}),
+        ("OMP_NUM_THREADS", ALL),
+        ("UNUSED", set()),
+    ],
+)
+def test_an_environment_variable_counts_that_something_reads(
+    project, monkeypatch, name, whose
+):
+    monkeypatch.delenv(name, raising=False)
+    before = made(project)
+    monkeypatch.setenv(name, "7")
+    now = made(project)
+    monkeypatch.delenv(name)
+
+    assert changed(now, before) == (whose, {f"${name}"} if whose else set())
+    assert made(project) == before
+
+
+def test_the_device_counts(project, monkeypatch, tmp_path):
+    monkeypatch.setattr(surroundings, "_GPUS", tmp_path / "gpus")
+    monkeypatch.setenv("PATH", "")
+    before = made(project)
+    (tmp_path / "gpus/0").mkdir(parents=True)
+    (tmp_path / "gpus/0/information").write_text("Model: GPU 9\nIRQ: 1\n")
+    now = made(project)
+    (tmp_path / "gpus/0/information").write_text("Model: GPU 9\nIRQ: 2\n")
+
+    assert changed(now, before) == (ALL, {"the device"})
+    assert made(project) == now
+
+
+def test_the_version_of_python_counts(project, monkeypatch):
+    before = made(project)
+    monkeypatch.setattr(surroundings.platform, "python_version", lambda: "4")
+
+    assert changed(made(project), before) == (ALL, {"Python"})
+
+
+def test_the_test_of_cuda_cells_depends_on_new_ones_too(project):
+    before = made(project)
+    add_device(project / "snippets/part/one.py")
+
+    assert changed(made(project), before)[0] == {ONE, CUDA}
+
+
+def test_a_file_that_is_not_python_has_a_fingerprint_too(project):
+    before = made(project)
+    (project / "tests/part/test_one.py").write_bytes(b"\xff def")
+
+    assert changed(made(project), before)[0] == {ONE}
