@@ -1,0 +1,168 @@
+"""How a wrong verdict came about by accident, with pytest as it is.
+
+Each test goes the steps that once ended in a claim that passed for good.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+from extensions.claims.ledger import read_ledger
+from extensions.evidence.junit import runs
+
+COMMAND = [sys.executable, "-m", "extensions.evidence.test_claims"]
+PARAMETRIZED = """
+import pytest
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_word_is_one(snippet, n):
+    assert n < 3
+    assert snippet.after("start").word == "one"
+
+def test_word_is_one__but_not_of_another(snippet, fails):
+    fails(test_word_is_one, snippet.edit('"one"', '"other"'), 1)
+"""
+FORCED = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    try:
+        return (yield)
+    except AssertionError:
+        return None
+"""
+# A program that is right only while it is tested.
+PUT_BACK = """
+import pytest
+from pathlib import Path
+
+@pytest.fixture(autouse=True, scope="module")
+def _():
+    path = Path(__file__).parents[2] / "snippets/part/one.py"
+    text = path.read_text()
+    path.write_text(text.replace('"wrong"', '"one"'))
+    yield
+    path.write_text(text)
+
+"""
+SHADOWED = """
+import pytest
+
+@pytest.fixture
+def fails():
+    return lambda *_: None
+
+"""
+
+
+def retest(project):
+    """Test what is to be tested; return how that ended, and what it said."""
+    done = subprocess.run(
+        COMMAND, cwd=project, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def verdict(project):
+    """Return what the site would say of the claim that a word is one."""
+    found = runs([project / "build/evidence", project / "evidence"])
+    return read_ledger(project, found).of("part/one")[0].verdict
+
+
+def edit(path, old, new):
+    """Change a passage of a file."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_library_that_is_upgraded(whole):
+    library, info = whole / "fakelib.py", whole / "fakelib-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: fakelib\nVersion: 1.0\n")
+    library.write_text('def f():\n    return "one"\n')
+    snippet = whole / "snippets/part/one.py"
+    edit(snippet, 'word = "one"', "from fakelib import f; word = f()")
+    test = whole / "tests/part/test_one.py"
+    edit(test, "'\"one\"', '\"other\"'", "'f()', '\"other\"'")
+    assert (retest(whole)[0], verdict(whole)) == (0, "passed")
+
+    (info / "METADATA").write_text("Name: fakelib\nVersion: 2.0\n")
+    library.write_text('def f():\n    return "two"\n')
+    status, said = retest(whole)
+
+    because = "tests/part/test_one.py: tested again, because fakelib changed"
+    assert because in said.splitlines()
+    assert (status, verdict(whole)) == (1, "failed")
+
+
+def test_a_program_that_changes_while_it_is_tested_and_is_put_back(whole):
+    edit(whole / "snippets/part/one.py", 'word = "one"', 'word = "wrong"')
+    test = whole / "tests/part/test_one.py"
+    test.write_text(PUT_BACK + test.read_text())
+    status, said = retest(whole)
+
+    assert said.endswith("tests without a result: tests.part.test_one\n")
+    assert (status, verdict(whole)) == (1, "missing")
+
+
+@pytest.mark.parametrize(
+    "option", ["--deselect=tests/part/test_one.py::test_word_is_one[3]", "-k"]
+)
+def test_a_case_that_the_environment_deselects(whole, monkeypatch, option):
+    (whole / "tests/part/test_one.py").write_text(PARAMETRIZED)
+    option = option.replace("-k", "-k 'not 3'")
+    monkeypatch.setenv("PYTEST_ADDOPTS", option)
+
+    assert retest(whole)[0] == 1
+    assert verdict(whole) == "failed"
+
+
+def test_a_case_that_the_settings_deselect(whole):
+    (whole / "tests/part/test_one.py").write_text(PARAMETRIZED)
+    settings = whole / "pyproject.toml"
+    text = settings.read_text()
+    edit(settings, 'addopts = ["-ra", ', 'addopts = ["-k", "not 3", ')
+    status, said = retest(whole)
+    assert "1 deselected" in said
+    assert said.endswith("tests without a result: tests.part.test_one\n")
+    assert (status, verdict(whole)) == (1, "missing")
+
+    settings.write_text(text)
+    assert retest(whole)[0] == 1
+    assert verdict(whole) == "failed"
+
+
+def test_a_conftest_that_forces_success_and_goes(whole):
+    conftest = whole / "conftest.py"
+    conftest.write_text(FORCED)
+    edit(whole / "snippets/part/one.py", 'word = "one"', 'word = "ones"')
+    edit(whole / "tests/part/test_one.py", "'\"one\"'", "'\"ones\"'")
+    retest(whole)
+    assert verdict(whole) == "passed"
+
+    conftest.unlink()
+    assert verdict(whole) == "stale"
+    assert retest(whole)[0] == 1
+    assert verdict(whole) == "failed"
+
+
+def test_a_module_that_skips_itself(whole):
+    assert retest(whole)[0] == 0
+    test = whole / "tests/part/test_one.py"
+    skip = 'import pytest\npytest.importorskip("nothing_like_it")\n'
+    test.write_text(skip + test.read_text())
+    status, said = retest(whole)
+
+    assert "found no tests: what it was to test has no result" in said
+    assert (status, verdict(whole)) == (2, "missing")
+
+
+def test_a_module_that_shadows_what_expects_failures(whole):
+    test = whole / "tests/part/test_one.py"
+    test.write_text(SHADOWED + test.read_text())
+
+    assert retest(whole)[0] == 0
+    assert verdict(whole) == "failed"
