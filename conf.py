@@ -9,6 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # where extensions/ stands
 
+from extensions.core.markdown import EXTENSIONS
+
 # -- Project -----------------------------------------------------------------
 
 project = "Proven PyTorch"
@@ -50,7 +52,7 @@ suppress_warnings = [
 
 # -- Pages -------------------------------------------------------------------
 
-myst_enable_extensions = ["attrs_inline", "colon_fence"]
+myst_enable_extensions = sorted(EXTENSIONS)
 myst_heading_anchors = 3
 
 # What is wrong on purpose is not to be copied.

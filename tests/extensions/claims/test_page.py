@@ -1,15 +1,11 @@
 """What a page and a recipe hold."""
 
-import runpy
-import sys
 from textwrap import dedent
 
 import pytest
 
 from extensions.claims.claim import Claim
 from extensions.claims.page import NamedItem, read_page
-from extensions.core.markdown import EXTENSIONS
-from extensions.core.topics import ROOT
 
 
 @pytest.fixture
@@ -122,11 +118,3 @@ def test_options_are_no_part_of_what_a_directive_shows(read):
 
     assert page.claims == [Claim("this", "this", 3)]
     assert page.cells == [NamedItem("step", 5)]
-
-
-def test_a_page_is_read_as_sphinx_reads_it(monkeypatch):
-    monkeypatch.setattr("sys.path", [*sys.path])  # which conf.py adds to
-
-    conf = runpy.run_path(str(ROOT / "conf.py"))
-
-    assert set(conf["myst_enable_extensions"]) == EXTENSIONS

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import extensions as ours
 
+GUIDE = runpy.run_path(str(Path(ours.__file__).parents[1] / "conf.py"))
 # As the guide lists them, but for what only its pages use.
-ROOT = Path(ours.__file__).parents[1]
 extensions = [
     name
-    for name in runpy.run_path(str(ROOT / "conf.py"))["extensions"]
+    for name in GUIDE["extensions"]
     if name == "myst_parser" or name.startswith("extensions.")
 ]
-del ours, ROOT
+myst_enable_extensions = GUIDE["myst_enable_extensions"]
+del ours, GUIDE
 exclude_patterns = ["code/**"]
 suppress_warnings = ["sphinx_gallery.space_in_filename"]
-myst_enable_extensions = ["attrs_inline"]
 evidence_folders = ["build/evidence", "evidence"]
 html_scaled_image_link = False
 sphinx_gallery_conf = {
