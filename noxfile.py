@@ -311,6 +311,13 @@ def lock(session: nox.Session) -> None:
     compile_lock(session, "torch", "--no-emit-package=torch")
 
 
+@nox.session(default=False)
+def inventory(session: nox.Session) -> None:
+    """Fetch the names that the documentation of torch lists."""
+    install(session, "tests")
+    session.run("python", "-m", "extensions.prose.sphinx_inventory")
+
+
 def compile_lock(session: nox.Session, group: str, option: str) -> None:
     """Pin the versions of a group, for every machine."""
     session.run(

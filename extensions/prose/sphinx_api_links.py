@@ -21,8 +21,9 @@ from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
 from extensions.prose.linked_code import Link, linked
+from extensions.prose.sphinx_inventory import read_all_names
 from extensions.prose.sphinx_unused_names import used_on
-from extensions.prose.torch_names import LIST, read_names
+from extensions.prose.torch_names import LIST
 from extensions.prose.torch_uses import (
     USUAL,
     Use,
@@ -52,7 +53,7 @@ class _LinkNames(SphinxTransform):
     def apply(self) -> None:
         """Look at the code of the page, in its prose and between it."""
         program = self.program(self.env.docname)
-        self.names = read_names(root_of(self.env))
+        self.names = read_all_names(root_of(self.env))
         self.used = used_on(self.env, self.env.docname)
         self.imports = imports_of(program)
         self.bound = bound_in(program)
@@ -79,7 +80,7 @@ class _LinkNames(SphinxTransform):
             name = self.known(use, block)
             if name and self.is_first(name, block):
                 end = use.ends[0] if use.is_member else use.end_of(name)
-                found.append((use.start, end, self.names.pages[name]))
+                found.append((use.start, end, self.names.address(name)))
         return found
 
     def link(self, words: nodes.literal) -> None:
@@ -94,7 +95,7 @@ class _LinkNames(SphinxTransform):
             name = names.pop() if len(names) == 1 else None
         if name and self.is_first(name, paragraph_of(words)):
             link = nodes.reference(
-                "", "", refuri=self.names.pages[name], classes=["api"]
+                "", "", refuri=self.names.address(name), classes=["api"]
             )
             words.replace_self(link)
             link += words
@@ -115,7 +116,7 @@ class _LinkNames(SphinxTransform):
         if known is None and self.names.pages and use.name != "torch":
             source, line = get_source_line(node)
             place = Path(source or self.document["source"])
-            message = f"{use.name} is not in {LIST}"
+            message = f"{use.name} is not in {LIST}: add its address"
             report(Problem(place, line or 1, message))
         elif known in self.names.unlinked:
             self.used.add(str(known))

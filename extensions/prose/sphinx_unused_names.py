@@ -1,4 +1,4 @@
-"""Which listed names of torch stand on which page; each is to stand on one."""
+"""Which names of torch stand on which page; each listed one has to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from extensions.build.dependencies import ALL, KINDS, root_of
 from extensions.build.warnings import report
 from extensions.core.problem import Problem
+from extensions.prose.sphinx_inventory import INVENTORY, read_inventory
 from extensions.prose.torch_names import LIST, read_names
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ _USED = "torch_names"  # in the metadata, which Sphinx purges and merges
 
 
 def _names_now(app: Sphinx) -> dict[str, str]:
-    """Return what says whether the list has changed."""
-    return {ALL: f"{read_names(root_of(app.env))}"}
+    """Return what says whether a name has come, gone or moved."""
+    root = root_of(app.env)
+    return {ALL: f"{read_inventory(root)} {read_names(root)}"}
 
 
 def used_on(env: BuildEnvironment, name: str) -> set[str]:
@@ -28,12 +30,18 @@ def used_on(env: BuildEnvironment, name: str) -> set[str]:
 
 
 def _report_unused(app: Sphinx, env: BuildEnvironment) -> None:
-    """Report the names of the list that no page has any more."""
+    """Report names of the list that no page has, or that need no entry."""
     root = root_of(env)
     names = read_names(root)
     used = set().union(*(used_on(env, name) for name in env.found_docs))
-    for name in sorted({*names.pages, *names.unlinked} - used):
-        message = f"{name} stands on no page: take it out"
+    inventory = read_inventory(root)
+    for name in sorted({*names.pages, *names.unlinked}):
+        if name not in used:
+            message = f"{name} stands on no page: take it out"
+        elif name in inventory and name in names.pages:
+            message = f"{INVENTORY} has {name} as well: take it out"
+        else:
+            continue
         report(Problem(root / LIST, names.lines[name], message))
 
 

@@ -1,12 +1,13 @@
 """The names of torch that the site uses, and where its API describes each.
 
-The list is a TOML file of ours beside the pages; nothing is asked of a
-network. Imports neither Sphinx nor torch.
+The list is a TOML file of ours beside the pages, which stands beside the
+inventory of the API (``sphinx_inventory``). Imports neither Sphinx nor torch.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,16 +21,22 @@ _NAME = re.compile(r'"(torch[\w.]*)"')
 
 @dataclass(frozen=True)
 class TorchNames:
-    """What the list holds."""
+    """What the list holds, alone or with the inventory."""
 
-    pages: dict[str, str]
-    """By whole name: the address of its place in the API."""
+    base: str
+    """How all addresses begin."""
+    pages: Mapping[str, str]
+    """By whole name: how the address of its place in the API goes on."""
     short: dict[str, str]
     """By word: the whole name that it stands for."""
     unlinked: tuple[str, ...]
     """Names that lead nowhere."""
     lines: dict[str, int]
     """By whole name: the line of the list at which it first stands."""
+
+    def address(self, name: str) -> str:
+        """Return where the API describes a name."""
+        return f"{self.base}{self.pages[name]}"
 
     def known(self, name: str) -> str | None:
         """Return the listed name that a chain of parts begins with.
@@ -60,7 +67,7 @@ class TorchNames:
         return found if "".join(of_class)[:1].isupper() else None
 
 
-_NO_NAMES = TorchNames({}, {}, (), {})
+_NO_NAMES = TorchNames("", {}, {}, (), {})
 
 
 def read_names(root: Path) -> TorchNames:
@@ -81,10 +88,5 @@ def _names_in(path: Path, text: str) -> TorchNames:
         for match in reversed([*_NAME.finditer(text)])
     }
     short = content.get("short", {})
-    for word, name in short.items():
-        if name not in pages:
-            line = lines.get(name, 1)
-            raise Problem(path, line, f"{word}: {name} is not in [pages]")
-    addresses = {name: f"{base}{address}" for name, address in pages.items()}
     unlinked = tuple(content.get("unlinked", []))
-    return TorchNames(addresses, short, unlinked, lines)
+    return TorchNames(base, pages, short, unlinked, lines)

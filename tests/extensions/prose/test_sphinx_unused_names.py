@@ -1,5 +1,7 @@
 """Each listed name of torch stands on a page."""
 
+import zlib
+
 import pytest
 
 LIST = """base = "https://example.org/"
@@ -35,4 +37,15 @@ def test_a_name_is_reported_once_no_page_has_it(listed, build, name, line):
     page.write_text(page.read_text().replace(name, "torch.nn.Linear"))
 
     said = f"torch_names.toml:{line}: WARNING: {name} stands on no page"
+    assert said in build().warning.getvalue()
+
+
+def test_a_name_that_the_inventory_has_needs_no_entry(listed, build):
+    head = (
+        b"# Sphinx inventory version 2\n# Project: p\n# Version: 1\n# zlib\n"
+    )
+    entry = zlib.compress(b"torch.no_grad py:class 1 no_grad.html -\n")
+    (listed.parent / "torch.inv").write_bytes(head + entry)
+
+    said = "torch_names.toml:5: WARNING: docs/torch.inv has torch.no_grad as"
     assert said in build().warning.getvalue()

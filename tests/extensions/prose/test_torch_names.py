@@ -58,7 +58,7 @@ def test_a_name_is_the_longest_that_is_listed(listed):
     assert names.known("torch.cuda") == "torch.cuda"
     assert names.known("torch.cuda.nothing") is None
     assert names.known("torch.inf") == "torch.inf"
-    assert names.pages["torch.stack"] == "https://example.org/stack.html"
+    assert names.address("torch.stack") == "https://example.org/stack.html"
 
 
 def test_a_member_is_that_of_a_class_or_of_an_owner_that_is_named(listed):
@@ -78,7 +78,7 @@ def test_without_a_list_nothing_is_known(tmp_path):
     ("old", "new", "line", "said"),
     [
         ("base =", "root =", 1, "write base"),
-        ('"torch.stack" =', '"torch.hstack" =', 13, "stack: torch.stack is"),
+        ("[pages]", "[page]", 1, "write base"),
     ],
 )
 def test_a_broken_list_says_where(listed, old, new, line, said):
