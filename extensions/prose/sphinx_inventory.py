@@ -60,6 +60,7 @@ def _addresses_in(path: Path, content: bytes) -> dict[str, str]:
         for kind in sorted(found)
         if kind.startswith("py:")
         for name, item in found[kind].items()
+        if name != "torch"  # which each page names, and explains itself
     }
 
 

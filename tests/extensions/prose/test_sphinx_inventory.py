@@ -30,6 +30,7 @@ HEAD = b"""# Sphinx inventory version 2
 """
 ENTRIES = b"""torch.stack py:function 1 generated/$.html#$ -
 torch.Tensor.item py:method 1 tensors.html#$ -
+torch py:module 0 torch.html#module-$ -
 torch.nn py:module 0 nn.html#module-$ -
 a-label std:label -1 notes.html#$ Of pyramids
 """

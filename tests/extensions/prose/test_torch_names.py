@@ -46,7 +46,7 @@ def is_there(name):
 def test_each_name_is_in_the_torch_that_is_installed():
     pages = read_names(ROOT).pages
 
-    assert len(pages) > 100
+    assert "torch.float32" in pages
     assert [name for name in pages if not is_there(name)] == []
     assert not is_there("torch.nothing")
 
