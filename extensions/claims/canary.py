@@ -40,7 +40,7 @@ def _counted(number: int, word: str) -> str:
 
 
 def _page_of(topic: Topic) -> str:
-    """Return the path of a page in the house."""
+    """Return the path of a page in the project."""
     return topic.page.relative_to(topic.root).as_posix()
 
 

@@ -1,8 +1,7 @@
-"""What changed: claims from torch to torch, and what sources say wrongly.
+"""What changed between versions of torch, and what sources get wrong.
 
-All of it is read off the ledger, dates too: the day of an item is that of the
-result that shows it, so that two builds of one commit say the same. Imports
-neither Sphinx nor torch.
+Everything comes from the ledger. An item has the date of the result that shows
+it, so two builds of one commit say the same. Needs neither Sphinx nor torch.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from extensions.claims.ledger_rows import UNDECIDED
 
 @dataclass(frozen=True)
 class DatedOutcome:
-    """What a claim was with one version of torch."""
+    """What the runs on one version of torch say of a claim."""
 
     torch: str
     word: str
@@ -27,7 +26,7 @@ class DatedOutcome:
 
 @dataclass(frozen=True)
 class OutcomeChange:
-    """A claim of which two versions of torch say different things."""
+    """A claim whose outcome differs between two versions of torch."""
 
     entry: Entry
     before: DatedOutcome
@@ -35,7 +34,7 @@ class OutcomeChange:
 
 
 def _outcomes_by_version(ledger: Ledger, entry: Entry) -> list[DatedOutcome]:
-    """Return what each version says of a claim, from the oldest on.
+    """Return the outcome of a claim on each version, oldest first.
 
     Of runs with one version, this build's own counts, else the first that
     says something.
@@ -50,7 +49,7 @@ def _outcomes_by_version(ledger: Ledger, entry: Entry) -> list[DatedOutcome]:
 
 
 def changes_between_versions(ledger: Ledger) -> Iterator[OutcomeChange]:
-    """Yield each claim with each version that says another thing of it."""
+    """Yield each change of a claim's outcome from one version to the next."""
     for entry in ledger.entries:
         seen = _outcomes_by_version(ledger, entry)
         for before, after in pairwise(seen):

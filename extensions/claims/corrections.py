@@ -41,7 +41,7 @@ class Correction:
 
 
 def correction_files(root: Path) -> list[Path]:
-    """Return the lists of all topics."""
+    """Return the files of corrections, one for each topic that has some."""
     return sorted((root / _FOLDER).rglob("*.toml"))
 
 
@@ -58,7 +58,7 @@ def corrections_in(root: Path, path: Path) -> list[Correction]:
 def _rows_with_lines(
     path: Path, text: str
 ) -> list[tuple[dict[str, int], dict[str, str]]]:
-    """Return the corrections in the text of a file, and where each key is."""
+    """Return the corrections in a file, each with the lines of its keys."""
     lines = text.splitlines()
     found = []
     for first, row in tables_of(path, "correction"):
@@ -80,7 +80,7 @@ def _rows_with_lines(
 
 
 def _sets_key(line: str, key: str) -> bool:
-    """Whether a line gives a key its value."""
+    """Whether a line sets a key."""
     match = _KEY.match(line)
     return match is not None and match[1] == key
 

@@ -1,4 +1,4 @@
-"""Breaks: the claims that a run of the tests found false, and by which tests.
+"""The claims that a run of the tests found false, and the tests that failed.
 
 Imports neither Sphinx nor torch.
 """
@@ -23,7 +23,7 @@ _Cases = dict[tuple[str, str], list[Element]]
 
 @dataclass(frozen=True)
 class FailedClaim:
-    """A claim of which a test failed."""
+    """A claim with at least one failed test."""
 
     topic: Topic
     claim: Claim
@@ -41,7 +41,7 @@ class UnloadedModule:
 
 @dataclass(frozen=True)
 class FailedClaims:
-    """What a run found broken."""
+    """The claims that a run found false, and those that it could not test."""
 
     claims: tuple[FailedClaim, ...]
     unloaded: tuple[UnloadedModule, ...]
@@ -54,7 +54,7 @@ class FailedClaims:
 
 
 def failed_claims_in(root: Path, run: Element) -> FailedClaims:
-    """Return what a run of the tests of a house found broken."""
+    """Return the claims of a project that a run of its tests found false."""
     cases: _Cases = {}
     for case in run.iter("testcase"):
         cases.setdefault(key_of(case), []).append(case)

@@ -7,7 +7,7 @@ from extensions.evidence.outcomes import NOT_ASKED
 
 _FOLDER = "evidence/claims"
 CHANGED_PAGE = "evidence/changed"
-# What says nothing of a version: it had no device, or no result that counts.
+# Outcomes that leave open whether a claim holds on a version of torch.
 UNDECIDED = {"missing", "not run", "skipped", "stale", NOT_ASKED}
 
 
@@ -28,7 +28,7 @@ def rows_by_page(ledger: Ledger) -> dict[str, list[Entry]]:
 
 
 def _has_changed(entry: Entry) -> bool:
-    """Whether some runs say another thing of a claim than others."""
+    """Whether the outcome of a claim differs between runs."""
     words = {outcome.word for outcome in entry.outcomes}
     return len(words - UNDECIDED) > 1
 

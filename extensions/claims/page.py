@@ -1,4 +1,4 @@
-"""What a page says it holds: its claims, its cells, and code it should not.
+"""The claims and cells of a page, and the code that it should not hold.
 
 A page is Markdown, where a claim is ``[words]{#its-name .claim}``. A recipe is
 a script, where a claim is a paragraph of comments behind ``# .. _its-name:``.
@@ -25,13 +25,13 @@ from extensions.core.reading import text_of
 _RECIPE_CLAIM = re.compile(
     r"^# \.\. _(?P<name>.*):\n#\n(?P<text>(?:# .*\n)+)", re.MULTILINE
 )
-# Behind the figure of timings, a recipe's page shows what was measured.
+# A recipe shows its recorded measurements after its figure of timings.
 RECIPE_TIMINGS = re.compile(r'\bnum="timings"')
 
 
 @dataclass(frozen=True)
 class NamedItem:
-    """What a page shows by its name, such as a cell."""
+    """Something that a page refers to by name, such as a cell."""
 
     name: str
     line: int
@@ -62,7 +62,7 @@ def read_page(path: Path) -> Page:
 
 @cached_by_content
 def _parsed_page(path: Path, text: str) -> Page:
-    """Return what the text of a page holds."""
+    """Return the contents of a page."""
     page = Page(path)
     if path.suffix == ".py":
         _add_recipe(page, text)
@@ -72,7 +72,7 @@ def _parsed_page(path: Path, text: str) -> Page:
 
 
 def _add_recipe(page: Page, text: str) -> None:
-    """Add what a script holds, which shows its cells by itself."""
+    """Add the contents of a script, whose cells are all shown."""
     for match in RECIPE_TIMINGS.finditer(text):
         page.measured.append(text.count("\n", 0, match.start()) + 1)
     for match in _RECIPE_CLAIM.finditer(text):
@@ -84,7 +84,7 @@ def _add_recipe(page: Page, text: str) -> None:
 
 
 def _add_markdown(page: Page, text: str, first: int) -> None:
-    """Add what some Markdown holds whose first line has a number."""
+    """Add the contents of some Markdown that begins at line ``first``."""
     for token in parse(text):
         line = line_of(token, first)
         if token.type == "inline":
@@ -96,7 +96,7 @@ def _add_markdown(page: Page, text: str, first: int) -> None:
 
 
 def _add_directive(page: Page, directive: Directive) -> None:
-    """Add what a directive shows: a cell, measurements, code, or a text."""
+    """Add what a directive refers to, or the contents of its body."""
     if directive.name == "cell" and "from" not in directive.options:
         page.cells.append(NamedItem(directive.argument, directive.line))
     elif directive.name == "measured":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def claim_link(
     directive: SphinxDirective, topic: Topic, name: str
 ) -> nodes.reference | None:
-    """Return the words of a claim once more, as a link to their place.
+    """Return the sentence of a claim as a link to where it is proven.
 
     None if the page of the topic has no such claim.
     """

@@ -25,7 +25,7 @@ class _CorrectedDirective(SphinxDirective):
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        """Leave a place that is filled when the ledger is whole."""
+        """Return a placeholder, which is filled in when all pages are read."""
         depend_on(self.env, "corrections")
         rows = read_corrections(root_of(self.env))
         known = {row.name for row in rows}

@@ -25,7 +25,7 @@ NO_ANSWER = "No run of the tests has recorded the answer."
 
 
 class _Answer(nodes.General, nodes.Element):
-    """Stands where the answer will, once the ledger is read."""
+    """A placeholder for the hint and the answer."""
 
 
 class _ExerciseDirective(SphinxDirective):
@@ -35,7 +35,7 @@ class _ExerciseDirective(SphinxDirective):
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """Return the question, and a place for hint and answer."""
+        """Return the question, and a placeholder for hint and answer."""
         self.assert_has_content()
         box = nodes.container(classes=["exercise"])
         self.state.nested_parse(self.content, self.content_offset, box)
@@ -44,7 +44,7 @@ class _ExerciseDirective(SphinxDirective):
 
 
 def _put_answers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Put hint and answer of each exercise of a page in their place."""
+    """Replace each placeholder on a page by its hint and answer."""
     entries = ledger_of(app).of(docname)
     for place in list(doctree.findall(_Answer)):
         found = chain(*(each.failures_of(place["test"]) for each in entries))
@@ -55,12 +55,12 @@ def _put_answers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 
 def _no_answer() -> list[nodes.Element]:
-    """Return what stands where nothing is recorded."""
+    """Return what to show if no run has recorded the answer."""
     return [nodes.paragraph("", NO_ANSWER)]
 
 
 def _hint_and_answer(failure: Failure) -> list[nodes.Element]:
-    """Return a hint and an answer, each behind a line that opens it."""
+    """Return a hint and an answer, each hidden until it is opened."""
     folds: list[nodes.Element] = []
     if failure.cell:
         link = nodes.reference(
@@ -85,5 +85,5 @@ def setup_exercise(app: Sphinx) -> None:
     """Add the directive."""
     app.add_node(_Answer)
     app.add_directive("exercise", _ExerciseDirective)
-    # Before Sphinx highlights, and before marks are put in.
+    # Before Sphinx highlights code, and before panels are added.
     app.connect("doctree-resolved", _put_answers)

@@ -1,4 +1,4 @@
-"""The ledger a second time, for programs: ``claims.json`` beside the pages."""
+"""The ledger for programs to read: ``claims.json``, beside the pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from extensions.claims.ledger import Ledger
 
-# Raised when a program that reads the file would have to change.
+# To be raised by whatever change would break a program that reads the file.
 _SCHEMA_VERSION = 5
 
 
@@ -41,7 +41,14 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "variations": [each.name for each in entry.variations],
                 "cases": entry.cases,
                 "verdict": entry.verdict,
-                "outcomes": [vars(each) for each in entry.outcomes],
+                "outcomes": [
+                    {
+                        "word": each.word,
+                        "devices": each.devices,
+                        "date": each.date,
+                    }
+                    for each in entry.outcomes
+                ],
             }
             for entry in ledger.entries
         ],
@@ -65,7 +72,7 @@ def _version_of(said: tuple[str, ...]) -> str | None:
 def _claims_json(app: Sphinx) -> str:
     """Return ``claims.json`` as it stands beside the pages."""
     content = _as_json(ledger_of(app), app.builder)
-    # On one line: what indents is written in Python, and takes far longer.
+    # On one line: with an indent, the slow encoder in Python would write it.
     return json.dumps(content, ensure_ascii=False) + "\n"
 
 

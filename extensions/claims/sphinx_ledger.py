@@ -14,8 +14,8 @@ from extensions.evidence.sphinx_runs import runs_of
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# By build. Not on Sphinx's environment, which is written and read whole at
-# each build: the files that the ledger is made from say it again.
+# By build. Not on Sphinx's environment, which every build reads and writes
+# as a whole: the ledger is quickly made again from the files behind it.
 _LEDGERS: WeakKeyDictionary[Sphinx, Ledger] = WeakKeyDictionary()
 
 
@@ -25,7 +25,7 @@ def ledger_of(app: Sphinx) -> Ledger:
 
 
 def _read(app: Sphinx) -> None:
-    """Join the pages and the tests as they are now with all runs."""
+    """Make the ledger of the current pages and tests, and of all runs."""
     root, found = root_of(app.env), runs_of(app.env)
     with gc_paused():  # it stays until the build ends
         _LEDGERS[app] = read_ledger(root, found)

@@ -1,4 +1,4 @@
-"""A quiet sign behind each claim, and the panel that it opens.
+"""A small sign after each claim, and the panel that it opens.
 
 The sign is a link to the panel, which stands below the paragraph of the claim:
 so it never covers the sentence, and opens without a script as well.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Put a sign behind each claim of a page, and its panel below."""
+    """Add a sign after each claim of a page, and its panel below."""
     builder, ledger = builder_of(app), ledger_of(app)
     entries = {each.claim.name: each for each in ledger.of(docname)}
     unseen, panels = set(entries), []
@@ -73,13 +73,13 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 def render_for_claim(
     builder: SiteBuilder, name: str, **values: object
 ) -> HtmlNode:
-    """Return what a template makes of some values."""
+    """Return the HTML of a template, as a node."""
     html = builder.templates.render(f"{name}.html", values)
     return HtmlNode(html=html.strip())
 
 
 def _put_behind(node: nodes.Element, sign: HtmlNode) -> None:
-    """Put a sign behind some words, or at the end of a whole paragraph."""
+    """Add a sign after some words, or at the end of a whole paragraph."""
     if isinstance(node, nodes.paragraph):
         node += sign
     else:

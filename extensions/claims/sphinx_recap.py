@@ -1,7 +1,7 @@
-"""``{recap}``: claims once more, to remember.
+"""``{recap}``: the claims of a page to remember, as a list.
 
-Those of the page by their names, and those of others behind the name of their
-page: ``autograd/detach#a-cut-does-not-stop-the-optimizer``.
+A claim of the page is named by its id, one of another page with the name of
+that page in front: ``autograd/detach#a-cut-does-not-stop-the-optimizer``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``{ledger}``, ``{tally}`` and others: all claims, all sentences together."""
+"""``{ledger}``, ``{tally}`` and others: summaries of claims and sentences."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class Summary(HtmlNode):
-    """Stands where a template will show the ledger.
+    """A placeholder for an overview of the ledger.
 
-    What the search is to find of it stands in ``searched``.
+    The text that the search should find is its attribute ``searched``.
     """
 
 
-# What each summary shows besides the corrections, which name their claims.
+# What each summary depends on; corrections depend on the claims they name.
 _DEPENDENCIES = {
     "ledger": ("claims",),
     "tally": ("claims", "sentences"),
@@ -44,7 +44,7 @@ _DEPENDENCIES = {
 
 
 def _claims_now(app: Sphinx) -> dict[str, str]:
-    """Return what is said of each claim, and of all."""
+    """Return a fingerprint of each claim's row, and of all of them."""
     ledger = ledger_of(app)
     facts = [run.facts for run in ledger.runs]
     found = {
@@ -55,18 +55,18 @@ def _claims_now(app: Sphinx) -> dict[str, str]:
 
 
 def _sentences_now(app: Sphinx) -> dict[str, str]:
-    """Return what says whether a sentence has changed."""
+    """Return a fingerprint of all sentences."""
     return {ALL: f"{ledger_of(app).lists}"}
 
 
 def _cited_now(app: Sphinx) -> dict[str, str]:
-    """Return what says whether a sentence that is cited has changed."""
+    """Return a fingerprint of all cited sentences and their sources."""
     root, ledger = root_of(app.env), ledger_of(app)
     return {ALL: f"{[*ledger.cited()]} {read_sources(root)}"}
 
 
 def _corrections_now(app: Sphinx) -> dict[str, str]:
-    """Return all that the table of corrections shows."""
+    """Return a fingerprint of all corrections."""
     return {ALL: f"{read_corrections(root_of(app.env))}"}
 
 
@@ -74,7 +74,7 @@ class _SummaryDirective(SphinxDirective):
     """Show the ledger through the template of the directive's name."""
 
     def run(self) -> list[nodes.Node]:
-        """Leave a place that is filled when the ledger is whole."""
+        """Return a placeholder, which is filled in when all pages are read."""
         for kind in _DEPENDENCIES[self.name]:
             depend_on(self.env, kind)
         place = Summary(template=f"{self.name}.html")
@@ -104,7 +104,7 @@ def _render_summaries(
 def template_values(
     ledger: Ledger, builder: Builder, docname: str
 ) -> dict[str, Any]:
-    """Return what the templates may use."""
+    """Return the values and functions that the templates use."""
 
     def link(entry: Any, test: Any = None) -> str:
         return link_to_test(builder, docname, entry, test)
@@ -147,7 +147,7 @@ def template_values(
 
 
 def _verdict_of(ledger: Ledger, row: Correction) -> str:
-    """Return the result of the claim that a correction rests on."""
+    """Return the verdict of the claim that a correction relies on."""
     found = ledger.of(row.topic.name)
     own = [each.verdict for each in found if each.claim.name == row.claim]
     return own[0] if own else "missing"

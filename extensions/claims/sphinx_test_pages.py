@@ -35,13 +35,13 @@ def link_to_test(
 
 
 def _test_sources(app: Sphinx) -> dict[str, bytes]:
-    """Return what each page of tests shows."""
+    """Return the source that each page of tests shows."""
     tested = ledger_of(app).tested
     return {each.tests_page: bytes_of(each.tests) for each in tested}
 
 
 def _test_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield a page for each module of tests that has changed."""
+    """Yield the page of each module of tests that has changed."""
     builder = builder_of(app)
     for topic in ledger_of(app).tested:
         name = topic.tests_page
@@ -73,9 +73,10 @@ def _shorten_navigation(
     context: dict[str, Any],
     doctree: object,
 ) -> None:
-    """Show the chapters alone beside a page of tests: it stands in none.
+    """Show only the chapters in the navigation of a generated page.
 
-    The whole navigation would be most of the page, and of its cost.
+    The page belongs to no chapter, and the whole navigation would be most of
+    its size and of the time to write it.
     """
     if pagename.startswith(_GENERATED):
         toctree = context["toctree"]

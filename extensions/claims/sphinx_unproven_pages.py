@@ -1,4 +1,4 @@
-"""The sentences that nothing proves or cites: a page for each chapter."""
+"""The sentences that are neither proven nor cited: a page for each chapter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAD = (
 
 
 def _sentences_by_page(app: Sphinx) -> dict[str, str]:
-    """Return what each list shows."""
+    """Return the sentences that each page lists."""
     found: dict[str, str] = {}
     for name, sentences in ledger_of(app).lists.items():
         page = unproven_page(name)
@@ -31,7 +31,7 @@ def _sentences_by_page(app: Sphinx) -> dict[str, str]:
 
 
 def _unproven_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield each list whose sentences have changed."""
+    """Yield each page whose sentences have changed."""
     builder, ledger = builder_of(app), ledger_of(app)
     prose = ledger.prose
     for name in sorted(set(map(unproven_page, prose)) & builder.written):

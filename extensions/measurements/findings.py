@@ -1,4 +1,4 @@
-"""What each measured way buys, in words: on which machines, and on which not.
+"""What each measured variant gains, in words, and on which machines.
 
 Every word and number comes from the middle half of the ratios of a recording.
 Imports neither Sphinx nor torch.

@@ -1,4 +1,4 @@
-"""Measurements: what ``commands/measure.py`` recorded, read and compared.
+"""What :mod:`extensions.measurements.measure` recorded, read and compared.
 
 Imports neither Sphinx nor torch.
 """
@@ -18,7 +18,7 @@ from extensions.core.reading import python_of
 from extensions.core.topics import Topic, sha256
 from extensions.measurements.recordings import read_recordings
 
-# A change of less than this is none: what a machine shared with others adds.
+# A smaller change counts as none: other work on the machine makes as much.
 _MARGIN = 0.05
 
 
@@ -29,7 +29,7 @@ def _quartiles(numbers: Sequence[float]) -> tuple[float, float, float]:
 
 
 def effect_of_ratio(low: float, high: float) -> str:
-    """Return in a word what a ratio means whose quartiles are given."""
+    """Return a word for a ratio, given its first and its third quartile."""
     if high < 1 - _MARGIN:
         return "helps"
     if low > 1 + _MARGIN:

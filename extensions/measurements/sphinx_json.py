@@ -1,4 +1,4 @@
-"""All measurements for programs: ``measurements.json`` beside the pages."""
+"""All measurements for programs to read: ``measurements.json``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from extensions.measurements.sphinx_measured import recording_files
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# Raised when a program that reads the file would have to change.
+# To be raised by whatever change would break a program that reads the file.
 _SCHEMA_VERSION = 1
 
 

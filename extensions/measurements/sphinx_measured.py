@@ -48,13 +48,13 @@ def recording_files(env: BuildEnvironment) -> list[Path]:
 
 
 def _recordings_now(app: Sphinx) -> dict[str, str]:
-    """Return what says whether something was measured anew."""
+    """Return a fingerprint of all recordings."""
     found = [f"{path} {sha256(path)}" for path in recording_files(app.env)]
     return {ALL: "\n".join(found)}
 
 
 class _Measured(HtmlNode):
-    """Stands where a template will show measurements."""
+    """A placeholder for measurements."""
 
 
 class _MeasuredDirective(SphinxDirective):

@@ -1,4 +1,4 @@
-"""Equivalents: mutants that mean the same as the program, and why.
+"""Equivalent mutants: those that mean the same as the program, and why.
 
 They stand beside the tests of a topic, in ``<topic>_equivalents.toml``. Each
 table ``[[equivalent]]`` answers for one mutant that survives.
@@ -47,7 +47,7 @@ def read_equivalents(path: Path) -> list[Equivalent]:
 def match_equivalents(
     survivors: Sequence[Mutation], equivalents: Sequence[Equivalent]
 ) -> tuple[list[tuple[Mutation, str]], list[Mutation], list[Equivalent]]:
-    """Return who is equivalent and why, who survives, what is listed in vain.
+    """Return the equivalent mutants with reasons, the others, unused entries.
 
     Two mutants of a cell that look the same need an equivalent each.
     """

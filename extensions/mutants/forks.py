@@ -1,4 +1,4 @@
-"""Forks: calls that each get a copy of this process, with all it imported."""
+"""Run calls in forks of this process, with all that it has imported."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class MutantRuns:
 
 
 def _replace_program(program: Path, text: str) -> None:
-    """Let a program read as another text, from now on."""
+    """Replace the text of a program for all that reads it from now on."""
     read, edit = Snippet.read, Snippet.edit
 
     def other(path: Path) -> Snippet:

@@ -1,4 +1,4 @@
-"""What a page shows of every chapter, in the order in which they are read."""
+"""A directive that shows one section for each chapter, in reading order."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from extensions.core.topics import Topic
 
 
 class ByChapterDirective(SphinxDirective):
-    """Show a section for each chapter that has something to show."""
+    """Show a section for each chapter that is not empty."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the sections, in the order in which the site is read."""
+        """Return the sections in reading order."""
         depend_on(self.env, "pages")
         found: list[nodes.Node] = []
         for chapter in chapters(root_of(self.env)):
@@ -30,11 +30,11 @@ class ByChapterDirective(SphinxDirective):
         return found
 
     def note(self, name: str) -> None:
-        """Read this page again once another one has changed."""
+        """Note that this page depends on another one."""
         self.env.note_dependency(str(self.env.doc2path(name)))
 
     def of(self, chapter: Chapter) -> list[nodes.Node]:
-        """Return what there is to show of a chapter."""
+        """Return the contents of the section of a chapter."""
         raise NotImplementedError
 
     def page(self, name: str) -> nodes.reference:

@@ -25,7 +25,7 @@ _PROGRAM_TITLE = "The cell that met it"
 
 
 def _outputs_now(app: Sphinx) -> dict[str, str]:
-    """Return what says of each program whether it has printed otherwise."""
+    """Return a fingerprint of the output of each program."""
     return {
         topic.name: sha256(topic.output) for topic in topics(root_of(app.env))
     }
@@ -77,6 +77,6 @@ class _ErrorTextDirective(SphinxDirective):
 
 
 def setup_error_text(app: Sphinx) -> None:
-    """Add the directive, and that pages rest on what programs print."""
+    """Add the directive, and let pages depend on the output of programs."""
     KINDS["programs"] = _outputs_now
     app.add_directive("error-text", _ErrorTextDirective)

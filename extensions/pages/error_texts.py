@@ -1,4 +1,4 @@
-"""``{error-texts}``: what every cell printed that caught an error."""
+"""``{error-texts}``: the output of every cell that caught an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def _link_to_cell(
     env: BuildEnvironment, topic: Topic, cell: Cell
 ) -> nodes.Node:
-    """Return a line that leads to a cell on its page."""
+    """Return a paragraph with a link to a cell."""
     uri = address(env, topic, f"cell-{cell.name}")
     words = f"{title_shown(env, topic.name)}: {cell.name}"
     reference = nodes.reference("", words, internal=True, refuri=uri)
@@ -33,10 +33,10 @@ def _link_to_cell(
 
 
 class _ErrorTextsDirective(ByChapterDirective):
-    """List what all cells printed that caught an error, page by page."""
+    """List the output of all cells that caught an error, page by page."""
 
     def of(self, chapter: Chapter) -> list[nodes.Node]:
-        """Return a fold for each page."""
+        """Return collapsed details for each page."""
         found: list[nodes.Node] = []
         for name in chapter.pages:
             topic = Topic(root_of(self.env), name)

@@ -1,7 +1,7 @@
 """``{featured-claim}``: a claim, its output, and the edit that makes it false.
 
-All of it is that of the claim's own page: the words, a table of its program,
-a counter-example, and what each run of the tests says.
+All of it comes from the claim's own page: the sentence, the output of a cell,
+a counter-example, and the outcome of each run.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ logger = logging.getLogger(__name__)
 
 
 class _CounterexamplePlace(nodes.General, nodes.Element):
-    """Stands where an edit and a message will, once the ledger is read."""
+    """A placeholder for a counter-example and the outcome of each run."""
 
 
 class _FeaturedClaimDirective(SphinxDirective):
-    """Show a claim, named by its page and itself, with all that is behind.
+    """Show a claim, named as ``page#claim``, with its evidence.
 
-    Its body is what a reader should ask before.
+    The body is a question that makes the reader guess first.
     """
 
     required_arguments = 1
@@ -47,7 +47,7 @@ class _FeaturedClaimDirective(SphinxDirective):
     }
 
     def run(self) -> list[nodes.Node]:
-        """Return the words, the output, and a place for the edit."""
+        """Return the claim, the output, and a placeholder for the edit."""
         name, _, claim = self.arguments[0].partition("#")
         topic = Topic(root_of(self.env), name)
         if missing := sorted(self.option_spec.keys() - self.options.keys()):
@@ -73,7 +73,7 @@ class _FeaturedClaimDirective(SphinxDirective):
 def _put_counterexamples(
     app: Sphinx, doctree: nodes.document, docname: str
 ) -> None:
-    """Put each edit, and what the test then says, in its place."""
+    """Replace each placeholder by an edit and what the test then says."""
     for place in list(doctree.findall(_CounterexamplePlace)):
         place.replace_self(_counterexample(app, place, docname))
 
@@ -81,7 +81,7 @@ def _put_counterexamples(
 def _counterexample(
     app: Sphinx, place: _CounterexamplePlace, docname: str
 ) -> list[nodes.Node]:
-    """Return the first failure whose edit has some words."""
+    """Return the first counter-example whose edit contains some text."""
     builder, ledger = builder_of(app), ledger_of(app)
     for entry in ledger.of(place["topic"]):
         if entry.claim.name != place["claim"]:
@@ -116,7 +116,7 @@ def _add_style(
     context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
-    """Style the page that surprises, and no other."""
+    """Load the style on the front page alone."""
     if pagename == app.config.root_doc:
         app.add_css_file("front.css")
 

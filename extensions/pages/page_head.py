@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Put one line below the first paragraph of a page with a program."""
+    """Add a line below the first paragraph of a page with a program."""
     topic = Topic(root_of(app.env), docname)
     opening = next(doctree.findall(nodes.paragraph), None)
     if topic.is_recipe or not topic.snippet.exists() or opening is None:
@@ -54,5 +54,5 @@ def _needs_in_words(snippet: Snippet) -> str:
 
 
 def setup_page_head(app: Sphinx) -> None:
-    """Add the line before the marks, whose panels are no prose."""
+    """Add the line before panels are added, which hold paragraphs, too."""
     app.connect("doctree-resolved", _add_head)

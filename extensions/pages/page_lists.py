@@ -1,7 +1,7 @@
-"""``{chapters}`` and ``{course}``: pages with what each says of itself.
+"""``{chapters}`` and ``{course}``: lists of pages with their first sentences.
 
 A page is listed with its title and its first sentence, and in a course also
-with the minutes that it takes; nothing of it is typed a second time.
+with its reading time; all of that is taken from the page itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _PageList(HtmlNode):
-    """Stands where a list of pages will, once all of them are read."""
+    """A placeholder for a list of pages, until all of them are read."""
 
 
 class _ChaptersDirective(SphinxDirective):

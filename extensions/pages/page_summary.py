@@ -1,8 +1,8 @@
-"""What others show of a page: how it begins, and how long it takes to read.
+"""The summary of a page: its first sentence, and its reading time.
 
-Both are counted when a page is read and kept with its metadata, which Sphinx
-purges and merges. A page that shows them names those pages with ``show``, and
-is then written again when one of them begins in another way.
+Both are found when a page is read, and kept in its metadata, which Sphinx
+purges and merges. A page that lists others calls :func:`show_summaries`, and
+is written again when one of their summaries changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = "summaries_shown"
 
 @dataclass(frozen=True)
 class PageSummary:
-    """How a page begins."""
+    """What lists say of a page."""
 
     text: str
     """Its first sentence, as Markdown of words and code."""
@@ -39,25 +39,25 @@ class PageSummary:
 
 
 def summary_of(env: BuildEnvironment, name: str) -> PageSummary:
-    """Return how a page begins; one that nobody has read says nothing."""
+    """Return the summary of a page, which is empty if it was never read."""
     found = env.metadata[name].get(_SUMMARY)
     return found if isinstance(found, PageSummary) else PageSummary("", 1)
 
 
 def show_summaries(env: BuildEnvironment, names: Iterable[str]) -> None:
-    """Note that the page being read shows how some pages begin."""
+    """Note that the page being read shows the summaries of some pages."""
     env.metadata[env.docname].setdefault(_SHOWN, []).extend(names)
 
 
 def _summaries_shown(env: BuildEnvironment, name: str) -> list[PageSummary]:
-    """Return what a page shows of others."""
+    """Return the summaries that a page shows."""
     return [
         summary_of(env, each) for each in env.metadata[name].get(_SHOWN, [])
     ]
 
 
 def _keep_summary(app: Sphinx, doctree: nodes.document) -> None:
-    """Keep how a page begins, once it is read."""
+    """Keep the summary of a page once it is read."""
     first = next(doctree.findall(nodes.paragraph), None)
     text = "" if first is None else _first_sentence(first)
     opening = PageSummary(text, _minutes_to_read(doctree))
@@ -65,7 +65,7 @@ def _keep_summary(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def _first_sentence(paragraph: nodes.paragraph) -> str:
-    """Return the first sentence of a paragraph: a line of its source."""
+    """Return the first sentence of a paragraph: the first line of it."""
     said = "".join(
         f"`{node.astext()}`" if isinstance(node, nodes.literal) else str(node)
         for node in paragraph.findall(_is_words)
@@ -83,7 +83,7 @@ def _is_words(node: nodes.Node) -> bool:
 
 
 def _minutes_to_read(doctree: nodes.document) -> int:
-    """Return how long a page takes to read, but for outputs and folds."""
+    """Return the reading time of a page, without outputs and details."""
     words = sum(
         len(node.astext().split())
         for node in doctree.findall(nodes.paragraph)
@@ -98,7 +98,7 @@ def _minutes_to_read(doctree: nodes.document) -> int:
 
 
 def _summaries_by_page(app: Sphinx) -> dict[str, str]:
-    """Return what each page shows of how others begin."""
+    """Return a fingerprint of the summaries that each page shows."""
     return {
         name: f"{_summaries_shown(app.env, name)}"
         for name in app.env.found_docs
@@ -106,6 +106,6 @@ def _summaries_by_page(app: Sphinx) -> dict[str, str]:
 
 
 def setup_page_summary(app: Sphinx) -> None:
-    """Keep it behind Sphinx's own collectors, which begin the metadata."""
-    PAGE_PARTS["how listed pages begin"] = _summaries_by_page
+    """Keep it after Sphinx's own collectors, which clear the metadata."""
+    PAGE_PARTS["the summaries of listed pages"] = _summaries_by_page
     app.connect("doctree-read", _keep_summary)

@@ -30,7 +30,7 @@ def _recaps_now(app: Sphinx) -> dict[str, str]:
 
 
 class _RulesDirective(ByChapterDirective):
-    """Repeat what each page says to remember."""
+    """Repeat the rules to remember of each page."""
 
     def of(self, chapter: Chapter) -> list[nodes.Node]:
         """Return a list for each page; each rule leads to its place."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.builders.html._assets import _CascadingStyleSheet, _JavaScript
 
-# By file: what stands in each page that needs it.
+# By file: the HTML that every page that needs the file contains.
 NEEDED_BY = {
     "clipboard.min.js": 'class="highlight',
     "copybutton.css": 'class="highlight',
@@ -44,7 +44,7 @@ def _prune(
     context: dict[str, Any],
     doctree: object,
 ) -> None:
-    """Strike from a page the files that it does not need."""
+    """Remove the files that a page does not need."""
     body = context.get("body", "")
     for kind in ("css_files", "script_files"):
         context[kind] = [
@@ -53,5 +53,5 @@ def _prune(
 
 
 def setup_asset_pruning(app: Sphinx) -> None:
-    """Strike after the extensions have added theirs."""
+    """Remove files after all extensions have added theirs."""
     app.connect("html-page-context", _prune)

@@ -1,7 +1,7 @@
-"""A policy in each page: its browser runs only what the site has written.
+"""A content security policy: browsers run only the scripts of the site.
 
-Scripts come from the site's own folder, and those that stand in a page are
-known by their hash, which is computed from the templates that write them.
+Scripts are loaded from the site itself; inline ones are allowed by their hash,
+which is computed from the templates that contain them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POLICY = (
 
 @cache
 def policy(folders: tuple[str, ...]) -> str:
-    """Return the policy of pages that are written by templates of folders."""
+    """Return the policy for pages written with templates of some folders."""
     found = set()
     for folder in folders:
         for path in Path(folder).rglob("*.html"):

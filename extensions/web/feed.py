@@ -1,7 +1,9 @@
-"""What changed, for readers of feeds: ``feed.json``, a JSON Feed.
+"""What changed, for feed readers: ``feed.json``, a JSON Feed.
 
-Each page names it in its head. Addresses are whole where the site knows its
-own, as a feed asks for, and are left out where it does not.
+Each page links to it in its head. URLs are absolute, as a feed needs them, and
+are left out where the site does not know its own. Ours, because the libraries
+make feeds of posts that somebody wrote; here the ledger says what changed, and
+what is left is a call of ``json.dumps``.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 _FILE_NAME = "feed.json"
 _VERSION = "https://jsonfeed.org/version/1.1"
-# Raised when a program that reads our own part would have to change.
+# To be raised by whatever change would break a program that reads our part.
 _SCHEMA_VERSION = 1
 _LINK = (
     '<link rel="alternate" type="application/feed+json" title="{}" href="{}">'
@@ -35,17 +37,17 @@ _LINK = (
 
 
 def _start_of_day(date: str) -> str:
-    """Return the beginning of a day, as a feed says it."""
+    """Return the start of a day in the format of the feed."""
     return f"{date}T00:00:00Z"
 
 
 def _day_of(item: dict[str, Any]) -> str:
-    """Return the day of an item: the newest stand first."""
+    """Return the day of an item, by which items are sorted."""
     return str(item.get("date_published", item.get("date_modified")))
 
 
 def _change_item(change: OutcomeChange) -> dict[str, Any]:
-    """Return a claim that a version of torch made true or false."""
+    """Return the item of a claim whose outcome a version of torch changed."""
     before, after, claim = change.before, change.after, change.entry.claim
     why = change.entry.test.since[1:] if change.entry.test else ()
     said = f" Before: {why[0]}." if why else ""
@@ -64,7 +66,7 @@ def _change_item(change: OutcomeChange) -> dict[str, Any]:
 
 
 def _correction_item(row: Correction, entry: Entry) -> dict[str, Any]:
-    """Return what a source says and a claim corrects."""
+    """Return the item of a correction."""
     said = f"{row.source}, {row.section}: {row.said}"
     date = entry.own.date if entry.own else ""
     return {
@@ -123,7 +125,7 @@ def _add_link(
     context: dict[str, Any],
     doctree: nodes.document,
 ) -> None:
-    """Let a reader of feeds find the feed from each page."""
+    """Add a link to the feed to the head of each page."""
     address = context["pathto"](_FILE_NAME, 1)
     own = context.get("metatags", "")  # none on a page without a source
     context["metatags"] = own + _LINK.format("What changed", address)

@@ -1,4 +1,7 @@
-"""Write ``llms.txt``: what there is to read, for programs that read."""
+"""Write ``llms.txt``: the pages of the site, for language models.
+
+Ours, because sphinx-llms-txt collects pages while they are written: a build
+that writes one page would list only that one."""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _line_of_page(app: Sphinx, name: str) -> str:
-    """Return a line that leads to a page and says what it opens with."""
+    """Return a line with the link to a page and its first sentence."""
     root, base = root_of(app.env), app.config.html_baseurl
     topic = Topic(root, name)
     ending = "md" if topic.snippet.exists() else "html"
@@ -50,7 +53,7 @@ def _llms_txt(app: Sphinx) -> str:
 
 
 def _is_page(app: Sphinx, name: str) -> bool:
-    """Whether a name of the contents is one page."""
+    """Whether a name in the contents is a page of the site."""
     return name in app.env.found_docs
 
 

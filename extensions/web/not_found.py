@@ -1,7 +1,8 @@
-"""The page for an address that has none: ``404.html``, as hosts look for it.
+"""The page for addresses that do not exist: ``404.html``, as hosts expect it.
 
-A host shows it under any address, so its links need the address of the site,
-where that is known. Without it they hold for addresses of the top folder.
+A host shows it at any address, so its links start from the address of the
+site, if that is known; otherwise they work for addresses in the top folder.
+Ours, because to configure sphinx-notfound-page takes as many lines.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _add_base(
     context: dict[str, Any],
     doctree: object,
 ) -> None:
-    """Let the links of the page begin at the address of the site."""
+    """Resolve the links of the page from the address of the site."""
     address = app.config.html_baseurl
     if pagename == _PAGE_NAME and address:
         base = escape(address.rstrip("/"))

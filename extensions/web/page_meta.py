@@ -1,4 +1,8 @@
-"""What search engines and shared links show of a page: words, and a card."""
+"""What search engines and shared links show of a page: words, and a card.
+
+Ours, because sphinxext-opengraph leaves out pages without a source, such as
+those of the ledger, ends a description after a number of characters instead of
+a sentence, and draws no figure of the page on its card."""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _first_sentence(doctree: nodes.document) -> str:
-    """Return the first sentence of a page, which says what one gets there."""
+    """Return the first sentence of a page, which says what it is for."""
     for paragraph in doctree.findall(nodes.paragraph):
         if isinstance(paragraph.parent, nodes.section):
             words = " ".join(paragraph.astext().split())
@@ -31,7 +35,7 @@ def _first_sentence(doctree: nodes.document) -> str:
 def _first_figure(app: Sphinx, doctree: nodes.document) -> Path | None:
     """Return the first figure of a page that a program drew, in pixels."""
     for image in doctree.findall(nodes.image):
-        # The address of one that has been written is that of its copy.
+        # ``uri`` may already be that of the copy beside the pages.
         sources: dict[str, str] = image.get("candidates", {})
         for source in sources.values():
             path = on_card(Path(app.srcdir, source))
@@ -41,7 +45,7 @@ def _first_figure(app: Sphinx, doctree: nodes.document) -> Path | None:
 
 
 def _meta_tags(kind: str, facts: dict[str, str]) -> str:
-    """Return one element for each fact that is known."""
+    """Return a ``meta`` element for each fact that is not empty."""
     return "".join(
         f'\n<meta {kind}="{name}" content="{escape(said)}">'
         for name, said in facts.items()
@@ -63,7 +67,7 @@ def _add_meta(
             _first_sentence(doctree),
         )
         figure = _first_figure(app, doctree)
-    elif "lead" in context:  # made from a template that begins with it
+    elif "lead" in context:  # generated from a template that begins with it
         title, opening, figure = context["title"], context["lead"], None
     else:  # an index, or what stands for a page that is not there
         return

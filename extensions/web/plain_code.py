@@ -26,7 +26,7 @@ def _is_plain(kind: Any, styles: tuple[Any, ...]) -> bool:
 
 
 class PlainCodeFormatter(HtmlFormatter[str]):  # type: ignore[misc]
-    """Marks only what light or dark pages colour."""
+    """Marks only what the light or the dark style colours."""
 
     def format(
         self, tokensource: Iterable[tuple[Any, str]], outfile: IO[str]
@@ -41,7 +41,7 @@ class PlainCodeFormatter(HtmlFormatter[str]):  # type: ignore[misc]
 
 
 def _use_formatter(app: Sphinx) -> None:
-    """Let all code of the site be written so."""
+    """Use the formatter for all code of the site."""
     bridge = builder_of(app).highlighter
     styles = [bridge.formatter_args["style"]]
     if name := getattr(app.config, "pygments_dark_style", ""):  # of Furo

@@ -1,8 +1,9 @@
-"""The index of the search: one script beside the pages, loaded when asked for.
+"""The index of the search: one script beside the pages, loaded when needed.
 
-A script, since a page that was opened from a folder can load no other file.
-It holds what is found of each page, and the stemmer of Sphinx, which cuts what
-somebody types. Sphinx's own search is left out.
+It holds the words of each page, and Sphinx's stemmer for what somebody types.
+It replaces Sphinx's own search. Ours, because Pagefind and others fetch their
+index, which no browser allows on pages opened from a folder; a script it
+loads there, too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _OF_SPHINX = ("searchtools.js", "language_data.js")
 
 
 def _index_of(builder: Builder) -> dict[str, object]:
-    """Return what a search needs to know; lists are shorter than mappings."""
+    """Return the index; it uses lists, which are shorter than mappings."""
     terms, none = Terms(), field_of("")
     pages: list[list[object]] = []
     for name, (title, also, sections) in sorted(
@@ -61,7 +62,7 @@ def _index_of(builder: Builder) -> dict[str, object]:
 
 
 def _index_script(app: Sphinx) -> str:
-    """Return the script that brings the index, and the stemmer of Sphinx."""
+    """Return the script with the index and Sphinx's stemmer."""
     builder = app.builder
     stemmer = IndexBuilder(builder.env, "en", {}, "").get_js_stemmer_code()
     index = json.dumps(
@@ -79,7 +80,7 @@ def _remove_own_search_of_sphinx(app: Sphinx, error: Exception | None) -> None:
 def setup_search_index(app: Sphinx) -> None:
     """Add the index."""
     SITE_FILES[_FILE_NAME] = _index_script
-    # Behind those of the whole site, which Sphinx adds with 800.
+    # After those of the whole site, which Sphinx adds with 800.
     app.add_css_file("search.css", priority=801)
     app.add_js_file("search.js", priority=801, defer="defer")
     app.connect("build-finished", _remove_own_search_of_sphinx)

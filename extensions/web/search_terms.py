@@ -1,8 +1,7 @@
-"""In which sections each word stands: the index, ready when it is loaded.
+"""An inverted index: the sections in which each word occurs.
 
-A browser that made it from the texts would take longer than it takes to load.
-Words are cut to their stems by what Sphinx has for it, once for the build and
-once for the browser: *freezing* and *freeze* are one word.
+The build makes it, because a browser would take longer to make it than to load
+it. Both stem words with Sphinx's stemmers: *freezing* and *freeze* are one.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class Field(NamedTuple):
 
 @cache
 def _stemmer() -> Callable[[str], str]:
-    """Return what Sphinx cuts English words with, each of them once."""
+    """Return Sphinx's stemmer of English words, with a cache."""
     return cache(SearchEnglish({}).stem)
 
 
 def _terms_of(words: Iterable[str]) -> list[str]:
-    """Return what is looked up for some words; ``searching.js`` does alike."""
+    """Return the terms of some words; ``searching.js`` does the same."""
     found = []
     for word in words:
         lower = word.lower()
@@ -64,12 +63,12 @@ def words_and_parts(text: str) -> list[str]:
 
 
 def stemmed(text: str) -> str:
-    """Return a text by what is looked up for it."""
+    """Return the terms of a text, joined by spaces."""
     return " ".join(_terms_of(_WORD.findall(text)))
 
 
 def field_of(text: str) -> Field:
-    """Return what is looked up in a text."""
+    """Return the terms of a text, counted."""
     words = words_and_parts(text)
     return Field(len(set(words)), dict(Counter(_terms_of(words))))
 

@@ -1,9 +1,9 @@
-"""What the search finds: the words of each section, kept as pages are read.
+"""The words that the search knows of each section, kept when a page is read.
 
-Each word stands once in its section, since what the browser loads is to be
-small. The prose of a page counts whole, and of its code that is not folded
-the names, with what it printed. The panels of the claims come later, and the
-pages of tests and of the ledger are no documents: none of them is here.
+All words of the prose are indexed, and the names in code that is not hidden in
+details, each word once per section, so that the index stays small. Panels are
+added later, and pages of tests and of the ledger are no documents: none of
+these is indexed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 _WORD = re.compile(r"[^\W\d]\w+")
-# What stands behind a dot, before "=" in a call, or is written like a name of
-# a library: what else stands in code, people call as they like.
+# A name after a dot, before "=" in a call, or written like one of a library.
+# Other names in code are those of the program's own variables.
 _NAME_IN_CODE = re.compile(
     r"(?<=\.)[^\W\d]\w+|[^\W\d]\w+(?==[^=\s])|[^\W\d]\w*[A-Z_]\w+"
 )
 _PROSE = (nodes.paragraph, nodes.title, nodes.term, nodes.rubric)
-# In the metadata of a page, which Sphinx purges and merges.
+# The key in the metadata of a page, which Sphinx purges and merges.
 _SEARCH_TEXTS = "search_texts"
 _NOT_OF_SECTION = (nodes.section, nodes.comment, nodes.raw, addnodes.glossary)
 
@@ -52,7 +52,7 @@ class Section(NamedTuple):
 
 
 def _section(anchor: str, heading: str, prose: str, code: str = "") -> Section:
-    """Return a section; what is looked up in it is found once, here."""
+    """Return a section with its terms, which are found here, once."""
     fields = field_of(prose), field_of(code), field_of(heading)
     return Section(anchor, heading, prose, code, fields)
 
@@ -66,7 +66,7 @@ class SearchedPage(NamedTuple):
 
 
 def searched_pages(env: BuildEnvironment) -> dict[str, SearchedPage]:
-    """Return by page what the search finds."""
+    """Return what the search knows of each page."""
     return {
         name: env.metadata[name][_SEARCH_TEXTS]
         for name in env.found_docs
@@ -75,7 +75,7 @@ def searched_pages(env: BuildEnvironment) -> dict[str, SearchedPage]:
 
 
 def _texts_of_section(node: nodes.Element) -> Iterator[nodes.Element]:
-    """Yield the texts of a section, without those of the sections in it."""
+    """Yield the texts of a section, without those of its subsections."""
     for child in node.children:
         if not isinstance(child, nodes.Element):
             continue
@@ -89,12 +89,12 @@ def _texts_of_section(node: nodes.Element) -> Iterator[nodes.Element]:
 
 
 def _text_of(found: Iterable[nodes.Element]) -> str:
-    """Return what stands in some texts, or what is to be found of them."""
+    """Return the text of some nodes, or what they say is to be searched."""
     return "\n".join(each.get("searched") or each.astext() for each in found)
 
 
 def _unique_words(found: Iterable[str], known: str = "") -> str:
-    """Return each word once, but for those that are known, or empty."""
+    """Return each word once, without stop words and known ones."""
     seen = {*STOP_WORDS, *known.lower().split()}
     kept = []
     for word in found:
@@ -105,7 +105,7 @@ def _unique_words(found: Iterable[str], known: str = "") -> str:
 
 
 def _section_of(node: nodes.section, anchor: str) -> Section:
-    """Return what is found of a section."""
+    """Return a section of a page."""
     heading, *texts = _texts_of_section(node)
     code = [text for text in texts if text.get("language", "none") != "none"]
     said = [text for text in texts if text not in code]
@@ -115,7 +115,7 @@ def _section_of(node: nodes.section, anchor: str) -> Section:
 
 
 def _section_of_term(item: nodes.definition_list_item) -> Section:
-    """Return what is found of a term of the glossary."""
+    """Return a term of the glossary as a section."""
     term = next(item.findall(nodes.term))
     prose = _unique_words(
         _WORD.findall(_text_of(item.findall(nodes.paragraph)))
@@ -124,7 +124,7 @@ def _section_of_term(item: nodes.definition_list_item) -> Section:
 
 
 def _keep_texts(app: Sphinx, doctree: nodes.document) -> None:
-    """Note what is found of the page that was read."""
+    """Keep the texts of the page that was read."""
     name = app.env.docname
     sections = [
         _section_of(node, node["ids"][0] if place else "")
@@ -143,5 +143,5 @@ def _keep_texts(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def setup_search_texts(app: Sphinx) -> None:
-    """Keep what is found of each page, once it is read."""
+    """Keep the texts of each page, once it is read."""
     app.connect("doctree-read", _keep_texts)

@@ -1,4 +1,7 @@
-"""Write ``sitemap.xml``, the pages of a site whose address is known."""
+"""Write ``sitemap.xml``: all pages, if the address of the site is known.
+
+Ours, because sphinx-sitemap collects pages while they are written: a build
+that writes one page would list only that one."""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _SCHEMA = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
 def _sitemap_xml(app: Sphinx) -> str | None:
-    """Return the addresses in the order of their names."""
+    """Return the sitemap, sorted by the names of the pages."""
     base = app.config.html_baseurl
     if not base:
         return None

@@ -1,6 +1,6 @@
-"""Words that stand in every question, and say nothing of its subject.
+"""Stop words: common words that say nothing about what somebody looks for.
 
-The search looks for none of them, so its index holds none.
+The search ignores them, so its index has none.
 """
 
 _WORDS = """
