@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from graphlib import TopologicalSorter
 from importlib import import_module
 
 import pytest
@@ -91,6 +92,19 @@ def test_a_module_imports_only_from_packages_below_its_own(path):
             is_below = FLOOR[other] < FLOOR[own]
             shares = own in FLOORS[FLOOR[other]] and own != "new_topic"
             assert is_below or shares, f"{path}:{line}: {name}"
+
+
+def test_no_module_imports_itself_through_others():
+    sorter = TopologicalSorter(
+        {
+            f"extensions.{name_of(path)}": {
+                name for name, _ in imported(python_of(path).body)
+            }
+            for path in MODULES
+        }
+    )
+
+    sorter.prepare()  # raises an error that names a circle
 
 
 def test_no_package_is_the_biggest_by_far_and_no_module_is_long():
