@@ -2,7 +2,6 @@
 
 import html
 import re
-from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
@@ -89,16 +88,3 @@ def test_a_page_of_the_evidence_is_described_by_its_own_lead(build, kind):
     page = (app.outdir / f"evidence/{kind}.html").read_text()
     assert f"<h1>{said['og:title']}" in page
     assert said["description"] in re.sub("<.*?>", "", page)
-
-
-def test_the_sitemap_lists_the_pages_of_a_site_with_an_address(page, build):
-    app = build(confoverrides=BASE)
-
-    root = ElementTree.parse(app.outdir / "sitemap.xml").getroot()
-    places = [place.text for place in root.findall(".//{*}loc")]
-    assert "https://example.org/guide/part/one.html" in places
-    assert places == sorted(places)
-
-
-def test_a_site_without_an_address_has_no_sitemap(build):
-    assert not (build().outdir / "sitemap.xml").exists()
