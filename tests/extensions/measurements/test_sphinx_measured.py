@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import subprocess
-import sys
 
 import jsonschema
 import pytest
@@ -318,8 +316,9 @@ def test_a_topic_without_a_recording_has_none(measured, house):
     assert recordings_of(Topic(house, "part/two"), [path]) == []
 
 
-def test_cases_are_timed_in_turn():
+def test_cases_are_timed_in_turn(monkeypatch):
     calls = []
+    monkeypatch.setattr(meters, "_SECONDS_PER_ROUND", 0.001)
 
     seconds = seconds_by_case(
         {name: lambda name=name: calls.append(name) for name in "ab"}
@@ -541,18 +540,12 @@ def test_what_needs_cuda_is_measured_on_cuda_alone(
     assert "part/one" in run_measure("--device=cuda")["measurements"]
 
 
-def test_a_recording_is_written_where_it_is_asked_for(tmp_path):
-    program = (
-        "import extensions.measurements.measure as m;"
-        " m.measured_topics = lambda root: []; m.main()"
-    )
+def test_a_recording_is_written_where_it_is_asked_for(tmp_path, monkeypatch):
     folder = tmp_path / "here"
+    monkeypatch.setattr(measure, "measured_topics", lambda root: [])
+    monkeypatch.setattr("sys.argv", ["measure", str(folder)])
 
-    subprocess.run(
-        [sys.executable, "-c", program, folder],
-        check=True,
-        cwd=ROOT,
-    )
+    measure.main()
 
     record = json.loads((folder / "measurements.json").read_text())
     assert record["measurements"] == {}

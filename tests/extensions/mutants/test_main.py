@@ -40,6 +40,7 @@ total = sum(each for each in numbers if each > 1)
 # %% wait
 left = 3
 while left > 0:
+    print(__import__("time").sleep(0.01))
     left -= 1
 
 # %% order
@@ -140,16 +141,16 @@ def test_a_topic_is_summed_up_in_one_line(said):
 
 def test_a_survivor_is_listed_with_its_line(said):
     assert [line for line in said if ": survives:" in line] == [
-        "snippets/part/four.py:17: survives:"
+        "snippets/part/four.py:18: survives:"
         " delete statement: numbers.append(total) -> pass",
-        "snippets/part/four.py:20: survives:"
+        "snippets/part/four.py:21: survives:"
         " delete statement: numbers.clear() -> pass",
     ]
 
 
 def test_an_equivalent_is_listed_with_its_reason(said):
     assert (
-        "snippets/part/four.py:16: equivalent: delete statement:"
+        "snippets/part/four.py:17: equivalent: delete statement:"
         " numbers.sort() -> pass (The numbers are in order before.)"
     ) in said
 
@@ -189,10 +190,10 @@ def test_an_unknown_topic_is_reported(house):
 
 
 @pytest.mark.parametrize(
-    ("lines", "status"), [([], 0), ([16], 0), ([20], 1), ([16, 20], 1)]
+    ("lines", "status"), [([], 0), ([17], 0), ([21], 1), ([17, 21], 1)]
 )
 def test_the_status_says_whether_one_survives(house, lines, status):
-    equivalent = EQUIVALENTS.split("\n\n")[0] if 16 in lines else ""
+    equivalent = EQUIVALENTS.split("\n\n")[0] if 17 in lines else ""
     topic = add(house, "part/four", FOUR, TEST_FOUR, equivalent)
 
     def survivors(_, made):
