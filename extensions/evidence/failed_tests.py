@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from extensions.evidence.junit import outcome_of
 
-MOST = 5  # lines of a statement, and of what pytest says of it
+_MOST = 5  # lines of a statement, and of what pytest says of it
 LONGEST = 160  # letters of such a line
 
 
@@ -54,9 +54,9 @@ def said_by(case: Element) -> tuple[str, ...]:
     if marked:
         *lines, where = lines[marked[-1] :]
         ends = [n for n, line in enumerate(lines) if line[:1] == "E"]
-        kept += lines[: min([MOST, *ends])]
+        kept += lines[: min([_MOST, *ends])]
     words = [line for line in lines if line[:2] == "E " and line[1:].strip()]
     if not words:  # a crash, or a test that passes and should not
         words = first.get("message", "").strip().splitlines()
-    kept += [*words[:MOST], *([where] if marked else [])]
+    kept += [*words[:_MOST], *([where] if marked else [])]
     return tuple(line[:LONGEST] for line in kept)

@@ -22,7 +22,7 @@ from extensions.evidence.walk import Code
 FINGERPRINT = "fingerprint"  # the property of a result that has its digest
 
 
-def files_of(code: Code, module: Path) -> set[Path]:
+def _files_of(code: Code, module: Path) -> set[Path]:
     """Return the files that the results of a module depend on."""
     files = code.all_imported([module, *conftests(code.root, module)])
     return files.union(programs(code.root, module))
@@ -34,7 +34,7 @@ def fingerprints(
     """Return what the results of each module depend on, by its dotted path."""
     code, found = Code(root), {}
     for module in modules:
-        files = files_of(code, module)
+        files = _files_of(code, module)
         parts: dict[str, str | bytes] = {
             path.relative_to(root).as_posix(): bytes_of(path) for path in files
         }
@@ -62,7 +62,7 @@ def stamps_of(root: Path, modules: Iterable[Path]) -> dict[str, str]:
     for module in modules:
         stats = [
             (path, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
-            for path in sorted(files_of(code, module))
+            for path in sorted(_files_of(code, module))
             if path.exists()
             for stat in [path.stat()]
         ]

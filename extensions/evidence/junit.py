@@ -19,10 +19,10 @@ from extensions.core.reading import bytes_of, xml_in
 
 FACTS = ("torch", "python", "machine", "date")
 PART = "claims"  # a fact that only a run of some claims has
-OLDEST_TORCH = (2, 6)  # that the guide is written for
-NAMES = ("tests.xml", "tests.xml.gz")
-OWN = "this-build/tests.xml"  # below build/evidence
-OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
+_OLDEST_TORCH = (2, 6)  # that the guide is written for
+_NAMES = ("tests.xml", "tests.xml.gz")
+_OWN = "this-build/tests.xml"  # below build/evidence
+_OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Run:
         What an older one says only informs, even where this build could not
         test a claim.
         """
-        return self.version >= OLDEST_TORCH
+        return self.version >= _OLDEST_TORCH
 
     @property
     def is_part(self) -> bool:
@@ -91,7 +91,7 @@ def properties_of(element: ElementTree.Element) -> dict[str, str]:
 
 def outcome_of(case: ElementTree.Element) -> str:
     """Return what a test case says in one word."""
-    found = [OUTCOMES[each.tag] for each in case if each.tag in OUTCOMES]
+    found = [_OUTCOMES[each.tag] for each in case if each.tag in _OUTCOMES]
     return found[0] if found else "passed"
 
 
@@ -103,11 +103,11 @@ def key_of(case: ElementTree.Element) -> tuple[str, str]:
 
 def read_run(path: Path) -> Run:
     """Return the run that a JUnit file holds."""
-    return run_in(path, bytes_of(path))
+    return _run_in(path, bytes_of(path))
 
 
 @cached_by_content
-def run_in(path: Path, content: bytes) -> Run:
+def _run_in(path: Path, content: bytes) -> Run:
     """Return the run that the content of a JUnit file is."""
     root = xml_in(path, content)
     suite = root.find("testsuite")
@@ -126,7 +126,7 @@ def run_in(path: Path, content: bytes) -> Run:
     return Run(path, facts, results)
 
 
-def run_or_problem(path: Path, is_own: bool) -> Run | Problem:
+def _run_or_problem(path: Path, is_own: bool) -> Run | Problem:
     """Return a run, or what is wrong with it."""
     try:
         return replace(read_run(path), is_own=is_own)
@@ -134,18 +134,18 @@ def run_or_problem(path: Path, is_own: bool) -> Run | Problem:
         return problem
 
 
-def all_of(folders: list[Path]) -> list[Run | Problem]:
+def _all_of(folders: list[Path]) -> list[Run | Problem]:
     """Return what stands below some folders, in their order.
 
     The run of this build has a place of its own in the first; all others are
     recorded.
     """
-    own = folders[0] / OWN if folders else None
+    own = folders[0] / _OWN if folders else None
     return [
-        run_or_problem(path, path == own)
+        _run_or_problem(path, path == own)
         for folder in folders
         for path in sorted(folder.glob("*/tests.xml*"))
-        if path.name in NAMES
+        if path.name in _NAMES
     ]
 
 
@@ -154,10 +154,10 @@ def runs(folders: list[Path]) -> list[Run]:
 
     The build's own comes first, then the others from the oldest torch on.
     """
-    found = [each for each in all_of(folders) if isinstance(each, Run)]
+    found = [each for each in _all_of(folders) if isinstance(each, Run)]
     return sorted(found, key=lambda run: (not run.is_own, run.version))
 
 
 def unreadable_runs(folders: list[Path]) -> list[Problem]:
     """Return what is wrong with the runs that cannot be read."""
-    return [each for each in all_of(folders) if isinstance(each, Problem)]
+    return [each for each in _all_of(folders) if isinstance(each, Problem)]

@@ -42,7 +42,7 @@ def current(
     A test counts as a whole: where one of its cases was deselected, or has
     crashed its process, the others say nothing of the claim.
     """
-    lost = deselected(cases) | crashed(cases)
+    lost = deselected(cases) | _crashed(cases)
     for case in cases:
         made_from = properties_of(case).get(FINGERPRINT)
         found = now.get(module_of(case))
@@ -64,7 +64,7 @@ def deselected(cases: list[Element]) -> set[tuple[str, str]]:
     }
 
 
-def crashed(cases: list[Element]) -> set[tuple[str, str]]:
+def _crashed(cases: list[Element]) -> set[tuple[str, str]]:
     """Return the tests of which a case has crashed its process.
 
     pytest-xdist reports that without any property.
@@ -89,12 +89,12 @@ def lacking(modules: Mapping[str, Path], cases: list[Element]) -> list[str]:
     for name, module in modules.items():
         tests = tests_in(module)
         missing = any((name, test) not in known for test in tests)
-        if missing or (not tests and is_broken(module)):
+        if missing or (not tests and _is_broken(module)):
             found.append(name)
     return found
 
 
-def is_broken(module: Path) -> bool:
+def _is_broken(module: Path) -> bool:
     """Whether nobody can tell which tests a module has."""
     try:
         python_of(module)

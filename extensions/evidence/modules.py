@@ -11,7 +11,7 @@ from extensions.core.topics import topic_of_tests, topics
 from extensions.programs.snippet import Snippet
 
 # What stands beside the topics: a test of all cells that need a device.
-CUDA_CELLS = "tests/test_cuda_cells.py"
+_CUDA_CELLS = "tests/test_cuda_cells.py"
 
 
 def classname(root: Path, module: Path) -> str:
@@ -21,7 +21,7 @@ def classname(root: Path, module: Path) -> str:
 
 def evidence_modules(root: Path) -> list[Path]:
     """Return each module whose results the site shows."""
-    modules = [*(topic.tests for topic in topics(root)), root / CUDA_CELLS]
+    modules = [*(topic.tests for topic in topics(root)), root / _CUDA_CELLS]
     return [module for module in modules if module.is_file()]
 
 

@@ -19,7 +19,7 @@ API, SINCE = "api since", "true since"
 WHY_NOT = {API: "not there yet", SINCE: "false then", "needs": "not run"}
 NOT_ASKED = "not asked"
 # What only tests that ran can say.
-RAN = {"failed", "passed", "stale", "false then"}
+_RAN = {"failed", "passed", "stale", "false then"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def outcome(
     devices = {each["device"] for each in facts if "device" in each}
     return Outcome(
         said,
-        tuple(sorted(devices)) if said in RAN else (),
+        tuple(sorted(devices)) if said in _RAN else (),
         max((each.get("date", "") for each in facts), default=""),
         tuple(failed),
         tuple(empty),

@@ -14,7 +14,7 @@ from extensions.evidence.dependencies import DEPENDS_ON
 from extensions.evidence.junit import key_of, outcome_of, properties_of
 
 # What the pages show of a recorded result.
-SHOWN = (
+_SHOWN = (
     DEPENDS_ON,
     "device",
     "date",
@@ -31,40 +31,40 @@ def packed(run: Element) -> bytes:
     suites = Element("testsuites")
     for suite in run.findall("testsuite"):
         kept = SubElement(suites, "testsuite", name=suite.get("name", ""))
-        add_properties(kept, properties_of(suite))
-        cases = sorted(suite.findall("testcase"), key=order)
+        _add_properties(kept, properties_of(suite))
+        cases = sorted(suite.findall("testcase"), key=_order)
         for (module, _), group in groupby(cases, key=key_of):
-            for case in merged(list(group)):
+            for case in _merged(list(group)):
                 name = case.get("name", "")
                 new = SubElement(kept, "testcase", classname=module, name=name)
-                add_properties(new, shown_of(case))
-                add_outcome(new, case)
+                _add_properties(new, _shown_of(case))
+                _add_outcome(new, case)
     content: bytes = tostring(suites, encoding="utf-8", xml_declaration=True)
     return gzip.compress(content, mtime=0)
 
 
-def order(case: Element) -> tuple[str, str, str]:
+def _order(case: Element) -> tuple[str, str, str]:
     """Return what a case is sorted by."""
     return *key_of(case), case.get("name", "")
 
 
-def merged(cases: list[Element]) -> list[Element]:
+def _merged(cases: list[Element]) -> list[Element]:
     """Return the cases of one function, as one if they say the same."""
     said = {
-        (outcome_of(case), tuple(shown_of(case).items())) for case in cases
+        (outcome_of(case), tuple(_shown_of(case).items())) for case in cases
     }
     if len(said) > 1 or outcome_of(cases[0]) == "failed":
         return cases
     return cases[:1]
 
 
-def shown_of(case: Element) -> dict[str, str]:
+def _shown_of(case: Element) -> dict[str, str]:
     """Return the properties of a case that its page shows."""
     found = properties_of(case)
-    return {key: found[key] for key in SHOWN if key in found}
+    return {key: found[key] for key in _SHOWN if key in found}
 
 
-def add_properties(place: Element, values: dict[str, str]) -> None:
+def _add_properties(place: Element, values: dict[str, str]) -> None:
     """Add properties as pytest writes them."""
     if values:
         inside = SubElement(place, "properties")
@@ -72,7 +72,7 @@ def add_properties(place: Element, values: dict[str, str]) -> None:
             SubElement(inside, "property", name=name, value=value)
 
 
-def add_outcome(new: Element, case: Element) -> None:
+def _add_outcome(new: Element, case: Element) -> None:
     """Add why a test failed, in a line, or that it was skipped."""
     for each in case:
         if each.tag in {"failure", "error", "skipped"}:

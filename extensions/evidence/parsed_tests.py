@@ -96,7 +96,7 @@ def tests_of(module: Path, text: str) -> dict[str, Test]:
             node.name,
             node.lineno,
             ast.get_docstring(node) or "",
-            tuple(falsified(node)),
+            tuple(_falsified(node)),
             arguments(marks[node.name], "true_since"),
             arguments(marks[node.name], "api_since"),
         )
@@ -105,7 +105,7 @@ def tests_of(module: Path, text: str) -> dict[str, Test]:
     }
 
 
-def falsified(test: ast.FunctionDef) -> list[str]:
+def _falsified(test: ast.FunctionDef) -> list[str]:
     """Return which tests a test hands to the fixture that expects failure."""
     calls = [
         node.value

@@ -43,7 +43,7 @@ from extensions.evidence.selection import (
 )
 from extensions.evidence.test_claims import IN_PARALLEL, end, run_pytest
 
-QUIET = ["--quiet", "--override-ini=filterwarnings=default"]
+_QUIET = ["--quiet", "--override-ini=filterwarnings=default"]
 PACKED = "tests.xml.gz"
 
 
@@ -61,7 +61,7 @@ def run_of_claims(options: list[str], path: Path) -> tuple[int, Element]:
     with tempfile.TemporaryDirectory() as place:
         xml = Path(place, "tests.xml")
         chosen = with_their_claims(ROOT, options)
-        status = run_pytest(ROOT, [*workers, *QUIET, *chosen, *paths], xml)
+        status = run_pytest(ROOT, [*workers, *_QUIET, *chosen, *paths], xml)
         if status not in {0, 1}:
             raise Problem(path, 1, f"pytest {end(status)}: as before")
         run = xml_of(xml)
@@ -93,9 +93,9 @@ def record(folder: Path, options: list[str]) -> int:
         raise Problem(path, 1, message)
     failed = [case for case in cases if outcome_of(case) == "failed"]
     if names_tests(options):
-        kept, is_part = kept_of(path, run)
+        kept, is_part = _kept_of(path, run)
         if is_part:
-            note_part(run)
+            _note_part(run)
         cases += not_renewed(kept, cases, options)
     folder.mkdir(parents=True, exist_ok=True)
     write(path, packed(ElementTree.fromstring(run_with(run, cases))))
@@ -105,7 +105,7 @@ def record(folder: Path, options: list[str]) -> int:
     return status
 
 
-def kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
+def _kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
     """Return the results of a recorded run, if it had the same torch.
 
     And whether it holds some claims alone, as one does that is only begun.
@@ -131,7 +131,7 @@ def kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
     return list(root.iter("testcase")), PART in then
 
 
-def note_part(run: Element) -> None:
+def _note_part(run: Element) -> None:
     """Note in a run that it holds some claims alone."""
     for facts in run.iterfind("testsuite/properties"):
         SubElement(facts, "property", name=PART, value="some")

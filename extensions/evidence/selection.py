@@ -15,10 +15,10 @@ from extensions.evidence.modules import evidence_modules
 from extensions.evidence.parsed_tests import tests_in
 from extensions.evidence.versions import older
 
-Claim = tuple[str, str]
+_Claim = tuple[str, str]
 
 
-def tests_of(root: Path, module: Path, main: str) -> Iterator[str]:
+def _tests_of(root: Path, module: Path, main: str) -> Iterator[str]:
     """Yield the tests of a claim, as pytest is given them."""
     for test in tests_in(module).values():
         if test.of == main:
@@ -31,7 +31,7 @@ def with_their_claims(root: Path, options: list[str]) -> list[str]:
     for option in options:
         path, _, name = option.partition("::")
         main = name.partition("[")[0].partition("__")[0]
-        tests = tests_of(root, root / path, main)
+        tests = _tests_of(root, root / path, main)
         found += list(tests) or [option]
     return found
 
@@ -46,7 +46,7 @@ def changed_by(root: Path, limit: str) -> list[str]:
         for module in evidence_modules(root)
         for main, test in tests_in(module).items()
         if test.since and not older(limit, test.since[0])
-        for name in tests_of(root, module, main)
+        for name in _tests_of(root, module, main)
     ]
 
 
@@ -55,7 +55,7 @@ def names_tests(options: list[str]) -> bool:
     return any(each.startswith("tests/") for each in options)
 
 
-def claim_of(case: Element) -> Claim:
+def _claim_of(case: Element) -> _Claim:
     """Return the module and the main test of the claim of a result."""
     module, name = key_of(case)
     return module, name.partition("__")[0]
@@ -68,7 +68,7 @@ def not_renewed(
 
     Of a module that was tested as a whole, no old result stays.
     """
-    claims = {claim_of(case) for case in new}
+    claims = {_claim_of(case) for case in new}
     single = {
         each.partition("::")[0].removesuffix(".py").replace("/", ".")
         for each in options
@@ -78,5 +78,5 @@ def not_renewed(
     return [
         case
         for case in kept
-        if claim_of(case) not in claims and claim_of(case)[0] not in whole
+        if _claim_of(case) not in claims and _claim_of(case)[0] not in whole
     ]

@@ -62,7 +62,7 @@ def surroundings(
 ) -> dict[str, str | bytes]:
     """Return what a run depends on besides files, by name."""
     found: dict[str, str | bytes] = {"Python": platform.python_version()}
-    found |= versions(libraries)
+    found |= _versions(libraries)
     found["the plugins of pytest"] = _plugins()
     found["the device"] = device()
     found |= _settings(root)
@@ -72,7 +72,7 @@ def surroundings(
     return found
 
 
-def versions(libraries: Iterable[str]) -> dict[str, str]:
+def _versions(libraries: Iterable[str]) -> dict[str, str]:
     """Return the versions of some libraries, and of all that these need."""
     found: dict[str, str] = {}
     todo, known = [*libraries], set(sys.stdlib_module_names)

@@ -45,9 +45,9 @@ from extensions.evidence.modules import classname, evidence_modules
 
 EVIDENCE = Path("build/evidence/this-build/tests.xml")
 # From what these results were made, to say why some are made again.
-FINGERPRINTS = EVIDENCE.with_name("fingerprints.json")
+_FINGERPRINTS = EVIDENCE.with_name("fingerprints.json")
 IN_PARALLEL = ["--numprocesses=auto", "--dist=worksteal"]
-FEW = 4  # modules: one process is done before each of several has torch
+_FEW = 4  # modules: one process is done before each of several has torch
 # How pytest ends where it did not test what it should.
 ENDS = {
     2: "was interrupted",
@@ -87,10 +87,10 @@ def end(status: int) -> str:
     return ENDS.get(status, f"ended with {status}")
 
 
-def read_fingerprints(root: Path) -> dict[str, Fingerprint]:
+def _read_fingerprints(root: Path) -> dict[str, Fingerprint]:
     """Return from what the last results were made, by module."""
     try:
-        found = json_of(root / FINGERPRINTS)
+        found = json_of(root / _FINGERPRINTS)
     except Problem:
         return {}
     if not isinstance(found, dict):
@@ -98,11 +98,11 @@ def read_fingerprints(root: Path) -> dict[str, Fingerprint]:
     return {name: Fingerprint.read(each) for name, each in found.items()}
 
 
-def write_fingerprints(root: Path, now: Mapping[str, Fingerprint]) -> None:
+def _write_fingerprints(root: Path, now: Mapping[str, Fingerprint]) -> None:
     """Keep from what the results were made."""
     parts = {name: dict(each.parts) for name, each in now.items()}
     text = json.dumps(parts, indent=1, sort_keys=True)
-    write(root / FINGERPRINTS, f"{text}\n")
+    write(root / _FINGERPRINTS, f"{text}\n")
 
 
 def reasons(
@@ -126,7 +126,7 @@ def reasons(
         yield f"{paths[0]}{more}: {why}"
 
 
-def keep_only(path: Path, kept: list[Element]) -> None:
+def _keep_only(path: Path, kept: list[Element]) -> None:
     """Drop all results but some; a file that is not whole has none."""
     try:
         write(path, run_with(xml_of(path), kept))
@@ -149,15 +149,15 @@ def update(root: Path, also: list[str], again: bool) -> int:
     print(f"{len(chosen)} of {len(modules)} modules to test", flush=True)
     if not chosen and not also:
         return 1 if failed(kept) else 0
-    before = read_fingerprints(root)
+    before = _read_fingerprints(root)
     for line in reasons({name: now[name] for name in chosen}, before):
         print(line, flush=True)
     # Whatever ends this run, what is stale does not stand.
     if chosen:
-        keep_only(path, kept)
+        _keep_only(path, kept)
 
     paths = [str(modules[name].relative_to(root)) for name in sorted(chosen)]
-    workers = IN_PARALLEL if also or len(chosen) > FEW else []
+    workers = IN_PARALLEL if also or len(chosen) > _FEW else []
     stamps = stamps_of(root, modules.values())
     with tempfile.TemporaryDirectory() as folder:
         xml = Path(folder, "tests.xml")
@@ -176,7 +176,7 @@ def update(root: Path, also: list[str], again: bool) -> int:
     kept += current(cases, fingerprints(root, modules.values()))
     if chosen:
         write(path, run_with(run, kept))
-        write_fingerprints(root, now)
+        _write_fingerprints(root, now)
     for name in (left := lacking(modules, kept)):
         print(f"tests without a result: {name}")
     return 1 if status or left or failed(kept) else 0

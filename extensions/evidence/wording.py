@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from extensions.evidence.parsed_tests import Failure
 
 # The name of a case, but not one that pytest has counted.
-NUMBERED = r"(?:.*-)?(?!b?float|complex|u?int)[a-z_]+\d+(?:-.*)?"
-SAYS = re.compile(rf"(?!{NUMBERED}$){NAME}{{1,60}}")
-MOST = 4  # cases that are named
+_NUMBERED = r"(?:.*-)?(?!b?float|complex|u?int)[a-z_]+\d+(?:-.*)?"
+_SAYS = re.compile(rf"(?!{_NUMBERED}$){NAME}{{1,60}}")
+_MOST = 4  # cases that are named
 # What a name ends in whose cases say the rest, if they say anything.
-ENDS = (
+_ENDS = (
     r"(after|as|at|because|before|between|by|for|from|if|in|of|on|over|than"
     r"|through|to|under|while|with|without)"
 )
-OPEN = re.compile(rf"^but not$|\b{ENDS}$")
-NOTHING = re.compile(rf"but not( {ENDS})?")  # without a case
-CODE = re.compile(r"[_.:()\[\]{}=']")  # no word holds these
+_OPEN = re.compile(rf"^but not$|\b{_ENDS}$")
+_NOTHING = re.compile(rf"but not( {_ENDS})?")  # without a case
+_CODE = re.compile(r"[_.:()\[\]{}=']")  # no word holds these
 
 
 def words_with(words: str, cases: Iterable[str]) -> str:
     """Return what the name of a test says, with the cases that say more."""
-    said = [case for case in cases if SAYS.fullmatch(case)]
-    more = ", ".join(said[:MOST]) + (" and more" if len(said) > MOST else "")
+    said = [case for case in cases if _SAYS.fullmatch(case)]
+    more = ", ".join(said[:_MOST]) + (" and more" if len(said) > _MOST else "")
     return f"{words} {more}".strip()
 
 
 def closed(words: str, cases: list[str]) -> str:
     """Return what a name says with its cases, or with their number."""
     said = words_with(words, cases)
-    return f"{said} {others(len(cases))}" if OPEN.search(said) else said
+    return f"{said} {others(len(cases))}" if _OPEN.search(said) else said
 
 
 def others(number: int) -> str:
@@ -50,19 +50,19 @@ def others(number: int) -> str:
 def told(failures: Sequence[Failure]) -> tuple[str, str, int]:
     """Return what tells of the first case: words, code, how many more."""
     first, number = failures[0], len(failures)
-    words, is_needed = first.words, bool(OPEN.search(first.words))
-    case = said_by(first.case, first.edit, is_needed=is_needed)
-    if CODE.search(case):
+    words, is_needed = first.words, bool(_OPEN.search(first.words))
+    case = _said_by(first.case, first.edit, is_needed=is_needed)
+    if _CODE.search(case):
         return words, case, number - 1
     said = f"{words} {case}".strip()
-    if NOTHING.fullmatch(said):
+    if _NOTHING.fullmatch(said):
         return f"{said} {others(number)}", "", 0
     return said, "", number - 1
 
 
-def said_by(case: str, edit: str, *, is_needed: bool) -> str:
+def _said_by(case: str, edit: str, *, is_needed: bool) -> str:
     """Return what a case says, of an edit what comes, and that if needed."""
-    if not SAYS.fullmatch(case) or not is_balanced(case):
+    if not _SAYS.fullmatch(case) or not _is_balanced(case):
         return ""
     parts = case.split("-")
     for at in range(1, len(parts)):
@@ -73,6 +73,6 @@ def said_by(case: str, edit: str, *, is_needed: bool) -> str:
     return case if is_needed or case not in edit else ""
 
 
-def is_balanced(code: str) -> bool:
+def _is_balanced(code: str) -> bool:
     """Whether a piece of code closes as many brackets as it opens."""
     return all(code.count(a) == code.count(b) for a, b in ("()", "[]", "{}"))

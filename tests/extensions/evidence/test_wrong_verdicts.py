@@ -166,3 +166,19 @@ def test_a_module_that_shadows_what_expects_failures(whole):
 
     assert retest(whole)[0] == 0
     assert verdict(whole) == "failed"
+
+
+def test_a_counter_example_that_passes_is_reported_in_ten_lines(whole):
+    test = whole / "tests/part/test_one.py"
+    test.write_text(test.read_text().replace("'\"one\"'", "'print'"))
+    edit(test, "'\"other\"'", "'str'")
+    _, said = retest(whole)
+    _, _, report = said.partition("test_word_is_one__but_not_of_another ___")
+    lines = report.partition("=====")[0].strip("_ \n").splitlines()
+
+    assert len(lines) <= 10
+    assert "tests/part/test_one.py:6: AssertionError" in lines
+    assert (
+        "E       AssertionError: test_word_is_one passes:"
+        " the words are still true"
+    ) in lines
