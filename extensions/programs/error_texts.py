@@ -15,7 +15,7 @@ from extensions.core.topics import Topic
 from extensions.programs.outputs import outputs_in
 from extensions.programs.snippet import Cell, Snippet
 
-MARKUP = (".. ", ":")  # how lines begin that say how an output is shown
+_MARKUP = (".. ", ":")  # how lines begin that say how an output is shown
 
 
 def printed(topic: Topic) -> dict[int, str]:
@@ -24,17 +24,17 @@ def printed(topic: Topic) -> dict[int, str]:
     By the line at which the code of each begins.
     """
     return {
-        line: plain(output)
+        line: _plain(output)
         for line, output in outputs_in(text_of(topic.output)).items()
     }
 
 
-def plain(output: str) -> str:
+def _plain(output: str) -> str:
     """Return the text of an output without the markup around it."""
     lines = [
         line
         for line in output.splitlines()
-        if not line.strip().startswith(MARKUP)
+        if not line.strip().startswith(_MARKUP)
     ]
     return dedent("\n".join(lines)).strip("\n")
 
@@ -68,7 +68,7 @@ def caught_in(topic: Topic) -> Iterator[tuple[Cell, str]]:
     for cell in Snippet.read(topic.snippet).cells().values():
         catching = False
         for node in ast.parse(cell.code).body:
-            if not catches(node, functions):
+            if not _catches(node, functions):
                 continue
             if isinstance(node, ast.FunctionDef):
                 functions.add(node.name)
@@ -78,7 +78,7 @@ def caught_in(topic: Topic) -> Iterator[tuple[Cell, str]]:
             yield cell, output
 
 
-def catches(tree: ast.AST, functions: set[str]) -> bool:
+def _catches(tree: ast.AST, functions: set[str]) -> bool:
     """Whether some code handles an error, or calls a function that does."""
     return any(
         isinstance(node, ast.ExceptHandler)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # What an artist may be coloured by. Not every artist has each of them.
-PROPERTIES = (
+_PROPERTIES = (
     "color",
     "edgecolor",
     "facecolor",
     "markeredgecolor",
     "markerfacecolor",
 )
-IMAGE = """
+_IMAGE = """
 .. image:: /{path}
    :alt: {alt}
    :class: only-{theme}
@@ -48,11 +48,11 @@ def swapped(color: Any) -> Any:
     return light, light, light, alpha
 
 
-def swap_neutrals(artist: Artist) -> None:
+def _swap_neutrals(artist: Artist) -> None:
     """Swap the neutral colours of one artist, in place."""
     from matplotlib.colors import to_rgba_array
 
-    for name in PROPERTIES:
+    for name in _PROPERTIES:
         get = getattr(artist, f"get_{name}", None)
         if get is None:
             continue
@@ -62,7 +62,7 @@ def swap_neutrals(artist: Artist) -> None:
             getattr(artist, f"set_{name}")(value)
 
 
-def artists(figure: Figure) -> Iterator[Artist]:
+def _artists(figure: Figure) -> Iterator[Artist]:
     """Yield what a figure draws, boxes and arrows of its texts included."""
     for artist in figure.findobj():
         yield artist
@@ -82,7 +82,7 @@ def title_of(figure: Figure) -> str:
     return ". ".join(" ".join(each.split()) for each in titles if each)
 
 
-def save(figure: Figure, path: Path) -> None:
+def _save(figure: Figure, path: Path) -> None:
     """Write a figure as SVG that is the same at every build."""
     import matplotlib
 
@@ -103,12 +103,12 @@ def save_twice(figure: Figure, path: Path) -> dict[str, Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     dark = path.with_name(f"{path.stem}_dark{path.suffix}")
-    save(figure, path)
+    _save(figure, path)
     metadata = {"Software": None}
     figure.savefig(on_card(path), bbox_inches="tight", metadata=metadata)
-    for artist in artists(figure):
-        swap_neutrals(artist)
-    save(figure, dark)
+    for artist in _artists(figure):
+        _swap_neutrals(artist)
+    _save(figure, dark)
     return {"light": path, "dark": dark}
 
 
@@ -141,6 +141,6 @@ def scrape(
         light = light.with_suffix(".svg")
         for theme, path in save_twice(figure, light).items():
             source = path.relative_to(gallery_conf["src_dir"]).as_posix()
-            rst += IMAGE.format(path=source, alt=alt, theme=theme)
+            rst += _IMAGE.format(path=source, alt=alt, theme=theme)
     plt.close("all")
     return rst

@@ -25,7 +25,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
 
-Said = list[tuple[int, str]]  # what is wrong with a program, by line
+_Said = list[tuple[int, str]]  # what is wrong with a program, by line
 
 # What takes seconds to import, by a word of the programs that need it. The
 # first optimizer of a process imports torch's compiler.
@@ -77,7 +77,7 @@ def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
     )
     process.start()
     sender.close()
-    said: list[Said] = []
+    said: list[_Said] = []
     with contextlib.suppress(EOFError):  # the process has ended
         said.append(receiver.recv())
     process.join()
@@ -89,8 +89,8 @@ def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
 
 
 def _wrong_with(
-    topic: Topic, exitcode: int, seconds: int, answers: list[Said]
-) -> Said:
+    topic: Topic, exitcode: int, seconds: int, answers: list[_Said]
+) -> _Said:
     """Return what is wrong, given how a process ended and what it sent."""
     alarm = getattr(signal, "SIGALRM", 0)
     if exitcode in {-alarm, _TOO_LONG} and exitcode:
@@ -134,7 +134,7 @@ def _work(
     end = partial(_end_fork, os.getpid(), answer)
     scrapers = (partial(_scrape, end), *conf["image_scrapers"])
     conf = {**conf, "image_scrapers": scrapers}
-    said: Said = []
+    said: _Said = []
     try:
         with _no_other_stdout(said):
             generate_file_rst(
@@ -190,7 +190,7 @@ def _cause(error: BaseException, topic: Topic) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def _no_other_stdout(said: Said) -> Iterator[None]:
+def _no_other_stdout(said: _Said) -> Iterator[None]:
     """Say what was written past Python's ``sys.stdout``: no page shows it."""
     with tempfile.TemporaryFile() as file:
         console = os.dup(1)

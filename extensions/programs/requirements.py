@@ -6,7 +6,7 @@ import ast
 import sys
 
 # Where the name to install is not the name to import.
-DISTRIBUTIONS = {"PIL": "pillow"}
+_DISTRIBUTIONS = {"PIL": "pillow"}
 
 
 def libraries(text: str) -> list[str]:
@@ -18,5 +18,5 @@ def libraries(text: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module.partition(".")[0])
     foreign = names - sys.stdlib_module_names
-    found = {DISTRIBUTIONS.get(name, name) for name in foreign}
+    found = {_DISTRIBUTIONS.get(name, name) for name in foreign}
     return sorted(found, key=lambda name: (name != "torch", name))

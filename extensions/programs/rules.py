@@ -16,10 +16,10 @@ from extensions.evidence.definitions import OURS
 from extensions.programs.outputs import outputs_in
 
 # What the path of a topic is made of.
-NAME = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
+_NAME = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
 
 # Where sphinx-gallery put a picture: a path of the site, not an output.
-IMAGE = re.compile(r"^ *\.\. image::.*\n", re.MULTILINE)
+_IMAGE = re.compile(r"^ *\.\. image::.*\n", re.MULTILINE)
 
 # What an output may not show, because it differs from run to run.
 VARYING = {
@@ -33,7 +33,7 @@ VARYING = {
 def topics_have_plain_names(root: Path) -> Iterator[Problem]:
     """Yield programs whose path no address and no test could hold."""
     for topic in topics(root):
-        if not NAME.fullmatch(topic.name):
+        if not _NAME.fullmatch(topic.name):
             message = (
                 f"malformed name {topic.name!r}:"
                 " write lower-case words joined by underscores"
@@ -55,21 +55,21 @@ def folders_hold_programs_only(root: Path) -> Iterator[Problem]:
 def snippets_stand_alone(root: Path) -> Iterator[Problem]:
     """Yield asserts, exits and imports of ours in readers' programs."""
     for topic in topics(root):
-        yield from what_no_reader_has(topic.snippet, text_of(topic.snippet))
+        yield from _what_no_reader_has(topic.snippet, text_of(topic.snippet))
 
 
 @cached_by_content
-def what_no_reader_has(path: Path, text: str) -> list[Problem]:
+def _what_no_reader_has(path: Path, text: str) -> list[Problem]:
     """Return asserts, exits and imports of ours in a program."""
     return [
         Problem(path, node.lineno, message)
         for node in ast.walk(python_in(path, text))
         if isinstance(node, ast.stmt | ast.expr)
-        for message in faults_of(node)
+        for message in _faults_of(node)
     ]
 
 
-def faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
+def _faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
     """Yield what is wrong with a piece of a program."""
     if isinstance(node, ast.Assert):
         yield "an assert in a snippet: write a test instead"
@@ -89,16 +89,16 @@ def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
     for topic in topics(root):
         if not topic.output.exists():
             continue
-        for line, message in varying(topic.output, text_of(topic.output)):
+        for line, message in _varying(topic.output, text_of(topic.output)):
             yield Problem(topic.snippet, line, message)
 
 
 @cached_by_content
-def varying(path: Path, text: str) -> list[tuple[int, str]]:
+def _varying(path: Path, text: str) -> list[tuple[int, str]]:
     """Return what will differ in the outputs of a program, with its line."""
     return [
         (line, f"an output shows {what}: {found[0]!r}")
         for line, output in outputs_in(text).items()
         for what, pattern in VARYING.items()
-        if (found := pattern.search(IMAGE.sub("", output)))
+        if (found := pattern.search(_IMAGE.sub("", output)))
     ]

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from sphinx.util.typing import OptionSpec
 
 # The test that runs each CUDA cell where there is a device.
-RECORDER = ("tests.test_cuda_cells", "test_a_cuda_cell_runs")
-MADE = "How this was made"
+_RECORDER = ("tests.test_cuda_cells", "test_a_cuda_cell_runs")
+_MADE = "How this was made"
 NEVER_RAN = (
     "This cell needs a CUDA device."
     " It has not run: this build has none, and no run on one is recorded."
 )
 
 
-def device_outputs(app: Sphinx) -> dict[str, str]:
+def _device_outputs(app: Sphinx) -> dict[str, str]:
     """Return what all runs have recorded of cells that need a device."""
     runs = runs_of(app.env)
-    found = [(run.title, run.results.get(RECORDER)) for run in runs]
+    found = [(run.title, run.results.get(_RECORDER)) for run in runs]
     return {ALL: f"{found}"}
 
 
-class CellDirective(SphinxDirective):
+class _CellDirective(SphinxDirective):
     """Show the named cell of the snippet that mirrors this page."""
 
     required_arguments = 1
@@ -78,7 +78,7 @@ class CellDirective(SphinxDirective):
             label = nodes.paragraph("", WRONG.strip("#. \n"))
             block.insert(0, nodes.container("", label, classes=["cell-label"]))
         if self.folds(cell):
-            fold = Fold("", code, summary=self.options.get("folded") or MADE)
+            fold = Fold("", code, summary=self.options.get("folded") or _MADE)
             block.remove(code)
             block["classes"].append("cell-folded")
             block += fold
@@ -100,7 +100,7 @@ class CellDirective(SphinxDirective):
         shown = nodes.container("", classes=["cell-output", "cell-recorded"])
         depend_on(self.env, "device outputs")
         for run in runs_of(self.env):
-            for result in run.results.get(RECORDER, []):
+            for result in run.results.get(_RECORDER, []):
                 facts = result.properties
                 if facts.get("cell") != f"{topic.name}:{cell}":
                     continue
@@ -122,5 +122,5 @@ class CellDirective(SphinxDirective):
 
 def setup_cell(app: Sphinx) -> None:
     """Add the directive."""
-    KINDS["device outputs"] = device_outputs
-    app.add_directive("cell", CellDirective)
+    KINDS["device outputs"] = _device_outputs
+    app.add_directive("cell", _CellDirective)

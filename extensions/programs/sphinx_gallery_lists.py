@@ -30,7 +30,7 @@ _FOLDERS = ("examples_dirs", "gallery_dirs")
 _LISTED = ("*.py", "*.rst")
 
 
-class Lists:
+class _Lists:
     """The lists of one build, and the settings that they are made with."""
 
     def __init__(self, settings: str) -> None:
@@ -67,4 +67,4 @@ def setup_gallery_lists(app: Sphinx, settings: str) -> None:
     for each in [*app.events.listeners["builder-inited"]]:
         if each.handler is generate_gallery_rst:
             app.disconnect(each.id)
-    app.connect("builder-inited", Lists(settings).make)
+    app.connect("builder-inited", _Lists(settings).make)

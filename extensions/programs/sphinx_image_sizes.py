@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-def measure(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def _measure(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Give each picture of a page the width and the height of its file."""
     for image in doctree.findall(nodes.image):
         if "width" in image or "height" in image:
@@ -24,4 +24,4 @@ def measure(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 def setup_image_sizes(app: Sphinx) -> None:
     """Measure what a page shows when it is written."""
-    app.connect("doctree-resolved", measure)
+    app.connect("doctree-resolved", _measure)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
 
-OPENING = re.compile(r'<div class="sphx-glr-thumbcontainer" tooltip="(.*)">')
+_OPENING = re.compile(r'<div class="sphx-glr-thumbcontainer" tooltip="(.*)">')
 
 
-class RecipeCards(SphinxTransform):
+class _RecipeCards(SphinxTransform):
     """Make a card of each thumbnail."""
 
     default_priority = 400  # before Sphinx collects the pictures
@@ -33,7 +33,7 @@ class RecipeCards(SphinxTransform):
     def apply(self) -> None:
         """Put a card in the place of what opens, fills and closes it."""
         for opening in list(self.document.findall(nodes.raw)):
-            said = OPENING.search(opening.astext())
+            said = _OPENING.search(opening.astext())
             if said is None:
                 continue
             place = opening.parent.index(opening)
@@ -73,4 +73,4 @@ class RecipeCards(SphinxTransform):
 
 def setup_recipe_cards(app: Sphinx) -> None:
     """Add the transform."""
-    app.add_transform(RecipeCards)
+    app.add_transform(_RecipeCards)

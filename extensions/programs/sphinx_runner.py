@@ -55,8 +55,8 @@ class Runner:
         stamp.sweep(self.root)
         stale = self.stale()
         for topic, why in stale.items():
-            logger.info("%s: run, because %s", topic.name, because(why))
-        order = sorted(stale, key=seconds_last_time, reverse=True)
+            logger.info("%s: run, because %s", topic.name, _because(why))
+        order = sorted(stale, key=_seconds_last_time, reverse=True)
         for topic in order:
             stamp.forget(topic)
             thumbs = topic.output.parent / "images/thumb"
@@ -86,12 +86,12 @@ class Runner:
         return broken
 
 
-def because(why: list[str]) -> str:
+def _because(why: list[str]) -> str:
     """Return in words why a program runs."""
     return why[0] if why == [stamp.NO_RUN] else f"{', '.join(why)} changed"
 
 
-def seconds_last_time(topic: Topic) -> float:
+def _seconds_last_time(topic: Topic) -> float:
     """Return how long a program took; one that never ran takes the longest."""
     with contextlib.suppress(Problem, KeyError, TypeError, ValueError):
         return float(json_of(topic.output.with_suffix(".cost.json"))["time"])

@@ -15,22 +15,22 @@ from sphinx.transforms import SphinxTransform
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-TABLE = '<table border="1" class="dataframe">'
-STYLE = re.compile(r"<style scoped>.*?</style>\n?", re.DOTALL)
+_TABLE = '<table border="1" class="dataframe">'
+_STYLE = re.compile(r"<style scoped>.*?</style>\n?", re.DOTALL)
 
 
 def plain(html: str) -> str:
     """Return a table of pandas without what HTML does not allow."""
     for old, new in (
-        (TABLE, '<table class="dataframe">'),
+        (_TABLE, '<table class="dataframe">'),
         ('<tr style="text-align: right;">', "<tr>"),
         ("<th></th>", "<td></td>"),
     ):
         html = html.replace(old, new)
-    return STYLE.sub("", html)
+    return _STYLE.sub("", html)
 
 
-class PlainTables(SphinxTransform):
+class _PlainTables(SphinxTransform):
     """Make plain what pandas has written, on pages and in recipes."""
 
     default_priority = 400
@@ -38,10 +38,10 @@ class PlainTables(SphinxTransform):
     def apply(self) -> None:
         """Write each table anew."""
         for raw in self.document.findall(nodes.raw):
-            if TABLE in raw.astext():
+            if _TABLE in raw.astext():
                 raw[:] = [nodes.Text(plain(raw.astext()))]
 
 
 def setup_tables(app: Sphinx) -> None:
     """Add the transform."""
-    app.add_transform(PlainTables)
+    app.add_transform(_PlainTables)

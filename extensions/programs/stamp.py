@@ -46,7 +46,7 @@ def surroundings(settings: str) -> Fingerprint:
     )
 
 
-def fingerprint_of(program: Path, topic: Topic, settings: str) -> Fingerprint:
+def _fingerprint_of(program: Path, topic: Topic, settings: str) -> Fingerprint:
     """Return what the outputs of a topic were made from, and what they are."""
     folder = topic.output.parent
     outputs = {
@@ -64,7 +64,7 @@ def why_stale(topic: Topic, settings: str) -> list[str]:
         stamp = Fingerprint.read(json_of(path_of(topic)))
     if not stamp.parts:
         return [NO_RUN]
-    now = fingerprint_of(topic.snippet, topic, settings)
+    now = _fingerprint_of(topic.snippet, topic, settings)
     return now.changes_since(stamp)
 
 
@@ -83,7 +83,7 @@ def note(topic: Topic, settings: str) -> None:
     been edited since.
     """
     copy = topic.output.with_suffix(".py")
-    found = fingerprint_of(copy, topic, settings)
+    found = _fingerprint_of(copy, topic, settings)
     write(path_of(topic), json.dumps(found.parts, indent=0) + "\n")
 
 

@@ -20,7 +20,7 @@ This page shows what was recorded instead; run the program for your picture.
 .. measured::
 """
 # In the label of an axis: what is drawn along it was timed.
-TIME = re.compile(r"\b(time|[mnµ]?s|(milli)?seconds?)\b")
+_TIME = re.compile(r"\b(time|[mnµ]?s|(milli)?seconds?)\b")
 
 
 def shows_a_time(figure: Figure) -> bool:
@@ -30,4 +30,4 @@ def shows_a_time(figure: Figure) -> bool:
         for ax in figure.axes
         for label in (ax.get_xlabel(), ax.get_ylabel())
     ]
-    return any(TIME.search(label) for label in labels)
+    return any(_TIME.search(label) for label in labels)
