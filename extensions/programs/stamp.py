@@ -17,6 +17,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, json_of, text_of
 from extensions.core.topics import Topic, topics
 from extensions.core.writing import remove, write
+from extensions.evidence.surroundings import device
 
 # What a program draws, and all that it leaves, by its name, and no other whose
 # name holds it.
@@ -40,6 +41,7 @@ def surroundings(settings: str) -> Fingerprint:
     return Fingerprint.of(
         {
             "the libraries": installed(),
+            "the device": device(),
             "our code": our_code("programs", "core"),
             "sphinx_gallery_conf": settings,
         }

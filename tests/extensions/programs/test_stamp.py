@@ -84,6 +84,12 @@ def test_other_libraries_run_the_programs_again(topic, monkeypatch):
     assert stamp.why_stale(topic, SETTINGS) == ["the libraries"]
 
 
+def test_a_new_device_runs_the_programs_again(topic, monkeypatch):
+    monkeypatch.setattr(stamp, "device", lambda: "GPU 0: NVIDIA H200")
+
+    assert stamp.why_stale(topic, SETTINGS) == ["the device"]
+
+
 def test_all_our_code_that_runs_programs_is_asked(topic, monkeypatch):
     asked = []
     monkeypatch.setattr(stamp, "our_code", lambda *of: asked.append(of) or "")
