@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from extensions.build.builder import builder_of
+from extensions.build.page_context import PageContext, on_page_context
 from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.reading import bytes_of, text_of
@@ -66,25 +67,21 @@ def _test_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield name, about, "page.html"
 
 
-def _shorten_navigation(
-    app: Sphinx,
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: object,
-) -> None:
+def _shorten_navigation(page: PageContext) -> None:
     """Show only the chapters in the navigation of a generated page.
 
     The page belongs to no chapter, and the whole navigation would be most of
     its size and of the time to write it.
     """
-    if pagename.startswith(_GENERATED):
-        toctree = context["toctree"]
-        context["toctree"] = lambda **how: toctree(**how | {"collapse": True})
+    if page.name.startswith(_GENERATED):
+        toctree = page.values["toctree"]
+        page.values["toctree"] = lambda **how: toctree(
+            **how | {"collapse": True}
+        )
 
 
 def setup_test_pages(app: Sphinx) -> None:
     """Add the pages."""
     PAGE_PARTS["the tests"] = _test_sources
     app.connect("html-collect-pages", _test_pages)
-    app.connect("html-page-context", _shorten_navigation)  # before Furo's
+    on_page_context(app, _shorten_navigation)  # before Furo's

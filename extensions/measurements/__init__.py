@@ -9,9 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extensions.measurements.results import (
+    Recording,
+    Workload,
+    recordings_of,
+    workload_of,
+)
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
+
+__all__ = [
+    "Recording",
+    "Workload",
+    "recordings_of",
+    "workload_of",
+]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -10,11 +10,12 @@ import re
 import textwrap
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from docutils import nodes
 
 from extensions.build.dependencies import root_of
+from extensions.build.page_context import PageContext, on_page_context
 from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.topics import Topic
@@ -136,23 +137,18 @@ def _markdown_of(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _write_markdown(
-    app: Sphinx,
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: nodes.document | None,
-) -> None:
+def _write_markdown(page: PageContext) -> None:
     """Write the Markdown of a page that is being written."""
-    topic = Topic(root_of(app.env), pagename)
-    if not topic.snippet.exists() or doctree is None:
+    app = page.app
+    topic = Topic(root_of(app.env), page.name)
+    if not topic.snippet.exists() or page.doctree is None:
         return
     base = app.config.html_baseurl
-    text = _markdown_of(topic, base, doctree, ledger_of(app))
-    write(Path(app.outdir, f"{pagename}.md"), text)
-    context["metatags"] += _ALTERNATE.format(topic.page.stem)
+    text = _markdown_of(topic, base, page.doctree, ledger_of(app))
+    write(Path(app.outdir, f"{page.name}.md"), text)
+    page.add_to_head(_ALTERNATE.format(topic.page.stem))
 
 
 def setup_markdown(app: Sphinx) -> None:
     """Write it whenever its page is written."""
-    app.connect("html-page-context", _write_markdown)
+    on_page_context(app, _write_markdown)

@@ -6,7 +6,7 @@ a counter-example, and the outcome of each run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -15,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.builder import builder_of
 from extensions.build.dependencies import root_of
+from extensions.build.page_context import PageContext, on_page_context
 from extensions.claims.sphinx_claim_links import claim_link
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_panels import render_for_claim
@@ -109,16 +110,10 @@ def _counterexample(
     return []
 
 
-def _add_style(
-    app: Sphinx,
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: nodes.document | None,
-) -> None:
+def _add_style(page: PageContext) -> None:
     """Load the style on the front page alone."""
-    if pagename == app.config.root_doc:
-        app.add_css_file("front.css")
+    if page.name == page.app.config.root_doc:
+        page.app.add_css_file("front.css")
 
 
 def setup_featured_claim(app: Sphinx) -> None:
@@ -126,4 +121,4 @@ def setup_featured_claim(app: Sphinx) -> None:
     app.add_node(_CounterexamplePlace)
     app.add_directive("featured-claim", _FeaturedClaimDirective)
     app.connect("doctree-resolved", _put_counterexamples)
-    app.connect("html-page-context", _add_style)
+    on_page_context(app, _add_style)

@@ -5,7 +5,9 @@ Sphinx and its extensions put theirs on every page.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from extensions.build.page_context import PageContext, on_page_context
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -37,21 +39,14 @@ def is_needed(
     return name not in _UNUSED and NEEDED_BY.get(name, "") in body
 
 
-def _prune(
-    app: Sphinx,
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: object,
-) -> None:
+def _prune(page: PageContext) -> None:
     """Remove the files that a page does not need."""
-    body = context.get("body", "")
+    body = page.values.get("body", "")
     for kind in ("css_files", "script_files"):
-        context[kind] = [
-            each for each in context.get(kind, ()) if is_needed(each, body)
-        ]
+        files = page.values.get(kind, ())
+        page.values[kind] = [each for each in files if is_needed(each, body)]
 
 
 def setup_asset_pruning(app: Sphinx) -> None:
     """Remove files after all extensions have added theirs."""
-    app.connect("html-page-context", _prune)
+    on_page_context(app, _prune)

@@ -11,9 +11,10 @@ import hashlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from extensions.build.builder import builder_of
+from extensions.build.page_context import PageContext, on_page_context
 from extensions.core.reading import text_of
 
 if TYPE_CHECKING:
@@ -41,21 +42,13 @@ def policy(folders: tuple[str, ...]) -> str:
     return _POLICY.format(known=" ".join(sorted(found)))
 
 
-def _add_policy(
-    app: Sphinx,
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: object,
-) -> None:
+def _add_policy(page: PageContext) -> None:
     """Write the policy into the head of a page, before any script."""
-    folders = tuple(map(str, builder_of(app).templates.pathchain))
-    context["metatags"] = (
-        '\n    <meta http-equiv="Content-Security-Policy"'
-        f' content="{policy(folders)}">{context.get("metatags", "")}'
-    )
+    folders = tuple(map(str, builder_of(page.app).templates.pathchain))
+    html = '\n    <meta http-equiv="Content-Security-Policy" content="{}">'
+    page.add_to_head(html.format(policy(folders)), first=True)
 
 
 def setup_content_security_policy(app: Sphinx) -> None:
     """Add the policy to each page."""
-    app.connect("html-page-context", _add_policy)
+    on_page_context(app, _add_policy)

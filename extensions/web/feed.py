@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from extensions.build.dependencies import root_of
+from extensions.build.page_context import PageContext, on_page_context
 from extensions.build.site_files import SITE_FILES
 from extensions.claims.changelog import (
     OutcomeChange,
@@ -22,7 +23,6 @@ from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
 
 if TYPE_CHECKING:
-    from docutils import nodes
     from sphinx.application import Sphinx
 
     from extensions.claims.ledger import Entry
@@ -118,17 +118,10 @@ def _as_json(app: Sphinx) -> dict[str, Any]:
     }
 
 
-def _add_link(
-    app: Sphinx,
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: nodes.document,
-) -> None:
+def _add_link(page: PageContext) -> None:
     """Add a link to the feed to the head of each page."""
-    address = context["pathto"](_FILE_NAME, 1)
-    own = context.get("metatags", "")  # none on a page without a source
-    context["metatags"] = own + _LINK.format("What changed", address)
+    address = page.values["pathto"](_FILE_NAME, 1)
+    page.add_to_head(_LINK.format("What changed", address))
 
 
 def _feed_json(app: Sphinx) -> str:
@@ -139,4 +132,4 @@ def _feed_json(app: Sphinx) -> str:
 def setup_feed(app: Sphinx) -> None:
     """Add the feed, and its address to each page."""
     SITE_FILES[_FILE_NAME] = _feed_json
-    app.connect("html-page-context", _add_link)
+    on_page_context(app, _add_link)

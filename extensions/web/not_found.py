@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from extensions.build.builder import builder_of
+from extensions.build.page_context import PageContext, on_page_context
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -31,23 +32,15 @@ def _not_found_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     yield _PAGE_NAME, {"title": "No such page", "body": body}, "page.html"
 
 
-def _add_base(
-    app: Sphinx,
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: object,
-) -> None:
+def _add_base(page: PageContext) -> None:
     """Resolve the links of the page from the address of the site."""
-    address = app.config.html_baseurl
-    if pagename == _PAGE_NAME and address:
+    address = page.app.config.html_baseurl
+    if page.name == _PAGE_NAME and address:
         base = escape(address.rstrip("/"))
-        context["metatags"] = (
-            f'\n    <base href="{base}/">{context.get("metatags", "")}'
-        )
+        page.add_to_head(f'\n    <base href="{base}/">', first=True)
 
 
 def setup_not_found(app: Sphinx) -> None:
     """Add the page."""
     app.connect("html-collect-pages", _not_found_page)
-    app.connect("html-page-context", _add_base)
+    on_page_context(app, _add_base)

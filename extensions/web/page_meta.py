@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from docutils import nodes
 
+from extensions.build.page_context import PageContext, on_page_context
 from extensions.core.writing import write
 from extensions.programs.figures import on_card
 from extensions.prose.sentences import END
@@ -53,22 +54,15 @@ def _meta_tags(kind: str, facts: dict[str, str]) -> str:
     )
 
 
-def _add_meta(
-    app: Sphinx,
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: nodes.document | None,
-) -> None:
+def _add_meta(page: PageContext) -> None:
     """Add a description to the head of a page, and a card for its links."""
-    if doctree is not None:
-        title, opening = (
-            app.env.titles[pagename].astext(),
-            _first_sentence(doctree),
-        )
-        figure = _first_figure(app, doctree)
-    elif "lead" in context:  # generated from a template that begins with it
-        title, opening, figure = context["title"], context["lead"], None
+    app, values = page.app, page.values
+    if page.doctree is not None:
+        title = app.env.titles[page.name].astext()
+        opening = _first_sentence(page.doctree)
+        figure = _first_figure(app, page.doctree)
+    elif "lead" in values:  # generated from a template that begins with it
+        title, opening, figure = values["title"], values["lead"], None
     else:  # an index, or what stands for a page that is not there
         return
     site, base = app.config.project, app.config.html_baseurl
@@ -81,21 +75,20 @@ def _add_meta(
     }
     if base:
         drawn = card(site, title, opening, figure)
-        write(Path(app.outdir, f"{pagename}.png"), drawn)
+        write(Path(app.outdir, f"{page.name}.png"), drawn)
         width, height = map(str, SIZE)
         facts |= {
-            "og:url": context["pageurl"],
-            "og:image": urljoin(f"{base.rstrip('/')}/", f"{pagename}.png"),
+            "og:url": values["pageurl"],
+            "og:image": urljoin(f"{base.rstrip('/')}/", f"{page.name}.png"),
             "og:image:width": width,
             "og:image:height": height,
             "og:image:alt": f"{title}: {opening}" if opening else title,
         }
         named["twitter:card"] = "summary_large_image"
-    context["metatags"] += _meta_tags("name", named) + _meta_tags(
-        "property", facts
-    )
+    page.add_to_head(_meta_tags("name", named))
+    page.add_to_head(_meta_tags("property", facts))
 
 
 def setup_page_meta(app: Sphinx) -> None:
     """Add the handler."""
-    app.connect("html-page-context", _add_meta)
+    on_page_context(app, _add_meta)
