@@ -18,7 +18,7 @@ from extensions.core.fingerprint import digest
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.core.topics import Topic
-from extensions.evidence.definitions import Part, dumped
+from extensions.evidence.parts import Part, dumped
 from extensions.evidence.walk import Code
 from extensions.programs.snippet import Snippet
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
-from extensions.evidence.definitions import statements
+from extensions.evidence.imports import statements
 from extensions.evidence.junit import Run
 from extensions.evidence.outcomes import is_fresh, results_of
 from extensions.evidence.pytest_marks import arguments, marks_in

@@ -7,14 +7,10 @@ from pathlib import Path
 
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
-from extensions.evidence.definitions import (
-    OURS,
-    Import,
-    Module,
-    Part,
-    definitions,
-)
+from extensions.evidence.definitions import Module, definitions
+from extensions.evidence.imports import OURS, Import
 from extensions.evidence.modules import conftests
+from extensions.evidence.parts import Part
 
 
 class Code:

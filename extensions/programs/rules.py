@@ -12,7 +12,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.core.titles import HEADER
 from extensions.core.topics import topics
-from extensions.evidence.definitions import OURS
+from extensions.evidence.imports import OURS
 from extensions.programs.outputs import outputs_in
 
 # What the path of a topic is made of.
