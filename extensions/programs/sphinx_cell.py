@@ -40,7 +40,7 @@ def _device_outputs(app: Sphinx) -> dict[str, str]:
     return {ALL: f"{found}"}
 
 
-class _CellDirective(SphinxDirective):
+class CellDirective(SphinxDirective):
     """Show the named cell of the snippet that mirrors this page."""
 
     required_arguments = 1
@@ -123,4 +123,4 @@ class _CellDirective(SphinxDirective):
 def setup_cell(app: Sphinx) -> None:
     """Add the directive."""
     KINDS["device outputs"] = _device_outputs
-    app.add_directive("cell", _CellDirective)
+    app.add_directive("cell", CellDirective)
