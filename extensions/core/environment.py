@@ -20,8 +20,10 @@ from extensions.core.topics import ROOT
 def installed() -> str:
     """Return a hash of Python's version and of all that is installed."""
     # A name and a version each, as pip writes them; to read them out of the
-    # files below takes forty times as long.
-    parts = {path.name for at in sys.path for path in Path(at).glob("*-info")}
+    # files below takes forty times as long. setuptools, once something imports
+    # it, adds a folder with copies of its own to the path.
+    folders = [Path(at) for at in sys.path if Path(at).name != "_vendor"]
+    parts = {path.name for at in folders for path in at.glob("*-info")}
     lines = [platform.python_version(), *sorted(parts)]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
