@@ -29,11 +29,6 @@ FLOOR = {name: at for at, names in enumerate(FLOORS) for name in names}
 KNOW_SPHINX = {"build", "pages", "web"}
 FOLDER = ROOT / "extensions"
 MODULES = [*sorted(FOLDER.glob("*/*.py")), FOLDER / "live.py"]
-# Longer than the others are to be: its parts call each other throughout.
-LONG = {"evidence.definitions"}
-# Each claim's result depends on what these import as a whole: they offer
-# their modules one by one.
-BY_MODULE = {"evidence"}
 PACKAGES = sorted({path.parent.name for path in FOLDER.glob("*/__init__.py")})
 
 
@@ -115,11 +110,7 @@ def test_no_package_is_the_biggest_by_far_and_no_module_is_long():
 
     assert set(PACKAGES) <= set(FLOOR)
     assert max(sizes.values()) <= sum(sizes.values()) / 5, sizes
-    assert [
-        path
-        for path, number in lines.items()
-        if number > 250 and name_of(path) not in LONG
-    ] == []
+    assert [path for path, number in lines.items() if number > 250] == []
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -135,7 +126,7 @@ def test_a_package_explains_itself_and_says_what_it_offers(name):
 
     assert package.__doc__.count("\n") > 2
     assert offered is None or all(hasattr(package, each) for each in offered)
-    if len(users - {name, "lint"}) > 1 and name not in BY_MODULE:
+    if len(users - {name, "lint"}) > 1:
         assert 3 <= len(offered or []) <= 8, offered
 
 
