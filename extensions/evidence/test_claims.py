@@ -22,6 +22,8 @@ from xml.etree.ElementTree import Element
 
 from filelock import FileLock
 
+from extensions.core.cache import load, save
+from extensions.core.environment import our_code
 from extensions.core.fingerprint import Fingerprint
 from extensions.core.problem import Problem
 from extensions.core.reading import json_of, xml_of
@@ -196,6 +198,11 @@ def main() -> int:
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
+            # To parse all tests again takes ten times as long.
+            code = our_code("core", "evidence", "programs")
+            load(lock.parent, code)
+            fingerprints(ROOT, evidence_modules(ROOT))
+            save(lock.parent, code)
             return update(ROOT, chosen.also, chosen.again)
     except OSError as error:
         print(Problem(lock, 1, f"cannot be locked: {error.strerror}"))
