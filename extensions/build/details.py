@@ -1,4 +1,4 @@
-"""A fold: what stands behind a line that opens it, open when printed."""
+"""Details: what a summary opens, and what is open when printed."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from sphinx.writers.html5 import HTML5Translator
 
 
-class Fold(nodes.General, nodes.Element):
+class Details(nodes.General, nodes.Element):
     """Some nodes behind a summary, which is Markdown of words and code."""
 
 
-def _visit(translator: HTML5Translator, node: Fold) -> None:
+def _visit(translator: HTML5Translator, node: Details) -> None:
     """Open the element of the browser itself."""
     translator.body.append(translator.starttag(node, "details"))
     translator.body.append(f"<summary>{words(node['summary'])}</summary>\n")
 
 
-def _depart(translator: HTML5Translator, node: Fold) -> None:
+def _depart(translator: HTML5Translator, node: Details) -> None:
     """Close it."""
     translator.body.append("</details>\n")
 
 
 def setup_details(app: Sphinx) -> None:
     """Add the node."""
-    app.add_node(Fold, html=(_visit, _depart))
+    app.add_node(Details, html=(_visit, _depart))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.details import Fold
+from extensions.build.details import Details
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.evidence.parsed_tests import test_of
 
@@ -67,10 +67,10 @@ def _hint_and_answer(failure: Failure) -> list[nodes.Element]:
             "", failure.cell, internal=True, refid=f"cell-{failure.cell}"
         )
         said = nodes.paragraph("", "Change the cell ", link, nodes.Text("."))
-        folds.append(Fold("", said, summary="Hint"))
+        folds.append(Details("", said, summary="Hint"))
     change = failure.edit or failure.given
     folds.append(
-        Fold(
+        Details(
             "",
             nodes.literal_block(change, change, language="diff"),
             nodes.paragraph("", "The test of the claim then fails, and says:"),

@@ -9,7 +9,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import KINDS, depend_on, root_of
-from extensions.build.details import Fold
+from extensions.build.details import Details
 from extensions.claims.sphinx_claim_links import claim_link
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, sha256, topics
@@ -72,7 +72,7 @@ class _ErrorTextDirective(SphinxDirective):
         program = nodes.literal_block(
             cell.code, cell.code, language="python", topic=name
         )
-        block += Fold("", program, summary=_PROGRAM_TITLE)
+        block += Details("", program, summary=_PROGRAM_TITLE)
         return [block]
 
 

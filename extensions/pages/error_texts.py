@@ -8,7 +8,7 @@ from docutils import nodes
 
 from extensions.build.addresses import address
 from extensions.build.dependencies import depend_on, root_of
-from extensions.build.details import Fold
+from extensions.build.details import Details
 from extensions.build.title_dependency import title_shown
 from extensions.core.topics import Topic
 from extensions.pages.by_chapter import ByChapterDirective
@@ -43,7 +43,7 @@ class _ErrorTextsDirective(ByChapterDirective):
             if not topic.snippet.exists():
                 continue
             depend_on(self.env, "programs", name)
-            fold = Fold(summary=title_shown(self.env, name))
+            fold = Details(summary=title_shown(self.env, name))
             for cell, text in caught_in(topic):
                 fold += nodes.literal_block(text, text, language="none")
                 fold += _link_to_cell(self.env, topic, cell)

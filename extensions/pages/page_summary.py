@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from extensions.build.ancestors import is_within
-from extensions.build.details import Fold
+from extensions.build.details import Details
 from extensions.build.page_fingerprints import PAGE_PARTS
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ def _minutes_to_read(doctree: nodes.document) -> int:
     words = sum(
         len(node.astext().split())
         for node in doctree.findall(nodes.paragraph)
-        if not is_within(node, (Fold,))
+        if not is_within(node, (Details,))
     )
     lines = sum(
         len(node.astext().splitlines())
         for node in doctree.findall(nodes.literal_block)
-        if node.get("language") == "python" and not is_within(node, (Fold,))
+        if node.get("language") == "python" and not is_within(node, (Details,))
     )
     return max(1, round(words / _WORDS_PER_MINUTE + lines / _LINES_PER_MINUTE))
 

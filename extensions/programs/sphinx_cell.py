@@ -12,7 +12,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
-from extensions.build.details import Fold
+from extensions.build.details import Details
 from extensions.core.topics import Topic
 from extensions.evidence.dependencies import DEPENDS_ON, cells_up_to
 from extensions.evidence.sphinx_runs import runs_of
@@ -78,7 +78,9 @@ class CellDirective(SphinxDirective):
             label = nodes.paragraph("", WRONG.strip("#. \n"))
             block.insert(0, nodes.container("", label, classes=["cell-label"]))
         if self.folds(cell):
-            fold = Fold("", code, summary=self.options.get("folded") or _MADE)
+            fold = Details(
+                "", code, summary=self.options.get("folded") or _MADE
+            )
             block.remove(code)
             block["classes"].append("cell-folded")
             block += fold

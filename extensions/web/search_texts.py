@@ -16,7 +16,7 @@ from docutils import nodes
 from sphinx import addnodes
 
 from extensions.build.ancestors import is_within
-from extensions.build.details import Fold
+from extensions.build.details import Details
 from extensions.core.front_matter import SEARCH
 from extensions.web.search_terms import Field, field_of
 from extensions.web.stop_words import STOP_WORDS
@@ -80,7 +80,7 @@ def _texts_of_section(node: nodes.Element) -> Iterator[nodes.Element]:
         if not isinstance(child, nodes.Element):
             continue
         if isinstance(child, nodes.literal_block):
-            if not is_within(child, (Fold,)):
+            if not is_within(child, (Details,)):
                 yield child
         elif isinstance(child, _PROSE) or "searched" in child:
             yield child

@@ -67,7 +67,7 @@ def test_a_folded_cell_shows_its_output_first(house, build):
 
     found, inside = classes(app, "count")
     assert "cell-folded" in found
-    assert inside == ["container", "Fold"]
+    assert inside == ["container", "Details"]
     html = (app.outdir / "part/one.html").read_text()
     assert "<summary>What made it</summary>" in html
     assert not app.warning.getvalue()
