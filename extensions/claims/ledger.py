@@ -161,7 +161,7 @@ class Ledger:
 
 
 def read_ledger(root: Path, runs: list[Run]) -> Ledger:
-    """Join the pages, the tests and some runs of the house at a folder."""
+    """Join the pages, the tests and some runs of the project at a folder."""
     entries, code = [], Code(root)
     for topic in topics(root):
         tests, depends = tests_in(topic.tests), Dependencies(topic, code)

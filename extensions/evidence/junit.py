@@ -115,7 +115,7 @@ def _run_in(path: Path, content: bytes) -> Run:
     if missing := [name for name in FACTS if name not in facts]:
         message = (
             f"the run does not say its {', '.join(missing)}:"
-            " record it with the tests of this house"
+            " record it with the tests of this project"
         )
         raise Problem(path, 1, message)
     results: dict[tuple[str, str], list[Result]] = {}

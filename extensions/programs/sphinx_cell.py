@@ -78,12 +78,11 @@ class CellDirective(SphinxDirective):
             label = nodes.paragraph("", WRONG.strip("#. \n"))
             block.insert(0, nodes.container("", label, classes=["cell-label"]))
         if self.folds(cell):
-            fold = Details(
-                "", code, summary=self.options.get("folded") or _MADE
-            )
+            summary = self.options.get("folded") or _MADE
+            details = Details("", code, summary=summary)
             block.remove(code)
             block["classes"].append("cell-folded")
-            block += fold
+            block += details
         return [block]
 
     def folds(self, cell: Cell) -> bool:

@@ -1,7 +1,7 @@
 """The primary sources: what a page may cite where no test of ours can tell.
 
-Each stands in one file of the house, so that a new address is reviewed, and no
-build asks the network for it. Imports neither Sphinx nor torch.
+Each stands in one file of the project, so that a new address is reviewed, and
+no build asks the network for it. Imports neither Sphinx nor torch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Source:
 
 
 def read_sources(root: Path) -> list[Source]:
-    """Return the primary sources of the house at a folder."""
+    """Return the primary sources of the project at a folder."""
     path = root / LIST
     if not path.exists():
         return []
