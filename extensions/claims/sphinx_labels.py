@@ -1,7 +1,8 @@
 """A label of two pages leads to the first of them, whichever was read last.
 
 Claims of two pages may have one name; the inventory for other projects has
-room for one of them.
+room for one of them. A link to ``page.md#name`` has to find either, so each
+page keeps the names of its own claims.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ def _first_page(app: Sphinx, env: BuildEnvironment) -> None:
         for claim in read_page(topic.page).claims:
             if claim.name in labels and topic.name in env.found_docs:
                 labels[claim.name] = topic.name, claim.name
+                ids = env.metadata[topic.name].setdefault("myst_slugs", {})
+                # A line, the id, and words for a link that has none.
+                ids.setdefault(claim.name, (claim.line, claim.name, ""))
 
 
 def setup_labels(app: Sphinx) -> None:
