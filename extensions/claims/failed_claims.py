@@ -99,6 +99,4 @@ def _failed_among(
     module = topic.tests.relative_to(topic.root).as_posix()
     for test in tests:
         if cases := left.pop((module_of(topic), test.name), []):
-            kind = "counter-example" if test.is_counter else "test"
-            kind = "variation" if test.is_variation else kind
-            yield failed(cases, f"{module}:{test.line}", kind)
+            yield failed(cases, f"{module}:{test.line}", test.kind)

@@ -37,6 +37,9 @@ from extensions.evidence.walk import Code
 from extensions.prose.pages import prose_of
 from extensions.prose.sentences import Sentence
 
+# The verdict on a claim whose test passes on a device that it simulates.
+SIMULATED = "simulated"
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -47,6 +50,7 @@ class Entry:
     test: Test | None
     counters: tuple[Test, ...]
     variations: tuple[Test, ...]
+    limits: tuple[Test, ...]
     outcomes: tuple[Outcome, ...]
     """One for each run."""
     own: Outcome | None
@@ -54,7 +58,8 @@ class Entry:
     elsewhere: tuple[Outcome, ...]
     """Those of recorded runs on a torch that the guide is written for."""
     failures: tuple[Failure, ...]
-    """How the counter-examples fail, as this build's run has recorded it."""
+    """How its test fails on counter-examples and at limits, as this build's
+    run has recorded it."""
     cases: int
     """On how many cases the claim held in this build's run."""
     also: tuple[str, ...]
@@ -71,12 +76,16 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        """What this build's run says, or others where it could not run."""
+        """What this build's run says, or others where it could not run.
+
+        A test that passes on a device that it simulates proves less.
+        """
         own = self.own.word if self.own else "missing"
         said = {each.word for each in self.elsewhere} & DECIDED
-        if own != "not run" or not said:
-            return own
-        return "failed" if "failed" in said else "passed"
+        if own == "not run" and said:
+            own = "failed" if "failed" in said else "passed"
+        is_simulated = self.test and self.test.simulates
+        return SIMULATED if own == "passed" and is_simulated else own
 
     @property
     def deciding(self) -> tuple[Outcome, ...]:
@@ -187,10 +196,12 @@ def entry_of(
     name, module = test_of(claim.name), module_of(topic)
     depends = {each.name: now[each.name] for each in behind}
     counters = tuple(each for each in behind if each.is_counter)
-    holds = [each for each in behind if not each.is_counter]
+    limits = tuple(each for each in behind if each.is_limit)
+    ends = (*counters, *limits)
+    holds = [each for each in behind if each not in ends]
     variations = tuple(each for each in holds if each.is_variation)
     own = [run for run in runs if run.is_own]
-    names = [each.name for each in counters]
+    names = [each.name for each in ends]
     outcomes = [outcome(run, module, depends, names) for run in runs]
     return Entry(
         topic,
@@ -198,6 +209,7 @@ def entry_of(
         next((each for each in behind if each.name == name), None),
         counters,
         variations,
+        limits,
         tuple(outcomes),
         outcomes[runs.index(own[0])] if own else None,
         tuple(
@@ -208,7 +220,7 @@ def entry_of(
         tuple(
             failure
             for run in own
-            for each in counters
+            for each in ends
             for failure in failures(run, module, each, now[each.name])
         ),
         sum(

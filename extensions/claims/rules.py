@@ -138,13 +138,12 @@ def _failures(entry: Entry) -> Iterator[str]:
     empty = {name for each in entry.deciding for name in each.empty}
     if entry.test and entry.test.name in failed:
         yield f"its test failed: {place}:{entry.test.line}"
-    for test in (*entry.counters, *entry.variations):
-        kind = "variation" if test.is_variation else "counter-example"
+    for test in (*entry.counters, *entry.variations, *entry.limits):
         where = f"{place}:{test.line} ({test.name})"
         if test.name in failed:
-            yield f"its {kind} failed: {where}"
+            yield f"its {test.kind} failed: {where}"
         elif test.name in empty:
-            yield f"its {kind} saw no test fail: {where}"
+            yield f"its {test.kind} saw no test fail: {where}"
 
 
 def recaps_name_claims(root: Path) -> Iterator[Problem]:

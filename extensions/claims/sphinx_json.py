@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from extensions.claims.ledger import Ledger
 
 # To be raised by whatever change would break a program that reads the file.
-_SCHEMA_VERSION = 5
+_SCHEMA_VERSION = 6
 
 
 def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
@@ -39,6 +39,7 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "counter_examples": [each.name for each in entry.counters],
                 "failures": [vars(each) for each in entry.failures],
                 "variations": [each.name for each in entry.variations],
+                "limits": [each.name for each in entry.limits],
                 "cases": entry.cases,
                 "verdict": entry.verdict,
                 "outcomes": [

@@ -1,7 +1,8 @@
 """Proofs: what is behind a claim, as its module of tests and a run say it.
 
 A claim has a test; counter-examples, which make its words false and on which
-that test fails; and variations, on which they hold. Imports no test.
+that test fails; variations, on which they hold; and limits, conditions under
+which the rule ends, so that the test fails there as well. Imports no test.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from extensions.evidence.outcomes import is_fresh, results_of
 from extensions.evidence.pytest_marks import arguments, marks_in
 from extensions.evidence.wording import closed
 
-# How the name of a variation goes on behind that of its claim's test.
-ALSO = "also_"
-EXPECTS_FAILURE = "fails"  # the fixture of a counter-example
+# How a name goes on behind that of its claim's test.
+ALSO, BUT, ENDS = "also_", "but_", "ends_"
+KINDS = {ALSO: "variation", BUT: "counter-example", ENDS: "limit"}
+EXPECTS_FAILURE = "fails"  # the fixture of counter-examples and limits
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Test:
     """The torch since which the words are true, and what was so before."""
     api: tuple[str, ...] = ()
     """The torch since which there is what it calls, and what that is."""
+    simulates: tuple[str, ...] = ()
+    """The device that it only simulates."""
 
     @property
     def of(self) -> str:
@@ -49,14 +53,28 @@ class Test:
         return self.name.partition("__")[2].replace("_", " ")
 
     @property
+    def kind(self) -> str:
+        """What its name says that it is; empty if it says nothing known."""
+        _, is_more, behind = self.name.partition("__")
+        for start, kind in KINDS.items():
+            if f"{behind}_".startswith(start):
+                return kind
+        return "" if is_more else "test"
+
+    @property
     def is_variation(self) -> bool:
-        """Whether its name says that the claim holds on something else."""
-        return self.name.partition("__")[2].startswith(ALSO)
+        """Whether it shows that the claim holds on something else."""
+        return self.kind == KINDS[ALSO]
 
     @property
     def is_counter(self) -> bool:
-        """Whether its name says that the claim is false on something."""
-        return "__" in self.name and not self.is_variation
+        """Whether it shows that a change makes the claim false."""
+        return self.kind == KINDS[BUT]
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether it shows where the rule ends."""
+        return self.kind == KINDS[ENDS]
 
 
 @dataclass(frozen=True)
@@ -99,6 +117,7 @@ def tests_of(module: Path, text: str) -> dict[str, Test]:
             tuple(_falsified(node)),
             arguments(marks[node.name], "true_since"),
             arguments(marks[node.name], "api_since"),
+            arguments(marks[node.name], "pytest.mark.simulates"),
         )
         for node in body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from extensions.core.problem import Problem
 from extensions.core.topics import topic_of_tests, topics
-from extensions.evidence.parsed_tests import ALSO, EXPECTS_FAILURE, tests_in
+from extensions.evidence.parsed_tests import (
+    ALSO,
+    BUT,
+    ENDS,
+    EXPECTS_FAILURE,
+    tests_in,
+)
 
 
 def tests_mirror_topics(root: Path) -> Iterator[Problem]:
@@ -23,21 +29,28 @@ def tests_mirror_topics(root: Path) -> Iterator[Problem]:
 def counter_examples_are_honest(root: Path) -> Iterator[Problem]:
     """Yield tests that are not what their names say.
 
-    A counter-example expects the test of its claim to fail, once; no other
-    test expects a failure.
+    A counter-example expects the test of its claim to fail, once, and so does
+    a limit; no other test expects a failure.
     """
     for topic in topics(root):
         for test in tests_in(topic.tests).values():
-            if test.is_counter and test.falsifies != (test.of,):
+            expects = test.is_counter or test.is_limit
+            if not test.kind:
+                message = (
+                    f"{test.name} does not say what it is: behind {test.of}__"
+                    f" write {ALSO}, {BUT} or {ENDS}"
+                )
+            elif expects and test.falsifies != (test.of,):
                 message = (
                     f"{test.name} does not show that {test.of} fails: write"
                     f" {EXPECTS_FAILURE}({test.of}, ...) once; or, if the"
                     f" claim holds there, name it {test.of}__{ALSO}..."
                 )
-            elif test.falsifies and not test.is_counter:
+            elif test.falsifies and not expects:
                 message = (
                     f"{test.name} expects a failure, as only a"
-                    f" counter-example does: name it {test.of}__but_..."
+                    f" counter-example or a limit does: name it"
+                    f" {test.of}__{BUT}... or {test.of}__{ENDS}..."
                 )
             else:
                 continue

@@ -95,7 +95,7 @@ def test_the_tests_of_a_new_topic_pass(chapter):
     done = run(chapter, "pytest", "-q", "-p", "no:cacheprovider", str(tests))
 
     assert done.returncode == 0, done.stdout
-    assert "4 passed" in done.stdout
+    assert "5 passed" in done.stdout
 
 
 def test_the_tests_of_a_new_topic_notice_each_mutant(chapter):

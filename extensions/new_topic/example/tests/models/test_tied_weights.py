@@ -4,11 +4,11 @@ import pytest
 from torch import nn
 
 
-def test_a_tied_weight_counts_once(snippet):
+def test_a_tied_weight_counts_once(snippet, listed=nn.Module.parameters):
     tied, wrapped = snippet.after("tie").model, snippet.after("wrap").model
 
-    assert len(list(tied.parameters())) == 1
-    assert len(list(wrapped.parameters())) == 2
+    assert len(list(listed(tied))) == 1
+    assert len(list(listed(wrapped))) == 2
 
 
 @pytest.mark.parametrize("count", [2, 10], ids="{} decoders".format)
@@ -26,3 +26,8 @@ def test_a_tied_weight_counts_once__but_not_wrapped(snippet, fails):
     old = "= embedding.weight"
     edited = snippet.edit(old, "= nn.Parameter(embedding.weight)")
     fails(test_a_tied_weight_counts_once, edited)
+
+
+def test_a_tied_weight_counts_once__ends_in_a_state_dict(snippet, fails):
+    listed = nn.Module.state_dict
+    fails(test_a_tied_weight_counts_once, snippet, listed)
