@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # where extensions/ stands
 
-from extensions.core.markdown import EXTENSIONS
+from extensions.core.syntax import EXTENSIONS
 
 # -- Project -----------------------------------------------------------------
 
@@ -24,12 +24,12 @@ copyright = f"2026, {author}. Code: BSD-3-Clause. Prose: CC BY 4.0"
 exclude_patterns = ["code/**", "_*"]
 
 extensions = [
+    "extensions.build",  # first of all, it names what is not installed
     # Third party
     "myst_parser",
     "sphinx_copybutton",
     "sphinx_design",
     # Ours
-    "extensions.build",
     "extensions.programs",
     "extensions.prose",
     "extensions.pages",

@@ -23,7 +23,7 @@ def is_in_view(place: Locator, view: dict[str, int]) -> bool:
 FIRST = [
     "article h1",
     "article h1 + p",
-    ".surprise-words .recalled",
+    ".surprise-words .recapped",
     ".surprise-words .claim-sign",
     ".surprise table",
     ".surprise tr:last-child td:last-child",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.build.builder import SiteBuilder
 from extensions.build.dependencies import depend_on, root_of
 from extensions.build.warnings import report
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-__all__ = ["SiteBuilder", "depend_on", "report", "root_of"]
+__all__ = ["depend_on", "report", "root_of"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -39,6 +39,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_unproven_pages,
     )
 
+    app.setup_extension("extensions.evidence")
     add_templates(app, __file__)
     sphinx_ledger.setup_ledger(app)
     sphinx_summaries.setup_summaries(app)
@@ -49,6 +50,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sphinx_ledger_pages.setup_ledger_pages(app)
     sphinx_test_pages.setup_test_pages(app)
     sphinx_unproven_pages.setup_unproven_pages(app)
-    sphinx_json.setup_json(app)
+    sphinx_json.setup_claims_json(app)
     sphinx_labels.setup_labels(app)
     return METADATA

@@ -48,7 +48,7 @@ class Entry:
     topic: Topic
     claim: Claim
     test: Test | None
-    counters: tuple[Test, ...]
+    counter_examples: tuple[Test, ...]
     variations: tuple[Test, ...]
     limits: tuple[Test, ...]
     outcomes: tuple[Outcome, ...]
@@ -195,9 +195,9 @@ def entry_of(
     """Return a claim with what is behind it, given what tests depend on."""
     name, module = test_of(claim.name), module_of(topic)
     depends = {each.name: now[each.name] for each in behind}
-    counters = tuple(each for each in behind if each.is_counter)
+    counter_examples = tuple(each for each in behind if each.is_counter)
     limits = tuple(each for each in behind if each.is_limit)
-    ends = (*counters, *limits)
+    ends = (*counter_examples, *limits)
     holds = [each for each in behind if each not in ends]
     variations = tuple(each for each in holds if each.is_variation)
     own = [run for run in runs if run.is_own]
@@ -207,7 +207,7 @@ def entry_of(
         topic,
         claim,
         next((each for each in behind if each.name == name), None),
-        counters,
+        counter_examples,
         variations,
         limits,
         tuple(outcomes),

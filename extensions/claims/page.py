@@ -48,7 +48,7 @@ class Page:
     """Lines at which code stands on the page itself."""
     measured: list[int] = field(default_factory=list)
     """Lines at which the page shows what was measured."""
-    recalled: list[NamedItem] = field(default_factory=list)
+    recapped: list[NamedItem] = field(default_factory=list)
     """Claims that the page repeats."""
     exercises: list[NamedItem] = field(default_factory=list)
     """Counter-examples that the page asks for, named as claims are."""
@@ -103,7 +103,7 @@ def _add_directive(page: Page, directive: Directive) -> None:
         page.measured.append(directive.line)
     elif directive.name == "recap":
         names = directive.argument.split()
-        page.recalled += [NamedItem(name, directive.line) for name in names]
+        page.recapped += [NamedItem(name, directive.line) for name in names]
     elif directive.name == "exercise":
         page.exercises.append(NamedItem(directive.argument, directive.line))
     body = body_of(directive.name)

@@ -138,7 +138,7 @@ def _failures(entry: Entry) -> Iterator[str]:
     empty = {name for each in entry.deciding for name in each.empty}
     if entry.test and entry.test.name in failed:
         yield f"its test failed: {place}:{entry.test.line}"
-    for test in (*entry.counters, *entry.variations, *entry.limits):
+    for test in (*entry.counter_examples, *entry.variations, *entry.limits):
         where = f"{place}:{test.line} ({test.name})"
         if test.name in failed:
             yield f"its {test.kind} failed: {where}"
@@ -149,7 +149,7 @@ def _failures(entry: Entry) -> Iterator[str]:
 def recaps_name_claims(root: Path) -> Iterator[Problem]:
     """Yield recaps of claims that neither the page nor the named one makes."""
     for path in sorted(root.glob("docs/**/*.md")):
-        for each in read_page(path).recalled:
+        for each in read_page(path).recapped:
             page, _, name = each.name.rpartition("#")
             behind = read_page(Topic(root, page).page if page else path)
             if name not in {claim.name for claim in behind.claims}:

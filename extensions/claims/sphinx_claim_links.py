@@ -36,6 +36,6 @@ def claim_link(
     link = nodes.reference(
         "", "", *words[0].children, internal=True, refuri=uri
     )
-    link["recalls"] = topic.name, name
-    link["classes"].append("recalled")
+    link["names_claim"] = topic.name, name
+    link["classes"].append("recapped")
     return link

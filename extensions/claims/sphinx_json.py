@@ -36,7 +36,9 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                     entry.test.since if entry.test else ()
                 ),
                 "api_since": _version_of(entry.test.api if entry.test else ()),
-                "counter_examples": [each.name for each in entry.counters],
+                "counter_examples": [
+                    each.name for each in entry.counter_examples
+                ],
                 "failures": [vars(each) for each in entry.failures],
                 "variations": [each.name for each in entry.variations],
                 "limits": [each.name for each in entry.limits],
@@ -77,6 +79,6 @@ def _claims_json(app: Sphinx) -> str:
     return json.dumps(content, ensure_ascii=False) + "\n"
 
 
-def setup_json(app: Sphinx) -> None:
+def setup_claims_json(app: Sphinx) -> None:
     """Add the file."""
     SITE_FILES["claims.json"] = _claims_json

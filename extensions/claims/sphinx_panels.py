@@ -19,7 +19,7 @@ from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.core.problem import Problem
-from extensions.evidence.wording import told
+from extensions.evidence.wording import summary_of_cases
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -50,11 +50,11 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
             row=builder.get_relative_uri(docname, ledger_page(entry)),
             link=partial(link_to_test, builder, docname, entry),
-            summary_of_cases=told,
+            summary_of_cases=summary_of_cases,
         )
         panels.append((paragraph_of(node), panel))
     for words in doctree.findall(nodes.reference):
-        topic_name, name = words.get("recalls", ("", ""))
+        topic_name, name = words.get("names_claim", ("", ""))
         for entry in ledger.of(topic_name):
             if entry.claim.name == name:
                 sign = render_for_claim(

@@ -131,7 +131,9 @@ def template_values(
         "said_by_run": ledger.said_by_run,
         "devices_by_run": ledger.devices_by_run,
         "claims": len(ledger.entries),
-        "counters": sum(len(each.counters) for each in ledger.entries),
+        "counter_examples": sum(
+            len(each.counter_examples) for each in ledger.entries
+        ),
         "tally": ledger.tally(),
         "kinds": ledger.kinds,
         "prose": ledger.prose,

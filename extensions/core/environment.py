@@ -1,10 +1,12 @@
-"""What every part of a build depends on: what is installed, and our code."""
+"""What every part of a build depends on: libraries, devices, our code."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -14,6 +16,8 @@ from pathlib import Path
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, text_of, toml_of
 from extensions.core.topics import ROOT
+
+_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 @cache
@@ -36,6 +40,27 @@ def our_code(*packages: str) -> str:
         for path in sorted((ROOT / "extensions" / folder).rglob("*.py")):
             found.update(bytes_of(path))
     return found.hexdigest()
+
+
+@cache
+def device() -> str:
+    """Return which NVIDIA devices there are, as the driver says.
+
+    To ask torch would take the two seconds of its import, even where nothing
+    is to be tested.
+    """
+    found = [
+        line
+        for path in sorted(_GPUS.glob("*/information"))
+        for line in text_of(path).splitlines()
+        if line.startswith("Model:")
+    ]
+    if not found and (command := shutil.which("nvidia-smi")):
+        done = subprocess.run(
+            [command, "-L"], capture_output=True, text=True, check=False
+        )
+        found = done.stdout.splitlines()
+    return "\n".join(found)
 
 
 def not_installed(group: str) -> list[Problem]:

@@ -16,7 +16,8 @@ from markdown_it.token import Token
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
-EXTENSIONS = {"attrs_inline", "colon_fence"}  # of MyST, for Sphinx as well
+from extensions.core.syntax import EXTENSIONS
+
 _OPENING = re.compile(r"\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)")
 _OPTION = re.compile(r"\s*:(?!::)")
 _OPTION_NAME = re.compile(r"\s*:?([\w-]+):")

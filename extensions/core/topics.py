@@ -15,6 +15,7 @@ from pathlib import Path
 from extensions.core.reading import bytes_of
 
 ROOT = Path(__file__).parents[2]
+OURS = {"extensions", "tests"}  # what can be imported from there
 
 
 @dataclass(frozen=True, order=True)

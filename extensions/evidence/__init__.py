@@ -3,7 +3,7 @@
 pytest writes a JUnit file for each run: that of this build, and recorded ones
 of other machines and versions of torch. Each result carries a *fingerprint* of
 what its test depends on, so that a change makes stale what it may change. None
-of it but ``sphinx_runs`` knows Sphinx; on a machine with a GPU, torch, pytest
+of it but ``sphinx_*`` knows Sphinx; on a machine with a GPU, torch, pytest
 and NumPy are enough.
 """
 
@@ -25,9 +25,8 @@ __all__ = ["Dependencies", "Result", "Run", "fingerprints", "runs"]
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
     from extensions.build.metadata import METADATA
-    from extensions.evidence import (
-        sphinx_runs,
-    )
+    from extensions.evidence import sphinx_recorded_outputs, sphinx_runs
 
     sphinx_runs.setup_runs(app)
+    sphinx_recorded_outputs.setup_recorded_outputs(app)
     return METADATA

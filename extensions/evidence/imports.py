@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-OURS = {"extensions", "tests"}
+from extensions.core.topics import OURS
 
 
 @dataclass(frozen=True)

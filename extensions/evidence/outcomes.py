@@ -57,11 +57,14 @@ def module_of(topic: Topic) -> str:
 
 
 def outcome(
-    run: Run, module: str, now: dict[str, str], counters: Collection[str] = ()
+    run: Run,
+    module: str,
+    now: dict[str, str],
+    expecting: Collection[str] = (),
 ) -> Outcome:
     """Return what a run says of a claim, given what its tests depend on now.
 
-    The names of its counter-examples are told apart.
+    Those of them that expect a failure are told apart.
     """
     found = {test: results_of(run, module, test) for test in now}
     if not any(found.values()):
@@ -79,7 +82,7 @@ def outcome(
     empty = [
         test
         for test, results in fresh.items()
-        if run.is_own and test in counters and any(map(_is_empty, results))
+        if run.is_own and test in expecting and any(map(_is_empty, results))
     ]
     said = "failed" if failed or empty else _word(found, now)
     devices = {each["device"] for each in facts if "device" in each}

@@ -18,7 +18,7 @@ from extensions.evidence.imports import statements
 from extensions.evidence.junit import Run
 from extensions.evidence.outcomes import is_fresh, results_of
 from extensions.evidence.pytest_marks import arguments, marks_in
-from extensions.evidence.wording import closed
+from extensions.evidence.wording import name_with_all_cases
 
 # How a name goes on behind that of its claim's test.
 ALSO, BUT, ENDS = "also_", "but_", "ends_"
@@ -146,7 +146,7 @@ def test_of(claim: str) -> str:
 def variation(run: Run, module: str, test: Test) -> str:
     """Return in words on what a claim held as well."""
     results = results_of(run, module, test.name)
-    return closed(test.words, [result.case for result in results])
+    return name_with_all_cases(test.words, [result.case for result in results])
 
 
 def failures(

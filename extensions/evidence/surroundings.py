@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -21,8 +19,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from extensions.core.environment import device
 from extensions.core.fingerprint import digest
-from extensions.core.reading import bytes_of, text_of, toml_of
+from extensions.core.reading import bytes_of, toml_of
 
 # Files in which pytest finds settings, besides pyproject.toml.
 _SETTINGS = (
@@ -54,7 +53,6 @@ _VARIABLES = (
     "TORCH",
     "TZ",
 )
-_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 def surroundings(
@@ -118,27 +116,6 @@ def _plugins() -> str:
     found = entry_points(group="pytest11")
     dists = [each.dist for each in found if each.dist]
     return repr(sorted({f"{each.name} {each.version}" for each in dists}))
-
-
-@cache
-def device() -> str:
-    """Return which NVIDIA devices there are, as the driver says.
-
-    To ask torch would take the two seconds of its import, even where nothing
-    is to be tested.
-    """
-    found = [
-        line
-        for path in sorted(_GPUS.glob("*/information"))
-        for line in text_of(path).splitlines()
-        if line.startswith("Model:")
-    ]
-    if not found and (command := shutil.which("nvidia-smi")):
-        done = subprocess.run(
-            [command, "-L"], capture_output=True, text=True, check=False
-        )
-        found = done.stdout.splitlines()
-    return "\n".join(found)
 
 
 def _settings(root: Path) -> Iterator[tuple[str, str | bytes]]:

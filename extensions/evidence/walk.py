@@ -7,8 +7,9 @@ from pathlib import Path
 
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
+from extensions.core.topics import OURS
 from extensions.evidence.definitions import Module, definitions
-from extensions.evidence.imports import OURS, Import
+from extensions.evidence.imports import Import
 from extensions.evidence.modules import conftests
 from extensions.evidence.parts import Part
 

@@ -29,16 +29,16 @@ _NOTHING = re.compile(rf"but not( {_ENDS})?")  # without a case
 _CODE = re.compile(r"[_.:()\[\]{}=']")  # no word holds these
 
 
-def words_with(words: str, cases: Iterable[str]) -> str:
+def name_with_cases(words: str, cases: Iterable[str]) -> str:
     """Return what the name of a test says, with the cases that say more."""
     said = [case for case in cases if _SAYS.fullmatch(case)]
     more = ", ".join(said[:_MOST]) + (" and more" if len(said) > _MOST else "")
     return f"{words} {more}".strip()
 
 
-def closed(words: str, cases: list[str]) -> str:
+def name_with_all_cases(words: str, cases: list[str]) -> str:
     """Return what a name says with its cases, or with their number."""
-    said = words_with(words, cases)
+    said = name_with_cases(words, cases)
     return f"{said} {others(len(cases))}" if _OPEN.search(said) else said
 
 
@@ -47,11 +47,11 @@ def others(number: int) -> str:
     return f"{number} others" if number > 1 else "another"
 
 
-def told(failures: Sequence[Failure]) -> tuple[str, str, int]:
+def summary_of_cases(failures: Sequence[Failure]) -> tuple[str, str, int]:
     """Return what tells of the first case: words, code, how many more."""
     first, number = failures[0], len(failures)
     words, is_needed = first.words, bool(_OPEN.search(first.words))
-    case = _said_by(first.case, first.edit, is_needed=is_needed)
+    case = _case_in_words(first.case, first.edit, is_needed=is_needed)
     if _CODE.search(case):
         return words, case, number - 1
     said = f"{words} {case}".strip()
@@ -60,7 +60,7 @@ def told(failures: Sequence[Failure]) -> tuple[str, str, int]:
     return said, "", number - 1
 
 
-def _said_by(case: str, edit: str, *, is_needed: bool) -> str:
+def _case_in_words(case: str, edit: str, *, is_needed: bool) -> str:
     """Return what a case says, of an edit what comes, and that if needed."""
     if not _SAYS.fullmatch(case) or not _is_balanced(case):
         return ""

@@ -41,5 +41,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     add_templates(app, __file__)
     sphinx_measured.setup_measured(app)
     sphinx_ranking.setup_ranking(app)
-    sphinx_json.setup_json(app)
+    sphinx_json.setup_measurements_json(app)
     return METADATA

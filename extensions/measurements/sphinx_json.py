@@ -50,6 +50,6 @@ def _measurements_json(app: Sphinx) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
-def setup_json(app: Sphinx) -> None:
+def setup_measurements_json(app: Sphinx) -> None:
     """Add the file."""
     SITE_FILES["measurements.json"] = _measurements_json

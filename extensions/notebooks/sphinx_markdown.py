@@ -20,7 +20,7 @@ from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.topics import Topic
 from extensions.core.writing import write
-from extensions.evidence.wording import told
+from extensions.evidence.wording import summary_of_cases
 from extensions.notebooks.html_tables import table_in
 from extensions.programs.outputs import LINES
 from extensions.programs.snippet import Cell, Snippet
@@ -90,7 +90,7 @@ def _claim_with_results(entry: Entry, ledger: Ledger) -> str:
         runs.setdefault(f"{outcome.word}{on}", []).append(run.title)
     lines = [f"- {entry.claim.text}"]
     lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
-    for counter in entry.counters:
+    for counter in entry.counter_examples:
         if seen := entry.failures_of(counter.name):
             lines += _counterexample(seen)
         else:
@@ -100,7 +100,7 @@ def _claim_with_results(entry: Entry, ledger: Ledger) -> str:
 
 def _counterexample(failures: list[Failure]) -> Iterator[str]:
     """Yield the lines of a counter-example, which shows its first case."""
-    failure, (words, code, more) = failures[0], told(failures)
+    failure, (words, code, more) = failures[0], summary_of_cases(failures)
     in_code = f" `{code}`" if code else ""
     others = f" and {more} more" if more else ""
     yield f"  - counter-example, {words}{in_code}{others}"

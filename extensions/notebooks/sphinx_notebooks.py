@@ -54,7 +54,7 @@ def _fingerprint(topic: Topic, base: str, titles: str) -> Fingerprint:
 
 def _claims_of_others(topic: Topic) -> Iterator[str]:
     """Yield the claims of other pages that the page of a topic repeats."""
-    for each in read_page(topic.page).recalled:
+    for each in read_page(topic.page).recapped:
         page, _, name = each.name.rpartition("#")
         if page:
             claims = read_page(Topic(topic.root, page).page).claims

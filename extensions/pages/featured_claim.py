@@ -92,7 +92,7 @@ def _counterexample(
                 runs = zip(ledger.runs, entry.outcomes, strict=True)
                 test = next(
                     each
-                    for each in entry.counters
+                    for each in entry.counter_examples
                     if each.name == failure.test
                 )
                 return [

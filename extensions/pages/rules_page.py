@@ -23,7 +23,7 @@ def _recaps_now(app: Sphinx) -> dict[str, str]:
     """Return which claims each page repeats."""
     return {
         topic.name: " ".join(
-            each.name for each in read_page(topic.page).recalled
+            each.name for each in read_page(topic.page).recapped
         )
         for topic in topics(root_of(app.env))
     }
@@ -39,7 +39,7 @@ class _RulesDirective(ByChapterDirective):
             topic = Topic(root_of(self.env), name)
             depend_on(self.env, "recaps", name)
             rules = nodes.bullet_list(classes=["recap"])
-            for each in read_page(topic.page).recalled:
+            for each in read_page(topic.page).recapped:
                 if link := claim_link(self, topic, each.name):
                     rules += nodes.list_item("", nodes.paragraph("", "", link))
             if rules.children:

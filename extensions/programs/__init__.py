@@ -33,7 +33,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_tables,
     )
 
-    app.setup_extension("extensions.evidence")
     runner = sphinx_runner.setup_runner(app)
     sphinx_gallery_lists.setup_gallery_lists(app, runner.settings)
     sphinx_image_names.setup_image_names(app)

@@ -11,8 +11,7 @@ from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.core.titles import HEADER
-from extensions.core.topics import topics
-from extensions.evidence.imports import OURS
+from extensions.core.topics import OURS, topics
 from extensions.programs.outputs import outputs_in
 
 # What the path of a topic is made of.

@@ -11,11 +11,9 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
+from extensions.build.dependencies import root_of
 from extensions.build.details import Details
 from extensions.core.topics import Topic
-from extensions.evidence.dependencies import DEPENDS_ON, cells_up_to
-from extensions.evidence.sphinx_runs import runs_of
 from extensions.programs.snippet import WRONG, Cell
 from extensions.programs.sphinx_cell_reference import cell_of_another_page
 from extensions.programs.sphinx_output import cell_and_output, output_shown
@@ -24,20 +22,15 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import OptionSpec
 
-# The test that runs each CUDA cell where there is a device.
-_RECORDER = ("tests.test_cuda_cells", "test_a_cuda_cell_runs")
 _MADE = "How this was made"
-NEVER_RAN = (
-    "This cell needs a CUDA device."
-    " It has not run: this build has none, and no run on one is recorded."
-)
 
 
-def _device_outputs(app: Sphinx) -> dict[str, str]:
-    """Return what all runs have recorded of cells that need a device."""
-    runs = runs_of(app.env)
-    found = [(run.title, run.results.get(_RECORDER)) for run in runs]
-    return {ALL: f"{found}"}
+class RecordedOutput(nodes.container):
+    """The place for what a CUDA cell gave where it ran.
+
+    This build has no device. What is recorded of others is evidence, which
+    fills the place in once the page is read.
+    """
 
 
 class CellDirective(SphinxDirective):
@@ -72,7 +65,11 @@ class CellDirective(SphinxDirective):
         if output:
             block += output_shown(self, topic, output)
         elif cell.is_cuda:
-            block += self.recorded(topic, name)
+            block += RecordedOutput(
+                topic=topic.name,
+                cell=name,
+                classes=["cell-output", "cell-recorded"],
+            )
         if cell.is_wrong:
             block["classes"].append("cell-wrong")
             label = nodes.paragraph("", WRONG.strip("#. \n"))
@@ -93,35 +90,7 @@ class CellDirective(SphinxDirective):
             return True
         return cell.is_display and "open" not in self.options
 
-    def recorded(self, topic: Topic, cell: str) -> nodes.container:
-        """Return what a CUDA cell printed where it ran, or say it never did.
-
-        The test of all CUDA cells records their outputs among its properties.
-        """
-        shown = nodes.container("", classes=["cell-output", "cell-recorded"])
-        depend_on(self.env, "device outputs")
-        for run in runs_of(self.env):
-            for result in run.results.get(_RECORDER, []):
-                facts = result.properties
-                if facts.get("cell") != f"{topic.name}:{cell}":
-                    continue
-                if not {"output", "device", "date"} <= facts.keys():
-                    continue
-                fresh = facts.get(DEPENDS_ON) == cells_up_to(topic, cell)
-                said = (
-                    f"Recorded on {facts['date']}"
-                    f" on {facts['device']} with {run.title}"
-                )
-                said += "." if fresh else ", before the snippet was changed."
-                output = facts["output"]
-                shown += nodes.literal_block(output, output, language="none")
-                shown += nodes.paragraph("", said)
-        if not shown.children:
-            shown += nodes.paragraph("", NEVER_RAN)
-        return shown
-
 
 def setup_cell(app: Sphinx) -> None:
     """Add the directive."""
-    KINDS["device outputs"] = _device_outputs
     app.add_directive("cell", CellDirective)

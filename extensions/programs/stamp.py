@@ -11,13 +11,12 @@ import contextlib
 import json
 from pathlib import Path
 
-from extensions.core.environment import installed, our_code
+from extensions.core.environment import device, installed, our_code
 from extensions.core.fingerprint import Fingerprint
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, json_of, text_of
 from extensions.core.topics import Topic, topics
 from extensions.core.writing import remove, write
-from extensions.evidence.surroundings import device
 
 # What a program draws, and all that it leaves, by its name, and no other whose
 # name holds it.

@@ -31,7 +31,7 @@ def test_an_entry_joins_claim_test_and_counter_examples(entry):
 
     assert found.claim.text == "`word` is one"
     assert (found.test.name, found.test.line) == ("test_word_is_one", 1)
-    assert [each.name for each in found.counters] == [
+    assert [each.name for each in found.counter_examples] == [
         "test_word_is_one__but_not_of_another"
     ]
     assert found.anchor == "part-one-word-is-one"

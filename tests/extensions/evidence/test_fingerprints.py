@@ -2,6 +2,7 @@
 
 import pytest
 
+from extensions.core import environment
 from extensions.evidence import surroundings
 from extensions.evidence.fingerprints import fingerprints
 from extensions.evidence.modules import evidence_modules
@@ -218,7 +219,7 @@ def test_an_environment_variable_counts_that_something_reads(
 
 
 def test_the_device_counts(project, monkeypatch, tmp_path):
-    monkeypatch.setattr(surroundings, "_GPUS", tmp_path / "gpus")
+    monkeypatch.setattr(environment, "_GPUS", tmp_path / "gpus")
     monkeypatch.setenv("PATH", "")
     before = made(project)
     (tmp_path / "gpus/0").mkdir(parents=True)

@@ -6,7 +6,11 @@ import pytest
 
 from extensions.evidence.case_names import name_of_value
 from extensions.evidence.parsed_tests import Failure
-from extensions.evidence.wording import closed, told, words_with
+from extensions.evidence.wording import (
+    name_with_all_cases,
+    name_with_cases,
+    summary_of_cases,
+)
 
 
 class Model:
@@ -56,7 +60,7 @@ def test_pytest_names_the_others(value):
     ],
 )
 def test_a_case_that_pytest_has_counted_says_nothing(case, says):
-    assert (words_with("of", [case]) != "of") == says
+    assert (name_with_cases("of", [case]) != "of") == says
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,7 @@ def test_a_case_that_pytest_has_counted_says_nothing(case, says):
     ],
 )
 def test_cases_that_say_nothing_are_counted(words, cases, said):
-    assert closed(words, cases) == said
+    assert name_with_all_cases(words, cases) == said
 
 
 @pytest.mark.parametrize(
@@ -104,4 +108,4 @@ def test_a_counter_example_says_what_its_edit_does_not(
     words, case, edit, number, said
 ):
     failure = Failure("", words, case, edit, cell="", given="", said="")
-    assert told([failure] * number) == said
+    assert summary_of_cases([failure] * number) == said
