@@ -16,7 +16,8 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(1)
 kinds = torch.arange(300) % 3
 petals = torch.randn(300, 4) + 2 * F.one_hot(kinds, 4) + 3
-old, new = (TensorDataset(petals[i::2], kinds[i::2]) for i in (0, 1))
+train_set = TensorDataset(petals[::2], kinds[::2])
+val_set = TensorDataset(petals[1::2], kinds[1::2])
 
 
 # %% evaluating
@@ -53,11 +54,11 @@ def new_model():
 model, history = new_model(), []
 optimizer = torch.optim.Adam(model.parameters(), lr=0.04)
 for epoch in range(4):
-    for inputs, labels in DataLoader(old, batch_size=50, shuffle=True):
+    for inputs, labels in DataLoader(train_set, batch_size=50, shuffle=True):
         optimizer.zero_grad()
         F.cross_entropy(model(inputs), labels).backward()
         optimizer.step()
-    history.append(evaluate(model, DataLoader(new, 64)))
+    history.append(evaluate(model, DataLoader(val_set, 64)))
     print("epoch {}: loss {:.3f}, accuracy {:.3f}".format(epoch, *history[-1]))
 
 
@@ -149,7 +150,7 @@ plt.show()
 
 # %% forgotten-eval
 # Wrong on purpose: do not copy.
-flowers, _ = next(iter(DataLoader(new, 9)))
+flowers, _ = next(iter(DataLoader(val_set, 9)))
 with torch.no_grad():
     first, second = model(flowers), model(flowers)
 
@@ -165,7 +166,7 @@ print(once[0], again[0], sep="\n")
 # Wrong on purpose: do not copy.
 fresh, modes = new_model(), []
 for _ in range(3):
-    for inputs, labels in DataLoader(old, batch_size=75):
+    for inputs, labels in DataLoader(train_set, batch_size=75):
         F.cross_entropy(fresh(inputs), labels).backward()
         modes.append({layer.training for layer in fresh})
     fresh.eval()  # to validate, and never back
@@ -186,7 +187,7 @@ def mean_of_means(model, loader):
 # %% batch-sizes
 losses = {}
 for size in (150, 50, 64, 149):
-    loader = DataLoader(new, size)
+    loader = DataLoader(val_set, size)
     loss, accuracy = evaluate(model, loader)
     losses[size] = loss, mean_of_means(model, loader)
 
@@ -229,7 +230,7 @@ class Functions(nn.Module):
         return F.dropout(x), tied, attention
 
 
-scaled = nn.Dropout(0.2)(torch.ones(8, 1))
+scaled = nn.Dropout(0.4)(torch.ones(8, 1))
 loose, tied, attention = Functions().eval()(torch.ones(8, 1))
 
 print(loose.T, tied.T, attention.T, scaled.T, sep="\n")
@@ -241,7 +242,7 @@ def precision(guesses, labels):
 
 
 with evaluating(model):
-    pairs = [(model(x).argmax(dim=1), y) for x, y in DataLoader(new, 64)]
+    pairs = [(model(x).argmax(dim=1), y) for x, y in DataLoader(val_set, 64)]
 whole = precision(*(torch.cat(each) for each in zip(*pairs, strict=True)))
 parts = [precision(*pair) for pair in pairs]
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader, TensorDataset
 
-from extensions.evidence.counterexamples import edits
+from extensions.evidence.counterexamples import edits, no_error
 
 
 def in_training():
@@ -37,6 +38,14 @@ def nested():
     return model
 
 
+def of_all_layers():
+    """Return a model of every layer of the tables below, some of them off."""
+    tables = (*LISTENING.values(), *TOLD.values(), *DEAF.values())
+    model = nn.ModuleList(make() for make, _ in tables)
+    model[::3].eval()
+    return model
+
+
 MODES = [frozen_norm, in_training, in_evaluation, nested]
 
 
@@ -45,6 +54,39 @@ def attention():
     layer = nn.TransformerEncoderLayer(8, 2, 16)
     layer.self_attn.eval()
     return layer
+
+
+def test_evaluating_switches_both(snippet, prepare=frozen_norm):
+    run, model = snippet.after("evaluating"), prepare()
+    learns = torch.ones(2, requires_grad=True)
+
+    for recording in (True, False):
+        with torch.set_grad_enabled(recording), run.evaluating(model):
+            assert not any(each.training for each in model.modules())
+            assert not (learns * 2).requires_grad
+
+
+@pytest.mark.parametrize("prepare", [*MODES, attention, of_all_layers])
+def test_evaluating_switches_both__also_for(snippet, prepare):
+    test_evaluating_switches_both(snippet, prepare)
+
+
+class Stubborn(nn.Linear):
+    """A layer with a ``train`` of its own, such as of a frozen backbone."""
+
+    def train(self, mode=True):
+        """Stay in training mode."""
+        self.training = True
+        return self
+
+
+def test_evaluating_switches_both__ends_for_layers_that_override_train(
+    snippet, fails
+):
+    def prepare():
+        return nn.Sequential(Stubborn(3, 3))
+
+    fails(test_evaluating_switches_both, snippet, prepare)
 
 
 def test_evaluating_restores_the_mode(snippet, prepare=frozen_norm):
@@ -57,19 +99,43 @@ def test_evaluating_restores_the_mode(snippet, prepare=frozen_norm):
             with torch.set_grad_enabled(recording):
                 passed = contextlib.suppress(KeyError, KeyboardInterrupt)
                 with passed, run.evaluating(model):
-                    inside = [each.training for each in model.modules()]
-                    recorded = (learns * 2).requires_grad
+                    model.eval()
                     if error:
                         raise error
                 assert (learns * 2).requires_grad == recording
-            assert not any(inside)
-            assert not recorded
             assert [each.training for each in model.modules()] == before
 
 
-@pytest.mark.parametrize("prepare", [*MODES, attention])
+@pytest.mark.parametrize("prepare", [*MODES, attention, of_all_layers])
 def test_evaluating_restores_the_mode__also_for(snippet, prepare):
     test_evaluating_restores_the_mode(snippet, prepare)
+
+
+class Merging(nn.Linear):
+    """A layer that does more in ``train``, such as one of LoRA."""
+
+    def train(self, mode=True):
+        """Change the mode, and the weight with it."""
+        self.merged = not mode
+        return super().train(mode)
+
+    @property
+    def training(self):
+        """Say which mode the weight is in."""
+        return not self.merged
+
+    @training.setter
+    def training(self, mode):
+        """Leave the weight as it is."""
+
+
+def test_evaluating_restores_the_mode__ends_for_layers_that_override_train(
+    snippet, fails
+):
+    def prepare():
+        return nn.Sequential(Merging(3, 3)).train()
+
+    fails(test_evaluating_restores_the_mode, snippet, prepare)
 
 
 @edits(
@@ -85,10 +151,8 @@ def test_evaluating_restores_the_mode__also_for(snippet, prepare):
         "torch.enable_grad():\n            y",
     ),
 )
-def test_evaluating_restores_the_mode__but_not_without(
-    snippet, old, new, fails
-):
-    fails(test_evaluating_restores_the_mode, snippet.edit(old, new))
+def test_evaluating_switches_both__but_not_without(snippet, old, new, fails):
+    fails(test_evaluating_switches_both, snippet.edit(old, new))
 
 
 def test_evaluating_restores_the_mode__but_not_with_a_plain_train(
@@ -130,42 +194,6 @@ def test_evaluating_restores_the_mode__but_not_the_recording(snippet, fails):
     fails(test_evaluating_restores_the_mode, edited)
 
 
-def trained_anew(run):
-    """Return the losses of four epochs, with a loop of its own."""
-    torch.manual_seed(1)
-    kinds = torch.arange(300) % 3
-    petals = torch.randn(300, 4) + 2 * F.one_hot(kinds, 4) + 3
-    old, new = (TensorDataset(petals[i::2], kinds[i::2]) for i in (0, 1))
-    model = in_training()
-    adam = torch.optim.Adam(model.parameters(), lr=0.04)
-    losses = []
-    for _ in range(4):
-        for inputs, labels in DataLoader(old, 50, shuffle=True):
-            loss = F.cross_entropy(model(inputs), labels)
-            adam.zero_grad()
-            loss.backward()
-            adam.step()
-        losses.append(run.evaluate(model, DataLoader(new, 64))[0])
-    return losses
-
-
-def test_the_loss_on_new_flowers_falls(snippet):
-    losses = [loss for loss, _ in snippet.after("train").history]
-
-    assert len(losses) == 4
-    assert losses[0] > losses[1] > losses[2] > losses[3]
-    assert losses == pytest.approx(trained_anew(snippet.after("evaluate")))
-
-
-@edits(
-    ("without a step", "        optimizer.step()\n", ""),
-    ("uphill", "lr=0.04", "lr=0.04, maximize=True"),
-    ("in the last", "optimizer.s", "epoch < 3 and optimizer.s"),
-)
-def test_the_loss_on_new_flowers_falls__but_not(snippet, old, new, fails):
-    fails(test_the_loss_on_new_flowers_falls, snippet.edit(old, new))
-
-
 def mean_over_all(model, loader):
     """Return loss and accuracy of what a loader gives, in one batch."""
     inputs, labels = (torch.cat(each) for each in zip(*loader, strict=True))
@@ -176,16 +204,20 @@ def mean_over_all(model, loader):
 
 
 def test_evaluate_weighs_each_sample(
-    snippet, size=64, count=150, dtype=torch.float32
+    snippet, size=64, count=150, dtype=torch.float32, change=None
 ):
     run = snippet.after("evaluate")
     torch.manual_seed(0)
     model = in_training().to(dtype)
-    data = TensorDataset(run.petals[:count].to(dtype), run.kinds[:count])
+    labels = run.kinds[:count].clone()
+    if change:
+        labels, model = change(labels, model)
+    data = TensorDataset(run.petals[:count].to(dtype), labels)
 
     for drop_last in (False, size < count):
         loader = DataLoader(data, size, drop_last=drop_last)
-        result = run.evaluate(model, loader)
+        with no_error():
+            result = run.evaluate(model, loader)
         assert [type(each) for each in result] == [float, float]
         assert result == pytest.approx(mean_over_all(model, loader), rel=1e-5)
 
@@ -216,6 +248,52 @@ def test_evaluate_weighs_each_sample__also_of_another_model(snippet):
         result = run.evaluate(model.train(), DataLoader(data, 10))
 
         assert result[0] == pytest.approx(losses.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1, 50])
+def test_evaluate_weighs_each_sample__also_of_many_classes(snippet, scale):
+    run = snippet.after("evaluate")
+    scores = scale * torch.randn(3000, 40)
+    labels = scores.argmax(dim=1)
+    labels[::3] = torch.arange(1000) % 40
+    loader = DataLoader(TensorDataset(scores, labels), 64)
+
+    loss, accuracy = run.evaluate(nn.Identity(), loader)
+
+    expected = F.cross_entropy(scores, labels).item()
+    assert loss == pytest.approx(expected, rel=1e-4)
+    right = (scores.argmax(dim=1) == labels).sum().item()
+    assert accuracy == pytest.approx(right / 3000)
+
+
+def some_ignored(labels, model):
+    """Ignore each seventh label."""
+    labels[::7] = -100
+    return labels, model
+
+
+def one_per_pixel(labels, model):
+    """Give each of two pixels a label."""
+    layers = [nn.BatchNorm1d(4), nn.Linear(4, 6), nn.Unflatten(1, (3, 2))]
+    return labels[:, None].expand(-1, 2), nn.Sequential(*layers)
+
+
+def as_probabilities(labels, model):
+    """Give each class a probability."""
+    return F.one_hot(labels, 3).float(), model
+
+
+@pytest.mark.parametrize(
+    "change", [some_ignored, one_per_pixel, as_probabilities]
+)
+def test_evaluate_weighs_each_sample__ends_for_labels(snippet, change, fails):
+    options = (64, 150, torch.float32, change)
+    fails(test_evaluate_weighs_each_sample, snippet, *options)
+
+
+def test_evaluate_weighs_each_sample__ends_in_bfloat16(snippet, fails):
+    options = (64, 150, torch.bfloat16)
+    fails(test_evaluate_weighs_each_sample, snippet, *options)
 
 
 def test_evaluate_weighs_each_sample__but_not_with_means(snippet, fails):
@@ -254,12 +332,14 @@ def test_evaluate_weighs_each_sample__but_not_by(snippet, old, new, fails):
     fails(test_evaluate_weighs_each_sample, snippet.edit(old, new))
 
 
-def words(max_norm=None):
+def words(kind=nn.Embedding, **options):
     """Return a model of three words, and the words."""
-    embedding = nn.Embedding(9, 8, max_norm=max_norm)
+    embedding = kind(9, 8, **options)
     attention = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    model = nn.Sequential(embedding, attention, nn.Flatten(), nn.Linear(24, 3))
-    return model, torch.randint(9, (20, 3))
+    bag = isinstance(embedding, nn.EmbeddingBag)
+    tail = nn.Linear(8, 3) if bag else nn.Linear(24, 3)
+    layers = [embedding, nn.Identity() if bag else attention, nn.Flatten()]
+    return nn.Sequential(*layers, tail), torch.randint(9, (20, 3))
 
 
 def images():
@@ -269,21 +349,61 @@ def images():
     return nn.Sequential(*layers, nn.Linear(18, 3)), torch.randn(20, 1, 5, 5)
 
 
+def unsaved():
+    """Return a model with a buffer that is not saved, and its inputs."""
+    model = in_training()
+    mask = torch.tensor([1.0, 0, 2])
+    model[-1].register_buffer("mask", mask, persistent=False)
+    return model, torch.randn(20, 4)
+
+
+def wide():
+    """Return a model of many channels, and its inputs."""
+    layers = [nn.Linear(4, 200), nn.BatchNorm1d(200), nn.Linear(200, 3)]
+    return nn.Sequential(*layers), torch.randn(20, 4)
+
+
+def half_frozen():
+    """Return a model with a frozen layer, and its inputs."""
+    model = in_training()
+    model[0].requires_grad_(requires_grad=False)
+    return model, torch.randn(20, 4)
+
+
+def tied():
+    """Return a model with a shared weight, and its inputs."""
+    model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(2)], in_training())
+    model[1].weight = model[0].weight
+    return model, torch.randn(20, 4)
+
+
 def state_of(model):
-    """Return copies of parameters and buffers, and of gradients, or None."""
-    gradients = [each.grad for each in model.parameters()]
-    return [
-        each if each is None else each.clone()
-        for each in (*model.state_dict().values(), *gradients)
-    ]
+    """Return each tensor of a model, with copies of it and its gradient."""
+    tensors = (*model.named_parameters(), *model.named_buffers())
+    return {
+        name: (
+            each,
+            None if is_lazy(each) else each.detach().clone(),
+            each.requires_grad,
+            None if each.grad is None else each.grad.clone(),
+        )
+        for name, each in tensors
+    }
 
 
 def is_as_before(model, before):
     """Compare each tensor of a model with its copy."""
-    for old, new in zip(before, state_of(model), strict=True):
-        if (old is None) != (new is None):
+    after = state_of(model)
+    assert list(after) == list(before)
+    for name, (each, numbers, learns, gradient) in before.items():
+        same, now, learns_now, gradient_now = after[name]
+        if same is not each or learns_now != learns:
             return False
-        if old is not None and not old.equal(new):
+        if numbers is None or not now.equal(numbers):
+            return False
+        if (gradient is None) != (gradient_now is None):
+            return False
+        if gradient is not None and not gradient.equal(gradient_now):
             return False
     return True
 
@@ -294,16 +414,17 @@ def test_evaluate_changes_nothing(snippet, prepare=None):
     model, inputs = prepare() if prepare else (in_training(), run.petals)
     labels = torch.randint(3, (len(inputs),))
     loader = DataLoader(TensorDataset(inputs, labels), batch_size=8)
-    F.cross_entropy(model(inputs), labels).backward()
 
     for _ in range(2):
         before = state_of(model)
         run.evaluate(model, loader)
         assert is_as_before(model, before)
-        model.zero_grad()
+        F.cross_entropy(model(inputs), labels).backward()
 
 
-@pytest.mark.parametrize("prepare", [words, images])
+@pytest.mark.parametrize(
+    "prepare", [words, images, unsaved, half_frozen, tied, wide]
+)
 def test_evaluate_changes_nothing__also_for(snippet, prepare):
     test_evaluate_changes_nothing(snippet, prepare)
 
@@ -313,19 +434,62 @@ def test_evaluate_changes_nothing__also_where(snippet, prepare):
     run, model = snippet.after("evaluate"), prepare()
     before = state_of(model)
 
-    run.evaluate(model, DataLoader(run.new, batch_size=64))
+    run.evaluate(model, DataLoader(run.val_set, batch_size=64))
 
     assert is_as_before(model, before)
 
 
-def test_evaluate_changes_nothing__also_but_for_max_norm(snippet):
-    model, inputs = words(max_norm=0.1)
+@pytest.mark.parametrize(
+    "kind", [nn.Embedding, nn.EmbeddingBag], ids=lambda kind: kind.__name__
+)
+def test_evaluate_changes_nothing__ends_with_max_norm(snippet, kind, fails):
+    def prepare():
+        return words(kind, max_norm=0.1)
+
+    fails(test_evaluate_changes_nothing, snippet, prepare)
+
+
+def test_evaluate_changes_nothing__ends_for_lazy_layers(snippet, fails):
+    def prepare():
+        model = nn.Sequential(nn.LazyBatchNorm1d(), nn.Linear(4, 3))
+        return model, torch.randn(20, 4)
+
+    fails(test_evaluate_changes_nothing, snippet, prepare)
+
+
+def test_max_norm_rescales_in_evaluation(snippet, kind=nn.Embedding, norm=0.1):
+    run = snippet.after("evaluate")
+    torch.manual_seed(0)
+    model, inputs = words(kind, max_norm=norm)
+    inputs = inputs % 4
     data = TensorDataset(inputs, torch.zeros(20, dtype=torch.long))
-    before = state_of(model)
+    before = model[0].weight.detach().clone()
 
-    snippet.after("evaluate").evaluate(model, DataLoader(data))
+    run.evaluate(model, DataLoader(data))
 
-    assert not is_as_before(model, before)
+    weight = model[0].weight.detach()
+    lengths = weight.norm(dim=1)
+    torch.testing.assert_close(lengths[:4], torch.full((4,), norm))
+    assert weight[4:].equal(before[4:])
+    along = F.cosine_similarity(weight, before)
+    torch.testing.assert_close(along, torch.ones(9))
+
+
+def test_max_norm_rescales_in_evaluation__also_in_an_embedding_bag(snippet):
+    test_max_norm_rescales_in_evaluation(snippet, nn.EmbeddingBag)
+
+
+def test_max_norm_rescales_in_evaluation__but_not_on_a_copy(snippet, fails):
+    start = "    loss, right, count = 0.0, 0, 0\n"
+    copied = "    import copy\n\n    model = copy.deepcopy(model)\n"
+    edited = snippet.edit(start, start + copied)
+    fails(test_max_norm_rescales_in_evaluation, edited)
+
+
+def test_max_norm_rescales_in_evaluation__ends_for_shorter_rows(
+    snippet, fails
+):
+    fails(test_max_norm_rescales_in_evaluation, snippet, nn.Embedding, 99.0)
 
 
 @edits(
@@ -369,7 +533,7 @@ def test_evaluation_moves_the_random_numbers(snippet):
         return F.dropout(torch.ones(500))
 
     for shuffle in (False, True):
-        loader = partial(DataLoader, run.new, 64, shuffle=shuffle)
+        loader = partial(DataLoader, run.val_set, 64, shuffle=shuffle)
         assert not dropped(loader()).equal(dropped())
         assert dropped(loader(generator=torch.Generator())).equal(dropped())
 
@@ -469,7 +633,9 @@ def test_eval_does_not_stop_the_graph__but_not_with(snippet, old, new, fails):
 
 
 def test_no_grad_does_not_stop_the_layers(snippet):
-    assert seen(snippet)["train(), no_grad()"] == (True, True, True, False)
+    happens = seen(snippet)
+    assert happens["train(), no_grad()"] == (True, True, True, False)
+    assert happens["eval(), no_grad()"] == (False, False, False, False)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -593,11 +759,18 @@ def listens(make, shape):
     return not outputs[0].equal(outputs[1])
 
 
-def test_some_layers_listen(snippet):
+def test_some_layers_listen(snippet, inputs=None):
     run = snippet.after("changed-by-eval")
+    inputs = run.inputs if inputs is None else inputs
 
     for layer in run.layers[:4]:
-        assert run.changed_by_eval(layer, run.inputs)
+        assert run.changed_by_eval(layer, inputs)
+
+
+def test_some_layers_listen__ends_for_rrelu_of_positive_numbers(
+    snippet, fails
+):
+    fails(test_some_layers_listen, snippet, torch.rand(6, 4, 8) + 1)
 
 
 @pytest.mark.parametrize("name", LISTENING)
@@ -642,6 +815,12 @@ def test_some_layers_listen_if_told__also_for(name):
 )
 def test_some_layers_listen_if_told__but_not(snippet, old, new, fails):
     fails(test_some_layers_listen_if_told, snippet.edit(old, new))
+
+
+@pytest.mark.filterwarnings("ignore:dropout option adds dropout")
+def test_some_layers_listen_if_told__ends_with_a_single_layer(snippet, fails):
+    edited = snippet.edit("nn.LSTM(8, 5, 2, dropout", "nn.LSTM(8, 5, dropout")
+    fails(test_some_layers_listen_if_told, edited)
 
 
 def test_other_layers_do_not_listen(snippet):
@@ -725,6 +904,7 @@ def test_evaluation_uses_the_running_numbers(
     snippet, layer=nn.BatchNorm1d, dims=0
 ):
     run = snippet.after("lag")
+    assert run.norm.track_running_stats
     seen = [0, 1.0]
     for batch, mean in zip(run.batches, run.evaluated, strict=True):
         seen[0] += 0.1 * (batch.mean().item() - seen[0])
@@ -744,8 +924,6 @@ def test_evaluation_uses_the_running_numbers(
     assert norm(inputs[:1]).equal(output[:1])
     inputs[1:] *= 50
     assert norm(inputs)[:1].equal(output[:1])
-    forgets = layer(3, track_running_stats=False).eval()
-    assert not forgets(inputs)[:1].equal(forgets(inputs[:2])[:1])
 
 
 @pytest.mark.parametrize(
@@ -774,6 +952,14 @@ def test_evaluation_uses_the_running_numbers__but_not(
     fails(test_evaluation_uses_the_running_numbers, snippet.edit(old, new))
 
 
+def test_evaluation_uses_the_running_numbers__ends_if_none_are_tracked(
+    snippet, fails
+):
+    edited = snippet.edit("Norm1d(1)", "Norm1d(1, track_running_stats=False)")
+    edited = edited.edit("norm.running_mean.item()", "batch.mean().item()")
+    fails(test_evaluation_uses_the_running_numbers, edited)
+
+
 def test_each_batch_moves_a_tenth(snippet, layer=nn.BatchNorm1d, dims=0):
     run = snippet.after("lag")
     torch.manual_seed(0)
@@ -789,7 +975,6 @@ def test_each_batch_moves_a_tenth(snippet, layer=nn.BatchNorm1d, dims=0):
             variance = variance + 0.1 * (numbers.var(1) - variance)
         torch.testing.assert_close(norm.running_mean, mean)
         torch.testing.assert_close(norm.running_var, variance)
-        assert norm.num_batches_tracked == len(batches)
 
 
 @pytest.mark.parametrize(
@@ -821,19 +1006,42 @@ APPEND = "    running.append(norm.running_mean.item())\n"
         APPEND,
         f"{APPEND}    norm.running_var.fill_(1)\n",
     ),
+)
+def test_each_batch_moves_a_tenth__but_not(snippet, old, new, fails):
+    fails(test_each_batch_moves_a_tenth, snippet.edit(old, new))
+
+
+def test_batchnorm_counts_batches(snippet):
+    run = snippet.after("lag")
+    assert run.norm.num_batches_tracked == len(run.batches) == 60
+
+    for norm, shape in ((nn.BatchNorm1d(3), (2,)), (nn.BatchNorm2d(3), (1,))):
+        shape = (*shape, 3, *[4] * (norm.__class__ is nn.BatchNorm2d) * 2)
+        for count in range(1, 5):
+            norm.train()(torch.randn(shape))
+            norm.eval()(torch.randn(shape))
+            assert norm.num_batches_tracked == count
+
+
+@edits(
+    ("in evaluation", "norm.train()(batch)", "norm.eval()(batch)"),
     (
         "with another count",
         APPEND,
         f"{APPEND}    norm.num_batches_tracked.fill_(1)\n",
     ),
 )
-def test_each_batch_moves_a_tenth__but_not(snippet, old, new, fails):
-    fails(test_each_batch_moves_a_tenth, snippet.edit(old, new))
+def test_batchnorm_counts_batches__but_not(snippet, old, new, fails):
+    fails(test_batchnorm_counts_batches, snippet.edit(old, new))
 
 
 def test_running_numbers_catch_up(snippet):
     run = snippet.after("lag")
 
+    assert run.batches.shape == (60, 5_000, 1)
+    for batch in run.batches:
+        assert batch.mean().item() == pytest.approx(7, abs=0.15)
+        assert batch.std().item() == pytest.approx(2, abs=0.15)
     assert len(run.evaluated) == 60
     assert run.evaluated[0] > 5
     assert abs(run.evaluated[-1]) < 0.1
@@ -874,6 +1082,8 @@ def test_training_mode_gives_other_scores(snippet):
     assert run.first.shape == run.second.shape == (9, 3)
     assert not run.first[0].equal(run.second[0])
     assert run.first.grad_fn is None
+    assert all(layer.training for layer in run.model.modules())
+    assert not run.model(run.flowers).equal(run.model(run.flowers))
 
 
 @pytest.mark.parametrize("recording", [True, False])
@@ -899,6 +1109,7 @@ def test_validation_leaks_into_the_statistics(snippet):
     marked = snippet.edit("flowers, _ =", f"import copy\n{kept}\nflowers, _ =")
     run = marked.after("forgotten-eval")
 
+    assert run.flowers.equal(run.val_set[:9][0])
     old, new, data = run.kept[1], run.model[1], run.kept[0](run.flowers)
     assert run.first.grad_fn is None
     # Two passes, and each goes a tenth of the way.
@@ -946,6 +1157,7 @@ def test_evaluation_repeats_itself(snippet, number=9):
 
     assert run.once.shape == (9, 3)
     assert run.once.equal(run.again)
+    assert run.once.data_ptr() != run.again.data_ptr()
     with run.evaluating(run.model):
         assert run.model(run.petals[:number]).equal(
             run.model(run.petals[:number])
@@ -969,6 +1181,7 @@ def test_eval_stays_on(snippet):
     run = snippet.after("forgotten-train")
 
     assert run.modes == [{True}] * 2 + [{False}] * 4
+    assert not any(layer.training for layer in run.fresh.modules())
     assert all(each.grad is not None for each in run.fresh.parameters())
     torch.optim.SGD(run.fresh.parameters(), lr=0.1).step()
     run.fresh.load_state_dict(run.model.state_dict())
@@ -984,6 +1197,7 @@ def test_eval_stays_on(snippet):
         "        fresh.train()\n        F.cross_entropy(fresh",
     ),
     ("without eval", "    fresh.eval()  # to validate, and never back\n", ""),
+    ("in another layer", "fresh.eval()  #", "fresh[0].eval()  #"),
     ("in one layer", "fresh.eval()  #", "fresh.eval()[1].training = True  #"),
 )
 def test_eval_stays_on__but_not(snippet, old, new, fails):
@@ -992,13 +1206,13 @@ def test_eval_stays_on__but_not(snippet, old, new, fails):
 
 def test_a_mean_of_means_weighs_wrongly(snippet, size=149):
     run = snippet.after("batch-sizes")
-    inputs, labels = run.new.tensors
+    inputs, labels = run.val_set.tensors
     with run.evaluating(run.model):
         losses = F.cross_entropy(run.model(inputs), labels, reduction="none")
 
     parts = losses.split(size)
     weighed = sum((part / len(part)).sum() for part in parts) / len(parts)
-    mean = run.mean_of_means(run.model, DataLoader(run.new, size))
+    mean = run.mean_of_means(run.model, DataLoader(run.val_set, size))
     assert type(mean) is float
     assert mean == pytest.approx(weighed.item(), rel=1e-5)
     assert run.losses[149][1] != pytest.approx(losses.mean().item(), rel=1e-3)
@@ -1028,7 +1242,7 @@ def test_a_mean_of_means_weighs_wrongly__but_not(snippet, old, new, fails):
 def test_equal_batches_weigh_rightly(snippet, size=50):
     run = snippet.after("batch-sizes")
 
-    loader = DataLoader(run.new, size)
+    loader = DataLoader(run.val_set, size)
     expected = mean_over_all(run.model, loader)[0]
     mean = run.mean_of_means(run.model, loader)
     assert mean == pytest.approx(expected, rel=1e-5)
@@ -1038,6 +1252,16 @@ def test_equal_batches_weigh_rightly(snippet, size=50):
 @pytest.mark.parametrize("size", [10, 150])
 def test_equal_batches_weigh_rightly__also_for(snippet, size):
     test_equal_batches_weigh_rightly(snippet, size)
+
+
+def test_equal_batches_weigh_rightly__also_for_many_classes(snippet):
+    run = snippet.after("mean-of-means")
+    scores, labels = torch.randn(300, 40), torch.arange(300) % 40
+    loader = DataLoader(TensorDataset(scores, labels), 25)
+
+    mean = run.mean_of_means(nn.Identity(), loader)
+
+    assert mean == pytest.approx(F.cross_entropy(scores, labels).item())
 
 
 @edits(
@@ -1061,12 +1285,11 @@ NORMS = {
 
 def test_batchnorm_refuses_one_value(snippet):
     run = snippet.after("one-sample")
-    training, evaluation, forgets = run.alone
+    training, evaluation, _ = run.alone
 
-    assert not run.forgets.training
     assert isinstance(training, ValueError)
+    assert "Expected more than 1 value per channel" in str(training)
     assert torch.is_tensor(evaluation)
-    assert isinstance(forgets, ValueError)
 
 
 @pytest.mark.parametrize("name", NORMS)
@@ -1077,27 +1300,43 @@ def test_batchnorm_refuses_one_value__also_for(name):
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         layer(4)(batch)
     assert layer(4).eval()(batch).shape == shape
-    with pytest.raises(ValueError, match="more than 1 value per channel"):
-        layer(4, track_running_stats=False).eval()(batch)
+
+
+def test_batchnorm_refuses_one_value__ends_if_no_statistics_are_tracked(
+    snippet, fails
+):
+    edited = snippet.edit("(nn.BatchNorm1d(4).eval())", "(forgets.eval())")
+    assert not edited.after("one-sample").forgets.training
+    fails(test_batchnorm_refuses_one_value, edited)
 
 
 @edits(
     ("in a LayerNorm", "(nn.BatchNorm1d(4)),", "(nn.LayerNorm(4)),"),
     ("without eval", "(4).eval())]", "(4))]"),
-    (
-        "with running numbers",
-        "4, track_running_stats=False",
-        "4, track_running_stats=True",
-    ),
 )
 def test_batchnorm_refuses_one_value__but_not(snippet, old, new, fails):
     fails(test_batchnorm_refuses_one_value, snippet.edit(old, new))
+
+
+class First(nn.Module):
+    """The first output of a layer that returns several."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.weight = layer, layer.weight_ih_l0
+
+    def forward(self, inputs):
+        """Return the first output."""
+        return self.layer(inputs)[0]
 
 
 HEADS = {
     "Linear": (partial(nn.Linear, 4, 4), (3, 4)),
     "Conv1d": (partial(nn.Conv1d, 4, 4, 1), (3, 4, 5)),
     "Conv2d": (partial(nn.Conv2d, 4, 4, 1), (3, 4, 5, 5)),
+    "LayerNorm": (partial(nn.LayerNorm, 4), (3, 4)),
+    "BatchNorm1d": (partial(nn.BatchNorm1d, 4), (3, 4)),
+    "GRU": (lambda: First(nn.GRU(4, 4)), (3, 5, 4)),
 }
 
 
@@ -1106,6 +1345,10 @@ def test_inference_tensors_do_not_come_back(snippet):
 
     assert learned["no_grad"] is not None
     assert learned["inference_mode"] is None
+    run = snippet.after("comes-back")
+    assert run.features.is_inference()
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be save"):
+        run.head(run.features)
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -1139,7 +1382,10 @@ def test_inference_tensors_do_not_come_back__but_not(snippet, old, new, fails):
 def test_functional_dropout_ignores_eval(snippet):
     run = snippet.after("functions")
 
-    assert 0 in run.loose
+    assert 0 < run.loose.count_nonzero() < 8
+    assert run.loose[run.loose != 0].equal(
+        2 * torch.ones(run.loose.count_nonzero())
+    )
     assert run.tied.equal(torch.ones(8, 1))
     # Each row is a mean of ones, unless some of them are dropped.
     assert not torch.allclose(run.attention, torch.ones(8, 1))
@@ -1183,8 +1429,9 @@ def test_dropout_scales_what_it_keeps(snippet):
     scaled = snippet.after("functions").scaled
 
     kept = scaled[scaled != 0]
-    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - 0.2)))
-    assert abs(scaled.mean() - 1) < 0.5
+    assert 0 < len(kept) < len(scaled) == 8
+    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - 0.4)))
+    assert abs(scaled.mean() - 1) < 0.6
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
@@ -1199,10 +1446,15 @@ def test_dropout_scales_what_it_keeps__also_with(rate):
 
 
 @edits(
-    ("in evaluation", "nn.Dropout(0.2)", "nn.Dropout(0.2).eval()"),
-    ("with another p", "nn.Dropout(0.2)", "nn.Dropout(0.5)"),
-    ("as AlphaDropout", "nn.Dropout(0.2)", "nn.AlphaDropout(0.2)"),
-    ("all dropped", "nn.Dropout(0.2)(torch.ones(8, 1))", "torch.zeros(8, 1)"),
+    ("in evaluation", "nn.Dropout(0.4)", "nn.Dropout(0.4).eval()"),
+    ("with another p", "nn.Dropout(0.4)", "nn.Dropout(0.5)"),
+    ("as AlphaDropout", "nn.Dropout(0.4)", "nn.AlphaDropout(0.4)"),
+    (
+        "all dropped",
+        "nn.Dropout(0.4)(torch.ones(8, 1))",
+        "torch.zeros(8, 1)",
+    ),
+    ("without dropping", "nn.Dropout(0.4)", "nn.Identity()"),
 )
 def test_dropout_scales_what_it_keeps__but_not(snippet, old, new, fails):
     fails(test_dropout_scales_what_it_keeps, snippet.edit(old, new))
@@ -1211,7 +1463,7 @@ def test_dropout_scales_what_it_keeps__but_not(snippet, old, new, fails):
 def test_precision_is_no_mean(snippet):
     run = snippet.after("collect")
 
-    inputs, labels = run.new.tensors
+    inputs, labels = run.val_set.tensors
     with run.evaluating(run.model):
         guesses = run.model(inputs).argmax(dim=1)
     shares = []
@@ -1223,6 +1475,19 @@ def test_precision_is_no_mean(snippet):
     assert torch.tensor(run.parts) == pytest.approx(shares[1])
 
 
+@pytest.mark.parametrize("seed", range(5), ids="seed {}".format)
+def test_precision_is_no_mean__also_for_other_guesses(snippet, seed):
+    run = snippet.after("collect")
+    torch.manual_seed(seed)
+    guesses, labels = torch.randint(3, (2, 200))
+
+    whole = run.precision(guesses, labels).item()
+    assert whole == pytest.approx(share_of_ones(guesses, labels))
+    pairs = zip(guesses.split(64), labels.split(64), strict=True)
+    parts = [share_of_ones(*pair) for pair in pairs]
+    assert whole != pytest.approx(sum(parts) / len(parts), abs=1e-5)
+
+
 def share_of_ones(guesses, labels):
     """Return how many of the guesses of kind 1 are right."""
     hits = ((guesses == 1) & (labels == 1)).sum()
@@ -1232,8 +1497,8 @@ def share_of_ones(guesses, labels):
 @edits(
     (
         "in one batch",
-        "y in DataLoader(new, 64)]",
-        "y in DataLoader(new, 150)]",
+        "y in DataLoader(val_set, 64)]",
+        "y in DataLoader(val_set, 150)]",
     ),
     ("as a mean", "pairs]\n\n", "pairs]\nwhole = sum(parts) / 3\n\n"),
     ("as another metric", "[guesses == 1] == 1", "[labels == 1] == 1"),
