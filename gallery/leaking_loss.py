@@ -2,16 +2,15 @@
 How a running loss keeps its graph
 ==================================
 
-You find out what a loop keeps alive when it adds up its losses, how long that
-goes well, and which way of adding up keeps nothing.
+Memory grows with every step? See what your loop keeps when it adds up its
+losses, how long that goes well, and which way of adding up keeps nothing.
 
 The rule: **add up the number, not the tensor**. Write
-``total += loss.item()``, and put an evaluation under ``torch.no_grad()``. The
-lines to copy, also for a GPU, stand in
-:doc:`Add up the loss </memory/running_loss>`.
+``total += loss.item()``, and put an evaluation under ``torch.no_grad()``. Copy
+the lines, also for a GPU, from :doc:`/memory/running_loss`.
 
-To find out what your own model leaves behind, write a file with a function
-``build()`` like that below, and give it to the script::
+To see what your own model leaves behind, write a file with a function
+``build()`` like the one below, and give it to the script::
 
     python leaking_loss.py --model my_model.py --batch 16
 
@@ -30,13 +29,12 @@ STEPS = 30  # of each loop
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-number-out-of-bounds-is-refused:
 #
-# A number that makes no sense ends the script, with a line that says what is
-# possible.
+# A batch below 1 or fewer than 2 steps end the script with a line that says
+# what is possible.
 
 import argparse
 
@@ -59,10 +57,9 @@ if "__file__" in globals():  # a script, and no notebook
 # Your model
 # ----------
 #
-# In your file, write a function like this one. Its small model forecasts a
-# temperature from the readings of 64 stations. The samples are pairs of an
-# input and a target. In a notebook, replace the function in this cell. The
-# program runs on a CPU.
+# In your file, write a function like this one, which returns a model for the
+# CPU, a dataset of pairs of an input and a target, and a loss function. In a
+# notebook, replace the function in this cell.
 
 import runpy
 import sys
@@ -72,6 +69,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, TensorDataset
 from tqdm import tqdm
@@ -90,8 +88,7 @@ def build():
 #
 # .. _a-file-that-fails-is-named:
 #
-# If there is no such file or no ``build()`` in it, or if ``build()`` raises an
-# error, the error is one line that names the file.
+# A file that is missing, has no ``build()``, or fails is named in one line.
 
 
 @contextmanager
@@ -109,8 +106,8 @@ def one_line(path):
 #
 # .. _a-model-of-yours-is-counted:
 #
-# With ``--model``, every step is one with the first samples of the dataset
-# that ``build()`` of this file returns, with its model and its loss.
+# With ``--model``, each step takes the first batch of the dataset of this
+# file, and its model and its loss.
 
 torch.manual_seed(0)
 with one_line(MODEL):
@@ -130,9 +127,13 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 # Count what is kept
 # ------------------
 #
-# A loss leads to a graph: its ``grad_fn`` is a *node*, one for each operation,
-# and each node leads to those before it. Whoever holds the loss holds them
-# all. This function follows the graph and counts its nodes.
+# A loss that was computed from parameters leads to a graph: its ``grad_fn`` is
+# a *node*, and each node leads to those before it. Whoever holds the loss
+# holds them all.
+#
+# .. _each-node-counts-once:
+#
+# This function counts the nodes of the graph, each once.
 
 
 def count_nodes(value):
@@ -147,32 +148,50 @@ def count_nodes(value):
     return len(found)
 
 
-# %% outputs
+# %% made
 #
-# A node may also hold what a layer gave out, because ``backward`` will need
-# it. A hook notes each of these *outputs*, with a weak reference, which keeps
-# nothing alive, and tells whether the memory is still in use. Memory that
-# several layers give out counts once.
-
-outputs = {}
-
-
-def note(layer, given, output):
-    """Note where the output of a layer lies, and its size."""
-    for each in tree_leaves(output):
-        if isinstance(each, torch.Tensor):
-            storage = each.untyped_storage()
-            outputs[StorageWeakRef(storage)] = storage.nbytes()
+# What fills the memory are the tensors that the nodes hold for ``backward``:
+# the *activations*, and whatever else an operation saves. To find them, this
+# ``TorchDispatchMode`` notes the memory of the results of each operation, with
+# a weak reference, which keeps nothing alive.
+#
+# .. _the-bytes-are-those-of-the-allocator:
+#
+# Of each step, it counts every byte that the memory allocator does not get
+# back, be it of an LSTM or of ``gelu(x @ w) @ v``.
 
 
-for layer in model.modules():
-    if not list(layer.children()):  # a layer that has no layers itself
-        layer.register_forward_hook(note)
+def memory_of(values):
+    """Return the bytes of each piece of memory that some values use."""
+    tensors = [x for x in tree_leaves(values) if isinstance(x, torch.Tensor)]
+    dense = [x for x in tensors if x.layout == torch.strided]
+    pieces = [tensor.untyped_storage() for tensor in dense]
+    return {StorageWeakRef(piece): piece.nbytes() for piece in pieces}
 
 
-def count_bytes():
-    """Return the bytes of those outputs that are still in memory."""
-    return sum(size for place, size in outputs.items() if not place.expired())
+class Forward(TorchDispatchMode):
+    """Notes the memory that operations allocate."""
+
+    def __init__(self):
+        super().__init__()
+        self.allocated = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        """Run an operation, and note where its results are."""
+        results = function(*args, **(kwargs or {}))
+        given = memory_of((args, kwargs))
+        for piece, size in memory_of(results).items():
+            if piece not in given:  # a view, or written in place
+                self.allocated[piece] = size
+        return results
+
+    def count_bytes(self):
+        """Return the bytes that are still in memory."""
+        pieces = self.allocated.items()
+        return sum(size for piece, size in pieces if not piece.expired())
+
+
+forward = Forward()
 
 
 # %% measure
@@ -180,24 +199,25 @@ def count_bytes():
 # Add up losses in three ways
 # ---------------------------
 #
-# One loop serves for training, where each loss goes through ``backward``, and
-# for an evaluation that forgot ``torch.no_grad()``, where none does.
+# This loop trains, with ``backward`` for each loss. With ``learn=False``, it
+# is an evaluation that forgot ``torch.no_grad()``.
 
 
 def measure(record, learn, model=model):
-    """Return the total, and what it keeps after each step: nodes, bytes."""
-    outputs.clear()
+    """Return the total, and what is kept after each step: nodes, bytes."""
+    forward.allocated.clear()
     total, nodes, sizes = 0.0, [], []
     for _ in tqdm(range(STEPS), leave=False, disable=None):
         optimizer.zero_grad()
-        loss = loss_of(model(inputs), targets)
+        with forward:
+            loss = loss_of(model(inputs), targets)
         if learn:
             loss.backward()
             optimizer.step()
         total += record(loss)
         del loss
         nodes.append(count_nodes(total))
-        sizes.append(count_bytes())
+        sizes.append(forward.count_bytes())
     return torch.as_tensor(total).item(), nodes, sizes
 
 
@@ -219,20 +239,17 @@ for name, (_, nodes, sizes) in trained.items():
 #
 # .. _the-sum-keeps-nodes-of-every-step:
 #
-# In a training of the model above, ``total += loss`` keeps new graph nodes
-# alive at every step, after the first always the same number.
+# In training, ``total += loss`` keeps the graph nodes of every step.
 #
 # .. _the-sum-keeps-no-activation-after-backward:
 #
-# Of a loss that went through ``backward``, the sum keeps no output of the
-# layers above.
+# But ``backward`` frees the activations, and the sum keeps none of them.
 #
 # .. _a-number-keeps-no-node:
 #
 # With ``loss.item()`` or ``loss.detach()``, no graph node stays alive.
 #
-# So in training the nodes stay, and the outputs go. Now the same loop as an
-# evaluation, where no ``backward`` frees anything.
+# Now the same loop as an evaluation, where no ``backward`` frees anything.
 
 evaluated = {name: measure(way, learn=False) for name, way in ways.items()}
 
@@ -243,24 +260,23 @@ for name, (_, nodes, sizes) in evaluated.items():
 #
 # .. _the-sum-keeps-the-activations-of-every-evaluation:
 #
-# Without ``backward``, ``total += loss`` keeps, in the model above, the
-# outputs of the ``ReLU`` and of the last layer, of every step.
+# Without ``backward``, ``total += loss`` keeps the activations of every step:
+# here the output of the ``ReLU`` and that of the last layer.
 #
 # .. _a-number-keeps-no-activation:
 #
-# With ``loss.item()`` or ``loss.detach()``, the outputs that a step of the
-# model above makes are freed with its loss.
+# With ``loss.item()`` or ``loss.detach()``, they are freed with the loss.
 #
 # .. _the-three-totals-are-equal:
 #
-# The three ways give the same total, to five digits, here over up to 50 steps.
+# The three ways give the same total, to five digits.
 #
 # For an evaluation there is a better way, which builds no graph at all.
 #
 # .. _under-no-grad-even-the-tensor-keeps-nothing:
 #
 # Under ``torch.no_grad()``, even ``total += loss`` keeps neither nodes nor
-# outputs of the model above.
+# activations.
 
 with torch.no_grad():
     careful = measure(ways["total += loss"], learn=False)
@@ -269,26 +285,25 @@ print(careful[1][-1], "nodes,", careful[2][-1], "bytes")
 
 # %% free
 #
-# When it ends
-# ------------
+# Free what the sum keeps
+# -----------------------
 #
 # .. _what-the-sum-keeps-dies-with-it:
 #
-# The outputs that a sum keeps are freed when the sum itself goes, here at the
-# end of the function.
+# The memory is free again as soon as the sum is gone, here at the end of the
+# function.
 
 _, _, sizes = measure(ways["total += loss"], learn=False)
-left = count_bytes()
+left = forward.count_bytes()
 print(sizes[-1], "bytes at the last step,", left, "after the function")
 
 # %% own
 #
-# A layer of your own
-# -------------------
+# A custom function that keeps its input
+# --------------------------------------
 #
-# What PyTorch's own layers keep for ``backward``, ``backward`` frees. A
-# function of your own has to ask for that, with ``ctx.save_for_backward``.
-# This one keeps its input as ``ctx.x`` instead.
+# Let a custom function save its tensors with ``ctx.save_for_backward``. This
+# one assigns its input to ``ctx.x`` instead.
 
 
 class Square(torch.autograd.Function):
@@ -301,18 +316,17 @@ class Square(torch.autograd.Function):
         return x * x
 
     @staticmethod
-    def backward(ctx, slope):
-        """Return the slopes of the squares."""
-        return 2 * ctx.x * slope
+    def backward(ctx, gradient):
+        """Return the gradient of the input."""
+        return 2 * ctx.x * gradient
 
 
 # %% own-measured
 #
 # .. _an-attribute-of-ctx-survives-backward:
 #
-# With ``Square`` behind the last layer of the model above, ``total += loss``
-# keeps the output of that layer from every step, though each loss went through
-# ``backward``.
+# With ``Square`` behind the last layer, ``total += loss`` keeps the output of
+# that layer from every step, even after ``backward``.
 
 
 class Squares(nn.Module):
@@ -334,18 +348,21 @@ if not MODEL:
 # The answer
 # ----------
 #
-# What does all this come to? From the counts follows what one step adds, and
-# from that, for how many steps a gibibyte has room.
+# .. _the-answer-says-when-a-gibibyte-is-full:
+#
+# If the bytes grow, the answer is by how many in a step, and after how many
+# steps a gibibyte is full.
 
 
 def judge(nodes, sizes):
     """Say what a step adds to what a loop keeps."""
     steps = len(sizes) - 1
     if sizes[-1] > sizes[0]:
-        each = (sizes[-1] - sizes[0]) // steps
-        return f"{each} bytes a step, so 1 GiB holds {2**30 // each} steps"
+        each = (sizes[-1] - sizes[0]) / steps
+        full = f"1 GiB is full after {2**30 / each:.0f} steps"
+        return f"{each:.0f} bytes a step: {full}"
     if nodes[-1] > nodes[0]:
-        return f"{(nodes[-1] - nodes[0]) // steps} nodes a step"
+        return f"{(nodes[-1] - nodes[0]) / steps:.0f} nodes a step"
     return "nothing"
 
 
@@ -362,16 +379,15 @@ for (loop, name), answer in answers.items():
 #
 # .. _two-ways-keep-nothing-in-both-loops:
 #
-# With the model above, ``loss.detach()`` and ``loss.item()`` are, of the three
-# ways, those that keep nothing in both loops.
+# Both ``loss.detach()`` and ``loss.item()`` keep nothing in either loop.
 #
 # On a CPU, take ``loss.item()``. On a GPU, where it waits, add up
 # ``loss.detach()``, and read the sum when you log.
 #
 # .. _the-conclusion-may-be-not-here:
 #
-# If a model keeps its outputs by itself, no way is safe, and the program says
-# "Not here".
+# If the model itself keeps what it computes, no way is safe, and the program
+# says "Not here".
 
 safe = [
     name
@@ -381,7 +397,7 @@ safe = [
 if safe:
     print("safe in both loops:", *safe, sep="\n    ")
 else:
-    print("Not here: your model or your loss keeps something by itself.")
+    print("Not here: your model or your loss function keeps something itself.")
 
 # %% picture
 #
@@ -401,7 +417,7 @@ for name, color in styles.items():
     right.plot(steps, kept, **line)
 left.set(title="Training: graph nodes kept", xlabel="step", ylabel="nodes")
 right.set(
-    title="Evaluation without no_grad: outputs kept",
+    title="Evaluation without no_grad: memory kept",
     xlabel="step",
     ylabel="MiB",
 )

@@ -26,7 +26,7 @@ LOSS, DETACH, ITEM = (
     "total += loss.item()",
 )
 FIRST = ("settings", "options", "build", "one-line", "yours")
-BASE = (*FIRST, "nodes", "outputs", "measure")
+BASE = (*FIRST, "nodes", "made", "measure")
 ARGUMENTS = {
     "MODEL": (["--model", "my_model.py"], "my_model.py"),
     "BATCH": (["--batch", "7"], 7),
@@ -39,7 +39,7 @@ others = pytest.mark.parametrize("settings", OTHERS)
 
 def after(snippet, *cells):
     """Run these cells behind the first ones, and return their variables."""
-    return snippet.only(*BASE, *cells).after(cells[-1])
+    return snippet.only(*BASE, *cells).after((*BASE, *cells)[-1])
 
 
 def last(run):
@@ -62,14 +62,79 @@ def counts_right(run):
     x = torch.ones(3, requires_grad=True)
     numbers = (1.0, x, x + 1, 2 * x + x)
     assert [run.count_nodes(number) for number in numbers] == [0, 0, 2, 3]
-    run.outputs.clear()
-    kept = run.model(run.inputs)
-    assert run.count_bytes() == each(run)
-    assert [not place.expired() for place in run.outputs] == [0, 1, 1]
+    run.forward.allocated.clear()
+    with run.forward:
+        kept = run.model(run.inputs)
+    places = run.forward.allocated
+    assert run.forward.count_bytes() == each(run)
+    assert [not place.expired() for place in places] == [0, 1, 1]
     del kept
-    assert run.count_bytes() == 0
-    kept = run.model(run.inputs).detach()
-    assert run.count_bytes() == last(run) == kept.nbytes
+    assert run.forward.count_bytes() == 0
+    with run.forward:
+        kept = run.model(run.inputs).detach()
+    assert run.forward.count_bytes() == last(run) == kept.nbytes
+
+
+# What a reader may build: each is a model, the shape of an input, and a loss.
+BUILDS = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
+
+
+class Functional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(9, 500))
+        self.v = nn.Parameter(torch.randn(500, 1))
+
+    def forward(self, x):
+        return F.gelu(x @ self.w) @ self.v
+
+
+class Recurrent(nn.LSTM):
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
+class InPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(9, 30)
+
+    def forward(self, x):
+        return self.layer(x).relu_().view(-1, 10, 3).transpose(1, 2)
+
+
+def build():
+    model, shape = {}
+    data = [(torch.randn(shape), torch.zeros(())) for _ in range(40)]
+    return model, data, lambda outputs, _: outputs.square().mean()
+"""
+YOURS = {
+    "an LSTM": "Recurrent(9, 32, 2, batch_first=True), (7, 9)",
+    "a transformer": (
+        "nn.TransformerEncoderLayer(8, 2, batch_first=True), (5, 8)"
+    ),
+    "functions": "Functional(), (9,)",
+    "weight_norm": "weight_norm(nn.Linear(9, 40)), (9,)",
+    "BatchNorm and dropout": (
+        "nn.Sequential(nn.Linear(9, 40), nn.BatchNorm1d(40), nn.Dropout()), "
+        "(9,)"
+    ),
+    "a convolution": "nn.Conv2d(3, 8, 3), (3, 20, 20)",
+    "a lazy layer": "nn.Sequential(nn.LazyLinear(40), nn.GELU()), (9,)",
+    "an operation in place": "InPlace(), (9,)",
+    "a sum of one step": "nn.Linear(9, 1), (9,)",
+}
+yours = pytest.mark.parametrize("yours", YOURS.values(), ids=YOURS)
+
+
+def built(snippet, tmp_path, model, **constants):
+    """Return the program with a model of a reader."""
+    path = written(tmp_path, BUILDS.replace("{}", model))
+    return given(snippet, MODEL=path, **({"BATCH": 8, "STEPS": 4} | constants))
 
 
 # -- Settings ----------------------------------------------------------------
@@ -116,11 +181,16 @@ def test_a_model_of_yours_is_counted(snippet, tmp_path):
 
     assert run.build.__globals__.get("calls") == ["build", *[(8, 2)] * 18]
     assert run.targets.tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
+    assert torch.equal(run.inputs[7], run.data[7][0])
+    assert [type(layer) for layer in run.model] == [
+        nn.Linear,
+        nn.Flatten,
+        nn.Linear,
+    ]
     # The output of the first layer, which the second flattens, is kept by the
-    # third.
+    # third, and log-probabilities by the loss.
     _, _, sizes = run.evaluated[LOSS]
-    assert growth(sizes)[-1] >= 8 * 5 * 4
-    assert growth(sizes)[-1] <= 8 * (5 + 2) * 4
+    assert 8 * (5 + 2) * 4 <= growth(sizes)[-1] < 8 * (5 + 2 + 1) * 4
     before = sum(each.abs().sum() for each in run.model.parameters())
     run.measure(run.ways[LOSS], learn=True)
     after_it = sum(each.abs().sum() for each in run.model.parameters())
@@ -131,10 +201,7 @@ def test_a_model_of_yours_is_counted(snippet, tmp_path):
     ("    if MODEL:\n", "    if False:\n"),
     ("loss_of(model(inputs), targets)", "model(inputs).square().mean()"),
     ("DataLoader(data, BATCH)", "DataLoader(data, BATCH, shuffle=True)"),
-    (
-        "outputs[StorageWeakRef(storage)] =",
-        "outputs[StorageWeakRef(storage), layer] =",
-    ),
+    ("self.allocated[piece] = size", "self.allocated[piece] = 2 * size"),
 )
 def test_a_model_of_yours_is_counted__but_not_with(
     snippet, tmp_path, old, new, fails
@@ -163,6 +230,95 @@ def test_a_file_that_fails_is_named__but_not_with(
 # -- What is kept ------------------------------------------------------------
 
 
+def test_each_node_counts_once(snippet, depth=3):
+    run = after(snippet)
+    joined = torch.ones(3, requires_grad=True)
+    for _ in range(depth):
+        joined = joined + joined
+
+    assert run.count_nodes(joined) == depth + 1
+    for _ in range(depth):
+        joined = joined + torch.ones(3, requires_grad=True)
+    assert run.count_nodes(joined) == 3 * depth + 1
+
+
+@pytest.mark.parametrize("depth", [1, 100], ids="{} additions".format)
+def test_each_node_counts_once__also_after(snippet, depth):
+    test_each_node_counts_once(snippet, depth)
+
+
+def test_each_node_counts_once__but_not_in_a_list(snippet, fails):
+    edited = snippet.edit("found = set()", "found = []").edit(
+        "found.add(node)", "found.append(node)"
+    )
+    edited = edited.edit("is not None and node not in found", "is not None")
+    fails(test_each_node_counts_once, edited)
+
+
+def lost(run, steps=5):
+    """Return the bytes of some steps that the allocator does not get back."""
+    total = 0.0
+    with torch.profiler.profile(profile_memory=True) as profiler:
+        for _ in range(steps):
+            total += run.loss_of(run.model(run.inputs), run.targets)
+    events = profiler.key_averages()
+    everything = sum(event.self_cpu_memory_usage for event in events)
+    return everything - total.nbytes
+
+
+def test_the_bytes_are_those_of_the_allocator(snippet):
+    run = after(snippet)
+    run.model(run.inputs)  # a lazy layer makes its weights
+    _, _, sizes = run.measure(lambda loss: loss, learn=False)
+
+    assert lost(run, steps=5) == 5 * growth(sizes)[-1]
+    assert growth(sizes)[-1] > 0
+    assert len(set(growth([0, *sizes]))) == 1
+
+
+@yours
+def test_the_bytes_are_those_of_the_allocator__also_with(
+    snippet, tmp_path, yours
+):
+    edited = built(snippet, tmp_path, yours)
+    test_the_bytes_are_those_of_the_allocator(edited)
+
+
+@edits(
+    ("piece.nbytes() for", "piece.nbytes() // 2 for"),
+    ("if piece not in given:", "if piece not in given and size > 2048:"),
+    (
+        "        with forward:\n            loss",
+        "        if True:\n            loss",
+    ),
+)
+def test_the_bytes_are_those_of_the_allocator__but_not(
+    snippet, old, new, fails
+):
+    fails(test_the_bytes_are_those_of_the_allocator, snippet.edit(old, new))
+
+
+def test_the_bytes_are_those_of_the_allocator__ends_for_sparse_tensors(
+    snippet, tmp_path, fails
+):
+    sparse = built(snippet, tmp_path, "Weighted(), (9,)")
+    path = tmp_path / "my_model.py"
+    path.write_text(path.read_text() + SPARSE)
+    fails(test_the_bytes_are_those_of_the_allocator, sparse)
+
+
+SPARSE = """
+
+class Weighted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(8, 9))
+
+    def forward(self, x):
+        return (x.to_sparse() * self.w).to_dense()
+"""
+
+
 def test_the_sum_keeps_nodes_of_every_step(snippet):
     run = after(snippet, "train")
     _, nodes, _ = run.trained[LOSS]
@@ -176,6 +332,13 @@ def test_the_sum_keeps_nodes_of_every_step(snippet):
 @others
 def test_the_sum_keeps_nodes_of_every_step__also_with(snippet, settings):
     test_the_sum_keeps_nodes_of_every_step(given(snippet, **settings))
+
+
+@yours
+def test_the_sum_keeps_nodes_of_every_step__also_in(snippet, tmp_path, yours):
+    run = after(built(snippet, tmp_path, yours), "train")
+    _, nodes, _ = run.trained[LOSS]
+    assert min(growth([0, *nodes])) > 1
 
 
 def test_the_sum_keeps_nodes_of_every_step__but_not_detached(snippet, fails):
@@ -204,6 +367,28 @@ def test_the_sum_keeps_no_activation_after_backward__also_with(
     snippet, settings
 ):
     test_the_sum_keeps_no_activation_after_backward(given(snippet, **settings))
+
+
+@yours
+def test_the_sum_keeps_no_activation_after_backward__also_in(
+    snippet, tmp_path, yours
+):
+    run = after(built(snippet, tmp_path, yours), "train")
+    _, _, sizes = run.trained[LOSS]
+    assert set(growth(sizes)) == {0}
+
+
+def test_the_sum_keeps_no_activation_after_backward__ends_for_ctx_x(
+    snippet, fails
+):
+    first, own, squares = (
+        snippet.cells()[name].source
+        for name in ("yours", "own", "own-measured")
+    )
+    squares = squares.partition("if not MODEL")[0]
+    line = "model = nn.Sequential(model, Squares())\n"
+    edited = snippet.edit(first, f"{first}\n{own}\n{squares}\n{line}")
+    fails(test_the_sum_keeps_no_activation_after_backward, edited)
 
 
 @edits(
@@ -285,6 +470,15 @@ def test_a_number_keeps_no_activation__also_with(snippet, settings):
     test_a_number_keeps_no_activation(given(snippet, **settings))
 
 
+@yours
+def test_a_number_keeps_no_activation__also_in(snippet, tmp_path, yours):
+    run = after(built(snippet, tmp_path, yours), "train", "evaluate")
+    for found in (run.trained, run.evaluated):
+        for way in (ITEM, DETACH):
+            assert set(growth(found[way][2])) == {0}
+            assert set(found[way][1]) == {0}
+
+
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_number_keeps_no_activation__but_the_tensor_does(
     snippet, cut, fails
@@ -308,6 +502,18 @@ def test_the_three_totals_are_equal(snippet):
 @others
 def test_the_three_totals_are_equal__also_with(snippet, settings):
     test_the_three_totals_are_equal(given(snippet, **settings))
+
+
+def test_the_three_totals_are_equal__ends_in_bfloat16(snippet, fails):
+    small = (
+        "readings, temperatures = readings.bfloat16(), temperatures.bfloat16()"
+    )
+    line = "    data = TensorDataset("
+    edited = snippet.edit(line, f"    {small}\n{line}").edit(
+        "nn.Linear(128, 1))", "nn.Linear(128, 1)).bfloat16()"
+    )
+    assert len({kind.dtype for kind in after(edited).data.tensors}) == 1
+    fails(test_the_three_totals_are_equal, edited)
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -336,6 +542,14 @@ def test_under_no_grad_even_the_tensor_keeps_nothing__also_with(
     )
 
 
+@yours
+def test_under_no_grad_even_the_tensor_keeps_nothing__also_in(
+    snippet, tmp_path, yours
+):
+    run = after(built(snippet, tmp_path, yours), "train", "no-grad")
+    assert set(run.careful[1]) == set(run.careful[2]) == {0}
+
+
 def test_under_no_grad_even_the_tensor_keeps_nothing__but_not_without_it(
     snippet, fails
 ):
@@ -350,13 +564,20 @@ def test_what_the_sum_keeps_dies_with_it(snippet):
     run = after(snippet, "train", "free")
 
     assert run.sizes[-1] == run.STEPS * each(run)
-    assert run.left == run.count_bytes() == 0
-    assert len(run.outputs) == run.STEPS * 3
+    assert run.left == run.forward.count_bytes() == 0
+    assert len(run.forward.allocated) == run.STEPS * 4
 
 
 @others
 def test_what_the_sum_keeps_dies_with_it__also_with(snippet, settings):
     test_what_the_sum_keeps_dies_with_it(given(snippet, **settings))
+
+
+def test_what_the_sum_keeps_dies_with_it__also_not_before(snippet):
+    edited = snippet.edit("_, _, sizes = measure", "total, _, sizes = measure")
+    edited = edited.edit("torch.as_tensor(total).item(), n", "total, n")
+    run = after(edited, "train", "free")
+    assert run.left == run.sizes[-1] > 0
 
 
 @edits(
@@ -376,6 +597,10 @@ def test_an_attribute_of_ctx_survives_backward(snippet):
     run = after(snippet, *OWN)
 
     assert growth([0, *run.squared_sizes]) == [last(run)] * run.STEPS
+    output = torch.ones(5, requires_grad=True) * 2
+    squared = run.Square.apply(output)
+    squared.sum().backward()
+    assert squared.grad_fn.x.data_ptr() == output.data_ptr()
     x = torch.randn(5, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(run.Square.apply, x)
     assert [type(layer) for layer in run.model] == [
@@ -392,8 +617,8 @@ def test_an_attribute_of_ctx_survives_backward__also_with(snippet, settings):
 
 def test_an_attribute_of_ctx_survives_backward__but_not_saved(snippet, fails):
     edited = snippet.edit("ctx.x = x", "ctx.save_for_backward(x)").edit(
-        "return 2 * ctx.x * slope",
-        "[x] = ctx.saved_tensors\n        return 2 * x * slope",
+        "return 2 * ctx.x * gradient",
+        "[x] = ctx.saved_tensors\n        return 2 * x * gradient",
     )
     fails(test_an_attribute_of_ctx_survives_backward, edited)
 
@@ -409,15 +634,9 @@ def test_two_ways_keep_nothing_in_both_loops(snippet):
     for name in (DETACH, ITEM):
         assert run.trained[name][1:] == run.evaluated[name][1:] == nothing
     assert run.answers["training", LOSS] == "7 nodes a step"
-    size = each(run)
-    filled = f"{size} bytes a step, so 1 GiB holds {2**30 // size} steps"
-    assert run.answers["evaluation", LOSS] == filled
     judge = run.judge
     assert judge([5, 5, 5], [9, 9, 9]) == judge([0] * 3, [0] * 3) == "nothing"
     assert judge([1, 4, 7], [9, 9, 9]) == "3 nodes a step"
-    assert judge([1, 4, 7], [0, 2**20, 2**21]) == (
-        "1048576 bytes a step, so 1 GiB holds 1024 steps"
-    )
 
 
 @others
@@ -434,6 +653,38 @@ def test_two_ways_keep_nothing_in_both_loops__but_not(
     snippet, fails, old, new
 ):
     fails(test_two_ways_keep_nothing_in_both_loops, snippet.edit(old, new))
+
+
+def test_the_answer_says_when_a_gibibyte_is_full(snippet):
+    run = after(snippet, *ANSWER)
+
+    size = each(run)
+    assert f"{size} bytes a step: 1 GiB" in run.answers["evaluation", LOSS]
+    for sizes, size, steps in (
+        ([0, 2**20, 2**21], 2**20, 1024),
+        ([2**30, 2**30 + 1024], 1024, 2**20),
+        ([0, 2**10, 2**10], 512, 2**21),
+        ([5, 5, 7], 1, 2**30),
+    ):
+        said = f"{size} bytes a step: 1 GiB is full after {steps} steps"
+        assert run.judge([0] * len(sizes), sizes) == said
+    assert "bytes" not in run.judge([1, 4, 7], [9, 9, 9])
+    assert "bytes" not in run.judge([1, 4, 7], [9, 9, 3])
+    less = run.judge([0] * 9, [0] * 8 + [1])  # than a byte a step
+    assert less.endswith(f"after {8 * 2**30} steps")
+
+
+@edits(
+    ("2**30 / each", "2**20 / each"),
+    ("(sizes[-1] - sizes[0]) / steps", "sizes[-1] / steps"),
+    ("(sizes[-1] - sizes[0]) / steps", "(sizes[-1] - sizes[0]) // steps or 9"),
+    ("steps = len(sizes) - 1", "steps = len(sizes)"),
+)
+def test_the_answer_says_when_a_gibibyte_is_full__but_not_with(
+    snippet, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_the_answer_says_when_a_gibibyte_is_full, edited)
 
 
 KEEPING = """
