@@ -57,10 +57,10 @@ alive = WeakSet()
 
 def look(model):
     weights = [each.detach().clone() for each in model.parameters()]
-    slopes = [each.grad for each in model.parameters()]
-    slopes = [each if each is None else each.clone() for each in slopes]
+    gradients = [each.grad for each in model.parameters()]
+    gradients = [each if each is None else each.clone() for each in gradients]
     kept = {each.tensor.data_ptr() for each in alive}  # each tensor once
-    return {"weights": weights, "slopes": slopes, "kept": len(kept)}
+    return {"weights": weights, "gradients": gradients, "kept": len(kept)}
 
 
 # %% kept
@@ -91,10 +91,10 @@ for inputs, targets in DataLoader(old, batch_size=100):
 # %% seen
 seen = []
 for state in states:
-    weight, slope = state["weights"][2][0, 3].item(), state["slopes"][2]
-    slope = "None" if slope is None else f"{slope[0, 3].item():.4f}"
+    weight, gradient = state["weights"][2][0, 3].item(), state["gradients"][2]
+    gradient = "None" if gradient is None else f"{gradient[0, 3].item():.4f}"
     kept = f"kept tensors {state['kept']}"
-    seen.append((f"weight {weight:.4f}", f".grad {slope}", kept))
+    seen.append((f"weight {weight:.4f}", f".grad {gradient}", kept))
 for line, words in zip(["before", *lines], seen, strict=True):
     print(f"{line:36}", *words, sep="  ")
 
@@ -166,15 +166,17 @@ def refusal(*lines, **before):
 
 # %% wrong-order
 # Wrong on purpose: do not copy.
-again = refusal(zero_grad, measure, backward, step, before=forward)
-print("model(inputs) before the loop:", again, sep="\n")
-
-in_place = refusal(forward, measure, step, backward)
-print("step before backward, no zero_grad:", in_place, sep="\n")
-
 each = measure.replace("targets", "targets, reduction='none'")
-not_one = refusal(zero_grad, forward, each, backward, step)
-print("a loss of many numbers:", not_one, sep="\n")
+mistakes = {
+    "model(inputs) before the loop": [zero_grad, measure, backward, step],
+    "step before backward, no zero_grad": [forward, measure, step, backward],
+    "a loss of many numbers": [zero_grad, forward, each, backward, step],
+}
+errors = {}
+for name, order in mistakes.items():
+    before = "" if forward in order else forward
+    errors[name] = refusal(*order, before=before)
+    print(f"{name}:", errors[name], sep="\n")
 
 # %% swapped
 rained, chance = torch.tensor([1.0, 0.0, 1.0]), torch.tensor([0.9, 0.2, 0.8])
@@ -214,15 +216,10 @@ device = (
 )
 
 
-# %% mean
-def mean(seen):
-    return sum(loss * n for loss, n in seen) / sum(n for _, n in seen)
-
-
 # %% train-epoch
 def train_epoch(model, loader, optimizer):
     model.train()
-    seen = []
+    total, samples = 0.0, 0
     for inputs, targets in loader:
         inputs, targets = inputs.to(device), targets.to(device)
         optimizer.zero_grad()
@@ -230,39 +227,36 @@ def train_epoch(model, loader, optimizer):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
         optimizer.step()
-        seen.append((loss.item(), len(targets)))
-    return mean(seen)
+        total += loss.detach().float() * len(targets)  # stays on the device
+        samples += len(targets)
+    return (total / samples).item()  # waits for the device, once
 
 
 # %% evaluate
 def evaluate(model, loader):
     model.eval()
-    seen = []
+    total, samples = 0.0, 0
     with torch.no_grad():
         for inputs, targets in loader:
             inputs, targets = inputs.to(device), targets.to(device)
             loss = F.mse_loss(model(inputs), targets)
-            seen.append((loss.item(), len(targets)))
-    return mean(seen)
-
-
-# %% bar
-def bar(losses):
-    return "#" * round(30 * min(1, losses[-1] / losses[0]))
+            total += loss.float() * len(targets)
+            samples += len(targets)
+    return (total / samples).item()
 
 
 # %% fit
 def fit(model, optimizer, training, validation, epochs, path):
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-    losses = []
-    for _ in range(epochs):
+    losses, best = [], float("inf")
+    for epoch in range(epochs):
         trained = train_epoch(model, training, optimizer)
         scheduler.step()
         losses.append(evaluate(model, validation))
-        if losses[-1] == min(losses):
+        if losses[-1] <= best:
+            best = losses[-1]
             torch.save(model.state_dict(), path)
-        row = f"{len(losses):3}  {trained:.4f}  {losses[-1]:.4f}"
-        print(row, bar(losses))
+        print(f"{epoch + 1:3}  {trained:.4f}  {losses[-1]:.4f}")
     return losses
 
 
@@ -280,7 +274,8 @@ validation = DataLoader(new, batch_size=64)
 model, optimizer = start(device)
 losses = fit(model, optimizer, loader, validation, 12, folder / "best.pt")
 
-model.load_state_dict(torch.load(folder / "best.pt"))
+best = torch.load(folder / "best.pt", map_location=device)
+model.load_state_dict(best)
 print(f"best: {evaluate(model, validation):.4f}")
 
 # %% clip
@@ -312,7 +307,9 @@ def closure():
 
 
 model, _ = start()
-optimizer = torch.optim.LBFGS(model.parameters())
+optimizer = torch.optim.LBFGS(
+    model.parameters(), line_search_fn="strong_wolfe"
+)
 falls = [optimizer.step(closure).item() for _ in range(4)]
 print(falls)
 
@@ -326,6 +323,8 @@ def adds_up():
 
 
 model, _ = start()
-optimizer = torch.optim.LBFGS(model.parameters())
-rises = [optimizer.step(adds_up).item() for _ in range(4)]
-print(rises)
+optimizer = torch.optim.LBFGS(
+    model.parameters(), line_search_fn="strong_wolfe"
+)
+stays = [optimizer.step(adds_up).item() for _ in range(4)]
+print(stays)
