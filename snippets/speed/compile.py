@@ -2,7 +2,7 @@
 Compile a model
 ===============
 
-What torch.compile traces, when it does so again, and what it cannot trace.
+What torch.compile records, when it recompiles, and what breaks its graph.
 """
 
 # %% imports
@@ -30,12 +30,12 @@ graphs = []
 
 def keep_graph(graph, inputs):
     graphs.append(graph)
-    return graph.forward  # as it was written, no faster
+    return graph.forward  # as it is, no faster
 
 
 # %% counted
 def counted(function, **options):
-    torch.compiler.reset()  # forgets what was compiled before
+    torch.compiler.reset()  # forget what was compiled before
     graphs.clear()
     return torch.compile(function, backend=keep_graph, **options)
 
@@ -54,6 +54,23 @@ print("after three:", len(graphs))
 for node in graphs[0].graph.nodes:
     if node.op == "call_function":
         print(node.target.__name__)
+
+# %% guards
+doubled = counted(lambda x: 2 * x)
+inputs = {
+    "first": torch.rand(32, 4),
+    "another": torch.rand(32, 4),
+    "transposed": torch.rand(4, 32).T,
+    "a slice": torch.rand(32, 8)[:, :4],
+    "contiguous()": torch.rand(4, 32).T.contiguous(),
+    "float64": torch.rand(32, 4).double(),
+    "requires gradients": torch.rand(32, 4).requires_grad_(),
+}
+graphs_after = {}
+for name, x in inputs.items():
+    doubled(x)
+    graphs_after[name] = len(graphs)
+    print(f"{name}: {len(graphs)} graphs")
 
 
 # %% graphs-so-far
@@ -106,6 +123,13 @@ with torch.compiler.set_stance("fail_on_recompile"):
         stopped = str(error)
 
 print(stopped.partition(". ")[0])
+
+# %% compile-modes
+import torch._inductor
+
+mode_options = torch._inductor.list_mode_options()
+for mode in ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
+    print(mode, mode_options[mode])
 
 
 # %% nothing
@@ -163,7 +187,7 @@ print("graphs:", len(graphs), "calls:", tried.calls.item())
 # Wrong on purpose: do not copy.
 def shares(x):
     total = x.sum()
-    if total > 0:  # Python has to know a number
+    if total > 0:  # Python needs the value
         x = x / total
     return x + 1
 

@@ -112,7 +112,9 @@ def test_a_compiled_model_stays_itself__but_not_by_the_function(
 # How it works
 
 
-def test_the_first_call_compiles(snippet, function=None, make=torch.rand):
+def test_the_first_call_compiles(
+    snippet, function=None, make=torch.rand, between=contextlib.nullcontext
+):
     run = snippet.only(*MODEL, "first-call").after("first-call")
     assert len(run.graphs) == 1  # of three calls of a model
 
@@ -122,6 +124,7 @@ def test_the_first_call_compiles(snippet, function=None, make=torch.rand):
         for _ in range(3):
             called(make(32, 4))
             assert len(run.graphs) == 1
+            between()
 
     torch.compiler.reset()
     run.graphs.clear()
@@ -165,18 +168,68 @@ def test_the_first_call_compiles__but_not(snippet, fails, old, new):
     fails(test_the_first_call_compiles, snippet.edit(old, new))
 
 
-def test_a_graph_is_operations(snippet):
+@pytest.mark.parametrize(
+    "between",
+    [
+        pytest.param(torch.compiler.reset, id="after reset()"),
+        pytest.param(
+            lambda: torch.set_default_dtype(torch.float64),
+            id="with another default dtype",
+        ),
+    ],
+)
+def test_the_first_call_compiles__ends(snippet, fails, between):
+    def double(x):
+        return x * 2
+
+    def make(*shape):
+        return torch.ones(shape, dtype=torch.float32)
+
+    try:
+        fails(test_the_first_call_compiles, snippet, double, make, between)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+OURS = ("linear", "relu", "dropout", "linear")
+
+
+def operations(graph):
+    """Return the calls of a graph by kind and name, in order."""
+    return [
+        (node.op, getattr(node.target, "__name__", node.target))
+        for node in graph.graph.nodes
+        if node.op not in ("placeholder", "output", "get_attr")
+    ]
+
+
+def test_a_graph_is_operations(snippet, model=None, names=OURS):
     run = snippet.only(*MODEL, "first-call").after("first-call")
+    if model is not None:
+        run.counted(model)(torch.rand(32, 4))
     [graph] = run.graphs
 
-    inside = [
-        node
-        for node in graph.graph.nodes
-        if node.op not in ("placeholder", "output")
-    ]
-    assert {node.op for node in inside} == {"call_function"}
-    names = [node.target.__name__ for node in inside]
-    assert names == ["linear", "relu", "dropout", "linear"]
+    called = operations(graph)
+    assert [name for _, name in called] == list(names)
+    assert {kind for kind, _ in called} <= {"call_function", "call_method"}
+
+
+def test_a_graph_is_operations__also_with_batch_norm(snippet):
+    names = ["linear", "add_", "batch_norm", "linear"]
+    test_a_graph_is_operations(snippet, Normed(), names)
+
+
+def test_a_graph_is_operations__also_of_blocks_in_blocks(snippet):
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+        def forward(self, x):
+            return self.block(self.block(x))
+
+    names = 2 * ["linear", "tanh"]
+    test_a_graph_is_operations(snippet, Twice(), names)
 
 
 def test_a_graph_is_operations__but_not_without_relu(snippet, fails):
@@ -186,6 +239,176 @@ def test_a_graph_is_operations__but_not_without_relu(snippet, fails):
 
 
 # When it compiles again
+
+ALIKE = {
+    "fresh": lambda: torch.rand(32, 4),
+    "part of a larger one": lambda: torch.rand(40, 4)[8:],
+    "contiguous": lambda: torch.rand(4, 32).T.contiguous(),
+    "detached": lambda: torch.rand(32, 4, requires_grad=True).detach(),
+    "with nan": lambda: torch.full((32, 4), float("nan")),
+}
+GUARDED = {
+    "shape": lambda: torch.rand(4, 32),
+    "number of axes": lambda: torch.rand(32, 4, 1),
+    "strides, by T": lambda: torch.rand(4, 32).T,
+    "strides, by a slice": lambda: torch.rand(32, 8)[:, ::2],
+    "strides, by expand()": lambda: torch.rand(1, 4).expand(32, 4),
+    "dtype": lambda: torch.rand(32, 4).half(),
+    "device": lambda: torch.rand(32, 4, device="meta"),
+    "requires_grad": lambda: torch.rand(32, 4, requires_grad=True),
+}
+
+
+def test_guards_check_the_tensor(
+    snippet, function=None, others=GUARDED, alike=ALIKE
+):
+    run = snippet.only(*COUNTED, "guards").after("guards")
+    assert list(run.graphs_after.values()) == [1, 1, 2, 3, 3, 4, 5]
+    assert list(run.inputs)[:3] == ["first", "another", "transposed"]
+    assert {tuple(each.shape) for each in run.inputs.values()} == {(32, 4)}
+    strides = [each.stride() for each in run.inputs.values()]
+    assert strides == [(4, 1)] * 2 + [(1, 32), (8, 1)] + [(4, 1)] * 3
+    dtypes = [each.dtype for each in run.inputs.values()]
+    assert dtypes.count(torch.float32) == 6
+
+    for other in others.values():
+        called = run.counted(function or (lambda x: 2 * x))
+        called(torch.rand(32, 4))
+        for make in alike.values():
+            called(make())
+            assert len(run.graphs) == 1
+        called(other())
+        assert len(run.graphs) == 2
+        called(torch.rand(32, 4))  # the first graph is kept
+        assert len(run.graphs) == 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x.flatten().sum(), id="sum"),
+        pytest.param(lambda x: x.relu() + x, id="relu"),
+    ],
+)
+def test_guards_check_the_tensor__also_of(snippet, function):
+    test_guards_check_the_tensor(snippet, function)
+
+
+def test_guards_check_the_tensor__also_under_compile_of_a_model(snippet):
+    run = snippet.only(*MODEL).after("counted")
+    run.counted(torch.sin)
+    model = run.Forecast()
+    model.compile(backend=run.keep_graph)
+    for x, graphs in (
+        (torch.rand(32, 4), 1),
+        (torch.rand(32, 4), 1),
+        (torch.rand(4, 32).T, 2),
+        (torch.rand(32, 8)[:, ::2], 3),
+    ):
+        model(x)
+        assert len(run.graphs) == graphs
+
+
+@edits(
+    ("torch.rand(4, 32).T,", "torch.rand(32, 4),"),
+    ("torch.rand(32, 8)[:, :4]", "torch.rand(32, 4)[:, :4]"),
+    ("torch.rand(32, 4).double()", "torch.rand(32, 4)"),
+    ("torch.rand(32, 4).requires_grad_()", "torch.rand(32, 4)"),
+)
+def test_guards_check_the_tensor__but_not(snippet, fails, old, new):
+    fails(test_guards_check_the_tensor, snippet.edit(old, new))
+
+
+def test_guards_check_the_tensor__but_not_its_values(snippet, fails):
+    others = {"values": lambda: torch.zeros(32, 4)}
+    fails(test_guards_check_the_tensor, snippet, None, others)
+
+
+def test_contiguous_fits_the_guards(
+    snippet, make=lambda: torch.rand(4, 32).T, mend=torch.Tensor.contiguous
+):
+    run = snippet.only(*MODEL, "guards").after("guards")
+    assert run.graphs_after["contiguous()"] == run.graphs_after["a slice"]
+    assert run.inputs["contiguous()"].is_contiguous()
+    assert not run.inputs["transposed"].is_contiguous()
+    for function in (torch.sin, run.Forecast()):
+        called = run.counted(function)
+        called(torch.rand(32, 4))
+        called(mend(make()))
+        assert len(run.graphs) == 1
+        called(make())
+        assert len(run.graphs) == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: torch.rand(32, 8)[:, ::2], id="every other"),
+        pytest.param(lambda: torch.rand(1, 4).expand(32, 4), id="expand"),
+        pytest.param(lambda: torch.rand(4, 32).mT, id="mT"),
+    ],
+)
+def test_contiguous_fits_the_guards__also_after(snippet, make):
+    test_contiguous_fits_the_guards(snippet, make)
+
+
+def test_contiguous_fits_the_guards__but_not_clone(snippet, fails):
+    make = GUARDED["strides, by T"]
+    fails(test_contiguous_fits_the_guards, snippet, make, torch.clone)
+
+
+def test_contiguous_fits_the_guards__ends_if_the_first_was_transposed(
+    snippet, fails
+):
+    program = snippet.edit(
+        '"first": torch.rand(32, 4),', '"first": torch.rand(4, 32).T,'
+    ).edit(
+        '"transposed": torch.rand(4, 32).T,\n    "a slice"',
+        '"a slice"',
+    )
+    program = program.edit('"another": torch.rand(32, 4),', "")
+    fails(test_contiguous_fits_the_guards, program)
+
+
+def frozen(model):
+    """Freeze the first layer of a model."""
+    next(model.children()).requires_grad_(False)
+
+
+def test_guards_check_the_setting(snippet, make=None, change=frozen):
+    run = snippet.only(*MODEL).after("counted")
+    batch = torch.rand(32, 4)
+    model = (make or run.Forecast)()
+    called = run.counted(model)
+    for _ in range(2):
+        called(batch)
+        assert len(run.graphs) == 1
+    for _ in range(2):
+        change(model)
+        called(batch)
+        assert len(run.graphs) == 2
+
+    called = run.counted((make or run.Forecast)())
+    for _ in range(2):
+        called(batch)
+        assert len(run.graphs) == 1
+    for _ in range(2):
+        with torch.autocast("cpu", torch.bfloat16):
+            called(batch)
+        assert len(run.graphs) == 2
+
+
+def test_guards_check_the_setting__also_with_batch_norm(snippet):
+    test_guards_check_the_setting(snippet, Normed)
+
+
+def test_guards_check_the_setting__but_not_other_weights(snippet, fails):
+    def changed(model):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(2)
+
+    fails(test_guards_check_the_setting, snippet, None, changed)
 
 
 def drawn_sizes(seed):
@@ -228,6 +451,18 @@ def test_three_graphs_for_all_sizes__also_which(snippet):
     assert run.graphs_so_far([20, 1, 7, 9, 30, 20, 1]) == [1, 2, 3, 3, 3, 3, 3]
     assert run.graphs_so_far([1, 20, 7, 9, 1]) == [1, 2, 2, 2, 2]
     assert run.graphs_so_far([20, 7, 9, 2]) == [1, 2, 2, 2]
+
+
+def test_three_graphs_for_all_sizes__also_with_batch_norm(snippet):
+    run = snippet.only(*MODEL).after("counted")
+    called = run.counted(Normed().eval())
+    for size in (20, 1, 7, 9, 30, 2, 1000):
+        called(torch.rand(size, 4))
+    assert len(run.graphs) == 3
+
+
+def test_three_graphs_for_all_sizes__ends_with_an_empty_batch(snippet, fails):
+    fails(test_three_graphs_for_all_sizes, snippet, [20, 1, 7, 9, 30, 0])
 
 
 def test_three_graphs_for_all_sizes__but_not_if_static(snippet, fails):
@@ -289,6 +524,40 @@ def test_static_needs_one_for_each__but_not_by_default(snippet, fails):
     )
 
     fails(test_static_needs_one_for_each, other)
+
+
+def marked(batch):
+    """Let the number of samples vary."""
+    torch._dynamo.mark_dynamic(batch, 0)
+
+
+def test_a_marked_size_needs_one(
+    snippet, make=None, sizes=(32, 2, 7, 100, 3, 1000), mark=marked
+):
+    run = snippet.only(*MODEL).after("counted")
+    called = run.counted((make or run.Forecast)())
+    first, *others = sizes
+    batch = torch.rand(first, 4)
+    mark(batch)
+    called(batch)
+    for size in others:
+        called(torch.rand(size, 4))
+        assert len(run.graphs) == 1
+
+
+@pytest.mark.parametrize("make", [Normed], ids=["BatchNorm"])
+@pytest.mark.parametrize("sizes", [(2, 3, 99), (500, 2)], ids=str)
+def test_a_marked_size_needs_one__also_with(snippet, make, sizes):
+    test_a_marked_size_needs_one(snippet, make, sizes)
+
+
+def test_a_marked_size_needs_one__but_not_unmarked(snippet, fails):
+    sizes = (32, 2, 7)
+    fails(test_a_marked_size_needs_one, snippet, None, sizes, id)
+
+
+def test_a_marked_size_needs_one__ends_for_a_single_sample(snippet, fails):
+    fails(test_a_marked_size_needs_one, snippet, None, (32, 7, 1))
 
 
 def test_modes_have_graphs_of_their_own(snippet, model=None, met=None):
@@ -369,6 +638,46 @@ def test_a_stance_finds_recompiles__but_not_by_default(snippet, fails):
     )
 
     fails(test_a_stance_finds_recompiles, other)
+
+
+# Choose a mode
+
+
+def test_modes_set_cuda_graphs(snippet):
+    options = snippet.only("imports", "compile-modes").after("compile-modes")
+    sets = {
+        mode: each.get("triton.cudagraphs", False)
+        for mode, each in options.mode_options.items()
+    }
+
+    assert sets["reduce-overhead"] is sets["max-autotune"] is True
+    assert sets["max-autotune-no-cudagraphs"] is sets["default"] is False
+
+
+def test_modes_set_cuda_graphs__but_not_if_taken_out(snippet, fails):
+    line = "mode_options = torch._inductor.list_mode_options()"
+    edited = snippet.edit(
+        line, f'{line}\nmode_options["max-autotune"].clear()'
+    )
+    fails(test_modes_set_cuda_graphs, edited)
+
+
+def test_an_unknown_mode_raises(snippet, mode="fastest"):
+    options = snippet.only("imports", "compile-modes").after("compile-modes")
+
+    with pytest.raises(RuntimeError) as met:
+        torch.compile(torch.sin, mode=mode)
+    for known in options.mode_options:
+        assert known in str(met.value)
+
+
+@pytest.mark.parametrize("mode", ["max_autotune", "Default"])
+def test_an_unknown_mode_raises__also_for(snippet, mode):
+    test_an_unknown_mode_raises(snippet, mode)
+
+
+def test_an_unknown_mode_raises__but_not_a_known_one(snippet, fails):
+    fails(test_an_unknown_mode_raises, snippet, "max-autotune")
 
 
 # compile() does nothing
@@ -462,6 +771,50 @@ def test_the_function_compiles_it__but_not_if_left_out(snippet, fails):
     fails(test_the_function_compiles_it, other)
 
 
+class Around(nn.Module):
+    """A model with a layer in the middle."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.first, self.layer = nn.Linear(4, 4), layer
+        self.last = nn.Linear(4, 4)
+
+    def forward(self, x):
+        """Return what the three layers make of an input."""
+        outputs = self.layer(self.first(x))
+        if isinstance(outputs, tuple):
+            outputs = outputs[0]
+        return self.last(outputs)
+
+
+RECURRENT = {"RNN": nn.RNN, "GRU": nn.GRU, "LSTM": nn.LSTM}
+
+
+def test_recurrent_layers_stay_uncompiled(snippet, kind=nn.LSTM):
+    run = snippet.only(*COUNTED).after("counted")
+    layer, x = kind(4, 4), torch.rand(5, 3, 4)
+    for model in (layer, Around(layer)):
+        called = run.counted(model)
+        with logged() as said:
+            called(x)
+        assert run.graphs == []
+        assert not said
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_recurrent_layers_stay_uncompiled__also(snippet, kind):
+    test_recurrent_layers_stay_uncompiled(snippet, RECURRENT[kind])
+
+
+def test_recurrent_layers_stay_uncompiled__but_not_linear_ones(snippet, fails):
+    fails(test_recurrent_layers_stay_uncompiled, snippet, nn.Linear)
+
+
+def test_recurrent_layers_stay_uncompiled__ends_with_allow_rnn(snippet, fails):
+    with torch._dynamo.config.patch(allow_rnn=True):
+        fails(test_recurrent_layers_stay_uncompiled, snippet, nn.GRU)
+
+
 # torch._dynamo hit config.recompile_limit
 
 FORWARD = "        return self.layer(x)\n\n\ntried = counted(Counting())"
@@ -473,10 +826,26 @@ def test_a_counter_recompiles(snippet):
     run = snippet.only(*COUNTED, "counting").after("counting")
     assert len(run.graphs) == 8
     model = run.Counting()
+    called = run.counted(model)
+
+    for call in range(1, 12):
+        called(torch.rand(32, 4))
+        assert len(run.graphs) == min(call, 8)
+
+
+def test_a_counter_recompiles__ends_with_another_limit(snippet, fails):
+    with torch._dynamo.config.patch(recompile_limit=10):
+        fails(test_a_counter_recompiles, snippet)
+
+
+@true_since("2.9", "a counter of a model made two graphs")
+def test_the_limit_ends_compiling(snippet):
+    run = snippet.only(*COUNTED, "counting").after("counting")
+    model = run.Counting()
     plain = copy.deepcopy(model)
     called = run.counted(model)
 
-    with logged() as said:
+    with logged() as said, no_error():
         for call in range(1, 12):
             batch = torch.rand(32, 4)
             assert torch.equal(called(batch), plain(batch))
@@ -484,6 +853,18 @@ def test_a_counter_recompiles(snippet):
             assert len(said) == (call > 8)
     assert said[0].startswith("torch._dynamo hit config.recompile_limit (8)")
     assert model.calls == plain.calls != 0
+
+
+def test_the_limit_ends_compiling__but_not_without_a_counter(snippet, fails):
+    edited = snippet.edit(COUNTS, f"pass\n{FORWARD}")
+    fails(test_the_limit_ends_compiling, edited)
+
+
+def test_the_limit_ends_compiling__ends_with_fullgraph(snippet, fails):
+    edited = snippet.edit(
+        "backend=keep_graph,", "backend=keep_graph, fullgraph=True,"
+    )
+    fails(test_the_limit_ends_compiling, edited)
 
 
 @pytest.mark.parametrize(
@@ -537,7 +918,7 @@ NUMBERS = {
 }
 
 
-def test_numbers_make_two_graphs(snippet, numbers=range(2, 14), text="x"):
+def test_numbers_make_two_graphs(snippet, numbers=range(2, 14)):
     run = snippet.only(*COUNTED).after("counted")
     batch = torch.rand(32, 4)
 
@@ -545,17 +926,44 @@ def test_numbers_make_two_graphs(snippet, numbers=range(2, 14), text="x"):
     for met, number in enumerate(numbers, 1):
         assert torch.equal(called(batch, number), batch * number + number)
         assert len(run.graphs) == min(met, 2)
-    called = run.counted(lambda x, name: x * len(name))
-    for letters in range(1, 8):
-        for _ in range(2):
-            named = called(batch, text * letters)
-            assert torch.equal(named, batch * len(text) * letters)
-            assert len(run.graphs) == letters
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_numbers_make_two_graphs__also_of(snippet, kind):
-    test_numbers_make_two_graphs(snippet, NUMBERS[kind], "ab")
+    test_numbers_make_two_graphs(snippet, NUMBERS[kind])
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param([1, 2.0, 3, 4.0], id="for integers and floats"),
+        pytest.param([True, False, 2, 3], id="for booleans"),
+    ],
+)
+def test_numbers_make_two_graphs__ends(snippet, fails, numbers):
+    fails(test_numbers_make_two_graphs, snippet, numbers)
+
+
+def test_each_string_recompiles(snippet, texts=("sum", "mean", "amax", "std")):
+    run = snippet.only(*COUNTED).after("counted")
+    batch = torch.rand(32, 4)
+
+    called = run.counted(lambda x, name: x * len(name))
+    for met, text in enumerate(texts, 1):
+        for _ in range(2):
+            assert torch.equal(called(batch, text), batch * len(text))
+            assert len(run.graphs) == met
+
+
+@pytest.mark.parametrize(
+    "texts", [("a", "b"), ("", "x", "xx"), ("one", "two", "six")], ids=str
+)
+def test_each_string_recompiles__also(snippet, texts):
+    test_each_string_recompiles(snippet, texts)
+
+
+def test_each_string_recompiles__but_not_one_met_before(snippet, fails):
+    fails(test_each_string_recompiles, snippet, ("sum", "mean", "sum"))
 
 
 def test_numbers_make_two_graphs__but_not_if_static(snippet, fails):
@@ -596,6 +1004,17 @@ def test_a_question_splits_the_graph__also_if(snippet):
         test_a_question_splits_the_graph(snippet, function)
 
 
+def test_a_question_splits_the_graph__ends_with_capture_scalar_outputs(
+    snippet, fails
+):
+    def scaled(x):
+        return x * x.sum().item() + 1
+
+    test_a_question_splits_the_graph(snippet, scaled)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        fails(test_a_question_splits_the_graph, snippet, scaled)
+
+
 def test_a_question_splits_the_graph__but_not_of_a_shape(snippet, fails):
     other = snippet.edit("    if total > 0:", "    if x.ndim > 0:")
 
@@ -629,20 +1048,29 @@ def test_fullgraph_names_the_line__but_not_by_default(snippet, fails):
     fails(test_fullgraph_names_the_line, other)
 
 
-def test_where_keeps_one_graph(snippet, scale=1):
+def test_where_keeps_one_graph(snippet, scale=1, more=()):
     run = snippet.only(*COUNTED, "asks", "chosen").after("chosen")
     assert len(run.graphs) == 1
     called = run.counted(run.chosen_shares, fullgraph=True)
 
-    for sign in (scale, -scale):
-        x = sign * torch.rand(32, 4)
-        assert torch.equal(called(x), run.shares(x))
-    assert len(run.graphs) == 1
+    for x in (scale * torch.rand(32, 4), -scale * torch.rand(32, 4), *more):
+        for y in (x, x.clone().requires_grad_()):
+            assert torch.equal(called(y), run.shares(y))
+        [here] = torch.autograd.grad(called(y).square().sum(), y)
+        [there] = torch.autograd.grad(run.shares(y).square().sum(), y)
+        assert torch.allclose(here, there)
+    assert len(run.graphs) == 2  # one for each kind of tensor
 
 
 def test_where_keeps_one_graph__also_of_others(snippet):
     test_where_keeps_one_graph(snippet, 300)
     test_where_keeps_one_graph(snippet, 0.01)
+
+
+def test_where_keeps_one_graph__ends_for_the_gradient_at_a_sum_of_0(
+    snippet, fails
+):
+    fails(test_where_keeps_one_graph, snippet, 1, [torch.zeros(32, 4)])
 
 
 @edits(
