@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,6 +18,27 @@ from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, text_of, toml_of
 from extensions.core.topics import ROOT
 
+# How the environment variables begin that torch, its libraries and Python
+# read; which others a program reads stands in its code.
+_VARIABLES = (
+    "CUBLAS_",
+    "CUDA_",
+    "CUDNN_",
+    "KMP_",
+    "LANG",
+    "LC_",
+    "MKL_",
+    "NCCL_",
+    "OMP_",
+    "OPENBLAS_",
+    "PYTHONHASHSEED",
+    "PYTHONOPTIMIZE",
+    "PYTHONUTF8",
+    "PYTHONWARNINGS",
+    "PYTORCH_",
+    "TORCH",
+    "TZ",
+)
 _GPUS = Path("/proc/driver/nvidia/gpus")
 
 
@@ -61,6 +83,17 @@ def device() -> str:
         )
         found = done.stdout.splitlines()
     return "\n".join(found)
+
+
+def environment_variables(others: Iterable[str] = ()) -> dict[str, str]:
+    """Return the environment variables that torch and its libraries read.
+
+    Others are named; one that is not set counts as such.
+    """
+    common = {name for name in os.environ if name.startswith(_VARIABLES)}
+    return {
+        f"${name}": repr(os.environ.get(name)) for name in common.union(others)
+    }
 
 
 def not_installed(group: str) -> list[Problem]:

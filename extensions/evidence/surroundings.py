@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from extensions.core.environment import device
+from extensions.core.environment import device, environment_variables
 from extensions.core.fingerprint import digest
 from extensions.core.reading import bytes_of, toml_of
 
@@ -32,27 +31,6 @@ _SETTINGS = (
     "tox.ini",
     "setup.cfg",
 )
-# How the environment variables begin that torch, its libraries and Python
-# read; which others a program reads stands in its code.
-_VARIABLES = (
-    "CUBLAS_",
-    "CUDA_",
-    "CUDNN_",
-    "KMP_",
-    "LANG",
-    "LC_",
-    "MKL_",
-    "NCCL_",
-    "OMP_",
-    "OPENBLAS_",
-    "PYTHONHASHSEED",
-    "PYTHONOPTIMIZE",
-    "PYTHONUTF8",
-    "PYTHONWARNINGS",
-    "PYTORCH_",
-    "TORCH",
-    "TZ",
-)
 
 
 def surroundings(
@@ -64,9 +42,7 @@ def surroundings(
     found["the plugins of pytest"] = _plugins()
     found["the device"] = device()
     found |= _settings(root)
-    common = {name for name in os.environ if name.startswith(_VARIABLES)}
-    for name in common.union(variables):
-        found[f"${name}"] = repr(os.environ.get(name))
+    found |= environment_variables(variables)
     return found
 
 

@@ -11,7 +11,12 @@ import contextlib
 import json
 from pathlib import Path
 
-from extensions.core.environment import device, installed, our_code
+from extensions.core.environment import (
+    device,
+    environment_variables,
+    installed,
+    our_code,
+)
 from extensions.core.fingerprint import Fingerprint
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, json_of, text_of
@@ -43,6 +48,7 @@ def surroundings(settings: str) -> Fingerprint:
             "the device": device(),
             "our code": our_code("programs", "core"),
             "sphinx_gallery_conf": settings,
+            **environment_variables(),
         }
     )
 

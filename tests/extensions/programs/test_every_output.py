@@ -55,6 +55,19 @@ def test_each_file_makes_its_program_stale_and_put_back_holds(house, runner):
         assert not runner.stale(), path
 
 
+@pytest.mark.parametrize("name", ["TZ", "OMP_NUM_THREADS", "PYTHONHASHSEED"])
+def test_an_environment_variable_makes_all_programs_stale(
+    house, runner, monkeypatch, name
+):
+    with monkeypatch.context() as patched:
+        patched.setenv(name, "7")
+        [first, *_] = stale = runner.stale()
+
+        assert len(stale) == len(topics(house))
+        assert stamp.why_stale(first, runner.settings) == [f"${name}"]
+    assert not runner.stale()
+
+
 def named(path):
     """Return the program to which a file belongs."""
     [name] = [each for each in ("one", "two", "three") if each in path.name]
