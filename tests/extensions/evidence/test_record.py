@@ -12,8 +12,9 @@ from extensions.core.problem import Problem
 from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
 from extensions.evidence import record, selection
+from extensions.evidence.dependencies import CASES
 from extensions.evidence.junit import outcome_of, properties_of, read_run
-from extensions.evidence.modules import evidence_modules
+from extensions.evidence.modules import classname, evidence_modules
 from tests.helpers.evidence import HOUSE
 
 
@@ -142,7 +143,9 @@ def a_module(tmp_path, monkeypatch):
     return path
 
 
-@pytest.mark.parametrize("named", ["test_old", "test_old__but_not_so"])
+@pytest.mark.parametrize(
+    "named", ["test_old", "test_old__but_not_so", "test_old[3-a]"]
+)
 def test_a_test_stands_for_its_claim(tmp_path, a_module, named):
     options = ["-x", "tests/b", f"tests/a.py::{named}", "tests/a.py::lost"]
 
@@ -242,6 +245,55 @@ def test_what_did_not_run_is_a_problem_and_changes_nothing(
     with pytest.raises(Problem, match="called in a wrong way: as before"):
         record.record(tmp_path / "here", [])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_from_which_a_case_was_deselected_changes_nothing(
+    tmp_path, monkeypatch
+):
+    case = (
+        '<testcase classname="tests.a" name="test_b[1]"><properties>'
+        f'<property name="{CASES}" value="2" /></properties></testcase>'
+    )
+
+    def run(root, arguments, path):
+        path.write_text(
+            f"<testsuites><testsuite>{case}</testsuite></testsuites>"
+        )
+        return 0
+
+    monkeypatch.setattr(record, "run_pytest", run)
+
+    with pytest.raises(Problem, match=r"cases of .*test_b.* were deselected"):
+        record.record(tmp_path / "here", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_module_that_changes_while_it_is_tested_has_no_result(
+    tmp_path, monkeypatch, claims, capsys
+):
+    [changed, held, *_] = evidence_modules(claims)
+    before = changed.read_text()
+    names = [classname(claims, each) for each in (changed, held)]
+
+    def run(root, arguments, path):
+        changed.write_text(before.replace("def ", "def  ", 1))
+        cases = "".join(
+            f'<testcase classname="{name}" name="test_a" />' for name in names
+        )
+        path.write_text(
+            f"<testsuites><testsuite>{cases}</testsuite></testsuites>"
+        )
+        return 0
+
+    monkeypatch.setattr(record, "run_pytest", run)
+    record.record(tmp_path, [])
+    changed.write_text(before)
+
+    found = xml_of(tmp_path / record.PACKED).iter("testcase")
+    assert [case.get("classname") for case in found] == names[1:]
+    assert f"changed while it was tested, and has no result: {names[0]}" in (
+        capsys.readouterr().out
+    )
 
 
 def test_the_command_needs_no_sphinx(tmp_path):
