@@ -8,6 +8,5 @@ from extensions.lint.rules import RULES
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_nothing_breaks_the_rule(rule):
-    problems = [str(problem) for problem in rule(ROOT)]
-
-    assert problems == []
+    if problems := [str(problem) for problem in rule(ROOT)]:
+        pytest.fail("\n".join(problems), pytrace=False)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from extensions.build.reasons import log_reasons
 from extensions.core.fingerprint import digest
 
 if TYPE_CHECKING:
@@ -103,10 +104,23 @@ def _outdated(
         for kind, of in KINDS.items()
         for part, text in of(app).items()
     }
-    return [
-        name
+    reasons = {
+        name: why
         for name, then in known.when_read.items()
-        if any(known.now.get(each, "") != was for each, was in then.items())
+        if (why := _changed(known.now, then))
+    }
+    log_reasons("to be read", reasons)
+    return [*reasons]
+
+
+def _changed(
+    now: Mapping[tuple[str, str], str], then: Mapping[tuple[str, str], str]
+) -> list[str]:
+    """Return what a page depended on that is no longer what it was."""
+    return [
+        f"{kind} of {part}" if part else kind
+        for (kind, part), was in then.items()
+        if now.get((kind, part), "") != was
     ]
 
 

@@ -74,7 +74,11 @@ def failure_of(test: FunctionType, *inputs: object) -> str:
                 _blame_the_test(failure.__traceback__, each.path)
         where = _statement(failure.__traceback__, test.__code__.co_filename)
         return f"{where}\n{_shortened(str(failure))}"
-    raise AssertionError(f"{test.__name__} passes: the words are still true")
+    message = (
+        f"{test.__name__} passes: the words are still true; change what makes"
+        " them false, or name it as a variation, __also_..."
+    )
+    raise AssertionError(message)
 
 
 def _blame_the_test(trace: TracebackType | None, program: Path) -> None:

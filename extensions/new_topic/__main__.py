@@ -28,11 +28,13 @@ They hold an example that builds and passes its tests. What is left to do:
    toctree, and above it a question with the rule that answers it:
    - How do I ...?
      Do this and that: [{title}]({page}.md).
-2. Replace the example with your own program, prose, claims and tests.
+2. Replace the example with your own program, prose, claims and tests, all of
+   it: no check notices what you leave.
    .venv/bin/nox -s live
    shows the page and the results of its claims each time you save.
-3. Add to browser/queries.toml what people will type to find the page.
-4. Find out what the tests do not notice:
+3. Add names of torch that docs/torch_names.toml lacks, as the build says.
+4. Add to browser/queries.toml what people will type to find the page.
+5. Find out what the tests do not notice:
    .venv/bin/nox -s mutants -- {topic}
 """
 

@@ -83,27 +83,27 @@ def _is_dark(image: nodes.image) -> bool:
 
 
 def _claim_with_results(entry: Entry, ledger: Ledger) -> str:
-    """Return a claim with its results and its counter-examples."""
+    """Return a claim with its results, counter-examples and limits."""
     runs: dict[str, list[str]] = {}
     for run, outcome in zip(ledger.runs, entry.outcomes, strict=True):
         on = f" on {' and '.join(outcome.devices)}" if outcome.devices else ""
         runs.setdefault(f"{outcome.word}{on}", []).append(run.title)
     lines = [f"- {entry.claim.text}"]
     lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
-    for counter in entry.counter_examples:
-        if seen := entry.failures_of(counter.name):
-            lines += _counterexample(seen)
+    for test in (*entry.counter_examples, *entry.limits):
+        if seen := entry.failures_of(test.name):
+            lines += _failure(test.kind, seen)
         else:
-            lines.append(f"  - counter-example, {counter.words}")
+            lines.append(f"  - {test.kind}, {test.words}")
     return "\n".join(lines)
 
 
-def _counterexample(failures: list[Failure]) -> Iterator[str]:
-    """Yield the lines of a counter-example, which shows its first case."""
+def _failure(kind: str, failures: list[Failure]) -> Iterator[str]:
+    """Yield the lines of a counter-example or a limit: its first case."""
     failure, (words, code, more) = failures[0], summary_of_cases(failures)
     in_code = f" `{code}`" if code else ""
     others = f" and {more} more" if more else ""
-    yield f"  - counter-example, {words}{in_code}{others}"
+    yield f"  - {kind}, {words}{in_code}{others}"
     if failure.edit:
         yield textwrap.indent(_fenced(failure.edit, "diff"), "    ")
     elif failure.given:

@@ -180,5 +180,6 @@ def test_a_counter_example_that_passes_is_reported_in_ten_lines(whole):
     assert "tests/part/test_one.py:6: AssertionError" in lines
     assert (
         "E       AssertionError: test_word_is_one passes:"
-        " the words are still true"
+        " the words are still true; change what makes them false, or name it"
+        " as a variation, __also_..."
     ) in lines
