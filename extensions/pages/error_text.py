@@ -34,7 +34,8 @@ def _outputs_now(app: Sphinx) -> dict[str, str]:
 class _ErrorTextDirective(SphinxDirective):
     """Show what a cell of a topic printed, from the line with some words.
 
-    Below it stand the claim of that topic that says why, and what to do. The
+    Below it stand the cause in plain words, which is the first of several
+    paragraphs, the claim of that topic that shows it, and what to do. The
     program that met it stands in a fold.
     """
 
@@ -67,8 +68,13 @@ class _ErrorTextDirective(SphinxDirective):
             raise self.error(f"{name} has no claim {claim!r}")
         block = nodes.container(classes=["raised"])
         block += nodes.literal_block(text, text, language="none")
-        block += nodes.paragraph("", "Why: ", cause, classes=["cause"])
-        self.state.nested_parse(self.content, self.content_offset, block)
+        said = nodes.container()
+        self.state.nested_parse(self.content, self.content_offset, said)
+        plainly = said.children[:-1][:1]
+        to_do = said.children[len(plainly) :]
+        label = "Shown by: " if plainly else "Why: "
+        shown = nodes.paragraph("", label, cause, classes=["cause"])
+        block += [*plainly, shown, *to_do]
         program = nodes.literal_block(
             cell.code, cell.code, language="python", topic=name
         )

@@ -180,6 +180,20 @@ conv = nn.Conv2d(3, 8, 3)
 missed = refusal(lambda: conv(flag))
 print(missed)
 
+# %% three-channels
+to_rgb = {
+    "gray (N, 1, H, W)": lambda images: images.expand(-1, 3, -1, -1),
+    "gray (N, H, W)": lambda images: images[:, None].expand(-1, 3, -1, -1),
+    "RGBA (N, 4, H, W)": lambda images: images[:, :3],  # without alpha
+    "RGB (N, H, W, 3)": lambda images: images.permute(0, 3, 1, 2),
+}
+
+pictures = torch.arange(120.0).reshape(2, 4, 3, 5)  # red, green, blue, alpha
+colours = pictures[:, :3]
+kinds = [pictures[:, :1], pictures[:, 0], pictures, colours.movedim(1, -1)]
+for (name, convert), images in zip(to_rgb.items(), kinds, strict=True):
+    print(f"{name:17}", tuple(convert(images).shape))
+
 # %% squeezed
 # Wrong on purpose: do not copy.
 scores = nn.Linear(72, 1)(rows)  # one score for each flag

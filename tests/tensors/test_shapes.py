@@ -913,6 +913,78 @@ def test_channels_stand_third_from_the_end__but_not_otherwise(
     fails(test_channels_stand_third_from_the_end, snippet.edit(old, new))
 
 
+def rgb_of(name, images, n, colour, row, column):
+    """Return the number that a colour of a pixel should have."""
+    places = {
+        "gray (N, 1, H, W)": (n, 0, row, column),
+        "gray (N, H, W)": (n, row, column),
+        "RGBA (N, 4, H, W)": (n, colour, row, column),
+        "RGB (N, H, W, 3)": (n, row, column, colour),
+    }
+    return images[places[name]].item()
+
+
+@pytest.mark.parametrize("n", [0, 1, 3], ids="{} pictures".format)
+@pytest.mark.parametrize(
+    ("name", "tail"),
+    [
+        ("gray (N, 1, H, W)", (1, 4, 5)),
+        ("gray (N, H, W)", (4, 5)),
+        ("RGBA (N, 4, H, W)", (4, 4, 5)),
+        ("RGB (N, H, W, 3)", (4, 5, 3)),
+    ],
+)
+def test_four_ways_to_three_channels(snippet, name, tail, n):
+    run = snippet.after("three-channels")
+
+    conv = nn.Conv2d(3, 2, 3)
+    for dtype in (torch.float32, torch.float64, torch.uint8):
+        for images in several(n, *tail, dtype=dtype):
+            before = images.clone()
+            with no_error():
+                found = run.to_rgb[name](images)
+            assert found.shape == (n, 3, 4, 5)
+            assert found.dtype == dtype
+            assert torch.equal(images, before)
+            for at in product(range(n), range(3), range(4), range(5)):
+                assert found[at].item() == rgb_of(name, images, *at)
+            assert conv(found.float()).shape == (n, 2, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "tail", "old", "new"),
+    [
+        (
+            "gray (N, 1, H, W)",
+            (1, 4, 5),
+            "images.expand(-1, 3, -1, -1)",
+            "images",
+        ),
+        ("gray (N, H, W)", (4, 5), "images[:, None]", "images.mT[:, None]"),
+        ("RGBA (N, 4, H, W)", (4, 4, 5), "images[:, :3]", "images[:, 1:]"),
+        (
+            "RGB (N, H, W, 3)",
+            (4, 5, 3),
+            "images.permute(0, 3, 1, 2)",
+            "images.permute(0, 3, 2, 1)",
+        ),
+    ],
+    ids=["one channel", "transposed", "without red", "rows for columns"],
+)
+def test_four_ways_to_three_channels__but_not_otherwise(
+    snippet, name, tail, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_four_ways_to_three_channels, edited, name, tail, 3)
+
+
+def test_four_ways_to_three_channels__ends_for_a_single_picture(
+    snippet, fails
+):
+    first = "RGB (N, H, W, 3)"
+    fails(test_four_ways_to_three_channels, snippet, first, (4, 3), 5)
+
+
 def test_squeeze_takes_the_batch_too(snippet):
     run = snippet.after("squeezed")
 

@@ -108,6 +108,20 @@ def test_the_cause_is_a_claim_of_the_page_with_its_result(index, build):
     assert html.index("Why:") < html.index("Give it digits")
 
 
+def test_a_cause_in_plain_words_stands_before_its_claim(index, build):
+    plain = "\n`int` reads digits, not words.\n\nSo:\n\n- Give"
+    add(index, RAISED.replace("\nGive", plain))
+
+    app = build()
+
+    html = unescape((app.outdir / "index.html").read_text())
+    assert "Why:" not in html
+    said = re.sub("<.*?>", "", html)
+    order = ["invalid literal", "reads digits", "Shown by:", "So:", "Give it"]
+    places = [said.index(words) for words in order]
+    assert places == sorted(places)
+
+
 def test_the_page_is_read_again_when_a_program_prints_something_else(
     house, index, build
 ):
