@@ -7,6 +7,7 @@ Five formats, what each costs, and readers that two workers can share.
 
 # %% imports
 import atexit
+import itertools
 import os
 import shutil
 import tempfile
@@ -183,8 +184,11 @@ def to_webdataset(path, temperature):  # a path such as days-%d.tar
 
 
 # %% from-webdataset
-def from_webdataset(path):
-    shards = sorted(str(each) for each in path.parent.glob("*-*.tar"))
+def from_webdataset(path):  # the path that the writer was given
+    names = (str(path) % number for number in itertools.count())
+    shards = list(itertools.takewhile(os.path.exists, names))
+    if not shards:
+        raise FileNotFoundError(str(path) % 0)
     dataset = webdataset.WebDataset(shards, shardshuffle=False)
     return dataset.decode().to_tuple("temperature.npy", "day.cls")
 

@@ -69,6 +69,8 @@ def test_each_epoch_is_shuffled(snippet):
     orders = []
     for batches in epochs:
         assert [len(days) for _, days in batches] == [20] * 5
+        for temperatures, days in batches:
+            assert np.array_equal(temperatures, run.temperature[days])
         orders.append([day for _, days in batches for day in days.tolist()])
     for order in orders:
         assert sorted(order) == [*range(100)] != order
@@ -79,6 +81,7 @@ def test_each_epoch_is_shuffled(snippet):
     ("without shuffle", "shuffle=True, **two", "**two"),
     ("in other batches", "batch_size=20, shuffle", "batch_size=30, shuffle"),
     ("with days twice", KEPT, "for array in (self.arrays[0], [7] * 100))"),
+    ("with others' temperatures", KEPT, "for array in ([7] * 100,) * 2)"),
 )
 def test_each_epoch_is_shuffled__but_not(snippet, fails, old, new):
     fails(test_each_epoch_is_shuffled, snippet.edit(old, new))
@@ -125,7 +128,7 @@ def test_a_reader_opens_once(snippet, opened, name="FromHDF5"):
         dataset = readers(run)[name]()
         opened()
         assert not opened()
-        for index in (57, 3, 57, 99, 0):
+        for index in (57, 3, 57, 99, *range(100)):
             dataset[index]
     main = opened()
     batches_of(dataset, 5)
@@ -237,6 +240,7 @@ def test_from_lmdb_writes_nothing(snippet):
     run.to_lmdb(stored, run.temperature)
     (stored / "lock.mdb").unlink()
     before = (stored / "data.mdb").read_bytes()
+    beside = {*run.folder.iterdir()}
     dataset = run.FromLMDB(stored)
     dataset[57]
     names = [path.name for path in stored.iterdir()]
@@ -246,7 +250,7 @@ def test_from_lmdb_writes_nothing(snippet):
     assert (stored / "data.mdb").read_bytes() == before
     with pytest.raises(lmdb.Error):
         run.FromLMDB(missing)
-    assert not missing.exists()
+    assert {*run.folder.iterdir()} == beside
 
 
 @edits(
@@ -264,13 +268,8 @@ def test_one_lmdb_reader_for_each_file(snippet):
     dataset = run.FromLMDB(path)
     with no_error():
         run.FromLMDB(path)  # before the first sample
-        parts = torch.utils.data.random_split(dataset, [80, 20])
-        days = [day for part in parts for _, day in part]
-        for part in parts:
-            days += [day for _, day in batches_of(part)]
+        dataset[57]
 
-    assert sorted(days[:100]) == [*range(100)]
-    assert sorted(torch.cat(days[100:]).tolist()) == [*range(100)]
     with pytest.raises(lmdb.Error, match="already open in this process"):
         run.FromLMDB(path)
     dataset.file.close()
@@ -293,6 +292,28 @@ def test_one_lmdb_reader_for_each_file(snippet):
 )
 def test_one_lmdb_reader_for_each_file__but_not(snippet, fails, old, new):
     fails(test_one_lmdb_reader_for_each_file, snippet.edit(old, new))
+
+
+def test_parts_share_a_reader(snippet):
+    run = after(snippet, *INDEXED)
+    path = run.folder / "parts.lmdb"
+    run.to_lmdb(path, run.temperature)
+    dataset = run.FromLMDB(path)
+    with no_error():
+        parts = torch.utils.data.random_split(dataset, [80, 20])
+        days = [day for part in parts for _, day in part]
+        for part in parts:
+            days += [day for _, day in batches_of(part)]
+    dataset.file.close()
+
+    assert sorted(days[:100]) == [*range(100)]
+    assert sorted(torch.cat(days[100:]).tolist()) == [*range(100)]
+
+
+def test_parts_share_a_reader__but_not_if_each_sample_opens(snippet, fails):
+    edited = snippet.edit("if self.process != os.getpid():", "if True:")
+    edited = edited.edit("self.file.close()  # a copy", "pass  #")
+    fails(test_parts_share_a_reader, edited)
 
 
 def complete(samples, temperature):
@@ -364,20 +385,26 @@ class Told(IterableDataset):
             yield get_worker_info().id, day
 
 
-def test_a_group_goes_to_one_worker(snippet, tmp_path, workers=2):
+def test_a_group_goes_to_one_worker(
+    snippet, tmp_path, workers=2, count=100, size=10
+):
+    old = "row_group_size=10"
+    if old in snippet.text:
+        snippet = snippet.edit(old, f"row_group_size={size}")
     run = after(snippet, *PARQUET)
     path = tmp_path / "days.parquet"
-    run.to_parquet(path, run.temperature)
+    run.to_parquet(path, np.resize(run.temperature, (count, 24)))
     sizes = []
     with parquet.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             sizes.append(file.metadata.row_group(group).num_rows)
-    readers = dict.fromkeys(range(100), ())
+    readers = dict.fromkeys(range(count), ())
     options = FORK | {"num_workers": workers, "batch_size": None}
     for worker, day in DataLoader(Told(run.FromParquet(path)), **options):
         readers[day] += (worker,)
 
-    assert len(sizes) == 10
+    assert [day for _, day in run.FromParquet(path)] == [*range(count)]
+    assert len(sizes) == -(-count // size)
     of_groups = [
         {readers[day] for day in range(end - size, end)}
         for size, end in zip(sizes, itertools.accumulate(sizes), strict=True)
@@ -391,6 +418,20 @@ def test_a_group_goes_to_one_worker(snippet, tmp_path, workers=2):
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 def test_a_group_goes_to_one_worker__also_with(snippet, tmp_path, workers):
     test_a_group_goes_to_one_worker(snippet, tmp_path, workers)
+
+
+@pytest.mark.parametrize("size", [7, 60], ids="groups of {}".format)
+def test_a_group_goes_to_one_worker__also_a_smaller_last_group(
+    snippet, tmp_path, size
+):
+    test_a_group_goes_to_one_worker(snippet, tmp_path, 2, 250, size)
+
+
+def test_a_group_goes_to_one_worker__ends_with_fewer_groups_than_workers(
+    snippet, tmp_path, fails
+):
+    inputs = snippet, tmp_path, 2, 100, 100
+    fails(test_a_group_goes_to_one_worker, *inputs)
 
 
 @edits(
@@ -408,6 +449,98 @@ def test_a_group_goes_to_one_worker__but_not(
 ):
     edited = snippet.edit(old, new)
     fails(test_a_group_goes_to_one_worker, edited, tmp_path)
+
+
+ALL_SHARDS = (
+    "list(itertools.takewhile(os.path.exists, names))",
+    'sorted(str(each) for each in path.parent.glob("*.tar*"))',
+)
+
+
+def days_of(run, path):
+    """Return the days that a reader of shards gives, in their order."""
+    return [int(day) for _, day in run.from_webdataset(path)]
+
+
+def test_shards_are_found_by_name(
+    snippet, tmp_path, name="train-%d.tar", other="val-%d.tar", count=75
+):
+    run = after(snippet, *DEFINED)
+    many = np.resize(run.temperature, (count, 24))
+    run.to_webdataset(tmp_path / other, run.temperature[:30] + 1)
+    run.to_webdataset(tmp_path / name, many)
+    with no_error():
+        found = [*run.from_webdataset(tmp_path / name)]
+
+    assert [int(day) for _, day in found] == [*range(count)]
+    assert np.array_equal([hours for hours, _ in found], many)
+    assert days_of(run, tmp_path / other) == [*range(30)]
+    with pytest.raises(FileNotFoundError, match="none-0"):
+        run.from_webdataset(tmp_path / "none-%d.tar")
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("days%d.tar", "more_days%d.tar"),
+        ("%d.tar", "0-%d.tar"),
+        ("train-%d.tar", "train-0-%d.tar"),
+        ("train-%06d.tar", "train-%d.tar"),
+        ("train-%d.tar", "train-%d.tar.gz"),
+    ],
+    ids="{}".format,
+)
+def test_shards_are_found_by_name__also_beside(snippet, tmp_path, name, other):
+    test_shards_are_found_by_name(snippet, tmp_path, name, other)
+
+
+def test_shards_are_found_by_name__also_in_the_order_of_their_numbers(
+    snippet, tmp_path
+):
+    count = 11 * 25 + 1
+    test_shards_are_found_by_name(snippet, tmp_path, count=count)
+
+
+@edits(
+    ("if all shards are read", *ALL_SHARDS),
+    (
+        "if none is an empty dataset",
+        "raise FileNotFoundError(str(path) % 0)",
+        "return []",
+    ),
+)
+def test_shards_are_found_by_name__but_not(snippet, fails, tmp_path, old, new):
+    fails(test_shards_are_found_by_name, snippet.edit(old, new), tmp_path)
+
+
+def test_a_missing_shard_ends_the_reading(snippet, tmp_path, missing=1):
+    run = after(snippet, *DEFINED)
+    run.to_webdataset(tmp_path / "days-%d.tar", run.temperature)
+    (tmp_path / f"days-{missing}.tar").unlink()
+    with no_error():
+        days = days_of(run, tmp_path / "days-%d.tar")
+
+    assert days == [*range(25 * missing)]
+
+
+@pytest.mark.parametrize("missing", [2, 3])
+def test_a_missing_shard_ends_the_reading__also_shard(
+    snippet, tmp_path, missing
+):
+    test_a_missing_shard_ends_the_reading(snippet, tmp_path, missing)
+
+
+def test_a_missing_shard_ends_the_reading__but_not_if_all_shards_are_read(
+    snippet, tmp_path, fails
+):
+    edited = snippet.edit(*ALL_SHARDS)
+    fails(test_a_missing_shard_ends_the_reading, edited, tmp_path)
+
+
+def test_a_missing_shard_ends_the_reading__ends_with_the_first(
+    snippet, tmp_path, fails
+):
+    fails(test_a_missing_shard_ends_the_reading, snippet, tmp_path, 0)
 
 
 def test_two_writers_keep_old_days(snippet, tmp_path):
@@ -737,7 +870,11 @@ def test_hdf5_compresses_if_told(snippet):
     for name in ("zeros.h5", "packed.h5"):
         with h5py.File(run.folder / name) as file:
             assert np.array_equal(file["temperature"], run.zeros)
+            told = "gzip" if name == "packed.h5" else None
+            assert file["temperature"].compression == told
     run.to_hdf5(run.folder / "plain.h5", run.temperature)
+    with h5py.File(run.folder / "plain.h5") as file:
+        assert file["temperature"].compression is None
     plain = (run.folder / "plain.h5").read_bytes()
     assert run.temperature.tobytes() in plain
 
@@ -820,19 +957,22 @@ def test_three_formats_store_bytes_as_they_are__but_not_if_packed(
 
 
 def test_a_gz_shard_is_compressed(snippet):
-    run = after(snippet, *DEFINED, "zeros", "sizes")
+    run = after(snippet, *WRITTEN, "zeros", "sizes")
 
     assert size_of(run, "WebDataset") >= 1_000_000
     assert size_of(run, "WebDataset", 1) < 20_000
-    name = run.zeros_in["WebDataset"][1]
-    for shard in ("zeros-0.tar", name):
-        stored = webdataset.WebDataset(
-            str(run.folder / shard), shardshuffle=False
-        )
-        pairs = stored.decode().to_tuple("temperature.npy", "day.cls")
+    for path in ("zeros-%d.tar", "packed-%d.tar.gz"):
+        with no_error():
+            pairs = [*run.from_webdataset(run.folder / path)]
         hours, days = zip(*pairs, strict=True)
         assert np.array_equal(hours, run.zeros)
         assert [*days] == [*range(10)]
+
+
+def test_a_gz_shard_is_compressed__but_not_if_all_shards_are_read(
+    snippet, fails
+):
+    fails(test_a_gz_shard_is_compressed, snippet.edit(*ALL_SHARDS))
 
 
 def test_a_gz_shard_is_compressed__but_not_by_another_name(snippet, fails):
@@ -883,40 +1023,64 @@ def test_a_cut_tfrecord_gives_whole_records__but_not(snippet, fails, old, new):
     fails(test_a_cut_tfrecord_gives_whole_records, snippet.edit(old, new))
 
 
-def test_a_cut_shard_gives_whole_days(snippet):
+def cut_shards(run):
+    """Cut a shard in and between days; return the days, and the error."""
+    found = {}
+    for day in (1, 13, 24):
+        for more in (0, 1, 10, 511, 512, 513, 1100, 2048, 2570, 4090):
+            length = 4096 * day + more
+            path = cut(run, "days-0.tar", length).with_name("days-%d.tar")
+            found[day, more] = counted(run.from_webdataset(path))
+    return found
+
+
+def test_a_cut_shard_gives_whole_days(snippet, most=512):
     run = after(snippet, *WRITTEN, "cut", "count", "in-a-process", "halves")
-    size = (run.folder / "days-0.tar").stat().st_size
-    with tarfile.open(run.folder / "days-0.tar") as tar:
-        ends = [m.offset_data + m.size for m in tar if "temp" in m.name]
+    found = cut_shards(run)
 
-    days, error = run.halves["WebDataset"]
-    assert error == "ReadError"
-    assert days == sum(end <= size // 2 for end in ends) == 13
-    assert len(ends) == 25
-    cuts = {size // 4: "ReadError", size // 2 + 700: "ReadError"}
-    cuts |= {4096 * days: None for days in (1, 13, 24)}
-    for length, expected in cuts.items():
-        path = cut(run, "days-0.tar", length)
-        stored = webdataset.WebDataset(str(path), shardshuffle=False)
-        pairs = stored.decode().to_tuple("temperature.npy", "day.cls")
-        days, error = counted(pairs)
-        assert days == [*range(sum(end <= length for end in ends))]
-        assert 0 < len(days) < 25
-        assert error == expected
+    for (day, more), samples in found.items():
+        if more < most:
+            assert samples == ([*range(day)], None)
 
 
-def test_a_cut_shard_gives_whole_days__but_a_whole_one_raises_nothing(
+def test_a_cut_shard_gives_whole_days__but_not_if_days_take_half(
     snippet, fails
 ):
+    edited = snippet.edit("(100, 24)", "(100, 240)")
+    edited = edited.edit("chunks=(10, 24)", "chunks=(10, 240)")
+    fails(test_a_cut_shard_gives_whole_days, edited)
+
+
+def test_a_cut_shard_gives_whole_days__ends_behind_the_first_header(
+    snippet, fails
+):
+    fails(test_a_cut_shard_gives_whole_days, snippet, 513)
+
+
+def test_a_shard_cut_in_a_day_raises(snippet, least=512):
+    run = after(snippet, *WRITTEN, "cut", "count", "in-a-process", "halves")
+    found = cut_shards(run)
+
+    assert run.halves["WebDataset"] == (13, "ReadError")
+    for (day, more), (days, error) in found.items():
+        if more >= least:
+            assert error in ("ReadError", "ValueError")
+            assert days in ([*range(day)], [*range(day - 1)])
+    assert found[13, 513] == ([*range(12)], "ReadError")
+
+
+def test_a_shard_cut_in_a_day_raises__but_not_a_whole_one(snippet, fails):
     edited = snippet.edit("whole[: len(whole) // 2]", "whole")
-    fails(test_a_cut_shard_gives_whole_days, edited)
+    fails(test_a_shard_cut_in_a_day_raises, edited)
 
 
-def test_a_cut_shard_gives_whole_days__but_not_an_error_between_days(
-    snippet, fails
-):
+def test_a_shard_cut_in_a_day_raises__but_not_between_days(snippet, fails):
     edited = snippet.edit("whole[: len(whole) // 2]", "whole[: 13 * 4096]")
-    fails(test_a_cut_shard_gives_whole_days, edited)
+    fails(test_a_shard_cut_in_a_day_raises, edited)
+
+
+def test_a_shard_cut_in_a_day_raises__ends_in_the_first_header(snippet, fails):
+    fails(test_a_shard_cut_in_a_day_raises, snippet, 511)
 
 
 def test_hdf5_and_parquet_need_the_end(snippet):
