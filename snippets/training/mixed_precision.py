@@ -257,7 +257,7 @@ life = list(live([1.0, 1e36, 1.0, 1.0], growth_interval=2))
 # %% life-shown
 import pandas as pd
 
-columns = ["scaled gradient", "weight after", "factor after"]
+columns = ["scaled gradient", "weight after", "scale after"]
 rows = {f"step {i + 1}": list(row) for i, row in enumerate(life)}
 
 pd.DataFrame.from_dict(rows, orient="index", columns=columns)
@@ -310,13 +310,13 @@ pressure = 101_300 + 100_000 * rain  # pascals
 around = {"targets": pressure, "bias": 101_300.0}
 losses, _, scaler = train(torch.float16, True, **around)
 
-print("pascals:", losses[-1], f"with a factor of {scaler.get_scale():.1e}")
+print("pascals:", losses[-1], f"with a scale of {scaler.get_scale():.1e}")
 
 # %% other-units
 near = (pressure - 101_300) / 100  # hectopascals from the mean
 losses, _, scaler = train(torch.float16, True, targets=near)
 
-print(f"hectopascals: {losses[-1]:.1e}, factor {scaler.get_scale():.0f}")
+print(f"hectopascals: {losses[-1]:.1e}, scale {scaler.get_scale():.0f}")
 
 
 # %% clipped-move

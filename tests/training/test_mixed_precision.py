@@ -1,5 +1,6 @@
 """The claims of docs/training/mixed_precision.md."""
 
+import copy
 import math
 import warnings
 from functools import cache, partial
@@ -36,6 +37,7 @@ def vector(model):
 # Do this
 
 
+@pytest.mark.simulates("a GPU")
 def test_the_dtype_follows_the_device(snippet):
     run = after(snippet, *STEP[:2])
 
@@ -48,6 +50,7 @@ def test_the_dtype_follows_the_device(snippet):
             assert run.best_dtype(torch.device("mps")) == HALF
             assert run.best_dtype(torch.device("cuda")) == dtype
             assert run.best_dtype(torch.device("cuda", 0)) == dtype
+            assert run.best_dtype(torch.device("cuda", 1)) == dtype
 
 
 @edits(
@@ -80,12 +83,15 @@ def test_parts_make_one_step(
     kind=torch.optim.SGD,
     cases=(((3, 1), 0.1), ((1, 2, 1), 100.0), ((2, 1), 1.0)),
     given_as=list,
+    end_of_model=nn.Identity,
 ):
     run = after(snippet, *STEP)
 
     for split, max_norm in cases:
         scaler = torch.amp.GradScaler("cpu", enabled=False)
-        models = run.new_model(), run.new_model()
+        models = [
+            nn.Sequential(run.new_model(), end_of_model()) for _ in range(2)
+        ]
         one, other = (kind(m.parameters(), lr=0.1) for m in models)
         for _ in range(2):
             samples = sum(split)
@@ -153,6 +159,43 @@ def test_parts_make_one_step__but_not_if(snippet, old, new, fails):
     fails(test_parts_make_one_step, edited)
 
 
+@pytest.mark.parametrize(
+    "end_of_model",
+    [
+        lambda: nn.LayerNorm(64),
+        lambda: nn.Linear(64, 64).requires_grad_(False),
+    ],
+    ids=["LayerNorm", "a frozen layer"],
+)
+def test_parts_make_one_step__also_for_a_model_with(snippet, end_of_model):
+    test_parts_make_one_step(snippet, end_of_model=end_of_model)
+
+
+def test_parts_make_one_step__ends_with_batchnorm(snippet, fails):
+    given = F.mse_loss, torch.optim.SGD, (((3, 1), 0.1),), list
+    end = nn.Sequential(nn.BatchNorm2d(1), nn.Softplus())
+    new = "radar = torch.arange(4).view(4, 1, 1, 1) * torch.randn("
+    edited = snippet.edit("radar = torch.randn(", new)
+    fails(test_parts_make_one_step, edited, *given, lambda: copy.deepcopy(end))
+
+
+def test_parts_make_one_step__also_of_days_that_differ(snippet):
+    new = "radar = torch.arange(4).view(4, 1, 1, 1) * torch.randn("
+    test_parts_make_one_step(snippet.edit("radar = torch.randn(", new))
+
+
+def of_rainy_places(outputs, targets):
+    """Return the mean over the places that count."""
+    counts = targets > 0.003
+    return (outputs - targets)[counts].square().mean()
+
+
+def test_parts_make_one_step__ends_if_the_loss_leaves_out_some_targets(
+    snippet, fails
+):
+    fails(test_parts_make_one_step, snippet, of_rainy_places)
+
+
 def total(outputs, targets):
     return F.mse_loss(outputs, targets, reduction="sum")
 
@@ -163,10 +206,26 @@ def test_parts_make_one_step__but_not_for_a_sum(snippet, fails):
 
 def test_it_learns_on_the_cpu(snippet, seed=0):
     for dtype, scaled in ((BRAIN, False), (HALF, True)):
+        assert dtypes_of_outputs(snippet, dtype) == {dtype}
         losses = trained(snippet, dtype, scaled, seed)
         assert len(losses) == 20
         assert losses[-1] < 1e-6 * losses[0]
         assert {type(loss) for loss in losses} == {float}
+
+
+def dtypes_of_outputs(snippet, dtype):
+    """Return the types in which a step computes the outputs."""
+    run = after(snippet, *STEP)
+    found = set()
+
+    def loss_of(outputs, targets):
+        found.add(outputs.dtype)
+        return F.mse_loss(outputs, targets)
+
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    model = run.new_model()
+    run.accumulate(model, [(run.radar, run.rain)], loss_of, scaler, dtype)
+    return found
 
 
 class Elsewhere:
@@ -197,7 +256,7 @@ def test_it_learns_on_the_cpu__also_from_another_device(snippet):
     torch.testing.assert_close(found, run.rain, rtol=0.02, atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_it_learns_on_the_cpu__also_from(snippet, seed):
     test_it_learns_on_the_cpu(snippet, seed)
 
@@ -227,18 +286,54 @@ def test_it_learns_on_the_cpu__but_not_with(snippet, old, new, fails):
     fails(test_it_learns_on_the_cpu, snippet.edit(old, new))
 
 
-def test_forecast_gives_32_bits(snippet):
+def test_forecast_gives_32_bits(snippet, end_of_model=nn.Identity):
     run = after(snippet, *STEP, "forecast")
-    model = nn.Sequential(run.new_model(), nn.Dropout(0.5))
+    inner = nn.Sequential(run.new_model(), nn.Dropout(0.5))
+    model = nn.Sequential(inner, end_of_model())
 
     for dtype in (FULL, BRAIN, HALF):
         model.train()
-        found = run.forecast(model, run.radar, dtype)
+        with no_error():
+            found = run.forecast(model, run.radar, dtype)
         assert found.dtype == FULL
         assert not found.requires_grad
         assert (found != 0).float().mean() > 0.9
         assert (found == found.to(dtype)).all()
         assert dtype == BRAIN or (found != found.to(BRAIN)).any()
+
+
+def test_forecast_gives_32_bits__also_of_a_float64_model(snippet):
+    run = after(snippet, *STEP, "forecast")
+    inputs = run.radar.double()
+
+    for dtype in (FULL, BRAIN, HALF):
+        found = run.forecast(run.new_model().double(), inputs, dtype)
+        assert found.dtype == FULL
+    for dtype in (BRAIN, HALF):
+        found = run.forecast(run.new_model().to(dtype), run.radar, dtype)
+        assert found.dtype == FULL
+
+
+def test_forecast_gives_32_bits__also_with_batchnorm(snippet):
+    run = after(snippet, *STEP, "forecast")
+    model = nn.Sequential(run.new_model(), nn.BatchNorm2d(1))
+    statistics = [each.clone() for each in model[1].buffers()]
+    one = run.forecast(model, run.radar[:1], BRAIN)
+
+    assert torch.equal(one, run.forecast(model, run.radar, BRAIN)[:1])
+    assert all(map(torch.equal, statistics, model[1].buffers()))
+
+
+class AsTuple(nn.Module):
+    """A last layer that returns a second output."""
+
+    def forward(self, outputs):
+        """Return the outputs, and what they come from."""
+        return outputs, outputs
+
+
+def test_forecast_gives_32_bits__ends_for_a_tuple_of_outputs(snippet, fails):
+    fails(test_forecast_gives_32_bits, snippet, AsTuple)
 
 
 def test_forecast_gives_32_bits__also_between_steps(snippet):
@@ -271,13 +366,21 @@ def stored(value, dtype):
     return torch.tensor(value, dtype=torch.float64).to(dtype).item()
 
 
-def test_float16_ends_early(snippet, narrow=HALF, wide=BRAIN):
+def test_float16_ends_early(snippet, narrow=HALF):
     ranges = after(snippet, "radar", "ranges").ranges
 
     least, _, most, _ = ranges[narrow]
     assert (least, most) == (2**-24, 65_504)
+    assert round(least, 8) == 0.00000006
     assert stored(2**-24, narrow) == 2**-24
     assert stored(2**-25, narrow) == 0
+    assert stored(65_504, narrow) == 65_504
+    assert stored(65_520, narrow) == math.inf
+
+
+def test_bfloat16_has_the_range_of_float32(snippet, wide=BRAIN):
+    ranges = after(snippet, "radar", "ranges").ranges
+
     for each in (wide, FULL):
         least, normal, most, _ = ranges[each]
         assert least < normal < 1e-37
@@ -292,8 +395,8 @@ def test_float16_ends_early__but_not_bfloat16(snippet, fails):
     fails(test_float16_ends_early, snippet, BRAIN)
 
 
-def test_float16_ends_early__but_float16_is_not_wide(snippet, fails):
-    fails(test_float16_ends_early, snippet, HALF, HALF)
+def test_bfloat16_has_the_range_of_float32__but_not_float16(snippet, fails):
+    fails(test_bfloat16_has_the_range_of_float32, snippet, HALF)
 
 
 def test_bfloat16_has_few_digits(snippet, half=HALF, brain=BRAIN):
@@ -415,7 +518,7 @@ def test_float16_stands_still_without_a_scaler__also_as_drawn(snippet):
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_float16_stands_still_without_a_scaler__also_from(snippet, seed):
     test_float16_stands_still_without_a_scaler(snippet, HALF, seed)
 
@@ -440,7 +543,7 @@ def test_digits_set_the_floor(snippet, scaled=True, seed=0):
     assert full < half < brain
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_digits_set_the_floor__also_from(snippet, seed):
     test_digits_set_the_floor(snippet, True, seed)
 
@@ -478,6 +581,24 @@ def test_products_are_in_16_bits(snippet):
             assert found[name] == dtype
 
 
+def test_products_are_in_16_bits__also_of_float32_alone(snippet):
+    run, x = after(snippet, *RESULTS), torch.rand(4, 4)
+
+    for name in ("linear", "matmul", "conv2d"):
+        with no_error():  # although there is no 16-bit input
+            assert run.operations[name](x, None).dtype == FULL
+
+
+def test_products_are_in_16_bits__ends_for_float64(snippet, fails):
+    fails(test_products_are_in_16_bits, in_float64(snippet))
+
+
+def in_float64(snippet):
+    old = "torch.rand(4, 4, device=device)"
+    new = "torch.rand(4, 4, device=device, dtype=torch.float64)"
+    return snippet.edit(old, new)
+
+
 def test_products_are_in_16_bits__also_of_other_shapes(snippet):
     run, x = after(snippet, *RESULTS), torch.rand(1, 1, 4, 4, 4)
     run.operations.clear()
@@ -511,6 +632,14 @@ def test_products_are_in_16_bits__but_not_outside(snippet, fails):
 
 
 LOSSES = "mse_loss", "cross_entropy"
+
+
+def test_losses_are_in_32_bits__also_of_16_bits_alone(snippet):
+    run, h = after(snippet, *RESULTS), torch.rand(4, 4)
+
+    for name in LOSSES:
+        with no_error():  # although there is no float32 input
+            assert run.operations[name](None, h.to(BRAIN)).dtype == BRAIN
 
 
 def test_losses_are_in_32_bits(snippet):
@@ -606,6 +735,21 @@ def test_backward_uses_the_forward_types(snippet):
     for dtype in (BRAIN, HALF):
         for model in (run.late, layered):
             assert run.output_slopes(model, dtype, 65536).dtype == dtype
+
+
+def test_backward_uses_the_forward_types__also_in_a_step(snippet):
+    run, found = after(snippet, *STEP), []
+    model = run.new_model()
+
+    def watch(_, __, outputs):
+        outputs.register_hook(lambda slope: found.append(slope.dtype))
+
+    model.register_forward_hook(watch)
+    scaler = torch.amp.GradScaler("cpu")
+    for dtype in (BRAIN, HALF):
+        given = model, [(run.radar, run.rain)], F.mse_loss, scaler, dtype
+        run.accumulate(*given)
+    assert found == [BRAIN, HALF]
 
 
 def test_backward_uses_the_forward_types__but_not_without(snippet, fails):
@@ -719,16 +863,26 @@ def test_the_factor_is_divided_out(snippet, dtype=FULL, seed=0, steps=5):
     torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
 
 
+def test_the_factor_is_divided_out__ends_where_gradients_underflow(
+    snippet, fails
+):
+    fails(test_the_factor_is_divided_out, snippet, HALF, 0, 20)
+
+
+def test_the_factor_is_divided_out__ends_where_gradients_overflow(
+    snippet, fails
+):
+    edited = snippet.edit(
+        'GradScaler("cpu", enabled=scaled)',
+        'GradScaler("cpu", 2.0**120, enabled=scaled)',
+    ).edit("rain = 0.001 *", "rain = 1000.0 *")
+    fails(test_the_factor_is_divided_out, edited)
+
+
 @pytest.mark.parametrize("dtype", [FULL, BRAIN])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_factor_is_divided_out__also_in(snippet, dtype, seed):
     test_the_factor_is_divided_out(snippet, dtype, seed)
-
-
-def test_the_factor_is_divided_out__but_not_if_gradients_are_lost(
-    snippet, fails
-):
-    fails(test_the_factor_is_divided_out, snippet, HALF, 0, 20)
 
 
 def test_the_factor_is_divided_out__but_not_by_the_optimizer(snippet, fails):
@@ -858,13 +1012,31 @@ def conversions(layer, inputs, uses, cached):
     return converted.count
 
 
+class Turned(nn.Module):
+    """A layer that uses its weight transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(64, 3))
+
+    def forward(self, inputs):
+        """Return the products."""
+        return F.linear(inputs, self.weight.T)
+
+
 def test_a_weight_is_converted_once(
-    snippet, uses=2, dtype=BRAIN, learns=True, cached=True
+    snippet,
+    uses=2,
+    dtype=BRAIN,
+    learns=True,
+    cached=True,
+    other=None,
 ):
     run = after(snippet, "radar")
     inputs = run.radar.to(dtype)
 
-    for layer in (run.new_model(), nn.Linear(64, 3, bias=False)):
+    linear = nn.Linear(64, 3, bias=False)
+    for layer in (run.new_model(), other() if other else linear):
         weights = len(list(layer.parameters()))
         layer.requires_grad_(learns)
         assert conversions(layer, inputs, uses, cached) == weights
@@ -876,6 +1048,13 @@ def test_a_weight_is_converted_once(
 @pytest.mark.parametrize("dtype", [BRAIN, HALF])
 def test_a_weight_is_converted_once__also_in(snippet, uses, dtype):
     test_a_weight_is_converted_once(snippet, uses, dtype)
+
+
+def test_a_weight_is_converted_once__ends_for_a_transposed_weight(
+    snippet, fails
+):
+    given = snippet, 2, BRAIN, True, True, Turned
+    fails(test_a_weight_is_converted_once, *given)
 
 
 def test_a_weight_is_converted_once__but_not_a_frozen_one(snippet, fails):
@@ -919,6 +1098,15 @@ def test_a_block_keeps_old_copies__also_as_printed(snippet):
     assert run.fresh[-1] < run.fresh[0] / 10
 
 
+def test_a_block_keeps_old_copies__ends_with_batchnorm(snippet, fails):
+    edited = snippet.edit(
+        "return nn.Conv2d(2, 1, 3, padding=1)",
+        "return nn.Sequential("
+        "nn.Conv2d(2, 1, 3, padding=1), nn.BatchNorm2d(1))",
+    )
+    fails(test_a_block_keeps_old_copies, edited)
+
+
 def test_a_block_keeps_old_copies__but_not_without_the_cache(snippet, fails):
     old = "dtype=torch.bfloat16):\n    for"
     new = "dtype=torch.bfloat16, cache_enabled=False):\n    for"
@@ -947,6 +1135,9 @@ def test_a_block_keeps_old_copies__but_not_if_none_moves(snippet, fails):
 def test_small_updates_vanish(snippet, seed=0):
     run = after(snippet, "radar", "moved")
     sizes = vector(run.new_model(seed)).abs()
+    with patch("torch.optim.AdamW", wraps=torch.optim.AdamW) as made:
+        run.moved(run.new_model(seed), steps=0)
+    assert made.call_args.kwargs == {"lr": 0.0001}
 
     assert run.moved(run.new_model(seed)).all()
     stuck = run.moved(run.new_model(seed).to(BRAIN))
@@ -957,6 +1148,16 @@ def test_small_updates_vanish(snippet, seed=0):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_small_updates_vanish__also_from(snippet, seed):
     test_small_updates_vanish(snippet, seed)
+
+
+@pytest.mark.parametrize("steps", [1, 100])
+def test_small_updates_vanish__also_after(snippet, steps):
+    run = after(snippet, "radar", "moved")
+    sizes = vector(run.new_model()).abs()
+
+    assert run.moved(run.new_model(), steps).all()
+    stuck = run.moved(run.new_model().to(BRAIN), steps)
+    assert not stuck[sizes > 0.06].any()
 
 
 def test_small_updates_vanish__also_as_printed(snippet):
@@ -1094,9 +1295,14 @@ def test_clip_after_unscale(snippet, max_norm=0.1, seed=0, lr=0.3):
 
     most = lr * max_norm / 65_536
     wrong = run.clipped_move(False, max_norm, seed, lr)
-    right = run.clipped_move(True, max_norm, seed, lr)
     # What is left is below the digits of some weights.
     assert 0 < wrong < 1.5 * most
+
+
+def test_unscale_then_clip(snippet, max_norm=0.1, seed=0, lr=0.3):
+    run = after(snippet, "radar", "clipped-move")
+
+    right = run.clipped_move(True, max_norm, seed, lr)
     plain = plain_clipped_move(run, max_norm, seed, lr)
     assert right == pytest.approx(plain, rel=1e-4)
     assert type(right) is float
@@ -1109,9 +1315,27 @@ def test_clip_after_unscale__also_with(snippet, max_norm, seed, lr):
     test_clip_after_unscale(snippet, max_norm, seed, lr)
 
 
+@pytest.mark.parametrize("max_norm", [0.5, 10.0])
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("lr", [0.1, 1.0])
+def test_unscale_then_clip__also_with(snippet, max_norm, seed, lr):
+    test_unscale_then_clip(snippet, max_norm, seed, lr)
+
+
+@edits(
+    ("scaled", "if unscale:", "if False:"),
+    (
+        "a lower limit",
+        "max_norm)\n    scaler.step(optimizer)\n    after",
+        "max_norm / 2)\n    scaler.step(optimizer)\n    after",
+    ),
+)
+def test_unscale_then_clip__but_not(snippet, old, new, fails):
+    fails(test_unscale_then_clip, snippet.edit(old, new))
+
+
 @edits(
     ("unscaled", "if unscale:", "if True:"),
-    ("scaled", "if unscale:", "if False:"),
     (
         "a factor of 1",
         'GradScaler("cpu")\n    scaler.scale(F',
@@ -1125,24 +1349,25 @@ def test_clip_after_unscale__but_not(snippet, old, new, fails):
 REFUSED = ("radar", "text-of", "refused")
 
 
-def test_half_gradients_are_refused(snippet):
+def test_half_gradients_are_refused(snippet, fused=False):
     run = after(snippet, *REFUSED)
     text = "ValueError: Attempting to unscale FP16 gradients."
 
     assert run.texts[0] == text
     assert run.text_of(run.new_model) == "no error"
-    scaler = torch.amp.GradScaler("cpu")
-    scaler.scale(run.model(run.radar.half()).float().mean()).backward()
-    assert run.text_of(lambda: scaler.unscale_(run.optimizer)) == text
-
-    fused = torch.optim.SGD(run.model.parameters(), lr=0.3, fused=True)
-    for kept in (False, True):
+    optimizer = torch.optim.SGD(run.model.parameters(), lr=0.3, fused=fused)
+    for name in ("unscale_", "step"):
         scaler = torch.amp.GradScaler("cpu")
         scaler.scale(run.model(run.radar.half()).float().mean()).backward()
-        call = scaler.unscale_ if kept else scaler.step
-        assert run.text_of(lambda: call(fused)) == (  # noqa: B023
-            text if kept else "no error"
-        )
+        call = getattr(scaler, name)
+        found = run.text_of(lambda: call(optimizer))  # noqa: B023
+        assert (name, found) == (name, text)
+
+
+def test_half_gradients_are_refused__ends_in_step_of_a_fused_optimizer(
+    snippet, fails
+):
+    fails(test_half_gradients_are_refused, snippet, True)
 
 
 def test_half_gradients_are_refused__but_not_of_float32(snippet, fails):
@@ -1169,9 +1394,15 @@ def test_half_inputs_are_refused(snippet):
         )
 
 
+def test_half_inputs_are_refused__ends_in_a_layer_without_a_bias(
+    snippet, fails
+):
+    old, new = "nn.Linear(64, 1)(", "nn.Linear(64, 1, bias=False)("
+    fails(test_half_inputs_are_refused, snippet.edit(old, new))
+
+
 @edits(
     ("linear", "nn.Linear(64, 1)(radar.half())", "nn.Linear(64, 1)(radar)"),
-    ("without a bias", "nn.Linear(64, 1)(", "nn.Linear(64, 1, bias=False)("),
     ("convolution", "new_model()(radar.half())", "new_model()(radar)"),
 )
 def test_half_inputs_are_refused__but_not(snippet, old, new, fails):
@@ -1188,6 +1419,33 @@ def test_autocast_takes_any_inputs(snippet):
                 with no_error():
                     found = run.forecast(layer, run.radar.to(given), dtype)
                 assert found.isfinite().all()
+
+
+@pytest.mark.parametrize("given", [FULL, BRAIN, HALF])
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (partial(nn.Linear, 4, 4), (2, 4)),
+        (partial(nn.Conv1d, 4, 4, 1), (2, 4, 4)),
+        (partial(nn.Conv2d, 4, 4, 1), (2, 4, 4, 4)),
+        (partial(nn.Conv3d, 4, 4, 1), (2, 4, 4, 4, 4)),
+        (partial(nn.ConvTranspose2d, 4, 4, 1), (2, 4, 4, 4)),
+        (partial(nn.LayerNorm, 4), (2, 4)),
+        (partial(nn.BatchNorm2d, 4), (2, 4, 4, 4)),
+    ],
+    ids=lambda value: (
+        getattr(value, "func", value).__name__
+        if hasattr(value, "func")
+        else ""
+    ),
+)
+def test_autocast_takes_any_inputs__also_by_itself(
+    snippet, given, layer, shape
+):
+    """Autocast alone, without the program."""
+    for dtype in (BRAIN, HALF):
+        with torch.autocast("cpu", dtype=dtype), no_error():
+            assert layer()(torch.rand(shape).to(given)).isfinite().all()
 
 
 @pytest.mark.parametrize("given", [FULL, BRAIN, HALF])
@@ -1236,22 +1494,32 @@ def test_autocast_takes_any_inputs__but_not_outside(snippet, fails):
 SKIPPED = (*STEP, "skipped")
 
 
-def test_a_skipped_step_warns__also_not_if_fused(snippet):
+def test_a_skipped_step_warns(snippet):
+    run = after(snippet, *SKIPPED)
+
+    assert run.stepped is False
+    assert (vector(run.model) == vector(run.new_model())).all()
+    assert run.warned == [
+        "Detected call of `lr_scheduler.step()` before `optimizer.step()`"
+    ]
+
+
+@pytest.mark.parametrize(
+    "new",
+    ["ExponentialLR(optimizer, 0.9)", "LinearLR(optimizer)"],
+    ids=["ExponentialLR", "LinearLR"],
+)
+def test_a_skipped_step_warns__also_with(snippet, new):
+    old = "StepLR(optimizer, step_size=1)"
+    test_a_skipped_step_warns(snippet.edit(old, new))
+
+
+def test_a_skipped_step_warns__ends_with_a_fused_optimizer(snippet, fails):
     edited = snippet.edit(
         "lr=0.3)\nschedule = torch.optim.lr_scheduler.StepLR",
         "lr=0.3, fused=True)\nschedule = torch.optim.lr_scheduler.StepLR",
     )
-    run = after(edited, *SKIPPED)
-
-    assert run.warned == []
-    assert run.stepped is False
-    assert (vector(run.model) == vector(run.new_model())).all()
-
-
-def test_a_skipped_step_warns(snippet):
-    assert after(snippet, *SKIPPED).warned == [
-        "Detected call of `lr_scheduler.step()` before `optimizer.step()`"
-    ]
+    fails(test_a_skipped_step_warns, edited)
 
 
 @edits(
@@ -1286,6 +1554,29 @@ def test_stepped_is_false_if_skipped(snippet, cases=SLOPES_AND_STEPPED):
 
     for slopes, expected in cases:
         assert a_step_of(run, Two(*slopes))[1] is expected
+
+
+@pytest.mark.parametrize("backoff", [0.25, 0.75, 0.99])
+def test_stepped_is_false_if_skipped__also_with_a_backoff_of(snippet, backoff):
+    run, model = after(snippet, *STEP), Two(1.0, math.inf)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    parts = [(torch.ones(2), torch.ones(2))]
+    given = model, parts, lambda outputs, _: outputs, optimizer
+
+    scaler = torch.amp.GradScaler("cpu", backoff_factor=backoff)
+    assert run.train_step(*given, scaler, FULL)[1] is False
+    assert (vector(model) == 1).all()
+
+
+def test_stepped_is_false_if_skipped__also_with_a_disabled_scaler(snippet):
+    run, model = after(snippet, *STEP), Two(1.0, math.inf)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    parts = [(torch.ones(2), torch.ones(2))]
+    given = model, parts, lambda outputs, _: outputs, optimizer
+
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    assert run.train_step(*given, scaler, FULL)[1] is True
+    assert vector(model).isnan().any()
 
 
 @pytest.mark.parametrize("scale", [2.0**-149, 2.0**-148])
