@@ -24,7 +24,7 @@ for drop_last in (False, True):
 
 # %% recordings
 def pad_to(recording, multiple):
-    return F.pad(recording, (0, -len(recording) % multiple))
+    return F.pad(recording, (0, -recording.shape[-1] % multiple))
 
 
 torch.manual_seed(0)
@@ -121,6 +121,18 @@ after = switches()
 
 print(named)
 print(after)
+
+# %% new-name
+# Wrong on purpose: do not copy.
+torch.backends.cudnn.allow_tf32 = True  # the default
+torch.backends.cudnn.conv.fp32_precision = "ieee"  # no TF32
+try:
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True):
+        pass
+except RuntimeError as error:
+    refused = str(error)
+    print("RuntimeError:", refused)
+torch.backends.cudnn.allow_tf32 = True
 
 # %% deterministic
 torch.backends.cudnn.deterministic = False

@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import no_error
+from extensions.evidence.versions import api_since
 from extensions.programs.snippet import Snippet
 
 CUDNN = torch.backends.cudnn
@@ -78,7 +79,7 @@ def test_the_switch_is_off__but_not_switched_on(snippet, fails):
     fails(test_the_switch_is_off, edited)
 
 
-def test_the_last_batch_is_a_size_too(snippet):
+def test_the_last_batch_is_a_size_too(snippet, samples=100):
     loader = snippet.after("last-batch").loader
     dropping = [len(batch) for batch in loader]
     options = {"batch_size": loader.batch_size, "drop_last": False}
@@ -86,34 +87,76 @@ def test_the_last_batch_is_a_size_too(snippet):
 
     assert loader.drop_last
     assert set(dropping) == {32}
-    assert sum(whole) == 100
-    assert set(whole) == {32, 4}
+    assert sum(whole) == samples
+    assert whole[:-1] == dropping
+    assert 0 < whole[-1] < 32
+    assert sum(dropping) == samples - whole[-1]
+
+
+@pytest.mark.parametrize("samples", [33, 1000, 65])
+def test_the_last_batch_is_a_size_too__also_with(snippet, samples):
+    edited = snippet.edit("range(100)", f"range({samples})")
+    test_the_last_batch_is_a_size_too(edited, samples)
+
+
+@pytest.mark.parametrize("shuffle", [True, False], ids="shuffle={}".format)
+def test_the_last_batch_is_a_size_too__also(snippet, shuffle):
+    edited = snippet.edit(
+        "batch_size=32,", f"batch_size=32, shuffle={shuffle},"
+    )
+    test_the_last_batch_is_a_size_too(edited)
+
+
+def test_the_last_batch_is_a_size_too__but_not(snippet, fails):
+    edited = snippet.edit("drop_last=drop_last", "drop_last=False")
+    fails(test_the_last_batch_is_a_size_too, edited)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    "samples",
     [
-        ("range(100)", "range(96)"),
-        ("batch_size=32", "batch_size=25"),
-        ("drop_last=drop_last", "drop_last=False"),
+        pytest.param(96, id="if the last batch is full"),
+        pytest.param(20, id="with fewer samples than a batch"),
     ],
 )
-def test_the_last_batch_is_a_size_too__but_not(snippet, fails, old, new):
-    fails(test_the_last_batch_is_a_size_too, snippet.edit(old, new))
+def test_the_last_batch_is_a_size_too__ends(snippet, fails, samples):
+    edited = snippet.edit("range(100)", f"range({samples})")
+    fails(test_the_last_batch_is_a_size_too, edited, samples)
 
 
-def test_padding_makes_sizes_repeat(snippet):
+DRAWN = "8_000, 56_001, (200,)"
+
+
+def test_padding_makes_sizes_repeat(snippet, count=200):
     run = snippet.after("sizes")
 
-    assert len(set(run.lengths)) == 200
-    assert {type(length) for length in run.lengths} == {int}
-    assert run.searches["as they are"] == list(range(1, 201))
-    assert len(set(run.padded)) == 6
+    assert len(run.lengths) == len(run.padded) == count
+    assert min(run.lengths) >= 8_000  # half a second
+    assert max(run.lengths) <= 56_000
+    assert len(set(run.lengths)) > 100
+    assert len(set(run.padded)) <= 7
     assert all(length % 8_000 == 0 for length in run.padded)
-    met = run.searches["padded"]
-    assert met == [len(set(run.padded[: i + 1])) for i in range(200)]
+    for name, sizes in (("as they are", run.lengths), ("padded", run.padded)):
+        met = [len(set(sizes[: i + 1])) for i in range(count)]
+        assert run.searches[name] == met
     for length, filled in zip(run.lengths, run.padded, strict=True):
         assert 0 <= filled - length < 8_000
+
+
+@pytest.mark.parametrize("count", [120, 3000], ids="{} recordings".format)
+@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+def test_padding_makes_sizes_repeat__also(snippet, count, seed):
+    line = "torch.manual_seed(0)\nlengths"
+    edited = snippet.edit(line, line.replace("0", str(seed)))
+    edited = edited.edit(DRAWN, f"8_000, 56_001, ({count},)")
+    test_padding_makes_sizes_repeat(edited, count)
+
+
+def test_padding_makes_sizes_repeat__ends_for_longer_recordings(
+    snippet, fails
+):
+    edited = snippet.edit(DRAWN, "8_000, 96_001, (200,)")
+    fails(test_padding_makes_sizes_repeat, edited)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +164,11 @@ def test_padding_makes_sizes_repeat(snippet):
     [
         ("recording, 8_000)", "recording, 1)"),
         ("recording, 8_000)", "recording, 4_000)"),
-        ("8_000, 56_001, (200,)", "8_000, 8_101, (200,)"),
-        ("-len(recording) % multiple", "multiple - len(recording) % multiple"),
+        ("8_000, 56_001, (200,)", "8_000, 8_051, (200,)"),
+        (
+            "-recording.shape[-1] % multiple",
+            "multiple - recording.shape[-1] % multiple",
+        ),
     ],
     ids=["to one", "to four thousand", "lengths alike", "always more"],
 )
@@ -160,7 +206,7 @@ def test_a_coarse_multiple_adds_zeros__also_of_others(snippet, seed):
     ("old", "new"),
     [
         ("8_000, 56_001, (200,)", "63_900, 64_001, (200,)"),
-        ("-len(recording) % multiple", "-len(recording) % 8_000"),
+        ("-recording.shape[-1] % multiple", "-len(recording) % 8_000"),
     ],
     ids=["of one length", "with one multiple"],
 )
@@ -168,15 +214,30 @@ def test_a_coarse_multiple_adds_zeros__but_not(snippet, fails, old, new):
     fails(test_a_coarse_multiple_adds_zeros, snippet.edit(old, new))
 
 
-def test_pad_to_adds_zeros_behind(snippet, length=9_001, multiple=8_000):
-    recording = torch.randn(length)
+def test_pad_to_adds_zeros_behind(
+    snippet, length=9_001, multiple=8_000, channels=()
+):
+    recording = torch.randn(*channels, length)
 
     padded = snippet.after("recordings").pad_to(recording, multiple)
 
-    assert len(padded) % multiple == 0
-    assert 0 <= len(padded) - length < multiple
-    assert padded[:length].equal(recording)
-    assert not padded[length:].any()
+    assert padded.shape[:-1] == channels
+    assert padded.shape[-1] % multiple == 0
+    assert 0 <= padded.shape[-1] - length < multiple
+    assert padded[..., :length].equal(recording)
+    assert not padded[..., length:].any()
+
+
+@pytest.mark.parametrize(
+    "channels",
+    [
+        pytest.param((2,), id="stereo"),
+        pytest.param((8, 1), id="batch"),
+        pytest.param((0,), id="empty batch"),
+    ],
+)
+def test_pad_to_adds_zeros_behind__also_of(snippet, channels):
+    test_pad_to_adds_zeros_behind(snippet, channels=channels)
 
 
 @pytest.mark.parametrize(
@@ -189,11 +250,17 @@ def test_pad_to_adds_zeros_behind__also_for(snippet, length, multiple):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("(0, -len(recording) % multiple)", "(-len(recording) % multiple, 0)"),
-        ("-len(recording) % multiple)", "len(recording) % multiple)"),
         (
-            "-len(recording) % multiple)",
-            "-len(recording) % multiple), value=1",
+            "(0, -recording.shape[-1] % multiple)",
+            "(-recording.shape[-1] % multiple, 0)",
+        ),
+        (
+            "-recording.shape[-1] % multiple)",
+            "recording.shape[-1] % multiple)",
+        ),
+        (
+            "-recording.shape[-1] % multiple)",
+            "-recording.shape[-1] % multiple), value=1",
         ),
         ("return F.pad(recording", "return F.pad(recording + 1"),
     ],
@@ -207,7 +274,8 @@ def test_pad_to_adds_zeros_behind__but_not_to_the_multiple_after(
     snippet, fails
 ):
     edited = snippet.edit(
-        "-len(recording) % multiple", "multiple - len(recording) % multiple"
+        "-recording.shape[-1] % multiple",
+        "multiple - recording.shape[-1] % multiple",
     )
     fails(test_pad_to_adds_zeros_behind, edited, 8, 8)
 
@@ -349,8 +417,98 @@ def test_flags_are_put_back__but_not_if_left_out(snippet, fails, name):
     fails(test_flags_are_put_back, snippet.edit(NAMED, ", ".join(words)))
 
 
+NEW = api_since("2.9", "fp32_precision")
+
+
+@contextlib.contextmanager
+def mixed(name="conv", word="ieee"):
+    """Forbid TF32 by the new name, and take it back at the end."""
+    CUDNN.allow_tf32 = True
+    getattr(CUDNN, name).fp32_precision = word
+    try:
+        yield
+    finally:
+        CUDNN.allow_tf32 = True
+
+
+OPTIONS = (
+    {"benchmark": True},
+    {"enabled": True, "benchmark": True},
+    dict.fromkeys(UNNAMED, True),
+    {"enabled": True, "allow_tf32": False},
+)
+
+
+@NEW
+def test_flags_refuse_the_new_name(snippet, word="ieee", name="conv"):
+    program = snippet.only("imports", "new-name")
+    refused = vars(program.after("new-name")).get("refused", "nothing")
+    start = "PyTorch is checking whether allow_tf32 is enabled for cuDNN"
+    assert refused.startswith(start)
+    for options in OPTIONS:
+        entered = False
+        with (
+            mixed(name, word),
+            pytest.raises(RuntimeError) as met,
+            CUDNN.flags(**options),
+        ):
+            entered = True
+        assert str(met.value) == refused
+        assert not entered
+
+
+def test_flags_refuse_the_new_name__also_for_recurrent_layers(snippet):
+    test_flags_refuse_the_new_name(snippet, name="rnn")
+
+
+def test_flags_refuse_the_new_name__but_not_if_it_allows_tf32(snippet, fails):
+    edited = snippet.edit('fp32_precision = "ieee"', 'fp32_precision = "tf32"')
+    fails(test_flags_refuse_the_new_name, edited)
+
+
+def test_flags_refuse_the_new_name__but_not_if_the_old_one_forbids_it(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "allow_tf32 = True  # the default", "allow_tf32 = False"
+    )
+    fails(test_flags_refuse_the_new_name, edited)
+
+
+@NEW
+def test_assigning_still_works(snippet, deterministic=True):
+    before = CUDNN.benchmark, CUDNN.deterministic
+    with mixed(), no_error():
+        CUDNN.benchmark = True
+        CUDNN.deterministic = True
+        assert (CUDNN.benchmark, CUDNN.deterministic) == (True, deterministic)
+        assert CUDNN.conv.fp32_precision == "ieee"
+        CUDNN.benchmark, CUDNN.deterministic = before
+    assert (CUDNN.benchmark, CUDNN.deterministic) == before
+
+
+def test_assigning_still_works__but_not_as_another_value(snippet, fails):
+    fails(test_assigning_still_works, snippet, False)
+
+
+@NEW
+def test_the_old_name_ends_the_mix(snippet, allow=(True, False)):
+    for allowed in allow:
+        with mixed():
+            if allowed is not None:
+                CUDNN.allow_tf32 = allowed
+            with no_error(), CUDNN.flags(enabled=True, benchmark=True):
+                assert CUDNN.benchmark
+            assert CUDNN.allow_tf32 is allowed
+
+
+def test_the_old_name_ends_the_mix__but_not_if_left_out(snippet, fails):
+    fails(test_the_old_name_ends_the_mix, snippet, [None])
+
+
 def test_benchmark_and_deterministic_are_two(snippet):
-    run = snippet.after("deterministic")
+    cells = ("imports", "switches", "deterministic")
+    run = snippet.only(*cells).after("deterministic")
 
     found = [
         (each["benchmark"], each["deterministic"])
@@ -383,7 +541,7 @@ def test_benchmark_and_deterministic_are_two__but_not(
 
 
 def test_the_cpu_does_not_care(snippet, kind=nn.Conv2d, dtype=torch.float32):
-    run = snippet.after("on-the-cpu")
+    run = snippet.only("imports", "on-the-cpu").after("on-the-cpu")
     size = [2, 3, 9, 9, 9][: 2 + int(kind.__name__[-2])]
     layer, images = kind(3, 4, 3).to(dtype), torch.randn(size, dtype=dtype)
 
@@ -398,8 +556,12 @@ def test_the_cpu_does_not_care(snippet, kind=nn.Conv2d, dtype=torch.float32):
     assert all(a.equal(b) for a, b in zip(*results, strict=True))
 
 
-@pytest.mark.parametrize("kind", [nn.Conv1d, nn.Conv2d, nn.Conv3d])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "kind", [nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d]
+)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str
+)
 def test_the_cpu_does_not_care__also_for(snippet, kind, dtype):
     test_the_cpu_does_not_care(snippet, kind, dtype)
 
