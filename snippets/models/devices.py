@@ -164,6 +164,28 @@ print("Careless:", pretend(batch_moved, Careless()))
 print("Careful: ", pretend(batch_moved, Careful()))
 
 
+# %% loss-left
+# Wrong on purpose: do not copy.
+kinds = torch.arange(64) % 3
+
+
+def loss_left(model, device):
+    criterion = nn.CrossEntropyLoss(weight=torch.ones(3))
+    return criterion(batch_moved(model, device), kinds.to(device))
+
+
+print(pretend(loss_left, nn.Linear(3, 3)))
+
+
+# %% loss-moved
+def loss_moved(model, device):
+    criterion = nn.CrossEntropyLoss(weight=torch.ones(3)).to(device)
+    return criterion(batch_moved(model, device), kinds.to(device))
+
+
+print(pretend(loss_moved, nn.Linear(3, 3)))
+
+
 # %% sum-left
 # Wrong on purpose: do not copy.
 def sum_left(model, device):
@@ -211,7 +233,7 @@ def tensors_of(model, path="model", seen=()):
     yield from model.named_buffers(path)
     for at, module in model.named_modules(prefix=path):
         for name, value in vars(module).items():
-            for part in value if isinstance(value, list) else [value]:
+            for part in value if type(value) in (list, tuple) else [value]:
                 if isinstance(part, torch.Tensor):
                     yield f"{at}.{name} (plain)", part
                 elif isinstance(part, nn.Module) and part not in seen:

@@ -1,5 +1,6 @@
 """The claims of docs/models/devices.md."""
 
+from collections import deque
 from contextlib import suppress
 from itertools import product
 
@@ -10,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from extensions.evidence.counterexamples import no_error
 from extensions.evidence.versions import api_since, older
+from tests.helpers import worlds
 
 CHOICE = """\
     torch.accelerator.current_accelerator()
@@ -81,6 +83,7 @@ def held(*models):
 # Do this
 
 
+@pytest.mark.simulates("an accelerator")
 def test_an_accelerator_or_the_cpu(snippet, monkeypatch):
     accelerator = torch.accelerator
     there = accelerator.is_available()
@@ -110,6 +113,7 @@ def test_an_accelerator_or_the_cpu__but_not(
     fails(test_an_accelerator_or_the_cpu, snippet.edit(old, new), monkeypatch)
 
 
+@pytest.mark.simulates("a GPU")
 def test_all_is_on_the_device(snippet):
     start = snippet.after("flats")
     model, total = nn.Linear(3, 1), 0.0
@@ -190,20 +194,37 @@ def test_an_argument_forces_a_device__but_not(snippet, old, new, fails):
 # A tensor is copied
 
 
+@pytest.mark.simulates("a GPU")
 def test_to_leaves_the_tensor(snippet):
     run = snippet.after("copies")
 
     assert run.flat.device.type == "cpu"
     assert run.there.is_meta
     assert run.there.shape == run.flat.shape
+    assert run.flat.tolist() == [71, 3, 20]
     for dtype in (torch.float32, torch.int64, torch.bool):
-        for device in ("meta", *FAKES):
-            numbers = torch.ones(2, 3, dtype=dtype)
-            copied = moved(numbers, device)
-            assert str(copied.device) == device
-            assert (copied.dtype, copied.shape) == (dtype, numbers.shape)
-            assert numbers.device.type == "cpu"
-            assert numbers.equal(torch.ones(2, 3, dtype=dtype))
+        check_copied(torch.ones(2, 3, dtype=dtype))
+
+
+def check_copied(x):
+    """Check that a tensor stays as it is while a copy of it moves."""
+    before = x.detach().clone()
+    for device in ("meta", *FAKES):
+        with no_error():
+            copied = moved(x, device)
+        assert copied is not x
+        assert str(copied.device) == device
+        assert (copied.dtype, copied.shape) == (x.dtype, x.shape)
+        assert x.device.type == "cpu"
+        torch.testing.assert_close(
+            x.detach(), before, rtol=0, atol=0, equal_nan=True
+        )
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+@worlds.each("tensor", worlds.TENSORS)
+def test_to_leaves_the_tensor__also_for_a_tensor(tensor):
+    check_copied(tensor())
 
 
 @edits(
@@ -215,7 +236,10 @@ def test_to_leaves_the_tensor__but_not(snippet, old, new, fails):
     fails(test_to_leaves_the_tensor, edited)
 
 
-def test_to_its_device_is_itself(snippet):
+def test_to_its_device_is_itself(snippet, index=None, dtype=None):
+    x = torch.ones(3)
+    place = x.device if index is None else torch.device("cpu", index)
+    assert x.to(place, dtype) is x
     run = snippet.after("copies")
 
     assert run.same is run.flat
@@ -224,12 +248,27 @@ def test_to_its_device_is_itself(snippet):
         for device in ("cpu", "meta"):
             x = torch.ones(3, dtype=dtype, device=device)
             assert x.to(x.device) is x
-            assert x.to(x.device, copy=True) is not x
-    x = torch.ones(3)
-    assert x.to(x.device, copy=True).data_ptr() != x.data_ptr()
+            assert x.to(x.device.type) is x
     with pretending():
         x = torch.ones(3, device="cuda:0")
         assert x.to(x.device) is x
+
+
+@worlds.each("tensor", worlds.TENSORS)
+def test_to_its_device_is_itself__also_for_a_tensor(tensor):
+    x = tensor()
+    assert x.to(x.device) is x
+    assert x.to("cpu", non_blocking=True) is x
+
+
+def test_to_its_device_is_itself__ends_for_the_cpu_with_an_index(
+    snippet, fails
+):
+    fails(test_to_its_device_is_itself, snippet, 0)
+
+
+def test_to_its_device_is_itself__ends_with_another_dtype(snippet, fails):
+    fails(test_to_its_device_is_itself, snippet, None, torch.float64)
 
 
 @edits(
@@ -243,18 +282,27 @@ def test_to_its_device_is_itself__but_not(snippet, old, new, fails):
 # A module is moved
 
 
-def test_a_module_moves_itself(snippet):
+@pytest.mark.simulates("a GPU")
+def test_a_module_moves_itself(snippet, start=None, move=moved):
     run = snippet.after("moved")
 
     assert run.returned is run.both
     assert len(held(run.both)) == 3
     assert all(each.is_meta for each in held(run.both))
     for device in ("meta", *FAKES):
-        model = nest()
+        model = nest().to(start)
         inside = list(model.modules())
-        assert moved(model, device) is model
+        with no_error():
+            assert move(model, device) is model
         assert list(model.modules()) == inside
         assert {str(each.device) for each in held(*inside)} == {device}
+
+
+def test_a_module_moves_itself__ends_for_a_module_without_data(snippet, fails):
+    def back(model, device):
+        return model.to("cpu")
+
+    fails(test_a_module_moves_itself, snippet, "meta", back)
 
 
 @edits(
@@ -272,6 +320,7 @@ def test_a_module_moves_itself__but_not(snippet, old, new, fails):
     fails(test_a_module_moves_itself, snippet.edit(old, new))
 
 
+@pytest.mark.simulates("a GPU")
 def test_registered_parts_move(snippet):
     places = snippet.after("places").places
 
@@ -307,6 +356,7 @@ def test_registered_parts_move__but_not(snippet, old, new, fails):
     fails(test_registered_parts_move, snippet.edit(old, new))
 
 
+@pytest.mark.simulates("a GPU")
 def test_plain_parts_stay(snippet):
     run = snippet.after("places")
 
@@ -347,40 +397,10 @@ def test_plain_parts_stay__but_not_a_buffer(snippet, fails):
     fails(test_plain_parts_stay, snippet.edit(PLAIN_MEAN, BUFFER))
 
 
-def test_both_work_on_the_cpu(snippet):
-    run = snippet.after("moved")
-    for size in (64, 1):
-        flats = run.flats[:size]
-        for model in (run.Careless(), run.Careful()):
-            expected = model.layers[0](flats - 0.5)
-            with no_error():
-                assert model(flats).equal(expected)
+# The causes
 
 
-FORWARD = "return self.layers[0](flats - self.mean)"
-
-
-@edits(
-    careless_without_the_mean=(
-        f"{FORWARD}\n\n\n# %% careful",
-        "return self.layers[0](flats)\n\n\n# %% careful",
-    ),
-    careful_without_the_mean=(
-        f"{FORWARD}\n\n\n# %% moved",
-        "return self.layers[0](flats)\n\n\n# %% moved",
-    ),
-    without_the_layer=(
-        f"{FORWARD}\n\n\n# %% careful",
-        "return flats - self.mean\n\n\n# %% careful",
-    ),
-)
-def test_both_work_on_the_cpu__but_not(snippet, old, new, fails):
-    fails(test_both_work_on_the_cpu, snippet.edit(old, new))
-
-
-# The four causes
-
-
+@pytest.mark.simulates("a GPU")
 @pretended
 def test_a_batch_left_behind_raises(snippet, sizes=(3, 1)):
     run = snippet.after("batch-moved")
@@ -388,7 +408,12 @@ def test_a_batch_left_behind_raises(snippet, sizes=(3, 1)):
     def forgotten(model, device):
         return model.to(device)(run.flats)
 
-    for attempt in (run.batch_left, forgotten):
+    def unkept(model, device):
+        model.to(device)
+        run.flats.to(device)
+        return model(run.flats)
+
+    for attempt in (run.batch_left, forgotten, unkept):
         refused = run.pretend(attempt, nn.Linear(*sizes))
         assert refused.startswith(SAME_DEVICE)
         assert "cuda:0" in refused
@@ -417,6 +442,7 @@ def test_a_batch_left_behind_raises__but_not(snippet, old, new, fails):
     fails(test_a_batch_left_behind_raises, snippet.edit(old, new))
 
 
+@pytest.mark.simulates("a GPU")
 @pretended
 def test_made_in_forward_raises(snippet, maker="torch.full((3,), 0.5"):
     here = "mean = torch.full((3,), 0.5"
@@ -460,6 +486,7 @@ def test_made_in_forward_raises__but_not(snippet, old, new, fails):
     fails(test_made_in_forward_raises, snippet.edit(old, new))
 
 
+@pytest.mark.simulates("a GPU")
 @pretended
 def test_unregistered_parts_raise(snippet):
     run = snippet.after("not-registered")
@@ -493,6 +520,53 @@ def test_unregistered_parts_raise__but_not(snippet, old, new, fails):
     fails(test_unregistered_parts_raise, snippet.edit(old, new))
 
 
+@pytest.mark.simulates("a GPU")
+@pretended
+def test_a_loss_left_behind_raises(snippet, kind=nn.CrossEntropyLoss):
+    run = snippet.after("loss-moved")
+    refused = run.pretend(run.loss_left, nn.Linear(3, 3))
+    assert refused.startswith(SAME_DEVICE)
+    assert run.pretend(run.loss_moved, nn.Linear(3, 3)) == CUDA
+
+    one_hot = kind is nn.BCEWithLogitsLoss
+    labels = nn.functional.one_hot(run.kinds).float() if one_hot else run.kinds
+    for move in (False, True):
+        for name in ("pos_weight", "weight") if one_hot else ("weight",):
+            criterion = kind(**{name: torch.ones(3)})
+
+            def attempt(model, device, criterion=criterion):
+                scores = run.batch_moved(model, device)
+                return criterion(scores, labels.to(device))
+
+            with pretending():
+                criterion.to("cuda:0" if move else "cpu")
+            said = run.pretend(attempt, nn.Linear(3, 3))
+            assert said == CUDA if move else said.startswith(SAME_DEVICE)
+
+
+@pytest.mark.parametrize(
+    "kind", [nn.NLLLoss, nn.BCEWithLogitsLoss], ids=lambda kind: kind.__name__
+)
+def test_a_loss_left_behind_raises__also_for(snippet, kind):
+    test_a_loss_left_behind_raises(snippet, kind)
+
+
+@edits(
+    without_a_weight=(
+        "weight=torch.ones(3))\n",
+        ")\n",
+    ),
+    on_the_device=(
+        "weight=torch.ones(3))\n",
+        "weight=torch.ones(3, device=device))\n",
+    ),
+    if_it_is_not_moved=("ones(3)).to(device)", "ones(3))"),
+)
+def test_a_loss_left_behind_raises__but_not(snippet, old, new, fails):
+    fails(test_a_loss_left_behind_raises, snippet.edit(old, new))
+
+
+@pytest.mark.simulates("a GPU")
 @pretended
 def test_a_sum_left_behind_raises(snippet, shape="1"):
     if shape != "1":
@@ -558,6 +632,7 @@ def check_left(optimizer, model, name, new, old):
     assert stayed == {old}
 
 
+@pytest.mark.simulates("a GPU")
 def test_late_moves_leave_state(snippet, kind=torch.optim.Adam, options=()):
     run = snippet.after("resume")
     with pytest.raises(RuntimeError, match="expected dtype float"):
@@ -642,6 +717,7 @@ def test_late_moves_leave_state__but_not_in_a_new_model(snippet, fails):
     fails(test_late_moves_leave_state, snippet, adam)
 
 
+@pytest.mark.simulates("a GPU")
 def test_loading_follows_the_parameters(snippet, kind=torch.optim.Adam):
     run = snippet.after("resume")
     with no_error():
@@ -682,17 +758,22 @@ def test_loading_follows_the_parameters__but_not(snippet, old, new, fails):
 # Find the tensor
 
 
-def test_tensors_of_finds_all(snippet):
+def test_tensors_of_finds_all(snippet, kept=list):
     run = snippet.after("find")
+    holder, lost = nn.Module(), torch.ones(1)
+    holder.parts = kept([lost])
+    assert any(each is lost for _, each in run.tensors_of(holder))
     model, listed = nest(), nn.BatchNorm1d(3)
-    listed.own = [nn.Linear(3, 1)]
+    listed.own = [nn.Linear(3, 1), nn.BatchNorm1d(3, affine=False)]
     model.deep.plain, model.plain = torch.ones(2)
     model.deep.listed = [listed, torch.ones(1)]
+    parts = (nn.Parameter(torch.ones(1)), torch.empty(0), torch.tensor(3))
+    model.deep.parts = parts
     model.deep.up, listed.up = [model.deep, model], [model]
     model.rest = "text", 3, None, [4, "text"]
 
     expected = held(model, listed, *listed.own)
-    expected += [model.plain, model.deep.plain, model.deep.listed[1]]
+    expected += [model.plain, model.deep.plain, model.deep.listed[1], *parts]
     found = [id(each) for _, each in run.tensors_of(model)]
     assert sorted(found) == sorted(id(each) for each in expected)
     rows = {name: str(each.device) for name, each in run.tensors_of(run.both)}
@@ -706,14 +787,32 @@ def test_tensors_of_finds_all(snippet):
     }
 
 
-LIST = "value if isinstance(value, list) else [value]"
+def test_tensors_of_finds_all__also_in_a_loss_function(snippet):
+    run = snippet.after("find")
+    criterion = nn.CrossEntropyLoss(weight=torch.ones(3))
+
+    names = [name for name, _ in run.tensors_of(criterion, "criterion")]
+    assert names == ["criterion.weight"]
+
+
+def of_keys(parts):
+    """Return a dict of tensors."""
+    return dict(enumerate(parts))
+
+
+@pytest.mark.parametrize("kept", [of_keys, deque])
+def test_tensors_of_finds_all__ends_in(snippet, kept, fails):
+    fails(test_tensors_of_finds_all, snippet, kept)
+
+
+LIST = "value if type(value) in (list, tuple) else [value]"
 
 
 @edits(
     the_parameters=("    yield from model.named_parameters(path)\n", ""),
     the_buffers=("    yield from model.named_buffers(path)\n", ""),
     what_is_in_a_list=(LIST, "[value]"),
-    a_plain_attribute=(LIST, "value if isinstance(value, list) else []"),
+    a_plain_attribute=(LIST, "value if type(value) in (list, tuple) else []"),
     the_layers_of_a_list=(
         "isinstance(part, nn.Module) and part not in seen",
         "False",
@@ -730,45 +829,67 @@ def test_tensors_of_finds_all__but_not(snippet, old, new, fails):
 # Other errors
 
 
-def test_the_cpu_names_the_index(snippet):
+def test_the_cpu_names_the_index(snippet, **options):
     run = snippet.after("read-on-the-cpu")
     assert run.looked_up == "index out of range in self"
+
+    for rows in (1, 3):
+        look = nn.Embedding(rows, 2, **options)
+        for index in (-1, rows, rows + 90):
+            for dtype in (torch.int64, torch.int32):
+                numbers = torch.tensor([0, index], dtype=dtype)
+                with pytest.raises(IndexError) as raised:
+                    look(numbers)
+                assert str(raised.value) == run.looked_up
+        with no_error():
+            look(torch.tensor([0, rows - 1]))
+
+
+@edits(
+    with_a_row_more=("nn.Embedding(3, 2)", "nn.Embedding(4, 2)"),
+    of_the_last_row=("2)(torch.tensor([3])", "2)(torch.tensor([2])"),
+)
+def test_the_cpu_names_the_index__but_not(snippet, old, new, fails):
+    fails(test_the_cpu_names_the_index, snippet.edit(old, new))
+
+
+def test_the_cpu_names_the_index__ends_with_max_norm(snippet, fails):
+    edited = snippet.edit("nn.Embedding(3, 2)", "nn.Embedding(3, 2, 0, 1.0)")
+    fails(test_the_cpu_names_the_index, edited)
+
+
+def test_the_cpu_names_the_class(snippet):
+    run = snippet.after("read-on-the-cpu")
     assert run.scored == "Target 3 is out of bounds."
 
     for rows in (1, 3):
-        look, kept = nn.Embedding(rows, 2), torch.tensor([0, rows - 1])
         loss = nn.CrossEntropyLoss(ignore_index=-7)
         other = nn.CrossEntropyLoss(torch.ones(rows), label_smoothing=0.1)
-        scores = torch.zeros(2, rows)
+        scores, kept = torch.zeros(2, rows), torch.tensor([0, rows - 1])
         for index in (-1, rows, rows + 90):
             numbers = torch.tensor([0, index])
-            with pytest.raises(IndexError, match=f"^{run.looked_up}$"):
-                look(numbers)
-            for each in (loss, other):
+            for criterion in (loss, other):
                 with pytest.raises(IndexError, match=f"^Target {index} is "):
-                    each(scores, numbers)
-            with pytest.raises(IndexError, match=f"^{run.looked_up}$"):
-                look(numbers.int())
+                    criterion(scores, numbers)
             with pytest.raises(IndexError, match=f"^Target {index} is out"):
                 loss(torch.zeros(2, rows, 4), numbers[:, None].expand(2, 4))
         with no_error():
-            look(kept)
             loss(scores, kept)
             loss(scores, torch.tensor([0, -7]))
 
 
 @edits(
-    with_a_row_more=("nn.Embedding(3, 2)", "nn.Embedding(4, 2)"),
-    with_a_largest_norm=("nn.Embedding(3, 2)", "nn.Embedding(3, 2, 0, 1.0)"),
-    of_a_shorter_dtype=(
-        "torch.tensor([3])\nscored",
-        "torch.tensor([3]).int()\nscored",
-    ),
     with_a_class_more=("torch.zeros(1, 3), t", "torch.zeros(1, 4), t"),
     if_ignored=("CrossEntropyLoss()", "CrossEntropyLoss(ignore_index=3)"),
 )
-def test_the_cpu_names_the_index__but_not(snippet, old, new, fails):
-    fails(test_the_cpu_names_the_index, snippet.edit(old, new))
+def test_the_cpu_names_the_class__but_not(snippet, old, new, fails):
+    fails(test_the_cpu_names_the_class, snippet.edit(old, new))
+
+
+def test_the_cpu_names_the_class__ends_for_classes_of_int32(snippet, fails):
+    old = "torch.tensor([3])\nscored"
+    edited = snippet.edit(old, "torch.tensor([3]).int()\nscored")
+    fails(test_the_cpu_names_the_class, edited)
 
 
 @pytest.mark.skipif(not NO_CUDA, reason="this build is for CUDA")
@@ -843,6 +964,7 @@ def test_integers_are_a_second_fault(snippet, bias=True):
     run = snippet.after("integers")
 
     assert "same dtype" in run.counted
+    assert "Long" in run.counted
     layer = nn.Linear(3, 1, bias=bias)
     for dtype in (torch.int64, torch.int32, torch.uint8):
         for shape in ((3,), (2, 3), (2, 2, 3)):
@@ -865,8 +987,9 @@ def test_integers_are_a_second_fault__but_not_as_floats(snippet, fails):
 # Where it ends
 
 
+@pytest.mark.simulates("a GPU")
 @pretended
-def test_one_number_may_stay(snippet):
+def test_one_number_may_stay(snippet, others=()):
     run = snippet.after("one-number")
     model = nn.Linear(3, 1)
     assert run.discounted(model, "cpu").equal(model(run.flats) * 0.9)
@@ -874,7 +997,7 @@ def test_one_number_may_stay(snippet):
 
     plain = (torch.add, torch.sub, torch.mul, torch.div)
     ordered = (torch.gt, torch.ge, torch.lt, torch.le)
-    for act in (*plain, *ordered, torch.eq, torch.ne):
+    for act in (*plain, *ordered, torch.eq, torch.ne, *others):
         for number, shape in product((0.9, [0.9]), ((2, 3), (1,), ())):
             stays = torch.tensor(number)
             with pretending():
@@ -882,6 +1005,11 @@ def test_one_number_may_stay(snippet):
             said = [device_of(act, there, stays), device_of(act, stays, there)]
             expected = "cuda:0" if stays.ndim == 0 else SAME_DEVICE
             assert all(each.startswith(expected) for each in said)
+
+
+@pretended
+def test_one_number_may_stay__ends_in_kron(snippet, fails):
+    fails(test_one_number_may_stay, snippet, (torch.kron,))
 
 
 @edits(
