@@ -50,25 +50,25 @@ loss.backward()
 print(scores.softmax(dim=1))
 print(loss, scores.grad, sep="\n")
 
-# %% slopes
+# %% gradients
 score = torch.linspace(-8, 8, 161, requires_grad=True)
 yes = torch.ones(161)
 curves = {
     "cross-entropy": yes_or_no(score, yes, reduction="none"),
     "squared error": (score.sigmoid() - yes) ** 2,
 }
-slopes = {
+gradients = {
     name: torch.autograd.grad(curve.sum(), score)[0]
     for name, curve in curves.items()
 }
 
-# %% slopes-drawn
+# %% gradients-drawn
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(1, 2, figsize=(7, 3), layout="constrained")
 figure.suptitle("The score of rain, on a day on which it rained")
 for lines, axis, label in zip(
-    (curves, slopes), axes, ("loss", "slope"), strict=True
+    (curves, gradients), axes, ("loss", "gradient"), strict=True
 ):
     for (name, line), color in zip(
         lines.items(), ("#0072B2", "#D55E00"), strict=True
@@ -80,8 +80,8 @@ axes[0].legend()
 plt.show()
 
 
-# %% with-slope
-def with_slope(loss, score):
+# %% with-gradient
+def with_gradient(loss, score):
     return loss.item(), torch.autograd.grad(loss, score)[0]
 
 
@@ -92,7 +92,7 @@ far = torch.tensor([[-60.0, 60.0]], requires_grad=True)
 clamped = F.binary_cross_entropy(score.sigmoid(), torch.zeros(1))
 by_hand = -far.softmax(dim=1)[0, 0].log()
 
-lost = with_slope(clamped, score), with_slope(by_hand, far)
+lost = with_gradient(clamped, score), with_gradient(by_hand, far)
 
 print(*lost, sep="\n")
 
@@ -100,7 +100,7 @@ print(*lost, sep="\n")
 dry = yes_or_no(score, torch.zeros(1))
 first = F.cross_entropy(far, torch.tensor([0]))
 
-kept = with_slope(dry, score), with_slope(first, far)
+kept = with_gradient(dry, score), with_gradient(first, far)
 
 print(*kept, sep="\n")
 
@@ -196,10 +196,10 @@ text = tried(F.cross_entropy, week_scores, week_skies)
 print(text)
 
 # %% right-axis
-turned = F.cross_entropy(week_scores.transpose(1, 2), week_skies)
+transposed = F.cross_entropy(week_scores.transpose(1, 2), week_skies)
 flat = F.cross_entropy(week_scores.flatten(0, 1), week_skies.flatten())
 
-print(turned, flat)
+print(transposed, flat)
 
 # %% wrong-answers
 # Wrong on purpose: do not copy.
@@ -212,7 +212,7 @@ print(*refusals, sep="\n")
 # %% one-column
 # Wrong on purpose: do not copy.
 nothing = F.cross_entropy(rain_score, rained.float()[:, None])
-learned = with_slope(nothing, will_it_rain.weight)
+learned = with_gradient(nothing, will_it_rain.weight)
 
 print(learned)
 
@@ -265,7 +265,7 @@ print(ignoring, without)
 # %% all-ignored
 sky_scores = which_sky(days)
 unknown = torch.full((6,), -100)
-empty = with_slope(F.cross_entropy(sky_scores, unknown), sky_scores)
+empty = with_gradient(F.cross_entropy(sky_scores, unknown), sky_scores)
 total = F.cross_entropy(sky_scores, unknown, reduction="sum")
 
 print(empty, total, sep="\n")

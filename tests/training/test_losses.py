@@ -59,7 +59,7 @@ def lowered(scores, labels, lowest):
     return scores.masked_fill(wrong, lowest)
 
 
-def slope(loss, scores):
+def gradient(loss, scores):
     return torch.autograd.grad(loss, scores, retain_graph=True)[0]
 
 
@@ -138,6 +138,8 @@ def test_the_order_is_that_of_the_scores(snippet, size=1.0):
     run = snippet.after("guesses")
     rain, sky = run.will_it_rain(run.days)[:, 0], run.which_sky(run.days)
 
+    assert torch.equal(run.chance, rain.sigmoid())
+    assert torch.equal(run.chances, sky.softmax(dim=1))
     cases = [(rain, run.chance, sky, run.chances, run.guesses)]
     for seed, classes in enumerate((2, 3, 10, 1000)):
         for dtype in DTYPES:
@@ -166,7 +168,7 @@ def test_the_order_is_that_of_the_scores__but_not_once_changed(
     fails(test_the_order_is_that_of_the_scores, snippet.edit(old, new))
 
 
-def test_the_order_is_that_of_the_scores__but_not_of_infinite_scores(
+def test_the_order_is_that_of_the_scores__ends_for_infinite_scores(
     snippet, fails
 ):
     fails(test_the_order_is_that_of_the_scores, snippet, math.inf)
@@ -262,20 +264,20 @@ def test_the_slope_is_p_minus_target(snippet, samples=1, answers=1):
     for seed, classes in enumerate((2, 3, 50)):
         for dtype in DTYPES:
             scores, labels = batch(samples, classes, dtype, seed)
-            found = slope(F.cross_entropy(scores, labels), scores)
+            found = gradient(F.cross_entropy(scores, labels), scores)
             assert near(found, scores.softmax(1) - F.one_hot(labels, classes))
             score = scores[:1, 0].expand(answers).detach().requires_grad_()
             for yes in (0.0, 1.0):
                 target = torch.full_like(score, yes)
-                found = slope(ONE_SCORE(score, target), score)
+                found = gradient(ONE_SCORE(score, target), score)
                 assert near(found, score.sigmoid() - target)
 
 
-def test_the_slope_is_p_minus_target__but_not_of_two_samples(snippet, fails):
+def test_the_slope_is_p_minus_target__ends_for_two_samples(snippet, fails):
     fails(test_the_slope_is_p_minus_target, snippet, 2)
 
 
-def test_the_slope_is_p_minus_target__but_not_of_two_answers(snippet, fails):
+def test_the_slope_is_p_minus_target__ends_for_two_answers(snippet, fails):
     fails(test_the_slope_is_p_minus_target, snippet, 1, 2)
 
 
@@ -291,12 +293,15 @@ def test_the_slope_is_p_minus_target__but_not_of_another_loss(
 
 
 def test_squared_error_gives_up(snippet):
-    run = snippet.after("slopes")
+    run = snippet.after("gradients")
     score, sigmoid = run.score, run.score.sigmoid()
 
     assert score[0] == -8
-    assert abs(run.slopes["cross-entropy"][0] + 1) < 0.001
-    assert abs(run.slopes["squared error"][0]) < 0.001
+    assert abs(run.gradients["cross-entropy"][0] + 1) < 0.001
+    assert abs(run.gradients["squared error"][0]) < 0.001
+    squared = 2 * (sigmoid - 1) * sigmoid * (1 - sigmoid)
+    assert near(run.gradients["squared error"], squared)
+    assert near(run.gradients["cross-entropy"], sigmoid - 1)
     yes = torch.ones_like(score)
     assert near(run.curves["squared error"], (sigmoid - yes) ** 2)
     assert near(run.curves["cross-entropy"], -sigmoid.log())
@@ -325,7 +330,7 @@ def test_two_steps_lose_the_slope(
     sigmoid = score.sigmoid()
     assert sigmoid == 1
     loss = F.binary_cross_entropy(sigmoid, torch.full_like(sigmoid, target))
-    assert run.with_slope(loss, score) == (100, torch.zeros(1))
+    assert run.with_gradient(loss, score) == (100, torch.zeros(1))
 
 
 @pytest.mark.parametrize("value", [20.5, 35.0, 100.0, 10_000.0])
@@ -337,7 +342,7 @@ def test_two_steps_lose_the_slope__but_not_at_10(snippet, fails):
     fails(test_two_steps_lose_the_slope, snippet, 10.0)
 
 
-def test_two_steps_lose_the_slope__but_not_in_float64(snippet, fails):
+def test_two_steps_lose_the_slope__ends_in_float64(snippet, fails):
     fails(test_two_steps_lose_the_slope, snippet, 20.0, torch.float64)
 
 
@@ -363,9 +368,9 @@ def test_log_of_softmax_is_inf(snippet, gap=120.0, dtype=torch.float32):
             rows[0, label] -= gap
             rows.requires_grad_()
             loss = -rows.softmax(dim=1)[0, label].log()
-            value, slopes = run.with_slope(loss, rows)
+            value, gradients = run.with_gradient(loss, rows)
             assert value == math.inf
-            assert slopes.isnan().all()
+            assert gradients.isnan().all()
 
 
 @pytest.mark.parametrize("gap", [121.0, 200.0, 10_000.0])
@@ -377,7 +382,7 @@ def test_log_of_softmax_is_inf__but_not_80_lower(snippet, fails):
     fails(test_log_of_softmax_is_inf, snippet, 80.0)
 
 
-def test_log_of_softmax_is_inf__but_not_in_float64(snippet, fails):
+def test_log_of_softmax_is_inf__ends_in_float64(snippet, fails):
     fails(test_log_of_softmax_is_inf, snippet, 120.0, torch.float64)
 
 
@@ -391,27 +396,27 @@ def test_log_of_softmax_is_inf__but_not_so(snippet, old, new, fails):
 
 def test_one_step_is_right(snippet, most=10_000.0):
     run = snippet.after("one-step")
-    (dry, dry_slope), (first, first_slope) = run.kept
+    (dry, dry_gradient), (first, first_gradient) = run.kept
     assert (dry, first) == (20, 120)
-    assert near(dry_slope, [1.0])
-    assert near(first_slope, [[-1.0, 1.0]])
+    assert near(dry_gradient, [1.0])
+    assert near(first_gradient, [[-1.0, 1.0]])
 
     for value in (20.0, 35.0, 100.0, 10_000.0):
         for yes in (0.0, 1.0):
             wrong = [-value if yes else value]
             score = torch.tensor(wrong, requires_grad=True)
             loss = ONE_SCORE(score, torch.tensor([yes]))
-            loss, slopes = run.with_slope(loss, score)
+            loss, gradients = run.with_gradient(loss, score)
             assert near(loss, value + math.log1p(math.exp(-value)))
             p = 1 / (1 + math.exp(-value))
-            assert near(slopes, [-p if yes else p])
+            assert near(gradients, [-p if yes else p])
     for gap in (20.0, 35.0, 120.0, most):
         rows = torch.tensor([[0.0, gap]], requires_grad=True)
         first = F.cross_entropy(rows, torch.tensor([0]))
-        loss, slopes = run.with_slope(first, rows)
+        loss, gradients = run.with_gradient(first, rows)
         p = math.exp(-gap)
         assert near(loss, gap + math.log1p(p))
-        assert near(slopes, [[p - 1, 1 - p]])
+        assert near(gradients, [[p - 1, 1 - p]])
 
 
 @edits(
@@ -428,18 +433,18 @@ def test_one_step_is_right__but_not_in_two_steps(snippet, old, new, fails):
     fails(test_one_step_is_right, snippet.edit(old, new))
 
 
-def test_one_step_is_right__but_not_with_an_infinite_lead(snippet, fails):
+def test_one_step_is_right__ends_with_an_infinite_lead(snippet, fails):
     fails(test_one_step_is_right, snippet, math.inf)
 
 
 @edits(
     (
-        "kept = with_slope(dry, score)",
-        "kept = with_slope(dry + score - score.detach(), score)",
+        "kept = with_gradient(dry, score)",
+        "kept = with_gradient(dry + score - score.detach(), score)",
     ),
     (
-        "with_slope(first, far)\n\nprint(*kept",
-        "with_slope(first + (far - far.detach()).sum(), far)\n\nprint(*kept",
+        "with_gradient(first, far)\n\nprint(*k",
+        "with_gradient(first + (far - far.detach()).sum(), far)\n\nprint(*k",
     ),
 )
 def test_one_step_is_right__but_not_its_slopes(snippet, old, new, fails):
@@ -579,14 +584,16 @@ def test_probabilities_are_targets_too__but_not_of_other_labels(
     fails(test_probabilities_are_targets_too, snippet, torch.float32, 1)
 
 
-def test_probabilities_are_targets_too__but_not_of_infinite_scores(
+def test_probabilities_are_targets_too__ends_for_infinite_scores(
     snippet, fails
 ):
     inputs = snippet, torch.float32, 0, -math.inf
     fails(test_probabilities_are_targets_too, *inputs)
 
 
-def test_probabilities_are_targets_too__but_not_with_weights(snippet, fails):
+def test_probabilities_are_targets_too__ends_with_class_weights(
+    snippet, fails
+):
     inputs = snippet, torch.float32, 0, -9.0, True
     fails(test_probabilities_are_targets_too, *inputs)
 
@@ -704,7 +711,7 @@ def test_equal_scores_cost_ln_k__but_not_a_score_of_1(snippet, fails):
     fails(test_equal_scores_cost_ln_k, snippet, 1.0)
 
 
-def test_equal_scores_cost_ln_k__but_not_of_infinite_scores(snippet, fails):
+def test_equal_scores_cost_ln_k__ends_for_infinite_scores(snippet, fails):
     fails(test_equal_scores_cost_ln_k, snippet, 0.0, math.inf)
 
 
@@ -747,6 +754,7 @@ def test_labels_are_long_or_byte__but_not_of(snippet, old, new, fails):
 def test_a_column_of_labels_is_refused(snippet, fewest=2):
     run = snippet.after("wrong-targets")
     assert run.texts[1] == MULTI
+    assert run.column.shape == (6, 1)
 
     for classes in (fewest, 3, 50):
         for n in (1, 7):
@@ -756,7 +764,7 @@ def test_a_column_of_labels_is_refused(snippet, fewest=2):
                 assert error_of(F.cross_entropy, scores, column) == MULTI
 
 
-def test_a_column_of_labels_is_refused__but_not_of_one_class(snippet, fails):
+def test_a_column_of_labels_is_refused__ends_for_one_class(snippet, fails):
     fails(test_a_column_of_labels_is_refused, snippet, 1)
 
 
@@ -827,7 +835,7 @@ def test_labels_run_from_zero(snippet, ignored=-100):
             assert not error_of(loss, scores, labels)
 
 
-def test_labels_run_from_zero__but_not_what_is_ignored(snippet, fails):
+def test_labels_run_from_zero__ends_for_what_is_ignored(snippet, fails):
     fails(test_labels_run_from_zero, snippet, -1)
 
 
@@ -861,11 +869,11 @@ def test_three_fixes_give_the_loss(snippet, lowest=-9.0, weighted=False):
                 assert near(F.cross_entropy(scores, fixed, weight), wanted)
 
 
-def test_three_fixes_give_the_loss__but_not_of_infinite_scores(snippet, fails):
+def test_three_fixes_give_the_loss__ends_for_infinite_scores(snippet, fails):
     fails(test_three_fixes_give_the_loss, snippet, -math.inf)
 
 
-def test_three_fixes_give_the_loss__but_not_with_weights(snippet, fails):
+def test_three_fixes_give_the_loss__ends_with_class_weights(snippet, fails):
     fails(test_three_fixes_give_the_loss, snippet, -9.0, True)
 
 
@@ -908,7 +916,9 @@ def test_axis_one_holds_the_classes(snippet, shape=(2, 7, 3)):
         assert near(F.cross_entropy(turned, labels), wanted)
 
 
-def test_axis_one_holds_the_classes__but_not_of_as_many_days(snippet, fails):
+def test_axis_one_holds_the_classes__ends_for_as_many_days_as_classes(
+    snippet, fails
+):
     fails(test_axis_one_holds_the_classes, snippet, (2, 3, 3))
 
 
@@ -952,30 +962,43 @@ def test_as_many_classes_as_days_raise_nothing__but_not_once_turned(
     fails(test_as_many_classes_as_days_raise_nothing, snippet, 3, 3, True)
 
 
-def test_two_fixes_for_sequences(snippet):
+def test_two_fixes_for_sequences(snippet, padded=0.0):
     run = snippet.after("right-axis")
 
-    cases = [(run.week_scores, run.week_skies, run.turned, run.flat)]
-    for sizes in ((1, 2, 3), (4, 3, 7), (3, 3, 3)):
+    cases = [(run.week_scores, run.week_skies, run.transposed, run.flat)]
+    for sizes in ((1, 2, 3), (4, 3, 7), (3, 3, 3), (5, 8, 2)):
         for dtype in DTYPES:
             scores, labels = weeks(*sizes, dtype)
-            turned = F.cross_entropy(scores.transpose(1, 2), labels)
+            labels[torch.rand(labels.shape) < padded] = -100
+            transposed = F.cross_entropy(scores.transpose(1, 2), labels)
             flat = scores.flatten(0, 1), labels.flatten()
-            cases.append((scores, labels, turned, F.cross_entropy(*flat)))
+            cases.append((scores, labels, transposed, F.cross_entropy(*flat)))
     for scores, labels, *fixed in cases:
         n, length, _ = scores.shape
         each = [
             F.cross_entropy(scores[i, j], labels[i, j])
             for i in range(n)
             for j in range(length)
+            if labels[i, j] != -100
         ]
         for loss in fixed:
-            assert near(loss, sum(each) / (n * length))
+            assert near(loss, sum(each) / len(each) if each else 0.0)
+
+
+def test_two_fixes_for_sequences__also_with_padding(snippet):
+    test_two_fixes_for_sequences(snippet, 0.4)
+
+
+def test_two_fixes_for_sequences__ends_if_every_label_is_padding(
+    snippet, fails
+):
+    fails(test_two_fixes_for_sequences, snippet, 1.0)
 
 
 @edits(
     ("week_scores.transpose(1, 2)", "week_scores.transpose(1, 2).flip(2)"),
     ("week_skies.flatten())", "week_skies.T.flatten())"),
+    ("week_skies.flatten())", 'week_skies.flatten(), reduction="sum") / 13'),
 )
 def test_two_fixes_for_sequences__but_not_in_another_order(
     snippet, old, new, fails
@@ -1013,15 +1036,15 @@ def test_a_yes_is_a_float__but_not_a_right_one(snippet, old, new, fails):
     fails(test_a_yes_is_a_float, snippet.edit(old, new))
 
 
-def test_a_yes_is_a_float__but_not_in_uint64(snippet, fails):
+def test_a_yes_is_a_float__ends_for_uint64(snippet, fails):
     fails(test_a_yes_is_a_float, snippet, torch.uint64)
 
 
 def test_one_column_learns_nothing(snippet, columns=1, highest=5.0):
     run = snippet.after("one-column")
-    loss, weight_slope = run.learned
+    loss, weight_gradient = run.learned
     assert loss == 0
-    assert torch.equal(weight_slope, torch.zeros(1, 5))
+    assert torch.equal(weight_gradient, torch.zeros(1, 5))
 
     for seed, n in enumerate((1, 2, 100)):
         for dtype in DTYPES:
@@ -1032,14 +1055,25 @@ def test_one_column_learns_nothing(snippet, columns=1, highest=5.0):
                 with no_error():
                     loss = F.cross_entropy(scores, each)
                 assert loss == 0
-                assert torch.equal(slope(loss, scores), 0 * targets)
+                assert torch.equal(gradient(loss, scores), 0 * targets)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_one_column_learns_nothing__also_with_labels_of_0(smoothing):
+    scores, _ = batch(7, 1)
+    labels = torch.zeros(7, dtype=torch.long)
+    options = {"label_smoothing": smoothing}
+    loss = F.cross_entropy(scores, labels, **options)
+
+    assert loss == 0
+    assert not gradient(loss, scores).any()
 
 
 def test_one_column_learns_nothing__but_not_of_two_columns(snippet, fails):
     fails(test_one_column_learns_nothing, snippet, 2)
 
 
-def test_one_column_learns_nothing__but_not_of_infinite_scores(snippet, fails):
+def test_one_column_learns_nothing__ends_for_infinite_scores(snippet, fails):
     fails(test_one_column_learns_nothing, snippet, 1, math.inf)
 
 
@@ -1122,6 +1156,8 @@ def test_sigmoid_twice_has_a_floor__but_not_beyond_probabilities(
 def test_the_mean_divides_by_the_weights(snippet, as_rows=False):
     run = snippet.after("class-weights")
     assert near(run.weighted, run.divided)
+    assert run.weight[run.skies].unique().numel() > 1
+    assert not near(run.weighted, run.each.mean())
     for size in (0.1, 10.0):
         weight = size * run.weight
         same = F.cross_entropy(
@@ -1142,7 +1178,7 @@ def test_the_mean_divides_by_the_weights(snippet, as_rows=False):
                 assert near(loss, wanted)
 
 
-def test_the_mean_divides_by_the_weights__but_not_of_probabilities(
+def test_the_mean_divides_by_the_weights__ends_for_probabilities(
     snippet, fails
 ):
     fails(test_the_mean_divides_by_the_weights, snippet, True)
@@ -1205,7 +1241,9 @@ def test_smoothing_mixes_in_all_classes(snippet, weight=None):
                 assert near(smooth, (1 - s) * loss + s * m)
 
 
-def test_smoothing_mixes_in_all_classes__but_not_with_weights(snippet, fails):
+def test_smoothing_mixes_in_all_classes__ends_with_class_weights(
+    snippet, fails
+):
     fails(test_smoothing_mixes_in_all_classes, snippet, True)
 
 
@@ -1223,6 +1261,7 @@ def test_ignored_labels_do_not_count(snippet, size=1.0):
     run = snippet.after("ignored")
     assert near(run.ignoring, run.without)
     assert run.known.tolist() == (run.partly >= 0).tolist()
+    assert set(run.partly[~run.known].tolist()) == {-100}
 
     for seed, number in enumerate((-100, -1, 0, 255)):
         for dtype in DTYPES:
@@ -1234,7 +1273,7 @@ def test_ignored_labels_do_not_count(snippet, size=1.0):
             loss = F.cross_entropy(scores, labels, **options)
             wanted = F.cross_entropy(scores[known], labels[known])
             assert near(loss, wanted)
-            assert near(slope(loss, scores), slope(wanted, scores))
+            assert near(gradient(loss, scores), gradient(wanted, scores))
 
 
 @edits(
@@ -1257,17 +1296,15 @@ def test_ignored_labels_do_not_count__but_not_so(snippet, old, new, fails):
     fails(test_ignored_labels_do_not_count, edited)
 
 
-def test_ignored_labels_do_not_count__but_not_of_infinite_scores(
-    snippet, fails
-):
+def test_ignored_labels_do_not_count__ends_for_infinite_scores(snippet, fails):
     fails(test_ignored_labels_do_not_count, snippet, math.inf)
 
 
 def test_all_ignored_is_nan(snippet, weightless=False, size=1.0):
     run = snippet.after("all-ignored")
-    loss, slopes = run.empty
+    loss, gradients = run.empty
     assert math.isnan(loss)
-    assert torch.equal(slopes, torch.zeros(6, 3))
+    assert torch.equal(gradients, torch.zeros(6, 3))
     assert run.total == 0
 
     for seed, shape in enumerate(((1, 2), (6, 3), (5, 50))):
@@ -1281,17 +1318,17 @@ def test_all_ignored_is_nan(snippet, weightless=False, size=1.0):
                     options = {"weight": torch.zeros(shape[1], dtype=dtype)}
                 loss = F.cross_entropy(scores, labels, **options)
                 assert loss.isnan()
-                assert run.with_slope(loss, scores)[1].eq(0).all()
+                assert run.with_gradient(loss, scores)[1].eq(0).all()
                 options["reduction"] = "sum"
                 total = F.cross_entropy(scores, labels, **options)
-                assert (total, slope(total, scores).any()) == (0, False)
+                assert (total, gradient(total, scores).any()) == (0, False)
 
 
-def test_all_ignored_is_nan__but_not_with_weights_of_0(snippet, fails):
+def test_all_ignored_is_nan__ends_with_weights_of_0(snippet, fails):
     fails(test_all_ignored_is_nan, snippet, True)
 
 
-def test_all_ignored_is_nan__but_not_of_infinite_scores(snippet, fails):
+def test_all_ignored_is_nan__ends_for_infinite_scores(snippet, fails):
     fails(test_all_ignored_is_nan, snippet, False, math.inf)
 
 
@@ -1299,8 +1336,8 @@ def test_all_ignored_is_nan__but_not_of_infinite_scores(snippet, fails):
     ("torch.full((6,), -100)", "torch.tensor([-100] * 5 + [0])"),
     ('unknown, reduction="sum")', "unknown)"),
     (
-        "with_slope(F.cross_entropy(sky_scores, unknown),",
-        "with_slope(F.cross_entropy(sky_scores, unknown + 100),",
+        "with_gradient(F.cross_entropy(sky_scores, unknown),",
+        "with_gradient(F.cross_entropy(sky_scores, unknown + 100),",
     ),
 )
 def test_all_ignored_is_nan__but_not_so(snippet, old, new, fails):
