@@ -2,17 +2,18 @@
 Train a classifier, from images to a checkpoint
 ===============================================
 
-Train a network to read drawn digits, or to tell the images in a folder of
-yours apart; stop and go on when you like; and see what it gets wrong.
+Train a network to read drawn digits, or to tell your own images apart. Stop
+and go on when you like, see what it gets wrong, and let it predict the class
+of a new image.
 
 The rule: **train on one part of the images, choose the best epoch on a second,
-and judge it on a third**.
+the validation set, and judge it on a third, the test set**.
 
-Download the script and start it with ``--help`` for all that it can do::
+Download the script, and start it with ``--help`` for all options::
 
     python train_a_classifier.py
-    python train_a_classifier.py --data photos --size 64 --epochs 20
-    python train_a_classifier.py --checkpoint digits.pt
+    python train_a_classifier.py --data photos --size 64 --checkpoint cats.pt
+    python train_a_classifier.py --checkpoint cats.pt --predict new.jpg
 
 It needs ``torch``, ``matplotlib``, ``pillow``, ``tqdm``.
 """
@@ -21,24 +22,36 @@ It needs ``torch``, ``matplotlib``, ``pillow``, ``tqdm``.
 #
 # In the notebook, change these lines. As a script, give arguments instead.
 
-DATA = None  # a folder with one subfolder of images for each class
+DATA = None  # a folder of images, such as photos/cat and photos/dog
 SIZE = 20  # pixels: each image becomes so wide and so high
 EPOCHS = 5  # how often to go through all training images
 BATCH_SIZE = 50
 RATE = 0.01  # the learning rate
 CHECKPOINT = None  # a file to write after each epoch, and to go on from
+PREDICT = None  # new images, whose class the network of the checkpoint tells
 SEED = 0
 
 # %% options
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
+#
+# .. _ctrl-c-ends-the-script-with-a-line:
+#
+# Ctrl-C ends the script with one line.
 
 import argparse
+import signal
+
+
+def stop(*_):
+    """End the program."""
+    raise SystemExit("stopped: with a checkpoint, start again to go on")
+
 
 if "__file__" in globals():  # a script, and no notebook
+    signal.signal(signal.SIGINT, stop)
     parser = argparse.ArgumentParser(
         description="Train a classifier of images, and keep the best.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -50,26 +63,30 @@ if "__file__" in globals():  # a script, and no notebook
     add("--batch-size", type=int, default=BATCH_SIZE, help="images of a step")
     add("--rate", type=float, default=RATE, help="learning rate")
     add("--checkpoint", default=CHECKPOINT, help="file to write and resume")
+    add("--predict", nargs="+", default=PREDICT, help="images to classify")
     add("--seed", type=int, default=SEED, help="of all random numbers")
     options = parser.parse_args()
     DATA, SIZE, EPOCHS = options.data, options.size, options.epochs
     BATCH_SIZE, RATE = options.batch_size, options.rate
     CHECKPOINT, SEED = options.checkpoint, options.seed
+    PREDICT = options.predict
 
 # %% setup
 #
 # .. _an-accelerator-is-used-if-there-is-one:
 #
-# If there is an accelerator, the network and the images of each batch go to
-# it, and in the training their labels.
+# If there is an accelerator, the network and each batch go to it.
 #
 # :doc:`/models/devices` shows how to choose one.
 #
 # .. _a-senseless-setting-is-refused:
 #
-# The program stops with a line if the number of epochs, the batch size or the
-# rate is not above 0, the size is below 4, or there is no folder for the
-# checkpoint.
+# Epochs, a batch size or a rate that are not above 0, and a size below 4, are
+# refused.
+#
+# .. _a-checkpoint-that-cannot-be-written-is-refused:
+#
+# So is a checkpoint that cannot be written, before any image is read.
 
 import copy
 import random
@@ -84,8 +101,17 @@ from tqdm import tqdm
 
 if EPOCHS < 1 or BATCH_SIZE < 1 or not RATE > 0 or SIZE < 4:
     raise SystemExit("epochs, batch size: from 1; rate: above 0; size: from 4")
-if CHECKPOINT and not Path(CHECKPOINT).parent.is_dir():
-    raise SystemExit(f"there is no folder for {CHECKPOINT}")
+if PREDICT and not CHECKPOINT:
+    raise SystemExit("to predict, name the checkpoint of a trained network")
+if CHECKPOINT and not PREDICT:
+    partial = Path(f"{CHECKPOINT}.partial")
+    try:
+        if Path(CHECKPOINT).is_dir():
+            raise IsADirectoryError("it is a folder")
+        partial.write_bytes(b"tried")
+        partial.unlink()
+    except OSError as error:
+        raise SystemExit(f"cannot write {CHECKPOINT}: {error}") from None
 
 torch.manual_seed(SEED)
 available = torch.accelerator.is_available()
@@ -96,32 +122,117 @@ device = torch.accelerator.current_accelerator() if available else "cpu"
 # From images to numbers
 # ----------------------
 #
-# A network wants as many numbers for each image. They are kept as bytes, which
-# take a quarter of the memory of a ``float32``; see :doc:`/tensors/dtypes`.
+# A network needs equally many numbers for each image. They are stored as
+# bytes; see :doc:`/tensors/dtypes`.
 #
 # .. _each-image-becomes-a-square:
 #
-# Each image is turned upright as its EXIF data say, scaled until it fits into
-# the square, and padded with black at both sides. Transparent becomes white.
+# Each image is turned upright as its EXIF data say, and scaled until it fits
+# into the square.
+#
+# .. _the-square-is-padded-with-black:
+#
+# The rest of the square is black, and what is transparent becomes white.
 
 
-def pixels_of(image):
-    """Return an image as bytes, (3, SIZE, SIZE)."""
+def pixels_of(image, size=SIZE):
+    """Return an image as bytes, (3, size, size)."""
     image = ImageOps.exif_transpose(image).convert("RGBA")
     white = Image.new("RGBA", image.size, "white")
     image = Image.alpha_composite(white, image).convert("RGB")
-    image = ImageOps.pad(image, (SIZE, SIZE))
+    image = ImageOps.pad(image, (size, size))
     pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
-    return pixels.view(SIZE, SIZE, 3).permute(2, 0, 1)
+    return pixels.view(size, size, 3).permute(2, 0, 1)
 
+
+# %% opened
+#
+# .. _a-bad-file-is-named:
+#
+# A file that cannot be read as an image of 8 bits a channel ends the program,
+# with a line that names it.
+
+
+def opened(path, size=SIZE):
+    """Return the pixels of an image file."""
+    try:
+        with Image.open(path) as image:
+            if image.mode[0] in "IF":
+                raise ValueError("it has more than 8 bits for each pixel")
+            return pixels_of(image, size)
+    except Exception as error:
+        raise SystemExit(f"cannot read {path}: {error}") from None
+
+
+# %% network
+#
+# The network
+# -----------
+#
+# The last layer computes one number for each class, and the largest is the
+# answer. See :doc:`/models/evaluation` for what ``momentum`` does, and
+# :doc:`/training/fine_tuning` for better networks.
+
+
+def network(count, size):
+    """Return an untrained network for so many classes."""
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8, momentum=0.5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.BatchNorm2d(16, momentum=0.5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * (size // 4) ** 2, count),
+    )
+
+
+# %% predict
+#
+# Predict a new image
+# -------------------
+#
+# .. _a-new-image-is-predicted-from-the-checkpoint-alone:
+#
+# With ``--predict``, the script says the class of new images. It needs the
+# checkpoint, but neither the data nor the settings of the training.
+
+
+def predicted(path, saved):
+    """Return the class of an image file, and its probability."""
+    names, size = saved["settings"]["classes"], saved["settings"]["size"]
+    model = network(len(names), size)
+    model.load_state_dict(saved["best"]["model"])
+    model.eval()
+    with torch.no_grad():
+        logits = model(opened(path, size).unsqueeze(0) / 255)
+    probability, label = logits.softmax(dim=1).max(dim=1)
+    return names[label], probability.item()
+
+
+if PREDICT:
+    try:
+        saved = torch.load(CHECKPOINT, map_location="cpu")
+        saved["best"]["model"], saved["settings"]["classes"]
+    except Exception:
+        raise SystemExit(f"{CHECKPOINT} is no checkpoint") from None
+    for path in PREDICT:
+        name, probability = predicted(path, saved)
+        print(f"{path}: {name} ({probability:.0%})")
+    raise SystemExit(0)
 
 # %% digits
 #
+# The images
+# ----------
+#
 # .. _each-digit-is-drawn-from-its-number:
 #
-# Without a folder of yours, the images are digits under noise. Each is drawn
-# with its number as the seed, and so, in one environment and one size, the
-# same in every process.
+# Without a folder, the images are digits under noise. Each is drawn with its
+# number as the seed, so it is the same in every process.
 
 FONTS = [ImageFont.load_default(size) for size in range(12, 18)]
 
@@ -140,68 +251,92 @@ def drawn(number):
 # %% folder
 #
 # Or give a folder with one subfolder for each class, such as ``photos/cat``
-# and ``photos/dog``. What begins with a dot is left out.
+# and ``photos/dog``.
 #
 # .. _each-image-is-in-one-part:
 #
-# Each file right in a subfolder, with an ending of ``ENDINGS``, comes into one
-# of three parts. Of each class, 15 percent of the images, rounded down and at
-# least one, are for validation, as many for the test, the others for training.
-# The same seed splits the same files in the same way.
+# Of each class, 15 percent of the images, and at least one, are for
+# validation, as many for the test, and the others for training. The same seed
+# splits the same files in the same way.
+#
+# .. _a-given-split-is-kept:
+#
+# If the folder has ``train/`` and ``val/``, or ``test/``, with the classes
+# inside, that split is kept, and only a part that is missing is taken from
+# ``train/``.
+#
+# .. _what-is-left-out-is-counted:
+#
+# Files with other endings than ``ENDINGS``, and files deeper inside, are left
+# out, and the program says how many. What begins with a dot is ignored.
 #
 # .. _what-is-missing-is-named:
 #
-# A folder that is not there or has fewer than two subfolders, and a class with
-# fewer than three images, are refused by name. So is a folder with two of
-# ``PARTS``, which would pass for classes: put their images together first.
+# A folder without two classes, a class with too few images, and parts whose
+# classes differ, are refused by name.
 
-ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
-PARTS = {"train", "val", "valid", "validation", "test"}
+ENDINGS = {".avif", ".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png"}
+ENDINGS |= {".tif", ".tiff", ".webp"}
+PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
+
+
+def folders_in(folder):
+    """Return the names of the folders in a folder."""
+    return sorted(path.name for path in Path(folder).glob("[!.]*/"))
+
+
+def images_in(folder, least=1):
+    """Return the images in a folder, and say what else it has."""
+    images, others = [], []
+    for path in sorted(folder.rglob("*")):
+        names = path.relative_to(folder).parts
+        if path.is_file() and not any(name[0] == "." for name in names):
+            used = len(names) == 1 and path.suffix.lower() in ENDINGS
+            (images if used else others).append(path)
+    if others:
+        print(f"left out: {len(others)} files such as {others[0]}")
+    if len(images) < least:
+        raise SystemExit(f"{folder} has {len(images)} images, not {least}")
+    return images
+
+
+def parts_of(folder):
+    """Return the folders to train, validate and test; None for a missing."""
+    names = folders_in(folder)
+    named = [name for name in names if name.lower() in PARTS]
+    if len(named) < 2:
+        return [Path(folder), None, None]
+    split = {PARTS[name.lower()]: Path(folder, name) for name in named}
+    if 0 not in split or not len(split) == len(named) == len(names):
+        raise SystemExit(f"{folder} needs train, val and test, not {names}")
+    return [split.get(part) for part in range(3)]
 
 
 def found(folder):
     """Return the classes, and the samples to train, validate and test."""
-    roots = sorted(Path(folder).glob("[!.]*/"))
-    classes = [root.name for root in roots]
-    if len(classes) < 2 or len(PARTS & {name.lower() for name in classes}) > 1:
-        raise SystemExit(f"{folder} needs folders of classes, not {classes}")
+    roots = parts_of(folder)
+    classes = folders_in(roots[0])
+    for root in filter(None, roots):
+        names = folders_in(root)
+        if names != classes or len(names) < 2:
+            raise SystemExit(f"{root} needs folders of classes, not {names}")
     parts = [], [], []
-    for label, root in enumerate(roots):
-        own = sorted(root.glob("[!.]*"))
-        own = [path for path in own if path.suffix.lower() in ENDINGS]
-        if len(own) < 3:
-            raise SystemExit(f"{root} has {len(own)} images: it needs 3")
+    for label, name in enumerate(classes):
+        own = images_in(roots[0] / name, least=1 + roots.count(None))
         random.Random(SEED).shuffle(own)
         held = max(1, len(own) * 15 // 100)
-        cuts = own[2 * held :], own[:held], own[held : 2 * held]
-        for part, paths in zip(parts, cuts, strict=True):
-            part.extend((path, label) for path in paths)
+        for part, root in list(enumerate(roots))[1:]:
+            taken = images_in(root / name) if root else own[:held]
+            parts[part].extend((path, label) for path in taken)
+            own = own if root else own[held:]
+        parts[0].extend((path, label) for path in own)
     return classes, parts
-
-
-# %% opened
-#
-# .. _a-bad-file-is-named:
-#
-# If a file lacks some of its pixels, is no image, or is a gray one with 16 or
-# 32 bits for each pixel, the program stops with a line that names the file.
-
-
-def opened(path):
-    """Return the pixels of an image file."""
-    try:
-        with Image.open(path) as image:
-            if image.mode[0] in "IF":
-                raise ValueError("it has more than 8 bits for each pixel")
-            return pixels_of(image)
-    except Exception as error:
-        raise SystemExit(f"cannot read {path}: {error}") from None
 
 
 # %% data
 #
-# Small images fit into memory, so each is read once and kept. For images that
-# do not fit, see :doc:`/data/datasets` and :doc:`/data/loading`.
+# Each image is read once and kept in memory. For images that do not fit, see
+# :doc:`/data/datasets` and :doc:`/data/loading`.
 
 
 def loaded(samples):
@@ -226,33 +361,15 @@ print(*map(len, parts), "images to train on, to validate and to test")
 
 # %% model
 #
-# The network
-# -----------
+# Train
+# -----
 #
-# Two convolutions look for strokes and corners, wherever they are. Each
-# pooling halves width and height. The last layer gives one number for each
-# class, and the largest is the answer. A small folder has few batches, so a
-# high ``momentum`` lets the averages of ``BatchNorm2d`` follow each; see
-# :doc:`/models/evaluation`. For better networks: :doc:`/training/fine_tuning`.
+# Here the network begins, with random weights.
 
-model = nn.Sequential(
-    nn.Conv2d(3, 8, 3, padding=1),
-    nn.BatchNorm2d(8, momentum=0.5),
-    nn.ReLU(),
-    nn.MaxPool2d(2),
-    nn.Conv2d(8, 16, 3, padding=1),
-    nn.BatchNorm2d(16, momentum=0.5),
-    nn.ReLU(),
-    nn.MaxPool2d(2),
-    nn.Flatten(),
-    nn.Linear(16 * (SIZE // 4) ** 2, len(classes)),
-).to(device)
+model = network(len(classes), SIZE).to(device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
 
 # %% loop
-#
-# The loop
-# --------
 #
 # Each batch takes the five lines of :doc:`/training/loop`.
 
@@ -277,8 +394,11 @@ def train_epoch(epoch):
 # .. _each-image-counts-the-same:
 #
 # In each epoch, the training takes each of its images once, in another order.
-# Both losses are means over the images, though the last batch may be smaller,
-# and evaluating changes neither the weights nor the averages of the network.
+# Both losses are means over the images, even if the last batch is smaller.
+#
+# .. _evaluating-changes-nothing:
+#
+# Evaluating changes neither the weights nor the running statistics.
 
 
 def evaluate(dataset):
@@ -296,14 +416,13 @@ def evaluate(dataset):
 # Stop, and go on
 # ---------------
 #
-# A checkpoint holds all that the next epoch depends on;
-# :doc:`/models/checkpoints` shows what happens if a part is missing. The best
-# model is in it, too; to use it elsewhere, see :doc:`/models/loading_weights`.
+# For what belongs into a checkpoint, see :doc:`/models/checkpoints`; to use
+# the best model elsewhere, :doc:`/models/loading_weights`.
 #
 # .. _the-checkpoint-is-replaced-whole:
 #
 # A program that is interrupted while it writes leaves the old checkpoint as it
-# was, because the new one is written beside it and then takes its place.
+# was.
 
 settings = {"size": SIZE, "batch size": BATCH_SIZE, "rate": RATE}
 settings |= {"seed": SEED, "classes": classes}
@@ -349,20 +468,15 @@ if CHECKPOINT and Path(CHECKPOINT).exists():
 
 # %% train
 #
-# Train, and keep the best
-# ------------------------
-#
 # .. _resuming-changes-nothing:
 #
-# A training that is stopped, be it in the middle of an epoch, and goes on in a
-# new process, ends with exactly the weights, the losses and the best model of
-# the one that was not stopped, on a CPU and with as many threads. So does one
-# that has ended and goes on to more epochs.
+# A training that is stopped and goes on ends with the same weights and losses
+# as one that was not stopped.
 #
 # .. _the-best-epoch-is-kept:
 #
 # The report below, and ``best`` in the checkpoint, have the weights of the
-# epoch with the lowest validation loss, though later ones may follow.
+# epoch with the lowest validation loss.
 
 for epoch in range(len(history) + 1, EPOCHS + 1):
     train_loss = train_epoch(epoch)
@@ -380,13 +494,12 @@ for epoch in range(len(history) + 1, EPOCHS + 1):
 # What it has learned
 # -------------------
 #
-# The best epoch was chosen by the validation images, so it fits them a little
-# too well. That is why other images, for the test, judge the network.
+# The best epoch was chosen on the validation set, so judge it on the test set.
 #
 # .. _the-classifier-reads-nine-of-ten:
 #
-# With the settings above, the network reads more than 95 percent of the test
-# images, none of which it was trained on.
+# The network reads more than 95 percent of the test images, none of which it
+# was trained on.
 
 model.load_state_dict(best["model"])
 logits = evaluate(test)[1]
@@ -401,15 +514,14 @@ for label, name in enumerate(classes):
 #
 # .. _the-conclusion-may-be-bad:
 #
-# The conclusion says that the network has learned if it gets more test images
-# right than always answering with the most frequent class of the training, by
-# more than two standard deviations of that guess. If not, it says so.
+# The network has learned if it gets more test images right than always
+# answering with the most frequent class of the training, by more than two
+# standard deviations.
 #
 # .. _a-folder-trains:
 #
-# From a folder of 40 dark and 40 light images in several formats, sizes and
-# modes, the network learns in four epochs to tell nine of ten test images
-# apart, and the conclusion says that it has learned.
+# From 40 dark and 40 light images in several formats, sizes and modes, it
+# learns in four epochs to tell nine of ten test images apart.
 
 count, hits = len(truth), right.sum().item()
 frequent = training.tensors[1].bincount().argmax()
@@ -425,8 +537,7 @@ print(f"{classes[frequent]!r} gets {guessed}: the network {conclusion}.")
 #
 # .. _the-worst-mistakes-come-first:
 #
-# The list of mistakes holds the wrong answers only, that of the highest loss
-# first, each with its image, its class and what it was taken for.
+# The list of mistakes begins with the one of the highest loss.
 
 losses = F.cross_entropy(logits, truth, reduction="none")
 worst = [i for i in losses.argsort(descending=True).tolist() if not right[i]]
@@ -438,8 +549,9 @@ for source, name, answer in mistakes[:8]:
 
 # %% picture
 #
-# If the loss on the validation images rises while the other falls, the network
-# learns by heart. Look at the mistakes: perhaps it is the image that is wrong.
+# If the validation loss rises while the training loss falls, see
+# :doc:`/debugging/not_learning`. Look at the mistakes, too: perhaps a label is
+# wrong.
 
 import matplotlib.pyplot as plt
 

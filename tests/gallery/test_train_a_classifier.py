@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -65,16 +66,25 @@ def same(one, other):
     return one == other
 
 
+@pytest.fixture(autouse=True)
+def _ctrl_c_as_before():
+    """Let Ctrl-C do to the tests what it did before a script was tested."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 # -- Settings ----------------------------------------------------------------
 
 ARGUMENTS = {
     "DATA": (["--data", "photos"], "photos"),
     "SIZE": (["--size", "64"], 64),
-    "EPOCHS": (["--epochs", "3"], 3),
+    "EPOCHS": (["--epochs", "300"], 300),
     "BATCH_SIZE": (["--batch-size", "7"], 7),
     "RATE": (["--rate", "0.25"], 0.25),
     "CHECKPOINT": (["--checkpoint", "digits.pt"], "digits.pt"),
     "SEED": (["--seed", "5"], 5),
+    "PREDICT": (["--predict", "a.png", "b.jpg"], ["a.png", "b.jpg"]),
 }
 
 
@@ -104,11 +114,11 @@ SENSELESS = [
     {"EPOCHS": 0},
     {"EPOCHS": -3},
     {"BATCH_SIZE": 0},
+    {"BATCH_SIZE": -1},
     {"RATE": 0.0},
     {"RATE": -1.0},
     {"SIZE": 3},
-    {"CHECKPOINT": "no/such/folder.pt"},
-    {"CHECKPOINT": f"{__file__}/digits.pt"},
+    {"PREDICT": ["new.jpg"]},
 ]
 
 
@@ -132,7 +142,7 @@ def test_a_senseless_setting_is_refused(snippet):
     ("not RATE > 0", "RATE <= 0"),
     ("SIZE < 4:", "SIZE < 3:"),
     ("SIZE < 4:", "SIZE < 5:"),
-    ("not Path(CHECKPOINT).parent.is_dir()", "SIZE < 4"),
+    ("if PREDICT and not CHECKPOINT:", "if PREDICT and CHECKPOINT:"),
 )
 def test_a_senseless_setting_is_refused__but_not_with(
     snippet, old, new, fails
@@ -140,10 +150,90 @@ def test_a_senseless_setting_is_refused__but_not_with(
     fails(test_a_senseless_setting_is_refused, snippet.edit(old, new))
 
 
+def test_a_checkpoint_that_cannot_be_written_is_refused(snippet, tmp_path):
+    (tmp_path / "folder.pt").mkdir()
+    for path in (
+        "no/such/folder.pt",
+        f"{__file__}/digits.pt",
+        str(tmp_path / "folder.pt"),
+        str(tmp_path / ("long" * 99)),
+    ):
+        said = refusal(given(snippet, CHECKPOINT=path), "setup")
+        assert said.startswith(f"cannot write {path}: ")
+
+    old = tmp_path / "old.pt"
+    old.write_bytes(b"as before")
+    for path in (old, tmp_path / "new.pt"):
+        with no_stop():
+            given(snippet, CHECKPOINT=str(path)).after("setup")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "folder.pt",
+        "old.pt",
+    }
+    assert old.read_bytes() == b"as before"
+
+
+@edits(
+    (
+        '{error}") from None\n\ntorch.manual',
+        '{error}"[-9:])\n\ntorch.manual',
+    ),
+    ("if Path(CHECKPOINT).is_dir():", "if False:"),
+    ("        partial.unlink()\n", ""),
+    ('f"cannot write {CHECKPOINT}: {error}"', '"cannot write"'),
+    (
+        'partial = Path(f"{CHECKPOINT}.partial")\n    try',
+        "partial = Path(CHECKPOINT)\n    try",
+    ),
+)
+def test_a_checkpoint_that_cannot_be_written_is_refused__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(
+        test_a_checkpoint_that_cannot_be_written_is_refused, edited, tmp_path
+    )
+
+
+def script_of(snippet, tmp_path):
+    """Write the program, without its pictures, as a script."""
+    script = tmp_path / "train.py"
+    cells = few(snippet).cells().values()
+    shown = [each.source for each in cells if not each.is_display]
+    script.write_text("\n".join(shown))
+    return script
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="ends the process there")
+def test_ctrl_c_ends_the_script_with_a_line(snippet, tmp_path):
+    kill = "import os\n    os.kill(os.getpid(), signal.SIGINT)\n"
+    edited = snippet.edit(
+        "    total, loader = 0.0,", f"    {kill}    total, loader = 0.0,"
+    )
+    done = subprocess.run(
+        [sys.executable, script_of(edited, tmp_path), "--checkpoint", "a.pt"],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+    )
+    assert done.stderr.startswith("stopped: ")
+    assert done.stderr.count("\n") == 1
+    assert done.returncode == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="ends the process there")
+def test_ctrl_c_ends_the_script_with_a_line__but_not_without_a_handler(
+    snippet, tmp_path, fails
+):
+    edited = snippet.edit("    signal.signal(signal.SIGINT, stop)\n", "")
+    fails(test_ctrl_c_ends_the_script_with_a_line, edited, tmp_path)
+
+
 CPU = torch.device("cpu")
 META = torch.device("meta")  # stands for an accelerator
 
 
+@pytest.mark.simulates("an accelerator")
 def test_an_accelerator_is_used_if_there_is_one(snippet, there=True):
     accelerator, cross_entropy = torch.accelerator, F.cross_entropy
     computed = []  # the device of all that goes into the network and a loss
@@ -231,8 +321,11 @@ def test_each_image_is_in_one_part(snippet, tmp_path, a=10, b=41, c=3):
 
     with no_stop():
         classes, parts = finder(snippet)(tmp_path)
-        glob = Path.glob
-        with patch.object(Path, "glob", lambda *of: [*glob(*of)][::-1]):
+        glob, rglob = Path.glob, Path.rglob
+        with (
+            patch.object(Path, "glob", lambda *of: [*glob(*of)][::-1]),
+            patch.object(Path, "rglob", lambda *of: [*rglob(*of)][::-1]),
+        ):
             again = finder(snippet)(tmp_path)
 
     assert again == (classes, parts)
@@ -264,19 +357,19 @@ def test_each_image_is_in_one_part__also_at_random(snippet, tmp_path):
 
 
 @edits(
-    ("own[:held], own[held :", "own[:held], own[:held], own[held :"),
-    ("own[:held], own[held :", "own[:held], own[held - 1 :"),
-    ("own[2 * held :]", "own[held:]"),
+    ("own if root else own[held:]", "own"),
+    ("own if root else own[held:]", "own if root else own[held - 1 :]"),
+    ("own if root else own[held:]", "own if part == 2 else own[held:]"),
     ("len(own) * 15 // 100", "len(own) * 20 // 100"),
     ("max(1, len(own)", "max(2, len(own)"),
     (".suffix.lower() in", ".suffix in"),
-    (" if path.suffix.lower() in ENDINGS]", "]"),
-    ('root.glob("[!.]*")', 'root.glob("*")'),
-    ('root.glob("[!.]*")', 'root.rglob("[!.]*")'),
+    (" and path.suffix.lower() in ENDINGS", ""),
+    ('name[0] == "." for name in names', 'name == "." for name in names'),
+    ("len(names) == 1 and path", "path"),
     ('glob("[!.]*/")', 'glob("*/")'),
-    ("part.extend((path, label)", "part.extend((path, 0)"),
+    ("parts[0].extend((path, label)", "parts[0].extend((path, 0)"),
     ("random.Random(SEED).shuffle", "random.Random().shuffle"),
-    ('sorted(root.glob("[!.]*"))', 'list(root.glob("[!.]*"))'),
+    ('sorted(folder.rglob("*"))', 'list(folder.rglob("*"))'),
 )
 def test_each_image_is_in_one_part__but_not_with(
     snippet, tmp_path, old, new, fails
@@ -285,10 +378,122 @@ def test_each_image_is_in_one_part__but_not_with(
     fails(test_each_image_is_in_one_part, edited, tmp_path)
 
 
+def parts_in(run_found, folder):
+    """Return the paths of each part, below a folder."""
+    classes, parts = run_found(folder)
+    assert classes == ["ant", "bee"]
+    for part in parts:
+        for path, label in part:
+            assert path.parent.name == classes[label]
+    inside = [[path.relative_to(folder) for path, _ in part] for part in parts]
+    return [sorted(map(Path.as_posix, part)) for part in inside]
+
+
+def test_a_given_split_is_kept(snippet, tmp_path, val="val", held=(41, 6, 20)):
+    own, few_, many = held
+    found = finder(snippet)
+    counts = {"train/ant": own, "train/bee": own}
+    counts |= {f"{val}/ant": few_, f"{val}/bee": few_}
+
+    with no_stop():
+        folder = files(tmp_path / "two", **counts)
+        train, validation, test = parts_in(found, folder)
+        third = {"test/ant": many, "test/bee": few_}
+        folder = files(tmp_path / "three", **counts | third)
+        all_three = parts_in(found, folder)
+
+    taken = 2 * max(1, own * 15 // 100)
+    assert {name.partition("/")[0] for name in validation} == {val}
+    assert len(validation) == 2 * few_
+    assert len(test) == taken
+    assert {name.partition("/")[0] for name in train + test} == {"train"}
+    assert len({*train, *test}) == len(train + test) == 2 * own
+    for part, name in zip(all_three, ("train", val, "test"), strict=True):
+        assert {each.partition("/")[0] for each in part} == {name}
+    assert [*map(len, all_three)] == [2 * own, 2 * few_, many + few_]
+
+
+@pytest.mark.parametrize("val", ["Val", "valid", "validation"])
+def test_a_given_split_is_kept__also_in(snippet, tmp_path, val):
+    test_a_given_split_is_kept(snippet, tmp_path, val, (2, 1, 1))
+
+
+def test_a_given_split_is_kept__also_with_little_to_train_on(
+    snippet, tmp_path
+):
+    test_a_given_split_is_kept(snippet, tmp_path, "val", (3, 30, 40))
+
+
+def test_a_given_split_is_kept__also_without_a_validation_set(
+    snippet, tmp_path
+):
+    counts = {"train/ant": 20, "train/bee": 20, "test/ant": 1, "test/bee": 1}
+    train, validation, test = parts_in(
+        finder(snippet), files(tmp_path, **counts)
+    )
+    assert {name.partition("/")[0] for name in test} == {"test"}
+    assert {each.partition("/")[0] for each in train + validation} == {"train"}
+    assert (len(train), len(validation), len(test)) == (34, 6, 2)
+
+
+@edits(
+    ("images_in(root / name) if root else own[:held]", "own[:held]"),
+    ("own if root else own[held:]", "own[held:]"),
+    ("own if root else own[held:]", "own"),
+    ("len(named) < 2:", "len(named) < 3:"),
+    ('"val": 1', '"val": 2'),
+)
+def test_a_given_split_is_kept__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    fails(test_a_given_split_is_kept, snippet.edit(old, new), tmp_path)
+
+
+def test_what_is_left_out_is_counted(snippet, tmp_path, capsys):
+    files(tmp_path, ant=5, bee=5)
+    finder(snippet)(tmp_path)
+    assert capsys.readouterr().out == ""
+
+    (tmp_path / "ant" / ".hidden").mkdir()
+    for ending in ("jfif", "AVIF", "jpe"):
+        (tmp_path / "ant" / f"more.{ending}").touch()
+    (tmp_path / "bee" / "deeper" / "more").mkdir(parents=True)
+    for name in (
+        "ant/notes.txt", "ant/data.npy", "ant/.hidden/8.jpg", "ant/.8.jpg",
+        "bee/deeper/8.jpg", "bee/deeper/more/9.jpg", "bee/ray",
+    ):  # fmt: skip
+        (tmp_path / name).touch()
+    _, parts = finder(snippet)(tmp_path)
+    assert sum(map(len, parts)) == 13
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    ant, bee = lines
+    assert ant.startswith("left out: 2 files such as ")
+    assert bee.startswith("left out: 3 files such as ")
+    assert str(Path("ant", "data.npy")) in ant
+    assert str(Path("bee", "deeper")) in bee
+
+
+@edits(
+    ("    if others:\n", "    if len(others) > 2:\n"),
+    ('print(f"left out: {len(others)} files', 'print(f"left out: 3 files'),
+    ("len(names) == 1 and path", "path"),
+    ('ENDINGS = {".avif", ', "ENDINGS = {"),
+    ('".gif", ".jfif"', '".gif"'),
+    ("sorted(folder.rglob", "sorted(folder.glob"),
+    ('any(name[0] == "." for name in names)', 'names[-1][0] == "."'),
+)
+def test_what_is_left_out_is_counted__but_not_with(
+    snippet, tmp_path, capsys, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_what_is_left_out_is_counted, edited, tmp_path, capsys)
+
+
 def test_what_is_missing_is_named(snippet, tmp_path):
     def refused(name, **classes):
         folder = files(tmp_path / name, **classes)
-        with pytest.raises(SystemExit) as caught:
+        with no_error(), pytest.raises(SystemExit) as caught:
             finder(snippet)(folder)
         return caught.value.code
 
@@ -300,24 +505,51 @@ def test_what_is_missing_is_named(snippet, tmp_path):
     for count in (0, 2):
         said = refused(f"few{count}", ant=9, bee=count)
         assert str(Path(f"few{count}", "bee")) in said
-    for part in ("train", "val", "valid", "validation", "Test"):
-        other = "test" if part == "train" else "train"
-        said = refused(f"split {part}", **{part: 9, other: 9, "cat": 9})
-        assert str(tmp_path / f"split {part}") in said
+    for part in ("val", "valid", "validation", "Test"):
+        for other in ({"train": 9, "cat": 9}, {"train": 9, "ant": 9, "b": 9}):
+            name = f"split {part} {len(other)}"
+            said = refused(name, **{part: 9} | other)
+            assert str(tmp_path / name) in said
+    said = refused("without train", val=9, test=9)
+    assert str(tmp_path / "without train") in said
+    counts = {f"{p}/{n}": 9 for p in ("train", "val", "valid") for n in "ab"}
+    said = refused("twice", **counts)
+    assert said.startswith(str(tmp_path / "twice needs"))
+    counts = {f"{p}/{n}": 9 for p in ("train", "val", "ants") for n in "ab"}
+    said = refused("beside", **counts)
+    assert said.startswith(str(tmp_path / "beside needs"))
+    for name, wrong in {
+        "more": {"val/ant": 1, "val/bee": 1, "val/cat": 1},
+        "fewer": {"val/ant": 1},
+        "others": {"val/ant": 1, "val/cow": 1},
+        "none": {"val/ant": 1, "val/bee": 0},
+    }.items():
+        said = refused(name, **{"train/ant": 9, "train/bee": 9} | wrong)
+        assert str(tmp_path / name / "val") in said
+    said = refused("two", **{"train/ant": 9, "train/bee": 1, **VAL})
+    assert str(tmp_path / "two" / "train" / "bee") in said
 
     with no_stop():
         finder(snippet)(files(tmp_path / "traffic", train=3, bus=3))
 
 
+VAL = {"val/ant": 1, "val/bee": 1}
+
+
 @edits(
-    ("len(classes) < 2", "len(classes) < 1"),
-    ("if len(own) < 3:", "if len(own) < 2:"),
-    ('f"{root} has {len(own)}', 'f"it has {len(own)}'),
-    ('f"{folder} needs folders', 'f"it needs folders'),
-    ("for name in classes}) > 1", "for name in classes}) > 2"),
-    ("for name in classes}) > 1", "for name in classes}) > 0"),
-    ("{name.lower() for name in classes}", "set(classes)"),
-    ('"valid", "validation"', '"validation"'),
+    ("len(names) < 2", "len(names) < 1"),
+    ("least=1 + roots.count(None)", "least=roots.count(None)"),
+    ("len(images) < least", "len(images) < least - 1"),
+    ('f"{folder} has {len(images)}', 'f"it has {len(images)}'),
+    ('f"{root} needs folders', 'f"it needs folders'),
+    ('f"{folder} needs train', 'f"it needs train'),
+    ("len(named) < 2:", "len(named) < 1:"),
+    ("if 0 not in split or not", "if not"),
+    ("len(split) == len(named) == len(names)", "len(split) == len(named)"),
+    ("len(split) == len(named) == len(names)", "len(named) == len(names)"),
+    ("names != classes or", ""),
+    ("name.lower() in PARTS]", "name in PARTS]"),
+    ('"valid": 1, "validation": 1, "test": 2', '"validation": 1, "test": 2'),
 )
 def test_what_is_missing_is_named__but_not_with(
     snippet, tmp_path, old, new, fails
@@ -365,6 +597,22 @@ def test_each_digit_is_drawn_from_its_number(snippet, numbers=range(40)):
         assert (each.shape, each.dtype) == ((3, 20, 20), torch.uint8)
         assert 20 < each.double().std() < 90
         assert each.max() > 240
+
+
+def test_each_digit_is_drawn_from_its_number__also_its_last_digit(snippet):
+    from PIL import ImageDraw
+
+    run, seen = snippet.only(*DRAW).after("digits"), []
+    text = ImageDraw.ImageDraw.text
+
+    def noted(image, place, digit, *others):
+        seen.append(digit)
+        return text(image, place, digit, *others)
+
+    with patch.object(ImageDraw.ImageDraw, "text", noted):
+        for number in (0, 7, 19, 20_008):
+            run.drawn(number)
+    assert seen == ["0", "7", "9", "8"]
 
 
 def test_each_digit_is_drawn_from_its_number__also_in_a_new_process(snippet):
@@ -431,6 +679,60 @@ def test_each_image_becomes_a_square(snippet, tmp_path, size=20, ending="png"):
     expected[2, :, size // 4 : size - size // 4] = 128
     assert torch.allclose(pixels, expected, atol=9)
 
+
+# What turns an upright image into one with this number in its EXIF data.
+TURNS = {
+    2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE", 6: "ROTATE_90", 7: "TRANSVERSE", 8: "ROTATE_270",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [1, *TURNS], ids="orientation {}".format)
+def test_each_image_becomes_a_square__also_with(snippet, tmp_path, number):
+    from PIL import Image
+
+    upright = Image.new("RGB", (20, 20))
+    upright.paste((255, 0, 0), (0, 0, 10, 10))
+    upright.paste((0, 255, 0), (10, 0, 20, 10))
+    exif = Image.Exif()
+    exif[0x0112] = number
+    turn = TURNS.get(number)
+    turned = upright.transpose(Image.Transpose[turn]) if turn else upright
+    upright.save(tmp_path / "upright.png")
+    turned.save(tmp_path / "turned.png", exif=exif)
+
+    cells = snippet.only("settings", "options", "setup", "pixels", "opened")
+    opened = cells.after("opened").opened
+    assert torch.equal(
+        opened(tmp_path / "turned.png"), opened(tmp_path / "upright.png")
+    )
+
+
+def test_each_image_becomes_a_square__also_if_it_is_long(snippet, tmp_path):
+    from PIL import Image
+
+    cells = snippet.only("settings", "options", "setup", "pixels", "opened")
+    long = Image.new("L", (200, 4000))
+    long.paste(255, (0, 2000, 200, 4000))
+    long.save(tmp_path / "long.png")
+    column = cells.after("opened").opened(tmp_path / "long.png")[0].amax(1)
+    assert column[:9].max() < 9
+    assert column[11:].min() > 246
+
+
+def test_the_square_is_padded_with_black(snippet, tmp_path, size=20):
+    from PIL import Image
+
+    cells = snippet.only("settings", "options", "setup", "pixels", "opened")
+    run = given(cells, SIZE=size).after("opened")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (60, 30), "white").save(tmp_path / "wide.png")
+    wide = run.opened(tmp_path / "wide.png")
+    quarter = size // 4
+    assert wide[:, : quarter - 1].max() == wide[:, 1 - quarter :].max() == 0
+    assert wide[:, quarter + 1 : -1 - quarter].min() == 255
+
     clear = Image.new("RGBA", (60, 60), (0, 0, 0, 0))
     clear.paste((0, 0, 0, 255), (0, 0, 60, 30))
     seen = []
@@ -447,21 +749,35 @@ def test_each_image_becomes_a_square__also_as(snippet, tmp_path, size, ending):
     test_each_image_becomes_a_square(snippet, tmp_path, size, ending)
 
 
+@pytest.mark.parametrize("size", [12, 64])
+def test_the_square_is_padded_with_black__also_of(snippet, tmp_path, size):
+    test_the_square_is_padded_with_black(snippet, tmp_path, size)
+
+
 @edits(
     ("ImageOps.exif_transpose(image)", "image"),
-    ('image.size, "white")', 'image.size, "black")'),
-    ("Image.alpha_composite(white, image)", "image"),
-    ("ImageOps.pad(image, (SIZE, SIZE))", "image.resize((SIZE, SIZE))"),
-    ("ImageOps.pad(image, (SIZE, SIZE))", "ImageOps.fit(image, (SIZE, SIZE))"),
+    ("ImageOps.pad(image, (size, size))", "image.resize((size, size))"),
+    ("ImageOps.pad(image, (size, size))", "ImageOps.fit(image, (size, size))"),
     (".permute(2, 0, 1)", ".permute(2, 1, 0)"),
     (".permute(2, 0, 1)", ".permute(2, 0, 1).flip(0)"),
-    ("(image, (SIZE, SIZE))", "(image, (SIZE, SIZE), color='white')"),
 )
 def test_each_image_becomes_a_square__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
     edited = snippet.edit(old, new)
     fails(test_each_image_becomes_a_square, edited, tmp_path)
+
+
+@edits(
+    ('image.size, "white")', 'image.size, "black")'),
+    ("Image.alpha_composite(white, image)", "image"),
+    ("(image, (size, size))", "(image, (size, size), color='white')"),
+)
+def test_the_square_is_padded_with_black__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_the_square_is_padded_with_black, edited, tmp_path)
 
 
 def test_a_bad_file_is_named(snippet, tmp_path, kind="cut off", ending="png"):
@@ -481,6 +797,7 @@ def test_a_bad_file_is_named(snippet, tmp_path, kind="cut off", ending="png"):
         ("empty", "png"),
         ("text", "jpg"),
         ("I;16", "png"),
+        ("I;16B", "tif"),
         ("I", "tif"),
         ("F", "tif"),
     ],
@@ -526,7 +843,7 @@ def test_a_folder_trains__also_with(snippet, tmp_path, seed):
 
 @edits(
     (', image).convert("RGB")', ", image)"),
-    ("ImageOps.pad(image, (SIZE, SIZE))", "image"),
+    ("ImageOps.pad(image, (size, size))", "image"),
     ("        optimizer.step()\n", ""),
     ('"has learned" if', '"may have learned" if'),
 )
@@ -557,10 +874,8 @@ def test_each_image_counts_the_same(snippet, size=7):
         assert sorted(orders[-1]) == sorted([*range(10)] * 6)
     assert orders[0] != orders[1]
 
-    before = {k: v.clone() for k, v in run.model.state_dict().items()}
     loss, logits = run.evaluate(run.validation)
     assert not logits.requires_grad
-    assert same(before, dict(run.model.state_dict()))
     run.model.eval()
     images, truth = run.validation.tensors
     expected = run.model(images.to(run.device) / 255).cpu()
@@ -568,6 +883,28 @@ def test_each_image_counts_the_same(snippet, size=7):
     expected = F.cross_entropy(expected, truth).item()
     assert type(loss) is float
     assert loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_evaluating_changes_nothing(snippet):
+    run = few(snippet).after("evaluate")
+    for _ in range(2):
+        before = {k: v.clone() for k, v in run.model.state_dict().items()}
+        run.evaluate(run.validation)
+        assert same(before, dict(run.model.state_dict()))
+        run.train_epoch(1)
+        after = dict(run.model.state_dict())
+        assert not any(same(before[name], after[name]) for name in before)
+
+
+@edits(
+    ('of each."""\n    model.eval()', 'of each."""\n    model.train()'),
+    (
+        "    logits = torch.cat(b",
+        "    optimizer.step()\n    logits = torch.cat(b",
+    ),
+)
+def test_evaluating_changes_nothing__but_not_with(snippet, old, new, fails):
+    fails(test_evaluating_changes_nothing, snippet.edit(old, new))
 
 
 @pytest.mark.parametrize("size", [1, 19, 20, 500])
@@ -662,10 +999,7 @@ def test_resuming_changes_nothing__also_in_a_new_process(
     program = few(snippet, EPOCHS=2, RATE=0.1, SEED=1, CHECKPOINT=part)
     cut_short(program, 5)
 
-    script = tmp_path / "train.py"
-    cells = few(snippet).cells().values()
-    shown = [each.source for each in cells if not each.is_display]
-    script.write_text("\n".join(shown))
+    script = script_of(snippet, tmp_path)
     words = "--size 8 --batch-size 25 --epochs 2 --rate 0.1 --seed 1"
     threads = str(torch.get_num_threads())
     done = subprocess.run(
@@ -766,6 +1100,79 @@ def test_the_best_epoch_is_kept__but_not_with(
     fails(test_the_best_epoch_is_kept, snippet.edit(old, new), tmp_path)
 
 
+def test_a_new_image_is_predicted_from_the_checkpoint_alone(
+    snippet, tmp_path, seed=0, size=12
+):
+    pictures(tmp_path / "data")
+    path = str(tmp_path / "shades.pt")
+    settings = {"EPOCHS": 3, "SEED": seed, "SIZE": size, "CHECKPOINT": path}
+    trained = given(snippet, DATA=str(tmp_path / "data"), **settings)
+    with no_stop():
+        run = trained.after("report")
+    (tmp_path / "data").rename(tmp_path / "gone")
+
+    saved = torch.load(path)
+    for weights in saved["model"].values():  # of the last epoch
+        weights.zero_()
+    torch.save(saved, path)
+
+    images = [tmp_path / "gone" / f"{n}/7.jpg" for n in ("dark", "light")]
+    images.append(tmp_path / "gone" / "light" / "2.png")
+    images = [*map(str, images)]
+    told = {}
+    with patch("builtins.print", lambda line: told.update([line.split(": ")])):
+        new = given(snippet, CHECKPOINT=path, PREDICT=images, SEED=seed + 1)
+        with pytest.raises(SystemExit) as caught:
+            new.after("predict")
+    assert caught.value.code == 0
+    for image in images:
+        logits = run.model.cpu().eval()(run.opened(image)[None] / 255)
+        chance = logits.softmax(dim=1).max().item()
+        name = run.classes[logits.argmax()]
+        assert told[image] == f"{name} ({chance:.0%})"
+    assert [line.split()[0] for line in told.values()] == [
+        "dark",
+        "light",
+        "light",
+    ]
+    nothing = str(tmp_path / "gone" / "dark" / "7.jpg")
+    for other in (nothing, str(tmp_path / "nothing.pt")):
+        wrong = given(snippet, CHECKPOINT=other, PREDICT=images)
+        assert refusal(wrong, "predict") == f"{other} is no checkpoint"
+
+
+@pytest.mark.parametrize(("seed", "size"), [(1, 20), (2, 32)])
+def test_a_new_image_is_predicted_from_the_checkpoint_alone__also_with(
+    snippet, tmp_path, seed, size
+):
+    test_a_new_image_is_predicted_from_the_checkpoint_alone(
+        snippet, tmp_path, seed, size
+    )
+
+
+@edits(
+    ('load_state_dict(saved["best"]["model"])\n    model.eval', "eval"),
+    ('["best"]["model"])\n    model.eval()', '["best"]["model"])'),
+    ("opened(path, size)", "0 * opened(path, size)"),
+    ("return names[label]", "return names[label - 1]"),
+    (
+        "(opened(path, size).unsqueeze(0) / 255)",
+        "(opened(path, size)[None] / 1)",
+    ),
+    ('"seed": SEED, "classes": classes', '"seed": SEED'),
+    ("    raise SystemExit(0)\n", ""),
+)
+def test_a_new_image_is_predicted_from_the_checkpoint_alone__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(
+        test_a_new_image_is_predicted_from_the_checkpoint_alone,
+        edited,
+        tmp_path,
+    )
+
+
 class Interrupt:
     """Interrupts the program that pickles it."""
 
@@ -793,7 +1200,10 @@ def test_the_checkpoint_is_replaced_whole(snippet, tmp_path):
 
 
 @edits(
-    ('partial = Path(f"{CHECKPOINT}.partial")', "partial = Path(CHECKPOINT)"),
+    (
+        'partial = Path(f"{CHECKPOINT}.partial")\n    torch',
+        "partial = Path(CHECKPOINT)\n    torch",
+    ),
     ("    partial.replace(CHECKPOINT)\n", ""),
     (
         "    torch.save(content, partial)",
@@ -854,9 +1264,9 @@ def test_another_training_is_refused(snippet, tmp_path):
     ('"classes": classes}', '"classes": 0}'),
     ("Path(str(s)).name for part in parts", "0 for part in parts"),
     ("has other {', '.join(other)}", "has others"),
-    ('f"{CHECKPOINT} is no checkpoint', 'f"this is no checkpoint'),
+    ('f"{CHECKPOINT} is no checkpoint to', 'f"this is no checkpoint to'),
     (
-        '        raise SystemExit(f"{CHECKPOINT} is no',
+        '        raise SystemExit(f"{CHECKPOINT} is no checkpoint to',
         '        save()\n        raise SystemExit(f"{CHECKPOINT} is no',
     ),
 )
