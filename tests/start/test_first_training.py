@@ -49,8 +49,9 @@ def rule(warmth):
 
 
 def state_of(model):
-    """Return a copy of all numbers that a model has learned."""
-    return [each.detach().clone() for each in model.parameters()]
+    """Return a copy of all numbers of a model, those that it learns first."""
+    held = [*model.parameters(), *model.buffers()]
+    return [each.detach().clone() for each in held]
 
 
 def by_line(snippet, steps=1):
@@ -79,6 +80,38 @@ def silence():
 
 
 # Do this
+
+
+SCRIPT = """
+import sys
+sys.modules["matplotlib"] = None  # as if it were not installed
+exec(compile(sys.argv[1], "first_training.py", "exec"))
+"""
+
+
+def test_a_picture_needs_matplotlib(snippet, draws=True):
+    text = in_three_steps(snippet).text
+    if not draws:
+        pictures = [
+            each for each in snippet.cells().values() if each.is_display
+        ]
+        for each in pictures:
+            text = text.replace(each.source, "")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, text],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        check=False,
+    )
+    assert "at 25 °C" in done.stdout  # what comes before it runs
+    assert "ModuleNotFoundError" in done.stderr
+    assert "the best day" not in done.stdout
+
+
+def test_a_picture_needs_matplotlib__but_not_without_one(snippet, fails):
+    fails(test_a_picture_needs_matplotlib, snippet, False)
 
 
 def test_the_loss_falls(snippet):
@@ -172,7 +205,7 @@ def places(program):
     seen = set()
 
     def look(layer, inputs):
-        tensors = [*inputs, *layer.parameters()]
+        tensors = [*inputs, *layer.parameters(), *layer.buffers()]
         seen.update(each.device.type for each in tensors)
 
     handle = register_module_forward_pre_hook(look)
@@ -185,6 +218,7 @@ def places(program):
     return run.device.type, seen | held, [run.before, run.after]
 
 
+@pytest.mark.simulates("an accelerator")
 def test_all_is_on_the_device(snippet, monkeypatch):
     asks = in_three_steps(snippet).only(
         *LEARNS, "ask", "before-and-after", "far-away"
@@ -409,12 +443,18 @@ def test_only_step_changes_the_model__but_not(snippet, old, new, fails):
     fails(test_only_step_changes_the_model, snippet.edit(old, new))
 
 
+def test_only_step_changes_the_model__ends_with_batch_norm(snippet, fails):
+    edited = snippet.edit("nn.ReLU()", "nn.BatchNorm1d(64), nn.ReLU()")
+    fails(test_only_step_changes_the_model, edited)
+
+
 def test_the_first_step_goes_down(snippet):
     run, seen = by_line(snippet)
 
     [(before, after, slopes)] = [
         found for line, *found in seen if line == "optimizer.step()"
     ]
+    assert len(before) == len(after) == len(slopes)
     for old, new, slope in zip(before, after, slopes, strict=True):
         assert slope.any()
         moved = (new - old).sign()

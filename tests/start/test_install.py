@@ -20,6 +20,7 @@ def pretend(monkeypatch, finds):
     )
 
 
+@pytest.mark.simulates("an accelerator")
 def test_the_check_computes_on_the_device(snippet, monkeypatch):
     there = torch.accelerator.is_available()
     named = torch.accelerator.current_accelerator() if there else "cpu"
