@@ -13,6 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from extensions.evidence.counterexamples import edits
 from extensions.evidence.versions import older
+from tests.helpers.worlds import MODELS
 
 STEP = ("days", "model", "step")
 TOOLS = ("days", "model", "gradient", "cut")
@@ -24,7 +25,11 @@ def apart(found, right):
 
 
 def flat(model):
-    return torch.cat([p.grad.flatten() for p in model.parameters()])
+    """Return all gradients as one."""
+    gradients = [p.grad for p in model.parameters()]
+    return torch.cat(
+        [each.flatten() for each in gradients if each is not None]
+    )
 
 
 def with_layer(layer, seed=3):
@@ -67,6 +72,7 @@ MOVE = "inputs, labels = inputs.to(None), labels.to(None)"
 MOVED = SECOND_LOOP.replace("        loss", f"        {MOVE}\n        loss")
 
 
+@pytest.mark.simulates("a device")
 def test_one_part_at_a_time_is_moved(snippet, line=MOVED, sizes=(5, 2)):
     """Move the parts as the page says, which the program does not."""
     run = snippet.edit(SECOND_LOOP, line).only(*STEP).after("step")
@@ -98,6 +104,13 @@ def test_one_part_at_a_time_is_moved__but_not_without_backward(snippet, fails):
 # %% the gradient of the whole
 
 
+def in_two_groups(parameters, lr):
+    """Return SGD in two groups: the later weights move half as far."""
+    first, *others = parameters
+    groups = [{"params": [first]}, {"params": others, "lr": lr / 2}]
+    return optim.SGD(groups, lr=lr)
+
+
 def test_parts_give_the_gradient_of_the_whole(
     snippet,
     make=plain,
@@ -105,6 +118,7 @@ def test_parts_give_the_gradient_of_the_whole(
     kind=optim.SGD,
     dtype=torch.float32,
     start=16,
+    labeled=True,
 ):
     run = snippet.only(*STEP).after("step")
     tolerance = 50 * torch.finfo(dtype).eps
@@ -112,6 +126,7 @@ def test_parts_give_the_gradient_of_the_whole(
     for scale in (1, 30):
         days = scale * run.days[start : start + sum(sizes)].to(dtype)
         notes = run.notes[start : start + sum(sizes)]
+        notes = notes if labeled else torch.full_like(notes, -100)
         parts = list(zip(days.split(sizes), notes.split(sizes), strict=True))
         model = make().to(dtype)
         reference = copy.deepcopy(model)
@@ -135,7 +150,7 @@ def test_parts_give_the_gradient_of_the_whole(
         for p, old, other in zip(
             model.parameters(), before, reference.parameters(), strict=True
         ):
-            other.grad = p.grad.clone()
+            other.grad = None if p.grad is None else p.grad.clone()
             assert torch.equal(other, old)
         twin.step()
         for p, other in zip(
@@ -160,6 +175,28 @@ def test_parts_give_the_gradient_of_the_whole(
         {"make": lambda: with_layer(nn.BatchNorm1d(16)).eval()},
         {"make": lambda: with_layer(nn.Dropout(0.5)).eval()},
         {"make": lambda: plain(seed=8)},
+        {"sizes": (1,) * 40, "start": 0},
+        {"kind": in_two_groups},
+        {"make": MODELS["tied"]},
+        {"make": MODELS["frozen in part"]},
+    ],
+    ids=[
+        "one part",
+        "parts of one day",
+        "very uneven parts",
+        "labels for all days",
+        "AdamW",
+        "RMSprop",
+        "float64",
+        "LayerNorm",
+        "GroupNorm",
+        "BatchNorm in evaluation mode",
+        "Dropout in evaluation mode",
+        "another start",
+        "40 parts",
+        "two groups in the optimizer",
+        "a tied weight",
+        "a frozen layer",
     ],
 )
 def test_parts_give_the_gradient_of_the_whole__also_with(snippet, options):
@@ -247,15 +284,15 @@ def test_parts_give_the_gradient_of_the_whole__but_not_if(
         lambda: with_layer(nn.BatchNorm1d(16)),
         lambda: with_layer(nn.Dropout(0.5)),
     ],
-    ids=["other days matter", "chance matters"],
+    ids=["BatchNorm", "Dropout"],
 )
-def test_parts_give_the_gradient_of_the_whole__but_not_with(
+def test_parts_give_the_gradient_of_the_whole__ends_in_training_mode_with(
     snippet, make, fails
 ):
     fails(test_parts_give_the_gradient_of_the_whole, snippet, make)
 
 
-def test_parts_give_the_gradient_of_the_whole__but_not_if_a_layer_is_missing(
+def test_parts_give_the_gradient_of_the_whole__ends_if_one_is_not_optimized(
     snippet, fails
 ):
     """The old gradients of a layer that is not optimized stay, and clip."""
@@ -263,13 +300,16 @@ def test_parts_give_the_gradient_of_the_whole__but_not_if_a_layer_is_missing(
     def kind(parameters, lr):
         return optim.SGD(list(parameters)[2:], lr=lr)
 
-    fails(
-        test_parts_give_the_gradient_of_the_whole,
-        snippet,
-        plain,
-        (5, 5, 2),
-        kind,
-    )
+    inputs = snippet, plain, (5, 5, 2), kind
+    fails(test_parts_give_the_gradient_of_the_whole, *inputs)
+
+
+def test_parts_give_the_gradient_of_the_whole__ends_without_any_label(
+    snippet, fails
+):
+    """The mean over no label is nan; `big_step` returns 0."""
+    inputs = snippet, plain, (5, 5, 2), optim.SGD, torch.float32, 16, False
+    fails(test_parts_give_the_gradient_of_the_whole, *inputs)
 
 
 # %% another loss
@@ -374,6 +414,8 @@ def test_each_group_steps_once(
         (12, 4, list, optim.SGD),
         (3, 4, list, optim.SGD),
         (7, 1, list, optim.SGD),
+        (11, 6, list, optim.SGD),
+        (40, 32, list, optim.SGD),
         (0, 4, list, optim.SGD),
         (9, 2, list, optim.AdamW),
         (
@@ -623,7 +665,12 @@ def test_a_part_keeps_its_share__but_not_with(snippet, old, new, fails):
 def test_the_rest_does_not_shrink(snippet):
     run = snippet.only(*MEMORY).after("memory")
 
-    weights = sum(p.nbytes for p in run.new_model().parameters())
+    model = run.new_model()
+    weights = sum(p.nbytes for p in model.parameters())
+    optimizer = optim.AdamW(model.parameters())
+    run.big_step(model, optimizer, run.cut(run.many, run.sky, 64))
+    for state in optimizer.state.values():
+        assert set(state) == {"step", "exp_avg", "exp_avg_sq"}
     for n in (1, 2, 16, 64):
         assert run.memory(n)[1] == 4 * weights
 
@@ -768,11 +815,14 @@ def ends(run, name, seed):
 def test_undivided_sgd_diverges(snippet):
     run = snippet.only(*FIT).after("undivided")
 
-    assert run.runs["SGD, rate 2, divided"][1] == 2
-    assert run.runs["SGD, rate 2, forgotten"][1] == 2
-    for seed in STARTS:
-        assert ends(run, "SGD, rate 2, divided", seed) < 1
-        assert ends(run, "SGD, rate 2, forgotten", seed) > 2
+    assert run.runs["SGD, rate 2, divided"] == (optim.SGD, 2, 1 / 7)
+    assert run.runs["SGD, rate 2, forgotten"] == (optim.SGD, 2, 1)
+    for seed in (*STARTS, 4, 5):
+        model = run.new_model(seed)
+        before = F.cross_entropy(model(run.days), run.notes).item()
+        assert run.mean_loss(model) == pytest.approx(before)
+        assert ends(run, "SGD, rate 2, divided", seed) < before
+        assert ends(run, "SGD, rate 2, forgotten", seed) > before
 
 
 @edits(
@@ -789,6 +839,7 @@ def test_adamw_hides_the_factor(snippet):
 
     assert run.runs["AdamW, divided"][1:] == (0.03, 1 / 7)
     assert run.runs["AdamW, forgotten"][1:] == (0.03, 1)
+    assert run.runs["AdamW, divided"][0] is optim.AdamW
     for seed in STARTS:
         divided = ends(run, "AdamW, divided", seed)
         forgotten = ends(run, "AdamW, forgotten", seed)
@@ -818,6 +869,8 @@ def test_tiny_gradients_show_the_factor(snippet):
         divided = ends(run, f"{MILLIONTH}divided", seed)
         forgotten = ends(run, f"{MILLIONTH}forgotten", seed)
         assert not math.isclose(divided, forgotten, rel_tol=0.05)
+    for name in ("divided", "forgotten"):
+        assert run.runs[f"{MILLIONTH}{name}"][0] is optim.AdamW
 
 
 def test_tiny_gradients_show_the_factor__but_not_without_eps(snippet, fails):
@@ -901,6 +954,11 @@ def test_big_step_takes_weeks(snippet, flattened=FLAT, size=2):
         found = run.big_step(model, optimizer, run.cut(weeks, labels, size))
         assert found.item() == pytest.approx(mean.item(), rel=1e-5)
         assert apart(flat(model), whole) < 1e-5
+
+
+def test_big_step_takes_weeks__also_with_fewer_labels(snippet):
+    edited = snippet.edit("lengths = [5, 4, 2, 1]", "lengths = [3, 0, 2, 1]")
+    test_big_step_takes_weeks(edited)
 
 
 @pytest.mark.parametrize("size", [1, 3, 4])
@@ -999,7 +1057,7 @@ def test_a_short_group_is_too_weak(snippet, n=10, k=4, without=0):
     assert apart(seen[-1], j / k * whole) < 1e-5
 
 
-@pytest.mark.parametrize(("n", "k"), [(11, 4), (3, 8), (7, 6)])
+@pytest.mark.parametrize(("n", "k"), [(11, 4), (3, 8), (7, 6), (19, 4)])
 def test_a_short_group_is_too_weak__also_for(snippet, n, k):
     test_a_short_group_is_too_weak(snippet, n, k)
 
@@ -1052,6 +1110,11 @@ def test_clipping_each_part_differs(snippet):
     assert apart(run.target, right) < 1e-5
     found = run.clipped(each_part=True)
     assert found.norm() < 0.1001
+    by_hand = torch.zeros_like(right)
+    for part, share in zip(run.parts, run.ways["by size"], strict=True):
+        by_hand = by_hand + run.gradient(run.new_model(), [part], [share])
+        by_hand = by_hand * min(1, 0.1 / by_hand.norm())
+    assert apart(found, by_hand) < 1e-4
     assert apart(found, right) > 0.1
 
 
@@ -1266,6 +1329,12 @@ def test_a_loss_over_pairs_changes(snippet):
     F.cross_entropy(scores, torch.arange(12)).backward()
     assert apart(run.in_one, flat(model)) < 1e-5
     assert apart(run.in_parts, flat(model)) > 0.1
+    model.zero_grad()
+    for i in (0, 4, 8):
+        four = slice(i, i + 4)
+        scores = model(today[four]) @ model(tomorrow[four]).T
+        (F.cross_entropy(scores, torch.arange(4)) / 3).backward()
+    assert apart(run.in_parts, flat(model)) < 1e-5
 
 
 @edits(
