@@ -6,6 +6,8 @@ import math
 import platform
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older
+from tests.helpers.worlds import DTYPES, each
 
 NAN, INF = math.nan, math.inf
 
@@ -27,27 +30,63 @@ def raised(function, *inputs):
     return ""
 
 
-def test_check_names_the_first(snippet, dtype=torch.float32):
+def as_it_is(tensor):
+    return tensor
+
+
+def test_check_names_the_first(snippet, dtype=torch.float32, form=as_it_is):
     check = snippet.after("check").check
-    good = torch.tensor([[1.0, -2.0]], dtype=dtype)
-    bad = torch.tensor([NAN, INF, 3.0, -INF, NAN, INF], dtype=dtype)
-    worse = torch.tensor(NAN, dtype=dtype)
+    good = form(torch.tensor([[1.0, -2.0]], dtype=dtype))
+    bad = form(torch.tensor([NAN, INF, 3.0, -INF, NAN, INF], dtype=dtype))
+    worse = form(torch.tensor([NAN, 1.0], dtype=dtype))
 
     for fine in ({}, {"a": good, "none": None, "whole": torch.arange(3)}):
-        assert raised(check, fine) == ""
+        with no_error():
+            assert raised(check, fine) == ""
     for tensors, name, nans, infs in [
         ({"a": good, "b": bad, "c": worse}, "b", 2, 3),
         ({"c": worse, "b": bad}, "c", 1, 0),
         ({"none": None, "b": bad[1]}, "b", 0, 1),
         ({"b": bad[3]}, "b", 0, 1),
+        ({"b": form(torch.full((2, 3), -INF, dtype=dtype))}, "b", 0, 6),
     ]:
-        said = raised(check, tensors)
+        with no_error():
+            said = raised(check, tensors)
         assert said.startswith(f"{name}: {nans} nan, {infs} inf")
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+@each("dtype", DTYPES)
 def test_check_names_the_first__also_for(snippet, dtype):
     test_check_names_the_first(snippet, dtype)
+
+
+FORMS = {
+    "requires grad": lambda tensor: tensor.requires_grad_(),
+    "has gaps": lambda tensor: tensor.repeat_interleave(2, -1)[..., ::2],
+    "is transposed": lambda tensor: tensor.T.contiguous().T,
+    "is complex": lambda tensor: torch.complex(tensor, torch.ones(())),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The use of `x.T`")
+@each("form", FORMS)
+def test_check_names_the_first__also_if_it(snippet, form):
+    test_check_names_the_first(snippet, form=form)
+
+
+def test_check_names_the_first__also_among_many_dimensions(snippet):
+    check = snippet.after("check").check
+    images = torch.zeros(2, 3, 4, 4)
+    images[1, 2, 3, 3] = NAN
+
+    assert raised(check, {"a": torch.ones(0), "b": torch.tensor(1)}) == ""
+    assert raised(check, {"x": images}) == "x: 1 nan, 0 inf of 96"
+    assert raised(check, {"x": images[1, 2, 3, 3]}).startswith("x: 1 nan")
+
+
+def test_check_names_the_first__ends_for_a_sparse_tensor(snippet, fails):
+    form = torch.Tensor.to_sparse
+    fails(test_check_names_the_first, snippet, torch.float32, form)
 
 
 @edits(
@@ -80,10 +119,12 @@ class First(nn.Module):
     def forward(self, values):
         """Open one container after the other."""
         while not torch.is_tensor(values):
+            if isinstance(values, Holder):
+                return values.values
             if isinstance(values, dict):
                 values = list(values.values())
             values = values[-1]
-        return values
+        return values.real if values.is_complex() else values
 
 
 class After(nn.Module):
@@ -109,14 +150,12 @@ def planted(wrap):
     """Return models with a fault, and the layer that is to be named."""
     fault, first = Log(wrap), First()
     chain = named(a=nn.Linear(4, 4), b=fault, c=first, d=nn.Linear(4, 4))
-    inner = named(a=nn.Tanh(), b=named(x=nn.Linear(4, 4), y=fault, z=first))
     start = named(a=fault, b=first, c=nn.Linear(4, 2))
     weight = named(a=nn.Linear(4, 4), b=nn.LSTM(4, 3), c=first)
     weight.b.weight_hh_l0.data[0, 0] = NAN
     outer = named(a=nn.Tanh(), b=After(fault), c=first)
     return [
         (chain, "b"),
-        (inner, "b.y"),
         (start, "a"),
         (weight, "b"),
         (outer, "b"),
@@ -137,6 +176,39 @@ def as_list(values):
 
 def as_dict(values):
     return {"loss": torch.ones(()), "deep": [{"x": values}]}
+
+
+def test_watch_names_the_inner_layer(snippet, wrap=as_tensor):
+    run = snippet.after("faults")
+    torch.manual_seed(0)
+    fault = named(x=nn.Linear(4, 4), y=Log(wrap), z=First())
+    for model, layer in [
+        (named(a=nn.Tanh(), b=fault), "b.y"),
+        (named(a=nn.Tanh(), b=named(c=named(d=fault))), "b.c.d.y"),
+    ]:
+        hooks = run.watch(model)
+        said = raised(model, torch.rand(5, 4))
+        for hook in hooks:
+            hook.remove()
+        assert said.startswith(f"{layer}: "), said
+
+
+@edits(
+    (
+        "the outer layers alone",
+        "model.named_modules()",
+        "model.named_children()",
+    ),
+    (
+        "the layers that hold others alone",
+        "for layer in names]",
+        "for layer in names if list(layer.children())]",
+    ),
+)
+def test_watch_names_the_inner_layer__but_not_through(
+    snippet, old, new, fails
+):
+    fails(test_watch_names_the_inner_layer, snippet.edit(old, new))
 
 
 def test_watch_names_the_layer(snippet, wrap=as_tensor):
@@ -161,9 +233,62 @@ def test_watch_names_the_layer(snippet, wrap=as_tensor):
     assert raised(alone, run.missing).startswith("model: output not finite")
 
 
-@pytest.mark.parametrize("wrap", [as_tuple, as_list, as_dict])
+class Scores(NamedTuple):
+    """What some layers return."""
+
+    loss: torch.Tensor
+    scores: torch.Tensor
+
+
+def as_named_tuple(values):
+    return Scores(torch.ones(2), values)
+
+
+def as_long_list(values):
+    return [*torch.ones(99, 2), values]
+
+
+@dataclass
+class Holder:
+    """What other layers return."""
+
+    values: torch.Tensor
+
+
+@pytest.mark.parametrize(
+    "wrap", [as_tuple, as_list, as_dict, as_named_tuple, as_long_list]
+)
 def test_watch_names_the_layer__also_in(snippet, wrap):
     test_watch_names_the_layer(snippet, wrap)
+
+
+@each("dtype", DTYPES)
+def test_watch_names_the_layer__also_in_evaluation_of(snippet, dtype):
+    run = snippet.after("watch")
+    model = named(a=nn.Tanh(), b=Log(as_tensor), c=nn.Tanh()).eval()
+    run.watch(model)
+
+    with torch.no_grad():
+        said = raised(model, torch.rand(2, 3, dtype=dtype))
+    assert said.startswith("b: output not finite")
+
+
+def test_watch_names_the_layer__ends_for_an_output_in_a_dataclass(
+    snippet, fails
+):
+    fails(test_watch_names_the_layer, snippet, as_held)
+
+
+def as_held(values):
+    return Holder(values)
+
+
+def test_watch_names_the_layer__ends_for_complex_numbers(snippet, fails):
+    fails(test_watch_names_the_layer, snippet, as_complex)
+
+
+def as_complex(values):
+    return [torch.complex(values, values)]
 
 
 def test_watch_names_the_layer__also_where_two_layers_are_one(snippet):
@@ -305,11 +430,6 @@ NO_CHILDREN = "for layer in names if not list(layer.children())]"
 
 @edits(
     ("the inputs", "in flat(output)", "in flat(inputs)"),
-    (
-        "the outer layers alone",
-        "model.named_modules()",
-        "model.named_children()",
-    ),
     ("the inner layers alone", "for layer in names]", NO_CHILDREN),
     ("another name", "names.get(layer, layer)", "type(layer).__name__"),
 )
@@ -470,6 +590,58 @@ def test_careful_step_is_a_step__but_not_without_zero_grad(snippet, fails):
     fails(test_careful_step_is_a_step, snippet.edit(old, new))
 
 
+def test_careful_step_is_a_step__also_with_a_frozen_layer(snippet):
+    old = "    return model\n\n\n# %% check"
+    new = "    model.body.requires_grad_(False)\n" + old
+    test_careful_step_is_a_step(snippet.edit(old, new))
+
+
+def test_careful_step_stops_in_time__also_in_a_deep_model(snippet):
+    run = snippet.after("faults")
+    layers = [nn.Linear(2, 2) for _ in range(5)]
+    model = nn.Sequential(*layers, nn.Linear(2, 1))
+    for name, _ in model.named_parameters():
+        model.zero_grad()
+        deep = copy.deepcopy(model)
+        spoil(deep, name, NAN)
+        optimizer = torch.optim.SGD(deep.parameters(), lr=0.1)
+        said = raised(run.careful_step, deep, optimizer, run.winds, run.chill)
+        assert said.startswith(f"gradient of {name}: ")
+
+
+def test_careful_step_is_a_step__ends_for_sparse_gradients(snippet, fails):
+    edited = snippet.edit(
+        "    model.turn = nn.Linear(2, 2, bias=False)\n",
+        "    class Turn(nn.Embedding):\n"
+        "        def forward(self, wind):\n"
+        "            rows = (wind[:, 0] > 0).long()\n"
+        "            return wind * super().forward(rows)\n\n"
+        "    model.turn = Turn(2, 2, sparse=True)\n",
+    )
+    fails(test_careful_step_is_a_step, edited, torch.optim.SGD)
+
+
+def test_running_statistics_are_spoiled(snippet, before=torch.square):
+    run = snippet.after("faults")
+    model = named(a=Applied(before), b=nn.BatchNorm1d(2), c=nn.Linear(2, 1))
+    weights = weights_of(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    said = raised(run.careful_step, model, optimizer, run.filled, run.chill)
+    assert said.startswith("loss: ")
+    assert all(map(torch.equal, weights_of(model), weights))
+    statistics = model.b.running_mean, model.b.running_var
+    assert not any(each[0].isfinite() for each in statistics)
+
+
+def test_running_statistics_are_spoiled__but_not_by_nan_among_the_inputs(
+    snippet, fails
+):
+    old = "filled[3, 0] = 9.97e36"
+    edited = snippet.edit(old, "filled[3, 0] = torch.nan")
+    fails(test_running_statistics_are_spoiled, edited)
+
+
 def rooted():
     """Return a chain with a root at 0 between its layers."""
     root = Root()
@@ -503,7 +675,12 @@ def test_the_last_parameter_is_named(snippet, make=rooted):
     run = snippet.after("faults")
     endless = run.new_model()
     spoil(endless, "head.weight", INF)
-    for model in (run.new_model(), endless, make(), Scaled()):
+    deep = named(**{str(i): nn.Linear(2, 2) for i in range(12)})
+    deep.add_module("head", nn.Linear(2, 1))
+    spoil(deep, "2.bias", NAN)
+    spoil(deep, "11.weight", INF)
+    spoil(deep, "10.bias", INF)
+    for model in (run.new_model(), endless, make(), Scaled(), deep):
         optimizer = torch.optim.SGD(model.parameters())
         said = raised(run.careful_step, model, optimizer, run.calm, run.chill)
         bad = [
@@ -650,6 +827,7 @@ def test_one_nan_reaches_every_weight(snippet, place=(3, 0)):
     given = run.missing.nan_to_num(1.0)
     given[place] = run.missing[3, 0]
 
+    assert run.missing.isnan().sum() == 1
     shares = run.spread(given, steps=1)
     assert shares["inputs"][0] == pytest.approx(1 / 128)
     assert shares["loss"] == (1, 0)
@@ -673,6 +851,30 @@ def test_one_nan_reaches_every_weight__also_from(snippet, place):
 )
 def test_one_nan_reaches_every_weight__but_not_with(snippet, old, new, fails):
     fails(test_one_nan_reaches_every_weight, snippet.edit(old, new))
+
+
+KINDS = edits(
+    (
+        "Adam",
+        "SGD(model.parameters(), lr=0.01)\n    for _ in range(steps)",
+        "Adam(model.parameters(), lr=0.01)\n    for _ in range(steps)",
+    ),
+    (
+        "momentum",
+        "lr=0.01)\n    for _ in range(steps)",
+        "lr=0.01, momentum=0.9)\n    for _ in range(steps)",
+    ),
+)
+
+
+@KINDS
+def test_one_nan_reaches_every_weight__also_by(snippet, old, new):
+    test_one_nan_reaches_every_weight(snippet.edit(old, new))
+
+
+@KINDS
+def test_the_second_step_is_lost__also_by(snippet, old, new):
+    test_the_second_step_is_lost(snippet.edit(old, new))
 
 
 def test_the_second_step_is_lost(snippet):
@@ -762,7 +964,7 @@ def test_nan_is_born_of_inf(snippet):
     run = born(snippet)
 
     assert run.inf == INF
-    assert len(run.born) == 3
+    assert run.questions[:3] == ["inf - inf", "inf / inf", "0 * inf"]
     assert all(math.isnan(each) for each in run.answers[:3])
 
 
@@ -770,7 +972,8 @@ def test_nan_stays_nan(snippet):
     run = born(snippet)
 
     assert run.nan.isnan()
-    assert len(run.kept) == 4
+    kept = ["nan + 1", "nan - 1", "nan * 0", "nan / 2"]
+    assert run.questions[3:7] == kept
     assert all(math.isnan(each) for each in run.answers[3:7])
 
 
@@ -778,6 +981,8 @@ def test_no_comparison_sees_nan(snippet):
     run = born(snippet)
 
     assert run.nan.isnan()
+    signs = [question.split()[1] for question in run.questions[7:]]
+    assert signs == ["<", ">", "<=", ">=", "=="]
     assert run.answers[7:] == [False] * 5
 
 
@@ -847,6 +1052,17 @@ def test_an_empty_field_is_nan(snippet):
 
 
 @edits(
+    ("the first field", '"4.5,"', '",4.5"'),
+    ("both fields", '"4.5,"', '","'),
+)
+def test_an_empty_field_is_nan__also_for(snippet, old, new):
+    run = snippet.edit(old, new).only("winds", "csv").after("csv")
+
+    assert run.days[1].isnan().any()
+    assert run.whole.tolist() == [[3.1, -2.0], [0.2, 1.4]]
+
+
+@edits(
     ("no field", '"4.5,"', '"4.5,1.0"'),
     ("filled", 'delimiter=","', 'delimiter=",", filling_values=0'),
     ("any field", "isfinite().all(dim=1)", "isfinite().any(dim=1)"),
@@ -860,6 +1076,7 @@ def test_batchnorm_keeps_the_nan(snippet):
     run = snippet.only(*cells).after("batchnorm")
 
     assert run.norm.num_batches_tracked == 2
+    assert str(run.norm) == str(nn.BatchNorm1d(2))
     for _ in range(3):
         for running in (run.norm.running_mean, run.norm.running_var):
             assert running.isnan().tolist() == [True, False]
@@ -932,20 +1149,28 @@ def test_logits_keep_the_loss_finite(snippet):
     assert slope.isnan().all()
     assert other.tolist() == pytest.approx([20])
     assert others.tolist() == pytest.approx([1])
-    (at, _, line) = snippet.only("winds", "lines").after("lines").lines[1]
-    scores = torch.tensor([float(at[0]), -3.0, 0.5, 90.0])
+
+
+def test_logsigmoid_is_the_loss_for_0(snippet, target=0.0):
+    run = snippet.only("winds", "lines").after("lines")
+    (_, _, line) = run.lines[1]
+    scores = torch.tensor([20, -3.0, 0.5, 90.0, 0.0, -100.0])
+
     losses = F.binary_cross_entropy_with_logits(
-        scores, torch.zeros(4), reduction="none"
+        scores, torch.full_like(scores, target), reduction="none"
     )
-    tried = snippet.only("winds", "lines").after("lines").tried
-    assert torch.allclose(tried(line, scores.tolist())[0], losses)
+    assert torch.allclose(run.tried(line, scores.tolist())[0], losses)
+
+
+def test_logsigmoid_is_the_loss_for_0__but_not_for_1(snippet, fails):
+    fails(test_logsigmoid_is_the_loss_for_0, snippet, 1.0)
 
 
 @edits(
     ("a lower score", "([20],", "([10],"),
     ("from logits", '"-(1 - x.sigmoid()).log()"', '"-F.logsigmoid(-x)"'),
     ("by hand", '"-F.logsigmoid(-x)"', '"-(1 - x.sigmoid()).log()"'),
-    ("the target 1", '"-F.logsigmoid(-x)"', '"-F.logsigmoid(x)"'),
+    ("the other sign", '"-F.logsigmoid(-x)"', '"-F.logsigmoid(x)"'),
 )
 def test_logits_keep_the_loss_finite__but_not_with(snippet, old, new, fails):
     fails(test_logits_keep_the_loss_finite, snippet.edit(old, new))
@@ -982,6 +1207,8 @@ def test_a_constant_column_is_zero_by_zero(
     assert other.tolist() == [0] * len(value)
     _, _, other, _ = pair(snippet, 3, [1, 2, 3], torch.float64)
     assert other.tolist() == pytest.approx([-1, 0, 1], abs=1e-5)
+    _, _, other, _ = pair(snippet, 3, [0, 1e-6], torch.float64)
+    assert other[1].item() == pytest.approx(5e-7 / (0.5**0.5 * 1e-6 + 1e-6))
 
 
 @pytest.mark.parametrize("count", [2, 3, 7, 64, 1000])
