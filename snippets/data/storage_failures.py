@@ -229,18 +229,38 @@ with h5py.File(folder / "days.h5") as file:
 
 print(hours[:, 0], temperature[wanted, 0])
 
-# %% hdf5-locked
+# %% elsewhere
 import subprocess
 import sys
 
-program = "import sys, h5py; h5py.File(sys.argv[1])"
-command = [sys.executable, "-c", program, folder / "days.h5"]
-with h5py.File(folder / "days.h5", "a"):  # still open for writing
-    during = subprocess.run(command, capture_output=True, text=True)
-after = subprocess.run(command)
 
-print(during.stderr.strip().rpartition("\n")[2])
-print("after closing: exit code", after.returncode)
+def elsewhere(path, options):  # opens a file in another process
+    program = f"import h5py; h5py.File({str(path)!r}, {options})"
+    command = [sys.executable, "-c", program]
+    error = subprocess.run(command, capture_output=True, text=True).stderr
+    return error.strip().rpartition("\n")[2] or "opened"
+
+
+# %% hdf5-locked
+days_h5 = folder / "days.h5"
+with h5py.File(days_h5, "a"):  # still open for writing
+    while_written = elsewhere(days_h5, "'r'")
+with h5py.File(days_h5):  # still open for reading
+    while_read = elsewhere(days_h5, "'a'")
+closed = elsewhere(days_h5, "'a'")
+
+print("while it is written:", while_written)
+print("while it is read:", while_read)
+print("afterwards:", closed)
+
+# %% hdf5-swmr
+growing = folder / "growing.h5"
+with h5py.File(growing, "w", libver="latest") as file:
+    file["temperature"] = temperature
+    file.swmr_mode = True  # from now on, others can read
+    shared = elsewhere(growing, "'r', swmr=True")
+
+print("SWMR, while it is written:", shared)
 
 # %% write-shards
 import webdataset

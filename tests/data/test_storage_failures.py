@@ -2,8 +2,10 @@
 
 import signal
 import tarfile
+import traceback
 import warnings
 from collections import Counter
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -44,18 +46,22 @@ def test_three_epochs_are_complete(snippet):
     with no_error():
         run = after(snippet, *LMDB, "do-this")
 
-    def loader():
-        yield None, torch.tensor([1, 1])
-        yield None, torch.tensor([2])
-        if broken:
-            raise ValueError("broken\n  at a line\nthe end")
+    class Broken:
+        epoch = 0
 
-    broken = False
-    repeated = [*loader()]
+        def __iter__(self):
+            self.epoch += 1
+            yield None, torch.tensor([1])
+            if self.epoch % 2:
+                raise ValueError("broken\n  at a line\nthe end")
+
+    repeated = [(None, torch.tensor([1, 1])), (None, torch.tensor([2]))]
+    long = [(None, torch.arange(n, n + 7)) for n in range(300)]
     assert run.found == [WHOLE] * 3
     assert run.epochs(repeated, 2) == ["3 days, 2 different"] * 2
-    broken = True
-    assert run.epochs(loader(), 1) == ["the end"]
+    assert run.epochs(long, 1) == ["2100 days, 306 different"]
+    one = "1 days, 1 different"
+    assert run.epochs(Broken()) == ["the end", one, "the end"]
     hours = np.stack(
         [hours for hours, _ in map(run.Days().__getitem__, range(100))]
     )
@@ -89,11 +95,11 @@ def test_three_epochs_are_complete__but_not(snippet, fails, old, new):
 
 def test_no_index_repeats_the_records(snippet, workers=2):
     run = after(snippet, *BASE, "records", "number", "orders")
-    days = run.orders["two workers, no index"]
-    if workers != 2:
-        days = run.arrivals(None, num_workers=workers, **FORK)
+    found = [run.orders["two workers, no index"]] if workers == 2 else []
+    found.append(run.arrivals(None, num_workers=workers, **FORK))
 
-    assert Counter(days) == dict.fromkeys(range(100), workers)
+    for days in found:
+        assert Counter(days) == dict.fromkeys(range(100), workers)
 
 
 def test_no_index_repeats_the_records__also_three_times(snippet):
@@ -110,25 +116,43 @@ def test_no_index_repeats_the_records__but_not_with_an_index(snippet, fails):
     fails(test_no_index_repeats_the_records, edited)
 
 
-def test_an_index_divides_the_records(snippet, workers=2):
+def few(snippet, count):
+    """Return a program that defines how to read some records."""
+    old = "day in range(100):"
+    edited = snippet.edit(old, old.replace("100", f"{count}"))
+    names = (*BASE, "records", "number")
+    return edited.only(*names).after("number")
+
+
+def test_an_index_divides_the_records(snippet, workers=2, count=None):
     run = after(snippet, *BASE, "records", "number", "orders")
-    days = run.orders["two workers, an index"]
-    if workers != 2:
-        days = run.arrivals(run.index, num_workers=workers, **FORK)
+    found = [run.orders["two workers, an index"]]
+    if count is not None:
+        run, found = few(snippet, count), []
+    try:
+        found.append(run.arrivals(run.index, num_workers=workers, **FORK))
+    except IndexError as error:
+        traceback.clear_frames(error.__traceback__)
+        pytest.fail("IndexError")
 
-    assert sorted(days) == [*range(100)]
+    for days in found:
+        assert sorted(days) == [*range(100 if count is None else count)]
 
 
-def test_an_index_divides_the_records__also_in_three(snippet):
-    test_an_index_divides_the_records(snippet, 3)
+@pytest.mark.parametrize("workers", [1, 3, 4])
+def test_an_index_divides_the_records__also_among(snippet, workers):
+    test_an_index_divides_the_records(snippet, workers)
 
 
-def test_an_index_divides_the_records__also_two(snippet):
-    two = snippet.edit("for day in range(100):", "for day in range(2):")
-    run = after(two, *BASE, "records", "number", "orders")
-    for workers in (2, 3):
-        days = run.arrivals(run.index, num_workers=workers, **FORK)
-        assert sorted(days) == [0, 1]
+@pytest.mark.parametrize("count", [2, 3])
+def test_an_index_divides_the_records__also_fewer_than_workers(snippet, count):
+    test_an_index_divides_the_records(snippet, count + 1, count)
+
+
+def test_an_index_divides_the_records__ends_with_a_single_record(
+    snippet, fails
+):
+    fails(test_an_index_divides_the_records, snippet, 2, 1)
 
 
 @edits(
@@ -326,30 +350,50 @@ def reads(file, most=400):
     return most
 
 
-def test_each_read_takes_a_place(snippet, **options):
+def test_each_read_takes_a_place(snippet, asked=MappingProxyType({})):
     cells = (*LMDB, "opened-before-the-fork", "readers-full")
     run = snippet.only(*cells).after(cells[-1])  # its file is opened anew
-    places = options.get("max_readers", 126)
+    places = asked.get("max_readers", 126)
 
     first, *others = run.locked
     assert first == WHOLE
     assert len(others) == 2
     for other in others:
         assert other.startswith(FULL)
-    for _ in range(2):  # all places are free again once it was closed
-        with lmdb.open(run.path, **options) as file:
-            assert forked(reads, file, 20) == 20
-            assert forked(reads, file) == places - 20
-            assert forked(reads, file) == 0
-    with lmdb.open(run.path) as file:  # the lock file stays as large
-        assert file.info()["max_readers"] == places
+    with lmdb.open(run.path, **asked) as file:
+        assert forked(reads, file, 20) == 20
+        assert forked(reads, file) == places - 20
+        assert forked(reads, file) == 0
 
 
 @pytest.mark.parametrize(
-    "options", [{"readonly": True}, {"max_readers": 150}], ids=str
+    "asked", [{"readonly": True}, {"max_readers": 150}], ids=str
 )
-def test_each_read_takes_a_place__also_with(snippet, options):
-    test_each_read_takes_a_place(snippet, **options)
+def test_each_read_takes_a_place__also_with(snippet, asked):
+    test_each_read_takes_a_place(snippet, asked)
+
+
+def test_each_read_takes_a_place__ends_without_the_lock(snippet, fails):
+    fails(test_each_read_takes_a_place, snippet, {"lock": False})
+
+
+def test_there_are_126_places(snippet, asked=MappingProxyType({})):
+    run = snippet.only(*LMDB).after("from-lmdb")  # its file is opened anew
+
+    for _ in range(2):  # all places are free again once it was closed
+        with lmdb.open(run.path, **asked) as file:
+            assert file.info()["max_readers"] == 126
+            assert forked(reads, file) == 126
+
+
+def test_there_are_126_places__but_not_if_told(snippet, fails):
+    fails(test_there_are_126_places, snippet, {"max_readers": 150})
+
+
+def test_there_are_126_places__ends_if_the_lock_file_has_more(snippet, fails):
+    old = "with lmdb.open(path) as file, file.begin(write=True)"
+    new = old.replace("path)", "path, max_readers=150)")
+    fails(test_there_are_126_places, snippet.edit(old, new))
 
 
 LOCKED = "with lmdb.open(path) as file:\n    locked"
@@ -374,10 +418,15 @@ def test_each_read_takes_a_place__but_not_if_opened_in_the_worker(
 
 
 def test_without_locks_all_epochs_pass(snippet):
-    assert (
-        after(snippet, *LMDB, "opened-before-the-fork", "without-locks").free
-        == [WHOLE] * 3
-    )
+    run = after(snippet, *LMDB, "opened-before-the-fork", "without-locks")
+
+    assert run.free == [WHOLE] * 3
+    with lmdb.open(run.path, lock=False) as file:
+        assert forked(reads, file) == 400
+        assert (
+            run.epochs(DataLoader(run.OpenedBefore(file), **run.two), 2)
+            == [WHOLE] * 2
+        )
 
 
 def test_without_locks_all_epochs_pass__but_not_with_them(snippet, fails):
@@ -452,23 +501,33 @@ def test_a_copy_can_be_changed__but_not_without_a_copy(snippet, fails):
     fails(test_a_copy_can_be_changed, edited)
 
 
+def test_writing_into_the_map_crashes__ends_with_writemap(snippet, fails):
+    new = "open(path, writemap=True)\n    with file.begin(b"
+    edited = snippet.edit("open(path)\n    with file.begin(b", new)
+    fails(test_writing_into_the_map_crashes, edited)
+
+
 # HDF5
 
 
-def test_hdf5_wants_increasing_rows(snippet):
+def test_hdf5_wants_increasing_rows(snippet, others=([57, 3], [3, 3])):
     run = after(snippet, *BASE, "hdf5", "hdf5-order", "hdf5-sorted")
 
     increasing = "Indexing elements must be in increasing order"
     assert vars(run).get("unsorted") == increasing
     with h5py.File(run.folder / "days.h5") as file:
         array = file["temperature"]
-        # From the end -1 is the last row.
-        assert np.array_equal(array[[3, -1]], run.temperature[[3, -1]])
-        for rows in (run.wanted, [57, 3], [3, 3], [0, 5, 4], [-1, 3]):
+        for rows in (run.wanted, *others, [0, 5, 4], np.array([99, 0])):
             with pytest.raises(TypeError, match=increasing):
                 array[rows]
         for rows in ([3], [3, 57], [0, 4, 5, 99]):
             assert np.array_equal(array[rows], run.temperature[rows])
+
+
+def test_hdf5_wants_increasing_rows__ends_if_minus_one_is_the_last(
+    snippet, fails
+):
+    fails(test_hdf5_wants_increasing_rows, snippet, [[3, -1]])
 
 
 def test_hdf5_wants_increasing_rows__but_takes_them_so(snippet, fails):
@@ -477,13 +536,9 @@ def test_hdf5_wants_increasing_rows__but_takes_them_so(snippet, fails):
 
 
 def test_unique_restores_the_order(snippet, wanted="[57, 3, 57]"):
-    run = after(
-        snippet.edit("[57, 3, 57]", wanted),
-        *BASE,
-        "hdf5",
-        "hdf5-order",
-        "hdf5-sorted",
-    )
+    snippet = snippet.edit("[57, 3, 57]", wanted)
+    with no_error():
+        run = after(snippet, *BASE, "hdf5", "hdf5-order", "hdf5-sorted")
 
     assert run.days.tolist() == sorted({*run.wanted.tolist()})
     assert np.array_equal(run.hours, run.temperature[run.wanted])
@@ -492,6 +547,12 @@ def test_unique_restores_the_order(snippet, wanted="[57, 3, 57]"):
 @pytest.mark.parametrize("wanted", ["[7]", "[9, 8, 7, 9, 99, 0, 0]"])
 def test_unique_restores_the_order__also_for(snippet, wanted):
     test_unique_restores_the_order(snippet, wanted)
+
+
+def test_unique_restores_the_order__ends_for_rows_counted_from_the_end(
+    snippet, fails
+):
+    fails(test_unique_restores_the_order, snippet, "[3, -1]")
 
 
 @edits(
@@ -506,24 +567,129 @@ def test_unique_restores_the_order__but_not(snippet, fails, old, new):
     fails(test_unique_restores_the_order, snippet.edit(old, new))
 
 
-def test_hdf5_locks_while_it_writes(snippet):
-    run = after(snippet, *BASE, "hdf5", "hdf5-locked")
-
-    last = run.during.stderr.splitlines()[-1:]
-    assert [line.partition(":")[0] for line in last] == ["BlockingIOError"]
-    assert "unable to lock file, errno = " in last[0]
-    assert run.during.returncode == 1
-    assert run.after.returncode == 0
+HDF5 = (*BASE, "hdf5", "elsewhere", "hdf5-locked")
+BLOCKED = "BlockingIOError: [Errno 11] Unable to synchronously "
 
 
-@pytest.mark.parametrize(
-    "new", ['with h5py.File(folder / "days.h5"):', "if True:"]
+def blocked(said):
+    """Whether another process could not lock the file."""
+    return said.startswith(BLOCKED) and "unable to lock file" in said
+
+
+def test_hdf5_locks_while_it_writes(snippet, swmr=False):
+    run = after(snippet, *HDF5)
+    path = run.folder / f"locked-{swmr}.h5"
+
+    assert blocked(run.while_written)
+    assert run.closed == "opened"
+    with h5py.File(path, "w", libver="latest") as file:
+        file["day"] = 1
+        if swmr:
+            file.swmr_mode = True
+        for mode in ("r", "r+", "a"):
+            assert blocked(run.elsewhere(path, f"{mode!r}"))
+    with h5py.File(path, "a"):
+        assert blocked(run.elsewhere(path, "'r'"))
+    assert run.elsewhere(path, "'r'") == "opened"
+
+
+@edits(
+    ("while it reads", 'File(days_h5, "a")', "File(days_h5)"),
+    ("without the lock", '(days_h5, "a")', '(days_h5, "a", locking=False)'),
 )
-def test_hdf5_locks_while_it_writes__but_not_while_it_reads(
-    snippet, fails, new
-):
-    edited = snippet.edit('with h5py.File(folder / "days.h5", "a"):', new)
-    fails(test_hdf5_locks_while_it_writes, edited)
+def test_hdf5_locks_while_it_writes__but_not(snippet, fails, old, new):
+    fails(test_hdf5_locks_while_it_writes, snippet.edit(old, new))
+
+
+def test_hdf5_locks_while_it_writes__ends_in_swmr_mode(snippet, fails):
+    fails(test_hdf5_locks_while_it_writes, snippet, True)
+
+
+def test_hdf5_locks_while_it_reads(snippet, locking=None):
+    run = after(snippet, *HDF5)
+
+    assert blocked(run.while_read)
+    with h5py.File(run.days_h5, locking=locking):
+        for mode in ("r+", "a"):
+            assert blocked(run.elsewhere(run.days_h5, f"{mode!r}"))
+        assert run.elsewhere(run.days_h5, "'r'") == "opened"
+    assert run.elsewhere(run.days_h5, "'a'") == "opened"
+
+
+@edits(
+    (
+        "if the other reads",
+        "(days_h5, \"'a'\")\nclosed",
+        "(days_h5, \"'r'\")\nclosed",
+    ),
+    ("once it is closed", "with h5py.File(days_h5):", "with open(days_h5):"),
+)
+def test_hdf5_locks_while_it_reads__but_not(snippet, fails, old, new):
+    fails(test_hdf5_locks_while_it_reads, snippet.edit(old, new))
+
+
+def test_hdf5_locks_while_it_reads__ends_without_locking(snippet, fails):
+    fails(test_hdf5_locks_while_it_reads, snippet, False)
+
+
+@pytest.mark.parametrize("mine", ["a", "r"], ids="mode {}".format)
+def test_a_blocked_w_empties_the_file(snippet, mine, mode="w"):
+    run = after(snippet, *HDF5)
+    path = run.folder / f"emptied-{mine}.h5"
+    with h5py.File(path, "w") as file:
+        file["day"] = 1
+    with h5py.File(path, mine):
+        said = run.elsewhere(path, f"{mode!r}")
+        left = path.stat().st_size
+
+    assert blocked(said)
+    assert left == 0
+
+
+@pytest.mark.parametrize("mode", ["a", "r+"])
+def test_a_blocked_w_empties_the_file__but_not_in_mode(snippet, fails, mode):
+    fails(test_a_blocked_w_empties_the_file, snippet, "r", mode)
+
+
+def test_swmr_lets_others_read(snippet, mode="'r', swmr=True"):
+    run = after(snippet, *BASE, "hdf5", "elsewhere", "hdf5-swmr")
+
+    assert run.shared == "opened"
+    path = run.folder / "swmr.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file["day"] = [1, 2]
+        file.swmr_mode = True
+        assert run.elsewhere(path, mode) == "opened"
+        program = f'{mode})["day"][1].item() == 2 or 1 / 0; print('
+        assert run.elsewhere(path, program) == "opened"
+
+
+@edits(
+    ("if the writer does not", "file.swmr_mode = True", "pass"),
+    ("if the reader does not", "'r', swmr=True", "'r'"),
+)
+def test_swmr_lets_others_read__but_not(snippet, fails, old, new):
+    fails(test_swmr_lets_others_read, snippet.edit(old, new))
+
+
+def test_swmr_needs_a_new_file(snippet, libver=None):
+    run = after(snippet, *BASE)
+    path = run.folder / "older.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        file["day"] = 1
+    with (
+        h5py.File(path, "a", libver="latest") as file,
+        pytest.raises(RuntimeError, match="file superblock version"),
+    ):
+        file.swmr_mode = True
+
+
+def test_swmr_needs_a_new_file__but_not_if_it_is_new(snippet, fails):
+    fails(test_swmr_needs_a_new_file, snippet, "latest")
+
+
+def test_swmr_lets_others_read__ends_for_writers(snippet, fails):
+    fails(test_swmr_lets_others_read, snippet, "'a'")
 
 
 # WebDataset
@@ -546,6 +712,12 @@ def test_a_worker_needs_a_shard__also_two_shards_for_three(snippet):
     test_a_worker_needs_a_shard(snippet, 3)
 
 
+def test_a_worker_needs_a_shard__ends_if_shards_are_resampled(snippet, fails):
+    old = 'from_shards("days-0.tar")'
+    new = 'from_shards("days-0.tar", resampled=True).with_epoch(10)'
+    fails(test_a_worker_needs_a_shard, snippet.edit(old, new))
+
+
 @edits(
     (
         "with two",
@@ -557,11 +729,6 @@ def test_a_worker_needs_a_shard__also_two_shards_for_three(snippet):
         'from_shards("days-0.tar")',
         'from_shards("days-0.tar", empty_check=False)',
     ),
-    (
-        "resampled",
-        'from_shards("days-0.tar")',
-        'from_shards("days-0.tar", resampled=True).with_epoch(10)',
-    ),
 )
 def test_a_worker_needs_a_shard__but_not(snippet, fails, old, new):
     fails(test_a_worker_needs_a_shard, snippet.edit(old, new))
@@ -572,7 +739,9 @@ def test_two_shards_serve_two_workers(snippet):
 
     assert run.served == [WHOLE, "50 days, 50 different"]
     for dataset in (run.two_shards, run.unchecked):
-        for hours, day in dataset:
+        found = [*DataLoader(dataset, batch_size=None, num_workers=1, **FORK)]
+        assert len(found) == (100 if dataset is run.two_shards else 50)
+        for hours, day in found:
             assert np.array_equal(hours, run.temperature[day])
 
 
@@ -591,19 +760,24 @@ def test_two_shards_serve_two_workers__but_not(snippet, fails, old, new):
 # Cut files
 
 
+CUT = (*BASE, "records", "write-into-the-map", "crash", "hdf5")
+CUT += ("write-shards", "cut", "readers", "cut-files")
+
+
+def test_a_cut_map_ends_the_process(snippet):
+    assert after(snippet, *CUT).lmdb_code == -signal.SIGBUS
+
+
+@edits(
+    ("if it is whole", "whole[: len(whole) * 3 // 4 + 7]", "whole"),
+    ("if its end is not read", "return list(file.begin().cursor())", "file"),
+)
+def test_a_cut_map_ends_the_process__but_not(snippet, fails, old, new):
+    fails(test_a_cut_map_ends_the_process, snippet.edit(old, new))
+
+
 def test_a_cut_file_says_so_late(snippet):
-    run = after(
-        snippet,
-        *BASE,
-        "records",
-        "write-into-the-map",
-        "crash",
-        "hdf5",
-        "write-shards",
-        "cut",
-        "readers",
-        "cut-files",
-    )
+    run = after(snippet, *CUT)
     short = (run.folder / "cut-days.tfrecord").stat().st_size
     records = sum(np.loadtxt(run.index, int).sum(axis=1) <= short)
     short = (run.folder / "cut-days-0.tar").stat().st_size
@@ -625,7 +799,6 @@ def test_a_cut_file_says_so_late(snippet):
         "TFRecord": records,
         "WebDataset": shards,
     }
-    assert run.lmdb_code == -signal.SIGBUS
     assert str(run.folder) not in "".join(run.errors.values())
 
 
