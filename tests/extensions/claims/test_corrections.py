@@ -93,6 +93,27 @@ def test_a_correction_shows_the_result_of_its_claim(house, build, correct):
     assert '<td class="outcome outcome-failed">failed</td>' in html
 
 
+@pytest.mark.parametrize("directive", ["corrections", "corrected"])
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [("skipped for cuda", "No run has tested this yet."), ("passed", "")],
+)
+def test_a_correction_that_no_run_has_shown_says_so(
+    house, build, correct, directive, result, said
+):
+    correct(ROW)
+    page = house / "docs/evidence/claims.md"
+    chosen = " part/one#word-is-one" if directive == "corrected" else ""
+    page.write_text(f"# Corrections\n\n```{{{directive}}}{chosen}\n```\n")
+    record(house, test_word_is_one=result)
+
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    shown = f'is one. <em class="unsure">{said}</em>'
+    assert (shown in html) == bool(said)
+    assert ('class="unsure"' in html) == bool(said)
+
+
 def test_corrections_can_be_filtered(house, build, correct):
     correct(ROW + ROW)
     page = house / "docs/evidence/claims.md"
