@@ -159,7 +159,7 @@ own = {
     name: shuffled_after(draw, torch.Generator().manual_seed(1))
     for name, draw in before.items()
 }
-print(*shared.items(), "with a generator of its own:", sep="\n")
+print(*shared.items(), "with its own generator:", sep="\n")
 print(*own.items(), sep="\n")
 
 

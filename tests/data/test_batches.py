@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, WeightedRandomSampler
 
 from extensions.evidence.counterexamples import no_error
+from tests.helpers import worlds
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
@@ -23,6 +24,8 @@ REVIEWS = {
     "one review": [[3, 4]],
     "equal lengths": [[1, 2], [3, 4], [5, 6]],
     "no words": [[], [7, 8, 9]],
+    "a word 0": [[0, 5, 0], [7], [0]],
+    "numbers at the ends of int64": [[-(2**63), 2**63 - 1], [1]],
 }
 
 
@@ -270,12 +273,25 @@ def filled(shape, dtype=torch.float32):
     return [torch.full(shape, at, dtype=dtype) for at in range(4)]
 
 
-def test_tensors_are_stacked(snippet, samples=None):
+def in_a_worker(samples):
+    """Join samples in a worker, and let it go if it fails."""
+    options = {"num_workers": 1, "multiprocessing_context": "fork"}
+    try:
+        return next(iter(DataLoader(samples, len(samples), **options)))
+    except RuntimeError as error:
+        error.with_traceback(None)  # which still holds the worker
+        return str(error)
+
+
+def test_tensors_are_stacked(snippet, samples=None, where="here"):
     run = snippet.after("joined")
     samples = samples or filled((3,))
 
     with no_error():
         stacked = run.join(*samples)
+    if where == "in a worker":
+        stacked = in_a_worker(samples)
+        assert torch.is_tensor(stacked), stacked
     assert stacked.dtype == samples[0].dtype
     assert stacked.shape == (len(samples), *samples[0].shape)
     for at, sample in enumerate(samples):
@@ -287,6 +303,66 @@ def test_tensors_are_stacked(snippet, samples=None):
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3, 4)], ids=str)
 def test_tensors_are_stacked__also_for(snippet, shape, dtype):
     test_tensors_are_stacked(snippet, filled(shape, dtype))
+
+
+@worlds.each(
+    "tensor",
+    worlds.TENSORS,
+    "transposed",
+    "with gaps",
+    "expanded",
+    "requiring grad",
+    "non-leaf",
+    "at the ends of int64",
+    "with inf",
+)
+def test_tensors_are_stacked__also_if(snippet, tensor):
+    test_tensors_are_stacked(snippet, [tensor(), tensor()])
+
+
+@worlds.each(
+    "tensor", worlds.TENSORS, "empty", "transposed", "expanded", "boolean"
+)
+def test_tensors_are_stacked__also_in_a_worker(snippet, tensor):
+    samples = [tensor(), tensor()]
+    test_tensors_are_stacked(snippet, samples, "in a worker")
+
+
+@worlds.each("tensor", worlds.TENSORS, "requiring grad", "non-leaf")
+def test_tensors_are_stacked__ends_in_a_worker_for_tensors(
+    snippet, tensor, fails
+):
+    samples = [tensor(), tensor()]
+    fails(test_tensors_are_stacked, snippet, samples, "in a worker")
+
+
+def test_tensors_are_stacked__ends_in_a_worker_for_conjugates(snippet, fails):
+    samples = [torch.ones(3, dtype=torch.complex64).conj()] * 2
+    fails(test_tensors_are_stacked, snippet, samples, "in a worker")
+
+
+def test_a_worker_stacks_no_gradients(snippet, samples=None):
+    run = snippet.after("joined")
+    samples = samples or [torch.ones(3, requires_grad=True)] * 2
+
+    with no_error():
+        assert run.join(*samples).shape == (2, 3)
+    said = str(in_a_worker(samples))
+    assert "arguments don't support automatic differentiation" in said
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [nn.Parameter(torch.ones(3)), torch.ones(3, requires_grad=True) * 2],
+    ids=["parameters", "non-leaf tensors"],
+)
+def test_a_worker_stacks_no_gradients__also_for(snippet, sample):
+    test_a_worker_stacks_no_gradients(snippet, [sample] * 2)
+
+
+def test_a_worker_stacks_no_gradients__but_not_detached(snippet, fails):
+    samples = [torch.ones(3, requires_grad=True).detach()] * 2
+    fails(test_a_worker_stacks_no_gradients, snippet, samples)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +417,7 @@ def test_floats_become_float64__but_not(snippet, old, new, fails):
     fails(test_floats_become_float64, snippet.edit(old, new))
 
 
-def test_floats_become_float64__but_not_beyond_64_bits(snippet, fails):
+def test_floats_become_float64__ends_beyond_64_bits(snippet, fails):
     fails(test_floats_become_float64, snippet, 2**63)
 
 
@@ -386,7 +462,7 @@ def test_containers_are_joined_by_part__but_not(snippet, old, new, fails):
     fails(test_containers_are_joined_by_part, snippet.edit(old, new))
 
 
-def test_containers_are_joined_by_part__but_not_named_tuples(snippet, fails):
+def test_containers_are_joined_by_part__ends_for_named_tuples(snippet, fails):
     pair = namedtuple("pair", "number word")
     fails(test_containers_are_joined_by_part, snippet, pair._make)
 
@@ -542,6 +618,7 @@ def test_missing_samples_are_left_out(snippet, there=(1, 1, 0, 1)):
         run.reviews[i] if is_in else None for i, is_in in enumerate(there)
     ]
 
+    given += [(torch.tensor([], dtype=torch.int64), 3)]
     kept = [each for each in given if each is not None]
     assert_same(run.join_those_there(given), run.pad(kept))
     [batch] = run.some
@@ -600,17 +677,24 @@ def reviews_of(run):
         yield padded[:length].tolist()
 
 
-def test_padding_counts_in_a_mean(snippet):
+def test_padding_counts_in_a_mean(snippet, other=None):
     run = snippet.after("padded-mean")
 
     assert run.table[:, 0].tolist() == [100 + word for word in range(10)]
     assert run.padded[0].tolist() == [5, 2, 0]
     assert round(run.wrong_mean[0].item(), 2) == 102.33
     assert (105 + 102) / 2 == 103.5
+    if other is not None:
+        run = in_another_batch(snippet, other).after("padded-mean")
     for words, mean in zip(reviews_of(run), run.wrong_mean, strict=True):
         all_words = words + [0] * (run.padded.shape[1] - len(words))
         expected = sum(100 + word for word in all_words) / len(all_words)
         assert mean.item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_padding_counts_in_a_mean__also_for(snippet, other):
+    test_padding_counts_in_a_mean(snippet, other)
 
 
 @pytest.mark.parametrize(
@@ -645,6 +729,18 @@ def test_a_mask_takes_padding_out__also_for(snippet, other):
     test_a_mask_takes_padding_out(snippet, other)
 
 
+def test_a_mask_takes_padding_out__also_for_a_word_0(snippet):
+    edited = snippet.edit("words = [[5, 2], [7]", "words = [[5, 0], [0, 7]")
+    test_a_mask_takes_padding_out(edited)
+
+
+def test_a_mask_takes_padding_out__ends_for_a_review_of_no_words(
+    snippet, fails
+):
+    edited = snippet.edit("words = [[5, 2], [7]", "words = [[5, 2], []")
+    fails(test_a_mask_takes_padding_out, edited)
+
+
 def test_a_mask_takes_padding_out__also_for_nan_in_the_padding(snippet):
     edited = snippet.edit(
         "vectors = table[padded]",
@@ -659,13 +755,13 @@ def test_a_mask_takes_padding_out__also_for_nan_in_the_padding(snippet):
         ("torch.where(mask[..., None], vectors, 0)", "vectors"),
         ("< lengths[:, None]", "<= lengths[:, None]"),
         ("< lengths[:, None]", "< torch.tensor([2, 1, 3, 2])[:, None]"),
-        ("words = [[5, 2], [7]", "words = [[5, 2], []"),
+        ("torch.arange(padded.shape[1]) < lengths[:, None]", "padded > 2"),
     ],
     ids=[
         "without the mask",
         "with one number of padding",
         "with the lengths of another batch",
-        "for no words",
+        "if the mask is made of the words",
     ],
 )
 def test_a_mask_takes_padding_out__but_not(snippet, old, new, fails):
@@ -695,6 +791,29 @@ def test_the_order_hangs_on_what_came_before(snippet, draw=torch.rand):
     assert run.shuffled_after(lambda: draw(2)) != nothing
     for loader in (run.training, DataLoader(range(3))):
         assert run.shuffled_after(partial(list, loader)) != nothing
+
+
+def test_each_loop_draws_a_number(snippet, generator=None):
+    run = snippet.after("do-this")
+    loaders = [run.evaluation, run.training]
+    loaders.append(DataLoader(range(3), generator=generator))
+
+    torch.manual_seed(0)
+    first = torch.rand(())
+    for loader in loaders:
+        for _ in range(2):
+            torch.manual_seed(0)
+            list(loader)
+            assert torch.rand(()) != first
+    torch.manual_seed(0)
+    DataLoader(range(3))  # without a loop over it
+    assert torch.rand(()) == first
+
+
+def test_each_loop_draws_a_number__but_not_with_its_own_generator(
+    snippet, fails
+):
+    fails(test_each_loop_draws_a_number, snippet, torch.Generator())
 
 
 def dropped_out(count):
@@ -805,7 +924,7 @@ def test_shuffled_epochs_drop_others__also_for(snippet, size, seed):
     test_shuffled_epochs_drop_others(snippet, 20, size, seed)
 
 
-def test_shuffled_epochs_drop_others__but_not_of_less_than_a_batch(
+def test_shuffled_epochs_drop_others__ends_for_less_than_a_batch(
     snippet, fails
 ):
     fails(test_shuffled_epochs_drop_others, snippet, 3)
@@ -859,6 +978,7 @@ def test_batch_norm_needs_two_rows(snippet, width=3, **options):
     run = snippet.after("batch-of-one")
     norm = nn.BatchNorm1d(width, **options)
 
+    assert type(run.norm) is nn.BatchNorm1d
     assert isinstance(run.refusal, ValueError)
     assert "more than 1 value per channel" in str(run.refusal)
     assert run.sizes == [4, 4]
@@ -899,6 +1019,7 @@ def test_a_small_dataset_vanishes(snippet, count=3, size=4):
     run = snippet.after("vanishing")
     loader = DataLoader(range(count), size, drop_last=True, shuffle=True)
 
+    assert len(run.few) == 3
     assert run.vanished == []
     with no_error():
         assert list(loader) == []
@@ -1036,7 +1157,7 @@ def test_similar_lengths_pad_less(snippet, lengths=(3, 1, 2, 2, 5), size=2):
 
     assert run.padding == {"as they come": 9, "by length": 1}
     orders, companies = set(), set()
-    for _ in range(40):
+    for _ in range(100):
         batches = list(sampler)
         assert all(type(index) is int for index in chain(*batches))
         assert sorted(chain(*batches)) == list(range(len(lengths)))
@@ -1049,6 +1170,9 @@ def test_similar_lengths_pad_less(snippet, lengths=(3, 1, 2, 2, 5), size=2):
             assert before <= after
         orders.add(tuple(max(lengths[i] for i in each) for each in batches))
         companies.add(frozenset(map(frozenset, batches)))
+    longest = {max(lengths[i] for i in each) for each in batches}
+    if len(longest) == len(batches) <= 3:  # each order is known by these
+        assert len(orders) == math.factorial(len(batches))
     assert len(orders) > 1
     assert len(companies) > 1
     seen = [index for batch in run.by_length.batch_sampler for index in batch]
@@ -1056,8 +1180,11 @@ def test_similar_lengths_pad_less(snippet, lengths=(3, 1, 2, 2, 5), size=2):
 
 
 @pytest.mark.parametrize("size", [3, 7])
-def test_similar_lengths_pad_less__also_for(snippet, size):
-    lengths = (9, 1, 4, 4, 4, 2, 4, 4, 7, 4)
+@pytest.mark.parametrize(
+    "longer", [1, 1000], ids="lengths up to 9 * {}".format
+)
+def test_similar_lengths_pad_less__also_for(snippet, size, longer):
+    lengths = [each * longer for each in (9, 1, 4, 4, 4, 2, 4, 4, 7, 4)]
     test_similar_lengths_pad_less(snippet, lengths, size)
 
 
@@ -1107,7 +1234,7 @@ def test_a_whole_batch_is_one_call__also_for(snippet, size, shuffle):
     test_a_whole_batch_is_one_call(snippet, size, shuffle)
 
 
-def test_a_whole_batch_is_one_call__but_not_without_batch_size(snippet, fails):
+def test_a_whole_batch_is_one_call__ends_without_batch_size(snippet, fails):
     fails(test_a_whole_batch_is_one_call, snippet, None)
 
 
