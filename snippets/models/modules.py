@@ -88,12 +88,15 @@ def shapes_of(model, inputs):
     for name, layer in model.named_modules():
 
         def note(layer, inputs, output, name=name):
-            shapes[name] = tuple(output.shape)
+            if isinstance(output, torch.Tensor):  # or a tuple: of an LSTM
+                shapes[name] = tuple(output.shape)
 
         handles.append(layer.register_forward_hook(note))
-    model(inputs)
-    for handle in handles:
-        handle.remove()
+    try:
+        model(inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
     return shapes
 
 

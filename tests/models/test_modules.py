@@ -51,9 +51,13 @@ def test_ten_scores_for_each_picture(
         with no_error():
             scores = model(torch.rand(shape, dtype=dtype))
         assert scores.shape == (shape[0], 10)
+    images = torch.rand(shape, dtype=dtype)
+    one_by_one = [run.model(image[None]) for image in images[:5]]
+    alone = torch.cat(one_by_one) if one_by_one else scores[:0]
+    torch.testing.assert_close(run.model(images)[:5], alone)
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 100])
+@pytest.mark.parametrize("size", [0, 1, 7, 100, 5000])
 def test_ten_scores_for_each_picture__also_for(snippet, size):
     test_ten_scores_for_each_picture(snippet, (size, 1, 28, 28))
 
@@ -246,22 +250,17 @@ def test_a_call_reaches_all_below__but_not_past_a_train_of_ones_own(
     fails(test_a_call_reaches_all_below, edited)
 
 
-def test_sizes_tell_the_count(snippet, sizes=(1, 8, 3), like_relu=nn.ReLU):
+def test_sizes_tell_the_count(snippet, sizes=(1, 8, 3)):
     run = snippet.after("count")
     ins, outs, kernel = sizes
     model, area = run.model, kernel * (kernel + 1)
     conv = nn.Conv2d(ins, outs, (kernel, kernel + 1))
 
-    assert run.count(model) == 80 + 16 + 1168 + 32 + 4010
     assert run.count(model.head) == 400 * 10 + 10
     assert run.count(model.first.conv) == 8 * 3 * 3 + 8
     assert run.count(model.second.conv) == 8 * 16 * 3 * 3 + 16
-    assert run.count(model.first.norm) == 2 * 8
     assert run.count(nn.Linear(ins, outs)) == ins * outs + outs
     assert run.count(conv) == ins * outs * area + outs
-    assert run.count(nn.BatchNorm2d(ins)) == 2 * ins
-    layers = [like_relu(), nn.MaxPool2d(3), nn.Flatten(), nn.Dropout()]
-    assert not any(map(run.count, [model.first.pool, *layers]))
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (64, 3, 2)])
@@ -280,28 +279,55 @@ def test_sizes_tell_the_count__also_for(snippet, sizes):
             CONV,
             CONV.replace("=3", "=3, groups=channels_in"),
         ),
-        "a BatchNorm2d that is not affine": (
-            NORM,
-            NORM.replace("out", "out, affine=False"),
-        ),
-        "a pool after a PReLU": (
-            POOL,
-            "nn.Sequential(nn.PReLU(), nn.MaxPool2d(2))",
-        ),
     }
 )
 def test_sizes_tell_the_count__but_not_of(snippet, edit, fails):
     fails(test_sizes_tell_the_count, snippet.edit(*edit))
 
 
-def test_sizes_tell_the_count__but_not_of_a_prelu(snippet, fails):
-    fails(test_sizes_tell_the_count, snippet, (1, 8, 3), nn.PReLU)
+def test_some_layers_have_few_parameters(
+    snippet, channels=8, like_relu=nn.ReLU
+):
+    run = snippet.after("count")
+
+    assert run.count(run.model) == 80 + 16 + 1168 + 32 + 4010
+    assert run.count(run.model.first.norm) == 2 * 8
+    assert run.count(nn.BatchNorm2d(channels)) == 2 * channels
+    layers = [like_relu(), nn.MaxPool2d(3), nn.Flatten(), nn.Dropout()]
+    assert not any(map(run.count, [run.model.first.pool, *layers]))
+
+
+@pytest.mark.parametrize("channels", [1, 64], ids="{} channels".format)
+def test_some_layers_have_few_parameters__also_with(snippet, channels):
+    test_some_layers_have_few_parameters(snippet, channels)
+
+
+@edits(
+    {
+        "in a BatchNorm2d that is not affine": (
+            NORM,
+            NORM.replace("out", "out, affine=False"),
+        ),
+        "in a pool after a PReLU": (
+            POOL,
+            "nn.Sequential(nn.PReLU(), nn.MaxPool2d(2))",
+        ),
+    }
+)
+def test_some_layers_have_few_parameters__but_not(snippet, edit, fails):
+    fails(test_some_layers_have_few_parameters, snippet.edit(*edit))
+
+
+def test_some_layers_have_few_parameters__but_not_a_prelu(snippet, fails):
+    fails(test_some_layers_have_few_parameters, snippet, 8, nn.PReLU)
 
 
 # The forward pass, layer by layer
 
 
-def test_a_hook_gets_each_output(snippet, make=lambda: nn.Linear(3, 2)):
+def test_a_hook_gets_each_output(
+    snippet, make=lambda: nn.Linear(3, 2), compiled=False
+):
     run = snippet.after("read-a-layer")
 
     second, features = run.model.second, run.model.first(run.images)
@@ -313,11 +339,19 @@ def test_a_hook_gets_each_output(snippet, make=lambda: nn.Linear(3, 2)):
     run.model(run.images)
     assert run.read == {}
 
-    layer, kept = make(), []
-    handle = layer.register_forward_hook(lambda *each: kept.append(each[2]))
-    outputs = [layer(torch.ones(4, 3)) for _ in range(3)]
+    handle = run.model.head.register_forward_hook(run.keep)
+    for images in run.images.split(16):
+        scores = run.model(images)
+        assert run.read["second"].equal(scores)
     handle.remove()
-    layer(torch.ones(4, 3))
+
+    layer, kept = make(), []
+    call = torch.compile(layer, backend="eager") if compiled else layer
+    call(torch.ones(4, 3))
+    handle = layer.register_forward_hook(lambda *each: kept.append(each[2]))
+    outputs = [call(torch.ones(4, 3)) for _ in range(3)]
+    handle.remove()
+    call(torch.ones(4, 3))
     assert len(kept) == 3
     assert all(map(lambda one, two: one is two, kept, outputs))
 
@@ -335,6 +369,10 @@ def test_a_hook_gets_each_output(snippet, make=lambda: nn.Linear(3, 2)):
 )
 def test_a_hook_gets_each_output__also_of(snippet, make):
     test_a_hook_gets_each_output(snippet, make)
+
+
+def test_a_hook_gets_each_output__ends_in_a_compiled_model(snippet, fails):
+    fails(test_a_hook_gets_each_output, snippet, lambda: nn.Linear(3, 2), True)
 
 
 SECOND_HOOK = "model.second.register_forward_hook"
@@ -482,6 +520,11 @@ def test_the_head_gets_400__also_if_asked_again(snippet):
     model(torch.rand(9, 1, 28, 28))
     assert shapes["head"] == (5, 10)
     assert not any(layer._forward_hooks for layer in model.modules())
+    with pytest.raises(RuntimeError):
+        run.shapes_of(model, torch.rand(2, 1, 30, 30))
+    assert not any(layer._forward_hooks for layer in model.modules())
+    lstm = nn.Sequential(nn.Linear(3, 4), nn.LSTM(4, 2))
+    assert run.shapes_of(lstm, torch.ones(5, 3)) == {"0": (5, 4)}
 
 
 @edits(
@@ -685,15 +728,18 @@ def test_a_plain_tensor_is_overlooked__also_one(snippet, tensor):
     in_modules_that("move all", "save all", "count in others")
     | {
         "a Parameter": (PLAIN, "self.offset = nn.Parameter(torch.zeros(1))"),
-        "in the place of a buffer": (
-            PLAIN,
-            f'self.register_buffer("offset", None)\n        {PLAIN}',
-        ),
         "a buffer": (PLAIN, FRAME.replace("frame", "offset")),
     }
 )
 def test_a_plain_tensor_is_overlooked__but_not(snippet, edit, fails):
     fails(test_a_plain_tensor_is_overlooked, snippet.edit(*edit))
+
+
+def test_a_plain_tensor_is_overlooked__ends_under_the_name_of_a_buffer(
+    snippet, fails
+):
+    named = f'self.register_buffer("offset", None)\n        {PLAIN}'
+    fails(test_a_plain_tensor_is_overlooked, snippet.edit(PLAIN, named))
 
 
 # Freeze layers
@@ -880,7 +926,9 @@ def test_a_step_needs_a_gradient__but_not(snippet, edit, fails):
     fails(test_a_step_needs_a_gradient, snippet.edit(*edit))
 
 
-def test_a_step_needs_a_gradient__but_not_if_given_a_buffer(snippet, fails):
+def test_a_step_needs_a_gradient__ends_if_the_optimizer_has_the_buffer(
+    snippet, fails
+):
     fails(
         test_a_step_needs_a_gradient,
         snippet,
@@ -1086,7 +1134,7 @@ def test_layers_in_a_list_are_overlooked__but_not(snippet, edit, fails):
     fails(test_layers_in_a_list_are_overlooked, snippet.edit(*edit))
 
 
-def test_layers_in_a_list_are_overlooked__but_not_after_a_move(snippet, fails):
+def test_layers_in_a_list_are_overlooked__ends_after_a_move(snippet, fails):
     fails(test_layers_in_a_list_are_overlooked, snippet, "list", "meta")
 
 
