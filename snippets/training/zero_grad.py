@@ -49,10 +49,10 @@ def train(place, model, optimizer, steps=100):
         loss = F.mse_loss(model(bought), totals)
         reset(optimizer, "before backward", place)
         loss.backward()
-        slopes = vector([p.grad for p in model.parameters()])
+        gradients = vector([p.grad for p in model.parameters()])
         optimizer.step()
         reset(optimizer, "after step", place)
-        seen.append((loss.item(), slopes, vector(model.parameters())))
+        seen.append((loss.item(), gradients, vector(model.parameters())))
     return seen
 
 
@@ -68,9 +68,9 @@ import matplotlib.pyplot as plt
 figure, (left, right) = plt.subplots(1, 2, figsize=(7.5, 3.2))
 styles = [("#D55E00", "--"), ("#0072B2", "-")]
 for (name, run), (color, line) in zip(runs.items(), styles, strict=True):
-    slopes = torch.stack([slopes for _, slopes, _ in run])
+    gradients = torch.stack([gradients for _, gradients, _ in run])
     prices = torch.stack([prices for _, _, prices in run]).detach()
-    left.plot(slopes[:, 0], line, color=color, marker=".", label=name)
+    left.plot(gradients[:, 0], line, color=color, marker=".", label=name)
     right.plot(*prices.T, line, color=color, marker=".", label=name)
 right.plot(3, 2, "k*", markersize=12, label="the prices")
 left.set(xlabel="step", ylabel=".grad", title=".grad of the price of apples")
@@ -323,10 +323,10 @@ print("before and after step:", *step_changes(foreach=True))
 # %% not-parameters
 model, optimizer = new_model()
 receipts = bought.clone().requires_grad_()
-guesses = model(receipts)
-guesses.retain_grad()
-guesses.sum().backward()
+predictions = model(receipts)
+predictions.retain_grad()
+predictions.sum().backward()
 for each in (optimizer, model):
     each.zero_grad()
 
-print("receipts:", receipts.grad[0], "guesses:", guesses.grad[0])
+print(receipts.grad[0], predictions.grad[0])

@@ -1,6 +1,8 @@
 """The claims of docs/training/zero_grad.md."""
 
 import weakref
+from functools import partial
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -124,23 +126,10 @@ SWAPPED = (
     (
         "none before backward",
         'reset(optimizer, "before backward", place)\n        loss.backward()\n'
-        "        slopes",
-        "loss.backward()\n        slopes",
+        "        gradients",
+        "loss.backward()\n        gradients",
     ),
     ("between in place of after", STEPS, SWAPPED),
-    (
-        "two backward passes per step",
-        "place)\n        loss.backward()\n        slopes",
-        "place)\n        loss.backward(retain_graph=True)\n"
-        '        reset(optimizer, "before backward", place)\n'
-        "        F.l1_loss(model(bought), totals).backward()\n        slopes",
-    ),
-    (
-        "a gradient left from before",
-        "    seen = []\n    for _ in range(steps):\n        reset",
-        "    seen = []\n    F.mse_loss(model(bought), totals).backward()\n"
-        "    for _ in range(steps):\n        reset",
-    ),
 )
 @pytest.mark.parametrize("name", FOUR)
 def test_three_places_are_the_same__but_not_with(
@@ -150,8 +139,30 @@ def test_three_places_are_the_same__but_not_with(
     fails(test_three_places_are_the_same, edited, {name: FOUR[name]})
 
 
-def slope_at(run, weights):
-    """Return the slope of the mean squared error, by hand."""
+@edits(
+    (
+        "two backward passes per step",
+        "place)\n        loss.backward()\n        gradients",
+        "place)\n        loss.backward(retain_graph=True)\n"
+        '        reset(optimizer, "before backward", place)\n'
+        "        F.l1_loss(model(bought), totals).backward()\n"
+        "        gradients",
+    ),
+    (
+        "a gradient left from before",
+        "    seen = []\n    for _ in range(steps):\n        reset",
+        "    seen = []\n    F.mse_loss(model(bought), totals).backward()\n"
+        "    for _ in range(steps):\n        reset",
+    ),
+)
+@pytest.mark.parametrize("name", FOUR)
+def test_three_places_are_the_same__ends_with(snippet, old, new, name, fails):
+    edited = snippet.edit(old, new)
+    fails(test_three_places_are_the_same, edited, {name: FOUR[name]})
+
+
+def gradient_at(run, weights):
+    """Return the gradient of the mean squared error, by hand."""
     errors = run.bought @ weights[:, None] - run.totals
     return 2 * (errors * run.bought).mean(dim=0)
 
@@ -162,9 +173,9 @@ def test_without_a_reset_gradients_sum_up(snippet):
 
     assert [len(each) for each in run.runs.values()] == [40, 40]
     total, at = torch.zeros(2), start
-    for _, slopes, weights in run.runs["no reset"]:
-        total = total + slope_at(run, at)
-        torch.testing.assert_close(slopes, total, atol=1e-3, rtol=1e-3)
+    for _, gradients, weights in run.runs["no reset"]:
+        total = total + gradient_at(run, at)
+        torch.testing.assert_close(gradients, total, atol=1e-3, rtol=1e-3)
         at = weights
 
 
@@ -210,8 +221,10 @@ def test_two_losses_add_up(snippet):
         for part in (slice(20), slice(20, None))
     )
     expected = torch.autograd.grad(total, run.model.parameters())
-    for parameter, slope in zip(run.model.parameters(), expected, strict=True):
-        torch.testing.assert_close(parameter.grad, slope)
+    for parameter, gradient in zip(
+        run.model.parameters(), expected, strict=True
+    ):
+        torch.testing.assert_close(parameter.grad, gradient)
 
 
 def test_two_losses_add_up__also_in_a_deeper_model(snippet):
@@ -231,14 +244,15 @@ def test_two_losses_add_up__also_in_a_deeper_model(snippet):
         "second.backward()\n",
         "model.zero_grad()\nsecond.backward()\n",
     ),
-    (
-        "a gradient from before",
-        "first.backward()\n",
-        "model(bought).sum().backward()\nfirst.backward()\n",
-    ),
 )
 def test_two_losses_add_up__but_not(snippet, old, new, fails):
     fails(test_two_losses_add_up, snippet.edit(old, new))
+
+
+def test_two_losses_add_up__ends_with_a_gradient_from_before(snippet, fails):
+    new = "model(bought).sum().backward()\nfirst.backward()\n"
+    edited = snippet.edit("first.backward()\n", new)
+    fails(test_two_losses_add_up, edited)
 
 
 @true_since("2.0", "it filled them with zeros")
@@ -248,6 +262,9 @@ def test_the_default_is_none(snippet):
     held = list(run.head.parameters())
 
     assert all(each.grad is not None for each in held)
+    with patch.object(run.optimizer, "zero_grad") as told:
+        run.reset(run.optimizer, "here", "here")
+    told.assert_called_once_with()
     run.reset(run.optimizer, "here", "here")
     assert [each.grad for each in held] == [None, None]
 
@@ -322,6 +339,15 @@ STAY = {
 MOVE = {name: own for name, own in STAY.items() if name != "SGD"}
 
 
+KINDS = {
+    "SGD": (optim.SGD, {}),
+    "SGD, momentum": (optim.SGD, {"momentum": 0.9}),
+    "SGD, weight decay": (optim.SGD, {"weight_decay": 0.1}),
+    "AdamW": (optim.AdamW, {}),
+    "LBFGS": (optim.LBFGS, {"max_iter": 3}),
+}
+
+
 def shops(snippet):
     """Return what takes a step for each shop."""
     cells = ("receipts", "loss-of", "east-is-closed", "five-optimizers")
@@ -334,6 +360,7 @@ def test_none_leaves_the_closed_shop(snippet, kinds=STAY, lr=0.1):
     for kind, options in kinds.values():
         before, after = run.two_shops(kind, True, lr=lr, **options)
         assert torch.equal(before, after)
+    assert run.kinds == KINDS
     names = ("SGD", "SGD, momentum", "SGD, weight decay", "AdamW")
     if lr == 0.1 and kinds is STAY:
         assert [run.moved(name, set_to_none=True) for name in names] == [0] * 4
@@ -367,7 +394,7 @@ def test_none_leaves_the_closed_shop__but_not_with_zeros(snippet, name, fails):
     fails(test_none_leaves_the_closed_shop, edited, {name: MOVE[name]})
 
 
-def test_none_leaves_the_closed_shop__but_not_under_lbfgs(snippet, fails):
+def test_none_leaves_the_closed_shop__ends_with_lbfgs(snippet, fails):
     kinds = {"LBFGS": (optim.LBFGS, {})}
     fails(test_none_leaves_the_closed_shop, snippet, kinds)
 
@@ -386,6 +413,7 @@ def test_zeros_move_the_closed_shop(snippet, kinds=MOVE, lr=0.1):
         found = run.moved(name, set_to_none=False)
         assert isinstance(found, float)
         assert found == pytest.approx(farthest)
+    assert run.kinds == KINDS
 
 
 @pytest.mark.parametrize("lr", [0.01, 1.0])
@@ -530,6 +558,12 @@ def test_after_step_nothing_is_held(snippet):
         for place, none in run.where.values()
     ]
     assert counted == [4_004_000, 4_004_000, 0, 4_004_000]
+    assert list(run.where.values()) == [
+        (FORWARD, True),
+        (BEFORE, True),
+        (AFTER, True),
+        (AFTER, False),
+    ]
     for layer in layers():
         assert bytes_of(snippet, AFTER, True, layer)[1] == 0
         ways = [(BEFORE, True), (FORWARD, True), (AFTER, False)]
@@ -552,10 +586,15 @@ def test_after_step_nothing_is_held__but_not(snippet, old, new, fails):
     fails(test_after_step_nothing_is_held, snippet.edit(old, new))
 
 
+SETTINGS = [(optim.SGD, 0.1), (optim.SGD, 0.3)]
+SETTINGS += [(optim.AdamW, 0.1), (optim.AdamW, 0.01)]
+
+
 def test_the_loss_does_not_settle(snippet, settings=None, seeds=(1, 2, 3)):
     cells = ("receipts", "new-model", "train", "settled", "spread")
     run = snippet.only(*cells).after("spread")
 
+    assert run.settings == SETTINGS
     for kind, lr in settings or run.settings[:3]:
         right, wrong = run.spread(kind, lr, seeds)
         assert wrong > 100 * right
@@ -576,9 +615,13 @@ def test_none_frees_each_gradient(snippet):
     model, optimizer = run.new_model()
     run.train("nowhere", model, optimizer, steps=1)
 
-    watch = weakref.ref(model.weight.grad)
+    watches = [weakref.ref(each.grad) for each in model.parameters()]
     run.reset(optimizer, "here", "here")
-    assert watch() is None
+    assert [watch() for watch in watches] == [None] * len(watches)
+
+
+def test_none_frees_each_gradient__also_in_a_deeper_model(snippet):
+    test_none_frees_each_gradient(snippet.edit(SHALLOW, DEEPER))
 
 
 @edits(
@@ -632,6 +675,7 @@ def test_at_a_low_rate_it_looks_good(snippet, seeds=(1, 2, 3)):
     run = snippet.only(*cells).after("spread")
 
     kind, lr = run.settings[-1]
+    assert kind is optim.AdamW
     for seed in seeds:
         means = []
         for place in (BEFORE, NOWHERE):
@@ -665,7 +709,16 @@ OPTIONS = (
 
 def test_between_nothing_is_learned(snippet, options=OPTIONS):
     cells = snippet.only("receipts", "new-model", "between")
-    run = cells.after("between")
+    losses, backward = [], torch.Tensor.backward
+
+    def noted(loss):
+        losses.append(loss.item())
+        backward(loss)
+
+    with patch.object(torch.Tensor, "backward", noted):
+        run = cells.after("between")
+    assert len(losses) == 100
+    assert min(losses) > 0.1
     start, _ = run.new_model(optim.AdamW)
     assert torch.equal(run.before, start.weight)
     assert run.before.data_ptr() != run.model.weight.data_ptr()
@@ -758,8 +811,10 @@ def test_clipping_counts_what_is_left(snippet, share=0.1):
     cells = snippet.only("receipts", "new-model", "left-out")
     run, again = cells.after("left-out"), cells.after("left-out")
     first, second = run.head.weight.grad, again.head.weight.grad
-    slopes = [each.grad for each in run.model.parameters()]
-    left = [slope.flatten() for slope in slopes if slope is not None]
+    gradients = [each.grad for each in run.model.parameters()]
+    left = [
+        gradient.flatten() for gradient in gradients if gradient is not None
+    ]
     length = torch.cat(left).norm()
     max_norm = share * length
 
@@ -832,6 +887,8 @@ def test_the_judge_gets_gradients_too__but_not(snippet, old, new, fails):
 def test_after_its_own_step_is_too_early(snippet, resets=("after",)):
     run = snippet.only("receipts", "two-optimizers").after("two-optimizers")
     left = [each.grad for each in run.judge.parameters()]
+    [group] = run.for_judge.param_groups
+    assert len(group["params"]) == len(left) == 2
     assert None not in left
     assert all(each.any() for each in left)
     loss = F.softplus(run.judge(run.made_up.detach())).mean()
@@ -846,8 +903,8 @@ def test_after_its_own_step_is_too_early(snippet, resets=("after",)):
         run.for_judge.zero_grad()
     loss.backward()
     run.for_judge.step()
-    for slope, both in zip(taken, expected, strict=True):
-        torch.testing.assert_close(slope, both)
+    for gradient, both in zip(taken, expected, strict=True):
+        torch.testing.assert_close(gradient, both)
 
 
 def test_after_its_own_step_is_too_early__but_not_before(snippet, fails):
@@ -900,11 +957,11 @@ def test_clipping_skips_none(snippet):
     assert run.model.weight.grad is None
 
     run = cells.after("read-in-time")
-    slope = slope_at(run, at[0])
-    torch.testing.assert_close(run.length, slope.norm())
-    assert slope.norm() > 1
+    gradient = gradient_at(run, at[0])
+    torch.testing.assert_close(run.length, gradient.norm())
+    assert gradient.norm() > 1
     moved = (at - run.model.weight)[0]
-    torch.testing.assert_close(moved, 0.2 * slope / slope.norm())
+    torch.testing.assert_close(moved, 0.2 * gradient / gradient.norm())
 
     run = cells.after("left-out")
     run.head.bias.grad = None
@@ -980,8 +1037,6 @@ def test_nesterov_writes_into_grad__also_with(snippet, options):
 
 @edits(
     ("no nesterov", "nesterov=True", "nesterov=False"),
-    ("decay", "nesterov=True", "nesterov=True, weight_decay=0.1"),
-    ("maximize", "nesterov=True", "nesterov=True, maximize=True"),
     ("foreach in both", "**options)\n    F", "**options | FOREACH)\n    F"),
     ("foreach in none", "**options)\n    F", "**options | SINGLE)\n    F"),
 )
@@ -994,29 +1049,43 @@ def test_nesterov_writes_into_grad__but_not(snippet, old, new, fails):
     fails(test_nesterov_writes_into_grad, edited)
 
 
+@pytest.mark.parametrize("option", ["weight_decay=0.1", "maximize=True"])
+def test_nesterov_writes_into_grad__ends_with(snippet, option, fails):
+    edited = snippet.edit("nesterov=True", f"nesterov=True, {option}")
+    fails(test_nesterov_writes_into_grad, edited)
+
+
 def test_only_parameters_are_reset(snippet):
     cells = snippet.only("receipts", "new-model", "not-parameters")
     run = cells.after("not-parameters")
 
     assert run.model.weight.grad is None
-    assert run.guesses.grad_fn is not None
-    for each in (run.receipts, run.guesses):
+    assert run.predictions.grad_fn is not None
+    for each in (run.receipts, run.predictions):
         assert each.grad is not None
         assert each.grad.any()
+    calls = []
+    for kind in (nn.Module, optim.Optimizer):
+        reset = kind.zero_grad
+        note = partial(lambda name, *_, **__: calls.append(name), kind)
+        with patch.object(kind, "zero_grad", note):
+            cells.after("not-parameters")
+        assert kind.zero_grad is reset
+    assert calls == [nn.Module, optim.Optimizer]
 
 
-@pytest.mark.parametrize("held", ["receipts", "guesses"])
+@pytest.mark.parametrize("held", ["receipts", "predictions"])
 def test_only_parameters_are_reset__but_not_if_held(snippet, held, fails):
-    retain = "guesses.retain_grad()\n"
+    retain = "predictions.retain_grad()\n"
     hold = f"optimizer.add_param_group({{'params': {held}}})\n"
-    end = 'print("receipts:", receipts.grad[0], "guesses:", guesses.grad[0])'
+    end = "print(receipts.grad[0], predictions.grad[0])"
     edited = snippet.edit(retain, retain + hold).edit(end, "")
     fails(test_only_parameters_are_reset, edited)
 
 
 @pytest.mark.parametrize("resetter", ["optimizer", "model"])
 def test_only_parameters_are_reset__but_those_are(snippet, resetter, fails):
-    end = 'print("receipts:", receipts.grad[0], "guesses:", guesses.grad[0])'
+    end = "print(receipts.grad[0], predictions.grad[0])"
     held = (
         "model.receipts = nn.Parameter(receipts.detach())\n"
         "receipts = model.receipts\n"
@@ -1024,7 +1093,10 @@ def test_only_parameters_are_reset__but_those_are(snippet, resetter, fails):
     )
     edited = (
         snippet.edit("in (optimizer, model)", f"in ({resetter},)")
-        .edit("guesses = model(receipts)", f"{held}guesses = model(receipts)")
+        .edit(
+            "predictions = model(receipts)",
+            f"{held}predictions = model(receipts)",
+        )
         .edit(end, "")
     )
     fails(test_only_parameters_are_reset, edited)
