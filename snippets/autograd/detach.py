@@ -44,12 +44,19 @@ print("cut:", cut[0, :3])
 
 
 # %% walk
-def walk(node, x=0, y=0, origin=None):
-    yield node, (x, y), origin or (x, y)
-    first = -1 if len(node.next_functions) == 3 else 0
-    for number, (earlier, _) in enumerate(node.next_functions, first):
-        if earlier is not None:
-            yield from walk(earlier, x + number, y - 1, (x, y))
+def walk(root):
+    places, waiting = {}, [(root, (0, 0), (0, 0))]
+    while waiting:
+        node, place, origin = waiting.pop()
+        met = node in places  # paths may join again
+        x, y = places.setdefault(node, place)
+        yield node, (x, y), origin
+        if met:
+            continue
+        first = -1 if len(node.next_functions) == 3 else 0
+        for number, (earlier, _) in enumerate(node.next_functions, first):
+            if earlier is not None:
+                waiting.append((earlier, (x + number, y - 1), (x, y)))
 
 
 # %% name

@@ -47,14 +47,17 @@ def slopes_of(node):
 fare = rate * km + fee
 loss = (fare - paid).square()
 
-arrows, waiting = {}, [loss.grad_fn]
+arrows, seen, waiting = {}, set(), [loss.grad_fn]
 while waiting:
     node = waiting.pop()
-    if before := node.next_functions:
-        for (each, _), slope in zip(before, slopes_of(node), strict=True):
-            if each is not None:
-                arrows[label(node), label(each)] = slope
-                waiting.append(each)
+    before = node.next_functions
+    if node in seen or not before:
+        continue
+    seen.add(node)  # paths may join again
+    for (each, _), slope in zip(before, slopes_of(node), strict=True):
+        if each is not None:
+            arrows.setdefault((node, each), []).append(slope)
+            waiting.append(each)
 
 # %% draw
 import matplotlib.pyplot as plt
@@ -64,8 +67,13 @@ graph = nx.DiGraph(arrows.keys())
 levels = dict(enumerate(nx.topological_generations(graph)))
 places = nx.multipartite_layout(graph, levels, align="horizontal", scale=-1)
 look = {"with_labels": True, "node_color": "none", "node_size": 900}
-nx.draw(graph, places, bbox={"fc": "none", "ec": "#0072B2"}, **look)
-notes = {arrow: f"   {slope:g}" for arrow, slope in arrows.items()}
+names = {node: label(node) for node in graph}
+box = {"fc": "none", "ec": "#0072B2"}
+nx.draw(graph, places, labels=names, bbox=box, **look)
+notes = {
+    arrow: "   " + ", ".join(f"{slope:g}" for slope in slopes)
+    for arrow, slopes in arrows.items()
+}
 side = {"rotate": False, "horizontalalignment": "left", "bbox": {"alpha": 0}}
 nx.draw_networkx_edge_labels(graph, places, notes, **side)
 plt.title("The graph of loss and each step's slope")

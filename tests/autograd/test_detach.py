@@ -373,6 +373,22 @@ def test_the_graph_ends_at_the_cut(snippet):
     assert with_cut == of_head
 
 
+def test_the_graph_ends_at_the_cut__also_where_paths_join(snippet):
+    run = snippet.after("name")
+    hidden, levels = run.head(run.hidden).sum(), 24
+    nodes = {node for node, _, _ in run.walk(hidden.grad_fn)}
+    leaves = sum(hasattr(node, "variable") for node in nodes)
+    for _ in range(levels):
+        hidden = hidden + hidden  # two paths to one node
+
+    met = list(run.walk(hidden.grad_fn))
+    assert len({node for node, _, _ in met}) == len(nodes) + levels
+    assert len(met) == len(nodes) + 2 * levels
+    where = {node: place for node, place, _ in met}
+    assert all(place == where[node] for node, place, _ in met)
+    assert sum(hasattr(node, "variable") for node in where) == leaves == 4
+
+
 # Cuts that let one parameter of the encoder through.
 LEAKS = [
     "F.linear(flats, encoder[0].weight.detach(), encoder[0].bias).tanh()",
