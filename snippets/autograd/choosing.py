@@ -49,7 +49,7 @@ def way_back(result):
     while node:
         before = {each.name(): each for each, _ in node.next_functions if each}
         learns = before.pop("torch::autograd::AccumulateGrad", None)
-        before.pop("TBackward0", None)  # a weight, turned over
+        before.pop("TBackward0", None)  # a weight, transposed
         steps.append((node.name().removesuffix("Backward0"), bool(learns)))
         [node] = before.values() or [None]
     return steps

@@ -140,7 +140,7 @@ turned = guesses - targets.flip(0)
 
 print(gaps)
 print("loss:", gaps.square().mean().item())
-print("loss, targets turned over:", turned.square().mean().item())
+print("loss, targets reversed:", turned.square().mean().item())
 
 # %% reshaped
 gaps_in_pairs = guesses - targets.reshape(guesses.shape)

@@ -452,12 +452,54 @@ def test_both_tanh_are_saved__but_not_of_double_numbers(snippet, fails):
     fails(test_both_tanh_are_saved, edited)
 
 
-def test_the_modes_save_nothing(snippet):
+class InThread(nn.Module):
+    """A layer that computes in a thread of its own."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, inputs):
+        """Return the outputs of the layer."""
+        outputs = []
+        thread = threading.Thread(
+            target=lambda: outputs.append(self.layer(inputs))
+        )
+        thread.start()
+        thread.join()
+        return outputs[0]
+
+
+class Recording(nn.Sequential):
+    """Layers that are recorded in any case."""
+
+    def forward(self, inputs):
+        """Return the outputs of the layers."""
+        with torch.enable_grad():
+            return super().forward(inputs)
+
+
+def test_the_modes_save_nothing__ends_if_the_model_computes_in_a_thread(
+    snippet, fails
+):
+    def wrap(*layers):
+        return InThread(nn.Sequential(*layers))
+
+    fails(test_the_modes_save_nothing, snippet, wrap)
+
+
+def test_the_modes_save_nothing__ends_if_the_model_calls_enable_grad(
+    snippet, fails
+):
+    fails(test_the_modes_save_nothing, snippet, Recording)
+
+
+def test_the_modes_save_nothing(snippet, wrap=nn.Sequential):
     run = snippet.after("weigh")
 
     for make in cases(run):
         layers, inputs = make()
-        model = nn.Sequential(*layers)
+        model = wrap(*layers)
         assert run.weigh(run.ways["nothing"], model, inputs) > 0
         for way in ("no_grad()", "inference_mode()"):
             assert run.weigh(run.ways[way], model, inputs) == 0
@@ -1033,7 +1075,23 @@ def test_enable_grad_records_again__but_not_another_mode(snippet, mode, fails):
     fails(test_enable_grad_records_again, edited)
 
 
-def test_inference_mode_is_stronger(snippet):
+class Square(torch.autograd.Function):
+    """An operation with a gradient of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        """Return the square."""
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        """Return the gradient."""
+        [x] = ctx.saved_tensors
+        return 2 * x * grad
+
+
+def test_inference_mode_is_stronger(snippet, compute=torch.square):
     run = snippet.after("nested")
 
     assert run.says is True
@@ -1044,9 +1102,35 @@ def test_inference_mode_is_stronger(snippet):
     with torch.inference_mode():
         for again in (torch.enable_grad(), torch.set_grad_enabled(True)):
             with again:
-                for made in (run.days.sum(), run.model(run.days) + run.factor):
+                for made in (
+                    run.days.sum(),
+                    run.model(run.days) + run.factor,
+                    compute(run.factor),
+                ):
                     assert made.grad_fn is None
-                    assert made.is_inference()
+
+
+def test_inference_mode_is_stronger__ends_for_a_custom_function(
+    snippet, fails
+):
+    fails(test_inference_mode_is_stronger, snippet, Square.apply)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        pytest.param(lambda x: x.matmul(x), id="a product"),
+        pytest.param(lambda x: x.unsqueeze(0), id="a view"),
+        pytest.param(nn.LSTM(1, 2), id="an LSTM"),
+    ],
+)
+def test_inference_mode_is_stronger__also_for(snippet, compute):
+    if isinstance(compute, nn.LSTM):
+        test_inference_mode_is_stronger(
+            snippet, lambda x: compute(x.view(1, 1, 1))[0]
+        )
+    else:
+        test_inference_mode_is_stronger(snippet, compute)
 
 
 def test_inference_mode_is_stronger__but_says_false_under_no_grad(

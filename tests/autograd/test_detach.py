@@ -842,7 +842,7 @@ def test_the_cut_costs(snippet):
     run = snippet.after("train")
 
     ends = set()
-    for seed in range(5):
+    for seed in range(8):
         cut, whole = (
             run.train(each, seed) for each in (run.CutModel, run.WholeModel)
         )

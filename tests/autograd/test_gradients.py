@@ -637,11 +637,20 @@ def test_a_slope_has_a_slope__but_not_along_the_fee(snippet, fails):
 # What goes wrong
 
 
+def raised_by(call):
+    """Return the text of the error that a call raises."""
+    with pytest.raises(RuntimeError) as met:
+        call()
+    return str(met.value)
+
+
 def test_gradients_add_up(snippet):
     run = snippet.after("add-up")
 
     assert run.rate.grad == -18 - 18
     assert run.fee.grad == -6 - 6
+    # It was backward that added: the graph of this loss is used up.
+    assert "a second time" in raised_by(run.loss.backward)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
@@ -766,9 +775,19 @@ def test_a_second_pass_raises__but_not_through_a_new_loss(snippet, fails):
 
 def test_a_retained_graph_serves_again(snippet):
     before = snippet.after("again").fee.grad
-    with no_error():
+    passed, backward = [], torch.Tensor.backward
+
+    def passes(loss, **options):
+        passed.append((loss, options))
+        backward(loss, **options)
+
+    with no_error(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "backward", passes)
         run = snippet.after("retain")
 
+    (first, kept), (second, _) = passed[-2:]
+    assert first is second is run.loss  # one graph served twice
+    assert kept == {"retain_graph": True}
     assert run.rate.grad == -18 - 18
     assert run.fee.grad - before == -6 - 6
 

@@ -169,9 +169,14 @@ def test_an_overwritten_result_raises__but_not_a_new_tensor(snippet, fails):
     fails(test_an_overwritten_result_raises, edited)
 
 
-def test_an_overwritten_result_raises__but_not_one_that_a_hook_saved(
+def test_an_overwritten_result_raises__ends_under_allow_mutation_on_saved(
     snippet, fails
 ):
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        fails(test_an_overwritten_result_raises, snippet)
+
+
+def test_an_overwritten_result_raises__ends_under_save_on_cpu(snippet, fails):
     edited = snippet.edit(
         'growth = rate.exp()\nprint("v',
         "with torch.autograd.graph.save_on_cpu():\n"
@@ -1080,7 +1085,6 @@ def test_hooks_do_not_check(snippet, change):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("save_on_cpu()", "save_on_cpu(pin_memory=True)"),
         ("with torch.autograd.graph.save_on_cpu():\n", "if True:\n"),
         (
             "    growth = rate.exp()\ngrowth += 1\n",
@@ -1090,6 +1094,14 @@ def test_hooks_do_not_check(snippet, change):
 )
 def test_hooks_do_not_check__but_not_otherwise(snippet, old, new, fails):
     fails(test_hooks_do_not_check, snippet.edit(old, new), "growth += 1")
+
+
+@pytest.mark.skipif(
+    torch.accelerator.is_available(), reason="pinning needs an accelerator"
+)
+def test_hooks_do_not_check__ends_where_pinning_raises(snippet, fails):
+    edited = snippet.edit("save_on_cpu()", "save_on_cpu(pin_memory=True)")
+    fails(test_hooks_do_not_check, edited, "growth += 1")
 
 
 def test_a_skip_connection_is_silent(snippet):
