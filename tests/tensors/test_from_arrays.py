@@ -128,7 +128,7 @@ def test_from_numpy_shares__but_a_copy_does_not(snippet, call, fails):
     fails(test_from_numpy_shares, edited)
 
 
-def test_the_way_back_takes_gradients(snippet):
+def test_the_way_back_takes_gradients(snippet, *others):
     """Run the first cell with a tensor that asks for gradients."""
     with no_error():
         run = snippet.edit("32)  # copies", "32).requires_grad_()").after(
@@ -138,10 +138,38 @@ def test_the_way_back_takes_gradients(snippet):
     assert run.own.requires_grad
     assert type(run.back) is np.ndarray
     assert run.back.tolist() == run.own.tolist()
-    for each in asking(run.own):
+    for each in (*asking(run.own), *others):
         with no_error():
             array = each.detach().cpu().numpy()
         assert numbers(array) == numbers(each)
+
+
+WAYS_BACK = {
+    "for bfloat16": (
+        lambda: torch.ones(2, dtype=torch.bfloat16),
+        lambda x: x.detach().cpu().float().numpy(),
+    ),
+    "for a sparse tensor": (
+        lambda: torch.eye(2).to_sparse(),
+        lambda x: x.detach().cpu().to_dense().numpy(),
+    ),
+    "for the result of conj": (
+        lambda: torch.tensor([1 + 2j]).conj(),
+        lambda x: x.numpy(force=True),
+    ),
+    "for its imaginary part": (
+        lambda: torch.tensor([1 + 2j]).conj().imag,
+        lambda x: x.numpy(force=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WAYS_BACK)
+def test_the_way_back_takes_gradients__ends(snippet, kind, fails):
+    make, back = WAYS_BACK[kind]
+    fails(test_the_way_back_takes_gradients, snippet, make())
+    dense = make().to_dense() if make().is_sparse else make()
+    assert back(make().requires_grad_()).tolist() == dense.tolist()
 
 
 @pytest.mark.cuda

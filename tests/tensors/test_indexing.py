@@ -458,7 +458,7 @@ def test_a_mask_of_rows_picks_rows__but_not_otherwise(snippet, new, fails):
 SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
 
 
-def test_plain_indexing_gives_a_view(snippet, zero=None):
+def test_plain_indexing_gives_a_view(snippet, zero=None, each_x=tensors):
     run, by_name = picks(snippet)
     for name in INDICES["plain"]:
         assert run.kinds[name] == "view"
@@ -472,12 +472,13 @@ def test_plain_indexing_gives_a_view(snippet, zero=None):
         if sum(each is ... for each in pair) < 2
     ]
 
-    for x in tensors():
+    for x in each_x():
         parts = [by_name[name](x) for name in INDICES["plain"]]
         for part in parts + [x[pair] for pair in pairs]:
             assert run.view_or_copy(part, x) == "view"
             before = x.clone()
-            part.add_(1)
+            with no_error():
+                part.add_(1)
             assert (x != before).sum() == part.numel()
             x.copy_(before)
 
@@ -495,6 +496,19 @@ def test_plain_indexing_gives_a_view__but_not_with_another_tensor(
     snippet, zero, fails
 ):
     fails(test_plain_indexing_gives_a_view, snippet, zero)
+
+
+def test_plain_indexing_gives_a_view__ends_for_true(snippet, fails):
+    fails(test_plain_indexing_gives_a_view, snippet, True)
+
+
+def test_plain_indexing_gives_a_view__ends_for_a_leaf_that_requires_gradients(
+    snippet, fails
+):
+    def weights():
+        yield torch.rand(4, 3, requires_grad=True)
+
+    fails(test_plain_indexing_gives_a_view, snippet, None, weights)
 
 
 def test_a_list_or_a_mask_copies(snippet, index=None):

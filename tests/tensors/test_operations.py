@@ -568,18 +568,27 @@ def test_cat_lengthens_an_axis__but_not_another(snippet, other, fails):
     fails(test_cat_lengthens_an_axis, edited)
 
 
-def test_stack_makes_an_axis(snippet):
+def test_stack_makes_an_axis(snippet, more=()):
     run = snippet.after("join")
 
     assert run.both.tolist() == [run.temps.tolist(), run.forecast.tolist()]
     for shape in [(), *SHAPES]:
         pieces = [random(shape, seed=seed) for seed in range(5)]
+        pieces += [each.expand(shape) for each in more]
         for d in range(len(shape) + 1):
             stacked = torch.stack(pieces, dim=d)
-            assert stacked.shape == (*shape[:d], 5, *shape[d:])
+            assert stacked.shape == (*shape[:d], len(pieces), *shape[d:])
             for i, each in enumerate(pieces):
-                assert torch.equal(stacked.select(d, i), each)
+                assert stacked.select(d, i).tolist() == each.tolist()
         assert torch.equal(torch.stack(pieces)[3], pieces[3])
+
+
+def test_stack_makes_an_axis__also_of_integers_that_the_dtype_holds(snippet):
+    test_stack_makes_an_axis(snippet, [torch.tensor(2**53)])
+
+
+def test_stack_makes_an_axis__ends_for_mixed_dtypes(snippet, fails):
+    fails(test_stack_makes_an_axis, snippet, [torch.tensor(2**53 + 1)])
 
 
 @instead_of(

@@ -1,5 +1,6 @@
 """The claims of docs/tensors/vectorization.md."""
 
+import itertools
 from itertools import product
 
 import pytest
@@ -149,7 +150,7 @@ def test_sum_adds_each_row__but_not_otherwise(snippet, new, fails):
     fails(test_sum_adds_each_row, edited)
 
 
-def test_cumsum_is_a_running_total(snippet):
+def test_cumsum_is_a_running_total(snippet, more=()):
     for run in runs(snippet, "do-this"):
         assert run.so_far.shape == run.rain.shape
         for amounts, sums in zip(run.rain, run.so_far, strict=True):
@@ -157,10 +158,36 @@ def test_cumsum_is_a_running_total(snippet):
             for amount, total in zip(amounts.tolist(), sums, strict=True):
                 running += amount
                 assert_close(total, torch.tensor(running))
-    for dtype in (torch.float64, torch.int64):
-        for table in tables(dtype):
-            for d, column in enumerate(table.cumsum(dim=1).unbind(dim=1)):
-                assert_close(column, table[:, : d + 1].sum(dim=1))
+    for table in (*tables(torch.float64), *tables(torch.int64), *more):
+        for row, sums in zip(table, table.cumsum(dim=1), strict=True):
+            _, *running = itertools.accumulate(row.tolist(), initial=0)
+            assert sums.tolist() == pytest.approx(running)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param(torch.full((2, 3), 100, dtype=torch.uint8), id="uint8"),
+        pytest.param(torch.full((1, 9), True), id="boolean"),
+        pytest.param(torch.empty(0, 3), id="no rows"),
+    ],
+)
+def test_cumsum_is_a_running_total__also_of(snippet, table):
+    test_cumsum_is_a_running_total(snippet, [table])
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param(torch.full((1, 2), 2**62), id="int64 wraps around"),
+        pytest.param(
+            torch.full((1, 3), 60000.0, dtype=torch.float16),
+            id="float16 overflows",
+        ),
+    ],
+)
+def test_cumsum_is_a_running_total__ends_where(snippet, table, fails):
+    fails(test_cumsum_is_a_running_total, snippet, [table])
 
 
 @edits(
