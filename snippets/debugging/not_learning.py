@@ -144,7 +144,8 @@ def neighbors(inputs, targets, most=2000):
     nearest = torch.cdist(points, points).fill_diagonal_(math.inf).argmin(1)
     answers = targets.reshape(len(targets), -1).float()
     if not targets.is_floating_point():
-        answers = F.one_hot(targets.long()).flatten(1).float()
+        classes = targets.long() - targets.min().long()  # -100: ignored
+        answers = F.one_hot(classes).flatten(1).float()
     apart = (answers - answers[nearest]).square().sum(1).mean()
     ratio = (apart / (2 * answers.var(0, correction=0).sum())).item()
     found = ["neighbors differ"] if ratio > 0.8 else []
@@ -161,7 +162,8 @@ def right_answers(model, loss_function, inputs, targets):
     if targets.is_floating_point():
         right = targets.reshape(outputs.shape)
     else:
-        right = F.one_hot(targets.long(), outputs.shape[1]).movedim(-1, 1)
+        classes = targets.long().clamp(0, outputs.shape[1] - 1)
+        right = F.one_hot(classes, outputs.shape[1]).movedim(-1, 1)
         right = 100 * right.to(outputs.dtype)
     loss = loss_function(right, targets).item()
     found = [] if abs(loss) < 0.01 else ["right answers cost"]

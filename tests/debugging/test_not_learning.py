@@ -54,6 +54,7 @@ def test_the_mean_costs_the_variance(snippet, guess=None, loss=F.mse_loss):
         best = targets.mean() if guess is None else guess(targets)
         least = loss(best.expand_as(targets), targets)
         assert least.item() == pytest.approx(run.chance(None, targets))
+        assert least.item() == pytest.approx(targets.numpy().var())
         for away in (-30.0, -0.01, 0.01, 1.0):
             assert loss((best + away).expand_as(targets), targets) > least
 
@@ -91,6 +92,11 @@ def plain(row):
 def test_an_untrained_network_begins_at_chance(snippet, shift=0.0, seeds=10):
     run = checks_only(snippet)
     assert run.draw(400, seed=0)[0].equal(run.images)
+    for k in (2, 3, 1000):
+        labels = torch.zeros(4, dtype=torch.int64)
+        assert run.chance(torch.zeros(4, k), labels) == pytest.approx(
+            F.cross_entropy(torch.zeros(4, k), labels).item()
+        )
     model, loss_function, step = run.begin(make=run.convolution)
     seen = run.at_start(model, loss_function, run.images[:9], run.digits[:9])
     assert plain(seen)
@@ -221,6 +227,14 @@ def test_look_finds_four_signs(snippet):
         some_copies = normal[torch.arange(100).clamp(max=count - 1)]
         assert run.look(some_copies, many)["found"] == found
     assert run.look(normal, one)["found"] == ["one label"]
+    wide = normal[:1].repeat(100, 20).unflatten(1, (1, 6, 10))
+    assert run.look(wide, many)["found"] == ["copies"]
+    wide[:, 0, 5, 9] += torch.arange(100) / 1000  # each has another last pixel
+    assert run.look(wide, many)["found"] == []
+    bytes_ = (torch.arange(800) % 256).byte().view(100, 8) + many.byte()[
+        :, None
+    ]
+    assert "scale" in run.look(bytes_, many)["found"]
     halves = many[:, None].expand(-1, 50)  # a label for each pixel
     assert run.look(normal, halves)["found"] == []
     assert run.look(normal, (torch.arange(100) > 89).long())["found"] == []
@@ -323,9 +337,32 @@ def test_the_other_checks_leave_the_model_alone(snippet, more=None):
 def state_of(model):
     """Return copies of all that a check could change."""
     found = [each.clone() for each in model.state_dict().values()]
-    found += [p.grad.clone() for p in model.parameters()]
+    none = torch.tensor([NAN_FOR_NONE])
+    grads = [none if p.grad is None else p.grad for p in model.parameters()]
+    found += [each.clone() for each in grads]
     modes = torch.tensor([each.training for each in model.modules()])
-    return [*found, modes, torch.get_rng_state()]
+    learns = torch.tensor([p.requires_grad for p in model.parameters()])
+    return [*found, modes, learns, torch.get_rng_state()]
+
+
+NAN_FOR_NONE = -12345.0  # a gradient that is not there
+
+
+def test_the_other_checks_leave_the_model_alone__also_if_in_part(snippet):
+    """A frozen layer in evaluation mode, and no gradients yet."""
+    run = some(snippet)
+    few, more_few = (part[:64].split(32) for part in run.training)
+    old, new = zip(few, more_few, strict=True)
+    model, loss_function, _ = run.begin(make=run.convolution)
+    model[0].requires_grad_(False)
+    model[1].eval()
+
+    state = state_of(model)
+    run.at_start(model, loss_function, *old)
+    run.right_answers(model, loss_function, *old)
+    run.after(model, loss_function, old, new)
+    for before, now in zip(state, state_of(model), strict=True):
+        assert torch.equal(before, now)
 
 
 @edits(
@@ -369,9 +406,21 @@ def test_gradients_takes_its_hooks_back(snippet):
         model, _, step = run.begin(make=make)
         run.gradients(model, step, *few)
         assert not any(p._backward_hooks for p in model.parameters())
+        assert not any(layer._forward_hooks for layer in model.modules())
         with pytest.raises(ValueError, match="a step that fails"):
             run.gradients(model, interrupted, *few)
         assert not any(p._backward_hooks for p in model.parameters())
+
+
+def test_gradients_takes_its_hooks_back__also_beside_others(snippet):
+    run, seen = some(snippet), []
+    few = [part[:32] for part in run.training]
+    model, _, step = run.begin()
+    model[1].weight.register_hook(seen.append)
+
+    run.gradients(model, step, *few)
+    step(*few)
+    assert len(seen) == 3
 
 
 def test_gradients_takes_its_hooks_back__but_not_kept(snippet, fails):
@@ -397,6 +446,15 @@ def test_neighbors_takes_the_first_2000(snippet):
         seen = run.neighbors(pairs, apart)
         assert plain(seen)
         assert seen["ratio"] == pytest.approx(2)
+    chaos = torch.randint(2, (2100,))
+    cloud = torch.randn(2100, 16)
+    few = cloud[:2000].double()
+    apart = torch.cdist(few, few).fill_diagonal_(math.inf)
+    same = chaos[:2000] == chaos[apart.argmin(1)]
+    share = chaos[:2000].float().mean()
+    ratio = (~same).float().mean() / (2 * share * (1 - share))
+    found = run.neighbors(cloud, chaos)["ratio"]
+    assert found == pytest.approx(ratio.item(), rel=1e-3)
     late = torch.cat([labels[:1900], 1 - labels[1900:]])
     assert run.neighbors(points, late)["ratio"] > 1.2 * ratios[0]
 
@@ -412,6 +470,13 @@ def test_two_of_five_rates_learn(snippet):
     assert list(run.ends) == [0.0001, 0.001, 0.01, 0.1, 1.0]
     for rate, loss in run.ends.items():
         assert loss < 0.3 if rate in (0.01, 0.1) else loss > 1.5
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_two_of_five_rates_learn__also_from(snippet, seed):
+    test_two_of_five_rates_learn(
+        snippet.edit('"seed": 0}', f'"seed": {seed}}}')
+    )
 
 
 @edits(
@@ -454,6 +519,10 @@ def test_healthy_programs_pass(snippet, only=None, seeds=3, **more):
     run = some(snippet)
     assert len(run.healthy) == 3
     assert len(run.checks) == 7
+    for name in ("at_start", "one_batch", "look", "neighbors", "after"):
+        assert run.checks[name] is getattr(run, name)
+    layers = run.healthy["convolution"]["make"]().children()
+    assert {nn.Conv2d, nn.BatchNorm2d} < {type(each) for each in layers}
     for name in [only] if only else run.healthy:
         changes = run.healthy[name] | more
         for seed in range(seeds):
@@ -511,6 +580,9 @@ def test_healthy_programs_pass__also_with_a_class_for_each_pixel(snippet):
     images = run.images, run.new_images
     sets = [(each, (each[:, 0] > 0.5).long()) for each in images]
     given |= {"training": sets[0], "validation": sets[1]}
+    test_healthy_programs_pass(snippet, "network", 1, **given)
+    for labels in (sets[0][1], sets[1][1]):
+        labels[:, 0] = -100  # a row that nobody labeled
     test_healthy_programs_pass(snippet, "network", 1, **given)
     mixed = sets[0][0], sets[0][1].roll(1, 0)
     assert some(snippet).neighbors(*mixed)["found"] == ["neighbors differ"]
@@ -598,7 +670,10 @@ def test_only_the_healthy_curve_falls(snippet, only=None):
 
     pixels = run.faults["pixels up to 255"][1]["training"][0]
     assert pixels.equal(255 * run.images)
-    assert run.curve(make=run.lagging)[1][-1] > 0.4  # by its averages
+    assert run.curve(make=run.lagging)[1][-1] > 0.4  # running statistics
+    unlike = run.new_images, run.new_digits.roll(1)
+    old, new, blind = run.curve(validation=unlike)
+    assert old[-1] < blind / 2 < new[-1]
     called = some(snippet, "at-start-called", "after-called")
     assert [len(part) for part in called.batch] == [32, 32]
     model, loss_function = called.model, called.loss_function
@@ -693,19 +768,22 @@ MOVES = [
     ((1.1,), ["step size"]),
     ((1e-5, 0.0, 0.01), ["does not move"]),
 ]
+WEIGHTS = "{}.weight", "bias_{}.weight", "bias.{}", "{}.alpha"
 
 
 def test_judge_looks_at_the_median(snippet, cases=MOVES):
     judge = some(snippet).judge
     for moves, found in cases:
-        # Biases that move too far, more of them than weights.
-        rows = {f"{i}.bias": {"moved": 50.0} for i in range(9)}
-        rows |= {
-            f"{i}.weight": {"moved": each} for i, each in enumerate(moves)
-        }
-        for row in rows.values():
-            row |= {"gradient": 1.0, "old": False}
-        assert judge(rows)["found"] == found
+        for name in WEIGHTS:
+            # Biases that move too far, more of them than weights.
+            rows = {f"{i}.bias": {"moved": 50.0} for i in range(9)}
+            rows |= {"rnn.bias_ih_l0": {"moved": 50.0}}
+            rows |= {
+                name.format(i): {"moved": each} for i, each in enumerate(moves)
+            }
+            for row in rows.values():
+                row |= {"gradient": 1.0, "old": False}
+            assert judge(rows)["found"] == found
 
 
 @edits(
@@ -730,6 +808,8 @@ def test_an_old_gradient_is_seen(snippet):
     for seed in range(3):
         assert rows(run, "no zero_grad", seed)["old"] is True
         assert run.first_weight(seed=seed)["old"] is False
+        with_zeros = run.first_weight(seed=seed, take=by_the_model)
+        assert with_zeros["old"] is False
 
 
 @edits(
@@ -746,6 +826,9 @@ def test_moves_show_the_rate(snippet):
     for seed in range(5):
         assert rows(run, "rate too large", seed)["moved"] > 1
         assert 0 < rows(run, "rate too small", seed)["moved"] < 1e-4
+    steps, model = [], run.begin()[0]
+    run.gradients(model, lambda *given: steps.append(given), None, None)
+    assert len(steps) == 2
     large = torch.full((100,), 6e4, dtype=torch.float16)
     assert run.moved(large, large / 2) == pytest.approx(0.5, rel=1e-3)
     assert run.moved(torch.zeros(4), torch.ones(4)) == 2  # from 0, the way
@@ -825,6 +908,9 @@ def test_cuts_leave_none__but_not_with(snippet, old, new, fails):
 def test_steps_leave_zeros(snippet, more=()):
     run = some(snippet, "first-weight", "cuts")
 
+    numbers = torch.tensor([-1.7, 0.7, 1.2])
+    assert run.cuts["x.round()"](numbers).tolist() == [-2, 1, 1]
+    assert run.cuts["x.sign()"](numbers).tolist() == [-1, 1, 1]
     assert run.behind["x.round()"] == run.behind["x.sign()"] == 0
     for row in behind(snippet, [torch.round, torch.sign, *more]):
         assert row["gradient"] == 0
@@ -841,20 +927,48 @@ def test_steps_leave_zeros__but_not_with(snippet, old, new, fails):
 @pytest.mark.usefixtures("seeded")
 def test_crossed_shapes_have_a_floor(snippet, loss=None, shape=(-1,)):
     run = some(snippet, "broadcast", "column")
-    variance = run.row.var(correction=0).item()
     assert run.of_places["validation"][1].equal(run.new_places[:, 0])
-    assert run.crossed["loss"] == pytest.approx(2 * variance)
-    assert run.fixed["loss"] == 0
     loss = loss or run.squared
     for count in (2, 5, 32, 300):
         targets = 3 * torch.randn(count) + 7
         variance = targets.var(correction=0).item()
-        right = loss(targets[:, None], targets.reshape(shape)).item()
-        assert right == pytest.approx(2 * variance, rel=1e-4)
         best = targets.mean().expand(count, 1)
-        for outputs in (best, *(7 + 3 * torch.randn(20, count, 1))):
+        right = targets[:, None]
+        for outputs in (best, right, *(7 + 3 * torch.randn(20, count, 1))):
             value = loss(outputs, targets.reshape(shape)).item()
             assert value > variance * (1 - 1e-4)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_crossed_right_answers_cost_twice(snippet, shape=(-1,)):
+    run = some(snippet, "broadcast", "column")
+    variance = run.row.var(correction=0).item()
+    assert len(run.row) == 32
+    assert run.crossed["loss"] == pytest.approx(2 * variance)
+    assert run.fixed["loss"] == 0
+    for count in (2, 5, 32, 300):
+        targets = 3 * torch.randn(count) + 7
+        variance = targets.var(correction=0).item()
+        right = run.squared(targets[:, None], targets.reshape(shape)).item()
+        assert right == pytest.approx(2 * variance, rel=1e-4)
+
+
+def test_crossed_right_answers_cost_twice__but_not_in_a_column(snippet, fails):
+    fails(test_crossed_right_answers_cost_twice, snippet, (-1, 1))
+
+
+@edits(
+    (
+        "pairs alone",
+        "return (outputs - targets)",
+        "return (outputs[:, 0] - targets)",
+    ),
+    ("a sum", "targets).square().mean()", "targets).square().sum()"),
+)
+def test_crossed_right_answers_cost_twice__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_crossed_right_answers_cost_twice, snippet.edit(old, new))
 
 
 def test_crossed_shapes_have_a_floor__but_not_in_a_column(snippet, fails):
@@ -867,7 +981,6 @@ def test_crossed_shapes_have_a_floor__but_not_in_a_column(snippet, fails):
         "return (outputs - targets)",
         "return (outputs[:, 0] - targets)",
     ),
-    ("a sum", "targets).square().mean()", "targets).square().sum()"),
 )
 def test_crossed_shapes_have_a_floor__but_not_with(snippet, old, new, fails):
     fails(test_crossed_shapes_have_a_floor, snippet.edit(old, new))
@@ -880,7 +993,24 @@ def ends(snippet, name, seeds):
     return [run.trained(seed=seed, **changes) for seed in seeds]
 
 
+def assert_all_are_measured(run):
+    """Whether the losses are those of all images, in evaluation mode."""
+    model, loss_function, _ = run.begin()
+    seen = run.after(model, loss_function, run.training, run.validation)
+    for name, (images, digits) in (
+        ("old", run.training),
+        ("new", run.validation),
+    ):
+        expected = F.cross_entropy(model(images), digits).item()
+        assert seen[name] == pytest.approx(expected)
+
+
 def test_learned_by_heart(snippet, seeds=(0, 1, 2)):
+    run = some(snippet, "trained")
+    assert_all_are_measured(run)
+    assert len(run.faults["30 images"][1]["training"][0]) == 30
+    seen = run.trained(validation=run.training)
+    assert seen["old"] == seen["new"]
     for name in ("labels shuffled", "30 images"):
         for seen in ends(snippet, name, seeds):
             assert 0.5 < seen["old"] < 2
@@ -898,6 +1028,8 @@ def test_learned_by_heart__but_not_with(snippet, old, new, fails):
 
 def test_a_lag_shows_on_the_old_images(snippet, seeds=(0, 1, 2)):
     run = some(snippet, "trained")
+    (norm,) = (e for e in run.lagging() if isinstance(e, nn.BatchNorm2d))
+    assert norm.momentum == 0.001
     model, loss_function, step = run.begin(make=run.lagging)
     run.train(step, *run.training, epochs=1)
     evaluated = [
@@ -932,6 +1064,13 @@ def test_a_leak_looks_good(snippet, seeds=(0, 1, 2)):
         assert seen["found"] == ["shared"]
 
 
+def test_a_leak_looks_good__also_not_with_copies_in_one_set(snippet):
+    run = some(snippet, "trained")
+    twice = [torch.cat([part, part]) for part in run.training]
+
+    assert run.trained(training=twice)["found"] == []
+
+
 @edits(
     ("new images", "(images[200:], digits[200:])", "(new_images, new_digits)"),
     (
@@ -961,6 +1100,7 @@ def test_smoothing_raises_an_alarm(snippet):
     run = some(snippet, "limits")
 
     assert run.alarm == ["right answers cost"]
+    assert run.smoothed.keywords == {"label_smoothing": 0.1}
     assert run.examine("right_answers") == []
     sure = 100.0 * F.one_hot(run.digits[:32], 10)
     less = run.smoothed(sure / 10, run.digits[:32])
