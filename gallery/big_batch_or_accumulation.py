@@ -2,14 +2,14 @@
 One big batch, or many small ones
 =================================
 
-Split a batch into more and more parts, and see what stays the same and what
-does not: the gradient, and the memory that the step needs.
+Is the batch too big for the memory? Split it into more and more parts, and
+compare the gradient and the memory of the step with those of the whole.
 
 The rule: **weighted parts give the gradient of the whole, with a part of its
-activations**. Unless a layer looks at the batch.
+activations**. Unless a layer looks at the batch, as BatchNorm does.
 
-To ask the same of your own model, write a file with a function ``build()``
-like that below, and give it to the script::
+To try it with your own model, write a file with a function ``build()`` like
+the one below, and give it to the script::
 
     python big_batch_or_accumulation.py --model my_model.py --batch 64
 
@@ -28,12 +28,11 @@ PARTS = [1, 2, 4, 8, 16]  # into how many parts the batch is cut
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-number-out-of-bounds-is-refused:
 #
-# A number that makes no sense ends the script, with a line that says what is
+# A number that is out of bounds ends the script, with a line that says what is
 # possible.
 
 import argparse
@@ -54,11 +53,9 @@ if "__file__" in globals():  # a script, and no notebook
 
 # %% setup
 #
-# If a batch is too big for the device, you take it in parts and let their
-# gradients add up before the step; :doc:`/training/accumulation` has the loop
-# to copy. The number 230 does not divide well, on purpose: of 16 parts, the
-# last one holds five samples and the others fifteen. The program runs on a
-# CPU, in numbers of 64 bits, so that rounding hides no difference.
+# Copy the loop from :doc:`/training/accumulation`. Here 230 samples do not
+# divide well, on purpose, and all numbers have 64 bits, so that rounding hides
+# no difference. The program runs on a CPU.
 
 import copy
 import math
@@ -80,9 +77,10 @@ torch.set_default_dtype(torch.float64)
 # Your model
 # ----------
 #
-# In your file, write a function like this one, without its argument. The
-# samples are pairs of an input and a target, and the loss is the mean over the
-# samples. In a notebook, give ``MODEL`` the path of your file.
+# In your file, write a function like this one, without its argument: it
+# returns a model, a dataset of pairs of an input and a target, and a loss that
+# is the mean over the samples. In a notebook, set ``MODEL`` to the path of
+# your file.
 
 
 def build(norm=nn.LayerNorm):
@@ -96,8 +94,8 @@ def build(norm=nn.LayerNorm):
 #
 # .. _a-file-that-fails-is-named:
 #
-# If there is no such file or no ``build()`` in it, or if ``build()`` raises an
-# error, the error is one line that names the file.
+# A file that is missing, has no ``build()``, or fails is named in one line,
+# and so is one whose inputs or targets are not tensors.
 
 
 @contextmanager
@@ -115,9 +113,14 @@ def one_line(path):
 #
 # .. _a-model-of-yours-is-cut:
 #
-# With ``--model``, the batch is the first samples of the dataset that
-# ``build()`` of this file returns, and its model and its loss are those that
-# are compared, in training mode.
+# With ``--model``, the batch is the first samples of the dataset of this file,
+# and its model, lazy or not, is compared in training mode.
+
+
+def wide(tensor):
+    """Return numbers of 64 bits; integers stay as they are."""
+    return tensor.double() if tensor.is_floating_point() else tensor
+
 
 torch.manual_seed(0)
 with one_line(MODEL):
@@ -129,21 +132,19 @@ with one_line(MODEL):
         build = found["build"]
     model, data, loss_of = build()
     inputs, targets = next(iter(DataLoader(data, BATCH)))
+    if not all(isinstance(x, torch.Tensor) for x in (inputs, targets)):
+        raise TypeError("its inputs and its targets have to be tensors")
+    with torch.no_grad():  # see whether it runs, and make lazy weights
+        loss_of(model.double().eval()(wide(inputs)), wide(targets))
 
 # %% step
 #
 # One step in parts
 # -----------------
 #
-# Each part runs forward and backward by itself, and ``backward`` adds to the
-# gradients that are there. Between the two, autograd keeps the tensors that
-# ``backward`` will ask for. A hook notes their bytes, but not those of the
-# model, which are there anyway.
-
-
-def wide(tensor):
-    """Return numbers of 64 bits; integers stay as they are."""
-    return tensor.double() if tensor.is_floating_point() else tensor
+# Run each part forward and backward by itself, and let the gradients add up.
+# A hook notes the bytes that autograd saves for ``backward``, but not those of
+# the model itself.
 
 
 def in_parts(model, parts, weight):
@@ -174,9 +175,9 @@ def in_parts(model, parts, weight):
 # Four ways to weight and to normalize
 # ------------------------------------
 #
-# ``mse_loss`` is a mean over the samples of its part. A mean over five samples
-# counts as much as one over fifteen, unless you weight each by its size. The
-# fourth way, another layer, is tried with the model above only.
+# A mean over five samples counts as much as one over fifteen, unless you
+# weight each by its size. The fourth way, another layer, is tried only with
+# the model above.
 
 
 def by_size(x, count):
@@ -194,7 +195,7 @@ if not MODEL:
 
 # %% differences
 #
-# How far off is each number of parts?
+# How far off is the gradient, for each number of parts?
 
 
 def compare(model, weight):
@@ -214,9 +215,8 @@ def compare(model, weight):
 #
 # .. _there-may-be-fewer-parts:
 #
-# ``chunk`` makes equal parts and a smaller last one, so there may be fewer
-# than you ask for: of 230 samples, 100 parts are 77. The program says how many
-# there are.
+# ``chunk`` may make fewer parts than you ask for: of 230 samples, 100 parts
+# are 77.
 
 counts = [len(inputs.chunk(parts)) for parts in PARTS]
 errors, memory = {}, {}
@@ -234,31 +234,25 @@ for name in ways:
 #
 # .. _weighted-parts-give-the-gradient-of-the-whole:
 #
-# With the model above, parts weighted by their size give the gradient of the
-# whole batch to twelve digits, whatever the size of the batch and the number
-# of its parts.
+# Parts weighted by their size give the gradient of the whole batch, to twelve
+# digits.
 #
 # .. _a-short-part-counts-too-much:
 #
-# With the model above, 16 parts of 230 samples, divided by their number, give
-# a gradient that is more than a twentieth off, because a sample of the short
-# part counts three times as much as the others; two parts of 115 give that of
-# the whole.
+# Divided by their number, 16 parts of 230 samples give a gradient that is more
+# than a twentieth off, because the last part is shorter; two parts of 115 give
+# that of the whole.
 #
 # .. _undivided-parts-are-off-by-their-number:
 #
-# With the model above, *n* equal parts that are not divided give *n* times the
-# gradient, so that it is *n* minus 1 times its length off.
+# *n* equal parts that are not divided give *n* times the gradient.
 #
 # .. _batch-norm-parts-are-off:
 #
-# With ``BatchNorm`` in the model above, even two parts of 230 samples give
-# another gradient, 16 parts one that is farther off, and a part of one sample
-# raises an error.
+# With ``BatchNorm``, even two parts give another gradient, 16 parts one that
+# is farther off, and a part of one sample raises an error.
 #
-# ``BatchNorm`` takes the mean and the variance of each part, so a part is
-# another batch to it; ``LayerNorm`` looks at one sample at a time. See
-# :doc:`/models/evaluation`.
+# See :doc:`/models/evaluation` for what ``BatchNorm`` does.
 
 # %% conclude
 #
@@ -266,8 +260,8 @@ for name in ways:
 #
 # .. _the-conclusion-names-what-is-the-same:
 #
-# The conclusion says of each way whether its largest difference is one of
-# rounding, and else gives that difference, or says that there was an error.
+# The conclusion says of each way how far off its gradient is at most, or that
+# there was an error.
 #
 # .. _the-conclusion-may-be-not-here:
 #
@@ -299,18 +293,16 @@ print(*conclusion(errors), sep="\n")
 #
 # .. _the-activations-shrink-with-the-parts:
 #
-# With the model above, autograd keeps at once, weights aside, the share of the
-# batch that the largest part holds: 15 of 230 samples in 16 parts.
+# At once, autograd keeps the share of the activations that the largest part
+# has of the batch: 15 of 230 samples in 16 parts.
 #
-# The weights, their gradients and the state of the optimizer do not shrink;
-# :doc:`/memory/optimizer_state` counts them.
+# For what does not shrink, see :doc:`/memory/optimizer_state`.
 
 print([f"{share:.1%}" for share in memory["weighted by size"]])
 
 # %% picture
 #
-# On the left, a line at the bottom is the gradient of the whole: what differs
-# there is rounding.
+# On the left, what differs by less than 1e-12 is rounding.
 
 import matplotlib.pyplot as plt
 

@@ -31,12 +31,11 @@ ROUNDS = 4  # epochs to time
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-number-out-of-bounds-is-refused:
 #
-# A number that makes no sense ends the script, with a line that says what is
+# A number that is out of bounds ends the script, with a line that says what is
 # possible.
 
 import argparse
@@ -104,14 +103,16 @@ if not MODEL:
 #
 # .. _a-model-of-yours-is-trained:
 #
-# With ``--model``, the program trains and times what ``build()`` of this file
-# returns: a model, a dataset of pairs of an input and a target, and a loss
-# function, which has to take the mean over the samples.
+# With ``--model``, the program trains and times the model, lazy or not, that
+# ``build()`` of this file returns, with its dataset and its loss.
+#
+# Let the dataset hold pairs of an input and a target, and the loss be the mean
+# over the samples.
 #
 # .. _a-file-that-fails-is-named:
 #
-# If there is no such file or no ``build()`` in it, or if it raises an error,
-# the error is one line that names the file.
+# A file that is missing, has no ``build()``, or fails is named in one line,
+# and so is one whose inputs or targets are not tensors.
 
 
 def build():
@@ -143,21 +144,25 @@ with one_line(MODEL):
             raise ValueError("it has no function build()")
         build = found["build"]
     fresh_model, data, loss_of = build()
+    inputs, targets = next(iter(DataLoader(data, BATCH)))
+    if not all(isinstance(x, torch.Tensor) for x in (inputs, targets)):
+        raise TypeError("its inputs and its targets have to be tensors")
+    with torch.no_grad():  # see whether it runs, and make lazy weights
+        loss_of(fresh_model.eval()(inputs), targets)
 
 # %% ways
 #
-# * *transfer*: a copy to a CUDA GPU need not make the program wait, if the
-#   batch lies in pinned memory; see :doc:`/data/transfer`.
-# * *mixed precision*: autocast chooses what is computed in 16 bits; see
+# * *transfer*: copy batches from pinned memory to a CUDA GPU without waiting;
+#   see :doc:`/data/transfer`.
+# * *mixed precision*: let autocast compute in 16 bits; see
 #   :doc:`/training/mixed_precision`.
-# * *parts*: the batch is cut, and the gradients of its parts add up, so that
-#   less memory is needed at once; see :doc:`/training/accumulation`. It is for
-#   memory, not for speed.
+# * *parts*: cut the batch, to save memory rather than time; see
+#   :doc:`/training/accumulation`.
 #
 # .. _each-way-has-one-tip:
 #
-# Beside the plain loop and that with all tips, each loop has one tip alone. On
-# a device that is not CUDA, *transfer* is left out, and no loop uses it.
+# Besides the plain loop and the one with all tips, each loop has one tip
+# alone. Only on CUDA does a loop use *transfer*.
 
 plain = {"pinned": False, "dtype": torch.float32, "parts": 1}
 tips = {"mixed precision": {"dtype": half}, "parts": {"parts": PARTS}}
@@ -172,10 +177,7 @@ for tip in tips.values():
 #
 # .. _parts-count-by-their-share:
 #
-# In full precision, parts give the gradient of the whole batch, up to
-# rounding, for any number of parts and samples, if the loss is a mean over the
-# samples, and if what the model makes of a sample depends on this sample and
-# the weights alone.
+# In full precision, the parts together give the gradient of the whole batch.
 #
 # .. _batch-norm-sees-the-parts:
 #
@@ -195,8 +197,7 @@ def backward(model, inputs, targets, scaler, dtype=torch.float32, parts=1):
 
 # %% loop
 #
-# The scaler keeps small gradients from becoming 0 in ``float16``. It is made
-# once, before the first epoch, because it learns its factor.
+# Make the scaler once, before the first epoch: it adapts its scale.
 #
 # .. _only-float16-is-scaled:
 #
@@ -205,12 +206,12 @@ def backward(model, inputs, targets, scaler, dtype=torch.float32, parts=1):
 # .. _each-sample-counts-once:
 #
 # An epoch takes each sample once, in an order that differs from epoch to epoch
-# and is the same for all loops, and makes one step for each batch.
+# and is the same for all loops.
 #
 # .. _each-mode-is-set:
 #
 # An epoch trains in training mode. The error is the mean loss over all
-# samples, in evaluation mode and without a graph.
+# samples, in evaluation mode.
 
 
 class Training:
@@ -256,9 +257,8 @@ class Training:
 #
 # .. _all-loops-learn-the-same:
 #
-# With the model above, also with twice as large batches, three parts or
-# ``float16``, the error of each loop is after six epochs within 25 percent of
-# that of the plain loop, and below a tenth of the error at the start.
+# After six epochs, the error of each loop is within 25 percent of that of the
+# plain loop, and below a tenth of the error at the start.
 
 
 def train(way):
@@ -296,14 +296,13 @@ plt.show(block=False)  # a window does not stop the program
 # Why a tip may cost
 # ------------------
 #
-# How often does an epoch call an operation? Count it, above all where model
-# and batch are small and each call has little to compute.
+# How many operations does an epoch call? Where model and batch are small, this
+# overhead counts; see :doc:`/speed/profiling`.
 #
 # .. _each-tip-calls-more:
 #
-# With the model above, parts call more operations in an epoch than the plain
-# loop, since each part runs the model and its backward pass, and so does mixed
-# precision, since it converts tensors.
+# Parts call more operations than the plain loop, because each part runs the
+# model again, and so does mixed precision, because it converts tensors.
 
 
 class Calls(TorchDispatchMode):
@@ -339,9 +338,8 @@ for way, names in called.items():
 #
 # .. _each-loop-warms-up:
 #
-# The loops take turns, epoch by epoch. The first epoch of each is not counted;
-# of those after it, four are, or as many as you say, and the clock is read
-# when the device has finished.
+# The loops take turns, epoch by epoch. The first epoch of each is not counted,
+# and the clock is read when the device has finished.
 
 
 def now():
@@ -369,11 +367,10 @@ seconds = timed()
 #
 # .. _an-effect-is-one-of-four:
 #
-# A loop *is faster* than the plain one if the fastest epoch of the plain loop
-# takes over 5 percent longer than its slowest, and *is slower* in the same
-# way. Otherwise it *makes no difference* if the slowest of all these epochs
-# takes less than 25 percent longer than the fastest, and else it is *too noisy
-# to tell*.
+# A loop *is faster* if its slowest epoch beats the fastest of the plain loop
+# by 5 percent, and *is slower* in the same way. Otherwise it *makes no
+# difference*, or is *too noisy to tell* if some epoch takes 25 percent longer
+# than another.
 
 
 def effect(seconds, base):

@@ -4,8 +4,9 @@ Six schedules for the learning rate
 
 Train one model under six schedules, and see the rate beside the loss.
 
-The rule: **high enough to learn, low enough to end well**. Replace the model
-and the data by yours, and look at your curves before you choose.
+The rule: **begin with a rate that is high enough to learn, and end with one
+that is low**. Replace the model and the data by yours, and look at your curves
+before you choose.
 
 Give the script the lengths and the rate that you want to see::
 
@@ -30,12 +31,11 @@ START = 2  # the seed of the first weights and of the batches
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-number-out-of-bounds-is-refused:
 #
-# A number that makes no sense ends the script, with a line that says what is
+# A number that is out of bounds ends the script, with a line that says what is
 # possible.
 
 import argparse
@@ -68,12 +68,7 @@ if "__file__" in globals():  # a script, and no notebook
 
 # %% setup
 #
-# A small model learns from 512 noisy samples, a few at a time. A few samples
-# say only roughly where the best weights are, so each step goes a bit astray,
-# and the farther the higher the rate. A high rate arrives soon and then
-# wanders around the best weights; a low one stays close to them, but may take
-# too long to arrive. A schedule begins high and ends low. The program runs on
-# a CPU.
+# A small model learns from 512 noisy samples, a few at a time, on the CPU.
 
 import torch
 from torch import nn
@@ -102,8 +97,7 @@ floor = F.mse_loss(x @ best, y).float().item()
 # The schedules
 # -------------
 #
-# A scheduler is made with the optimizer, and its ``step()`` sets the rate of
-# the next step. :doc:`/training/schedulers` shows what each of them needs.
+# See :doc:`/training/schedulers` for what each of them needs.
 #
 # ``OneCycleLR`` is told not to touch the momentum: the reason comes below.
 
@@ -130,9 +124,8 @@ schedules = {
 # One training for each
 # ---------------------
 #
-# Call ``scheduler.step()`` after ``optimizer.step()``. The loss that
-# counts is the one over all samples, and of that what is beyond the best
-# possible one.
+# Call ``scheduler.step()`` after ``optimizer.step()``. What counts is the
+# *excess loss*: the loss over all samples, minus the lowest possible one.
 
 
 def train(make_scheduler):
@@ -163,8 +156,9 @@ def end(losses):
 
 # %% curves
 #
-# The scheduler is all that differs: the first weights and the batches are the
-# same each time.
+# .. _the-scheduler-is-all-that-differs:
+#
+# The first weights and the batches are the same under each schedule.
 
 curves = {name: train(make) for name, make in schedules.items()}
 ends = {name: end(losses) for name, (_, losses) in curves.items()}
@@ -179,21 +173,20 @@ for name, excess in ends.items():
 #
 # .. _falling-rates-end-five-times-as-close:
 #
-# With the settings above, from each of three starts, each of the five
-# schedules that fall ends at least five times as close to the best loss as the
-# constant rate, by the mean over the last 50 steps.
+# Each of the five schedules that fall ends at least five times as close to the
+# best loss as the constant rate, by the mean over the last 50 steps.
 #
 # .. _the-closest-depends-on-the-start:
 #
-# ``ExponentialLR`` ends closest from two of these starts, and ``StepLR`` from
-# the third.
+# Which schedule ends closest depends on the start: it is ``ExponentialLR``
+# from start 2, and ``StepLR`` from start 7.
 #
 # So do not choose by one run: repeat it with another ``START``.
 #
 # .. _the-conclusion-names-the-closest:
 #
-# The conclusion names the schedule that ends closest. If that is the constant
-# rate, or if none has ended closer than it began, it says "Not here".
+# The conclusion names the schedule that ends closest. It says "Not here" if
+# that is the constant rate, or if none has ended closer than it began.
 
 
 def conclusion(ends, first):
@@ -213,14 +206,13 @@ print(conclusion(ends, curves["constant"][1][0]))
 #
 # .. _step-lr-falls-at-100-and-200:
 #
-# ``StepLR`` makes as many steps as you say at each rate, and goes on with a
-# tenth of it: with the settings above, 100 steps at each of the rates 0.2,
-# 0.02 and 0.002.
+# ``StepLR`` makes as many steps as you say at each rate, then goes on with a
+# tenth of it: here 100 steps at 0.2, 100 at 0.02, and 100 at 0.002.
 #
 # .. _one-cycle-peaks-at-its-third:
 #
-# ``OneCycleLR`` is highest after 30 percent of the steps, at the 90th of 300,
-# with the rate that you give it.
+# ``OneCycleLR`` is highest after 30 percent of the steps, with the rate that
+# you give it.
 #
 # .. _the-warm-up-ends-at-the-highest-rate:
 #
@@ -230,15 +222,19 @@ print(conclusion(ends, curves["constant"][1][0]))
 # .. _exponential-lr-ends-at-its-last:
 #
 # After the last step, ``ExponentialLR`` is at the part of the rate that you
-# say: at 0.002 with the settings above.
+# say, here at 0.002.
+#
+# .. _all-but-the-constant-rate-end-low:
+#
+# All but the constant rate end below a tenth of the highest rate.
 
 tops = {name: rates.index(max(rates)) for name, (rates, _) in curves.items()}
 print({name: top + 1 for name, top in tops.items()})
 
 # %% picture
 #
-# Above the rate, below the loss at that moment. Compare the gray line, the
-# constant rate, with the others, at the beginning and at the end.
+# Above is the rate, and below the loss. Compare the constant rate, in gray,
+# with the others, at the beginning and at the end.
 
 import matplotlib.pyplot as plt
 
@@ -267,11 +263,15 @@ plt.show()
 #
 # .. _a-constant-rate-is-too-high-or-too-low:
 #
-# With the settings above, from each of three starts, the constant rates 0.2
-# and 0.0002 both end at least five times as far from the best loss as 0.02.
+# The constant rates 0.2 and 0.0002 both end at least five times as far from
+# the best loss as 0.02.
 #
-# But that 0.02 is a good rate here, you only know after you have tried it. A
-# schedule tries many.
+# .. _a-high-rate-is-closer-at-first:
+#
+# Yet after ten steps, 0.2 is the closest: a high rate learns faster at first,
+# and then wanders around the best weights.
+#
+# A schedule takes the best of both.
 
 
 def constant(factor):
@@ -292,17 +292,15 @@ for factor in (1.0, 0.1, 0.001):
 #
 # .. _one-cycle-gives-a-momentum:
 #
-# Without ``cycle_momentum=False``, ``OneCycleLR`` gives the SGD, which was
-# made without, a momentum from 0.85 to 0.95.
+# Without ``cycle_momentum=False``, ``OneCycleLR`` gives the SGD a momentum
+# from 0.85 to 0.95.
 #
 # .. _one-cycle-with-its-momentum-diverges:
 #
-# With that momentum and the settings above, the training diverges: from each
-# of three starts, the loss rises to more than a hundred times the first, and
-# still ends above it.
+# With that momentum, the training diverges here: the loss rises to more than a
+# hundred times the first, and still ends above it.
 #
-# A momentum of 0.9 adds up ten steps or so, so the rate should be lower; see
-# :doc:`/training/optimizers`.
+# With momentum, take a lower rate; see :doc:`/training/optimizers`.
 
 rates, diverged = train(
     lambda o: OneCycleLR(o, max_lr=RATE, total_steps=STEPS)

@@ -29,12 +29,11 @@ ROUNDS = 2  # epochs up, epochs down
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-number-out-of-bounds-is-refused:
 #
-# A number that makes no sense ends the script, with a line that says what is
+# A number that is out of bounds ends the script, with a line that says what is
 # possible.
 
 import argparse
@@ -60,8 +59,7 @@ if "__file__" in globals():  # a script, and no notebook
 
 # %% setup
 #
-# On macOS and Windows, run it as a script: workers are spawned there, and
-# cannot find a class of a notebook; see :doc:`/data/loading`.
+# On macOS and Windows, run it as a script; see :doc:`/data/loading`.
 
 import importlib
 import os
@@ -86,8 +84,8 @@ warnings.filterwarnings("ignore", "This DataLoader will create")
 #
 # .. _samples-of-three-kinds:
 #
-# Of the samples below, the first kind does nothing, the second sorts 5,000
-# numbers, and the third waits for a millisecond, as for a disk.
+# The first kind of sample does nothing, the second sorts 5,000 numbers, and
+# the third waits for a millisecond, as for a disk.
 
 
 def compute():
@@ -119,9 +117,8 @@ collate_fn = None
 #
 # .. _an-epoch-has-a-limit:
 #
-# An epoch reads 50 batches, or as many as you say, drawn without repetition
-# from the whole dataset, or all of it, if it has fewer: the same samples in
-# the same order each time.
+# An epoch reads 50 batches, or as many as you say, at random from the whole
+# dataset: the same samples in the same order each time.
 
 
 def loader_of(build, workers):
@@ -146,15 +143,18 @@ def loader_of(build, workers):
 #
 # .. _a-file-of-yours-is-read:
 #
-# With ``--dataset``, the program times only the dataset that ``build()`` of
-# this file returns, and makes its batches with ``collate_fn`` if the file has
-# one.
+# With ``--dataset``, the program times the dataset of this file instead, with
+# its ``collate_fn`` if it has one.
 #
 # .. _what-cannot-be-timed-is-named:
 #
-# If there is no such file or no ``build()`` in it, or if the dataset is
-# iterable, without length, empty, or raises an error, the error is one
-# line that names the file.
+# A file that is missing, has no ``build()``, or fails is named in one line,
+# and so is a dataset that is iterable, has no length, or is empty.
+#
+# .. _a-file-with-the-name-of-a-module-is-refused:
+#
+# A file that is called like a module of Python or an installed one, such as
+# ``random.py``, is refused.
 
 
 @contextmanager
@@ -172,7 +172,11 @@ if __name__ == "__main__" and DATASET:
     path = Path(DATASET).resolve()
     sys.path.insert(0, str(path.parent))  # for workers, too
     with one_line(DATASET):
+        if path.stem in sys.stdlib_module_names:
+            raise ValueError(f"rename it: Python has a module {path.stem}")
         module = importlib.import_module(path.stem)
+        if getattr(module, "__file__", "") != str(path):
+            raise ValueError(f"rename it: another module is {path.stem}")
         builders = {path.stem: module.build}
         collate_fn = getattr(module, "collate_fn", None)
         if not len(module.build()):
@@ -182,13 +186,12 @@ if __name__ == "__main__" and DATASET:
 #
 # .. _the-number-of-workers-changes-no-sample:
 #
-# With each number of workers from none to four, and with batches of 8, 5 or
-# 64, the samples above are the same, in the same order.
+# With any number of workers, the samples are the same, in the same order.
 #
 # .. _as-many-processes-as-workers:
 #
-# If there are at least as many batches as workers, they come from as many
-# processes as there are workers, and without workers from the main process.
+# The batches come from as many processes as there are workers, and without
+# workers from the main process.
 
 origins = {}
 if __name__ == "__main__" and not DATASET:
@@ -204,18 +207,16 @@ if __name__ == "__main__" and not DATASET:
 # What it buys
 # ------------
 #
-# The program goes through the numbers of workers up and down again, so that a
-# machine that becomes slower in between does not decide.
+# Go through the numbers of workers up and down again, in case that the machine
+# becomes slower in between.
 #
 # .. _the-first-epoch-is-not-counted:
 #
-# The first epoch of each loader, in which its workers start, is not counted;
-# of those after it, two are, or as many as you say.
+# The first epoch of each loader, in which its workers start, is not counted.
 #
-# So your files have just been read: if they do not fit into memory, expect
-# less. And if a step of your training takes longer than one worker needs for a
-# batch, do not take more: see :doc:`/data/loading`. If it takes the largest
-# number, try larger ones.
+# If the files do not fit into memory, expect less. For how many workers a
+# training step can use, see :doc:`/data/loading`. If the program takes the
+# largest number, try larger ones.
 
 
 def measure():
@@ -238,15 +239,14 @@ def measure():
 #
 # .. _the-fewest-that-no-other-beats:
 #
-# A number of workers beats another if its slowest round is more than 5 percent
-# faster than the fastest of the other. The program takes the smallest number
-# that beats 0 and that no other beats.
+# One number of workers beats another if its slowest round is more than 5
+# percent faster than the fastest of the other. The program takes the smallest
+# number that beats 0 and that no other beats.
 #
 # .. _noise-is-said:
 #
-# If no number beats 0, it takes 0. But it is too noisy to say if a number that
-# 0 does not beat either has rounds, together with those of 0, of which the
-# fastest is at least 25 percent faster than the slowest.
+# If no number beats 0, it takes 0, unless the rounds differ by 25 percent or
+# more: then it says that they are too noisy.
 
 
 def beats(speeds, others):
@@ -276,7 +276,7 @@ if __name__ == "__main__":
 
 # %% time-picture
 #
-# A line at 1 is a loader without workers. The conclusion stands above.
+# The line at 1 is a loader without workers.
 
 import matplotlib.pyplot as plt
 
@@ -301,8 +301,8 @@ if __name__ == "__main__":
 # Who makes which batch
 # ---------------------
 #
-# A row is a loader of the check above, and a square is one of its batches. A
-# colour is a process, and its number says in which order they came.
+# Each row is a loader of the check above, each square one of its batches, and
+# each colour a process.
 
 import matplotlib.pyplot as plt
 

@@ -33,13 +33,12 @@ OPTIMIZER = "AdamW"  # or SGD, Adagrad
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-number-out-of-bounds-is-refused:
 #
-# A number that makes no sense, or an optimizer that is not one of the three,
-# ends the script, with a line that says what is possible.
+# A number below 1, or another optimizer, ends the script, with a line that
+# says what is possible.
 
 import argparse
 
@@ -65,12 +64,12 @@ if "__file__" in globals():  # a script, and no notebook
 # A forecast
 # ----------
 #
-# Each number takes four bytes. A ``Linear`` keeps its input for ``backward``
-# and a ``ReLU`` its result, which is the input of the next ``Linear``: so the
-# activations are the batch itself and one result for each layer. What the
-# optimizer keeps depends on its kind: so many times the parameters, and so
-# many counters for each weight and each bias.
-# :doc:`Count the optimizer's state </memory/optimizer_state>` has more kinds.
+# Predict the bytes of each kind, with four bytes for each ``float32``. The
+# activations are the batch and the result of each ``ReLU``, which are the
+# inputs that each ``Linear`` saves. The state depends on the optimizer: so
+# many times the parameters, and so many counters for each weight and each
+# bias. :doc:`Count the optimizer's state </memory/optimizer_state>` has more
+# kinds.
 
 KEEPS = {"SGD": (0, 0), "Adagrad": (1, 1), "AdamW": (2, 1)}
 
@@ -90,9 +89,9 @@ print(predicted)
 # Two steps, recorded
 # -------------------
 #
-# The profiler notes each allocation with its address, and each release. It
-# does not know what a tensor is for, so the program leaves marks among its
-# notes: this address is a parameter, that one a gradient.
+# Let the profiler record each allocation and each release, and leave marks in
+# the record that say what a tensor is for: this address is a parameter, that
+# one a gradient.
 
 import json
 import tempfile
@@ -125,7 +124,7 @@ def note_gradient(parameter):
 # %% train
 #
 # The training itself. Its step is a function, so that the batch and the loss
-# end with it.
+# are freed when it ends.
 
 
 def step(model, optimizer, number):
@@ -176,10 +175,12 @@ events = record(training)
 
 # %% sort
 #
-# A mark comes after the allocation that it is about. So the program first
-# gives each block of memory its kind, and then goes through the record again
-# and adds up. What has no mark is *other*: results in between, which no part
-# of ``backward`` will need.
+# Give each block of memory the kind that its mark says, then add up.
+#
+# .. _gradients-of-activations-are-other:
+#
+# What has no mark is *other*, such as the gradients of activations, which
+# ``backward`` passes from layer to layer.
 
 
 def blocks_of(events):
@@ -219,10 +220,15 @@ for stage, now in stages.items():
 #
 # At its largest, each of the four kinds takes exactly the predicted bytes.
 #
+# .. _activations-follow-the-batch:
+#
+# With a larger batch, the activations grow; the parameters, the gradients and
+# the state do not.
+#
 # .. _the-state-stays-after-the-step:
 #
-# After a step and its ``zero_grad``, the parameters and the state are still
-# there, and nothing else.
+# After a step and its ``zero_grad``, only the parameters and the state are
+# left.
 
 largest = {kind: max(now[kind] for now in curve) for kind in held}
 print({kind: (largest[kind], predicted[kind]) for kind in predicted})
@@ -234,26 +240,25 @@ print({kind: (largest[kind], predicted[kind]) for kind in predicted})
 #
 # .. _the-largest-never-meet:
 #
-# The four are never at their largest at once: while ``backward`` makes the
-# gradients, it lets go of the activations.
+# The four kinds are never at their largest at once: while ``backward`` makes
+# the gradients, it frees the activations.
 #
 # .. _backward-makes-the-peak:
 #
-# With the settings above, the peak comes in the second ``backward``, and is
-# higher than the four together all the same, because results in between come
-# on top: more than half as many bytes as the activations.
+# Here the peak comes in the second ``backward``. It is higher than all four
+# together, because of what is *other*.
 #
 # .. _the-remedy-follows-the-peak:
 #
-# With the settings above, activations are the largest kind at the peak; with
-# a batch of 32, the state of AdamW is.
+# Activations are the largest kind at the peak; with a batch of 32, the state
+# of AdamW is.
 
 REMEDIES = {
     "parameters": "make the model smaller",
     "gradients": "train fewer parameters",
-    "state": "take an optimizer that keeps less",
-    "activations": "send smaller parts, or recompute",
-    "other": "send smaller parts",
+    "state": "use an optimizer with less state",
+    "activations": "use a smaller batch, or activation checkpointing",
+    "other": "use a smaller batch",
 }
 
 together = [sum(now.values()) for now in curve]
@@ -261,7 +266,7 @@ place = together.index(max(together))
 peak = curve[place]
 stage = next(name for name, end in ends.items() if place <= end)
 most = max(peak, key=peak.get)
-if stage.startswith("step"):  # results in between of the optimizer
+if stage.startswith("step"):  # of the optimizer
     REMEDIES["other"] = "pass fused=True to the optimizer"
 meet = any(
     all(now[kind] == largest[kind] for kind in predicted) for now in curve
@@ -269,7 +274,7 @@ meet = any(
 
 print(f"The peak is {max(together) / 1e6:.2f} MB, in {stage!r}.")
 print(f"Most of it is {most}, {peak[most] / 1e6:.2f} MB: {REMEDIES[most]}.")
-print(f"Results in between are {peak['other'] / 1e6:.2f} MB of it.")
+print(f"What is other is {peak['other'] / 1e6:.2f} MB of it.")
 four = (
     f"All four at their largest at once, {sum(predicted.values()) / 1e6:.2f}"
 )
@@ -277,8 +282,8 @@ print(f"{four} MB:", "so it is." if meet else "not here.")
 
 # %% picture
 #
-# The picture stacks what is held after each stage, and at the peak. The last
-# bar has each kind at its largest.
+# See what is held after each stage and at the peak. The last bar has each kind
+# at its largest.
 
 import matplotlib.pyplot as plt
 

@@ -1,6 +1,7 @@
 """The claims of gallery/big_batch_or_accumulation.py."""
 
 import math
+import sys
 from functools import cache
 
 import pytest
@@ -8,7 +9,9 @@ from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
 from tests.helpers.recipes import (
+    LAZY,
     MODEL,
+    NO_TENSORS,
     check_arguments,
     check_named,
     check_refused,
@@ -69,7 +72,12 @@ def test_each_argument_sets_its_constant__but_not_with(
 def test_a_number_out_of_bounds_is_refused(snippet):
     check_refused(
         snippet,
-        [["--batch", "1"], ["--batch", "-9"], ["--parts", "2", "0"]],
+        [
+            ["--batch", "1"],
+            ["--batch", "-9"],
+            ["--parts", "-1"],
+            ["--parts", "2", "0"],
+        ],
     )
 
 
@@ -88,8 +96,8 @@ def test_a_number_out_of_bounds_is_refused__but_not_with(
 # -- A reader's model --------------------------------------------------------
 
 
-def test_a_model_of_yours_is_cut(snippet, tmp_path):
-    path = written(tmp_path, MODEL)
+def test_a_model_of_yours_is_cut(snippet, tmp_path, text=MODEL):
+    path = written(tmp_path, text)
     with no_line():
         run = given(snippet, MODEL=path, BATCH=8, PARTS=[1, 3]).after(
             "conclude"
@@ -97,6 +105,8 @@ def test_a_model_of_yours_is_cut(snippet, tmp_path):
 
     own = run.build.__globals__
     assert own.get("calls", [])[:1] == ["build"]
+    assert isinstance(run.model[1], nn.Tanh)
+    assert len(run.model) == 3
     assert set(own["calls"][1:]) == {(8, 2), (3, 2), (2, 2)}
     assert run.targets.tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
     assert list(run.errors) == [WEIGHTED, DIVIDED, UNDIVIDED]
@@ -105,6 +115,10 @@ def test_a_model_of_yours_is_cut(snippet, tmp_path):
     normed = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2)).eval()
     whole, _ = run.in_parts(normed, 1, run.by_size)
     assert not whole.allclose(run.in_parts(normed, 3, run.by_size)[0])
+
+
+def test_a_model_of_yours_is_cut__also_if_it_is_lazy(snippet, tmp_path):
+    test_a_model_of_yours_is_cut(snippet, tmp_path, LAZY)
 
 
 @edits(
@@ -123,13 +137,22 @@ def test_a_file_that_fails_is_named(snippet, tmp_path):
     def start(path):
         given(snippet, MODEL=path).after("yours")
 
+    wrong = MODEL.replace("nn.Linear(5, 2)", "nn.Linear(4, 2)")
     check_named(start, tmp_path)
+    check_named(start, tmp_path, {"my_shape.py": wrong})
+    for name, text in NO_TENSORS.items():
+        path = written(tmp_path, text, name)
+        with pytest.raises(ValueError, match=name) as caught:
+            start(path)
+        vars(sys).pop("tracebacklimit", None)
+        assert "have to be tensors" in str(caught.value)
 
 
 @edits(
     ('(f"{path}: {type', '(f"{type'),
     ('.rpartition("\\n")[2]', ""),
     ("sys.tracebacklimit = 0", "sys.tracebacklimit = 9"),
+    ("its inputs and its targets have to be", "no"),
 )
 def test_a_file_that_fails_is_named__but_not_with(
     snippet, tmp_path, old, new, fails

@@ -1,6 +1,7 @@
 """The claims of gallery/fast_training_loop.py."""
 
 import math
+import sys
 from functools import cache
 from itertools import chain
 from types import SimpleNamespace
@@ -15,7 +16,9 @@ from torch.utils.data import TensorDataset
 from extensions.evidence.counterexamples import edits, no_error
 from tests.helpers.recipes import (
     BROKEN,
+    LAZY,
     MODEL,
+    NO_TENSORS,
     as_script,
     check_arguments,
     check_named,
@@ -140,20 +143,34 @@ def test_the_dtype_suits_the_device__but_not_with(snippet, old, new, fails):
     fails(test_the_dtype_suits_the_device, snippet.edit(old, new))
 
 
-def test_a_model_of_yours_is_trained(snippet, tmp_path):
-    path = written(tmp_path)
+def test_a_model_of_yours_is_trained(snippet, tmp_path, text=MODEL):
+    path = written(tmp_path, text)
     settings = {"MODEL": path, "EPOCHS": 2, "BATCH": 8, "ROUNDS": 3}
     with no_line():
         run = given(snippet, **settings).after("conclude")
 
     calls = run.build.__globals__.get("calls", [])
     assert calls.count("build") == 1
+    assert len(run.data) == 21
     assert (8, 2) in calls
     for way in run.ways:
         assert len(run.errors[way]) == 3
         assert run.errors[way][2] < run.errors[way][0]
         assert len(run.seconds[way]) == 3
     assert run.Training(**run.ways["plain"]).model[2].out_features == 2
+
+
+def test_a_model_of_yours_is_trained__also_if_it_is_lazy(snippet, tmp_path):
+    test_a_model_of_yours_is_trained(snippet, tmp_path, LAZY)
+
+
+def test_a_model_of_yours_is_trained__also_with_batch_norm(snippet, tmp_path):
+    text = MODEL.replace("nn.Tanh()", "nn.BatchNorm1d(5)")
+    path = written(tmp_path, text)
+    with no_line():
+        run = given(snippet, MODEL=path, BATCH=7).after("build")
+    state = run.fresh_model.state_dict()
+    assert state["1.num_batches_tracked"] == state["1.running_mean"].sum() == 0
 
 
 @edits(
@@ -171,6 +188,7 @@ def test_a_model_of_yours_is_trained__but_not_with(
 
 
 TWO = "def build(): return 1, 2"
+CUT = MODEL.replace("entropy(outputs,", "entropy(outputs.detach(),")
 WRONG = MODEL.replace("nn.Linear(5, 2)", "nn.Linear(4, 2)")
 
 
@@ -179,7 +197,13 @@ def test_a_file_that_fails_is_named(snippet, tmp_path):
         given(snippet, MODEL=path, EPOCHS=1).after("train")
 
     files = BROKEN | {"my_two.py": TWO, "my_shape.py": WRONG}
-    check_named(start, tmp_path, files)
+    check_named(start, tmp_path, files | {"my_graph.py": CUT})
+    for name, text in NO_TENSORS.items():
+        path = written(tmp_path, text, name)
+        with pytest.raises(ValueError, match=name) as caught:
+            start(path)
+        vars(sys).pop("tracebacklimit", None)
+        assert "have to be tensors" in str(caught.value)
 
 
 @edits(
@@ -187,6 +211,7 @@ def test_a_file_that_fails_is_named(snippet, tmp_path):
     ('.rpartition("\\n")[2]', ""),
     ("sys.tracebacklimit = 0", "sys.tracebacklimit = 9"),
     ("with one_line(MODEL):\n    errors", "if 1:\n    errors"),
+    ("its inputs and its targets have to be", "no"),
 )
 def test_a_file_that_fails_is_named__but_not_with(
     snippet, tmp_path, old, new, fails
@@ -378,8 +403,9 @@ def test_each_sample_counts_once(snippet, size=64):
     assert all(each == orders[0] for each in orders)
 
 
-def test_each_sample_counts_once__also_in_batches_of_100(snippet):
-    test_each_sample_counts_once(snippet, 100)
+@pytest.mark.parametrize("size", [100, 53], ids=["100", "53, the last of 1"])
+def test_each_sample_counts_once__also_in_batches_of(snippet, size):
+    test_each_sample_counts_once(snippet, size)
 
 
 @edits(
@@ -467,7 +493,10 @@ def test_each_mode_is_set__also_in_batches_of(snippet, size):
 @edits(
     ("        self.model.train()\n", ""),
     ("        self.model.eval()\n", ""),
-    ("with torch.no_grad():", "with torch.enable_grad():"),
+    (
+        "0.0\n        with torch.no_grad():",
+        "0.0\n        with torch.enable_grad():",
+    ),
     ("loss.item() * len(inputs)", "loss.item() * BATCH"),
 )
 def test_each_mode_is_set__but_not_with(snippet, old, new, fails):

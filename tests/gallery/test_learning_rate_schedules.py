@@ -18,7 +18,8 @@ from tests.helpers.recipes import (
 
 pytest.importorskip("tqdm", reason="tqdm is not installed")
 
-STARTS = (2, 4, 7)
+STARTS = tuple(range(10))
+from_all = pytest.mark.parametrize("number", STARTS, ids="start {}".format)
 FALLING = {
     "StepLR",
     "ExponentialLR",
@@ -114,6 +115,52 @@ def test_a_number_out_of_bounds_is_refused__but_not_with(
 # -- Where they end ----------------------------------------------------------
 
 
+def test_the_scheduler_is_all_that_differs(snippet):
+    run, seen, settings = snippet.after("train"), [], []
+    randint, step = torch.randint, torch.optim.SGD.step
+
+    def drawn(*given):
+        seen[-1].append(randint(*given))
+        return seen[-1][-1]
+
+    def stepped(optimizer, *given):
+        [group] = optimizer.param_groups
+        if len(seen[-1]) == 1:
+            [weight] = group["params"]
+            seen[-1].append(weight.detach().clone())
+        options = {key: group[key] for key in ("momentum", "weight_decay")}
+        settings.append((type(optimizer), options))
+        return step(optimizer, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "randint", drawn)
+        patch.setattr(torch.optim.SGD, "step", stepped)
+        for make in run.schedules.values():
+            torch.rand(3)  # as if more had been drawn before
+            seen.append([])
+            run.train(make)
+
+    assert len(seen) == 6
+    for own in seen:
+        assert len(own) == 1 + run.STEPS
+        assert all(map(torch.equal, own, seen[0]))
+        assert not torch.equal(own[0], own[2])
+    assert all(each == settings[0] for each in settings)
+
+
+@edits(
+    ("    torch.manual_seed(START)\n", ""),
+    (
+        "(512, (BATCH,))",
+        "(512, (BATCH + (optimizer.param_groups[0]['lr'] < 0.1),))",
+    ),
+)
+def test_the_scheduler_is_all_that_differs__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_scheduler_is_all_that_differs, snippet.edit(old, new))
+
+
 def mean_of_the_end(losses):
     return torch.tensor(losses[-50:], dtype=torch.float64).mean().item()
 
@@ -130,9 +177,16 @@ def test_falling_rates_end_five_times_as_close(snippet, number=2):
     assert all(5 * end < constant for end in ends.values())
 
 
-@pytest.mark.parametrize("number", STARTS[1:])
+@from_all
 def test_falling_rates_end_five_times_as_close__also_from(snippet, number):
     test_falling_rates_end_five_times_as_close(snippet, number)
+
+
+def test_falling_rates_end_five_times_as_close__ends_with_all_samples(
+    snippet, fails
+):
+    edited = snippet.edit("torch.randint(512, (BATCH,))", "torch.arange(512)")
+    fails(test_falling_rates_end_five_times_as_close, edited)
 
 
 @edits(
@@ -146,10 +200,14 @@ def test_falling_rates_end_five_times_as_close__but_not_with(
 
 
 def test_the_closest_depends_on_the_start(snippet):
-    runs = [curved(start(snippet, number)) for number in STARTS]
+    runs = [curved(start(snippet, number)) for number in (2, 7)]
 
     closest = [min(run.ends, key=run.ends.get) for run in runs]
-    assert closest == ["ExponentialLR", "ExponentialLR", "StepLR"]
+    assert closest == ["ExponentialLR", "StepLR"]
+    for run in runs:
+        own = {name: run.curves[name][1] for name in run.curves}
+        ends = {name: mean_of_the_end(losses) for name, losses in own.items()}
+        assert ends == pytest.approx(run.ends)
 
 
 def test_the_closest_depends_on_the_start__but_not_from_one_start(
@@ -267,6 +325,8 @@ def test_the_warm_up_ends_at_the_highest_rate(snippet):
     assert rates[0] == pytest.approx(run.RATE / 10)
     assert rates[run.WARM_UP] == pytest.approx(run.RATE) == max(rates)
     rising, falling = rates[: run.WARM_UP + 1], rates[run.WARM_UP :]
+    expected = [0.1 + 0.9 * step / run.WARM_UP for step in range(len(rising))]
+    assert [rate / run.RATE for rate in rising] == pytest.approx(expected)
     assert all(b > a for a, b in pairwise(rising))
     assert all(b < a for a, b in pairwise(falling))
     cosine = [
@@ -319,6 +379,40 @@ def test_exponential_lr_ends_at_its_last__but_not_with(
     fails(test_exponential_lr_ends_at_its_last, snippet.edit(old, new))
 
 
+def test_all_but_the_constant_rate_end_low(snippet):
+    run = snippet.after("train")
+    lasts = {name: run.train(make)[0] for name, make in run.schedules.items()}
+
+    low = {name for name, rates in lasts.items() if rates[-1] < run.RATE / 10}
+    assert low == FALLING
+    assert lasts["constant"] == [run.RATE] * run.STEPS
+    assert all(max(rates) <= run.RATE for rates in lasts.values())
+
+
+def test_all_but_the_constant_rate_end_low__also_of_1000_steps(snippet):
+    test_all_but_the_constant_rate_end_low(
+        given(snippet, STEPS=1000, RATE=0.05, WARM_UP=100)
+    )
+
+
+@edits(
+    ("lambda step: 1.0)", "lambda step: 0.99**step)"),
+    ("gamma=0.1", "gamma=0.5"),
+    ("T_max=STEPS - WARM_UP", "T_max=2 * STEPS"),
+)
+def test_all_but_the_constant_rate_end_low__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_all_but_the_constant_rate_end_low, snippet.edit(old, new))
+
+
+def test_all_but_the_constant_rate_end_low__ends_before_step_lr_steps(
+    snippet, fails
+):
+    few = given(snippet, STEPS=90)
+    fails(test_all_but_the_constant_rate_end_low, few)
+
+
 # -- High or low -------------------------------------------------------------
 
 
@@ -331,7 +425,7 @@ def test_a_constant_rate_is_too_high_or_too_low(snippet, number=2):
     assert ends[0.001] > 5 * ends[0.1]
 
 
-@pytest.mark.parametrize("number", STARTS[1:])
+@from_all
 def test_a_constant_rate_is_too_high_or_too_low__also_from(snippet, number):
     test_a_constant_rate_is_too_high_or_too_low(snippet, number)
 
@@ -344,6 +438,38 @@ def test_a_constant_rate_is_too_high_or_too_low__but_not_with(
     snippet, old, new, fails
 ):
     fails(test_a_constant_rate_is_too_high_or_too_low, snippet.edit(old, new))
+
+
+def test_a_high_rate_is_closer_at_first(snippet, number=2):
+    run = start(snippet, number).only(*FIRST, "train", "rates").after("rates")
+    found = {
+        factor: run.train(run.constant(factor)) for factor in run.constants
+    }
+
+    for factor, (rates, _) in found.items():
+        assert rates == [factor * 0.2] * 300
+    after_ten = {factor: losses[9] for factor, (_, losses) in found.items()}
+    assert sorted(after_ten, key=after_ten.get) == [1.0, 0.1, 0.001]
+    spread = {
+        factor: torch.tensor(losses[-50:]).std().item()
+        for factor, (_, losses) in found.items()
+    }
+    assert spread[1.0] > 5 * spread[0.1]
+
+
+@from_all
+def test_a_high_rate_is_closer_at_first__also_from(snippet, number):
+    test_a_high_rate_is_closer_at_first(snippet, number)
+
+
+@edits(
+    ("torch.randint(512, (BATCH,))", "torch.arange(512)"),
+    ("lambda step: factor", "lambda step: 0.02"),
+)
+def test_a_high_rate_is_closer_at_first__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_a_high_rate_is_closer_at_first, snippet.edit(old, new))
 
 
 def momenta(run):
@@ -408,14 +534,21 @@ def test_one_cycle_with_its_momentum_diverges__also_as_printed(
         assert capsys.readouterr().out.endswith(f": {words}\n")
 
 
-@pytest.mark.parametrize("number", STARTS[1:])
+@from_all
 def test_one_cycle_with_its_momentum_diverges__also_from(snippet, number):
     test_one_cycle_with_its_momentum_diverges(snippet, number)
 
 
+def test_one_cycle_with_its_momentum_diverges__ends_at_a_tenth_of_the_rate(
+    snippet, fails
+):
+    old = "max_lr=RATE, total_steps=STEPS)\n"
+    edited = snippet.edit(old, old.replace("RATE", "RATE / 10"))
+    fails(test_one_cycle_with_its_momentum_diverges, edited)
+
+
 @edits(
     ("total_steps=STEPS)\n", "total_steps=STEPS, cycle_momentum=False)\n"),
-    ("max_lr=RATE, total_steps=STEPS)\n", "max_lr=0.02, total_steps=STEPS)\n"),
 )
 def test_one_cycle_with_its_momentum_diverges__but_not_with(
     snippet, old, new, fails

@@ -130,6 +130,30 @@ def collate_fn(samples):
 """
 
 
+def test_a_file_with_the_name_of_a_module_is_refused(snippet, tmp_path):
+    for name in ("random", "torch", "sys", "wave", "tqdm"):
+        path = written(tmp_path, FILE, f"{name}.py")
+        with pytest.raises(ValueError, match=name) as caught:
+            given(snippet, DATASET=path, WORKERS=[1]).after("yours")
+        vars(sys).pop("tracebacklimit", None)
+        assert "rename it: " in str(caught.value)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "\n" not in str(caught.value)
+        sys.path.remove(str(tmp_path.resolve()))
+        Path(path).unlink()
+
+
+@edits(
+    ("if path.stem in sys.stdlib_module_names:", "if False:"),
+    ('if getattr(module, "__file__", "") != str(path):', "if False:"),
+)
+def test_a_file_with_the_name_of_a_module_is_refused__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_a_file_with_the_name_of_a_module_is_refused, edited, tmp_path)
+
+
 def test_a_file_of_yours_is_read(snippet, tmp_path, extra=""):
     path = written(tmp_path, FILE + extra, "my_data.py")
     with no_line():
@@ -297,6 +321,10 @@ def test_an_epoch_has_a_limit(snippet):
         assert len({*samples} & {*range(40)}) == len(samples)
     assert [len(each) for each in asked(run, 9, 9)[0]] == [9, 9, 9, 9, 4]
     assert max(chain(*asked(run, 3, 5)[0])) > 15
+    build = run.builders["free"]
+    for workers in (1, 2, 5):
+        chosen = run.loader_of(build, workers).dataset.indices
+        assert chosen == run.loader_of(build, 0).dataset.indices
 
 
 @edits(

@@ -102,6 +102,63 @@ def test_each_kind_is_as_predicted__but_not(snippet, fails, old, new):
     fails(test_each_kind_is_as_predicted, snippet.edit(old, new))
 
 
+def test_gradients_of_activations_are_other(snippet):
+    passed = (
+        "nn.Linear(WIDTH, WIDTH), nn.ReLU()]\n"
+        "    def note(module, inputs, output):\n"
+        "        output.register_hook(lambda g: mark('passed', g))\n"
+        "    for layer in layers:\n"
+        "        layer.register_forward_hook(note)"
+    )
+    edited = snippet.edit(
+        '"activations": 4 * BATCH', '"passed": 1, "activations": 4 * BATCH'
+    ).edit("nn.Linear(WIDTH, WIDTH), nn.ReLU()]", passed)
+    run, told = after(snippet), after(edited)
+
+    assert len(run.curve) == len(told.curve)
+    for now, split in zip(run.curve, told.curve, strict=True):
+        assert now["other"] == split["other"] + split["passed"]
+    size = 4 * run.BATCH * run.WIDTH
+    assert told.largest["passed"] >= size
+
+
+@edits(
+    ("BATCH = 512", "BATCH = 64"),
+    ("LAYERS = 4", "LAYERS = 2"),
+    ('OPTIMIZER = "AdamW"', 'OPTIMIZER = "SGD"'),
+)
+def test_gradients_of_activations_are_other__also_for(snippet, old, new):
+    test_gradients_of_activations_are_other(snippet.edit(old, new))
+
+
+@edits(
+    ("no backward", "    loss.backward()\n", ""),
+)
+def test_gradients_of_activations_are_other__but_not(snippet, fails, old, new):
+    fails(test_gradients_of_activations_are_other, snippet.edit(old, new))
+
+
+def test_activations_follow_the_batch(snippet, small=64):
+    few = snippet.edit("BATCH = 512", f"BATCH = {small}")
+    more, less = after(snippet).largest, after(few).largest
+    assert more["activations"] * small == less["activations"] * 512
+    for kind in ("parameters", "gradients", "state"):
+        assert more[kind] == less[kind] > 0
+
+
+@pytest.mark.parametrize("small", [1, 511], ids="a batch of {}".format)
+def test_activations_follow_the_batch__also_from(snippet, small):
+    test_activations_follow_the_batch(snippet, small)
+
+
+@edits(
+    ("WIDTH = 256", "WIDTH = BATCH"),
+    ("torch.randn(BATCH, WIDTH)", "torch.randn(9, WIDTH)"),
+)
+def test_activations_follow_the_batch__but_not(snippet, fails, old, new):
+    fails(test_activations_follow_the_batch, snippet.edit(old, new))
+
+
 def test_the_state_stays_after_the_step(snippet):
     run = after(snippet)
     for number in (1, 2):
@@ -163,8 +220,15 @@ def test_the_largest_never_meet__also_for(snippet, old, new):
     test_the_largest_never_meet(snippet.edit(old, new))
 
 
+def test_the_largest_never_meet__ends_with_accumulated_gradients(
+    snippet, fails
+):
+    twice = "    if number == 2:\n        optimizer.zero_grad()\n"
+    edited = snippet.edit("    optimizer.zero_grad()\n", twice)
+    fails(test_the_largest_never_meet, edited)
+
+
 @edits(
-    ("gradients that stay", "    optimizer.zero_grad()\n", ""),
     ("zeros", "optimizer.zero_grad()", "optimizer.zero_grad(False)"),
 )
 def test_the_largest_never_meet__but_not(snippet, fails, old, new):
@@ -220,7 +284,7 @@ def test_the_remedy_follows_the_peak__also_of_one_layer_in_the_step(snippet):
             assert run.most == "other"
             assert "fused=True" in run.REMEDIES["other"]
     assert fused[", fused=True"] < fused[""]
-    assert "smaller parts" in after(snippet).REMEDIES["other"]
+    assert "smaller batch" in after(snippet).REMEDIES["other"]
 
 
 def test_the_remedy_follows_the_peak__but_not_for_500(snippet, fails):

@@ -36,6 +36,14 @@ def loss_of(outputs, labels):
 calls = []
 """
 
+# The same with a lazy layer, with dicts as inputs, and with dicts as targets.
+LAZY = MODEL.replace("nn.Linear(3, 5)", "nn.LazyLinear(5)")
+DICT = "({'x': torch.rand(3)}, number % 2)"
+NO_TENSORS = {
+    "my_dict.py": MODEL.replace("(torch.rand(3), number % 2)", DICT),
+    "my_dicts.py": MODEL.replace(", number % 2)", ", {'y': number % 2})"),
+}
+
 # Files without a function build() that returns; the last one is not there.
 BROKEN = {
     "my_nothing.py": "",
