@@ -299,6 +299,42 @@ print("after del:", still_shown := shape())
 session.runsource("'something else'")
 print("after another output:", shown_over := shape())
 
+# %% create-graph
+import warnings
+
+
+def square_error(model):
+    return model(torch.ones(1, 1000)).square().mean()
+
+
+def backward(model):
+    square_error(model).backward(create_graph=True)
+
+
+def backward_and_reset(model):
+    square_error(model).backward(create_graph=True)
+    model.zero_grad()
+
+
+def grad(model):
+    weights = [*model.parameters()]
+    torch.autograd.grad(square_error(model), weights, create_graph=True)
+
+
+def outlives(train):
+    model = torch.nn.Linear(1000, 1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch warns of this leak
+        train(model)
+    weight = weakref.ref(model.weight)
+    del model
+    gc.collect()
+    return weight() is not None
+
+
+for train in (backward, backward_and_reset, grad):
+    print(f"{train.__name__:18} leaves the model: {outlives(train)}")
+
 # %% on-cuda
 if torch.cuda.is_available():
     busy = torch.ones(8192, 8192, device="cuda")

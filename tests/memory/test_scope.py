@@ -7,6 +7,7 @@ import sys
 import warnings
 import weakref
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -901,6 +902,94 @@ def test_circles_wait_for_the_collector__but_not(snippet, fails, old, new):
     if "kept_boxes" in new:
         snippet = snippet.edit("def circle", "kept_boxes = []\n\n\ndef circle")
     fails(test_circles_wait_for_the_collector, snippet.edit(old, new))
+
+
+def square(model, outputs):
+    return outputs.square().mean()
+
+
+def penalty(model, outputs):
+    return sum(each.square().sum() for each in model.parameters())
+
+
+def linear(model, outputs):
+    return outputs.mean()
+
+
+def outlives(train, loss_of, layers=torch.nn.Linear):
+    """Return which of a model's parameters are alive without a name."""
+
+    def loss(model):
+        return loss_of(model, model(torch.ones(2, 10)))
+
+    model = layers(10, 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with patch.dict(train.__globals__, square_error=loss):
+            train(model)
+    alive = [weakref.ref(each) for each in model.parameters()]
+    del model
+    gc.collect()
+    return [each() is not None for each in alive]
+
+
+def two_layers(*sizes):
+    return torch.nn.Sequential(
+        torch.nn.Linear(*sizes), torch.nn.Tanh(), torch.nn.Linear(*sizes)
+    )
+
+
+def test_create_graph_keeps_the_model(
+    snippet, loss_of=square, layers=torch.nn.Linear
+):
+    run = after(snippet, "imports", "create-graph")
+
+    assert run.outlives(run.backward)
+    assert not run.outlives(lambda model: None)
+    assert all(outlives(run.backward, loss_of, layers))
+
+
+@pytest.mark.parametrize(
+    ("loss_of", "layers"),
+    [(penalty, torch.nn.Linear), (square, two_layers)],
+    ids=["a penalty on the weights", "two layers"],
+)
+def test_create_graph_keeps_the_model__also_with(snippet, loss_of, layers):
+    test_create_graph_keeps_the_model(snippet, loss_of, layers)
+
+
+def test_create_graph_keeps_the_model__but_not_without(snippet, fails):
+    old = "backward(create_graph=True)\n\n\ndef backward_and"
+    edited = snippet.edit(old, "backward()\n\n\ndef backward_and")
+    fails(test_create_graph_keeps_the_model, edited)
+
+
+def test_create_graph_keeps_the_model__ends_where_gradients_are_constant(
+    snippet, fails
+):
+    fails(test_create_graph_keeps_the_model, snippet, linear)
+
+
+def test_a_reset_lets_the_model_go(snippet):
+    run = after(snippet, "imports", "create-graph")
+
+    assert run.outlives(run.backward)
+    for train in (run.backward_and_reset, run.grad):
+        assert not run.outlives(train)
+        for loss_of in (square, penalty, linear):
+            assert not any(outlives(train, loss_of))
+        assert not any(outlives(train, square, two_layers))
+
+
+@edits(
+    ("    model.zero_grad()\n", ""),
+    (
+        "torch.autograd.grad(square_error(model), weights, ",
+        "torch.autograd.backward(square_error(model), ",
+    ),
+)
+def test_a_reset_lets_the_model_go__but_not(snippet, fails, old, new):
+    fails(test_a_reset_lets_the_model_go, snippet.edit(old, new))
 
 
 # On CUDA
