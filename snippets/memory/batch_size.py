@@ -27,16 +27,27 @@ def step(model, optimizer, inputs, targets):
     optimizer.step()
 
 
+# %% is-full
+FULL = "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"
+
+
+def is_full(error):
+    known = isinstance(error, torch.OutOfMemoryError)
+    return known or any(words in str(error) for words in FULL)
+
+
 # %% fits
 def fits(build, make_batch, size, steps=2):
-    gc.collect()  # what earlier tries have left in circles
+    gc.collect()  # reference cycles that earlier tries have left
     with torch.random.fork_rng():
         model, optimizer = build()
         model.train()
         try:
             for _ in range(steps):
                 step(model, optimizer, *make_batch(size))
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not is_full(error):
+                raise
             return False
     return True
 
@@ -91,10 +102,9 @@ def fresh(kind=torch.optim.AdamW):
     return model, kind(model.parameters(), lr=0.001)
 
 
-def make_batch(
-    size,
-):  # readings of 128 stations, temperatures of the day after
-    return torch.randn(size, 128), torch.randn(size, 1)
+def make_batch(size):
+    readings = torch.randn(size, 128)  # of 128 stations
+    return readings, torch.randn(size, 1)  # the temperatures to forecast
 
 
 # %% your-search
@@ -243,7 +253,9 @@ def gradients_fit(model, optimizer, inputs, targets, size):
         for some, goal in zip(*pairs, strict=True):
             loss = F.mse_loss(model(some.to(device)), goal.to(device))
             (loss * len(some) / len(inputs)).backward()
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        if not is_full(error):
+            raise
         return False
     return True
 

@@ -167,15 +167,15 @@ def gigabytes(text):
 # %% judge
 def judge(text):
     asked, device, free, tensors, unused = gigabytes(text).values()
-    other, little = device - free - tensors - unused, device / 50
+    other, needed = device - free - tensors - unused, max(asked, device / 50)
     if asked > device / 2:
         return "one huge tensor: print the shapes"
     if other > device / 4:
         return f"something else holds {other:.1f} GiB: see nvidia-smi"
-    if unused > max(asked, little):
-        return "enough is unused, but in pieces: try expandable segments"
-    if free > max(asked, little):
+    if free > needed >= unused:
         return "enough is free: look for a limit, and try again alone"
+    if free + unused > needed:
+        return "fragmented: try expandable segments"
     return "your tensors fill the device: take a remedy"
 
 
