@@ -112,7 +112,7 @@ if __name__ == "__main__":  # a worker may import this file
 
 # %% read-both
 for loader in (training, evaluation):
-    # This page is no file that a worker could import.
+    # A worker could not import the code of this page.
     loader.multiprocessing_context = "fork"
 
 trained = [[batch.tolist() for [batch] in training] for epoch in range(2)]

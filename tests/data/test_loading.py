@@ -141,7 +141,7 @@ def test_workers_take_turns__also_for(snippet, workers, size, factor):
     many_workers(test_workers_take_turns, snippet, workers, size, factor)
 
 
-def test_workers_take_turns__but_not_those_of_a_stream(snippet, fails):
+def test_workers_take_turns__ends_for_a_stream(snippet, fails):
     fails(test_workers_take_turns, snippet, 2, 2, 1, "stream")
 
 
@@ -182,7 +182,7 @@ def test_workers_take_turns__also_if_one_is_slow(snippet):
     test_workers_take_turns(edited(snippet, *SLOW))
 
 
-def test_workers_take_turns__but_not_if_order_is_given_up(snippet, fails):
+def test_workers_take_turns__ends_with_in_order_false(snippet, fails):
     fails(test_workers_take_turns, edited(snippet, *SLOW, *UNORDERED))
 
 
@@ -201,13 +201,13 @@ def test_batches_are_asked_for_ahead(snippet, workers=2, size=2, factor=None):
         days = run.Days()
         counts, _ = run.recorded(days, workers, size, prefetch_factor=factor)
 
-    total, ahead = 12 // size, workers * (factor or 2)
+    total, ahead = -(-12 // size), workers * (factor or 2)
     assert counts == [min(total, ahead + k) for k in range(total + 1)]
 
 
 @pytest.mark.parametrize(
     ("workers", "size", "factor"),
-    [(1, 2, 3), (3, 1, 1), (2, 6, 4)],
+    [(1, 5, 3), (3, 1, 1), (2, 5, 1), (2, 6, 4)],
 )
 def test_batches_are_asked_for_ahead__also_for(snippet, workers, size, factor):
     many_workers(
@@ -363,7 +363,7 @@ def test_workers_have_copies__but_the_main_process_has_none(snippet, fails):
         "torch.from_file('days', True, 1); __import__('os').unlink('days')",
     ],
 )
-def test_workers_have_copies__but_not_of_shared_memory_or_files(
+def test_workers_have_copies__ends_in_shared_memory_and_files(
     snippet, reads, fails
 ):
     fails(test_workers_have_copies, snippet, reads)
@@ -486,13 +486,11 @@ def test_persistent_workers_are_stale__also_with_a_tensor(snippet):
     test_persistent_workers_are_stale(edited(snippet, *pairs))
 
 
-def test_persistent_workers_are_stale__but_not_in_shared_memory(
-    snippet, fails
-):
+def test_persistent_workers_are_stale__ends_in_shared_memory(snippet, fails):
     fails(test_persistent_workers_are_stale, edited(snippet, *SHARED))
 
 
-def test_persistent_workers_are_stale__but_not_in_a_file(snippet, fails):
+def test_persistent_workers_are_stale__ends_in_a_file(snippet, fails):
     mapped = "torch.from_file('epoch', True, 1); os.unlink('epoch')"
     pairs = [
         (old, new.replace("torch.zeros(1).share_memory_()", mapped))
@@ -636,13 +634,13 @@ def test_more_workers_than_cores_warn__but_not_as_many(snippet, fails):
 
 
 class Slow(Dataset):
-    """A sample that takes a second and a half."""
+    """A sample that takes more than half a second."""
 
     def __len__(self):
         return 1
 
     def __getitem__(self, index):
-        time.sleep(1.5)
+        time.sleep(0.6)
         return index
 
 
@@ -713,6 +711,9 @@ def test_a_copied_generator_repeats(snippet):
 
     assert len(set(first)) == 6
     assert others == [first] * 3
+    if "self.rng = np.random.default_rng(0)" in snippet.text:
+        rng = np.random.default_rng(0)
+        assert first == [rng.random() for _ in range(6)]
 
 
 @pytest.mark.parametrize(
@@ -724,16 +725,26 @@ def test_a_copied_generator_repeats__also_of(snippet, made):
     test_a_copied_generator_repeats(edited)
 
 
-@edits(
-    (
-        "epoch in range(epochs) for batch in loader]",
-        "epoch in range(epochs) for batch in"
-        " (loader.dataset.rng.random(), loader)[1]]",
-    ),
-    ("drawn = draw(2)", "drawn = draw(2, persistent_workers=True)"),
-    ("drawn = draw(2)", "drawn = draw(2, worker_init_fn=seed_worker)"),
-)
-def test_a_copied_generator_repeats__but_not(snippet, old, new, fails):
+def test_a_copied_generator_repeats__but_not_with_seed_worker(snippet, fails):
+    old = "drawn = draw(2)"
+    new = "drawn = draw(2, worker_init_fn=seed_worker)"
+    fails(test_a_copied_generator_repeats, snippet.edit(old, new))
+
+
+def test_a_copied_generator_repeats__ends_if_the_main_process_draws(
+    snippet, fails
+):
+    old = "epoch in range(epochs) for batch in loader]"
+    draws = "(loader.dataset.rng.random(), loader)[1]]"
+    new = old.replace("loader]", draws)
+    fails(test_a_copied_generator_repeats, snippet.edit(old, new))
+
+
+def test_a_copied_generator_repeats__ends_after_an_epoch_if_workers_stay(
+    snippet, fails
+):
+    old = "drawn = draw(2)"
+    new = "drawn = draw(2, persistent_workers=True)"
     fails(test_a_copied_generator_repeats, snippet.edit(old, new))
 
 
@@ -754,6 +765,18 @@ def test_a_generator_of_the_worker_does_not_repeat(snippet, options=()):
         seeded = after(snippet, *DRAW, "seeded").seeded
 
     assert len(set(flat(drawn_by(seeded, "self.rng")))) == 24
+
+
+def test_a_generator_of_the_worker_does_not_repeat__also_from_its_seed(
+    snippet,
+):
+    run = after(snippet, *DRAW)
+    info = types.SimpleNamespace(seed=7, dataset=types.SimpleNamespace())
+    known = run.seed_worker.__globals__
+    with patch.dict(known, get_worker_info=lambda: info):
+        run.seed_worker(0)
+
+    assert info.dataset.rng.random() == np.random.default_rng(7).random()
 
 
 def test_a_generator_of_the_worker_does_not_repeat__also_if_it_stays(snippet):
@@ -1096,7 +1119,7 @@ def test_other_starts_share_tensors__but_no_arrays(fails):
     fails(test_other_starts_share_tensors, "forkserver", "np.ones(3)")
 
 
-def test_other_starts_share_tensors__but_none_of_the_class(fails):
+def test_other_starts_share_tensors__ends_for_tensors_of_the_class(fails):
     fails(test_other_starts_share_tensors, "forkserver", "None")
 
 
@@ -1143,15 +1166,17 @@ def raised(dataset, **options):
 
 
 def test_errors_keep_their_class(snippet, make=None, timeout=60):
-    kind, arrives = ZeroDivisionError, ZeroDivisionError
     dataset = after(snippet, "days", "failing").Failing()
+    kind = ZeroDivisionError
     if make:
         dataset, kind = Raising(make), type(make())
-        takes_more = kind in (OfTwo, UnicodeDecodeError)
-        arrives = RuntimeError if takes_more else kind
     error = raised(dataset, timeout=timeout, worker_init_fn=mute)
 
-    assert type(error) is arrives
+    assert type(error) is kind
+    check_text(error, kind)
+
+
+def check_text(error, kind):
     text = str(error)
     assert text.startswith(f"Caught {kind.__name__} in DataLoader worker")
     assert "\nOriginal Traceback (most recent call last):\n" in text
@@ -1171,12 +1196,35 @@ def undecodable():
         functools.partial(OfText, "no such day"),
         functools.partial(KeyError, "no such day"),
         functools.partial(OSError, 2, "no such file"),
-        functools.partial(OfTwo, 5, 7),
-        undecodable,
     ],
 )
 def test_errors_keep_their_class__also_others(snippet, make):
     test_errors_keep_their_class(snippet, make)
+
+
+MORE = {
+    "UnicodeDecodeError": undecodable,
+    "one of two numbers": functools.partial(OfTwo, 5, 7),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_errors_keep_their_class__ends_for(snippet, name, fails):
+    fails(test_errors_keep_their_class, snippet, MORE[name])
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_other_errors_become_runtime_errors(name, make=None):
+    make = make or MORE[name]
+    error = raised(Raising(make), timeout=60)
+
+    assert type(error) is RuntimeError
+    check_text(error, type(make()))
+
+
+def test_other_errors_become_runtime_errors__but_not_of_a_text(fails):
+    make = functools.partial(OfText, "no such day")
+    fails(test_other_errors_become_runtime_errors, "one of a text", make)
 
 
 def test_errors_keep_their_class__also_as_shown(snippet, capsys):
@@ -1201,7 +1249,9 @@ def test_errors_keep_their_class__but_not(snippet, old, new, fails):
     fails(test_errors_keep_their_class, snippet.edit(old, new), None, 1)
 
 
-def test_errors_keep_their_class__but_not_with_a_message(snippet, fails):
+def test_errors_keep_their_class__ends_for_those_with_a_message(
+    snippet, fails
+):
     fails(test_errors_keep_their_class, snippet, WithMessage)
 
 
@@ -1248,13 +1298,15 @@ def local_or(batch):
     return batch if batch[0] else lambda: batch
 
 
-def test_what_cannot_be_pickled_hangs(snippet, data=None, collate_fn=None):
+def test_what_cannot_be_pickled_hangs(
+    snippet, data=None, collate_fn=None, seconds=2
+):
     run = after(snippet, *HANG, again=True)
     given = []
     loader = DataLoader(
         FirstOf(data or run.Unpicklable()),
         num_workers=1,
-        timeout=3,  # enough for a worker to start
+        timeout=seconds,  # enough for a worker to start
         in_order=False,
         collate_fn=collate_fn,
         worker_init_fn=run.quiet,
@@ -1267,8 +1319,8 @@ def test_what_cannot_be_pickled_hangs(snippet, data=None, collate_fn=None):
     os.close(run.said)
 
     assert type(error) is RuntimeError
-    assert str(error) == "DataLoader timed out after 3 seconds"
-    assert waited >= 3
+    assert str(error) == f"DataLoader timed out after {seconds} seconds"
+    assert waited >= seconds
     assert "Traceback (most recent call last):" in text
     assert "pickle local object" in text
     assert len(given) == 3  # the worker goes on
@@ -1314,7 +1366,7 @@ def test_what_cannot_be_pickled_hangs__but_not_if_the_worker_ends(
     snippet, fails
 ):
     edited = snippet.edit("raise MissingDay(day)", "raise SystemExit")
-    fails(test_what_cannot_be_pickled_hangs, edited)
+    fails(test_what_cannot_be_pickled_hangs, edited, None, None, 1)
 
 
 KILL = ("days", "three-epochs", "killed")
@@ -1341,31 +1393,31 @@ def killed_by(name, start):
         )
 
 
-def test_a_killed_worker_raises(snippet, name="SIGKILL", start="fork"):
+def test_a_killed_worker_raises(snippet, name="SIGKILL"):
     run = after(snippet, *KILL)
     error = raised(run.Killed(name), worker_init_fn=mute)
-    if start != "fork":
-        error = killed_by(name, start)
     said = f"{error} {error.__cause__}"
 
     assert type(error) is RuntimeError
-    if start == "forkserver":
-        assert "exited unexpectedly" in str(error)
-    else:
-        assert f"is killed by signal: {KILLED[name]}" in said
-        assert ("raise your shared memory" in said) == (name == "SIGBUS")
+    assert f"is killed by signal: {KILLED[name]}" in said
+    assert ("raise your shared memory" in said) == (name == "SIGBUS")
 
 
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [
-        ("SIGBUS", "fork"),
-        ("SIGSEGV", "fork"),
-        ("SIGKILL", "forkserver"),
-    ],
-)
-def test_a_killed_worker_raises__also_by(snippet, name, start):
-    test_a_killed_worker_raises(snippet, name, start)
+@pytest.mark.parametrize("name", ["SIGBUS", "SIGSEGV"])
+def test_a_killed_worker_raises__also_by(snippet, name):
+    test_a_killed_worker_raises(snippet, name)
+
+
+def test_a_forkserver_names_no_signal(start="forkserver"):
+    error = killed_by("SIGKILL", start)
+
+    assert type(error) is RuntimeError
+    assert "exited unexpectedly" in str(error)
+    assert "signal" not in f"{error} {error.__cause__}"
+
+
+def test_a_forkserver_names_no_signal__but_a_fork_does(fails):
+    fails(test_a_forkserver_names_no_signal, "fork")
 
 
 def test_a_killed_worker_raises__also_as_shown(snippet, capfd):
