@@ -1,6 +1,8 @@
 """The claims of docs/models/initialization.md."""
 
 import math
+from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -87,6 +89,7 @@ LINEAR = {
     "a 1x5 kernel": (lambda: nn.Conv2d(30, 400, (1, 5)), 30 * 5),
     "groups": (lambda: nn.Conv2d(40, 800, 3, groups=4), 10 * 9),
     "float64": (lambda: nn.Linear(100, 900, dtype=torch.float64), 100),
+    "bfloat16": (lambda: nn.Linear(100, 900, dtype=torch.bfloat16), 100),
 }
 
 
@@ -103,10 +106,11 @@ def test_kaiming_draws_with_two_over_n(snippet, name="100 inputs"):
     assert weight[0].numel() == count
     assert weight.mean().item() == pytest.approx(0, abs=0.03 * expected)
     assert weight.std().item() == pytest.approx(expected, rel=0.03)
-    # A normal distribution has 4.55 % beyond two deviations, an even one none.
+    # A normal distribution has 4.55 % beyond two deviations, a uniform one 0.
     beyond = (weight.abs() > 2 * expected).double().mean().item()
     assert beyond == pytest.approx(0.0455, abs=0.01)
-    assert layer.bias is None or not layer.bias.any()
+    bias = getattr(layer, "bias", None)
+    assert bias is None or not bias.any()
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -152,6 +156,19 @@ def test_kaiming_draws_with_two_over_n__but_not_for_a_convolution(
 ):
     edited = snippet.edit(old, new)
     fails(test_kaiming_draws_with_two_over_n, edited, "a 3x3 kernel")
+
+
+@pytest.mark.parametrize("name", ["Conv1d", "ConvTranspose2d", "Embedding"])
+def test_kaiming_draws_with_two_over_n__ends_for_a(name, snippet, fails):
+    makes = {
+        "Conv1d": lambda: nn.Conv1d(30, 400, 5),
+        "ConvTranspose2d": lambda: nn.ConvTranspose2d(50, 50, 3),
+        "Embedding": lambda: nn.Embedding(500, 100),
+    }
+    with patch.dict(
+        LINEAR, {name: (makes[name], makes[name]().weight[0].numel())}
+    ):
+        fails(test_kaiming_draws_with_two_over_n, snippet, name)
 
 
 def test_a_guess_has_the_logarithm(snippet, count=4, raised=0.0):
@@ -209,6 +226,18 @@ def left(run, name, seeds):
     return [run.differences(model)[-1] for model in models]
 
 
+def at_width(snippet, width):
+    """Return the program with other pictures and layers."""
+    return replace(snippet, text=snippet.text.replace("64", str(width)))
+
+
+def are_as_measured(run, name):
+    """Compare what the page has found with what the test measures."""
+    found = measured_anew(run, run.started(run.deviations[name]))
+    # What is left is so small that rounding is a part of it.
+    assert run.forward[name][-1] == pytest.approx(found, rel=0.5)
+
+
 def measured_anew(run, model):
     """Return what a loop of the test finds behind the twentieth layer."""
     numbers = run.pictures
@@ -222,6 +251,7 @@ def test_small_weights_lose_the_picture(snippet, seeds=OWN):
     run = snippet.after("forward")
 
     for name in (PLAIN, SMALL):
+        are_as_measured(run, name)
         assert max(left(run, name, seeds)) < 1e-6
     weight = run.started(run.deviations[SMALL])[3][0].weight
     assert weight.std().item() == pytest.approx(0.02, rel=0.1)
@@ -236,6 +266,11 @@ def test_small_weights_lose_the_picture(snippet, seeds=OWN):
 
 def test_small_weights_lose_the_picture__also_for_others(snippet):
     test_small_weights_lose_the_picture(snippet, OTHERS)
+
+
+@pytest.mark.parametrize("width", [32, 128])
+def test_small_weights_lose_the_picture__also_of_width(snippet, width):
+    test_small_weights_lose_the_picture(at_width(snippet, width))
 
 
 @pytest.mark.parametrize(
@@ -260,6 +295,7 @@ def test_small_weights_lose_the_picture__but_not(snippet, old, new, fails):
 def test_large_weights_explode(snippet, seeds=OWN):
     run = snippet.after("forward")
 
+    are_as_measured(run, LARGE)
     assert min(left(run, LARGE, seeds)) > 1e6
     weight = run.started(run.deviations[LARGE])[7][0].weight
     assert weight.std().item() == pytest.approx(0.5, rel=0.1)
@@ -267,6 +303,14 @@ def test_large_weights_explode(snippet, seeds=OWN):
 
 def test_large_weights_explode__also_for_others(snippet):
     test_large_weights_explode(snippet, OTHERS)
+
+
+def test_large_weights_explode__also_in_wider_layers(snippet):
+    test_large_weights_explode(at_width(snippet, 128))
+
+
+def test_large_weights_explode__ends_in_narrow_layers(snippet, fails):
+    fails(test_large_weights_explode, at_width(snippet, 32))
 
 
 @pytest.mark.parametrize(
@@ -291,12 +335,18 @@ def test_kaiming_keeps_the_picture(snippet, seeds=OWN):
         model = run.started(run.deviations[KAIMING], seed)
         assert each == pytest.approx(measured_anew(run, model), rel=1e-3)
         weight = model[7][0].weight
-        assert weight.std().item() == pytest.approx(math.sqrt(2 / 64), rel=0.1)
+        expected = math.sqrt(2 / weight.shape[1])
+        assert weight.std().item() == pytest.approx(expected, rel=0.1)
         assert not any(layer[0].bias.any() for layer in model[:-1])
 
 
 def test_kaiming_keeps_the_picture__also_for_others(snippet):
     test_kaiming_keeps_the_picture(snippet, OTHERS)
+
+
+@pytest.mark.parametrize("width", [32, 128])
+def test_kaiming_keeps_the_picture__also_of_width(snippet, width):
+    test_kaiming_keeps_the_picture(at_width(snippet, width))
 
 
 @pytest.mark.parametrize(
@@ -355,10 +405,10 @@ def gain(make, count, draws=60):
 @pytest.mark.parametrize(
     ("count", "deviation", "drawn"),
     [
-        (50, 0.02, "normally"),
-        (200, 0.125, "normally"),
-        (50, 0.5, "evenly"),
-        (200, 0.125, "evenly"),
+        (50, 0.02, "normal"),
+        (200, 0.125, "normal"),
+        (50, 0.5, "uniform"),
+        (200, 0.125, "uniform"),
     ],
 )
 def test_a_layer_multiplies_by_half_n_s_squared__also_for(
@@ -366,7 +416,7 @@ def test_a_layer_multiplies_by_half_n_s_squared__also_for(
 ):
     def make():
         layer = nn.Linear(count, 300, bias=False)
-        if drawn == "normally":
+        if drawn == "normal":
             nn.init.normal_(layer.weight, std=deviation)
         else:
             bound = deviation * math.sqrt(3)
@@ -499,7 +549,7 @@ def test_the_first_layer_hears_nothing(snippet, seeds=OWN):
 
     assert max(shares(run, PLAIN, seeds)) < 1e-3
     assert min(shares(run, KAIMING, seeds)) > 1 / 20
-    model = run.started(math.sqrt(2 / 64))
+    model = run.started(run.deviations[KAIMING])
     loss = F.cross_entropy(model(run.pictures), run.classes)
     first, last = (model[at][0].weight for at in (0, 19))
     first, last = torch.autograd.grad(loss, (first, last))
@@ -511,6 +561,10 @@ def test_the_first_layer_hears_nothing(snippet, seeds=OWN):
 
 def test_the_first_layer_hears_nothing__also_for_others(snippet):
     test_the_first_layer_hears_nothing(snippet, OTHERS)
+
+
+def test_the_first_layer_hears_nothing__also_in_wider_layers(snippet):
+    test_the_first_layer_hears_nothing(at_width(snippet, 128))
 
 
 @pytest.mark.parametrize(
@@ -532,11 +586,14 @@ def test_the_first_layer_hears_nothing__but_not(snippet, old, new, fails):
     fails(test_the_first_layer_hears_nothing, snippet.edit(old, new))
 
 
-def assert_even(values, bound):
-    """Compare numbers with an even distribution between two bounds."""
+def assert_uniform(values, bound):
+    """Compare numbers with a uniform distribution between two bounds."""
     values = values.detach().flatten()
     assert values.abs().max() <= bound
-    assert values.any()
+    assert values.unique().numel() > 0.9 * len(values)
+    if len(values) > 200:
+        outer = (values.abs() > bound / 2).double().mean().item()
+        assert outer == pytest.approx(0.5, abs=0.12)
     if len(values) > 500:
         assert values.min().item() == pytest.approx(-bound, rel=0.1)
         assert values.max().item() == pytest.approx(bound, rel=0.1)
@@ -558,15 +615,15 @@ def test_linear_draws_within_one_over_root_n(snippet, name=None):
     if name is None:
         linear, convolution = snippet.after("defaults").layers[:2]
         for each in linear.parameters():
-            assert_even(each, 1 / math.sqrt(64))
+            assert_uniform(each, 1 / math.sqrt(64))
         for each in convolution.parameters():
-            assert_even(each, 1 / math.sqrt(75))
+            assert_uniform(each, 1 / math.sqrt(75))
         return
     make, count = DRAWN[name]
     torch.manual_seed(0)
 
     for each in make().parameters():
-        assert_even(each, 1 / math.sqrt(count))
+        assert_uniform(each, 1 / math.sqrt(count))
         deviation = 1 / math.sqrt(3 * count)
         assert each.std().item() == pytest.approx(deviation, rel=0.1)
 
@@ -601,13 +658,13 @@ def test_linear_draws_within_one_over_root_n__but_not(snippet, change, fails):
 def test_lstm_draws_within_one_over_root_h(snippet, size=None):
     if size is None:
         for each in snippet.after("defaults").layers[2].parameters():
-            assert_even(each, 1 / math.sqrt(25))
+            assert_uniform(each, 1 / math.sqrt(25))
         return
     torch.manual_seed(0)
 
     for layer in nn.LSTM(9, size, 2), nn.GRU(30, size, bidirectional=True):
         for each in layer.parameters():
-            assert_even(each, 1 / math.sqrt(size))
+            assert_uniform(each, 1 / math.sqrt(size))
 
 
 @pytest.mark.parametrize("size", [4, 100])
@@ -638,6 +695,8 @@ def test_embedding_draws_with_deviation_one(snippet, shape=(900, 30)):
         assert weight.mean().item() == pytest.approx(0, abs=0.05)
         assert weight.std().item() == pytest.approx(1, rel=0.05)
         assert weight.any(dim=1).all()
+        beyond = (weight.abs() > 2).double().mean().item()
+        assert beyond == pytest.approx(0.0455, abs=0.01)
     drawn = padded.weight[torch.arange(shape[0]) != 3]
     assert drawn.std().item() == pytest.approx(1, rel=0.05)
     assert drawn.any(dim=1).all()
@@ -692,7 +751,7 @@ def test_root_five_means_one_over_root_n(snippet, name=None):
     if name is None:
         run = snippet.after("root-five")
         assert run.root_five.equal(run.linear.weight)
-        assert_even(run.root_five, 1 / math.sqrt(64))
+        assert_uniform(run.root_five, 1 / math.sqrt(64))
         return
     torch.manual_seed(0)
     layer = SAME[name]()
@@ -702,7 +761,7 @@ def test_root_five_means_one_over_root_n(snippet, name=None):
     nn.init.kaiming_uniform_(other, a=math.sqrt(5))
 
     assert other.equal(layer.weight)
-    assert_even(other, 1 / math.sqrt(other[0].numel()))
+    assert_uniform(other, 1 / math.sqrt(other[0].numel()))
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -743,24 +802,31 @@ def test_a_norm_cancels_the_scale(snippet):
     ("old", "new"),
     [
         ("nn.BatchNorm1d(64)(numbers)", "nn.Identity()(numbers)"),
-        ("nn.BatchNorm1d(64)(numbers)", "nn.BatchNorm1d(64).eval()(numbers)"),
         ("nn.LayerNorm(64)(numbers)", "nn.Identity()(numbers)"),
         (
             "nn.Linear(64, 64, bias=False)\n    with",
             "nn.Linear(64, 64)\n    with",
         ),
-        ("linear(pictures)", "linear(pictures / 1000)"),
     ],
     ids=[
         "without BatchNorm",
-        "in evaluation",
         "without LayerNorm",
         "with a bias",
-        "for very dark pictures",
     ],
 )
 def test_a_norm_cancels_the_scale__but_not(snippet, old, new, fails):
     fails(test_a_norm_cancels_the_scale, snippet.edit(old, new))
+
+
+def test_a_norm_cancels_the_scale__ends_in_evaluation_mode(snippet, fails):
+    old = "nn.BatchNorm1d(64)(numbers)"
+    edited = snippet.edit(old, "nn.BatchNorm1d(64).eval()(numbers)")
+    fails(test_a_norm_cancels_the_scale, edited)
+
+
+def test_a_norm_cancels_the_scale__ends_for_inputs_near_zero(snippet, fails):
+    edited = snippet.edit("linear(pictures)", "linear(pictures / 1000)")
+    fails(test_a_norm_cancels_the_scale, edited)
 
 
 def test_initialize_spoils_residuals(snippet, seed=1):
@@ -770,8 +836,7 @@ def test_initialize_spoils_residuals(snippet, seed=1):
     spoiled = measured_by_hand(run, anew.apply(run.initialize))
 
     for losses in (run.drawn, run.spoiled), (drawn, spoiled):
-        assert losses[0] < 200
-        assert losses[1] > 500
+        assert losses[1] > 100 * losses[0] > 0
         assert type(losses[0]) is type(losses[1]) is float
     assert sum(type(each) is run.Residual for each in run.residual) == 20
     expected = measured_by_hand(run, run.residual)
@@ -789,8 +854,14 @@ def measured_by_hand(run, model):
     return F.cross_entropy(model[-1](numbers), run.classes).item()
 
 
-def test_initialize_spoils_residuals__also_for_another(snippet):
-    test_initialize_spoils_residuals(snippet, 0)
+@pytest.mark.parametrize("seed", [0, 2, 3, 4], ids="seed {}".format)
+def test_initialize_spoils_residuals__also_with(snippet, seed):
+    test_initialize_spoils_residuals(snippet, seed)
+
+
+@pytest.mark.parametrize("width", [32, 128])
+def test_initialize_spoils_residuals__also_of_width(snippet, width):
+    test_initialize_spoils_residuals(at_width(snippet, width))
 
 
 @pytest.mark.parametrize(
@@ -839,7 +910,7 @@ def test_gradients_arrive_as_drawn(snippet, seeds=OWN):
         for block in model[:-1]:
             assert type(block).__name__ == kind
             assert list(map(type, block)) == [nn.Linear, norm, nn.ReLU]
-            assert_even(block[0].weight, 1 / 8)
+            assert_uniform(block[0].weight, 1 / 8)
 
 
 def test_gradients_arrive_as_drawn__also_for_others(snippet):
@@ -955,6 +1026,7 @@ def test_zero_weights_stay_zero(snippet, depth=None, bias=0.0):
             nn.init.constant_(parameter, bias if parameter.ndim == 1 else 0)
         run.train.__globals__["classes"] = torch.arange(100) % 3  # unbalanced
         losses = run.train(model)
+        assert depth == 0 or model[-1].bias.any()
 
     linear = [each for each in model.modules() if isinstance(each, nn.Linear)]
     assert len(linear) > 1
@@ -967,6 +1039,22 @@ def test_zero_weights_stay_zero(snippet, depth=None, bias=0.0):
 @pytest.mark.parametrize("depth", [1, 3])
 def test_zero_weights_stay_zero__also_for(snippet, depth):
     test_zero_weights_stay_zero(snippet, depth)
+
+
+ADAM = "torch.optim.Adam(model.parameters(), lr=0.001, fused=True)"
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
+        "torch.optim.AdamW(model.parameters())",
+        "torch.optim.RMSprop(model.parameters())",
+    ],
+    ids=["SGD", "AdamW", "RMSprop"],
+)
+def test_zero_weights_stay_zero__also_with(snippet, new):
+    test_zero_weights_stay_zero(snippet.edit(ADAM, new), 2)
 
 
 @pytest.mark.parametrize(
@@ -984,11 +1072,9 @@ def test_zero_weights_stay_zero__but_not(snippet, old, new, fails):
 @pytest.mark.parametrize(
     ("depth", "bias"),
     [(1, 0.1), (0, 0.0)],
-    ids=["with a bias", "in one layer"],
+    ids=["with other biases", "of a single layer"],
 )
-def test_zero_weights_stay_zero__but_not_in_a_model(
-    snippet, depth, bias, fails
-):
+def test_zero_weights_stay_zero__ends_in_a_model(snippet, depth, bias, fails):
     fails(test_zero_weights_stay_zero, snippet, depth, bias)
 
 
@@ -1007,7 +1093,6 @@ def test_equal_units_stay_equal(snippet, width=None):
         run.train(model)
 
     first, bias, last = model[0].weight, model[0].bias, model[2].weight
-    assert isinstance(model[1], nn.ReLU)
     assert not first.std(dim=1).equal(torch.zeros(len(first)))
     torch.testing.assert_close(first, first[:1].expand_as(first))
     torch.testing.assert_close(bias, bias[:1].expand_as(bias))
@@ -1020,32 +1105,47 @@ def test_equal_units_stay_equal__also_for(snippet, width):
 
 
 @pytest.mark.parametrize(
+    "new",
+    [
+        "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
+        "torch.optim.AdamW(model.parameters())",
+    ],
+    ids=["SGD", "AdamW"],
+)
+def test_equal_units_stay_equal__also_with(snippet, new):
+    test_equal_units_stay_equal(snippet.edit(ADAM, new), 8)
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("nn.init.constant_(equal[0].weight, 0.01)\n", ""),
         ("nn.init.zeros_(equal[0].bias)\n", ""),
         ("nn.init.constant_(equal[2].weight, 0.1)\n", ""),
-        (
-            "equal = nn.Sequential(nn.Linear(64, 8), nn.ReLU()",
-            "equal = nn.Sequential(nn.Linear(64, 8), nn.Dropout()",
-        ),
     ],
     ids=[
         "with other weights in",
         "with other biases",
         "with other weights out",
-        "with dropout",
     ],
 )
 def test_equal_units_stay_equal__but_not(snippet, old, new, fails):
     fails(test_equal_units_stay_equal, snippet.edit(old, new))
 
 
+def test_equal_units_stay_equal__ends_with_dropout(snippet, fails):
+    old = "equal = nn.Sequential(nn.Linear(64, 8), nn.ReLU()"
+    fails(
+        test_equal_units_stay_equal,
+        snippet.edit(old, old[:-9] + "nn.Dropout()"),
+    )
+
+
 def trained_anew(run, model):
     """Return the first losses of a loop of the test."""
     adam = torch.optim.Adam(model.parameters(), lr=0.001)
     found = []
-    for _ in range(4):
+    for _ in range(20):
         adam.zero_grad()
         loss = F.cross_entropy(model(run.pictures), run.classes)
         loss.backward()
@@ -1069,11 +1169,17 @@ def test_only_kaiming_learns_here(snippet, seed=1):
     assert all(1.38 < loss < 1.40 for loss in losses[PLAIN])
     assert math.log(4) == pytest.approx(1.39, abs=0.005)
     anew = trained_anew(run, run.started(run.deviations[KAIMING], seed))
-    assert losses[KAIMING][:4] == pytest.approx(anew, rel=1e-3)
+    assert losses[KAIMING][:4] == pytest.approx(anew[:4], rel=1e-2)
+    assert losses[KAIMING] == pytest.approx(anew, rel=0.05, abs=1e-4)
 
 
-def test_only_kaiming_learns_here__also_for_another(snippet):
-    test_only_kaiming_learns_here(snippet, 0)
+@pytest.mark.parametrize("seed", [0, 2], ids="seed {}".format)
+def test_only_kaiming_learns_here__also_with(snippet, seed):
+    test_only_kaiming_learns_here(snippet, seed)
+
+
+def test_only_kaiming_learns_here__also_in_wider_layers(snippet):
+    test_only_kaiming_learns_here(at_width(snippet, 128))
 
 
 @pytest.mark.parametrize(
