@@ -368,3 +368,23 @@ for _ in range(20_000):
         sums[name] += 0.1
 
 print({name: float(each) for name, each in sums.items()})
+
+# %% after-the-model
+import weakref
+
+
+def outlives_the_model(read):
+    model = nn.Linear(1000, 1)
+    total = 0.0
+    for _ in range(3):
+        loss = model(torch.ones(4, 1000)).square().mean()
+        loss.backward()
+        total += read(loss)
+    weight = weakref.ref(model.weight)
+    del model, loss
+    return weight() is not None
+
+
+reads = {"loss": lambda each: each, "loss.item()": lambda each: each.item()}
+for name, read in reads.items():
+    print(f"total += {name:11}", outlives_the_model(read))

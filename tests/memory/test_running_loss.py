@@ -1048,3 +1048,70 @@ def test_the_end_of_the_sum_frees_all__but_not_with_another_name(
     )
     old = "    return F.mse_loss(model(readings), temperatures)\n"
     fails(test_the_end_of_the_sum_frees_all, snippet.edit(old, new))
+
+
+def kept_parameters(layers, inputs, read):
+    """Return which parameters a sum of losses keeps without the model."""
+    model = layers()
+    total = 0.0
+    for _ in range(3):
+        loss = model(inputs).square().mean()
+        loss.backward()
+        total += read(loss)
+    alive = {
+        name: weakref.ref(each) for name, each in model.named_parameters()
+    }
+    del model, loss
+    gc.collect()
+    kept = {name for name, each in alive.items() if each() is not None}
+    assert total >= 0  # it is alive until here
+    return kept
+
+
+def linear_and_norm():
+    return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+
+
+def test_the_sum_keeps_the_parameters(snippet, model=linear_and_norm):
+    run = after(snippet, "imports", "after-the-model")
+
+    assert run.outlives_the_model(run.reads["loss"])
+    assert not run.outlives_the_model(run.reads["loss.item()"])
+    learning = {
+        name for name, each in model().named_parameters() if each.requires_grad
+    }
+    inputs = torch.ones(5, 4)
+    inputs[0] = 0
+    read = run.reads["loss"]
+    assert kept_parameters(model, inputs, read) == learning
+    for number in (run.reads["loss.item()"], torch.Tensor.detach):
+        assert not kept_parameters(model, inputs, number)
+
+
+def tied():
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    second.weight = first.weight
+    return nn.Sequential(first, second)
+
+
+def frozen_in_part():
+    model = linear_and_norm()
+    model[0].requires_grad_(False)
+    return model
+
+
+@pytest.mark.parametrize(
+    "model", [tied, frozen_in_part], ids=["tied weights", "a frozen layer"]
+)
+def test_the_sum_keeps_the_parameters__also_with(snippet, model):
+    test_the_sum_keeps_the_parameters(snippet, model)
+
+
+@edits(
+    ("lambda each: each,", "lambda each: each.detach(),"),
+    ("lambda each: each.item()", "lambda each: each"),
+)
+def test_the_sum_keeps_the_parameters__but_not_of_numbers(
+    snippet, fails, old, new
+):
+    fails(test_the_sum_keeps_the_parameters, snippet.edit(old, new))
