@@ -281,20 +281,22 @@ for given in (parameters, model[0].bias, [result], twice):
 print(*texts, sep="\n")
 
 
-# %% turned
-def turned(w):
-    """Return the height in the same valley, turned by 45 degrees."""
+# %% rotated
+def rotated(w):
+    """Return the height in the same valley, rotated by 45 degrees."""
     return valley(torch.stack([w[0] + w[1], w[0] - w[1]]) / 2**0.5)
 
 
 start = (32**0.5, 0.0)
-askew = {
-    name: path(**walks[name], loss=turned, start=start)
+rotated_walks = {
+    name: path(**walks[name], loss=rotated, start=start)
     for name in ("SGD", "Adam")
 }
 
-for name, points in askew.items():
-    print(f"{name}: from {turned(points[0]):.0f} to {turned(points[-1]):.3f}")
+for name, points in rotated_walks.items():
+    print(
+        f"{name}: from {rotated(points[0]):.0f} to {rotated(points[-1]):.3f}"
+    )
 
 # %% ways
 ways = {"one by one": {"foreach": False}, "foreach": {"foreach": True}}
