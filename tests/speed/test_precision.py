@@ -96,13 +96,25 @@ def test_the_setting_is_for_all_threads__but_not_without(snippet, fails):
 
 # How it works
 
+ENDS = (0, 0.0001, 60_000, 1, 3, 2049, 2051)
 
-def test_rounded_is_like_the_types(snippet):
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(70_000.0, id="above 65,504, which float16 cannot hold"),
+        pytest.param(0.00000123, id="for a number that float16 rounds more"),
+    ],
+)
+def test_rounded_is_like_the_types__ends(snippet, number, fails):
+    fails(test_rounded_is_like_the_types, snippet, [number])
+
+
+def test_rounded_is_like_the_types(snippet, ends=ENDS):
     rounded = after(snippet, "rounded").rounded
     sizes = torch.logspace(-4, 4.77, 20001)
     assert sizes.max() < 60_000
-    ends = torch.tensor([0, 0.0001, 60_000, 1, 3, 2049, 2051])
-    numbers = torch.cat([sizes, -sizes, sizes.round(), ends])
+    numbers = torch.cat([sizes, -sizes, sizes.round(), torch.tensor(ends)])
 
     assert rounded(numbers, 7).equal(numbers.bfloat16().float())
     assert rounded(numbers, 10).equal(numbers.half().float())

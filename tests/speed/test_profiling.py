@@ -129,6 +129,7 @@ def test_waits_splits_each_batch__but_not(snippet, fails, old, new):
     fails(test_waits_splits_each_batch, snippet.edit(old, new))
 
 
+@pytest.mark.simulates("an accelerator")
 def test_waits_waits_for_the_device(snippet, monkeypatch):
     run = after(snippet, *WAITS)
     waits = count_waiting(monkeypatch)
@@ -183,6 +184,7 @@ def late_batches(snippet, workers=2, load=10, step=2, batches=24):
     return [number for number, wait in enumerate(waited) if wait > 0]
 
 
+@pytest.mark.simulates("workers")
 def test_every_nth_batch_is_late(snippet, step=2):
     for workers in (1, 2, 3, 7):
         for load in (2 * workers + 1, 3 * workers, 100):
@@ -206,6 +208,7 @@ def test_every_nth_batch_is_late__but_not(snippet, fails, old, new):
     fails(test_every_nth_batch_is_late, snippet.edit(old, new))
 
 
+@pytest.mark.simulates("workers")
 def test_the_first_batch_alone_is_late(snippet, step=2):
     for workers in (1, 2, 3, 7):
         for load in (1, 2 * workers - 1):
@@ -775,6 +778,7 @@ def test_a_trace_is_saved_once__but_not_if_kept(snippet, fails):
     fails(test_a_trace_is_saved_once, edited)
 
 
+@pytest.mark.simulates("an accelerator")
 def test_a_part_waits(snippet, monkeypatch):
     run = after(of_days(snippet, 4), *PROFILED)
     waits = count_waiting(monkeypatch)

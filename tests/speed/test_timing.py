@@ -407,6 +407,7 @@ def load_again(monkeypatch):
     monkeypatch.setattr(benchmark, "Timer", module.Timer)
 
 
+@pytest.mark.simulates("an accelerator")
 @true_since("2.9", "it waited for those that it knew by name")
 def test_timer_waits_for_the_device(snippet, monkeypatch, other=None):
     options = {} if other is None else {"timer": other}
@@ -482,7 +483,7 @@ def test_events_happen_on_the_device__but_not_later(snippet, fails):
 FIRST = ("imports", "pretended-clock", "first-call")
 
 
-def test_the_first_call_is_left_out(snippet, first=1.0):
+def test_the_first_call_is_left_out(snippet, first=1.0, setup="pass"):
     if first != 1.0:
         snippet = snippet.edit("ready else 1.0)", f"ready else {first})")
     run = after(snippet, *FIRST)
@@ -496,7 +497,7 @@ def test_the_first_call_is_left_out(snippet, first=1.0):
         clock = run.Clock()
         model = {"model": run.Model(clock)}
         options = {"timer": clock, "globals": model}
-        timer = run.Timer("model()", **options)
+        timer = run.Timer("model()", setup, **options)
         found.append(timer.timeit(number).times)
 
     for times in found:
@@ -516,6 +517,13 @@ def test_the_first_call_is_left_out__also_of_what_setup_keeps(snippet):
             once = (1 - 0.01) / found.number_per_run if slow else 0
             expected = [0.01 + once] * len(found.times)
             assert found.times == pytest.approx(expected)
+
+
+def test_the_first_call_is_left_out__ends_if_setup_makes_the_model_anew(
+    snippet, fails
+):
+    setup = "model.ready = False"
+    fails(test_the_first_call_is_left_out, snippet, 1.0, setup)
 
 
 @pytest.mark.parametrize("first", [0.05, 100.0])
@@ -781,6 +789,7 @@ SLOWING = (
 )
 
 
+@pytest.mark.simulates("a machine that slows down")
 def test_turns_lessen_the_drift(snippet, paces=SLOWING):
     run = after(snippet, *DRIFT)
     assert run.same_twice(1, 2.0) == run.same_twice(1, 2.0, SLOWING[0])
@@ -800,6 +809,12 @@ def test_turns_lessen_the_drift(snippet, paces=SLOWING):
 
         assert one_after_the_other > 1
         assert abs(in_turn - 1) < abs(one_after_the_other - 1) / 2
+
+
+def test_turns_lessen_the_drift__ends_if_it_slows_down_to_half_in_a_turn(
+    snippet, fails
+):
+    fails(test_turns_lessen_the_drift, snippet, [lambda now: 1 + 20 * now])
 
 
 def test_turns_lessen_the_drift__but_not_on_a_steady_machine(snippet, fails):
