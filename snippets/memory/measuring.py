@@ -90,24 +90,19 @@ def kinds_of(model, optimizer, stations, towns, loss):
 
 
 # %% boxes
-every = itertools.chain(*kinds_of(*train(steps=1)).values())
-there = [each for each in every if each.dim()]  # the large ones
-blocks = sum(-(-size // 512) * 512 for size in sizes_of(there))
-boxes = {
-    "your tensors": bytes_of(there),
-    "memory_allocated": blocks,
-    "memory_reserved": -(-blocks // 2**21) * 2**21,
-}
+kinds = kinds_of(*train(steps=1))
+own = bytes_of(itertools.chain(*kinds.values()))
+print("your tensors:", own, "bytes")
 
 # %% boxes-drawn
 import matplotlib.pyplot as plt
 
-ways = ["counted", "each in blocks of 512", "taken in pieces of 2 MiB"]
 lines = [
-    f"{name}: {size:,} bytes, {way}"
-    for (name, size), way in zip(boxes.items(), ways, strict=True)
+    f"your tensors: here {own:,} bytes",
+    "memory_allocated: + rounding, workspaces of libraries",
+    "memory_reserved: + what is kept for tensors to come",
+    "the driver, nvidia-smi: + CUDA's context, other programs",
 ]
-lines.append("the driver, nvidia-smi: libraries, other programs on top")
 colors = ["#0072B2", "#009E73", "#E69F00", "#CC79A7"]
 plt.figure(figsize=(7, 3))
 for depth, (line, color) in enumerate(zip(lines, colors, strict=True)):
@@ -119,7 +114,7 @@ for depth, (line, color) in enumerate(zip(lines, colors, strict=True)):
     plt.text(0.5, top, line, ha="center", va="center")
 plt.axis((-0.02, 1.02, -0.02, 1))
 plt.axis("off")
-plt.title("Four gauges, each around the one before (not to scale)")
+plt.title("What four gauges count (not to scale)")
 plt.show()
 
 # %% predict
