@@ -76,6 +76,24 @@ def test_each_line_comes_once__also_for(snippet, workers):
     test_each_line_comes_once(snippet, workers)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_each_line_comes_once__also_of_long_and_empty_files(
+    snippet, tmp_path, workers
+):
+    run = after(snippet, "read")
+    paths, expected = [], []
+    for number, count in enumerate((40, 0, 1, 300, 7, 9)):
+        lines = [float(1000 * number + line) for line in range(count)]
+        paths.append(tmp_path / f"{number}.log")
+        paths[-1].write_text("".join(f"{line}\n" for line in lines))
+        expected += lines
+    stream = run.Shuffled(run.Logs(paths), size=4)
+    epochs = [flat(load(stream, workers, batch_size=4)) for _ in range(2)]
+
+    assert [sorted(each) for each in epochs] == [expected] * 2
+    assert epochs[0] != epochs[1]
+
+
 @edits(
     ("in each worker", SHARE, "    return files"),
     ("from the second file on", "files[info.id ::", "files[info.id + 1 ::"),
@@ -127,6 +145,8 @@ def test_a_stream_repeats_in_every_worker(snippet, workers=2, numbers=False):
             ]
             assert read == ALL
         assert len(run.readers["Unshared"]) == workers * len(ALL)
+        found = Counter(flat(load(run.Unshared(run.paths * 2), workers)))
+        assert found == dict.fromkeys(ALL, 2 * workers)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -161,7 +181,7 @@ def test_a_shared_stream_comes_once(snippet):
     assert {by for _, by in read} == {0, 1}
     for first in range(0, 24, 6):
         assert len({by for each, by in read if first <= each < first + 6}) == 1
-    for files in range(9):
+    for files in (*range(9), 40):
         paths = [*range(files)]
         assert run.share(paths) == paths
         for workers in range(1, 6):
@@ -235,10 +255,11 @@ def test_a_buffer_keeps_each_sample(snippet):
 
     for output in run.outputs.values():
         assert sorted(output) == [*range(400)]
-    for length in (0, 1, 2, 7):
-        for size in (1, 2, 6, 7, 8, 30):
+    for length in (0, 1, 2, 7, 1000):
+        for size in (1, 2, 6, 7, 8, 30, 600):
             output = list(run.Shuffled(range(length), size))
             assert sorted(output) == [*range(length)]
+    assert [*run.Shuffled([None, None], 1)] == [None] * 2
 
 
 @edits(
@@ -252,28 +273,33 @@ def test_a_buffer_keeps_each_sample__but_not(snippet, old, new, fails):
 
 def test_a_buffer_swaps(snippet, size=4, seed=0):
     run = after(snippet)
-    taken, places = [], set()
+    taken, places, count = [], Counter(), 100 * size + 200
 
     class Noted(IterableDataset):
         def __iter__(self):
-            for sample in range(200):
+            for sample in range(count):
                 taken.append(sample)
                 yield sample
 
     torch.manual_seed(seed)
     held, shuffled = [*range(size)], iter(run.Shuffled(Noted(), size))
-    for following in range(size, 200):
+    for following in range(size, count):
         given = next(shuffled)
         assert taken == [*range(following + 1)]
         assert given in held
         place = held.index(given)
         held[place] = following
-        places.add(place)
-    assert places == {*range(size)}
+        places[place] += 1
+    each = (count - size) / size
+    assert {*places} == {*range(size)}
+    assert each / 2 < min(places.values())
+    assert max(places.values()) < 1.6 * each
     assert sorted(shuffled) == sorted(held)
 
 
-@pytest.mark.parametrize(("size", "seed"), [(1, 0), (4, 1), (9, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("size", "seed"), [(1, 0), (4, 1), (9, 2), (30, 3)], ids=str
+)
 def test_a_buffer_swaps__also_for(snippet, size, seed):
     test_a_buffer_swaps(snippet, size, seed)
 
@@ -297,6 +323,10 @@ def test_a_buffer_moves_little_ahead(snippet):
     for size, output in run.outputs.items():
         ahead = [sample - place for place, sample in enumerate(output)]
         assert max(ahead) <= size - 1
+    for _ in range(5):
+        output = [*run.Shuffled(range(500), 100)]
+        ahead = [sample - place for place, sample in enumerate(output)]
+        assert max(ahead) <= 99
     for size in (2, 4):
         outputs = [list(run.Shuffled(range(9), size)) for _ in range(900)]
         ahead = [each.index(8) for each in outputs]
@@ -323,6 +353,12 @@ def test_a_full_buffer_shuffles_all(snippet, size=4):
         assert list(run.Shuffled(range(length), 1)) == [*range(length)]
 
     torch.manual_seed(0)
+    orders = [run.outputs[400], [*run.Shuffled(range(400), 100 * size)]]
+    assert orders[0] != orders[1]
+    for order in orders:
+        both = torch.tensor([[*range(400)], order], dtype=torch.float64)
+        assert abs(both.corrcoef()[0, 1]) < 0.2
+        assert sorted(order) == [*range(400)]
     stream = run.Shuffled(range(4), size)
     found = Counter(tuple(map(int, stream)) for _ in range(4800))
     assert len(found) == 24
@@ -344,7 +380,7 @@ def test_a_full_buffer_shuffles_all__but_not(snippet, old, new, fails):
 def test_a_sorted_stream_begins_with_one_class(snippet):
     run = after(snippet)
 
-    for n, size in ((200, 50), (30, 1), (30, 30), (300, 100)):
+    for n, size in ((200, 50), (30, 1), (30, 30), (300, 100), (900, 300)):
         classes = [0] * n + [1] * 200
         output = list(run.Shuffled(classes, size))
         assert not any(output[: n - size + 1])
@@ -547,6 +583,8 @@ def test_a_common_seed_loses_nothing(snippet, workers=2, persistent=False):
         run.same.epoch.fill_(number)
         found.add(tuple(run.same)[::6])
     assert len(found) == 24  # orders of four files
+    more = run.SameOrder(run.paths * 2)
+    assert sorted(flat(load(more, workers))) == sorted(ALL * 2)
     for epoch, firsts in zip((1, 2, 3), run.firsts, strict=True):
         run.same.epoch.fill_(epoch)
         found = list(loader)
