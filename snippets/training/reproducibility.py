@@ -167,7 +167,7 @@ for axes, apart, head in zip(panels, (False, True), heads, strict=True):
     axes.spines[:].set_visible(False)
 labels = [plt.Rectangle((0, 0), 1, 1, color=color) for color in colors]
 figure.legend(labels, ["one more", *takers], loc="lower center", ncols=4)
-figure.suptitle("One number more moves all later ones on")
+figure.suptitle("One extra draw shifts all later ones")
 figure.tight_layout(rect=(0, 0.08, 1, 1))
 plt.show()
 
@@ -377,7 +377,7 @@ errors = {
 }
 
 for width, each in errors.items():
-    print(f"width {width}: {each.mean():.1f}, spread {each.std():.1f}")
+    print(f"width {width}: {each.mean():.1f}, std {each.std():.1f}")
 
 # %% many-seeds-drawn
 import matplotlib.pyplot as plt
@@ -388,7 +388,7 @@ for y, each in enumerate(errors.values()):
     axes.errorbar(each.mean(), y + 0.25, xerr=each.std(), fmt="ks", capsize=4)
 axes.set(yticks=[0, 1], yticklabels=[f"width {width}" for width in errors])
 axes.set(ylim=(-0.5, 1.7), xlabel="mean squared error")
-axes.set_title("Ten seeds of two models, with mean and spread")
+axes.set_title("Ten seeds of two models, with mean and standard deviation")
 plt.show()
 
 # %% on-cuda

@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers.worlds import DTYPES, MODELS, each
 
 TRAINING = "imports", "seed-everything", "trips", "model", "fit", "train"
 
@@ -124,6 +125,16 @@ def test_the_same_seed_the_same_weights__but_not_without(
     fails(test_the_same_seed_the_same_weights, snippet.edit(old, new))
 
 
+def test_the_same_seed_the_same_weights__ends_with_an_unseeded_generator(
+    snippet, fails
+):
+    edited = snippet.edit(
+        "np.random.normal(0, 0.1)\n        return self.seen",
+        "np.random.default_rng().normal(0, 0.1)\n        return self.seen",
+    )
+    fails(test_the_same_seed_the_same_weights, edited)
+
+
 def test_the_same_seed_the_same_weights__but_not_with_one_seed_for_all(
     snippet, fails
 ):
@@ -143,18 +154,20 @@ def changed(model, change):
 
 def last_bit(tensor):
     first = tensor.view(-1)[0]
-    tensor.view(-1)[0] = first.nextafter(first + 1)
+    tensor.view(-1)[0] = first.nextafter(torch.full_like(first, torch.inf))
 
 
 def normed():
     return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
 
 
-def test_same_sees_the_last_bit(snippet, make=normed):
+def test_same_sees_the_last_bit(snippet, make=normed, another=None):
     run = snippet.only("imports", "same").after("same")
     model = make()
 
     assert run.same(model, copy.deepcopy(model)) is True
+    if another:
+        assert run.same(model, changed(model, another)) is False
     for name in model.state_dict():
 
         def change(other, name=name):
@@ -169,12 +182,68 @@ def test_same_sees_the_last_bit(snippet, make=normed):
     assert run.same(model, more) is False
     assert run.same(more, model) is False
     assert run.same(nn.Linear(1, 2), nn.Linear(2, 2)) is False
-    bare = changed(model, lambda other: other[0].weight.fill_(torch.nan))
-    assert run.same(bare, bare) is False
 
 
-def test_same_sees_the_last_bit__also_in_float64(snippet):
-    test_same_sees_the_last_bit(snippet, lambda: normed().double())
+def large(dtype):
+    """Return a model with weights that other types cannot tell apart."""
+    model = normed().to(dtype)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.finfo(dtype).max / 8)
+    return model
+
+
+@each("dtype", DTYPES)
+def test_same_sees_the_last_bit__also_in(snippet, dtype):
+    test_same_sees_the_last_bit(snippet, lambda: normed().to(dtype))
+    test_same_sees_the_last_bit(snippet, lambda: large(dtype))
+
+
+@each("make", MODELS, "tied", "frozen in part", "with BatchNorm")
+def test_same_sees_the_last_bit__also_of_a_model(snippet, make):
+    test_same_sees_the_last_bit(snippet, lambda: nn.Sequential(make()))
+
+
+class Unsaved(nn.Module):
+    """A layer whose buffer is not in its state."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.rand(2), persistent=False)
+
+
+def double_it(model):
+    model.double()
+
+
+def turn_the_sign_of_zeros(model):
+    model[0].bias.neg_()
+
+
+def zeros():
+    model = normed()
+    nn.init.zeros_(model[0].bias)
+    return model
+
+
+def change_the_table(model):
+    model.table += 1
+
+
+def test_same_sees_the_last_bit__ends_for_another_dtype(snippet, fails):
+    fails(test_same_sees_the_last_bit, snippet, normed, double_it)
+
+
+def test_same_sees_the_last_bit__ends_for_zeros_of_two_signs(snippet, fails):
+    given = zeros, turn_the_sign_of_zeros
+    fails(test_same_sees_the_last_bit, snippet, *given)
+
+
+def test_same_sees_the_last_bit__ends_for_buffers_that_are_not_saved(
+    snippet, fails
+):
+    given = Unsaved, change_the_table
+    fails(test_same_sees_the_last_bit, snippet, *given)
 
 
 @edits(
@@ -191,13 +260,27 @@ def test_same_sees_the_last_bit__but_not_with(snippet, old, new, fails):
     fails(test_same_sees_the_last_bit, snippet.edit(old, new))
 
 
-def test_same_sees_the_last_bit__but_not_nan_with_equal_nan(snippet, fails):
+def test_nan_is_never_the_same(snippet, part=0):
+    run = snippet.only("imports", "same").after("same")
+    fill = torch.nn.init.constant_
+    bare = changed(normed(), lambda it: fill(it[part].bias, torch.nan))
+
+    assert run.same(bare, bare) is False
+    assert run.same(bare, copy.deepcopy(bare)) is False
+
+
+@pytest.mark.parametrize("part", [1, 2])
+def test_nan_is_never_the_same__also_in_layer(snippet, part):
+    test_nan_is_never_the_same(snippet, part)
+
+
+def test_nan_is_never_the_same__but_not_with_equal_nan(snippet, fails):
     edited = snippet.edit(
         "torch.equal(one[name], other[name])",
         "one[name].shape == other[name].shape\n        and torch.allclose("
         "one[name], other[name], 0, 0, equal_nan=True)",
     )
-    fails(test_same_sees_the_last_bit, edited)
+    fails(test_nan_is_never_the_same, edited)
 
 
 def test_seed_everything_leaves_the_rest(snippet, own=torch.Generator):
@@ -295,10 +378,19 @@ def test_each_library_has_its_own_seed__but_not_with(snippet, old, new, fails):
     fails(test_each_library_has_its_own_seed, snippet.edit(old, new))
 
 
+def draws_with_both(run):
+    """Whether the dataset draws one number of `random`, one of NumPy."""
+    random.seed(3), np.random.seed(3)
+    expected = torch.tensor([random.random(), np.random.rand()])
+    random.seed(3), np.random.seed(3)
+    return torch.equal(run.Noise()[0], expected)
+
+
 def test_a_worker_follows_torch(snippet):
     run = snippet.only(*SOURCES).after("seeds")
     drawn = run.sources["both in a worker"]
 
+    assert draws_with_both(run)
     assert run.repeats(torch.manual_seed, drawn)
     assert run.repeats(run.seed_everything, drawn)
     assert not run.repeats(random.seed, drawn)
@@ -335,6 +427,7 @@ def test_a_worker_follows_the_generator(snippet):
         (found,) = DataLoader(run.Noise(), 4, **options)
         return found
 
+    assert draws_with_both(run)
     assert run.repeats(generator.manual_seed, drawn)
     assert not run.repeats(run.seed_everything, drawn)
 
@@ -510,7 +603,6 @@ def test_the_same_threads_the_same_sum(snippet):
         assert torch.equal(one, run.one)
         assert torch.equal(two, run.two)
         assert torch.equal(one, torch.stack([row.sum() for row in known]))
-        torch.testing.assert_close(one, two, rtol=0, atol=0.01)
         torch.set_num_threads(2)
         assert torch.equal(two, torch.stack([row.sum() for row in known]))
         torch.set_num_threads(1)
@@ -527,6 +619,25 @@ def test_the_same_threads_the_same_sum(snippet):
 )
 def test_the_same_threads_the_same_sum__but_not_with(snippet, old, new, fails):
     fails(test_the_same_threads_the_same_sum, snippet.edit(old, new))
+
+
+@pytest.mark.usefixtures("one_thread_again")
+def test_other_threads_stay_close(snippet):
+    run = snippet.only("imports", "threads", "summed").after("summed")
+
+    assert run.delays.shape == (10, 100_000)
+    assert run.one.shape == (10,)
+    torch.testing.assert_close(run.one, run.two, rtol=0, atol=0.01)
+    exact = run.delays.double().sum(dim=1).float()
+    torch.testing.assert_close(run.one, exact, rtol=0, atol=0.01)
+
+
+@edits(
+    ("a share for each thread", "row.sum() for", "row.sum() / threads for"),
+    ("16 bits", "row.sum() for", "row.half().sum().float() * threads for"),
+)
+def test_other_threads_stay_close__but_not_with(snippet, old, new, fails):
+    fails(test_other_threads_stay_close, snippet.edit(old, new))
 
 
 def test_a_row_alone_stays_close(snippet):
@@ -586,8 +697,8 @@ def test_unpooling_is_refused(snippet, dimensions=(1, 2, 3)):
     assert run.pooled[0].tolist() == [[[[5, 7], [13, 15]]]]
     assert TEXT in "".join(map(str, run.refused))
     assert TEXT in refusal(lambda: run.unpool(*run.pooled))
-    for each in dimensions:
-        assert TEXT in refusal(lambda each=each: unpooled(each))
+    for count in dimensions:
+        assert TEXT in refusal(lambda count=count: unpooled(count))
 
 
 @edits(
@@ -656,7 +767,7 @@ def test_empty_is_filled__but_not_without_the_mode(snippet, fails):
     fails(test_empty_is_filled, edited)
 
 
-def test_empty_is_filled__but_not_booleans(snippet, fails):
+def test_empty_is_filled__ends_for_booleans(snippet, fails):
     fails(test_empty_is_filled, snippet, [torch.bool], [])
 
 
@@ -667,7 +778,9 @@ def filling_again():
 
 
 @pytest.mark.usefixtures("filling_again")
-def test_empty_is_filled__but_not_if_switched_off(snippet, fails):
+def test_empty_is_filled__ends_if_fill_uninitialized_memory_is_off(
+    snippet, fails
+):
     edited = snippet.edit(
         "empty = torch.empty(3)",
         "torch.utils.deterministic.fill_uninitialized_memory = False\n"
@@ -837,6 +950,7 @@ def test_the_mode_stays_on(snippet):
     with ThreadPoolExecutor(1) as threads:
         assert threads.submit(enabled).result()
     assert enabled()
+    assert not torch.is_deterministic_algorithms_warn_only_enabled()
 
 
 @edits(
@@ -895,9 +1009,9 @@ def test_another_number_of_workers_is_another_run__but_not_without_noise(
 WALKS = "imports", "trips", "model", "nudge", "walk", "apart"
 
 
-def walked_anew(run, steps):
+def walked_anew(run, steps, seed):
     """Return a path with momentum and steps of the test's own."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model, trips, path = run.new_model(32), run.Trips(), []
     parameters = [*model.parameters()]
     speeds = [torch.zeros_like(p) for p in parameters]
@@ -912,19 +1026,19 @@ def walked_anew(run, steps):
     return torch.stack(path)
 
 
-def test_a_bit_grows(snippet):
+def test_a_bit_grows(snippet, seed=0):
     run = snippet.only(*WALKS).after("apart")
 
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     path = run.walk(run.new_model(32))
     # Only the first steps, since a bit grows.
-    expected = walked_anew(run, 8)
+    expected = walked_anew(run, 8, seed)
     torch.testing.assert_close(path[:8], expected, rtol=1e-3, atol=1e-3)
 
     assert len(path) == len(run.distances) == 200
     assert not run.distances.requires_grad
     assert run.distances.max() > 10 * run.distances[0] > 0
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = run.new_model(32)
     before = copy.deepcopy(model)
     run.nudge(model)
@@ -937,6 +1051,13 @@ def test_a_bit_grows(snippet):
     first, second = one.view(-1)[at], other.view(-1)[at]
     assert second == first.nextafter(torch.tensor(torch.inf))
     assert run.distances[0] == (second - first).abs()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_bit_grows__also_from(snippet, seed):
+    test_a_bit_grows(
+        snippet.edit("apart(seed=0)", f"apart(seed={seed})"), seed
+    )
 
 
 @edits(
@@ -952,9 +1073,9 @@ def test_four_digits_hide_a_difference(snippet):
     run = snippet.only(*cells).after("four-digits")
 
     trips, shown = run.Trips(), []
-    for each in (run.model, run.other):
-        assert not each.training
-        loss = (each(trips.seen) - trips.late).square().mean()
+    for model in (run.model, run.other):
+        assert not model.training
+        loss = (model(trips.seen) - trips.late).square().mean()
         shown.append(f"{loss:.2f}")
     assert run.shown == shown
     assert shown[0] == shown[1]
