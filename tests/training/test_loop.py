@@ -303,9 +303,11 @@ def test_the_forward_pass_keeps_tensors__but_not(snippet, old, new, fails):
     fails(test_the_forward_pass_keeps_tensors, snippet.edit(old, new))
 
 
-def test_backward_finds_the_slopes(snippet, prepare=None):
+def test_backward_finds_the_slopes(snippet, prepare=None, left_out=0):
     run = run_to(snippet, "watch")
     names = prepared(run, prepare)
+    held = list(names["model"].parameters())[left_out:]
+    names["optimizer"] = SGD(held, lr=0.1)
     model = names["model"].double()
     frozen = next(iter(model.parameters()))
     for each in ("inputs", "targets"):
@@ -322,6 +324,7 @@ def test_backward_finds_the_slopes(snippet, prepare=None):
             if not parameter.requires_grad:
                 assert parameter.grad is None
                 continue
+            assert parameter.grad is not None
             gradients, tiny = torch.zeros_like(parameter), 1e-6
             numbers, found = parameter.data.view(-1), gradients.view(-1)
             for i, number in enumerate(numbers.tolist()):
@@ -352,15 +355,28 @@ def test_backward_finds_the_slopes__also_of_a_part(snippet):
     assert names["model"][0].weight.grad is not None
 
 
-def test_backward_finds_the_slopes__also_but_for_argmax(snippet):
-    run = run_to(snippet, "watch")
-    names = prepared(run)
-    outputs = "outputs = model[2](model[0](inputs).argmax(1)[:, None] * ones)"
+class Best(nn.Module):
+    """The number of the largest output, which has no gradient."""
 
-    run.watch([outputs, *run.lines[2:4]], **names, ones=torch.ones(32))
+    def forward(self, inputs):
+        """Return it as a column."""
+        return inputs.argmax(1, keepdim=True).to(inputs.dtype)
 
-    assert names["model"][0].weight.grad is None
-    assert names["model"][2].weight.grad is not None
+
+def through_argmax():
+    """Return a model whose first layer is behind an argmax."""
+    model = nn.Sequential(nn.Linear(3, 4), Best(), nn.Linear(1, 2))
+    return model, torch.randn(5, 3), torch.randn(5, 2)
+
+
+def test_backward_finds_the_slopes__ends_through_an_argmax(snippet, fails):
+    fails(test_backward_finds_the_slopes, snippet, through_argmax)
+
+
+def test_backward_finds_the_slopes__ends_if_the_optimizer_lacks_one(
+    snippet, fails
+):
+    fails(test_backward_finds_the_slopes, snippet, smooth, 1)
 
 
 @edits(
@@ -1273,8 +1289,8 @@ def test_batches_go_to_the_device__but_not(snippet, old, new, fails):
     fails(test_batches_go_to_the_device, edited)
 
 
-def rates_of(run, folder, rate=0.05, epochs=4):
-    """Return the rate at each step, by epochs."""
+def rates_of(run, folder, rate=0.05, epochs=4, fits=1):
+    """Return the rate at each step of the last call of fit, by epochs."""
     model, _ = run.start()
     weights = [each for each in model.parameters() if each.dim() > 1]
     biases = [each for each in model.parameters() if each.dim() <= 1]
@@ -1289,12 +1305,14 @@ def rates_of(run, folder, rate=0.05, epochs=4):
 
     optimizer.register_step_pre_hook(note)
     path = folder / "best.pt"
-    run.fit(model, optimizer, *loaders(run, 100), epochs, path)
+    for _ in range(fits):
+        rates.clear()
+        run.fit(model, optimizer, *loaders(run, 100), epochs, path)
     return [rates[i : i + 3] for i in range(0, len(rates), 3)]
 
 
-def test_the_rate_falls(snippet, tmp_path, rate=0.05, epochs=4):
-    rates = rates_of(run_to(snippet, "fit"), tmp_path, rate, epochs)
+def test_the_rate_falls(snippet, tmp_path, rate=0.05, epochs=4, fits=1):
+    rates = rates_of(run_to(snippet, "fit"), tmp_path, rate, epochs, fits)
 
     assert len(rates) == epochs
     assert all(len(set(each)) == 1 for each in rates)
@@ -1323,6 +1341,37 @@ def test_the_rate_falls__also_from(snippet, tmp_path, rate, epochs):
 )
 def test_the_rate_falls__but_not(snippet, old, new, tmp_path, fails):
     fails(test_the_rate_falls, snippet.edit(old, new), tmp_path)
+
+
+def test_the_rate_falls__ends_with_a_used_optimizer(snippet, tmp_path, fails):
+    fails(test_the_rate_falls, snippet, tmp_path, 0.05, 4, 2)
+
+
+def test_fit_ends_at_a_rate_of_zero(snippet, tmp_path, epochs=4):
+    run = run_to(snippet, "fit")
+    model, optimizer = run.start()
+    path = tmp_path / "best.pt"
+    arguments = model, optimizer, *loaders(run, 100), epochs, path
+    run.fit(*arguments)
+    before = [each.detach().clone() for each in model.parameters()]
+    run.fit(*arguments)
+
+    for group in optimizer.param_groups:
+        assert group["lr"] == pytest.approx(0, abs=1e-9)
+    for each, old in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(each.data, old)
+
+
+@pytest.mark.parametrize("epochs", [1, 7])
+def test_fit_ends_at_a_rate_of_zero__also_after(snippet, tmp_path, epochs):
+    test_fit_ends_at_a_rate_of_zero(snippet, tmp_path, epochs)
+
+
+def test_fit_ends_at_a_rate_of_zero__but_not_in_half_the_epochs(
+    snippet, tmp_path, fails
+):
+    edited = snippet.edit("LR(optimizer, epochs)", "LR(optimizer, 2 * epochs)")
+    fails(test_fit_ends_at_a_rate_of_zero, edited, tmp_path)
 
 
 def test_the_best_is_kept(snippet, tmp_path, scripted=(3.0, 1.0, 2.5, 2.0)):
