@@ -650,6 +650,12 @@ def test_modes_set_cuda_graphs(snippet):
         for mode, each in options.mode_options.items()
     }
 
+    more, fewer = (
+        options.mode_options[f"max-autotune{name}"]
+        for name in ("", "-no-cudagraphs")
+    )
+    assert more == {**fewer, "triton.cudagraphs": True}
+    assert fewer
     assert sets["reduce-overhead"] is sets["max-autotune"] is True
     assert sets["max-autotune-no-cudagraphs"] is sets["default"] is False
 

@@ -395,7 +395,7 @@ def test_masked_padding_changes_nothing__but_not(snippet, fails, old, new):
     fails(test_masked_padding_changes_nothing, snippet.edit(old, new))
 
 
-def test_masked_padding_changes_nothing__but_not_with_smoothed_labels(
+def test_masked_padding_changes_nothing__ends_with_smoothed_labels(
     snippet, fails
 ):
     edited = snippet.edit(
@@ -405,7 +405,7 @@ def test_masked_padding_changes_nothing__but_not_with_smoothed_labels(
     fails(test_masked_padding_changes_nothing, edited)
 
 
-def test_masked_padding_changes_nothing__but_not_with_probabilities(
+def test_masked_padding_changes_nothing__ends_with_probabilities(
     snippet, fails
 ):
     edited = snippet.edit(
@@ -415,17 +415,25 @@ def test_masked_padding_changes_nothing__but_not_with_probabilities(
     fails(test_masked_padding_changes_nothing, edited)
 
 
-def test_smoothing_makes_a_masked_loss_infinite(snippet):
+def test_smoothing_makes_a_masked_loss_infinite(snippet, weight=None):
     run = after(snippet, *LOSSES[:7])
 
     assert run.wrong_smoothed == torch.inf
     assert run.wrong_likely.isnan()
     for smoothing in (0.001, 0.3, 1.0):
-        loss = F.cross_entropy(run.masked, run.y, label_smoothing=smoothing)
+        options = {"label_smoothing": smoothing, "weight": weight}
+        loss = F.cross_entropy(run.masked, run.y, **options)
         assert loss == torch.inf
     spread = torch.rand(64, 32) * (torch.arange(32) < 27)
     for likely in (run.likely, spread / spread.sum(1, keepdim=True)):
         assert F.cross_entropy(run.masked, likely).isnan()
+
+
+def test_smoothing_makes_a_masked_loss_infinite__ends_with_weights_of_0(
+    snippet, fails
+):
+    weight = (torch.arange(32) < 27).float()
+    fails(test_smoothing_makes_a_masked_loss_infinite, snippet, weight)
 
 
 def test_smoothing_makes_a_masked_loss_infinite__but_not_with_a_large_number(
