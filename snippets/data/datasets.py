@@ -8,12 +8,13 @@ Pictures from files: their transforms, their split, and what workers cost.
 # %% do-this
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, Dataset, Subset
 
 
 def read(path):
-    with Image.open(path) as image:
+    with Image.open(path) as file:
+        image = ImageOps.exif_transpose(file)  # a photo comes upright
         pixels = np.array(image.convert("RGB").resize((32, 32)))
     return torch.from_numpy(pixels).permute(2, 0, 1)  # channels first
 

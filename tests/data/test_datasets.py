@@ -62,12 +62,18 @@ def reads(dataset, index=0, times=12):
 def test_any_picture_becomes_rgb(
     snippet, tmp_path, mode="RGB", size=(40, 36), kind="png"
 ):
+    kind = "jpg" if mode == "CMYK" else kind
     run = after(snippet, base=("do-this",))
     image = Image.new("RGB", size, (255, 0, 0))
     image.paste((0, 255, 0), (0, 0, size[0], size[1] // 2))
     image.paste((0, 0, 255), (0, 0, size[0] // 2, size[1] // 2))
     path = tmp_path / f"picture.{kind}"
-    image.convert(mode).save(path)
+    if mode == "I;16":
+        gray = np.array(image.convert("L")).astype(np.uint16)
+        image = Image.fromarray(gray * 257)  # from 0 to 65,535
+    else:
+        image = image.convert(mode)
+    image.save(path)
     with no_error():
         picture = run.read(path)
 
@@ -84,10 +90,61 @@ def test_any_picture_becomes_rgb(
 
 @pytest.mark.parametrize(
     ("mode", "size"),
-    [("L", (40, 36)), ("P", (3, 500)), ("RGBA", (1, 1)), ("LA", (64, 8))],
+    [
+        ("L", (40, 36)),
+        ("P", (3, 500)),
+        ("RGBA", (1, 1)),
+        ("LA", (64, 8)),
+        ("CMYK", (900, 700)),
+    ],
 )
 def test_any_picture_becomes_rgb__also_for(snippet, tmp_path, mode, size):
     test_any_picture_becomes_rgb(snippet, tmp_path, mode, size)
+
+
+def test_any_picture_becomes_rgb__ends_with_16_bits_a_channel(
+    snippet, tmp_path, fails
+):
+    fails(test_any_picture_becomes_rgb, snippet, tmp_path, "I;16")
+
+
+def test_photos_come_upright(snippet, tmp_path, mode="RGB"):
+    run = after(snippet, base=("do-this",))
+    image = Image.new("RGB", (48, 40), "red")
+    image.paste("blue", (0, 0, 24, 10))
+    image.paste("white", (40, 30, 48, 40))
+    upright = run.read(saved(image, tmp_path / "upright.png")).float()
+    turns = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # how it was turned
+    for orientation, turn in turns.items():
+        turned = image.transpose(Image.Transpose(turn)).convert(mode)
+        exif = Image.Exif()
+        exif[274] = orientation  # the tag of EXIF
+        path = saved(turned, tmp_path / f"{orientation}.png", exif=exif)
+        # Only resized otherwise, as height and width are exchanged.
+        assert (run.read(path) - upright).abs().mean() < 8, orientation
+
+
+def saved(image, path, **options):
+    """Save a picture, and return its path."""
+    image.save(path, **options)
+    return path
+
+
+def test_photos_come_upright__also_with_alpha(snippet, tmp_path):
+    test_photos_come_upright(snippet, tmp_path, "RGBA")
+
+
+@edits(
+    ("without it", "ImageOps.exif_transpose(file)", "file"),
+    (
+        "if mirrored ones are left out",
+        "ImageOps.exif_transpose(file)",
+        "file if file.getexif().get(274) in (2, 4, 5, 7)"
+        " else ImageOps.exif_transpose(file)",
+    ),
+)
+def test_photos_come_upright__but_not(snippet, tmp_path, old, new, fails):
+    fails(test_photos_come_upright, snippet.edit(old, new), tmp_path)
 
 
 def test_any_picture_becomes_rgb__also_from_jpeg(snippet, tmp_path):
@@ -137,6 +194,9 @@ def test_a_sample_is_ready_for_a_model(snippet):
         assert (label.shape, label.dtype) == ((), torch.int64)
         assert label == ("night" in path.name)
     torch.nn.Conv2d(3, 1, 3)(image)
+    classes = [7, 0, 1000, 3] * 5
+    more = run.Pictures((run.paths * 3)[:20], classes, run.center)
+    assert [label.item() for _, label in more] == classes
 
 
 @edits(
@@ -268,6 +328,10 @@ def test_augment_draws_a_crop_and_a_flip(snippet):
     found = Counter(run.augment(image).numpy().tobytes() for _ in range(draws))
     assert {*found} == {each.numpy().tobytes() for each in crops}
     assert sum((each - 12) ** 2 / 12 for each in found.values()) < 250
+    ramp = torch.arange(32.0).expand(3, 32, 32)
+    crops = (run.augment(ramp)[0, 0] for _ in range(20_000))
+    flips = sum(bool(row[0] > row[1]) for row in crops)
+    assert flips / 20_000 == pytest.approx(0.5, abs=0.01)
 
 
 @edits(
@@ -349,6 +413,7 @@ def test_two_datasets_have_two_transforms(snippet):
     for part, changes in zip(parts, (True, False), strict=True):
         for index in range(len(part)):
             assert (reads(part, index) > 1) == changes
+            assert part[index][1] == run.labels[part.indices[index]]
 
 
 @edits(
@@ -422,6 +487,13 @@ def test_a_wrapper_transforms_one_part(snippet):
             (image, label), (plain, same) = wrapped[index], part[index]
             assert image.equal(transform(plain))
             assert label == same
+    samples = [
+        (torch.ones(2) * n, each) for n, each in enumerate([None, 7] * 9)
+    ]
+    wrapped = run.Transformed(samples, half)
+    for index, (image, label) in enumerate(samples):
+        assert wrapped[index][0].equal(image / 2)
+        assert wrapped[index][1] is label
     later = [sample for part in parts for sample in part]
     for (image, label), (same, number) in zip(before, later, strict=True):
         assert image.equal(same)
@@ -661,7 +733,7 @@ def test_pixels_come_with_channels_last__but_not(snippet, old, new, fails):
     fails(test_pixels_come_with_channels_last, snippet.edit(old, new))
 
 
-def test_conv2d_refuses_both(snippet):
+def test_conv2d_refuses_both(snippet, heights=(1, 4, 36)):
     run = after(snippet, "picture", "refusal", "not-a-tensor")
     last, bytes_ = run.refused[4:]
 
@@ -676,13 +748,19 @@ def test_conv2d_refuses_both(snippet):
         for wrong in (run.pixels / 255, (picture * 255).byte(), run.pixels):
             with pytest.raises(RuntimeError):
                 layer(wrong)
-    for height in (1, 3, 4, 36):
+    for height in heights:
         pixels = np.array(Image.new("RGB", (20, height)))
         for bytes_ in (pixels, pixels.transpose(2, 0, 1)):
             with pytest.raises(RuntimeError):
                 run.convolution(torch.from_numpy(bytes_))
-        with no_error() if height == 3 else pytest.raises(RuntimeError):
+        with pytest.raises(RuntimeError):
             run.convolution(torch.from_numpy(pixels) / 255)
+
+
+def test_conv2d_refuses_both__ends_for_a_picture_three_pixels_high(
+    snippet, fails
+):
+    fails(test_conv2d_refuses_both, snippet, (3,))
 
 
 @edits(
@@ -708,9 +786,10 @@ def test_mixed_sizes_raise(snippet):
     assert "stack expects each tensor to be equal size" in str(run.mixed)
     assert "[36, 40, 3] at entry 0 and [36, 41, 3] at" in str(run.mixed)
     for shape in ((3, 9, 8), (3, 8, 9), (3, 9, 9)):
-        pictures = [torch.zeros(3, 8, 8), torch.zeros(shape)]
-        with pytest.raises(RuntimeError, match="to be equal size"):
-            list(DataLoader(pictures, batch_size=2))
+        for zeros in (torch.zeros, np.zeros):
+            pictures = [zeros((3, 8, 8)), zeros(shape)]
+            with pytest.raises(RuntimeError, match="to be equal size"):
+                list(DataLoader(pictures, batch_size=2))
 
 
 def test_mixed_sizes_raise__but_not_resized(snippet, fails):
@@ -824,13 +903,15 @@ def test_a_list_of_tensors_opens_files__but_not_by_fork(snippet, fails):
 
 @linux
 @pytest.mark.parametrize("start", ["spawn", "forkserver"])
-def test_a_list_of_tensors_opens_files__but_not_of_one(snippet, start, fails):
+def test_a_list_of_tensors_opens_files__ends_if_all_share_one_memory(
+    snippet, start, fails
+):
     fails(test_a_list_of_tensors_opens_files, snippet, start, of_one)
 
 
 @linux
 @pytest.mark.parametrize("start", ["spawn", "forkserver"])
-def test_a_list_of_tensors_opens_files__but_not_in_the_file_system(
+def test_a_list_of_tensors_opens_files__ends_if_shared_by_file_system(
     snippet, start, fails
 ):
     torch.multiprocessing.set_sharing_strategy("file_system")
