@@ -6,6 +6,8 @@ A loop that does not wait for its copies, and what can go wrong with them.
 """
 
 # %% photos
+import dataclasses
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -28,6 +30,10 @@ def move(batch, device, pinned):
         return type(batch)(*(move(part, device, pinned) for part in batch))
     if isinstance(batch, (list, tuple)):
         return type(batch)(move(part, device, pinned) for part in batch)
+    if dataclasses.is_dataclass(batch):
+        names = [each.name for each in dataclasses.fields(batch) if each.init]
+        parts = {name: getattr(batch, name) for name in names}
+        return dataclasses.replace(batch, **move(parts, device, pinned))
     return batch
 
 

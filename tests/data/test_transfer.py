@@ -2,9 +2,11 @@
 
 import re
 import typing
-from collections import namedtuple
+from collections import deque, namedtuple
+from dataclasses import dataclass, field, fields
 from functools import reduce
 from itertools import pairwise, product
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -28,6 +30,15 @@ CHOICE = """\
 NONE_HERE = "accelerator|Found no NVIDIA driver|pin_memory allocator"
 SLOW_OR_NOT = (0, 0.5, 1, 2, 3, 4.5, 7)
 Point = namedtuple("Point", ["x", "y"])
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A class of two parts, and one that it makes by itself."""
+
+    left: object
+    right: object
+    made: int = field(default=3, init=False)
 
 
 def edits(**each):
@@ -76,6 +87,9 @@ def nested(kind, part):
         "list": lambda: [part, [], [part, "text"]],
         "tuple": lambda: (part, (), (None, part)),
         "named tuple": lambda: Point(part, Point(3, part)),
+        "dataclass": lambda: Pair(part, Pair([part], "text")),
+        "deque": lambda: deque([part]),
+        "SimpleNamespace": lambda: SimpleNamespace(x=part),
         "mixed": lambda: {"x": [(part, Point({"y": part}, [part])), part]},
         "deep": lambda: reduce(lambda inner, _: [(inner,)], range(30), part),
         "alone": lambda: part,
@@ -96,11 +110,20 @@ def same_but_moved(batch, moved):
         assert len(moved) == len(batch)
         for part, its in zip(batch, moved, strict=True):
             same_but_moved(part, its)
+    elif isinstance(batch, (deque, SimpleNamespace)):
+        parts = [*getattr(moved, "__dict__", {0: moved}).values()]
+        assert "meta" in repr(parts)
+    elif isinstance(batch, Pair):
+        for each in fields(batch):
+            same_but_moved(
+                getattr(batch, each.name), getattr(moved, each.name)
+            )
     else:
         assert moved is batch
 
 
-KINDS = ("dict", "list", "tuple", "named tuple", "mixed", "deep", "alone")
+KINDS = ("dict", "list", "tuple", "named tuple", "dataclass", "mixed", "deep")
+KINDS += ("alone",)
 
 
 def test_move_reaches_every_part(snippet, kinds=KINDS, rest=None):
@@ -133,7 +156,13 @@ def test_move_reaches_every_part__also_beside(snippet, rest):
     test_move_reaches_every_part(snippet, ("alone",), rest)
 
 
+@pytest.mark.parametrize("kind", ["deque", "SimpleNamespace"])
+def test_move_reaches_every_part__ends_in_a(snippet, kind, fails):
+    fails(test_move_reaches_every_part, snippet, (kind,))
+
+
 @edits(
+    a_dataclass=("dataclasses.is_dataclass(batch)", "False"),
     a_tensor=("    if hasattr(batch, ", "    if not hasattr(batch, "),
     without_waiting=("device, non_blocking=pinned)", "device)"),
     with_waiting=("non_blocking=pinned", "non_blocking=True"),
