@@ -5,11 +5,11 @@ Find the batch size that fits
 Search for the largest batch that your model can train with, in a program that
 does nothing else, and see each try.
 
-The rule: **double until it fails, halve the gap, try two whole steps**. The
-page :doc:`/memory/batch_size` says why two, and how to search within a
-program of yours.
+The rule: **double until it fails, halve the gap, try two whole steps**. See
+:doc:`/memory/batch_size` for why two, and how to search within your own
+program.
 
-Write a file with a function ``build()`` like that below, and give it to the
+Write a file with a function ``build()`` like the one below, and give it to the
 script::
 
     python find_the_batch_size.py --model my_model.py --most 4096
@@ -34,12 +34,11 @@ STAND_IN = 8_000_000  # bytes, where there is no CUDA device
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-number-out-of-bounds-is-refused:
 #
-# A number that makes no sense ends the script, with a line that says what is
+# A number that is out of bounds ends the script, with a line that says what is
 # possible.
 
 import argparse
@@ -105,8 +104,8 @@ def build(device):
 #
 # .. _a-file-that-fails-is-named:
 #
-# If there is no such file or no ``build()`` in it, or if it raises an error
-# when it is read, the error is one line that names the file.
+# A file that is missing, has no ``build()``, or fails when it is read is named
+# in one line.
 
 
 @contextmanager
@@ -124,8 +123,7 @@ def one_line(path):
 #
 # .. _a-model-of-yours-is-searched:
 #
-# With ``--model``, the model of your file is searched in place of the example,
-# and the file can import what lies beside it.
+# With ``--model``, the program searches with the model of this file.
 
 if MODEL:
     with one_line(MODEL):
@@ -140,10 +138,10 @@ if MODEL:
 # A device, or what stands in for it
 # ----------------------------------
 #
+# .. _the-stand-in-counts-each-tensor:
+#
 # The stand-in counts the bytes of each tensor from the operation that makes it
-# until it is gone, and raises the error of a device where they are too many:
-# in the forward pass, in ``backward``, or in the step of the optimizer. What
-# an operation needs for itself meanwhile it does not see.
+# until it is freed, and raises the error of a device when they are too many.
 
 import weakref
 
@@ -193,11 +191,9 @@ def room():
 # One try
 # -------
 #
-# Each try builds everything anew, because a step that fails may leave half of
-# a state behind. So no model of yours, no checkpoint and no optimizer is
-# touched. What earlier tries still hold in circles is let go before. A model
-# that does not fit by itself ends the program with the error of its ``build``.
-# Any other error ends the program, too.
+# Build everything anew for each try, because a step that fails may leave half
+# of a state behind. Collect reference cycles first, because they may still
+# hold memory of earlier tries.
 
 
 def fits(size):
@@ -262,8 +258,7 @@ print(conclusion(best, tries, LEAST, MOST))
 #
 # .. _the-best-fits-and-one-more-does-not:
 #
-# Where the program does not say "Not here", the size that it found fits on the
-# stand-in, in a training of four steps as well, and one more sample does not.
+# The size that it found fits on the stand-in, and one more sample does not.
 #
 # .. _each-size-is-tried-once:
 #
@@ -276,11 +271,10 @@ print(conclusion(best, tries, LEAST, MOST))
 #
 # .. _each-try-begins-anew:
 #
-# Each try begins with a model in training mode and an optimizer, both fresh
-# from ``build``, and nothing of those before is left, even if a model refers
-# to itself.
+# Each try begins with a fresh model in training mode and a fresh optimizer,
+# and nothing of the tries before is left.
 #
-# A batch that fits is not yet a fast one, nor one that learns well: see
+# For whether such a batch is fast and learns well, see
 # :doc:`/memory/batch_size`.
 
 # %% picture

@@ -2,14 +2,14 @@
 How fine numbers are
 ====================
 
-You see how far apart the numbers of a format lie, where they end, what that
-does to a sum, and which formats can store your own numbers.
+Which of your numbers overflow, underflow or lose digits in 16 or 8 bits? See
+how far apart the numbers of a format are, where they end, what that does to a
+sum, and which formats can store your own.
 
 The rule: **near 1, look at the step; for tiny and huge numbers, look at where
-the format ends**. What each format is for, and how to convert, stands in
-:doc:`/tensors/dtypes`.
+the format ends**. See :doc:`/tensors/dtypes` for what each format is for.
 
-Give the script numbers of yours, and which part of each may be lost::
+Give the script your own numbers, and which part of each may be lost::
 
     python number_formats.py --numbers 3.14 1e-7 250000 --off-by 0.01
 
@@ -28,8 +28,7 @@ FORMATS = ["float32", "float16", "bfloat16", "float8_e4m3fn"]
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-senseless-setting-is-refused:
 #
@@ -59,22 +58,21 @@ if not all(map(math.isfinite, NUMBERS)) or not 0 <= OFF_BY < 1:
 # Where they end
 # --------------
 #
-# A format has a fixed number of bits, and so a largest number. ``torch.finfo``
-# knows it. The program runs on a CPU.
+# Ask ``torch.finfo`` for the largest number of a format. The program runs on a
+# CPU.
 #
 # .. _an-unknown-format-is-refused:
 #
-# A name in ``FORMATS`` that is not a signed floating-point format of torch
-# ends the program with one line, which lists those that it knows.
+# A name in ``FORMATS`` that is no signed floating-point format ends the
+# program with one line, which lists those that it knows.
 #
 # .. _float16-ends-at-65504:
 #
-# The largest number of ``float16`` is 65,504.
+# The largest number of ``float16`` is 65,504: what is larger overflows.
 #
 # .. _bfloat16-reaches-as-far-as-float32:
 #
-# The largest number of ``bfloat16`` is less than that of ``float32``, by less
-# than 1 percent.
+# ``bfloat16`` ends less than 1 percent below ``float32``.
 
 import torch
 
@@ -103,9 +101,8 @@ for name, limit in limits.items():
 #
 # .. _one-more-in-the-bits-is-the-next-number:
 #
-# If you read the bits of a positive ``float32``, ``float16``, ``bfloat16`` or
-# ``float8_e4m3fn`` number below the largest one as an integer and add 1, you
-# have the bits of the next larger number.
+# Read the bits of a positive number as an integer and add 1: these are the
+# bits of the next larger number.
 
 
 def spacing(values, dtype):
@@ -141,23 +138,22 @@ for name, step in at_one.items():
 
 # %% picture
 #
-# The picture shows the relative step, which is the step divided by the number.
+# The *relative step* is the step divided by the number.
 #
 # .. _the-relative-step-is-the-same-everywhere:
 #
 # At all powers of two from 2⁻³⁰ to 2³⁰, ``float32`` has the same relative
-# step, and so has ``bfloat16``.
+# step, and so does ``bfloat16``.
 #
 # .. _small-numbers-of-float16-have-few-digits:
 #
-# ``float16`` has the same relative step from 2⁻¹⁴ to 2¹⁵. Below, its numbers
-# lie 2⁻²⁴ apart, so that the relative step doubles with each power of two down
-# to 2⁻²⁴, the smallest positive one.
+# ``float16`` has the same relative step only down to 2⁻¹⁴. Below, its numbers
+# are 2⁻²⁴ apart, so they lose a bit with each power of two.
 #
 # .. _the-line-ends-where-the-format-ends:
 #
 # The line of ``float16`` reaches from 2⁻²⁴ to 2¹⁵, and that of
-# ``float8_e4m3fn`` from 2⁻⁹ to 2⁸: they have no power of two beyond.
+# ``float8_e4m3fn`` from 2⁻⁹ to 2⁸: what is smaller underflows to 0.
 
 import matplotlib.pyplot as plt
 
@@ -178,22 +174,18 @@ plt.show()
 # What it does to a sum
 # ---------------------
 #
-# After each addition, the total is rounded to a number of the format.
-#
 # .. _a-bfloat16-sum-of-ones-stops-at-256:
 #
-# Ones added to 0 one by one in ``bfloat16`` stop at 256, from where the next
-# number is 258: 257 is rounded back to 256.
+# Ones that are added one by one in ``bfloat16`` stop at 256, because the next
+# number is 258, and 257 is rounded back to 256.
 #
 # .. _a-float16-sum-of-ones-stops-at-2048:
 #
-# In ``float16`` they stop at 2,048, from where the next number is 2,050: 2,049
-# is rounded back to 2,048.
+# In ``float16`` they stop at 2,048, because the next number is 2,050.
 #
 # .. _sum-does-not-stop:
 #
-# ``sum()`` of 256 to 32,000 ones does not stop on a CPU: in both formats, it
-# is the number of ones, rounded once.
+# ``sum()`` does not stop: it gives the number of ones, rounded once.
 #
 # So let one call add up, or keep a running total in ``float32``.
 
@@ -216,15 +208,12 @@ print("4096 ones by sum():", called)
 #
 # .. _the-answer-has-the-fewest-bits:
 #
-# For each of your numbers, the program names all formats of the fewest bits
-# among those that store it with at most the part ``OFF_BY`` lost. Its sign
-# changes nothing, so leave signs out.
+# For each number, the program names the formats of the fewest bits that store
+# it with at most the part ``OFF_BY`` lost.
 #
 # .. _the-answer-may-be-not-here:
 #
 # If no format does, it says "not here".
-#
-# A number that is stored well is not yet a sum that is right: see above.
 
 
 def smallest(number):

@@ -2,15 +2,14 @@
 Five formats, one dataset
 =========================
 
-You write the same samples as HDF5, LMDB, Parquet, TFRecord and WebDataset,
-read them back in workers, and see which format takes the least room and the
-least time for samples like yours.
+Write the same samples as HDF5, LMDB, Parquet, TFRecord and WebDataset, read
+them back in workers, and see which format takes the least space and the least
+time for samples like yours.
 
 The rule: **by index, HDF5 or LMDB; as a table, Parquet; as a stream, TFRecord
-or WebDataset**. How each format works stands in :doc:`/data/storage`.
+or WebDataset**. See :doc:`/data/storage` for how each format works.
 
-If your samples fit into one array, the first axis of which counts them, save
-it with ``numpy.save``, and give it to the script::
+Save an array of samples with ``numpy.save``, and give it to the script::
 
     python storage_formats.py --array my_samples.npy --workers 4
 
@@ -24,19 +23,19 @@ It needs ``torch``, ``h5py``, ``lmdb``, ``matplotlib``, ``numpy``, ``pyarrow``,
 # Workers are forked here: where your system cannot do that, take 0.
 
 ARRAY = None  # a file of numpy.save with at least two samples
+MOST = 1000  # samples of it that are taken
 WORKERS = 2  # processes that read; 0: the program itself
 
 # %% options
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-senseless-setting-is-refused:
 #
-# Less than 0 workers, and workers where the system cannot fork, end the
-# program with one line.
+# Fewer than 0 workers, workers where the system cannot fork, and fewer than 2
+# samples end the program with one line.
 
 import argparse
 import multiprocessing
@@ -48,27 +47,27 @@ if "__file__" in globals():  # a script, and no notebook
     )
     add = parser.add_argument
     add("--array", metavar="FILE", default=ARRAY, help="of numpy.save")
+    add("--most", type=int, default=MOST, help="samples to take")
     add("--workers", type=int, default=WORKERS, help="processes that read")
     options = parser.parse_args()
-    ARRAY, WORKERS = options.array, options.workers
+    ARRAY, MOST, WORKERS = options.array, options.most, options.workers
 can_fork = "fork" in multiprocessing.get_all_start_methods()
 if WORKERS < 0 or (WORKERS and not can_fork):
     raise SystemExit("workers: from 0, and only 0 where nothing can fork")
+if MOST < 2:
+    raise SystemExit("samples: at least 2")
 
 # %% setup
 #
 # .. _the-files-go-when-the-program-ends:
 #
-# All files stand in a temporary folder, which the program removes when it
-# ends.
-#
-# Each format writes all your samples there: leave room for six copies, and for
-# more where a sample has few bytes.
+# All files are in a temporary folder, which is removed when the program ends.
 
 import atexit
 import shutil
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import h5py
@@ -83,6 +82,8 @@ from tfrecord.tools.tfrecord2idx import create_index
 from tfrecord.torch.dataset import TFRecordDataset
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+# Too many workers for a machine are a part of the question.
+warnings.filterwarnings("ignore", "This DataLoader will create")
 folder = Path(tempfile.mkdtemp())
 remover = atexit.register(shutil.rmtree, folder)  # as the program ends
 
@@ -90,14 +91,17 @@ remover = atexit.register(shutil.rmtree, folder)  # as the program ends
 #
 # .. _the-samples-are-discs:
 #
-# Without an array of yours, the samples are 400 images of 28 by 28 bytes, each
-# a disc of one gray on black.
+# Without an array, the samples are 400 images of 28 by 28 bytes, each a disc
+# of one gray on black.
+#
+# .. _at-most-1000-samples-are-taken:
+#
+# Of a larger array, the first 1,000 samples are taken, or as many as you say.
 #
 # .. _a-senseless-array-is-refused:
 #
-# A file that NumPy cannot load without unpickling, that holds no array, an
-# array of a type that torch does not have, one of less than two samples, and
-# one of samples without numbers end the program with one line.
+# A file that holds no array of numbers, or fewer than two samples, ends the
+# program with one line.
 
 
 def discs():
@@ -113,7 +117,9 @@ def discs():
 
 
 try:
-    samples = np.load(ARRAY) if ARRAY else discs()
+    samples = discs()
+    if ARRAY:
+        samples = np.array(np.load(ARRAY, mmap_mode="r")[:MOST])
     torch.from_numpy(samples)  # only to see whether torch has its type
 except Exception as error:
     raise SystemExit(f"cannot use {ARRAY}: {error}") from None
@@ -126,13 +132,11 @@ if NUMBER < 2 or samples.size == 0:
 # Write them
 # ----------
 #
-# With gzip, HDF5 reads the whole chunk of a sample, as :doc:`/data/storage`
-# shows, so keep chunks small.
+# Keep chunks small, because HDF5 with gzip reads the whole chunk of a sample.
 #
 # .. _a-chunk-has-at-most-40-samples:
 #
-# A chunk has 40 samples here, or as many as there are, or as many as take
-# at most 1 MiB, but one at least.
+# A chunk here has 40 samples, or as many as take at most 1 MiB.
 
 most = max(1, 2**20 // samples[0].nbytes)
 chunks = (min(40, NUMBER, most), *shape)
@@ -177,11 +181,11 @@ with webdataset.ShardWriter(pattern, maxcount=each, verbose=0) as shards:
 #
 # .. _each-worker-opens-its-own-file:
 #
-# These two datasets open no file when they are made, and one at the first
-# sample. So each worker opens a file of its own, and the main process none, as
-# long as it reads no sample itself.
+# These two datasets open their file at the first sample, so each worker opens
+# its own.
 #
-# If your main process does, take the datasets of :doc:`/data/storage`.
+# If your main process reads samples, too, take the datasets of
+# :doc:`/data/storage`.
 
 
 def decode(content):
@@ -232,8 +236,8 @@ class FromLMDB(Stored):
 # Read them as a stream
 # ---------------------
 #
-# A stream has no index. How do the workers share it out? In your own dataset,
-# ask ``get_worker_info`` which worker you are.
+# How do the workers share a stream? In your own dataset, ask
+# ``get_worker_info`` which worker it is in.
 
 
 class FromParquet(IterableDataset):
@@ -269,8 +273,7 @@ sharded = sharded.decode().to_tuple("x.npy", "y.cls")
 #
 # .. _every-format-gives-every-sample-once:
 #
-# Each format gives each sample once, unchanged, to any number of workers from
-# none to four, of which each reads in a process of its own.
+# With any number of workers, each format gives each sample once, unchanged.
 
 
 def epoch(dataset):
@@ -311,8 +314,8 @@ for name, (x, y, _) in loaded.items():
 #
 # .. _tar-takes-the-most-room:
 #
-# WebDataset takes the most for the discs: in a tar, each file begins on a
-# multiple of 512 bytes, behind a header of at least 512 bytes.
+# WebDataset takes the most for the discs, because each file in a tar takes
+# whole blocks of 512 bytes and a header.
 
 files = {
     "HDF5": ["samples.h5"],
@@ -334,9 +337,8 @@ for name, each in files.items():
 #
 # .. _the-least-room-or-not-here:
 #
-# The program names the format that takes the least room among those that are
-# read by index, and among those that are read as a stream. It says "not here"
-# where that one takes at least as many bytes as the samples.
+# The program names the format that takes the least space by index, and the one
+# that does as a stream, or "not here" if it saves nothing.
 
 KINDS = {
     "by index": ["HDF5", "HDF5, gzip", "LMDB"],
@@ -349,7 +351,7 @@ def smallest(room):
     said = {}
     for kind, names in KINDS.items():
         best = min(names, key=room.get)
-        said[kind] = f"{best} takes the least room"
+        said[kind] = f"{best} takes the least space"
         if room[best] >= 1:
             said[kind] = "not here: no format saves room"
     return said
@@ -379,18 +381,15 @@ plt.show()
 # .. _an-epoch-is-timed-with-its-workers:
 #
 # An epoch is timed from before its workers start until its last batch is
-# there. It is read in order, and not shuffled.
+# there.
 #
-# So if you shuffle, time that: HDF5 with gzip then unpacks a whole chunk for
-# one sample, as :doc:`/data/storage` shows. The system still holds in memory
-# what was written just now: if your files do not fit there, time them, not
-# these.
+# If you shuffle, time that. And if your files do not fit into memory, time
+# them rather than these, which have just been written.
 #
 # .. _a-clear-winner-or-not-here:
 #
-# Each format has three epochs, in turn with the others. It is the fastest if
-# the slowest of them is faster than the fastest of each other format. If there
-# is none, the title says "not here".
+# A format is the fastest if the slowest of its three epochs is faster than the
+# fastest of each other format. If there is none, the title says "not here".
 
 
 def fastest(times):

@@ -2,13 +2,13 @@
 What a loop over a tensor costs
 ===============================
 
-You compute the same distances with a loop over pairs, with a loop over rows,
-and without a loop, count what each costs in calls and in memory, and see which
-one pays on your machine.
+Compute the same distances with a loop over pairs, with a loop over rows, and
+without a loop. Count what each costs in calls and in memory, and see which one
+pays off on your machine.
 
-The rule: **one call for all numbers, unless the tensor on its way is too
-large**. More loops, and the calls that replace them, stand in
-:doc:`/tensors/vectorization`.
+The rule: **one call for all numbers, unless an intermediate tensor is too
+large**. See :doc:`/tensors/vectorization` for more loops, and the calls that
+replace them.
 
 Give the script sizes like yours::
 
@@ -29,8 +29,7 @@ DIMENSIONS = 16  # how many coordinates a point has
 #
 # .. _each-argument-sets-its-constant:
 #
-# As a script, each argument sets the constant of its name, and what is not
-# given stays as it is above.
+# In a script, each argument sets the constant of its name.
 #
 # .. _a-senseless-setting-is-refused:
 #
@@ -57,7 +56,7 @@ if min(*SIZES, DIMENSIONS) < 1:
 # ---------
 #
 # How far is every point from every other? Each way takes points of shape
-# (N, D) and gives distances of shape (N, N).
+# (N, D) and returns distances of shape (N, N).
 
 from statistics import median
 
@@ -102,28 +101,26 @@ ways = {
 # The same distances?
 # -------------------
 #
-# A point lies at distance 0 from itself, so look there.
+# Look at the distance of each point from itself, which is 0.
 #
 # .. _four-ways-give-the-same-distances:
 #
-# All but ``torch.cdist`` as it is give the same distances of points drawn as
-# here, in up to 1000 dimensions, on a CPU, to five digits, and 0 for each
-# point from itself, also if all points are shifted by 1000.
+# All ways but the default ``torch.cdist`` give the same distances to five
+# digits, and 0 for each point from itself.
 #
 # .. _cdist-as-it-is-does-not:
 #
-# On a CPU, ``torch.cdist`` as it is finds 0 as well for up to 25 such points.
-# Some of 26 or more such points in 16 dimensions it finds at a distance of
+# From 26 points on, the default ``torch.cdist`` finds some at a distance of
 # more than 0.0005 from themselves, and of more than 0.1 if all are shifted by
 # 1000.
 #
 # .. _the-first-three-give-no-gradient:
 #
-# To train on distances, take a ``cdist``. The gradient that the first three
-# ways give is ``nan`` for each point, even if the loss leaves out the distance
-# of each point from itself: that is the root of 0, the slope of which is
-# infinite. Both ``cdist`` give a finite gradient, and so does ``all_at_once``
-# if it returns ``differences.norm(dim=2)``.
+# The first three ways give ``nan`` as the gradient of each point, because of
+# the root of 0. Both ``cdist`` give a finite one, and so does
+# ``differences.norm(dim=2)``.
+#
+# So to train on distances, take one of these.
 
 torch.manual_seed(0)
 device = (
@@ -146,19 +143,18 @@ for name, zero in exact.items():
 # What it costs
 # -------------
 #
-# Count the operations that reach torch, and note the largest tensor that any
-# of them returns.
+# Count the calls of torch, and note the largest tensor that any of them
+# returns.
 #
 # .. _calls-grow-with-pairs-or-points-or-not:
 #
 # The loop over pairs makes nine calls for each pair and one more, the loop
-# over rows four for each point and two more, and ``all_at_once`` makes six,
-# however many points there are.
+# over rows four for each point and two more, and ``all_at_once`` six in all.
 #
 # .. _all-at-once-makes-a-larger-tensor:
 #
-# On its way, ``all_at_once`` makes a tensor of N · N · D numbers. No tensor of
-# the loops has more numbers than the distances or the points.
+# ``all_at_once`` makes an intermediate tensor of N · N · D numbers. The loops
+# make none that is larger than the distances or the points.
 
 
 class Calls(TorchDispatchMode):
@@ -189,12 +185,12 @@ for number in SIZES:
 #
 # .. _the-choice-is-exact-and-small:
 #
-# For the most points, the program takes the way of the fewest calls among
-# those that find each point at distance 0 from itself and make no tensor that
-# is larger than both the distances and the points.
+# The program takes the way of the fewest calls that finds each point at
+# distance 0 from itself and makes no large tensor.
 #
-# Where torch has no such call for what you compute, take ``all_at_once`` while
-# its tensor fits into memory, and else the loop over rows.
+# If torch has no such call for what you compute, take ``all_at_once`` while
+# its tensor fits into memory, and otherwise the loop over rows. Then time it,
+# because calls are not all that counts.
 
 good = {}
 for name, found in costs.items():
@@ -231,16 +227,14 @@ plt.show()
 #
 # .. _each-way-is-timed-three-times:
 #
-# The program times each way on your machine, for each number of points, and
-# three times or more.
+# The program times each way for each number of points, three times or more.
 #
-# See :doc:`/speed/timing` for what a timer has to mind.
+# See :doc:`/speed/timing` for how to time.
 #
 # .. _a-clear-winner-or-not-here:
 #
-# Of the ways that find each point at distance 0 from itself, the title names
-# the fastest for the most points, if the third quartile of its times lies
-# below the first quartile of those of each other one; else it says "not here".
+# The title names the fastest of the exact ways, if the third quartile of its
+# times is below the first quartile of each other, and otherwise "not here".
 
 
 def verdict(times):

@@ -6,6 +6,7 @@ import weakref
 from unittest.mock import patch
 
 import pytest
+import torch
 
 from extensions.evidence.counterexamples import edits, no_error
 from tests.helpers.recipes import (
@@ -282,12 +283,12 @@ def test_each_try_begins_anew(snippet):
     gc.disable()  # so that nothing is collected by chance
     try:
         with patch.dict(run.fits.__globals__, build=noted):
-            _, tries = run.largest_batch(2, 8)
+            _, tries = run.largest_batch(2, 64)
     finally:
         gc.enable()
-    assert left == [0, 0, 0]
-    assert len(tries) == 3
-    assert seen == [(0, True)] * 3
+    assert left == [0] * 6
+    assert len(tries) == 6
+    assert seen == [(0, True)] * 6
 
 
 @edits(
@@ -303,3 +304,52 @@ def test_each_try_begins_anew(snippet):
 )
 def test_each_try_begins_anew__but_not(snippet, fails, old, new):
     fails(test_each_try_begins_anew, snippet.edit(old, new))
+
+
+def test_the_stand_in_counts_each_tensor(snippet):
+    run = snippet.only("settings", "options", "build", "stand-in")
+    run = run.after("stand-in")
+    with no_error(), run.StandIn(1000) as device:
+        first = torch.ones(100)
+        views = first[:10], first.view(10, 10).T, first.add_(1)
+        assert device.held == 400
+        second = torch.ones(150)
+        assert device.held == 1000
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.ones(1)
+        del first
+        assert device.held == 1000
+        del views
+        assert device.held == 600
+        halves = torch.ones(200, dtype=torch.bfloat16).split(50)
+        del second
+        assert device.held == 400
+    assert len(halves) == 4
+
+
+def test_the_stand_in_counts_each_tensor__also_in_a_graph(snippet):
+    run = snippet.only("settings", "options", "build", "stand-in")
+    run = run.after("stand-in")
+    with run.StandIn(10_000) as device:
+        weight = torch.ones(100, requires_grad=True)
+        loss = (weight * 2).exp().sum()
+        assert device.held == 3 * 400 - 400 + 4
+        loss.backward()
+        assert device.held == 2 * 400 + 4
+        pair = torch.zeros(10).sort()
+        assert device.held == 2 * 400 + 4 + 10 * (4 + 8)
+        del pair
+        assert device.held == 2 * 400 + 4
+
+
+@edits(
+    ("if storage not in self.known:", "if True:"),
+    ("self.held + more > self.size", "self.held + more >= self.size"),
+    ("self.hold, -storage.nbytes())", "self.hold, 0)"),
+    ("self.hold(storage.nbytes())", "self.hold(each.numel())"),
+    ('raise torch.OutOfMemoryError("', 'print("'),
+)
+def test_the_stand_in_counts_each_tensor__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_stand_in_counts_each_tensor, snippet.edit(old, new))

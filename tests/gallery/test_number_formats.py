@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from extensions.evidence.counterexamples import edits, no_error
 from tests.helpers.recipes import as_script, constants, given, told
@@ -108,6 +109,8 @@ def test_float16_ends_at_65504(snippet):
 
     assert run.limits["float16"].max == largest.item() == 65_504
     assert above.isinf()
+    for number in (65_520.0, 70_000.0, 3e38, float("inf")):
+        assert torch.tensor(number).to(run.formats["float16"]).isinf()
 
 
 def test_float16_ends_at_65504__but_bfloat16_does_not(snippet, fails):
@@ -280,6 +283,7 @@ def test_the_line_ends_where_the_format_ends(snippet):
         stored = (2.0 ** torch.arange(-30.0, 31)).to(getattr(torch, name))
         exact = stored.double() == 2.0 ** torch.arange(-30.0, 31).double()
         assert exact.nonzero().flatten().sub(30).tolist() == drawn
+        assert not stored[: low + 30].double().any()
 
 
 @pytest.mark.parametrize("name", ["float16", "float8_e4m3fn"])
@@ -310,6 +314,45 @@ def test_a_bfloat16_sum_of_ones_stops_at_256(snippet):
     step = run.spacing(torch.tensor([last]).double(), run.formats["bfloat16"])
     assert last + step.item() == 258
     assert torch.tensor(257.0).to(run.formats["bfloat16"]).item() == 256
+
+
+class Calls(TorchDispatchMode):
+    """Notes the results of additions and sums, by dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.added, self.summed = {}, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        if function is torch.ops.aten.add.Tensor:
+            self.added.setdefault(made.dtype, []).append(made.item())
+        if function in (
+            torch.ops.aten.sum.default,
+            torch.ops.aten.sum.dim_IntList,
+        ):
+            self.summed.append(made.dtype)
+        return made
+
+
+def noted(snippet):
+    """Return the additions and the sums that the program makes."""
+    alone = snippet.only("sum").edit("# %% sum", "# %% sum\nimport torch")
+    with Calls() as calls:
+        alone.after("sum")
+    return calls
+
+
+def test_a_bfloat16_sum_of_ones_stops_at_256__also_by_each_total(snippet):
+    added = noted(snippet).added[torch.bfloat16]
+    twice = [k for k in range(1, 257) for _ in ("try", "take")]
+    assert added == [*twice, 256]
+
+
+def test_a_float16_sum_of_ones_stops_at_2048__also_by_each_total(snippet):
+    added = noted(snippet).added[torch.float16]
+    twice = [k for k in range(1, 2049) for _ in ("try", "take")]
+    assert added == [*twice, 2048]
 
 
 TWOS = (
@@ -360,6 +403,10 @@ def threads():
 NUMBERS_OF_ONES = (256, 257, 2049, 4096, 5001, 32_000)
 
 
+def test_sum_does_not_stop__also_in_one_call(snippet):
+    assert noted(snippet).summed == [torch.bfloat16, torch.float16]
+
+
 def test_sum_does_not_stop(snippet, numbers=NUMBERS_OF_ONES):
     alone = snippet.only("sum").edit("# %% sum", "# %% sum\nimport torch")
 
@@ -382,7 +429,9 @@ def test_sum_does_not_stop__also_with_threads(snippet, number):
 
 
 @pytest.mark.usefixtures("threads")
-def test_sum_does_not_stop__but_in_parts_it_is_rounded_twice(snippet, fails):
+def test_sum_does_not_stop__ends_for_36_049_ones_on_four_threads(
+    snippet, fails
+):
     torch.set_num_threads(4)
     fails(test_sum_does_not_stop, snippet, (36_049,))
 

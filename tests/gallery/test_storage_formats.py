@@ -24,6 +24,7 @@ pytestmark = [
 ARGUMENTS = {
     "ARRAY": (["--array", "mine.npy"], "mine.npy"),
     "WORKERS": (["--workers", "7"], 7),
+    "MOST": (["--most", "12"], 12),
 }
 SIX = {"HDF5", "HDF5, gzip", "LMDB", "Parquet", "TFRecord", "WebDataset"}
 READ = ("settings", "options", "setup", "samples", "write", "write-streams")
@@ -33,7 +34,7 @@ DISCS = "image[distance < random.integers(3, 9)] = random.integers(100, 256)"
 
 def few(snippet, number=80):
     """Return the program with fewer discs, so that it takes less time."""
-    return snippet.edit("else discs()", f"else discs()[:{number}]")
+    return snippet.edit("samples = discs()", f"samples = discs()[:{number}]")
 
 
 def test_each_argument_sets_its_constant(snippet):
@@ -46,7 +47,7 @@ def test_each_argument_sets_its_constant(snippet):
 
 
 @edits(
-    ("ARRAY, WORKERS = options", "WORKERS, ARRAY = options"),
+    ("ARRAY, MOST, WORKERS = options", "ARRAY, WORKERS, MOST = options"),
     ("default=WORKERS", "default=1"),
     ('"--workers", type=int', '"--workers", type=str'),
     ('if "__file__" in globals():', "if True:"),
@@ -76,6 +77,10 @@ def test_a_senseless_setting_is_refused(snippet):
             assert refusal(snippet, "options", WORKERS=workers) == line
         for workers in (0, 1, 9):
             assert refusal(snippet, "options", WORKERS=workers) is None
+        for most in (1, 0, -5):
+            said = refusal(snippet, "options", MOST=most)
+            assert said == "samples: at least 2"
+        assert refusal(snippet, "options", MOST=2) is None
     with patch(methods, return_value=["spawn"]):
         for workers in (-1, 1, 2):
             assert refusal(snippet, "options", WORKERS=workers) == line
@@ -84,6 +89,7 @@ def test_a_senseless_setting_is_refused(snippet):
 
 @edits(
     ("below 0", "if WORKERS < 0 or (", "if ("),
+    ("one sample", "if MOST < 2", "if MOST < 1"),
     ("no workers", "if WORKERS < 0 or", "if WORKERS < 1 or"),
     ("of no fork", " or (WORKERS and not can_fork)", ""),
     ("never", "(WORKERS and not can_fork)", "not can_fork"),
@@ -146,6 +152,33 @@ def senseless(folder):
     whole = (folder / "one.npy").read_bytes()
     (folder / "cut.npy").write_bytes(whole[:-4])
     return [*folder.iterdir(), folder, folder / "missing.npy"]
+
+
+def test_at_most_1000_samples_are_taken(snippet, tmp_path):
+    start = snippet.only("settings", "options", "setup", "samples")
+    path = str(tmp_path / "mine.npy")
+    for shape in ((2,), (999, 3), (1000, 2), (1001, 2), (5000,)):
+        values = np.arange(np.prod(shape)).reshape(shape)
+        np.save(path, values)
+        run = given(start, ARRAY=path).after("samples")
+        assert run.NUMBER == len(run.samples) == min(1000, shape[0])
+        assert np.array_equal(run.samples, values[:1000])
+        assert type(run.samples) is np.ndarray
+        few_ = given(start, ARRAY=path, MOST=2).after("samples")
+        assert np.array_equal(few_.samples, values[:2])
+
+
+@edits(
+    ("all", "[:MOST]", "[:]"),
+    ("the last", "[:MOST]", "[-MOST:]"),
+    ("one more", "[:MOST]", "[: MOST + 1]"),
+    ("always 1000", "[:MOST]", "[:1000]"),
+)
+def test_at_most_1000_samples_are_taken__but_not(
+    snippet, fails, old, new, tmp_path
+):
+    edited = snippet.edit(old, new)
+    fails(test_at_most_1000_samples_are_taken, edited, tmp_path)
 
 
 def test_a_senseless_array_is_refused(snippet, tmp_path):
@@ -217,7 +250,7 @@ def test_a_chunk_has_at_most_40_samples(snippet):
         (2, mebi + 1): 1,
     }
     for shape, expected in cases.items():
-        edited = start.edit("else discs()", f"else np.zeros({shape}, 'u1')")
+        edited = start.edit("= discs()", f"= np.zeros({shape}, 'u1')")
         run = edited.after("write")
         for name in ("samples.h5", "gzip.h5"):
             with run.h5py.File(run.folder / name) as file:
@@ -348,7 +381,8 @@ def test_every_format_gives_every_sample_once__also_of(
     snippet, values, tmp_path, capsys
 ):
     np.save(tmp_path / "mine.npy", values)
-    edited = given(snippet, ARRAY=str(tmp_path / "mine.npy"))
+    path = str(tmp_path / "mine.npy")
+    edited = given(snippet, ARRAY=path, MOST=2000)
 
     run = edited.after("samples")
     assert np.array_equal(run.samples, values)
@@ -480,19 +514,19 @@ def test_the_least_room_or_not_here(snippet):
         "as a stream": nothing,
     }
     assert said(1.1, 0.5, 0.6, 2, 0.9, 0.3) == {
-        "by index": "HDF5, gzip takes the least room",
-        "as a stream": "WebDataset takes the least room",
+        "by index": "HDF5, gzip takes the least space",
+        "as a stream": "WebDataset takes the least space",
     }
     assert said(0.99, 2, 2, 0.99, 2, 2)["by index"][:4] == "HDF5"
     assert said(0.4, 0.5, 0.3, 0.2, 0.9, 0.99)["by index"][:4] == "LMDB"
     assert said(0.4, 0.5, 0.6, 0.2, 0.1, 0.99)["as a stream"][:3] == "TFR"
     assert said(0.4, 0.5, 0.6, 9, 9, 9) == {
-        "by index": "HDF5 takes the least room",
+        "by index": "HDF5 takes the least space",
         "as a stream": nothing,
     }
     kinds = {"by index": [*names[:3]], "as a stream": [*names[3:]]}
     assert kinds == run.KINDS
-    room_of(snippet.edit("else discs()", "else discs()[:80] / 2.0"))
+    room_of(snippet.edit("= discs()", "= discs()[:80] / 2.0"))
 
 
 @edits(
@@ -521,9 +555,11 @@ def test_an_epoch_is_timed_with_its_workers(snippet, workers=2):
     class Loader(DataLoader):
         def __iter__(self):
             seen.append("start")
-            for x, y in super().__iter__():
-                seen.append(y.tolist())
-                yield x, y
+            return map(self.noted, super().__iter__())
+
+        def noted(self, batch):
+            seen.append(batch[1].tolist())
+            return batch
 
     def clock():
         seen.append("clock")
@@ -581,6 +617,10 @@ def test_a_clear_winner_or_not_here(snippet):
         ((0.5, 4.0), (1.0, 2.0), (9.0, 5.0)): nothing,
         ((3.0, 4.0), (6.0, 3.5), (1.0, 2.0)): "c is the fastest",
         ((2.0,), (2.0,), (5.0,)): nothing,
+        ((3.0, 4.0, 5.0), (1.0, 2.0, 3.5), (9.0, 9.0, 9.0)): nothing,
+        ((3.0, 4.0, 5.0), (1.0, 2.0, 2.9), (9.0, 9.0, 9.0)): (
+            "b is the fastest"
+        ),
     }
     for found, words in cases.items():
         times = dict(zip("abc", found, strict=True))
