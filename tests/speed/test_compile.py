@@ -12,6 +12,7 @@ from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older, true_since
+from tests.helpers.worlds import MODELS, each
 
 # Some of what the tracer loads when it is first asked uses torch.jit.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -60,7 +61,9 @@ def logged():
 # Do this
 
 
-def test_a_compiled_model_stays_itself(snippet, make=None, early=True):
+def test_a_compiled_model_stays_itself(
+    snippet, make=None, early=True, features=4
+):
     run = snippet.only(*MODEL).after("counted")
     assert run.model._compiled_call_impl is not None
     torch.compiler.reset()
@@ -83,10 +86,10 @@ def test_a_compiled_model_stays_itself(snippet, make=None, early=True):
     other = torch.optim.SGD(plain.parameters(), lr=0.1)
     run.graphs.clear()
     for _ in range(2):
-        x = torch.rand(8, 4)
-        for each, steps in ((model, optimizer), (plain, other)):
+        x = torch.rand(8, features)
+        for trained, steps in ((model, optimizer), (plain, other)):
             steps.zero_grad()
-            each(x).square().mean().backward()
+            trained(x).square().mean().backward()
             steps.step()
     assert len(run.graphs) == 1
     for mine, its in zip(
@@ -99,6 +102,27 @@ def test_a_compiled_model_stays_itself__also_elsewhere(snippet):
     test_a_compiled_model_stays_itself(snippet, Normed)
     test_a_compiled_model_stays_itself(snippet, Normed, early=False)
     test_a_compiled_model_stays_itself(snippet, early=False)
+
+
+class Whole(nn.Module):
+    """A model of one's own around another."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        """Return the outputs of the model."""
+        return self.model(x)
+
+
+@each("model", MODELS, "with BatchNorm", "tied", "frozen in part")
+def test_a_compiled_model_stays_itself__also_of_a_model(snippet, model):
+    def make():
+        torch.manual_seed(0)
+        return Whole(model())
+
+    test_a_compiled_model_stays_itself(snippet, make, features=3)
 
 
 def test_a_compiled_model_stays_itself__but_not_by_the_function(
@@ -769,6 +793,11 @@ def test_the_function_compiles_it__also_around_a_layer(snippet, kind):
     test_the_function_compiles_it(snippet, *LAYERS[kind])
 
 
+def test_the_function_compiles_it__ends_for_an_lstm(snippet, fails):
+    layer, inputs = nn.LSTM(8, 4), torch.rand(2, 3, 8)
+    fails(test_the_function_compiles_it, snippet, lambda: layer, inputs)
+
+
 def test_the_function_compiles_it__but_not_if_left_out(snippet, fails):
     other = snippet.edit(
         "counted(layers)", "counted(layers) and (lambda x: x)"
@@ -914,6 +943,57 @@ def test_a_buffer_can_count__but_not_a_number(snippet, fails):
     ).edit("tried.calls.item()", "tried.calls")
 
     fails(test_a_buffer_can_count, other)
+
+
+class Block(nn.Module):
+    """A block of a model, with a width of its own."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+
+    def forward(self, x):
+        """Return the outputs of the layer."""
+        return self.layer(x).relu()
+
+
+class Other(Block):
+    """A block with another forward pass."""
+
+    def forward(self, x):
+        """Return the outputs of the layer."""
+        return self.layer(x).tanh()
+
+
+def test_blocks_share_the_limit(snippet, second=Block):
+    run = snippet.only(*COUNTED).after("counted")
+    run.counted(torch.sin)
+    with no_error():
+        for number in range(12):
+            width = 4 + number
+            block = (second if number % 2 else Block)(width)
+            block.compile(backend=run.keep_graph)
+            block(torch.rand(3, width))
+            assert len(run.graphs) == min(number + 1, 8)
+
+
+def test_blocks_share_the_limit__also_by_the_function(snippet):
+    run = snippet.only(*COUNTED).after("counted")
+    run.counted(torch.sin)
+    for width in range(4, 16):
+        torch.compile(Block(width), backend=run.keep_graph)(
+            torch.rand(3, width)
+        )
+    assert len(run.graphs) == 8
+
+
+def test_blocks_share_the_limit__but_not_of_two_classes(snippet, fails):
+    fails(test_blocks_share_the_limit, snippet, Other)
+
+
+def test_blocks_share_the_limit__ends_with_a_higher_limit(snippet, fails):
+    with torch._dynamo.config.patch(recompile_limit=12):
+        fails(test_blocks_share_the_limit, snippet)
 
 
 NUMBERS = {
