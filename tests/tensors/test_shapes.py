@@ -939,7 +939,9 @@ def test_four_ways_to_three_channels(snippet, name, tail, n):
 
     conv = nn.Conv2d(3, 2, 3)
     for dtype in (torch.float32, torch.float64, torch.uint8):
-        for images in several(n, *tail, dtype=dtype):
+        clear = numbered(n, *tail, dtype=dtype)
+        clear[:, -1] = 0  # an alpha of 0, where there is one
+        for images in (*several(n, *tail, dtype=dtype), clear):
             before = images.clone()
             with no_error():
                 found = run.to_rgb[name](images)
