@@ -627,15 +627,20 @@ def test_divided_parts_equal_the_batch__but_not_with_other_numbers(
 MEMORY = (*TOOLS, "step", "kept", "most-kept", "memory")
 
 
-def test_a_part_keeps_its_share(snippet, seed=0):
+def test_a_part_keeps_its_share(snippet, seed=0, parts=(2, 4, 8, 16, 64)):
     run = snippet.only(*MEMORY).after("memory")
 
     torch.manual_seed(seed)
     run.many.copy_(torch.randn(4096, 3))
     whole, _ = run.memory(1)
     assert whole >= 4096 * 4 * (3 + 16 + 3)
-    for n in (2, 4, 8, 16, 64):
+    for n in parts:
         assert run.memory(n)[0] == pytest.approx(whole / n, rel=0.01)
+
+
+def test_a_part_keeps_its_share__ends_for_parts_of_one_day(snippet, fails):
+    """Autograd also keeps one number for each loss."""
+    fails(test_a_part_keeps_its_share, snippet, 0, (4096,))
 
 
 def test_a_part_keeps_its_share__also_of_other_days(snippet):
@@ -1233,6 +1238,7 @@ def test_batch_norm_sees_the_parts(
     run = snippet.only(*EDGES).after("edges")
 
     assert type(run.edges["BatchNorm"]) is nn.BatchNorm1d
+    assert run.edges["BatchNorm"].training
     assert type(run.edges["LayerNorm"]) is nn.LayerNorm
     assert run.edge(layer(16)) < 1e-5
     assert run.edge(batch(16).train(training)) > 0.1

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.snippet import Snippet
+from tests.helpers import worlds
 
 SLOW = {"wrong-order", "run", "clip-places", "closure"}
 SLOW |= {"cycle", "seen", "changes"}
@@ -50,6 +51,14 @@ def smooth():
     layers = [nn.Linear(3, 4), nn.Tanh(), nn.LayerNorm(4), nn.Linear(4, 2)]
     inputs, targets = torch.randn(5, 3), torch.randn(5, 2)
     return nn.Sequential(*layers).double(), inputs.double(), targets.double()
+
+
+WORLDS = "tied", "frozen in part", "with BatchNorm"
+
+
+def of_the_world(model):
+    """Return a model, inputs and targets that fit it."""
+    return model(), torch.randn(5, 3), torch.randn(5, 3)
 
 
 SGD, ADAM, ADAMW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
@@ -355,6 +364,11 @@ def test_backward_finds_the_slopes__also_of_a_part(snippet):
     assert names["model"][0].weight.grad is not None
 
 
+@worlds.each("model", worlds.MODELS, *WORLDS)
+def test_backward_finds_the_slopes__also_if_the_model_is(snippet, model):
+    test_backward_finds_the_slopes(snippet, lambda: of_the_world(model))
+
+
 class Best(nn.Module):
     """The number of the largest output, which has no gradient."""
 
@@ -451,6 +465,11 @@ def with_max_norm(kind):
     model(inputs.clone())
     model[0].reset_parameters()
     return model, inputs, torch.randn(6, 1)
+
+
+@worlds.each("model", worlds.MODELS, *WORLDS)
+def test_only_step_moves_weights__also_if_the_model_is(snippet, model):
+    test_only_step_moves_weights(snippet, lambda: of_the_world(model))
 
 
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
@@ -1703,6 +1722,8 @@ def test_lbfgs_asks_again(snippet, options=None):
         return run.closure()
 
     kind = type(run.optimizer)
+    [state, *_] = run.optimizer.state_dict()["state"].values()
+    assert state["func_evals"] > len(run.falls)
     run.closure.__globals__["model"] = run.start()[0]
     run.closure.__globals__["optimizer"] = kind(
         run.closure.__globals__["model"].parameters(), **(options or {})

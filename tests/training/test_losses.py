@@ -802,6 +802,7 @@ SIZES = "Expected input batch_size ({}) to match target batch_size ({})."
 def test_batch_sizes_are_named(snippet, swapped=False):
     run = snippet.after("wrong-targets")
     assert run.texts[3] == SIZES.format(6, 5)
+    assert run.wrong[3].shape == (5,)
 
     for n, m in ((6, 5), (5, 6), (1, 3), (32, 20)):
         scores, _ = batch(n)
@@ -1153,7 +1154,9 @@ def test_sigmoid_twice_has_a_floor__but_not_beyond_probabilities(
 # Where it ends
 
 
-def test_the_mean_divides_by_the_weights(snippet, as_rows=False):
+def test_the_mean_divides_by_the_weights(
+    snippet, as_rows=False, smoothing=0.0
+):
     run = snippet.after("class-weights")
     assert near(run.weighted, run.divided)
     assert run.weight[run.skies].unique().numel() > 1
@@ -1174,8 +1177,16 @@ def test_the_mean_divides_by_the_weights(snippet, as_rows=False):
             rows = F.one_hot(labels, classes).to(dtype)
             targets = rows if as_rows else labels
             for size in (1.0, 10.0):
-                loss = F.cross_entropy(scores, targets, weight=size * weight)
+                options = {"weight": size * weight}
+                options["label_smoothing"] = smoothing
+                loss = F.cross_entropy(scores, targets, **options)
                 assert near(loss, wanted)
+
+
+def test_the_mean_divides_by_the_weights__ends_with_label_smoothing(
+    snippet, fails
+):
+    fails(test_the_mean_divides_by_the_weights, snippet, False, 0.1)
 
 
 def test_the_mean_divides_by_the_weights__ends_for_probabilities(
@@ -1219,7 +1230,7 @@ def test_pos_weight_multiplies_each_yes__but_not_so(snippet, old, new, fails):
     fails(test_pos_weight_multiplies_each_yes, snippet.edit(old, new))
 
 
-def test_smoothing_mixes_in_all_classes(snippet, weight=None):
+def test_smoothing_mixes_in_all_classes(snippet, weight=None, ignored=0):
     run = snippet.after("smoothing")
     mixed = 0.9 * run.losses["which sky"] + 0.1 * run.spread
     assert near(run.smooth, mixed)
@@ -1227,6 +1238,7 @@ def test_smoothing_mixes_in_all_classes(snippet, weight=None):
     for seed, classes in enumerate((2, 4, 20)):
         for dtype in DTYPES:
             scores, labels = batch(9, classes, dtype, seed)
+            labels[:ignored] = -100
             options = {"weight": torch.arange(1.0, classes + 1).to(dtype)}
             options = options if weight else {}
             loss = F.cross_entropy(scores, labels, **options)
@@ -1239,6 +1251,13 @@ def test_smoothing_mixes_in_all_classes(snippet, weight=None):
                 smooth = F.cross_entropy(scores, labels, **options)
                 m = sum(every) / classes
                 assert near(smooth, (1 - s) * loss + s * m)
+
+
+def test_smoothing_mixes_in_all_classes__ends_with_ignored_labels(
+    snippet, fails
+):
+    """Then m is the mean over the samples that count."""
+    fails(test_smoothing_mixes_in_all_classes, snippet, None, 4)
 
 
 def test_smoothing_mixes_in_all_classes__ends_with_class_weights(
