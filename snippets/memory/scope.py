@@ -83,7 +83,7 @@ def cached(table):
     return mean
 
 
-# %% error-and-circle
+# %% error-and-cycle
 def caught(table):
     try:
         raise ValueError("no such station")
@@ -91,7 +91,7 @@ def caught(table):
         return error
 
 
-def circle(table):
+def cycle(table):
     box = [table]
     box.append(box)  # it leads back to itself
 
@@ -108,7 +108,7 @@ keepers = {
     "a default": lambda table: lambda readings=table: readings,
 }
 keepers |= {"a hook": hooked, "a cache": cached}
-keepers |= {"a caught error": caught, "a circle": circle}
+keepers |= {"a caught error": caught, "a cycle": cycle}
 
 # %% watch
 gc.disable()  # else the collector may come in between
@@ -151,9 +151,13 @@ plt.show()
 
 # %% live-tensors
 def live_tensors():
+    kinds = torch.Tensor, nn.Parameter
+    seen = [each for each in gc.get_objects() if type(each) in kinds]
+    own = [each for each in seen if each.is_leaf or each.retains_grad]
+    seen += [each.grad for each in own]  # which C++ alone may hold
     found = {}
-    for each in gc.get_objects():
-        if type(each) not in (torch.Tensor, nn.Parameter) or each.is_meta:
+    for each in {id(each): each for each in seen}.values():
+        if each is None or each.is_meta:
             continue
         with contextlib.suppress(RuntimeError):  # such as of a sparse one
             storage, shape = each.untyped_storage(), tuple(each.shape)
@@ -367,7 +371,7 @@ if torch.cuda.is_available():
 # %% order
 if torch.cuda.is_available():
     gc.disable()
-    circle(torch.ones(2**28, device="cuda"))
+    cycle(torch.ones(2**28, device="cuda"))
     torch.cuda.empty_cache()
     emptied_first = gauges()
     gc.collect()

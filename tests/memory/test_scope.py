@@ -18,8 +18,8 @@ from extensions.evidence.counterexamples import edits, no_error
 from tests.helpers.programs import after
 
 MODEL = ("imports", "device", "step", "days")
-KEPT = ("imports", "functions", "error-and-circle", "keepers")
-LISTED = ("imports", "error-and-circle", "live-tensors")
+KEPT = ("imports", "functions", "error-and-cycle", "keepers")
+LISTED = ("imports", "error-and-cycle", "live-tensors")
 FAILED = (
     "imports",
     "forget",
@@ -90,7 +90,7 @@ def test_del_frees_at_once__also_of_other_shapes(snippet, shape):
     (
         "not at once",
         '"nothing else": lambda table: None',
-        '"nothing else": circle',
+        '"nothing else": cycle',
     ),
 )
 def test_del_frees_at_once__but_not(snippet, fails, old, new):
@@ -157,7 +157,7 @@ def test_a_holder_keeps_the_tensor(snippet, rows=10):
     kept.clear()
     assert [name for name in EIGHT if memories[name]() is not None] == []
     stages = after(snippet, *KEPT, "watch", "stages").stages
-    assert stages["del table"] == [*EIGHT, "a circle"]
+    assert stages["del table"] == [*EIGHT, "a cycle"]
     assert stages["gc.collect()"] == EIGHT
     assert stages["the holder goes"] == []
     assert gc.isenabled()
@@ -183,7 +183,7 @@ def test_a_holder_keeps_the_tensor__but_not_a_copied_row(snippet, fails):
     (
         "only until the collector runs",
         '"a list": lambda table: [table]',
-        '"a list": circle',
+        '"a list": cycle',
     ),
     (
         "not at once",
@@ -308,6 +308,7 @@ def test_storages_are_listed_once(snippet):
     wide = torch.zeros(1).expand(53, 59)
     empty = torch.zeros(0, 61)
     alone = torch.zeros(67, 71)[0].detach()
+    tiny = torch.zeros(1, 1, 1, 1, 2, dtype=torch.uint8)
     with no_error():
         rows = run.live_tensors()
     row = row_with(rows, 37, 41)
@@ -319,6 +320,7 @@ def test_storages_are_listed_once(snippet):
     assert [row[0] for row in rows_with(rows, 53, 59)] == [4]
     assert rows_with(rows, *empty.shape) == []
     assert [row[0] for row in rows_with(rows, 71)] == [67 * 71 * 4]
+    assert row_with(rows, *tiny.shape) == [2, "cpu", (1, 1, 1, 1, 2)]
     sizes = [row[0] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
     del other, wide, alone
@@ -327,12 +329,8 @@ def test_storages_are_listed_once(snippet):
 @edits(
     ("each name", "storage.data_ptr()", "id(each)"),
     ("bytes of a view", "[storage.nbytes(),", "[each.nbytes,"),
-    (
-        "no parameters",
-        "not in (torch.Tensor, nn.Parameter)",
-        "!= torch.Tensor",
-    ),
-    ("parameters alone", "(torch.Tensor, nn.Parameter)", "[nn.Parameter]"),
+    ("no parameters", "= torch.Tensor, nn.Parameter", "= (torch.Tensor,)"),
+    ("parameters alone", "= torch.Tensor, nn.Parameter", "= (nn.Parameter,)"),
     (
         "one shape of many",
         "found.setdefault(key, new).append(shape)",
@@ -346,19 +344,67 @@ def test_storages_are_listed_once__but_not(snippet, fails, old, new):
     fails(test_storages_are_listed_once, snippet.edit(old, new))
 
 
+def test_gradients_are_listed_too(snippet, used=True):
+    run = after(snippet, *LISTED)
+    model = torch.nn.Sequential(torch.nn.Linear(83, 89), torch.nn.ReLU())
+    model[0].bias.requires_grad_(False)
+    spare = torch.nn.Parameter(torch.zeros(97, 101))  # without a gradient
+    if used:
+        model(torch.ones(2, 83)).sum().backward()
+    for _ in range(2):  # the list itself touches them
+        rows = run.live_tensors()
+        found = [row for row in rows if (89, 83) in row]
+        assert found == [[4 * 83 * 89, "cpu", (89, 83)]] * 2
+        assert len(rows_with(rows, *spare.shape)) == 1
+    weight = weakref.ref(model[0].weight)
+    model.zero_grad()
+    assert len(rows_with(run.live_tensors(), 89, 83)) == 1
+    del model
+    assert weight() is None
+
+
+@pytest.mark.parametrize("touched", ["weight.grad", "retain_grad()"])
+def test_gradients_are_listed_too__also_with(snippet, touched):
+    run = after(snippet, *LISTED)
+    weight = torch.ones(103, 107, requires_grad=True)
+    output = weight * 2
+    if touched == "retain_grad()":
+        output.retain_grad()
+    output.sum().backward()
+    gradient = weight.grad if touched == "weight.grad" else None
+
+    rows = rows_with(run.live_tensors(), 103, 107)
+    assert len(rows) == 3 + (touched == "retain_grad()")
+    assert gradient is None or gradient.shape == (103, 107)
+
+
+@edits(
+    ("seen += [each.grad for", "seen += [each for"),
+    ("{id(each): each for each in seen}.values()", "seen"),
+)
+def test_gradients_are_listed_too__but_not(snippet, fails, old, new):
+    fails(test_gradients_are_listed_too, snippet.edit(old, new))
+
+
+def test_gradients_are_listed_too__but_not_before_backward(snippet, fails):
+    fails(test_gradients_are_listed_too, snippet, False)
+
+
 def test_the_list_holds_nothing(snippet):
     gc.disable()
     run = after(snippet, *LISTED)
     table, memory = watched_table(37, 41)
     table.requires_grad_()
     lost, circled = watched_table(43, 47)
-    run.circle(lost)
+    run.cycle(lost)
     del lost
     before = sys.getrefcount(table), table._version, table.grad
+    hooks = table._backward_hooks
 
     rows = run.live_tensors()
     assert len(rows_with(rows, 37, 41)) == len(rows_with(rows, 43, 47)) == 1
     assert (sys.getrefcount(table), table._version, table.grad) == before
+    assert table._backward_hooks is hooks is None
     del table
     assert memory() is None
     assert circled() is not None
@@ -366,7 +412,7 @@ def test_the_list_holds_nothing(snippet):
 
 @edits(
     ("append(shape)", "extend([shape, each])"),
-    ("in gc.get_objects():", "in (gc.collect(), gc.get_objects())[1]:"),
+    ("in gc.get_objects() if", "in (gc.collect(), gc.get_objects())[1] if"),
 )
 def test_the_list_holds_nothing__but_not(snippet, fails, old, new):
     fails(test_the_list_holds_nothing, snippet.edit(old, new))
@@ -453,6 +499,13 @@ def test_holders_are_named(snippet):
     assert sum(each.startswith("tuple") for each in found) == 1
     assert "function forecast" in run.holders(run.forecast.__defaults__)
     assert run.forecast(torch.tensor([1.0, 3.0])) == 2
+
+    def a_function_of_a_long_name(readings=thing):
+        return readings
+
+    defaults = a_function_of_a_long_name.__defaults__
+    name = a_function_of_a_long_name.__qualname__
+    assert f"function {name}" in run.holders(defaults)
 
 
 @edits(
@@ -586,7 +639,7 @@ def test_the_last_batch_outlives_the_loop__but_not(snippet, fails, old, new):
     fails(test_the_last_batch_outlives_the_loop, snippet.edit(old, new))
 
 
-def test_a_function_lets_go(snippet):
+def test_a_function_lets_go(snippet, samples=5):
     gc.disable()
     run = after(snippet, *MODEL, "in-a-function")
     assert [watch() for watch in run.outputs] == [None] * len(run.days)
@@ -595,8 +648,8 @@ def test_a_function_lets_go(snippet):
     made = []
     for layer in run.model:
         layer.register_forward_hook(lambda *a: made.append(weakref.ref(a[2])))
-    readings, memory = watched_table(5, 24)
-    goals, goal_memory = watched_table(5, 1)
+    readings, memory = watched_table(samples, 24)
+    goals, goal_memory = watched_table(samples, 1)
     run.step(run.model, run.optimizer, readings, goals)
     del readings, goals
     graphs = [each for each in gc.get_objects() if type(each) is torch.Tensor]
@@ -605,6 +658,11 @@ def test_a_function_lets_go(snippet):
     assert [each() for each in made] == [None] * len(made)
     assert memory() is None
     assert goal_memory() is None
+
+
+@pytest.mark.parametrize("samples", [1, 100])
+def test_a_function_lets_go__also_with_samples(snippet, samples):
+    test_a_function_lets_go(snippet, samples)
 
 
 def test_a_function_lets_go__also_while_it_trains(snippet):
@@ -822,7 +880,7 @@ CIRCLED = f"    box = [readings]\n    box.append(box)\n{LAST}"
 @pytest.mark.parametrize(
     "error",
     ["    raise ValueError(readings)\nload()\n", CARRIED, CIRCLED],
-    ids=["the tensor itself", "other errors", "a circle"],
+    ids=["the tensor itself", "other errors", "a cycle"],
 )
 def test_free_forgets_the_error__also_if_it_carries(snippet, error):
     gc.disable()
@@ -882,15 +940,15 @@ def test_circles_wait_for_the_collector(snippet):
     gc.disable()
     run = after(snippet, *KEPT)
     table, memory = watched_table(2, 2)
-    run.keepers["a circle"](table)
+    run.keepers["a cycle"](table)
     del table
     assert memory() is not None
     gc.collect()
     assert memory() is None
 
     stages = after(snippet, *KEPT, "watch", "stages").stages
-    assert "a circle" in stages["del table"]
-    assert "a circle" not in stages["gc.collect()"]
+    assert "a cycle" in stages["del table"]
+    assert "a cycle" not in stages["gc.collect()"]
 
 
 @edits(
@@ -900,7 +958,7 @@ def test_circles_wait_for_the_collector(snippet):
 )
 def test_circles_wait_for_the_collector__but_not(snippet, fails, old, new):
     if "kept_boxes" in new:
-        snippet = snippet.edit("def circle", "kept_boxes = []\n\n\ndef circle")
+        snippet = snippet.edit("def cycle", "kept_boxes = []\n\n\ndef cycle")
     fails(test_circles_wait_for_the_collector, snippet.edit(old, new))
 
 
@@ -1011,7 +1069,7 @@ def test_cuda_frees_at_once__but_not_what_has_a_second_name(snippet, fails):
     fails(test_cuda_frees_at_once, edited)
 
 
-GAUGED = ("imports", "error-and-circle", "on-cuda", "gauges", "synchronize")
+GAUGED = ("imports", "error-and-cycle", "on-cuda", "gauges", "synchronize")
 
 
 @pytest.mark.cuda
@@ -1104,10 +1162,7 @@ def test_the_list_leaves_out(snippet):
 @edits(
     ("contextlib.suppress(RuntimeError)", "contextlib.nullcontext()"),
     (" or each.is_meta", ""),
-    (
-        "type(each) not in (torch.Tensor, nn.Parameter)",
-        "not issubclass(type(each), torch.Tensor)",
-    ),
+    ("if type(each) in kinds]", "if issubclass(type(each), kinds)]"),
 )
 def test_the_list_leaves_out__but_not(snippet, fails, old, new):
     fails(test_the_list_leaves_out, snippet.edit(old, new))
