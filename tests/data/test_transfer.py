@@ -2,7 +2,7 @@
 
 import re
 import typing
-from collections import deque, namedtuple
+from collections import OrderedDict, UserList, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field, fields
 from functools import reduce
 from itertools import pairwise, product
@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import no_error
 from extensions.evidence.versions import true_since
+from tests.helpers import worlds
 
 without_accelerator = pytest.mark.skipif(
     torch.accelerator.is_available(), reason="an accelerator is here"
@@ -161,6 +162,90 @@ def test_move_reaches_every_part__ends_in_a(snippet, kind, fails):
     fails(test_move_reaches_every_part, snippet, (kind,))
 
 
+@worlds.each("tensor", worlds.TENSORS)
+def test_move_reaches_every_part__also_for_a_tensor(snippet, tensor):
+    move = snippet.after("move").move
+    given = tensor()
+    expected = given.to("meta")
+    for moved in (move(given, "meta", True), *move([given], "meta", False)):
+        assert moved.is_meta
+        assert (moved.shape, moved.dtype) == (expected.shape, expected.dtype)
+        assert moved.stride() == expected.stride()
+        assert moved.requires_grad == expected.requires_grad
+
+
+def test_move_reaches_every_part__also_in_channels_last(snippet):
+    move = snippet.after("move").move
+    images = torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last)
+
+    assert move([images], "meta", True)[0].stride() == images.stride()
+
+
+def nests(snippet, batch):
+    """Fail unless a batch is moved, and stays of its kind."""
+    with no_error():
+        moved = snippet.after("move").move(batch, "meta", False)
+    same_but_moved(batch, moved)
+
+
+def test_move_keeps_the_rest(snippet, batch=None):
+    rest = ["text", b"bytes", "", 3, 2.5, True, None, {1, 2}, range(3)]
+    for kind, part in product(KINDS, rest):
+        nests(snippet, nested(kind, part))
+    nests(snippet, {1: torch.ones(2), None: "x", ("a", 2): [3], "b": ()})
+    if batch is not None:
+        nests(snippet, batch)
+
+
+@edits(
+    the_rest=("    return batch\n", "    return str(batch)\n"),
+    the_keys=("{key: move(part", "{str(key): move(part"),
+    the_order=("in batch.items()}", "in reversed(batch.items())}"),
+    the_kind_of_a_tuple=(
+        "type(batch)(move(part, device, pinned) for part in batch)",
+        "[move(part, device, pinned) for part in batch]",
+    ),
+)
+def test_move_keeps_the_rest__but_not(snippet, old, new, fails):
+    fails(test_move_keeps_the_rest, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize("kind", [OrderedDict, defaultdict])
+def test_move_keeps_the_rest__ends_for_other_dicts(snippet, kind, fails):
+    batch = kind()
+    batch["a"] = 1
+    fails(test_move_keeps_the_rest, snippet, batch)
+
+
+class Moved(deque):
+    """A ``deque`` that knows how to move."""
+
+    def to(self, device, **options):
+        """Move all parts."""
+        return Moved(part.to(device, **options) for part in self)
+
+
+def test_other_containers_stay(snippet, kind=deque):
+    part = torch.ones(2)
+    batch = (
+        SimpleNamespace(a=part) if kind is SimpleNamespace else kind([part])
+    )
+    with no_error():
+        moved = snippet.after("move").move({"x": batch}, "meta", False)["x"]
+
+    assert moved is batch
+    assert part.device.type == "cpu"
+
+
+@pytest.mark.parametrize("kind", [SimpleNamespace, UserList])
+def test_other_containers_stay__also_a(snippet, kind):
+    test_other_containers_stay(snippet, kind)
+
+
+def test_other_containers_stay__but_not_with_a_method_to(snippet, fails):
+    fails(test_other_containers_stay, snippet, Moved)
+
+
 @edits(
     a_dataclass=("dataclasses.is_dataclass(batch)", "False"),
     a_tensor=("    if hasattr(batch, ", "    if not hasattr(batch, "),
@@ -212,8 +297,9 @@ def test_move_reaches_every_part__but_not_a_tuple(snippet, fails):
     fails(test_move_reaches_every_part, edited)
 
 
+@pytest.mark.simulates("an accelerator")
 def test_pins_where_it_helps(snippet, monkeypatch):
-    for found in ("cuda", "cuda:1", "xpu", "mtia", "hpu", "mps", ""):
+    for found in ("cuda", "cuda:1", "cuda:7", "xpu", "mtia", "hpu", "mps", ""):
         pins = found not in ("mps", "")
         pretend(monkeypatch, found)
         run = snippet.after("choose")
@@ -234,6 +320,7 @@ def test_pins_where_it_helps__but_not(snippet, monkeypatch, old, new, fails):
     fails(test_pins_where_it_helps, snippet.edit(old, new), monkeypatch)
 
 
+@pytest.mark.simulates("an accelerator")
 def test_the_loop_stays_on_the_device(snippet):
     start = snippet.after("choose")
     assert [photo["kind"] for photo in start.photos] == [0, 1] * 6
@@ -260,13 +347,8 @@ def test_the_loop_stays_on_the_device(snippet):
     on_meta = snippet.edit(CHOICE, '    torch.device("meta")\n')
     on_meta = on_meta.edit(", pin_memory=pin", "")
     for program in (snippet, on_meta):
-        noting = program.edit(
-            "def move(batch, device, pinned):\n",
-            "def move(batch, device, pinned):\n    move.asked = pinned\n",
-        )
         with no_error():
-            run = noting.after("train")
-        assert run.move.asked is run.pin
+            run = program.after("train")
         found = [run.batch["pixels"], run.batch["kind"], run.loss, run.total]
         found += run.model.parameters()
         assert {each.device.type for each in found} == {run.device.type}
@@ -281,13 +363,21 @@ def test_the_loop_stays_on_the_device(snippet):
         torch.testing.assert_close(each, mine)
 
 
+@pytest.mark.simulates("an accelerator")
+def test_the_loop_waits_unless_pinned(snippet):
+    on_meta = snippet.edit(CHOICE, '    torch.device("meta")\n')
+    on_meta = on_meta.edit(", pin_memory=pin", "")
+    for program, pinned in ((snippet, None), (on_meta, True)):
+        noting = program.edit(
+            "def move(batch, device, pinned):\n",
+            "def move(batch, device, pinned):\n    move.asked = pinned\n",
+        )
+        run = noting.after("train")
+        assert run.move.asked is run.pin
+        assert run.pin is pinned or pinned is None
+
+
 @edits(
-    the_model=("nn.Linear(192, 2)).to(device)", "nn.Linear(192, 2))"),
-    the_batch=("move(batch, device, pin)", "move(batch, 'cpu', pin)"),
-    the_kinds=(
-        "batch = move(batch, device, pin)",
-        'batch = {**move(batch, device, pin), "kind": batch["kind"]}',
-    ),
     if_it_never_waits=(
         "move(batch, device, pin)",
         "move(batch, device, True)",
@@ -295,6 +385,18 @@ def test_the_loop_stays_on_the_device(snippet):
     if_it_always_waits=(
         "move(batch, device, pin)",
         "move(batch, device, False)",
+    ),
+)
+def test_the_loop_waits_unless_pinned__but_not(snippet, old, new, fails):
+    fails(test_the_loop_waits_unless_pinned, snippet.edit(old, new))
+
+
+@edits(
+    the_model=("nn.Linear(192, 2)).to(device)", "nn.Linear(192, 2))"),
+    the_batch=("move(batch, device, pin)", "move(batch, 'cpu', pin)"),
+    the_kinds=(
+        "batch = move(batch, device, pin)",
+        'batch = {**move(batch, device, pin), "kind": batch["kind"]}',
     ),
     the_total=("torch.zeros((), device=device)", "torch.zeros(())"),
     the_loss=(
@@ -355,7 +457,7 @@ def test_a_wait_adds_the_copy(snippet):
         takes = {later - end for end, later in pairwise(ends)}
         assert takes == {7 if waits else 5}
     for host, copy, step in product(SLOW_OR_NOT, repeat=3):
-        for waits, batches in product((True, False), (2, 5)):
+        for waits, batches in product((True, False), (2, 5, 12)):
             rows = run.schedule(host, copy, step, waits, batches)
             ends = follows(rows, host, copy, step, waits, batches)
             waiting, going_on = max(host, step) + copy, max(host, copy + step)
@@ -466,6 +568,9 @@ def test_a_pinning_loader_only_warns(snippet):
     pixels = torch.stack([photo["pixels"] for photo in run.photos[:4]])
     assert run.first["pixels"].equal(pixels)
     assert not run.first["pixels"].is_pinned()
+    assert run.first["kind"].equal(torch.tensor([0, 1, 0, 1]))
+    assert run.first["kind"].dtype == torch.int64
+    assert run.first["file"] == [photo["file"] for photo in run.photos[:4]]
 
     for workers, data in product((0, 1), (torch.arange(4.0), [(1, "a")] * 4)):
         loader = DataLoader(data, 2, pin_memory=True, num_workers=workers)
@@ -498,6 +603,7 @@ def test_a_pinning_loader_only_warns__but_not_before_it_is_read(
     fails(test_a_pinning_loader_only_warns, edited)
 
 
+@pytest.mark.simulates("an Apple GPU")
 @true_since("2.7", "the loader warned of nothing")
 def test_mps_pins_nothing(snippet, monkeypatch):
     pretend(monkeypatch, "mps")
