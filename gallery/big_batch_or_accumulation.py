@@ -175,9 +175,9 @@ def in_parts(model, parts, weight):
 # Four ways to weight and to normalize
 # ------------------------------------
 #
-# A mean over five samples counts as much as one over fifteen, unless you
-# weight each by its size. The fourth way, another layer, is tried only with
-# the model above.
+# Weight each part by its size: of 16 parts here, the last one has five
+# samples, and the others fifteen. Try another layer, too, with the model
+# above.
 
 
 def by_size(x, count):

@@ -197,7 +197,7 @@ def backward(model, inputs, targets, scaler, dtype=torch.float32, parts=1):
 
 # %% loop
 #
-# Make the scaler once, before the first epoch: it adapts its scale.
+# Make the scaler once, before the first epoch.
 #
 # .. _only-float16-is-scaled:
 #
@@ -296,8 +296,8 @@ plt.show(block=False)  # a window does not stop the program
 # Why a tip may cost
 # ------------------
 #
-# How many operations does an epoch call? Where model and batch are small, this
-# overhead counts; see :doc:`/speed/profiling`.
+# How many operations does an epoch call? See :doc:`/speed/profiling` for when
+# this overhead is the bottleneck.
 #
 # .. _each-tip-calls-more:
 #

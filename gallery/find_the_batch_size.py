@@ -191,9 +191,7 @@ def room():
 # One try
 # -------
 #
-# Build everything anew for each try, because a step that fails may leave half
-# of a state behind. Collect reference cycles first, because they may still
-# hold memory of earlier tries.
+# Build everything anew for each try, and collect reference cycles first.
 
 
 def fits(size):

@@ -127,13 +127,10 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 # Count what is kept
 # ------------------
 #
-# A loss that was computed from parameters leads to a graph: its ``grad_fn`` is
-# a *node*, and each node leads to those before it. Whoever holds the loss
-# holds them all.
-#
 # .. _each-node-counts-once:
 #
-# This function counts the nodes of the graph, each once.
+# A loss that was computed from parameters holds the nodes of its graph, from
+# ``grad_fn`` on. This function counts them, each once.
 
 
 def count_nodes(value):
@@ -150,10 +147,9 @@ def count_nodes(value):
 
 # %% made
 #
-# What fills the memory are the tensors that the nodes hold for ``backward``:
-# the *activations*, and whatever else an operation saves. To find them, this
-# ``TorchDispatchMode`` notes the memory of the results of each operation, with
-# a weak reference, which keeps nothing alive.
+# Find the tensors that the nodes hold for ``backward``: the *activations*, and
+# whatever else an operation saves. This ``TorchDispatchMode`` notes the memory
+# of the results of each operation, with a weak reference.
 #
 # .. _the-bytes-are-those-of-the-allocator:
 #
@@ -381,8 +377,8 @@ for (loop, name), answer in answers.items():
 #
 # Both ``loss.detach()`` and ``loss.item()`` keep nothing in either loop.
 #
-# On a CPU, take ``loss.item()``. On a GPU, where it waits, add up
-# ``loss.detach()``, and read the sum when you log.
+# On a CPU, take ``loss.item()``. On a GPU, add up ``loss.detach()``, and read
+# the sum when you log; see :doc:`/memory/running_loss`.
 #
 # .. _the-conclusion-may-be-not-here:
 #

@@ -270,8 +270,6 @@ plt.show()
 #
 # Yet after ten steps, 0.2 is the closest: a high rate learns faster at first,
 # and then wanders around the best weights.
-#
-# A schedule takes the best of both.
 
 
 def constant(factor):

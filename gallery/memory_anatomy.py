@@ -64,9 +64,8 @@ if "__file__" in globals():  # a script, and no notebook
 # A forecast
 # ----------
 #
-# Predict the bytes of each kind, with four bytes for each ``float32``. The
-# activations are the batch and the result of each ``ReLU``, which are the
-# inputs that each ``Linear`` saves. The state depends on the optimizer: so
+# Predict the bytes of each kind, with four bytes for each ``float32``. Count
+# as activations the batch and the result of each ``ReLU``, and as state so
 # many times the parameters, and so many counters for each weight and each
 # bias. :doc:`Count the optimizer's state </memory/optimizer_state>` has more
 # kinds.

@@ -132,7 +132,7 @@ if NUMBER < 2 or samples.size == 0:
 # Write them
 # ----------
 #
-# Keep chunks small, because HDF5 with gzip reads the whole chunk of a sample.
+# With gzip, keep the chunks of HDF5 small; see :doc:`/data/storage`.
 #
 # .. _a-chunk-has-at-most-40-samples:
 #

@@ -122,8 +122,7 @@ device = torch.accelerator.current_accelerator() if available else "cpu"
 # From images to numbers
 # ----------------------
 #
-# A network needs equally many numbers for each image. They are stored as
-# bytes; see :doc:`/tensors/dtypes`.
+# Store the images as bytes, equally many for each; see :doc:`/tensors/dtypes`.
 #
 # .. _each-image-becomes-a-square:
 #
@@ -441,8 +440,6 @@ def save():
 
 # %% resume
 #
-# If the checkpoint exists, the program goes on after its last epoch.
-#
 # .. _another-training-is-refused:
 #
 # A file that is no checkpoint is refused and left as it is. So is one with
@@ -470,8 +467,8 @@ if CHECKPOINT and Path(CHECKPOINT).exists():
 #
 # .. _resuming-changes-nothing:
 #
-# A training that is stopped and goes on ends with the same weights and losses
-# as one that was not stopped.
+# If the checkpoint exists, the program goes on after its last epoch, and ends
+# with the same weights and losses as if it had not been stopped.
 #
 # .. _the-best-epoch-is-kept:
 #

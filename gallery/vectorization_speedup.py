@@ -189,8 +189,7 @@ for number in SIZES:
 # distance 0 from itself and makes no large tensor.
 #
 # If torch has no such call for what you compute, take ``all_at_once`` while
-# its tensor fits into memory, and otherwise the loop over rows. Then time it,
-# because calls are not all that counts.
+# its tensor fits into memory, and otherwise the loop over rows. Then time it.
 
 good = {}
 for name, found in costs.items():

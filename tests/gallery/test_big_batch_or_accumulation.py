@@ -235,6 +235,33 @@ def test_weighted_parts_give_the_gradient_of_the_whole__also_of_32_bits(
     assert max(run.errors[WEIGHTED]) < 1e-12
 
 
+def test_weighted_parts_give_the_gradient_of_the_whole__ends_with_batch_norm(
+    snippet, fails
+):
+    edited = snippet.edit("norm=nn.LayerNorm):", "norm=nn.BatchNorm1d):")
+    fails(test_weighted_parts_give_the_gradient_of_the_whole, edited)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "F.mse_loss(outputs, targets, reduction='sum')",
+        "(outputs - targets)[targets > 0].square().mean()",
+    ],
+    ids=["a loss that is a sum", "a mean of some targets"],
+)
+def test_weighted_parts_give_the_gradient_of_the_whole__ends_for(
+    snippet, fails, loss
+):
+    lines = f"def other(outputs, targets):\n    return {loss}\n\n\n"
+    edited = snippet.edit("def build(norm", f"{lines}def build(norm")
+    edited = edited.edit(
+        "TensorDataset(inputs, targets), F.mse_loss",
+        "TensorDataset(inputs, targets), other",
+    )
+    fails(test_weighted_parts_give_the_gradient_of_the_whole, edited)
+
+
 def test_weighted_parts_give_the_gradient_of_the_whole__also_with_dropout(
     snippet,
 ):
@@ -248,7 +275,6 @@ def test_weighted_parts_give_the_gradient_of_the_whole__also_with_dropout(
 @edits(
     ("return len(x) / len(inputs)", "return 1 / count"),
     ("return len(x) / len(inputs)", "return len(x) / 240"),
-    ("norm=nn.LayerNorm):", "norm=nn.BatchNorm1d):"),
     (
         "        kept.clear()\n",
         "        kept.clear()\n        model.zero_grad()\n",

@@ -106,6 +106,7 @@ def test_a_number_out_of_bounds_is_refused__but_not_with(
     fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
 
 
+@pytest.mark.simulates("an accelerator")
 def test_the_dtype_suits_the_device(snippet):
     def chosen(kind, native):
         def supported(including_emulation=True):
@@ -351,11 +352,22 @@ def test_parts_count_by_their_share__but_not_with(snippet, old, new, fails):
     fails(test_parts_count_by_their_share, snippet.edit(old, new))
 
 
-def test_parts_count_by_their_share__but_not_of_a_sum(snippet, fails):
+def test_parts_count_by_their_share__ends_for_a_loss_that_is_a_sum(
+    snippet, fails
+):
     def sum_of(outputs, targets):
         return F.mse_loss(outputs, targets, reduction="sum")
 
     fails(test_parts_count_by_their_share, snippet, "relu", sum_of)
+
+
+def test_parts_count_by_their_share__ends_with_ignored_targets(snippet, fails):
+    def mean_of_some(outputs, targets):
+        counted = targets > 0
+        errors = (outputs - targets).square()[counted]
+        return errors.sum() / counted.sum().clamp(min=1)
+
+    fails(test_parts_count_by_their_share, snippet, "relu", mean_of_some)
 
 
 def test_batch_norm_sees_the_parts(snippet, kind="batch norm"):

@@ -391,8 +391,16 @@ def test_as_many_processes_as_workers__also_in_batches_of(snippet, size):
     test_as_many_processes_as_workers(snippet, size)
 
 
-def test_as_many_processes_as_workers__but_not_of_one_batch(snippet, fails):
+def test_as_many_processes_as_workers__ends_with_fewer_batches(snippet, fails):
     fails(test_as_many_processes_as_workers, snippet, 64)
+
+
+@edits(
+    ("num_workers=workers,", "num_workers=min(workers, 3),"),
+    ("pids[0].item() for", "os.getppid() for"),
+)
+def test_as_many_processes_as_workers__but_not_with(snippet, old, new, fails):
+    fails(test_as_many_processes_as_workers, snippet.edit(old, new))
 
 
 # -- The time ----------------------------------------------------------------

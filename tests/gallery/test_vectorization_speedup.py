@@ -106,12 +106,14 @@ def test_four_ways_give_the_same_distances__but_not(snippet, fails, old, new):
     fails(test_four_ways_give_the_same_distances, snippet.edit(old, new))
 
 
-def test_cdist_as_it_is_does_not(snippet, sizes=(1, 25, 26, 64), seed=0):
+def test_cdist_as_it_is_does_not(
+    snippet, sizes=(1, 25, 26, 64), seed=0, width=16
+):
     way = snippet.only(*OPENING).after("ways").ways["torch.cdist"]
 
     for number in sizes:
         for shift, off in ((0.0, 0.0005), (1000.0, 0.1)):
-            points = drawn(number, 16, shift, seed)
+            points = drawn(number, width, shift, seed)
             most = way(points).diagonal().max()
             assert most > off if number > 25 else most == 0
     for dimensions in (1, 3, 1000):
@@ -122,6 +124,10 @@ def test_cdist_as_it_is_does_not(snippet, sizes=(1, 25, 26, 64), seed=0):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_cdist_as_it_is_does_not__also_with(snippet, seed):
     test_cdist_as_it_is_does_not(snippet, (2, 24, 25, 26, 27, 200), seed)
+
+
+def test_cdist_as_it_is_does_not__ends_in_one_dimension(snippet, fails):
+    fails(test_cdist_as_it_is_does_not, snippet, (26,), 0, 1)
 
 
 AS_IT_IS = "torch.cdist(points, points),"
