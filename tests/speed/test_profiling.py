@@ -606,6 +606,30 @@ def test_a_stack_names_the_functions__but_not(snippet, fails, old, new):
     fails(test_a_stack_names_the_functions, snippet.edit(old, new))
 
 
+def test_a_frame_names_its_def(snippet, further=0):
+    run = after(of_days(snippet, 4), *STACKS)
+
+    def far():
+        pass
+        pass
+        torch.ones(1).item()
+
+    options = {"with_stack": True, "experimental_config": run.verbose}
+    with run.profile(**options) as profiler:
+        far()
+    defined = far.__code__.co_firstlineno + further
+    [row] = [
+        row
+        for row in profiler.key_averages(group_by_stack_n=3)
+        if row.key == "aten::item"
+    ]
+    assert any(each.endswith(f"({defined}): far") for each in row.stack)
+
+
+def test_a_frame_names_its_def__but_not_the_line_of_the_call(snippet, fails):
+    fails(test_a_frame_names_its_def, snippet, 3)
+
+
 def test_backward_bears_a_wrong_stack(snippet):
     run = after(of_days(snippet, 4), *STACKS)
     late = [row for row in run.rows if row.key == "TBackward0"]

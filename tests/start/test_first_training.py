@@ -476,6 +476,43 @@ def test_the_first_step_goes_down__but_not(snippet, old, new, fails):
     fails(test_the_first_step_goes_down, snippet.edit(old, new))
 
 
+def first_step(program, rate):
+    """Return by how much the first step changes each number."""
+    _, seen = by_line(
+        program.edit("lr=0.05)\n\n# %% u", f"lr={rate})\n\n# %% u")
+    )
+    [(before, after)] = [
+        (before, after)
+        for line, before, after, _ in seen
+        if line == "optimizer.step()"
+    ]
+    return [new - old for old, new in zip(before, after, strict=True)]
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.001, 0.2])
+def test_the_rate_scales_a_step(snippet, rate):
+    once, twice = first_step(snippet, rate), first_step(snippet, 2 * rate)
+    for one, other in zip(once, twice, strict=True):
+        assert one.any()
+        torch.testing.assert_close(other, 2 * one, rtol=1e-2, atol=1e-6)
+
+
+@STARTS
+def test_the_rate_scales_a_step__also_from_other_starts(snippet, seed):
+    test_the_rate_scales_a_step(seeded(snippet, seed), 0.05)
+
+
+def test_the_rate_scales_a_step__but_not_if_only_a_layer_gets_it(
+    snippet, fails
+):
+    groups = (
+        "AdamW([{'params': model[0].parameters(), 'lr': 0.01},"
+        " *({'params': [p]} for p in model[2].parameters())], lr=0.05"
+    )
+    edited = snippet.edit(ADAMW, groups)
+    fails(test_the_rate_scales_a_step, edited, 0.05)
+
+
 def test_losses_are_plain_numbers(snippet):
     run, _ = by_line(snippet, steps=3)
 
