@@ -1252,6 +1252,7 @@ class Cargo:
         return self.tensor
 
 
+@pytest.mark.simulates("a device")
 def test_batches_go_to_the_device(snippet):
     run = run_to(snippet, "fit")
     model, optimizer = run.start()
