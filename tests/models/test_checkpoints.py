@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -1409,6 +1410,34 @@ def test_resume_loads_to_the_cpu(snippet):
         run.save(path, parts, torch.Generator(), epoch=1)
         nn.init.zeros_(parts["model"][0].weight)
         with patch("torch.load", load_back), no_error():
+            progress = run.resume(path, parts, torch.Generator())
+
+    assert progress == {"epoch": 1}
+    assert same(parts["model"].state_dict(), kept)
+
+
+def look_as_if_from_a_gpu(path):
+    """Rewrite a file so that it says of each tensor that it was on CUDA."""
+    with ZipFile(path) as ours:
+        parts = {name: ours.read(name) for name in ours.namelist()}
+    with ZipFile(path, "w") as theirs:
+        for name, content in parts.items():
+            moved = content.replace(b"\3\0\0\0cpu", b"\6\0\0\0cuda:0")
+            theirs.writestr(name, moved)
+    assert b"cuda:0" in Path(path).read_bytes()
+
+
+def test_resume_loads_to_the_cpu__also_without_cuda(snippet, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    run = snippet.after("build")
+    parts = run.build()
+    kept = copy.deepcopy(parts["model"].state_dict())
+
+    with a_file() as path:
+        run.save(path, parts, torch.Generator(), epoch=1)
+        look_as_if_from_a_gpu(path)
+        nn.init.zeros_(parts["model"][0].weight)
+        with no_error():
             progress = run.resume(path, parts, torch.Generator())
 
     assert progress == {"epoch": 1}

@@ -601,7 +601,10 @@ def happens(name, training, recording):
 
 
 def test_eval_does_not_stop_the_graph(snippet):
-    assert seen(snippet)["eval()"] == (False, False, False, True)
+    happens = seen(snippet)
+    assert happens["eval()"] == (False, False, False, True)
+    assert happens["train()"] == (True, True, True, True)
+    assert happens["eval(), no_grad()"] == (False, False, False, False)
 
 
 @pytest.mark.parametrize("name", OTHERS)
