@@ -262,7 +262,7 @@ def test_the_forecast_is_exact__but_not(snippet, fails, old, new):
     fails(test_the_forecast_is_exact, snippet.edit(old, new))
 
 
-def test_the_forecast_is_exact__but_not_of_an_unused_one(snippet, fails):
+def test_the_forecast_is_exact__ends_for_an_unused_parameter(snippet, fails):
     fails(test_the_forecast_is_exact, snippet, (torch.float32,), 1)
 
 
@@ -270,6 +270,8 @@ def test_the_forecast_changes_nothing(snippet):
     run = after(snippet, *COUNT)
     for kind, options in KINDS:
         some = matrices(kind, mixed(torch.float32))
+        some.append(nn.Parameter(torch.ones(5, 3).T))
+        strides = [each.stride() for each in some]
         some[0].grad = torch.ones_like(some[0])
         values = [each.detach().clone() for each in some]
         versions = [each._version for each in some]
@@ -283,6 +285,7 @@ def test_the_forecast_changes_nothing(snippet):
         assert torch.get_rng_state().equal(random)
         assert torch.is_grad_enabled()
         assert [each._version for each in some] == versions
+        assert [each.stride() for each in some] == strides
         assert [each.dtype for each in some] == types
         assert [each.requires_grad for each in some] == asked
         assert not any(each._backward_hooks for each in some)
@@ -1012,6 +1015,8 @@ def test_loading_converts_the_state(snippet):
         run = snippet.only(*names).after(names[-1])
     assert steps(run) == 3
     counting = 4 * 4
+    for state in run.optimizer.state.values():
+        assert state["step"].dtype == torch.float32
     assert run.as_before - counting == 2 * (run.converted - counting)
     assert run.converted == count(run.optimizer)
     for dtype in (torch.bfloat16, torch.float64):
@@ -1021,9 +1026,19 @@ def test_loading_converts_the_state(snippet):
             model.to(dtype)
             optimizer.load_state_dict(optimizer.state_dict())
             assert {each.dtype for each in split(optimizer)[0]} <= {dtype}
+            states = optimizer.state.values()
+            steps_of = [each["step"] for each in states if "step" in each]
+            if kind is not optim.SGD and kind.__name__ != "Muon":
+                assert {each.dtype for each in steps_of} == {torch.float32}
 
 
 @edits(
+    (
+        "the counter too",
+        "optimizer.load_state_dict(optimizer.state_dict())\n",
+        "for state in optimizer.state.values():\n    state |= {name: "
+        "each.to(torch.bfloat16) for name, each in state.items()}\n",
+    ),
     ("optimizer.load_state_dict(optimizer.state_dict())\n", "pass\n"),
     (
         "before it is converted",
@@ -1033,6 +1048,34 @@ def test_loading_converts_the_state(snippet):
 )
 def test_loading_converts_the_state__but_not(snippet, fails, old, new):
     fails(test_loading_converts_the_state, snippet.edit(old, new))
+
+
+OTHER_COUNTERS = {optim.NAdam: {"mu_product"}, optim.ASGD: {"eta", "mu"}}
+
+
+def test_loading_rounds_other_counters(
+    snippet, kinds=(optim.NAdam, optim.ASGD), dtype=torch.bfloat16
+):
+    """No program keeps them: what is loaded is decided by PyTorch."""
+    run = after(snippet, *TRAIN)
+    for kind in kinds:
+        model, optimizer, (weight, *_) = start(run, kind, {})
+        run.train(model, optimizer)
+        before = dict(optimizer.state[weight])
+        model.to(dtype)
+        optimizer.load_state_dict(optimizer.state_dict())
+        found = optimizer.state[weight]
+        rounded = {
+            name
+            for name in found
+            if name in COUNTERS and found[name].dtype == dtype
+        }
+        assert rounded == OTHER_COUNTERS.get(kind, {"step"})
+        assert all(found[name] == before[name].to(dtype) for name in rounded)
+
+
+def test_loading_rounds_other_counters__but_not_those_of_adam(snippet, fails):
+    fails(test_loading_rounds_other_counters, snippet, (optim.Adam,))
 
 
 SHAPES = [(3, 4), (5, 3, 4), (2, 64, 7, 3), (2, 2, 2, 3, 5), (1, 3, 1, 1)]
@@ -1198,11 +1241,19 @@ def test_a_cleared_optimizer_starts_again__but_not_after_zero_grad(
 
 
 def test_clearing_can_undo_the_training(snippet):
-    jumps = after(snippet, *TRAIN, "cleared").jumps
+    run = after(snippet, *TRAIN, "cleared")
+    jumps = run.jumps
     (before, behind), (adam_before, adam_behind) = jumps
 
     assert behind > 1000 * before
     assert adam_behind <= adam_before < 0.1
+    for kind, known in ((optim.RMSprop, jumps[0]), (optim.Adam, jumps[1])):
+        model = run.digit_reader()
+        optimizer = kind(model.parameters())
+        losses = [run.train(model, optimizer) for _ in range(50)]
+        optimizer.state.clear()
+        after_it = [run.train(model, optimizer) for _ in range(3)]
+        assert (losses[-1], max(after_it)) == pytest.approx(known, rel=0.01)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
