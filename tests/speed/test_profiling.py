@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import api_since, older, true_since
 from extensions.programs.cached_run import after
+from tests.helpers import worlds
 
 WAITS = ("imports", "wait", "waits", "late-batches", "data-or-model")
 STEP = ("imports", "wait", "part", "model", "labels", "by-row")
@@ -460,7 +461,7 @@ def test_a_loop_calls_once_a_row__but_not_without_item(snippet, fails):
     fails(test_a_loop_calls_once_a_row, edited)
 
 
-def test_no_loop_no_calls(snippet):
+def test_no_loop_no_calls(snippet, more=()):
     for rows, steps in ((8, 3), (5, 1), (1, 2)):
         calls = calls_of(snippet, "at_once", rows, steps)
         expected = {"max": 0, "amax": steps, "item": 0, "div": steps}
@@ -471,6 +472,28 @@ def test_no_loop_no_calls(snippet):
         for shape in ((64, 24), (1, 24), (7, 1)):
             days = 40 * torch.randn(shape)
             torch.testing.assert_close(run.at_once(days), run.by_row(days))
+    for days in more:
+        with no_error():
+            slow, fast = run.by_row(days), run.at_once(days)
+        torch.testing.assert_close(fast, slow, equal_nan=True)
+
+
+DAYS = {
+    "with nan": lambda: torch.tensor([[1.0, float("nan")], [2.0, 4.0]]),
+    "of zeros": lambda: torch.zeros(2, 3),
+    "of integers": lambda: torch.arange(1, 7).reshape(2, 3),
+    "transposed": lambda: torch.rand(3, 5).T,
+    "bfloat16": lambda: torch.rand(4, 3).bfloat16(),
+}
+
+
+@worlds.each("days", DAYS)
+def test_no_loop_no_calls__also_for_days(snippet, days):
+    test_no_loop_no_calls(snippet, [days()])
+
+
+def test_no_loop_no_calls__ends_without_a_day(snippet, fails):
+    fails(test_no_loop_no_calls, snippet, [torch.empty(0, 24)])
 
 
 @edits(

@@ -87,12 +87,13 @@ def same(padded, plain):
 
 
 def test_cut_off_padding_changes_nothing(
-    snippet, letters=27, multiple=8, seed=0, **options
+    snippet, letters=27, multiple=8, seed=0, ignored=0, **options
 ):
     run = after(snippet, *MODEL)
     torch.manual_seed(seed)
     padded, plain = pair(run, letters, multiple)
     x, y = torch.randint(letters, (2, 3, 20))
+    y[:, :ignored] = -100
     with no_error():
         losses = [
             F.cross_entropy(model(x).flatten(0, 1), y.flatten(), **options)
@@ -122,6 +123,7 @@ def test_cut_off_padding_changes_nothing__also_for(
         {"reduction": "sum"},
         {"weight": torch.linspace(1, 2, 27)},
         {"ignore_index": 3},
+        {"ignored": 7},
     ],
     ids=lambda options: next(iter(options)),
 )

@@ -665,6 +665,9 @@ def test_one_thread_unless_told(snippet):
             timer.blocked_autorange(min_run_time=1e-6)
             assert set(run.seen) == {1}
             assert torch.get_num_threads() == program
+            with pytest.raises(ZeroDivisionError):  # also after an error
+                run.Timer("1 / 0", num_threads=2).timeit(1)
+            assert torch.get_num_threads() == program
     finally:
         torch.set_num_threads(before)
 
