@@ -365,8 +365,9 @@ def test_augment_draws_a_crop_and_a_flip__also_in_the_picture(snippet):
 
 def test_center_draws_nothing(snippet):
     run = after(snippet, "transforms")
-    for _ in range(3):
-        image = torch.randint(256, (3, 32, 32), dtype=torch.uint8)
+    images = [torch.full((3, 32, 32), each).byte() for each in (0, 255)]
+    images.append(torch.randint(256, (3, 32, 32), dtype=torch.uint8))
+    for image in images:
         state = torch.get_rng_state()
         middle = image[:, 4:-4, 4:-4] / 255
         for _ in range(4):

@@ -367,7 +367,12 @@ def test_the_loop_stays_on_the_device(snippet):
 def test_the_loop_waits_unless_pinned(snippet):
     on_meta = snippet.edit(CHOICE, '    torch.device("meta")\n')
     on_meta = on_meta.edit(", pin_memory=pin", "")
-    for program, pinned in ((snippet, None), (on_meta, True)):
+    unpinned = on_meta.edit('("cpu", "mps")', '("cpu", "meta")')
+    for program, pinned in (
+        (snippet, None),
+        (on_meta, True),
+        (unpinned, False),
+    ):
         noting = program.edit(
             "def move(batch, device, pinned):\n",
             "def move(batch, device, pinned):\n    move.asked = pinned\n",
