@@ -309,6 +309,7 @@ def asked(run, batches, size, workers=0):
         return [[batch.tolist() for batch in loader] for _ in range(2)]
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will:UserWarning")
 def test_an_epoch_has_a_limit(snippet):
     run = ready(snippet)
 
@@ -322,7 +323,7 @@ def test_an_epoch_has_a_limit(snippet):
     assert [len(each) for each in asked(run, 9, 9)[0]] == [9, 9, 9, 9, 4]
     assert max(chain(*asked(run, 3, 5)[0])) > 15
     build = run.builders["free"]
-    for workers in (1, 2, 5):
+    for workers in (1, 2):
         chosen = run.loader_of(build, workers).dataset.indices
         assert chosen == run.loader_of(build, 0).dataset.indices
 
