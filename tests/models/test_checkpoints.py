@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from extensions.evidence.counterexamples import no_error
 from extensions.evidence.versions import true_since
+from tests.helpers import worlds
 
 PARTS = {"model", "optimizer", "scheduler", "progress"}
 PARTS |= {"loader", "torch", "python", "numpy"}
@@ -464,6 +465,35 @@ def test_resuming_equals_not_stopping(snippet, stops=None, number=0):
 )
 def test_resuming_equals_not_stopping__also_after(snippet, stops, number):
     test_resuming_equals_not_stopping(snippet, stops, number)
+
+
+@worlds.each(
+    "make",
+    worlds.MODELS,
+    *("with BatchNorm", "with dropout", "tied"),
+    *("frozen in part", "float64", "bfloat16"),
+)
+def test_resuming_equals_not_stopping__also_for_a_model(snippet, make):
+    run = snippet.after("set-random-states")
+
+    def steps(path, number):
+        torch.manual_seed(5)
+        model, generator = make(), torch.Generator()
+        learning = [each for each in model.parameters() if each.requires_grad]
+        optimizer = torch.optim.AdamW(learning, lr=0.1)
+        parts = {"model": model, "optimizer": optimizer}
+        done = run.resume(path, parts, generator).get("done", 0)
+        for _ in range(done, number):
+            inputs = torch.randn(8, 3, generator=generator)
+            step(model, optimizer, inputs.to(learning[0].dtype))
+        run.save(path, parts, generator, done=number)
+        return copy.deepcopy(model.state_dict())
+
+    with a_file() as whole, a_file() as path:
+        expected = steps(whole, 6)
+        steps(path, 2)
+        torch.manual_seed(9)
+        assert same(steps(path, 6), expected)
 
 
 ADAM = "torch.optim.Adam(model.parameters(), lr=0.05)"

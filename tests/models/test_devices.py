@@ -337,6 +337,15 @@ def test_registered_parts_move(snippet):
         assert {str(each.device) for each in parts} == {device}
 
 
+@worlds.each("make", worlds.MODELS)
+def test_registered_parts_move__also_of_a_model(make):
+    for device in ("meta", *FAKES):
+        model = make()
+        parts = held(moved(model, device))
+        assert parts
+        assert {str(each.device) for each in parts} == {device}
+
+
 @edits(
     a_plain_tensor=(
         f"{BUFFER}\n        {LISTED}",
@@ -793,6 +802,15 @@ def test_tensors_of_finds_all__also_in_a_loss_function(snippet):
 
     names = [name for name, _ in run.tensors_of(criterion, "criterion")]
     assert names == ["criterion.weight"]
+
+
+@worlds.each("make", worlds.MODELS)
+def test_tensors_of_finds_all__also_of_a_model(snippet, make):
+    run, model = snippet.after("find"), make()
+    model.kept = (torch.ones(2),)
+    found = [id(each) for _, each in run.tensors_of(model)]
+    expected = [*held(model), model.kept[0]]
+    assert sorted(found) == sorted(id(each) for each in expected)
 
 
 def of_keys(parts):

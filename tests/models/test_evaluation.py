@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers import worlds
 
 
 def in_training():
@@ -109,6 +110,11 @@ def test_evaluating_restores_the_mode(snippet, prepare=frozen_norm):
 @pytest.mark.parametrize("prepare", [*MODES, attention, of_all_layers])
 def test_evaluating_restores_the_mode__also_for(snippet, prepare):
     test_evaluating_restores_the_mode(snippet, prepare)
+
+
+@worlds.each("make", worlds.MODELS)
+def test_evaluating_restores_the_mode__also_for_a_model(snippet, make):
+    test_evaluating_restores_the_mode(snippet, make)
 
 
 class Merging(nn.Linear):
@@ -291,6 +297,23 @@ def test_evaluate_weighs_each_sample__ends_for_labels(snippet, change, fails):
     fails(test_evaluate_weighs_each_sample, snippet, *options)
 
 
+def test_evaluate_weighs_each_sample__ends_for_a_tuple_of_outputs(
+    snippet, fails
+):
+    class Both(nn.Linear):
+        """A model of scores, and of what they come from."""
+
+        def forward(self, inputs):
+            """Return both."""
+            return super().forward(inputs), inputs
+
+    def change(labels, model):
+        return labels, Both(4, 3)
+
+    options = (64, 150, torch.float32, change)
+    fails(test_evaluate_weighs_each_sample, snippet, *options)
+
+
 def test_evaluate_weighs_each_sample__ends_in_bfloat16(snippet, fails):
     options = (64, 150, torch.bfloat16)
     fails(test_evaluate_weighs_each_sample, snippet, *options)
@@ -426,6 +449,21 @@ def test_evaluate_changes_nothing(snippet, prepare=None):
     "prepare", [words, images, unsaved, half_frozen, tied, wide]
 )
 def test_evaluate_changes_nothing__also_for(snippet, prepare):
+    test_evaluate_changes_nothing(snippet, prepare)
+
+
+@worlds.each(
+    "make",
+    worlds.MODELS,
+    *("with BatchNorm", "with dropout", "tied"),
+    *("frozen in part", "float64", "bfloat16"),
+)
+def test_evaluate_changes_nothing__also_for_a_model(snippet, make):
+    def prepare():
+        model = make()
+        first = next(model.parameters())
+        return model, torch.randn(20, 3, dtype=first.dtype)
+
     test_evaluate_changes_nothing(snippet, prepare)
 
 
