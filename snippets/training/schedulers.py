@@ -16,9 +16,11 @@ from torch.optim.lr_scheduler import LambdaLR
 # %% schedule
 def warm_up_cosine(optimizer, warm, total):
     def share(step):
+        if step >= total:
+            return 0.0
         if step < warm:
             return (step + 1) / (warm + 1)
-        done = min(1.0, (step - warm) / (total - warm))
+        done = (step - warm) / (total - warm)
         return (1 + math.cos(math.pi * done)) / 2
 
     return LambdaLR(optimizer, share)
@@ -232,7 +234,7 @@ def step_scaled(scaler, optimizer, schedule):
     before = scaler.get_scale()
     scaler.step(optimizer)
     scaler.update()
-    if scaler.get_scale() >= before:  # else the step was skipped
+    if scaler.get_scale() >= before > 0:  # else the step was skipped
         schedule.step()
 
 

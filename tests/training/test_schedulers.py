@@ -88,9 +88,6 @@ def test_the_rate_rises_then_falls(snippet, warm=None):
 
     warm = run.total // 10 if warm is None else warm
     assert taken == run.used
-    states = run.optimizer.state.values()
-    assert {state["step"].item() for state in states} == {run.total}
-    assert run.schedule.last_epoch == len(run.used) == run.total
     assert all(p.grad is None for p in run.model.parameters())
     assert mistake < run.prices.var()
     assert min(run.used) > 0
@@ -99,7 +96,15 @@ def test_the_rate_rises_then_falls(snippet, warm=None):
     wave([*run.used[warm:], group["lr"]], top)
 
 
-@pytest.mark.parametrize(
+def test_the_loop_takes_total_steps(snippet):
+    run = snippet.after("train")
+
+    states = run.optimizer.state.values()
+    assert {state["step"].item() for state in states} == {run.total}
+    assert run.schedule.last_epoch == len(run.used) == run.total
+
+
+OTHERS = pytest.mark.parametrize(
     ("old", "new"),
     [
         ("epochs, accumulate = 10, 4", "epochs, accumulate = 4, 1"),
@@ -108,8 +113,39 @@ def test_the_rate_rises_then_falls(snippet, warm=None):
         ("batch_size=8", "batch_size=7"),
     ],
 )
+
+
+@OTHERS
+def test_the_loop_takes_total_steps__also_with(snippet, old, new):
+    test_the_loop_takes_total_steps(snippet.edit(old, new))
+
+
+@edits(
+    (
+        "a shorter group left out",
+        "epochs * math.ceil(len(loader) / accumulate)",
+        "epochs * (len(loader) // 5)",
+    ),
+    (
+        "a step for each batch",
+        "if number % accumulate == 0 or number == len(loader):",
+        "if number:",
+    ),
+)
+def test_the_loop_takes_total_steps__but_not_with(snippet, old, new, fails):
+    fails(test_the_loop_takes_total_steps, snippet.edit(old, new))
+
+
+@OTHERS
 def test_the_rate_rises_then_falls__also_with(snippet, old, new):
     test_the_rate_rises_then_falls(snippet.edit(old, new))
+
+
+@pytest.mark.parametrize("warm", [30, 40])
+def test_the_rate_rises_then_falls__ends_if_warm_is_not_below_total(
+    snippet, fails, warm
+):
+    fails(test_the_rate_rises_then_falls, snippet, warm)
 
 
 @pytest.mark.parametrize("warm", [0, 29])
@@ -167,11 +203,15 @@ def test_past_the_total_the_rate_is_zero__also_for_a_short_one(snippet):
 
 
 def test_past_the_total_the_rate_is_zero__but_not_unbounded(snippet, fails):
-    edited = snippet.edit(
-        "min(1.0, (step - warm) / (total - warm))",
-        "(step - warm) / (total - warm)",
-    )
+    edited = snippet.edit("if step >= total:", "if step < 0:")
     fails(test_past_the_total_the_rate_is_zero, edited)
+
+
+@pytest.mark.parametrize("warm", [2, 5])
+def test_past_the_total_the_rate_is_zero__also_with_a_warm_up_of(
+    snippet, warm
+):
+    test_past_the_total_the_rate_is_zero(snippet, 2, warm)
 
 
 RESUMED = ["save", "resume", "forget", "make-late", "next-rates"]
@@ -357,7 +397,9 @@ def test_groups_keep_their_ratio__but_not_under_one_cycle(snippet, fails):
     ("T_max=30", "T_max=30, eta_min=0.001"),
     ("lambda o: StepLR(o, step_size=10, gamma=0.5)", "floored"),
 )
-def test_groups_keep_their_ratio__but_not_with(snippet, old, new, fails):
+def test_groups_keep_their_ratio__ends_with_an_eta_min(
+    snippet, old, new, fails
+):
     edited = snippet.edit(old, new)
     if new == "floored":
         edited = edited.edit(
@@ -449,7 +491,6 @@ def test_linear_lr_ends_at_the_rate__also_with(snippet, factor, calls):
 
 @edits(
     ("start_factor=0.1", "start_factor=0.2"),
-    ("start_factor=0.1", "start_factor=0.1, end_factor=0.9"),
     ("total_iters=10", "total_iters=12"),
     ("total_iters=10", "total_iters=8"),
     (
@@ -458,6 +499,15 @@ def test_linear_lr_ends_at_the_rate__also_with(snippet, factor, calls):
     ),
 )
 def test_linear_lr_ends_at_the_rate__but_not_with(snippet, old, new, fails):
+    fails(test_linear_lr_ends_at_the_rate, snippet.edit(old, new))
+
+
+@edits(
+    ("start_factor=0.1", "start_factor=0.1, end_factor=0.9"),
+)
+def test_linear_lr_ends_at_the_rate__ends_with_an_end_factor(
+    snippet, old, new, fails
+):
     fails(test_linear_lr_ends_at_the_rate, snippet.edit(old, new))
 
 
@@ -504,12 +554,36 @@ def one_cycle(rates, total, top):
     assert rates[-1] < top / 100_000
 
 
-def test_one_cycle_rises_and_falls(snippet):
+def test_one_cycle_rises_and_falls(snippet, total=30):
+    edited = snippet
+    if total != 30:
+        old, new = "max_lr=1.0, total_steps=30)\n}", "max_lr=1.0, total_steps="
+        old, new = f"{old[:-2]},\n}}", f"{new}{total}),\n}}"
+        edited = snippet.edit(old, new)
+    run = light(edited)
+    optimizer = run.new_optimizer()
+    rates = called(run.kinds["OneCycleLR"], total - 1, optimizer)
+    one_cycle(rates, total, 1.0)
+
+
+def test_one_cycle_rises_and_falls__ends_if_0_3_times_the_total_is_not_whole(
+    snippet, fails
+):
+    fails(test_one_cycle_rises_and_falls, snippet, 37)
+
+
+def test_one_cycle_ignores_the_rate(snippet):
     run = light(snippet)
     for rate in (1.0, 0.001, 7.0):
         (group,) = (optimizer := run.new_optimizer()).param_groups
         group["lr"] = rate
         one_cycle(called(run.kinds["OneCycleLR"], 29, optimizer), 30, 1.0)
+
+
+def test_one_cycle_ignores_the_rate__but_not_with_it_as_max_lr(snippet, fails):
+    passage = "lambda o: OneCycleLR(o, max_lr=1.0, total_steps=30)"
+    new = passage.replace("max_lr=1.0", 'max_lr=o.param_groups[0]["lr"]')
+    fails(test_one_cycle_ignores_the_rate, snippet.edit(passage, new))
 
 
 @pytest.mark.parametrize(("total", "top"), [(10, 0.1), (100, 3.0)])
@@ -527,7 +601,6 @@ def test_one_cycle_rises_and_falls__also_with(snippet, total, top):
     ("total_steps=30", "total_steps=30, final_div_factor=10"),
     ("total_steps=30", "total_steps=30, pct_start=0.5"),
     ("max_lr=1.0", "max_lr=0.5"),
-    ("max_lr=1.0", 'max_lr=o.param_groups[0]["lr"]'),
 )
 def test_one_cycle_rises_and_falls__but_not_with(snippet, old, new, fails):
     passage = "lambda o: OneCycleLR(o, max_lr=1.0, total_steps=30)"
@@ -606,9 +679,21 @@ def test_a_warm_up_stops_the_jump(snippet, rate=0.3, starts=(0, 1, 2)):
         assert cold[0] == warm[0]
         assert max(cold) > 5 * cold[0]
         assert max(warm) == warm[0]
+
+
+def test_a_low_rate_does_not_jump(snippet, rate=0.01, starts=(0, 1, 2)):
+    run = snippet.only(
+        "imports", "schedule", "more-imports", "model", "begin"
+    ).after("begin")
+
+    for seed in starts:
         for start in (0, 12):
-            low = run.begin(start, 0.01, seed)
+            low = run.begin(start, rate, seed)
             assert max(low) == low[0]
+
+
+def test_a_low_rate_does_not_jump__but_not_a_high_one(snippet, fails):
+    fails(test_a_low_rate_does_not_jump, snippet, 0.3)
 
 
 WARM = "warm_up_cosine(optimizer, warm, total=60)"
@@ -617,7 +702,6 @@ ADAMW = "lr=rate)\n    schedule = warm_up_cosine(optimizer, warm"
 
 @edits(
     ("no high rate", ADAMW, ADAMW.replace("rate)", "rate / 30)", 1)),
-    ("always a high rate", ADAMW, ADAMW.replace("rate)", "0.3)", 1)),
     ("always a warm-up", WARM, WARM.replace("warm,", "12,")),
     ("never a warm-up", WARM, WARM.replace("warm,", "0,")),
 )
@@ -640,16 +724,16 @@ def bad_calls(run, metrics, **options):
     return [k for k, step in enumerate(differences(rates), 1) if step < 0]
 
 
-def test_patience_and_one_more(snippet, patience=2, factor=0.5):
+def test_patience_and_one_more(snippet, patience=2, factor=0.5, times=3):
     run = light(snippet, "plateau")
     assert run.schedule.get_last_lr() == [0.5]
     assert run.schedule.num_bad_epochs == 0
-    metrics = [1.0] * 3 * (patience + 2)
+    metrics = [1.0] * times * (patience + 2)
 
     rates = run.follow(metrics, patience=patience, factor=factor)
     for call, rate in enumerate(rates):
-        times = max(0, call - 1) // (patience + 1)
-        assert rate == approx(factor**times)
+        lowered = max(0, call - 1) // (patience + 1)
+        assert rate == approx(factor**lowered)
     tiny = run.follow([1.0] * 40, patience=0)
     assert tiny[-1] == approx(1e-8, rel=1e-6, abs=0)
     in_a_row = [1.0, *[1.0] * patience, 0.5, *[0.5] * patience, 0.3]
@@ -690,6 +774,12 @@ def test_patience_and_one_more__also_with(snippet, patience, factor):
 )
 def test_patience_and_one_more__but_not_with(snippet, old, new, fails):
     fails(test_patience_and_one_more, snippet.edit(old, new))
+
+
+def test_patience_and_one_more__ends_where_the_rate_would_fall_by_1e_8(
+    snippet, fails
+):
+    fails(test_patience_and_one_more, snippet, 2, 0.1, 12)
 
 
 def test_an_equal_loss_is_bad(snippet, best=0.8):
@@ -740,7 +830,7 @@ def test_an_equal_loss_is_bad__but_not_by_an_absolute_threshold(
     fails(test_an_equal_loss_is_bad, edited, 3.0)
 
 
-def test_an_equal_loss_is_bad__but_not_below_zero(snippet, fails):
+def test_an_equal_loss_is_bad__ends_below_zero(snippet, fails):
     fails(test_an_equal_loss_is_bad, snippet, -1.0)
 
 
@@ -854,7 +944,9 @@ def test_the_wrong_order_is_warned_of__but_not_the_right(snippet, fails):
     fails(test_the_wrong_order_is_warned_of, edited)
 
 
-def test_the_wrong_order_is_warned_of__but_not_if_loaded(snippet, fails):
+def test_the_wrong_order_is_warned_of__ends_for_a_state_that_was_loaded(
+    snippet, fails
+):
     fails(test_the_wrong_order_is_warned_of, snippet, True)
 
 
@@ -883,38 +975,37 @@ def scaled(run, gradients, scaler=None, kind=optim.SGD, **options):
         yield steps, schedule.last_epoch
 
 
-GUARD = "if scaler.get_scale() >= before:"
+GUARD = "if scaler.get_scale() >= before > 0:"
 INF = float("inf")
 
 
 def test_a_skipped_first_step_warns(
-    snippet, first=INF, kind=optim.SGD, fused=True
+    snippet, first=INF, kind=optim.SGD, fused=False
 ):
     edited = snippet.edit(GUARD, "if before:")
     run = light(edited, "scaled")
 
+    given = {"kind": kind, "fused": fused}
     with recorded() as seen:
-        *_, (_, counted) = scaled(run, [first, 1.0, INF, 1.0], kind=kind)
+        *_, (_, counted) = scaled(run, [first, 1.0, INF, 1.0], **given)
     assert len(seen) == 1
     assert str(seen[0].message).startswith(TEXT)
     assert counted == 4
 
-    for gradients, options in (
-        ([1.0, INF, INF, 1.0], {}),
-        ([INF, 1.0, INF, 1.0], {"fused": fused}),
-    ):
-        with recorded() as seen:
-            *_, counts = scaled(run, gradients, kind=kind, **options)
-        assert not seen
-        assert counts == (2, 4)
+    with recorded() as seen:
+        *_, counts = scaled(run, [1.0, INF, INF, 1.0], **given)
+    assert not seen
+    assert counts == (2, 4)
 
 
 def test_a_skipped_first_step_warns__also_with_adamw(snippet):
     test_a_skipped_first_step_warns(snippet, kind=optim.AdamW)
 
 
-def test_a_skipped_first_step_warns__but_not_if_not_fused(snippet, fails):
-    fails(test_a_skipped_first_step_warns, snippet, INF, optim.SGD, False)
+def test_a_skipped_first_step_warns__ends_with_a_fused_optimizer(
+    snippet, fails
+):
+    fails(test_a_skipped_first_step_warns, snippet, INF, optim.SGD, True)
 
 
 def test_a_skipped_first_step_warns__but_not_if_it_is_taken(snippet, fails):
@@ -931,20 +1022,37 @@ def test_a_skipped_first_step_warns__but_not_of_a_later_skip(snippet, fails):
     fails(test_a_skipped_first_step_warns, edited)
 
 
-def test_the_scale_tells_a_skip(snippet, options=None, **of_optimizer):
+def test_the_scale_tells_a_skip(
+    snippet, options=None, gradients=None, **of_optimizer
+):
     run = light(snippet, "scaled", "skips")
     assert run.schedule.get_last_lr() == [0.25]
     assert run.scaler.get_scale() == 2**14
 
-    for gradients in ([INF, 1.0, INF, 1.0], [1.0] * 5, [INF] * 9, [1, INF]):
+    each = [INF, 1.0, INF, 1.0], [1.0] * 5, [INF] * 9, [1, INF]
+    for some in [gradients] if gradients else each:
         scaler = torch.amp.GradScaler("cpu", **(options or {}))
-        for taken, counted in scaled(run, gradients, scaler, **of_optimizer):
+        for taken, counted in scaled(run, some, scaler, **of_optimizer):
             assert taken == counted
 
 
 def test_the_scale_tells_a_skip__also_if_the_scale_grows(snippet):
     test_the_scale_tells_a_skip(snippet, {"growth_interval": 1})
     test_the_scale_tells_a_skip(snippet, {"backoff_factor": 0.9})
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e-40, 1e-45])
+def test_the_scale_tells_a_skip__also_at_a_scale_of(snippet, scale):
+    run = light(snippet, "scaled")
+
+    scaler = torch.amp.GradScaler("cpu", scale)
+    for taken, counted in scaled(run, [INF] * 200, scaler):
+        assert taken == counted == 0
+    assert scaler.get_scale() == 0
+
+
+def test_the_scale_tells_a_skip__also_with_a_disabled_scaler(snippet):
+    test_the_scale_tells_a_skip(snippet, {"enabled": False}, gradients=[1, 1])
 
 
 def test_the_scale_tells_a_skip__also_with_other_optimizers(snippet):
@@ -977,11 +1085,9 @@ def test_the_scale_tells_a_skip__but_not_with(snippet, old, new, fails):
     fails(test_the_scale_tells_a_skip, edited)
 
 
-def test_the_scale_tells_a_skip__but_not_at_a_scale_of_zero(snippet, fails):
-    fails(test_the_scale_tells_a_skip, snippet, {"init_scale": 1e-45})
-
-
-def test_the_scale_tells_a_skip__but_not_with_another_factor(snippet, fails):
+def test_the_scale_tells_a_skip__ends_where_a_scale_is_too_small_to_shrink(
+    snippet, fails
+):
     options = {"init_scale": 1e-45, "backoff_factor": 0.9}
     edited = snippet.edit(
         "# %% skips\n",
@@ -990,7 +1096,8 @@ def test_the_scale_tells_a_skip__but_not_with_another_factor(snippet, fails):
     fails(test_the_scale_tells_a_skip, edited, options)
 
 
-def test_a_wrong_total_never_falls(snippet):
+def plans_of(snippet):
+    """Return the four plans, and check what they plan for."""
     plans = light(snippet, "never-falls").plans
     run = snippet.only("imports", "schedule", "more-imports", "model", "count")
     run = run.after("count")
@@ -1001,10 +1108,21 @@ def test_a_wrong_total_never_falls(snippet):
     for plan, total in ((right, 30), (batches, 120), (epochs, 10), (once, 30)):
         assert plan[0] == approx(1 / (total // 10 + 1))
     assert right[-1] < 0.01
-    assert batches[-1] > 0.9
-    assert once[-1] > 0.8
+    return batches, epochs, once
+
+
+def test_a_wrong_total_never_falls(snippet):
+    assert plans_of(snippet)[0][-1] > 0.9
+
+
+def test_a_total_of_epochs_ends_early(snippet):
+    _, epochs, _ = plans_of(snippet)
     assert min(epochs[:10]) > 0
     assert epochs[10:] == [0] * 20
+
+
+def test_once_an_epoch_hardly_falls(snippet):
+    assert plans_of(snippet)[2][-1] > 0.8
 
 
 def test_a_wrong_total_never_falls__but_not_with_the_steps_as_total(
@@ -1017,20 +1135,26 @@ def test_a_wrong_total_never_falls__but_not_with_the_steps_as_total(
 
 
 @edits(
-    ("called at each step", "every=3", "every=1"),
     (
         "epochs made longer",
         "warm_up_cosine(o, 1, 10)",
         "warm_up_cosine(o, 1, 15)",
     ),
+)
+def test_a_total_of_epochs_ends_early__but_not_with(snippet, old, new, fails):
+    fails(test_a_total_of_epochs_ends_early, snippet.edit(old, new))
+
+
+@edits(
+    ("called at each step", "every=3", "every=1"),
     (
         "another warm-up",
         "lambda o: warm_up_cosine(o, 3, 30), every=3",
         "lambda o: warm_up_cosine(o, 9, 30), every=3",
     ),
 )
-def test_a_wrong_total_never_falls__but_not_with(snippet, old, new, fails):
-    fails(test_a_wrong_total_never_falls, snippet.edit(old, new))
+def test_once_an_epoch_hardly_falls__but_not_with(snippet, old, new, fails):
+    fails(test_once_an_epoch_hardly_falls, snippet.edit(old, new))
 
 
 def test_one_cycle_ends_with_an_error(snippet, capsys):
@@ -1081,9 +1205,17 @@ def test_factors_keep_a_rate_set_by_hand__also_at(snippet, at):
     test_factors_keep_a_rate_set_by_hand(snippet, at)
 
 
+def test_factors_keep_a_rate_set_by_hand__ends_with_an_eta_min(snippet, fails):
+    edited = snippet.edit("T_max=30", "T_max=30, eta_min=0.1")
+    fails(test_factors_keep_a_rate_set_by_hand, edited)
+
+
+def test_factors_keep_a_rate_set_by_hand__ends_at_t_max(snippet, fails):
+    edited = snippet.edit("T_max=30", "T_max=20")
+    fails(test_factors_keep_a_rate_set_by_hand, edited)
+
+
 @edits(
-    ("T_max=30", "T_max=30, eta_min=0.1"),
-    ("T_max=30", "T_max=20"),
     (
         "lambda o: StepLR(o, step_size=10, gamma=0.5)",
         "lambda o: warm_up_cosine(o, 3, 30)",
