@@ -201,6 +201,15 @@ misfits = [
 for code in misfits:
     print(code, "->", refusal(code), end="\n\n")
 
+# %% wrong-dim
+# Wrong on purpose: do not copy.
+scores = torch.tensor([0.1, 2.0, 0.3])  # three classes, one sample
+try:
+    scores.argmax(dim=1)
+except IndexError as error:
+    out_of_range = str(error)
+    print(out_of_range)
+
 # %% silent-shapes
 # Wrong on purpose: do not copy.
 square = temps[:2]

@@ -1002,6 +1002,49 @@ def test_inner_sizes_must_agree__but_not_if_they_fit(snippet, edit, fails):
 # Shapes that fit by accident
 
 
+@pytest.mark.filterwarnings("ignore:std:UserWarning")
+def test_dim_must_name_an_axis(snippet, reduce=None, shapes=SHAPES):
+    run = snippet.after("wrong-dim")
+
+    text = "Dimension out of range (expected to be in range of [{}, {}], but"
+    assert run.out_of_range.startswith(text.format(-1, 0))
+    for call in [reduce] if reduce else REDUCTIONS.values():
+        for shape in shapes:
+            n = len(shape)
+            x = torch.arange(float(math.prod(shape))).reshape(shape)
+            for dim in range(-n - 3, n + 3):
+                try:
+                    call(x, dim=dim)
+                    said = ""
+                except IndexError as error:
+                    said = str(error)
+                if -n <= dim < n:
+                    assert said == ""
+                else:
+                    assert said == text.format(-n, n - 1) + f" got {dim})"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_dim_must_name_an_axis__also_for_softmax(snippet, dtype):
+    def softmax(x, dim):
+        return x.to(dtype).softmax(dim)
+
+    test_dim_must_name_an_axis(snippet, softmax)
+
+
+def test_dim_must_name_an_axis__but_not_with_a_batch(snippet, fails):
+    edited = snippet.edit("scores.argmax(dim=1)", "scores[None].argmax(dim=2)")
+    fails(test_dim_must_name_an_axis, edited)
+
+
+def test_dim_must_name_an_axis__ends_for_unsqueeze(snippet, fails):
+    fails(test_dim_must_name_an_axis, snippet, torch.unsqueeze)
+
+
+def test_dim_must_name_an_axis__ends_for_a_single_number(snippet, fails):
+    fails(test_dim_must_name_an_axis, snippet, None, [()])
+
+
 def test_a_square_hides_a_lost_keepdim(snippet):
     with no_error():
         run = snippet.after("silent-shapes")
