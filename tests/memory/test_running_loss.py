@@ -12,7 +12,7 @@ from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
 
@@ -80,6 +80,21 @@ def test_train_gives_the_mean__also_in_batches_of(snippet, size):
     test_train_gives_the_mean(snippet, size)
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 4), (8, 1, 1), (2, 2, 2)], ids=str)
+def test_train_gives_the_mean__also_of_pictures(snippet, shape):
+    run = after(snippet, *TRAIN)
+    days = TensorDataset(run.readings.reshape(200, *shape), run.temperatures)
+    loader = DataLoader(days, batch_size=64)
+    flat = nn.Sequential(nn.Flatten(), *run.fresh()[0])
+    model, same = copy.deepcopy(flat), copy.deepcopy(flat)
+    optimizers = [
+        torch.optim.SGD(each.parameters(), lr=0.05) for each in (model, same)
+    ]
+    found = run.train(model, loader, optimizers[0], "cpu")
+    batches = losses_of(same, optimizers[1], loader)
+    assert found == pytest.approx(mean_over_samples(*batches), rel=1e-5)
+
+
 @pytest.mark.cuda
 def test_train_gives_the_mean__also_on_cuda(snippet):
     test_train_gives_the_mean(snippet, device="cuda", rel=1e-4)
@@ -117,12 +132,18 @@ def test_train_gives_the_mean__but_not(snippet, fails, old, new):
 
 
 def test_the_running_mean_agrees(
-    snippet, dtype=torch.float32, steps=250, read_every=100, device="cpu"
+    snippet,
+    dtype=torch.float32,
+    steps=250,
+    read_every=100,
+    device="cpu",
+    largest=1e6,
 ):
     run = after(snippet, *MEAN)
     torch.manual_seed(0)
-    largest = min(1e6, torch.finfo(dtype).max)
-    spread = torch.logspace(-6, math.log10(largest), steps)
+    largest = min(largest, torch.finfo(dtype).max)
+    wide = torch.float64  # or a large one is inf from the start
+    spread = torch.logspace(-6, math.log10(largest), steps, dtype=wide)
     spread = spread.to(device, dtype)
     constant = torch.full((steps,), 0.1, dtype=dtype, device=device)
     for losses in (spread, spread.flip(0), constant, 1e6 * constant.double()):
@@ -143,6 +164,27 @@ def test_the_running_mean_agrees(
 @pytest.mark.parametrize("read_every", [1, 7, 100])
 def test_the_running_mean_agrees__also_in(snippet, dtype, read_every):
     test_the_running_mean_agrees(snippet, dtype, read_every=read_every)
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf, -math.inf])
+def test_the_running_mean_agrees__also_with_a_loss_of(snippet, lost):
+    mean = after(snippet, *MEAN).RunningMean()
+    for loss in (1.0, lost, 2.0):
+        mean.add(torch.tensor(loss), 3)
+    for _ in range(2):
+        assert mean.read() == pytest.approx(lost, nan_ok=True)
+
+
+def test_the_running_mean_agrees__ends_beyond_float32(snippet, fails):
+    beyond = torch.float64, 250, 100, "cpu", 1e300
+    fails(test_the_running_mean_agrees, snippet, *beyond)
+
+
+def test_the_running_mean_agrees__ends_if_it_is_read_too_seldom(
+    snippet, fails
+):
+    seldom = torch.float32, 20_000, 10**6
+    fails(test_the_running_mean_agrees, snippet, *seldom)
 
 
 def test_the_running_mean_agrees__also_in_64_bits(snippet):
@@ -241,6 +283,7 @@ def test_a_log_reads_seldom(snippet):
             assert found == math.ceil(steps / every)
     single = list(DataLoader(run.days, batch_size=1))
     assert reads_of(run, run.train_logged, single) == 200 / 100
+    assert reads_of(run, run.train_logged, 4 * single) == 800 / 100
 
 
 @edits(
