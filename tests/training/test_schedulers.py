@@ -686,6 +686,7 @@ def test_a_low_rate_does_not_jump(snippet, rate=0.01, starts=(0, 1, 2)):
         "imports", "schedule", "more-imports", "model", "begin"
     ).after("begin")
 
+    assert run.begin(12, 0.01) == approx(begun_anew(run), rel=1e-3)
     for seed in starts:
         for start in (0, 12):
             low = run.begin(start, rate, seed)
