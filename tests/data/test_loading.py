@@ -878,13 +878,22 @@ def test_a_generator_repeats_the_run__also_in_later_epochs(snippet, stay):
     ('{"generator": generator, ', "{"),
     ("draw(1,", "draw(1, num_workers=next(TURNS),"),
     ('"worker_init_fn": seed_worker}', '"worker_init_fn": unseed}'),
-    ("shuffle=True, **options", "sampler=RandomSampler(range(12)), **options"),
 )
 def test_a_generator_repeats_the_run__but_not(snippet, old, new, fails):
     start = "# %% again\nimport time\n\nTURNS = iter([2, 1, 2])\n\n"
-    start += "from torch.utils.data import RandomSampler\n\n"
     start += "def unseed(worker_id):\n    np.random.seed()\n\n"
     edited = snippet.edit("# %% again\n", start).edit(old, new)
+    fails(test_a_generator_repeats_the_run, edited)
+
+
+def test_a_generator_repeats_the_run__ends_with_a_sampler_that_draws(
+    snippet, fails
+):
+    start = "# %% again\nfrom torch.utils.data import RandomSampler\n\n\n"
+    edited = snippet.edit("# %% again\n", start).edit(
+        "shuffle=True, **options",
+        "sampler=RandomSampler(range(12)), **options",
+    )
     fails(test_a_generator_repeats_the_run, edited)
 
 
@@ -1508,13 +1517,17 @@ def test_kept_tensors_keep_files_open__but_not_in_the_file_system(
 
 @edits(
     ('"num_workers": 2, "mult', '"num_workers": 0, "mult'),
-    ("torch.arange(400.0)", "torch.empty(400, 0)"),
     ("torch.arange(400.0), **fork", "range(400), collate_fn=list, **fork"),
 )
 def test_kept_tensors_keep_files_open__but_not(snippet, old, new, fails):
     edited = snippet.edit(old, new)
     if "0" in new and "workers" in new:
         edited = edited.edit('0, "multiprocessing_context": "fork"', "0")
+    fails(test_kept_tensors_keep_files_open, edited)
+
+
+def test_kept_tensors_keep_files_open__ends_for_empty_tensors(snippet, fails):
+    edited = snippet.edit("torch.arange(400.0)", "torch.empty(400, 0)")
     fails(test_kept_tensors_keep_files_open, edited)
 
 
