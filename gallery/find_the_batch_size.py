@@ -192,6 +192,15 @@ def room():
 # -------
 #
 # Build everything anew for each try, and collect reference cycles first.
+# Libraries such as cuBLAS tell of a full device in words of their own.
+
+FULL = "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"
+
+
+def is_full(error):
+    """Return whether an error tells of a full device."""
+    known = isinstance(error, torch.OutOfMemoryError)
+    return known or any(words in str(error) for words in FULL)
 
 
 def fits(size):
@@ -203,7 +212,9 @@ def fits(size):
         try:
             for _ in range(2):
                 step(size)
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not is_full(error):
+                raise
             return False
     return True
 

@@ -215,6 +215,25 @@ def test_a_model_of_yours_is_searched(snippet, tmp_path):
     assert run.best == 11
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["CUDA error: CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory"],
+)
+def test_a_model_of_yours_is_searched__also_if_a_library_is_full(
+    snippet, tmp_path, said
+):
+    raised = f'raise RuntimeError("{said}")'
+    text = YOURS.replace("raise torch.OutOfMemoryError", raised)
+    written(tmp_path, "LIMIT = 11\n", "my_limit.py")
+    path = written(tmp_path, text)
+    with no_line():
+        run = given(snippet, MODEL=path).after("search")
+    assert run.best == 11
+    broken = written(tmp_path, text.replace(said, "wrong shapes"))
+    with pytest.raises(RuntimeError, match="wrong shapes"):
+        given(snippet, MODEL=broken).after("search")
+
+
 def test_a_model_of_yours_is_searched__also_as_an_option(
     snippet, tmp_path, capsys
 ):
