@@ -51,10 +51,10 @@ def test_keys_reach_a_sign_its_panel_and_the_text_again(topic: Page):
         if sign.evaluate("each => each === document.activeElement"):
             break
     expect(sign).to_be_focused()
-    expect(panel).to_be_visible()
-    expect(sign).to_have_attribute("aria-expanded", "true")
+    expect(panel).to_be_hidden()
 
     press(topic, "Enter")
+    expect(sign).to_have_attribute("aria-expanded", "true")
     expect(panel).to_be_focused()
     press(topic, "Tab")
     expect(panel.locator(".claim-close")).to_be_focused()
@@ -63,6 +63,9 @@ def test_keys_reach_a_sign_its_panel_and_the_text_again(topic: Page):
     expect(panel).to_be_hidden()
     expect(sign).to_be_focused()
     expect(sign).to_have_attribute("aria-expanded", "false")
+
+    press(topic, "Space")
+    expect(panel).to_be_focused()
 
 
 def test_each_key_moves_to_what_can_be_seen(topic: Page):
@@ -133,14 +136,69 @@ def test_a_tap_opens_a_panel_that_fits_a_phone(browser: Browser, site: str):
 # -- With a mouse ------------------------------------------------------------
 
 
-def test_one_panel_is_open_at_a_time(topic: Page):
+def test_one_panel_is_open_at_a_time_and_the_sign_stays(topic: Page):
     first, panel = first_claim(topic)
     first.click()
+    second = topic.locator("a.claim-sign").nth(1)
+    second.scroll_into_view_if_needed()
+    before = second.bounding_box()
 
-    topic.locator("a.claim-sign").nth(1).click()
+    second.click()
 
     expect(panel).to_be_hidden()
     expect(topic.locator(".claim-panel.is-open")).to_have_count(1)
+    after = second.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert abs(after["y"] - before["y"]) < 2
+
+
+def test_the_words_of_a_claim_open_its_panel(topic: Page):
+    sign, panel = first_claim(topic)
+    words = topic.locator(".claim").first
+    line = "text-decoration-line"
+
+    words.hover()
+    expect(words).to_have_css(line, "underline")
+    words.click()
+    expect(panel).to_be_visible()
+    words.click()
+
+    expect(panel).to_be_hidden()
+    expect(sign).to_have_attribute("aria-expanded", "false")
+
+
+def test_the_address_of_a_claim_opens_its_panel(topic: Page):
+    sign, panel = first_claim(topic)
+    address = f"{topic.url}{sign.get_attribute('href')}"
+
+    for each in (address, address.replace("#proof-", "#")):
+        topic.goto("about:blank")
+        topic.goto(each)
+        expect(panel).to_be_visible()
+        press(topic, "Escape")
+        expect(panel).to_be_hidden()
+
+
+def test_a_panel_of_a_table_is_as_wide_as_the_page(page: Page, site: str):
+    page.goto(f"{site}/data/loading.html")
+    sign = page.locator("td a.claim-sign").first
+    sign.click()
+
+    panel = page.locator(".claim-panel.is-open").bounding_box()
+    text = page.locator("article").bounding_box()
+
+    assert panel is not None
+    assert text is not None
+    assert panel["width"] > 0.9 * text["width"]
+
+
+def test_each_panel_has_the_name_of_its_claim(topic: Page):
+    names = topic.locator("a.claim-sign").evaluate_all(
+        "all => all.map((each) => each.getAttribute('aria-label'))"
+    )
+
+    assert len({*names}) == len(names)
 
 
 def test_a_panel_gives_the_address_of_its_words(topic: Page):
@@ -149,6 +207,7 @@ def test_a_panel_gives_the_address_of_its_words(topic: Page):
 
     panel.locator(".claim-link").click()
     expect(panel.locator(".claim-link")).to_have_text("Copied")
+    expect(panel.locator(".claim-link")).to_have_text("Link to these words")
 
     address = topic.evaluate("navigator.clipboard.readText()")
     topic.goto(address)

@@ -23,7 +23,7 @@ __all__ = ["Claim", "Ledger", "read_ledger", "read_page"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.feature_files import add_templates
+    from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.claims import (
         sphinx_corrections,
@@ -35,17 +35,20 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_panels,
         sphinx_recap,
         sphinx_summaries,
+        sphinx_tally,
         sphinx_test_pages,
         sphinx_unproven_pages,
     )
 
     app.setup_extension("extensions.evidence")
     add_templates(app, __file__)
+    add_static(app, __file__)
     sphinx_ledger.setup_ledger(app)
     sphinx_summaries.setup_summaries(app)
     sphinx_corrections.setup_corrections(app)
     sphinx_recap.setup_recap(app)
     sphinx_exercise.setup_exercise(app)
+    sphinx_tally.setup_tally(app)
     sphinx_panels.setup_panels(app)
     sphinx_ledger_pages.setup_ledger_pages(app)
     sphinx_test_pages.setup_test_pages(app)

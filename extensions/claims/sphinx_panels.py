@@ -1,7 +1,8 @@
 """A small sign after each claim, and the panel that it opens.
 
-The sign is a link to the panel, which stands below the paragraph of the claim:
-so it never covers the sentence, and opens without a script as well.
+The sign is a link to the panel, which stands below the paragraph of the claim
+or below its table: so it never covers the sentence, is as wide as the page,
+and opens without a script as well.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from docutils import nodes
 from extensions.build.ancestors import paragraph_of
 from extensions.build.builder import SiteBuilder, builder_of
 from extensions.build.html_node import HtmlNode, add_html_node
+from extensions.build.inline_code import words as words_as_html
 from extensions.build.warnings import report
 from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.sphinx_ledger import ledger_of
@@ -51,8 +53,9 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             row=builder.get_relative_uri(docname, ledger_page(entry)),
             link=partial(link_to_test, builder, docname, entry),
             summary_of_cases=summary_of_cases,
+            words=words_as_html,
         )
-        panels.append((paragraph_of(node), panel))
+        panels.append((_block_of(node), panel))
     for words in doctree.findall(nodes.reference):
         topic_name, name = words.get("names_claim", ("", ""))
         for entry in ledger.of(topic_name):
@@ -65,9 +68,17 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         claim = entries[name].claim
         message = f"claim {name!r} has the address of a heading: rename one"
         report(Problem(entries[name].topic.page, claim.line, message))
-    for paragraph, panel in reversed(panels):  # so that they keep their order
-        place = paragraph.parent.index(paragraph) + 1
-        paragraph.parent.insert(place, panel)
+    for block, panel in reversed(panels):  # so that they keep their order
+        block.parent.insert(block.parent.index(block) + 1, panel)
+
+
+def _block_of(words: nodes.Element) -> nodes.Element:
+    """Return the paragraph of some words, or the table that holds it."""
+    block = above = paragraph_of(words)
+    while above.parent is not None:
+        above = above.parent
+        block = above if isinstance(above, nodes.table) else block
+    return block
 
 
 def render_for_claim(
@@ -87,6 +98,8 @@ def _put_behind(node: nodes.Element, sign: HtmlNode) -> None:
 
 
 def setup_panels(app: Sphinx) -> None:
-    """Add the sign."""
+    """Add the sign, its style and its script."""
+    app.add_css_file("claims.css")
+    app.add_js_file("claims.js", loading_method="defer")
     add_html_node(app, HtmlNode)
     app.connect("doctree-resolved", _add_panels)

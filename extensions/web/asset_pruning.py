@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # By file: the HTML that every page that needs the file contains.
 NEEDED_BY = {
+    "claims.js": 'class="claim-panel',
     "clipboard.min.js": 'class="highlight',
     "copybutton.css": 'class="highlight',
     "copybutton.js": 'class="highlight',

@@ -93,7 +93,7 @@ def test_a_damaged_run_leaves_the_others_standing(house, build):
 
     [report] = reports(app)
     assert f"{path}:1: WARNING: not " in report
-    assert "Proof: passed" in (app.outdir / "part/one.html").read_text()
+    assert "Passed: word is one" in (app.outdir / "part/one.html").read_text()
 
 
 def test_a_build_without_any_run_is_reported_once(house, build):

@@ -18,7 +18,7 @@ def signs(app, page):
 
 def panels(app, page):
     """Return the panels of a page."""
-    pattern = r'<aside class="claim-panel.*?</aside>'
+    pattern = r'<div class="claim-panel.*?</div>'
     return re.findall(pattern, html_of(app, page), re.S)
 
 
@@ -28,7 +28,9 @@ def test_a_sign_stands_behind_its_claim_and_the_panel_below(build):
 
     [sign], [panel] = signs(app, "part/one"), panels(app, "part/one")
     assert f" is one</span>{sign}.</p>\n{panel}" in html
-    assert 'aria-label="Proof: passed"' in sign
+    assert 'aria-label="Passed: word is one"' in sign
+    assert 'title="Tested: see what would make this false"' in sign
+    assert '<p class="claim-words"><code>word</code> is one</p>' in panel
     assert 'href="#proof-word-is-one"' in sign
     assert 'id="proof-word-is-one"' in panel
 
@@ -58,7 +60,7 @@ def test_a_claim_that_a_heading_hides_is_reported_at_its_line(house, build):
 def test_a_panel_says_the_result_and_what_makes_the_claim_false(build):
     [panel] = panels(build(), "part/one")
 
-    assert "<strong>Passed</strong> on CPU: torch 2.13.0 (x86_64)," in panel
+    assert "<strong>✓ Passed</strong> on CPU: torch 2.13.0 (x86_64)," in panel
     assert "<summary>but not of another</summary>" in panel
     assert '<span class="claim-old">-old</span>' in panel
     assert '<span class="claim-new">+new</span>' in panel
@@ -74,7 +76,7 @@ def test_a_panel_says_on_how_much_the_claim_was_tested(house, build):
 
     [panel] = panels(build(), "part/one")
 
-    assert "Tested on 2 cases: also twice. What makes it false:" in panel
+    assert "<p>2 cases: also twice.</p>" in panel
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,44 @@ def test_a_panel_links_to_its_row_and_to_its_tests(build):
         assert f'id="{place}"' in (app.outdir / page).read_text()
 
 
+def test_a_panel_tells_a_limit_from_a_counter_example(house, build):
+    module = house / "tests/part/test_one.py"
+    limit = "def test_word_is_one__ends_at_night(snippet, fails):\n"
+    call = "    fails(test_word_is_one, snippet, 2)\n"
+    module.write_text(f"{module.read_text()}\n\n{limit}{call}")
+    record(house)
+
+    [panel] = panels(build(), "part/one")
+
+    breaks, ends = panel.split("Where it ends")
+    assert "<summary>but not of another</summary>" in breaks
+    assert "<summary>ends at night</summary>" in ends
+
+
+def test_a_claim_whose_device_is_simulated_has_a_sign_of_its_own(house, build):
+    module = house / "tests/part/test_one.py"
+    mark = 'import pytest\n\n@pytest.mark.simulates("a GPU")\n'
+    module.write_text(f"{mark}{module.read_text()}")
+    record(house)
+    app = build()
+
+    [sign], [panel] = signs(app, "part/one"), panels(app, "part/one")
+    assert "claim-simulated" in sign
+    assert "The test simulates a GPU: nothing here has run on one." in panel
+
+
+def test_the_panel_of_a_claim_in_a_table_stands_below_the_table(house, build):
+    page = house / "docs/part/one.md"
+    text = page.read_text().replace(
+        "[`word` is", "| what |\n|---|\n| [`word` is"
+    )
+    page.write_text(text.replace(".claim}.", ".claim}. |"))
+    app = build()
+
+    [panel] = panels(app, "part/one")
+    assert f"</table>\n{panel}" in html_of(app, "part/one")
+
+
 def test_a_claim_of_a_recipe_is_marked_at_the_end_of_its_paragraph(build):
     app = build()
 
@@ -123,7 +163,7 @@ def test_a_claim_that_did_not_run_names_no_device(house, build):
     record(house, test_word_is_one="skipped for cuda")
 
     [panel] = panels(build(), "part/one")
-    assert "<strong>Not run</strong>: torch 2.13.0 (x86_64), " in panel
+    assert "<strong>○ Not run</strong>: torch 2.13.0 (x86_64), " in panel
 
 
 def test_a_failed_claim_looks_failed(house, build):
@@ -131,4 +171,4 @@ def test_a_failed_claim_looks_failed(house, build):
 
     [sign] = signs(build(), "part/one")
     assert "claim-failed" in sign
-    assert 'aria-label="Proof: failed"' in sign
+    assert 'aria-label="Failed: word is one"' in sign

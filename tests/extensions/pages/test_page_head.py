@@ -17,7 +17,7 @@ def test_the_head_says_how_long_the_page_takes_and_what_it_needs(house, build):
 
     assert head(app) == ["1 min to read · needs Python"]
     html = (app.outdir / "part/one.html").read_text()
-    assert '<p>What.</p>\n<p class="page-head">' in html
+    assert '</p>\n<p class="page-head">' in html
 
 
 def test_the_head_links_to_what_is_to_be_read_first(house, build):

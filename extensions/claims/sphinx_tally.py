@@ -1,0 +1,98 @@
+"""A line at the head of a page: how many of its statements are tested, and on
+what. It shows each sign beside what it means, and so is their legend.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+
+from extensions.build.builder import builder_of
+from extensions.claims.ledger import SIMULATED
+from extensions.claims.ledger_rows import ledger_page
+from extensions.claims.sphinx_ledger import ledger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sphinx.application import Sphinx
+
+    from extensions.claims.ledger import Entry, Ledger
+
+_CITED = "evidence/claims"
+# The sign of each verdict that a page may say of itself, and its words for
+# one statement and for more.
+_SIGNS = {
+    "passed": ("✓", "statement tested", "statements tested"),
+    SIMULATED: ("◐", "on a simulated device", "on a simulated device"),
+    "not run": ("○", "needs a GPU", "need a GPU"),
+    "failed": ("✗", "fails", "fail"),
+}
+
+
+def _add_tally(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Add the line below the first paragraph of a page with claims."""
+    ledger = ledger_of(app)
+    entries = ledger.of(docname)
+    opening = next(doctree.findall(nodes.paragraph), None)
+    if not entries or opening is None:
+        return
+    builder = builder_of(app)
+    rows = builder.get_relative_uri(docname, ledger_page(entries[0]))
+    parts = [*_parts(ledger, docname, entries, rows)]
+    if number := ledger.kinds(docname)["cited"]:
+        cited = builder.get_relative_uri(docname, _CITED)
+        parts.append(_part("§", "cited", f"{number} cited", f"{cited}#cited"))
+    line = nodes.paragraph(classes=["page-tally"])
+    for part in parts:
+        line += [nodes.Text(" · "), part] if line.children else part
+    opening.parent.insert(opening.parent.index(opening) + 1, line)
+
+
+def _parts(
+    ledger: Ledger, docname: str, entries: tuple[Entry, ...], rows: str
+) -> Iterator[nodes.reference]:
+    """Yield how many statements have each verdict, as a link to the first."""
+    counted = Counter(each.verdict for each in entries)
+    for verdict, (sign, one, many) in _SIGNS.items():
+        if number := counted[verdict]:
+            said = f"{number} {one if number == 1 else many}"
+            if verdict == "passed":
+                said += _on_what(ledger, entries)
+            first = next(e for e in entries if e.verdict == verdict)
+            place = f"{rows}#{first.anchor}"
+            yield _part(sign, verdict.replace(" ", "-"), said, place)
+
+
+def _on_what(ledger: Ledger, entries: tuple[Entry, ...]) -> str:
+    """Say on which torch, on which day, and on how many other versions."""
+    own = [run for run in ledger.runs if run.is_own]
+    if not own:
+        return ""
+    days = [each.own.date for each in entries if each.own]
+    others = {
+        run.release
+        for place, run in enumerate(ledger.runs)
+        if run.decides and run.release != own[0].release
+        if any(each.outcomes[place].word == "passed" for each in entries)
+    }
+    said = f" on torch {own[0].release}, {max(days)}"
+    if others:
+        versions = "version" if len(others) == 1 else "versions"
+        said += f", and on {len(others)} other {versions}"
+    return said
+
+
+def _part(sign: str, kind: str, said: str, place: str) -> nodes.reference:
+    """Return a part of the line: a sign and its words, as one link."""
+    shown = nodes.inline("", sign, classes=["claim-sign", f"claim-{kind}"])
+    part = nodes.reference("", "", internal=True, refuri=place)
+    part += [shown, nodes.Text(f" {said}")]
+    return part
+
+
+def setup_tally(app: Sphinx) -> None:
+    """Add the line before panels are added, which hold paragraphs, too."""
+    app.connect("doctree-resolved", _add_tally)

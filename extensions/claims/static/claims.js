@@ -1,0 +1,92 @@
+// The sign of a claim, or its words, open its panel, by mouse, tap and key. It
+// stays until its sign, its cross or Escape closes it, or another one opens.
+// Without this script, a sign is a link to its panel, which shows as a target.
+let opened = null;
+const panelOf = (sign) => document.querySelector(sign.getAttribute("href"));
+const wordsOf = (panel) =>
+  document.getElementById(panel.id.replace(/^proof-/, ""));
+const show = (sign, isOpen) => {
+  const panel = panelOf(sign);
+  sign.classList.toggle("is-open", isOpen);
+  sign.setAttribute("aria-expanded", String(isOpen));
+  panel.classList.toggle("is-open", isOpen);
+  wordsOf(panel).classList.toggle("is-shown", isOpen);
+};
+const close = () => {
+  if (opened !== null) show(opened, false);
+  opened = null;
+};
+// A panel that closes above must not move what was clicked.
+const inPlace = (sign, change) => {
+  const before = sign.getBoundingClientRect().top;
+  change();
+  const moved = sign.getBoundingClientRect().top - before;
+  if (moved) scrollBy({ top: moved, behavior: "instant" });
+};
+const open = (sign) =>
+  inPlace(sign, () => {
+    close();
+    opened = sign;
+    show(sign, true);
+  });
+const toggle = (sign, byKey) => {
+  if (sign === opened) return inPlace(sign, close);
+  open(sign);
+  if (byKey) panelOf(sign).focus({ preventScroll: true });
+};
+for (const sign of document.querySelectorAll("a.claim-sign")) {
+  const panel = panelOf(sign);
+  const words = wordsOf(panel);
+  sign.setAttribute("role", "button");
+  sign.setAttribute("aria-expanded", "false");
+  sign.addEventListener("click", (event) => {
+    event.preventDefault();
+    event.stopPropagation(); // in a recipe, the sign stands in the words
+    toggle(sign, event.detail === 0);
+  });
+  sign.addEventListener("keydown", (event) => {
+    if (event.key !== " ") return;
+    event.preventDefault();
+    toggle(sign, true);
+  });
+  sign.addEventListener("focus", () => words.classList.add("is-shown"));
+  sign.addEventListener("blur", () =>
+    words.classList.toggle("is-shown", sign === opened),
+  );
+  words.classList.add("has-panel");
+  words.addEventListener("click", (event) => {
+    const isLink = event.target.closest("a") !== null;
+    if (isLink || !getSelection().isCollapsed) return;
+    toggle(sign, false);
+  });
+  panel.querySelector(".claim-close").addEventListener("click", (event) => {
+    event.preventDefault();
+    close();
+    sign.focus();
+  });
+  const link = panel.querySelector(".claim-link");
+  link.addEventListener("click", async (event) => {
+    if (!navigator.clipboard) return;
+    event.preventDefault();
+    await navigator.clipboard.writeText(link.href);
+    const said = link.textContent;
+    link.textContent = "Copied";
+    setTimeout(() => (link.textContent = said), 2000);
+  });
+}
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || opened === null) return;
+  const sign = opened;
+  const inside = panelOf(sign).contains(document.activeElement);
+  inPlace(sign, close);
+  if (inside) sign.focus({ preventScroll: true });
+});
+
+// Who follows the address of a claim, or of its panel, sees the panel.
+const openTarget = () => {
+  const name = location.hash.slice(1).replace(/^proof-/, "");
+  const sign = document.getElementById(`sign-${name}`);
+  if (sign !== null && sign !== opened) open(sign);
+};
+addEventListener("hashchange", openTarget);
+openTarget();

@@ -1,0 +1,68 @@
+"""The line at the head of a page that counts its claims."""
+
+import re
+
+import pytest
+
+from tests.helpers.evidence import record
+
+
+@pytest.fixture
+def tally(house, build):
+    """What builds the house, and returns the line of a page as text."""
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text().replace("# One\n", "# One\n\nWhat.\n"))
+
+    def tally():
+        html = (build().outdir / "part/one.html").read_text()
+        [line] = re.findall(r'<p class="page-tally">(.*?)</p>', html, re.S)
+        return line
+
+    return tally
+
+
+def text_of(line):
+    """Return what a line says, without its links."""
+    return re.sub("<.*?>", "", line)
+
+
+def test_it_says_on_what_the_claims_of_a_page_were_tested(tally):
+    line = tally()
+
+    assert text_of(line) == (
+        "✓ 1 statement tested on torch 2.13.0, 2026-01-31"
+    )
+    assert 'href="../evidence/claims/part.html#part-one-word-is-one"' in line
+
+
+def test_it_counts_the_other_versions_that_the_guide_is_for(house, tally):
+    for version in ("1.13.1", "2.6.0", "2.9.1"):
+        record(house, f"evidence/{version}", {"torch": version})
+
+    assert text_of(tally()).endswith(", and on 2 other versions")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("skipped for cuda", "○ 1 needs a GPU"),
+        ("failed", "✗ 1 fails"),
+    ],
+)
+def test_it_says_what_is_not_proven(house, tally, outcome, said):
+    record(house, test_word_is_one=outcome)
+
+    assert text_of(tally()) == said
+
+
+def test_it_counts_what_rests_on_a_source(house, tally):
+    page = house / "docs/part/one.md"
+    cited = (
+        "[So it is](https://docs.pytorch.org/docs/2.13/torch.html){.cited}."
+    )
+    page.write_text(f"{page.read_text()}\n{cited}\n")
+
+    line = tally()
+
+    assert text_of(line).endswith(" · § 1 cited")
+    assert 'href="../evidence/claims.html#cited"' in line
