@@ -73,6 +73,7 @@ def test_the_address_of_a_claim_is_copied_by_keyboard(leading: Page):
     sign = leading.locator("a.claim-sign").first
     leading.keyboard.press("Tab")
     sign.focus()
+    leading.keyboard.press("Enter")
     link = leading.locator(".claim-panel.is-open .claim-link")
     while not link.evaluate("element => element === document.activeElement"):
         leading.keyboard.press("Tab")
