@@ -429,6 +429,7 @@ def is_uniform(numbers):
     assert 0 <= numbers.min() < 0.003
     assert 0.992 < numbers.max() < 1
     assert is_even((16 * numbers).long().bincount(minlength=16).tolist())
+    assert len(numbers.unique()) > 1000
 
 
 @instead_of(
