@@ -399,6 +399,7 @@ def frozen(model):
     next(model.children()).requires_grad_(False)
 
 
+@true_since("2.12", "a layer that was frozen later kept its graph")
 def test_guards_check_the_setting(snippet, make=None, change=frozen):
     run = snippet.only(*MODEL).after("counted")
     batch = torch.rand(32, 4)
