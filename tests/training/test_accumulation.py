@@ -321,7 +321,8 @@ LOSS = 'F.cross_entropy(model(inputs), labels, reduction="sum")'
 def test_count_what_the_mean_divides_by(
     snippet,
     square="labels.numel()",
-    weighted="torch.tensor([1.0, 5.0, 0.3])[labels].sum().item()",
+    weighted="torch.tensor({weights})[labels].sum().item()",
+    weights=(1.0, 5.0, 0.3),
 ):
     for count, loss, labels in (
         (
@@ -330,10 +331,8 @@ def test_count_what_the_mean_divides_by(
             torch.randn(12, 3),
         ),
         (
-            weighted,
-            LOSS.replace(
-                "reduction", "torch.tensor([1.0, 5, 0.3]), reduction"
-            ),
+            weighted.format(weights=weights),
+            LOSS.replace("reduction", f"torch.tensor({weights}), reduction"),
             torch.tensor([0, 1, 2, 2, 0, 0, 1, 1, 1, 2, 2, 0]),
         ),
     ):
@@ -352,7 +351,7 @@ def test_count_what_the_mean_divides_by(
         if labels.ndim == 2:
             right = F.mse_loss(model(days), labels)
         else:
-            weight = torch.tensor([1, 5, 0.3])
+            weight = torch.tensor(weights)
             right = F.cross_entropy(model(days), labels, weight)
         right.backward()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
@@ -360,10 +359,17 @@ def test_count_what_the_mean_divides_by(
         assert math.isclose(mean, right.detach(), rel_tol=1e-5)
 
 
+def test_count_what_the_mean_divides_by__also_with_weights_that_add_up_below_1(
+    snippet,
+):
+    weights = 0.01, 0.05, 0.003
+    test_count_what_the_mean_divides_by(snippet, weights=weights)
+
+
 @pytest.mark.parametrize(
     ("square", "weighted"),
     [
-        ("len(labels)", "torch.tensor([1.0, 5.0, 0.3])[labels].sum().item()"),
+        ("len(labels)", "torch.tensor({weights})[labels].sum().item()"),
         ("labels.numel()", "len(labels)"),
     ],
     ids=["rows", "labels without weights"],

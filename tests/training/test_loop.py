@@ -1608,7 +1608,7 @@ def test_clipping_bounds_the_norm__but_not(snippet, clip, fails):
     fails(test_clipping_bounds_the_norm, edited)
 
 
-def test_train_epoch_clips(snippet, scale=100):
+def test_train_epoch_clips(snippet, scale=100, size=100):
     run = run_to(snippet, "fit")
     model, mine = run.start()[0], run.start()[0]
     optimizer, other = (
@@ -1629,7 +1629,8 @@ def test_train_epoch_clips(snippet, scale=100):
         norms.append(torch.cat(gradients).norm().item())
 
     optimizer.register_step_pre_hook(note)
-    data = [(run.weather[i::4], scale * run.bikes[i::4]) for i in range(4)]
+    pieces = run.weather.split(size), (scale * run.bikes).split(size)
+    data = list(zip(*pieces, strict=True))
     run.train_epoch(model, data, optimizer)
 
     for inputs, targets in data:
@@ -1649,6 +1650,10 @@ def test_train_epoch_clips(snippet, scale=100):
 @pytest.mark.parametrize("scale", [1, 1e6])
 def test_train_epoch_clips__also_for_targets_times(snippet, scale):
     test_train_epoch_clips(snippet, scale)
+
+
+def test_train_epoch_clips__also_with_a_smaller_last_batch(snippet):
+    test_train_epoch_clips(snippet, size=130)
 
 
 @pytest.mark.parametrize(
@@ -1714,7 +1719,7 @@ def test_clip_in_between__but_not(snippet, old, new, fails):
     fails(test_clip_in_between, snippet.edit(old, new))
 
 
-def test_lbfgs_asks_again(snippet, options=None):
+def test_lbfgs_asks_again(snippet, options=None, at_the_minimum=False):
     run = run_to(snippet, "closure")
     calls = []
 
@@ -1729,6 +1734,9 @@ def test_lbfgs_asks_again(snippet, options=None):
     run.closure.__globals__["optimizer"] = kind(
         run.closure.__globals__["model"].parameters(), **(options or {})
     )
+    if at_the_minimum:
+        reached = run.closure.__globals__["model"](run.weather).detach()
+        run.closure.__globals__["bikes"] = reached
     run.closure.__globals__["optimizer"].step(counted)
 
     assert kind is torch.optim.LBFGS
@@ -1742,6 +1750,11 @@ def test_lbfgs_asks_again__also_with_a_line_search(snippet):
 
 def test_lbfgs_asks_again__but_not_in_one_iteration(snippet, fails):
     fails(test_lbfgs_asks_again, snippet, {"max_iter": 1})
+
+
+def test_lbfgs_asks_again__ends_at_the_minimum(snippet, fails):
+    options, at_the_minimum = {}, True
+    fails(test_lbfgs_asks_again, snippet, options, at_the_minimum)
 
 
 def test_a_closure_resets(snippet):

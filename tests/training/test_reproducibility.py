@@ -589,13 +589,13 @@ def test_a_sum_depends_on_its_order__but_not_in(snippet, old, new, fails):
 
 
 @pytest.mark.usefixtures("one_thread_again")
-def test_the_same_threads_the_same_sum(snippet):
+def test_the_same_threads_the_same_sum(snippet, laid_out=torch.clone):
     torch.use_deterministic_algorithms(False)
     run = snippet.only("imports", "threads", "summed").after("summed")
 
     assert torch.get_num_threads() == 1
     generator = torch.Generator().manual_seed(0)
-    known = torch.randn(10, 100_000, generator=generator)
+    known = laid_out(torch.randn(10, 100_000, generator=generator))
     assert torch.equal(run.delays, known)
     for mode in (False, True):
         torch.use_deterministic_algorithms(mode)
@@ -619,6 +619,16 @@ def test_the_same_threads_the_same_sum(snippet):
 )
 def test_the_same_threads_the_same_sum__but_not_with(snippet, old, new, fails):
     fails(test_the_same_threads_the_same_sum, snippet.edit(old, new))
+
+
+def in_columns(rows):
+    """Return the same numbers, of which each row is a column in memory."""
+    return rows.T.contiguous().T
+
+
+@pytest.mark.usefixtures("one_thread_again")
+def test_the_same_threads_the_same_sum__ends_in_a_column(snippet, fails):
+    fails(test_the_same_threads_the_same_sum, snippet, in_columns)
 
 
 @pytest.mark.usefixtures("one_thread_again")

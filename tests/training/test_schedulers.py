@@ -3,7 +3,7 @@
 import io
 import warnings
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 import torch
@@ -1123,7 +1123,10 @@ def test_a_total_of_epochs_ends_early(snippet):
 
 
 def test_once_an_epoch_hardly_falls(snippet):
-    assert plans_of(snippet)[2][-1] > 0.8
+    once = plans_of(snippet)[2]
+
+    assert once[-1] > 0.8
+    assert [len([*held]) for _, held in groupby(once)] == [30 // 10] * 10
 
 
 def test_a_wrong_total_never_falls__but_not_with_the_steps_as_total(
@@ -1302,8 +1305,8 @@ def test_base_rates_scale_the_curve__but_not_the_rate(snippet, fails):
     fails(test_base_rates_scale_the_curve, edited)
 
 
-def planned_rates(run, total=30):
-    return run.rates(lambda o: run.warm_up_cosine(o, 3, total), steps=total)
+def planned_rates(run, total=30, warm=3):
+    return run.rates(lambda o: run.warm_up_cosine(o, warm, total), steps=total)
 
 
 def test_resume_goes_on(snippet, steps=12):
@@ -1496,17 +1499,22 @@ def test_plateau_needs_its_metric__but_not_another(snippet, capsys, fails):
     fails(test_plateau_needs_its_metric, edited, capsys)
 
 
-def test_the_state_holds_no_curve(snippet, total=60):
-    run = light(snippet, *RESUMED)
+def test_the_state_holds_no_curve(snippet, total=60, warm=3):
+    old = "warm=3, total=total"
+    run = light(snippet.edit(old, f"warm={warm}, total=total"), *RESUMED)
 
     first, *later = run.next_rates(*run.resume(total=total))
     assert first == planned_rates(run)[12]
-    assert later == planned_rates(run, total)[13:17]
+    assert later == planned_rates(run, total, warm)[13:17]
     assert later != planned_rates(run)[13:17]
 
 
 def test_the_state_holds_no_curve__also_with_a_shorter_one(snippet):
     test_the_state_holds_no_curve(snippet, 20)
+
+
+def test_the_state_holds_no_curve__also_with_a_longer_warm_up(snippet):
+    test_the_state_holds_no_curve(snippet, 30, warm=6)
 
 
 def test_the_state_holds_no_curve__but_not_a_cosine(snippet, fails):
