@@ -273,11 +273,11 @@ def filled(shape, dtype=torch.float32):
     return [torch.full(shape, at, dtype=dtype) for at in range(4)]
 
 
-def in_a_worker(samples):
+def in_a_worker(samples, size=2, **options):
     """Join samples in a worker, and let it go if it fails."""
-    options = {"num_workers": 1, "multiprocessing_context": "fork"}
+    options |= {"num_workers": 1, "multiprocessing_context": "fork"}
     try:
-        return next(iter(DataLoader(samples, len(samples), **options)))
+        return next(iter(DataLoader(samples, size, **options)))
     except RuntimeError as error:
         error.with_traceback(None)  # which still holds the worker
         return str(error)
@@ -290,7 +290,7 @@ def test_tensors_are_stacked(snippet, samples=None, where="here"):
     with no_error():
         stacked = run.join(*samples)
     if where == "in a worker":
-        stacked = in_a_worker(samples)
+        stacked = in_a_worker(samples, len(samples))
         assert torch.is_tensor(stacked), stacked
     assert stacked.dtype == samples[0].dtype
     assert stacked.shape == (len(samples), *samples[0].shape)
@@ -341,13 +341,13 @@ def test_tensors_are_stacked__ends_in_a_worker_for_conjugates(snippet, fails):
     fails(test_tensors_are_stacked, snippet, samples, "in a worker")
 
 
-def test_a_worker_stacks_no_gradients(snippet, samples=None):
+def test_a_worker_stacks_no_gradients(snippet, samples=None, size=2):
     run = snippet.after("joined")
     samples = samples or [torch.ones(3, requires_grad=True)] * 2
 
     with no_error():
         assert run.join(*samples).shape == (2, 3)
-    said = str(in_a_worker(samples))
+    said = str(in_a_worker(samples, size))
     assert "arguments don't support automatic differentiation" in said
 
 
@@ -363,6 +363,43 @@ def test_a_worker_stacks_no_gradients__also_for(snippet, sample):
 def test_a_worker_stacks_no_gradients__but_not_detached(snippet, fails):
     samples = [torch.ones(3, requires_grad=True).detach()] * 2
     fails(test_a_worker_stacks_no_gradients, snippet, samples)
+
+
+def test_a_worker_stacks_no_gradients__ends_without_batches(snippet, fails):
+    fails(test_a_worker_stacks_no_gradients, snippet, None, None)
+
+
+def whole(samples):
+    """Return a batch of one sample as it is."""
+    return samples[0]
+
+
+def test_a_worker_sends_no_non_leaf(snippet, capfd, review=None, join=None):
+    run = snippet.after("do-this")
+    review = torch.ones(3, requires_grad=True) if review is None else review
+    options = {"collate_fn": join or run.pad, "timeout": 2}
+    samples = [review, review] if join else [(review, 1), (review, 0)]
+
+    said = in_a_worker(samples, **options)
+
+    refused = "Cowardly refusing to serialize non-leaf tensor"
+    assert refused in capfd.readouterr().err
+    assert said == "DataLoader timed out after 2 seconds"
+
+
+def test_a_worker_sends_no_non_leaf__also_from_the_dataset(snippet, capfd):
+    review = torch.ones(3, requires_grad=True) * 2
+    test_a_worker_sends_no_non_leaf(snippet, capfd, review, whole)
+
+
+def test_a_worker_sends_no_non_leaf__but_leaves(snippet, capfd, fails):
+    review = torch.ones(3, requires_grad=True)
+    fails(test_a_worker_sends_no_non_leaf, snippet, capfd, review, whole)
+
+
+def test_a_worker_sends_no_non_leaf__but_detached(snippet, capfd, fails):
+    review = torch.ones(3, requires_grad=True).detach()
+    fails(test_a_worker_sends_no_non_leaf, snippet, capfd, review)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import tarfile
 import traceback
 import zlib
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -877,6 +878,13 @@ def test_hdf5_compresses_if_told(snippet):
         assert file["temperature"].compression is None
     plain = (run.folder / "plain.h5").read_bytes()
     assert run.temperature.tobytes() in plain
+    run.to_hdf5(run.folder / "chunks.h5", run.temperature, chunks=(10, 24))
+    with h5py.File(run.folder / "chunks.h5") as file:
+        assert file["temperature"].chunks == (10, 24)
+        assert file["temperature"].compression is None
+    chunks = (run.folder / "chunks.h5").read_bytes()
+    for first in range(0, 100, 10):
+        assert run.temperature[first : first + 10].tobytes() in chunks
 
 
 @edits(
@@ -1238,8 +1246,10 @@ def test_tfrecord_needs_a_transform(snippet):
 
     with pytest.raises(AttributeError, match="local object"):
         pickle.dumps(run.handles[3])
-    with no_error():
+    main = sys.modules[run.decode.__module__]
+    with no_error(), patch.object(main, "decode", run.decode, create=True):
         pickle.dumps(run.TFRecordDataset("days", None, transform=len))
+        pickle.dumps(run.from_tfrecord(run.folder / "days.tfrecord"))
 
 
 def test_tfrecord_needs_a_transform__but_not_if_it_has_one(snippet, fails):

@@ -42,7 +42,7 @@ FORK = {"multiprocessing_context": "fork"}
 # Do this
 
 
-def test_three_epochs_are_complete(snippet):
+def test_three_epochs_are_complete(snippet, batches=([1, 1], [7])):
     with no_error():
         run = after(snippet, *LMDB, "do-this")
 
@@ -55,10 +55,12 @@ def test_three_epochs_are_complete(snippet):
             if self.epoch % 2:
                 raise ValueError("broken\n  at a line\nthe end")
 
-    repeated = [(None, torch.tensor([1, 1])), (None, torch.tensor([2]))]
+    given = [(None, torch.tensor(days)) for days in batches]
+    numbers = [day for days in batches for day in days]
+    expected = f"{len(numbers)} days, {len(set(numbers))} different"
     long = [(None, torch.arange(n, n + 7)) for n in range(300)]
     assert run.found == [WHOLE] * 3
-    assert run.epochs(repeated, 2) == ["3 days, 2 different"] * 2
+    assert run.epochs(given, 2) == [expected] * 2
     assert run.epochs(long, 1) == ["2100 days, 306 different"]
     one = "1 days, 1 different"
     assert run.epochs(Broken()) == ["the end", one, "the end"]
@@ -68,6 +70,10 @@ def test_three_epochs_are_complete(snippet):
     assert np.array_equal(hours, run.temperature)
     run.environment(run.path).close()
     run.environment.cache_clear()
+
+
+def test_three_epochs_are_complete__ends_if_no_batch_comes(snippet, fails):
+    fails(test_three_epochs_are_complete, snippet, ())
 
 
 @edits(

@@ -1132,16 +1132,23 @@ class Humid(torch.Tensor):
     """A tensor of another class."""
 
 
-def test_the_list_leaves_out(snippet):
+class HumidWeight(torch.nn.Parameter):
+    """A parameter of another class."""
+
+
+def test_the_list_leaves_out(snippet, layout=torch.strided):
     run = after(snippet, *LISTED)
     dense = torch.eye(37)
     others = [
         torch.eye(41).to_sparse(),
         Humid(47, 47),
+        HumidWeight(torch.ones(43, 43)),
         torch.empty(53, 53, device="meta"),
     ]
     with warnings.catch_warnings(action="ignore"):
-        ragged = torch.nested.nested_tensor([dense[0], dense[1, :29]])
+        ragged = torch.nested.nested_tensor(
+            [dense[0], dense[1, :29]], layout=layout
+        )
     seen = []
 
     def inside(reading):
@@ -1152,7 +1159,8 @@ def test_the_list_leaves_out(snippet):
         rows = run.live_tensors()
         torch.func.vmap(inside)(torch.ones(67, 71))
 
-    assert ragged.untyped_storage().nbytes() not in [row[0] for row in rows]
+    assert ragged.is_nested
+    assert (37 + 29) * 4 not in [row[0] for row in rows]
     assert len(seen) == 1
     assert len(rows_with(rows, *dense.shape)) == 1
     for other in others:
@@ -1166,6 +1174,12 @@ def test_the_list_leaves_out(snippet):
 )
 def test_the_list_leaves_out__but_not(snippet, fails, old, new):
     fails(test_the_list_leaves_out, snippet.edit(old, new))
+
+
+def test_the_list_leaves_out__ends_for_nested_tensors_with_layout_jagged(
+    snippet, fails
+):
+    fails(test_the_list_leaves_out, snippet, torch.jagged)
 
 
 # What the sources say
