@@ -1030,6 +1030,7 @@ def test_deleting_keeps_the_optimizer_state__but_not(snippet, old, new, fails):
 
 
 def moves_on(name):
+    torch.manual_seed(0)
     model = MODELS[name]()
     state = model.state_dict()
     before = copy.deepcopy(state)
@@ -1064,6 +1065,7 @@ def test_a_state_dict_is_no_copy__but_not(snippet, copied, fails):
 
 
 def stays(name):
+    torch.manual_seed(0)
     model = MODELS[name]()
     kept, before = (copy.deepcopy(model.state_dict()) for _ in range(2))
     step(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.randn(5, 4))
