@@ -143,11 +143,12 @@ def test_a_holder_keeps_the_tensor(snippet, rows=10):
     gc.disable()
     run = after(snippet, *KEPT)
     memories, kept = {}, {}
-    for name in EIGHT:
+    for name in ["nothing else", *EIGHT]:
         table, memories[name] = watched_table(rows, 1000)
         kept[name] = run.keepers[name](table)
         del table
 
+    assert memories.pop("nothing else")() is None
     assert [name for name in EIGHT if memories[name]() is None] == []
     gc.collect()
     assert [name for name in EIGHT if memories[name]() is None] == []
@@ -221,6 +222,12 @@ def cache_of(kind):
     return holder
 
 
+def own_cache(run, table):
+    mean = run.keepers["a cache"](table)
+    mean.cache_clear()
+    return mean
+
+
 def handed_over(run, table):
     def mean(readings):
         return readings.mean()
@@ -260,6 +267,7 @@ LET_GO = {
     "no_grad": under_no_grad,
     "an argument": handed_over,
     "a removed hook": unhooked,
+    "the cleared cache of the page": own_cache,
     "a cleared cache": cache_of(functools.cache),
     "a cleared lru_cache": cache_of(functools.lru_cache),
     "a handled error": handled,
@@ -309,6 +317,8 @@ def test_storages_are_listed_once(snippet):
     empty = torch.zeros(0, 61)
     alone = torch.zeros(67, 71)[0].detach()
     tiny = torch.zeros(1, 1, 1, 1, 2, dtype=torch.uint8)
+    waves = torch.zeros(73, 79, dtype=torch.complex64)
+    conjugated = waves.conj()
     with no_error():
         rows = run.live_tensors()
     row = row_with(rows, 37, 41)
@@ -320,10 +330,21 @@ def test_storages_are_listed_once(snippet):
     assert [row[0] for row in rows_with(rows, 53, 59)] == [4]
     assert rows_with(rows, *empty.shape) == []
     assert [row[0] for row in rows_with(rows, 71)] == [67 * 71 * 4]
+    assert row_with(rows, 73, 79)[2:] == [waves.shape, conjugated.shape]
     assert row_with(rows, *tiny.shape) == [2, "cpu", (1, 1, 1, 1, 2)]
     sizes = [row[0] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
     del other, wide, alone
+
+
+@pytest.mark.cuda
+def test_storages_are_listed_once__also_on_cuda(snippet):
+    run = after(snippet, *LISTED)
+    table = torch.zeros(83, 97, device="cuda")
+    halves = table[:1]
+
+    row = row_with(run.live_tensors(), 83, 97)
+    assert row == [table.nbytes, "cuda", table.shape, halves.shape]
 
 
 @edits(
@@ -400,8 +421,13 @@ def test_the_list_holds_nothing(snippet):
     del lost
     before = sys.getrefcount(table), table._version, table.grad
     hooks = table._backward_hooks
+    kinds = torch.Tensor, torch.nn.Parameter
+    everything = [each for each in gc.get_objects() if type(each) in kinds]
+    held = [sys.getrefcount(each) for each in everything]
 
     rows = run.live_tensors()
+    assert [sys.getrefcount(each) for each in everything] == held
+    del everything
     assert len(rows_with(rows, 37, 41)) == len(rows_with(rows, 43, 47)) == 1
     assert (sys.getrefcount(table), table._version, table.grad) == before
     assert table._backward_hooks is hooks is None
@@ -570,10 +596,13 @@ OPERATIONS = {
 }
 
 
-def test_a_graph_is_not_among_the_holders(snippet, operation=torch.mul):
+def test_a_graph_is_not_among_the_holders(
+    snippet, operation=torch.mul, learned=False
+):
     run = after(snippet, "imports", "role", "holders")
     weight = torch.ones(3, 3, requires_grad=True)
     table, memory = watched_table(3, 3)
+    table.requires_grad_(learned)
     names = {"table": table}
     result = operation(table, weight)
 
@@ -587,6 +616,10 @@ def test_a_graph_is_not_among_the_holders(snippet, operation=torch.mul):
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 def test_a_graph_is_not_among_the_holders__also_of(snippet, operation):
     test_a_graph_is_not_among_the_holders(snippet, operation)
+
+
+def test_a_graph_is_not_among_the_holders__also_of_a_weight(snippet):
+    test_a_graph_is_not_among_the_holders(snippet, learned=True)
 
 
 class Own(torch.autograd.Function):
@@ -620,6 +653,9 @@ def test_the_last_batch_outlives_the_loop(snippet):
     assert run.loss.grad_fn is not None
     nodes = [node for node, _ in run.loss.grad_fn.next_functions]
     assert run.output.grad_fn in nodes
+    run.loss.backward()
+    gradients = [each.grad for each in run.model.parameters()]
+    assert all(each.abs().sum() > 0 for each in gradients)
 
 
 SHOWN = "print(readings.shape, output.shape, loss.grad_fn.name())"
@@ -755,6 +791,17 @@ def test_del_leaves_one_alive__also_in(snippet, turns):
     test_del_leaves_one_alive(snippet, turns)
 
 
+def test_del_leaves_one_alive__also_of_their_memory(snippet):
+    edited = snippet.edit(
+        "    outputs.append(weakref.ref(output))\n",
+        """    memory = output.numpy(force=True).copy()
+    output = torch.from_numpy(memory)
+    outputs.append(weakref.ref(memory))
+""",
+    )
+    test_del_leaves_one_alive(edited)
+
+
 @edits(
     ("without", "    del output\n", ""),
     (
@@ -781,6 +828,20 @@ def test_a_traceback_keeps_tensors(snippet):
 def test_a_traceback_keeps_tensors__also_from_deeper(snippet):
     edited = snippet.edit(
         "    load()\nexcept", "    [load() for _ in range(1)]\nexcept"
+    )
+    test_a_traceback_keeps_tensors(edited)
+
+
+def test_a_traceback_keeps_tensors__also_their_memory(snippet):
+    edited = snippet.edit(
+        """    readings = torch.zeros(1000, 1000)
+    outputs.append(weakref.ref(readings))
+""",
+        """    memory = torch.zeros(1000, 1000).numpy().copy()
+    readings = torch.from_numpy(memory)
+    outputs.append(weakref.ref(memory))
+    del memory
+""",
     )
     test_a_traceback_keeps_tensors(edited)
 
@@ -1139,8 +1200,14 @@ class HumidWeight(torch.nn.Parameter):
 def test_the_list_leaves_out(snippet, layout=torch.strided):
     run = after(snippet, *LISTED)
     dense = torch.eye(37)
+    sparse = torch.eye(83), torch.eye(41)
+    rows = len(run.live_tensors())
+    with warnings.catch_warnings(action="ignore"):
+        sparse = sparse[0].to_sparse_csr(), sparse[1].to_sparse()
+    with no_error():
+        assert len(run.live_tensors()) == rows - 2
     others = [
-        torch.eye(41).to_sparse(),
+        *sparse,
         Humid(47, 47),
         HumidWeight(torch.ones(43, 43)),
         torch.empty(53, 53, device="meta"),
@@ -1188,9 +1255,13 @@ def test_the_list_leaves_out__ends_for_nested_tensors_with_layout_jagged(
 def test_without_a_reset_the_fit_fails(snippet):
     fit = after(snippet, "imports", "fit").fit
 
-    assert type(fit(with_reset=True)) is float
-    assert fit(with_reset=True) < 1e-4
-    assert fit(with_reset=False) > 1
+    with patch.object(F, "mse_loss", wraps=F.mse_loss) as losses:
+        assert type(fit(with_reset=True)) is float
+        assert losses.call_count == 30
+        assert fit(with_reset=True) < 1e-4
+        assert losses.call_count == 2 * 30
+        assert fit(with_reset=False) > 1
+        assert losses.call_count == 3 * 30
 
 
 @edits(
