@@ -857,8 +857,10 @@ def test_a_generator_repeats_the_run(snippet, epochs=1):
     torch.manual_seed(1)
     random.seed(1)
     np.random.seed(1)
+    state = torch.get_rng_state()
     first, second, third = map(numbers_of, [*run.twice, run.again()])
 
+    assert torch.equal(torch.get_rng_state(), state)  # nor seeds it anew
     assert len(first) == 2 * epochs
     assert first == second == third
     order = flat(batch["day"] for batch in first)
@@ -876,6 +878,10 @@ def test_a_generator_repeats_the_run__also_in_later_epochs(snippet, stay):
 @edits(
     (".manual_seed(1)", ".manual_seed(time.monotonic_ns())"),
     ('{"generator": generator, ', "{"),
+    (
+        'options = {"generator": generator,',
+        "torch.manual_seed(1)\n    options = {",
+    ),
     ("draw(1,", "draw(1, num_workers=next(TURNS),"),
     ('"worker_init_fn": seed_worker}', '"worker_init_fn": unseed}'),
 )
