@@ -644,14 +644,14 @@ def test_a_step_is_a_call__but_not_if_the_optimizer_counts(snippet, fails):
     fails(test_a_step_is_a_call, edited)
 
 
-def begun_anew(run):
+def begun_anew(run, warm=12):
     """Return the losses of 60 steps, with prices and a loop of its own."""
     size, rooms, age = run.flats.T
     target = 3 + 2 * size + rooms * age
     model = run.new_model()
     optimizer, losses = optim.AdamW(model.parameters()), []
     rate = optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.01)
-    schedule = run.warm_up_cosine(rate, 12, 60)
+    schedule = run.warm_up_cosine(rate, warm, 60)
     for _ in range(60):
         optimizer.param_groups[0]["lr"] = rate.param_groups[0]["lr"]
         mistakes = (model(run.flats).squeeze(1) - target).square()
@@ -686,7 +686,9 @@ def test_a_low_rate_does_not_jump(snippet, rate=0.01, starts=(0, 1, 2)):
         "imports", "schedule", "more-imports", "model", "begin"
     ).after("begin")
 
-    assert run.begin(12, 0.01) == approx(begun_anew(run), rel=1e-3)
+    for start in (0, 12):
+        shown = run.begin(start, 0.01)
+        assert shown == approx(begun_anew(run, start), rel=1e-3)
     for seed in starts:
         for start in (0, 12):
             low = run.begin(start, rate, seed)
@@ -729,6 +731,11 @@ def test_patience_and_one_more(snippet, patience=2, factor=0.5, times=3):
     run = light(snippet, "plateau")
     assert run.schedule.get_last_lr() == [0.5]
     assert run.schedule.num_bad_epochs == 0
+    shown = []
+    for _ in range(6):
+        run.schedule.step(0.9)
+        shown += run.schedule.get_last_lr()
+    assert shown == [0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
     metrics = [1.0] * times * (patience + 2)
 
     rates = run.follow(metrics, patience=patience, factor=factor)
@@ -784,8 +791,14 @@ def test_patience_and_one_more__ends_where_the_rate_would_fall_by_1e_8(
 
 
 def test_an_equal_loss_is_bad(snippet, best=0.8):
-    run = light(snippet)
+    run = light(snippet, "plateau")
 
+    assert run.schedule.num_bad_epochs == 0
+    shown = 0.7
+    for share, bad in ((1.0, 1), (0.99988, 0), (0.99995, 1), (1.0, 2)):
+        run.schedule.step(shown * share)
+        assert run.schedule.num_bad_epochs == bad
+        shown *= 1 if bad else share
     for share, bad in (
         (1.0, True),
         (0.99995, True),
@@ -871,8 +884,9 @@ def test_accuracy_needs_mode_max__but_not_with(snippet, old, new, fails):
 
 
 def test_the_wrong_order_skips_the_first_rate(snippet):
-    run = light(snippet, "wrong-order")
-    assert run.skipped == [0.5, 0.25, 0.125]
+    with taken_rates() as taken:
+        run = light(snippet, "wrong-order")
+    assert run.skipped == taken == [0.5, 0.25, 0.125]
 
     for make in everything(run).values():
         right = run.rates(make, steps=12)
@@ -1099,7 +1113,8 @@ def test_the_scale_tells_a_skip__ends_where_a_scale_is_too_small_to_shrink(
 
 def plans_of(snippet):
     """Return the four plans, and check what they plan for."""
-    plans = light(snippet, "never-falls").plans
+    planning = light(snippet, "never-falls")
+    plans = planning.plans
     run = snippet.only("imports", "schedule", "more-imports", "model", "count")
     run = run.after("count")
     assert (run.epochs * len(run.loader), run.total) == (120, 30)
@@ -1108,6 +1123,9 @@ def plans_of(snippet):
     assert [len(plan) for plan in plans.values()] == [30] * 4
     for plan, total in ((right, 30), (batches, 120), (epochs, 10), (once, 30)):
         assert plan[0] == approx(1 / (total // 10 + 1))
+        whole = planned_rates(planning, total, total // 10) + [0.0] * 30
+        calls = 3 if plan is once else 1
+        assert plan == approx([whole[k // calls] for k in range(30)])
     assert right[-1] < 0.01
     return batches, epochs, once
 
