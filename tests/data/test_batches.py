@@ -218,6 +218,8 @@ def test_each_epoch_has_its_order(snippet, count=10, size=4, seed=0):
     loader = DataLoader(range(count), size, shuffle=True)
     epochs = [torch.cat(list(loader)).tolist() for _ in range(3)]
 
+    torch.manual_seed(0)
+    assert orders == [list(run.training.batch_sampler) for _ in range(3)]
     flat = [list(chain(*epoch)) for epoch in orders]
     for one, other, third in (flat, epochs):
         assert one != other != third != one
@@ -910,8 +912,12 @@ def test_an_own_generator_keeps_the_order(snippet, seed=2):
     nothing, number, loop = run.own.values()
 
     assert nothing == number == loop
-    assert sorted(nothing) == list(range(10))
+    assert sorted(nothing) == list(range(10)) != nothing
     assert nothing != run.shared["nothing"]
+    states = []
+    own = torch.Generator().manual_seed(1)
+    run.shuffled_after(lambda: states.append(torch.get_rng_state()), own)
+    assert torch.equal(torch.get_rng_state(), *states)
     epochs = []
     for _ in range(2):
         generator = torch.Generator().manual_seed(seed)
@@ -1172,7 +1178,9 @@ def test_a_sampler_excludes_shuffle(snippet, sampler=(2, 1)):
     run = snippet.after("sampler-and-shuffle")
 
     assert isinstance(run.exclusive, ValueError)
-    with pytest.raises(ValueError, match="mutually exclusive with shuffle"):
+    excluded = "sampler option is mutually exclusive with shuffle"
+    assert str(run.exclusive) == excluded
+    with pytest.raises(ValueError, match=f"^{excluded}$"):
         DataLoader(run.reviews, sampler=sampler, shuffle=True)
     with no_error():
         DataLoader(run.reviews, sampler=sampler)
