@@ -2,7 +2,9 @@
 
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from itertools import product
+from unittest.mock import MagicMock, patch
 
 import pytest
 import torch
@@ -203,6 +205,7 @@ def test_to_leaves_the_tensor(snippet):
     assert run.flat.device.type == "cpu"
     assert run.there.is_meta
     assert run.there.shape == run.flat.shape
+    assert run.there.dtype == run.flat.dtype
     assert run.flat.tolist() == [71, 3, 20]
     for dtype in (torch.float32, torch.int64, torch.bool):
         check_copied(torch.ones(2, 3, dtype=dtype))
@@ -324,8 +327,12 @@ def test_a_module_moves_itself__but_not(snippet, old, new, fails):
 
 @pytest.mark.simulates("a GPU")
 def test_registered_parts_move(snippet):
-    places = snippet.after("places").places
+    run = snippet.after("places")
+    places, moving = run.places, held(run.careful)
 
+    assert len(moving) == 3
+    assert all(each.is_meta for each in moving)
+    assert all(each.grad.is_meta for each in run.careful.parameters())
     for name in ("a registered weight", "its gradient", "a buffer"):
         assert places[name].is_meta
     for device in ("meta", *FAKES):
@@ -374,6 +381,9 @@ def test_plain_parts_stay(snippet):
     assert run.careful.mean.is_meta
     for name in ("a plain tensor", "a weight in a plain list"):
         assert run.places[name].device.type == "cpu"
+    stayed = held(*run.careless.layers)
+    assert len(stayed) == 2
+    assert {each.device.type for each in stayed} == {"cpu"}
     for device in ("meta", *FAKES):
         model = nn.Sequential(nn.Sequential(nn.Linear(3, 1)))
         parts = []
@@ -534,10 +544,18 @@ def test_unregistered_parts_raise__but_not(snippet, old, new, fails):
 @pytest.mark.simulates("a GPU")
 @pretended
 def test_a_loss_left_behind_raises(snippet, kind=nn.CrossEntropyLoss):
-    run = snippet.after("loss-moved")
+    run, made = snippet.after("loss-moved"), nn.CrossEntropyLoss
     refused = run.pretend(run.loss_left, nn.Linear(3, 3))
     assert refused.startswith(SAME_DEVICE)
     assert run.pretend(run.loss_moved, nn.Linear(3, 3)) == CUDA
+
+    def on_cuda(weight):
+        return made(weight=weight).to("cuda:0")
+
+    # With a loss that has moved, nothing else in the program raises.
+    with patch.object(nn, "CrossEntropyLoss", on_cuda):
+        for attempt in (run.loss_left, run.loss_moved):
+            assert run.pretend(attempt, nn.Linear(3, 3)) == CUDA
 
     one_hot = kind is nn.BCEWithLogitsLoss
     labels = nn.functional.one_hot(run.kinds).float() if one_hot else run.kinds
@@ -590,6 +608,10 @@ def test_a_sum_left_behind_raises(snippet, shape="1"):
     torch.testing.assert_close(total - model(run.flats).mean(), 0 * total)
     refused = run.pretend(run.sum_left, model)
     assert refused.startswith(SAME_DEVICE)
+    # With a sum on the device, nothing else in the program raises.
+    on_cuda = partial(torch.zeros, device="cuda:0")
+    with patch.object(torch, "zeros", on_cuda):
+        assert run.pretend(run.sum_left, nn.Linear(3, 1)) == CUDA
 
 
 @pytest.mark.parametrize("shape", ["3", "1, 1"])
@@ -731,8 +753,15 @@ def test_late_moves_leave_state__but_not_in_a_new_model(snippet, fails):
 @pytest.mark.simulates("a GPU")
 def test_loading_follows_the_parameters(snippet, kind=torch.optim.Adam):
     run = snippet.after("resume")
-    with no_error():
+    adam = run.optimizer.__class__
+    load = adam.load_state_dict
+    with (
+        no_error(),
+        patch.object(adam, "load_state_dict", autospec=True) as it,
+    ):
+        it.side_effect = load
         assert run.resume(move_first=True) == torch.float64
+    it.assert_called_once()
     saved = stepped(kind(nn.Linear(3, 1).parameters())).state_dict()
     places = [("cpu", torch.bfloat16), ("meta", torch.float32)]
     places += product(FAKES, (torch.float32, torch.float64))
@@ -782,8 +811,9 @@ def test_tensors_of_finds_all(snippet, kept=list):
     model.deep.parts = parts
     model.deep.up, listed.up = [model.deep, model], [model]
     model.rest = "text", 3, None, [4, "text"]
+    model._hidden = torch.zeros(2, dtype=torch.int64)
 
-    expected = held(model, listed, *listed.own)
+    expected = [*held(model, listed, *listed.own), model._hidden]
     expected += [model.plain, model.deep.plain, model.deep.listed[1], *parts]
     found = [id(each) for _, each in run.tensors_of(model)]
     assert sorted(found) == sorted(id(each) for each in expected)
@@ -1014,6 +1044,11 @@ def test_one_number_may_stay(snippet, others=()):
     model = nn.Linear(3, 1)
     assert run.discounted(model, "cpu").equal(model(run.flats) * 0.9)
     assert run.pretend(run.discounted, model) == CUDA
+    factor = MagicMock()
+    factor.__mul__.side_effect = lambda other: other
+    with patch.dict(run.discounted.__globals__, batch_moved=lambda *_: factor):
+        number = run.discounted(model, "meta")
+    assert (number.device.type, number.shape) == ("cpu", ())
 
     plain = (torch.add, torch.sub, torch.mul, torch.div)
     ordered = (torch.gt, torch.ge, torch.lt, torch.le)
