@@ -120,16 +120,23 @@ def trained_anew(snippet):
 def test_the_loop_learns(snippet):
     run = snippet.after("do-this")
     untrained, _ = run.start()
+    inputs, targets = run.new.tensors
 
     with torch.no_grad():
         before, after = (
-            F.mse_loss(model(run.weather[300:]), run.bikes[300:])
+            F.mse_loss(model(inputs), targets)
             for model in (untrained, run.model)
         )
 
+    trained_on = set(map(tuple, run.old.tensors[0].tolist()))
+    assert trained_on.isdisjoint(map(tuple, inputs.tolist()))
+    assert len(inputs) == 100
     assert before > 0.4
     assert after < 0.2
     assert after.item() == pytest.approx(trained_anew(snippet).item())
+
+
+SEEN = "weather[200:300], bikes[200:300]"
 
 
 @edits(
@@ -142,6 +149,7 @@ def test_the_loop_learns(snippet):
     ("in one epoch", "for epoch in range(5)", "for epoch in range(1)"),
     ("from noise", "8 * warm", "8 * torch.rand_like(warm)"),
     ("from below 0.4", "8 * warm", "4 * warm"),
+    ("on days that it has seen", "weather[300:], bikes[300:]", SEEN),
 )
 def test_the_loop_learns__but_not(snippet, old, new, fails):
     fails(test_the_loop_learns, snippet.edit(old, new))
@@ -898,9 +906,10 @@ def test_many_losses_are_refused__but_not(snippet, old, new, fails):
 
 def test_four_losses_may_be_swapped(snippet):
     run = run_to(snippet, "swapped")
-    pairs = list(run.both_ways.values())
+    names, pairs = list(run.both_ways), list(run.both_ways.values())
 
     assert len(pairs) == 8
+    assert names[:4] == [each.__name__ for each in SAME]
     assert all(right == swapped > 0 for right, swapped in pairs[:4])
     assert {type(each) for pair in pairs for each in pair} == {float}
     for name, pair in list(run.both_ways.items())[:4]:
@@ -1341,7 +1350,9 @@ def test_the_rate_falls(snippet, tmp_path, rate=0.05, epochs=4, fits=1):
     assert all(a > b > 0 for a, b in pairwise(firsts))
 
 
-@pytest.mark.parametrize(("rate", "epochs"), [(0.3, 2), (0.001, 9), (0.1, 1)])
+@pytest.mark.parametrize(
+    ("rate", "epochs"), [(0.3, 2), (0.001, 9), (0.1, 1), (0.1, 25)]
+)
 def test_the_rate_falls__also_from(snippet, tmp_path, rate, epochs):
     test_the_rate_falls(snippet, tmp_path, rate, epochs)
 
@@ -1652,8 +1663,9 @@ def test_train_epoch_clips__also_for_targets_times(snippet, scale):
     test_train_epoch_clips(snippet, scale)
 
 
-def test_train_epoch_clips__also_with_a_smaller_last_batch(snippet):
-    test_train_epoch_clips(snippet, size=130)
+@pytest.mark.parametrize("size", [130, 133], ids=["10 samples", "1 sample"])
+def test_train_epoch_clips__also_with_a_last_batch_of(snippet, size):
+    test_train_epoch_clips(snippet, size=size)
 
 
 @pytest.mark.parametrize(
