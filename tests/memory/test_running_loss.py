@@ -60,9 +60,11 @@ def mean_over_samples(losses, sizes):
     return math.fsum(a * b for a, b in pairs) / sum(sizes)
 
 
-def test_train_gives_the_mean(snippet, size=64, device="cpu", rel=1e-5):
+def test_train_gives_the_mean(
+    snippet, size=64, device="cpu", rel=1e-5, drop_last=False
+):
     run = after(snippet, *TRAIN)
-    loader = DataLoader(run.days, batch_size=size)
+    loader = DataLoader(run.days, batch_size=size, drop_last=drop_last)
     by_hand, optimizer = run.fresh()
     batches = losses_of(by_hand, optimizer, loader)
     model, optimizer = run.fresh(device)
@@ -78,6 +80,10 @@ def test_train_gives_the_mean(snippet, size=64, device="cpu", rel=1e-5):
 @pytest.mark.parametrize("size", [1, 7, 50, 199, 200, 1000])
 def test_train_gives_the_mean__also_in_batches_of(snippet, size):
     test_train_gives_the_mean(snippet, size)
+
+
+def test_train_gives_the_mean__also_if_samples_are_dropped(snippet):
+    test_train_gives_the_mean(snippet, drop_last=True)
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 4), (8, 1, 1), (2, 2, 2)], ids=str)
@@ -1077,6 +1083,31 @@ def test_the_end_of_the_sum_frees_all(snippet, other_names=0):
     assert not others
 
 
+@pytest.mark.parametrize("step", ["training", "squared"])
+def test_the_end_of_the_sum_frees_all__also_after_backward(snippet, step):
+    gc.disable()
+    run = after(snippet, *SQUARED)
+    steps = {
+        "training": lambda: run.training(lambda loss: loss),
+        "squared": run.squared,
+    }
+    nodes, total = [], 0.0
+    for _ in range(5):
+        total = total + steps[step]()
+        for node in run.behind([total]):
+            if node.next_functions:  # not the parameters themselves
+                node.metadata["mark"] = mark = Mark()
+                nodes.append(weakref.ref(mark))
+    del mark, node
+    alive = [each for each in nodes if each() is not None]
+    assert len(alive) == len(run.behind([total])) - 4
+    del total
+    try:
+        assert [each for each in nodes if each() is not None] == []
+    finally:
+        gc.enable()
+
+
 class Mark:
     """Lives as long as the node that it is hung on."""
 
@@ -1129,6 +1160,11 @@ def test_the_sum_keeps_the_parameters(snippet, model=linear_and_norm):
     assert kept_parameters(model, inputs, read) == learning
     for number in (run.reads["loss.item()"], torch.Tensor.detach):
         assert not kept_parameters(model, inputs, number)
+
+
+def test_the_sum_keeps_the_parameters__also_the_bias(snippet):
+    edited = snippet.edit("ref(model.weight)", "ref(model.bias)")
+    test_the_sum_keeps_the_parameters(edited)
 
 
 def tied():
