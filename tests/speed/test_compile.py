@@ -450,6 +450,7 @@ def test_three_graphs_for_all_sizes(snippet, sizes=None):
     )
     if sizes is None:
         sizes, numbers = run.sizes, run.by_option["as it is"]
+        assert numbers == [1, 1, 2, 2, 2, 2, 3, 3]
     else:
         numbers = run.graphs_so_far(sizes)
 
@@ -943,6 +944,11 @@ def test_a_buffer_can_count(snippet):
         batch = torch.rand(32, 4)
         assert torch.equal(called(batch), model.layer(batch))
         assert model.calls == call
+        assert dict(model.named_buffers())["calls"] == call
+    for many in (2**8, 2**24):  # where small integers and floats stop
+        model.calls.fill_(many)
+        called(torch.rand(32, 4))
+        assert model.calls == many + 1
     assert len(run.graphs) == 1
 
 
@@ -1154,6 +1160,8 @@ def test_where_keeps_one_graph(snippet, scale=1, more=()):
         [here] = torch.autograd.grad(called(y).square().sum(), y)
         [there] = torch.autograd.grad(run.shares(y).square().sum(), y)
         assert torch.allclose(here, there)
+    for x in (torch.rand(32, 4) - 0.3, torch.zeros(32, 4)):
+        assert torch.equal(called(x), run.shares(x))
     assert len(run.graphs) == 2  # one for each kind of tensor
 
 
