@@ -555,15 +555,19 @@ def test_the_total_holds_the_calls__but_not_if_selves_are_totals(
     fails(test_the_total_holds_the_calls, edited)
 
 
-def test_the_trace_holds_all(snippet):
-    run = after(of_days(snippet, 4), *PROFILED, "shares", "trace")
+def test_the_trace_holds_all(snippet, days=4):
+    run = after(of_days(snippet, days), *PROFILED, "shares", "trace")
     found = [each["name"] for each in run.trace if each["ph"] == "X"]
 
     assert [name for name in found if name in NAMES] == NAMES * 3
     for name, count in counted(run.slow).items():
         if name.startswith("aten::"):
             assert found.count(name) >= count
-    assert found.count("aten::item") == 3 * 4
+    assert found.count("aten::item") == 3 * days
+
+
+def test_the_trace_holds_all__also_of_as_many_rows_as_shown(snippet):
+    test_the_trace_holds_all(snippet, 64)
 
 
 @edits(
