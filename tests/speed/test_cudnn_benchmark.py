@@ -215,17 +215,25 @@ def test_a_coarse_multiple_adds_zeros__but_not(snippet, fails, old, new):
 
 
 def test_pad_to_adds_zeros_behind(
-    snippet, length=9_001, multiple=8_000, channels=()
+    snippet, length=9_001, multiple=8_000, channels=(), dtype=torch.float32
 ):
-    recording = torch.randn(*channels, length)
+    recording = (100 * torch.randn(*channels, length)).to(dtype)
 
     padded = snippet.after("recordings").pad_to(recording, multiple)
 
     assert padded.shape[:-1] == channels
     assert padded.shape[-1] % multiple == 0
     assert 0 <= padded.shape[-1] - length < multiple
+    assert padded.dtype == dtype
     assert padded[..., :length].equal(recording)
     assert not padded[..., length:].any()
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float16, torch.int16], ids=str
+)
+def test_pad_to_adds_zeros_behind__also_in(snippet, dtype):
+    test_pad_to_adds_zeros_behind(snippet, dtype=dtype)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_rounding_up_is_a_formula(snippet):
     round_up = after(snippet, "imports", "round-up").round_up
 
     for multiple in range(1, 70):
-        for size in range(150):
+        for size in (*range(150), 2**24 + 1, 2**53 + 1, 2**63 - 1):
             rounded = round_up(size, multiple)
             assert rounded % multiple == 0
             assert 0 <= rounded - size < multiple
@@ -263,10 +263,15 @@ def test_one_more_column_is_one_more_tile__but_not(snippet, fails, old, new):
 
 
 def test_large_sizes_waste_little(snippet, large=1152, small=64):
-    empty_share = after(snippet, *TILES).empty_share
+    run = after(snippet, *TILES)
+    empty_share = run.empty_share
 
     assert all(empty_share(size) < 0.1 for size in range(large, 9000))
     assert all(empty_share(size) > 0.5 for size in range(1, small))
+    for size in (*range(1, small), *range(large, 9000)):
+        full = 128 * run.tiles(size)
+        assert 0 <= full - size < 128
+        assert empty_share(size) == pytest.approx((full - size) / full)
 
 
 def test_large_sizes_waste_little__but_not_from_1025_on(snippet, fails):

@@ -44,13 +44,14 @@ def test_the_ways_take_turns(snippet, ways="ab", rounds=3, num_threads=None):
         options["num_threads"] = num_threads
     run = after(snippet, *COMPARE)
     before = torch.get_num_threads()
+    own = 5 if torch.get_num_interop_threads() == 2 else 2
     try:
-        torch.set_num_threads(2)
+        torch.set_num_threads(own)
         found, calls = called(run, ways, **options)
     finally:
         torch.set_num_threads(before)
 
-    threads = num_threads or 2
+    threads = num_threads or own
     assert {each for _, each in calls} == {threads}
     turns = [name for name, _ in itertools.groupby(calls, lambda c: c[0])]
     assert turns == [*ways] * rounds
@@ -728,12 +729,12 @@ def test_the_statement_sees_its_globals__also_as_shown(snippet, capsys):
     assert said.index("name 'y' is not defined") < said.index("'x'")
 
 
-def test_a_statement_cannot_assign(snippet):
+def test_a_statement_cannot_assign(snippet, first=""):
     run = after(snippet, *ASSIGN)
     for statement in ("x += 1", "x = x + 1", "x *= 2", "print(x); x = 3"):
         for x in (1, 2.5, torch.ones(2)):
             with pytest.raises(UnboundLocalError, match="'x'"):
-                run.Timer(statement, globals={"x": x}).timeit(1)
+                run.Timer(first + statement, globals={"x": x}).timeit(1)
     with no_error():
         run.Timer("x += 1", "x = 1", globals={"x": 1}).timeit(1)
         run.Timer("x = 1", globals={"x": 1}).timeit(1)
@@ -751,6 +752,10 @@ def test_a_statement_cannot_assign(snippet):
 )
 def test_a_statement_cannot_assign__but_not(snippet, fails, old, new):
     fails(test_a_statement_cannot_assign, snippet.edit(old, new))
+
+
+def test_a_statement_cannot_assign__ends_if_it_declares_global(snippet, fails):
+    fails(test_a_statement_cannot_assign, snippet, "global x; ")
 
 
 STALL = ("imports", "pretended-clock", "stall")
