@@ -177,7 +177,9 @@ def test_the_order_is_that_of_the_scores__ends_for_infinite_scores(
 # A loss is surprise
 
 
-def test_cross_entropy_is_minus_log_p(snippet, dtype=torch.float32, **options):
+def test_cross_entropy_is_minus_log_p(
+    snippet, dtype=torch.float32, options=None
+):
     run = snippet.after("from-scores")
     p = run.scores.softmax(dim=1)[0, 1].item()
     assert (round(p, 2), round(run.loss.item(), 2)) == (0.26, 1.35)
@@ -189,7 +191,7 @@ def test_cross_entropy_is_minus_log_p(snippet, dtype=torch.float32, **options):
         powers = scores.detach().double().exp()
         p = powers / powers.sum(dim=1, keepdim=True)
         each = [-math.log(row[i]) for row, i in zip(p, labels, strict=True)]
-        loss = F.cross_entropy(scores, labels, **options)
+        loss = F.cross_entropy(scores, labels, **options or {})
         assert near(loss, sum(each) / len(each))
 
 
@@ -208,11 +210,12 @@ def test_cross_entropy_is_minus_log_p__but_not_of_another(
 
 
 def test_cross_entropy_is_minus_log_p__but_not_as_a_sum(snippet, fails):
-    fails(test_cross_entropy_is_minus_log_p, snippet, reduction="sum")
+    inputs = snippet, torch.float32, {"reduction": "sum"}
+    fails(test_cross_entropy_is_minus_log_p, *inputs)
 
 
 def test_binary_cross_entropy_is_minus_log_p(
-    snippet, dtype=torch.float32, **options
+    snippet, dtype=torch.float32, options=None
 ):
     run = snippet.after("four-questions")
 
@@ -224,7 +227,7 @@ def test_binary_cross_entropy_is_minus_log_p(
         torch.manual_seed(seed)
         score = 3 * torch.randn(shape, dtype=dtype)
         target = torch.randint(2, shape).to(dtype)
-        loss = ONE_SCORE(score, target, **options)
+        loss = ONE_SCORE(score, target, **options or {})
         cases.append((score, target, loss))
     for score, target, loss in cases:
         p = 1 / (1 + (-score.double()).exp())
@@ -248,7 +251,8 @@ def test_binary_cross_entropy_is_minus_log_p__but_not_of_another(
 
 
 def test_binary_cross_entropy_is_minus_log_p__but_not_as_a_sum(snippet, fails):
-    fails(test_binary_cross_entropy_is_minus_log_p, snippet, reduction="sum")
+    inputs = snippet, torch.float32, {"reduction": "sum"}
+    fails(test_binary_cross_entropy_is_minus_log_p, *inputs)
 
 
 def test_the_slope_is_p_minus_target(snippet, samples=1, answers=1):
