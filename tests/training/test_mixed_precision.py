@@ -84,11 +84,12 @@ def test_parts_make_one_step(
     cases=(((3, 1), 0.1), ((1, 2, 1), 100.0), ((2, 1), 1.0)),
     given_as=list,
     end_of_model=nn.Identity,
+    scaled=False,
 ):
     run = after(snippet, *STEP)
 
     for split, max_norm in cases:
-        scaler = torch.amp.GradScaler("cpu", enabled=False)
+        scaler = torch.amp.GradScaler("cpu", enabled=scaled)
         models = [
             nn.Sequential(run.new_model(), end_of_model()) for _ in range(2)
         ]
@@ -111,6 +112,10 @@ def test_parts_make_one_step(
                 vector(models[0]), vector(models[1]), rtol=1e-4, atol=1e-6
             )
             models[0].load_state_dict(models[1].state_dict())
+
+
+def test_parts_make_one_step__also_with_a_scaler(snippet):
+    test_parts_make_one_step(snippet, scaled=True)
 
 
 @pytest.mark.parametrize("loss_of", [F.l1_loss, F.smooth_l1_loss])
@@ -290,11 +295,16 @@ def test_forecast_gives_32_bits(snippet, end_of_model=nn.Identity):
     run = after(snippet, *STEP, "forecast")
     inner = nn.Sequential(run.new_model(), nn.Dropout(0.5))
     model = nn.Sequential(inner, end_of_model())
+    records = []
+    inner.register_forward_hook(
+        lambda *_: records.append(torch.is_grad_enabled())
+    )
 
     for dtype in (FULL, BRAIN, HALF):
         model.train()
         with no_error():
             found = run.forecast(model, run.radar, dtype)
+        assert not any(records)
         assert found.dtype == FULL
         assert not found.requires_grad
         assert (found != 0).float().mean() > 0.9
@@ -548,6 +558,16 @@ def test_digits_set_the_floor__also_from(snippet, seed):
     test_digits_set_the_floor(snippet, True, seed)
 
 
+def test_digits_set_the_floor__also_as_drawn(snippet):
+    ways = after(snippet, *TRAIN, "four-ways").ways
+    kinds = (FULL, False), (HALF, True), (BRAIN, False)
+    names = "float32", "float16 with a scaler", "bfloat16"
+
+    for name, kind in zip(names, kinds, strict=True):
+        assert ways[name] == trained(snippet, *kind)
+        assert len(ways[name]) == 20
+
+
 def test_digits_set_the_floor__but_not_without_a_scaler(snippet, fails):
     fails(test_digits_set_the_floor, snippet, False)
 
@@ -681,6 +701,7 @@ KEPT = "relu", "exp", "sum", "softmax", "layer_norm"
 
 def test_softmax_stays_on_the_cpu(snippet):
     for dtype, found in results(snippet).items():
+        assert found["matmul"] == dtype  # inside autocast, that is
         for name in KEPT:
             assert found[name] == dtype
 
@@ -701,7 +722,9 @@ def test_softmax_stays_on_the_cpu__also_as_named(snippet):
         .sum(dim=1)
         .mean(),
     }.items():
-        found = run.operations[name](x, x.sub(0.5))
+        given = None if name in KEPT else x
+        with no_error():
+            found = run.operations[name](given, x.sub(0.5))
         torch.testing.assert_close(found, expected)
 
 
@@ -861,6 +884,13 @@ def test_the_factor_is_divided_out(snippet, dtype=FULL, seed=0, steps=5):
 
     assert (one != vector(run.new_model(seed))).all()
     torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+
+
+def test_the_factor_is_divided_out__also_as_tabulated(snippet):
+    run = after(snippet, "radar", "live")
+    weights = [weight for _, weight, _ in run.live([1.0, 2.0, -0.5])]
+
+    assert weights == pytest.approx([0.9, 0.7, 0.75])
 
 
 def test_the_factor_is_divided_out__ends_where_gradients_underflow(
@@ -1386,6 +1416,7 @@ def test_half_inputs_are_refused(snippet):
         assert "bias type (float) should be the same" in convolution
 
     assert_refused(*run.texts[1:])
+    assert run.texts[1].endswith("got Half and Float")
     for inputs in (run.radar.half(), run.radar.to(BRAIN)):
         layer, model = nn.Linear(64, 1), run.new_model()
         assert_refused(
