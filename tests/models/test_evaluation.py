@@ -3,6 +3,7 @@
 import contextlib
 import copy
 from functools import partial
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -444,7 +445,7 @@ def test_evaluate_changes_nothing(snippet, prepare=None):
         before = state_of(model)
         run.evaluate(model, loader)
         assert is_as_before(model, before)
-        F.cross_entropy(model(inputs), labels).backward()
+        (100 * F.cross_entropy(model(inputs), labels)).backward()
 
 
 @pytest.mark.parametrize(
@@ -1126,6 +1127,10 @@ def test_training_mode_gives_other_scores(snippet):
     assert not run.first[0].equal(run.second[0])
     assert run.first.grad_fn is None
     assert all(layer.training for layer in run.model.modules())
+    # Both passes saw the same flowers: without dropout, they agree.
+    with patch.object(F, "dropout", lambda x, *_: x):
+        same = snippet.after("forgotten-eval")
+    assert same.first.equal(same.second)
     assert not run.model(run.flowers).equal(run.model(run.flowers))
 
 
@@ -1333,6 +1338,7 @@ def test_batchnorm_refuses_one_value(snippet):
     assert isinstance(training, ValueError)
     assert "Expected more than 1 value per channel" in str(training)
     assert torch.is_tensor(evaluation)
+    assert evaluation.shape == (1, 4)
 
 
 @pytest.mark.parametrize("name", NORMS)
