@@ -18,6 +18,7 @@ from extensions.build.html_node import HtmlNode, add_html_node
 from extensions.build.inline_code import words as words_as_html
 from extensions.build.warnings import report
 from extensions.claims.ledger_rows import ledger_page
+from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.core.problem import Problem
@@ -25,6 +26,8 @@ from extensions.evidence.wording import summary_of_cases
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+    from extensions.claims.ledger import Entry
 
 
 def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -42,9 +45,7 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         unseen -= names
         entry = entries[names.pop()]
         node["classes"].append("claim")
-        _put_behind(
-            node, render_for_claim(builder, "sign", entry=entry, is_link=True)
-        )
+        _put_behind(node, _sign_of(builder, entry, is_link=True))
         panel = render_for_claim(
             builder,
             "panel",
@@ -60,10 +61,7 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         topic_name, name = words.get("names_claim", ("", ""))
         for entry in ledger.of(topic_name):
             if entry.claim.name == name:
-                sign = render_for_claim(
-                    builder, "sign", entry=entry, is_link=False
-                )
-                _put_behind(words, sign)
+                _put_behind(words, _sign_of(builder, entry, is_link=False))
     for name in sorted(unseen):
         claim = entries[name].claim
         message = f"claim {name!r} has the address of a heading: rename one"
@@ -87,6 +85,14 @@ def render_for_claim(
     """Return the HTML of a template, as a node."""
     html = builder.templates.render(f"{name}.html", values)
     return HtmlNode(html=html.strip())
+
+
+def _sign_of(builder: SiteBuilder, entry: Entry, *, is_link: bool) -> HtmlNode:
+    """Return the sign of a claim, which may open its panel."""
+    sign = sign_of(entry.verdict)
+    return render_for_claim(
+        builder, "sign", entry=entry, sign=sign, is_link=is_link
+    )
 
 
 def _put_behind(node: nodes.Element, sign: HtmlNode) -> None:

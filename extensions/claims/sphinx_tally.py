@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from extensions.build.builder import builder_of
-from extensions.claims.ledger import SIMULATED
 from extensions.claims.ledger_rows import ledger_page
+from extensions.claims.signs import SIGNS
 from extensions.claims.sphinx_ledger import ledger_of
 
 if TYPE_CHECKING:
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from extensions.claims.ledger import Entry, Ledger
 
 _CITED = "evidence/claims"
-# The sign of each verdict that a page may say of itself, and its words for
-# one statement and for more.
-_SIGNS = {
-    "passed": ("✓", "statement tested", "statements tested"),
-    SIMULATED: ("◐", "on a simulated device", "on a simulated device"),
-    "not run": ("○", "needs a GPU", "need a GPU"),
-    "failed": ("✗", "fails", "fail"),
-}
 
 
 def _add_tally(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -56,14 +48,14 @@ def _parts(
 ) -> Iterator[nodes.reference]:
     """Yield how many statements have each verdict, as a link to the first."""
     counted = Counter(each.verdict for each in entries)
-    for verdict, (sign, one, many) in _SIGNS.items():
+    for verdict, sign in SIGNS.items():
         if number := counted[verdict]:
-            said = f"{number} {one if number == 1 else many}"
+            said = f"{number} {sign.one if number == 1 else sign.many}"
             if verdict == "passed":
                 said += _on_what(ledger, entries)
             first = next(e for e in entries if e.verdict == verdict)
             place = f"{rows}#{first.anchor}"
-            yield _part(sign, verdict.replace(" ", "-"), said, place)
+            yield _part(sign.mark, verdict.replace(" ", "-"), said, place)
 
 
 def _on_what(ledger: Ledger, entries: tuple[Entry, ...]) -> str:

@@ -7,7 +7,8 @@ what the site shows. Imports no Sphinx.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 
@@ -20,7 +21,7 @@ from extensions.core.syntax import EXTENSIONS
 
 _OPENING = re.compile(r"\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)")
 _OPTION = re.compile(r"\s*:(?!::)")
-_OPTION_NAME = re.compile(r"\s*:?([\w-]+):")
+_OPTION_LINE = re.compile(r"\s*:?(?P<name>[\w-]+):[ \t]*(?P<value>.*)")
 _PARSER = create_md_parser(
     MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML
 )
@@ -39,8 +40,8 @@ class Directive:
     """The line of the fence, counted from 1."""
     first: int
     """The line at which the body begins."""
-    options: frozenset[str] = frozenset()
-    """The names of its options."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """The value of each of its options; "" for a flag."""
 
 
 @cache  # rules, ledger and notebooks read the same pages
@@ -85,11 +86,11 @@ def directive_of(token: Token, line: int) -> Directive | None:
         "".join(lines[skipped:]),
         line,
         line + 1 + skipped,
-        frozenset(
-            found[1]
+        {
+            found["name"]: found["value"]
             for each in lines[:skipped]
-            if (found := _OPTION_NAME.match(each))
-        ),
+            if (found := _OPTION_LINE.match(each))
+        },
     )
 
 

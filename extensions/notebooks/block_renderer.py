@@ -7,6 +7,8 @@ raw is ever published.
 
 from __future__ import annotations
 
+import contextlib
+
 from markdown_it.token import Token
 from mdformat.renderer import DEFAULT_RENDERERS
 
@@ -31,17 +33,19 @@ from extensions.core.markdown import (
     parse_line,
 )
 from extensions.core.markdown_tokens import bold, linked, paragraph, words
+from extensions.core.problem import Problem
 from extensions.core.titles import address_of
 from extensions.core.topics import Topic
 from extensions.notebooks import markdown_tables
 from extensions.notebooks.inline_renderer import InlineRenderer
+from extensions.programs.folding import fold_title
+from extensions.programs.snippet import Snippet
 
 # What a page says to Sphinx alone.
 _UNSEEN = {
     "front_matter",
     "myst_block_break",
     "myst_line_comment",
-    "myst_target",
 }
 _SHOWN = DEFAULT_RENDERERS.keys() | markdown_tables.RENDERERS
 
@@ -56,7 +60,10 @@ def plain_blocks(inline: InlineRenderer, text: str, first: int) -> list[Token]:
             found += _directive(inline, directive)
         elif token.type == "inline":
             children = inline.plain(token.children or [], line)
+            children += inline.sign_of_block()
             found.append(token.copy(children=children))
+        elif token.type == "myst_target":
+            inline.claim = token.content
         elif kind in _SHOWN:
             found.append(token)
         elif kind not in _UNSEEN and token.nesting >= 0:
@@ -92,7 +99,12 @@ def _cell(inline: InlineRenderer, directive: Directive) -> list[Token]:
     """Mark where a cell stands; one of another page has no place here."""
     if "from" in directive.options:
         return inline.report(directive.line, "{cell} with :from:")
-    meta = {"line": directive.line}
+    fold = ""
+    if not inline.topic.is_recipe:  # whose page folds nothing
+        with contextlib.suppress(Problem):  # a rule reports an unknown name
+            cell = Snippet.read(inline.topic.snippet).cell(directive.argument)
+            fold = fold_title(cell, directive.options)
+    meta = {"line": directive.line, "fold": fold}
     return [Token("cell", "", 0, content=directive.argument, meta=meta)]
 
 

@@ -10,39 +10,54 @@ would be.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from markdown_it.token import Token
 from mdformat.renderer import MDRenderer
 
-from extensions.claims.page import NamedItem
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
 from extensions.notebooks import markdown_tables
 from extensions.notebooks.block_renderer import plain_blocks
-from extensions.notebooks.inline_renderer import InlineRenderer
+from extensions.notebooks.inline_renderer import NO_VERDICTS, InlineRenderer
 from extensions.notebooks.recipe_page import as_page
 from extensions.programs.snippet import Cell
+
+
+@dataclass(frozen=True)
+class ExportedCell:
+    """Where a page shows a cell of its program."""
+
+    name: str
+    line: int
+    fold: str
+    """The words that it folds behind, or ""."""
 
 
 @dataclass(frozen=True)
 class ExportedPage:
     """A page as its notebook and its Markdown show it."""
 
-    pieces: list[str | NamedItem]
+    pieces: list[str | ExportedCell]
     """Markdown, and the cells between it."""
     problems: list[Problem]
 
 
-def export_page(topic: Topic, base: str) -> ExportedPage:
-    """Return the page of a topic; ``base`` is the site's address or ""."""
-    inline = InlineRenderer(topic, base)
+def export_page(
+    topic: Topic, base: str, verdicts: Mapping[str, str] = NO_VERDICTS
+) -> ExportedPage:
+    """Return the page of a topic; ``base`` is the site's address or "".
+
+    Claims are followed by the signs of their verdicts, given by their names.
+    """
+    inline = InlineRenderer(topic, base, verdicts)
     text = text_of(topic.page)
     if topic.is_recipe:
         text = as_page(topic.page, text)
     tokens = plain_blocks(inline, text, 1)
-    pieces: list[str | NamedItem] = []
+    pieces: list[str | ExportedCell] = []
     prose: list[Token] = []
     depth = 0
     for token in tokens:
@@ -54,7 +69,7 @@ def export_page(topic: Topic, base: str) -> ExportedPage:
             inline.report(line, "a cell inside a list or a quotation")
         else:
             pieces += [_rendered(prose)] if prose else []
-            pieces.append(NamedItem(token.content, token.meta["line"]))
+            pieces.append(ExportedCell(token.content, **token.meta))
             prose = []
     pieces += [_rendered(prose)] if prose else []
     return ExportedPage(pieces, inline.problems)

@@ -1,18 +1,22 @@
 """Render the words of a page without what MyST adds inside a paragraph.
 
-Of a claim the words stay; a role becomes the words or the link that the site
-shows; a link stays where the site's address is known, else its words do.
+Of a claim the words stay, and its sign follows; a role becomes the words or
+the link that the site shows; a link stays where the site's address is known,
+else its words do.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from markdown_it.token import Token
 from mdformat.renderer import DEFAULT_RENDERERS
 
+from extensions.claims.signs import SIGNS
 from extensions.core.directives import ROLES, TABLE, RoleExport
 from extensions.core.markdown import kind_of
 from extensions.core.markdown_tokens import linked, words
@@ -25,6 +29,9 @@ _SCHEME = re.compile(r"(?P<name>[a-z]+):")
 _KNOWN_SCHEMES = {"http", "https", "mailto"}
 
 
+NO_VERDICTS: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass
 class InlineRenderer:
     """The words of one page, and what no notebook can show of them."""
@@ -32,6 +39,10 @@ class InlineRenderer:
     topic: Topic
     base: str
     """The address of the site, or ""."""
+    verdicts: Mapping[str, str] = field(default_factory=lambda: NO_VERDICTS)
+    """What the tests say of each claim, by its name."""
+    claim: str = ""
+    """The name of the claim that the next block is as a whole."""
     problems: list[Problem] = field(default_factory=list)
 
     def report(self, line: int, what: str) -> list[Token]:
@@ -44,6 +55,7 @@ class InlineRenderer:
         """Return the tokens of a paragraph at a line without MyST's own."""
         found: list[Token] = []
         keeps: list[bool] = []  # for each link that is open
+        spans: list[str] = []  # the name of each that is open
         for number, token in enumerate(tokens):
             if token.type == "link_open":
                 link = self._link(token, line)
@@ -59,14 +71,32 @@ class InlineRenderer:
                 str(token.attrs["src"])
             ):
                 found += self.report(line, "a picture of the page")
-            elif token.type in {"span_open", "span_close"}:
-                continue
+            elif token.type == "span_open":
+                spans.append(str(token.attrs.get("id", "")))
+            elif token.type == "span_close":
+                found += self._sign(spans.pop())
             elif kind_of(token) in DEFAULT_RENDERERS:
                 found.append(token)
             else:
                 found += self.report(line, kind_of(token).replace("_", " "))
             line += token.type in {"softbreak", "hardbreak"}
         return found
+
+    def sign_of_block(self) -> list[Token]:
+        """Return the sign of a claim that is a whole block, as in a recipe."""
+        name, self.claim = self.claim, ""
+        return self._sign(name)
+
+    def _sign(self, name: str) -> list[Token]:
+        """Return what follows the words of a claim: a link to its proof."""
+        sign = SIGNS.get(self.verdicts.get(name, ""))
+        if sign is None:
+            return []
+        address = address_of(self.topic.name, self.base)
+        link = linked([words(sign.mark)], address and f"{address}#{name}")
+        if address:
+            link[0].attrs["title"] = sign.tip
+        return [words(" "), *link]
 
     def _link(self, token: Token, line: int) -> Token | None:
         """Return the opening of a link with its whole address, if known."""

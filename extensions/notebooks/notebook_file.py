@@ -1,15 +1,24 @@
-"""The notebook of a page, which teaches without the site."""
+"""The notebook of a page, which teaches without the site.
+
+It opens as the page does: each cell with what it gave, each claim with its
+sign, and helpers folded, in Jupyter as in Colab.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from extensions.claims.signs import SIGNS
 from extensions.core.titles import address_of
 from extensions.core.topics import Topic
+from extensions.notebooks.cell_outputs import outputs_by_line
 from extensions.notebooks.export import ExportedPage, code_of
+from extensions.notebooks.inline_renderer import NO_VERDICTS
 from extensions.programs.requirements import libraries
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Cell, Snippet
 
 _OLDEST = (2, 6)
 _CHECK = """# {needs}; to install what is missing:
@@ -22,23 +31,34 @@ if tuple(map(int, torch.__version__.split(".")[:2])) < {version}:
     )"""
 
 
-def notebook_of(topic: Topic, page: ExportedPage, base: str) -> NotebookNode:
-    """Return the notebook of a page; ``base`` is the site's address or ""."""
+def notebook_of(
+    topic: Topic,
+    page: ExportedPage,
+    base: str,
+    verdicts: Mapping[str, str] = NO_VERDICTS,
+) -> NotebookNode:
+    """Return the notebook of a page; ``base`` is the site's address or "".
+
+    ``verdicts`` are those whose signs the page shows.
+    """
     snippet = Snippet.read(topic.snippet)
     names = libraries(snippet.text)
+    outputs = outputs_by_line(topic)
     pieces = [*page.pieces]
     title, opening = "", ""
     if pieces and isinstance(pieces[0], str):
         title, _, opening = str(pieces.pop(0)).partition("\n\n")
-    note = _note(topic, names, base)
-    cells = [new_markdown_cell(f"{title}\n\n{note}".strip())]
+    parts = [title, _note(topic, names, base), _legend(verdicts)]
+    cells = [new_markdown_cell("\n\n".join(part for part in parts if part))]
     cells += check_of(names)
     cells += [new_markdown_cell(opening)] if opening else []
     for piece in pieces:
         if isinstance(piece, str):
             cells.append(new_markdown_cell(piece))
         else:
-            cells.append(new_code_cell(code_of(snippet.cell(piece.name))))
+            cell = snippet.cell(piece.name)
+            given = outputs.get(cell.code_line, [])
+            cells.append(_code_cell(cell, piece.fold, given))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not at random
     kernel = {"name": "python3", "display_name": "Python 3"}
@@ -46,6 +66,28 @@ def notebook_of(topic: Topic, page: ExportedPage, base: str) -> NotebookNode:
         cells=cells, metadata={"kernelspec": kernel}
     )
     return notebook
+
+
+def _code_cell(
+    cell: Cell, fold: str, outputs: list[NotebookNode]
+) -> NotebookNode:
+    """Return a cell with its outputs, closed if it folds behind some words."""
+    code, metadata = code_of(cell), {}
+    if fold:
+        # Jupyter reads the first, Colab the second, with the title in code.
+        metadata = {"jupyter": {"source_hidden": True}, "cellView": "form"}
+        code = f"# @title {fold}\n{code}"
+    found: NotebookNode = new_code_cell(
+        code, outputs=outputs, metadata=metadata
+    )
+    return found
+
+
+def _legend(verdicts: Mapping[str, str]) -> str:
+    """Return what the signs behind the claims of a notebook mean."""
+    said = {*verdicts.values()}
+    shown = [sign for verdict, sign in SIGNS.items() if verdict in said]
+    return " ".join(f"{sign.mark} {sign.legend}." for sign in shown)
 
 
 def _note(topic: Topic, names: list[str], base: str) -> str:

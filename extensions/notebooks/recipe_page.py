@@ -16,7 +16,7 @@ from extensions.claims.page import RECIPE_TIMINGS
 from extensions.core.reading import python_in
 from extensions.programs.snippet import Snippet
 
-_TARGET = re.compile(r"^\.\. _.*:$")
+_TARGET = re.compile(r"^\.\. _(?P<name>.*):$")
 # No role has its name: the page of a recipe that has one cannot be exported.
 _DIRECTIVE = re.compile(r"^\.\. (?P<name>[\w:-]+)::.*$")
 _ROLE = re.compile(r":(?P<name>[\w:-]+):`")
@@ -28,7 +28,7 @@ def _as_markdown(line: str) -> str:
     """Return one line of a recipe's prose as MyST."""
     if line.startswith(" " * 4):  # shown as it is
         return line
-    line = _TARGET.sub("", line)
+    line = _TARGET.sub(r"(\g<name>)=", line)
     line = _DIRECTIVE.sub(r"{\g<name>}`directive`", line)
     line = _ROLE.sub(r"{\g<name>}`", line)
     return _LITERAL.sub("", line)

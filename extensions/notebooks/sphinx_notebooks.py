@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from extensions.build.reasons import log_reasons
 from extensions.build.warnings import report
 from extensions.claims.page import read_page
+from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.environment import installed, our_code
 from extensions.core.fingerprint import Fingerprint, digest
 from extensions.core.problem import Problem
@@ -21,6 +22,7 @@ from extensions.core.reading import bytes_of, json_of, text_of
 from extensions.core.titles import first_lines
 from extensions.core.topics import Topic, topics
 from extensions.core.writing import write
+from extensions.notebooks.cell_outputs import pictures_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -34,7 +36,17 @@ def _paths(topic: Topic) -> tuple[Path, Path]:
     return path, path.with_suffix(".notebook.json")
 
 
-def _fingerprint(topic: Topic, base: str, titles: str) -> Fingerprint:
+def _given(topic: Topic) -> str:
+    """Return all that the program of a topic gave."""
+    if not topic.output.exists():
+        return ""
+    pictures = [digest(bytes_of(path)) for path in pictures_of(topic)]
+    return "\n".join([text_of(topic.output), *pictures])
+
+
+def _fingerprint(
+    topic: Topic, base: str, titles: str, verdicts: dict[str, str]
+) -> Fingerprint:
     """Return what the notebook of a topic is made from."""
     path, _ = _paths(topic)
     claims = "\n".join(_claims_of_others(topic))
@@ -47,6 +59,8 @@ def _fingerprint(topic: Topic, base: str, titles: str) -> Fingerprint:
             "its text": text_of(topic.page),
             "its program": bytes_of(topic.snippet),
             "claims of other pages": claims,
+            "results of its claims": json.dumps(verdicts),
+            "what its program gave": digest(_given(topic)),
             _WRITTEN: bytes_of(path) if path.exists() else b"",
         }
     )
@@ -74,7 +88,9 @@ def _changes(topic: Topic, now: Fingerprint) -> list[str]:
     return [each for each in changes if each != _WRITTEN] or changes
 
 
-def _write_notebook(topic: Topic, base: str, made_from: Fingerprint) -> None:
+def _write_notebook(
+    topic: Topic, base: str, verdicts: dict[str, str], made_from: Fingerprint
+) -> None:
     """Write a notebook, and what it was made from, if it shows all."""
     # A build with nothing changed needs neither of them.
     from nbformat import writes
@@ -82,11 +98,11 @@ def _write_notebook(topic: Topic, base: str, made_from: Fingerprint) -> None:
     from extensions.notebooks.export import export_page
     from extensions.notebooks.notebook_file import notebook_of
 
-    page = export_page(topic, base)
+    page = export_page(topic, base, verdicts)
     for problem in page.problems:
         report(problem)
     try:
-        notebook = writes(notebook_of(topic, page, base))
+        notebook = writes(notebook_of(topic, page, base, verdicts))
     except Problem:
         return  # a rule reports it, with its line
     path, record = _paths(topic)
@@ -104,10 +120,12 @@ def _write_notebooks(app: Sphinx) -> None:
     for topic in topics(root):
         if not topic.page.exists():
             continue
-        now = _fingerprint(topic, base, titles)
+        claims = ledger_of(app).of(topic.name)
+        verdicts = {each.claim.name: each.verdict for each in claims}
+        now = _fingerprint(topic, base, titles, verdicts)
         if why := _changes(topic, now):
             reasons[topic.name] = why
-            _write_notebook(topic, base, now)
+            _write_notebook(topic, base, verdicts, now)
     log_reasons("notebook to be written", reasons)
 
 

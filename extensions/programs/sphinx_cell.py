@@ -14,15 +14,14 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.build.dependencies import root_of
 from extensions.build.details import Details
 from extensions.core.topics import Topic
-from extensions.programs.snippet import WRONG, Cell
+from extensions.programs.folding import fold_title
+from extensions.programs.snippet import WRONG
 from extensions.programs.sphinx_cell_reference import cell_of_another_page
 from extensions.programs.sphinx_output import cell_and_output, output_shown
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import OptionSpec
-
-_MADE = "How this was made"
 
 
 class RecordedOutput(nodes.container):
@@ -74,21 +73,14 @@ class CellDirective(SphinxDirective):
             block["classes"].append("cell-wrong")
             label = nodes.paragraph("", WRONG.strip("#. \n"))
             block.insert(0, nodes.container("", label, classes=["cell-label"]))
-        if self.folds(cell):
-            summary = self.options.get("folded") or _MADE
+        if "folded" in self.options and "open" in self.options:
+            raise self.error("a cell is folded or open, not both")
+        if summary := fold_title(cell, self.options):
             details = Details("", code, summary=summary)
             block.remove(code)
             block["classes"].append("cell-folded")
             block += details
         return [block]
-
-    def folds(self, cell: Cell) -> bool:
-        """Whether the code stands behind a line, under what it gave."""
-        if "folded" in self.options:
-            if "open" in self.options:
-                raise self.error("a cell is folded or open, not both")
-            return True
-        return cell.is_display and "open" not in self.options
 
 
 def setup_cell(app: Sphinx) -> None:

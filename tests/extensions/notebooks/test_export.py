@@ -4,10 +4,9 @@ from textwrap import dedent
 
 import pytest
 
-from extensions.claims.page import NamedItem
 from extensions.core.directives import TABLE
 from extensions.core.topics import Topic
-from extensions.notebooks.export import export_page
+from extensions.notebooks.export import ExportedCell, export_page
 
 SITE = "https://example.org/guide/"
 
@@ -62,10 +61,70 @@ def said(exported):
     ],
 )
 def test_a_cell_is_found_behind_any_fence(exported, cell):
-    assert exported(f"Words.\n\n{cell}").pieces == [
-        "Words.",
-        NamedItem("step", 3),
-    ]
+    words, found = exported(f"Words.\n\n{cell}").pieces
+
+    assert words == "Words."
+    assert (found.name, found.line) == ("step", 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "fold"),
+    [
+        ("", ""),
+        (":folded: A title\n", "A title"),
+        (":folded:\n", "How this was made"),
+        ("---\nfolded: A title\n---\n", "A title"),
+    ],
+)
+def test_a_cell_that_folds_has_the_words_of_its_fold(exported, options, fold):
+    [found] = exported(f"```{{cell}} count\n{options}```").pieces
+
+    assert found.fold == fold
+
+
+def test_a_cell_that_only_draws_folds_unless_the_page_opens_it(
+    exported, house
+):
+    snippet = house / "snippets/part/one.py"
+    snippet.write_text(snippet.read_text() + "\n# %% draw\nimport pandas\n")
+    page = exported("```{cell} draw\n```\n\n```{cell} draw\n:open:\n```")
+
+    assert [each.fold for each in page.pieces] == ["How this was made", ""]
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("", "So `a` is one ✓."),
+        (
+            "https://a.org",
+            'So `a` is one [✓](https://a.org/part/one.html#a "Tested: see what'
+            ' would make this false").',
+        ),
+    ],
+)
+def test_the_words_of_a_claim_are_followed_by_its_sign(house, base, expected):
+    topic = Topic(house, "part/one")
+    topic.page.write_text("So [`a` is one]{#a .claim}.")
+
+    assert export_page(topic, base, {"a": "passed"}).pieces == [expected]
+
+
+def test_a_claim_of_which_nothing_is_known_has_no_sign(house):
+    topic = Topic(house, "part/one")
+    topic.page.write_text("[One]{#a .claim} and [two]{#b .claim}.")
+
+    page = export_page(topic, "", {"a": "missing", "b": "not run"})
+
+    assert page.pieces == ["One and two ○."]
+
+
+def test_a_claim_of_a_recipe_has_its_sign(house):
+    page = export_page(
+        Topic(house, "gallery/three"), "", {"one-line-is-drawn": "failed"}
+    )
+
+    assert page.pieces[0] == "# Three\n\nOne line is drawn. ✗"
 
 
 def test_a_cell_inside_boxes_stands_between_their_words(exported):
@@ -86,7 +145,7 @@ def test_a_cell_inside_boxes_stands_between_their_words(exported):
 
     assert page.pieces == [
         "**See all**\n\nBefore.\n\n**Note**\n\nAt once.",
-        NamedItem("step", 7),
+        ExportedCell("step", 7, ""),
         "After.",
     ]
 

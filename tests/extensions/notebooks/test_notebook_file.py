@@ -64,7 +64,13 @@ def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
     assert not exported.problems
     nbformat.validate(notebook)
     cells = notebook["cells"]
-    code = [each["source"] for each in cells if each["cell_type"] == "code"]
+    code = [
+        each["source"].partition("\n")[2]
+        if each["metadata"].get("cellView") == "form"
+        else each["source"]
+        for each in cells
+        if each["cell_type"] == "code"
+    ]
     snippet = Snippet.read(topic.snippet)
     shown = [code_of(cell) for cell in snippet.cells().values()]
     assert (
@@ -116,3 +122,31 @@ def test_a_program_without_imports_needs_nothing(house):
     assert title == (
         "# One\n\nThe notebook of the page `part/one` of Proven PyTorch."
     )
+
+
+def test_the_signs_of_a_notebook_are_explained_at_its_head(house):
+    page = Topic(house, "part/one")
+
+    def head(verdicts):
+        exported = export_page(page, "", verdicts)
+        return notebook_of(page, exported, "", verdicts)["cells"][0]["source"]
+
+    assert "✓" not in head({})
+    assert head({"word-is-one": "passed", "other": "not run"}).endswith(
+        "\n\n✓ follows what a test has shown."
+        " ○ follows what no test has shown yet, because it needs a GPU."
+    )
+
+
+def test_a_folded_cell_is_closed_in_jupyter_and_in_colab(house):
+    page = Topic(house, "part/one")
+    page.page.write_text("```{cell} count\n:folded: How to count\n```")
+
+    notebook = notebook_of(page, export_page(page, ""), "")
+
+    cell = notebook["cells"][-1]
+    assert cell["source"].startswith("# @title How to count\nprint(word")
+    assert cell["metadata"] == {
+        "jupyter": {"source_hidden": True},
+        "cellView": "form",
+    }

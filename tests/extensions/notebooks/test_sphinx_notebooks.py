@@ -76,7 +76,11 @@ def again(build, house):
     ("file", "new", "expected"),
     [
         ("docs/part/one.md", "\nMore.\n", "part/one: {} (its text)"),
-        ("snippets/part/one.py", "\nword\n", "part/one: {} (its program)"),
+        (
+            "snippets/part/one.py",
+            "\nword\n",
+            "part/one: {} (its program, what its program gave)",
+        ),
         ("docs/code/part/one.ipynb", " ", "part/one: {} (the notebook)"),
     ],
 )
