@@ -111,7 +111,7 @@ class FromLMDB(Stored):
 
     def __getitem__(self, index):
         self.ready()
-        index = range(len(self))[index]  # an IndexError behind the last
+        index = range(len(self))[index]  # an IndexError past the last
         with self.file.begin() as transaction:
             value = transaction.get(f"{index:08}".encode())
         return np.frombuffer(bytearray(value), np.float32), index
