@@ -791,16 +791,17 @@ def test_undivided_sgd_has_n_times_the_rate__also_with(snippet, options):
     test_undivided_sgd_has_n_times_the_rate(snippet, **options)
 
 
-def test_undivided_sgd_has_n_times_the_rate__but_not_with_weight_decay(
+def test_undivided_sgd_has_n_times_the_rate__ends_with_weight_decay(
     snippet, fails
 ):
+    """A higher rate also decays more; a larger gradient does not."""
     fails(test_undivided_sgd_has_n_times_the_rate, snippet, 1, 0.05, 0.1)
 
 
-def test_undivided_sgd_has_n_times_the_rate__but_not_at_a_rate_of_2(
+def test_undivided_sgd_has_n_times_the_rate__ends_if_the_training_diverges(
     snippet, fails
 ):
-    """There the training is chaotic, and rounding grows."""
+    """At a rate of 2 the training is chaotic, and rounding grows."""
     fails(test_undivided_sgd_has_n_times_the_rate, snippet, 1, 2.0)
 
 

@@ -695,10 +695,22 @@ class Shared(nn.Module):
         self.fc[0].weight = self.words.weight
 
 
+class WithAToken(nn.Module):
+    """A model with a parameter in no layer, and a weight in two layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Parameter(torch.zeros(1, 3))
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.second.weight = self.first.weight
+        self.fc = nn.Linear(3, 2)
+
+
 def test_all_but_leaves_out_the_head(snippet):
     run = brief(snippet, "all-but")
     flat = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
     cases = (run.model, "head"), (flat, "2"), (Shared(), "fc")
+    cases += ((WithAToken(), "fc"),)
 
     for model, head in cases:
         own = list(model.get_submodule(head).parameters())
@@ -734,6 +746,13 @@ REST = "[p for p in model.parameters() if id(p) not in own]"
         "[p for n, p in model.named_parameters() if not n.startswith(head)]",
     ),
     ("one left out", REST, f"{REST}[1:]"),
+    (
+        "those that belong to no layer",
+        REST,
+        REST.replace(
+            "p for p in model", "p for c in model.children() for p in c"
+        ),
+    ),
     (
         "one twice",
         "p for p in model.parameters() if id(p) not in own]",
