@@ -8,6 +8,7 @@ import subprocess
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -182,6 +183,25 @@ def test_same_sees_the_last_bit(snippet, make=normed, another=None):
     assert run.same(model, more) is False
     assert run.same(more, model) is False
     assert run.same(nn.Linear(1, 2), nn.Linear(2, 2)) is False
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("scale", (3,)), ("weight", ()), ("weight", (1,)), ("weight", (1, 3))],
+)
+def test_same_sees_the_last_bit__also_with_equal_numbers(snippet, name, shape):
+    run = snippet.only("imports", "same").after("same")
+
+    def holding(name, shape):
+        model = nn.Module()
+        model.register_parameter(name, nn.Parameter(torch.ones(shape)))
+        return model
+
+    model, other = holding("weight", (3,)), holding(name, shape)
+    with no_error():
+        assert run.same(model, other) is False
+        assert run.same(other, model) is False
+        assert run.same(model, holding("weight", (3,))) is True
 
 
 def large(dtype):
@@ -633,8 +653,13 @@ def test_the_same_threads_the_same_sum__ends_in_a_column(snippet, fails):
 
 @pytest.mark.usefixtures("one_thread_again")
 def test_other_threads_stay_close(snippet):
-    run = snippet.only("imports", "threads", "summed").after("summed")
+    set_to = []
+    with patch("torch.set_num_threads", set_to.append):
+        run = snippet.only("imports", "threads", "summed").after("summed")
+    before = torch.get_num_threads()
+    assert set_to == [1, before, 2, before]
 
+    run = snippet.only("imports", "threads", "summed").after("summed")
     assert run.delays.shape == (10, 100_000)
     assert run.one.shape == (10,)
     torch.testing.assert_close(run.one, run.two, rtol=0, atol=0.01)
@@ -814,6 +839,14 @@ def test_a_late_seed_misses_the_weights(snippet):
     assert are_equal(run.train(0), expected)
 
 
+def test_a_late_seed_misses_the_weights__also_if_all_else_is_equal(snippet):
+    edited = snippet.edit(
+        "    model = new_model()\n    seed_everything(0)\n",
+        "    seed_everything(0)\n    model = new_model()\n",
+    )
+    assert are_equal(*training(edited, "late").after("late").late)
+
+
 def test_a_late_seed_misses_the_weights__but_not_before_the_model(
     snippet, fails
 ):
@@ -873,6 +906,11 @@ def test_a_set_has_another_order(snippet):
     assert all(sorted(order) == WORDS for order in orders)
     first, second, third = orders
     assert first != second != third != first
+
+
+def test_a_set_has_another_order__also_where_it_is_set(snippet, monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    test_a_set_has_another_order(snippet)
 
 
 @edits(
@@ -1098,6 +1136,9 @@ def test_four_digits_hide_a_difference(snippet):
         )
     ]
     assert sum(apart) == 1
+    one, other = run.model[0].weight, run.other[0].weight
+    up = one.nextafter(torch.tensor(torch.inf))
+    assert ((one == other) | (up == other)).all()
 
 
 @edits(
