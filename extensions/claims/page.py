@@ -14,6 +14,7 @@ from pathlib import Path
 from extensions.claims.claim import Claim, claims_in
 from extensions.core.cache import cached_by_content
 from extensions.core.directives import Body, body_of
+from extensions.core.exercises import Kind, exercise_of
 from extensions.core.markdown import (
     Directive,
     directive_of,
@@ -51,7 +52,8 @@ class Page:
     recapped: list[NamedItem] = field(default_factory=list)
     """Claims that the page repeats."""
     exercises: list[NamedItem] = field(default_factory=list)
-    """Counter-examples that the page asks for, named as claims are."""
+    """Counter-examples that the page asks for to repair a program, named as
+    claims are."""
 
 
 def read_page(path: Path) -> Page:
@@ -95,6 +97,14 @@ def _add_markdown(page: Page, text: str, first: int) -> None:
             page.code.append(line)
 
 
+def _add_exercise(page: Page, directive: Directive) -> None:
+    """Add what an exercise refers to; the directive reports an unclear one."""
+    if exercise := exercise_of(directive.argument):
+        items = [NamedItem(each, directive.line) for each in exercise.names]
+        is_repair = exercise.kind is Kind.REPAIR
+        (page.exercises if is_repair else page.cells).extend(items)
+
+
 def _add_directive(page: Page, directive: Directive) -> None:
     """Add what a directive refers to, or the contents of its body."""
     if directive.name == "cell" and "from" not in directive.options:
@@ -105,7 +115,7 @@ def _add_directive(page: Page, directive: Directive) -> None:
         names = directive.argument.split()
         page.recapped += [NamedItem(name, directive.line) for name in names]
     elif directive.name == "exercise":
-        page.exercises.append(NamedItem(directive.argument, directive.line))
+        _add_exercise(page, directive)
     body = body_of(directive.name)
     if body is Body.CODE:
         page.code.append(directive.line)

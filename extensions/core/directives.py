@@ -65,8 +65,20 @@ class ListingExport:
     language: str
 
 
+@dataclass(frozen=True)
+class ExerciseExport:
+    """A question, its cells as :mod:`extensions.core.exercises` says, and its
+    hint."""
+
+
 Export = (
-    CellExport | ClaimsExport | BoxExport | RemarkExport | ListingExport | None
+    CellExport
+    | ClaimsExport
+    | BoxExport
+    | RemarkExport
+    | ListingExport
+    | ExerciseExport
+    | None
 )
 
 
@@ -107,7 +119,7 @@ DIRECTIVES: dict[str, Meaning] = {
     "course": _DATA,
     "error-text": _PROSE,
     "error-texts": _DATA,
-    "exercise": Meaning(Body.PROSE, RemarkExport("has a hint and an answer.")),
+    "exercise": Meaning(Body.PROSE, ExerciseExport()),
     "featured-claim": _PROSE,
     "ledger": _DATA,
     "measured": Meaning(Body.DATA, RemarkExport("shows what was measured.")),

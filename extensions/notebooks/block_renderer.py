@@ -20,10 +20,12 @@ from extensions.core.directives import (
     BoxExport,
     CellExport,
     ClaimsExport,
+    ExerciseExport,
     ListingExport,
     Meaning,
     RemarkExport,
 )
+from extensions.core.exercises import Exercise, Kind, exercise_of
 from extensions.core.markdown import (
     Directive,
     directive_of,
@@ -83,6 +85,8 @@ def _directive(inline: InlineRenderer, directive: Directive) -> list[Token]:
             return _titled_box(inline, directive, title)
         case BoxExport(title):
             return _box(inline, directive, title)
+        case ExerciseExport():
+            return _exercise(inline, directive)
         case ListingExport(language):
             return [_listing(directive, language)]
         case RemarkExport(says):
@@ -106,6 +110,42 @@ def _cell(inline: InlineRenderer, directive: Directive) -> list[Token]:
             fold = fold_title(cell, directive.options)
     meta = {"line": directive.line, "fold": fold}
     return [Token("cell", "", 0, content=directive.argument, meta=meta)]
+
+
+def _exercise(inline: InlineRenderer, directive: Directive) -> list[Token]:
+    """Ask the question; what answers it stands on the page alone."""
+    exercise = exercise_of(directive.argument)
+    if exercise is None:
+        return []  # the directive reports it
+    title = words(exercise.kind.value.capitalize())
+    found = [*paragraph(bold([title]))]
+    found += plain_blocks(inline, directive.body, directive.first)
+    found += _hint(inline, directive)
+    meta = {"line": directive.line}
+    match exercise:
+        case Exercise(Kind.PREDICT, (cell,)):
+            meta |= {"asks": True}
+            found.append(Token("cell", "", 0, content=cell, meta=meta))
+        case Exercise(Kind.BUILD, (_, check)):
+            found.append(Token("own code", "", 0, meta=meta))
+            meta |= {"asks": True}
+            found.append(Token("cell", "", 0, content=check, meta=meta))
+    return [*found, *_the_page(inline, "has the answer.")]
+
+
+def _hint(inline: InlineRenderer, directive: Directive) -> list[Token]:
+    """Return the hint of an exercise, which opens in a notebook as well."""
+    hint = parse_line(directive.options.get("hint", ""))
+    if not hint:
+        return []
+    said = paragraph(inline.plain(hint, directive.line))
+    opening = "<details><summary>Hint</summary>\n"
+    return [_html(opening), *said, _html("</details>\n")]
+
+
+def _html(content: str) -> Token:
+    """Return HTML that stands by itself."""
+    return Token("html_block", "", 0, content=content, block=True)
 
 
 def _claims(inline: InlineRenderer, directive: Directive) -> list[Token]:

@@ -32,15 +32,22 @@ class ExportedCell:
 
     name: str
     line: int
-    fold: str
+    fold: str = ""
     """The words that it folds behind, or ""."""
+    asks: bool = False
+    """Whether the reader is to say what it gives."""
+
+
+@dataclass(frozen=True)
+class OwnCode:
+    """Where a reader writes code."""
 
 
 @dataclass(frozen=True)
 class ExportedPage:
     """A page as its notebook and its Markdown show it."""
 
-    pieces: list[str | ExportedCell]
+    pieces: list[str | ExportedCell | OwnCode]
     """Markdown, and the cells between it."""
     problems: list[Problem]
 
@@ -57,19 +64,24 @@ def export_page(
     if topic.is_recipe:
         text = as_page(topic.page, text)
     tokens = plain_blocks(inline, text, 1)
-    pieces: list[str | ExportedCell] = []
+    pieces: list[str | ExportedCell | OwnCode] = []
     prose: list[Token] = []
     depth = 0
     for token in tokens:
         depth += token.nesting
-        if token.type != "cell":
+        if token.type not in {"cell", "own code"}:
             prose.append(token)
         elif depth:
             line = token.meta["line"]
             inline.report(line, "a cell inside a list or a quotation")
         else:
             pieces += [_rendered(prose)] if prose else []
-            pieces.append(ExportedCell(token.content, **token.meta))
+            is_cell = token.type == "cell"
+            pieces.append(
+                ExportedCell(token.content, **token.meta)
+                if is_cell
+                else OwnCode()
+            )
             prose = []
     pieces += [_rendered(prose)] if prose else []
     return ExportedPage(pieces, inline.problems)

@@ -15,7 +15,7 @@ from extensions.claims.signs import SIGNS
 from extensions.core.titles import address_of
 from extensions.core.topics import Topic
 from extensions.notebooks.cell_outputs import outputs_by_line
-from extensions.notebooks.export import ExportedPage, code_of
+from extensions.notebooks.export import ExportedPage, OwnCode, code_of
 from extensions.notebooks.inline_renderer import NO_VERDICTS
 from extensions.programs.requirements import libraries
 from extensions.programs.snippet import Cell, Snippet
@@ -55,9 +55,11 @@ def notebook_of(
     for piece in pieces:
         if isinstance(piece, str):
             cells.append(new_markdown_cell(piece))
+        elif isinstance(piece, OwnCode):
+            cells.append(new_code_cell("# Your code"))
         else:
             cell = snippet.cell(piece.name)
-            given = outputs.get(cell.code_line, [])
+            given = [] if piece.asks else outputs.get(cell.code_line, [])
             cells.append(_code_cell(cell, piece.fold, given))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not at random

@@ -115,7 +115,11 @@ def _markdown_of(
 ) -> str:
     """Return a page with all that its program and its tests gave."""
     # Only a build that writes a page exports one.
-    from extensions.notebooks.export import code_of, export_page
+    from extensions.notebooks.export import (
+        ExportedCell,
+        code_of,
+        export_page,
+    )
 
     cells = Snippet.read(topic.snippet).cells()
     outputs = {
@@ -126,9 +130,9 @@ def _markdown_of(
     for piece in export_page(topic, base).pieces:
         if isinstance(piece, str):
             parts.append(piece)
-        elif cell := cells.get(piece.name):  # one that is not was reported
-            parts.append(_fenced(code_of(cell), "python"))
-            parts += outputs.get(piece.name, [])
+        elif isinstance(piece, ExportedCell) and piece.name in cells:
+            parts.append(_fenced(code_of(cells[piece.name]), "python"))
+            parts += [] if piece.asks else outputs.get(piece.name, [])
     if entries := ledger.of(topic.name):
         parts.append("## The claims of this page")
         parts.append(

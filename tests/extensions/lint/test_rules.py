@@ -192,7 +192,7 @@ CASES = {
     "an exercise of no counter-example": (
         "docs/part/one.md",
         "# One\n",
-        "# One\n\n```{exercise} word-is-one\nTry.\n```\n",
+        "# One\n\n```{exercise} repair word-is-one\nTry.\n```\n",
         "docs/part/one.md:3: an exercise of no counter-example: 'word-is-one'",
     ),
     "front matter that names no page": (
