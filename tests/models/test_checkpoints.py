@@ -19,6 +19,8 @@ import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader, Dataset
 
 from extensions.evidence.counterexamples import no_error
@@ -444,7 +446,14 @@ def test_the_best_file_is_kept__but_not(snippet, old, new, fails):
 
 
 def test_resuming_equals_not_stopping(snippet, stops=None, number=0):
-    run = snippet.after("seed" if stops else "go-on")
+    steps = []
+    hook = register_optimizer_step_post_hook(lambda *_: steps.append(1))
+    try:
+        run = snippet.after("seed" if stops else "go-on")
+    finally:
+        hook.remove()
+    if not stops:  # two steps an epoch: six at once, three, and three more
+        assert len(steps) == 2 * (6 + 3 + 3)
     if stops:
         with a_file() as whole, a_file() as path:
             run.seed(number)
@@ -984,11 +993,17 @@ def test_an_optimizer_shares__but_not_what_was_copied(snippet, fails):
 def test_deleting_keeps_the_optimizer_state(snippet, name="Adam"):
     run = after_quickly(snippet, "shares")
     average, weight = weakref.ref(run.average), weakref.ref(run.weight)
+    stored = [
+        StorageWeakRef(each.untyped_storage())
+        for each in run.saved["model"].values()
+    ]
     for names in (vars(run), run.train.__globals__):
         for each in ("saved", "average", "weight", "part"):
             names.pop(each, None)
     gc.collect()
     assert weight() is None
+    assert len(stored) == 4
+    assert all(each.expired() for each in stored)
     assert average() is not None
 
     loaded = trained_state(name)
