@@ -2,11 +2,14 @@
 
 import copy
 import gc
+import random
 import weakref
+from collections import OrderedDict
 from contextlib import contextmanager
 from functools import cache
 from operator import attrgetter
 
+import numpy as np
 import pytest
 import torch
 from torch import nn, optim
@@ -73,6 +76,7 @@ class Hoarder(optim.Optimizer):
     def __init__(self, parameters):
         super().__init__(parameters, {})
         self.table = torch.ones(2, 3)
+        self.weight = nn.Parameter(torch.ones(19))
 
     def step(self):
         """Keep something for each parameter, and something for all."""
@@ -82,6 +86,8 @@ class Hoarder(optim.Optimizer):
             state["pair"] = torch.ones(5), (torch.ones(7), [torch.ones(0)])
             state["past"] = [{"half": torch.ones(11).half()}, 3, []]
             state["table"] = self.table
+            whole = torch.ones(17, dtype=torch.int64)
+            state["own"] = OrderedDict(whole=whole, weight=self.weight)
         self.state["all"] = torch.ones(13)
 
 
@@ -91,8 +97,9 @@ def test_held_counts_every_tensor(snippet):
     assert run.held(hoarder) == 0
     for _ in range(2):
         hoarder.step()
-        own = 4 * 5 + 4 * 7 + 2 * 11
-        assert run.held(hoarder) == 2 * own + 4 * 6 + 4 * 13
+        own = 4 * 5 + 4 * 7 + 2 * 11 + 8 * 17
+        shared = 4 * 6 + 4 * 19
+        assert run.held(hoarder) == 2 * own + shared + 4 * 13
         assert len(hoarder.state) == 3
     for kind, options in KINDS:
         some = matrices(kind, mixed(torch.float32))
@@ -277,12 +284,14 @@ def test_the_forecast_changes_nothing(snippet):
         versions = [each._version for each in some]
         types = [each.dtype for each in some]
         grad, asked = some[0].grad, [each.requires_grad for each in some]
-        random = torch.get_rng_state()
+        numbers = torch.get_rng_state()
+        others = random.getstate(), str(np.random.get_state())
         run.state_bytes(some, kind, device="cpu", **options)
         if "fused" not in options and kind not in READ_NUMBERS:
             run.state_bytes(some[1:], kind, **options)
 
-        assert torch.get_rng_state().equal(random)
+        assert torch.get_rng_state().equal(numbers)
+        assert (random.getstate(), str(np.random.get_state())) == others
         assert torch.is_grad_enabled()
         assert [each._version for each in some] == versions
         assert [each.stride() for each in some] == strides
@@ -318,6 +327,9 @@ def test_meta_takes_no_room(snippet):
     assert run.gigabytes == pytest.approx(
         {name: 4 * n * numbers / 1e9 for name, n in TIMES.items()}, rel=1e-3
     )
+    cells = (*COUNT, "before-it-exists")
+    program = snippet.only(*cells)
+    assert run.highest(lambda: program.after(cells[-1])) < 10_000
     some, kind = parameters[:2], optim.AdamW
     assert run.highest(lambda: run.state_bytes(some, kind)) < 1000
 
@@ -739,7 +751,9 @@ def test_the_second_step_adds_nothing__but_not_for_new_ones(snippet, fails):
 def test_the_state_has_the_type_of_its_parameter(
     snippet, dtype=torch.bfloat16
 ):
-    run = after(snippet, *TRAIN)
+    run = after(snippet, *BILLS)
+    bill = run.bill(*run.kinds["SGD, momentum"], dtype)
+    assert bill["state"] == dtype.itemsize
     for kind, options in KINDS:
         model, optimizer, _ = start(run, kind, options, dtype)
         run.train(model, optimizer)
@@ -773,7 +787,9 @@ def together(bill):
 
 
 def test_bfloat16_weights_halve_all(snippet):
-    small = after(snippet, *BILLS, "sixteen-bits").small
+    run = after(snippet, *BILLS, "sixteen-bits")
+    assert run.ways["bfloat16"].get("dtype") is torch.bfloat16
+    small = run.small
     assert together(small["AdamW in bfloat16"]) == pytest.approx(8, abs=1e-3)
     found = sizes(snippet, "AdamW", torch.bfloat16)
     assert 2 * (1 + found["gradients"] + found["averages"]) == 8
@@ -887,6 +903,8 @@ def test_freezing_later_frees_nothing(snippet):
     run = after(snippet, *TRAIN, "frozen-later")
     assert run.before == run.held(run.optimizer) == count(run.optimizer)
     assert not run.model[0].weight.requires_grad
+    steps_of = [each["step"] for each in run.optimizer.state.values()]
+    assert steps_of == [1, 1, 2, 2]
     assert run.optimizer.state[run.model[2].weight]["step"] == 2
     for kind, options in KINDS:
         model, optimizer, _ = start(run, kind, options)
@@ -933,6 +951,20 @@ def test_a_frozen_state_can_be_forgotten(snippet):
         assert all(each.equal(was) for each, was in pairs)
         pairs = zip(last.parameters(), moving, strict=True)
         assert not any(each.equal(was) for each, was in pairs)
+
+
+def test_a_frozen_state_can_be_forgotten__also_its_memory(snippet):
+    edited = snippet.edit(
+        "before = held(optimizer)\nmodel",
+        "before = held(optimizer)\n"
+        "averages = [weakref.ref(each) for some in model[0].parameters()"
+        " for each in optimizer.state[some].values()]\nmodel",
+    )
+    names = (*TRAIN, "frozen-later", "forget-the-frozen")
+    run = edited.only(*names).after(names[-1])
+
+    assert len(run.averages) == 2 * 3
+    assert all(each() is None for each in run.averages)
 
 
 ZEROS = ("optimizer.zero_grad()\n    in", "optimizer.zero_grad(False)\n    in")
@@ -1014,6 +1046,14 @@ def test_loading_converts_the_state(snippet):
     with no_error():
         run = snippet.only(*names).after(names[-1])
     assert steps(run) == 3
+    old = snippet.only(*names[:-1]).after(names[-2])
+    pairs = zip(old.model.parameters(), run.model.parameters(), strict=True)
+    for before, behind in pairs:
+        kept = old.optimizer.state[before]["exp_avg"]
+        expected = 0.9 * kept + 0.1 * behind.grad.float()
+        found = run.optimizer.state[behind]["exp_avg"].float()
+        assert found.allclose(expected, rtol=0.05, atol=1e-4)
+        assert kept.abs().max() > 1e-3
     counting = 4 * 4
     for state in run.optimizer.state.values():
         assert state["step"].dtype == torch.float32
@@ -1169,6 +1209,11 @@ def test_an_optimizer_holds_the_parameters(snippet):
         del optimizer
         gc.collect(0)
         assert all(ref() is None for ref in refs)
+
+
+def test_an_optimizer_holds_the_parameters__also_the_last(snippet):
+    edited = snippet.edit("ref(model[0].weight)", "ref(model[2].bias)")
+    test_an_optimizer_holds_the_parameters(edited)
 
 
 @edits(
