@@ -853,6 +853,18 @@ def test_an_early_step_overwrites(snippet):
     assert order == early.split("\n")
 
 
+@edits(
+    ("with a fused step", "lr=0.05)", "lr=0.05, fused=True)"),
+    (
+        "for a single linear layer",
+        "nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 1)",
+        "(nn.Linear(2, 1),)",
+    ),
+)
+def test_an_early_step_overwrites__ends(snippet, old, new, fails):
+    fails(test_an_early_step_overwrites, snippet.edit(old, new))
+
+
 def test_an_early_step_overwrites__also_with_sgd(snippet):
     test_an_early_step_overwrites(snippet.edit(*OTHERS["SGD"]))
 

@@ -938,6 +938,20 @@ def test_the_rate_stands_in_the_groups__but_not(snippet, old, new, fails):
     fails(test_the_rate_stands_in_the_groups, snippet.edit(old, new))
 
 
+@pytest.mark.parametrize("kind", ["LambdaLR", "CyclicLR"])
+def test_the_rate_stands_in_the_groups__ends_with_the_next_step_of(
+    snippet, kind, fails
+):
+    options = {"LambdaLR": "lambda _: 0.5", "CyclicLR": "0.1, 0.2"}[kind]
+    every = f"for group in optimizer.param_groups:\n{RATE}\n"
+    edited = snippet.edit(
+        every,
+        f"schedule = optim.lr_scheduler.{kind}(optimizer, {options})\n"
+        f"learn(model, optimizer)\n{every}schedule.step()\n",
+    )
+    fails(test_the_rate_stands_in_the_groups, edited)
+
+
 EMPTY = "ValueError: optimizer got an empty parameter list"
 
 
