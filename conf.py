@@ -100,14 +100,26 @@ html_static_path = ["docs/_static"]
 html_extra_path = ["docs/_extra"]
 html_css_files = ["house.css"]
 html_js_files = [("house.js", {"defer": "defer"})]
+# Furo's own dark style underlines names, which then look like links.
+pygments_dark_style = "github-dark-colorblind"
+# What leads somewhere is blue: green is for what is proven, red for what is
+# wrong.
 html_theme_options = {
     "top_of_page_buttons": [],
     "light_css_variables": {
-        "color-brand-primary": "#a12a12",
-        "color-brand-content": "#a12a12",
+        "color-brand-primary": "#0a56b3",
+        "color-brand-content": "#0a56b3",
+        "color-brand-visited": "#0a56b3",
+        "color-sidebar-link-text--top-level": "inherit",
+        # Small, and small in what is small: nothing falls below 13 pixels.
+        "font-size--small": "max(87.5%, 0.8125rem)",
+        "font-size--small--2": "max(81.25%, 0.8125rem)",
+        "font-size--small--3": "0.8125rem",
+        "font-size--small--4": "0.8125rem",
     },
     "dark_css_variables": {
-        "color-brand-primary": "#ff9a80",
-        "color-brand-content": "#ff9a80",
+        "color-brand-primary": "#7db8ff",
+        "color-brand-content": "#7db8ff",
+        "color-brand-visited": "#7db8ff",
     },
 }

@@ -3,7 +3,13 @@
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    Page,
+    expect,
+)
 
 DESKTOP = {"width": 1366, "height": 900}
 PHONE = {"width": 390, "height": 844}
@@ -20,19 +26,18 @@ def is_in_view(place: Locator, view: dict[str, int]) -> bool:
     )
 
 
-# What stands on the first screen: the headline, the question, the claim and
-# its sign, its table whole, the edit, the assertion, the runs and the doors.
+# What stands on the first screen: what this is, what to do first, the search,
+# and a claim to play with, its picture whole.
 FIRST = [
     "article h1",
     "article h1 + p",
-    ".surprise-words .recapped",
-    ".surprise-words .claim-sign",
-    ".surprise table",
-    ".surprise tr:last-child td:last-child",
-    ".surprise .claim-edit .claim-old",
-    ".surprise .claim-edit .claim-new",
-    ".surprise .claim-said",
-    ".surprise .claim-runs",
+    "article .button",
+    ".page-search",
+    ".surprise > p",
+    ".surprise .hll",
+    ".surprise label",
+    ".surprise-before .cell-output",
+    ".surprise-before .claim-sign",
 ]
 
 
@@ -46,19 +51,68 @@ def test_the_first_screen_shows_it_all(page: Page, site: str, selector: str):
     assert found.count()
 
 
-def test_the_doors_stand_on_the_first_screen(page: Page, site: str):
+@pytest.mark.parametrize(
+    ("button", "leads"),
+    [("Start the course", "start/index"), ("Paste your error", "symptoms")],
+)
+def test_each_button_leads_somewhere(
+    page: Page, site: str, button: str, leads: str
+):
     page.goto(f"{site}/index.html")
-    doors = page.locator(".doors .sd-card").all()
+    page.get_by_role("link", name=button).click()
 
-    assert len(doors) == 3
-    assert all(is_in_view(each, DESKTOP) for each in doors)
+    expect(page).to_have_url(re.compile(f"{leads}[.]html"))
 
 
-def test_no_part_of_the_table_is_cut_off(page: Page, site: str):
+def test_a_wrong_guess_shows_what_the_loss_does(page: Page, site: str):
     page.goto(f"{site}/index.html")
-    boxes = page.locator(".surprise .cell-output")
+    after = page.locator(".surprise-after")
+    expect(after).to_be_hidden()
+    page.get_by_label("It falls, as before").check()
 
-    assert boxes.evaluate("box => box.scrollWidth <= box.clientWidth")
+    expect(after).to_be_visible()
+    expect(after.locator("img:visible")).to_have_attribute(
+        "alt", "The loss with and without zero_grad"
+    )
+    expect(after).to_contain_text("there is no error and no warning")
+    expect(page.locator(".surprise-before")).to_be_hidden()
+    line = page.locator(".surprise .hll")
+    expect(line).to_have_css("text-decoration-line", "line-through")
+
+
+def test_the_line_can_be_put_back(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    page.locator(".guess-right").click()
+    page.get_by_role("button", name="Put the line back").click()
+
+    expect(page.locator(".surprise-before")).to_be_visible()
+    expect(page.locator(".surprise-after")).to_be_hidden()
+
+
+def test_one_guesses_by_keyboard_and_without_scripts(
+    browser: Browser, site: str
+):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{site}/index.html")
+    page.locator(".surprise input").first.focus()
+    page.keyboard.press("Space")
+    expect(page.locator(".surprise-after")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".guess-wrong input").nth(1)).to_be_checked()
+    context.close()
+
+
+def test_the_large_box_searches_the_site(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    page.keyboard.press("/")
+    box = page.locator(".page-search")
+    expect(box).to_be_focused()
+    page.keyboard.type("shapes cannot be multiplied")
+    expect(page.locator("#page-search-results a").first).to_be_visible()
+    page.keyboard.press("Enter")
+
+    expect(page).not_to_have_url(f"{site}/index.html")
 
 
 @pytest.mark.parametrize("door", ["Learn it", "Fix it", "Look it up"])
@@ -74,7 +128,7 @@ def test_a_door_opens(page: Page, site: str, door: str):
 
 def test_the_statement_leads_to_its_place(page: Page, site: str):
     page.goto(f"{site}/index.html")
-    page.locator(".surprise-words a").click()
+    page.locator(".surprise-before .surprise-words a").click()
 
     name = page.url.partition("#")[2]
     claim = page.locator(f'[id="{name}"]')
@@ -84,6 +138,7 @@ def test_the_statement_leads_to_its_place(page: Page, site: str):
 
 def test_its_test_is_one_click_away(page: Page, site: str):
     page.goto(f"{site}/index.html")
+    page.locator(".guess-right").click()
     page.locator(".surprise-proof a").click()
 
     line = page.locator(f'[id="{page.url.partition("#")[2]}"]')

@@ -50,6 +50,16 @@ for (const box of document.querySelectorAll("pre, .cell-output")) {
   reach.observe(box);
 }
 
+// The sidebar begins where the page stands in it.
+{
+  const here = document.querySelector(".sidebar-tree .current-page");
+  const list = here?.closest(".sidebar-scroll");
+  if (list) {
+    const below = here.getBoundingClientRect().bottom - list.clientHeight;
+    if (below > 0) list.scrollTop = below + list.clientHeight / 2;
+  }
+}
+
 // Furo leaves both of its side columns without a name.
 document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "Site");
 document.querySelector(".toc-drawer")?.setAttribute("aria-label", "Page");

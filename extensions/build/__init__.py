@@ -34,6 +34,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         cache_file,
         dependencies,
         details,
+        html_node,
         lock,
         metadata,
         repeated_warnings,
@@ -47,5 +48,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     title_dependency.setup_title_dependency(app)
     repeated_warnings.setup_repeated_warnings(app)
     details.setup_details(app)
+    html_node.setup_html_element(app)
     builder.setup_builder(app)
     return metadata.METADATA

@@ -36,6 +36,7 @@ class Summary(HtmlNode):
 # What each summary depends on; corrections depend on the claims they name.
 _DEPENDENCIES = {
     "ledger": ("claims",),
+    "numbers": ("claims", "corrections"),
     "tally": ("claims", "sentences"),
     "corrections": (),
     "cited": ("cited",),

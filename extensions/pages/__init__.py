@@ -24,6 +24,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         page_head,
         page_lists,
         page_summary,
+        recipe_list,
         rules_page,
     )
 
@@ -36,4 +37,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     rules_page.setup_rules_page(app)
     featured_claim.setup_featured_claim(app)
     page_lists.setup_page_lists(app)
+    recipe_list.setup_recipe_list(app)
     return METADATA

@@ -1,7 +1,9 @@
-"""``{featured-claim}``: a claim, its output, and the edit that makes it false.
+"""``{featured-claim}``: a claim to play with: take a line out, guess, and see.
 
-All of it comes from the claim's own page: the sentence, the output of a cell,
-a counter-example, and the outcome of each run.
+All of it comes from the claim's own page: the program, the line whose deletion
+makes the claim false, what a cell drew before and after, the claims that say
+so, and the outcome of each run. The reader's guess is a form of the browser's
+own, which a style reads: it works without a script.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.builder import builder_of
 from extensions.build.dependencies import root_of
+from extensions.build.html_node import HtmlElement, html_element
 from extensions.build.page_context import PageContext, on_page_context
 from extensions.claims.sphinx_claim_links import claim_link
 from extensions.claims.sphinx_ledger import ledger_of
@@ -35,9 +38,9 @@ class _CounterexamplePlace(nodes.General, nodes.Element):
 
 
 class _FeaturedClaimDirective(SphinxDirective):
-    """Show a claim, named as ``page#claim``, with its evidence.
+    """Let the reader delete a line that a claim, ``page#claim``, rests on.
 
-    The body is a question that makes the reader guess first.
+    The body is a question and a list of guesses, of which one is right.
     """
 
     required_arguments = 1
@@ -45,36 +48,111 @@ class _FeaturedClaimDirective(SphinxDirective):
     option_spec: ClassVar[OptionSpec] = {
         "cell": directives.unchanged_required,
         "edit": directives.unchanged_required,
+        "before": directives.unchanged_required,
+        "after": directives.unchanged_required,
+        "then": directives.unchanged_required,
+        "answer": directives.positive_int,
     }
 
     def run(self) -> list[nodes.Node]:
-        """Return the claim, the output, and a placeholder for the edit."""
+        """Return the question, the program, and what comes of the edit."""
         name, _, claim = self.arguments[0].partition("#")
-        topic = Topic(root_of(self.env), name)
+        self.topic = Topic(root_of(self.env), name)
         if missing := sorted(self.option_spec.keys() - self.options.keys()):
             raise self.error(f"say :{missing[0]}: of {claim}")
-        words = claim_link(self, topic, claim)
-        if words is None:
-            raise self.error(f"{name} has no claim {claim!r}")
-        _, output = cell_and_output(self, topic, self.options["cell"])
         box = nodes.container(classes=["surprise"])
         self.state.nested_parse(self.content, self.content_offset, box)
-        box += nodes.paragraph("", "", words, classes=["surprise-words"])
-        both = nodes.container(classes=["surprise-evidence"])
-        both += output_shown(self, topic, output)
+        guesses = box.children[-1] if box.children else None
+        if not isinstance(guesses, nodes.bullet_list):
+            raise self.error("end with a list of guesses")
+        box.remove(guesses)
         place = _CounterexamplePlace(
             topic=name, claim=claim, edit=self.options["edit"]
         )
         self.set_source_info(place)
-        both += place
-        box += both
+        box += [
+            nodes.container(
+                "",
+                self.program(),
+                self.form(guesses),
+                classes=["surprise-program"],
+            ),
+            nodes.container(
+                "",
+                self.drawn("before"),
+                self.words([claim]),
+                classes=["surprise-before"],
+            ),
+            html_element(
+                "div",
+                nodes.container(
+                    "",
+                    self.drawn("after"),
+                    self.words(self.options["then"].split()),
+                    place,
+                    classes=["surprise-after"],
+                ),
+                role="status",
+            ),
+        ]
         return [box]
+
+    def program(self) -> nodes.literal_block:
+        """Return the code of the cell, with the line to delete marked."""
+        cell, _ = cell_and_output(self, self.topic, self.options["cell"])
+        lines = cell.code.splitlines()
+        marked = [
+            number
+            for number, line in enumerate(lines, start=1)
+            if self.options["edit"] in line
+        ]
+        if not marked:
+            edit = self.options["edit"]
+            raise self.error(f"no line of {cell.name!r} holds {edit!r}")
+        code = nodes.literal_block(cell.code, cell.code, language="python")
+        code["highlight_args"] = {"hl_lines": marked}
+        return code
+
+    def form(self, guesses: nodes.bullet_list) -> HtmlElement:
+        """Return a choice for each guess, and a button that takes it back."""
+        if self.options["answer"] > len(guesses.children):
+            raise self.error("the answer is none of the guesses")
+        asked = html_element(
+            "fieldset", html_element("legend", nodes.Text("Your guess"))
+        )
+        for number, guess in enumerate(guesses.children, start=1):
+            is_right = number == self.options["answer"]
+            [words] = guess.children
+            asked += html_element(
+                "label",
+                html_element("input", type="radio", name="guess"),
+                html_element("span", *words.children),
+                class_="guess-right" if is_right else "guess-wrong",
+            )
+        back = nodes.Text("Put the line back")
+        button = html_element("button", back, type="reset")
+        return html_element("form", asked, button, autocomplete="off")
+
+    def drawn(self, option: str) -> nodes.container:
+        """Return what the cell that an option names has drawn."""
+        _, output = cell_and_output(self, self.topic, self.options[option])
+        return output_shown(self, self.topic, output)
+
+    def words(self, claims: list[str]) -> nodes.paragraph:
+        """Return the sentences of some claims, each a link to its place."""
+        said = nodes.paragraph(classes=["surprise-words"])
+        for name in claims:
+            link = claim_link(self, self.topic, name)
+            if link is None:
+                raise self.error(f"{self.topic.name} has no claim {name!r}")
+            said += [link, nodes.Text(". ")]
+        return said
 
 
 def _put_counterexamples(
     app: Sphinx, doctree: nodes.document, docname: str
 ) -> None:
-    """Replace each placeholder by an edit and what the test then says."""
+    """Replace each placeholder by what the test says without the line."""
     for place in list(doctree.findall(_CounterexamplePlace)):
         place.replace_self(_counterexample(app, place, docname))
 

@@ -15,6 +15,7 @@ from docutils import nodes
 from extensions.build.ancestors import is_within
 from extensions.build.details import Details
 from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.prose.sentences import END
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,12 +66,14 @@ def _keep_summary(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def _first_sentence(paragraph: nodes.paragraph) -> str:
-    """Return the first sentence of a paragraph: the first line of it."""
+    """Return the first sentence of a paragraph, whatever lines it spans."""
     said = "".join(
         f"`{node.astext()}`" if isinstance(node, nodes.literal) else str(node)
         for node in paragraph.findall(_is_words)
     )
-    return said.partition("\n")[0]
+    text = " ".join(said.split())
+    end = END.search(text)
+    return text[: end.end()].strip() if end else text
 
 
 def _is_words(node: nodes.Node) -> bool:

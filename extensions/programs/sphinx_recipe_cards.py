@@ -18,7 +18,7 @@ from sphinx.transforms import SphinxTransform
 from extensions.core.reading import bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sphinx.application import Sphinx
 
@@ -41,34 +41,41 @@ class _RecipeCards(SphinxTransform):
             [image] = filling.findall(nodes.image)
             [link] = filling.findall(nodes.paragraph)
             intro = html.unescape(said[1])
-            opening.parent[place : place + 3] = [
-                nodes.container(
-                    "",
-                    *self.pictures(image),
-                    link,
-                    nodes.paragraph("", intro),
-                    classes=["recipe-card"],
-                )
-            ]
+            drawn = pictures(Path(self.env.srcdir), image)
+            [name] = link.children
+            card = recipe_card(drawn, name, nodes.Text(intro))
+            opening.parent[place : place + 3] = [card]
 
-    def pictures(self, image: nodes.image) -> Iterator[nodes.image]:
-        """Yield a picture for each theme, where there are two."""
-        image["alt"] = ""  # the name of the recipe says it
-        image["loading"] = "lazy"
-        source = Path(self.env.srcdir)
-        thumbnail = source / image["uri"].lstrip("/")
-        stem = thumbnail.stem.removesuffix("_thumb")
-        drawn = bytes_of(thumbnail)
-        for light in sorted(thumbnail.parent.parent.glob(f"{stem}_*.svg")):
-            dark = light.with_stem(f"{light.stem}_dark")
-            if dark.exists() and bytes_of(light) == drawn:
-                for path, theme in ((light, "light"), (dark, "dark")):
-                    copy = image.copy()
-                    copy["uri"] = f"/{path.relative_to(source).as_posix()}"
-                    copy["classes"] = [f"only-{theme}"]
-                    yield copy
-                return
-        yield image
+
+def recipe_card(
+    drawn: Iterable[nodes.image], link: nodes.Node, intro: nodes.Node
+) -> nodes.container:
+    """Return the name of a recipe, what it shows, and its picture."""
+    name = nodes.paragraph("", "", link)
+    about = nodes.paragraph("", "", intro)
+    return nodes.container("", name, about, *drawn, classes=["recipe-card"])
+
+
+def pictures(source: Path, image: nodes.image) -> Iterator[nodes.image]:
+    """Yield a picture for each theme, where there are two.
+
+    What is given is the thumbnail that sphinx-gallery made of the first.
+    """
+    image["alt"] = ""  # the name of the recipe says it
+    image["loading"] = "lazy"
+    thumbnail = source / image["uri"].lstrip("/")
+    stem = thumbnail.stem.removesuffix("_thumb")
+    drawn = bytes_of(thumbnail)
+    for light in sorted(thumbnail.parent.parent.glob(f"{stem}_*.svg")):
+        dark = light.with_stem(f"{light.stem}_dark")
+        if dark.exists() and bytes_of(light) == drawn:
+            for path, theme in ((light, "light"), (dark, "dark")):
+                copy = image.copy()
+                copy["uri"] = f"/{path.relative_to(source).as_posix()}"
+                copy["classes"] = [f"only-{theme}"]
+                yield copy
+            return
+    yield image
 
 
 def setup_recipe_cards(app: Sphinx) -> None:

@@ -26,6 +26,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         not_found,
         page_meta,
         plain_code,
+        search_box,
         search_index,
         search_texts,
         sitemap,
@@ -36,6 +37,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     plain_code.setup_plain_code(app)
     search_texts.setup_search_texts(app)
     search_index.setup_search_index(app)
+    search_box.setup_search_box(app)
     feed.setup_feed(app)
     llms_txt.setup_llms_txt(app)
     sitemap.setup_sitemap(app)

@@ -73,6 +73,16 @@ plt.show()
 best = degrees[after.argmax()].item()
 print(f"the best day has {10 * best:.0f} °C")
 
+# %% alone
+import matplotlib.pyplot as plt
+
+_, axis = plt.subplots(figsize=(7, 2.8), layout="constrained")
+axis.plot(losses, color="#0072B2", label="with zero_grad")
+axis.set(title="The loss with zero_grad", yscale="log", ylim=(0.005, 20))
+axis.set(xlabel="step", ylabel="loss")
+axis.legend(loc="center right")
+plt.show()
+
 # %% start-again
 forgetful = copy.deepcopy(untrained)
 optimizer = torch.optim.AdamW(forgetful.parameters(), lr=0.05)
@@ -94,11 +104,11 @@ print(f"last loss: {losses[-1]:.2f} with it, {worse[-1]:.2f} without")
 import matplotlib.pyplot as plt
 
 _, axis = plt.subplots(figsize=(7, 2.8), layout="constrained")
-axis.plot(worse, color="#0072B2", label="without zero_grad")
-axis.plot(losses, color="#D55E00", label="with it")
+axis.plot(worse, color="#D55E00", label="without zero_grad")
+axis.plot(losses, color="#0072B2", label="with zero_grad")
 axis.set(title="The loss with and without zero_grad", yscale="log")
-axis.set(xlabel="step", ylabel="loss")
-axis.legend()
+axis.set(xlabel="step", ylabel="loss", ylim=(0.005, 20))
+axis.legend(loc="center right")
 plt.show()
 
 # %% far-away

@@ -1,13 +1,7 @@
-// The box of the search: results as one types, by keyboard, mouse and touch.
-// What finds them is loaded once somebody comes near the box.
+// The boxes of the search: results as one types, by keyboard, mouse and touch.
+// What finds them is loaded once somebody comes near a box.
 
 {
-  const form = document.querySelector(".sidebar-search-container");
-  const box = form.querySelector("input");
-  const status = form.querySelector(".search-status");
-  const panel = form.querySelector(".search-panel");
-  const note = form.querySelector(".search-note");
-  const list = form.querySelector("#search-results");
   const root = new URL(document.documentElement.dataset.content_root, location);
   const PAGES = 8;
   const SECTIONS = 2;
@@ -32,128 +26,147 @@
     return loading;
   };
 
-  const options = () => [...list.querySelectorAll("[role=option]")];
-  const active = () => list.querySelector("[aria-selected=true]");
-  const choose = (option) => {
-    active()?.setAttribute("aria-selected", "false");
-    option?.setAttribute("aria-selected", "true");
-    option?.scrollIntoView({ block: "nearest" });
-    if (option) box.setAttribute("aria-activedescendant", option.id);
-    else box.removeAttribute("aria-activedescendant");
-  };
-  const isOpen = () => panel.matches(":popover-open");
-  const close = () => {
-    if (isOpen()) panel.hidePopover();
-    box.setAttribute("aria-expanded", "false");
-    choose(null);
-  };
-  // The panel lies on top of all; it hangs on the box, and fits the window.
-  const place = () => {
-    const { left, bottom } = box.getBoundingClientRect();
-    panel.style.top = `${bottom}px`;
-    panel.style.left = `${Math.max(0, Math.min(left, innerWidth - 544))}px`;
-    panel.style.maxHeight = `${innerHeight - bottom - 16}px`;
-  };
-  const open = () => {
-    place();
-    if (!isOpen()) panel.showPopover();
-    box.setAttribute("aria-expanded", String(list.childElementCount > 0));
-  };
-
-  const link = (className, words, address) => {
-    const element = document.createElement("a");
-    element.className = className;
-    element.textContent = words;
-    element.href = new URL(address, root);
-    element.setAttribute("role", "option");
-    element.setAttribute("aria-selected", "false");
-    element.tabIndex = -1;
-    return element;
-  };
-  const group = ({ name, title, address, sections }) => {
-    const element = document.createElement("div");
-    element.setAttribute("role", "group");
-    element.setAttribute("aria-label", title);
-    element.dataset.page = name;
-    element.append(
-      link("search-page", title, address),
-      ...sections.slice(0, SECTIONS).map(({ anchor, heading }) =>
-        link("search-section", heading, `${address}#${anchor}`),
-      ),
-    );
-    return element;
-  };
-  const say = (words) => {
-    status.textContent = words;
-    note.textContent = words;
-  };
-  const show = (found) => {
-    list.replaceChildren(...found.slice(0, PAGES).map(group));
-    list.hidden = found.length === 0;
-    options().forEach((option, at) => {
-      option.id = `search-result-${at}`;
-    });
-    panel.scrollTop = 0;
-    choose(options()[found[0]?.leadsInside ? 1 : 0]);
-    if (found.length > PAGES) say(`The best ${PAGES} pages`);
-    else if (found.length > 1) say(`${found.length} pages`);
-    else if (found.length) say("1 page");
-    else say("Nothing found: try fewer words, or a name as it stands in code.");
-  };
-  const search = async () => {
-    const query = box.value.trim();
-    if (query.length < 2) return close();
-    if (!window.siteSearch) {
-      try {
-        await load();
-      } catch {
-        list.replaceChildren();
-        list.hidden = true;
-        say("The search could not be loaded: reload the page, and try again.");
-        return open();
-      }
-      if (query !== box.value.trim()) return; // a newer call shows its own
-    }
-    show(siteSearch(query));
-    open();
-  };
-
-  box.addEventListener("input", search);
-  box.addEventListener("focus", () => {
-    load().catch(() => {}); // said once somebody types
-    if (box.value.trim()) search();
-  });
-  box.addEventListener("pointerenter", () => load().catch(() => {}));
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("focusout", (event) => {
-    if (!form.contains(event.relatedTarget)) close();
-  });
-  panel.addEventListener("pointerdown", (event) => event.preventDefault());
-  addEventListener("resize", () => isOpen() && place());
-  // The drawer takes its time to come.
-  document.addEventListener("transitionend", () => isOpen() && place());
-
-  box.addEventListener("keydown", (event) => {
-    const all = options();
-    const at = all.indexOf(active());
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      if (!isOpen()) return;
-      const step = event.key === "ArrowDown" ? 1 : -1;
-      choose(all[(at + step + all.length) % all.length]);
-    } else if (event.key === "Enter") {
-      active()?.click();
-    } else if (event.key === "Escape") {
-      if (isOpen()) close();
-      else box.blur();
-    } else return;
-    event.preventDefault();
-  });
-
-  // In a narrow window the box stands in a drawer that is shut; who opens it
-  // may well want the box.
   const drawer = document.getElementById("__navigation");
+
+  const attach = (form) => {
+    const box = form.querySelector("input");
+    const status = form.querySelector(".search-status");
+    const panel = form.querySelector(".search-panel");
+    const note = form.querySelector(".search-note");
+    const list = form.querySelector("[role=listbox]");
+
+    const options = () => [...list.querySelectorAll("[role=option]")];
+    const active = () => list.querySelector("[aria-selected=true]");
+    const choose = (option) => {
+      active()?.setAttribute("aria-selected", "false");
+      option?.setAttribute("aria-selected", "true");
+      option?.scrollIntoView({ block: "nearest" });
+      if (option) box.setAttribute("aria-activedescendant", option.id);
+      else box.removeAttribute("aria-activedescendant");
+    };
+    const isOpen = () => panel.matches(":popover-open");
+    const close = () => {
+      if (isOpen()) panel.hidePopover();
+      box.setAttribute("aria-expanded", "false");
+      choose(null);
+    };
+    // The panel lies on top of all; it hangs on the box, and fits the window.
+    const place = () => {
+      const { left, bottom } = box.getBoundingClientRect();
+      panel.style.top = `${bottom}px`;
+      panel.style.left = `${Math.max(0, Math.min(left, innerWidth - 544))}px`;
+      panel.style.maxHeight = `${innerHeight - bottom - 16}px`;
+    };
+    const open = () => {
+      place();
+      if (!isOpen()) panel.showPopover();
+      box.setAttribute("aria-expanded", String(list.childElementCount > 0));
+    };
+
+    const link = (className, words, address) => {
+      const element = document.createElement("a");
+      element.className = className;
+      element.textContent = words;
+      element.href = new URL(address, root);
+      element.setAttribute("role", "option");
+      element.setAttribute("aria-selected", "false");
+      element.tabIndex = -1;
+      return element;
+    };
+    const group = ({ name, title, address, sections }) => {
+      const element = document.createElement("div");
+      element.setAttribute("role", "group");
+      element.setAttribute("aria-label", title);
+      element.dataset.page = name;
+      element.append(
+        link("search-page", title, address),
+        ...sections.slice(0, SECTIONS).map(({ anchor, heading }) =>
+          link("search-section", heading, `${address}#${anchor}`),
+        ),
+      );
+      return element;
+    };
+    const say = (words) => {
+      status.textContent = words;
+      note.textContent = words;
+    };
+    const show = (found) => {
+      list.replaceChildren(...found.slice(0, PAGES).map(group));
+      list.hidden = found.length === 0;
+      options().forEach((option, at) => {
+        option.id = `${list.id}-${at}`;
+      });
+      panel.scrollTop = 0;
+      choose(options()[found[0]?.leadsInside ? 1 : 0]);
+      if (found.length > PAGES) say(`The best ${PAGES} pages`);
+      else if (found.length > 1) say(`${found.length} pages`);
+      else if (found.length) say("1 page");
+      else say("Nothing found: try fewer words, or a name as it stands in code.");
+    };
+    const search = async () => {
+      const query = box.value.trim();
+      if (query.length < 2) return close();
+      if (!window.siteSearch) {
+        try {
+          await load();
+        } catch {
+          list.replaceChildren();
+          list.hidden = true;
+          say("The search could not be loaded: reload the page, and try again.");
+          return open();
+        }
+        if (query !== box.value.trim()) return; // a newer call shows its own
+      }
+      show(siteSearch(query));
+      open();
+    };
+
+    box.addEventListener("input", search);
+    box.addEventListener("focus", () => {
+      load().catch(() => {}); // said once somebody types
+      if (box.value.trim()) search();
+    });
+    box.addEventListener("pointerenter", () => load().catch(() => {}));
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("focusout", (event) => {
+      if (!form.contains(event.relatedTarget)) close();
+    });
+    panel.addEventListener("pointerdown", (event) => event.preventDefault());
+    addEventListener("resize", () => isOpen() && place());
+    // The drawer takes its time to come.
+    document.addEventListener("transitionend", () => isOpen() && place());
+
+    box.addEventListener("keydown", (event) => {
+      const all = options();
+      const at = all.indexOf(active());
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        if (!isOpen()) return;
+        const step = event.key === "ArrowDown" ? 1 : -1;
+        choose(all[(at + step + all.length) % all.length]);
+      } else if (event.key === "Enter") {
+        active()?.click();
+      } else if (event.key === "Escape") {
+        if (isOpen()) close();
+        else box.blur();
+      } else return;
+      event.preventDefault();
+    });
+    // A link within the page closes the drawer with the panel.
+    list.addEventListener("click", (event) => {
+      if (!event.target.closest("a")) return;
+      close();
+      if (drawer) drawer.checked = false;
+    });
+  };
+  const forms = [...document.querySelectorAll(".site-search")];
+  forms.forEach(attach);
+
+  // In a narrow window the box of the sidebar stands in a drawer that is shut;
+  // who opens it may well want the box. A box of the page itself is nearer.
   drawer?.addEventListener("change", () => load().catch(() => {}));
   const goToBox = () => {
+    const form = forms.find((each) => each.closest("article")) ?? forms[0];
+    const box = form.querySelector("input");
     if (drawer) drawer.checked ||= box.getBoundingClientRect().right <= 0;
     box.focus();
     box.select();
@@ -168,11 +181,5 @@
       event.preventDefault();
       goToBox();
     }
-  });
-  // A link within the page closes the drawer with the panel.
-  list.addEventListener("click", (event) => {
-    if (!event.target.closest("a")) return;
-    close();
-    if (drawer) drawer.checked = false;
   });
 }

@@ -270,3 +270,18 @@ def test_an_edited_sentence_renews_the_list(prose, build):
 
     html = (build().outdir / "evidence/unproven/part.html").read_text()
     assert "Do that." in html
+
+
+def test_the_guide_in_numbers_leads_to_what_it_counts(house, build):
+    record(house, "evidence/old", {"torch": "2.6.0"})
+    record(house, "evidence/again", {"torch": "2.6.0"})
+    page = house / "docs/index.md"
+    page.write_text(page.read_text() + "\n```{numbers}\n```\n")
+    html = (build().outdir / "index.html").read_text()
+
+    assert re.findall(r'href="([\w/.]+)"><strong>(\d+)</strong>', html) == [
+        ("evidence/claims.html", "3"),
+        ("evidence/claims.html", "3"),
+        ("evidence/changed.html", "2"),
+        ("evidence/corrections.html", "0"),
+    ]

@@ -1,4 +1,4 @@
-"""A claim on the front page, with all that is behind it."""
+"""A claim on the front page to play with: a line to take out, and guesses."""
 
 import re
 
@@ -8,10 +8,17 @@ from tests.helpers.evidence import record
 
 WRITTEN = """
 ```{featured-claim} part/one#word-is-one
-:cell: count
-:edit: new
+:cell: start
+:edit: word =
+:before: start
+:after: count
+:then: word-is-one
+:answer: 2
 
-Which word?
+Without this line, what is `word`?
+
+- It is *one*.
+- There is none.
 ```
 """
 
@@ -19,6 +26,8 @@ Which word?
 @pytest.fixture
 def front(house):
     """The front page, which shows a claim of another page."""
+    run = record(house)
+    run.write_text(run.read_text().replace('"-old', '"-word = 1'))
     page = house / "docs/index.md"
     page.write_text(page.read_text() + WRITTEN)
     return page
@@ -29,25 +38,49 @@ def box(app):
     return html[html.index('class="surprise') :]
 
 
-def test_it_shows_the_words_with_their_sign_as_a_link(front, build):
+def test_it_shows_the_program_with_the_line_that_is_to_go(front, build):
     html = box(build())
 
-    assert html.index("<p>Which word?</p>") < html.index("word-is-one")
+    assert html.index("what is <code") < html.index("highlight-python")
+    assert re.search(r'<span class="hll">.*word', html)
+
+
+def test_each_guess_is_a_choice_and_one_is_right(front, build):
+    html = box(build())
+
+    assert re.findall(r'<label class="guess-(\w+)">', html) == [
+        "wrong",
+        "right",
+    ]
+    assert html.count('<input name="guess" type="radio">') == 2
+    assert "</input>" not in html
+    assert "<span>It is <em>one</em>.</span>" in html
+    assert '<button type="reset">Put the line back</button></form>' in html
+
+
+def test_what_comes_of_it_follows_and_is_announced(front, build):
+    html = box(build())
+    before, after = html.split('<div role="status">')
+
+    assert "one counted" not in before
+    assert "one counted" in after
+    assert 'class="surprise-after' in after
+
+
+def test_the_words_are_links_with_their_signs(front, build):
+    html = box(build())
+
     link = 'href="part/one.html#word-is-one"'
-    assert re.search(f"<a class=.*{link}><code.*word.* is one</a>", html)
-    assert '<span class="claim-sign claim-passed"' in html
+    found = re.findall(f"<a class=.*{link}><code.*word.* is one</a>", html)
+    assert len(found) == 2
+    assert html.count('<span class="claim-sign claim-passed"') == 2
 
 
-def test_it_shows_what_the_run_made(front, build):
-    assert "one counted" in box(build())
-
-
-def test_it_shows_an_edit_and_what_the_test_then_says(front, build):
+def test_it_shows_what_the_test_says_without_the_line(front, build):
     html = box(build())
 
-    assert '<span class="claim-new">+new</span>' in html
     assert '<pre class="claim-said">assert old == new</pre>' in html
-    assert 'href="evidence/tests/part/one.html#line-5">its test' in html
+    assert 'href="evidence/tests/part/one.html#line-5">Its test' in html
 
 
 def test_it_says_what_each_run_says(house, front, build):
@@ -56,13 +89,6 @@ def test_it_says_what_each_run_says(house, front, build):
 
     assert "<strong>✓ Passed</strong> on CPU: torch 2.13.0 (x86_64)" in html
     assert "<li>✓ torch 2.6.0</li>" in html
-
-
-def test_it_follows_the_run_of_the_tests(house, front, build):
-    build()
-    record(house, test_word_is_one="failed")
-
-    assert "<strong>✗ Failed</strong> on CPU" in box(build())
 
 
 def test_only_the_front_page_has_its_style(front, build):
@@ -75,10 +101,18 @@ def test_only_the_front_page_has_its_style(front, build):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("word-is-one", "word-is-two", "part/one has no claim 'word-is-two'"),
+        (
+            "#word-is-one",
+            "#word-is-two",
+            "part/one has no claim 'word-is-two'",
+        ),
+        (":then: word", ":then: words", "no claim 'words-is-one'"),
         (": count", ": tally", "no cell 'tally'"),
-        (":cell: count\n", "", "say :cell: of word-is-one"),
-        (": new", ": newer", "recorded an edit of word-is-one with 'newer'"),
+        (":cell: start\n", "", "say :cell: of word-is-one"),
+        (": word =", ": words =", "no line of 'start' holds 'words ='"),
+        (": word =", ": one", "recorded an edit of word-is-one with 'one'"),
+        ("answer: 2", "answer: 3", "the answer is none of the guesses"),
+        ("- It is *one*.\n- There is none.\n", "", "with a list of guesses"),
     ],
 )
 def test_what_is_not_there_is_named_at_its_line(front, build, old, new, said):
