@@ -6,6 +6,7 @@ import traceback
 import warnings
 from collections import Counter
 from types import MappingProxyType
+from unittest.mock import call, patch
 
 import numpy as np
 import pytest
@@ -39,6 +40,19 @@ WHOLE = "100 days, 100 different"
 FORK = {"multiprocessing_context": "fork"}
 
 
+def workers_of(snippet, *cells):
+    """Run cells; return the program, and the workers of each epoch."""
+    epochs = []
+
+    class Noted(DataLoader):
+        def __iter__(self):
+            epochs.append(self.num_workers)
+            return super().__iter__()
+
+    with patch.object(torch.utils.data, "DataLoader", Noted):
+        return snippet.only(*cells).after(cells[-1]), epochs
+
+
 # Do this
 
 
@@ -64,6 +78,8 @@ def test_three_epochs_are_complete(snippet, batches=([1, 1], [7])):
     assert run.epochs(long, 1) == ["2100 days, 306 different"]
     one = "1 days, 1 different"
     assert run.epochs(Broken()) == ["the end", one, "the end"]
+    missing = map({}.__getitem__, "a")
+    assert run.epochs(missing, 1) == ["KeyError: 'a'"]
     hours = np.stack(
         [hours for hours, _ in map(run.Days().__getitem__, range(100))]
     )
@@ -131,9 +147,12 @@ def few(snippet, count):
 
 
 def test_an_index_divides_the_records(snippet, workers=2, count=None):
-    run = after(snippet, *BASE, "records", "number", "orders")
-    found = [run.orders["two workers, an index"]]
-    if count is not None:
+    if count is None:
+        cells = (*BASE, "records", "number", "orders")
+        run, epochs = workers_of(snippet, *cells)
+        found = [run.orders["two workers, an index"]]
+        assert epochs == [2, 2, 0]
+    else:
         run, found = few(snippet, count), []
     try:
         found.append(run.arrivals(run.index, num_workers=workers, **FORK))
@@ -257,6 +276,8 @@ def test_lmdb_opens_once__but_not(snippet, fails, old, new):
 def test_a_cached_environment_is_shared(snippet):
     run = after(snippet, *LMDB, "shared")
 
+    one, other = run.together.datasets
+    assert one is not other
     assert run.both == ["200 days, 100 different"]
     opened = run.environment(run.path)
     with no_error():
@@ -288,9 +309,11 @@ def test_a_cached_environment_is_shared__but_not(snippet, fails, old, new):
 
 
 def test_lmdb_is_small_by_default(snippet):
-    with no_error():
-        run = after(snippet, *BASE, "map-full")
+    cells = (*BASE, "map-full")
+    with no_error(), patch.object(lmdb, "open", wraps=lmdb.open) as opened:
+        run = snippet.only(*cells).after(cells[-1])
 
+    assert opened.mock_calls[-1] == call(run.small)  # by default
     assert "MDB_MAP_FULL" in vars(run).get("full", "")
     with lmdb.open(run.small) as file:
         assert file.info()["map_size"] == 10_485_760
@@ -328,6 +351,8 @@ def test_a_larger_map_keeps_what_was_stored(snippet):
         run = after(snippet, *BASE, "map-full", "larger-map")
 
     assert run.stored == {b"first": 5_000_000, b"second": 6_000_000}
+    with lmdb.open(run.small) as file, file.begin() as transaction:
+        assert transaction.get(b"first") == bytes(5_000_000)
 
 
 @edits(
@@ -424,8 +449,12 @@ def test_each_read_takes_a_place__but_not_if_opened_in_the_worker(
 
 
 def test_without_locks_all_epochs_pass(snippet):
-    run = after(snippet, *LMDB, "opened-before-the-fork", "without-locks")
+    cells = (*LMDB, "opened-before-the-fork", "without-locks")
+    with patch.object(lmdb, "open", wraps=lmdb.open) as opened:
+        run, epochs = workers_of(snippet, *cells)
 
+    assert opened.mock_calls[-1] == call(run.path, lock=False)
+    assert epochs == [2, 2, 2]
     assert run.free == [WHOLE] * 3
     with lmdb.open(run.path, lock=False) as file:
         assert forked(reads, file) == 400
@@ -615,6 +644,9 @@ def test_hdf5_locks_while_it_reads(snippet, locking=None):
     run = after(snippet, *HDF5)
 
     assert blocked(run.while_read)
+    old = "while_read = elsewhere(days_h5, \"'a'\")"
+    edited = snippet.edit(old, old.replace("a'\"", "r'\""))
+    assert after(edited, *HDF5).while_read == "opened"
     with h5py.File(run.days_h5, locking=locking):
         for mode in ("r+", "a"):
             assert blocked(run.elsewhere(run.days_h5, f"{mode!r}"))
@@ -661,6 +693,9 @@ def test_swmr_lets_others_read(snippet, mode="'r', swmr=True"):
     run = after(snippet, *BASE, "hdf5", "elsewhere", "hdf5-swmr")
 
     assert run.shared == "opened"
+    edited = snippet.edit("\"'r', swmr=True\"", "\"'r'\"")
+    plain = after(edited, *BASE, "hdf5", "elsewhere", "hdf5-swmr")
+    assert plain.shared != "opened"  # it is open for writing
     path = run.folder / "swmr.h5"
     with h5py.File(path, "w", libver="latest") as file:
         file["day"] = [1, 2]
@@ -690,8 +725,14 @@ def test_swmr_needs_a_new_file(snippet, libver=None):
         file.swmr_mode = True
 
 
-def test_swmr_needs_a_new_file__but_not_if_it_is_new(snippet, fails):
-    fails(test_swmr_needs_a_new_file, snippet, "latest")
+@pytest.mark.parametrize("libver", ["earliest", "v108"])
+def test_swmr_needs_a_new_file__also_for(snippet, libver):
+    test_swmr_needs_a_new_file(snippet, libver)
+
+
+@pytest.mark.parametrize("libver", ["v110", "v112", "latest"])
+def test_swmr_needs_a_new_file__but_not_if_it_is_new(snippet, libver, fails):
+    fails(test_swmr_needs_a_new_file, snippet, libver)
 
 
 def test_swmr_lets_others_read__ends_for_writers(snippet, fails):
@@ -741,8 +782,10 @@ def test_a_worker_needs_a_shard__but_not(snippet, fails, old, new):
 
 
 def test_two_shards_serve_two_workers(snippet):
-    run = after(snippet, *BASE, "write-shards", "from-shards", "enough-shards")
+    cells = (*BASE, "write-shards", "from-shards", "enough-shards")
+    run, epochs = workers_of(snippet, *cells)
 
+    assert epochs == [2, 2]
     assert run.served == [WHOLE, "50 days, 50 different"]
     for dataset in (run.two_shards, run.unchecked):
         found = [*DataLoader(dataset, batch_size=None, num_workers=1, **FORK)]

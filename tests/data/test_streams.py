@@ -1,6 +1,7 @@
 """The claims of docs/data/streams.md."""
 
 import functools
+import traceback
 from collections import Counter
 from itertools import chain
 from types import SimpleNamespace
@@ -295,6 +296,9 @@ def test_a_buffer_swaps(snippet, size=4, seed=0):
     assert each / 2 < min(places.values())
     assert max(places.values()) < 1.6 * each
     assert sorted(shuffled) == sorted(held)
+    with patch.object(torch, "randint", return_value=torch.tensor(0)):
+        first, *others = [*run.Shuffled(range(count), size)][: count - size]
+    assert (first, others) == (0, [*range(size, count - 1)])  # at one place
 
 
 @pytest.mark.parametrize(
@@ -442,6 +446,8 @@ def test_a_loader_shuffles_no_stream__but_an_index(snippet, fails):
 def test_a_stream_has_no_length(snippet, stream="Logs", **options):
     run = after(snippet, "refused")
     assert type(run.errors[-1]) is TypeError
+    frames = traceback.extract_tb(run.errors[-1].__traceback__)
+    assert frames[-1].filename == torch.utils.data.dataloader.__file__
     with pytest.raises(TypeError, match="has no len"):
         len(DataLoader(STREAMS[stream](run), **options))
 
