@@ -312,8 +312,9 @@ print("without the fast path:", evaluated(fast=False), sep="\n")
 # %% half
 # Wrong on purpose: do not copy.
 half = torch.tensor([255.0, 256.0], dtype=torch.float16)
+lowered = half - 1e9
 
-print(half.square().tolist(), (half - 1e9).tolist())
+print(half.square().tolist(), lowered.tolist())
 try:
     half.masked_fill(torch.tensor([True, False]), -1e9)
 except RuntimeError as error:

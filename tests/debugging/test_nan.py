@@ -529,22 +529,28 @@ def test_careful_step_stops_in_time__but_not_after_the_step(snippet, fails):
     fails(test_careful_step_stops_in_time, edited)
 
 
-def test_careful_step_is_a_step(snippet, kind=torch.optim.AdamW):
+def test_careful_step_is_a_step(snippet, kind=torch.optim.AdamW, size=1):
     run = snippet.after("faults")
+    chill = size * run.chill
     model, plain = run.new_model(), run.new_model()
     optimizer = kind(model.parameters(), lr=0.01)
     other = kind(plain.parameters(), lr=0.01)
 
     for _ in range(4):
         with no_error():
-            loss = run.careful_step(model, optimizer, run.winds, run.chill)
+            loss = run.careful_step(model, optimizer, run.winds, chill)
         other.zero_grad()
-        expected = F.mse_loss(plain(run.winds), run.chill)
+        expected = F.mse_loss(plain(run.winds), chill)
         expected.backward()
         other.step()
         assert loss == pytest.approx(expected.item())
         for p, q in zip(weights_of(model), weights_of(plain), strict=True):
             assert torch.allclose(p, q)
+
+
+@pytest.mark.parametrize("size", [1e-6, 300.0])
+def test_careful_step_is_a_step__also_with_targets_times(snippet, size):
+    test_careful_step_is_a_step(snippet, torch.optim.SGD, size)
 
 
 def test_careful_step_is_a_step__also_with_sgd(snippet):
@@ -790,6 +796,11 @@ def test_a_norm_learns_from_a_calm_day(snippet):
 
     assert type(run.model.speed) is run.Length
     assert run.calm[3].tolist() == [0, 0]
+    fresh = run.new_model()
+    fresh.speed = run.Length()
+    F.mse_loss(fresh(run.calm), run.chill).backward()
+    for p, q in zip(run.model.parameters(), fresh.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)  # as shown
     assert torch.allclose(run.Length()(run.winds), run.Speed()(run.winds))
     with no_error():
         losses = [
@@ -832,7 +843,9 @@ def test_one_nan_reaches_every_weight(snippet, place=(3, 0)):
     assert shares["inputs"][0] == pytest.approx(1 / 128)
     assert shares["loss"] == (1, 0)
     assert parameters_of(shares) == [(1, 0)] * 5
-    assert parameters_of(run.spreads["an empty field"]) == [(1, 0)] * 5
+    shown = run.spreads["an empty field"]
+    assert parameters_of(shown) == [(1, 0)] * 5
+    assert shown["output of turn"][0] < 0.1  # one step: the others are left
 
 
 @pytest.mark.parametrize("place", [(0, 1), (63, 0)])
@@ -1540,6 +1553,7 @@ def test_a_billion_does_not_fit(snippet):
     said = f"value cannot be converted to type {half_in_c}::Half"
     assert str(failure.value) == f"{said} without overflow"
     assert (numbers - 1e9).tolist() == [-INF, -INF]
+    assert snippet.only("winds", "half").after("half").lowered.isinf().all()
     with no_error():
         least = torch.finfo(numbers.dtype).min
         assert numbers.masked_fill(first, least).isfinite().all()
