@@ -628,6 +628,15 @@ def test_divided_parts_equal_the_batch__but_not_with_other_numbers(
     fails(test_divided_parts_equal_the_batch, snippet, sizes, start)
 
 
+def test_divided_parts_equal_the_batch__ends_with_class_weights(
+    snippet, fails
+):
+    mean = "labels)  # the mean of a part"
+    weight = "weight=torch.tensor([1.0, 1.0, 4.0])"
+    edited = snippet.edit(mean, mean.replace(")", f", {weight})", 1))
+    fails(test_divided_parts_equal_the_batch, edited)
+
+
 # %% memory
 
 MEMORY = (*TOOLS, "step", "kept", "most-kept", "memory")

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+import warnings
 from types import GeneratorType
 
 import pytest
 import torch
 from torch import nn, optim
 
-from extensions.evidence.counterexamples import edits
+from extensions.evidence.counterexamples import edits, no_error
 
 
 def tied():
@@ -985,6 +986,31 @@ def test_a_generator_is_used_up__also_with(snippet, old, new):
 )
 def test_a_generator_is_used_up__but_not(snippet, old, new, fails):
     fails(test_a_generator_is_used_up, snippet.edit(old, new))
+
+
+def test_a_used_up_group_is_empty(snippet, kind=optim.SGD, added=False):
+    run = snippet.after("refused")
+    group = {"params": run.parameters}
+
+    with no_error(), warnings.catch_warnings(action="error"):
+        if added:
+            optimizer = kind(nn.Linear(2, 1).parameters())
+            optimizer.add_param_group(group)
+        else:
+            optimizer = kind([group])
+    assert len(optimizer.param_groups) == 1 + added
+    assert optimizer.param_groups[-1]["params"] == []
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW])
+@pytest.mark.parametrize("added", [False, True], ids=["made", "added"])
+def test_a_used_up_group_is_empty__also_with(snippet, kind, added):
+    test_a_used_up_group_is_empty(snippet, kind, added)
+
+
+def test_a_used_up_group_is_empty__but_not_a_list(snippet, fails):
+    edited = snippet.edit(PARAMETERS, "parameters = [*model.parameters()]\n")
+    fails(test_a_used_up_group_is_empty, edited)
 
 
 ALONE = "TypeError: params argument given to the optimizer should be"
