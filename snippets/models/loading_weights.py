@@ -188,7 +188,8 @@ other = classifier(classes=3)
 try:
     other.load_state_dict(weights, strict=False)
 except RuntimeError as error:
-    print(error)
+    mismatch = str(error)
+    print(mismatch)
 
 print(other.body.bias.data[:3], weights["body.bias"][:3], sep="\n")
 

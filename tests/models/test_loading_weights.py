@@ -7,8 +7,10 @@ import json
 import os
 import pickle
 import warnings
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -133,6 +135,12 @@ def test_what_fits_is_loaded(snippet, build=None):
         run.load_what_fits(layer, {"weight": flat, "bias": flat[:2]})
     assert torch.equal(layer.weight, start["weight"])
     assert torch.equal(layer.bias, flat[:2])
+    start = copied(layer.state_dict())
+    with no_error():
+        run.load_what_fits(layer, {"weight": torch.rand(2, 3)})
+        run.load_what_fits(layer, {"bias": torch.ones(2).double()})
+    assert torch.equal(layer.weight, start["weight"])
+    assert layer.bias.tolist() == [1, 1]
     assert torch.equal(run.letters.body.weight, run.weights["body.weight"])
     assert torch.equal(run.letters.body.bias, run.weights["body.bias"])
 
@@ -323,7 +331,15 @@ def test_the_report_names_the_rest__but_not_all_alike(
 
 
 def test_weights_go_by_name(snippet, build=None):
-    run = snippet.after("backwards")
+    orders, load = [], nn.Module.load_state_dict
+
+    def noted(model, state, *args, **options):
+        orders.append(list(state))
+        return load(model, state, *args, **options)
+
+    with patch.object(nn.Module, "load_state_dict", noted):
+        run = snippet.after("backwards")
+    assert orders[-1] == list(run.backwards)
     assert list(run.backwards) == list(run.weights)[::-1]
     run.backwards["body.weight"].copy_(run.weights["body.weight"])
     assert equal(run.reader.state_dict(), dict(run.backwards))
@@ -430,6 +446,7 @@ def test_objects_are_refused(snippet):
     assert len(run.refused) == 5
     assert None not in run.refused.values()
     kinds = ("Sequential", "numpy", "numpy", "argparse.Namespace", "athlib")
+    assert "_reconstruct" in run.refused["a NumPy array"]
     for kind, text in zip(kinds, run.refused.values(), strict=True):
         assert kind in text.replace("Posix", "")
         assert text.startswith("Weights only load failed.")
@@ -632,6 +649,11 @@ def test_safe_globals_open_a_block(
     assert run.allowed == {"loss": 0.5, "settings": run.settings}
     with pytest.raises(pickle.UnpicklingError, match="Weights only load"):
         torch.load(saved(run.old))
+    with (
+        patch.object(SERIAL, "safe_globals", lambda _: nullcontext()),
+        pytest.raises(pickle.UnpicklingError, match="Weights only load"),
+    ):
+        snippet.after("allowed")
 
     content = content or run.settings
     with no_error(), SERIAL.safe_globals([type(content)]):
@@ -738,7 +760,9 @@ def test_weights_only_false_runs_the_file(
     snippet, capsys, tmp_path, trusting=False, usual=None
 ):
     # What the file does is to print.
-    snippet.only("trained", "saved", "runs-code").after("runs-code")
+    with patch.object(torch, "load", wraps=torch.load) as load:
+        snippet.only("trained", "saved", "runs-code").after("runs-code")
+    assert load.call_args.kwargs == {"weights_only": False}
     assert capsys.readouterr().out.endswith("the file printed this line\n")
 
     folder = tmp_path / "made"
@@ -995,6 +1019,17 @@ def test_a_replacement_cleans_the_names__also_for(snippet, wrapped):
     test_a_replacement_cleans_the_names(snippet, WRAPPED[wrapped])
 
 
+@pytest.mark.parametrize("name", ["submodule", "embedding"])
+@pytest.mark.parametrize("wrapped", ["compiled, parallel", "parallel"])
+def test_a_replacement_cleans_the_names__also_with_a_layer_called(
+    snippet, wrapped, name
+):
+    old = '    layers["head"] = nn.Linear(32, classes)\n'
+    layer = f'    layers["{name}"] = nn.Linear(classes, classes)\n'
+    edited = snippet.edit(old, old + layer)
+    test_a_replacement_cleans_the_names(edited, WRAPPED[wrapped])
+
+
 @pytest.mark.parametrize(
     ("old", "new", "wrapped"),
     [
@@ -1076,6 +1111,9 @@ def test_a_mismatch_raises_after_loading(
     snippet, build=None, mine=(2,), theirs=(3,)
 ):
     run = snippet.after("size-mismatch")
+    mismatch = getattr(run, "mismatch", "nothing was raised")
+    assert "size mismatch for head" in mismatch
+    assert "key(s)" not in mismatch
     assert torch.equal(run.other.body.weight, run.weights["body.weight"])
     assert torch.equal(run.other.body.bias, run.weights["body.bias"])
 
