@@ -14,6 +14,7 @@ from pathlib import Path
 
 from extensions.claims.claim import Claim
 from extensions.claims.page import read_page
+from extensions.claims.wording import name_with_all_cases
 from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic, topics
 from extensions.evidence.dependencies import Dependencies
@@ -31,7 +32,6 @@ from extensions.evidence.parsed_tests import (
     failures,
     test_of,
     tests_in,
-    variation,
 )
 from extensions.evidence.walk import Code
 from extensions.prose.pages import prose_of
@@ -228,5 +228,12 @@ def entry_of(
             for run in own
             for each in holds
         ),
-        tuple(variation(run, module, t) for run in own for t in variations),
+        tuple(
+            name_with_all_cases(
+                each.words,
+                [result.case for result in results_of(run, module, each.name)],
+            )
+            for run in own
+            for each in variations
+        ),
     )

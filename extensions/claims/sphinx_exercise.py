@@ -125,6 +125,11 @@ def _repair(found: tuple[Entry, Failure] | None) -> Iterator[nodes.Element]:
     entry, failure = found
     change = failure.edit or failure.given
     yield nodes.literal_block(change, change, language="diff")
+    if failure.after:
+        yield nodes.paragraph("", "Now the program prints:")
+        yield nodes.literal_block(
+            failure.after, failure.after, language="none"
+        )
     yield nodes.paragraph("", "With this change, this is no longer true:")
     words = entry.claim.sentence.replace("`", "")
     yield nodes.block_quote("", nodes.paragraph("", f"{words}."))

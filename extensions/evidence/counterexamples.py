@@ -7,7 +7,6 @@ Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import SequenceMatcher
@@ -20,16 +19,14 @@ import pytest
 
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
+from extensions.evidence.explanations import explained
 from extensions.programs.snippet import Snippet
 
 # What fails a test: an assertion, or an error or a warning that did not come.
 FAILURES = (AssertionError, pytest.fail.Exception)
 # What says something to a reader who sees it as an input.
-_PLAIN = (bool, bytes, float, int, list, str, tuple, type(None))
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_BREAK = re.compile(r"\\n\s*")  # as pytest writes it inside of a value
+PLAIN = (bool, bytes, float, int, list, str, tuple, type(None))
 _NAMED = 3  # a name, an old passage, a new one
-_LONGEST = 200  # letters of a message that a reader is shown
 
 
 @contextmanager
@@ -73,7 +70,8 @@ def failure_of(test: FunctionType, *inputs: object) -> str:
             if isinstance(each, Snippet):
                 _blame_the_test(failure.__traceback__, each.path)
         where = _statement(failure.__traceback__, test.__code__.co_filename)
-        return f"{where}\n{_shortened(str(failure))}"
+        said = explained(str(failure), failure.__traceback__)
+        return f"{where}\n{said}"
     message = (
         f"{test.__name__} passes: the words are still true; change what makes"
         " them false, or name it as a variation, __also_..."
@@ -97,13 +95,6 @@ def _statement(trace: TracebackType | None, module: str) -> str:
     lines = text_of(Path(module)).splitlines()
     first = last.lineno or 1
     return dedent("\n".join(lines[first - 1 : last.end_lineno or first]))
-
-
-def _shortened(message: str) -> str:
-    """Return the first line of a message, without what differs by run."""
-    head = message.strip().partition("\n")[0]
-    head = _BREAK.sub(" ", _ADDRESS.sub("", head))
-    return head if len(head) <= _LONGEST else f"{head[:_LONGEST]} …"
 
 
 def _changes(snippet: Snippet) -> tuple[list[str], int]:
@@ -131,6 +122,6 @@ def properties_of_inputs(inputs: tuple[object, ...]) -> list[tuple[str, str]]:
             before = [cell.name for cell in cells if cell.line <= first]
             found.append(("edit", "\n".join(lines)))
             found += [("cell edited", name) for name in before[-1:]]
-        elif isinstance(each, _PLAIN) or type(each).__module__ == "torch":
+        elif isinstance(each, PLAIN) or type(each).__module__ == "torch":
             found.append(("input", f"{each!r}"))
     return found

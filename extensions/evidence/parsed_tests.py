@@ -18,7 +18,6 @@ from extensions.evidence.imports import statements
 from extensions.evidence.junit import Run
 from extensions.evidence.outcomes import is_fresh, results_of
 from extensions.evidence.pytest_marks import arguments, marks_in
-from extensions.evidence.wording import name_with_all_cases
 
 # How a name goes on behind that of its claim's test.
 ALSO, BUT, ENDS = "also_", "but_", "ends_"
@@ -94,6 +93,15 @@ class Failure:
     given: str
     """What the test was given besides, as Python writes it."""
     said: str
+    before: str = ""
+    """What a cell prints in the program as it stands."""
+    after: str = ""
+    """What that cell prints in the edited one."""
+
+    @property
+    def prints(self) -> bool:
+        """Whether a cell prints something else after the edit."""
+        return self.before != self.after
 
 
 def tests_in(module: Path) -> dict[str, Test]:
@@ -143,12 +151,6 @@ def test_of(claim: str) -> str:
     return f"test_{claim.replace('-', '_')}"
 
 
-def variation(run: Run, module: str, test: Test) -> str:
-    """Return in words on what a claim held as well."""
-    results = results_of(run, module, test.name)
-    return name_with_all_cases(test.words, [result.case for result in results])
-
-
 def failures(
     run: Run, module: str, test: Test, now: str
 ) -> tuple[Failure, ...]:
@@ -162,6 +164,8 @@ def failures(
             result.properties.get("cell edited", ""),
             result.properties.get("input", ""),
             result.properties["said"],
+            result.properties.get("output before", ""),
+            result.properties.get("output after", ""),
         )
         for result in results_of(run, module, test.name)
         if "said" in result.properties and is_fresh(result, now)

@@ -23,8 +23,9 @@ from extensions.evidence.counterexamples import (
     failure_of,
     properties_of_inputs,
 )
+from extensions.evidence.printed import properties_of_outputs
 from extensions.programs.fresh_torch import reset_torch
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Snippet, printed
 
 # The other cores have work of their own, other tests or the build, and threads
 # that wait for each other then wait for minutes.
@@ -132,10 +133,12 @@ def fails(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     def fails(test: FunctionType, *inputs: object) -> None:
         __tracebackhide__ = True
+        printed.clear()
         said = failure_of(test, *inputs)
         request.node.user_properties += [
             *properties_of_inputs(inputs),
             ("said", said),
+            *properties_of_outputs(test, inputs, [*printed]),
         ]
 
     return fails

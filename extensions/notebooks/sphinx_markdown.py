@@ -18,9 +18,9 @@ from extensions.build.dependencies import root_of
 from extensions.build.page_context import PageContext, on_page_context
 from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.wording import summary_of_cases
 from extensions.core.topics import Topic
 from extensions.core.writing import write
-from extensions.evidence.wording import summary_of_cases
 from extensions.notebooks.html_tables import table_in
 from extensions.programs.outputs import LINES
 from extensions.programs.snippet import Cell, Snippet
@@ -108,6 +108,15 @@ def _failure(kind: str, failures: list[Failure]) -> Iterator[str]:
         yield textwrap.indent(_fenced(failure.edit, "diff"), "    ")
     elif failure.given:
         yield f"    (given `{failure.given}`)"
+    if failure.prints:
+        for what, text in (
+            ("before", failure.before),
+            ("after", failure.after),
+        ):
+            shown = _fenced(text or "(nothing)", "text")
+            yield textwrap.indent(
+                f"It prints {what} the change:\n{shown}", " " * 4
+            )
 
 
 def _markdown_of(

@@ -6,11 +6,16 @@ adds that the name is required and unique. Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
+import io
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, SimpleNamespace
+from typing import TextIO
 
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
@@ -72,6 +77,30 @@ class Cell:
 
 # The cells that ran since somebody cleared this.
 ran: set[str] = set()
+# What they printed, run by run, by cell.
+printed: list[dict[str, str]] = []
+
+
+class _Copy(io.StringIO):
+    """A copy of what is written to another stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write to both."""
+        self._stream.write(text)
+        return super().write(text)
+
+
+@contextmanager
+def _noted(name: str) -> Iterator[None]:
+    """Note what a cell prints that ends without an error."""
+    run = printed[-1]
+    with redirect_stdout(_Copy(sys.stdout)) as copy:
+        yield
+    run[name] = copy.getvalue()
 
 
 @lru_cache(maxsize=1000)
@@ -139,13 +168,15 @@ class Snippet:
         """
         last = self.cell(name)
         namespace: dict[str, object] = {"__name__": "__main__"}
+        printed.append({})
         with empty_folder():
             for cell in self.cells().values():
                 if cell.line < last.line and cell.is_display:
                     continue
                 if cell.code:
                     ran.add(cell.name)
-                exec(compiled(cell, self.path), namespace)
+                with _noted(cell.name):
+                    exec(compiled(cell, self.path), namespace)
                 if left := sorted(path.name for path in Path().iterdir()):
                     message = (
                         f"cell {cell.name!r} leaves behind in the"

@@ -38,9 +38,14 @@ def record(
     suite=None,
     device="CPU",
     date=FACTS["date"],
+    failures=None,
     **outcomes,
 ):
-    """Write the JUnit file of a run in which some tests did not pass."""
+    """Write the JUnit file of a run in which some tests did not pass.
+
+    What counter-examples and limits note of their failures may be given.
+    """
+    failures = failures or {"edit": "-old\n+new", "said": "assert old == new"}
     cases = []
     found = fingerprints(house, evidence_modules(house))
     for topic in topics(house):
@@ -62,7 +67,7 @@ def record(
             if need:
                 facts["needs"] = need
             if "__" in name:
-                facts |= {"edit": "-old\n+new", "said": "assert old == new"}
+                facts |= failures
             cases.append(
                 f'<testcase classname="{module}" name="{name}">'
                 f"{properties(fingerprint | facts)}"

@@ -6,6 +6,7 @@ import nbformat
 import pytest
 
 from extensions.claims.sphinx_exercise import NO_ANSWER
+from tests.helpers.evidence import record
 
 REPAIR = (
     "\n```{exercise} repair word-is-one__but-not-of-another\n"
@@ -98,6 +99,15 @@ def test_the_edit_is_the_answer_of_who_repairs(page, shown):
         " With this change, this is no longer true: word is one."
     )
     assert html.count("<summary>Answer</summary>") == 1
+
+
+def test_a_repair_shows_what_the_program_then_prints(house, page, shown):
+    outputs = {"output before": "one", "output after": "other"}
+    record(house, failures={"edit": "+new", "said": "assert"} | outputs)
+
+    words, _ = shown(page + "\n```{cell} count\n```\n" + REPAIR)
+
+    assert " Answer +new Now the program prints: other With this" in words
 
 
 def test_a_repair_that_no_run_has_recorded_says_so(house, page, shown):

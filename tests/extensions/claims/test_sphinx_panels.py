@@ -67,6 +67,56 @@ def test_a_panel_says_the_result_and_what_makes_the_claim_false(build):
     assert "assert old == new" in panel
 
 
+def test_a_panel_shows_what_the_program_prints_before_and_after(house, build):
+    record(
+        house,
+        failures={
+            "edit": "+word = 'two'",
+            "said": "assert old == new",
+            "output before": "begins\nword is <one>",
+            "output after": "begins\nword is <two>",
+        },
+    )
+
+    html = html_of(build(), "part/one")
+
+    assert (
+        "<p>With this line added, the program prints something else, and"
+        ' <a href="../evidence/tests/part/one.html#line-5">the test</a>'
+        " fails:</p>"
+    ) in html
+    assert "<pre>begins\n<mark>word is &lt;one&gt;</mark></pre>" in html
+    assert "<pre>begins\n<mark>word is &lt;two&gt;</mark></pre>" in html
+    assert "assert old == new" not in html
+
+
+def test_a_panel_says_where_the_program_prints_nothing_more(house, build):
+    record(
+        house,
+        failures={
+            "edit": "-word = 'two'",
+            "said": "assert old == new",
+            "output before": "word",
+            "output after": "",
+        },
+    )
+
+    html = html_of(build(), "part/one")
+
+    assert "<p>Without this line, the program prints" in html
+    assert "<p>Before</p>\n<pre>word</pre>" in html
+    assert "<p>After</p>\n<p>nothing</p>" in html
+
+
+def test_a_panel_says_what_the_test_was_given(house, build):
+    record(house, failures={"input": "(2, 3)", "said": "assert 2 == 3"})
+
+    [panel] = panels(build(), "part/one")
+
+    assert "<p>Given <code>(2, 3)</code>, <a href=" in panel
+    assert '<pre class="claim-said">assert 2 == 3</pre>' in panel
+
+
 def test_a_panel_says_on_how_much_the_claim_was_tested(house, build):
     module = house / "tests/part/test_one.py"
     module.write_text(

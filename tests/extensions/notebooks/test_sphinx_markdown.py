@@ -138,3 +138,22 @@ def test_of_some_cases_the_first_is_told_as_in_the_panel(house, build):
     assert "<summary>but not of another and 1 more</summary>" in html
     assert "+first" in html
     assert "+last" not in text + html
+
+
+def test_what_the_program_prints_is_told_before_and_after(house, build):
+    record(
+        house,
+        failures={
+            "edit": "-old\n+new",
+            "said": "assert old == new",
+            "output before": "one",
+            "output after": "",
+        },
+    )
+
+    text = (build().outdir / "part/one.md").read_text()
+
+    assert (
+        "    It prints before the change:\n    ```text\n    one\n    ```\n"
+        "    It prints after the change:\n    ```text\n    (nothing)\n    ```"
+    ) in text

@@ -4,13 +4,14 @@ import functools
 
 import pytest
 
-from extensions.evidence.case_names import name_of_value
-from extensions.evidence.parsed_tests import Failure
-from extensions.evidence.wording import (
+from extensions.claims.wording import (
+    change_in_words,
     name_with_all_cases,
     name_with_cases,
     summary_of_cases,
 )
+from extensions.evidence.case_names import name_of_value
+from extensions.evidence.parsed_tests import Failure
 
 
 class Model:
@@ -109,3 +110,19 @@ def test_a_counter_example_says_what_its_edit_does_not(
 ):
     failure = Failure("", words, case, edit, cell="", given="", said="")
     assert summary_of_cases([failure] * number) == said
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ("-a", "Without this line"),
+        ("-a\n-b", "Without these lines"),
+        ("+a", "With this line added"),
+        ("+a\n+b", "With these lines added"),
+        ("-a\n+b", "With this change"),
+        ("", ""),
+    ],
+)
+def test_a_change_adds_lines_leaves_some_out_or_both(edit, said):
+    failure = Failure("", "", "", edit, cell="", given="", said="")
+    assert change_in_words(failure) == said

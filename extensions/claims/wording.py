@@ -76,3 +76,15 @@ def _case_in_words(case: str, edit: str, *, is_needed: bool) -> str:
 def _is_balanced(code: str) -> bool:
     """Whether a piece of code closes as many brackets as it opens."""
     return all(code.count(a) == code.count(b) for a, b in ("()", "[]", "{}"))
+
+
+def change_in_words(failure: Failure) -> str:
+    """Return what an edit does: it adds lines, leaves some out, or both."""
+    lines = failure.edit.splitlines()
+    these = "this line" if len(lines) == 1 else "these lines"
+    signs = {line[:1] for line in lines}
+    if signs == {"-"}:
+        return f"Without {these}"
+    if signs == {"+"}:
+        return f"With {these} added"
+    return "With this change" if lines else ""

@@ -1,0 +1,149 @@
+"""What a program prints as it stands, and after an edit.
+
+A counter-example hands the test of its claim an edited program. That test,
+handed the program as it stands, runs the same cells under the same conditions,
+so whatever these print differently comes from the edit. Does not import
+Sphinx.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+
+from extensions.core.reading import text_of
+from extensions.evidence.counterexamples import PLAIN
+from extensions.evidence.explanations import cut
+from extensions.programs.fresh_torch import reset_torch
+from extensions.programs.rules import VARYING
+from extensions.programs.snippet import Snippet, printed
+
+_Runs = list[dict[str, str]]  # what each cell printed, run by run
+
+_LINES = 6  # of an output that is shown
+_LETTERS = 100  # of such a line
+_LEFT_OUT = "…"
+_ENDS = (
+    Exception,
+    SystemExit,
+    pytest.fail.Exception,
+    pytest.skip.Exception,
+)
+
+
+def properties_of_outputs(
+    test: FunctionType, inputs: tuple[object, ...], after: _Runs
+) -> list[tuple[str, str]]:
+    """Return what is to be recorded of the outputs that an edit changes.
+
+    Nothing, if the test of the claim runs no cell that prints something else.
+    """
+    programs = [each for each in inputs if isinstance(each, Snippet)]
+    edited = [each for each in programs if each.text != text_of(each.path)]
+    plain = all(isinstance(each, (Snippet, *PLAIN)) for each in inputs)
+    if not edited or not plain or not any(after):
+        return []  # a folder, say, is no longer as it was
+    if len(inputs) == 1:
+        before = _printed_by(test, edited[0].path)
+    else:
+        before = _printed_while(test, *map(_as_it_stands, inputs))
+    same = _cells_before_the_edit(edited[0])
+    found = _first_difference(before, after, same)
+    return [
+        (f"output {name}", text)
+        for name, text in zip(("cell", "before", "after"), found, strict=False)
+    ]
+
+
+def _as_it_stands(value: object) -> object:
+    """Return a program without its edit, and all else as it is."""
+    return Snippet.read(value.path) if isinstance(value, Snippet) else value
+
+
+@cache
+def _printed_by(test: FunctionType, path: Path) -> _Runs:
+    """Return what a program prints, as it stands, in the test of a claim."""
+    return _printed_while(test, Snippet.read(path))
+
+
+def _printed_while(test: FunctionType, *inputs: object) -> _Runs:
+    """Return what programs print in a test, which may fail."""
+    reset_torch({}, "")
+    printed.clear()
+    with contextlib.suppress(*_ENDS):
+        test(*inputs)
+    return [*printed]
+
+
+def _cells_before_the_edit(edited: Snippet) -> set[str]:
+    """Return the cells that an edit leaves as they are, up to the first."""
+    cells = Snippet.read(edited.path).cells()
+    changed = edited.cells()
+    same = takewhile(
+        lambda name: (
+            name in changed and changed[name].source == cells[name].source
+        ),
+        cells,
+    )
+    return set(same)
+
+
+def _first_difference(
+    before: _Runs, after: _Runs, unedited: set[str]
+) -> tuple[str, ...]:
+    """Return the first cell that prints something else, and both outputs.
+
+    Nothing, if that cell runs before the edit, or shows what differs from run
+    to run: then not the edit makes the difference.
+    """
+    for old, new in zip(before, after, strict=False):
+        for name in old:
+            if name in new and old[name].rstrip() != new[name].rstrip():
+                shown = _shown(old[name], new[name])
+                varies = any(
+                    pattern.search(text)
+                    for pattern in VARYING.values()
+                    for text in shown
+                )
+                return () if varies or name in unedited else (name, *shown)
+    return ()
+
+
+def _shown(before: str, after: str) -> tuple[str, str]:
+    """Return two outputs: whole, or from the first line on that differs."""
+    old, new = before.rstrip().splitlines(), after.rstrip().splitlines()
+    same = len(_common(old, new))
+    first = same if max(len(old), len(new)) > _LINES else 0
+    shown = _part(old, first), _part(new, first)
+    if shown[0] != shown[1]:
+        return shown
+    return _around(old[same], new[same])  # they differ further to the right
+
+
+def _common(old: list[str], new: list[str]) -> list[str]:
+    """Return the elements with which two lists begin."""
+    pairs = zip(old, new, strict=False)
+    return [a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+
+
+def _part(lines: list[str], first: int) -> str:
+    """Return the lines of an output that are shown, from one of them on."""
+    last = first + _LINES
+    kept = [cut(line, _LETTERS) for line in lines[first:last]]
+    above = [_LEFT_OUT] if first else []
+    below = [_LEFT_OUT] if lines[last:] else []
+    return "\n".join([*above, *kept, *below])
+
+
+def _around(old: str, new: str) -> tuple[str, str]:
+    """Return the part of two long lines in which they differ."""
+    start = max(0, len(_common([*old], [*new])) - _LETTERS // 2)
+    a, b = (
+        f"{_LEFT_OUT} {cut(each[start:], _LETTERS)}" for each in (old, new)
+    )
+    return a, b

@@ -1,0 +1,121 @@
+"""What a reader is shown of a failed assertion."""
+
+import pytest
+import torch
+
+from extensions.evidence.explanations import explained, shows_nothing
+
+
+class Sampler:
+    """Something whose representation has an address."""
+
+    def has(self, number):
+        """Whether it has a number."""
+        return number < 0
+
+
+def are_close(one, other):
+    return abs(one - other) < 0.01
+
+
+def a_call(a, b):
+    assert are_close(a, b)
+
+
+def a_call_of_a_library(a, b):
+    assert torch.equal(a, b)
+
+
+def a_call_that_should_not_hold(a, b):
+    assert not torch.equal(a, b)
+
+
+def a_method(sampler):
+    assert sampler.has(3)
+
+
+def an_attribute(tensor):
+    assert not tensor.is_leaf
+
+
+def a_kind(value):
+    assert isinstance(value, torch.Tensor)
+
+
+def all_of(pairs):
+    outside = 1
+    assert all(a == b * outside for a, b in pairs)
+
+
+def any_of(numbers):
+    assert not any(number > 1 for number in numbers)
+
+
+def a_comparison(a, b):
+    assert a == b
+
+
+def truths(tensor, other):
+    assert tensor.requires_grad == other
+
+
+def a_name(holds):
+    assert holds
+
+
+def said_by(test, *values):
+    with pytest.raises(AssertionError) as failure:
+        test(*values)
+    return explained(str(failure.value), failure.value.__traceback__)
+
+
+@pytest.mark.parametrize(
+    ("test", "values", "said"),
+    [
+        (a_call, (0.6, 0.5), "are_close(0.6, 0.5) is False"),
+        (
+            a_call_of_a_library,
+            (torch.tensor([1.0]), torch.tensor([2.0])),
+            "torch.equal(tensor([1.]), tensor([2.])) is False",
+        ),
+        (
+            a_call_that_should_not_hold,
+            (torch.tensor(1), torch.tensor(1)),
+            "torch.equal(tensor(1), tensor(1)) is True",
+        ),
+        (an_attribute, (torch.tensor(2),), "tensor(2).is_leaf is True"),
+        (a_kind, ([3],), "isinstance([3], torch.Tensor) is False"),
+        (all_of, ([(1, 1), (2, 3), (4, 4)],), "False for a = 2, b = 3"),
+        (any_of, ([0, 5, 7],), "True for number = 5"),
+        (a_comparison, (2, 3), "assert 2 == 3"),
+        (
+            truths,
+            (torch.tensor(2), True),
+            "assert False == True: tensor(2).requires_grad is False",
+        ),
+        (a_name, (False,), "assert False"),
+    ],
+)
+def test_an_assertion_shows_its_values(test, values, said):
+    assert said_by(test, *values) == said
+
+
+def test_an_address_is_not_shown():
+    assert "0x" not in said_by(a_method, Sampler())
+    assert "has(3) is False" in said_by(a_method, Sampler())
+
+
+def test_long_values_are_cut_and_the_verdict_stays():
+    said = said_by(a_call_of_a_library, torch.zeros(50), torch.ones(50))
+
+    assert said.startswith("torch.equal(tensor([0., 0., ")
+    assert "tensor([1., 1., " in said
+    assert said.endswith(") is False")
+    assert len(said) < 220
+
+
+def test_an_assertion_without_a_value_shows_nothing():
+    assert shows_nothing("assert stays\nassert False")
+    assert shows_nothing("assert not stays\nassert not True")
+    assert not shows_nothing("assert stays\nassert 1 == 2")
+    assert not shows_nothing("assert f(2)\nf(2) is False")

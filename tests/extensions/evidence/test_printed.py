@@ -1,0 +1,139 @@
+"""What is recorded of the outputs that an edit changes."""
+
+import itertools
+
+import pytest
+
+from extensions.evidence.printed import properties_of_outputs
+from extensions.programs.snippet import Snippet, printed
+
+PROGRAM = """\
+# %% start
+word = "one"
+print("begins with", word)
+
+# %% count
+print("counts", len(word))
+print("done")
+
+# %% lists
+for number in range(10):
+    print(number * len(word))
+"""
+
+
+@pytest.fixture
+def snippet(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return Snippet.read(path)
+
+
+def word_is_one(snippet):
+    run = snippet.after("lists")
+    assert run.word == "one"
+
+
+def outputs(test, *inputs):
+    """Return what is recorded once a test has failed."""
+    printed.clear()
+    with pytest.raises(AssertionError):
+        test(*inputs)
+    return dict(properties_of_outputs(test, inputs, [*printed]))
+
+
+def test_the_first_output_that_differs_is_recorded(snippet):
+    edited = snippet.edit('"one"', '"three"')
+
+    assert outputs(word_is_one, edited) == {
+        "output cell": "start",
+        "output before": "begins with one",
+        "output after": "begins with three",
+    }
+
+
+def test_a_cell_that_prints_nothing_more_is_shown(snippet):
+    edited = snippet.edit("    print(number * len(word))", "    word = number")
+
+    assert outputs(word_is_one, edited) == {
+        "output cell": "lists",
+        "output before": "0\n3\n6\n9\n12\n15\n…",
+        "output after": "",
+    }
+
+
+def test_a_long_output_is_shown_from_where_it_differs(snippet):
+    more = 'word = "three" if number > 6 else "one"\n    '
+    edited = snippet.edit("    print(number", f"    {more}print(number")
+
+    assert outputs(word_is_one, edited) == {
+        "output cell": "lists",
+        "output before": "…\n21\n24\n27",
+        "output after": "…\n35\n40\n45",
+    }
+
+
+def test_a_long_line_is_shown_around_the_difference(snippet):
+    snippet.path.write_text(
+        '# %% lists\nword = "one"\nprint("a" * 200, len(word))\n'
+    )
+    edited = Snippet.read(snippet.path).edit('"one"', '"three"')
+
+    assert outputs(word_is_one, edited) == {
+        "output cell": "lists",
+        "output before": f"… {'a' * 49} 3",
+        "output after": f"… {'a' * 49} 5",
+    }
+
+
+def test_outputs_that_vary_are_not_recorded(snippet):
+    edited = snippet.edit('"one"', '"one at 0x7f0123456789"')
+
+    assert outputs(word_is_one, edited) == {}
+
+
+def test_what_differs_before_the_edit_does_not_come_from_it(snippet):
+    numbers = itertools.count()
+
+    def varies(snippet):
+        other = snippet.edit("begins with", f"begins {next(numbers)}")
+        assert other.after("lists").word == "one"
+
+    edited = snippet.edit("print(number * len(word))", "word = number")
+
+    assert outputs(varies, edited) == {}
+
+
+def test_a_cell_that_raises_has_no_output(snippet):
+    def runs(snippet):
+        try:
+            snippet.after("count")
+        except ZeroDivisionError:
+            raise AssertionError from None
+
+    assert outputs(runs, snippet.edit('print("done")', "1 / 0")) == {}
+
+
+def test_another_input_is_handed_over_as_well(snippet):
+    def counts(snippet, cell):
+        assert snippet.after(cell).word == "one"
+
+    found = outputs(counts, snippet.edit('"one"', '"two"'), "start")
+
+    assert found["output after"] == "begins with two"
+
+
+def test_a_folder_that_is_used_already_says_nothing(snippet, tmp_path):
+    def leaves(snippet, folder):
+        run = snippet.after("start")
+        (folder / run.word).mkdir()
+        assert run.word == "one"
+
+    assert outputs(leaves, snippet.edit('"one"', '"two"'), tmp_path) == {}
+
+
+def test_the_program_as_it_stands_has_no_output_of_its_own(snippet):
+    def counts(snippet, number):
+        assert len(snippet.after("count").word) == number
+
+    assert outputs(counts, snippet, 4) == {}
