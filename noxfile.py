@@ -26,6 +26,12 @@ LOCKED = [
 ]
 
 HTML = "build/html"
+# What a site that is published knows, in a build that only tries it.
+PUBLISHED = {
+    "PROVEN_PYTORCH_URL": "https://example.org/guide/",
+    "PROVEN_PYTORCH_NOTEBOOKS": "example/guide/blob/notebooks",
+    "PROVEN_PYTORCH_REPOSITORY": "https://example.org/example/guide",
+}
 TEST_CLAIMS = ["python", "-m", "extensions.evidence.test_claims"]
 MEASURE = ["python", "-m", "extensions.measurements.measure"]
 RECORD = ["python", "-m", "extensions.evidence.record"]
@@ -141,6 +147,16 @@ def notebooks(session: nox.Session) -> None:
     install_torch(session)
     install(session, "tests")
     session.run("python", "-m", "extensions.notebooks.run_downloads")
+
+
+@nox.session(default=False)
+def published(session: nox.Session) -> None:
+    """Build the site in build/published, with all addresses set."""
+    install_torch(session)
+    install(session, "tests")
+    places = ["--conf-dir=.", "--doctree-dir=build/published-doctrees"]
+    sphinx = ["sphinx-build", *STRICT, *places, "docs", "build/published"]
+    session.run(*sphinx, env=PUBLISHED)
 
 
 @nox.session(default=False)

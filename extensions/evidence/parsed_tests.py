@@ -22,6 +22,7 @@ from extensions.evidence.pytest_marks import arguments, marks_in
 # How a name goes on behind that of its claim's test.
 ALSO, BUT, ENDS = "also_", "but_", "ends_"
 KINDS = {ALSO: "variation", BUT: "counter-example", ENDS: "limit"}
+_CUDA = "pytest.mark.cuda"
 EXPECTS_FAILURE = "fails"  # the fixture of counter-examples and limits
 
 
@@ -40,6 +41,8 @@ class Test:
     """The torch since which there is what it calls, and what that is."""
     simulates: tuple[str, ...] = ()
     """The device that it only simulates."""
+    needs_cuda: bool = False
+    """Whether it, or a case of it, needs a CUDA device."""
 
     @property
     def of(self) -> str:
@@ -126,6 +129,7 @@ def tests_of(module: Path, text: str) -> dict[str, Test]:
             arguments(marks[node.name], "true_since"),
             arguments(marks[node.name], "api_since"),
             arguments(marks[node.name], "pytest.mark.simulates"),
+            any(_CUDA in ast.unparse(each) for each in marks[node.name]),
         )
         for node in body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")

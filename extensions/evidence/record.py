@@ -8,7 +8,8 @@ others. Ends with 0 if all passed, 1 if some did not, 2 if nothing was tested.
 What is named behind the folder is recorded alone: a folder of tests, a module,
 or a test with its whole claim. ``--changed-by 2.6`` names the claims that say
 that they are true since that torch or an older one; a torch that the guide is
-not written for has to make them false, or not.
+not written for has to make them false, or not. ``--cuda`` names the claims
+that need a CUDA device.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from extensions.evidence.selection import (
     changed_by,
     names_tests,
     not_renewed,
+    on_cuda,
     with_their_claims,
 )
 from extensions.evidence.test_claims import IN_PARALLEL, end, run_pytest
@@ -146,7 +148,14 @@ def main() -> None:
         metavar="TORCH",
         help="only the claims that are true since it, or since an older one",
     )
+    parser.add_argument(
+        "--cuda",
+        action="store_true",
+        help="only the claims that need a CUDA device",
+    )
     chosen, options = parser.parse_known_args()
+    if chosen.cuda:
+        options += on_cuda(ROOT)
     if chosen.changed_by:
         options += changed_by(ROOT, chosen.changed_by)
     raise SystemExit(record(chosen.folder, options))

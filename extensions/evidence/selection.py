@@ -50,6 +50,18 @@ def changed_by(root: Path, limit: str) -> list[str]:
     ]
 
 
+def on_cuda(root: Path) -> list[str]:
+    """Return the tests of the claims of which one needs a CUDA device."""
+    found: list[str] = []
+    for module in evidence_modules(root):
+        tests = tests_in(module).values()
+        for main in dict.fromkeys(
+            each.of for each in tests if each.needs_cuda
+        ):
+            found += _tests_of(root, module, main)
+    return found
+
+
 def names_tests(options: list[str]) -> bool:
     """Whether some options of pytest say which tests to run."""
     return any(each.startswith("tests/") for each in options)

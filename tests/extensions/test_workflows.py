@@ -16,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from extensions.core.reading import python_of, text_of, toml_of
 from extensions.core.topics import ROOT
+from extensions.notebooks.archives import ARCHIVES
 
 TEXTS = {
     path.stem: text_of(path)
@@ -127,12 +128,14 @@ def test_the_checks_are_those_that_run_here():
 
 def test_what_is_published_was_built_without_a_fault():
     pages = WORKFLOWS["pages"]["jobs"]
-    *_, build, upload = pages["build"]["steps"]
+    *_, build, upload, keep = pages["build"]["steps"]
 
     assert build["run"].endswith("/nox -s docs")
-    assert "if" not in build.keys() | upload.keys()
+    assert "if" not in build.keys() | upload.keys() | keep.keys()
     assert upload["with"]["path"] == constant("HTML")
+    assert (ROOT / keep["with"]["path"]).name in ARCHIVES
     assert pages["publish"]["needs"] == "build"
+    assert pages["notebooks"]["needs"] == "publish"
     assert "pull_request" not in WORKFLOWS["pages"][True]
 
 

@@ -1,0 +1,1 @@
+"""What a measurement imports, and no test here calls."""
