@@ -113,6 +113,10 @@ def test_an_untrained_network_begins_at_chance(snippet, shift=0.0, seeds=10):
         assert seen["chance"] == pytest.approx(1)
         assert abs(seen["loss"] - 1) < 0.2
         assert seen["found"] == []
+        torch.manual_seed(seed)
+        drawn = run.network().state_dict()
+        begun = run.begin(seed=seed)[0].state_dict()  # untrained, that is
+        assert all(begun[name].equal(drawn[name]) for name in drawn)
 
 
 @edits(
@@ -227,6 +231,7 @@ def test_look_finds_four_signs(snippet):
         some_copies = normal[torch.arange(100).clamp(max=count - 1)]
         assert run.look(some_copies, many)["found"] == found
     assert run.look(normal, one)["found"] == ["one label"]
+    assert run.look(normal, one.flip(0))["found"] == ["one label"]
     wide = normal[:1].repeat(100, 20).unflatten(1, (1, 6, 10))
     assert run.look(wide, many)["found"] == ["copies"]
     wide[:, 0, 5, 9] += torch.arange(100) / 1000  # each has another last pixel
@@ -468,6 +473,7 @@ def test_two_of_five_rates_learn(snippet):
     run = snippet.only(*BASE, "train", "show", "rates").after("rates")
 
     assert list(run.ends) == [0.0001, 0.001, 0.01, 0.1, 1.0]
+    assert len(run.train(lambda *_: 1.0, run.images, run.digits)) == 12
     for rate, loss in run.ends.items():
         assert loss < 0.3 if rate in (0.01, 0.1) else loss > 1.5
 
@@ -721,6 +727,9 @@ def test_none_is_not_zero(snippet):
         assert cut["gradient"] is None
         assert cut["old"] is False
         assert rows(run, "dead ReLU", seed)["gradient"] == 0
+        flatten, linear, relu, _ = run.dead()
+        assert type(relu) is nn.ReLU
+        assert (linear(flatten(run.images)) < 0).all()
 
 
 @edits(
@@ -742,6 +751,22 @@ def test_a_gradient_without_a_move(snippet):
             row = rows(run, name, seed)
             assert row["gradient"] > 0.01
             assert row["moved"] == 0
+    model, loss_function, _ = run.begin()
+    learns = run.faults["optimizer of the head"][1]["learns"]
+    given = [*learns(model)]
+    assert [*map(id, given)] == [*map(id, model[3].parameters())]
+
+    calls = []
+
+    def note(name):
+        calls.append((name, model[1].weight.grad is not None))
+
+    optimizer = SimpleNamespace(
+        zero_grad=partial(note, "zero_grad"), step=partial(note, "step")
+    )
+    take = run.faults["zero_grad before step"][1]["take"]
+    take(model, optimizer, loss_function, run.images[:8], run.digits[:8])
+    assert calls == [("zero_grad", True), ("step", True)]
 
 
 @edits(
@@ -767,6 +792,8 @@ MOVES = [
     ((0.9,), []),
     ((1.1,), ["step size"]),
     ((1e-5, 0.0, 0.01), ["does not move"]),
+    ((1e-5,) * 5 + (0.01,) * 6, []),
+    ((0.01,) * 6 + (5.0,) * 5, []),
 ]
 WEIGHTS = "{}.weight", "bias_{}.weight", "bias.{}", "{}.alpha"
 
@@ -810,6 +837,9 @@ def test_an_old_gradient_is_seen(snippet):
         assert run.first_weight(seed=seed)["old"] is False
         with_zeros = run.first_weight(seed=seed, take=by_the_model)
         assert with_zeros["old"] is False
+    small = SimpleNamespace(grad=torch.tensor([0.0, 1e-6]))
+    run.note(row := {}, small, torch.ones(2))
+    assert row["old"] is True
 
 
 @edits(
@@ -826,6 +856,8 @@ def test_moves_show_the_rate(snippet):
     for seed in range(5):
         assert rows(run, "rate too large", seed)["moved"] > 1
         assert 0 < rows(run, "rate too small", seed)["moved"] < 1e-4
+    _, optimizer, _ = run.begin()[2].args
+    assert type(optimizer) is torch.optim.AdamW
     steps, model = [], run.begin()[0]
     run.gradients(model, lambda *given: steps.append(given), None, None)
     assert len(steps) == 2
@@ -874,6 +906,13 @@ def test_cuts_leave_none(snippet, more=()):
     functions = [run.cuts[name] for name in CUT]
     for row in behind(snippet, [*functions, *more]):
         assert row["gradient"] is None
+    x = torch.randn(3, 64)
+    given = {name: run.cuts[name](x) for name in CUT}
+    assert given["x.detach()"].equal(x)
+    assert given["torch.tensor(x.tolist())"].equal(x)
+    assert given["(x > 0).float()"].equal(torch.heaviside(x, x * 0))
+    largest = x == x.amax(dim=1, keepdim=True)
+    assert given["one_hot(x.argmax(1))"].equal(largest.float())
 
 
 def without_graph(x):
@@ -1038,6 +1077,8 @@ def test_a_lag_shows_on_the_old_images(snippet, seeds=(0, 1, 2)):
     ]
     seen = run.after(model, loss_function, run.training, run.validation)
     assert evaluated == [seen["old"], seen["new"]]
+    by_batch = run.measure(model, loss_function, run.training, mode=True)
+    assert seen["old, by batch"] == by_batch[0]
     for seen in ends(snippet, "BatchNorm lags", seeds):
         assert seen["old, by batch"] < 0.1
         assert seen["old"] > 0.4
