@@ -49,6 +49,24 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return name_of_value(val)
 
 
+def parameters_of(item: pytest.Function) -> str:
+    """Return what a case is made of: a line for each parametrization.
+
+    It holds the names of the arguments, and what pytest calls their values.
+    """
+    marks = [*item.iter_markers("parametrize")]
+    names = getattr(item, "callspec", None) and item.callspec._idlist
+    if not names or len(names) != len(marks):
+        return ""
+    lines = []
+    for mark, name in zip(marks, names, strict=True):
+        arguments = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        if not isinstance(arguments, str):
+            arguments = ",".join(arguments)
+        lines.append(f"{arguments.replace(' ', '')}={name}")
+    return "\n".join(lines)
+
+
 @cache
 def _dependencies(module: Path) -> Dependencies:
     return Dependencies(topic_of_tests(ROOT, module), _CODE)
@@ -69,6 +87,8 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
                 ("date", _TODAY),
                 (CASES, str(cases[item.path, name])),
             ]
+            if parameters := parameters_of(item):
+                item.user_properties.append(("parameters", parameters))
             if found := _dependencies(item.path).of(name):
                 item.user_properties.append((DEPENDS_ON, found))
         expect(item, torch.__version__)

@@ -62,3 +62,17 @@ def test_without_a_device_each_core_has_a_process(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
     assert pytest_plugin.pytest_xdist_auto_num_workers() is None
+
+
+@pytest.mark.parametrize(("size", "kind"), [(3, "a")])
+@pytest.mark.parametrize("seed", [1])
+def test_a_case_is_told_with_the_names_of_its_arguments(
+    request, seed, size, kind
+):
+    found = pytest_plugin.parameters_of(request.node)
+
+    assert found == "seed=1\nsize,kind=3-a"
+
+
+def test_a_test_without_cases_has_no_parameters(request):
+    assert not pytest_plugin.parameters_of(request.node)
