@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn, optim
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
@@ -299,6 +300,7 @@ FULL = [
     "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"
     " `cublasCreate(handle)`",
     "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
     "MPS backend out of memory (MPS allocated: 5.50 GB, other allocations:"
     " 14.76 GB, max allowed: 20.40 GB). Tried to allocate 147.24 MB on"
     " private pool.",
@@ -421,6 +423,9 @@ def test_the_stand_in_counts_bytes(snippet):
         errors = torch.zeros(500)
         loss = F.mse_loss(errors, errors)  # one number of 500
         assert device.held == loss.untyped_storage().nbytes() + 2000
+        del loss
+        highest, days = errors.view(5, 100).max(1)
+        assert device.held == 2000 + highest.nbytes + days.nbytes == 2060
     assert ended(run, 3_000_000, 800) == "forward"
     assert ended(run, 3_000_000, 360) == "backward"
     assert ended(run, 1_200_000, 16) == "optimizer"
@@ -491,6 +496,10 @@ def test_a_try_takes_two_steps(snippet):
             assert len(made) == len(stepped) == steps
             made.clear()
             stepped.clear()
+        run.fits(run.fresh, make_batch, 2)
+        assert len(made) == len(stepped) == 2
+        made.clear()
+        stepped.clear()
         _, tries = run.largest_batch(run.fresh, make_batch, most=9)
     assert made == [size for size in tries for _ in range(2)]
     first, second = stepped[::2], stepped[1::2]
@@ -516,8 +525,20 @@ def test_a_try_takes_two_steps__but_not(snippet, fails, old, new):
 
 @pytest.mark.simulates("an accelerator")
 def test_two_steps_reach_the_peak(snippet):
-    run = after(snippet, *MODEL, "your-search", "one-step", "two-tries")
+    searches = "def largest_batch(build, make_batch, most, "
+    run = after(
+        snippet.edit(
+            f"{searches}least=2, steps=2):\n",
+            f"searched = []\n\n\n{searches}least=2, steps=2):\n"
+            "    searched.append(steps)\n",
+        ),
+        *MODEL,
+        "your-search",
+        "one-step",
+        "two-tries",
+    )
 
+    assert run.searched == [2, 1, 3]
     assert run.once > run.best == run.thrice
     assert (run.once, run.best) == (337, 230)
     both = run.curves[230], run.curves[337]
@@ -624,12 +645,16 @@ def test_a_model_too_large_raises__but_not_if_built_inside(snippet, fails):
 
 
 @pytest.mark.simulates("an accelerator")
-def test_a_failed_try_leaves_nothing(snippet, circle=True, room=3_000_000):
+def test_a_failed_try_leaves_nothing(
+    snippet, circle=True, room=3_000_000, old=False
+):
     run = after(snippet, *MODEL)
 
     def build():
         model, optimizer = run.fresh()
         model.me = [model] if circle else []
+        if old:  # the collector looks at old objects less often
+            gc.collect(1)
         return model, optimizer
 
     gc.disable()  # so that nothing is collected by chance
@@ -647,6 +672,10 @@ def test_a_failed_try_leaves_nothing(snippet, circle=True, room=3_000_000):
 
 def test_a_failed_try_leaves_nothing__also_without_a_circle(snippet):
     test_a_failed_try_leaves_nothing(snippet, circle=False, room=2_500_000)
+
+
+def test_a_failed_try_leaves_nothing__also_of_old_models(snippet):
+    test_a_failed_try_leaves_nothing(snippet, old=True)
 
 
 def test_a_failed_try_leaves_nothing__but_not_uncollected(snippet, fails):
@@ -717,6 +746,14 @@ def test_failed_batches_are_skipped(snippet):
     assert (len(run.days), sum(run.trained)) == (1000, 200)
 
 
+def test_failed_batches_are_skipped__also_without_a_word(snippet, capsys):
+    with no_error():  # which a warning would be
+        snippet.only(*KNOWN).after(KNOWN[-1])
+
+    said = capsys.readouterr().out.splitlines()
+    assert [each.partition(" ")[0] for each in said] == ["trained:"]
+
+
 def test_failed_batches_are_skipped__but_not_if_they_fit(snippet, fails):
     edited = snippet.edit(
         "with SmallDevice(3_000_000):\n    loader",
@@ -777,6 +814,7 @@ def test_one_sample_raises__but_not(snippet, fails, old, new):
 def test_a_retry_adds_its_gradients(snippet):
     run = after(snippet, *MODEL, "retry-wrong")
     assert run.model[-1].bias.grad == 2 * 360
+    assert run.size == 360 // 2
 
     model, _ = run.fresh()
     model(run.inputs).sum().backward()
@@ -819,6 +857,18 @@ def test_the_state_stays_half_made(snippet, kind=optim.AdamW, least=1_100_000):
                 run.step(model, optimizer, *batch)
         with pytest.raises(KeyError, match="exp_avg"):
             run.step(model, optimizer, *batch)
+
+
+def test_the_state_stays_half_made__also_in_the_example(snippet):
+    run = after(snippet, *MODEL, "half-made")
+    states = [
+        run.optimizer.state.get(each, {}) for each in run.model.parameters()
+    ]
+    assert [*states[0]] == ["step", "exp_avg", "exp_avg_sq"]
+    assert any(0 < len(each) < 3 for each in states)
+    for _ in range(3):
+        with pytest.raises(KeyError, match="exp_avg"):
+            run.step(run.model, run.optimizer, *run.batch)
 
 
 @pytest.mark.parametrize(
@@ -902,15 +952,32 @@ def test_the_epoch_skips_nothing__but_not_in_larger_parts(snippet, fails):
     fails(test_the_epoch_skips_nothing, edited)
 
 
+class Moves(TorchDispatchMode):
+    """Note the samples that operations move to another device."""
+
+    def __init__(self):
+        super().__init__()
+        self.samples = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten._to_copy.default:
+            self.samples.append(len(args[0]))
+        return made
+
+
 @pytest.mark.simulates("an accelerator")
 def test_each_part_moves(snippet, on="meta"):
     run = after(snippet, *RETRY)
     for size in (1, 3, 7):
         model, optimizer = plain(run, 0)
         batch = [each.double() for each in run.make_batch(7)]
-        with no_error():
-            fit = run.gradients_fit(model.to(on), optimizer, *batch, size)
+        model.to(on)
+        with no_error(), Moves() as moves:
+            fit = run.gradients_fit(model, optimizer, *batch, size)
         assert fit
+        assert all(samples <= size for samples in moves.samples)
+        assert on == "cpu" or sum(moves.samples) == 2 * 7
         assert all(each.grad.device.type == on for each in model.parameters())
         assert all(each.device.type == "cpu" for each in batch)
 
@@ -1070,10 +1137,13 @@ def test_the_speed_is_samples_per_second(snippet, kind=optim.AdamW):
         sizes.append((len(batch[0]), model.training))
         run.step(model, optimizer, *batch)
 
-    with patch.dict(speed.__globals__, Timer=Clock, step=step):
+    with (
+        patch.dict(speed.__globals__, Timer=Clock, step=step),
+        patch.object(torch, "get_num_threads", return_value=3),
+    ):
         found = [speed(build, run.make_batch, n) for n in (2, 8)]
     assert found == [2 / 0.25, 8 / 0.25]
-    assert Clock.threads[-2:] == [torch.get_num_threads()] * 2
+    assert Clock.threads[-2:] == [3, 3]
     assert set(sizes) == {(2, True), (8, True)}
     with no_error():
         assert speed(build, run.make_batch, 2, seconds=1e-4) > 0
