@@ -3,6 +3,7 @@
 import re
 from functools import reduce
 from math import prod
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -332,6 +333,12 @@ def test_a_hook_gets_each_output(
 
     second, features = run.model.second, run.model.first(run.images)
     expected = second.pool(second.norm(second.conv(features)).clamp(min=0))
+    digits = run.Digits()
+    shapes = run.shapes_of(digits, run.images)
+    assert shapes["first.conv"] == (32, 8, 26, 26)
+    assert shapes["first"] == (32, 8, 13, 13)
+    assert shapes[""] == (32, 10)
+    assert not any(each._forward_hooks for each in digits.modules())
     assert "second" in run.read
     got = run.read.pop("second")
     assert got.equal(expected)
@@ -999,6 +1006,14 @@ def test_the_error_names_the_number__but_not_of_weights_times_inputs(
 def test_lazy_linear_takes_the_number(
     snippet, shape=(2, 5), make=nn.LazyLinear
 ):
+    made = torch.rand
+
+    def larger(*size):
+        return made(*size[:2], 40, 40) if size[2:3] == (32,) else made(*size)
+
+    with patch.object(torch, "rand", larger):
+        run = snippet.after("lazy")
+    assert run.lazy.head.in_features == 16 * 8 * 8
     run = snippet.after("lazy")
 
     assert type(run.lazy.head) is nn.Linear
@@ -1096,7 +1111,10 @@ def test_layers_in_a_list_are_overlooked(
         run = snippet.after("listed")
 
     overlooked = (False, False, False)
-    assert len(run.listed.blocks) == 2
+    first, second = run.listed.blocks
+    features = second(first(run.images)).flatten(start_dim=1)
+    assert run.listed(run.images).equal(run.listed.head(features))
+    assert list(run.listed.state_dict()) == ["head.weight", "head.bias"]
     chain = check_container(run, container, overlooked)
     with no_error():
         chain = Chain([nn.Linear(3, 5)], container).to(device)
