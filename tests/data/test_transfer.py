@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from functools import reduce
 from itertools import pairwise, product
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -172,6 +173,32 @@ def test_move_reaches_every_part__also_for_a_tensor(snippet, tensor):
         assert (moved.shape, moved.dtype) == (expected.shape, expected.dtype)
         assert moved.stride() == expected.stride()
         assert moved.requires_grad == expected.requires_grad
+
+
+class Rows(list):
+    """A list of another name."""
+
+
+@dataclass
+class Hidden:
+    """A part that neither `repr` nor `==` looks at."""
+
+    part: object = field(repr=False, compare=False)
+
+
+@pytest.mark.parametrize(
+    ("hold", "held"),
+    [
+        (lambda part: OrderedDict(x=part), lambda batch: batch["x"]),
+        (lambda part: Rows([part]), lambda batch: batch[0]),
+        (Hidden, lambda batch: batch.part),
+    ],
+    ids=["an OrderedDict", "a subclass of list", "a field without repr"],
+)
+def test_move_reaches_every_part__also_in(snippet, hold, held):
+    move = snippet.after("move").move
+
+    assert held(move(hold(torch.ones(2)), "meta", True)).is_meta
 
 
 def test_move_reaches_every_part__also_in_channels_last(snippet):
@@ -347,7 +374,8 @@ def test_the_loop_stays_on_the_device(snippet):
     on_meta = snippet.edit(CHOICE, '    torch.device("meta")\n')
     on_meta = on_meta.edit(", pin_memory=pin", "")
     for program in (snippet, on_meta):
-        with no_error():
+        # `print` of a tensor reads numbers without an error on `meta`.
+        with no_error(), patch.object(torch.Tensor, "__repr__", None):
             run = program.after("train")
         found = [run.batch["pixels"], run.batch["kind"], run.loss, run.total]
         found += run.model.parameters()
@@ -364,6 +392,19 @@ def test_the_loop_stays_on_the_device(snippet):
 
 
 @pytest.mark.simulates("an accelerator")
+def moved_by(program):
+    """Run the loop; return it, and `non_blocking` of each move of a tensor."""
+    asked, to = [], torch.Tensor.to
+
+    def noting(tensor, *args, **options):
+        if len(args) == 1 and isinstance(args[0], torch.device):
+            asked.append(options.get("non_blocking", False))
+        return to(tensor, *args, **options)
+
+    with patch.object(torch.Tensor, "to", noting):
+        return program.after("train"), asked
+
+
 def test_the_loop_waits_unless_pinned(snippet):
     on_meta = snippet.edit(CHOICE, '    torch.device("meta")\n')
     on_meta = on_meta.edit(", pin_memory=pin", "")
@@ -373,12 +414,8 @@ def test_the_loop_waits_unless_pinned(snippet):
         (on_meta, True),
         (unpinned, False),
     ):
-        noting = program.edit(
-            "def move(batch, device, pinned):\n",
-            "def move(batch, device, pinned):\n    move.asked = pinned\n",
-        )
-        run = noting.after("train")
-        assert run.move.asked is run.pin
+        run, asked = moved_by(program)
+        assert asked == [run.pin] * 2 * len(run.loader)
         assert run.pin is pinned or pinned is None
 
 
@@ -391,6 +428,8 @@ def test_the_loop_waits_unless_pinned(snippet):
         "move(batch, device, pin)",
         "move(batch, device, False)",
     ),
+    if_move_never_waits=("non_blocking=pinned)", "non_blocking=True)"),
+    if_move_always_waits=(", non_blocking=pinned)", ")"),
 )
 def test_the_loop_waits_unless_pinned__but_not(snippet, old, new, fails):
     fails(test_the_loop_waits_unless_pinned, snippet.edit(old, new))
@@ -507,7 +546,9 @@ def test_a_wait_adds_the_copy__but_not(snippet, old, new, fails):
 
 def test_a_waiting_host_loads_nothing(snippet):
     run = snippet.after("schedules")
+    shown = [run.schedule(5, 2, 3, waits) for waits in (True, False)]
 
+    assert [*run.schedules.values()] == shown
     for host, copy, step in product(SLOW_OR_NOT, repeat=3):
         for waits in (True, False):
             rows = run.schedule(host, copy, step, waits)
