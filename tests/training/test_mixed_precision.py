@@ -212,6 +212,8 @@ def test_parts_make_one_step__but_not_for_a_sum(snippet, fails):
 def test_it_learns_on_the_cpu(snippet, seed=0):
     for dtype, scaled in ((BRAIN, False), (HALF, True)):
         assert dtypes_of_outputs(snippet, dtype) == {dtype}
+        _, _, scaler = after(snippet, *TRAIN).train(dtype, scaled, steps=1)
+        assert scaler.is_enabled() == scaled
         losses = trained(snippet, dtype, scaled, seed)
         assert len(losses) == 20
         assert losses[-1] < 1e-6 * losses[0]
@@ -229,7 +231,8 @@ def dtypes_of_outputs(snippet, dtype):
 
     scaler = torch.amp.GradScaler("cpu", enabled=False)
     model = run.new_model()
-    run.accumulate(model, [(run.radar, run.rain)], loss_of, scaler, dtype)
+    days = zip(run.radar.split(1), run.rain.split(1), strict=True)
+    run.accumulate(model, list(days), loss_of, scaler, dtype)
     return found
 
 
