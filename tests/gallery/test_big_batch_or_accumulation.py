@@ -174,6 +174,9 @@ def test_there_may_be_fewer_parts(snippet, size=230, parts=(1, 2, 16, 100)):
         assert 0 < sizes[-1] <= each
         if (size, asked) == (230, 100):
             assert count == 77
+        made = []
+        run.in_parts(run.model, asked, lambda x, n: made.append(n) or 1 / n)
+        assert made == [count] * count
 
 
 @pytest.mark.parametrize("size", [5, 60])

@@ -343,6 +343,10 @@ def test_the_stand_in_counts_each_tensor(snippet):
         halves = torch.ones(200, dtype=torch.bfloat16).split(50)
         del second
         assert device.held == 400
+        gaps = torch.empty_strided((2,), (100,))
+        assert device.held == 400 + 101 * 4
+        del gaps
+        assert device.held == 400
     assert len(halves) == 4
 
 

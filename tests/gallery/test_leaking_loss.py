@@ -107,6 +107,19 @@ class InPlace(nn.Module):
         return self.layer(x).relu_().view(-1, 10, 3).transpose(1, 2)
 
 
+class Into(nn.Linear):
+    def forward(self, x):
+        if not hasattr(self, "place"):
+            self.place = torch.empty_like(x)
+        return super().forward(torch.mul(x, 2, out=self.place))
+
+
+class Gaps(nn.Linear):
+    def forward(self, x):
+        wide = torch.empty_strided(x.shape, (40, 1))
+        return super().forward(wide.copy_(x))
+
+
 def build():
     model, shape = {}
     data = [(torch.randn(shape), torch.zeros(())) for _ in range(40)]
@@ -126,6 +139,8 @@ YOURS = {
     "a convolution": "nn.Conv2d(3, 8, 3), (3, 20, 20)",
     "a lazy layer": "nn.Sequential(nn.LazyLinear(40), nn.GELU()), (9,)",
     "an operation in place": "InPlace(), (9,)",
+    "a result in a place of its own": "Into(9, 30), (9,)",
+    "rows with gaps": "Gaps(9, 30), (9,)",
     "a sum of one step": "nn.Linear(9, 1), (9,)",
 }
 yours = pytest.mark.parametrize("yours", YOURS.values(), ids=YOURS)

@@ -228,6 +228,7 @@ def test_the_conclusion_names_the_closest(snippet):
         assert say(ends, 3.0) == (
             f"{name} ended closest, 4 times as close as constant."
         )
+        assert say(ends, 1.0) == say(ends, 3.0)  # the others ended farther
     ends["constant"] = 0.25
     assert say(ends, 3.0).startswith("Not here: the constant")
     for first in (0.25, 0.1):
