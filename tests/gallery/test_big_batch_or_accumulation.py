@@ -175,7 +175,12 @@ def test_there_may_be_fewer_parts(snippet, size=230, parts=(1, 2, 16, 100)):
         if (size, asked) == (230, 100):
             assert count == 77
         made = []
-        run.in_parts(run.model, asked, lambda x, n: made.append(n) or 1 / n)
+
+        def noted(x, number, made=made):
+            made.append(number)
+            return 1 / number
+
+        run.in_parts(run.model, asked, noted)
         assert made == [count] * count
 
 

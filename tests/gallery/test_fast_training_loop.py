@@ -519,9 +519,14 @@ def test_each_mode_is_set__but_not_with(snippet, old, new, fails):
 
 
 def test_all_loops_learn_the_same(snippet):
-    errors = trained(snippet).errors
+    run = trained(snippet)
+    errors = run.errors
 
     plain = errors["plain"]
+    inputs, targets = run.data.tensors
+    with torch.no_grad():
+        start = run.loss_of(run.fresh_model.eval()(inputs), targets)
+    assert plain[0] == pytest.approx(start.item(), rel=1e-3)
     assert list(errors)[-3:] == ["mixed precision", "parts", "all tips"]
     for found in errors.values():
         assert len(found) == 7

@@ -257,6 +257,14 @@ def test_a_chunk_has_at_most_40_samples(snippet):
                 assert file["x"].chunks == (expected, shape[1])
 
 
+def test_a_chunk_has_at_most_40_samples__also_of_float32(snippet):
+    start = snippet.only("settings", "options", "setup", "samples", "write")
+    edited = start.edit("= discs()", "= np.zeros((9, 2**16), np.float32)")
+    run = edited.after("write")
+    with run.h5py.File(run.folder / "samples.h5") as file:
+        assert file["x"].chunks == (4, 2**16)
+
+
 @edits(
     ("of any size", "min(40, NUMBER, most)", "min(40, NUMBER)"),
     ("of any number", "min(40, NUMBER, most)", "min(NUMBER, most)"),
@@ -354,6 +362,15 @@ def test_every_format_gives_every_sample_once__also_for(
     snippet, number, workers, capsys
 ):
     test_every_format_gives_every_sample_once(snippet, capsys, number, workers)
+
+
+def test_every_format_gives_every_sample_once__also_from_twelve_shards(
+    snippet,
+):
+    run = given(snippet, WORKERS=12).only(*READ[:-1]).after("as-stream")
+    shards = [str(path) for path in run.folder.glob("*.tar*")]
+    assert len(shards) >= 12
+    assert sorted(run.tars) == sorted(shards)
 
 
 @pytest.mark.parametrize(

@@ -461,6 +461,7 @@ def test_what_is_left_out_is_counted(snippet, tmp_path, capsys):
     for name in (
         "ant/notes.txt", "ant/data.npy", "ant/.hidden/8.jpg", "ant/.8.jpg",
         "bee/deeper/8.jpg", "bee/deeper/more/9.jpg", "bee/ray",
+        "bee/deeper/.DS_Store",
     ):  # fmt: skip
         (tmp_path / name).touch()
     _, parts = finder(snippet)(tmp_path)
@@ -609,6 +610,8 @@ def test_each_digit_is_drawn_from_its_number__also_its_last_digit(snippet):
         seen.append(digit)
         return text(image, place, digit, *others)
 
+    far = [run.drawn(number) for number in (8, 1008, 10_008, 20_008)]
+    assert len({each.numpy().tobytes() for each in far}) == len(far)
     with patch.object(ImageDraw.ImageDraw, "text", noted):
         for number in (0, 7, 19, 20_008):
             run.drawn(number)
@@ -832,6 +835,8 @@ def test_a_folder_trains(snippet, tmp_path, seed=0):
 
     assert run.test.tensors[0].shape == (12, 3, 20, 20)
     named = [path.parent.name == "light" for path, _ in run.parts[2]]
+    brightness = run.test.tensors[0].double().mean(dim=(1, 2, 3))
+    assert (brightness > 90).tolist() == named
     assert (run.answers == torch.tensor(named)).double().mean() > 0.9
     assert run.conclusion == "has learned"
 
@@ -978,6 +983,22 @@ def test_resuming_changes_nothing__also_if_stopped_at(
     snippet, tmp_path, end, calls
 ):
     test_resuming_changes_nothing(snippet, tmp_path, end, calls)
+
+
+def test_resuming_changes_nothing__also_after_a_worse_epoch(snippet, tmp_path):
+    snippet = snippet.edit(
+        "evaluate(validation)[0]", "evaluate(validation)[0] + 9 * epoch"
+    )
+    for name, stops in (("part.pt", (2, 3)), ("whole.pt", (3,))):
+        for epochs in stops:
+            settings = {"EPOCHS": epochs, "CHECKPOINT": str(tmp_path / name)}
+            with no_stop():
+                few(snippet, **settings).after("train")
+
+    part, whole = (torch.load(tmp_path / f"{n}.pt") for n in ("part", "whole"))
+    assert part["best"]["epoch"] == 1
+    assert len(part["history"]) == 3
+    assert same(part, whole)
 
 
 def test_resuming_changes_nothing__also_after_the_end(snippet, tmp_path, end):
@@ -1189,6 +1210,17 @@ def test_the_checkpoint_is_replaced_whole(snippet, tmp_path):
 
     run.history.append(Interrupt())
     with pytest.raises(KeyboardInterrupt):
+        run.save()
+    assert path.exists()
+    assert path.read_bytes() == old
+
+    run.history[:] = [(1.0, 1.0)]
+    stopped = {"side_effect": KeyboardInterrupt}
+    with (
+        patch.object(Path, "replace", **stopped),
+        patch.object(Path, "rename", **stopped),
+        pytest.raises(KeyboardInterrupt),
+    ):
         run.save()
     assert path.exists()
     assert path.read_bytes() == old
