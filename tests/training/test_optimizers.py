@@ -780,6 +780,26 @@ def test_groups_override_the_call__also_for(snippet, kind):
     test_groups_override_the_call(edited)
 
 
+def test_groups_override_the_call__also_for_every_option(snippet):
+    """The first group names all options of AdamW, the second a few."""
+    run = snippet.after("two-rates")
+    names = {"lr": 0.3, "betas": (0.5, 0.6), "eps": 1e-3, "weight_decay": 0.0}
+    names |= {"amsgrad": True, "maximize": True, "foreach": False}
+    few = {"weight_decay": 0.0, "betas": (0.7, 0.8)}
+    call = {"lr": 0.2, "weight_decay": 0.7, "eps": 1e-4}
+
+    one, other = run.model[:3].parameters(), run.model[3].parameters()
+    groups = [{"params": one, **names}, {"params": other, **few}]
+    optimizer = optim.AdamW(groups, **call)
+    first, second = optimizer.param_groups
+    assert {name: first[name] for name in names} == names
+    expected = optimizer.defaults | few
+    assert {name: second[name] for name in expected} == expected
+    assert {name: expected[name] for name in call} == call | {
+        "weight_decay": 0.0
+    }
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -1145,7 +1165,7 @@ def test_three_ways_agree(snippet):
     for model in models[1:]:
         pairs = zip(model.parameters(), models[0].parameters(), strict=True)
         for one, other in pairs:
-            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     assert list(run.ways.values()) == [
         {"foreach": False},
         {"foreach": True},
