@@ -194,6 +194,11 @@ def test_each_layer_keeps_some(snippet, frozen=(), loss=F.mse_loss):
         assert rectified.data_ptr() in second
         assert outputs.data_ptr() in last
         assert len(layers) == 3
+    run = after(snippet, *LEDGER)
+    batch = {each.data_ptr() for each in run.kinds["batch"]}
+    results = {each.data_ptr(): each for each in run.saved if each.ndim == 2}
+    shapes = [each.shape for at, each in results.items() if at not in batch]
+    assert shapes.count((32, 10)) == shapes.count((32, 200)) == 1
 
 
 @edits(
