@@ -94,8 +94,8 @@ def build(norm=nn.LayerNorm):
 #
 # .. _a-file-that-fails-is-named:
 #
-# A file that is missing, has no ``build()``, or fails is named in one line,
-# and so is one whose inputs or targets are not tensors.
+# One line names a file that is missing, fails, has no ``build()``, or gives
+# inputs or targets that are not tensors.
 
 
 @contextmanager
@@ -239,9 +239,8 @@ for name in ways:
 #
 # .. _a-short-part-counts-too-much:
 #
-# Divided by their number, 16 parts of 230 samples give a gradient that is more
-# than a twentieth off, because the last part is shorter; two parts of 115 give
-# that of the whole.
+# Divided by their number, 16 parts of 230 samples miss the gradient by more
+# than a twentieth, because the last is shorter; two parts of 115 do not.
 #
 # .. _undivided-parts-are-off-by-their-number:
 #

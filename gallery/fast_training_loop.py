@@ -111,8 +111,8 @@ if not MODEL:
 #
 # .. _a-file-that-fails-is-named:
 #
-# A file that is missing, has no ``build()``, or fails is named in one line,
-# and so is one whose inputs or targets are not tensors.
+# One line names a file that is missing, fails, has no ``build()``, or gives
+# inputs or targets that are not tensors.
 
 
 def build():
@@ -257,8 +257,8 @@ class Training:
 #
 # .. _all-loops-learn-the-same:
 #
-# After six epochs, the error of each loop is within 25 percent of that of the
-# plain loop, and below a tenth of the error at the start.
+# After six epochs, each loop's error is within 25 percent of the plain loop's,
+# and below a tenth of the error at the start.
 
 
 def train(way):

@@ -140,8 +140,8 @@ if MODEL:
 #
 # .. _the-stand-in-counts-each-tensor:
 #
-# The stand-in counts the bytes of each tensor from the operation that makes it
-# until it is freed, and raises the error of a device when they are too many.
+# The stand-in counts the bytes of each tensor while it exists, and raises the
+# error of a device when they are too many.
 
 import weakref
 

@@ -153,8 +153,8 @@ def count_nodes(value):
 #
 # .. _the-bytes-are-those-of-the-allocator:
 #
-# Of each step, it counts every byte that the memory allocator does not get
-# back, be it of an LSTM or of ``gelu(x @ w) @ v``.
+# It counts every byte of a step that the memory allocator does not get back,
+# also for an LSTM or ``gelu(x @ w) @ v``.
 
 
 def memory_of(values):

@@ -173,8 +173,8 @@ for name, excess in ends.items():
 #
 # .. _falling-rates-end-five-times-as-close:
 #
-# Each of the five schedules that fall ends at least five times as close to the
-# best loss as the constant rate, by the mean over the last 50 steps.
+# All five falling schedules end at least five times as close to the best loss
+# as the constant rate, averaged over the last 50 steps.
 #
 # .. _the-closest-depends-on-the-start:
 #
@@ -206,8 +206,8 @@ print(conclusion(ends, curves["constant"][1][0]))
 #
 # .. _step-lr-falls-at-100-and-200:
 #
-# ``StepLR`` makes as many steps as you say at each rate, then goes on with a
-# tenth of it: here 100 steps at 0.2, 100 at 0.02, and 100 at 0.002.
+# ``StepLR`` divides the rate by ten each time after as many steps as you say:
+# here 100 at 0.2, 100 at 0.02, 100 at 0.002.
 #
 # .. _one-cycle-peaks-at-its-third:
 #

@@ -118,7 +118,7 @@ collate_fn = None
 # .. _an-epoch-has-a-limit:
 #
 # An epoch reads 50 batches, or as many as you say, at random from the whole
-# dataset: the same samples in the same order each time.
+# dataset: always the same samples in the same order.
 
 
 def loader_of(build, workers):
@@ -148,8 +148,8 @@ def loader_of(build, workers):
 #
 # .. _what-cannot-be-timed-is-named:
 #
-# A file that is missing, has no ``build()``, or fails is named in one line,
-# and so is a dataset that is iterable, has no length, or is empty.
+# One line names a file that is missing, fails, or has no ``build()``, and a
+# dataset that is iterable, empty, or has no length.
 #
 # .. _a-file-with-the-name-of-a-module-is-refused:
 #
@@ -207,7 +207,7 @@ if __name__ == "__main__" and not DATASET:
 # What it buys
 # ------------
 #
-# Go through the numbers of workers up and down again, in case that the machine
+# Go through the numbers of workers up and down again, in case the machine
 # becomes slower in between.
 #
 # .. _the-first-epoch-is-not-counted:

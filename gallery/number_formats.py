@@ -102,7 +102,7 @@ for name, limit in limits.items():
 # .. _one-more-in-the-bits-is-the-next-number:
 #
 # Read the bits of a positive number as an integer and add 1: these are the
-# bits of the next larger number, if there is one.
+# bits of the next larger number, if any.
 
 
 def spacing(values, dtype):

@@ -310,7 +310,7 @@ for name, (x, y, _) in loaded.items():
 # .. _gzip-and-parquet-take-the-least-room:
 #
 # For the discs, HDF5 with gzip and Parquet take less than a quarter of the
-# bytes of the samples, and the others at least all of them.
+# samples' bytes, and the others at least all of them.
 #
 # .. _tar-takes-the-most-room:
 #
@@ -337,8 +337,8 @@ for name, each in files.items():
 #
 # .. _the-least-room-or-not-here:
 #
-# The program names the format that takes the least space by index, and the one
-# that does as a stream, or "not here" if it saves nothing.
+# The program names, by index and as a stream, the format that takes the least
+# space, or "not here" if it saves nothing.
 
 KINDS = {
     "by index": ["HDF5", "HDF5, gzip", "LMDB"],

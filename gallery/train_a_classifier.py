@@ -260,9 +260,8 @@ def drawn(number):
 #
 # .. _a-given-split-is-kept:
 #
-# If the folder has ``train/`` and ``val/``, or ``test/``, with the classes
-# inside, that split is kept, and only a part that is missing is taken from
-# ``train/``.
+# If the folder has ``train/`` and ``val/`` or ``test/``, with classes inside,
+# the program keeps that split, and takes only a missing part from ``train/``.
 #
 # .. _what-is-left-out-is-counted:
 #
@@ -468,7 +467,7 @@ if CHECKPOINT and Path(CHECKPOINT).exists():
 # .. _resuming-changes-nothing:
 #
 # If the checkpoint exists, the program goes on after its last epoch, and ends
-# with the same weights and losses as if it had not been stopped.
+# with the weights and losses of a run never stopped.
 #
 # .. _the-best-epoch-is-kept:
 #

@@ -110,9 +110,8 @@ ways = {
 #
 # .. _cdist-as-it-is-does-not:
 #
-# From 26 points on, the default ``torch.cdist`` finds some at a distance of
-# more than 0.0005 from themselves, and of more than 0.1 if all are shifted by
-# 1000.
+# From 26 points on, the default ``torch.cdist`` finds some more than 0.0005
+# away from themselves, and more than 0.1 if all are shifted by 1000.
 #
 # .. _the-first-three-give-no-gradient:
 #
@@ -232,8 +231,8 @@ plt.show()
 #
 # .. _a-clear-winner-or-not-here:
 #
-# The title names the fastest of the exact ways, if the third quartile of its
-# times is below the first quartile of each other, and otherwise "not here".
+# The title names the fastest exact way if the third quartile of its times is
+# below the first quartile of each other, otherwise "not here".
 
 
 def verdict(times):
