@@ -628,12 +628,14 @@ def test_divided_parts_equal_the_batch__but_not_with_other_numbers(
     fails(test_divided_parts_equal_the_batch, snippet, sizes, start)
 
 
+MEAN = "labels)  # the mean of a part"
+WITH_WEIGHTS = MEAN.replace(")", ", weight=torch.tensor([1.0, 1.0, 4.0]))")
+
+
 def test_divided_parts_equal_the_batch__ends_with_class_weights(
     snippet, fails
 ):
-    mean = "labels)  # the mean of a part"
-    weight = "weight=torch.tensor([1.0, 1.0, 4.0])"
-    edited = snippet.edit(mean, mean.replace(")", f", {weight})", 1))
+    edited = snippet.edit(MEAN, WITH_WEIGHTS)
     fails(test_divided_parts_equal_the_batch, edited)
 
 
@@ -749,6 +751,13 @@ def test_undivided_is_n_times_as_large__but_not_with_other_numbers(
     snippet, fails
 ):
     fails(test_undivided_is_n_times_as_large, snippet, (5, 5, 2))
+
+
+def test_undivided_is_n_times_as_large__ends_with_class_weights(
+    snippet, fails
+):
+    edited = snippet.edit(MEAN, WITH_WEIGHTS)
+    fails(test_undivided_is_n_times_as_large, edited)
 
 
 def test_undivided_is_n_times_as_large__but_not_divided(snippet, fails):
