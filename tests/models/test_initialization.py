@@ -111,6 +111,12 @@ def test_kaiming_draws_with_two_over_n(snippet, name="100 inputs"):
     assert beyond == pytest.approx(0.0455, abs=0.01)
     bias = getattr(layer, "bias", None)
     assert bias is None or not bias.any()
+    squares = []
+    for _ in range(40):  # together, they tell √2 from 1 % less
+        run.initialize(layer)
+        squares.append(layer.weight.square().mean().item())
+    mean_square = sum(squares) / len(squares)
+    assert math.sqrt(mean_square) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("name", LINEAR)
