@@ -8,6 +8,7 @@ from types import GeneratorType
 import pytest
 import torch
 from torch import nn, optim
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from extensions.evidence.counterexamples import edits, no_error
 
@@ -664,9 +665,21 @@ def test_adamw_takes_the_same_share__but_not_a_share_of_nothing(
 def test_a_decayed_bias_pulls_the_forecast(snippet):
     run = snippet.after("biases")
     mean = run.tomorrow.mean().item()
+    decays = {}
 
-    assert run.mean_forecast(False) == pytest.approx(mean, abs=0.01)
-    assert 0 < run.mean_forecast(True) < mean - 0.1
+    def note(optimizer, *_):
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                decays[tuple(p.shape)] = group["weight_decay"]
+
+    hook = register_optimizer_step_pre_hook(note)
+    try:
+        assert run.mean_forecast(False) == pytest.approx(mean, abs=0.01)
+        assert decays == {(1, 3): 0.1, (1,): 0.0}
+        assert 0 < run.mean_forecast(True) < mean - 0.1
+        assert decays == {(1, 3): 0.1, (1,): 0.1}
+    finally:
+        hook.remove()
     torch.manual_seed(0)
     model = nn.Linear(3, 1)
     optimizer = optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
