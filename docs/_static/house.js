@@ -1,9 +1,16 @@
 // Small comforts; the site is whole without them.
 
-// A table shows the rows that hold the words and have all that is chosen. The
-// address keeps both, except that of a file, which may not change.
-for (const form of document.querySelectorAll(".ledger-filter")) {
-  const rows = [...document.querySelectorAll("tr[data-verdict]")];
+// A filter leaves the rows that hold all words, or those that hold most of them
+// if none does, and that have all that is chosen. What a row links to on
+// the page counts as its own. The address keeps what is asked, except that of a
+// file, which may not change.
+for (const form of document.querySelectorAll(".row-filter")) {
+  const rows = [...document.querySelectorAll(form.dataset.rows)];
+  const texts = rows.map((row) => {
+    const place = row.querySelector("a[href^='#']")?.hash.slice(1);
+    const source = place ? document.getElementById(place) : row;
+    return source.textContent.toLowerCase();
+  });
   const choices = [...form.querySelectorAll("select")];
   const fields = [form.elements.words, ...choices];
   const keep = () => {
@@ -15,15 +22,19 @@ for (const form of document.querySelectorAll(".ledger-filter")) {
     history.replaceState(null, "", place);
   };
   const filter = () => {
-    const words = form.elements.words.value.toLowerCase().trim();
+    const words = form.elements.words.value.toLowerCase().match(/\S+/g) ?? [];
+    const isChosen = (row) =>
+      choices.every((c) => ["", row.dataset[c.name]].includes(c.value));
+    const held = rows.map((row, at) =>
+      isChosen(row) ? words.filter((w) => texts[at].includes(w)).length : -1,
+    );
+    const most = Math.max(...held, words.length ? 1 : 0);
     let count = 0;
-    for (const row of rows) {
-      const fits =
-        row.textContent.toLowerCase().includes(words) &&
-        choices.every((c) => ["", row.dataset[c.name]].includes(c.value));
+    rows.forEach((row, at) => {
+      const fits = held[at] === most;
       row.hidden = !fits;
       count += fits;
-    }
+    });
     form.querySelector("output").textContent =
       `${count} of ${rows.length} ${form.dataset.noun}`;
   };
@@ -35,6 +46,13 @@ for (const form of document.querySelectorAll(".ledger-filter")) {
     if (asked.has(field.name)) field.value = asked.get(field.name);
   }
   filter();
+  // Who comes to paste something finds the box ready, once the browser has gone
+  // to the place that the address names, which takes the focus.
+  addEventListener("load", () => {
+    if (location.hash.slice(1) === form.closest("section").id) {
+      fields[0].focus();
+    }
+  });
 }
 
 // What scrolls sideways can be reached, and scrolled, with the keyboard. Each

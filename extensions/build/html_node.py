@@ -22,7 +22,7 @@ class HtmlNode(nodes.Inline, nodes.Element):
 _VOID = {"input"}  # elements that hold nothing, and are not closed
 
 
-class HtmlElement(nodes.General, nodes.Element):
+class HtmlElement(nodes.General, nodes.TextElement):
     """An element of HTML around its children: ``tag`` and ``attributes``."""
 
 
@@ -34,7 +34,7 @@ def html_element(
     Attributes that Python has no names for end in an underscore: ``class_``.
     """
     named = {name.rstrip("_"): value for name, value in attributes.items()}
-    return HtmlElement("", *children, tag=tag, attributes=named)
+    return HtmlElement("", "", *children, tag=tag, attributes=named)
 
 
 def add_html_node(app: Sphinx, kind: type[HtmlNode]) -> None:

@@ -117,6 +117,7 @@ DIRECTIVES: dict[str, Meaning] = {
     "corrected": _DATA,
     "corrections": _DATA,
     "course": _DATA,
+    "entries": _DATA,
     "error-text": _PROSE,
     "error-texts": _DATA,
     "exercise": Meaning(Body.PROSE, ExerciseExport()),

@@ -18,6 +18,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.pages import (
+        entries,
         error_text,
         error_texts,
         featured_claim,
@@ -32,6 +33,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     add_static(app, __file__)
     page_summary.setup_page_summary(app)
     page_head.setup_page_head(app)
+    entries.setup_entries(app)
     error_text.setup_error_text(app)
     error_texts.setup_error_texts(app)
     rules_page.setup_rules_page(app)

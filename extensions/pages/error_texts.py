@@ -1,4 +1,7 @@
-"""``{error-texts}``: the output of every cell that caught an error."""
+"""``{error-texts}``: every error text that a program has printed, to filter.
+
+Each leads to the cell that printed it.
+"""
 
 from __future__ import annotations
 
@@ -8,48 +11,53 @@ from docutils import nodes
 
 from extensions.build.addresses import address
 from extensions.build.dependencies import depend_on, root_of
-from extensions.build.details import Details
-from extensions.build.title_dependency import title_shown
+from extensions.build.html_node import HtmlElement, html_element
 from extensions.core.topics import Topic
 from extensions.pages.by_chapter import ByChapterDirective
-from extensions.programs.error_texts import caught_in
+from extensions.pages.entries import entry_filter
+from extensions.programs.error_texts import said_in
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
 
     from extensions.core.reading_order import Chapter
     from extensions.programs.snippet import Cell
 
 
-def _link_to_cell(
-    env: BuildEnvironment, topic: Topic, cell: Cell
-) -> nodes.Node:
-    """Return a paragraph with a link to a cell."""
-    uri = address(env, topic, f"cell-{cell.name}")
-    words = f"{title_shown(env, topic.name)}: {cell.name}"
-    reference = nodes.reference("", words, internal=True, refuri=uri)
-    return nodes.paragraph("", "", reference)
-
-
 class _ErrorTextsDirective(ByChapterDirective):
-    """List the output of all cells that caught an error, page by page."""
+    """List the texts of all errors that were caught, page by page."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the lists of all chapters, below a filter."""
+        found = super().run()
+        count = sum(len(list(part.findall(nodes.literal))) for part in found)
+        label = "Paste your error, or some of its words"
+        return [entry_filter(label, "error texts", count), *found]
 
     def of(self, chapter: Chapter) -> list[nodes.Node]:
-        """Return collapsed details for each page."""
+        """Return for each page its title, and a list of its texts."""
         found: list[nodes.Node] = []
         for name in chapter.pages:
             topic = Topic(root_of(self.env), name)
             if not topic.snippet.exists():
                 continue
             depend_on(self.env, "programs", name)
-            fold = Details(summary=title_shown(self.env, name))
-            for cell, text in caught_in(topic):
-                fold += nodes.literal_block(text, text, language="none")
-                fold += _link_to_cell(self.env, topic, cell)
-            if fold.children:
-                found.append(fold)
+            if texts := dict(said_in(topic)):
+                items = [self.item(topic, *each) for each in texts.items()]
+                title = nodes.paragraph("", "", self.page(name))
+                listed = html_element("ul", *items)
+                group = html_element(
+                    "div", title, listed, class_="entry-group"
+                )
+                found.append(group)
         return found
+
+    def item(self, topic: Topic, text: str, cell: Cell) -> HtmlElement:
+        """Return a text as a link to the cell that printed it."""
+        uri = address(self.env, topic, f"cell-{cell.name}")
+        words = nodes.literal("", text)
+        link = nodes.reference("", "", words, internal=True, refuri=uri)
+        return html_element("li", link)
 
 
 def setup_error_texts(app: Sphinx) -> None:

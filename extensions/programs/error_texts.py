@@ -6,6 +6,7 @@ Imports neither Sphinx nor torch.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from textwrap import dedent
 
@@ -15,6 +16,8 @@ from extensions.core.topics import Topic
 from extensions.programs.outputs import outputs_in
 from extensions.programs.snippet import Cell, Snippet
 
+_ERROR = re.compile(r"\b[A-Z]\w*(Error|Exception)\b")
+_WORDS = re.compile(r"([A-Za-z][\w'-]*[^\w.]+){3}[A-Za-z]")  # four in a row
 _MARKUP = (".. ", ":")  # how lines begin that say how an output is shown
 
 
@@ -58,7 +61,22 @@ def lines_that_say(topic: Topic, cell: Cell, words: str) -> str:
     raise Problem(topic.snippet, cell.line, message)
 
 
-def caught_in(topic: Topic) -> Iterator[tuple[Cell, str]]:
+def said_in(topic: Topic) -> Iterator[tuple[str, Cell]]:
+    """Yield each error text of a topic, with the cell that printed it.
+
+    An error says in words what is wrong; what a cell prints besides, such as
+    numbers and shapes, has none.
+    """
+    for cell, output in _caught_in(topic):
+        for line in output.splitlines():
+            is_at_the_margin = line == line.lstrip()
+            if _ERROR.search(line) or (
+                is_at_the_margin and _WORDS.search(line)
+            ):
+                yield line.strip(), cell
+
+
+def _caught_in(topic: Topic) -> Iterator[tuple[Cell, str]]:
     """Yield each cell that catches an error, with all that it printed.
 
     A cell also catches if it calls a function of its program that does.

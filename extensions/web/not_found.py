@@ -1,8 +1,10 @@
 """The page for addresses that do not exist: ``404.html``, as hosts expect it.
 
-A host shows it at any address, so its links start from the address of the
-site, if that is known; otherwise they work for addresses in the top folder.
-Ours, because to configure sphinx-notfound-page takes as many lines.
+A host shows it at any address, however deep, where nothing that the page names
+by a relative address is found. So its style stands in the page itself, and its
+links start from the address of the site; where that is not known, a script
+looks for it, folder by folder. Ours, because sphinx-notfound-page needs to
+know the address.
 """
 
 from __future__ import annotations
@@ -28,8 +30,12 @@ def _not_found_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         for name in ("index", "symptoms")
         if name in builder.env.found_docs
     }
-    body = builder.templates.render("not_found.html", {"links": links})
-    yield _PAGE_NAME, {"title": "No such page", "body": body}, "page.html"
+    values = {
+        "title": "No such page",
+        "links": links,
+        "is_address_known": bool(app.config.html_baseurl),
+    }
+    yield _PAGE_NAME, values, "not_found.html"
 
 
 def _add_base(page: PageContext) -> None:

@@ -1,5 +1,9 @@
 """The page for an address that has none."""
 
+import base64
+import hashlib
+import re
+
 
 def test_there_is_a_page_for_addresses_without_one(build):
     html = (build().outdir / "404.html").read_text()
@@ -17,5 +21,23 @@ def test_its_links_begin_at_the_address_of_the_site(build):
     other = (app.outdir / "index.html").read_text()
 
     assert f'<base href="{address}/">' in html
-    assert html.index("<base") < html.index("<link")
+    assert html.index("<base") < html.index("<a href")
     assert "<base" not in other
+    assert "<script" not in html
+
+
+def test_it_loads_nothing_that_another_address_would_not_find(build):
+    html = (build().outdir / "404.html").read_text()
+
+    assert "<style>" in html
+    assert "stylesheet" not in html
+    assert "src=" not in html
+
+
+def test_the_policy_lets_its_script_look_for_the_site(build):
+    html = (build().outdir / "404.html").read_text()
+    script = re.search(r"<script>(.*?)</script>", html, re.S)[1]
+    known = base64.b64encode(hashlib.sha256(script.encode()).digest())
+
+    assert "location.pathname" in script
+    assert f"'sha256-{known.decode()}'" in html

@@ -1,0 +1,59 @@
+"""What a reader filters: symptoms, error texts, and tables."""
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+PASTED = (
+    "RuntimeError: mat1 and mat2 shapes cannot be multiplied"
+    " (32x784 and 512x10)"
+)
+
+
+def test_a_pasted_error_finds_its_entry(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    page.get_by_role("link", name="Paste your error").click()
+    box = page.locator(".entry-filter input")
+    expect(box).to_be_focused()
+    page.keyboard.insert_text(PASTED)
+
+    found = page.locator(".entry-group li:visible")
+    expect(found).to_have_count(1)
+    found.get_by_role("link").click()
+    expect(page).to_have_url(re.compile("#shapes-cannot-be-multiplied$"))
+
+
+def test_words_find_an_error_text_and_its_code(page: Page, site: str):
+    page.goto(f"{site}/error_texts.html")
+    page.locator(".entry-filter input").fill("Long not implemented")
+    found = page.locator(".entry-group li:visible")
+
+    expect(page.locator("output")).to_contain_text("error texts")
+    assert 0 < found.count() < 10
+    found.first.get_by_role("link").click()
+    expect(page).to_have_url(re.compile("#cell-"))
+
+
+@pytest.mark.parametrize("name", ["symptoms", "evidence/claims/autograd"])
+def test_words_that_stand_nowhere_leave_nothing(
+    page: Page, site: str, name: str
+):
+    page.goto(f"{site}/{name}.html?words=qwertz")
+
+    expect(page.locator("output")).to_contain_text("0 of ")
+    expect(page.locator(".row-filter input")).to_have_value("qwertz")
+
+
+def test_a_filter_without_scripts_is_not_shown(browser: Browser, site: str):
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(f"{site}/evidence/claims/autograd.html")
+
+    expect(page.locator(".row-filter")).to_be_hidden()
+
+
+def test_the_sidebar_shows_where_one_is(page: Page, site: str):
+    page.set_viewport_size({"width": 1280, "height": 500})
+    page.goto(f"{site}/evidence/measurements.html")
+
+    expect(page.locator(".sidebar-tree .current-page")).to_be_in_viewport()

@@ -1,0 +1,92 @@
+"""``{entries}``: the entries of a page, at its head, with a filter.
+
+An entry is a section within a section. Whoever pastes an error keeps those
+entries whose text holds most of its words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from extensions.build.html_node import HtmlElement, html_element
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import OptionSpec
+
+
+class _Entries(nodes.General, nodes.Element):
+    """A placeholder for the list, until the whole page is read."""
+
+
+def entry_filter(label: str, noun: str, count: int) -> HtmlElement:
+    """Return a box that leaves the items of all lists of entries it fits."""
+    box = html_element(
+        "input", type="search", name="words", autocomplete="off"
+    )
+    return html_element(
+        "form",
+        html_element("label", nodes.Text(label), box),
+        html_element("output", nodes.Text(f"{count} of {count} {noun}")),
+        class_="row-filter entry-filter",
+        role="search",
+        **{"data-rows": ".entry-group li", "data-noun": noun},
+    )
+
+
+class _EntriesDirective(SphinxDirective):
+    """List the entries of the page, below a filter with the given label."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    option_spec: ClassVar[OptionSpec] = {"noun": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Leave a place for the list."""
+        noun = self.options.get("noun", "entries")
+        return [_Entries(label=self.arguments[0], noun=noun)]
+
+
+def _list_entries(app: Sphinx, doctree: nodes.document) -> None:
+    """Put the list of all entries into its place."""
+    for place in list(doctree.findall(_Entries)):
+        groups = list(_groups(doctree))
+        count = sum(
+            len(list(each.findall(nodes.reference))) for each in groups
+        )
+        found = entry_filter(place["label"], place["noun"], count)
+        place.replace_self([found, *groups])
+
+
+def _groups(doctree: nodes.document) -> Iterator[HtmlElement]:
+    """Yield, for each section with entries, its title above a list of them."""
+    for section in doctree.findall(nodes.section):
+        entries = [each for each in section if isinstance(each, nodes.section)]
+        if not entries or isinstance(section.parent, nodes.document):
+            continue
+        listed = html_element("ul", class_="entry-columns")
+        for entry in entries:
+            [name, *_] = entry["ids"]
+            words = [each.deepcopy() for each in _title(entry)]
+            link = nodes.reference("", "", *words, internal=True, refid=name)
+            listed += html_element("li", link)
+        title = nodes.paragraph("", _title(section).astext())
+        yield html_element("div", title, listed, class_="entry-group")
+
+
+def _title(section: nodes.section) -> nodes.title:
+    """Return the title of a section, which is the first thing in it."""
+    return next(section.findall(nodes.title))
+
+
+def setup_entries(app: Sphinx) -> None:
+    """Add the directive."""
+    app.add_node(_Entries)
+    app.add_directive("entries", _EntriesDirective)
+    app.connect("doctree-read", _list_entries)
