@@ -1,6 +1,7 @@
 """The index of the search: one script beside the pages, loaded when needed.
 
 It holds the words of each page, and Sphinx's stemmer for what somebody types.
+A second script holds the sentences, which results quote once they are there.
 It replaces Sphinx's own search. Ours, because Pagefind and others fetch their
 index, which no browser allows on pages opened from a folder; a script it
 loads there, too.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from sphinx.builders import Builder
 
 _FILE_NAME = "search-index.js"
+_TEXTS = "search-texts.js"
 # The theme brings them whether or not they are used.
 _OF_SPHINX = ("searchtools.js", "language_data.js")
 
@@ -42,6 +44,7 @@ def _index_of(builder: Builder) -> dict[str, object]:
                 name,
                 builder.get_target_uri(name),
                 title,
+                _chapter_of(builder, name),
                 sorted({*names} - {""}),
                 terms.add(none, none, none, field_of(also), field_of(title)),
                 [
@@ -59,6 +62,23 @@ def _index_of(builder: Builder) -> dict[str, object]:
         "pages": pages,
         "terms": terms.written(),
     }
+
+
+def _chapter_of(builder: Builder, name: str) -> str:
+    """Return the title of the chapter that a page is in; "" at the top."""
+    index = f"{name.rpartition('/')[0]}/index"
+    titles = builder.env.titles
+    return titles[index].astext() if index in titles and name != index else ""
+
+
+def _texts_script(app: Sphinx) -> str:
+    """Return the script with the sentences of each section, page by page."""
+    found = searched_pages(app.builder.env)
+    texts = [
+        [each.text for each in found[name].sections] for name in sorted(found)
+    ]
+    written = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+    return f"window.searchTexts = {written};\n"
 
 
 def _index_script(app: Sphinx) -> str:
@@ -80,6 +100,7 @@ def _remove_own_search_of_sphinx(app: Sphinx, error: Exception | None) -> None:
 def setup_search_index(app: Sphinx) -> None:
     """Add the index."""
     SITE_FILES[_FILE_NAME] = _index_script
+    SITE_FILES[_TEXTS] = _texts_script
     # After those of the whole site, which Sphinx adds with 800.
     app.add_css_file("search.css", priority=801)
     app.add_js_file("search.js", priority=801, defer="defer")

@@ -49,12 +49,16 @@ class Section(NamedTuple):
     code: str
     fields: tuple[Field, Field, Field]
     """What is looked up in its prose, its code and its heading."""
+    text: str
+    """Its sentences, one in each line, which results quote."""
 
 
-def _section(anchor: str, heading: str, prose: str, code: str = "") -> Section:
+def _section(
+    anchor: str, heading: str, text: str, prose: str, code: str = ""
+) -> Section:
     """Return a section with its terms, which are found here, once."""
     fields = field_of(prose), field_of(code), field_of(heading)
-    return Section(anchor, heading, prose, code, fields)
+    return Section(anchor, heading, prose, code, fields, text)
 
 
 class SearchedPage(NamedTuple):
@@ -109,18 +113,18 @@ def _section_of(node: nodes.section, anchor: str) -> Section:
     heading, *texts = _texts_of_section(node)
     code = [text for text in texts if text.get("language", "none") != "none"]
     said = [text for text in texts if text not in code]
-    prose = _unique_words(_WORD.findall(_text_of(said)))
+    text = _text_of(said)
+    prose = _unique_words(_WORD.findall(text))
     names = _unique_words(_NAME_IN_CODE.findall(_text_of(code)), prose)
-    return _section(anchor, heading.astext(), prose, names)
+    return _section(anchor, heading.astext(), text, prose, names)
 
 
 def _section_of_term(item: nodes.definition_list_item) -> Section:
     """Return a term of the glossary as a section."""
     term = next(item.findall(nodes.term))
-    prose = _unique_words(
-        _WORD.findall(_text_of(item.findall(nodes.paragraph)))
-    )
-    return _section(term["ids"][0], term.astext(), prose)
+    text = _text_of(item.findall(nodes.paragraph))
+    prose = _unique_words(_WORD.findall(text))
+    return _section(term["ids"][0], term.astext(), text, prose)
 
 
 def _keep_texts(app: Sphinx, doctree: nodes.document) -> None:

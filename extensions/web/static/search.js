@@ -6,6 +6,7 @@
   const PAGES = 8;
   const SECTIONS = 2;
   const TO_LOAD = ["search-index.js", "_static/searching.js"];
+  const TEXTS = "search-texts.js"; // quoted once they are there
 
   // Scripts, since a page that was opened from a folder can load nothing else.
   const script = (name) =>
@@ -24,6 +25,20 @@
       throw error;
     });
     return loading;
+  };
+
+  let loadingTexts = null;
+  const loadTexts = () => (loadingTexts ??= script(TEXTS));
+
+  // A search has an address, which comes back with the page.
+  const ASKED = "q";
+  const remember = (query) => {
+    const address = new URL(location);
+    if (query) address.searchParams.set(ASKED, query);
+    else address.searchParams.delete(ASKED);
+    try {
+      history.replaceState(history.state, "", address);
+    } catch {} // a page that was opened from a folder has no other address
   };
 
   const drawer = document.getElementById("__navigation");
@@ -73,32 +88,58 @@
       element.tabIndex = -1;
       return element;
     };
-    const group = ({ name, title, address, sections }) => {
+    const written = (className, words) => {
+      const element = document.createElement("span");
+      element.className = className;
+      element.append(words);
+      return element;
+    };
+    const quote = (place, query) => {
+      const pieces = siteSearch.quoted(place, query).map(({ words, isHit }) => {
+        if (!isHit) return words;
+        const mark = document.createElement("mark");
+        mark.textContent = words;
+        return mark;
+      });
+      const element = written("search-quote", "");
+      element.append(...pieces);
+      return element;
+    };
+    const group = (query) => ({ name, title, chapter, address, sections, best }) => {
       const element = document.createElement("div");
       element.setAttribute("role", "group");
       element.setAttribute("aria-label", title);
       element.dataset.page = name;
-      element.append(
-        link("search-page", title, address),
-        ...sections.slice(0, SECTIONS).map(({ anchor, heading }) =>
-          link("search-section", heading, `${address}#${anchor}`),
-        ),
-      );
+      const page = link("search-page", title, address);
+      if (chapter) page.append(" ", written("search-chapter", chapter));
+      const shown = sections.slice(0, SECTIONS);
+      element.append(page);
+      for (const section of shown) {
+        const { anchor, heading } = section;
+        const option = link("search-section", heading, `${address}#${anchor}`);
+        option.append(quote(section, query));
+        element.append(option);
+      }
+      if (!shown.length && best) page.append(quote(best, query));
       return element;
     };
     const say = (words) => {
       status.textContent = words;
       note.textContent = words;
     };
-    const show = (found) => {
-      list.replaceChildren(...found.slice(0, PAGES).map(group));
+    const show = (query) => {
+      const found = siteSearch(query);
+      list.replaceChildren(...found.slice(0, PAGES).map(group(query)));
       list.hidden = found.length === 0;
       options().forEach((option, at) => {
         option.id = `${list.id}-${at}`;
       });
       panel.scrollTop = 0;
       choose(options()[found[0]?.leadsInside ? 1 : 0]);
-      if (found.length > PAGES) say(`The best ${PAGES} pages`);
+      const lost = siteSearch.unknown(query).map((word) => `“${word}”`);
+      if (lost.length && found.length)
+        say(`No page has ${lost.join(" or ")}. These have the other words:`);
+      else if (found.length > PAGES) say(`The best ${PAGES} pages`);
       else if (found.length > 1) say(`${found.length} pages`);
       else if (found.length) say("1 page");
       else say("Nothing found: try fewer words, or a name as it stands in code.");
@@ -117,11 +158,23 @@
         }
         if (query !== box.value.trim()) return; // a newer call shows its own
       }
-      show(siteSearch(query));
+      show(query);
       open();
+      if (window.searchTexts) return;
+      try {
+        await loadTexts();
+      } catch {
+        return; // results do without
+      }
+      if (query === box.value.trim() && isOpen()) {
+        const at = options().indexOf(active());
+        show(query);
+        choose(options()[at]);
+      }
     };
 
     box.addEventListener("input", search);
+    box.addEventListener("change", () => remember(box.value.trim()));
     box.addEventListener("focus", () => {
       load().catch(() => {}); // said once somebody types
       if (box.value.trim()) search();
@@ -154,19 +207,29 @@
     // A link within the page closes the drawer with the panel.
     list.addEventListener("click", (event) => {
       if (!event.target.closest("a")) return;
+      remember(box.value.trim());
       close();
       if (drawer) drawer.checked = false;
     });
   };
   const forms = [...document.querySelectorAll(".site-search")];
   forms.forEach(attach);
+  const near = () => forms.find((each) => each.closest("article")) ?? forms[0];
+
+  // Who comes back to a search, or follows a link to one, sees what it found.
+  const asked = new URL(location).searchParams.get(ASKED);
+  if (asked && forms.length) {
+    const box = near().querySelector("input");
+    box.value = asked;
+    // The theme shows what needs a script only once its own has run.
+    addEventListener("load", () => box.focus());
+  }
 
   // In a narrow window the box of the sidebar stands in a drawer that is shut;
   // who opens it may well want the box. A box of the page itself is nearer.
   drawer?.addEventListener("change", () => load().catch(() => {}));
   const goToBox = () => {
-    const form = forms.find((each) => each.closest("article")) ?? forms[0];
-    const box = form.querySelector("input");
+    const box = near().querySelector("input");
     if (drawer) drawer.checked ||= box.getBoundingClientRect().right <= 0;
     box.focus();
     box.select();

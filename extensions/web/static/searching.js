@@ -18,13 +18,14 @@ window.siteSearch = (() => {
   const pages = [];
   const documents = [];
   const uses = new Map(); // how many sections have a heading
-  for (const [name, address, title, names, sizes, parts] of searchIndex.pages) {
-    const page = pages.push({ name, address, title, names }) - 1;
+  for (const entry of searchIndex.pages) {
+    const [name, address, title, chapter, names, sizes, parts] = entry;
+    const page = pages.push({ name, address, title, chapter, names }) - 1;
     documents.push({ page, sizes });
-    for (const [anchor, heading, sizes] of parts) {
-      documents.push({ page, anchor, heading, sizes });
+    parts.forEach(([anchor, heading, sizes], part) => {
+      documents.push({ page, part, anchor, heading, sizes });
       uses.set(heading, (uses.get(heading) ?? 0) + 1);
-    }
+    });
   }
 
   // Where a term stands, in the fields that a document can have.
@@ -116,8 +117,55 @@ window.siteSearch = (() => {
   const isShown = ({ anchor, heading, score }, place, [best]) =>
     anchor && score >= CLOSE * best.score && uses.get(heading) <= COMMON;
 
+  // The sentence of a section that has most of the words of a query, cut around
+  // them, as pieces of which each has or has not one of them. Its place is
+  // known before its text is loaded.
+  const LONG = 150;
+  const quoted = ({ page, part }, query) => {
+    const text = window.searchTexts?.[page]?.[part];
+    if (!text) return [];
+    const asked = new Set(asTerms(query));
+    const pieces = (line) =>
+      line.split(/([\p{L}\p{N}_]+)/u).map((words) => ({
+        words,
+        isHit: asked.has(asTerm(words)),
+      }));
+    const hits = (line) =>
+      new Set(pieces(line).filter((one) => one.isHit).map((one) => asTerm(one.words))).size;
+    const lines = text.split("\n");
+    const counts = lines.map(hits);
+    const best = lines[counts.indexOf(Math.max(...counts))];
+    const at = pieces(best).reduce(
+      ({ length, first }, { words, isHit }) => ({
+        length: length + words.length,
+        first: isHit ? Math.min(first, length) : first,
+      }),
+      { length: 0, first: Infinity },
+    );
+    const isFar = at.first < Infinity && at.first > LONG / 2;
+    const from = isFar ? best.indexOf(" ", at.first - LONG / 3) + 1 : 0;
+    const to = from + LONG < best.length ? best.lastIndexOf(" ", from + LONG) : best.length;
+    return [
+      ...(from > 0 ? [{ words: "… ", isHit: false }] : []),
+      ...pieces(best.slice(from, to)),
+      ...(to < best.length ? [{ words: " …", isHit: false }] : []),
+    ];
+  };
+
+  // The words of a query that stand on no page; the last one may go on.
+  const unknown = (query) => {
+    const words = query.match(/[\p{L}\p{N}_]+/gu) ?? [];
+    return words.filter((word, place) => {
+      const term = asTerm(word);
+      if (!term) return false;
+      const near = terms[placeOf(term)];
+      const isLast = place === words.length - 1;
+      return isLast ? !near?.startsWith(term) : near !== term;
+    });
+  };
+
   // Return the pages of a query, the best first, each with its sections.
-  return (query) => {
+  const search = (query) => {
     const asked = asTerms(query).join(" ");
     const found = new Map();
     for (const one of ranked(query)) {
@@ -130,6 +178,7 @@ window.siteSearch = (() => {
     for (const group of groups) {
       group.score = worth(group);
       const best = group.sections[0];
+      group.best = best;
       group.sections = group.sections.filter(isShown);
       // Words that only a section has, such as an error text, lead to it.
       group.leadsInside =
@@ -137,4 +186,5 @@ window.siteSearch = (() => {
     }
     return groups.sort((one, other) => other.score - one.score);
   };
+  return Object.assign(search, { quoted, unknown });
 })();

@@ -39,7 +39,7 @@ def test_a_page_is_found_by_title_heading_prose_and_names_of_code(
     title, also, sections = texts(build())["part/one"]
 
     assert (title, also) == ("One", "")
-    (_, first, prose, *_), (anchor, second, below, code, _) = sections
+    (_, first, prose, *_), (anchor, second, below, code, *_) = sections
     assert (first, second, anchor) == ("One", "Count", "count")
     assert prose.startswith("First ")
     assert "first" not in prose.split()
@@ -56,7 +56,7 @@ def test_words_of_the_front_matter_are_found_and_not_shown(house, build):
     app = build()
 
     assert texts(app)["part/one"].also == "leak, OOM"
-    [[_, address, title, names, *_]] = [
+    [[_, address, title, _, names, *_]] = [
         page for page in index(app)["pages"] if page[0] == "part/one"
     ]
     assert (address, title) == ("part/one.html", "One")
@@ -137,8 +137,35 @@ def test_nothing_of_the_search_of_sphinx_is_left(build):
     app = build()
 
     left = {path.name for path in app.outdir.rglob("*search*")}
-    ours = {"search-index.js", "search.css", "search.js", "searching.js"}
+    scripts = {"search-index.js", "search-texts.js"}
+    ours = scripts | {"search.css", "search.js", "searching.js"}
 
     assert left == ours
     assert not (app.outdir / "_static/language_data.js").exists()
     assert "Stemmer" in (app.outdir / "search-index.js").read_text("utf-8")
+
+
+def test_each_section_has_its_sentences_for_results_to_quote(house, build):
+    edit(house, "# One\n", "# One\n\nFirst of all.\nThe second one.\n")
+
+    app = build()
+
+    script = (app.outdir / "search-texts.js").read_text("utf-8")
+    found = json.loads(script.partition(" = ")[2].rstrip().rstrip(";"))
+    names = [page[0] for page in index(app)["pages"]]
+    [text] = found[names.index("part/one")]
+    assert text.startswith("First of all.\nThe second one.\n")
+    assert len(found) == len(names)
+
+
+def test_a_result_names_the_chapter_of_its_page(house, build):
+    (house / "docs/part/index.md").write_text(
+        "# A *part*\n\n```{toctree}\none\ntwo\n```\n"
+    )
+    front = house / "docs/index.md"
+    front.write_text(front.read_text() + "\n```{toctree}\npart/index\n```\n")
+
+    chapters = {page[0]: page[3] for page in index(build())["pages"]}
+
+    assert chapters["part/one"] == "A part"
+    assert chapters["part/index"] == chapters["index"] == ""
