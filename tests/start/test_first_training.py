@@ -146,17 +146,18 @@ def test_the_loss_falls__but_not(snippet, old, new, fails):
 
 
 def test_before_and_after_are_guesses(snippet):
-    run = in_three_steps(snippet).after("before-and-after")
     start = snippet.after("model")
 
-    asked = run.degrees.to(run.device)
-    for guesses, model in (
-        (run.before, start.model),
-        (run.after, run.model),
-    ):
-        expected = model(asked).detach().cpu()
-        torch.testing.assert_close(guesses, expected)
-    assert not torch.allclose(run.before, run.after)
+    for program in (in_three_steps(snippet), snippet):
+        run = program.after("before-and-after")
+        asked = run.degrees.to(run.device)
+        for guesses, model in (
+            (run.before, start.model),
+            (run.after, run.model),
+        ):
+            expected = model(asked).detach().cpu()
+            torch.testing.assert_close(guesses, expected)
+        assert not torch.allclose(run.before, run.after)
 
 
 @edits(
@@ -306,6 +307,8 @@ def test_the_model_has_193_numbers(snippet):
 
     assert sum(each.numel() for each in model.parameters()) == 193
     assert all(each.requires_grad for each in model.parameters())
+    learned = in_three_steps(snippet).after("loop").model
+    assert all(each.requires_grad for each in learned.parameters())
 
 
 @edits(
@@ -402,6 +405,10 @@ def test_backward_gives_each_number_a_slope(snippet):
     assert [
         getattr(each, "shape", None) for each in slopes["loss.backward()"]
     ] == shapes
+    learned = in_three_steps(snippet).after("loop").model
+    for each in learned.parameters():
+        assert each.grad is not None
+        assert each.grad.shape == each.shape
 
 
 @edits(
@@ -635,6 +642,9 @@ def test_without_zero_grad_it_is_worse(snippet):
     run = trained(snippet, "without-zero-grad")
 
     assert run.worse[0] == run.losses[0]
+    (group,) = run.optimizer.param_groups
+    (first,) = snippet.after("model").optimizer.param_groups
+    assert group["lr"] == first["lr"]
     assert run.worse[-1] > 100 * run.losses[-1]
     assert {type(each) for each in run.worse} == {float}  # to be drawn
 
