@@ -337,14 +337,32 @@ def test_storages_are_listed_once(snippet):
     del other, wide, alone
 
 
-@pytest.mark.cuda
-def test_storages_are_listed_once__also_on_cuda(snippet):
-    run = after(snippet, *LISTED)
-    table = torch.zeros(83, 97, device="cuda")
-    halves = table[:1]
+class Elsewhere:
+    """What answers like a tensor on another device."""
 
-    row = row_with(run.live_tensors(), 83, 97)
-    assert row == [table.nbytes, "cuda", table.shape, halves.shape]
+    is_leaf, retains_grad, is_meta, grad = True, False, False, None
+    shape = torch.Size([83, 97])
+
+    def __init__(self, device):
+        self.device = torch.device(device)
+
+    def untyped_storage(self):
+        """Return a storage at one address, whatever the device."""
+        return SimpleNamespace(data_ptr=lambda: 512, nbytes=lambda: 83 * 97)
+
+
+def test_storages_are_listed_once__also_with_their_devices(snippet):
+    run = after(snippet, *LISTED)
+    tensors = [Elsewhere(device) for device in ("cuda", "cpu", "mps")]
+    names = {"nn": SimpleNamespace(Parameter=Elsewhere)}
+    with (
+        patch.dict(run.live_tensors.__globals__, names),
+        patch.object(gc, "get_objects", return_value=tensors),
+    ):
+        rows = run.live_tensors()
+
+    expected = [[83 * 97, name, (83, 97)] for name in ("mps", "cuda", "cpu")]
+    assert rows == expected
 
 
 @edits(
