@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from extensions.claims.corrections import Correction
-from extensions.claims.ledger import Entry, Ledger
+from extensions.claims.entry import Entry
+from extensions.claims.ledger import Ledger
 from extensions.claims.ledger_rows import UNDECIDED
 
 

@@ -13,86 +13,28 @@ from itertools import groupby
 from pathlib import Path
 
 from extensions.claims.claim import Claim
+from extensions.claims.entry import Entry
 from extensions.claims.page import read_page
-from extensions.claims.wording import name_with_all_cases
+from extensions.claims.wording import cases_in_words, scope, words_of
 from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic, topics
 from extensions.evidence.dependencies import Dependencies
 from extensions.evidence.junit import Run
 from extensions.evidence.outcomes import (
-    DECIDED,
-    Outcome,
     module_of,
     outcome,
     results_of,
 )
 from extensions.evidence.parsed_tests import (
-    Failure,
     Test,
     failures,
+    parameters_of,
     test_of,
     tests_in,
 )
 from extensions.evidence.walk import Code
 from extensions.prose.pages import prose_of
 from extensions.prose.sentences import Sentence
-
-# The verdict on a claim whose test passes on a device that it simulates.
-SIMULATED = "simulated"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One claim of the ledger."""
-
-    topic: Topic
-    claim: Claim
-    test: Test | None
-    counter_examples: tuple[Test, ...]
-    variations: tuple[Test, ...]
-    limits: tuple[Test, ...]
-    outcomes: tuple[Outcome, ...]
-    """One for each run."""
-    own: Outcome | None
-    """That of this build's run, if there is one."""
-    elsewhere: tuple[Outcome, ...]
-    """Those of recorded runs on a torch that the guide is written for."""
-    failures: tuple[Failure, ...]
-    """How its test fails on counter-examples and at limits, as this build's
-    run has recorded it."""
-    cases: int
-    """On how many cases the claim held in this build's run."""
-    also: tuple[str, ...]
-    """In words, on what it held besides."""
-
-    @property
-    def anchor(self) -> str:
-        """The name of the claim's row, unique in the whole site."""
-        return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
-
-    def failures_of(self, counter: str) -> list[Failure]:
-        """Return how a counter-example fails, on each of its cases."""
-        return [each for each in self.failures if each.test == counter]
-
-    @property
-    def verdict(self) -> str:
-        """What this build's run says, or others where it could not run.
-
-        A test that passes on a device that it simulates proves less.
-        """
-        own = self.own.word if self.own else "missing"
-        said = {each.word for each in self.elsewhere} & DECIDED
-        if own == "not run" and said:
-            own = "failed" if "failed" in said else "passed"
-        is_simulated = self.test and self.test.simulates
-        return SIMULATED if own == "passed" and is_simulated else own
-
-    @property
-    def deciding(self) -> tuple[Outcome, ...]:
-        """Of this build's run, or of others where it could not run."""
-        if self.own and self.own.word != "not run":
-            return (self.own,)
-        return self.elsewhere
 
 
 @dataclass(frozen=True)
@@ -228,12 +170,20 @@ def entry_of(
             for run in own
             for each in holds
         ),
+        cases_in_words(_cases_of(own, module, name)),
         tuple(
-            name_with_all_cases(
-                each.words,
-                [result.case for result in results_of(run, module, each.name)],
+            scope(
+                words_of(each, claim.text), _cases_of(own, module, each.name)
             )
-            for run in own
             for each in variations
         ),
     )
+
+
+def _cases_of(own: list[Run], module: str, test: str) -> list[str]:
+    """Return the cases of a test in the run of this build."""
+    return [
+        parameters_of(result)
+        for run in own
+        for result in results_of(run, module, test)
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extensions.claims.ledger import SIMULATED
+from extensions.claims.entry import SIMULATED
 
 
 @dataclass(frozen=True)

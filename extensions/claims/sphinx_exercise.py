@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import OptionSpec
 
-    from extensions.claims.ledger import Entry
+    from extensions.claims.entry import Entry
     from extensions.evidence.parsed_tests import Failure
 
 NO_ANSWER = "No run of the tests has recorded the answer."

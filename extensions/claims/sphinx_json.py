@@ -43,6 +43,9 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "variations": [each.name for each in entry.variations],
                 "limits": [each.name for each in entry.limits],
                 "cases": entry.cases,
+                "tried_on": entry.tried_on,
+                "breaks": entry.breaks,
+                "ends": entry.ends,
                 "verdict": entry.verdict,
                 "outcomes": [
                     {

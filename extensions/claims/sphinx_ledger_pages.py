@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from extensions.build.builder import builder_of
 from extensions.build.chapters import chapter_name
 from extensions.build.page_fingerprints import PAGE_PARTS
-from extensions.claims.ledger import Entry
+from extensions.claims.entry import Entry
 from extensions.claims.ledger_rows import (
     CHANGED_PAGE,
     columns_of,

@@ -21,13 +21,13 @@ from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
-from extensions.claims.wording import change_in_words, summary_of_cases
+from extensions.claims.wording import change_in_words
 from extensions.core.problem import Problem
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-    from extensions.claims.ledger import Entry
+    from extensions.claims.entry import Entry
 
 
 def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -53,7 +53,6 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
             row=builder.get_relative_uri(docname, ledger_page(entry)),
             link=partial(link_to_test, builder, docname, entry),
-            summary_of_cases=summary_of_cases,
             change_in_words=change_in_words,
             words=words_as_html,
         )

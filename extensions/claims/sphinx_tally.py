@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
 
-    from extensions.claims.ledger import Entry, Ledger
+    from extensions.claims.entry import Entry
+    from extensions.claims.ledger import Ledger
 
 _CITED = "evidence/claims"
 

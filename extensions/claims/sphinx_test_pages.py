@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
 
-    from extensions.claims.ledger import Entry
+    from extensions.claims.entry import Entry
     from extensions.evidence.parsed_tests import Test
 
 

@@ -1,6 +1,7 @@
-"""Cases: what the names of tests say with those of their parameters.
+"""What the panel of a claim says of its tests, made of their names and cases.
 
-A case that pytest has counted, as ``old0``, says nothing.
+The name of a test continues the sentence of its claim: "… but not with a cut",
+"… also for GRU and LSTM". Code stands in backticks.
 """
 
 from __future__ import annotations
@@ -8,74 +9,99 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from extensions.evidence.case_names import NAME
+from extensions.claims.cases import columns_of, listed, named, without
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from extensions.evidence.parsed_tests import Failure
+    from extensions.evidence.parsed_tests import Failure, Test
 
-# The name of a case, but not one that pytest has counted.
-_NUMBERED = r"(?:.*-)?(?!b?float|complex|u?int)[a-z_]+\d+(?:-.*)?"
-_SAYS = re.compile(rf"(?!{_NUMBERED}$){NAME}{{1,60}}")
-_MOST = 4  # cases that are named
 # What a name ends in whose cases say the rest, if they say anything.
 _ENDS = (
-    r"(after|as|at|because|before|between|by|for|from|if|in|of|on|over|than"
-    r"|through|to|under|while|with|without)"
+    "a|about|after|an|are|as|at|because|before|between|by|for|from|has|if"
+    "|in|into|is|it|like|of|on|one|or|over|takes|than|that|the|through|times"
+    "|to|under|unless|when|where|while|with|without"
 )
-_OPEN = re.compile(rf"^but not$|\b{_ENDS}$")
-_NOTHING = re.compile(rf"but not( {_ENDS})?")  # without a case
-_CODE = re.compile(r"[_.:()\[\]{}=']")  # no word holds these
+_OPEN = re.compile(rf"(.*\b({_ENDS})|also|but|but not|ends)")
+_CONDITION = re.compile(r".*\b(not|if|unless|when|where|while)\b.*")
+# What says only that there is a change.
+_VAGUE = re.compile(
+    "but( not)?( (otherwise|so|another|another way|other|others))?"
+)
+_LONGEST = 120  # letters of a caption
+_TYPES = re.compile(r"\b(b?float\d+|u?int\d+|complex\d+)\b")
+# Names that a function of Python cannot have in its own.
+_PROPER = """
+    Adam AdamW BatchNorm BCE CPU CUDA Dropout GPU GRU HDF5 LayerNorm Linear
+    LMDB LSTM NumPy PyTorch ReLU RNN SGD TFRecord
+"""
+_NAMES = {each.lower(): each for each in _PROPER.split()}
 
 
-def name_with_cases(words: str, cases: Iterable[str]) -> str:
-    """Return what the name of a test says, with the cases that say more."""
-    said = [case for case in cases if _SAYS.fullmatch(case)]
-    more = ", ".join(said[:_MOST]) + (" and more" if len(said) > _MOST else "")
-    return f"{words} {more}".strip()
+def words_of(test: Test, text: str) -> str:
+    """Return what the name of a test adds to that of its claim's test.
+
+    Names that the text of the claim holds as code are code here, too.
+    """
+    words = " ".join(_NAMES.get(each, each) for each in test.words.split())
+    for name in sorted(set(re.findall(r"[a-z]+(?:_[a-z]+)+", text))):
+        phrase = name.replace("_", " ")
+        words = re.sub(rf"(?<![\w`]){phrase}(?![\w`])", f"`{name}`", words)
+    return _TYPES.sub(r"`\1`", words)
 
 
-def name_with_all_cases(words: str, cases: list[str]) -> str:
-    """Return what a name says with its cases, or with their number."""
-    said = name_with_cases(words, cases)
-    return f"{said} {others(len(cases))}" if _OPEN.search(said) else said
+def scope(words: str, cases: Sequence[str]) -> str:
+    """Return on what a test of a claim ran, given its name and its cases."""
+    word = "or" if _CONDITION.fullmatch(words) else "and"
+    parts = _parts(words, cases, word)
+    if not parts:
+        number = len(cases)
+        if not number:
+            return words  # no run has recorded it
+        more = f"in {number} other cases" if number > 1 else "in another case"
+        return _without_end(words, more) if _OPEN.fullmatch(words) else words
+    is_phrase = _OPEN.fullmatch(words) or re.match(r"[-+]?\d", parts[0])
+    return f"{words}{' ' if is_phrase else ': '}{'; '.join(parts)}"
 
 
-def others(number: int) -> str:
-    """Return how many cases there are that say nothing."""
-    return f"{number} others" if number > 1 else "another"
+def cases_in_words(cases: Sequence[str]) -> str:
+    """Return on which cases the test of a claim itself ran, if it has some."""
+    return "; ".join(_parts("", cases, "and"))
 
 
-def summary_of_cases(failures: Sequence[Failure]) -> tuple[str, str, int]:
-    """Return what tells of the first case: words, code, how many more."""
-    first, number = failures[0], len(failures)
-    words, is_needed = first.words, bool(_OPEN.search(first.words))
-    case = _case_in_words(first.case, first.edit, is_needed=is_needed)
-    if _CODE.search(case):
-        return words, case, number - 1
-    said = f"{words} {case}".strip()
-    if _NOTHING.fullmatch(said):
-        return f"{said} {others(number)}", "", 0
-    return said, "", number - 1
+def _parts(words: str, cases: Sequence[str], word: str) -> list[str]:
+    """Return what cases say behind some words, a part for each argument."""
+    columns = [each for each in columns_of(cases) if each.said]
+    return [listed(named(each, words), word) for each in columns]
 
 
-def _case_in_words(case: str, edit: str, *, is_needed: bool) -> str:
-    """Return what a case says, of an edit what comes, and that if needed."""
-    if not _SAYS.fullmatch(case) or not _is_balanced(case):
-        return ""
-    parts = case.split("-")
-    for at in range(1, len(parts)):
-        old, new = "-".join(parts[:at]), "-".join(parts[at:])
-        if new and old in edit and new in edit:
-            case = new
-            break
-    return case if is_needed or case not in edit else ""
+def caption(words: str, failures: Sequence[Failure]) -> str:
+    """Return under what a claim is false, or where it ends."""
+    number = len(failures)
+    is_vague = _VAGUE.fullmatch(words)
+    if not is_vague and not _OPEN.fullmatch(words):
+        return words
+    if not is_vague or words in {"but", "but not"}:
+        cases = [without(each.parameters, each.edit) for each in failures]
+        is_one_of = words == "ends" or _CONDITION.fullmatch(words)
+        parts = _parts(words, cases, "or" if is_one_of else "and")
+        said = f"{words} {'; '.join(parts)}"
+        if parts and len(said) <= _LONGEST:
+            return said
+    if failures[0].edit:
+        this = "this change" if number == 1 else "one of these changes"
+        return _without_end(words, f"after {this}")
+    if failures[0].given and number == 1:
+        return _without_end(words, f"given `{failures[0].given}`")
+    more = "another case" if number == 1 else f"{number} other cases"
+    return _without_end(words, f"in {more}")
 
 
-def _is_balanced(code: str) -> bool:
-    """Whether a piece of code closes as many brackets as it opens."""
-    return all(code.count(a) == code.count(b) for a, b in ("()", "[]", "{}"))
+def _without_end(words: str, end: str) -> str:
+    """Return the word with which a name begins, and another end."""
+    start = re.match("also|but|ends", words)
+    said = start[0] if start else words
+    return f"{'but not' if said == 'but' else said} {end}"
 
 
 def change_in_words(failure: Failure) -> str:

@@ -15,7 +15,7 @@ from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.evidence.imports import statements
-from extensions.evidence.junit import Run
+from extensions.evidence.junit import Result, Run
 from extensions.evidence.outcomes import is_fresh, results_of
 from extensions.evidence.pytest_marks import arguments, marks_in
 
@@ -100,6 +100,8 @@ class Failure:
     """What a cell prints in the program as it stands."""
     after: str = ""
     """What that cell prints in the edited one."""
+    parameters: str = ""
+    """What its case is made of, a line for each parametrization."""
 
     @property
     def prints(self) -> bool:
@@ -155,6 +157,12 @@ def test_of(claim: str) -> str:
     return f"test_{claim.replace('-', '_')}"
 
 
+def parameters_of(result: Result) -> str:
+    """Return what a case is made of; an old run has only its name."""
+    name = f"={result.case}" if result.case else ""
+    return result.properties.get("parameters", name)
+
+
 def failures(
     run: Run, module: str, test: Test, now: str
 ) -> tuple[Failure, ...]:
@@ -170,6 +178,7 @@ def failures(
             result.properties["said"],
             result.properties.get("output before", ""),
             result.properties.get("output after", ""),
+            parameters_of(result),
         )
         for result in results_of(run, module, test.name)
         if "said" in result.properties and is_fresh(result, now)

@@ -16,9 +16,9 @@ from docutils import nodes
 
 from extensions.build.dependencies import root_of
 from extensions.build.page_context import PageContext, on_page_context
-from extensions.claims.ledger import Entry, Ledger
+from extensions.claims.entry import Entry
+from extensions.claims.ledger import Ledger
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.wording import summary_of_cases
 from extensions.core.topics import Topic
 from extensions.core.writing import write
 from extensions.notebooks.html_tables import table_in
@@ -90,20 +90,18 @@ def _claim_with_results(entry: Entry, ledger: Ledger) -> str:
         runs.setdefault(f"{outcome.word}{on}", []).append(run.title)
     lines = [f"- {entry.claim.text}"]
     lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
+    lines += [f"  - tried {line}" for line in entry.tried_on]
     for test in (*entry.counter_examples, *entry.limits):
-        if seen := entry.failures_of(test.name):
-            lines += _failure(test.kind, seen)
-        else:
-            lines.append(f"  - {test.kind}, {test.words}")
+        lines.append(f"  - {test.kind}, {entry.caption_of(test)}")
+        lines += [*_failure(entry.failures_of(test.name))]
     return "\n".join(lines)
 
 
-def _failure(kind: str, failures: list[Failure]) -> Iterator[str]:
-    """Yield the lines of a counter-example or a limit: its first case."""
-    failure, (words, code, more) = failures[0], summary_of_cases(failures)
-    in_code = f" `{code}`" if code else ""
-    others = f" and {more} more" if more else ""
-    yield f"  - {kind}, {words}{in_code}{others}"
+def _failure(failures: list[Failure]) -> Iterator[str]:
+    """Yield what makes a claim false, in the first case of its test."""
+    if not failures:
+        return
+    failure = failures[0]
     if failure.edit:
         yield textwrap.indent(_fenced(failure.edit, "diff"), "    ")
     elif failure.given:

@@ -25,7 +25,7 @@ from extensions.claims.sphinx_ledger import ledger_of
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-    from extensions.claims.ledger import Entry
+    from extensions.claims.entry import Entry
 
 _FILE_NAME = "feed.json"
 _VERSION = "https://jsonfeed.org/version/1.1"

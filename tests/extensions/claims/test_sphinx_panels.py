@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from tests.helpers.evidence import record
 
 
@@ -61,7 +59,7 @@ def test_a_panel_says_the_result_and_what_makes_the_claim_false(build):
     [panel] = panels(build(), "part/one")
 
     assert "<strong>✓ Passed</strong> on CPU: torch 2.13.0 (x86_64)," in panel
-    assert "<summary>but not of another</summary>" in panel
+    assert "<summary>… but not of another</summary>" in panel
     assert '<span class="claim-old">-old</span>' in panel
     assert '<span class="claim-new">+new</span>' in panel
     assert "assert old == new" in panel
@@ -126,23 +124,33 @@ def test_a_panel_says_on_how_much_the_claim_was_tested(house, build):
 
     [panel] = panels(build(), "part/one")
 
-    assert "<p>2 cases: also twice.</p>" in panel
+    assert '<p class="claim-part">Tried on 2 cases</p>' in panel
+    assert "<li>the program of this page</li>\n<li>also twice</li>" in panel
 
 
-@pytest.mark.parametrize(
-    ("case", "said"),
-    [("two words", "two words"), ("no_grad", "<code>no_grad</code>")],
-    ids=["words", "code"],
-)
-def test_a_panel_names_the_cases_that_somebody_named(house, build, case, said):
+def test_a_panel_names_cases_and_folds_all_changes_but_one(house, build):
+    module = house / "tests/part/test_one.py"
+    name = "test_word_is_one__but_not"
+    module.write_text(module.read_text().replace(f"{name}_of_another", name))
     path = record(house)
-    name = "test_word_is_one__but_not_of_another"
-    named = f'name="{name}[{case}]"'
-    path.write_text(path.read_text().replace(f'name="{name}"', named))
+    begin, word, end = path.read_text().partition(f'name="{name}"')
+    head, case, facts = begin.rpartition("<testcase")
+    one, close, rest = f"{case}{facts}{word}{end}".partition("</testcase>")
+    cases = [
+        one.replace(f'{name}"', f'{name}[{new}]"').replace("+new", f"+{new}")
+        for new in ("two words", "no_grad")
+    ]
+    path.write_text(close.join([head + cases[0], cases[1], rest]))
 
-    [panel] = panels(build(), "part/one")
+    html = html_of(build(), "part/one")
 
-    assert f"<summary>but not of another {said}</summary>" in panel
+    names = "two words or <code>no_grad</code>"
+    assert f"<summary>… but not {names}</summary>" in html
+    shown, folded = html.split(
+        "<summary>1 more change does the same</summary>"
+    )
+    assert "+two words" in shown
+    assert "+no_grad" in folded.partition("</details>")[0]
 
 
 def test_a_panel_links_to_its_row_and_to_its_tests(build):
@@ -165,8 +173,8 @@ def test_a_panel_tells_a_limit_from_a_counter_example(house, build):
     [panel] = panels(build(), "part/one")
 
     breaks, ends = panel.split("Where it ends")
-    assert "<summary>but not of another</summary>" in breaks
-    assert "<summary>ends at night</summary>" in ends
+    assert "<summary>… but not of another</summary>" in breaks
+    assert "<summary>at night</summary>" in ends
 
 
 def test_a_claim_whose_device_is_simulated_has_a_sign_of_its_own(house, build):

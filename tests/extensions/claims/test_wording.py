@@ -5,11 +5,13 @@ import functools
 import pytest
 
 from extensions.claims.wording import (
+    caption,
+    cases_in_words,
     change_in_words,
-    name_with_all_cases,
-    name_with_cases,
-    summary_of_cases,
+    scope,
+    words_of,
 )
+from extensions.evidence import parsed_tests
 from extensions.evidence.case_names import name_of_value
 from extensions.evidence.parsed_tests import Failure
 
@@ -49,67 +51,149 @@ def test_pytest_names_the_others(value):
 
 
 @pytest.mark.parametrize(
-    ("case", "says"),
-    [
-        ("if left out", True),
-        ("no_grad", True),
-        ("float16", True),
-        ("SGD-float32-3", True),
-        ("old0-new0", False),
-        ("float32-shape1", False),
-        ("= hidden.detach()\\n-= hidden", False),
-    ],
-)
-def test_a_case_that_pytest_has_counted_says_nothing(case, says):
-    assert (name_with_cases("of", [case]) != "of") == says
-
-
-@pytest.mark.parametrize(
     ("words", "cases", "said"),
     [
-        ("also for", ["old0", "old1"], "also for 2 others"),
-        ("also with", ["new0"], "also with another"),
-        ("also for", ["Adam", "old1"], "also for Adam"),
-        ("also twice", ["old0", "old1"], "also twice"),
-        ("also of the proof", [""], "also of the proof"),
+        ("also where paths join", [""], "also where paths join"),
+        ("also for", ["name=GRU", "name=LSTM"], "also for GRU and LSTM"),
+        (
+            "also in layers",
+            ["k=GRU", "k=a cell"],
+            "also in layers: GRU and a cell",
+        ),
+        ("also from", ["seed=1", "seed=2"], "also from seeds 1 and 2"),
+        (
+            "also from",
+            [f"seed={n}" for n in range(5)],
+            "also from seeds 0 to 4",
+        ),
+        ("also from other seeds", ["seed=1"], "also from other seeds 1"),
+        (
+            "also from other starts",
+            ["seed=1"],
+            "also from other starts: seed 1",
+        ),
+        ("also with", ["lr=0.1", "lr=1.0"], "also with `lr` 0.1 and 1.0"),
+        (
+            "also with",
+            ["bias=True", "bias=False"],
+            "also with `bias=True` and `bias=False`",
+        ),
+        ("also with", ["how={'foreach': True}"], "also with `foreach=True`"),
+        (
+            "also for",
+            ["shape=(3,)", "shape=()"],
+            "also for shapes `(3,)` and `()`",
+        ),
+        (
+            "also if",
+            ["k=tied", "k=frozen in part"],
+            "also if tied or frozen in part",
+        ),
+        (
+            "also from",
+            ["seed=start 0", "seed=start 2"],
+            "also from starts 0 and 2",
+        ),
+        ("also of", ["n=1 day", "n=7 days"], "also of 1 day and 7 days"),
+        ("also of", ["n=2 days", "n=7 days"], "also of 2 and 7 days"),
+        (
+            "also through",
+            [
+                f"dtype={a}\nname={b}"
+                for a in ("float16", "int8")
+                for b in ("cat", "a view")
+            ],
+            "also through cat and a view; `float16` and `int8`",
+        ),
+        ("also for", ["count,size=7-8"], "also for `count=7, size=8`"),
+        ("also with", ["old,new=LR = 1-LR = 2"], "also with `LR = 2`"),
+        ("also for", ["make=make0", "make=make1"], "also in 2 other cases"),
+        ("also for", ["=old1"], "also in another case"),
+        ("also for", [], "also for"),
     ],
 )
-def test_cases_that_say_nothing_are_counted(words, cases, said):
-    assert name_with_all_cases(words, cases) == said
+def test_a_scope_reads_as_a_person_would_say_it(words, cases, said):
+    assert scope(words, cases) == said
+
+
+def test_the_cases_of_a_claims_own_test_are_told():
+    assert cases_in_words(["name=SGD", "name=Adam"]) == "SGD and Adam"
+    assert cases_in_words([""]) == ""
+
+
+def a_failure(words, case="", edit="", given=""):
+    return Failure("", words, "", edit, "", given, "", parameters=case)
 
 
 @pytest.mark.parametrize(
-    ("words", "case", "edit", "number", "said"),
+    ("words", "cases", "edit", "said"),
     [
-        ("but not one", "old0", "-a\n+b", 3, ("but not one", "", 2)),
-        ("but not", "old0", "-a\n+b", 3, ("but not 3 others", "", 0)),
-        ("but if not", "old0", "", 2, ("but if not", "", 1)),
-        ("but not switched on", "old0", "", 1, ("but not switched on", "", 0)),
-        ("but not for", "new1", "", 1, ("but not for another", "", 0)),
-        ("but not for", "SGD", "", 2, ("but not for SGD", "", 1)),
-        ("but not in", "no_grad", "", 1, ("but not in", "no_grad", 0)),
-        ("but not so", "f(1)-f(2)", "-f(1)\n+f(2)", 2, ("but not so", "", 1)),
         (
-            "but not of",
-            "f(1)-f(2)",
-            "-f(1)\n+f(2)",
-            1,
-            ("but not of", "f(2)", 0),
+            "but not with a cut",
+            ["old,new=a-b"] * 3,
+            "-a\n+b",
+            "but not with a cut",
         ),
         (
-            "but not of",
-            "1)-2)",
-            "-f(1)\n+f(2)",
-            1,
-            ("but not of another", "", 0),
+            "but not",
+            ["old,new=shuffled", "old,new=sorted"],
+            "-a\n+b",
+            "but not shuffled or sorted",
         ),
+        (
+            "but not otherwise",
+            ["old,new=f(1)-f(2)"],
+            "-f(1)\n+f(2)",
+            "but not after this change",
+        ),
+        (
+            "but not",
+            ["old,new=1)-2)"] * 2,
+            "-f(1)\n+f(2)",
+            "but not after one of these changes",
+        ),
+        (
+            "but not as",
+            ["old,new=f(1)-f(2)"],
+            "-f(1)\n+f(2)",
+            "but not as `f(2)`",
+        ),
+        (
+            "but not for",
+            ["name=SGD", "name=Adam"],
+            "",
+            "but not for SGD or Adam",
+        ),
+        ("but not for", ["name=name0"], "", "but not in another case"),
+        ("but a copy does", [""], "-a", "but a copy does"),
+        (
+            "ends for",
+            ["name=integers", "name=booleans"],
+            "",
+            "ends for integers and booleans",
+        ),
+        ("ends", ["n=if full", "n=in part"], "", "ends if full or in part"),
     ],
 )
-def test_a_counter_example_says_what_its_edit_does_not(
-    words, case, edit, number, said
-):
-    failure = Failure("", words, case, edit, cell="", given="", said="")
-    assert summary_of_cases([failure] * number) == said
+def test_a_caption_says_when_a_claim_is_false(words, cases, edit, said):
+    failures = [a_failure(words, case, edit) for case in cases]
+
+    assert caption(words, failures) == said
+
+
+def test_a_caption_names_an_input_that_has_no_name():
+    failure = a_failure("but not", "pair=pair0", given="(2, 3)")
+
+    assert caption("but not", [failure]) == "but not given `(2, 3)`"
+
+
+def test_names_are_written_as_the_claim_and_their_libraries_do(tmp_path):
+    name = "test_a__but_not_in_enable_grad_on_cuda_in_float16"
+    test = parsed_tests.tests_of(tmp_path, f"def {name}(): ...\n")[name]
+
+    assert words_of(test, "Inside `enable_grad()`, it is.") == (
+        "but not in `enable_grad` on CUDA in `float16`"
+    )
 
 
 @pytest.mark.parametrize(

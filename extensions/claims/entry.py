@@ -1,0 +1,96 @@
+"""An entry of the ledger: a claim with what is behind it, and what that says.
+
+Imports neither Sphinx nor torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extensions.claims.claim import Claim
+from extensions.claims.wording import caption, words_of
+from extensions.core.topics import Topic
+from extensions.evidence.outcomes import DECIDED, Outcome
+from extensions.evidence.parsed_tests import Failure, Test
+
+# The verdict on a claim whose test passes on a device that it simulates.
+SIMULATED = "simulated"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim of the ledger."""
+
+    topic: Topic
+    claim: Claim
+    test: Test | None
+    counter_examples: tuple[Test, ...]
+    variations: tuple[Test, ...]
+    limits: tuple[Test, ...]
+    outcomes: tuple[Outcome, ...]
+    """One for each run."""
+    own: Outcome | None
+    """That of this build's run, if there is one."""
+    elsewhere: tuple[Outcome, ...]
+    """Those of recorded runs on a torch that the guide is written for."""
+    failures: tuple[Failure, ...]
+    """How its test fails on counter-examples and at limits, as this build's
+    run has recorded it."""
+    cases: int
+    """On how many cases the claim held in this build's run."""
+    on: str
+    """In words, on which cases of its own test it held; empty for one."""
+    also: tuple[str, ...]
+    """In words, on what it held besides, a line for each variation."""
+
+    @property
+    def anchor(self) -> str:
+        """The name of the claim's row, unique in the whole site."""
+        return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
+
+    def failures_of(self, counter: str) -> list[Failure]:
+        """Return how a counter-example fails, on each of its cases."""
+        return [each for each in self.failures if each.test == counter]
+
+    def caption_of(self, test: Test) -> str:
+        """Return in words when a counter-example or a limit fails."""
+        words = words_of(test, self.claim.text)
+        failures = self.failures_of(test.name)
+        return caption(words, failures) if failures else words
+
+    @property
+    def tried_on(self) -> tuple[str, ...]:
+        """In words, on what the claim was tried, a line for each test."""
+        return (f"for {self.on}", *self.also) if self.on else self.also
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """In words, what makes the claim false."""
+        return tuple(map(self.caption_of, self.counter_examples))
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """In words, where the claim ends."""
+        return tuple(
+            self.caption_of(each).removeprefix("ends ") for each in self.limits
+        )
+
+    @property
+    def verdict(self) -> str:
+        """What this build's run says, or others where it could not run.
+
+        A test that passes on a device that it simulates proves less.
+        """
+        own = self.own.word if self.own else "missing"
+        said = {each.word for each in self.elsewhere} & DECIDED
+        if own == "not run" and said:
+            own = "failed" if "failed" in said else "passed"
+        is_simulated = self.test and self.test.simulates
+        return SIMULATED if own == "passed" and is_simulated else own
+
+    @property
+    def deciding(self) -> tuple[Outcome, ...]:
+        """Of this build's run, or of others where it could not run."""
+        if self.own and self.own.word != "not run":
+            return (self.own,)
+        return self.elsewhere
