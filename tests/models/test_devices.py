@@ -802,7 +802,8 @@ def test_tensors_of_finds_all(snippet, kept=list):
     run = snippet.after("find")
     holder, lost = nn.Module(), torch.ones(1)
     holder.parts = kept([lost])
-    assert any(each is lost for _, each in run.tensors_of(holder))
+    names = [name for name, each in run.tensors_of(holder) if each is lost]
+    assert len(names) == 1
     model, listed = nest(), nn.BatchNorm1d(3)
     listed.own = [nn.Linear(3, 1), nn.BatchNorm1d(3, affine=False)]
     model.deep.plain, model.plain = torch.ones(2)

@@ -85,8 +85,8 @@ def test_the_last_batch_is_a_size_too(snippet, samples=100):
     options = {"batch_size": loader.batch_size, "drop_last": False}
     whole = [len(batch) for batch in DataLoader(loader.dataset, **options)]
 
-    assert loader.drop_last
     assert set(dropping) == {32}
+    assert loader.drop_last
     assert sum(whole) == samples
     assert whole[:-1] == dropping
     assert 0 < whole[-1] < 32

@@ -650,7 +650,8 @@ def test_a_frame_names_its_def(snippet, further=0):
         for row in profiler.key_averages(group_by_stack_n=3)
         if row.key == "aten::item"
     ]
-    assert any(each.endswith(f"({defined}): far") for each in row.stack)
+    frames = [each.rpartition("(")[2] for each in row.stack]
+    assert f"{defined}): far" in frames
 
 
 def test_a_frame_names_its_def__but_not_the_line_of_the_call(snippet, fails):
@@ -663,7 +664,8 @@ def test_backward_bears_a_wrong_stack(snippet):
     stacks = [row.stack for row in late]
 
     assert stacks
-    assert any("by_row" in frame for stack in stacks for frame in stack)
+    names = {frame.rpartition(": ")[2] for each in stacks for frame in each}
+    assert "by_row" in names
     assert not run.days.requires_grad
     assert not run.by_row(run.days).requires_grad
 
