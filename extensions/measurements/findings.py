@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 from extensions.measurements.results import Case, Recording
 
-# What a way does, from the best to the worst.
+# What a way does, from the best to the worst: in a sentence, and by itself.
 _EFFECTS = {
-    "helps": "takes {} of the time",
-    "no effect": "makes no difference",
-    "unclear": "takes {} times as long (too wide to tell)",
-    "hurts": "takes {} times as long",
+    "helps": ("is {} times as fast", "{} times as fast"),
+    "no effect": ("makes no difference", "no difference"),
+    "unclear": (
+        "takes {} times as long (too wide to tell)",
+        "unclear: {} times as long",
+    ),
+    "hurts": ("takes {} times as long", "{} times as long"),
 }
 
 
@@ -32,15 +35,28 @@ class Finding:
     """What it does, in words, and on which devices; the best first."""
 
 
+def _number(ratio: float) -> str:
+    """Return a ratio with two digits, or as a whole number."""
+    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
+
+
 def _middle_half(case: Case) -> str:
-    """Return the middle half of the ratios, with two digits."""
-    low, _, high = (f"{each:.2g}" for each in case.ratio)
-    return low if low == high else f"{low} to {high}"
+    """Return the middle half of the ratios: how fast, or how slow a way is."""
+    low, _, high = case.ratio
+    if case.effect == "helps":
+        low, high = 1 / high, 1 / low
+    first, last = _number(low), _number(high)
+    return first if first == last else f"{first} to {last}"
 
 
 def _effect_in_words(case: Case) -> str:
-    """Return what a way does on one machine, in words."""
-    return _EFFECTS[case.effect].format(_middle_half(case))
+    """Return what a way does on one machine, in a sentence without subject."""
+    return _EFFECTS[case.effect][0].format(_middle_half(case))
+
+
+def speed_of(case: Case) -> str:
+    """Return how fast a way is beside the usual one, in a few words."""
+    return _EFFECTS[case.effect][1].format(_middle_half(case))
 
 
 def findings(recordings: Iterable[Recording]) -> list[Finding]:

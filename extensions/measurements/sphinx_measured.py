@@ -22,7 +22,7 @@ from extensions.core.problem import Problem
 from extensions.core.topics import Topic, measured_topics, sha256
 from extensions.evidence.sphinx_runs import folders_of
 from extensions.measurements.curves import curves
-from extensions.measurements.findings import findings
+from extensions.measurements.findings import findings, speed_of
 from extensions.measurements.recordings import machine_in_words
 from extensions.measurements.results import (
     recorded_machines,
@@ -160,6 +160,7 @@ def _render_measurements(
             "size": lambda number: with_unit(number, SIZES),
             "machine": machine_in_words,
             "findings": findings,
+            "speed_of": speed_of,
             "page": page,
             **place["more"],
         }

@@ -123,7 +123,10 @@ def test_a_page_shows_what_was_measured(measured, build):
     )
     assert "10 ms" in html
     assert "8 MB" in html
-    assert '<td class="effect effect-helps">helps</td>' in html
+    assert (
+        '<td><span class="bar bar-helps" style="--share: 25%"></span>'
+        ' <span class="speed">2 times as fast</span></td>'
+    ) in html
     assert "stale" not in html
 
 
@@ -153,11 +156,17 @@ def test_words_say_where_a_way_helps_and_where_not():
 
     assert (found.group, found.name, found.base) == ("large", "new", "old")
     assert found.said == (
-        ("takes 0.5 of the time", ("B",)),
+        ("is 2 times as fast", ("B",)),
         ("makes no difference", ("E", "C")),
         ("takes 0.95 to 1.2 times as long (too wide to tell)", ("D",)),
         ("takes 1.3 to 1.4 times as long", ("A",)),
     )
+
+
+def test_the_middle_half_of_what_helps_says_how_fast_it_is():
+    [found] = findings([recorded_on("A", case_of(0.01, 0.04))])
+
+    assert found.said == (("is 31 to 57 times as fast", ("A",)),)
 
 
 def test_the_points_of_a_curve_are_left_to_its_picture():
@@ -176,7 +185,7 @@ def test_a_page_says_what_a_way_buys_and_where(measured, build):
 
     assert (
         "<li>small: <strong>multiply</strong>, beside <em>add</em>,"
-        " takes 0.5 of the time on A processor.</li>"
+        " is 2 times as fast on A processor.</li>"
     ) in html
     assert "No CUDA device has measured it yet, so" in html
 
@@ -190,7 +199,8 @@ def test_all_measurements_stand_on_one_page(measured, house, build):
     html = (app.outdir / "evidence/claims.html").read_text()
     assert not app.warning.getvalue()
     assert '<a href="../part/one.html#measured">Adding' in html
-    assert '<span class="effect effect-helps">helps</span>' in html
+    assert '<td data-machine="A processor"><span class="bar bar-helps"' in html
+    assert '<span class="speed">2 times as fast</span>' in html
 
 
 @pytest.fixture
@@ -282,7 +292,7 @@ def test_a_page_says_what_a_measurement_needs(measured, house, build):
     assert "Does not apply without a CUDA device" in html
     assert "Not measured on any machine with one yet" in html
     html = (app.outdir / "evidence/claims.html").read_text()
-    assert "does not apply: needs a CUDA device" in html
+    assert "Does not apply to these machines: it needs a CUDA device." in html
 
 
 def test_a_need_that_is_not_known_is_a_problem(measured):
@@ -570,8 +580,9 @@ def test_all_ways_are_ranked_losers_included(house, measured, build):
 
     table = html[html.index('class="ranking"') :]
     assert table.index("small: multiply") < table.index("small: guess")
-    assert "&nbsp;0.5</td>" in table
-    assert '"effect effect-hurts">hurts</td>' in table
+    assert '"speed">2 times as fast</span>' in table
+    assert '<span class="bar bar-hurts" style="--share: 100%">' in table
+    assert "times as long</span>" in table
 
 
 def test_a_program_reads_what_was_measured(house, measured, build):
