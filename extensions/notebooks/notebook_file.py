@@ -21,6 +21,7 @@ from extensions.programs.requirements import libraries
 from extensions.programs.snippet import Cell, Snippet
 
 _OLDEST = (2, 6)
+_NO_WINDOWS = "It forks, which Windows cannot: run it on Linux or macOS."
 _CHECK = """# {needs}; to install what is missing:
 # %pip install {names}
 import torch
@@ -48,7 +49,11 @@ def notebook_of(
     title, opening = "", ""
     if pieces and isinstance(pieces[0], str):
         title, _, opening = str(pieces.pop(0)).partition("\n\n")
-    parts = [title, _note(topic, names, base), _legend(verdicts)]
+    parts = [
+        title,
+        f"{_note(topic, names, base)} {_systems(snippet)}".strip(),
+        _legend(verdicts),
+    ]
     cells = [new_markdown_cell("\n\n".join(part for part in parts if part))]
     cells += check_of(names)
     cells += [new_markdown_cell(opening)] if opening else []
@@ -83,6 +88,14 @@ def _code_cell(
         code, outputs=outputs, metadata=metadata
     )
     return found
+
+
+def _systems(snippet: Snippet) -> str:
+    """Return where a program cannot run, if it starts workers by forking.
+
+    A notebook has no other way to give them what it defines.
+    """
+    return _NO_WINDOWS if '"fork"' in snippet.text else ""
 
 
 def _legend(verdicts: Mapping[str, str]) -> str:

@@ -150,3 +150,14 @@ def test_a_folded_cell_is_closed_in_jupyter_and_in_colab(house):
         "jupyter": {"source_hidden": True},
         "cellView": "form",
     }
+
+
+def test_a_notebook_that_forks_says_so_first(house):
+    page = Topic(house, "part/one")
+    page.snippet.write_text(page.snippet.read_text() + 'how = "fork"\n')
+
+    head = notebook_of(page, export_page(page, ""), "")["cells"][0]
+
+    assert head["source"].endswith(
+        "It forks, which Windows cannot: run it on Linux or macOS."
+    )
