@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from extensions.evidence.counterexamples import edits
 from tests.helpers.recipes import (
@@ -262,9 +263,16 @@ others = pytest.mark.parametrize("settings", OTHERS)
 
 def rates_of(snippet, name):
     """Return the rates of a schedule, and the variables of the program."""
-    run = snippet.after("train")
-    rates = run.train(run.schedules[name])[0]
+    run, used = snippet.after("train"), []
+    hook = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: used.append(optimizer.param_groups[0]["lr"])
+    )
+    try:
+        rates = run.train(run.schedules[name])[0]
+    finally:
+        hook.remove()
     assert len(rates) == run.STEPS
+    assert rates == used  # what is listed is what the steps took
     return rates, run
 
 

@@ -630,11 +630,12 @@ def relative(product, a, b):
     return ((product - right).norm() / right.norm()).item()
 
 
-def test_the_cpu_stays_close(snippet):
+def test_the_cpu_stays_close(snippet, autocast=False):
     off_by = after(snippet, "on-the-cpu").off_by
 
     for word in WORDS:
-        dtype, error = off_by(word)
+        with torch.autocast("cpu", enabled=autocast):
+            dtype, error = off_by(word)
         assert torch.get_float32_matmul_precision() == word
         assert dtype == torch.float32
         assert 0 < error < 0.005
@@ -667,6 +668,10 @@ def test_the_cpu_stays_close(snippet):
 )
 def test_the_cpu_stays_close__but_not(snippet, fails, old, new):
     fails(test_the_cpu_stays_close, snippet.edit(old, new))
+
+
+def test_the_cpu_stays_close__ends_under_autocast(snippet, fails):
+    fails(test_the_cpu_stays_close, snippet, True)
 
 
 @pytest.mark.cuda

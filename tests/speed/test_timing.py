@@ -614,6 +614,27 @@ def test_globals_are_yours(snippet):
     torch.testing.assert_close(model.weight, before - 12 * 0.1)
 
 
+def test_globals_are_yours__also_in_compare(snippet):
+    run = after(snippet, *COMPARE)
+    prices, model = [3, 1, 2], torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trained = []
+
+    def train_step(model):
+        optimizer.zero_grad()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        trained.append(model)
+
+    before = model.weight.detach().clone()
+    names = {"prices": prices, "train_step": train_step, "model": model}
+    ways = {"sort": "prices.sort()", "train": "train_step(model)"}
+    run.compare(ways, rounds=2, seconds=0.001, globals=names)
+    assert prices == [1, 2, 3]
+    assert all(each is model for each in trained)
+    assert (model.weight < before).all()
+
+
 @edits(
     (
         "a Timer that copies",

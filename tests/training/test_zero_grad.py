@@ -830,7 +830,7 @@ def test_clipping_counts_what_is_left__also_to_other_lengths(snippet, share):
     test_clipping_counts_what_is_left(snippet, share)
 
 
-def test_clipping_counts_what_is_left__but_not_where_nothing_is_clipped(
+def test_clipping_counts_what_is_left__ends_where_nothing_is_clipped(
     snippet, fails
 ):
     fails(test_clipping_counts_what_is_left, snippet, 2.0)
