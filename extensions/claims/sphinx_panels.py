@@ -21,7 +21,11 @@ from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
-from extensions.claims.wording import change_in_words
+from extensions.claims.wording import (
+    change_in_words,
+    name_of,
+    shown_and_hidden,
+)
 from extensions.core.problem import Problem
 
 if TYPE_CHECKING:
@@ -54,6 +58,8 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             row=builder.get_relative_uri(docname, ledger_page(entry)),
             link=partial(link_to_test, builder, docname, entry),
             change_in_words=change_in_words,
+            name_of=name_of,
+            cut=shown_and_hidden,
             words=words_as_html,
         )
         panels.append((_block_of(node), panel))

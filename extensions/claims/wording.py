@@ -28,7 +28,7 @@ _CONDITION = re.compile(r".*\b(not|if|unless|when|where|while)\b.*")
 _VAGUE = re.compile(
     "but( not)?( (otherwise|so|another|another way|other|others))?"
 )
-_LONGEST = 120  # letters of a caption
+_LONGEST = 120  # letters of a line, of which more is folded
 _TYPES = re.compile(r"\b(b?float\d+|u?int\d+|complex\d+)\b")
 # Names that a function of Python cannot have in its own.
 _PROPER = """
@@ -55,11 +55,9 @@ def scope(words: str, cases: Sequence[str]) -> str:
     word = "or" if _CONDITION.fullmatch(words) else "and"
     parts = _parts(words, cases, word)
     if not parts:
-        number = len(cases)
-        if not number:
-            return words  # no run has recorded it
-        more = f"in {number} other cases" if number > 1 else "in another case"
-        return _without_end(words, more) if _OPEN.fullmatch(words) else words
+        if not any(cases) or not _OPEN.fullmatch(words):
+            return words
+        return _without_end(words, _in_other_cases(len(cases)))
     is_phrase = _OPEN.fullmatch(words) or re.match(r"[-+]?\d", parts[0])
     return f"{words}{' ' if is_phrase else ': '}{'; '.join(parts)}"
 
@@ -79,22 +77,25 @@ def caption(words: str, failures: Sequence[Failure]) -> str:
     """Return under what a claim is false, or where it ends."""
     number = len(failures)
     is_vague = _VAGUE.fullmatch(words)
-    if not is_vague and not _OPEN.fullmatch(words):
+    has_cases = any(each.parameters for each in failures)
+    if not is_vague and not (has_cases and _OPEN.fullmatch(words)):
         return words
     if not is_vague or words in {"but", "but not"}:
         cases = [without(each.parameters, each.edit) for each in failures]
         is_one_of = words == "ends" or _CONDITION.fullmatch(words)
-        parts = _parts(words, cases, "or" if is_one_of else "and")
-        said = f"{words} {'; '.join(parts)}"
-        if parts and len(said) <= _LONGEST:
-            return said
+        if parts := _parts(words, cases, "or" if is_one_of else "and"):
+            return f"{words} {'; '.join(parts)}"
     if failures[0].edit:
         this = "this change" if number == 1 else "one of these changes"
         return _without_end(words, f"after {this}")
     if failures[0].given and number == 1:
         return _without_end(words, f"given `{failures[0].given}`")
-    more = "another case" if number == 1 else f"{number} other cases"
-    return _without_end(words, f"in {more}")
+    return _without_end(words, _in_other_cases(number))
+
+
+def _in_other_cases(number: int) -> str:
+    """Return how many cases there are that have no name."""
+    return f"in {number} other cases" if number > 1 else "in another case"
 
 
 def _without_end(words: str, end: str) -> str:
@@ -102,6 +103,28 @@ def _without_end(words: str, end: str) -> str:
     start = re.match("also|but|ends", words)
     said = start[0] if start else words
     return f"{'but not' if said == 'but' else said} {end}"
+
+
+def name_of(failure: Failure) -> str:
+    """Return what the case of a counter-example says; empty for none."""
+    case = without(failure.parameters, failure.edit)
+    return "; ".join(_parts("", [case], "and"))
+
+
+def shown_and_hidden(text: str) -> tuple[str, str]:
+    """Return the part of a line that is always shown, and the rest.
+
+    A list is cut between two of its values.
+    """
+    if len(text) <= _LONGEST:
+        return text, ""
+    places = [
+        match.end()
+        for match in re.finditer(r"[,;] (?=(?:[^`]*`[^`]*`)*[^`]*$)", text)
+        if match.end() <= _LONGEST
+    ]
+    cut = places[-1] if places else len(text)
+    return text[:cut].strip(" ,;"), text[cut:]
 
 
 def change_in_words(failure: Failure) -> str:

@@ -9,6 +9,7 @@ from extensions.claims.wording import (
     cases_in_words,
     change_in_words,
     scope,
+    shown_and_hidden,
     words_of,
 )
 from extensions.evidence import parsed_tests
@@ -54,6 +55,7 @@ def test_pytest_names_the_others(value):
     ("words", "cases", "said"),
     [
         ("also where paths join", [""], "also where paths join"),
+        ("also with a step between", [""], "also with a step between"),
         ("also for", ["name=GRU", "name=LSTM"], "also for GRU and LSTM"),
         (
             "also in layers",
@@ -167,6 +169,12 @@ def a_failure(words, case="", edit="", given=""):
         ("but not for", ["name=name0"], "", "but not in another case"),
         ("but a copy does", [""], "-a", "but a copy does"),
         (
+            "but not with a step between",
+            [""],
+            "",
+            "but not with a step between",
+        ),
+        (
             "ends for",
             ["name=integers", "name=booleans"],
             "",
@@ -210,3 +218,20 @@ def test_names_are_written_as_the_claim_and_their_libraries_do(tmp_path):
 def test_a_change_adds_lines_leaves_some_out_or_both(edit, said):
     failure = Failure("", "", "", edit, cell="", given="", said="")
     assert change_in_words(failure) == said
+
+
+def test_a_long_line_is_cut_between_two_values():
+    line = f"also for {'an LSTM, ' * 20}`f(1, 2)` and a GRU"
+
+    shown, hidden = shown_and_hidden(line)
+
+    assert shown.endswith("an LSTM")
+    assert len(shown) <= 120
+    assert f"{shown}, {hidden}" == line
+    assert shown_and_hidden("also for an LSTM") == ("also for an LSTM", "")
+
+
+def test_code_is_not_cut():
+    line = f"also for `{'f(1, 2), ' * 20}` and others"
+
+    assert shown_and_hidden(line) == (line, "")
