@@ -15,6 +15,7 @@ from extensions.claims.ledger_rows import (
     columns_of,
     rows_by_page,
 )
+from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_summaries import template_values
 
@@ -57,6 +58,8 @@ def _ledger_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
                 for rows in [list(those)]
             ],
             "heading": title,
+            "above": crumbs(builder, name, LEDGER),
+            "here": title.removeprefix("The ledger: ").capitalize(),
             "lead": lead,
         }
         body = builder.templates.render("ledger_page.html", values)

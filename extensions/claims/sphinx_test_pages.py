@@ -1,29 +1,43 @@
 """The source of each module of tests, as a page of the site.
 
-A claim links to the line of its test, so a reader sees the proof itself.
+A claim links to the line of its test, so a reader sees the proof itself, and
+the tests lead back to their claims.
 """
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from extensions.build.builder import builder_of
+from extensions.build.inline_code import words
 from extensions.build.page_context import PageContext, on_page_context
 from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.claims.proof_parts import ProofPart, proof_parts
+from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.core.reading import bytes_of, text_of
+from extensions.core.fingerprint import digest
+from extensions.core.reading import text_of
+from extensions.evidence.parsed_tests import test_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
 
+    from extensions.build.builder import SiteBuilder
+    from extensions.claims.claim import Claim
     from extensions.claims.entry import Entry
     from extensions.evidence.parsed_tests import Test
 
 
-_GENERATED = ("evidence/tests/", "evidence/claims/", "evidence/unproven/")
+# A line of highlighted code.
+_LINE = re.compile(r'<span id="line-\d+">.*?\n</span>', re.DOTALL)
+_TESTS = "evidence/tests/"
+_GENERATED = (_TESTS, "evidence/claims/", "evidence/unproven/")
 
 
 def link_to_test(
@@ -35,36 +49,65 @@ def link_to_test(
     return f"{page}#line-{test.line}" if test else page
 
 
-def _test_sources(app: Sphinx) -> dict[str, bytes]:
-    """Return the source that each page of tests shows."""
-    tested = ledger_of(app).tested
-    return {each.tests_page: bytes_of(each.tests) for each in tested}
+def _test_sources(app: Sphinx) -> dict[str, str]:
+    """Return what each page of tests shows: their source, and the claims."""
+    ledger = ledger_of(app)
+    return {
+        topic.tests_page: "\n".join(
+            [
+                digest(text_of(topic.tests)),
+                *(each.claim.sentence for each in ledger.of(topic.name)),
+            ]
+        )
+        for topic in ledger.tested
+    }
 
 
 def _test_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the page of each module of tests that has changed."""
-    builder = builder_of(app)
-    for topic in ledger_of(app).tested:
+    builder, ledger = builder_of(app), ledger_of(app)
+    for topic in ledger.tested:
         name = topic.tests_page
         if name not in builder.written:
             continue
-        code = builder.highlighter.highlight_block(
-            text_of(topic.tests), "python", linespans="line"
-        )
-        module = topic.tests.relative_to(topic.root).as_posix()
         said = builder.env.titles[topic.name].astext()
+        title = f"Tests: {said}"
+        claims: dict[str, list[Claim]] = {}
+        for entry in ledger.of(topic.name):
+            claims.setdefault(test_of(entry.claim.name), []).append(
+                entry.claim
+            )
         body = builder.templates.render(
             "tests.html",
             {
-                "module": module,
+                "above": crumbs(builder, name, (*LEDGER, topic.name)),
+                "title": title,
+                "module": topic.tests.relative_to(topic.root).as_posix(),
                 "page": builder.get_relative_uri(name, topic.name),
                 "said": said,
-                "code": code,
+                "claims": defaultdict(list, claims),
+                "parts": _highlighted(builder, topic.tests),
+                "words": words,
             },
         )
         lead = f"These tests keep the claims of {said} true."
-        about = {"title": module, "lead": lead, "body": body}
+        about = {"title": title, "lead": lead, "body": body}
         yield name, about, "page.html"
+
+
+def _highlighted(
+    builder: SiteBuilder, module: Path
+) -> Iterator[tuple[ProofPart, str]]:
+    """Yield each part of a module with its code, highlighted as a whole."""
+    text = text_of(module)
+    html = builder.highlighter.highlight_block(
+        text, "python", linespans="line"
+    )
+    lines = _LINE.findall(html)
+    start, end = html.split("".join(lines))
+    for part in proof_parts(module, text):
+        code = "".join(lines[part.first - 1 : part.last])
+        yield part, f"{start}{code}{end}"
 
 
 def _shorten_navigation(page: PageContext) -> None:
@@ -80,8 +123,15 @@ def _shorten_navigation(page: PageContext) -> None:
         )
 
 
+def _add_script(page: PageContext) -> None:
+    """Load the script on the pages of tests alone."""
+    if page.name.startswith(_TESTS):
+        page.app.add_js_file("tests.js", loading_method="defer")
+
+
 def setup_test_pages(app: Sphinx) -> None:
     """Add the pages."""
     PAGE_PARTS["the tests"] = _test_sources
     app.connect("html-collect-pages", _test_pages)
     on_page_context(app, _shorten_navigation)  # before Furo's
+    on_page_context(app, _add_script)

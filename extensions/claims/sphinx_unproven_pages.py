@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from extensions.build.builder import builder_of
 from extensions.build.chapters import chapter_name
 from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.claims.sphinx_breadcrumbs import UNPROVEN, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_summaries import template_values
 from extensions.prose.pages import unproven_page
@@ -44,6 +45,8 @@ def _unproven_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         }
         about = {"title": title, "lead": _LEAD}
         values = template_values(ledger, builder, name) | about
+        values["above"] = crumbs(builder, name, UNPROVEN)
+        values["here"] = chapter
         body = builder.templates.render(
             "unproven_page.html", values | {"prose": own}
         )

@@ -1,5 +1,7 @@
 """The source of the tests, as pages."""
 
+import re
+
 
 def test_a_module_of_tests_is_a_page_with_its_lines(build):
     app = build()
@@ -7,5 +9,44 @@ def test_a_module_of_tests_is_a_page_with_its_lines(build):
     page = (app.outdir / "evidence/tests/part/one.html").read_text()
 
     assert "tests/part/test_one.py" in page
-    assert '<span id="line-4">' in page
+    assert '<span id="line-5">' in page
     assert 'href="../../../part/one.html"' in page
+
+
+def test_a_test_leads_back_to_the_words_of_its_claim(build):
+    app = build()
+
+    page = (app.outdir / "evidence/tests/part/one.html").read_text()
+
+    before, after = page.split(
+        '<p class="proof-claim"><a href="../../../part/one.html#word-is-one">'
+        "<code>word</code> is one</a></p>"
+    )
+    assert 'data-test="test_word_is_one" data-of="test_word_is_one"' in before
+    assert '<span id="line-1">' in after
+
+
+def test_a_page_of_tests_is_written_again_if_a_claim_is_said_otherwise(
+    house, build
+):
+    build()
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text().replace("is one]", "is just one]"))
+
+    app = build()
+
+    text = (app.outdir / "evidence/tests/part/one.html").read_text()
+    assert "<code>word</code> is just one</a>" in text
+
+
+def test_breadcrumbs_lead_up_from_pages_that_stand_in_no_list(build):
+    app = build()
+
+    for name, above in [
+        ("tests/part/one", "../../claims.html"),
+        ("claims/part", "../claims.html"),
+    ]:
+        page = (app.outdir / f"evidence/{name}.html").read_text()
+        [crumbs] = re.findall(r'<nav class="breadcrumbs.*?</nav>', page, re.S)
+        assert f'<a href="{above}">' in crumbs
+        assert 'aria-current="page"' in crumbs
