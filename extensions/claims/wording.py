@@ -64,7 +64,7 @@ def scope(words: str, cases: Sequence[str]) -> str:
 
 def cases_in_words(cases: Sequence[str]) -> str:
     """Return on which cases the test of a claim itself ran, if it has some."""
-    return "; ".join(_parts("", cases, "and"))
+    return "; ".join(_parts("", cases, "and")) if len(cases) > 1 else ""
 
 
 def _parts(words: str, cases: Sequence[str], word: str) -> list[str]:

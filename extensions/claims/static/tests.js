@@ -2,15 +2,20 @@
 // rest of the file shows when they ask for it. Without this script, all of it
 // does, and the page stands at the line of the test.
 const parts = document.querySelectorAll(".proof-part");
+const proof = document.querySelector(".proof");
 const chosen = document.querySelector(".proof-chosen");
 const show = () => {
   const target = document.getElementById(location.hash.slice(1));
-  const test = target?.closest(".proof-part")?.dataset.test ?? "";
+  const shown = target?.closest(".proof-part");
+  const test = shown?.dataset.test ?? "";
   const isNeeded = (of) => of === "" || of.split(" ").includes(test);
   for (const part of parts)
     part.hidden = test !== "" && !isNeeded(part.dataset.of);
   chosen.hidden = test === "";
-  if (test !== "") target.scrollIntoView();
+  proof.classList.toggle("is-alone", test !== "");
+  if (test === "") return;
+  const isFirst = shown.querySelector(".proof-claim") !== null;
+  (isFirst ? chosen : target).scrollIntoView();
 };
 chosen.querySelector("a").addEventListener("click", (event) => {
   event.preventDefault();
