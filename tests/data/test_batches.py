@@ -183,6 +183,9 @@ def test_the_order_stays_without_shuffle(snippet, count=10, size=4):
 
     expected = [list(range(10))[at : at + 4] for at in (0, 4, 8)]
     assert run.orders["as they come"] == [expected] * 3
+    came = [words for padded, *_ in run.evaluation for words in padded]
+    for words, (review, _) in zip(came, run.reviews, strict=True):
+        assert words[: len(review)].equal(review)
     parts = [
         list(range(count))[at : at + size] for at in range(0, count, size)
     ]

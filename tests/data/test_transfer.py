@@ -191,9 +191,15 @@ class Hidden:
     [
         (lambda part: OrderedDict(x=part), lambda batch: batch["x"]),
         (lambda part: Rows([part]), lambda batch: batch[0]),
+        (lambda part: ["day", part], lambda batch: batch[1]),
         (Hidden, lambda batch: batch.part),
     ],
-    ids=["an OrderedDict", "a subclass of list", "a field without repr"],
+    ids=[
+        "an OrderedDict",
+        "a subclass of list",
+        "a list after a string",
+        "a field without repr",
+    ],
 )
 def test_move_reaches_every_part__also_in(snippet, hold, held):
     move = snippet.after("move").move

@@ -839,7 +839,8 @@ def test_unscale_or_step_divides(snippet, kind=torch.optim.SGD, factor=2**16):
 
     def slopes(scaler, call):
         model = run.new_model()
-        optimizer = kind(model.parameters(), lr=0.1)
+        groups = [{"params": [p]} for p in model.parameters()]
+        optimizer = kind(groups, lr=0.1)
         run.accumulate(model, parts, F.mse_loss, scaler, FULL)
         call(optimizer)
         return torch.cat([p.grad.flatten() for p in model.parameters()])
