@@ -385,6 +385,13 @@ def test_batches_come_in_shared_memory__also_of(snippet, dtype):
     test_batches_come_in_shared_memory(snippet, (dtype, loaded))
 
 
+def test_batches_come_in_shared_memory__also_of_one_number(snippet):
+    after(snippet, *COPIES)
+    loader = DataLoader(torch.ones(3), num_workers=1, batch_size=1, **FORK)
+
+    assert all(batch.is_shared() for batch in loader)
+
+
 def test_batches_come_in_shared_memory__but_not_without_workers(
     snippet, fails
 ):

@@ -1138,6 +1138,9 @@ def test_a_norm_at_zero_is_safe(snippet, at=None, dtype=torch.float32):
     assert len(others) >= 2
     value, _, other, _ = pair(snippet, 0, [3, 4], dtype)
     assert value == other == 5
+    rows = torch.zeros(3, 2, dtype=dtype, requires_grad=True)
+    rows.norm(dim=1).sum().backward()
+    assert rows.grad.eq(0).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
