@@ -34,6 +34,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_ledger_pages,
         sphinx_panels,
         sphinx_recap,
+        sphinx_scope_pages,
         sphinx_summaries,
         sphinx_tally,
         sphinx_test_pages,
@@ -51,6 +52,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sphinx_tally.setup_tally(app)
     sphinx_panels.setup_panels(app)
     sphinx_ledger_pages.setup_ledger_pages(app)
+    sphinx_scope_pages.setup_scope_pages(app)
     sphinx_test_pages.setup_test_pages(app)
     sphinx_unproven_pages.setup_unproven_pages(app)
     sphinx_json.setup_claims_json(app)

@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 # A line of highlighted code.
 _LINE = re.compile(r'<span id="line-\d+">.*?\n</span>', re.DOTALL)
 _TESTS = "evidence/tests/"
-_GENERATED = (_TESTS, "evidence/claims/", "evidence/unproven/")
+_GENERATED = (
+    _TESTS,
+    "evidence/claims/",
+    "evidence/scopes/",
+    "evidence/unproven/",
+)
 
 
 def link_to_test(

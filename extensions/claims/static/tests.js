@@ -6,16 +6,13 @@ const proof = document.querySelector(".proof");
 const chosen = document.querySelector(".proof-chosen");
 const show = () => {
   const target = document.getElementById(location.hash.slice(1));
-  const shown = target?.closest(".proof-part");
-  const test = shown?.dataset.test ?? "";
+  const test = target?.closest(".proof-part")?.dataset.test ?? "";
   const isNeeded = (of) => of === "" || of.split(" ").includes(test);
   for (const part of parts)
     part.hidden = test !== "" && !isNeeded(part.dataset.of);
   chosen.hidden = test === "";
   proof.classList.toggle("is-alone", test !== "");
-  if (test === "") return;
-  const isFirst = shown.querySelector(".proof-claim") !== null;
-  (isFirst ? chosen : target).scrollIntoView();
+  if (test !== "") target.scrollIntoView();
 };
 chosen.querySelector("a").addEventListener("click", (event) => {
   event.preventDefault();

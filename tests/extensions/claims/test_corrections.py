@@ -62,8 +62,8 @@ def test_some_corrections_are_chosen_by_their_claims(house, build, correct):
     page.write_text(page.read_text() + chosen)
     html = (build().outdir / "index.html").read_text()
 
-    assert '<p class="said"><i>A text</i>: Word is four.</p>' in html
-    assert '<p class="outcome-passed"><code>word</code> is one. <a' in html
+    assert '<p class="said">Word is four. <small>A text</small></p>' in html
+    assert '<p class="outcome-passed"><code>word</code> is one. ' in html
     assert '<a href="part/one.html#word-is-one">One</a>' in html
 
 
