@@ -76,6 +76,20 @@ class Entry:
         )
 
     @property
+    def scope(self) -> list[str]:
+        """How far the claim reaches, a line for each part that there is."""
+        parts = {
+            "Tried on the program of its page": self.tried_on,
+            "Ends": self.ends,
+            "Breaks": self.breaks,
+        }
+        return [
+            f"{name}: {'; '.join(parts[name])}"
+            for name in parts
+            if parts[name]
+        ]
+
+    @property
     def verdict(self) -> str:
         """What this build's run says, or others where it could not run.
 

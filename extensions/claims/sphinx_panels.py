@@ -68,12 +68,21 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         for entry in ledger.of(topic_name):
             if entry.claim.name == name:
                 _put_behind(words, _sign_of(builder, entry, is_link=False))
+                in_recap = isinstance(words.parent.parent, nodes.list_item)
+                if entry.ends and in_recap:
+                    words.parent.append(_where_it_ends(entry))
     for name in sorted(unseen):
         claim = entries[name].claim
         message = f"claim {name!r} has the address of a heading: rename one"
         report(Problem(entries[name].topic.page, claim.line, message))
     for block, panel in reversed(panels):  # so that they keep their order
         block.parent.insert(block.parent.index(block) + 1, panel)
+
+
+def _where_it_ends(entry: Entry) -> HtmlNode:
+    """Return a line that says where a claim ends."""
+    ends = words_as_html("; ".join(entry.ends))
+    return HtmlNode(html=f' <small class="claim-ends">Ends {ends}.</small>')
 
 
 def _block_of(words: nodes.Element) -> nodes.Element:

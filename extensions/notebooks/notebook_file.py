@@ -22,6 +22,10 @@ from extensions.programs.snippet import Cell, Snippet
 
 _OLDEST = (2, 6)
 _NO_WINDOWS = "It forks, which Windows cannot: run it on Linux or macOS."
+_SCOPES = (
+    "## How far the claims reach\n\n<details><summary>What each was tried on,"
+    " where it ends, and what breaks it</summary>"
+)
 _CHECK = """# {needs}; to install what is missing:
 # %pip install {names}
 import torch
@@ -37,10 +41,12 @@ def notebook_of(
     page: ExportedPage,
     base: str,
     verdicts: Mapping[str, str] = NO_VERDICTS,
+    scopes: str = "",
 ) -> NotebookNode:
     """Return the notebook of a page; ``base`` is the site's address or "".
 
-    ``verdicts`` are those whose signs the page shows.
+    ``verdicts`` are those whose signs the page shows, ``scopes`` says how far
+    its claims reach.
     """
     snippet = Snippet.read(topic.snippet)
     names = libraries(snippet.text)
@@ -66,6 +72,8 @@ def notebook_of(
             cell = snippet.cell(piece.name)
             given = [] if piece.asks else outputs.get(cell.code_line, [])
             cells.append(_code_cell(cell, piece.fold, given))
+    if scopes:
+        cells.append(new_markdown_cell(f"{_SCOPES}\n\n{scopes}\n\n</details>"))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not at random
     kernel = {"name": "python3", "display_name": "Python 3"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ from extensions.notebooks.cell_outputs import pictures_of
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+    from extensions.claims.entry import Entry
+
 _WRITTEN = "the notebook"  # as it was written, which nobody else may change
 
 
@@ -44,8 +47,27 @@ def _given(topic: Topic) -> str:
     return "\n".join([text_of(topic.output), *pictures])
 
 
+@dataclass(frozen=True)
+class _Claims:
+    """What a notebook shows of the claims of its page."""
+
+    verdicts: dict[str, str]
+    scopes: str
+
+
+def _shown_of(entries: tuple[Entry, ...]) -> _Claims:
+    """Return the verdicts of some claims, and how far they reach."""
+    lines = []
+    for entry in entries:
+        if scope := entry.scope:
+            lines.append(f"- {entry.claim.sentence}")
+            lines += [f"  - {each}" for each in scope]
+    verdicts = {each.claim.name: each.verdict for each in entries}
+    return _Claims(verdicts, "\n".join(lines))
+
+
 def _fingerprint(
-    topic: Topic, base: str, titles: str, verdicts: dict[str, str]
+    topic: Topic, base: str, titles: str, shown: _Claims
 ) -> Fingerprint:
     """Return what the notebook of a topic is made from."""
     path, _ = _paths(topic)
@@ -59,7 +81,7 @@ def _fingerprint(
             "its text": text_of(topic.page),
             "its program": bytes_of(topic.snippet),
             "claims of other pages": claims,
-            "results of its claims": json.dumps(verdicts),
+            "results of its claims": json.dumps(astuple(shown)),
             "what its program gave": digest(_given(topic)),
             _WRITTEN: bytes_of(path) if path.exists() else b"",
         }
@@ -89,7 +111,7 @@ def _changes(topic: Topic, now: Fingerprint) -> list[str]:
 
 
 def _write_notebook(
-    topic: Topic, base: str, verdicts: dict[str, str], made_from: Fingerprint
+    topic: Topic, base: str, shown: _Claims, made_from: Fingerprint
 ) -> None:
     """Write a notebook, and what it was made from, if it shows all."""
     # A build with nothing changed needs neither of them.
@@ -98,11 +120,13 @@ def _write_notebook(
     from extensions.notebooks.export import export_page
     from extensions.notebooks.notebook_file import notebook_of
 
-    page = export_page(topic, base, verdicts)
+    page = export_page(topic, base, shown.verdicts)
     for problem in page.problems:
         report(problem)
     try:
-        notebook = writes(notebook_of(topic, page, base, verdicts))
+        notebook = writes(
+            notebook_of(topic, page, base, shown.verdicts, shown.scopes)
+        )
     except Problem:
         return  # a rule reports it, with its line
     path, record = _paths(topic)
@@ -120,12 +144,11 @@ def _write_notebooks(app: Sphinx) -> None:
     for topic in topics(root):
         if not topic.page.exists():
             continue
-        claims = ledger_of(app).of(topic.name)
-        verdicts = {each.claim.name: each.verdict for each in claims}
-        now = _fingerprint(topic, base, titles, verdicts)
+        shown = _shown_of(ledger_of(app).of(topic.name))
+        now = _fingerprint(topic, base, titles, shown)
         if why := _changes(topic, now):
             reasons[topic.name] = why
-            _write_notebook(topic, base, verdicts, now)
+            _write_notebook(topic, base, shown, now)
     log_reasons("notebook to be written", reasons)
 
 

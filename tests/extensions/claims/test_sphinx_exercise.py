@@ -78,7 +78,7 @@ def test_what_a_cell_prints_is_the_answer_of_who_predicts(page, shown):
 def test_a_notebook_lets_who_predicts_run_the_cell(page, shown, cells):
     shown(page + COUNT)
 
-    question, code, answer = cells()[-3:]
+    question, code, answer, _ = cells()[-4:]
     assert question["source"].endswith(
         "\n\n**Predict**\n\nWhat is it?\n\n"
         "<details><summary>Hint</summary>\n\nOne.\n\n</details>"

@@ -19,7 +19,7 @@ def test_a_page_ends_with_its_script_and_its_notebook(house, build):
 
     assert files[".py"] == (house / "snippets/part/one.py").read_text()
     cells = json.loads(files["ynb"])["cells"]
-    assert "".join(cells[-1]["source"]) == 'print(word, "counted")'
+    assert "".join(cells[-2]["source"]) == 'print(word, "counted")'
 
 
 def test_a_page_without_a_snippet_has_no_such_line(build):

@@ -14,7 +14,7 @@ def test_the_notebook_of_a_recipe_is_written_as_well(house, build):
     build()
 
     path = house / "docs/gallery/three.ipynb"
-    title, check, prose, code = nbformat.read(path, 4)["cells"]
+    title, check, prose, code, _ = nbformat.read(path, 4)["cells"]
     assert title["source"].startswith("# Three\n\nThe notebook of the page")
     assert "is too old" in check["source"]
     assert prose["source"] == "One line is drawn."
@@ -122,3 +122,13 @@ def test_a_fingerprint_that_is_damaged_is_written_again(house, again):
 
     assert again() == ["part/one: notebook to be written (new)"]
     assert json.loads(path.read_text()) == json.loads(whole)
+
+
+def test_a_notebook_says_how_far_its_claims_reach(house, build):
+    build()
+
+    notebook = json.loads((house / "docs/code/part/one.ipynb").read_text())
+
+    last = "".join(notebook["cells"][-1]["source"])
+    assert last.startswith("## How far the claims reach\n\n<details>")
+    assert "- `word` is one\n  - Breaks: but not of another" in last
