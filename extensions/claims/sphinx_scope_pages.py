@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from sphinx.util import logging
+
 from extensions.build.builder import builder_of
 from extensions.build.chapters import chapter_name
 from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.ledger_rows import ledger_page, scope_page
+from extensions.claims.scope_report import scope_report
 from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_summaries import template_values
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
     from extensions.claims.entry import Entry
+
+logger = logging.getLogger(__name__)
 
 _LEAD = (
     "What each claim of this chapter was tried on, where it ends, and what"
@@ -67,7 +72,15 @@ def _scope_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield name, about | {"body": body}, "page.html"
 
 
+def _report(app: Sphinx) -> None:
+    """Say how long the lines are; with ``-v``, what is wrong with some."""
+    for number, line in enumerate(scope_report(ledger_of(app))):
+        log = logger.verbose if number else logger.info
+        log(line)
+
+
 def setup_scope_pages(app: Sphinx) -> None:
     """Add the pages."""
     PAGE_PARTS["how far its claims reach"] = _scopes_now
+    app.connect("builder-inited", _report)
     app.connect("html-collect-pages", _scope_pages)

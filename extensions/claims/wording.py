@@ -28,6 +28,8 @@ _CONDITION = re.compile(r".*\b(not|if|unless|when|where|while)\b.*")
 _VAGUE = re.compile(
     "but( not)?( (otherwise|so|another|another way|other|others))?"
 )
+# How a line ends whose cases say nothing.
+UNNAMED = re.compile(r"in (another case|\d+ other cases)$")
 _LONGEST = 120  # letters of a line, of which more is folded
 _TYPES = re.compile(r"\b(b?float\d+|u?int\d+|complex\d+)\b")
 # Names that a function of Python cannot have in its own.
