@@ -11,6 +11,7 @@ from extensions.claims.ledger import Ledger
 from extensions.claims.page import read_page
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, measured_topics, topics
+from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
 from extensions.prose.source_texts import LIST, read_texts
@@ -130,6 +131,19 @@ def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
         if reason:
             message = f"claim {entry.claim.name!r}: {reason}"
             yield Problem(entry.topic.page, entry.claim.line, message)
+
+
+def failures_show_values(ledger: Ledger) -> Iterator[Problem]:
+    """Yield counter-examples and limits that show a reader only ``False``."""
+    for entry in ledger.entries:
+        for test in (*entry.counter_examples, *entry.limits):
+            seen = entry.failures_of(test.name)
+            if any(not e.prints and shows_nothing(e.said) for e in seen):
+                message = (
+                    f"{test.name}: {entry.claim.name!r} fails with no more"
+                    " than True or False: compare values in its test"
+                )
+                yield Problem(entry.topic.tests, test.line, message)
 
 
 def _failures(entry: Entry) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from extensions.build.dependencies import root_of
 from extensions.build.warnings import report
-from extensions.claims.rules import evidence_stands
+from extensions.claims.rules import evidence_stands, failures_show_values
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.problem import Problem
 from extensions.evidence.junit import unreadable_runs
@@ -27,7 +27,7 @@ def _hold(app: Sphinx) -> None:
     held = (problem for rule in LATER_RULES for problem in rule(root))
     broken = [*unreadable, *held]
     if any(run.is_own for run in ledger.runs):
-        broken += evidence_stands(ledger)
+        broken += [*evidence_stands(ledger), *failures_show_values(ledger)]
     elif not unreadable:
         message = "no run of the tests: run them first"
         broken.append(Problem(folders[0], 1, message))

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from extensions.claims.ledger import read_ledger
-from extensions.claims.rules import evidence_stands
+from extensions.claims.rules import evidence_stands, failures_show_values
 from extensions.evidence.junit import runs
 from tests.helpers.evidence import record
 
@@ -239,3 +239,24 @@ def test_a_result_that_is_missing_says_the_command_that_makes_it(house):
 
     assert len(problems) == 3
     assert problems[0].message.endswith(": run: nox -s docs")
+
+
+@pytest.mark.parametrize(
+    ("said", "outputs", "is_refused"),
+    [
+        ("assert kept\nassert False", {}, True),
+        ("assert not kept\nassert not True", {}, True),
+        ("assert a == b\nassert 1 == 2", {}, False),
+        ("assert kept", {"output before": "1", "output after": "2"}, False),
+    ],
+)
+def test_a_failure_shows_more_than_true_or_false(
+    house, said, outputs, is_refused
+):
+    record(house, failures={"edit": "+new", "said": said} | outputs)
+    ledger = read_ledger(house, runs([house / "build/evidence"]))
+
+    problems = [each for each in failures_show_values(ledger)]
+
+    lines = {(each.path.name, each.line) for each in problems}
+    assert (("test_one.py", 5) in lines) == is_refused
