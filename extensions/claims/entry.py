@@ -49,8 +49,22 @@ class Entry:
         return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
 
     def failures_of(self, counter: str) -> list[Failure]:
-        """Return how a counter-example fails, on each of its cases."""
-        return [each for each in self.failures if each.test == counter]
+        """Return how a counter-example fails, on each of its cases.
+
+        A case in which the program prints something else stands first.
+        """
+        found = [each for each in self.failures if each.test == counter]
+        return sorted(found, key=lambda each: not each.prints)
+
+    @property
+    def surprises(self) -> list[tuple[Test, str]]:
+        """The counter-examples with their captions, what prints first."""
+        return sorted(
+            zip(self.counter_examples, self.breaks, strict=True),
+            key=lambda pair: (
+                not any(each.prints for each in self.failures_of(pair[0].name))
+            ),
+        )
 
     def caption_of(self, test: Test) -> str:
         """Return in words when a counter-example or a limit fails."""

@@ -256,7 +256,25 @@ def test_a_failure_shows_more_than_true_or_false(
     record(house, failures={"edit": "+new", "said": said} | outputs)
     ledger = read_ledger(house, runs([house / "build/evidence"]))
 
-    problems = [each for each in failures_show_values(ledger)]
+    problems = list(failures_show_values(ledger))
 
     lines = {(each.path.name, each.line) for each in problems}
     assert (("test_one.py", 5) in lines) == is_refused
+
+
+def test_what_a_program_prints_otherwise_stands_first(house, entry):
+    module = house / "tests/part/test_one.py"
+    text = module.read_text()
+    name = "test_word_is_one__but_not_of_another"
+    again = text[text.index(f"def {name}") :].replace("another", "any")
+    module.write_text(f"{text}\n\n{again}")
+    path = record(house)
+    head, rest = path.read_text().split('__but_not_of_any"')
+    said = '<property name="said"'
+    printed = '<property name="output after" value="two" />'
+    rest = rest.replace(said, printed + said, 1)
+    path.write_text(f'{head}__but_not_of_any"{rest}')
+
+    captions = [said for _, said in entry().surprises]
+
+    assert captions == ["but not of any", "but not of another"]
