@@ -24,6 +24,7 @@ _NOUNS = (
     "batch, count, day, depth, epoch, factor, length, number, rate, row,"
     " sample, scale, seed, shape, size, step, value, width, worker"
 )
+_TYPES = r"b?float\d+|u?int\d+|complex\d+|bool"
 # What no sentence holds.
 _CODE = re.compile(r"[_.:()\[\]{}=*/<>%\"]|\b[a-z]+\d+\b|^(bool|int)$")
 _OPTION = re.compile(r"\{'(?P<name>\w+)': (?P<value>[^,]*)\}")
@@ -75,9 +76,8 @@ def columns_of(cases: Iterable[str]) -> list[Column]:
 
 def _is_about_numbers(column: Column) -> bool:
     """Whether the values are numbers or types of numbers, which come last."""
-    types = re.compile(r"b?float\d+|u?int\d+|complex\d+|bool")
     return all(
-        _NUMBER.fullmatch(each) or types.fullmatch(each)
+        _NUMBER.fullmatch(each) or re.fullmatch(_TYPES, each)
         for each in column.values
     )
 
@@ -159,8 +159,15 @@ def as_words(value: str) -> str:
     """Return a value as words, or as code; one option as it is given."""
     if option := _OPTION.fullmatch(value):
         value = f"{option['name']}={option['value']}"
+    if re.fullmatch(r"[\w ,-]* [\w ,-]*", value) and "_" not in value:
+        return with_types(value)
     is_code = _CODE.search(value) or _NUMBER.fullmatch(value)
     return f"`{value}`" if is_code and "`" not in value else value
+
+
+def with_types(words: str) -> str:
+    """Return some words with the types of numbers in them as code."""
+    return re.sub(rf"\b({_TYPES})\b", r"`\1`", words)
 
 
 def listed(values: Sequence[str], word: str = "and") -> str:

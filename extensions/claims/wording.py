@@ -9,7 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from extensions.claims.cases import columns_of, listed, named, without
+from extensions.claims.cases import (
+    columns_of,
+    listed,
+    named,
+    with_types,
+    without,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +37,6 @@ _VAGUE = re.compile(
 # How a line ends whose cases say nothing.
 UNNAMED = re.compile(r"in (another case|\d+ other cases)$")
 _LONGEST = 120  # letters of a line, of which more is folded
-_TYPES = re.compile(r"\b(b?float\d+|u?int\d+|complex\d+)\b")
 # Names that a function of Python cannot have in its own.
 _PROPER = """
     Adam AdamW BatchNorm BCE CPU CUDA Dropout GPU GRU HDF5 LayerNorm Linear
@@ -49,7 +54,7 @@ def words_of(test: Test, text: str) -> str:
     for name in sorted(set(re.findall(r"[a-z]+(?:_[a-z]+)+", text))):
         phrase = name.replace("_", " ")
         words = re.sub(rf"(?<![\w`]){phrase}(?![\w`])", f"`{name}`", words)
-    return _TYPES.sub(r"`\1`", words)
+    return with_types(words)
 
 
 def scope(words: str, cases: Sequence[str]) -> str:

@@ -112,6 +112,7 @@ def test_pytest_names_the_others(value):
         ("also for", ["make=make0", "make=make1"], "also in 2 other cases"),
         ("also for", ["=old1"], "also in another case"),
         ("also for", [], "also for"),
+        ("also at", ["n=the ends of int64"], "also at the ends of `int64`"),
     ],
 )
 def test_a_scope_reads_as_a_person_would_say_it(words, cases, said):
