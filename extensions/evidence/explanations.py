@@ -23,6 +23,10 @@ _VALUE = 100  # letters of one value
 _TRUTH = "(?:True|False)"
 _BARE = re.compile(rf"assert (?:not )?(?P<said>{_TRUTH})")
 _COMPARED = re.compile(rf"assert {_TRUTH} (?:==|!=|is|is not) {_TRUTH}")
+# What torch says of two values that are not close, in a later line.
+_FAR = re.compile(
+    r"(?<=\n)(?:Expected .* but got .*|Greatest absolute[^()]*\(.*?\))"
+)
 _LINE = re.compile(r" \+(?P<depth>(?:  )+)(?:where|and  ) (?P<said>.*)")
 _GENERATOR = re.compile(r"<generator object \S+(?: at 0x[0-9a-f]+)?>")
 _CLASS = re.compile(r"<class '([\w.<>]+)'>")
@@ -51,6 +55,8 @@ class _Where:
 def explained(message: str, trace: TracebackType | None) -> str:
     """Return what a failed assertion says, in a line that shows values."""
     head, *lines = message.strip().split("\n")
+    if far := _FAR.search(message):
+        return f"{head.rstrip('!')}: {far[0].lower().rstrip('.')}"
     is_compared = _COMPARED.fullmatch(head)
     if bare := _BARE.fullmatch(head):
         if found := _explanation(lines, bare["said"], trace):

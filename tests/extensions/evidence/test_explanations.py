@@ -59,6 +59,10 @@ def truths(tensor, other):
     assert tensor.requires_grad == other
 
 
+def a_distance(one, other):
+    torch.testing.assert_close(one, other)
+
+
 def a_name(holds):
     assert holds
 
@@ -94,6 +98,17 @@ def said_by(test, *values):
             "assert False == True: tensor(2).requires_grad is False",
         ),
         (a_name, (False,), "assert False"),
+        (
+            a_distance,
+            (torch.tensor([1.0, 2]), torch.tensor([1.0, 4])),
+            "Tensor-likes are not close: greatest absolute difference: 2.0 at"
+            " index (1,)",
+        ),
+        (
+            a_distance,
+            (1.0, 2.0),
+            "Scalars are not close: expected 2.0 but got 1.0",
+        ),
     ],
 )
 def test_an_assertion_shows_its_values(test, values, said):
