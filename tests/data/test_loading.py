@@ -1070,6 +1070,14 @@ def test_spawned_processes_run_the_top_level__also_each_of_two(snippet):
     assert run.run(f"{NOTED}{GUARD}").stderr.count("top") == 3
 
 
+def test_spawned_processes_run_the_top_level__ends_in_a_folder_with_main(
+    snippet, fails
+):
+    edited = snippet.edit('"program.py"', '"__main__.py"')
+    edited = edited.edit("[sys.executable, path]", "[sys.executable, folder]")
+    fails(test_spawned_processes_run_the_top_level, edited)
+
+
 def test_spawned_processes_run_the_top_level__but_not_by_fork(snippet, fails):
     edited = snippet.edit('get_context("spawn")', 'get_context("fork")')
     fails(test_spawned_processes_run_the_top_level, edited)

@@ -713,6 +713,45 @@ def test_swmr_lets_others_read__but_not(snippet, fails, old, new):
     fails(test_swmr_lets_others_read, snippet.edit(old, new))
 
 
+def test_swmr_readers_see_what_was_flushed(
+    snippet, mode="'r', swmr=True", size=(None,), is_kept=True
+):
+    run = after(snippet, *BASE, "hdf5", "elsewhere", "hdf5-swmr")
+    path = run.folder / "swmr.h5"
+    program = mode + ")['day'][-1].item() == {} or 1 / 0; print("
+    with h5py.File(path, "w", libver="latest") as file:
+        file.create_dataset("day", data=[0], maxshape=size)
+        kept = file["day"] if is_kept else None
+        file.swmr_mode = True
+        for day in range(1, 4):
+            if size:
+                file["day"].resize(day + 1, axis=0)
+            file["day"][-1] = day
+            assert run.elsewhere(path, program.format(day - 1)) == "opened"
+            file.flush()
+            assert run.elsewhere(path, program.format(day)) == "opened"
+    assert not kept  # it was open until here
+
+
+def test_swmr_readers_see_what_was_flushed__also_rows_that_are_overwritten(
+    snippet,
+):
+    test_swmr_readers_see_what_was_flushed(snippet, size=None)
+
+
+def test_swmr_readers_see_what_was_flushed__but_not_by_an_ordinary_reader(
+    snippet, fails
+):
+    fails(test_swmr_readers_see_what_was_flushed, snippet, "'r'")
+
+
+def test_swmr_readers_see_what_was_flushed__ends_for_closed_sets(
+    snippet, fails
+):
+    closed = "'r', swmr=True", None, False
+    fails(test_swmr_readers_see_what_was_flushed, snippet, *closed)
+
+
 def test_swmr_needs_a_new_file(snippet, libver=None):
     run = after(snippet, *BASE)
     path = run.folder / "older.h5"

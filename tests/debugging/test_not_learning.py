@@ -858,6 +858,11 @@ def test_moves_show_the_rate(snippet):
     for seed in range(5):
         assert rows(run, "rate too large", seed)["moved"] > 1
         assert 0 < rows(run, "rate too small", seed)["moved"] < 1e-4
+    model, _, step = run.begin()
+    first = next(name for name, _ in model.named_parameters())
+    few = [part[:32] for part in run.training]
+    row = run.gradients(model, step, *few)[first]
+    assert run.first_weight()["moved"] == row["moved"]
     _, optimizer, _ = run.begin()[2].args
     assert type(optimizer) is torch.optim.AdamW
     steps, model = [], run.begin()[0]
