@@ -745,7 +745,7 @@ def test_swmr_readers_see_what_was_flushed__but_not_by_an_ordinary_reader(
     fails(test_swmr_readers_see_what_was_flushed, snippet, "'r'")
 
 
-def test_swmr_readers_see_what_was_flushed__ends_for_closed_sets(
+def test_swmr_readers_see_what_was_flushed__ends_if_a_fixed_set_is_closed(
     snippet, fails
 ):
     closed = "'r', swmr=True", None, False
