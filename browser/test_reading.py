@@ -233,6 +233,26 @@ def test_an_exercise_answers_when_asked(topic: Page):
     expect(answer.locator("pre").first).to_be_visible()
 
 
+def test_on_paper_hints_and_answers_follow_the_text(topic: Page):
+    box = topic.locator(".exercise").first
+    folds = box.locator("details").count()
+    everywhere = topic.locator(".exercise details").count()
+    assert folds
+
+    topic.evaluate("dispatchEvent(new Event('beforeprint'))")
+
+    last = topic.locator("article > *").last
+    expect(last.locator("h2")).to_have_text("Hints and answers")
+    assert last.locator("details").count() == everywhere
+    assert topic.locator(".exercise details").count() == 0
+    expect(box).to_contain_text("Exercise 1")
+
+    topic.evaluate("dispatchEvent(new Event('afterprint'))")
+
+    assert box.locator("details").count() == folds
+    expect(topic.locator(".exercise-answers")).to_have_count(0)
+
+
 def test_a_button_copies_a_cell_as_it_stands(topic: Page):
     cell = topic.locator(".cell:not(.cell-wrong) > .highlight-python").first
     cell.hover()

@@ -21,6 +21,7 @@ NEEDED_BY = {
     "copybutton.js": 'class="highlight',
     "design-tabs.js": "sd-tab-",
     "documentation_options.js": 'class="highlight',  # of copybutton.js
+    "exercises.js": 'class="exercise ',
     "sg-tags.js": "sphx-glr-tag",
     "sg_gallery-binder.css": "sphx-glr-footer",
     "sg_gallery-dataframe.css": "dataframe",
