@@ -18,6 +18,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.pages import (
+        course,
         entries,
         error_text,
         error_texts,
@@ -40,4 +41,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     featured_claim.setup_featured_claim(app)
     page_lists.setup_page_lists(app)
     recipe_list.setup_recipe_list(app)
+    course.setup_course(app)
     return METADATA

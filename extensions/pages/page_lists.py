@@ -16,6 +16,7 @@ from extensions.build.chapters import INDEX, chapters_of
 from extensions.build.dependencies import depend_on
 from extensions.build.html_node import HtmlNode, add_html_node
 from extensions.build.inline_code import words
+from extensions.pages.course import keep_course
 from extensions.pages.page_summary import show_summaries, summary_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class _CourseDirective(SphinxDirective):
                 raise self.error(f"a course of a page that is not: {name!r}")
         depend_on(self.env, "pages")
         show_summaries(self.env, names)
+        keep_course(self.env, names)
         return [_PageList(template="course.html", names=names)]
 
 
@@ -63,6 +65,7 @@ def _render_lists(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     def row(name: str) -> dict[str, Any]:
         opening = summary_of(app.env, name)
         return {
+            "name": name,
             "title": app.env.titles[name].astext(),
             "uri": builder.get_relative_uri(docname, name),
             "text": opening.text,
