@@ -20,7 +20,7 @@ from extensions.core.reading import text_of
 from extensions.evidence.counterexamples import PLAIN
 from extensions.evidence.explanations import cut
 from extensions.programs.fresh_torch import reset_torch
-from extensions.programs.rules import VARYING
+from extensions.programs.outputs import VARYING
 from extensions.programs.snippet import Snippet, printed
 
 _Runs = list[dict[str, str]]  # what each cell printed, run by run

@@ -16,6 +16,14 @@ _END = re.compile(
     r"^\.\. (rst-class:: sphx-glr-timing|_sphx_glr_download_)", re.M
 )
 
+# What an output may not show, because it differs from run to run.
+VARYING = {
+    "a memory address": re.compile(r"\b0x[0-9a-f]{6,}\b"),
+    "an absolute path": re.compile(r"(?<![\w./:])/(?:[\w.-]+/)+[\w.-]+"),
+    "a date": re.compile(r"\b20\d\d-\d\d-\d\d\b"),
+    "a duration": re.compile(r"\b\d+(?:\.\d+)? ?(?:[mnuµ]s|s|seconds)\b"),
+}
+
 
 def outputs_in(page: str) -> dict[int, str]:
     """Return reStructuredText by the line at which its code begins."""

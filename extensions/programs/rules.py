@@ -12,21 +12,13 @@ from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.core.titles import HEADER
 from extensions.core.topics import OURS, topics
-from extensions.programs.outputs import outputs_in
+from extensions.programs.outputs import VARYING, outputs_in
 
 # What the path of a topic is made of.
 _NAME = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
 
 # Where sphinx-gallery put a picture: a path of the site, not an output.
 _IMAGE = re.compile(r"^ *\.\. image::.*\n", re.MULTILINE)
-
-# What an output may not show, because it differs from run to run.
-VARYING = {
-    "a memory address": re.compile(r"\b0x[0-9a-f]{6,}\b"),
-    "an absolute path": re.compile(r"(?<![\w./:])/(?:[\w.-]+/)+[\w.-]+"),
-    "a date": re.compile(r"\b20\d\d-\d\d-\d\d\b"),
-    "a duration": re.compile(r"\b\d+(?:\.\d+)? ?(?:[mnuµ]s|s|seconds)\b"),
-}
 
 
 def topics_have_plain_names(root: Path) -> Iterator[Problem]:

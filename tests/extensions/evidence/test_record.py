@@ -300,6 +300,8 @@ def test_the_command_needs_no_sphinx(tmp_path):
     code = (
         "import sys; sys.modules['sphinx'] = None;"
         " sys.modules['markdown_it'] = None;"
-        " import extensions.evidence.record"
+        " import extensions.evidence.record;"
+        " import extensions.evidence.pytest_plugin;"
+        " import extensions.evidence.pytest_fixtures"
     )
     subprocess.run([sys.executable, "-c", code], cwd=Path(ROOT), check=True)
