@@ -727,7 +727,7 @@ def test_inference_tensors_stay_out__but_not_otherwise(
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
-def test_inference_tensors_stay_out__also_others(dtype, shape):
+def test_inference_tensors_stay_out__also_of(dtype, shape):
     scale = torch.ones(shape, dtype=dtype, requires_grad=True)
     with torch.inference_mode():
         made = torch.ones(shape, dtype=dtype)

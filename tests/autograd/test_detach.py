@@ -1175,7 +1175,9 @@ def test_zeros_stay_without_a_memory(snippet):
         assert only_zeros_stay(maker), name
 
 
-def test_zeros_stay_without_a_memory__also_with_options(snippet):
+def test_zeros_stay_without_a_memory__also_with_options_that_keep_no_memory(
+    snippet,
+):
     run = snippet.after("ways")
     for name, options in CHOICES:
         if name in STEADY and not {"weight_decay", "momentum"} & set(options):
@@ -1222,7 +1224,9 @@ def test_past_gradients_move_a_layer(snippet):
     no_gradient_arrives(run)
 
 
-def test_past_gradients_move_a_layer__also_with_options(snippet):
+def test_past_gradients_move_a_layer__also_with_their_other_options(
+    snippet,
+):
     run = snippet.after("ways")
     choices = [each for each in CHOICES if each[0] in FOLLOWS]
     choices += [

@@ -70,9 +70,9 @@ def test_backward_stores_slopes(snippet):
     assert run.km.grad is None
 
 
-@pytest.mark.parametrize("km", [4.0, 0.0, -2.0])
+@pytest.mark.parametrize("km", [4.0, 0.0, -2.0], ids=["4 km", "0 km", "-2 km"])
 @pytest.mark.parametrize("rate", [1.0, -3.0])
-def test_backward_stores_slopes__also_of_other_rides(snippet, km, rate):
+def test_backward_stores_slopes__also_on_rides_of(snippet, km, rate):
     edited = snippet.edit("km, paid = torch.tensor(3.0)", f"km, paid = {km}")
     edited = edited.edit(f"km, paid = {km}", f"km, paid = torch.tensor({km})")
     test_backward_stores_slopes(
@@ -614,7 +614,7 @@ def test_a_slope_has_a_slope(snippet):
 
 
 @pytest.mark.parametrize("power", [2, 3, 4])
-def test_a_slope_has_a_slope__also_at_many_numbers(power):
+def test_a_slope_has_a_slope__also_for_a_power_of(power):
     x = torch.tensor([1.0, 2.0, -3.0], requires_grad=True)
     (slope,) = torch.autograd.grad(x.pow(power).sum(), x, create_graph=True)
     (bend,) = torch.autograd.grad(slope.sum(), x)
@@ -1079,16 +1079,24 @@ def test_integers_cannot_require_gradients__also_of(dtype):
             call()
 
 
-@pytest.mark.parametrize("number", ["2.0", "2j", "[1, 0.5]"])
-def test_integers_cannot_require_gradients__but_can(snippet, number, fails):
+@pytest.mark.parametrize(
+    "number",
+    ["2.0", "2j", "[1, 0.5]"],
+    ids=["a fraction", "a complex number", "a list with a fraction"],
+)
+def test_integers_cannot_require_gradients__but_not(snippet, number, fails):
     fails(test_integers_cannot_require_gradients, snippet, number)
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float16", "bfloat16", "float64", "cdouble"]
+    "dtype",
+    ["float16", "bfloat16", "float64", "cdouble"],
+    ids=["float16", "bfloat16", "float64", "complex128"],
 )
-@pytest.mark.parametrize("number", ["2", "True"])
-def test_integers_cannot_require_gradients__but_can_written_as(
+@pytest.mark.parametrize(
+    "number", ["2", "True"], ids=["an integer", "a truth value"]
+)
+def test_integers_cannot_require_gradients__but_not_of_a_suitable_dtype(
     snippet, number, dtype, fails
 ):
     edited = snippet.edit(

@@ -980,8 +980,9 @@ def test_a_fused_step_is_silent__but_not_with_a_version_raised_or_no_move(
         (LAYERS, "nn.Sequential(nn.Linear(3, 9), nn.Linear(9, 5))"),
         ("torch.manual_seed(0)", "torch.manual_seed(3)"),
     ],
+    ids=["other widths", "another seed"],
 )
-def test_a_fused_step_is_silent__also_with_others(snippet, name, old, new):
+def test_a_fused_step_is_silent__also_with(snippet, name, old, new):
     run = with_optimizer(snippet.edit(old, new), name).after("two-losses")
     right = run.two_losses(step_between=False)
 

@@ -31,6 +31,23 @@ def inputs():
     ]
 
 
+kinds = pytest.mark.parametrize(
+    "kind",
+    range(9),
+    ids=[
+        "a vector",
+        "a float64 matrix",
+        "a single number",
+        "integers",
+        "a boolean",
+        "complex numbers",
+        "a leaf",
+        "a non-leaf",
+        "a weight",
+    ],
+)
+
+
 def test_item_returns_a_number(snippet):
     run = snippet.after("do-this")
 
@@ -66,9 +83,9 @@ def test_variable_returns_a_tensor(snippet):
         assert wrapped is not x
 
 
-@pytest.mark.parametrize("wide", range(9))
-def test_variable_returns_a_tensor__also_of(wide):
-    x = inputs()[wide]
+@kinds
+def test_variable_returns_a_tensor__also_of(kind):
+    x = inputs()[kind]
 
     assert type(Variable(x)) is torch.Tensor
     assert Variable(x) is not x
@@ -102,10 +119,12 @@ def test_variable_shares_memory(snippet):
     assert run.wrapped.tolist() == [15, 25, 30]
 
 
-@pytest.mark.parametrize("wide", range(9))
-@pytest.mark.parametrize("asked", [False, True])
-def test_variable_shares_memory__also_of(wide, asked):
-    each = inputs()[wide]
+@pytest.mark.parametrize(
+    "asked", [False, True], ids=["requires_grad=False", "requires_grad=True"]
+)
+@kinds
+def test_variable_shares_memory__also_of(kind, asked):
+    each = inputs()[kind]
     if asked and not (each.is_floating_point() or each.is_complex()):
         with pytest.raises(RuntimeError, match="can require gradients"):
             Variable(each, requires_grad=True)
@@ -154,9 +173,9 @@ def test_variable_does_not_require_grad(snippet):
     assert run.Variable(run.scale, requires_grad=True).requires_grad
 
 
-@pytest.mark.parametrize("wide", range(9))
-def test_variable_does_not_require_grad__also_of(wide):
-    assert not Variable(inputs()[wide]).requires_grad
+@kinds
+def test_variable_does_not_require_grad__also_of(kind):
+    assert not Variable(inputs()[kind]).requires_grad
 
 
 @pytest.mark.parametrize(
@@ -254,10 +273,10 @@ def test_volatile_warns(snippet):
     assert "volatile was removed and now has no effect" in said[0]
 
 
-@pytest.mark.parametrize("wide", range(9))
-def test_volatile_warns__also_for(wide):
+@kinds
+def test_volatile_warns__also_for(kind):
     with pytest.warns(UserWarning, match="now has no effect"):
-        Variable(inputs()[wide], volatile=True)
+        Variable(inputs()[kind], volatile=True)
 
 
 def test_volatile_warns__but_not_where_it_is_not_said(snippet, fails):

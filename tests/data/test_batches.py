@@ -647,8 +647,12 @@ def test_none_is_not_joined(snippet, places=(2,), count=4):
     assert expected in str(caught.value)
 
 
-@pytest.mark.parametrize("places", [(0,), (0, 1, 2, 3), (1, 3)], ids=str)
-def test_none_is_not_joined__also_for(snippet, places):
+@pytest.mark.parametrize(
+    "places",
+    [(0,), (0, 1, 2, 3), (1, 3)],
+    ids=["the first sample", "all samples", "two samples"],
+)
+def test_none_is_not_joined__also_in_place_of(snippet, places):
     test_none_is_not_joined(snippet, places)
 
 

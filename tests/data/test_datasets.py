@@ -831,7 +831,7 @@ def test_a_length_is_needed(snippet):
         assert len(list(DataLoader(dataset, sampler=[0, 4]))) == 2
 
 
-def test_a_length_is_needed__but_not_missed(snippet, fails):
+def test_a_length_is_needed__but_not_with_a_length(snippet, fails):
     edited = snippet.edit(
         "class NoLength(Dataset):\n",
         "class NoLength(Dataset):\n"
@@ -948,7 +948,7 @@ def test_forkserver_passes_few_files(count=300):
         list(loader)
 
 
-def test_forkserver_passes_few_files__but_200(fails):
+def test_forkserver_passes_few_files__but_not_with_200_tensors(fails):
     fails(test_forkserver_passes_few_files, 200)
 
 

@@ -455,7 +455,7 @@ def test_persistent_workers_stay(snippet):
     assert processes == {False: 3, True: 1}
 
 
-def test_persistent_workers_stay__also_two(snippet):
+def test_persistent_workers_stay__also_two_of_them(snippet):
     edited = snippet.edit('1, "batch_size": 12', '2, "batch_size": 1')
     run = after(edited, *EPOCHS)
 
@@ -630,7 +630,7 @@ def test_more_workers_than_cores_warn__also_if_few_are_allowed():
         os.sched_setaffinity(0, allowed)
 
 
-def test_more_workers_than_cores_warn__but_one_does_not(snippet, fails):
+def test_more_workers_than_cores_warn__but_not_with_one_worker(snippet, fails):
     edited = snippet.edit("os.cpu_count() + 1", "1")
     fails(test_more_workers_than_cores_warn, edited)
 
@@ -974,7 +974,9 @@ def test_other_starts_take_no_local_functions__also_as(snippet, way):
     test_other_starts_take_no_local_functions(snippet, local_ways()[way])
 
 
-def test_other_starts_take_no_local_functions__also_as_shown(snippet, capsys):
+def test_other_starts_take_no_local_functions__also_in_what_the_page_prints(
+    snippet, capsys
+):
     cells = "days", "three-epochs", "without-numbers", "too-many-workers"
     after(snippet, *cells, "local-function", "compare-starts", again=True)
     shown = capsys.readouterr().out.splitlines()
@@ -1227,8 +1229,9 @@ def undecodable():
         functools.partial(KeyError, "no such day"),
         functools.partial(OSError, 2, "no such file"),
     ],
+    ids=["a class of your own", "a KeyError", "an OSError"],
 )
-def test_errors_keep_their_class__also_others(snippet, make):
+def test_errors_keep_their_class__also_for(snippet, make):
     test_errors_keep_their_class(snippet, make)
 
 
@@ -1257,7 +1260,9 @@ def test_other_errors_become_runtime_errors__but_not_of_a_text(fails):
     fails(test_other_errors_become_runtime_errors, "one of a text", make)
 
 
-def test_errors_keep_their_class__also_as_shown(snippet, capsys):
+def test_errors_keep_their_class__also_in_what_the_page_prints(
+    snippet, capsys
+):
     before = len(multiprocessing.active_children())
     cells = "days", "three-epochs", "without-numbers", "failing"
     after(snippet, *cells, "report", again=True)
@@ -1375,7 +1380,9 @@ def test_what_cannot_be_pickled_hangs__also_without_a_timeout(snippet):
     assert type(error) is TimeoutError
 
 
-def test_what_cannot_be_pickled_hangs__also_as_shown(snippet, capfd):
+def test_what_cannot_be_pickled_hangs__also_in_what_the_page_prints(
+    snippet, capfd
+):
     names = "days", "three-epochs", "without-numbers", "program"
     cells = "unpicklable", "quiet", "hang", "said"
     after(snippet, *names, *cells, again=True)
@@ -1450,7 +1457,7 @@ def test_a_forkserver_names_no_signal__but_a_fork_does(fails):
     fails(test_a_forkserver_names_no_signal, "fork")
 
 
-def test_a_killed_worker_raises__also_as_shown(snippet, capfd):
+def test_a_killed_worker_raises__also_in_what_the_page_prints(snippet, capfd):
     names = "days", "three-epochs", "without-numbers", "program", "quiet"
     after(snippet, *names, "killed", "kill", again=True)
     out, err = capfd.readouterr()
@@ -1556,7 +1563,9 @@ def test_kept_tensors_keep_files_open__but_not_free_by_detach(snippet, fails):
     fails(test_kept_tensors_keep_files_open, snippet, torch.Tensor.detach)
 
 
-def test_kept_tensors_keep_files_open__also_as_shown(snippet, capsys):
+def test_kept_tensors_keep_files_open__also_in_what_the_page_prints(
+    snippet, capsys
+):
     gc.collect()  # tensors of other tests hold files
     after(snippet, *FILES, "too-many-files", "clones", again=True)
     text, kept = capsys.readouterr().out.splitlines()[-2:]

@@ -524,11 +524,11 @@ def test_a_missing_shard_ends_the_reading(snippet, tmp_path, missing=1):
     assert days == [*range(25 * missing)]
 
 
-@pytest.mark.parametrize("missing", [2, 3])
-def test_a_missing_shard_ends_the_reading__also_shard(
-    snippet, tmp_path, missing
+@pytest.mark.parametrize("shard", [2, 3])
+def test_a_missing_shard_ends_the_reading__also_for_shards(
+    snippet, tmp_path, shard
 ):
-    test_a_missing_shard_ends_the_reading(snippet, tmp_path, missing)
+    test_a_missing_shard_ends_the_reading(snippet, tmp_path, shard)
 
 
 def test_a_missing_shard_ends_the_reading__but_not_if_all_shards_are_read(

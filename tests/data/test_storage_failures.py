@@ -579,7 +579,11 @@ def test_unique_restores_the_order(snippet, wanted="[57, 3, 57]"):
     assert np.array_equal(run.hours, run.temperature[run.wanted])
 
 
-@pytest.mark.parametrize("wanted", ["[7]", "[9, 8, 7, 9, 99, 0, 0]"])
+@pytest.mark.parametrize(
+    "wanted",
+    ["[7]", "[9, 8, 7, 9, 99, 0, 0]"],
+    ids=["a single number", "repeated numbers"],
+)
 def test_unique_restores_the_order__also_for(snippet, wanted):
     test_unique_restores_the_order(snippet, wanted)
 

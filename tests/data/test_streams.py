@@ -239,7 +239,9 @@ def test_a_worker_without_a_file_is_idle(snippet, files=1, workers=2):
     assert found == dict.fromkeys(range(files), 6)
 
 
-def test_a_worker_without_a_file_is_idle__also_a_third(snippet):
+def test_a_worker_without_a_file_is_idle__also_a_third_beside_two_files(
+    snippet,
+):
     test_a_worker_without_a_file_is_idle(snippet, 2, 3)
 
 

@@ -848,7 +848,9 @@ def test_one_nan_reaches_every_weight(snippet, place=(3, 0)):
     assert shown["output of turn"][0] < 0.1  # one step: the others are left
 
 
-@pytest.mark.parametrize("place", [(0, 1), (63, 0)])
+@pytest.mark.parametrize(
+    "place", [(0, 1), (63, 0)], ids=["the first row", "the last row"]
+)
 def test_one_nan_reaches_every_weight__also_from(snippet, place):
     test_one_nan_reaches_every_weight(snippet, place)
 
@@ -1627,7 +1629,7 @@ def test_clipping_makes_inf_nan(snippet):
 
 
 @pytest.mark.parametrize("norm", [0.0, 1e-3, 1e30])
-def test_clipping_makes_inf_nan__also_to(snippet, norm):
+def test_clipping_makes_inf_nan__also_to_a_norm_of(snippet, norm):
     edited = snippet.edit("max_norm=1.0, **options", f"max_norm={norm}")
     run = edited.only(*CLIP).after("clipped")
 

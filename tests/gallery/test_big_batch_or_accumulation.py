@@ -329,7 +329,9 @@ def test_undivided_parts_are_off_by_their_number(
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_undivided_parts_are_off_by_their_number__also_elsewhere(snippet):
+def test_undivided_parts_are_off_by_their_number__also_with_a_batch_of_64(
+    snippet,
+):
     edited = seeded(snippet, 2)
     test_undivided_parts_are_off_by_their_number(edited, (2, 10))
     test_undivided_parts_are_off_by_their_number(edited, (1, 4, 16, 64), 64)
@@ -473,7 +475,9 @@ def test_the_activations_shrink_with_the_parts(snippet):
 
 
 @pytest.mark.parametrize("size", [5, 230, 331])
-def test_the_activations_shrink_with_the_parts__also_in_others(snippet, size):
+def test_the_activations_shrink_with_the_parts__also_for_batches_of(
+    snippet, size
+):
     edited = layered(snippet, PARTS=[1, 3, 7, 23, 230], BATCH=size)
     test_the_activations_shrink_with_the_parts(edited)
 

@@ -598,9 +598,9 @@ def test_each_loop_warms_up(snippet, rounds=4, kind="xpu"):
     assert waits == [kind != "cpu"] * len(reads)
 
 
-@pytest.mark.parametrize("rounds", [3, 5])
-@pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_each_loop_warms_up__also_in(snippet, rounds, kind):
+@pytest.mark.parametrize("rounds", [3, 5], ids="{} rounds".format)
+@pytest.mark.parametrize("kind", ["cpu", "cuda"], ids=["a CPU", "a GPU"])
+def test_each_loop_warms_up__also_on(snippet, rounds, kind):
     test_each_loop_warms_up(snippet, rounds, kind)
 
 

@@ -588,7 +588,9 @@ def test_what_the_sum_keeps_dies_with_it__also_with(snippet, settings):
     test_what_the_sum_keeps_dies_with_it(given(snippet, **settings))
 
 
-def test_what_the_sum_keeps_dies_with_it__also_not_before(snippet):
+def test_what_the_sum_keeps_dies_with_it__also_that_it_stays_as_long(
+    snippet,
+):
     edited = snippet.edit("_, _, sizes = measure", "total, _, sizes = measure")
     edited = edited.edit("torch.as_tensor(total).item(), n", "total, n")
     run = after(edited, "train", "free")

@@ -258,7 +258,9 @@ OTHERS = (
     {"STEPS": 70, "WARM_UP": 69, "STEP_SIZE": 69, "RATE": 1e-4, "LAST": 1.0},
     {"STEPS": 200, "WARM_UP": 50, "STEP_SIZE": 900, "RATE": 0.1, "LAST": 1e-5},
 )
-others = pytest.mark.parametrize("settings", OTHERS)
+others = pytest.mark.parametrize(
+    "settings", OTHERS, ids=["20 steps", "70 steps", "200 steps"]
+)
 
 
 def rates_of(snippet, name):
@@ -312,7 +314,9 @@ def test_one_cycle_peaks_at_its_third__also_with(snippet, settings):
     test_one_cycle_peaks_at_its_third(given(snippet, **settings))
 
 
-def test_one_cycle_peaks_at_its_third__also_as_printed(snippet, capsys):
+def test_one_cycle_peaks_at_its_third__also_in_what_the_program_prints(
+    snippet, capsys
+):
     run = snippet.after("shapes")
     rates, _ = run.curves["OneCycleLR"]
     step = 1 + max(range(len(rates)), key=rates.__getitem__)
@@ -522,7 +526,7 @@ def test_one_cycle_with_its_momentum_diverges(snippet, number=2):
     assert losses[-1] > losses[0]
 
 
-def test_one_cycle_with_its_momentum_diverges__also_as_printed(
+def test_one_cycle_with_its_momentum_diverges__also_in_what_the_program_prints(
     snippet, capsys
 ):
     program = start(snippet, 2)

@@ -454,7 +454,7 @@ def test_the_first_epoch_is_not_counted(snippet, rounds=2):
     assert len(set(events)) == 4
 
 
-def test_the_first_epoch_is_not_counted__also_of_five(snippet):
+def test_the_first_epoch_is_not_counted__also_with_five_rounds(snippet):
     test_the_first_epoch_is_not_counted(snippet, rounds=5)
 
 

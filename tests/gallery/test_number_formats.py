@@ -475,14 +475,16 @@ def test_the_answer_has_the_fewest_bits(snippet, off_by=0.003, formats=FOUR):
         assert answers[number] == answers[-number]
 
 
-@pytest.mark.parametrize("off_by", [0.0, 0.0005, 0.1])
-def test_the_answer_has_the_fewest_bits__also_with(snippet, off_by):
-    test_the_answer_has_the_fewest_bits(snippet, off_by)
+@pytest.mark.parametrize("tolerance", [0.0, 0.0005, 0.1])
+def test_the_answer_has_the_fewest_bits__also_with_a_tolerance_of(
+    snippet, tolerance
+):
+    test_the_answer_has_the_fewest_bits(snippet, tolerance)
     test_the_answer_has_the_fewest_bits(
-        snippet, off_by, ["float64", "float8_e5m2", "bfloat16", "float16"]
+        snippet, tolerance, ["float64", "float8_e5m2", "bfloat16", "float16"]
     )
     test_the_answer_has_the_fewest_bits(
-        snippet, off_by, ["float16", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+        snippet, tolerance, ["float16", "float8_e4m3fnuz", "float8_e5m2fnuz"]
     )
 
 

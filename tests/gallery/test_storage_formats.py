@@ -590,7 +590,7 @@ def test_an_epoch_is_timed_with_its_workers(snippet, workers=2):
     assert seconds == 40
 
 
-def test_an_epoch_is_timed_with_its_workers__also_with_none(snippet):
+def test_an_epoch_is_timed_with_its_workers__also_without_workers(snippet):
     test_an_epoch_is_timed_with_its_workers(snippet, 0)
 
 

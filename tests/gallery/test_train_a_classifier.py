@@ -804,8 +804,19 @@ def test_a_bad_file_is_named(snippet, tmp_path, kind="cut off", ending="png"):
         ("I", "tif"),
         ("F", "tif"),
     ],
+    ids=[
+        "a JPEG cut off",
+        "a GIF cut off",
+        "a BMP cut off",
+        "an empty PNG",
+        "a text named jpg",
+        "a PNG of 16 bits",
+        "a big endian TIFF of 16 bits",
+        "a TIFF of 32 bits",
+        "a TIFF of floats",
+    ],
 )
-def test_a_bad_file_is_named__also_if(snippet, tmp_path, kind, ending):
+def test_a_bad_file_is_named__also_if_it_is(snippet, tmp_path, kind, ending):
     test_a_bad_file_is_named(snippet, tmp_path, kind, ending)
 
 
@@ -978,8 +989,8 @@ def test_resuming_changes_nothing(snippet, tmp_path, end, calls=5):
     assert same(torch.load(part), whole)
 
 
-@pytest.mark.parametrize("calls", [0, 3, 4, 7])
-def test_resuming_changes_nothing__also_if_stopped_at(
+@pytest.mark.parametrize("calls", [0, 3, 4, 7], ids="{} losses".format)
+def test_resuming_changes_nothing__also_if_stopped_after(
     snippet, tmp_path, end, calls
 ):
     test_resuming_changes_nothing(snippet, tmp_path, end, calls)

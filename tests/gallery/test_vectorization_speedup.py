@@ -84,9 +84,19 @@ def test_four_ways_give_the_same_distances(
         assert run.ways[name](points[:2].to("meta")).is_meta  # it stays there
 
 
-@pytest.mark.parametrize("shift", [0.0, 1000.0])
 @pytest.mark.parametrize(
-    ("number", "dimensions"), [(1, 1), (2, 3), (50, 1), (30, 40), (20, 1000)]
+    "shift", [0.0, 1000.0], ids=["around zero", "far from zero"]
+)
+@pytest.mark.parametrize(
+    ("number", "dimensions"),
+    [(1, 1), (2, 3), (50, 1), (30, 40), (20, 1000)],
+    ids=[
+        "1 point on a line",
+        "2 points in space",
+        "50 points on a line",
+        "30 points in 40 dimensions",
+        "20 points in 1000 dimensions",
+    ],
 )
 def test_four_ways_give_the_same_distances__also_of(
     snippet, number, dimensions, shift
@@ -226,7 +236,9 @@ def test_calls_grow_with_pairs_or_points_or_not(
         assert calls["all at once"] == 6
 
 
-def test_calls_grow_with_pairs_or_points_or_not__also_of(snippet):
+def test_calls_grow_with_pairs_or_points_or_not__also_in_1_and_100_dimensions(
+    snippet,
+):
     test_calls_grow_with_pairs_or_points_or_not(snippet, (7, 30), 1)
     test_calls_grow_with_pairs_or_points_or_not(snippet, (8,), 100)
 
@@ -261,7 +273,9 @@ def test_all_at_once_makes_a_larger_tensor(
         assert 0 < most["row by row"] <= small
 
 
-def test_all_at_once_makes_a_larger_tensor__also_of(snippet):
+def test_all_at_once_makes_a_larger_tensor__also_of_1_and_30_points_in_space(
+    snippet,
+):
     test_all_at_once_makes_a_larger_tensor(snippet, (1, 30), 3)
 
 

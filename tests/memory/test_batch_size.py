@@ -68,7 +68,7 @@ def test_the_search_finds_the_largest(snippet, least=2):
 
 
 @pytest.mark.parametrize("least", [1, 3, 5, 8])
-def test_the_search_finds_the_largest__also_from(snippet, least):
+def test_the_search_finds_the_largest__also_if_least_is(snippet, least):
     test_the_search_finds_the_largest(snippet, least)
 
 
@@ -179,7 +179,7 @@ def test_the_search_changes_nothing__also_with(snippet, kind):
     test_the_search_changes_nothing(snippet, kind)
 
 
-@pytest.mark.parametrize("trained", [0, 3])
+@pytest.mark.parametrize("trained", [0, 3], ids="{} steps".format)
 def test_the_search_changes_nothing__also_after(snippet, trained):
     test_the_search_changes_nothing(snippet, optim.Adam, trained)
 
@@ -220,7 +220,7 @@ def test_the_search_is_short(snippet, least=2, extra=1):
 
 
 @pytest.mark.parametrize("least", [1, 3, 6])
-def test_the_search_is_short__also_from(snippet, least):
+def test_the_search_is_short__also_if_least_is(snippet, least):
     test_the_search_is_short(snippet, least, extra=2)
 
 
@@ -267,8 +267,15 @@ def test_other_errors_pass__also_for(snippet, error):
         "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if"
         " you passed in a non-contiguous input.",
     ],
+    ids=[
+        "a failed assertion on the device",
+        "an illegal memory access",
+        "a failed execution of cuDNN",
+        "cuBLAS that is not initialized",
+        "a call that cuDNN does not support",
+    ],
 )
-def test_other_errors_pass__also_that(snippet, said):
+def test_other_errors_pass__also_after(snippet, said):
     class Broken(RuntimeError):
         def __init__(self):
             super().__init__(said)
@@ -611,7 +618,7 @@ def test_a_model_beside_takes_room(snippet, room=3_000_000, beside=beside):
     assert room != 3_000_000 or run.best == alone == 230
 
 
-@pytest.mark.parametrize("room", [4_000_000, 8_000_000])
+@pytest.mark.parametrize("room", [4_000_000, 8_000_000], ids=["4 MB", "8 MB"])
 def test_a_model_beside_takes_room__also_on_a_device_of(snippet, room):
     test_a_model_beside_takes_room(snippet, room)
 
@@ -793,7 +800,7 @@ def test_one_sample_raises(snippet):
     assert found == 4
 
 
-def test_one_sample_raises__also_as_shown(snippet, capsys):
+def test_one_sample_raises__also_in_what_the_page_prints(snippet, capsys):
     after(snippet, *MODEL, "bug", "one-sample", "the-cpu")
 
     said = capsys.readouterr().out.splitlines()
@@ -822,7 +829,9 @@ def test_a_retry_adds_its_gradients(snippet):
     assert run.model[0].bias.grad is not None
 
 
-def test_a_retry_adds_its_gradients__also_as_shown(snippet, capsys):
+def test_a_retry_adds_its_gradients__also_in_what_the_page_prints(
+    snippet, capsys
+):
     after(snippet, *MODEL, "retry-wrong", "half-made")
 
     said = capsys.readouterr().out
@@ -925,8 +934,10 @@ def test_the_epoch_skips_nothing(snippet, seed=0, room=1_500_000, batch=151):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("room", [1_400_000, 1_600_000])
-def test_the_epoch_skips_nothing__also_on(snippet, seed, room):
+@pytest.mark.parametrize(
+    "room", [1_400_000, 1_600_000], ids=["1400 kB", "1600 kB"]
+)
+def test_the_epoch_skips_nothing__also_on_a_device_of(snippet, seed, room):
     test_the_epoch_skips_nothing(snippet, seed, room, 150)
 
 

@@ -922,9 +922,9 @@ def test_a_failed_try_leaves_more(snippet, before=0, mode="train"):
     assert not torch.get_rng_state().equal(state)
 
 
-@pytest.mark.parametrize("before", [3, 7])
-def test_a_failed_try_leaves_more__also_in_block(snippet, before):
-    test_a_failed_try_leaves_more(snippet, before)
+@pytest.mark.parametrize("block", [3, 7])
+def test_a_failed_try_leaves_more__also_in_blocks(snippet, block):
+    test_a_failed_try_leaves_more(snippet, block)
 
 
 def test_a_failed_try_leaves_more__but_not_in_evaluation(snippet, fails):
@@ -958,9 +958,11 @@ def test_half_a_state_is_a_keyerror(snippet, place=0, average=2):
             run.step(model, optimizer, *batch)
 
 
-@pytest.mark.parametrize("place", [0, 1, 17])
-def test_half_a_state_is_a_keyerror__also_before_both(snippet, place):
-    test_half_a_state_is_a_keyerror(snippet, place, 1)
+@pytest.mark.parametrize("parameter", [0, 1, 17])
+def test_half_a_state_is_a_keyerror__also_before_both_averages_of_parameters(
+    snippet, parameter
+):
+    test_half_a_state_is_a_keyerror(snippet, parameter, 1)
 
 
 @edits(

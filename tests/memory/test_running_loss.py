@@ -167,8 +167,12 @@ def test_the_running_mean_agrees(
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("read_every", [1, 7, 100])
-def test_the_running_mean_agrees__also_in(snippet, dtype, read_every):
+@pytest.mark.parametrize(
+    "read_every", [1, 7, 100], ids=["each step", "7 steps", "100 steps"]
+)
+def test_the_running_mean_agrees__also_if_it_is_read_after(
+    snippet, dtype, read_every
+):
     test_the_running_mean_agrees(snippet, dtype, read_every=read_every)
 
 

@@ -776,7 +776,7 @@ def test_two_outputs_live_at_once(snippet, turns=3):
     assert counts == run.counts
 
 
-@pytest.mark.parametrize("turns", [2, 7])
+@pytest.mark.parametrize("turns", [2, 7], ids="{} turns".format)
 def test_two_outputs_live_at_once__also_in(snippet, turns):
     test_two_outputs_live_at_once(snippet, turns)
 
@@ -804,7 +804,7 @@ def test_del_leaves_one_alive(snippet, turns=3):
     assert run.counts == [1] * turns
 
 
-@pytest.mark.parametrize("turns", [2, 7])
+@pytest.mark.parametrize("turns", [2, 7], ids="{} turns".format)
 def test_del_leaves_one_alive__also_in(snippet, turns):
     test_del_leaves_one_alive(snippet, turns)
 
@@ -891,8 +891,12 @@ def test_a_kept_error_keeps_them(snippet, keep=lambda error: error):
     assert run.shape() is None
 
 
-@pytest.mark.parametrize("keep", [str, lambda e: e.with_traceback(None)])
-def test_a_kept_error_keeps_them__but_not_its(snippet, fails, keep):
+@pytest.mark.parametrize(
+    "keep",
+    [str, lambda e: e.with_traceback(None)],
+    ids=["its text", "the error without its traceback"],
+)
+def test_a_kept_error_keeps_them__but_not(snippet, fails, keep):
     fails(test_a_kept_error_keeps_them, snippet, keep)
 
 

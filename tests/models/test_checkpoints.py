@@ -137,7 +137,7 @@ def test_generators_are_set_back(snippet, used=1):
     assert drawn(later) == expected
 
 
-@pytest.mark.parametrize("used", [0, 2, 5])
+@pytest.mark.parametrize("used", [0, 2, 5], ids="{} draws".format)
 def test_generators_are_set_back__also_after(snippet, used):
     test_generators_are_set_back(snippet, used)
 
@@ -195,8 +195,10 @@ def drawn_by(generator):
     ]
 
 
-@pytest.mark.parametrize("used", [0, 2, 1000])
-@pytest.mark.parametrize("number", [1, 2**70])
+@pytest.mark.parametrize(
+    "number", [1, 2**70], ids=["seed 1", "a seed of 70 bits"]
+)
+@pytest.mark.parametrize("used", [0, 2, 1000], ids="{} draws".format)
 def test_a_numpy_generator_goes_on__also_after(snippet, used, number):
     test_a_numpy_generator_goes_on(snippet, used, number)
 
@@ -416,8 +418,12 @@ def best_of(snippet, errors, stops):
         return torch.load(f"{path}.best")["0.bias"][0].item()
 
 
-@pytest.mark.parametrize("stops", [(9,), (1, 9), (2, 3, 8, 9)])
-def test_the_best_file_is_kept__also_long_ago(snippet, stops):
+@pytest.mark.parametrize(
+    "stops",
+    [(9,), (1, 9), (2, 3, 8, 9)],
+    ids=["no stop", "one stop", "three stops"],
+)
+def test_the_best_file_is_kept__also_from_long_ago_after(snippet, stops):
     errors = [3.0, 1.0, 4.0, 2.0, 5.0, 9.0, 2.0, 6.0, 5.0]
     assert best_of(snippet, errors, stops) == 1
 
@@ -763,9 +769,9 @@ def test_a_cut_file_does_not_load(snippet, share=0.5, size=4):
         torch.load(run.folder / "cut.pt")
 
 
-@pytest.mark.parametrize("share", [0, 0.01, 0.1, 0.9, 0.999])
 @pytest.mark.parametrize("size", [2, 300])
-def test_a_cut_file_does_not_load__also_for(share, size):
+@pytest.mark.parametrize("share", [0, 0.01, 0.1, 0.9, 0.999])
+def test_a_cut_file_does_not_load__also_after_a_share_of(share, size):
     nothing_loads_of(share, size)
 
 
@@ -1142,7 +1148,9 @@ def test_assign_leaves_the_optimizer_behind__also_for(name):
     is_left_behind(name)
 
 
-def test_assign_leaves_the_optimizer_behind__also_for_some(snippet):
+def test_assign_leaves_the_optimizer_behind__also_if_only_some_are_loaded(
+    snippet,
+):
     assert snippet.text.count("assign=True") == 1
     model = MODELS["two layers"]()
     optimizer = torch.optim.Adam(model.parameters())

@@ -915,8 +915,12 @@ def test_training_uses_the_batch(snippet):
     assert constant.abs().max() < 0.1
 
 
-@pytest.mark.parametrize("running", [0.0, -100.0])
-@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize(
+    "running",
+    [0.0, -100.0],
+    ids=["running statistics of zero", "ones far off"],
+)
+@pytest.mark.parametrize("dims", [1, 2, 3], ids="BatchNorm{}d".format)
 def test_training_uses_the_batch__also_for(dims, running):
     torch.manual_seed(0)
     layers = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
@@ -1167,9 +1171,15 @@ def test_validation_leaks_into_the_statistics(snippet):
     torch.testing.assert_close(new.running_var, variance)
 
 
-@pytest.mark.parametrize("mean", [-5.0, 100.0])
-@pytest.mark.parametrize("recording", [True, False])
-def test_validation_leaks_into_the_statistics__also_toward(recording, mean):
+@pytest.mark.parametrize(
+    "recording", [True, False], ids=["with gradients", "without gradients"]
+)
+@pytest.mark.parametrize(
+    "mean", [-5.0, 100.0], ids=["a negative mean", "a large mean"]
+)
+def test_validation_leaks_into_the_statistics__also_for_batches_with(
+    recording, mean
+):
     norm = nn.BatchNorm2d(1)
     batch = torch.tensor([mean - 1, mean + 1]).reshape(2, 1, 1, 1)
     with torch.set_grad_enabled(recording):

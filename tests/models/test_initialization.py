@@ -270,7 +270,7 @@ def test_small_weights_lose_the_picture(snippet, seeds=OWN):
         assert one.equal(other)
 
 
-def test_small_weights_lose_the_picture__also_for_others(snippet):
+def test_small_weights_lose_the_picture__also_from_seeds_0_and_2(snippet):
     test_small_weights_lose_the_picture(snippet, OTHERS)
 
 
@@ -307,7 +307,7 @@ def test_large_weights_explode(snippet, seeds=OWN):
     assert weight.std().item() == pytest.approx(0.5, rel=0.1)
 
 
-def test_large_weights_explode__also_for_others(snippet):
+def test_large_weights_explode__also_from_seeds_0_and_2(snippet):
     test_large_weights_explode(snippet, OTHERS)
 
 
@@ -346,7 +346,7 @@ def test_kaiming_keeps_the_picture(snippet, seeds=OWN):
         assert not any(layer[0].bias.any() for layer in model[:-1])
 
 
-def test_kaiming_keeps_the_picture__also_for_others(snippet):
+def test_kaiming_keeps_the_picture__also_from_seeds_0_and_2(snippet):
     test_kaiming_keeps_the_picture(snippet, OTHERS)
 
 
@@ -565,7 +565,7 @@ def test_the_first_layer_hears_nothing(snippet, seeds=OWN):
     assert found == pytest.approx(expected, rel=1e-3)
 
 
-def test_the_first_layer_hears_nothing__also_for_others(snippet):
+def test_the_first_layer_hears_nothing__also_from_seeds_0_and_2(snippet):
     test_the_first_layer_hears_nothing(snippet, OTHERS)
 
 
@@ -708,7 +708,7 @@ def test_embedding_draws_with_deviation_one(snippet, shape=(900, 30)):
     assert drawn.any(dim=1).all()
 
 
-def test_embedding_draws_with_deviation_one__also_for(snippet):
+def test_embedding_draws_with_deviation_one__also_with_few_long_rows(snippet):
     test_embedding_draws_with_deviation_one(snippet, (20, 3000))
 
 
@@ -919,7 +919,7 @@ def test_gradients_arrive_as_drawn(snippet, seeds=OWN):
             assert_uniform(block[0].weight, 1 / 8)
 
 
-def test_gradients_arrive_as_drawn__also_for_others(snippet):
+def test_gradients_arrive_as_drawn__also_from_seeds_0_and_2(snippet):
     test_gradients_arrive_as_drawn(snippet, OTHERS)
 
 
@@ -1017,7 +1017,9 @@ def test_three_mistakes_raise_nothing(snippet):
         "like weights of another dtype",
     ],
 )
-def test_three_mistakes_raise_nothing__but_others_do(snippet, old, new, fails):
+def test_three_mistakes_raise_nothing__but_other_mistakes_do(
+    snippet, old, new, fails
+):
     fails(test_three_mistakes_raise_nothing, snippet.edit(old, new))
 
 

@@ -470,9 +470,22 @@ def test_objects_are_refused(snippet):
         argparse.Namespace(lr=0.1, name="a"),
         Path("runs/first"),
     ],
-    ids=repr,
+    ids=[
+        "a layer",
+        "a model of your own",
+        "a convolutional model",
+        "np.float64",
+        "np.float32",
+        "np.int64",
+        "np.bool_",
+        "an array of floats",
+        "an array of integers",
+        "an empty namespace",
+        "a namespace with options",
+        "a path",
+    ],
 )
-def test_objects_are_refused__also_if(content):
+def test_objects_are_refused__also_for(content):
     for packed in (content, {"deep": [1, (content,)]}):
         with pytest.raises(pickle.UnpicklingError, match="Weights only load"):
             torch.load(saved(packed))
@@ -776,7 +789,7 @@ def test_weights_only_false_runs_the_file(
     assert folder.is_dir()
 
 
-def test_weights_only_false_runs_the_file__but_not_true(
+def test_weights_only_false_runs_the_file__but_not_if_weights_only_is_true(
     snippet, capsys, tmp_path, fails
 ):
     fails(
@@ -851,7 +864,7 @@ def in_place_is_compiled(run):
     return run.in_place._compiled_call_impl is not None
 
 
-def test_wrappers_add_a_prefix__also_distributed(snippet, one_process):
+def test_wrappers_add_a_prefix__also_if_distributed(snippet, one_process):
     wrapper = nn.parallel.DistributedDataParallel
     test_wrappers_add_a_prefix(snippet, wrapper)
 
@@ -1048,7 +1061,7 @@ def test_a_replacement_cleans_the_names__also_with_a_layer_called(
     ],
     ids=["compiled", "parallel", "inside", "behind another prefix"],
 )
-def test_a_replacement_cleans_the_names__but_not_less(
+def test_a_replacement_cleans_the_names__but_not_if_it_replaces_less(
     snippet, old, new, wrapped, fails
 ):
     fails(

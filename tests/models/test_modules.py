@@ -480,7 +480,9 @@ def test_shapes_follow_from_the_layers(snippet, side=28, start_dim=1):
 
 
 @pytest.mark.parametrize("side", [3, 11, 30])
-def test_shapes_follow_from_the_layers__also_for(snippet, side):
+def test_shapes_follow_from_the_layers__also_for_pictures_with_a_side_of(
+    snippet, side
+):
     test_shapes_follow_from_the_layers(snippet, side)
 
 
@@ -657,9 +659,11 @@ def test_a_buffer_is_saved_and_moved(snippet, tensor=COUNTED):
 
 
 @pytest.mark.parametrize(
-    "tensor", [torch.ones(2, 3), nn.Parameter(torch.ones(2))]
+    "tensor",
+    [torch.ones(2, 3), nn.Parameter(torch.ones(2))],
+    ids=["a matrix", "a parameter"],
 )
-def test_a_buffer_is_saved_and_moved__also_of(snippet, tensor):
+def test_a_buffer_is_saved_and_moved__also_for(snippet, tensor):
     test_a_buffer_is_saved_and_moved(snippet, tensor)
 
 
@@ -976,12 +980,18 @@ def test_the_error_names_the_number(
     assert refused(caught.value) == (prod(lead), 5, 7, 3)
 
 
-@pytest.mark.parametrize("lead", [(), (1,), (2, 3), (4, 16, 5)])
 @pytest.mark.parametrize(
     "bias", [pytest.param(True, id="bias"), pytest.param(False, id="no bias")]
 )
+@pytest.mark.parametrize(
+    "lead",
+    [(), (1,), (2, 3), (4, 16, 5)],
+    ids=["one", "two", "three", "four axes"],
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_error_names_the_number__also_for(snippet, lead, bias, dtype):
+def test_the_error_names_the_number__also_for_inputs_with(
+    snippet, lead, bias, dtype
+):
     layer = nn.Linear(7, 3, bias=bias)
     test_the_error_names_the_number(snippet, lead, layer, dtype)
 
@@ -1259,7 +1269,11 @@ def test_forward_skips_hooks(snippet):
     assert calls[2:] == ["forward_pre model", *inner, "forward model"]
 
 
-@pytest.mark.parametrize("layer", [nn.Linear(3, 2), nn.Sequential(nn.ReLU())])
+@pytest.mark.parametrize(
+    "layer",
+    [nn.Linear(3, 2), nn.Sequential(nn.ReLU())],
+    ids=["a linear layer", "a Sequential"],
+)
 def test_forward_skips_hooks__also_of(layer):
     calls = []
     layer.register_forward_hook(lambda *_: calls.append("after"))

@@ -98,7 +98,9 @@ def test_a_compiled_model_stays_itself(
         assert torch.equal(mine, its)
 
 
-def test_a_compiled_model_stays_itself__also_elsewhere(snippet):
+def test_a_compiled_model_stays_itself__also_with_a_later_optimizer(
+    snippet,
+):
     test_a_compiled_model_stays_itself(snippet, Normed)
     test_a_compiled_model_stays_itself(snippet, Normed, early=False)
     test_a_compiled_model_stays_itself(snippet, early=False)
@@ -471,7 +473,7 @@ def test_three_graphs_for_all_sizes__also_drawn(snippet, seed):
     test_three_graphs_for_all_sizes(snippet, drawn_sizes(seed))
 
 
-def test_three_graphs_for_all_sizes__also_which(snippet):
+def test_three_graphs_for_all_sizes__also_in_other_orders_of_sizes(snippet):
     run = snippet.only(*MODEL, SO_FAR).after(SO_FAR)
 
     assert run.graphs_so_far([20, 1, 7, 9, 30, 20, 1]) == [1, 2, 3, 3, 3, 3, 3]
@@ -1089,7 +1091,7 @@ def test_a_question_splits_the_graph(snippet, function=None):
         assert len(run.graphs) == 2
 
 
-def test_a_question_splits_the_graph__also_if(snippet):
+def test_a_question_splits_the_graph__also_for_a_print_and_another_if(snippet):
     def prints(x):
         x = x * 2
         print("half of the way")
@@ -1165,7 +1167,7 @@ def test_where_keeps_one_graph(snippet, scale=1, more=()):
     assert len(run.graphs) == 2  # one for each kind of tensor
 
 
-def test_where_keeps_one_graph__also_of_others(snippet):
+def test_where_keeps_one_graph__also_for_large_and_small_inputs(snippet):
     test_where_keeps_one_graph(snippet, 300)
     test_where_keeps_one_graph(snippet, 0.01)
 

@@ -196,7 +196,7 @@ def test_a_coarse_multiple_adds_zeros(snippet):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_coarse_multiple_adds_zeros__also_of_others(snippet, seed):
+def test_a_coarse_multiple_adds_zeros__also_for_lengths_from(snippet, seed):
     line = "torch.manual_seed(0)\nlengths"
     edited = snippet.edit(line, line.replace("0", str(seed)))
     test_a_coarse_multiple_adds_zeros(edited)
@@ -367,8 +367,12 @@ def test_flags_set_what_you_do_not_name(snippet):
     assert (before["deterministic"], before["allow_tf32"]) == (True, False)
 
 
-@pytest.mark.parametrize("before", WAYS, ids=str)
-def test_flags_set_what_you_do_not_name__also_after(snippet, before):
+@pytest.mark.parametrize(
+    "before", WAYS, ids=[f"combination {n}" for n in range(1, 17)]
+)
+def test_flags_set_what_you_do_not_name__also_after_any_values_of_the_switches(
+    snippet, before
+):
     run = snippet.after("switches")
 
     outer = CUDNN.flags(**dict(zip(UNNAMED, before, strict=True)))
@@ -407,8 +411,12 @@ def test_flags_are_put_back(snippet, values=(True, True, True, False)):
     assert run.switches() == before
 
 
-@pytest.mark.parametrize("values", WAYS, ids=str)
-def test_flags_are_put_back__also_for(snippet, values):
+@pytest.mark.parametrize(
+    "values", WAYS, ids=[f"combination {n}" for n in range(1, 17)]
+)
+def test_flags_are_put_back__also_for_any_values_of_the_switches(
+    snippet, values
+):
     test_flags_are_put_back(snippet, values)
 
 

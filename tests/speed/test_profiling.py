@@ -62,13 +62,19 @@ def test_waits_splits_each_batch(snippet, loads=(8, 0, 8, 0), step=2):
     assert computed == [step * (number + 1) for number in met]
 
 
-@pytest.mark.parametrize("loads", [(), (1, 2, 3), (0, 0, 5)], ids=str)
+@pytest.mark.parametrize(
+    "loads",
+    [(), (1, 2, 3), (0, 0, 5)],
+    ids=["no batches", "slower and slower batches", "one slow batch"],
+)
 def test_waits_splits_each_batch__also_with(snippet, loads):
     test_waits_splits_each_batch(snippet, loads)
     test_waits_splits_each_batch(snippet, loads, 0)
 
 
-def test_waits_splits_each_batch__also_as_shown(snippet):
+def test_waits_splits_each_batch__also_with_other_loaders_and_its_own_clock(
+    snippet,
+):
     run = after(snippet, *WAITS)
 
     assert run.waited == [10, 0, 6, 0, 6, 0]
@@ -506,7 +512,7 @@ def test_no_loop_no_calls__but_not(snippet, fails, old, new):
     fails(test_no_loop_no_calls, snippet.edit(old, new))
 
 
-def test_no_loop_no_calls__also_as_tabulated(snippet):
+def test_no_loop_no_calls__also_in_the_table_of_the_page(snippet):
     shown = (*FIXED, "without-times", "table", "calls")
     run = after(of_days(snippet, 8), *shown)
     slow, fast = run.calls(run.slow), run.calls(run.fast)
@@ -702,7 +708,7 @@ def test_stacks_need_verbose(snippet):
     assert all(each.stack == [] for each in run.profiler.events())
 
 
-def test_stacks_need_verbose__but_no_more(snippet, fails):
+def test_stacks_need_verbose__but_not_with_verbose(snippet, fails):
     edited = snippet.edit(
         "with profile(with_stack=True) as",
         "with profile(with_stack=True, experimental_config="
@@ -809,13 +815,15 @@ def test_a_trace_is_saved_once(snippet):
             assert json.loads(second.read_text())["traceEvents"]
 
 
-def test_a_trace_is_saved_once__also_as_shown(snippet, capsys):
+def test_a_trace_is_saved_once__also_in_what_the_page_prints(snippet, capsys):
     after(of_days(snippet, 5), *PROFILED, "shares", "trace", "saved-twice")
 
     assert "Trace is already saved" in capsys.readouterr().out
 
 
-def test_without_step_nothing_is_recorded__also_as_shown(snippet, capsys):
+def test_without_step_nothing_is_recorded__also_in_what_the_page_prints(
+    snippet, capsys
+):
     after(of_days(snippet, 5), *NO_STEP)
 
     assert f"AssertionError: {SAID}\n" in capsys.readouterr().out

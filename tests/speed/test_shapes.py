@@ -219,13 +219,14 @@ def test_round_rows_begin_on_the_grid(
     assert run.beyond(width, dtype) == 10 * [0]
 
 
-@pytest.mark.parametrize("times", [1, 2, 33])
 @pytest.mark.parametrize(
     "dtype",
     [torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.float64],
-    ids=str,
 )
-def test_round_rows_begin_on_the_grid__also_for(snippet, dtype, times):
+@pytest.mark.parametrize(
+    "times", [1, 2, 33], ids=["16 bytes", "32 bytes", "528 bytes"]
+)
+def test_round_rows_begin_on_the_grid__also_for_rows_of(snippet, dtype, times):
     test_round_rows_begin_on_the_grid(snippet, dtype, times)
 
 

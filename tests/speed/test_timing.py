@@ -115,7 +115,7 @@ def test_a_way_gets_all_its_rounds(snippet, **options):
         assert len(each.times) == counted
 
 
-@pytest.mark.parametrize("rounds", [1, 6])
+@pytest.mark.parametrize("rounds", [1, 6], ids=["one round", "six rounds"])
 def test_a_way_gets_all_its_rounds__also_with(snippet, rounds):
     test_a_way_gets_all_its_rounds(snippet, rounds=rounds)
 
@@ -128,7 +128,7 @@ def test_a_way_gets_all_its_rounds__but_not(snippet, fails, old, new):
     fails(test_a_way_gets_all_its_rounds, snippet.edit(old, new))
 
 
-def test_a_way_gets_all_its_rounds__also_as_shown(snippet):
+def test_a_way_gets_all_its_rounds__also_for_the_ways_of_the_page(snippet):
     run = snippet.only("imports", "compare", "fahrenheit").after("fahrenheit")
     names = {"torch": torch, "celsius": torch.tensor([-40.0, 0, 100])}
     for measurement in run.measured.values():
@@ -257,7 +257,7 @@ def test_the_clock_is_read_around_a_block__also_by(snippet, measure, amount):
     [("timeit(1)", 0.00005), ("blocked_autorange(min_run_time=0.2)", 0.3)],
     ids=["if told to run once", "of a long statement"],
 )
-def test_the_clock_is_read_around_a_block__but_of_none(
+def test_the_clock_is_read_around_a_block__but_not(
     snippet, measure, amount, fails
 ):
     fails(test_the_clock_is_read_around_a_block, snippet, measure, amount)
@@ -527,7 +527,9 @@ def test_the_first_call_is_left_out__ends_if_setup_makes_the_model_anew(
     fails(test_the_first_call_is_left_out, snippet, 1.0, setup)
 
 
-@pytest.mark.parametrize("first", [0.05, 100.0])
+@pytest.mark.parametrize(
+    "first", [0.05, 100.0], ids=["50 milliseconds", "100 seconds"]
+)
 def test_the_first_call_is_left_out__also_if_it_takes(snippet, first):
     test_the_first_call_is_left_out(snippet, first)
 
@@ -743,7 +745,9 @@ def test_the_statement_sees_its_globals__but_not(snippet, fails, old, new):
 ASSIGN = ("imports", "assign")
 
 
-def test_the_statement_sees_its_globals__also_as_shown(snippet, capsys):
+def test_the_statement_sees_its_globals__also_in_what_the_page_prints(
+    snippet, capsys
+):
     after(snippet, *GLOBALS, "assign")
 
     said = capsys.readouterr().out
@@ -795,9 +799,11 @@ def test_the_median_ignores_one_stall(snippet, pace=300.0, amount=0.01):
     assert run.stalled.mean > 1.05 * amount
 
 
-@pytest.mark.parametrize("pace", [20.0, 1000.0])
-def test_the_median_ignores_one_stall__also_of(snippet, pace):
-    test_the_median_ignores_one_stall(snippet, pace)
+@pytest.mark.parametrize("factor", [20.0, 1000.0])
+def test_the_median_ignores_one_stall__also_if_slower_by_a_factor_of(
+    snippet, factor
+):
+    test_the_median_ignores_one_stall(snippet, factor)
 
 
 @edits(

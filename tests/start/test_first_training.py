@@ -272,7 +272,7 @@ def test_the_same_seed_the_same_losses(snippet):
     assert losses_of(snippet) == first
 
 
-def test_the_same_seed_the_same_losses__also_with_another(snippet):
+def test_the_same_seed_the_same_losses__also_with_another_seed(snippet):
     test_the_same_seed_the_same_losses(seeded(snippet, 1))
 
 

@@ -1117,7 +1117,9 @@ def test_a_loop_warns_once_per_shape(
         assert len(caught) == len(set(counts))
 
 
-def test_a_loop_warns_once_per_shape__also_of_several(snippet):
+def test_a_loop_warns_once_per_shape__also_in_passes_of_several_shapes(
+    snippet,
+):
     counts = (3, 3, 2, 3, 2, 5)
     test_a_loop_warns_once_per_shape(snippet, counts=counts)
 

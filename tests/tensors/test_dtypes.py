@@ -286,7 +286,7 @@ def test_float32_counts_to_sixteen_million(dtype=torch.float32):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_float32_counts_to_sixteen_million__but_not_others(dtype, fails):
+def test_float32_counts_to_sixteen_million__but_not(dtype, fails):
     fails(test_float32_counts_to_sixteen_million, dtype)
 
 
@@ -515,9 +515,7 @@ def test_to_the_same_type_copies_nothing(snippet):
         "prices.to(torch.float64)",
     ],
 )
-def test_to_the_same_type_copies_nothing__but_does_otherwise(
-    snippet, new, fails
-):
+def test_to_the_same_type_copies_nothing__but_not_with(snippet, new, fails):
     edited = snippet.edit("prices.to(torch.float32)", new)
     fails(test_to_the_same_type_copies_nothing, edited)
 
@@ -1046,7 +1044,7 @@ def test_integers_have_no_mean__also_other_types(snippet, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_integers_have_no_mean__but_others_have(snippet, dtype, fails):
+def test_integers_have_no_mean__but_floats_have(snippet, dtype, fails):
     fails(test_integers_have_no_mean, snippet, dtype)
 
 

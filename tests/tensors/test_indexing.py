@@ -134,7 +134,7 @@ def test_one_vector_per_row(snippet, way="x[rows, labels]"):
 
 
 @pytest.mark.parametrize("way", ["x[:, labels]", "x[rows, labels][..., :1]"])
-def test_one_vector_per_row__but_not_otherwise(snippet, way, fails):
+def test_one_vector_per_row__but_not(snippet, way, fails):
     fails(test_one_vector_per_row, snippet, way)
 
 
@@ -601,8 +601,16 @@ def test_assignment_reaches_x__but_not_through_a_copy(
         ("{} = 77", "y = {}; y += 77"),
         ("{} = 77", "x += 77"),
     ],
+    ids=[
+        "x[index].fill_(77)",
+        "x[index][:] = 77",
+        "x[:] = 77",
+        "x[index].add_(77)",
+        "y = x[index]; y += 77",
+        "x += 77",
+    ],
 )
-def test_assignment_reaches_x__but_not_otherwise(snippet, change, more, fails):
+def test_assignment_reaches_x__but_not_with(snippet, change, more, fails):
     fails(test_assignment_reaches_x, snippet, change, more)
 
 
@@ -1132,7 +1140,7 @@ def test_gather_needs_as_many_axes__but_not_otherwise(snippet, new, fails):
 @pytest.mark.parametrize(
     "way", ["x.index_select(1, index)", "x.gather(1, index.flatten()[:0])"]
 )
-def test_gather_needs_as_many_axes__but_not_others(snippet, way, fails):
+def test_gather_needs_as_many_axes__but_not(snippet, way, fails):
     fails(test_gather_needs_as_many_axes, snippet, way)
 
 
@@ -1264,7 +1272,7 @@ def test_float_lists_are_cut__but_not_otherwise(snippet, old, new, fails):
 
 
 @pytest.mark.parametrize("fit", [[1], [torch.tensor(1)], [[1.0]]])
-def test_float_lists_are_cut__but_others_fit(snippet, fit, fails):
+def test_float_lists_are_cut__but_not_indices_that_fit(snippet, fit, fails):
     fails(test_float_lists_are_cut, snippet, fit)
 
 

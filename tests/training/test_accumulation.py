@@ -433,6 +433,16 @@ def test_each_group_steps_once(
             optim.SGD,
         ),
     ],
+    ids=[
+        "12 batches by 4",
+        "3 batches by 4",
+        "7 batches one by one",
+        "11 batches by 6",
+        "40 batches by 32",
+        "no batches",
+        "9 batches by 2 with AdamW",
+        "10 batches by 3 from a loader",
+    ],
 )
 def test_each_group_steps_once__also_for(
     snippet, batches, parts_per_step, loader, kind

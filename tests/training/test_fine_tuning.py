@@ -591,7 +591,9 @@ def test_unfreezing_changes_little_here(snippet, way=GENTLE):
     assert [curve[:2] for _, curve in run.runs[way]] == halfway
 
 
-def test_unfreezing_changes_little_here__also_together(snippet):
+def test_unfreezing_changes_little_here__also_if_it_learns_from_the_start(
+    snippet,
+):
     run = ran(snippet)
 
     runs = [run.fine_tune(seed, [0.001] * 4) for seed in range(3)]
@@ -613,7 +615,9 @@ def test_the_rate_of_the_head_is_too_large(snippet, way=LARGE):
         assert changed(model.body, frozen.state_dict()) == names(frozen)
 
 
-def test_the_rate_of_the_head_is_too_large__also_together(snippet):
+def test_the_rate_of_the_head_is_too_large__also_if_it_learns_from_the_start(
+    snippet,
+):
     run = ran(snippet)
 
     runs = [run.fine_tune(seed, [0.03] * 4) for seed in range(3)]

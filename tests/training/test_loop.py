@@ -663,7 +663,7 @@ def test_none_of_them_raises(snippet):
         check_the_order(run, name)
 
 
-def test_none_of_them_raises__also_with_others(snippet):
+def test_none_of_them_raises__also_with_another_model_and_sgd(snippet):
     test_none_of_them_raises(others(snippet))
 
 
@@ -684,7 +684,9 @@ def test_without_backward_nothing_moves(snippet):
     check_that_it_stays(snippet, "no backward")
 
 
-def test_without_backward_nothing_moves__also_with_others(snippet):
+def test_without_backward_nothing_moves__also_with_another_model_and_sgd(
+    snippet,
+):
     test_without_backward_nothing_moves(others(snippet))
 
 
@@ -709,7 +711,9 @@ def test_without_step_nothing_moves(snippet):
     check_that_it_stays(snippet, "no step")
 
 
-def test_without_step_nothing_moves__also_with_others(snippet):
+def test_without_step_nothing_moves__also_with_another_model_and_sgd(
+    snippet,
+):
     test_without_step_nothing_moves(others(snippet))
 
 
@@ -726,7 +730,9 @@ def test_step_too_early_moves_nothing(snippet):
     check_that_it_stays(snippet, "step before backward")
 
 
-def test_step_too_early_moves_nothing__also_with_others(snippet):
+def test_step_too_early_moves_nothing__also_with_another_model_and_sgd(
+    snippet,
+):
     test_step_too_early_moves_nothing(others(snippet))
 
 
@@ -752,7 +758,9 @@ def test_zero_grad_too_late_moves_nothing(snippet):
     check_that_it_stays(snippet, "zero_grad after backward")
 
 
-def test_zero_grad_too_late_moves_nothing__also_with_others(snippet):
+def test_zero_grad_too_late_moves_nothing__also_with_another_model_and_sgd(
+    snippet,
+):
     test_zero_grad_too_late_moves_nothing(others(snippet))
 
 
@@ -1458,7 +1466,17 @@ def test_the_best_is_kept(snippet, tmp_path, scripted=(3.0, 1.0, 2.5, 2.0)):
         (2.0, 1.0, math.nan),
         (-1.0, 0.0, -2.0),
     ],
-    ids=str,
+    ids=[
+        "rising losses",
+        "falling losses",
+        "ups and downs",
+        "equal losses",
+        "infinite losses",
+        "a first loss of 0",
+        "a first nan",
+        "a last nan",
+        "negative losses",
+    ],
 )
 def test_the_best_is_kept__also_for(snippet, tmp_path, scripted):
     test_the_best_is_kept(snippet, tmp_path, scripted)

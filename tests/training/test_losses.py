@@ -107,7 +107,9 @@ def test_modules_return_the_same(snippet, options=None):
         assert torch.equal(same, wanted)
 
 
-def test_modules_return_the_same__also_with_options(snippet):
+def test_modules_return_the_same__also_with_weights_and_label_smoothing(
+    snippet,
+):
     scores, labels = batch()
     rows, weight = F.one_hot(labels, 4).float(), torch.arange(1.0, 5.0)
     for options in ({"weight": weight}, {"label_smoothing": 0.2}):
@@ -375,7 +377,7 @@ def test_log_of_softmax_is_inf(snippet, gap=120.0, dtype=torch.float32):
 
 
 @pytest.mark.parametrize("gap", [121.0, 200.0, 10_000.0])
-def test_log_of_softmax_is_inf__also_for(snippet, gap):
+def test_log_of_softmax_is_inf__also_for_gaps_of(snippet, gap):
     test_log_of_softmax_is_inf(snippet, gap)
 
 
@@ -1061,7 +1063,9 @@ def test_one_column_learns_nothing(snippet, columns=1, highest=5.0):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_one_column_learns_nothing__also_with_labels_of_0(smoothing):
+def test_one_column_learns_nothing__also_with_labels_of_0_and_smoothing_of(
+    smoothing,
+):
     scores, _ = batch(7, 1)
     labels = torch.zeros(7, dtype=torch.long)
     options = {"label_smoothing": smoothing}

@@ -522,7 +522,9 @@ def test_float16_stands_still_without_a_scaler(snippet, dtype=HALF, seed=0):
     assert without[-1] > 100 * trained(snippet, dtype, True, seed)[-1]
 
 
-def test_float16_stands_still_without_a_scaler__also_as_drawn(snippet):
+def test_float16_stands_still_without_a_scaler__also_in_the_curves_of_the_page(
+    snippet,
+):
     assert after(snippet, *TRAIN, "four-ways").ways == {
         "float32": trained(snippet, FULL, False),
         "bfloat16": trained(snippet, BRAIN, False),
@@ -561,7 +563,7 @@ def test_digits_set_the_floor__also_from(snippet, seed):
     test_digits_set_the_floor(snippet, True, seed)
 
 
-def test_digits_set_the_floor__also_as_drawn(snippet):
+def test_digits_set_the_floor__also_in_the_curves_of_the_page(snippet):
     ways = after(snippet, *TRAIN, "four-ways").ways
     kinds = (FULL, False), (HALF, True), (BRAIN, False)
     names = "float32", "float16 with a scaler", "bfloat16"
@@ -709,7 +711,9 @@ def test_softmax_stays_on_the_cpu(snippet):
             assert found[name] == dtype
 
 
-def test_softmax_stays_on_the_cpu__also_as_named(snippet):
+def test_softmax_stays_on_the_cpu__also_that_each_row_is_what_it_names(
+    snippet,
+):
     run, x = after(snippet, *RESULTS), torch.rand(4, 4)
     for name, expected in {
         "relu": x.sub(0.5).relu(),
@@ -890,7 +894,7 @@ def test_the_factor_is_divided_out(snippet, dtype=FULL, seed=0, steps=5):
     torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
 
 
-def test_the_factor_is_divided_out__also_as_tabulated(snippet):
+def test_the_factor_is_divided_out__also_for_a_single_weight(snippet):
     run = after(snippet, "radar", "live")
     weights = [weight for _, weight, _ in run.live([1.0, 2.0, -0.5])]
 
@@ -1078,9 +1082,9 @@ def test_a_weight_is_converted_once(
         assert conversions(layer, inputs, uses, cached) == uses * weights
 
 
-@pytest.mark.parametrize("uses", [1, 5])
+@pytest.mark.parametrize("uses", [1, 5], ids=["one use", "five uses"])
 @pytest.mark.parametrize("dtype", [BRAIN, HALF])
-def test_a_weight_is_converted_once__also_in(snippet, uses, dtype):
+def test_a_weight_is_converted_once__also_with(snippet, uses, dtype):
     test_a_weight_is_converted_once(snippet, uses, dtype)
 
 
@@ -1124,7 +1128,7 @@ def test_a_block_keeps_old_copies__also_with(snippet, old, new):
     test_a_block_keeps_old_copies(snippet.edit(old, new))
 
 
-def test_a_block_keeps_old_copies__also_as_printed(snippet):
+def test_a_block_keeps_old_copies__also_while_a_block_per_step_learns(snippet):
     run = after(snippet, *TRAIN, "whole-loop", "whole-loop-printed")
 
     assert len(run.fresh) == 4
@@ -1194,7 +1198,7 @@ def test_small_updates_vanish__also_after(snippet, steps):
     assert not stuck[sizes > 0.06].any()
 
 
-def test_small_updates_vanish__also_as_printed(snippet):
+def test_small_updates_vanish__also_in_what_the_page_prints(snippet):
     run = after(snippet, "radar", "moved", "half-weights")
 
     assert run.free.all()
@@ -1246,7 +1250,7 @@ def test_the_outputs_themselves_are_infinite(
 
 
 @pytest.mark.parametrize("bias", [65_530.0, -70_000.0, 1e6])
-def test_the_outputs_themselves_are_infinite__also_at(snippet, bias):
+def test_the_outputs_themselves_are_infinite__also_at_a_bias_of(snippet, bias):
     test_the_outputs_themselves_are_infinite(snippet, HALF, bias)
 
 
@@ -1342,18 +1346,18 @@ def test_unscale_then_clip(snippet, max_norm=0.1, seed=0, lr=0.3):
     assert type(right) is float
 
 
-@pytest.mark.parametrize("max_norm", [0.5, 10.0])
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("lr", [0.1, 1.0])
-def test_clip_after_unscale__also_with(snippet, max_norm, seed, lr):
-    test_clip_after_unscale(snippet, max_norm, seed, lr)
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+@pytest.mark.parametrize("limit", [0.5, 10.0])
+def test_clip_after_unscale__also_with_a_limit_of(snippet, limit, seed, rate):
+    test_clip_after_unscale(snippet, limit, seed, rate)
 
 
-@pytest.mark.parametrize("max_norm", [0.5, 10.0])
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("lr", [0.1, 1.0])
-def test_unscale_then_clip__also_with(snippet, max_norm, seed, lr):
-    test_unscale_then_clip(snippet, max_norm, seed, lr)
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+@pytest.mark.parametrize("limit", [0.5, 10.0])
+def test_unscale_then_clip__also_with_a_limit_of(snippet, limit, seed, rate):
+    test_unscale_then_clip(snippet, limit, seed, rate)
 
 
 @edits(
@@ -1468,15 +1472,17 @@ def test_autocast_takes_any_inputs(snippet):
         (partial(nn.LayerNorm, 4), (2, 4)),
         (partial(nn.BatchNorm2d, 4), (2, 4, 4, 4)),
     ],
-    ids=lambda value: (
-        getattr(value, "func", value).__name__
-        if hasattr(value, "func")
-        else ""
-    ),
+    ids=[
+        "Linear",
+        "Conv1d",
+        "Conv2d",
+        "Conv3d",
+        "ConvTranspose2d",
+        "LayerNorm",
+        "BatchNorm2d",
+    ],
 )
-def test_autocast_takes_any_inputs__also_by_itself(
-    snippet, given, layer, shape
-):
+def test_autocast_takes_any_inputs__also_for(snippet, given, layer, shape):
     """Autocast alone, without the program."""
     for dtype in (BRAIN, HALF):
         with torch.autocast("cpu", dtype=dtype), no_error():
@@ -1639,7 +1645,9 @@ def test_stepped_is_false_if_skipped__also_in_the_loop(snippet):
     assert run.loss < 1e-4
 
 
-def test_stepped_is_false_if_skipped__also_here(snippet):
+def test_stepped_is_false_if_skipped__also_with_growing_and_disabled_scalers(
+    snippet,
+):
     assert after(snippet, *SKIPPED).stepped is False
     run = after(snippet, *TRAIN)
     scaler = torch.amp.GradScaler("cpu", growth_interval=1)

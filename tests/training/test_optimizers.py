@@ -353,7 +353,9 @@ def test_swings_grow_above_two_over_the_curvature(
 
 
 @pytest.mark.parametrize("curvature", [2, 3.5, 1000])
-def test_swings_grow_above_two_over_the_curvature__also_of(snippet, curvature):
+def test_swings_grow_above_two_over_the_curvature__also_for_a_curvature_of(
+    snippet, curvature
+):
     test_swings_grow_above_two_over_the_curvature(snippet, curvature)
 
 
@@ -565,7 +567,7 @@ def test_adamw_decays_apart(
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01, 2.0])
-def test_adamw_decays_apart__also_by(snippet, decay):
+def test_adamw_decays_apart__also_for_a_decay_of(snippet, decay):
     test_adamw_decays_apart(snippet, optim.AdamW, decay)
 
 

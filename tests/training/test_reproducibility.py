@@ -289,9 +289,9 @@ def test_nan_is_never_the_same(snippet, part=0):
     assert run.same(bare, copy.deepcopy(bare)) is False
 
 
-@pytest.mark.parametrize("part", [1, 2])
-def test_nan_is_never_the_same__also_in_layer(snippet, part):
-    test_nan_is_never_the_same(snippet, part)
+@pytest.mark.parametrize("layer", [1, 2])
+def test_nan_is_never_the_same__also_in_layers(snippet, layer):
+    test_nan_is_never_the_same(snippet, layer)
 
 
 def test_nan_is_never_the_same__but_not_with_equal_nan(snippet, fails):

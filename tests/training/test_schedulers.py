@@ -441,7 +441,7 @@ def test_three_schedules_multiply(snippet):
 
 
 @pytest.mark.parametrize("gamma", [0.1, 0.7, 1.5])
-def test_three_schedules_multiply__also_with_other_numbers(snippet, gamma):
+def test_three_schedules_multiply__also_with_a_gamma_of(snippet, gamma):
     run, rate = light(snippet), 1.0
     when = {
         StepLR: ({"step_size": 3}, range(3, 99, 3)),
@@ -812,7 +812,7 @@ def test_an_equal_loss_is_bad(snippet, best=0.8):
 
 
 @pytest.mark.parametrize("best", [1e-6, 3.0, 1e5])
-def test_an_equal_loss_is_bad__also_for(snippet, best):
+def test_an_equal_loss_is_bad__also_after_a_best_loss_of(snippet, best):
     test_an_equal_loss_is_bad(snippet, best)
 
 
@@ -1595,7 +1595,7 @@ def test_a_negative_loss_is_never_bad(snippet, loss=-1.0):
     assert lowered[-1] < 0.01
 
 
-def test_a_negative_loss_is_never_bad__also_for_another(snippet):
+def test_a_negative_loss_is_never_bad__also_for_a_loss_of_minus_300(snippet):
     test_a_negative_loss_is_never_bad(snippet, -300.0)
 
 

@@ -94,10 +94,10 @@ def test_three_places_are_the_same(snippet, kinds=FOUR, **options):
         assert not torch.equal(first[0], first[-1])
 
 
-@pytest.mark.parametrize("lr", [0.001, 0.05])
+@pytest.mark.parametrize("rate", [0.001, 0.05])
 @pytest.mark.parametrize("seed", [2, 3])
-def test_three_places_are_the_same__also_from_other_starts(snippet, seed, lr):
-    test_three_places_are_the_same(snippet, seed=seed, lr=lr)
+def test_three_places_are_the_same__also_from(snippet, seed, rate):
+    test_three_places_are_the_same(snippet, seed=seed, lr=rate)
 
 
 def test_three_places_are_the_same__also_in_a_deeper_model(snippet):
@@ -195,12 +195,10 @@ def test_no_reset_is_a_momentum_of_one(snippet, momentum=1.0, **options):
     torch.testing.assert_close(summed, remembered, atol=1e-3, rtol=1e-3)
 
 
-@pytest.mark.parametrize("lr", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.3])
 @pytest.mark.parametrize("seed", [2, 3])
-def test_no_reset_is_a_momentum_of_one__also_from_other_starts(
-    snippet, seed, lr
-):
-    test_no_reset_is_a_momentum_of_one(snippet, seed=seed, lr=lr)
+def test_no_reset_is_a_momentum_of_one__also_from(snippet, seed, rate):
+    test_no_reset_is_a_momentum_of_one(snippet, seed=seed, lr=rate)
 
 
 def test_no_reset_is_a_momentum_of_one__but_not_of_less(snippet, fails):
@@ -366,9 +364,9 @@ def test_none_leaves_the_closed_shop(snippet, kinds=STAY, lr=0.1):
         assert [run.moved(name, set_to_none=True) for name in names] == [0] * 4
 
 
-@pytest.mark.parametrize("lr", [0.001, 1.0])
-def test_none_leaves_the_closed_shop__also_at_other_rates(snippet, lr):
-    test_none_leaves_the_closed_shop(snippet, lr=lr)
+@pytest.mark.parametrize("rate", [0.001, 1.0])
+def test_none_leaves_the_closed_shop__also_at(snippet, rate):
+    test_none_leaves_the_closed_shop(snippet, lr=rate)
 
 
 def test_none_leaves_the_closed_shop__but_not_without_a_reset(snippet, fails):
@@ -416,9 +414,9 @@ def test_zeros_move_the_closed_shop(snippet, kinds=MOVE, lr=0.1):
     assert run.kinds == KINDS
 
 
-@pytest.mark.parametrize("lr", [0.01, 1.0])
-def test_zeros_move_the_closed_shop__also_at_other_rates(snippet, lr):
-    test_zeros_move_the_closed_shop(snippet, lr=lr)
+@pytest.mark.parametrize("rate", [0.01, 1.0])
+def test_zeros_move_the_closed_shop__also_at(snippet, rate):
+    test_zeros_move_the_closed_shop(snippet, lr=rate)
 
 
 @pytest.mark.parametrize("name", MOVE)
@@ -466,16 +464,16 @@ def test_lbfgs_takes_none_for_zeros(snippet, kind=optim.LBFGS):
 @pytest.mark.parametrize(
     "options", ["", '"max_iter": 9', '"line_search_fn": "strong_wolfe"']
 )
-@pytest.mark.parametrize("lr", [0.01, 1.0])
+@pytest.mark.parametrize("rate", [0.01, 1.0])
 def test_lbfgs_takes_none_for_zeros__also_where_the_shop_stays(
-    snippet, options, lr
+    snippet, options, rate
 ):
     edited = snippet.edit('"max_iter": 3', options)
     run = shops(edited)
 
     _, options = run.kinds["LBFGS"]
     ways = [
-        run.two_shops(optim.LBFGS, none, lr=lr, **options)
+        run.two_shops(optim.LBFGS, none, lr=rate, **options)
         for none in (True, False)
     ]
     for with_none, with_zeros in zip(*ways, strict=True):
@@ -826,7 +824,7 @@ def test_clipping_counts_what_is_left(snippet, share=0.1):
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.8])
-def test_clipping_counts_what_is_left__also_to_other_lengths(snippet, share):
+def test_clipping_counts_what_is_left__also_to_a_share_of(snippet, share):
     test_clipping_counts_what_is_left(snippet, share)
 
 
