@@ -246,8 +246,8 @@ class Training:
             for inputs, targets in DataLoader(data, BATCH):
                 inputs, targets = inputs.to(device), targets.to(device)
                 loss = loss_of(self.model(inputs), targets)
-                total += loss.item() * len(inputs)
-        return total / len(data)
+                total += loss * len(inputs)
+        return total.item() / len(data)
 
 
 # %% train

@@ -383,8 +383,8 @@ def train_epoch(epoch):
         loss = F.cross_entropy(logits, labels.to(device))
         loss.backward()
         optimizer.step()
-        total += loss.item() * len(labels)
-    return total / len(training)
+        total += loss.detach() * len(labels)
+    return total.item() / len(training)  # waits for the device, once
 
 
 # %% evaluate

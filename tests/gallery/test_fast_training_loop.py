@@ -509,7 +509,7 @@ def test_each_mode_is_set__also_in_batches_of(snippet, size):
         "0.0\n        with torch.no_grad():",
         "0.0\n        with torch.enable_grad():",
     ),
-    ("loss.item() * len(inputs)", "loss.item() * BATCH"),
+    ("loss * len(inputs)", "loss * BATCH"),
 )
 def test_each_mode_is_set__but_not_with(snippet, old, new, fails):
     fails(test_each_mode_is_set, snippet.edit(old, new))

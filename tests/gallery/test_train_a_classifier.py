@@ -931,7 +931,7 @@ def test_each_image_counts_the_same__also_in_batches_of(snippet, size):
 @edits(
     ("BATCH_SIZE, shuffle=True", "BATCH_SIZE"),
     ("BATCH_SIZE, shuffle=True", "BATCH_SIZE, True, drop_last=True"),
-    ("total += loss.item() * len(labels)", "total += loss.item() * 7"),
+    ("total += loss.detach() * len(labels)", "total += loss.detach() * 7"),
     ("(logits, dataset.tensors[1])", "(logits[:7], dataset.tensors[1][:7])"),
     ('of each."""\n    model.eval()', 'of each."""\n    model.train()'),
 )
