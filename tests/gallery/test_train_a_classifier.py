@@ -872,18 +872,28 @@ def test_a_folder_trains__but_not_with(snippet, tmp_path, old, new, fails):
 
 def test_each_image_counts_the_same(snippet, size=7):
     run = few(snippet, BATCH_SIZE=size).after("evaluate")
-    seen, orders = [], []
+    seen, orders, read = [], [], []
 
     def noted(logits, labels):
         loss = cross_entropy(logits, labels)
-        seen.append((loss.item(), labels.tolist()))
+        seen.append((loss.tolist(), labels.tolist()))
         return loss
 
-    cross_entropy = F.cross_entropy
+    def noted_item(tensor):
+        read.append(tensor.requires_grad)
+        return item(tensor)
+
+    cross_entropy, item = F.cross_entropy, torch.Tensor.item
     for epoch in (1, 2):
         seen.clear()
-        with patch.object(F, "cross_entropy", noted):
+        read.clear()
+        with (
+            patch.object(F, "cross_entropy", noted),
+            patch.object(torch.Tensor, "item", noted_item),
+        ):
             loss = run.train_epoch(epoch)
+        assert read
+        assert not any(read)  # a sum with a graph would keep each batch's
         total = sum(each * len(labels) for each, labels in seen)
         assert loss == pytest.approx(total / 60, rel=1e-6)
         orders.append([label for _, labels in seen for label in labels])
@@ -932,6 +942,7 @@ def test_each_image_counts_the_same__also_in_batches_of(snippet, size):
     ("BATCH_SIZE, shuffle=True", "BATCH_SIZE"),
     ("BATCH_SIZE, shuffle=True", "BATCH_SIZE, True, drop_last=True"),
     ("total += loss.detach() * len(labels)", "total += loss.detach() * 7"),
+    ("total += loss.detach() *", "total += loss *"),
     ("(logits, dataset.tensors[1])", "(logits[:7], dataset.tensors[1][:7])"),
     ('of each."""\n    model.eval()', 'of each."""\n    model.train()'),
 )
