@@ -1197,10 +1197,17 @@ def test_zeros_stay_without_a_memory__also_with_options_that_keep_no_memory(
         ("Adadelta", "weight_decay=0.1"),
         ("Adafactor", "weight_decay=0.1"),
     ],
+    ids=[
+        "SGD with momentum",
+        "RMSprop with momentum",
+        "SGD with decay",
+        "RMSprop with decay",
+        "Adagrad with decay",
+        "Adadelta with decay",
+        "Adafactor with decay",
+    ],
 )
-def test_zeros_stay_without_a_memory__but_not_with(
-    snippet, name, option, fails
-):
+def test_zeros_stay_without_a_memory__but_not(snippet, name, option, fails):
     edited = with_maker(snippet, name, f"{name}(p, {option})")
     fails(test_zeros_stay_without_a_memory, edited)
 

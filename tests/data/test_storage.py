@@ -365,6 +365,13 @@ def test_each_format_gives_each_day_once__also_counted(snippet):
             '"temperature.npy": 2 * hours',
         ),
     ],
+    ids=[
+        "HDF5 at half the index",
+        "LMDB plus one",
+        "Parquet with all groups for each worker",
+        "TFRecord without an index",
+        "WebDataset of doubled numbers",
+    ],
 )
 def test_each_format_gives_each_day_once__but_not(
     snippet, fails, name, old, new
@@ -489,9 +496,17 @@ def test_shards_are_found_by_name(
         ("train-%06d.tar", "train-%d.tar"),
         ("train-%d.tar", "train-%d.tar.gz"),
     ],
-    ids="{}".format,
+    ids=[
+        "a longer name",
+        "a number in front",
+        "a number inside",
+        "fewer digits",
+        "another ending",
+    ],
 )
-def test_shards_are_found_by_name__also_beside(snippet, tmp_path, name, other):
+def test_shards_are_found_by_name__also_beside_files_with(
+    snippet, tmp_path, name, other
+):
     test_shards_are_found_by_name(snippet, tmp_path, name, other)
 
 

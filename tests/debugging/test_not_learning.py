@@ -197,6 +197,13 @@ def test_one_batch_divides_the_faults__also_from_another_start(snippet):
         ("one image", "images[:1].expand_as(images)", "images.clone()"),
         ("labels shuffled", "(images, mixed)", "(0 * images, mixed)"),
     ],
+    ids=[
+        "a smaller rate",
+        "a bias of 0",
+        "outputs before the softmax",
+        "all images",
+        "black images",
+    ],
 )
 def test_one_batch_divides_the_faults__but_not_with(
     snippet, only, old, new, fails
@@ -392,9 +399,7 @@ def trained_by(name, run, model, step, batch):
 
 
 @pytest.mark.parametrize("name", ["one_batch", "gradients"])
-def test_the_other_checks_leave_the_model_alone__but_not_these(
-    snippet, name, fails
-):
+def test_the_other_checks_leave_the_model_alone__but_not(snippet, name, fails):
     use = partial(trained_by, name)
     fails(test_the_other_checks_leave_the_model_alone, snippet, use)
 
@@ -609,6 +614,13 @@ def test_healthy_programs_pass__also_with_l1(snippet):
         ("convolution", "(momentum=0.1)", "(momentum=0.001)"),
         ("a number", "(images, places)}\n", "(images, places[:, 0])}\n"),
     ],
+    ids=[
+        "a tiny rate",
+        "a stricter bound",
+        "a sigmoid at the end",
+        "a slower average in BatchNorm",
+        "targets of another shape",
+    ],
 )
 def test_healthy_programs_pass__but_not_with(snippet, only, old, new, fails):
     fails(test_healthy_programs_pass, snippet.edit(old, new), only)
@@ -705,6 +717,7 @@ def test_only_the_healthy_curve_falls(snippet, only=None):
         ("healthy", '{"healthy": {},', '{"healthy": {"rate": 0.0},'),
         ("labels shuffled", "torch.randperm(400)", "torch.arange(400)"),
     ],
+    ids=["a larger rate", "a rate of zero", "labels that stay in order"],
 )
 def test_only_the_healthy_curve_falls__but_not_with(
     snippet, only, old, new, fails

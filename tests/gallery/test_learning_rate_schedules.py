@@ -325,8 +325,16 @@ def test_one_cycle_peaks_at_its_third__also_in_what_the_program_prints(
 
 
 @edits(
-    (", cycle_momentum=False", ", cycle_momentum=False, pct_start=0.5"),
-    ("max_lr=RATE, total_steps=STEPS, c", "max_lr=1, total_steps=STEPS, c"),
+    (
+        "a later peak",
+        ", cycle_momentum=False",
+        ", cycle_momentum=False, pct_start=0.5",
+    ),
+    (
+        "a fixed peak",
+        "max_lr=RATE, total_steps=STEPS, c",
+        "max_lr=1, total_steps=STEPS, c",
+    ),
 )
 def test_one_cycle_peaks_at_its_third__but_not_with(snippet, old, new, fails):
     fails(test_one_cycle_peaks_at_its_third, snippet.edit(old, new))

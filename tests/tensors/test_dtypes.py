@@ -684,10 +684,15 @@ def test_the_wider_type_wins__but_not_of_one_number(
         (torch.uint8, torch.int8, torch.int8),
         (torch.int8, torch.int16, torch.int8),
     ],
+    ids=[
+        "float16 for float16 with bfloat16",
+        "bfloat16 for float16 with bfloat16",
+        "uint8 for uint8 with int8",
+        "int8 for uint8 with int8",
+        "int8 for int8 with int16",
+    ],
 )
-def test_the_wider_type_wins__but_not_either_one(
-    snippet, one, other, expected, fails
-):
+def test_the_wider_type_wins__but_not(snippet, one, other, expected, fails):
     fails(test_the_wider_type_wins, snippet, one, other, expected)
 
 

@@ -694,8 +694,9 @@ def test_three_arrays_are_refused(snippet, kind, name):
         ("byte order", "readings.dtype.newbyteorder()", "readings.dtype"),
         ("objects", "np.array([20.5, None])", "np.array([20.5, np.nan])"),
     ],
+    ids=["read forward", "in the order of the machine", "of floats"],
 )
-def test_three_arrays_are_refused__but_not_their_like(
+def test_three_arrays_are_refused__but_not_when(
     snippet, name, kind, old, new, fails
 ):
     edited = snippet.edit(old, new)
@@ -1095,10 +1096,16 @@ def test_these_arrays_are_read_only(tmp_path, kind, mode="r"):
         *[("memmap", mode) for mode in ("c", "r+")],
         *[("load", mode) for mode in ("c", "r+")],
     ],
+    ids=[
+        "a bytearray",
+        "a tile",
+        "a memmap that copies on write",
+        "a memmap to write to",
+        "a load that copies on write",
+        "a load to write to",
+    ],
 )
-def test_these_arrays_are_read_only__but_not_their_like(
-    tmp_path, kind, mode, fails
-):
+def test_these_arrays_are_read_only__but_not(tmp_path, kind, mode, fails):
     fails(test_these_arrays_are_read_only, tmp_path, kind, mode)
 
 
