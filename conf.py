@@ -58,8 +58,9 @@ myst_heading_anchors = 3
 # What is wrong on purpose is not to be copied.
 copybutton_selector = "div.highlight pre:not(.cell-wrong *)"
 
-# Where the guide is kept, such as https://github.com/owner/name: the notebook
-# that records a run on a GPU takes it from there.
+# Where the guide is kept, such as https://github.com/owner/name: pages offer
+# to report a mistake and to edit them, and the notebook that records a run on
+# a GPU takes it from there.
 repository = os.environ.get("PROVEN_PYTORCH_REPOSITORY", "")
 
 # Where all notebooks are kept on GitHub, such as owner/name/blob/notebooks;

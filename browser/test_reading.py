@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -212,6 +213,27 @@ def test_a_panel_gives_the_address_of_its_words(topic: Page):
     address = topic.evaluate("navigator.clipboard.readText()")
     topic.goto(address)
     expect(topic.locator(".claim:target")).to_be_in_viewport()
+
+
+def test_a_report_from_a_panel_names_the_claim(topic: Page):
+    topic.evaluate("""() => {
+      const link = '<a class="page-report" href="https://example.org/new'
+        + '?body=Page%3A%20detach.html%0AMy%20versions%3A">Report</a>';
+      document.querySelector("footer").insertAdjacentHTML("afterbegin", link);
+    }""")
+    sign, panel = first_claim(topic)
+    for _ in range(3):
+        sign.click()
+    [address] = panel.locator(".claim-report").evaluate_all(
+        "all => all.map((each) => each.href)"
+    )
+
+    [body] = parse_qs(urlsplit(address).query)["body"]
+    page, claim, rest = body.split("\n")
+    name = str(panel.get_attribute("id")).removeprefix("proof-")
+    assert page == f"Page: detach.html#{name}"
+    assert claim == f"Claim: {panel.locator('.claim-words').inner_text()}"
+    assert rest == "My versions:"
 
 
 def test_a_fold_opens_by_click_and_by_key(topic: Page):

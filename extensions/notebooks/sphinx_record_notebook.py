@@ -26,5 +26,4 @@ def _write(app: Sphinx) -> None:
 
 def setup_record_notebook(app: Sphinx) -> None:
     """Write beside the programs."""
-    app.add_config_value("repository", "", "env", str)
     app.connect("builder-inited", _write)

@@ -24,6 +24,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         error_texts,
         featured_claim,
         page_head,
+        page_links,
         page_lists,
         page_summary,
         recipe_list,
@@ -42,4 +43,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     page_lists.setup_page_lists(app)
     recipe_list.setup_recipe_list(app)
     course.setup_course(app)
+    page_links.setup_page_links(app)
     return METADATA
