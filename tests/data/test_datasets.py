@@ -97,6 +97,13 @@ def test_any_picture_becomes_rgb(
         ("LA", (64, 8)),
         ("CMYK", (900, 700)),
     ],
+    ids=[
+        "a gray picture",
+        "a picture with a palette",
+        "a transparent picture",
+        "a gray picture with alpha",
+        "a picture in CMYK",
+    ],
 )
 def test_any_picture_becomes_rgb__also_for(snippet, tmp_path, mode, size):
     test_any_picture_becomes_rgb(snippet, tmp_path, mode, size)
@@ -980,7 +987,9 @@ def in_another_order(array):
 
 
 @pytest.mark.parametrize(
-    ("make", "dtype"), [(strings, str), (in_another_order, bytes)]
+    ("make", "dtype"),
+    [(strings, str), (in_another_order, bytes)],
+    ids=["strings", "bytes in another order"],
 )
 def test_a_list_is_copied_into_each_worker__also_for(snippet, make, dtype):
     test_a_list_is_copied_into_each_worker(snippet, make, dtype)

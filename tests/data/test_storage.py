@@ -335,7 +335,9 @@ def test_each_format_gives_each_day_once(snippet, names=FORMATS):
             assert complete(samples, run.temperature), name
 
 
-def test_each_format_gives_each_day_once__also_counted(snippet):
+def test_each_format_gives_each_day_once__also_in_the_counts_of_the_page(
+    snippet,
+):
     run = after(snippet, *WRITTEN, "do-this", "counts")
     first, second = torch.from_numpy(run.temperature[:2])
     batches = [
@@ -1318,7 +1320,7 @@ def spawned(snippet, folder, monkeypatch):
     return found, module.temperature
 
 
-def test_each_format_gives_each_day_once__also_spawned(
+def test_each_format_gives_each_day_once__also_to_spawned_workers(
     snippet, tmp_path, monkeypatch
 ):
     found, temperature = spawned(snippet, tmp_path, monkeypatch)

@@ -616,7 +616,7 @@ def test_a_loss_holds_its_errors(snippet, reduction="mean", weight=None):
         assert run.bytes_of([found, found.detach()]) == ours.nbytes
 
 
-def test_a_loss_holds_its_errors__also_as_sum(snippet):
+def test_a_loss_holds_its_errors__also_with_a_sum(snippet):
     test_a_loss_holds_its_errors(snippet, "sum")
 
 

@@ -439,7 +439,7 @@ def test_the_state_is_past_gradients__also_for(shape, steps):
         ({}, {"maximize": True}),
         ({}, {"weight_decay": 0.1}),
     ],
-    ids=str,
+    ids=["dampening", "maximize", "weight decay"],
 )
 def test_the_state_is_past_gradients__but_not_with(fails, of_sgd, of_adam):
     fails(test_the_state_is_past_gradients, of_sgd, of_adam)

@@ -843,7 +843,9 @@ def test_a_traceback_keeps_tensors(snippet):
     assert run.after_handler is None
 
 
-def test_a_traceback_keeps_tensors__also_from_deeper(snippet):
+def test_a_traceback_keeps_tensors__also_if_it_fails_in_a_comprehension(
+    snippet,
+):
     edited = snippet.edit(
         "    load()\nexcept", "    [load() for _ in range(1)]\nexcept"
     )

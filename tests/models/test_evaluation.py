@@ -975,7 +975,9 @@ def test_evaluation_uses_the_running_numbers(
 
 
 @pytest.mark.parametrize(
-    ("layer", "dims"), [(nn.BatchNorm1d, 1), (nn.BatchNorm2d, 2)]
+    ("layer", "dims"),
+    [(nn.BatchNorm1d, 1), (nn.BatchNorm2d, 2)],
+    ids=["BatchNorm1d", "BatchNorm2d"],
 )
 def test_evaluation_uses_the_running_numbers__also_for(snippet, layer, dims):
     test_evaluation_uses_the_running_numbers(snippet, layer, dims)
@@ -1026,7 +1028,9 @@ def test_each_batch_moves_a_tenth(snippet, layer=nn.BatchNorm1d, dims=0):
 
 
 @pytest.mark.parametrize(
-    ("layer", "dims"), [(nn.BatchNorm1d, 1), (nn.BatchNorm2d, 2)]
+    ("layer", "dims"),
+    [(nn.BatchNorm1d, 1), (nn.BatchNorm2d, 2)],
+    ids=["BatchNorm1d", "BatchNorm2d"],
 )
 def test_each_batch_moves_a_tenth__also_for(snippet, layer, dims):
     test_each_batch_moves_a_tenth(snippet, layer, dims)

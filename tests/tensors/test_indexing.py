@@ -498,7 +498,7 @@ def test_plain_indexing_gives_a_view__but_not_with_another_tensor(
     fails(test_plain_indexing_gives_a_view, snippet, zero)
 
 
-def test_plain_indexing_gives_a_view__ends_for_true(snippet, fails):
+def test_plain_indexing_gives_a_view__ends_for_the_index_true(snippet, fails):
     fails(test_plain_indexing_gives_a_view, snippet, True)
 
 
