@@ -432,6 +432,12 @@ def test_nothing_moves_while_a_page_comes(page: Page, site: str, name: str):
     assert page.evaluate("window.moved") < 0.01
 
 
+def test_nothing_moves_on_a_phone(page: Page, site: str):
+    page.set_viewport_size(PHONE)
+    for name in ("index", "symptoms"):
+        test_nothing_moves_while_a_page_comes(page, site, name)
+
+
 def test_nothing_moves_by_itself_for_those_who_ask_for_rest(topic: Page):
     assert topic.evaluate("""() => [...document.querySelectorAll("*")].every(
       (each) => {
