@@ -1,9 +1,9 @@
-"""What changed, for feed readers: ``feed.json``, a JSON Feed.
+"""What changed, for feed readers: ``feed.json``, and ``feed.xml`` in Atom.
 
-Each page links to it in its head. URLs are absolute, as a feed needs them, and
-are left out where the site does not know its own. Ours, because the libraries
-make feeds of posts that somebody wrote; here the ledger says what changed, and
-what is left is a call of ``json.dumps``.
+Each page links to both in its head; they hold the same items. URLs are
+absolute, as a feed needs them, and are left out where the site does not know
+its own. Ours, because the libraries make feeds of posts that somebody wrote;
+here the ledger says what changed, and little is left to write.
 """
 
 from __future__ import annotations
@@ -21,19 +21,23 @@ from extensions.claims.changelog import (
 )
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.web.atom import as_atom
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
     from extensions.claims.entry import Entry
 
-_FILE_NAME = "feed.json"
+_JSON_NAME = "feed.json"
+_ATOM_NAME = "feed.xml"
 _VERSION = "https://jsonfeed.org/version/1.1"
 # To be raised by whatever change would break a program that reads our part.
 _SCHEMA_VERSION = 1
-_LINK = (
-    '<link rel="alternate" type="application/feed+json" title="{}" href="{}">'
-)
+_TYPES = {
+    _JSON_NAME: "application/feed+json",
+    _ATOM_NAME: "application/atom+xml",
+}
+_LINK = '<link rel="alternate" type="{}" title="What changed" href="{}">'
 
 
 def _start_of_day(date: str) -> str:
@@ -104,7 +108,7 @@ def _as_json(app: Sphinx) -> dict[str, Any]:
     found.sort(key=_day_of, reverse=True)
     home = {
         "home_page_url": base,
-        "feed_url": f"{base.rstrip('/')}/{_FILE_NAME}",
+        "feed_url": f"{base.rstrip('/')}/{_JSON_NAME}",
     }
     return {
         "version": _VERSION,
@@ -118,10 +122,11 @@ def _as_json(app: Sphinx) -> dict[str, Any]:
     }
 
 
-def _add_link(page: PageContext) -> None:
-    """Add a link to the feed to the head of each page."""
-    address = page.values["pathto"](_FILE_NAME, 1)
-    page.add_to_head(_LINK.format("What changed", address))
+def _add_links(page: PageContext) -> None:
+    """Add links to the feeds to the head of each page."""
+    for name, kind in _TYPES.items():
+        address = page.values["pathto"](name, 1)
+        page.add_to_head(_LINK.format(kind, address))
 
 
 def _feed_json(app: Sphinx) -> str:
@@ -129,7 +134,13 @@ def _feed_json(app: Sphinx) -> str:
     return json.dumps(_as_json(app), ensure_ascii=False, indent=1) + "\n"
 
 
+def _feed_atom(app: Sphinx) -> str:
+    """Return the feed for programs that read Atom."""
+    return as_atom(_as_json(app), str(app.config.author), _ATOM_NAME)
+
+
 def setup_feed(app: Sphinx) -> None:
-    """Add the feed, and its address to each page."""
-    SITE_FILES[_FILE_NAME] = _feed_json
-    on_page_context(app, _add_link)
+    """Add the feeds, and their addresses to each page."""
+    SITE_FILES[_JSON_NAME] = _feed_json
+    SITE_FILES[_ATOM_NAME] = _feed_atom
+    on_page_context(app, _add_links)

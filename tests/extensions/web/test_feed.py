@@ -1,6 +1,7 @@
 """The feed of changes."""
 
 import json
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
@@ -129,3 +130,34 @@ def test_the_schema_refuses_what_it_does_not_know(changed, build):
 
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(found, schema)
+
+
+def test_the_same_items_come_as_an_atom_feed(changed, build):
+    app = build(confoverrides={"html_baseurl": HOME})
+    atom = ElementTree.parse(app.outdir / "feed.xml").getroot()
+    name = "{http://www.w3.org/2005/Atom}"
+    entries = atom.findall(f"{name}entry")
+    items = feed_of(app)["items"]
+
+    def texts(part):
+        return [each.findtext(f"{name}{part}") for each in entries]
+
+    assert texts("title") == [item["title"] for item in items]
+    assert texts("content") == [item["content_text"] for item in items]
+    assert len(set(texts("id"))) == len(items) > 0
+    assert atom.findtext(f"{name}updated") == texts("updated")[0]
+    assert [e.find(f"{name}link").get("href") for e in entries] == [
+        item["url"] for item in items
+    ]
+    assert atom.findtext(f"{name}author/{name}name")
+    own = atom.find(f"{name}link[@rel='self']")
+    assert own.get("href") == f"{HOME.rstrip('/')}/feed.xml"
+
+
+def test_each_page_links_to_both_feeds(changed, build):
+    html = (build().outdir / "part/one.html").read_text()
+
+    assert 'type="application/feed+json"' in html
+    assert (
+        'type="application/atom+xml" title="What changed" href="../feed.xml"'
+    ) in html
