@@ -27,6 +27,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         page_links,
         page_lists,
         page_summary,
+        paper,
         recipe_list,
         rules_page,
     )
@@ -44,4 +45,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     recipe_list.setup_recipe_list(app)
     course.setup_course(app)
     page_links.setup_page_links(app)
+    paper.setup_paper(app)
     return METADATA
