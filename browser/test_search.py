@@ -103,7 +103,7 @@ def test_the_browser_cuts_words_as_the_build_did(page: Page, box):
 
     missed = page.evaluate("""() => searchIndex.pages
       .filter(([name, , title]) =>
-        !siteSearch(title).find((page) => page.name === name)?.isNamed)
+        !siteSearch(title).find((page) => page.name === name)?.hasAll)
       .map(([name]) => name)""")
 
     assert missed == []
@@ -252,8 +252,52 @@ def test_a_word_that_stands_on_no_page_is_named(page: Page, box):
 
     note = page.locator(".sidebar-search-container .search-note")
     expect(note).to_have_text(
-        "No page has “xylophone”. These have the other words:"
+        "No page has “xylophone”. These are the nearest:"
     )
+    elsewhere = page.locator("#search-results [data-page=not_covered]")
+    expect(elsewhere).to_have_count(1)
+
+
+def test_known_words_that_no_page_has_together_are_said(page: Page, box):
+    box.fill("LMDB Glorot Muon")
+
+    note = page.locator(".sidebar-search-container .search-note")
+    expect(note).to_have_text(
+        "No page has all of these words. These are the nearest:"
+    )
+    last = page.locator("#search-results > div").last
+    expect(last).to_have_attribute("data-page", "not_covered")
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("brodcasting rules", "tensors/broadcasting"),  # codespell:ignore
+        ("grad accumlation", "training/accumulation"),  # codespell:ignore
+        ("tesnor dtype convert", "tensors/dtypes"),  # codespell:ignore
+        ("learnign rate shedule", "training/schedulers"),  # codespell:ignore
+        ("initialise weights", "models/initialization"),
+        ("nn.init.xavier_normal_", "models/initialization"),
+    ],
+)
+def test_a_word_that_no_page_has_leads_to_those_like_it(
+    page: Page, box, typed, name
+):
+    box.fill(typed)
+
+    first = page.locator("#search-results > div").first
+    expect(first).to_have_attribute("data-page", name)
+    mark = page.locator("#search-results .search-quote mark").first
+    expect(mark).to_be_visible()
+
+
+def test_nothing_found_leads_to_what_the_guide_does_not_cover(page: Page, box):
+    box.fill("qqqqqq")
+
+    result = page.locator("#search-results a")
+    expect(result).to_have_text("What this guide does not cover")
+    page.keyboard.press("ArrowDown")
+    expect(result).to_have_attribute("aria-selected", "true")
 
 
 def test_a_search_has_an_address_and_survives_the_way_back(page: Page, box):

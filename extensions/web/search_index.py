@@ -19,7 +19,7 @@ from extensions.build.site_files import SITE_FILES
 from extensions.core.writing import remove
 from extensions.web.search_terms import Terms, field_of, stemmed
 from extensions.web.search_texts import searched_pages
-from extensions.web.stop_words import STOP_WORDS
+from extensions.web.stop_words import BEFORE_NAMES, STOP_WORDS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _FILE_NAME = "search-index.js"
 _TEXTS = "search-texts.js"
+# The page that leads to other sites for what is not on this one.
+_ELSEWHERE = "not_covered"
 # The theme brings them whether or not they are used.
 _OF_SPHINX = ("searchtools.js", "language_data.js")
 
@@ -38,15 +40,15 @@ def _index_of(builder: Builder) -> dict[str, object]:
     for name, (title, also, sections) in sorted(
         searched_pages(builder.env).items()
     ):
-        names = [stemmed(each) for each in (title, *also.split(", "))]
+        sizes = terms.add(none, none, none, none, field_of(title))
         pages.append(
             [
                 name,
                 builder.get_target_uri(name),
                 title,
                 _chapter_of(builder, name),
-                sorted({*names} - {""}),
-                terms.add(none, none, none, field_of(also), field_of(title)),
+                sizes,
+                _names_in(also, terms),
                 [
                     [
                         each.anchor,
@@ -57,11 +59,23 @@ def _index_of(builder: Builder) -> dict[str, object]:
                 ],
             ]
         )
+    names = [page[0] for page in pages]
     return {
         "empty": sorted(STOP_WORDS),
+        "before": sorted(BEFORE_NAMES),
+        "elsewhere": names.index(_ELSEWHERE) if _ELSEWHERE in names else None,
         "pages": pages,
         "terms": terms.written(),
     }
+
+
+def _names_in(also: str, terms: Terms) -> list[str]:
+    """Return what people also call a page; each is a document of its own."""
+    names = {stemmed(each): field_of(each) for each in also.split(", ")}
+    names.pop("", None)
+    for field in names.values():
+        terms.add(field_of(""), field_of(""), field_of(""), field)
+    return [*names]
 
 
 def _chapter_of(builder: Builder, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sphinx.search.en import SearchEnglish
 
-from extensions.web.stop_words import STOP_WORDS
+from extensions.web.stop_words import BEFORE_NAMES, STOP_WORDS
 
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -63,8 +63,10 @@ def words_and_parts(text: str) -> list[str]:
 
 
 def stemmed(text: str) -> str:
-    """Return the terms of a text, joined by spaces."""
-    return " ".join(_terms_of(_WORD.findall(text)))
+    """Return the terms of a name, joined by spaces; *torch* if it is alone."""
+    words = _WORD.findall(text)
+    own = [word for word in words if word.lower() not in BEFORE_NAMES]
+    return " ".join(_terms_of(own) or _terms_of(words))
 
 
 def field_of(text: str) -> Field:

@@ -105,7 +105,8 @@
       element.append(...pieces);
       return element;
     };
-    const group = (query) => ({ name, title, chapter, address, sections, best }) => {
+    const group = (query) => (found) => {
+      const { name, title, chapter, address, sections = [], best } = found;
       const element = document.createElement("div");
       element.setAttribute("role", "group");
       element.setAttribute("aria-label", title);
@@ -127,22 +128,28 @@
       status.textContent = words;
       note.textContent = words;
     };
+    // Where no page has all that is asked, the last one leads to other sites.
     const show = (query) => {
       const found = siteSearch(query);
-      list.replaceChildren(...found.slice(0, PAGES).map(group(query)));
-      list.hidden = found.length === 0;
+      const lost = siteSearch.lost(query).map((word) => `“${word}”`);
+      const isMissing = lost.length || !found.some(({ hasAll }) => hasAll);
+      const { elsewhere } = siteSearch;
+      const shown = found.slice(0, PAGES);
+      const isThere = shown.some(({ name }) => name === elsewhere?.name);
+      if (isMissing && elsewhere && !isThere) shown.push(elsewhere);
+      list.replaceChildren(...shown.map(group(query)));
+      list.hidden = shown.length === 0;
       options().forEach((option, at) => {
         option.id = `${list.id}-${at}`;
       });
       panel.scrollTop = 0;
       choose(options()[found[0]?.leadsInside ? 1 : 0]);
-      const lost = siteSearch.unknown(query).map((word) => `“${word}”`);
-      if (lost.length && found.length)
-        say(`No page has ${lost.join(" or ")}. These have the other words:`);
+      const missing = lost.join(" or ") || "all of these words";
+      if (!found.length) say("Nothing found: try fewer words, or a name as it stands in code.");
+      else if (isMissing) say(`No page has ${missing}. These are the nearest:`);
       else if (found.length > PAGES) say(`The best ${PAGES} pages`);
       else if (found.length > 1) say(`${found.length} pages`);
-      else if (found.length) say("1 page");
-      else say("Nothing found: try fewer words, or a name as it stands in code.");
+      else say("1 page");
     };
     const search = async () => {
       const query = box.value.trim();

@@ -1,5 +1,6 @@
-// How the search ranks: by section, then by page. Loaded with the index, which
-// the build has made, once somebody wants to search.
+// How the search ranks. A document is a page's title, another name of it, or a
+// section; a page is worth what the best of each are. Loaded with the index,
+// which the build has made, once somebody wants to search.
 
 window.siteSearch = (() => {
   const empty = new Set(searchIndex.empty);
@@ -11,17 +12,25 @@ window.siteSearch = (() => {
     // A name of code stays as it is written.
     return /[_\d]/.test(lower) ? lower : stemmer.stemWord(lower);
   };
-  const asTerms = (text) =>
-    (text.match(/[\p{L}\p{N}_]+/gu) ?? []).map(asTerm).filter(Boolean);
+  // "torch" and "nn" stand before any name: they count only without others.
+  const before = new Set(searchIndex.before);
+  const wordsOf = (text) => {
+    const words = (text.match(/[\p{L}\p{N}_]+/gu) ?? []).filter(asTerm);
+    const own = words.filter((word) => !before.has(word.toLowerCase()));
+    return own.length ? own : words;
+  };
+  const asTerms = (text) => wordsOf(text).map(asTerm);
 
-  // A document is a page, by its title and its other names, or a section.
   const pages = [];
   const documents = [];
   const uses = new Map(); // how many sections have a heading
   for (const entry of searchIndex.pages) {
-    const [name, address, title, chapter, names, sizes, parts] = entry;
+    const [name, address, title, chapter, sizes, others, parts] = entry;
+    const names = [asTerms(title), ...others.map((other) => other.split(" "))];
     const page = pages.push({ name, address, title, chapter, names }) - 1;
     documents.push({ page, sizes });
+    for (const words of names.slice(1))
+      documents.push({ page, isName: true, sizes: [0, 0, 0, words.length] });
     parts.forEach(([anchor, heading, sizes], part) => {
       documents.push({ page, part, anchor, heading, sizes });
       uses.set(heading, (uses.get(heading) ?? 0) + 1);
@@ -29,7 +38,7 @@ window.siteSearch = (() => {
   }
 
   // Where a term stands, in the fields that a document can have.
-  const BOOSTS = [1, 0.4, 3, 5, 4]; // prose, code, heading, other names, title
+  const BOOSTS = [1, 0.4, 3, 8, 4]; // prose, code, heading, other name, title
   const means = BOOSTS.map((_, field) => {
     const found = documents.map(({ sizes }) => sizes[field]).filter(Boolean);
     return found.reduce((sum, size) => sum + size, 0) / found.length;
@@ -45,6 +54,7 @@ window.siteSearch = (() => {
     }
     return first;
   };
+  const isKnown = (term) => terms[placeOf(term)] === term;
   const counted = (steps) => {
     const counts = new Map();
     let at = 0;
@@ -54,66 +64,129 @@ window.siteSearch = (() => {
     }
     return counts;
   };
-
-  // What a term says of a document, by BM25+ with the weights of MiniSearch:
-  // more if few have it, if it stands there often, and among few words.
-  const [K, B, D] = [1.2, 0.7, 0.5];
-  const weigh = (line, weight, asked, found) => {
-    const fields = line.slice(line.indexOf(":") + 1).split(";");
-    fields.map(counted).forEach((counts, field) => {
-      const others = documents.length - counts.size;
-      const rarity = Math.log(1 + (others + 0.5) / (counts.size + 0.5));
-      for (const [at, count] of counts) {
-        const size = documents[at].sizes[field] / means[field];
-        const often = (count * (K + 1)) / (count + K * (1 - B + B * size));
-        if (!found.has(at)) found.set(at, { sum: 0, terms: new Set() });
-        const one = found.get(at);
-        one.sum += weight * BOOSTS[field] * rarity * (D + often);
-        one.terms.add(asked);
-      }
-    });
+  const fieldsOf = (term) => {
+    const line = lines[placeOf(term)];
+    return line.slice(line.indexOf(":") + 1).split(";").map(counted);
   };
-  // A document is worth more the more of the terms it has. The last one may
-  // not be typed to its end.
+
+  // The terms that a word stands for, each with its weight: itself, those that
+  // it begins, and for a word that no page has, those near to it or its parts.
   const OF_START = 0.375;
-  const ranked = (query) => {
-    const found = new Map();
-    asTerms(query).forEach((term, place, all) => {
-      const isLast = place === all.length - 1;
-      for (let at = placeOf(term); terms[at]?.startsWith(term); at += 1) {
-        const { length } = terms[at];
-        const more = length - term.length;
-        if (more && !isLast) break;
-        const weight = more ? (OF_START * length) / (length + 0.3 * more) : 1;
-        weigh(lines[at], weight, term, found);
+  const OF_NEAR = 0.7;
+  const begun = (term) => {
+    const found = [];
+    for (let at = placeOf(term); terms[at]?.startsWith(term); at += 1) {
+      const { length } = terms[at];
+      const more = length - term.length;
+      const weight = more ? (OF_START * length) / (length + 0.3 * more) : 1;
+      found.push([terms[at], weight]);
+    }
+    return found;
+  };
+  const american = (word) =>
+    word.replace(/is(e[drs]?|ing|ations?)$/i, "iz$1").replace(/our/i, "or");
+  // How many letters are wrong, left out, too many or swapped; what stands in
+  // a word behind its stem is no fault.
+  const faults = (term, word, stem) => {
+    let before = [];
+    let row = [...Array(word.length + 1).keys()];
+    for (let i = 1; i <= term.length; i += 1) {
+      const next = [i];
+      for (let j = 1; j <= word.length; j += 1) {
+        const isSame = term[i - 1] === word[j - 1];
+        next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + !isSame);
+        if (term[i - 1] === word[j - 2] && term[i - 2] === word[j - 1])
+          next[j] = Math.min(next[j], before[j - 2] + 1);
       }
-    });
-    return [...found]
-      .map(([at, { sum, terms }]) => ({
-        ...documents[at],
-        score: sum * terms.size,
-      }))
-      .sort((one, other) => other.score - one.score);
+      [before, row] = [row, next];
+    }
+    return Math.min(...row.slice(Math.min(stem.length, word.length - 3)));
+  };
+  const near = (word, stem) => {
+    if (word.length < 5) return [];
+    let most = word.length < 8 ? 1 : 2;
+    let found = [];
+    for (let at = placeOf(word[0]); terms[at]?.startsWith(word[0]); at += 1) {
+      const term = terms[at];
+      if (term.length < 4 || term.length > word.length + most) continue;
+      const count = faults(term, word, stem);
+      if (count < most) [most, found] = [count, []];
+      if (count === most) found.push([term, OF_NEAR]);
+    }
+    return found;
+  };
+  const parts = (word) =>
+    (word.match(/[A-Z]+(?![a-z])|[A-Z]?[a-z]+/g) ?? [])
+      .map(asTerm)
+      .filter((term) => term && isKnown(term))
+      .map((term) => [term, OF_NEAR]);
+  const meant = (word, isLast) => {
+    const term = asTerm(word);
+    if (!isLast && isKnown(term)) return { term, found: [[term, 1]] };
+    const found = isLast || term.length > 3 ? begun(term) : [];
+    if (found.length) return { term, found };
+    const other = asTerm(american(word));
+    if (isKnown(other)) return { term: other, found: [[other, 1]] };
+    const nearest = near(word.toLowerCase(), term);
+    return { term, lost: word, found: nearest.length ? nearest : parts(word) };
   };
 
-  // A page is worth what its names and its best section are, and a little of
-  // the next sections; twice as much if the query is a name of it.
+  // What is asked: each word once. The last may not be typed to its end.
+  const asked = (query) => {
+    const words = wordsOf(query);
+    const all = words.map((word, at) => meant(word, at === words.length - 1));
+    return [...new Map(all.map((one) => [one.term, one])).values()];
+  };
+
+  const termsOf = ({ found }) => found.map(([term]) => term);
+
+  // What a word says of a document, by BM25+ with the weights of MiniSearch:
+  // more if few pages have it, if it stands there often, and among few words.
+  const [K, B, D] = [1.2, 0.7, 0.5];
+  const rarity = (fields) => {
+    const places = fields.flatMap((counts) => [...counts.keys()]);
+    const having = new Set(places.map((at) => documents[at].page)).size;
+    return Math.log(1 + pages.length / (having + 0.5));
+  };
+  const weigh = ({ found }) => {
+    const scores = new Map();
+    for (const [term, weight] of found) {
+      const fields = fieldsOf(term);
+      const rare = rarity(fields);
+      fields.forEach((counts, field) => {
+        for (const [at, count] of counts) {
+          const size = documents[at].sizes[field] / means[field];
+          const often = (count * (K + 1)) / (count + K * (1 - B + B * size));
+          const score = weight * BOOSTS[field] * rare * (D + often);
+          scores.set(at, (scores.get(at) ?? 0) + score);
+        }
+      });
+    }
+    return scores;
+  };
+
+  // A page is worth what its title, its best name and its best section are,
+  // and a little of the next sections: each times the share of the words that
+  // it has, and all times that of the page. A page is worth up to three times
+  // as much, the more of the query is a name of it.
   const NEXT = 3;
   const OF_NEXT = 0.15;
   const NAMED = 2;
+  const worth = ({ own, sections, has, names }, all) => {
+    const [best = 0, ...others] = sections.map(({ score }) => score);
+    const next = others.slice(0, NEXT).reduce((sum, score) => sum + score, 0);
+    const terms = all.flatMap((one) => (one.lost ? termsOf(one) : one.term));
+    const known = new Set(terms);
+    const isAsked = (words) => words.every((word) => known.has(word));
+    const lengths = names.filter(isAsked).map((words) => words.length);
+    const named = Math.min(1, Math.max(0, ...lengths) / all.length);
+    const share = has.size / all.length;
+    return (own + best + OF_NEXT * next) * share * (1 + NAMED * named);
+  };
   // A section is shown if it is not far behind the best of its page, and if
   // its heading is not one that most pages have.
   const CLOSE = 0.4;
   const COMMON = 5;
-  const page = (number, asked) => {
-    const { names, ...rest } = pages[number];
-    return { ...rest, isNamed: names.includes(asked), own: 0, sections: [] };
-  };
-  const worth = ({ own, sections, isNamed }) => {
-    const [best = 0, ...others] = sections.map(({ score }) => score);
-    const next = others.slice(0, NEXT).reduce((sum, score) => sum + score, 0);
-    return (own + best + OF_NEXT * next) * (isNamed ? NAMED : 1);
-  };
   const isShown = ({ anchor, heading, score }, place, [best]) =>
     anchor && score >= CLOSE * best.score && uses.get(heading) <= COMMON;
 
@@ -124,11 +197,11 @@ window.siteSearch = (() => {
   const quoted = ({ page, part }, query) => {
     const text = window.searchTexts?.[page]?.[part];
     if (!text) return [];
-    const asked = new Set(asTerms(query));
+    const wanted = new Set(asked(query).flatMap(termsOf));
     const pieces = (line) =>
       line.split(/([\p{L}\p{N}_]+)/u).map((words) => ({
         words,
-        isHit: asked.has(asTerm(words)),
+        isHit: wanted.has(asTerm(words)),
       }));
     const hits = (line) =>
       new Set(pieces(line).filter((one) => one.isHit).map((one) => asTerm(one.words))).size;
@@ -152,31 +225,41 @@ window.siteSearch = (() => {
     ];
   };
 
-  // The words of a query that stand on no page; the last one may go on.
-  const unknown = (query) => {
-    const words = query.match(/[\p{L}\p{N}_]+/gu) ?? [];
-    return words.filter((word, place) => {
-      const term = asTerm(word);
-      if (!term) return false;
-      const near = terms[placeOf(term)];
-      const isLast = place === words.length - 1;
-      return isLast ? !near?.startsWith(term) : near !== term;
-    });
-  };
+  // The words of a query that stand on no page.
+  const lost = (query) => asked(query).flatMap((one) => one.lost ?? []);
+  // The page that says what is not on the others.
+  const elsewhere = pages[searchIndex.elsewhere];
 
   // Return the pages of a query, the best first, each with its sections.
   const search = (query) => {
-    const asked = asTerms(query).join(" ");
-    const found = new Map();
-    for (const one of ranked(query)) {
-      if (!found.has(one.page)) found.set(one.page, page(one.page, asked));
-      const group = found.get(one.page);
-      if (one.heading === undefined) group.own = one.score;
-      else group.sections.push(one);
+    const all = asked(query);
+    const found = new Map(); // by document, by word
+    all.forEach((word, place) => {
+      for (const [at, score] of weigh(word)) {
+        if (!found.has(at)) found.set(at, new Map());
+        found.get(at).set(place, score);
+      }
+    });
+    const groups = new Map();
+    for (const [at, scores] of found) {
+      const one = documents[at];
+      if (!groups.has(one.page)) {
+        const none = { ofTitle: 0, ofName: 0, sections: [], has: new Set() };
+        groups.set(one.page, { ...pages[one.page], ...none });
+      }
+      const group = groups.get(one.page);
+      for (const place of scores.keys()) group.has.add(place);
+      const sum = [...scores.values()].reduce((sum, score) => sum + score, 0);
+      const score = (sum * scores.size) / all.length;
+      if (one.anchor !== undefined) group.sections.push({ ...one, score });
+      else if (one.isName) group.ofName = Math.max(group.ofName, score);
+      else group.ofTitle = score;
     }
-    const groups = [...found.values()];
-    for (const group of groups) {
-      group.score = worth(group);
+    for (const group of groups.values()) {
+      group.sections.sort((one, other) => other.score - one.score);
+      group.own = group.ofTitle + group.ofName;
+      group.score = worth(group, all);
+      group.hasAll = group.has.size === all.length;
       const best = group.sections[0];
       group.best = best;
       group.sections = group.sections.filter(isShown);
@@ -184,7 +267,7 @@ window.siteSearch = (() => {
       group.leadsInside =
         best === group.sections[0] && best?.score > group.own;
     }
-    return groups.sort((one, other) => other.score - one.score);
+    return [...groups.values()].sort((one, other) => other.score - one.score);
   };
-  return Object.assign(search, { quoted, unknown });
+  return Object.assign(search, { quoted, lost, elsewhere });
 })();

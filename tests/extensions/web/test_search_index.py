@@ -56,12 +56,37 @@ def test_words_of_the_front_matter_are_found_and_not_shown(house, build):
     app = build()
 
     assert texts(app)["part/one"].also == "leak, OOM"
-    [[_, address, title, _, names, *_]] = [
+    [[_, address, title, _, _, names, _]] = [
         page for page in index(app)["pages"] if page[0] == "part/one"
     ]
     assert (address, title) == ("part/one.html", "One")
     assert names == ["leak", "oom"]
     assert "OOM" not in (app.outdir / "part/one.html").read_text()
+
+
+def test_each_name_of_a_page_is_a_document_behind_its_title(house, build):
+    edit(house, "# One\n", "---\nsearch: leak, nn.Zzyzx, OOM\n---\n\n# One\n")
+
+    found = index(build())
+
+    before = 0
+    for name, *_, names, sections in found["pages"]:
+        if name == "part/one":
+            break
+        before += 1 + len(names) + len(sections)
+    places = dict(line.split(":") for line in found["terms"].split())
+    at = [int(places[term].split(";")[3], 36) for term in ("leak", "zzyzx")]
+    assert at == [before + 1, before + 2]
+
+
+def test_the_index_knows_the_page_that_leads_to_other_sites(house, build):
+    assert index(build())["elsewhere"] is None
+    page = house / "docs/not_covered.md"
+    page.write_text("---\norphan: true\n---\n\n# Not here\n")
+
+    found = index(build())
+
+    assert found["pages"][found["elsewhere"]][0] == "not_covered"
 
 
 def test_folded_code_and_panels_are_not_found(house, build):

@@ -41,6 +41,11 @@ def test_empty_words_numbers_and_letters_are_not_looked_up():
     assert found == "train float16s"
 
 
+def test_what_stands_before_any_name_counts_only_alone():
+    assert stemmed("torch.nn.Linear") == "linear"
+    assert stemmed("use PyTorch") == "pytorch"
+
+
 @pytest.mark.parametrize(
     ("number", "written"), [(0, "0"), (35, "z"), (36, "10"), (1295, "zz")]
 )
