@@ -105,8 +105,9 @@ html_static_path = ["docs/_static"]
 html_extra_path = ["docs/_extra"]
 html_css_files = ["house.css"]
 html_js_files = [("house.js", {"defer": "defer"})]
-# Furo's own dark style underlines names, which then look like links.
-pygments_dark_style = "github-dark-colorblind"
+# The dark sister of Furo's light style: both leave names plain, which are most
+# of a program. Furo's own underlines some, which then look like links.
+pygments_dark_style = "a11y-dark"
 # What leads somewhere is blue: green is for what is proven, red for what is
 # wrong.
 html_theme_options = {

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sphinx.builders.html._build_info import BuildInfo
+
 from extensions.build.dependencies import dependencies_of
 from extensions.core.environment import installed, our_code
 from extensions.core.fingerprint import Fingerprint, digest
@@ -36,13 +38,17 @@ def shared(builder: StandaloneHTMLBuilder) -> Fingerprint:
         for path in sorted(Path(builder.confdir, folder).rglob("*"))
         if path.is_file()
     ]
+    # Such as the colours of code: a theme adds them once the builder knows its
+    # own.
+    late = BuildInfo(config, builder.tags, {"env"})
     titles = {name: node.astext() for name, node in env.titles.items()}
     return Fingerprint.of(
         {
             "our code": our_code(),
             "the libraries": installed(),
             "conf.py": builder.build_info.config_hash
-            + builder.build_info.tags_hash,
+            + builder.build_info.tags_hash
+            + late.config_hash,
             "the templates and styles": digest(*map(bytes_of, paths)),
             "the navigation": json.dumps(
                 [titles, env.toctree_includes], sort_keys=True

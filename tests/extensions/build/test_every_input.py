@@ -99,6 +99,19 @@ def test_a_change_of_any_file_gives_the_site_of_a_fresh_build(
     ]
 
 
+def test_other_colours_of_code_write_all_pages_again(house, build):
+    with (house / "docs/conf.py").open("a") as conf:
+        conf.write("html_theme = 'furo'\n")
+    build()
+    with (house / "docs/conf.py").open("a") as conf:
+        conf.write("pygments_dark_style = 'monokai'\n")
+
+    reasons = build().builder.reasons
+    assert {*map(tuple, reasons.values())} == {("conf.py",)}
+    assert {*reasons} >= {"index", "part/one", "evidence/tests/part/one"}
+    assert build().builder.is_current
+
+
 def test_our_own_code_and_what_is_installed_write_all_pages_again(
     house, build, monkeypatch
 ):

@@ -1,12 +1,14 @@
 """Code without marks that no style colours."""
 
 import re
+import runpy
 from html import unescape
 
 from pygments import highlight
 from pygments.lexers import PythonLexer
 from sphinx.highlighting import PygmentsBridge
 
+from extensions.core.topics import ROOT
 from extensions.web.plain_code import PlainCodeFormatter
 
 CODE = """import torch
@@ -36,6 +38,13 @@ def test_what_a_style_colours_keeps_its_mark():
 
 def test_what_no_style_colours_has_none():
     assert 'class="n"' not in shown()
+
+
+def test_the_styles_of_the_guide_leave_names_plain():
+    dark = runpy.run_path(str(ROOT / "conf.py"))["pygments_dark_style"]
+
+    assert 'class="n"' not in shown(dark=dark)
+    assert 'class="mi"' in shown(dark=dark)
 
 
 def test_what_the_dark_style_alone_colours_keeps_its_mark():
