@@ -45,7 +45,7 @@ def test_the_tests_of_a_claim_show_alone_and_lead_back(page: Page, site: str):
     expect(claims).to_have_count(1)
     expect(claims.first).to_have_text(words)
     expect(claims.first).to_be_in_viewport()
-    tests = page.locator(".proof-part:visible:not([data-test=''])")
+    tests = page.locator(".proof-part[id]:visible")
     expect(tests.first).to_contain_text("def test_the_graph_ends_at_the_cut(")
 
     page.get_by_role("link", name="Show the whole file").click()
@@ -58,7 +58,7 @@ def test_the_tests_of_a_claim_show_alone_and_lead_back(page: Page, site: str):
     expect(panel).to_be_visible()
 
 
-def test_a_counter_example_is_shown_at_its_line(page: Page, site: str):
+def test_a_counter_example_is_shown_at_its_test(page: Page, site: str):
     page.goto(f"{site}/autograd/detach.html#the-graph-ends-at-the-cut")
     panel = page.locator("#proof-the-graph-ends-at-the-cut")
     panel.locator("details[open] a").first.click()

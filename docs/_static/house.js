@@ -11,6 +11,9 @@ for (const form of document.querySelectorAll(".row-filter")) {
     const source = place ? document.getElementById(place) : row;
     return source.textContent.toLowerCase();
   });
+  // What rows have in common may stand on what holds them.
+  const chosen = (row, name) =>
+    row.closest(`[data-${name}]`)?.getAttribute(`data-${name}`);
   const choices = [...form.querySelectorAll("select")];
   const fields = [form.elements.words, ...choices];
   const keep = () => {
@@ -24,7 +27,7 @@ for (const form of document.querySelectorAll(".row-filter")) {
   const filter = () => {
     const words = form.elements.words.value.toLowerCase().match(/\S+/g) ?? [];
     const isChosen = (row) =>
-      choices.every((c) => ["", row.dataset[c.name]].includes(c.value));
+      choices.every((c) => ["", chosen(row, c.name)].includes(c.value));
     const held = rows.map((row, at) =>
       isChosen(row) ? words.filter((w) => texts[at].includes(w)).length : -1,
     );

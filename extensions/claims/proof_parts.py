@@ -1,17 +1,18 @@
 """A module of tests in parts: which of them are behind which claim.
 
 Behind a claim stand its test, the tests whose names go on behind that one, and
-whatever of the module these name. Imports no test.
+whatever of the module these name. What stands behind the same claims in a row,
+such as the imports, is one part; a test is one of its own. Imports no test.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from extensions.core.reading import python_in
-from extensions.evidence.parsed_tests import tests_of
+from extensions.evidence.parsed_tests import Test, tests_of
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,11 @@ class ProofPart:
     first: int
     last: int
     """Lines, counted from 1."""
-    test: str
-    """The test that it is; empty for anything else."""
-    behind: frozenset[str]
-    """The tests of the claims that it stands behind; none for all of them."""
+    test: Test | None
+    """The test that it is, if it is one."""
+    behind: tuple[str, ...]
+    """The tests of the claims that it stands behind, that of a test's own
+    claim first; none for all of them."""
 
 
 def proof_parts(path: Path, text: str) -> list[ProofPart]:
@@ -44,18 +46,19 @@ def proof_parts(path: Path, text: str) -> list[ProofPart]:
                 behind[place].add(test.of)
                 names = _named(body[place]) & defined.keys()
                 todo += [each for name in names for each in defined[name]]
-    lines, found, last = text.splitlines(), [], 0
+    lines, last = text.splitlines(), 0
+    found: list[ProofPart] = []
     for node, claims in zip(body, behind, strict=True):
         end = node.end_lineno or node.lineno
         while not lines[last].strip():  # a comment belongs to what follows
             last += 1
-        name = str(getattr(node, "name", ""))
-        is_test = name in tests
-        found.append(
-            ProofPart(
-                last + 1, end, name if is_test else "", frozenset(claims)
-            )
-        )
+        own = tests.get(str(getattr(node, "name", "")))
+        first = {own.of} if own else set()
+        of = (*first, *sorted(claims - first))
+        part = ProofPart(last + 1, end, own, of)
+        if found and replace(found[-1], first=part.first, last=end) == part:
+            part = replace(found.pop(), last=end)
+        found.append(part)
         last = end
     return found
 

@@ -6,7 +6,6 @@ the tests lead back to their claims.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from extensions.evidence.parsed_tests import Test
 
 
-# A line of highlighted code.
-_LINE = re.compile(r'<span id="line-\d+">.*?\n</span>', re.DOTALL)
 _TESTS = "evidence/tests/"
 _GENERATED = (
     _TESTS,
@@ -103,16 +100,12 @@ def _test_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def _highlighted(
     builder: SiteBuilder, module: Path
 ) -> Iterator[tuple[ProofPart, str]]:
-    """Yield each part of a module with its code, highlighted as a whole."""
+    """Yield each part of a module with its code, highlighted."""
     text = text_of(module)
-    html = builder.highlighter.highlight_block(
-        text, "python", linespans="line"
-    )
-    lines = _LINE.findall(html)
-    start, end = html.split("".join(lines))
+    lines = text.splitlines()
     for part in proof_parts(module, text):
-        code = "".join(lines[part.first - 1 : part.last])
-        yield part, f"{start}{code}{end}"
+        code = "\n".join(lines[part.first - 1 : part.last])
+        yield part, builder.highlighter.highlight_block(code, "python")
 
 
 def _shorten_navigation(page: PageContext) -> None:

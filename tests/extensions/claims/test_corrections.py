@@ -63,7 +63,7 @@ def test_some_corrections_are_chosen_by_their_claims(house, build, correct):
     html = (build().outdir / "index.html").read_text()
 
     assert '<p class="said">Word is four. <small>A text</small></p>' in html
-    assert '<p class="outcome-passed"><code>word</code> is one. ' in html
+    assert '<p><b class="passed">✓</b> <code>word</code> is one. ' in html
     assert '<a href="part/one.html#word-is-one">One</a>' in html
 
 
@@ -90,7 +90,7 @@ def test_a_correction_shows_the_result_of_its_claim(house, build, correct):
     row = 'data-source="A text" data-chapter="part" data-verdict="{}"'
     assert html.count(row.format("failed")) == 1
     assert html.count(row.format("missing")) == 1
-    assert '<td class="outcome outcome-failed">failed</td>' in html
+    assert '<td class="failed">✗&nbsp;failed</td>' in html
 
 
 @pytest.mark.parametrize("directive", ["corrections", "corrected"])

@@ -21,12 +21,13 @@ def ledger(house, build):
     return (build().outdir / "evidence/claims/part.html").read_text()
 
 
-def test_a_row_links_the_claim_its_test_and_its_counter_examples(ledger):
+def test_a_row_links_the_claim_its_test_and_how_far_it_reaches(ledger):
     row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', ledger, re.S)[0]
 
     assert '<a href="../../part/one.html#word-is-one"><code>word</code>' in row
     assert '<a href="../tests/part/one.html#line-1">test</a>' in row
-    assert '<a href="../tests/part/one.html#line-5">but not of another' in row
+    scope = "../scopes/part.html#part-one-word-is-one"
+    assert f'<a href="{scope}">1 counter-example</a>' in row
 
 
 def test_each_run_has_a_column(ledger):
@@ -34,7 +35,7 @@ def test_each_run_has_a_column(ledger):
 
     assert '<th scope="col">torch 2.6.0<br><small>other</small>' in ledger
     assert 'data-verdict="passed"' in row
-    assert re.findall(r'"outcome outcome-(\w+)"', row) == ["passed", "failed"]
+    assert re.findall(r'<td class="(\w+)">', row) == ["passed", "failed"]
 
 
 def test_the_chapters_and_the_runs_are_listed(house, build):
@@ -67,7 +68,7 @@ def test_a_run_of_some_claims_stands_where_it_says_something(house, build):
     out = build().outdir
     rows = (out / "evidence/claims/part.html").read_text()
     one, two = re.findall(
-        r'<section class="ledger-topic">.*?</table>', rows, re.S
+        r'<section class="ledger-topic".*?</table>', rows, re.S
     )
     claims = json.loads((out / "claims.json").read_text())["claims"]
 
@@ -130,8 +131,8 @@ def test_a_cell_names_a_device_that_is_not_the_cpu(house, build):
     html = (build().outdir / "evidence/claims/part.html").read_text()
     row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', html, re.S)[0]
 
-    assert '"outcome outcome-passed">passed</td>' in row
-    assert 'aria-label="passed"><br><small>GPU &lt;9&gt;</small></td>' in row
+    assert '<td class="passed">✓&nbsp;passed</td>' in row
+    assert '<td class="passed">✓<br><small>GPU &lt;9&gt;</small></td>' in row
 
 
 def test_the_tally_counts_claims_and_counter_examples(build):

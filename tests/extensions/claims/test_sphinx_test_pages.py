@@ -3,13 +3,16 @@
 import re
 
 
-def test_a_module_of_tests_is_a_page_with_its_lines(build):
+def test_a_module_of_tests_is_a_page_with_a_place_for_each_test(build):
     app = build()
 
     page = (app.outdir / "evidence/tests/part/one.html").read_text()
 
     assert "tests/part/test_one.py" in page
-    assert '<span id="line-5">' in page
+    assert re.findall(r'<div class="proof-part"(.*?) data', page) == [
+        ' id="line-1"',
+        ' id="line-5"',
+    ]
     assert 'href="../../../part/one.html"' in page
 
 
@@ -22,8 +25,8 @@ def test_a_test_leads_back_to_the_words_of_its_claim(build):
         '<p class="proof-claim"><a href="../../../part/one.html#word-is-one">'
         "<code>word</code> is one</a></p>"
     )
-    assert 'data-test="test_word_is_one" data-of="test_word_is_one"' in before
-    assert '<span id="line-1">' in after
+    assert 'id="line-1" data-of="test_word_is_one"' in before
+    assert "<span></span>def test_word_is_one(" in after
 
 
 def test_a_page_of_tests_is_written_again_if_a_claim_is_said_otherwise(
