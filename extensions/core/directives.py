@@ -122,6 +122,7 @@ DIRECTIVES: dict[str, Meaning] = {
     "error-texts": _DATA,
     "exercise": Meaning(Body.PROSE, ExerciseExport()),
     "featured-claim": _PROSE,
+    "fold": _box("More", has_own_title=True),
     "ledger": _DATA,
     "measured": Meaning(Body.DATA, RemarkExport("shows what was measured.")),
     "measurements": _DATA,
@@ -155,7 +156,6 @@ DIRECTIVES: dict[str, Meaning] = {
     # Of MyST and sphinx-design
     "card": _PROSE,
     "code-cell": _CODE,
-    "dropdown": _box("More", has_own_title=True),
     "eval-rst": _CODE,
     "grid": _PROSE,
     "grid-item-card": _PROSE,

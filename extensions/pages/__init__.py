@@ -23,6 +23,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         error_text,
         error_texts,
         featured_claim,
+        fold,
         page_head,
         page_links,
         page_lists,
@@ -41,6 +42,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     error_texts.setup_error_texts(app)
     rules_page.setup_rules_page(app)
     featured_claim.setup_featured_claim(app)
+    fold.setup_fold(app)
     page_lists.setup_page_lists(app)
     recipe_list.setup_recipe_list(app)
     course.setup_course(app)

@@ -22,15 +22,19 @@ NEEDED_BY = {
     "design-tabs.js": "sd-tab-",
     "documentation_options.js": 'class="highlight',  # of copybutton.js
     "exercises.js": 'class="exercise ',
-    "sg-tags.js": "sphx-glr-tag",
-    "sg_gallery-binder.css": "sphx-glr-footer",
-    "sg_gallery-dataframe.css": "dataframe",
-    "sg_gallery-rendered-html.css": "rendered_html",
-    "sg_gallery.css": "sphx-glr-",
     "sphinx-design.min.css": 'class="sd-',
 }
-# They serve Sphinx's own search, which is not on the site.
-_UNUSED = {"doctools.js", "sphinx_highlight.js"}
+# Sphinx's own search is not on the site, and what sphinx-gallery writes has
+# the styles of the house.
+_UNUSED = {
+    "doctools.js",
+    "sg-tags.js",
+    "sg_gallery-binder.css",
+    "sg_gallery-dataframe.css",
+    "sg_gallery-rendered-html.css",
+    "sg_gallery.css",
+    "sphinx_highlight.js",
+}
 
 
 def is_needed(

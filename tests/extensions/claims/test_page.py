@@ -106,8 +106,8 @@ def test_a_page_that_is_missing_holds_nothing(tmp_path):
 
 def test_options_are_no_part_of_what_a_directive_shows(read):
     page = read("""\
-        ::::{dropdown} Title
-        :open:
+        ::::{admonition} Title
+        :class: tip
         See [this]{#this .claim}.
 
         :::{cell} step

@@ -129,9 +129,7 @@ def test_a_claim_of_a_recipe_has_its_sign(house):
 
 def test_a_cell_inside_boxes_stands_between_their_words(exported):
     page = exported("""\
-        :::::{dropdown} See [all]{#all .claim}
-        :open:
-
+        :::::{fold} See all
         Before.
 
         ::::{note} At once.
@@ -145,7 +143,7 @@ def test_a_cell_inside_boxes_stands_between_their_words(exported):
 
     assert page.pieces == [
         "**See all**\n\nBefore.\n\n**Note**\n\nAt once.",
-        ExportedCell("step", 7, ""),
+        ExportedCell("step", 5, ""),
         "After.",
     ]
 

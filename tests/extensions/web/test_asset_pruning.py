@@ -10,22 +10,23 @@ BODY = '<div class="highlight"><pre>one</pre></div>'
 def test_a_page_without_what_a_file_is_for_does_not_load_it(build):
     html = (build().outdir / "index.html").read_text()
 
-    assert "sg_gallery.css" not in html
+    assert "claims.js" not in html
     assert "documentation_options.js" not in html
     assert "pygments.css" in html
 
 
-def test_no_page_loads_what_the_search_of_sphinx_needs(build):
+def test_no_page_loads_what_nothing_of_the_site_needs(build):
     html = (build().outdir / "part/one.html").read_text()
 
     assert "doctools.js" not in html
     assert "sphinx_highlight.js" not in html
+    assert "sg_gallery" not in html
 
 
 def test_a_page_with_it_loads_it(build):
     html = (build().outdir / "part/one.html").read_text()
 
-    assert "sg_gallery.css" in html
+    assert "claims.js" in html
 
 
 @pytest.mark.parametrize("name", NEEDED_BY)
