@@ -1,7 +1,8 @@
 """Pages: what a page says of itself and of others.
 
-The head with the minutes it takes, lists of chapters and of the course, rules
-to remember, error texts, and the claim that the front page features.
+The head with the minutes it takes, lists of chapters and the way through the
+course, rules to remember, error texts, the claim that the front page features,
+links to report a mistake, and what a page says on paper.
 """
 
 from __future__ import annotations
