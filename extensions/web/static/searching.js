@@ -85,8 +85,8 @@ window.siteSearch = (() => {
   };
   const american = (word) =>
     word.replace(/is(e[drs]?|ing|ations?)$/i, "iz$1").replace(/our/i, "or");
-  // How many letters are wrong, left out, too many or swapped; what stands in
-  // a word behind its stem is no fault.
+  // How many letters are wrong, left out, too many or swapped; what may be an
+  // ending, behind the stem, is no fault.
   const faults = (term, word, stem) => {
     let before = [];
     let row = [...Array(word.length + 1).keys()];
@@ -105,15 +105,20 @@ window.siteSearch = (() => {
   const near = (word, stem) => {
     if (word.length < 5) return [];
     let most = word.length < 8 ? 1 : 2;
-    let found = [];
+    let best = [];
     for (let at = placeOf(word[0]); terms[at]?.startsWith(word[0]); at += 1) {
       const term = terms[at];
       if (term.length < 4 || term.length > word.length + most) continue;
-      const count = faults(term, word, stem);
-      if (count < most) [most, found] = [count, []];
-      if (count === most) found.push([term, OF_NEAR]);
+      const counts = [word, stem].map((each) => faults(term, each, stem));
+      const count = Math.min(...counts);
+      if (count < most) [most, best] = [count, []];
+      if (count === most) best.push(term);
     }
-    return found;
+    // A longer one leaves less of the word to be an ending.
+    const longest = Math.max(...best.map(({ length }) => length));
+    return best
+      .filter(({ length }) => length === longest)
+      .map((term) => [term, OF_NEAR]);
   };
   const parts = (word) =>
     (word.match(/[A-Z]+(?![a-z])|[A-Z]?[a-z]+/g) ?? [])
@@ -166,8 +171,8 @@ window.siteSearch = (() => {
   };
 
   // A page is worth what its title, its best name and its best section are,
-  // and a little of the next sections: each times the share of the words that
-  // it has, and all times that of the page. A page is worth up to three times
+  // and a little of the next sections: each times the root of the share of words
+  // that it has, all times the share that the page has. It is worth up to thrice
   // as much, the more of the query is a name of it.
   const NEXT = 3;
   const OF_NEXT = 0.15;
@@ -250,7 +255,7 @@ window.siteSearch = (() => {
       const group = groups.get(one.page);
       for (const place of scores.keys()) group.has.add(place);
       const sum = [...scores.values()].reduce((sum, score) => sum + score, 0);
-      const score = (sum * scores.size) / all.length;
+      const score = sum * Math.sqrt(scores.size / all.length);
       if (one.anchor !== undefined) group.sections.push({ ...one, score });
       else if (one.isName) group.ofName = Math.max(group.ofName, score);
       else group.ofTitle = score;
