@@ -173,7 +173,7 @@ window.siteSearch = (() => {
   // A page is worth what its title, its best name and its best section are,
   // and a little of the next sections: each times the root of the share of words
   // that it has, all times the share that the page has. It is worth up to thrice
-  // as much, the more of the query is a name of it.
+  // as much, the more of the query is a name of it, or its best heading.
   const NEXT = 3;
   const OF_NEXT = 0.15;
   const NAMED = 2;
@@ -183,7 +183,8 @@ window.siteSearch = (() => {
     const terms = all.flatMap((one) => (one.lost ? termsOf(one) : one.term));
     const known = new Set(terms);
     const isAsked = (words) => words.every((word) => known.has(word));
-    const lengths = names.filter(isAsked).map((words) => words.length);
+    const heading = asTerms(sections[0]?.heading ?? "");
+    const lengths = [...names, heading].filter(isAsked).map(({ length }) => length);
     const named = Math.min(1, Math.max(0, ...lengths) / all.length);
     const share = has.size / all.length;
     return (own + best + OF_NEXT * next) * share * (1 + NAMED * named);
