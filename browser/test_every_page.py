@@ -39,7 +39,7 @@ def left_on_paper(page: Page) -> Iterator[str]:
     for what in ("button", ".sidebar-drawer", ".toc-drawer", ".related-pages"):
         if page.locator(f"{what}:visible").count():
             yield f"prints {what}"
-    folds = "details:not(.claim-panel details) > :not(summary)"
+    folds = "details:not(.claim-panel *) > :not(summary, .claim-panel)"
     if page.locator(folds).evaluate_all(
         "all => all.some(each => !each.checkVisibility())"
     ):
