@@ -247,6 +247,22 @@ def test_a_result_shows_its_chapter_and_the_words_around_the_hit(
     expect(result.locator(".search-quote mark").first).to_be_visible()
 
 
+def test_a_result_that_quotes_a_claim_shows_its_scope_and_opens_its_panel(
+    page: Page, box
+):
+    box.fill("frozen layer moves")
+
+    result = page.locator("#search-results [data-page='models/modules']")
+    found = result.locator("a", has=page.locator(".search-scope")).first
+    expect(found.locator(".search-sign")).to_have_text("✓")
+    expect(found.locator(".search-scope")).to_contain_text("Tried on")
+    name = found.evaluate("link => link.hash.slice(1)")
+
+    found.click()
+
+    expect(page.locator(f"#proof-{name}")).to_be_visible()
+
+
 def test_a_word_that_stands_on_no_page_is_named(page: Page, box):
     box.fill("gradient of a xylophone tensor")
 

@@ -17,6 +17,11 @@ from extensions.evidence.parsed_tests import Failure, Test
 SIMULATED = "simulated"
 
 
+def _line(start: str, parts: tuple[str, ...]) -> list[str]:
+    """Return some parts of a scope as a line, if there are any."""
+    return [f"{start} {'; '.join(parts)}"] if parts else []
+
+
 @dataclass(frozen=True)
 class Entry:
     """One claim of the ledger."""
@@ -90,18 +95,15 @@ class Entry:
         )
 
     @property
-    def scope(self) -> list[str]:
+    def reach(self) -> list[str]:
         """How far the claim reaches, a line for each part that there is."""
-        parts = {
-            "Tried on the program of its page": self.tried_on,
-            "Ends": self.ends,
-            "Breaks": self.breaks,
-        }
-        return [
-            f"{name}: {'; '.join(parts[name])}"
-            for name in parts
-            if parts[name]
-        ]
+        tried = _line("Tried on the program of its page,", self.tried_on)
+        return [*tried, *_line("Ends:", self.ends)]
+
+    @property
+    def scope(self) -> list[str]:
+        """How far the claim reaches, and what breaks it."""
+        return [*self.reach, *_line("Breaks:", self.breaks)]
 
     @property
     def verdict(self) -> str:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from sphinx.search import IndexBuilder
 
 from extensions.build.site_files import SITE_FILES
+from extensions.claims.signs import sign_of
+from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.writing import remove
 from extensions.web.search_terms import Terms, field_of, stemmed
 from extensions.web.search_texts import searched_pages
@@ -24,6 +26,8 @@ from extensions.web.stop_words import BEFORE_NAMES, STOP_WORDS
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
+
+    from extensions.claims.entry import Entry
 
 _FILE_NAME = "search-index.js"
 _TEXTS = "search-texts.js"
@@ -86,13 +90,35 @@ def _chapter_of(builder: Builder, name: str) -> str:
 
 
 def _texts_script(app: Sphinx) -> str:
-    """Return the script with the sentences of each section, page by page."""
-    found = searched_pages(app.builder.env)
-    texts = [
-        [each.text for each in found[name].sections] for name in sorted(found)
-    ]
+    """Return the script with the sentences of each section, page by page.
+
+    Beside a section's text stand its claims by their line: the anchor of each,
+    its sign, and how far it reaches.
+    """
+    found, texts = searched_pages(app.builder.env), []
+    for name in sorted(found):
+        claims = {each.claim.name: each for each in ledger_of(app).of(name)}
+        texts.append(
+            [
+                [
+                    each.text,
+                    {
+                        line: _claim(claims[label])
+                        for line, label in each.labels
+                        if label in claims
+                    },
+                ]
+                for each in found[name].sections
+            ]
+        )
     written = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
     return f"window.searchTexts = {written};\n"
+
+
+def _claim(entry: Entry) -> tuple[str, str, str]:
+    """Return what a result shows of a claim."""
+    scope = " · ".join(entry.reach).replace("`", "")
+    return entry.claim.name, sign_of(entry.verdict).mark, scope
 
 
 def _index_script(app: Sphinx) -> str:

@@ -9,7 +9,7 @@ these is indexed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from docutils import nodes
@@ -51,14 +51,20 @@ class Section(NamedTuple):
     """What is looked up in its prose, its code and its heading."""
     text: str
     """Its sentences, one in each line, which results quote."""
+    labels: list[tuple[int, str]]
+    """The lines with an anchor of their own, as claims have, and which."""
 
 
 def _section(
-    anchor: str, heading: str, text: str, prose: str, code: str = ""
+    anchor: str, heading: str, said: Sequence[nodes.Element], names: str = ""
 ) -> Section:
     """Return a section with its terms, which are found here, once."""
+    text = _text_of(said)
+    prose = _unique_words(_WORD.findall(text))
+    code = _unique_words(_NAME_IN_CODE.findall(names), prose)
     fields = field_of(prose), field_of(code), field_of(heading)
-    return Section(anchor, heading, prose, code, fields, text)
+    labels = list(_labels_of(said))
+    return Section(anchor, heading, prose, code, fields, text, labels)
 
 
 class SearchedPage(NamedTuple):
@@ -97,6 +103,19 @@ def _text_of(found: Iterable[nodes.Element]) -> str:
     return "\n".join(each.get("searched") or each.astext() for each in found)
 
 
+def _labels_of(found: Iterable[nodes.Element]) -> Iterator[tuple[int, str]]:
+    """Yield the line of each part with an anchor, and the anchor."""
+    line = 0
+    for text in found:
+        words, at = text.get("searched") or text.astext(), 0
+        for node in text.findall(nodes.TextElement):
+            start = words.find(node.astext(), at)
+            if node["ids"] and start >= 0:
+                yield line + words.count("\n", 0, start), node["ids"][0]
+                at = start
+        line += words.count("\n") + 1
+
+
 def _unique_words(found: Iterable[str], known: str = "") -> str:
     """Return each word once, without stop words and known ones."""
     seen = {*STOP_WORDS, *known.lower().split()}
@@ -113,18 +132,14 @@ def _section_of(node: nodes.section, anchor: str) -> Section:
     heading, *texts = _texts_of_section(node)
     code = [text for text in texts if text.get("language", "none") != "none"]
     said = [text for text in texts if text not in code]
-    text = _text_of(said)
-    prose = _unique_words(_WORD.findall(text))
-    names = _unique_words(_NAME_IN_CODE.findall(_text_of(code)), prose)
-    return _section(anchor, heading.astext(), text, prose, names)
+    return _section(anchor, heading.astext(), said, _text_of(code))
 
 
 def _section_of_term(item: nodes.definition_list_item) -> Section:
     """Return a term of the glossary as a section."""
     term = next(item.findall(nodes.term))
-    text = _text_of(item.findall(nodes.paragraph))
-    prose = _unique_words(_WORD.findall(text))
-    return _section(term["ids"][0], term.astext(), text, prose)
+    said = list(item.findall(nodes.paragraph))
+    return _section(term["ids"][0], term.astext(), said)
 
 
 def _keep_texts(app: Sphinx, doctree: nodes.document) -> None:

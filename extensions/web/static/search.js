@@ -94,16 +94,25 @@
       element.append(words);
       return element;
     };
-    const quote = (place, query) => {
-      const pieces = siteSearch.quoted(place, query).map(({ words, isHit }) => {
+    const quote = (option, place, query) => {
+      const { pieces, claim } = siteSearch.quoted(place, query);
+      const shown = pieces.map(({ words, isHit }) => {
         if (!isHit) return words;
         const mark = document.createElement("mark");
         mark.textContent = words;
         return mark;
       });
       const element = written("search-quote", "");
-      element.append(...pieces);
-      return element;
+      element.append(...shown);
+      option.append(element);
+      if (!claim) return;
+      const [anchor, sign, scope] = claim;
+      const shownSign = written("search-sign", sign);
+      shownSign.dataset.sign = sign;
+      element.append(" ", shownSign);
+      if (scope) option.append(written("search-scope", scope));
+      // Who chooses the words of a claim, and no page, gets to its panel.
+      if (option.hash) option.hash = anchor;
     };
     const group = (query) => (found) => {
       const { name, title, chapter, address, sections = [], best } = found;
@@ -118,10 +127,10 @@
       for (const section of shown) {
         const { anchor, heading } = section;
         const option = link("search-section", heading, `${address}#${anchor}`);
-        option.append(quote(section, query));
+        quote(option, section, query);
         element.append(option);
       }
-      if (!shown.length && best) page.append(quote(best, query));
+      if (!shown.length && best) quote(page, best, query);
       return element;
     };
     const say = (words) => {

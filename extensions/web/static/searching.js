@@ -200,9 +200,10 @@ window.siteSearch = (() => {
   // them, as pieces of which each has or has not one of them. Its place is
   // known before its text is loaded.
   const LONG = 150;
+  // If it is a claim: its anchor, its sign, and how far it reaches.
   const quoted = ({ page, part }, query) => {
-    const text = window.searchTexts?.[page]?.[part];
-    if (!text) return [];
+    const [text, claims] = window.searchTexts?.[page]?.[part] ?? [];
+    if (!text) return { pieces: [] };
     const wanted = new Set(asked(query).flatMap(termsOf));
     const pieces = (line) =>
       line.split(/([\p{L}\p{N}_]+)/u).map((words) => ({
@@ -213,7 +214,8 @@ window.siteSearch = (() => {
       new Set(pieces(line).filter((one) => one.isHit).map((one) => asTerm(one.words))).size;
     const lines = text.split("\n");
     const counts = lines.map(hits);
-    const best = lines[counts.indexOf(Math.max(...counts))];
+    const line = counts.indexOf(Math.max(...counts));
+    const best = lines[line];
     const at = pieces(best).reduce(
       ({ length, first }, { words, isHit }) => ({
         length: length + words.length,
@@ -224,11 +226,14 @@ window.siteSearch = (() => {
     const isFar = at.first < Infinity && at.first > LONG / 2;
     const from = isFar ? best.indexOf(" ", at.first - LONG / 3) + 1 : 0;
     const to = from + LONG < best.length ? best.lastIndexOf(" ", from + LONG) : best.length;
-    return [
-      ...(from > 0 ? [{ words: "… ", isHit: false }] : []),
-      ...pieces(best.slice(from, to)),
-      ...(to < best.length ? [{ words: " …", isHit: false }] : []),
-    ];
+    return {
+      pieces: [
+        ...(from > 0 ? [{ words: "… ", isHit: false }] : []),
+        ...pieces(best.slice(from, to)),
+        ...(to < best.length ? [{ words: " …", isHit: false }] : []),
+      ],
+      claim: claims[line],
+    };
   };
 
   // The words of a query that stand on no page.

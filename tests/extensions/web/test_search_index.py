@@ -20,6 +20,14 @@ def texts(app):
     return searched_pages(app.env)
 
 
+def quotes(app):
+    """Return by page the sentences of its sections, and their claims."""
+    script = (app.outdir / "search-texts.js").read_text("utf-8")
+    found = json.loads(script.partition(" = ")[2].rstrip().rstrip(";"))
+    names = [page[0] for page in index(app)["pages"]]
+    return dict(zip(names, found, strict=True))
+
+
 def edit(house, old, new):
     page = house / "docs/part/one.md"
     assert old in page.read_text()
@@ -175,12 +183,19 @@ def test_each_section_has_its_sentences_for_results_to_quote(house, build):
 
     app = build()
 
-    script = (app.outdir / "search-texts.js").read_text("utf-8")
-    found = json.loads(script.partition(" = ")[2].rstrip().rstrip(";"))
-    names = [page[0] for page in index(app)["pages"]]
-    [text] = found[names.index("part/one")]
+    [text, _] = quotes(app)["part/one"][0]
     assert text.startswith("First of all.\nThe second one.\n")
-    assert len(found) == len(names)
+    assert len(quotes(app)) == len(index(app)["pages"])
+
+
+def test_a_sentence_that_is_a_claim_has_its_sign_and_its_scope(house, build):
+    edit(house, "# One\n", "# One\n\nFirst\nand second.\n")
+
+    [[text, claims]] = quotes(build())["part/one"]
+
+    [(line, (anchor, sign, scope))] = claims.items()
+    assert text.split("\n")[int(line)] == "word is one."
+    assert (anchor, sign, scope) == ("word-is-one", "✓", "")
 
 
 def test_a_result_names_the_chapter_of_its_page(house, build):
