@@ -41,6 +41,7 @@ def _add_tally(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     line = nodes.paragraph(classes=["page-tally"])
     for part in parts:
         line += [nodes.Text(" · "), part] if line.children else part
+    line += nodes.Text(" · click a sign to see why")
     opening.parent.insert(opening.parent.index(opening) + 1, line)
 
 

@@ -31,7 +31,7 @@ def _add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     line += nodes.Text(f"{summary_of(app.env, docname).minutes} min to read")
     first = app.env.metadata[docname].get(READ_FIRST)
     if first in app.env.titles:
-        line += nodes.Text(" · first ")
+        line += nodes.Text(" · read first: ")
         line += nodes.reference(
             "",
             app.env.titles[first].astext(),

@@ -28,7 +28,8 @@ def test_the_head_links_to_what_is_to_be_read_first(house, build):
     [said] = head(build())
 
     assert (
-        'first <a class="reference internal" href="two.html">Two</a>' in said
+        'read first: <a class="reference internal" href="two.html">Two</a>'
+        in said
     )
 
 
