@@ -11,8 +11,11 @@ from extensions.core.reading import text_of
 READ_FIRST = "read_first"
 # What people call the subject of the page, where it uses other words.
 SEARCH = "search"
+# What else are names of the page: its "headings", if each is an entry.
+NAMED_BY = "named_by"
+HEADINGS = "headings"
 # "hide-toc" is Furo's.
-KEYS = (READ_FIRST, SEARCH, "hide-toc")
+KEYS = (READ_FIRST, SEARCH, NAMED_BY, "hide-toc")
 _LINE = re.compile(r"(?P<key>[\w-]+): (?P<value>\S.*)")
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from extensions.core.cache import cached_by_content
 from extensions.core.front_matter import (
+    HEADINGS,
     KEYS,
+    NAMED_BY,
     READ_FIRST,
     SEARCH,
     front_matter_of,
@@ -32,6 +34,9 @@ def fronts_name_pages(root: Path) -> Iterator[Problem]:
                 yield Problem(path, line, message)
             elif key == READ_FIRST and title_of(root, value) is None:
                 yield Problem(path, line, f"{key} names no page: {value!r}")
+            elif key == NAMED_BY and value != HEADINGS:
+                message = f"{key} has to be {HEADINGS!r}, not {value!r}"
+                yield Problem(path, line, message)
             elif key == SEARCH:
                 for said in _faults_of_words(value):
                     yield Problem(path, line, f"{key} {said}")

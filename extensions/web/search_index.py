@@ -57,7 +57,7 @@ def _index_of(builder: Builder) -> dict[str, object]:
                     [
                         each.anchor,
                         each.heading,
-                        terms.add(*each.fields, none, none),
+                        terms.add(*each.fields, none),
                     ]
                     for each in sections
                 ],

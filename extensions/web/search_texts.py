@@ -17,7 +17,7 @@ from sphinx import addnodes
 
 from extensions.build.ancestors import is_within
 from extensions.build.details import Details
-from extensions.core.front_matter import SEARCH
+from extensions.core.front_matter import HEADINGS, NAMED_BY, SEARCH
 from extensions.web.search_terms import Field, field_of
 from extensions.web.stop_words import STOP_WORDS
 
@@ -47,8 +47,8 @@ class Section(NamedTuple):
     heading: str
     prose: str
     code: str
-    fields: tuple[Field, Field, Field]
-    """What is looked up in its prose, its code and its heading."""
+    fields: tuple[Field, Field, Field, Field]
+    """What is looked up: its prose, its code, its heading, and its name."""
     text: str
     """Its sentences, one in each line, which results quote."""
     labels: list[tuple[int, str]]
@@ -56,13 +56,23 @@ class Section(NamedTuple):
 
 
 def _section(
-    anchor: str, heading: str, said: Sequence[nodes.Element], names: str = ""
+    anchor: str,
+    heading: str,
+    said: Sequence[nodes.Element],
+    names: str = "",
+    *,
+    is_name: bool = False,
 ) -> Section:
-    """Return a section with its terms, which are found here, once."""
+    """Return a section with its terms, which are found here, once.
+
+    A heading that is a name weighs as much as one of the front matter.
+    """
     text = _text_of(said)
     prose = _unique_words(_WORD.findall(text))
     code = _unique_words(_NAME_IN_CODE.findall(names), prose)
-    fields = field_of(prose), field_of(code), field_of(heading)
+    none, name = field_of(""), field_of(heading)
+    named = (none, name) if is_name else (name, none)
+    fields = field_of(prose), field_of(code), *named
     labels = list(_labels_of(said))
     return Section(anchor, heading, prose, code, fields, text, labels)
 
@@ -127,12 +137,22 @@ def _unique_words(found: Iterable[str], known: str = "") -> str:
     return " ".join(kept)
 
 
-def _section_of(node: nodes.section, anchor: str) -> Section:
-    """Return a section of a page."""
+def _section_of(
+    node: nodes.section, anchor: str, *, is_named: bool
+) -> Section:
+    """Return a section of a page, which may be named by its headings.
+
+    A heading above others only gathers them, and is no name.
+    """
     heading, *texts = _texts_of_section(node)
     code = [text for text in texts if text.get("language", "none") != "none"]
     said = [text for text in texts if text not in code]
-    return _section(anchor, heading.astext(), said, _text_of(code))
+    is_name = is_named and not any(
+        isinstance(child, nodes.section) for child in node.children
+    )
+    return _section(
+        anchor, heading.astext(), said, _text_of(code), is_name=is_name
+    )
 
 
 def _section_of_term(item: nodes.definition_list_item) -> Section:
@@ -145,8 +165,9 @@ def _section_of_term(item: nodes.definition_list_item) -> Section:
 def _keep_texts(app: Sphinx, doctree: nodes.document) -> None:
     """Keep the texts of the page that was read."""
     name = app.env.docname
+    is_named = app.env.metadata[name].get(NAMED_BY) == HEADINGS
     sections = [
-        _section_of(node, node["ids"][0] if place else "")
+        _section_of(node, node["ids"][0] if place else "", is_named=is_named)
         for place, node in enumerate(doctree.findall(nodes.section))
     ]
     sections += [

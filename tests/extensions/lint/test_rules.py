@@ -207,6 +207,12 @@ CASES = {
         "---\nread_frist: part/two\n---\n\n# One\n",
         "docs/part/one.md:2: unknown front matter 'read_frist'",
     ),
+    "a page named by what no page has": (
+        "docs/part/one.md",
+        "# One\n",
+        "---\nnamed_by: claims\n---\n\n# One\n",
+        "docs/part/one.md:2: named_by has to be 'headings', not 'claims'",
+    ),
     "words to search by with a comma too many": (
         "docs/part/one.md",
         "# One\n",

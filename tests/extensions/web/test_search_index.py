@@ -72,6 +72,31 @@ def test_words_of_the_front_matter_are_found_and_not_shown(house, build):
     assert "OOM" not in (app.outdir / "part/one.html").read_text()
 
 
+def test_headings_of_a_page_of_entries_weigh_as_its_names(house, build):
+    (house / "docs/part/errors.md").write_text(
+        "---\norphan: true\nnamed_by: headings\n---\n\n# Errors\n\n"
+        "## Gradients\n\n### zzyzx has no grad_fn\n\nDo this.\n"
+    )
+    edit(house, "# One\n", "# One\n\n## qwfp of one\n")
+
+    found = index(build())
+
+    places = dict(line.split(":") for line in found["terms"].split())
+    fields = {
+        term: [at for at, held in enumerate(places[term].split(";")) if held]
+        for term in ("zzyzx", "grad_fn", "gradient", "qwfp")
+    }
+    assert fields == {
+        "zzyzx": [3],  # that of other names
+        "grad_fn": [3],
+        "gradient": [2],  # it only gathers entries
+        "qwfp": [2],  # the page is not named by its headings
+    }
+    [page] = [page for page in found["pages"] if page[0] == "part/errors"]
+    anchors = [anchor for anchor, _, sizes in page[6] if sizes[3]]
+    assert anchors == ["zzyzx-has-no-grad-fn"]  # a result leads there
+
+
 def test_each_name_of_a_page_is_a_document_behind_its_title(house, build):
     edit(house, "# One\n", "---\nsearch: leak, nn.Zzyzx, OOM\n---\n\n# One\n")
 
