@@ -52,7 +52,7 @@ for (const form of document.querySelectorAll(".row-filter")) {
   // Who comes to paste something finds the box ready, once the browser has gone
   // to the place that the address names, which takes the focus.
   addEventListener("load", () => {
-    if (location.hash.slice(1) === form.closest("section").id) {
+    if (form.closest("section").matches(":target")) {
       fields[0].focus();
     }
   });
