@@ -90,7 +90,7 @@ def test_the_address_of_a_claim_is_copied_by_keyboard(leading: Page):
 def test_a_page_has_its_text_beside_it(leading: Page, site: str):
     description = leading.locator('meta[name="description"]')
     expect(description).to_have_attribute("content", re.compile("^You stop"))
-    expect(leading.locator(".program a[href='detach.md']")).to_be_visible()
+    expect(leading.locator(".page-head a[href='detach.md']")).to_be_visible()
 
     text = leading.request.get(f"{site}/autograd/detach.md").text()
     assert text.startswith("# Detach")

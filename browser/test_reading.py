@@ -385,7 +385,7 @@ def test_a_page_offers_its_program_and_its_notebook(
 ):
     page = browser.new_page()
     page.goto(f"{site}/{name}.html")
-    links = page.locator(".program a[download]")
+    links = page.locator(".page-head a[download]")
     kinds = {}
     for place in range(links.count()):
         with page.expect_download() as download:
@@ -393,7 +393,7 @@ def test_a_page_offers_its_program_and_its_notebook(
         path = Path(download.value.path())
         kinds[download.value.suggested_filename] = path.read_text()
 
-    stem = name.rpartition("/")[2]
+    stem = name.replace("/", "-")
     assert set(kinds) == {f"{stem}.py", f"{stem}.ipynb"}
     compile(kinds[f"{stem}.py"], f"{stem}.py", "exec")
     assert json.loads(kinds[f"{stem}.ipynb"])["nbformat"] == 4

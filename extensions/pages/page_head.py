@@ -1,7 +1,8 @@
 """The head of a page: how long it takes, what to read first, what it needs.
 
 The time is counted and the needs are read from the program; what to read first
-stands in the page's front matter.
+stands in the page's front matter. The files of the page are in the line from
+the beginning: Sphinx collects them before it knows the rest.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from extensions.build.dependencies import root_of
+from extensions.build.html_node import HtmlElement, html_element
 from extensions.core.front_matter import READ_FIRST
 from extensions.core.topics import Topic
 from extensions.pages.page_summary import summary_of
@@ -20,28 +22,49 @@ from extensions.programs.snippet import Snippet
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+_CLASS = "page-head"
 
-def _add_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Add a line below the first paragraph of a page with a program."""
+
+def put_head(doctree: nodes.document, files: list[nodes.Node]) -> None:
+    """Put a line below the first paragraph of a page, with its files."""
+    # Above the first section stands the front matter, in paragraphs as well.
+    whole = next(doctree.findall(nodes.section), doctree)
+    if opening := next(whole.findall(nodes.paragraph), None):
+        line = html_element("p", *files, class_=_CLASS)
+        opening.parent.insert(opening.parent.index(opening) + 1, line)
+
+
+def _head_of(doctree: nodes.document) -> HtmlElement | None:
+    """Return the line of a page, if it has one."""
+    found = doctree.findall(HtmlElement)
+    return next(
+        (e for e in found if e["attributes"].get("class") == _CLASS), None
+    )
+
+
+def _fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Say in the line of a page with a program what is known of it."""
     topic = Topic(root_of(app.env), docname)
-    opening = next(doctree.findall(nodes.paragraph), None)
-    if topic.is_recipe or not topic.snippet.exists() or opening is None:
+    line = _head_of(doctree)
+    if line is None:
         return
-    line = nodes.paragraph(classes=["page-head"])
-    line += nodes.Text(f"{summary_of(app.env, docname).minutes} min to read")
+    minutes = summary_of(app.env, docname).minutes
+    said: list[nodes.Node] = [nodes.Text(f"{minutes} min to read")]
     first = app.env.metadata[docname].get(READ_FIRST)
     if first in app.env.titles:
-        line += nodes.Text(" · read first: ")
-        line += nodes.reference(
-            "",
-            app.env.titles[first].astext(),
-            internal=True,
-            refuri=app.builder.get_relative_uri(docname, first),
+        said.append(nodes.Text(" · read first: "))
+        said.append(
+            nodes.reference(
+                "",
+                app.env.titles[first].astext(),
+                internal=True,
+                refuri=app.builder.get_relative_uri(docname, first),
+            )
         )
-    line += nodes.Text(
-        f" · needs {_needs_in_words(Snippet.read(topic.snippet))}"
-    )
-    opening.parent.insert(opening.parent.index(opening) + 1, line)
+    needs = _needs_in_words(Snippet.read(topic.snippet))
+    said.append(nodes.Text(f" · needs {needs}"))
+    for place, node in enumerate([*said, nodes.Text(" · ")]):
+        line.insert(place, node)
 
 
 def _needs_in_words(snippet: Snippet) -> str:
@@ -54,5 +77,5 @@ def _needs_in_words(snippet: Snippet) -> str:
 
 
 def setup_page_head(app: Sphinx) -> None:
-    """Add the line before panels are added, which hold paragraphs, too."""
-    app.connect("doctree-resolved", _add_head)
+    """Fill in the line once all pages are read."""
+    app.connect("doctree-resolved", _fill_head)

@@ -9,12 +9,12 @@ import pytest
 def links(app, page):
     """Return the files that a page offers, as texts by ending."""
     html = (app.outdir / page).read_text()
-    line = re.search(r'<p class="program">.*?</p>', html)[0]
+    line = re.search(r'<p class="page-head">.*?</p>', html, re.S)[0]
     files = re.findall(r'href="\.\./(_downloads/.*?)"', line)
     return {name[-3:]: (app.outdir / name).read_text() for name in files}
 
 
-def test_a_page_ends_with_its_script_and_its_notebook(house, build):
+def test_a_page_begins_with_its_script_and_its_notebook(house, build):
     files = links(build(), "part/one.html")
 
     assert files[".py"] == (house / "snippets/part/one.py").read_text()
@@ -25,10 +25,10 @@ def test_a_page_ends_with_its_script_and_its_notebook(house, build):
 def test_a_page_without_a_snippet_has_no_such_line(build):
     html = (build().outdir / "index.html").read_text()
 
-    assert 'class="program"' not in html
+    assert 'class="page-head"' not in html
 
 
-def test_a_recipe_ends_like_a_page(house, build):
+def test_a_recipe_begins_like_a_page(house, build):
     app = build()
 
     files = links(app, "gallery/three.html")
@@ -37,6 +37,21 @@ def test_a_recipe_ends_like_a_page(house, build):
     html = (app.outdir / "gallery/three.html").read_text()
     assert html.count("_downloads/") == 2
     assert "Go to the end" not in html
+
+
+@pytest.mark.parametrize("page", ["part/one", "gallery/three"])
+def test_files_of_one_name_are_saved_apart(build, page):
+    html = (build().outdir / f"{page}.html").read_text()
+
+    saved = re.findall('<a [^>]*download="(.*?)"', html)
+    name = page.replace("/", "-")
+    assert saved == [f"{name}.ipynb", f"{name}.py"]
+
+
+def test_the_files_are_not_searched(build):
+    text = (build().outdir / "search-texts.js").read_text()
+
+    assert "notebook" not in text
 
 
 PAGES = pytest.mark.parametrize("page", ["part/one", "gallery/three"])
@@ -48,7 +63,7 @@ def test_a_page_leads_to_its_text(build, page):
 
     html = (app.outdir / f"{page}.html").read_text()
     name = page.rpartition("/")[2]
-    assert f'<a class="reference external" href="{name}.md">text' in html
+    assert f'<a class="reference external" href="{name}.md">Markdown<' in html
     assert (app.outdir / f"{page}.md").exists()
     assert "Colab" not in html
 

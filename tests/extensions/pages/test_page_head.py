@@ -5,8 +5,8 @@ import re
 import pytest
 
 
-def head(app):
-    html = (app.outdir / "part/one.html").read_text()
+def head(app, page="part/one"):
+    html = (app.outdir / f"{page}.html").read_text()
     return re.findall('<p class="page-head">(.*?)</p>', html, re.S)
 
 
@@ -15,9 +15,16 @@ def test_the_head_says_how_long_the_page_takes_and_what_it_needs(house, build):
     page.write_text(page.read_text().replace("# One\n", "# One\n\nWhat.\n"))
     app = build()
 
-    assert head(app) == ["1 min to read · needs Python"]
+    [said] = head(app)
+    assert said.startswith("1 min to read · needs Python · <a ")
     html = (app.outdir / "part/one.html").read_text()
     assert '</p>\n<p class="page-head">' in html
+
+
+def test_a_recipe_has_the_same_head(build):
+    [said] = head(build(), "gallery/three")
+
+    assert said.startswith("1 min to read · needs matplotlib · <a ")
 
 
 def test_the_head_links_to_what_is_to_be_read_first(house, build):
