@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.build.dependencies import KINDS, depend_on, root_of
+from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
 from extensions.core.reading_order import words_of_title
 
 if TYPE_CHECKING:
@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 
 def _titles(app: Sphinx) -> dict[str, str]:
-    """Return the title of each page."""
+    """Return the title of each page, and all of them."""
     root = root_of(app.env)
-    return {name: words_of_title(root, name) for name in app.env.found_docs}
+    found = {
+        name: words_of_title(root, name) for name in sorted(app.env.found_docs)
+    }
+    return found | {ALL: f"{found}"}
 
 
 def title_shown(env: BuildEnvironment, name: str) -> str:

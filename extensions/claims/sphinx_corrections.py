@@ -34,6 +34,7 @@ class _CorrectedDirective(SphinxDirective):
             if name not in known:
                 raise self.error(f"no correction rests on {name}")
             depend_on(self.env, "claims", name)
+            depend_on(self.env, "titles", name.partition("#")[0])
         return [Summary(template="corrected.html", only=only)]
 
 

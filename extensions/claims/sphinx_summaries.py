@@ -38,9 +38,9 @@ _DEPENDENCIES = {
     "ledger": ("claims",),
     "numbers": ("claims", "corrections"),
     "tally": ("claims", "sentences"),
-    "corrections": (),
-    "cited": ("cited",),
-    "unproven": ("sentences",),
+    "corrections": ("titles",),
+    "cited": ("cited", "titles"),
+    "unproven": ("sentences", "titles"),
 }
 
 

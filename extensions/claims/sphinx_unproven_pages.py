@@ -27,7 +27,8 @@ def _sentences_by_page(app: Sphinx) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, sentences in ledger_of(app).lists.items():
         page = unproven_page(name)
-        found[page] = f"{found.get(page, '')}{name} {sentences}\n"
+        title = app.env.titles[name].astext()
+        found[page] = f"{found.get(page, '')}{name} {title} {sentences}\n"
     return found
 
 
@@ -44,7 +45,8 @@ def _unproven_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             if unproven_page(page) == name
         }
         about = {"title": title, "lead": _LEAD}
-        values = template_values(ledger, builder, name) | about
+        values = template_values(ledger, builder, name)
+        values |= about | {"title_of": values["title"]}
         values["above"] = crumbs(builder, name, UNPROVEN)
         values["here"] = chapter
         body = builder.templates.render(

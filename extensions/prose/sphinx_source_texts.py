@@ -14,6 +14,7 @@ from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import depend_on
+from extensions.build.title_dependency import title_shown
 from extensions.core.problem import Problem
 from extensions.prose.source_texts import SourceText, read_texts
 
@@ -62,9 +63,10 @@ class _SourceTextsDirective(SphinxDirective):
         """Return a link to a topic's page, or say that it is planned."""
         if topic not in self.env.found_docs:
             return nodes.Text(f"{topic} (planned)")
+        title = title_shown(self.env, topic)
         return addnodes.pending_xref(
             "",
-            nodes.inline(topic, topic),
+            nodes.inline(title, title),
             refdomain="std",
             reftype="doc",
             reftarget=f"/{topic}",

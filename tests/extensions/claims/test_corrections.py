@@ -52,7 +52,22 @@ def test_a_correction_links_to_its_claim(house, build, correct):
     assert not app.warning.getvalue()
     assert "<code>word</code> is one.<br>" in html
     assert "<small>A text, <i>2 Words</i></small>" in html
-    assert '<a href="../part/one.html#word-is-one">part/one</a>' in html
+    assert '<a href="../part/one.html#word-is-one">One</a>' in html
+
+
+def test_a_correction_is_written_again_with_the_title_of_its_page(
+    house, build, correct
+):
+    correct(ROW)
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Corrections\n\n```{corrections}\n```\n")
+    build()
+    one = house / "docs/part/one.md"
+    one.write_text(one.read_text().replace("# One", "# The first"))
+
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    assert 'one.html#word-is-one">The first</a>' in html
 
 
 def test_some_corrections_are_chosen_by_their_claims(house, build, correct):

@@ -217,6 +217,7 @@ def test_what_is_not_proven_is_listed_by_page(prose, build):
 
     section = html[html.index('id="of-part-one"') :]
     section = section[: section.index("</section>")]
+    assert '<a href="../../part/one.html">One</a></h2>' in section
     assert "<li>Do this.</li>" in section
     assert "promised" not in section
     assert (
@@ -226,7 +227,7 @@ def test_what_is_not_proven_is_listed_by_page(prose, build):
     html = (folder / "unproven.html").read_text()
     row = html[html.index('href="unproven/part.html#of-part-one"') :]
     assert row.startswith(
-        'href="unproven/part.html#of-part-one">part/one</a></th>'
+        'href="unproven/part.html#of-part-one">One</a></th>'
         "<td>2</td><td>1</td><td>1</td></tr>"
     )
 
@@ -234,7 +235,8 @@ def test_what_is_not_proven_is_listed_by_page(prose, build):
 def test_what_is_cited_is_listed_with_its_source(prose, build):
     html = (build().outdir / "evidence/cited.html").read_text()
 
-    assert "<td>It is promised.<br>" in html
+    link = '<small><a href="../part/one.html">One</a></small>'
+    assert f"<td>It is promised.<br>{link}" in html
     assert "A documentation<br>" in html
     assert 'href="https://docs.example.org/1.0/guide.html#part"' in html
 
