@@ -36,7 +36,7 @@ def shown(house, build):
         assert bool(app.warning.getvalue()) == warns
         html = (app.outdir / "part/one.html").read_text()
         start = html.index('<div class="exercise')
-        html = html[start : html.index('<p class="program', start)]
+        html = html[start : html.index("</section>", start)]
         words = " ".join(re.sub("<.*?>", " ", html).split())
         return words, html
 
