@@ -9,9 +9,11 @@ from itertools import pairwise
 Link = tuple[int, int, str]
 """Where the words of a link begin and end in some code, and its address."""
 
-# Pygments writes each token as a span, or bare; no span holds another.
+# Pygments writes each token as a span, or bare. What else is a tag stands
+# around tokens, such as that of a line which is emphasized.
 _TOKEN = re.compile(
-    r"(?P<open><span[^>]*>)?(?P<text>[^<]+)(?P<close></span>)?|<[^>]*>"
+    r"(?P<open><span[^>]*>(?=[^<]+</span>))?(?P<text>[^<]+)"
+    r"(?P<close>(?(open)</span>))|<[^>]*>"
 )
 _CHARACTER = re.compile(r"&[^;]+;|.", re.DOTALL)
 
@@ -36,7 +38,7 @@ def linked(html: str, links: list[Link]) -> str:
                 found.append(
                     f'<a class="api reference external" href="{uri}">'
                 )
-            found += [run["open"] or "", text, run["close"] or ""]
+            found += [run["open"] or "", text, run["close"]]
             if last in ends:
                 found.append("</a>")
         place = until

@@ -18,5 +18,14 @@ def test_a_token_is_cut_where_a_link_begins_or_ends():
     )
 
 
+def test_a_link_inside_of_an_emphasized_line_ends_inside_of_it():
+    line = '<span class="hll">a<span class="o">.</span>b()\n</span>c'
+
+    assert linked(line, [(2, 3, "b")]) == (
+        '<span class="hll">a<span class="o">.</span>'
+        '<a class="api reference external" href="b">b</a>()\n</span>c'
+    )
+
+
 def test_without_links_nothing_changes():
     assert linked(HTML, []) == HTML
