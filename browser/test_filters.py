@@ -45,6 +45,34 @@ def test_words_that_stand_nowhere_leave_nothing(
     expect(page.locator(".row-filter input")).to_have_value("qwertz")
 
 
+def test_entries_come_and_go_with_the_list(page: Page, site: str):
+    page.goto(f"{site}/symptoms.html?words=mat1%20shapes%20multiplied")
+    entries = page.locator("section > section > section")
+
+    expect(entries.locator("visible=true")).to_have_count(1)
+    expect(page.locator("h2:visible")).to_have_count(
+        page.locator("h2:not(section:has(> section) > h2)").count() + 1
+    )
+    # A link to another one, such as that of the table of contents:
+    page.evaluate("location.hash = '#dimension-out-of-range'")
+    expect(page.locator(":target")).to_be_in_viewport()
+    expect(page.locator(".row-filter input")).to_have_value("")
+
+
+def test_words_that_no_entry_has_can_be_searched_everywhere(
+    page: Page, site: str
+):
+    page.goto(f"{site}/symptoms.html?words=qwertz%20xylophone")
+    expect(page.locator("section > section > section:visible")).to_have_count(
+        0
+    )
+
+    page.locator("output").get_by_role("link").click()
+
+    expect(page).to_have_url(re.compile(r"\?q=qwertz\+xylophone$"))
+    expect(page.locator(".search-panel:visible")).to_have_count(1)
+
+
 def test_a_filter_without_scripts_is_not_shown(browser: Browser, site: str):
     page = browser.new_page(java_script_enabled=False)
     page.goto(f"{site}/evidence/claims/autograd.html")

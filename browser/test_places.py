@@ -1,9 +1,9 @@
 """Where an address leads: what it names is in sight, and stays there."""
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
-from browser.conftest import DESKTOP
+from browser.conftest import DESKTOP, PHONE
 
 
 def rows_of(page: Page, ledger: str) -> list[str]:
@@ -49,3 +49,59 @@ def test_a_filter_leaves_the_focus_where_it_is(
     page.wait_for_load_state()
 
     assert page.evaluate("document.activeElement === document.body")
+
+
+@pytest.mark.parametrize("view", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_panel_below_a_table_comes_into_sight(
+    page: Page, site: str, view: dict[str, int]
+):
+    page.set_viewport_size({"width": view["width"], "height": view["height"]})
+    page.goto(f"{site}/data/loading.html")
+    for sign in page.locator("td a.claim-sign").all():
+        sign.click()
+
+        panel = page.locator(".claim-panel.is-open").bounding_box()
+        assert panel is not None
+        assert 0 <= panel["y"] <= view["height"] - 64
+
+
+def test_a_panel_of_a_short_table_leaves_its_sign_in_sight(
+    page: Page, site: str
+):
+    page.set_viewport_size({"width": 1280, "height": 1400})
+    page.goto(f"{site}/data/loading.html")
+    sign = page.locator("td a.claim-sign").last
+    # At the lower edge of the window:
+    sign.evaluate("each => each.scrollIntoView({block: 'end'})")
+    sign.click()
+
+    panel = page.locator(".claim-panel.is-open")
+    expect(sign).to_be_in_viewport()
+    expect(panel.locator(".claim-words")).to_be_in_viewport()
+
+
+def test_the_address_of_a_panel_shows_the_words(page: Page, site: str):
+    page.goto(f"{site}/autograd/detach.html")
+    signs = page.locator("a.claim-sign").evaluate_all(
+        "all => all.map((sign) => sign.hash)"
+    )
+    for place in signs[3:30:6]:
+        page.goto("about:blank")
+        page.goto(f"{site}/autograd/detach.html{place}")
+
+        name = place.removeprefix("#proof-")
+        expect(page.locator(place)).to_be_in_viewport()
+        expect(page.locator(f"#{name}:target")).to_be_in_viewport(ratio=1)
+
+
+def test_space_at_the_cross_closes_a_panel(page: Page, site: str):
+    page.goto(f"{site}/autograd/detach.html")
+    sign = page.locator("a.claim-sign").first
+    sign.click()
+    panel = page.locator(".claim-panel.is-open")
+    panel.locator(".claim-close").focus()
+
+    page.keyboard.press("Space")
+
+    expect(panel).to_have_count(0)
+    expect(sign).to_be_focused()

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -283,6 +284,62 @@ def test_a_button_copies_a_cell_as_it_stands(topic: Page):
 
     copied = topic.evaluate("navigator.clipboard.readText()")
     assert copied.strip() == cell.locator("pre").inner_text().strip()
+
+
+def test_that_code_is_copied_is_said(topic: Page):
+    said = topic.locator("body > [role=status]")
+    expect(said).to_have_text("")
+
+    topic.locator(".cell").first.hover()
+    topic.locator("button.copybtn").first.click()
+
+    expect(said).to_have_text("Copied!")
+    expect(said).to_have_text("")
+
+
+def test_a_finger_sees_the_button_that_copies(browser: Browser, site: str):
+    context = browser.new_context(
+        viewport=PHONE, has_touch=True, is_mobile=True
+    )
+    page = context.new_page()
+    page.goto(f"{site}/autograd/detach.html")
+
+    expect(page.locator("button.copybtn").first).to_have_css("opacity", "1")
+    context.close()
+
+
+def test_an_answer_shows_what_goes_and_what_comes(topic: Page):
+    colors = [
+        topic.locator(f".exercise {kind}").first.evaluate(
+            "line => getComputedStyle(line).boxShadow"
+        )
+        for kind in (".gd", ".gi")
+    ]
+
+    assert "none" not in colors
+    assert colors[0] != colors[1]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_claim_has_the_color_of_its_verdict(
+    page: Page, site: str, theme: Literal["light", "dark"]
+):
+    page.emulate_media(color_scheme=theme)
+    page.goto(f"{site}/models/devices.html")
+    colors = set()
+    for kind in ("passed", "not-run"):
+        sign = page.locator(f"a.claim-{kind}").first
+        color = sign.evaluate("each => getComputedStyle(each).color")
+        sign.hover()
+        expect(sign).to_have_css("color", color)
+        sign.click()
+        panel = page.locator(".claim-panel.is-open")
+        expect(panel).to_have_css("border-left-color", color)
+        words = page.locator(".claim.is-shown")
+        expect(words).to_have_css("text-decoration-color", color)
+        colors.add(color)
+
+    assert len(colors) == 2
 
 
 def test_what_is_wrong_on_purpose_has_no_button(topic: Page):

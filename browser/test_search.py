@@ -196,6 +196,23 @@ def test_the_open_list_has_no_fault(page: Page, box, theme, query):
     assert [(each["id"], each["nodes"]) for each in found["violations"]] == []
 
 
+def test_the_chosen_one_is_told_with_the_colors_of_a_reader(page: Page, box):
+    page.emulate_media(forced_colors="active")
+    box.fill("detach")
+    options = page.locator("#search-results [role=option]")
+    expect(options.first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    look = """all => all.map((each) => [getComputedStyle(each).backgroundColor,
+      getComputedStyle(each).borderLeftColor])"""
+
+    chosen = options.and_(page.locator("[aria-selected=true]"))
+    [own] = chosen.evaluate_all(look)
+    others = options.and_(page.locator("[aria-selected=false]"))
+    for other in others.evaluate_all(look):
+        assert own[0] != other[0]
+        assert own[1] != other[1]
+
+
 def test_an_index_that_does_not_come_is_said(browser: Browser, site: str):
     page = browser.new_page()
     page.route("**/search-index.js", lambda route: route.abort())

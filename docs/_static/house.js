@@ -2,15 +2,15 @@
 
 // A filter leaves the rows that hold all words, or those that hold most of them
 // if none does, and that have all that is chosen. What a row links to on
-// the page counts as its own. The address keeps what is asked, except that of a
+// the page counts as its own, and comes and goes with it. The address keeps what is asked, except that of a
 // file, which may not change.
 for (const form of document.querySelectorAll(".row-filter")) {
   const rows = [...document.querySelectorAll(form.dataset.rows)];
-  const texts = rows.map((row) => {
+  const sources = rows.map((row) => {
     const place = row.querySelector("a[href^='#']")?.hash.slice(1);
-    const source = place ? document.getElementById(place) : row;
-    return source.textContent.toLowerCase();
+    return place ? document.getElementById(place) : row;
   });
+  const texts = sources.map((source) => source.textContent.toLowerCase());
   // What rows have in common may stand on what holds them.
   const chosen = (row, name) =>
     row.closest(`[data-${name}]`)?.getAttribute(`data-${name}`);
@@ -35,15 +35,29 @@ for (const form of document.querySelectorAll(".row-filter")) {
     let count = 0;
     rows.forEach((row, at) => {
       const fits = held[at] === most;
-      row.hidden = !fits;
+      row.hidden = sources[at].hidden = !fits;
       count += fits;
     });
-    form.querySelector("output").textContent =
-      `${count} of ${rows.length} ${form.dataset.noun}`;
+    const said = form.querySelector("output");
+    said.textContent = `${count} of ${rows.length} ${form.dataset.noun}`;
+    if (count || !words.length) return;
+    const link = document.createElement("a");
+    link.href = `?${new URLSearchParams({ q: form.elements.words.value })}`;
+    link.textContent = "Search the whole guide for these words";
+    said.append(": nothing here has any of these words. ", link);
   };
   form.addEventListener("input", filter);
   form.addEventListener("input", keep);
   form.addEventListener("submit", (event) => event.preventDefault());
+  // A link to what is filtered out puts all of it back.
+  addEventListener("hashchange", () => {
+    const target = document.querySelector("[hidden]:target");
+    if (!sources.includes(target)) return;
+    form.reset();
+    filter();
+    keep();
+    target.scrollIntoView();
+  });
   const asked = new URLSearchParams(location.search);
   for (const field of fields) {
     if (asked.has(field.name)) field.value = asked.get(field.name);
@@ -69,6 +83,20 @@ const reach = new ResizeObserver((seen) => {
 });
 for (const box of document.querySelectorAll("pre, .cell-output")) {
   reach.observe(box);
+}
+
+// Who does not see that code is copied hears it.
+{
+  const said = document.createElement("p");
+  said.className = "visually-hidden";
+  said.setAttribute("role", "status");
+  document.body.append(said);
+  document.addEventListener("click", (event) => {
+    const button = event.composedPath().find((each) => each.matches?.(".copybtn"));
+    if (!button) return;
+    said.textContent = button.dataset.tooltip;
+    setTimeout(() => (said.textContent = ""), 2000);
+  });
 }
 
 // The sidebar begins where the page stands in it.

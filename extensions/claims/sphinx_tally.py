@@ -82,7 +82,9 @@ def _on_what(ledger: Ledger, entries: tuple[Entry, ...]) -> str:
 def _part(sign: str, kind: str, said: str, place: str) -> nodes.reference:
     """Return a part of the line: a sign and its words, as one link."""
     shown = nodes.inline("", sign, classes=["claim-sign", f"claim-{kind}"])
-    part = nodes.reference("", "", internal=True, refuri=place)
+    part = nodes.reference(
+        "", "", internal=True, refuri=place, reftitle="Show them in the ledger"
+    )
     part += [shown, nodes.Text(f" {said}")]
     return part
 

@@ -23,6 +23,20 @@ const inPlace = (sign, change) => {
   const moved = sign.getBoundingClientRect().top - before;
   if (moved) scrollBy({ top: moved, behavior: "instant" });
 };
+// A panel may open out of sight, such as below a long table: it comes into
+// sight, with its sign where there is room for both.
+const SEEN = 96;
+const bringIntoSight = (sign) => {
+  const panel = panelOf(sign);
+  const { top, bottom, height } = panel.getBoundingClientRect();
+  const least = top + Math.min(height, SEEN) - innerHeight;
+  if (least <= 0) return;
+  const head = parseFloat(getComputedStyle(panel).scrollMarginTop);
+  const most = sign.getBoundingClientRect().top - head;
+  const whole = bottom + head / 4 - innerHeight;
+  const way = least <= most ? Math.min(whole, most) : top - head;
+  scrollBy({ top: way, behavior: "instant" });
+};
 // A report from a panel names the claim, where the page offers reports at all.
 const offerReport = (panel) => {
   const page = document.querySelector(".page-report");
@@ -49,6 +63,7 @@ const open = (sign) =>
 const toggle = (sign, byKey) => {
   if (sign === opened) return inPlace(sign, close);
   open(sign);
+  bringIntoSight(sign);
   if (byKey) panelOf(sign).focus({ preventScroll: true });
 };
 for (const sign of document.querySelectorAll("a.claim-sign")) {
@@ -76,12 +91,20 @@ for (const sign of document.querySelectorAll("a.claim-sign")) {
     if (isLink || !getSelection().isCollapsed) return;
     toggle(sign, false);
   });
-  panel.querySelector(".claim-close").addEventListener("click", (event) => {
+  const cross = panel.querySelector(".claim-close");
+  cross.setAttribute("role", "button");
+  cross.addEventListener("click", (event) => {
     event.preventDefault();
     close();
     sign.focus();
   });
+  cross.addEventListener("keydown", (event) => {
+    if (event.key !== " ") return;
+    event.preventDefault();
+    cross.click();
+  });
   const link = panel.querySelector(".claim-link");
+  link.setAttribute("aria-live", "polite");
   link.addEventListener("click", async (event) => {
     if (!navigator.clipboard) return;
     event.preventDefault();
@@ -99,11 +122,14 @@ document.addEventListener("keydown", (event) => {
   if (inside) sign.focus({ preventScroll: true });
 });
 
-// Who follows the address of a claim, or of its panel, sees the panel.
+// Who follows the address of a claim, or of its panel, sees the words and the
+// panel.
 const openTarget = () => {
   const name = location.hash.slice(1).replace(/^proof-/, "");
   const sign = document.getElementById(`sign-${name}`);
-  if (sign !== null && sign !== opened) open(sign);
+  if (sign === null) return;
+  if (sign !== opened) open(sign);
+  if (location.hash !== `#${name}`) location.replace(`#${name}`);
 };
 addEventListener("hashchange", openTarget);
 openTarget();

@@ -36,6 +36,7 @@ def test_it_says_on_what_the_claims_of_a_page_were_tested(tally):
         "✓ 1 statement tested on torch 2.13.0, 2026-01-31" + HINT
     )
     assert 'href="../evidence/claims/part.html#part-one-word-is-one"' in line
+    assert 'title="Show them in the ledger"' in line
 
 
 def test_it_counts_the_other_versions_that_the_guide_is_for(house, tally):
