@@ -7,7 +7,6 @@ the program, with what checks it.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
@@ -16,6 +15,13 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import root_of
 from extensions.build.details import Details
+from extensions.claims.repairs import (
+    NO_ANSWER,
+    NO_LONGER_TRUE,
+    PRINTS,
+    Repair,
+    repairs_of,
+)
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.exercises import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
@@ -28,10 +34,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import OptionSpec
 
-    from extensions.claims.entry import Entry
-    from extensions.evidence.parsed_tests import Failure
 
-NO_ANSWER = "No run of the tests has recorded the answer."
 _EXPECTED = (
     "expected predict CELL, repair COUNTER-EXAMPLE, or build SOLUTION CHECK"
 )
@@ -108,31 +111,23 @@ class _ExerciseDirective(SphinxDirective):
 
 def _put_repairs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Replace each placeholder on a page by the edit that was recorded."""
-    entries = ledger_of(app).of(docname)
+    repairs = repairs_of(ledger_of(app).of(docname))
     for place in list(doctree.findall(_Repair)):
-        found = chain.from_iterable(
-            ((entry, each) for each in entry.failures_of(place["test"]))
-            for entry in entries
-        )
-        place.replace_self([*_repair(next(found, None))])
+        place.replace_self([*_repair(repairs.get(place["test"]))])
 
 
-def _repair(found: tuple[Entry, Failure] | None) -> Iterator[nodes.Element]:
+def _repair(found: Repair | None) -> Iterator[nodes.Element]:
     """Yield an edit, and what is no longer true with it."""
     if found is None:
         yield nodes.paragraph("", NO_ANSWER)
         return
-    entry, failure = found
-    change = failure.edit or failure.given
-    yield nodes.literal_block(change, change, language="diff")
-    if failure.after:
-        yield nodes.paragraph("", "Now the program prints:")
-        yield nodes.literal_block(
-            failure.after, failure.after, language="none"
-        )
-    yield nodes.paragraph("", "With this change, this is no longer true:")
-    words = entry.claim.sentence.replace("`", "")
-    yield nodes.block_quote("", nodes.paragraph("", f"{words}."))
+    yield nodes.literal_block(found.change, found.change, language="diff")
+    if found.after:
+        yield nodes.paragraph("", PRINTS)
+        yield nodes.literal_block(found.after, found.after, language="none")
+    yield nodes.paragraph("", NO_LONGER_TRUE)
+    words = found.sentence.replace("`", "")
+    yield nodes.block_quote("", nodes.paragraph("", words))
 
 
 def setup_exercise(app: Sphinx) -> None:

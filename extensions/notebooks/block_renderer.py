@@ -13,6 +13,12 @@ from markdown_it.token import Token
 from mdformat.renderer import DEFAULT_RENDERERS
 
 from extensions.claims.page import read_page
+from extensions.claims.repairs import (
+    NO_ANSWER,
+    NO_LONGER_TRUE,
+    PRINTS,
+    Repair,
+)
 from extensions.core.directives import (
     DIRECTIVES,
     TABLE,
@@ -38,6 +44,7 @@ from extensions.core.markdown_tokens import bold, linked, paragraph, words
 from extensions.core.problem import Problem
 from extensions.core.titles import address_of
 from extensions.core.topics import Topic
+from extensions.evidence.parsed_tests import test_of
 from extensions.notebooks import markdown_tables
 from extensions.notebooks.inline_renderer import InlineRenderer
 from extensions.programs.folding import fold_title
@@ -113,7 +120,7 @@ def _cell(inline: InlineRenderer, directive: Directive) -> list[Token]:
 
 
 def _exercise(inline: InlineRenderer, directive: Directive) -> list[Token]:
-    """Ask the question; what answers it stands on the page alone."""
+    """Ask the question; the hint and the answer are folded."""
     exercise = exercise_of(directive.argument)
     if exercise is None:
         return []  # the directive reports it
@@ -130,17 +137,52 @@ def _exercise(inline: InlineRenderer, directive: Directive) -> list[Token]:
             found.append(Token("own code", "", 0, meta=meta))
             meta |= {"asks": True}
             found.append(Token("cell", "", 0, content=check, meta=meta))
-    return [*found, *_the_page(inline, "has the answer.")]
+    return [*found, *_answer(inline, exercise, directive.line)]
+
+
+def _answer(
+    inline: InlineRenderer, exercise: Exercise, line: int
+) -> list[Token]:
+    """Return the answer; to predict, that is what the cell gives."""
+    name = exercise.names[0]
+    match exercise.kind:
+        case Kind.PREDICT:
+            return paragraph([words("Run the cell: it gives the answer.")])
+        case Kind.REPAIR:
+            repair = inline.repairs.get(test_of(name))
+            said = _repair(inline, repair, line)
+        case Kind.BUILD:
+            cell = Snippet.read(inline.topic.snippet).cells().get(name)
+            said = [_code(cell.code, "python", line)] if cell else []
+    return _folded("Answer", said)
+
+
+def _repair(
+    inline: InlineRenderer, repair: Repair | None, line: int
+) -> list[Token]:
+    """Return an edit, and what is no longer true with it."""
+    if repair is None:
+        return paragraph([words(NO_ANSWER)])
+    found = [_code(repair.change, "diff", line)]
+    if repair.after:
+        found += paragraph([words(PRINTS)])
+        found.append(_code(repair.after, "text", line))
+    found += paragraph([words(NO_LONGER_TRUE)])
+    return [*found, *plain_blocks(inline, f"> {repair.sentence}", line)]
+
+
+def _folded(title: str, said: list[Token]) -> list[Token]:
+    """Return what opens in a notebook as well."""
+    opening = f"<details><summary>{title}</summary>\n"
+    return [_html(opening), *said, _html("</details>\n")]
 
 
 def _hint(inline: InlineRenderer, directive: Directive) -> list[Token]:
-    """Return the hint of an exercise, which opens in a notebook as well."""
+    """Return the hint of an exercise, if it has one."""
     hint = parse_line(directive.options.get("hint", ""))
     if not hint:
         return []
-    said = paragraph(inline.plain(hint, directive.line))
-    opening = "<details><summary>Hint</summary>\n"
-    return [_html(opening), *said, _html("</details>\n")]
+    return _folded("Hint", paragraph(inline.plain(hint, directive.line)))
 
 
 def _html(content: str) -> Token:
@@ -189,14 +231,18 @@ def _titled_box(
 
 def _listing(directive: Directive, language: str) -> Token:
     """Return the body as a block of a language."""
-    line = directive.line
+    return _code(directive.body, language, directive.line)
+
+
+def _code(code: str, language: str, line: int) -> Token:
+    """Return some code of a language as a block."""
     return Token(
         "fence",
         "code",
         0,
         markup="```",
         info=language,
-        content=directive.body,
+        content=f"{code.rstrip()}\n",
         block=True,
         map=[line, line],
     )

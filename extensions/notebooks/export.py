@@ -16,12 +16,17 @@ from dataclasses import dataclass
 from markdown_it.token import Token
 from mdformat.renderer import MDRenderer
 
+from extensions.claims.repairs import Repair
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
 from extensions.notebooks import markdown_tables
 from extensions.notebooks.block_renderer import plain_blocks
-from extensions.notebooks.inline_renderer import NO_VERDICTS, InlineRenderer
+from extensions.notebooks.inline_renderer import (
+    NO_REPAIRS,
+    NO_VERDICTS,
+    InlineRenderer,
+)
 from extensions.notebooks.recipe_page import as_page
 from extensions.programs.snippet import Cell
 
@@ -53,13 +58,17 @@ class ExportedPage:
 
 
 def export_page(
-    topic: Topic, base: str, verdicts: Mapping[str, str] = NO_VERDICTS
+    topic: Topic,
+    base: str,
+    verdicts: Mapping[str, str] = NO_VERDICTS,
+    repairs: Mapping[str, Repair] = NO_REPAIRS,
 ) -> ExportedPage:
     """Return the page of a topic; ``base`` is the site's address or "".
 
-    Claims are followed by the signs of their verdicts, given by their names.
+    Claims are followed by the signs of their verdicts, given by their names,
+    and exercises by repairs, given by the names of their tests.
     """
-    inline = InlineRenderer(topic, base, verdicts)
+    inline = InlineRenderer(topic, base, verdicts, repairs)
     text = text_of(topic.page)
     if topic.is_recipe:
         text = as_page(topic.page, text)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from markdown_it.token import Token
 from mdformat.renderer import DEFAULT_RENDERERS
 
+from extensions.claims.repairs import Repair
 from extensions.claims.signs import SIGNS
 from extensions.core.directives import ROLES, TABLE, RoleExport
 from extensions.core.markdown import kind_of
@@ -30,6 +31,7 @@ _KNOWN_SCHEMES = {"http", "https", "mailto"}
 
 
 NO_VERDICTS: Mapping[str, str] = MappingProxyType({})
+NO_REPAIRS: Mapping[str, Repair] = MappingProxyType({})
 
 
 @dataclass
@@ -41,6 +43,8 @@ class InlineRenderer:
     """The address of the site, or ""."""
     verdicts: Mapping[str, str] = field(default_factory=lambda: NO_VERDICTS)
     """What the tests say of each claim, by its name."""
+    repairs: Mapping[str, Repair] = field(default_factory=lambda: NO_REPAIRS)
+    """The answers of exercises, by the names of tests."""
     claim: str = ""
     """The name of the claim that the next block is as a whole."""
     problems: list[Problem] = field(default_factory=list)

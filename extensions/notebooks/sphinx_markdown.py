@@ -18,6 +18,7 @@ from extensions.build.dependencies import root_of
 from extensions.build.page_context import PageContext, on_page_context
 from extensions.claims.entry import Entry
 from extensions.claims.ledger import Ledger
+from extensions.claims.repairs import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.topics import Topic
 from extensions.core.writing import write
@@ -134,7 +135,8 @@ def _markdown_of(
         for name, blocks in _outputs_of(doctree, cells)
     }
     parts: list[str] = []
-    for piece in export_page(topic, base).pieces:
+    repairs = repairs_of(ledger.of(topic.name))
+    for piece in export_page(topic, base, repairs=repairs).pieces:
         if isinstance(piece, str):
             parts.append(piece)
         elif isinstance(piece, ExportedCell) and piece.name in cells:

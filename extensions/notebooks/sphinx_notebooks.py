@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from extensions.build.reasons import log_reasons
 from extensions.build.warnings import report
 from extensions.claims.page import read_page
+from extensions.claims.repairs import Repair, repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.environment import installed, our_code
 from extensions.core.fingerprint import Fingerprint, digest
@@ -53,6 +54,7 @@ class _Claims:
 
     verdicts: dict[str, str]
     scopes: str
+    repairs: dict[str, Repair]
 
 
 def _shown_of(entries: tuple[Entry, ...]) -> _Claims:
@@ -63,7 +65,7 @@ def _shown_of(entries: tuple[Entry, ...]) -> _Claims:
             lines.append(f"- {entry.claim.sentence}")
             lines += [f"  - {each}" for each in scope]
     verdicts = {each.claim.name: each.verdict for each in entries}
-    return _Claims(verdicts, "\n".join(lines))
+    return _Claims(verdicts, "\n".join(lines), repairs_of(entries))
 
 
 def _fingerprint(
@@ -120,7 +122,7 @@ def _write_notebook(
     from extensions.notebooks.export import export_page
     from extensions.notebooks.notebook_file import notebook_of
 
-    page = export_page(topic, base, shown.verdicts)
+    page = export_page(topic, base, shown.verdicts, shown.repairs)
     for problem in page.problems:
         report(problem)
     try:

@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from extensions.claims.sphinx_exercise import NO_ANSWER
+from extensions.claims.repairs import NO_ANSWER
 from tests.helpers.evidence import record
 
 REPAIR = (
@@ -85,9 +85,7 @@ def test_a_notebook_lets_who_predicts_run_the_cell(page, shown, cells):
     )
     assert code["source"] == 'print(word, "counted")'
     assert code["outputs"] == []
-    assert answer["source"] == (
-        "[The page](https://example.org/part/one.html) has the answer."
-    )
+    assert answer["source"] == "Run the cell: it gives the answer."
 
 
 def test_the_edit_is_the_answer_of_who_repairs(page, shown):
@@ -108,6 +106,26 @@ def test_a_repair_shows_what_the_program_then_prints(house, page, shown):
     words, _ = shown(page + "\n```{cell} count\n```\n" + REPAIR)
 
     assert " Answer +new Now the program prints: other With this" in words
+
+
+def test_a_notebook_has_the_hint_and_the_answer_of_a_repair(
+    house, page, shown, cells
+):
+    outputs = {"output before": "one", "output after": "other"}
+    record(house, failures={"edit": "+new", "said": "assert"} | outputs)
+
+    shown(page + "\n```{cell} count\n```\n" + REPAIR)
+
+    assert cells()[-2]["source"] == (
+        "**Repair**\n\nChange one line so that it is another.\n\n"
+        "<details><summary>Hint</summary>\n\nLook at `word`.\n\n</details>"
+        "\n\n<details><summary>Answer</summary>\n\n```diff\n+new\n```\n\n"
+        "Now the program prints:\n\n```text\nother\n```\n\n"
+        "With this change, this is no longer true:\n\n> `word` is one.\n\n"
+        "</details>"
+    )
+    text = (house / "out/html/part/one.md").read_text()
+    assert "```diff\n+new\n```" in text.partition("## The claims")[0]
 
 
 def test_a_repair_that_no_run_has_recorded_says_so(house, page, shown):
@@ -138,6 +156,8 @@ def test_a_notebook_has_room_for_what_a_reader_builds(page, shown, cells):
     assert code[-1]["source"].startswith('print("Right: even"')
     assert code[-1]["outputs"] == []
     assert not any("number = 4" in each["source"] for each in code)
+    answer = cells()[-2]["source"]
+    assert "Answer</summary>\n\n```python\nnumber = 4\n```" in answer
 
 
 @pytest.mark.parametrize(
