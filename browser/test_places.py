@@ -28,6 +28,14 @@ def test_a_row_is_in_sight_by_its_address(page: Page, site: str, chapter: str):
         assert 0 <= place["y"] < 200, row
 
 
+def test_the_ledger_is_as_wide_as_its_place(page: Page, site: str):
+    page.set_viewport_size(DESKTOP)
+    page.goto(f"{site}/evidence/claims/autograd.html")
+
+    table = page.locator(".ledger-rows").first
+    assert table.evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
 def test_a_deep_address_is_there_at_once(browser: Browser, site: str):
     page = browser.new_page(viewport=DESKTOP, reduced_motion="no-preference")
     page.goto(f"{site}/autograd/detach.html#try-it")
