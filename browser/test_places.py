@@ -113,3 +113,35 @@ def test_space_at_the_cross_closes_a_panel(page: Page, site: str):
 
     expect(panel).to_have_count(0)
     expect(sign).to_be_focused()
+
+
+@pytest.mark.parametrize("place", ["h1", "#in-short h2"])
+def test_a_click_on_the_text_closes_a_panel_and_moves_nothing(
+    page: Page, site: str, place: str
+):
+    page.goto(f"{site}/autograd/detach.html")
+    page.locator("a.claim-sign").nth(8).click()
+    panel = page.locator(".claim-panel.is-open")
+    text = page.locator(place)
+    text.evaluate("each => each.scrollIntoView({block: 'center'})")
+    top = "each => each.getBoundingClientRect().top"
+    before = text.evaluate(top)
+
+    text.click(position={"x": 2, "y": 2})
+
+    expect(panel).to_have_count(0)
+    assert abs(text.evaluate(top) - before) < 2
+
+
+def test_a_click_that_would_move_the_text_leaves_a_panel(
+    page: Page, site: str
+):
+    page.goto(f"{site}/autograd/detach.html")
+    sign = page.locator("a.claim-sign").first
+    sign.click()
+    page.evaluate("scrollTo(0, 0)")
+    panel = page.locator(".claim-panel.is-open")
+
+    page.locator(".claim-panel.is-open ~ p").first.dispatch_event("click")
+
+    expect(panel).to_have_count(1)

@@ -1,5 +1,6 @@
 // The sign of a claim, or its words, open its panel, by mouse, tap and key. It
-// stays until its sign, its cross or Escape closes it, or another one opens.
+// stays until its sign, its cross, Escape or a click on the text closes it, or
+// another one opens.
 // Without this script, a sign is a link to its panel, which shows as a target.
 let opened = null;
 const panelOf = (sign) => document.querySelector(sign.getAttribute("href"));
@@ -120,6 +121,17 @@ document.addEventListener("keydown", (event) => {
   const inside = panelOf(sign).contains(document.activeElement);
   inPlace(sign, close);
   if (inside) sign.focus({ preventScroll: true });
+});
+// So does a click on the text elsewhere, unless it would move what is clicked.
+const USED = ".claim, .claim-panel, a, button, input, label, summary";
+document.addEventListener("click", ({ target }) => {
+  if (opened === null || target.closest(USED) !== null) return;
+  const panel = panelOf(opened);
+  const isText = target.closest("article") !== null && !target.contains(panel);
+  if (!isText || !getSelection().isCollapsed) return;
+  const { bottom, height } = panel.getBoundingClientRect();
+  const isAbove = bottom <= target.getBoundingClientRect().top;
+  if (!isAbove || scrollY >= height) inPlace(target, close);
 });
 
 // Who follows the address of a claim, or of its panel, sees the words and the
