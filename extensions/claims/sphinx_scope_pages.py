@@ -20,6 +20,7 @@ from extensions.claims.scope_report import scope_report
 from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_summaries import template_values
+from extensions.claims.wording import telling
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -62,6 +63,7 @@ def _scope_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         about = {"title": title, "lead": _LEAD}
         values = template_values(ledger, builder, name)
         values["title_of"] = values["title"]
+        values["telling"] = telling
         values |= about
         values["above"] = [*crumbs(builder, name, LEDGER), (chapter, row)]
         values["topics"] = [

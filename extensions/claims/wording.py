@@ -18,7 +18,7 @@ from extensions.claims.cases import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from extensions.evidence.parsed_tests import Failure, Test
 
@@ -36,6 +36,11 @@ _VAGUE = re.compile(
 )
 # How a line ends whose cases say nothing.
 UNNAMED = re.compile(r"in (another case|\d+ other cases)$")
+# What says something only beside the change itself.
+_NAMELESS = re.compile(
+    "(but|but not|ends)?( ?after (this change|one of these changes))?"
+)
+_LONGEST_CODE = 72  # letters of a line of code that stands in a sentence
 _LONGEST = 120  # letters of a line, of which more is folded
 # Names that a function of Python cannot have in its own.
 _PROPER = """
@@ -93,11 +98,42 @@ def caption(words: str, failures: Sequence[Failure]) -> str:
         if parts := _parts(words, cases, "or" if is_one_of else "and"):
             return f"{words} {'; '.join(parts)}"
     if failures[0].edit:
-        this = "this change" if number == 1 else "one of these changes"
-        return _without_end(words, f"after {this}")
+        return _without_end(words, _after_changes(failures))
     if failures[0].given and number == 1:
         return _without_end(words, f"given `{failures[0].given}`")
     return _without_end(words, _in_other_cases(number))
+
+
+def _after_changes(failures: Sequence[Failure]) -> str:
+    """Return with what change something is false; of several, the first."""
+    first, others = failures[0].edit, len(failures) - 1
+    if said := _first_change(first):
+        many = "another change" if others == 1 else f"{others} other changes"
+        return f"{said}, or after {many}" if others else said
+    return "after one of these changes" if others else "after this change"
+
+
+def _first_change(edit: str) -> str:
+    """Return what line an edit adds or leaves out first; "" for a long one."""
+    lines = edit.splitlines()
+    old = [_code_in(each) for each in lines if each.startswith("-")]
+    new = [_code_in(each) for each in lines if each.startswith("+")]
+    added = [each for each in new if each not in old]
+    gone = [each for each in old if each not in new]
+    word, code = ("with", added) if added else ("without", gone)
+    if not code or "`" in code[0] or len(code[0]) > _LONGEST_CODE:
+        return ""
+    return f"{word} `{code[0]}`"
+
+
+def _code_in(line: str) -> str:
+    """Return the code of a line of an edit, without sign and comment."""
+    return line[1:].partition("  #")[0].strip().rstrip(",")
+
+
+def telling(lines: Iterable[str]) -> list[str]:
+    """Return the lines that say something without the change itself."""
+    return [each for each in lines if not _NAMELESS.fullmatch(each)]
 
 
 def _in_other_cases(number: int) -> str:

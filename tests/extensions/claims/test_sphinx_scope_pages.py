@@ -29,6 +29,22 @@ def test_a_claim_is_told_with_its_scope(house, build):
     ) in said
 
 
+def test_a_scope_without_its_change_is_told_where_it_says_something(
+    house, build
+):
+    module = house / "tests/part/test_one.py"
+    text = module.read_text()
+    name = "test_word_is_one__but_not_of_another"
+    assert name in text
+    module.write_text(text.replace(name, "test_word_is_one__but_not"))
+    record(house, failures={"edit": f"+{'x' * 99}", "said": "assert"})
+
+    said, _, others = scopes(build()).partition("|Two|")
+
+    assert "Breaks" not in said
+    assert "but not of another" in others
+
+
 def test_the_ledger_leads_to_the_scopes_of_each_chapter(build):
     app = build()
 

@@ -147,12 +147,24 @@ def a_failure(words, case="", edit="", given=""):
             "but not otherwise",
             ["old,new=f(1)-f(2)"],
             "-f(1)\n+f(2)",
-            "but not after this change",
+            "but not with `f(2)`",
         ),
         (
             "but not",
             ["old,new=1)-2)"] * 2,
             "-f(1)\n+f(2)",
+            "but not with `f(2)`, or after another change",
+        ),
+        (
+            "but not otherwise",
+            ["old,new=1)-2)"] * 3,
+            "-f(1)  # as before\n-g(1),",
+            "but not without `f(1)`, or after 2 other changes",
+        ),
+        (
+            "but not otherwise",
+            ["old,new=1)-2)"] * 2,
+            f"-f(1)\n+f({'2, ' * 30})",
             "but not after one of these changes",
         ),
         (
