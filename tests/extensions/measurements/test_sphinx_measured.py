@@ -199,6 +199,8 @@ def test_all_measurements_stand_on_one_page(measured, house, build):
     html = (app.outdir / "evidence/claims.html").read_text()
     assert not app.warning.getvalue()
     assert '<a href="../part/one.html#measured">Adding' in html
+    legend = html.index("A full bar takes twice as long or more")
+    assert legend < html.index('class="bar bar-helps"')
     assert '<td data-machine="A processor"><span class="bar bar-helps"' in html
     assert '<span class="speed">2 times as fast</span>' in html
 
