@@ -177,7 +177,7 @@ def test_a_slash_that_somebody_writes_stays_a_slash(page: Page, box):
 
 
 def test_the_number_of_pages_is_said(page: Page, box):
-    status = page.get_by_role("status")
+    status = page.get_by_role("search").get_by_role("status")
     box.fill("Muon")
     expect(status).to_contain_text("page")
     box.fill("qqqqqq")
