@@ -16,8 +16,8 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 from extensions.build.dependencies import root_of
+from extensions.build.head_line import put_head
 from extensions.core.topics import Topic
-from extensions.pages.page_head import put_head
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

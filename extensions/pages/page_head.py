@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from extensions.build.dependencies import root_of
-from extensions.build.html_node import HtmlElement, html_element
+from extensions.build.head_line import head_of
 from extensions.core.front_matter import READ_FIRST
 from extensions.core.topics import Topic
 from extensions.pages.page_summary import summary_of
@@ -22,30 +22,11 @@ from extensions.programs.snippet import Snippet
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-_CLASS = "page-head"
-
-
-def put_head(doctree: nodes.document, files: list[nodes.Node]) -> None:
-    """Put a line below the first paragraph of a page, with its files."""
-    # Above the first section stands the front matter, in paragraphs as well.
-    whole = next(doctree.findall(nodes.section), doctree)
-    if opening := next(whole.findall(nodes.paragraph), None):
-        line = html_element("p", *files, class_=_CLASS)
-        opening.parent.insert(opening.parent.index(opening) + 1, line)
-
-
-def _head_of(doctree: nodes.document) -> HtmlElement | None:
-    """Return the line of a page, if it has one."""
-    found = doctree.findall(HtmlElement)
-    return next(
-        (e for e in found if e["attributes"].get("class") == _CLASS), None
-    )
-
 
 def _fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Say in the line of a page with a program what is known of it."""
     topic = Topic(root_of(app.env), docname)
-    line = _head_of(doctree)
+    line = head_of(doctree)
     if line is None:
         return
     minutes = summary_of(app.env, docname).minutes

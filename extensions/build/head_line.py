@@ -1,0 +1,26 @@
+"""The line at the head of a page, into which several features write."""
+
+from __future__ import annotations
+
+from docutils import nodes
+
+from extensions.build.html_node import HtmlElement, html_element
+
+_CLASS = "page-head"
+
+
+def put_head(doctree: nodes.document, parts: list[nodes.Node]) -> None:
+    """Put a line below the first paragraph of a page, with its first parts."""
+    # Above the first section stands the front matter, in paragraphs as well.
+    whole = next(doctree.findall(nodes.section), doctree)
+    if opening := next(whole.findall(nodes.paragraph), None):
+        line = html_element("p", *parts, class_=_CLASS)
+        opening.parent.insert(opening.parent.index(opening) + 1, line)
+
+
+def head_of(doctree: nodes.document) -> HtmlElement | None:
+    """Return the line of a page, if it has one."""
+    found = doctree.findall(HtmlElement)
+    return next(
+        (e for e in found if e["attributes"].get("class") == _CLASS), None
+    )
