@@ -70,7 +70,7 @@ def notebook_of(
             cells.append(new_code_cell("# Your code"))
         else:
             cell = snippet.cell(piece.name)
-            given = [] if piece.asks else outputs.get(cell.code_line, [])
+            given = [] if piece.asks else _given(cell, outputs)
             cells.append(_code_cell(cell, piece.fold, given))
     if scopes:
         cells.append(new_markdown_cell(f"{_SCOPES}\n\n{scopes}\n\n</details>"))
@@ -81,6 +81,17 @@ def notebook_of(
         cells=cells, metadata={"kernelspec": kernel}
     )
     return notebook
+
+
+def _given(
+    cell: Cell, outputs: Mapping[int, list[NotebookNode]]
+) -> list[NotebookNode]:
+    """Return what a cell gave.
+
+    In a recipe, sphinx-gallery counts the empty lines above the code as code.
+    """
+    lines = range(cell.line, cell.code_line + 1)
+    return next((outputs[line] for line in lines if line in outputs), [])
 
 
 def _code_cell(

@@ -21,6 +21,14 @@ def test_the_notebook_of_a_recipe_is_written_as_well(house, build):
     assert code["source"].startswith("import matplotlib")
 
 
+def test_the_notebook_of_a_recipe_holds_what_its_cells_gave(house, build):
+    build()
+
+    *_, code, _ = nbformat.read(house / "docs/gallery/three.ipynb", 4)["cells"]
+    kinds = [kind for out in code["outputs"] for kind in out.get("data", ())]
+    assert "image/svg+xml" in kinds
+
+
 def test_a_build_warns_of_what_no_notebook_can_show(house, build):
     page = house / "docs/part/one.md"
     page.write_text(page.read_text() + "\n{kbd}`Ctrl`\n")
