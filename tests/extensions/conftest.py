@@ -29,6 +29,16 @@ class CompiledTemplates(FileSystemBytecodeCache):
         return super().get_bucket(environment, name + source, None, source)
 
 
+@pytest.fixture(autouse=True)
+def _environment():
+    """Leave the variables as they were: programs run again when they change.
+
+    Whatever loads the compiler of torch sets one.
+    """
+    with patch.dict(os.environ):
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _templates(tmp_path_factory):
     """Compile each template once: it takes a quarter of the time of a build.
