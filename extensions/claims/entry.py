@@ -6,6 +6,7 @@ Imports neither Sphinx nor torch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from extensions.claims.claim import Claim
 from extensions.claims.wording import caption, words_of
@@ -82,12 +83,12 @@ class Entry:
         """In words, on what the claim was tried, a line for each test."""
         return (f"for {self.on}", *self.also) if self.on else self.also
 
-    @property
+    @cached_property
     def breaks(self) -> tuple[str, ...]:
         """In words, what makes the claim false."""
         return tuple(map(self.caption_of, self.counter_examples))
 
-    @property
+    @cached_property
     def ends(self) -> tuple[str, ...]:
         """In words, where the claim ends."""
         return tuple(

@@ -83,7 +83,10 @@ def listed_in(root: Path, name: str) -> list[str]:
 
 def toctrees_of(root: Path, name: str) -> list[_Toctree]:
     """Return the tables of contents of a page."""
-    tokens = parse(_contents(root, name))
+    text = _contents(root, name)
+    if "toctree" not in text:  # as in most: to parse a page takes long
+        return []
+    tokens = parse(text)
     found = (directive_of(token, line_of(token, 1)) for token in tokens)
     return [
         _Toctree(
