@@ -242,7 +242,8 @@ def cuda(session: nox.Session) -> None:
 def record(session: nox.Session) -> None:
     """Record tests and measurements of this machine: -- evidence/<machine>.
 
-    With torch, pytest and NumPy alone, the two commands below do the same.
+    With torch, pytest and NumPy alone, the two commands below do the same;
+    claims whose program imports more are then not run.
     """
     install_torch(session)
     install(session, "tests")

@@ -1,7 +1,8 @@
 """What the tests of this project load.
 
-The tests of claims need torch, pytest and NumPy alone; the tests of the site
-are left out where Sphinx is not installed.
+The tests of claims need torch, pytest and NumPy; those whose program imports
+more, such as scikit-learn, are skipped where it is missing. The tests of the
+site are left out where Sphinx is not installed.
 """
 
 from importlib.util import find_spec

@@ -1,16 +1,30 @@
 // Small comforts; the site is whole without them.
 
-// A filter leaves the rows that hold all words, or those that hold most of them
-// if none does, and that have all that is chosen. What a row links to on
-// the page counts as its own, and comes and goes with it. The address keeps what is asked, except that of a
-// file, which may not change.
+// A filter leaves the rows that hold most of what is asked, and that have all
+// that is chosen. What a row links to on the page counts as its own, and comes
+// and goes with it. The address keeps what is asked, except that of a file,
+// which may not change.
 for (const form of document.querySelectorAll(".row-filter")) {
   const rows = [...document.querySelectorAll(form.dataset.rows)];
   const sources = rows.map((row) => {
     const place = row.querySelector("a[href^='#']")?.hash.slice(1);
     return place ? document.getElementById(place) : row;
   });
-  const texts = sources.map((source) => source.textContent.toLowerCase());
+  const plain = (text) => text.toLowerCase().match(/\S+/g) ?? [];
+  const texts = sources.map((source) => plain(source.textContent).join(" "));
+  // Most of what is asked is in a text that has many of its words in a row, as
+  // only that of an error has; else in one that has many of them anywhere.
+  const RUN = 4;
+  const weigh = (text, words) => {
+    let run = 0;
+    const begins = (from) => {
+      const row = words.slice(from, from + run + 1);
+      return row.length > run && text.includes(row.join(" "));
+    };
+    for (const from of words.keys()) while (begins(from)) run += 1;
+    const held = words.filter((word) => text.includes(word)).length;
+    return { held, order: (run < RUN ? 0 : run * words.length) + held };
+  };
   // What rows have in common may stand on what holds them.
   const chosen = (row, name) =>
     row.closest(`[data-${name}]`)?.getAttribute(`data-${name}`);
@@ -24,27 +38,37 @@ for (const form of document.querySelectorAll(".row-filter")) {
     const place = location.pathname + query + location.hash;
     history.replaceState(null, "", place);
   };
+  // Where else to look for it: on a page with more of its kind, or anywhere.
+  const elsewhere = () => {
+    const { more, title } = form.dataset;
+    const link = (address, name, words) => {
+      const element = document.createElement("a");
+      const query = new URLSearchParams({ [name]: form.elements.words.value });
+      element.href = `${address}?${query}`;
+      element.textContent = words;
+      return element;
+    };
+    const all = link("", "q", "the whole guide");
+    return more ? [link(more, "words", title), " or in ", all] : [all];
+  };
   const filter = () => {
-    const words = form.elements.words.value.toLowerCase().match(/\S+/g) ?? [];
+    const words = plain(form.elements.words.value);
     const isChosen = (row) =>
       choices.every((c) => ["", chosen(row, c.name)].includes(c.value));
-    const held = rows.map((row, at) =>
-      isChosen(row) ? words.filter((w) => texts[at].includes(w)).length : -1,
+    const found = rows.map((row, at) =>
+      isChosen(row) ? weigh(texts[at], words) : { held: 0, order: -1 },
     );
-    const most = Math.max(...held, words.length ? 1 : 0);
-    let count = 0;
+    const most = Math.max(...found.map(({ order }) => order), words.length ? 1 : 0);
+    const shown = found.filter(({ order }) => order === most);
     rows.forEach((row, at) => {
-      const fits = held[at] === most;
-      row.hidden = sources[at].hidden = !fits;
-      count += fits;
+      row.hidden = sources[at].hidden = found[at].order !== most;
     });
     const said = form.querySelector("output");
-    said.textContent = `${count} of ${rows.length} ${form.dataset.noun}`;
-    if (count || !words.length) return;
-    const link = document.createElement("a");
-    link.href = `?${new URLSearchParams({ q: form.elements.words.value })}`;
-    link.textContent = "Search the whole guide for these words";
-    said.append(": nothing here has any of these words. ", link);
+    said.textContent = `${shown.length} of ${rows.length} ${form.dataset.noun}`;
+    const isAll = shown.some(({ held }) => held === words.length);
+    if (isAll || !words.length) return;
+    const lacks = shown.length ? "none has all" : "nothing here has any";
+    said.append(`: ${lacks} of these words. Look for them in `, ...elsewhere());
   };
   form.addEventListener("input", filter);
   form.addEventListener("input", keep);

@@ -32,6 +32,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_labels,
         sphinx_ledger,
         sphinx_ledger_pages,
+        sphinx_moved,
+        sphinx_navigation,
         sphinx_panels,
         sphinx_recap,
         sphinx_scope_pages,
@@ -51,10 +53,12 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sphinx_exercise.setup_exercise(app)
     sphinx_tally.setup_tally(app)
     sphinx_panels.setup_panels(app)
+    sphinx_navigation.setup_navigation(app)
     sphinx_ledger_pages.setup_ledger_pages(app)
     sphinx_scope_pages.setup_scope_pages(app)
     sphinx_test_pages.setup_test_pages(app)
     sphinx_unproven_pages.setup_unproven_pages(app)
     sphinx_json.setup_claims_json(app)
     sphinx_labels.setup_labels(app)
+    sphinx_moved.setup_moved(app)
     return METADATA

@@ -11,27 +11,24 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from extensions.claims.values import (
+    NUMBER,
+    TYPES,
+    as_words,
+    in_words,
+    is_plain,
+    listed,
+    not_too_long,
+    noun_of,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*(e[+-]?\d+)?|inf|nan)")
-_SEQUENCE = re.compile(r"\([-+\d., e]*\)|\[[-+\d., e]*\]")
-_TRUTH = re.compile(r"True|False|None|\(.*\)|\[.*\]")
-_ENDS_ALIKE = re.compile(r"(?P<number>\d+) (?P<word>[a-z ]+)")
-_BEGINS_ALIKE = re.compile(r"(?P<word>[a-z]+) (?P<number>\d+)")
-# Arguments of tests that are nouns by themselves.
-_NOUNS = (
-    "batch, count, day, depth, epoch, factor, length, number, rate, row,"
-    " sample, scale, seed, shape, size, step, value, width, worker"
-)
-_TYPES = r"b?float\d+|u?int\d+|complex\d+|bool"
-# What no sentence holds.
-_CODE = re.compile(r"[_.:()\[\]{}=*/<>%\"]|\b[a-z]+\d+\b|^(bool|int)$")
-_OPTION = re.compile(r"\{'(?P<name>\w+)': (?P<value>[^,]*)\}")
 _TOKEN = re.compile(r"\S*[A-Z]\S{28,}")  # what pytest makes of a long value
-_BETWEEN = re.compile(r"(?<=[^-])(?<!\de)-")  # the values of a case
+_BETWEEN = re.compile(r"(?<=[^-])(?<!\de)-(?!>)")  # the values of a case
 _LONGEST = 80  # letters of a value that somebody would read
-_IN_A_ROW = 4  # numbers that are told as a range
+_FEW = 2  # pairs that are told one by one
 
 
 @dataclass(frozen=True)
@@ -77,107 +74,59 @@ def columns_of(cases: Iterable[str]) -> list[Column]:
 def _is_about_numbers(column: Column) -> bool:
     """Whether the values are numbers or types of numbers, which come last."""
     return all(
-        _NUMBER.fullmatch(each) or re.fullmatch(_TYPES, each)
+        NUMBER.fullmatch(each) or re.fullmatch(TYPES, each)
         for each in column.values
     )
 
 
 def named(column: Column, before: str) -> list[str]:
-    """Return the values of a column as a reader is told of them.
-
-    A number says only with the name of its argument what it is, unless the
-    words before it hold that name.
-    """
+    """Return the values of a column as a reader is told of them."""
     values = column.said
     if len(column.arguments) > 1:
-        return [_combination(column.arguments, each) for each in values]
+        return _combinations(column.arguments, values, before)
     [argument] = column.arguments
-    if all(_NUMBER.fullmatch(each) for each in values):
-        return _behind(_name(argument, before, len(values)), _range(values))
-    if all(_SEQUENCE.fullmatch(each) for each in values):
-        codes = [f"`{each}`" for each in values]
-        return _behind(_name(argument, before, len(values)), codes)
-    if all(_TRUTH.fullmatch(each) for each in values) and argument:
-        return [f"`{argument}={each}`" for each in values]
-    for pattern in (_ENDS_ALIKE, _BEGINS_ALIKE):
-        found = [pattern.fullmatch(each) for each in values]
-        numbers = [each["number"] for each in found if each]
-        words = {each["word"] for each in found if each}
-        if len(numbers) == len(values) > 1 and len(words) == 1:
-            word = words.pop()
-            if pattern is _BEGINS_ALIKE:
-                return _behind(_plural(word), _range(numbers))
-            *first, last = _range(numbers)
-            return [*first, f"{last} {word}"]
-    is_code = any("_" in each for each in values)
-    if is_code and not any(" " in each for each in values):
-        return [f"`{each}`" for each in values]
-    return [as_words(each) for each in values]
+    return in_words(argument, values, before)
 
 
-def _name(argument: str, before: str, number: int) -> str:
-    """Return what stands before the values of an argument."""
-    stem = argument.removesuffix("s")
-    if not argument or re.search(rf"\b{re.escape(stem)}s?\b", before):
-        return ""
-    if not re.search(rf"\b{re.escape(stem)}\b", _NOUNS):
-        return f"`{argument}`"
-    return stem if number == 1 else _plural(stem)
+def _combinations(
+    arguments: Sequence[str], values: Sequence[str], before: str
+) -> list[str]:
+    """Return the values that several arguments have together.
+
+    One of them names the cases if it tells them apart by a word; else they
+    are counted where they are more than a few.
+    """
+    cases = [_BETWEEN.split(each) for each in values]
+    if any(len(each) != len(arguments) for each in cases):
+        return not_too_long([as_words(each) for each in values])
+    if tuple(arguments) == ("old", "new"):
+        said = [_edit(*each) for each in cases]
+        return sorted(said, key=lambda each: each.startswith("without"))
+    columns = list(zip(*cases, strict=True))
+    for argument, column in zip(arguments, columns, strict=True):
+        tells = len({*column}) == len(column) > 1
+        if tells and not any(map(is_plain, column)):
+            return in_words(argument, column, before)
+    if len(cases) <= _FEW:
+        return [f"`{_call(arguments, each)}`" for each in cases]
+    kind = "pairs" if len(arguments) == _FEW else "combinations"
+    if all(re.fullmatch(TYPES, each) for case in cases for each in case):
+        return [f"{len(cases)} {kind} of types"]
+    nouns = [noun_of(each) or f"`{each}`" for each in arguments]
+    return [f"{len(cases)} {kind} of {listed(nouns)}"]
 
 
-def _plural(noun: str) -> str:
-    """Return the plural of a noun of ours."""
-    return f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+def _call(arguments: Sequence[str], case: Sequence[str]) -> str:
+    """Return the values of a case as a call hands them over."""
+    pairs = zip(arguments, case, strict=True)
+    return ", ".join(f"{name}={value}" for name, value in pairs)
 
 
-def _behind(name: str, values: Sequence[str]) -> list[str]:
-    """Return some values, the first behind the name of them all."""
-    return [f"{name} {values[0]}".strip(), *values[1:]]
-
-
-def _range(values: Sequence[str]) -> list[str]:
-    """Return some numbers, or their ends where they are all in a row."""
-    if len(values) >= _IN_A_ROW and all(each.isdecimal() for each in values):
-        numbers = sorted(map(int, values))
-        if numbers == [*range(numbers[0], numbers[-1] + 1)]:
-            return [f"{numbers[0]} to {numbers[-1]}"]
-    return [*values]
-
-
-def _combination(arguments: Sequence[str], value: str) -> str:
-    """Return the values that several arguments have in one case."""
-    parts = _BETWEEN.split(value)
-    if len(parts) != len(arguments):
-        return as_words(value)
-    if tuple(arguments) == ("old", "new"):  # an edit
-        return f"`{parts[1].strip()}`"
-    pairs = zip(arguments, parts, strict=True)
-    return f"`{', '.join(f'{name}={each}' for name, each in pairs)}`"
-
-
-def as_words(value: str) -> str:
-    """Return a value as words, or as code; one option as it is given."""
-    if option := _OPTION.fullmatch(value):
-        value = f"{option['name']}={option['value']}"
-    if re.fullmatch(r"[\w ,-]* [\w ,-]*", value) and "_" not in value:
-        return with_types(value)
-    is_code = _CODE.search(value) or _NUMBER.fullmatch(value)
-    return f"`{value}`" if is_code and "`" not in value else value
-
-
-def with_types(words: str) -> str:
-    """Return some words with the types of numbers in them as code."""
-    return re.sub(rf"\b({_TYPES})\b", r"`\1`", words)
-
-
-def listed(values: Sequence[str], word: str = "and") -> str:
-    """Return some values as a person lists them."""
-    *first, last = values
-    if not first:
-        return last
-    # Between words that hold commas, no comma tells where a value ends.
-    is_plain = not any("," in re.sub("`.*?`", "", each) for each in values)
-    return f"{(', ' if is_plain else '; ').join(first)} {word} {last}"
+def _edit(old: str, new: str) -> str:
+    """Return what comes with an edit, or else what goes."""
+    if new.strip():
+        return f"`{new.strip()}`"
+    return f"without `{old.strip().rstrip(',')}`"
 
 
 def without(case: str, edit: str) -> str:

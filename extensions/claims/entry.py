@@ -5,6 +5,7 @@ Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +21,12 @@ SIMULATED = "simulated"
 
 def _line(start: str, parts: tuple[str, ...]) -> list[str]:
     """Return some parts of a scope as a line, if there are any."""
-    return [f"{start} {'; '.join(parts)}"] if parts else []
+    return [f"{start} {in_a_row(parts)}"] if parts else []
+
+
+def in_a_row(parts: tuple[str, ...]) -> str:
+    """Return some parts of a scope, phrases or sentences, in one line."""
+    return "; ".join(each.removesuffix(".") for each in parts)
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,25 @@ class Entry:
     """In words, on which cases of its own test it held; empty for one."""
     also: tuple[str, ...]
     """In words, on what it held besides, a line for each variation."""
+    also_in_full: tuple[str, ...]
+    """The same lines, in which each list names all its values."""
+    formerly: tuple[str, ...]
+    """Old addresses that lead to the claim, such as autograd/detach#cut."""
 
     @property
     def anchor(self) -> str:
         """The name of the claim's row, unique in the whole site."""
         return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
+
+    @property
+    def former_anchors(self) -> list[str]:
+        """The names that its row had on the same page of the ledger."""
+        chapter = f"{self.topic.chapter}/"
+        return [
+            re.sub("[/#]", "-", each)
+            for each in self.formerly
+            if each.startswith(chapter)
+        ]
 
     def failures_of(self, counter: str) -> list[Failure]:
         """Return how a counter-example fails, on each of its cases.
@@ -73,7 +93,12 @@ class Entry:
         )
 
     def caption_of(self, test: Test) -> str:
-        """Return in words when a counter-example or a limit fails."""
+        """Return in words when a counter-example or a limit fails.
+
+        What somebody wrote into its docstring reads better than its name.
+        """
+        if test.docstring:
+            return " ".join(test.docstring.split())
         words = words_of(test, self.claim.text)
         failures = self.failures_of(test.name)
         return caption(words, failures) if failures else words
@@ -82,6 +107,17 @@ class Entry:
     def tried_on(self) -> tuple[str, ...]:
         """In words, on what the claim was tried, a line for each test."""
         return (f"for {self.on}", *self.also) if self.on else self.also
+
+    @property
+    def tried_on_in_full(self) -> tuple[str, ...]:
+        """The same, in which each list names all its values."""
+        return tuple(self.in_full.get(each, each) for each in self.tried_on)
+
+    @property
+    def in_full(self) -> dict[str, str]:
+        """The whole of each line that tells a list in few words."""
+        lines = zip(self.also, self.also_in_full, strict=True)
+        return {short: whole for short, whole in lines if short != whole}
 
     @cached_property
     def breaks(self) -> tuple[str, ...]:
@@ -118,6 +154,11 @@ class Entry:
             own = "failed" if "failed" in said else "passed"
         is_simulated = self.test and self.test.simulates
         return SIMULATED if own == "passed" and is_simulated else own
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What lacked, in words, if no run that decides could test it."""
+        return self.own.needs if self.own and self.verdict == "not run" else ()
 
     @property
     def deciding(self) -> tuple[Outcome, ...]:

@@ -14,8 +14,14 @@ from pathlib import Path
 
 from extensions.claims.claim import Claim
 from extensions.claims.entry import Entry
+from extensions.claims.moved import read_moved
 from extensions.claims.page import read_page
-from extensions.claims.wording import cases_in_words, scope, words_of
+from extensions.claims.wording import (
+    cases_in_words,
+    scope,
+    scope_in_short,
+    words_of,
+)
 from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic, topics
 from extensions.evidence.dependencies import Dependencies
@@ -45,6 +51,11 @@ class Ledger:
     entries: tuple[Entry, ...]
     prose: dict[str, tuple[Sentence, ...]]
     """The sentences of each page, by its name."""
+
+    @property
+    def own_run(self) -> Run | None:
+        """This build's run, if there is one."""
+        return next((run for run in self.runs if run.is_own), None)
 
     def of(self, name: str) -> tuple[Entry, ...]:
         """Return the entries of the topic with a name."""
@@ -110,10 +121,15 @@ class Ledger:
         """Return how many claims have each verdict."""
         return Counter(entry.verdict for entry in self.entries)
 
+    def needs(self) -> Counter[str]:
+        """Return how many claims no run could test, by what they need."""
+        found = [" and ".join(entry.needs) for entry in self.entries]
+        return Counter(each for each in found if each)
+
 
 def read_ledger(root: Path, runs: list[Run]) -> Ledger:
     """Join the pages, the tests and some runs of the project at a folder."""
-    entries, code = [], Code(root)
+    entries, code, moved = [], Code(root), read_moved(root)
     for topic in topics(root):
         tests, depends = tests_in(topic.tests), Dependencies(topic, code)
         now = {name: depends.of(name) for name in tests}
@@ -123,7 +139,8 @@ def read_ledger(root: Path, runs: list[Run]) -> Ledger:
         for claim in read_page(topic.page).claims:
             name = test_of(claim.name)
             those = behind[name] if name in tests else []
-            entries.append(entry_of(topic, claim, those, runs, now))
+            formerly = moved.formerly(f"{topic.name}#{claim.name}")
+            entries.append(entry_of(topic, claim, those, runs, now, formerly))
     return Ledger(tuple(runs), tuple(entries), prose_of(root))
 
 
@@ -133,6 +150,7 @@ def entry_of(
     behind: list[Test],
     runs: list[Run],
     now: dict[str, str],
+    formerly: tuple[str, ...],
 ) -> Entry:
     """Return a claim with what is behind it, given what tests depend on."""
     name, module = test_of(claim.name), module_of(topic)
@@ -144,6 +162,10 @@ def entry_of(
     variations = tuple(each for each in holds if each.is_variation)
     own = [run for run in runs if run.is_own]
     names = [each.name for each in ends]
+    tried = [
+        (words_of(each, claim.text), _cases_of(own, module, each.name))
+        for each in variations
+    ]
     outcomes = [outcome(run, module, depends, names) for run in runs]
     return Entry(
         topic,
@@ -171,12 +193,9 @@ def entry_of(
             for each in holds
         ),
         cases_in_words(_cases_of(own, module, name)),
-        tuple(
-            scope(
-                words_of(each, claim.text), _cases_of(own, module, each.name)
-            )
-            for each in variations
-        ),
+        tuple(scope_in_short(*each) for each in tried),
+        tuple(scope(*each) for each in tried),
+        formerly,
     )
 
 

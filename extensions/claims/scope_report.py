@@ -6,24 +6,36 @@ from collections.abc import Iterator
 from statistics import median
 
 from extensions.claims.ledger import Ledger
-from extensions.claims.wording import UNNAMED, shown_and_hidden
+from extensions.claims.wording import (
+    UNNAMED,
+    scope_shown_and_hidden,
+    shown_and_hidden,
+)
 
 
 def scope_report(ledger: Ledger) -> Iterator[str]:
-    """Yield a summary, and then each line whose cases have no name."""
-    lines = [
-        (f"{entry.topic.name}#{entry.claim.name}", line)
+    """Yield a summary, and then each line that is folded or names no case."""
+    named = [
+        (f"{entry.topic.name}#{entry.claim.name}", entry)
         for entry in ledger.entries
-        for line in (*entry.tried_on, *entry.ends, *entry.breaks)
     ]
+    tried = [(name, line) for name, each in named for line in each.tried_on]
+    others = [
+        (name, line)
+        for name, each in named
+        for line in (*each.ends, *each.breaks)
+    ]
+    lines = tried + others
     if not lines:
         return
-    folded = sum(bool(shown_and_hidden(line)[1]) for _, line in lines)
+    folded = [each for each in tried if scope_shown_and_hidden(each[1])[1]]
+    folded += [each for each in others if shown_and_hidden(each[1])[1]]
     unnamed = [each for each in lines if UNNAMED.search(each[1])]
     middle = median(len(line) for _, line in lines)
     yield (
         f"scopes of claims: {len(lines)} lines of {middle:.0f} letters in the"
-        f" middle; {folded} are folded, {len(unnamed)} name no case"
+        f" middle; {len(folded)} are folded, {len(unnamed)} name no case"
     )
-    for name, line in unnamed:
-        yield f"names no case: {name}: {line}"
+    for what, found in (("names no case", unnamed), ("is folded", folded)):
+        for name, line in found:
+            yield f"{what}: {name}: {line}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from extensions.claims.entry import SIMULATED
 
@@ -39,10 +40,10 @@ SIGNS = {
     ),
     "not run": Sign(
         "○",
-        "Not run yet: no run had the device that it needs",
-        "needs a GPU",
-        "need a GPU",
-        "follows what no test has shown yet, because it needs a GPU",
+        "Not run yet: no run had what it needs",
+        "not run yet",
+        "not run yet",
+        "follows what no test has shown yet: no run had what it needs",
     ),
     "failed": Sign(
         "✗", "The test fails", "fails", "fail", "follows what a test refutes"
@@ -51,6 +52,30 @@ SIGNS = {
 _UNKNOWN = Sign("?", "No run of its test counts", "", "", "")
 
 
-def sign_of(verdict: str) -> Sign:
-    """Return the sign of a verdict; of any other, that no run counts."""
-    return SIGNS.get(verdict, _UNKNOWN)
+# What else a run can say of a claim, which is no verdict.
+_MARKS = {
+    "not there yet": SIGNS["not run"].mark,
+    "false then": SIGNS[SIMULATED].mark,
+}
+
+
+def mark_of(word: str) -> str:
+    """Return the mark of a verdict, or of what a run says of a claim."""
+    return _MARKS.get(word, sign_of(word).mark)
+
+
+def sign_of(verdict: str, needs: Collection[str] = ()) -> Sign:
+    """Return the sign of a verdict; of any other, that no run counts.
+
+    That of a claim which did not run says what it needs.
+    """
+    sign = SIGNS.get(verdict, _UNKNOWN)
+    if not needs:
+        return sign
+    said = " and ".join(needs)
+    return replace(
+        sign,
+        tip=f"Not run: needs {said}",
+        one=f"needs {said}",
+        many=f"need {said}",
+    )

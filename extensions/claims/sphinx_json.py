@@ -31,6 +31,7 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "sentence": entry.claim.text,
                 "url": builder.get_target_uri(entry.topic.name)
                 + f"#{entry.claim.name}",
+                **({"formerly": entry.formerly} if entry.formerly else {}),
                 "test": entry.test.name if entry.test else None,
                 "true_since": _version_of(
                     entry.test.since if entry.test else ()
@@ -43,7 +44,7 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "variations": [each.name for each in entry.variations],
                 "limits": [each.name for each in entry.limits],
                 "cases": entry.cases,
-                "tried_on": entry.tried_on,
+                "tried_on": entry.tried_on_in_full,
                 "breaks": entry.breaks,
                 "ends": entry.ends,
                 "verdict": entry.verdict,

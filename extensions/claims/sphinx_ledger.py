@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from extensions.build.builder import builder_of
 from extensions.build.dependencies import root_of
 from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.ledger import Ledger, read_ledger
+from extensions.claims.signs import mark_of
 from extensions.core.cache import gc_paused
 from extensions.evidence.sphinx_runs import runs_of
 
@@ -31,6 +33,11 @@ def _read(app: Sphinx) -> None:
         _LEDGERS[app] = read_ledger(root, found)
 
 
+def _give_marks(app: Sphinx) -> None:
+    """Let all templates show the mark of what a run says."""
+    builder_of(app).templates.environment.globals["mark"] = mark_of
+
+
 def _results_by_page(app: Sphinx) -> dict[str, str]:
     """Return what each page shows of the results of its claims."""
     ledger = ledger_of(app)
@@ -45,3 +52,4 @@ def setup_ledger(app: Sphinx) -> None:
     """Read it before the rules ask for it, and before pages show it."""
     PAGE_PARTS["results of its claims"] = _results_by_page
     app.connect("builder-inited", _read)
+    app.connect("builder-inited", _give_marks)

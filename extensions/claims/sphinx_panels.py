@@ -1,8 +1,8 @@
 """A small sign after each claim, and the panel that it opens.
 
 The sign is a link to the panel, which stands below the paragraph of the claim
-or below its table: so it never covers the sentence, is as wide as the page,
-and opens without a script as well.
+or below its row of a table: so it never covers the sentence, is as wide as the
+page, and opens without a script as well.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from docutils import nodes
 
 from extensions.build.ancestors import paragraph_of
 from extensions.build.builder import SiteBuilder, builder_of
-from extensions.build.html_node import HtmlNode, add_html_node
+from extensions.build.html_node import (
+    HtmlNode,
+    add_html_node,
+    html_element,
+)
 from extensions.build.inline_code import words as words_as_html
 from extensions.build.warnings import report
+from extensions.claims.entry import in_a_row
 from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
@@ -24,6 +29,7 @@ from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.claims.wording import (
     change_in_words,
     name_of,
+    scope_shown_and_hidden,
     shown_and_hidden,
 )
 from extensions.core.problem import Problem
@@ -60,9 +66,10 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             change_in_words=change_in_words,
             name_of=name_of,
             cut=shown_and_hidden,
+            cut_scope=scope_shown_and_hidden,
             words=words_as_html,
         )
-        panels.append((_block_of(node), panel))
+        panels.append((node, panel))
     for words in doctree.findall(nodes.reference):
         topic_name, name = words.get("names_claim", ("", ""))
         for entry in ledger.of(topic_name):
@@ -75,23 +82,28 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         claim = entries[name].claim
         message = f"claim {name!r} has the address of a heading: rename one"
         report(Problem(entries[name].topic.page, claim.line, message))
-    for block, panel in reversed(panels):  # so that they keep their order
-        block.parent.insert(block.parent.index(block) + 1, panel)
+    for node, panel in reversed(panels):  # so that they keep their order
+        _put_below(node, panel)
 
 
 def _where_it_ends(entry: Entry) -> HtmlNode:
     """Return a line that says where a claim ends."""
-    ends = words_as_html("; ".join(entry.ends))
-    return HtmlNode(html=f' <small class="claim-ends">Ends {ends}.</small>')
+    said = words_as_html(in_a_row(entry.ends))
+    html = f' <small class="claim-ends">Where it ends: {said}.</small>'
+    return HtmlNode(html=html)
 
 
-def _block_of(words: nodes.Element) -> nodes.Element:
-    """Return the paragraph of some words, or the table that holds it."""
-    block = above = paragraph_of(words)
-    while above.parent is not None:
-        above = above.parent
-        block = above if isinstance(above, nodes.table) else block
-    return block
+def _put_below(words: nodes.Element, panel: nodes.Element) -> None:
+    """Add a panel below the paragraph of some words, or below their row."""
+    block = row = paragraph_of(words)
+    while row.parent is not None and not isinstance(row, nodes.row):
+        row = row.parent
+    if isinstance(row, nodes.row):
+        entries = row.findall(nodes.entry)
+        width = sum(1 + each.get("morecols", 0) for each in entries)
+        cell = html_element("td", panel, colspan=f"{width}")
+        block, panel = row, html_element("tr", cell, class_="claim-row")
+    block.parent.insert(block.parent.index(block) + 1, panel)
 
 
 def render_for_claim(
@@ -104,7 +116,7 @@ def render_for_claim(
 
 def _sign_of(builder: SiteBuilder, entry: Entry, *, is_link: bool) -> HtmlNode:
     """Return the sign of a claim, which may open its panel."""
-    sign = sign_of(entry.verdict)
+    sign = sign_of(entry.verdict, entry.needs)
     return render_for_claim(
         builder, "sign", entry=entry, sign=sign, is_link=is_link
     )

@@ -44,7 +44,13 @@ def _scopes_now(app: Sphinx) -> dict[str, str]:
     """Return what each page shows."""
     found: dict[str, str] = {}
     for entry in ledger_of(app).entries:
-        shown = (entry.claim.text, entry.tried_on, entry.ends, entry.breaks)
+        shown = (
+            entry.formerly,
+            entry.claim.text,
+            entry.tried_on_in_full,
+            entry.ends,
+            entry.breaks,
+        )
         page = scope_page(entry)
         found[page] = f"{found.get(page, '')}{entry.anchor} {shown}\n"
     return found

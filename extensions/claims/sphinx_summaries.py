@@ -136,6 +136,7 @@ def template_values(
             len(each.counter_examples) for each in ledger.entries
         ),
         "tally": ledger.tally(),
+        "needs": ledger.needs(),
         "kinds": ledger.kinds,
         "prose": ledger.prose,
         "cited": ledger.cited,

@@ -4,14 +4,13 @@ what. It shows each sign beside what it means, and so is their legend.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from docutils import nodes
 
 from extensions.build.builder import builder_of
 from extensions.claims.ledger_rows import ledger_page
-from extensions.claims.signs import SIGNS
+from extensions.claims.signs import SIGNS, sign_of
 from extensions.claims.sphinx_ledger import ledger_of
 
 if TYPE_CHECKING:
@@ -48,31 +47,37 @@ def _add_tally(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 def _parts(
     ledger: Ledger, docname: str, entries: tuple[Entry, ...], rows: str
 ) -> Iterator[nodes.reference]:
-    """Yield how many statements have each verdict, as a link to the first."""
-    counted = Counter(each.verdict for each in entries)
-    for verdict, sign in SIGNS.items():
-        if number := counted[verdict]:
+    """Yield how many statements have each verdict, as a link to the first.
+
+    Those that did not run are counted by what they need.
+    """
+    for verdict in SIGNS:
+        alike: dict[tuple[str, ...], list[Entry]] = {}
+        for entry in entries:
+            if entry.verdict == verdict:
+                alike.setdefault(entry.needs, []).append(entry)
+        for needs, found in alike.items():
+            sign, number = sign_of(verdict, needs), len(found)
             said = f"{number} {sign.one if number == 1 else sign.many}"
             if verdict == "passed":
                 said += _on_what(ledger, entries)
-            first = next(e for e in entries if e.verdict == verdict)
-            place = f"{rows}#{first.anchor}"
+            place = f"{rows}#{found[0].anchor}"
             yield _part(sign.mark, verdict.replace(" ", "-"), said, place)
 
 
 def _on_what(ledger: Ledger, entries: tuple[Entry, ...]) -> str:
     """Say on which torch, on which day, and on how many other versions."""
-    own = [run for run in ledger.runs if run.is_own]
-    if not own:
+    own = ledger.own_run
+    if own is None:
         return ""
     days = [each.own.date for each in entries if each.own]
     others = {
         run.release
         for place, run in enumerate(ledger.runs)
-        if run.decides and run.release != own[0].release
+        if run.decides and run.release != own.release
         if any(each.outcomes[place].word == "passed" for each in entries)
     }
-    said = f" on torch {own[0].release}, {max(days)}"
+    said = f" on torch {own.release}, {max(days)}"
     if others:
         versions = "version" if len(others) == 1 else "versions"
         said += f", and on {len(others)} other {versions}"

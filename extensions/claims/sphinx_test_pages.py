@@ -34,12 +34,6 @@ if TYPE_CHECKING:
 
 
 _TESTS = "evidence/tests/"
-_GENERATED = (
-    _TESTS,
-    "evidence/claims/",
-    "evidence/scopes/",
-    "evidence/unproven/",
-)
 
 
 def link_to_test(
@@ -108,19 +102,6 @@ def _highlighted(
         yield part, builder.highlighter.highlight_block(code, "python")
 
 
-def _shorten_navigation(page: PageContext) -> None:
-    """Show only the chapters in the navigation of a generated page.
-
-    The page belongs to no chapter, and the whole navigation would be most of
-    its size and of the time to write it.
-    """
-    if page.name.startswith(_GENERATED):
-        toctree = page.values["toctree"]
-        page.values["toctree"] = lambda **how: toctree(
-            **how | {"collapse": True}
-        )
-
-
 def _add_script(page: PageContext) -> None:
     """Load the script on the pages of tests alone."""
     if page.name.startswith(_TESTS):
@@ -131,5 +112,4 @@ def setup_test_pages(app: Sphinx) -> None:
     """Add the pages."""
     PAGE_PARTS["the tests"] = _test_sources
     app.connect("html-collect-pages", _test_pages)
-    on_page_context(app, _shorten_navigation)  # before Furo's
     on_page_context(app, _add_script)

@@ -7,15 +7,12 @@ The name of a test continues the sentence of its claim: "… but not with a cut"
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import TYPE_CHECKING
 
-from extensions.claims.cases import (
-    columns_of,
-    listed,
-    named,
-    with_types,
-    without,
-)
+from extensions.claims.cases import columns_of, named, without
+from extensions.claims.long_lists import in_few_words
+from extensions.claims.values import listed, with_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,7 +38,9 @@ _NAMELESS = re.compile(
     "(but|but not|ends)?( ?after (this change|one of these changes))?"
 )
 _LONGEST_CODE = 72  # letters of a line of code that stands in a sentence
-_LONGEST = 120  # letters of a line, of which more is folded
+# Letters of a line, of which more is folded: of a sentence, and of a list.
+_LONGEST = 120
+_LONGEST_LIST = 80
 # Names that a function of Python cannot have in its own.
 _PROPER = """
     Adam AdamW BatchNorm BCE CPU CUDA Dropout GPU GRU HDF5 LayerNorm Linear
@@ -64,14 +63,45 @@ def words_of(test: Test, text: str) -> str:
 
 def scope(words: str, cases: Sequence[str]) -> str:
     """Return on what a test of a claim ran, given its name and its cases."""
-    word = "or" if _CONDITION.fullmatch(words) else "and"
-    parts = _parts(words, cases, word)
+    parts = _parts(words, cases, _word_between(words))
     if not parts:
         if not any(cases) or not _OPEN.fullmatch(words):
             return words
         return _without_end(words, _in_other_cases(len(cases)))
+    return _joined(words, parts)
+
+
+def _word_between(words: str) -> str:
+    """Return what stands between the last two values behind some words."""
+    return "or" if _CONDITION.fullmatch(words) else "and"
+
+
+def _joined(words: str, parts: Sequence[str]) -> str:
+    """Return some words with what cases say behind them."""
+    if not words:
+        return "; ".join(parts)
     is_phrase = _OPEN.fullmatch(words) or re.match(r"[-+]?\d", parts[0])
     return f"{words}{' ' if is_phrase else ': '}{'; '.join(parts)}"
+
+
+def scope_in_short(words: str, cases: Sequence[str]) -> str:
+    """Return the same as ``scope``, with its longest lists in few words."""
+    line = scope(words, cases)
+    columns = [each for each in columns_of(cases) if each.said]
+    parts = dict(enumerate(_parts(words, cases, _word_between(words))))
+    longest = sorted(parts, key=lambda each: -len(parts[each]))
+    before = words
+    for place, has_examples in product(longest, [True, False]):
+        if len(line) <= _LONGEST_LIST:
+            break
+        column, start = columns[place], "" if place else words
+        said = named(column, words)
+        start, short = in_few_words(start, column, said, has_examples)
+        if short:
+            parts[place] = short
+            before = before if place else start
+            line = _joined(before, [*parts.values()])
+    return line
 
 
 def cases_in_words(cases: Sequence[str]) -> str:
@@ -154,20 +184,25 @@ def name_of(failure: Failure) -> str:
     return "; ".join(_parts("", [case], "and"))
 
 
-def shown_and_hidden(text: str) -> tuple[str, str]:
+def shown_and_hidden(text: str, most: int = _LONGEST) -> tuple[str, str]:
     """Return the part of a line that is always shown, and the rest.
 
     A list is cut between two of its values.
     """
-    if len(text) <= _LONGEST:
+    if len(text) <= most:
         return text, ""
     places = [
         match.end()
         for match in re.finditer(r"[,;] (?=(?:[^`]*`[^`]*`)*[^`]*$)", text)
-        if match.end() <= _LONGEST
+        if match.end() <= most
     ]
     cut = places[-1] if places else len(text)
     return text[:cut].strip(" ,;"), text[cut:]
+
+
+def scope_shown_and_hidden(line: str) -> tuple[str, str]:
+    """Return of a line of a scope what is always shown, and the rest."""
+    return shown_and_hidden(line, _LONGEST_LIST)
 
 
 def change_in_words(failure: Failure) -> str:

@@ -9,11 +9,12 @@ that is a file of the site.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from extensions.core.markdown import directive_of, line_of, parse
+from extensions.core.pieces import EXAMPLES
 
 TABLE = "extensions/core/directives.py"
 
@@ -56,6 +57,8 @@ class RemarkExport:
 
     says: str
     """What follows the words *The page*."""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """What stands before them where the body is none: for each argument."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,7 @@ DIRECTIVES: dict[str, Meaning] = {
     "measured": Meaning(Body.DATA, RemarkExport("shows what was measured.")),
     "measurements": _DATA,
     "numbers": _DATA,
+    "play": Meaning(Body.DATA, RemarkExport("lets you try others.", EXAMPLES)),
     "ranking": _DATA,
     "recap": Meaning(Body.DATA, ClaimsExport()),
     "recipes": _DATA,

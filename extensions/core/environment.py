@@ -92,7 +92,8 @@ def environment_variables(others: Iterable[str] = ()) -> dict[str, str]:
     """
     common = {name for name in os.environ if name.startswith(_VARIABLES)}
     return {
-        f"${name}": repr(os.environ.get(name)) for name in common.union(others)
+        f"${name}": repr(os.environ.get(name))
+        for name in sorted(common.union(others))
     }
 
 

@@ -4,7 +4,7 @@ pytest writes a JUnit file for each run: that of this build, and recorded ones
 of other machines and versions of torch. Each result carries a *fingerprint* of
 what its test depends on, so that a change makes stale what it may change. None
 of it but ``sphinx_*`` knows Sphinx; on a machine with a GPU, torch, pytest
-and NumPy are enough.
+and NumPy are enough, and scikit-learn for the claims about real digits.
 """
 
 from __future__ import annotations

@@ -59,6 +59,8 @@ class Dependencies:
         self._code = code or Code(topic.root)
         self._module = topic.tests
         self._behind: dict[Part, set[Part]] = {}
+        self._all_behind: dict[Part, set[Part]] = {}
+        self._named: dict[Part, set[str]] = {}
         self._fixtures: dict[str, set[Part]] = {}
         self.cells: dict[str, str] = {}
         try:
@@ -83,8 +85,18 @@ class Dependencies:
         return self._reached(self._of(test)) if self.cells else []
 
     def _of(self, test: str) -> set[Part]:
+        """Return all parts that count for a test.
+
+        Tests share most of what they lead to, which is found once for each.
+        """
         tests = self._code.lookup(self._module, test)
-        return self._parts(tests, self._for_all)
+        found = {*self._for_all, *tests}
+        for part in tests:
+            for each in self._next(part):
+                if each not in self._all_behind:
+                    self._all_behind[each] = self._parts([each])
+                found |= self._all_behind[each]
+        return found
 
     def _find_fixtures(self) -> None:
         for path in self._scopes:
@@ -117,11 +129,9 @@ class Dependencies:
             found.update(code.module(path).effects)
         return found
 
-    def _parts(
-        self, start: Iterable[Part], known: Iterable[Part] = ()
-    ) -> set[Part]:
-        """Return known parts, and others with all that they lead to."""
-        found = {*known}
+    def _parts(self, start: Iterable[Part]) -> set[Part]:
+        """Return some parts, with all that they lead to."""
+        found: set[Part] = set()
         todo = [*start]
         while todo:
             if (part := todo.pop()) not in found:
@@ -144,11 +154,18 @@ class Dependencies:
 
     def _reached(self, parts: set[Part]) -> list[str]:
         """Return the cells up to the last that tests and helpers name."""
-        tests = f"{self._code.root / 'tests'}{os.sep}"
-        ours = [part for part in parts if str(part.path).startswith(tests)]
         cells = list(self.cells)
-        words = {word for part in ours for word in part.words}
-        named = [name for name in cells if name in words]
-        if not named or any(part.runs_any_cell for part in ours):
-            return cells
-        return cells[: cells.index(named[-1]) + 1]
+        named = set().union(*map(self._cells_in, parts))
+        last = max(map(cells.index, named), default=len(cells))
+        return cells[: last + 1]
+
+    def _cells_in(self, part: Part) -> set[str]:
+        """Return the cells that a part names, if it is of the tests."""
+        if part not in self._named:
+            tests = f"{self._code.root / 'tests'}{os.sep}"
+            is_ours = str(part.path).startswith(tests)
+            words = self.cells if part.runs_any_cell else part.words
+            self._named[part] = {*self.cells}.intersection(
+                words if is_ours else ()
+            )
+        return self._named[part]

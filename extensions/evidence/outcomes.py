@@ -15,8 +15,10 @@ from extensions.evidence.modules import classname
 
 DECIDED = {"failed", "passed"}
 # Why a test was skipped, as a property of its result, and what that means.
-API, SINCE = "api since", "true since"
-WHY_NOT = {API: "not there yet", SINCE: "false then", "needs": "not run"}
+API, SINCE, NEEDS = "api since", "true since", "needs"
+WHY_NOT = {API: "not there yet", SINCE: "false then", NEEDS: "not run"}
+# What a test needs, in words, where it is no library.
+_DEVICES = {"cuda": "a GPU"}
 NOT_ASKED = "not asked"
 # What only tests that ran can say.
 _RAN = {"failed", "passed", "stale", "false then"}
@@ -27,9 +29,9 @@ class Outcome:
     """What one run says of a claim."""
 
     word: str
-    """``passed``, ``failed``, ``not run`` where a device was needed, ``not
-    there yet`` where torch lacked something, ``false then`` where the words
-    were false, ``not asked`` where only some claims were to be tested,
+    """``passed``, ``failed``, ``not run`` where a device or a library lacked,
+    ``not there yet`` where torch lacked something, ``false then`` where the
+    words were false, ``not asked`` where only some claims were to be tested,
     ``stale``, ``skipped``, or ``missing``."""
     devices: tuple[str, ...] = ()
     """Where the tests ran, if they did."""
@@ -39,6 +41,8 @@ class Outcome:
     """The tests that failed."""
     empty: tuple[str, ...] = ()
     """The counter-examples that passed, and yet saw no test fail."""
+    needs: tuple[str, ...] = ()
+    """What lacked where it did not run: a device, libraries."""
 
 
 def is_fresh(result: Result, now: str) -> bool:
@@ -92,7 +96,20 @@ def outcome(
         max((each.get("date", "") for each in facts), default=""),
         tuple(failed),
         tuple(empty),
+        _needs(found) if said == WHY_NOT[NEEDS] else (),
     )
+
+
+def _needs(found: dict[str, list[Result]]) -> tuple[str, ...]:
+    """Return in words for the lack of what some tests did not run."""
+    said = {
+        each
+        for results in found.values()
+        for result in results
+        if result.outcome == "skipped" and NEEDS in result.properties
+        for each in result.properties[NEEDS].split(", ")
+    }
+    return tuple(sorted(_DEVICES.get(each, each) for each in said))
 
 
 def _is_empty(result: Result) -> bool:

@@ -18,6 +18,7 @@ from extensions.evidence.imports import statements
 from extensions.evidence.junit import Result, Run
 from extensions.evidence.outcomes import is_fresh, results_of
 from extensions.evidence.pytest_marks import arguments, marks_in
+from extensions.evidence.readable import readable
 
 # How a name goes on behind that of its claim's test.
 ALSO, BUT, ENDS = "also_", "but_", "ends_"
@@ -174,8 +175,8 @@ def failures(
             result.case,
             result.properties.get("edit", ""),
             result.properties.get("cell edited", ""),
-            result.properties.get("input", ""),
-            result.properties["said"],
+            readable(result.properties.get("input", "")),
+            readable(result.properties["said"]),
             result.properties.get("output before", ""),
             result.properties.get("output after", ""),
             parameters_of(result),

@@ -2,7 +2,8 @@
 
 ``tests/conftest.py`` loads this plugin, which brings the fixtures along. It
 writes into the JUnit XML on what a run was made, and of each result what it
-depends on, its device and its day. Needs torch, pytest and NumPy alone.
+depends on, its device and its day. Needs torch, pytest and NumPy alone: what
+programs import besides is noted where it lacks, and their tests are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ from extensions.evidence.dependencies import (
     DEPENDS_ON,
     Dependencies,
 )
+from extensions.evidence.lacking import (
+    lacking_by_cell,
+    note_what_lacks,
+    skip_without,
+)
 from extensions.evidence.modules import evidence_modules
+from extensions.evidence.outcomes import NEEDS
 from extensions.evidence.versions import expect
 from extensions.evidence.walk import Code
 from extensions.programs.snippet import ran
@@ -72,9 +79,19 @@ def _dependencies(module: Path) -> Dependencies:
     return Dependencies(topic_of_tests(ROOT, module), _CODE)
 
 
+def _lacking(item: pytest.Function) -> set[str]:
+    """Return the libraries that the cells of a test import and that lack."""
+    program = topic_of_tests(ROOT, item.path).snippet
+    lacking = lacking_by_cell(program)
+    if not any(lacking.values()):
+        return set()
+    cells = _dependencies(item.path).may_run(item.originalname)
+    return set().union(*(lacking.get(name, set()) for name in cells))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Note when and on what each result is made; skip what has no device.
+    """Note when and on what each result is made; skip what cannot run.
 
     First of all, since an option of pytest may deselect some of the items.
     """
@@ -91,9 +108,10 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
                 item.user_properties.append(("parameters", parameters))
             if found := _dependencies(item.path).of(name):
                 item.user_properties.append((DEPENDS_ON, found))
+                skip_without(item, _lacking(item))
         expect(item, torch.__version__)
         if item.get_closest_marker("cuda"):
-            item.user_properties.append(("needs", "cuda"))
+            item.user_properties.append((NEEDS, "cuda"))
             if not torch.cuda.is_available():
                 item.add_marker(pytest.mark.skip(reason="no CUDA device"))
 
@@ -118,6 +136,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_runtest_setup() -> None:
     """Begin to note which cells a test runs."""
     ran.clear()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[None]
+) -> None:
+    """Note for the lack of what a test skipped itself."""
+    note_what_lacks(item, call)
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,8 +2,9 @@
 
 ``python -m extensions.evidence.record evidence/<machine>-torch-<version>``
 writes ``tests.xml.gz`` there, and names each test that failed. Needs torch,
-pytest and NumPy alone; a warning is no error, since other versions have
-others. Ends with 0 if all passed, 1 if some did not, 2 if nothing was tested.
+pytest and NumPy; what programs import besides may be missing, and their claims
+are then *not run*. A warning is no error, since other versions have others.
+Ends with 0 if all passed, 1 if some did not, 2 if nothing was tested.
 
 What is named behind the folder is recorded alone: a folder of tests, a module,
 or a test with its whole claim. ``--changed-by 2.6`` names the claims that say

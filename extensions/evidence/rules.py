@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
+from extensions.core.reading import python_in, text_of
 from extensions.core.topics import topic_of_tests, topics
+from extensions.evidence.imports import bound
 from extensions.evidence.parsed_tests import (
     ALSO,
     BUT,
@@ -14,6 +18,9 @@ from extensions.evidence.parsed_tests import (
     EXPECTS_FAILURE,
     tests_in,
 )
+
+# What is installed wherever tests of claims run.
+_EVERYWHERE = {*sys.stdlib_module_names, "numpy", "pytest", "torch"}
 
 
 def tests_mirror_topics(root: Path) -> Iterator[Problem]:
@@ -24,6 +31,36 @@ def tests_mirror_topics(root: Path) -> Iterator[Problem]:
         if topic.chapter in chapters and not topic.snippet.exists():
             snippet = topic.snippet.relative_to(root)
             yield Problem(path, 1, f"mirrors no snippet {snippet}")
+
+
+def tests_import_what_is_everywhere(root: Path) -> Iterator[Problem]:
+    """Yield imports for which a whole module of tests would be lost.
+
+    A program may import more: where that is missing, the tests of the cells
+    that need it are skipped, and their claims say what they need.
+    """
+    for topic in topics(root):
+        if not topic.tests.exists():
+            continue
+        for line, name in _imported(topic.tests, text_of(topic.tests)):
+            if name not in _EVERYWHERE:
+                message = (
+                    f"imports {name}, without which none of these tests runs:"
+                    " use it through the program, or import it in a test,"
+                    " with pytest.importorskip"
+                )
+                yield Problem(topic.tests, line, message)
+
+
+@cached_by_content
+def _imported(path: Path, text: str) -> list[tuple[int, str]]:
+    """Return what a module imports that is not ours, line by line."""
+    return [
+        (node.lineno, each.module[0])
+        for node in python_in(path, text).body
+        for _, each in bound([node])
+        if not each.is_ours
+    ]
 
 
 def counter_examples_are_honest(root: Path) -> Iterator[Problem]:

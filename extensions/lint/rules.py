@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 
+from extensions.claims import moved
 from extensions.claims import rules as claim_rules
 from extensions.core.problem import Problem
 from extensions.evidence import rules as test_rules
@@ -44,6 +45,7 @@ FIRST_RULES = (
     file_rules.workloads_are_said,
     file_rules.recordings_are_whole,
     file_rules.corrections_are_whole,
+    file_rules.moves_are_whole,
     file_rules.sources_are_whole,
     file_rules.texts_are_whole,
 )
@@ -55,6 +57,7 @@ LATER_RULES = (
     _of_whole_files(claim_rules.pages_mirror_snippets),
     _of_whole_files(claim_rules.claims_and_tests_pair_off),
     _of_whole_files(test_rules.tests_mirror_topics),
+    _of_whole_files(test_rules.tests_import_what_is_everywhere),
     _of_whole_files(test_rules.counter_examples_are_honest),
     _of_whole_files(prose_rules.fronts_name_pages),
     _of_whole_files(toctree_rules.pages_are_listed),
@@ -71,5 +74,6 @@ LATER_RULES = (
     _of_whole_files(program_rules.outputs_do_not_vary),
     _of_whole_files(claim_rules.corrections_name_claims),
     _of_whole_files(claim_rules.corrections_name_sections),
+    _of_whole_files(moved.moves_lead_somewhere),
 )
 RULES = (*FIRST_RULES, *LATER_RULES)

@@ -26,7 +26,7 @@ def _hold(app: Sphinx) -> None:
     ledger, unreadable = ledger_of(app), unreadable_runs(folders)
     held = (problem for rule in LATER_RULES for problem in rule(root))
     broken = [*unreadable, *held]
-    if any(run.is_own for run in ledger.runs):
+    if ledger.own_run:
         broken += [*evidence_stands(ledger), *failures_show_values(ledger)]
     elif not unreadable:
         message = "no run of the tests: run them first"

@@ -96,12 +96,12 @@ def _directive(inline: InlineRenderer, directive: Directive) -> list[Token]:
             return _exercise(inline, directive)
         case ListingExport(language):
             return [_listing(directive, language)]
-        case RemarkExport(says):
-            remark = _the_page(inline, says)
+        case RemarkExport(says, examples):
+            text, first = directive.body, directive.first
             if meaning.body is Body.DATA:
-                return remark
-            question = plain_blocks(inline, directive.body, directive.first)
-            return [*question, *remark]
+                text, first = examples.get(directive.argument, ""), first - 1
+            before = plain_blocks(inline, text, first)
+            return [*before, *_the_page(inline, says)]
     what = f"{{{directive.name}}}: see {TABLE}"
     return inline.report(directive.line, what)
 

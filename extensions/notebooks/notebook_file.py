@@ -21,6 +21,7 @@ from extensions.programs.requirements import libraries
 from extensions.programs.snippet import Cell, Snippet
 
 _OLDEST = (2, 6)
+_OWN_CODE = "# Your code"
 _NO_WINDOWS = "It forks, which Windows cannot: run it on Linux or macOS."
 _SCOPES = (
     "## How far the claims reach\n\n<details><summary>What each was tried on,"
@@ -67,11 +68,16 @@ def notebook_of(
         if isinstance(piece, str):
             cells.append(new_markdown_cell(piece))
         elif isinstance(piece, OwnCode):
-            cells.append(new_code_cell("# Your code"))
+            cells.append(new_code_cell(_OWN_CODE))
         else:
+            is_check = cells[-1]["source"] == _OWN_CODE
             cell = snippet.cell(piece.name)
             given = [] if piece.asks else _given(cell, outputs)
             cells.append(_code_cell(cell, piece.fold, given))
+            if is_check:
+                # It may name what the reader has not defined yet: Jupyter goes
+                # on with the next cell.
+                cells[-1]["metadata"]["tags"] = ["raises-exception"]
     if scopes:
         cells.append(new_markdown_cell(f"{_SCOPES}\n\n{scopes}\n\n</details>"))
     for number, cell in enumerate(cells):

@@ -1,7 +1,7 @@
 """``{entries}``: the entries of a page, at its head, with a filter.
 
 An entry is a section within a section. Whoever pastes an error keeps those
-entries whose text holds most of its words.
+entries whose text holds most of it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from extensions.build.addresses import address
+from extensions.build.dependencies import root_of
 from extensions.build.html_node import HtmlElement, html_element
+from extensions.build.title_dependency import title_shown
+from extensions.core.topics import Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sphinx.application import Sphinx
     from sphinx.util.typing import OptionSpec
@@ -25,8 +29,13 @@ class _Entries(nodes.General, nodes.Element):
     """A placeholder for the list, until the whole page is read."""
 
 
-def entry_filter(label: str, noun: str, count: int) -> HtmlElement:
-    """Return a box that leaves the items of all lists of entries it fits."""
+def entry_filter(
+    label: str, noun: str, count: int, more: Mapping[str, str]
+) -> HtmlElement:
+    """Return a box that leaves the items of all lists of entries it fits.
+
+    A page on which there are more is offered where no item fits well.
+    """
     box = html_element(
         "input", type="search", name="words", autocomplete="off"
     )
@@ -36,21 +45,40 @@ def entry_filter(label: str, noun: str, count: int) -> HtmlElement:
         html_element("output", nodes.Text(f"{count} of {count} {noun}")),
         class_="row-filter entry-filter",
         role="search",
-        **{"data-rows": ".entry-group li", "data-noun": noun},
+        **{"data-rows": ".entry-group li", "data-noun": noun, **more},
     )
 
 
 class _EntriesDirective(SphinxDirective):
-    """List the entries of the page, below a filter with the given label."""
+    """List the entries of the page, below a filter with the given label.
+
+    Another page, on which there are more, has a filter as well.
+    """
 
     required_arguments = 1
     final_argument_whitespace = True
-    option_spec: ClassVar[OptionSpec] = {"noun": directives.unchanged_required}
+    option_spec: ClassVar[OptionSpec] = {
+        "noun": directives.unchanged_required,
+        "more": directives.unchanged_required,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Leave a place for the list."""
         noun = self.options.get("noun", "entries")
-        return [_Entries(label=self.arguments[0], noun=noun)]
+        more = (
+            self.more(self.options["more"]) if "more" in self.options else {}
+        )
+        return [_Entries(label=self.arguments[0], noun=noun, more=more)]
+
+    def more(self, name: str) -> dict[str, str]:
+        """Return the address and the title of a page with more of them."""
+        if name not in self.env.found_docs:
+            raise self.error(f"more entries on a page that is not: {name!r}")
+        topic = Topic(root_of(self.env), name)
+        return {
+            "data-more": address(self.env, topic, "").rstrip("#"),
+            "data-title": title_shown(self.env, name),
+        }
 
 
 def _list_entries(app: Sphinx, doctree: nodes.document) -> None:
@@ -60,7 +88,9 @@ def _list_entries(app: Sphinx, doctree: nodes.document) -> None:
         count = sum(
             len(list(each.findall(nodes.reference))) for each in groups
         )
-        found = entry_filter(place["label"], place["noun"], count)
+        found = entry_filter(
+            place["label"], place["noun"], count, place["more"]
+        )
         place.replace_self([found, *groups])
 
 

@@ -8,8 +8,8 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from extensions.build.addresses import cell_address
 from extensions.build.dependencies import KINDS, depend_on, root_of
-from extensions.build.details import Details
 from extensions.claims.sphinx_claim_links import claim_link
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, sha256, topics
@@ -35,8 +35,8 @@ class _ErrorTextDirective(SphinxDirective):
     """Show what a cell of a topic printed, from the line with some words.
 
     Below it stand the cause in plain words, which is the first of several
-    paragraphs, the claim of that topic that shows it, and what to do. The
-    program that met it stands in a fold.
+    paragraphs, the claim of that topic that shows it, what to do, and a link
+    to the cell that met it.
     """
 
     required_arguments = 2
@@ -75,10 +75,9 @@ class _ErrorTextDirective(SphinxDirective):
         label = "Shown by: " if plainly else "Why: "
         shown = nodes.paragraph("", label, cause, classes=["cause"])
         block += [*plainly, shown, *to_do]
-        program = nodes.literal_block(
-            cell.code, cell.code, language="python", topic=name
-        )
-        block += Details("", program, summary=_PROGRAM_TITLE)
+        uri = cell_address(self.env, topic, cell.name)
+        link = nodes.reference("", _PROGRAM_TITLE, internal=True, refuri=uri)
+        block += nodes.paragraph("", "", link)
         return [block]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.addresses import address
+from extensions.build.addresses import cell_address
 from extensions.build.dependencies import depend_on, root_of
 from extensions.build.html_node import HtmlElement, html_element
 from extensions.core.topics import Topic
@@ -32,7 +32,7 @@ class _ErrorTextsDirective(ByChapterDirective):
         found = super().run()
         count = sum(len(list(part.findall(nodes.literal))) for part in found)
         label = "Paste your error, or some of its words"
-        return [entry_filter(label, "error texts", count), *found]
+        return [entry_filter(label, "error texts", count, {}), *found]
 
     def of(self, chapter: Chapter) -> list[nodes.Node]:
         """Return for each page its title, and a list of its texts."""
@@ -54,7 +54,7 @@ class _ErrorTextsDirective(ByChapterDirective):
 
     def item(self, topic: Topic, text: str, cell: Cell) -> HtmlElement:
         """Return a text as a link to the cell that printed it."""
-        uri = address(self.env, topic, f"cell-{cell.name}")
+        uri = cell_address(self.env, topic, cell.name)
         words = nodes.literal("", text)
         link = nodes.reference("", "", words, internal=True, refuri=uri)
         return html_element("li", link)

@@ -29,16 +29,12 @@ def _report(page: PageContext, repository: str) -> str:
     place = builder_of(page.app).get_target_uri(page.name)
     if base := str(page.app.config.html_baseurl).rstrip("/"):
         place = f"{base}/{place}"
-    tested = [
-        f"Tested on: torch {run.facts['torch']}, Python {run.facts['python']}"
-        for run in ledger_of(page.app).runs
-        if run.is_own
-    ]
-    asked = ["My versions: ", "", "What is wrong: "]
-    issue = {
-        "title": f"{title}: ",
-        "body": "\n".join([f"Page: {place}", *tested, *asked]),
-    }
+    lines = [f"Page: {place}"]
+    if own := ledger_of(page.app).own_run:
+        torch, python = own.facts["torch"], own.facts["python"]
+        lines.append(f"Tested on: torch {torch}, Python {python}")
+    lines += ["My versions: ", "", "What is wrong: "]
+    issue = {"title": f"{title}: ", "body": "\n".join(lines)}
     return f"{repository}/issues/new?{urlencode(issue, quote_via=quote)}"
 
 

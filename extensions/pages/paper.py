@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def _tested(app: Sphinx) -> str:
     """Return when and on which versions of torch the claims were tested."""
-    runs = ledger_of(app).runs
-    own = next((run for run in runs if run.is_own), None)
+    ledger = ledger_of(app)
+    own = ledger.own_run
     if own is None:
         return ""
     said = f"tested on {own.facts['date']} with torch {own.release}"
-    others = {run.version: run.release for run in runs if run.decides}
+    others = {run.version: run.release for run in ledger.runs if run.decides}
     others.pop(own.version, None)
     if others:
         names = [name for _, name in sorted(others.items())]

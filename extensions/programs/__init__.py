@@ -29,6 +29,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_image_names,
         sphinx_image_sizes,
         sphinx_recipe_cards,
+        sphinx_recipe_result,
         sphinx_runner,
         sphinx_tables,
     )
@@ -39,5 +40,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sphinx_image_sizes.setup_image_sizes(app)
     sphinx_tables.setup_tables(app)
     sphinx_recipe_cards.setup_recipe_cards(app)
+    sphinx_recipe_result.setup_recipe_result(app)
     sphinx_cell.setup_cell(app)
     return METADATA

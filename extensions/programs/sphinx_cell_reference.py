@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.addresses import address
+from extensions.build.addresses import cell_address
 from extensions.build.dependencies import root_of
 from extensions.build.title_dependency import title_shown
 from extensions.core.topics import Topic
@@ -29,7 +29,7 @@ def cell_of_another_page(
     topic = Topic(root_of(directive.env), options["from"])
     cell, output = cell_and_output(directive, topic, name)
     title = title_shown(directive.env, topic.name)
-    uri = address(directive.env, topic, f"cell-{cell.name}")
+    uri = cell_address(directive.env, topic, cell.name)
     link = nodes.reference("", title, internal=True, refuri=uri)
     block = nodes.container("", classes=["cell", "again"])
     block += nodes.paragraph("", "", link)

@@ -11,7 +11,6 @@ import io
 from functools import cache
 from pathlib import Path
 
-from matplotlib import get_data_path
 from PIL import Image, ImageDraw, ImageFont
 from PIL.Image import open as decoded
 
@@ -37,6 +36,8 @@ _COLORS = 64  # which few letters and a figure need
 @cache
 def font(size: int, weight: str = "") -> ImageFont.FreeTypeFont:
     """Return the font of Matplotlib, which is the same on each machine."""
+    from matplotlib import get_data_path  # most builds draw no card
+
     path = Path(get_data_path(), "fonts/ttf", f"DejaVuSans{weight}.ttf")
     layout = ImageFont.Layout.BASIC
     return ImageFont.truetype(path, size, layout_engine=layout)

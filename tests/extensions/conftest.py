@@ -1,19 +1,22 @@
-"""A house in miniature, a fresh copy for each test."""
+"""A house in miniature, a fresh copy for each test that changes it."""
 
 import os
 import shutil
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from filelock import FileLock
 from jinja2 import FileSystemBytecodeCache
 from jinja2.sandbox import SandboxedEnvironment
 from sphinx import jinja2glue
 
+from extensions.core import environment
 from extensions.core.topics import ROOT
+from tests.helpers.builds import built
 from tests.helpers.evidence import HOUSE, record
 
 collect_ignore = ["house"]
@@ -51,21 +54,74 @@ def _templates(tmp_path_factory):
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _installed():
+    """Ask once whether all is installed, and not again for each build."""
+    known = cache(environment.not_installed)
+    with patch.object(environment, "not_installed", known):
+        yield
+
+
 @pytest.fixture(scope="session")
 def pattern(tmp_path_factory):
-    """A house whose programs have run, which takes the longest, to copy."""
-    pattern = tmp_path_factory.mktemp("pattern") / "house"
-    shutil.copytree(HOUSE, pattern)
-    record(pattern)
+    """A house whose programs have run, which takes the longest, to copy.
+
+    Processes that share the tests share it as well.
+    """
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    pattern = base / "pattern"
+    with FileLock(base / "pattern.lock"):
+        if not pattern.exists():
+            run_programs(base / "raw").rename(pattern)
+    return pattern
+
+
+def run_programs(house):
+    """Copy the house to a place, run its programs there, and return it."""
+    shutil.copytree(HOUSE, house)
+    record(house)
     command = [sys.executable, "-m", "sphinx", "--quiet"]
     subprocess.run(
-        [*command, pattern / "docs", pattern / "out"],
+        [*command, house / "docs", house / "out"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,
     )
-    shutil.rmtree(pattern / "out")
-    (pattern / "build/site.lock").unlink()
-    return pattern
+    shutil.rmtree(house / "out")
+    (house / "build/site.lock").unlink()
+    return house
+
+
+@pytest.fixture(scope="session")
+def new_house(pattern, tmp_path_factory):
+    """Copy a house, at each call, for tests that share one."""
+
+    def new_house():
+        return Path(
+            shutil.copytree(
+                pattern, tmp_path_factory.mktemp("shared") / "house"
+            )
+        )
+
+    return new_house
+
+
+@pytest.fixture(scope="session")
+def site(new_house):
+    """The house built as it is: for tests that only read the site."""
+    return built(new_house())
+
+
+@pytest.fixture(scope="session")
+def published(new_house):
+    """The same, built with the addresses of a site that is published."""
+    addresses = {
+        "html_baseurl": "https://guide.example.org/",
+        "notebooks_repository": "owner/name/blob/kept/",
+        "repository": "https://example.org/us/guide/",
+    }
+    return built(new_house(), confoverrides=addresses)
 
 
 @pytest.fixture
@@ -82,19 +138,29 @@ def unbuilt(house):
     return house
 
 
-@pytest.fixture
-def whole(house, monkeypatch):
-    """A house that stands by itself, in which nothing is tested yet.
+@pytest.fixture(scope="session")
+def make_whole():
+    """Let a house stand by itself, with nothing in it that is tested yet.
 
     It has the extensions and the plugin of pytest that this one has; torch is
     not the true one, and Sphinx is not installed: to import both takes longer
     than all else.
     """
-    shutil.rmtree(house / "build/evidence")
-    shutil.copytree(ROOT / "extensions", house / "extensions")
-    shutil.copytree(FAKE_TORCH, house, dirs_exist_ok=True)
-    for name in ("pyproject.toml", "tests/conftest.py"):
-        shutil.copy(ROOT / name, house / name)
+
+    def make_whole(house):
+        shutil.rmtree(house / "build/evidence")
+        shutil.copytree(ROOT / "extensions", house / "extensions")
+        shutil.copytree(FAKE_TORCH, house, dirs_exist_ok=True)
+        for name in ("pyproject.toml", "tests/conftest.py"):
+            shutil.copy(ROOT / name, house / name)
+
+    return make_whole
+
+
+@pytest.fixture
+def whole(house, make_whole, monkeypatch):
+    """A house that stands by itself, in whose folder programs run."""
+    make_whole(house)
     monkeypatch.setenv("PYTHONPATH", str(house))
     return house
 

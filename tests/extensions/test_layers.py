@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 
@@ -52,6 +53,12 @@ def imported(nodes):
                 yield (whole if is_module else node.module), node.lineno
 
 
+@cache
+def all_imported(path):
+    """Return the modules that a module imports anywhere, with their lines."""
+    return [*imported(ast.walk(python_of(path)))]
+
+
 def knows_sphinx(name):
     """Whether a module is one of Sphinx, or of ours that need it."""
     root, *parts = name.split(".")
@@ -82,7 +89,7 @@ def test_only_modules_that_say_so_know_sphinx(path):
 def test_a_module_imports_only_from_packages_below_its_own(path):
     own, *_ = name_of(path).split(".")
 
-    for name, line in imported(ast.walk(python_of(path))):
+    for name, line in all_imported(path):
         _, other, *_ = f"{name}..".split(".")
         if name.startswith("extensions.") and other != own:
             assert FLOOR[other] < FLOOR[own], f"{path}:{line}: {name}"
@@ -119,7 +126,7 @@ def test_a_package_explains_itself_and_says_what_it_offers(name):
     users = {
         path.parent.name
         for path in MODULES
-        for module, _ in imported(ast.walk(python_of(path)))
+        for module, _ in all_imported(path)
         if module.startswith(f"extensions.{name}.")
     }
 

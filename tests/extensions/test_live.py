@@ -82,7 +82,7 @@ def test_saves_during_the_tests_are_tested_once_more(run, tmp_path):
     ended.touch()
 
     def saves():
-        wait_for(tested.exists)
+        wait_for(lambda: tested.exists() and tested.read_text())
         yield {"a save"}
         yield {"another save"}
         assert tested.read_text() == "x"

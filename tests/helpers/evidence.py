@@ -39,12 +39,15 @@ def record(
     device="CPU",
     date=FACTS["date"],
     failures=None,
+    failures_of=None,
     **outcomes,
 ):
     """Write the JUnit file of a run in which some tests did not pass.
 
-    What counter-examples and limits note of their failures may be given.
+    What counter-examples and limits note of their failures may be given, for
+    all of them or by name.
     """
+    failures_of = failures_of or {}
     failures = failures or {"edit": "-old\n+new", "said": "assert old == new"}
     cases = []
     found = fingerprints(house, evidence_modules(house))
@@ -67,7 +70,7 @@ def record(
             if need:
                 facts["needs"] = need
             if "__" in name:
-                facts |= failures
+                facts |= failures_of.get(name, failures)
             cases.append(
                 f'<testcase classname="{module}" name="{name}">'
                 f"{properties(fingerprint | facts)}"

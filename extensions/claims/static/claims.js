@@ -6,6 +6,7 @@ let opened = null;
 const panelOf = (sign) => document.querySelector(sign.getAttribute("href"));
 const wordsOf = (panel) =>
   document.getElementById(panel.id.replace(/^proof-/, ""));
+const addressOf = (sign) => `#${wordsOf(panelOf(sign)).id}`;
 const show = (sign, isOpen) => {
   const panel = panelOf(sign);
   sign.classList.toggle("is-open", isOpen);
@@ -14,7 +15,9 @@ const show = (sign, isOpen) => {
   wordsOf(panel).classList.toggle("is-shown", isOpen);
 };
 const close = () => {
-  if (opened !== null) show(opened, false);
+  if (opened === null) return;
+  show(opened, false);
+  if (location.hash === addressOf(opened)) remember("");
   opened = null;
 };
 // A panel that closes above must not move what was clicked.
@@ -24,19 +27,19 @@ const inPlace = (sign, change) => {
   const moved = sign.getBoundingClientRect().top - before;
   if (moved) scrollBy({ top: moved, behavior: "instant" });
 };
-// A panel may open out of sight, such as below a long table: it comes into
-// sight, with its sign where there is room for both.
-const SEEN = 96;
-const bringIntoSight = (sign) => {
+// What was clicked stays where it is: of a panel that would open out of sight,
+// such as below a long paragraph, the head sticks out at the lower edge.
+const HEAD = 96;
+const showHead = (sign) => {
   const panel = panelOf(sign);
-  const { top, bottom, height } = panel.getBoundingClientRect();
-  const least = top + Math.min(height, SEEN) - innerHeight;
-  if (least <= 0) return;
-  const head = parseFloat(getComputedStyle(panel).scrollMarginTop);
-  const most = sign.getBoundingClientRect().top - head;
-  const whole = bottom + head / 4 - innerHeight;
-  const way = least <= most ? Math.min(whole, most) : top - head;
-  scrollBy({ top: way, behavior: "instant" });
+  const room = innerHeight - sign.getBoundingClientRect().bottom;
+  panel.style.bottom = `${Math.min(HEAD, room) - panel.offsetHeight}px`;
+};
+// The address names the claim whose panel is open, so that whoever comes back
+// to the page finds it open. The page does not move, as it would for a link.
+const remember = (place) => {
+  const address = location.pathname + location.search + place;
+  history.replaceState(history.state, "", address);
 };
 // A report from a panel names the claim, where the page offers reports at all.
 const offerReport = (panel) => {
@@ -60,11 +63,12 @@ const open = (sign) =>
     opened = sign;
     offerReport(panelOf(sign));
     show(sign, true);
+    remember(addressOf(sign));
   });
 const toggle = (sign, byKey) => {
   if (sign === opened) return inPlace(sign, close);
   open(sign);
-  bringIntoSight(sign);
+  showHead(sign);
   if (byKey) panelOf(sign).focus({ preventScroll: true });
 };
 for (const sign of document.querySelectorAll("a.claim-sign")) {
@@ -135,13 +139,15 @@ document.addEventListener("click", ({ target }) => {
 });
 
 // Who follows the address of a claim, or of its panel, sees the words and the
-// panel.
+// panel. Who follows an old address goes on to the new one at once.
 const openTarget = () => {
   const name = location.hash.slice(1).replace(/^proof-/, "");
+  const moved = document.getElementById(name)?.closest(".moved > li");
+  if (moved) return location.replace(moved.querySelector("a").href);
   const sign = document.getElementById(`sign-${name}`);
   if (sign === null) return;
-  if (sign !== opened) open(sign);
   if (location.hash !== `#${name}`) location.replace(`#${name}`);
+  else if (sign !== opened) open(sign);
 };
 addEventListener("hashchange", openTarget);
 openTarget();

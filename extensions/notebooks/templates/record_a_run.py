@@ -74,7 +74,12 @@ def command(*words, allowed=(0,)):
 if not guide.exists():
     command("git", "clone", "--quiet", REPOSITORY, str(guide))
 command("git", "checkout", "--quiet", COMMIT)
-needs = {"pytest": "pytest>=9,<10", "filelock": "filelock", "numpy": "numpy"}
+needs = {
+    "pytest": "pytest>=9,<10",
+    "filelock": "filelock",
+    "numpy": "numpy",
+    "sklearn": "scikit-learn",
+}
 if missing := [needs[each] for each in needs if find_spec(each) is None]:
     command(sys.executable, "-m", "pip", "install", "--quiet", *missing)
 

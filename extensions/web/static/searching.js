@@ -88,7 +88,7 @@ window.siteSearch = (() => {
   // How many letters are wrong, left out, too many or swapped; what may be an
   // ending, behind the stem, is no fault.
   const faults = (term, word, stem) => {
-    let before = [];
+    let above = [];
     let row = [...Array(word.length + 1).keys()];
     for (let i = 1; i <= term.length; i += 1) {
       const next = [i];
@@ -96,9 +96,9 @@ window.siteSearch = (() => {
         const isSame = term[i - 1] === word[j - 1];
         next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + !isSame);
         if (term[i - 1] === word[j - 2] && term[i - 2] === word[j - 1])
-          next[j] = Math.min(next[j], before[j - 2] + 1);
+          next[j] = Math.min(next[j], above[j - 2] + 1);
       }
-      [before, row] = [row, next];
+      [above, row] = [row, next];
     }
     return Math.min(...row.slice(Math.min(stem.length, word.length - 3)));
   };
@@ -198,9 +198,9 @@ window.siteSearch = (() => {
 
   // The sentence of a section that has most of the words of a query, cut around
   // them, as pieces of which each has or has not one of them. Its place is
-  // known before its text is loaded.
+  // known before its text is loaded. If it is a claim, its anchor, its sign and
+  // how far it reaches come with it.
   const LONG = 150;
-  // If it is a claim: its anchor, its sign, and how far it reaches.
   const quoted = ({ page, part }, query) => {
     const [text, claims] = window.searchTexts?.[page]?.[part] ?? [];
     if (!text) return { pieces: [] };

@@ -6,11 +6,9 @@ from types import SimpleNamespace
 from extensions.build.feature_files import add_static, add_templates
 
 
-def test_a_feature_brings_its_templates_and_its_styles(build):
-    app = build()
-
-    assert "claim-panel" in (app.outdir / "part/one.html").read_text()
-    assert (app.outdir / "_static/search.css").exists()
+def test_a_feature_brings_its_templates_and_its_styles(site):
+    assert "claim-panel" in (site.outdir / "part/one.html").read_text()
+    assert (site.outdir / "_static/search.css").exists()
 
 
 def test_the_folders_are_named_as_conf_py_names_them(tmp_path):
@@ -30,10 +28,8 @@ def test_the_folders_are_named_as_conf_py_names_them(tmp_path):
     ]
 
 
-def test_the_hash_of_the_settings_names_no_folder_of_the_machine(build):
-    app = build()
-
-    named = [*app.config.templates_path, *app.config.html_static_path]
+def test_the_hash_of_the_settings_names_no_folder_of_the_machine(site):
+    named = [*site.config.templates_path, *site.config.html_static_path]
     ours = [name for name in named if "extensions" in Path(name).parts]
 
     assert ours

@@ -13,11 +13,9 @@ def reports(app):
     return [line for line in lines if "[proven]" in line]
 
 
-def test_a_whole_house_builds_without_a_warning(build):
-    app = build()
-
-    assert not app.warning.getvalue()
-    assert len(ledger_of(app).entries) == 3
+def test_a_whole_house_builds_without_a_warning(site):
+    assert not site.warning.getvalue()
+    assert len(ledger_of(site).entries) == 3
 
 
 def test_a_broken_rule_is_a_warning_at_its_line(house, build):

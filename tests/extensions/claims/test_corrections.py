@@ -1,11 +1,14 @@
 """What the sources say, and what holds."""
 
+from functools import partial
+
 import pytest
 
 from extensions.claims.rules import (
     corrections_name_claims,
     corrections_name_sections,
 )
+from tests.helpers.builds import built
 from tests.helpers.evidence import record
 
 ROW = """\
@@ -27,29 +30,49 @@ date = "undated"
 """
 
 
+def correct_in(house, content):
+    """Write the corrections of a topic."""
+    (house / "docs/evidence/sources.toml").write_text(TEXTS)
+    path = house / "docs/evidence/corrections/part/one.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    return path
+
+
 @pytest.fixture
 def correct(house):
-    """Write the corrections of a topic."""
-
-    def correct(content):
-        (house / "docs/evidence/sources.toml").write_text(TEXTS)
-        path = house / "docs/evidence/corrections/part/one.toml"
-        path.parent.mkdir(parents=True)
-        path.write_text(content)
-        return path
-
-    return correct
+    """Write the corrections of a topic of the house."""
+    return partial(correct_in, house)
 
 
-def test_a_correction_links_to_its_claim(house, build, correct):
-    correct(ROW)
+def site_of(house):
+    """Build a house with two corrections: all on a page, one on the first."""
+    correct_in(house, ROW + ROW.replace("*three*", "four"))
     page = house / "docs/evidence/claims.md"
     page.write_text("# Corrections\n\n```{corrections}\n```\n")
+    page = house / "docs/index.md"
+    chosen = "\n```{corrected} part/one#word-is-one\n```\n"
+    page.write_text(page.read_text() + chosen)
+    return built(house)
 
-    app = build()
 
-    html = (app.outdir / "evidence/claims.html").read_text()
-    assert not app.warning.getvalue()
+@pytest.fixture(scope="module")
+def corrected(new_house):
+    """The site of a house whose corrections rest on claims that passed."""
+    return site_of(new_house())
+
+
+@pytest.fixture(scope="module")
+def corrected_for_cuda(new_house):
+    """The site of a house whose corrections wait for a GPU."""
+    house = new_house()
+    record(house, test_word_is_one="skipped for cuda")
+    return site_of(house)
+
+
+def test_a_correction_links_to_its_claim(corrected):
+    html = (corrected.outdir / "evidence/claims.html").read_text()
+    assert not corrected.warning.getvalue()
     assert "<code>word</code> is one.<br>" in html
     assert "<small>A text, <i>2 Words</i></small>" in html
     assert '<a href="../part/one.html#word-is-one">One</a>' in html
@@ -70,12 +93,8 @@ def test_a_correction_is_written_again_with_the_title_of_its_page(
     assert 'one.html#word-is-one">The first</a>' in html
 
 
-def test_some_corrections_are_chosen_by_their_claims(house, build, correct):
-    correct(ROW + ROW.replace("*three*", "four"))
-    page = house / "docs/index.md"
-    chosen = "\n```{corrected} part/one#word-is-one\n```\n"
-    page.write_text(page.read_text() + chosen)
-    html = (build().outdir / "index.html").read_text()
+def test_some_corrections_are_chosen_by_their_claims(corrected):
+    html = (corrected.outdir / "index.html").read_text()
 
     assert '<p class="said">Word is four. <small>A text</small></p>' in html
     assert '<p><b class="passed">✓</b> <code>word</code> is one. ' in html
@@ -108,33 +127,33 @@ def test_a_correction_shows_the_result_of_its_claim(house, build, correct):
     assert '<td class="failed">✗&nbsp;failed</td>' in html
 
 
-@pytest.mark.parametrize("directive", ["corrections", "corrected"])
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [("skipped for cuda", "No run has tested this yet."), ("passed", "")],
+BY_DIRECTIVE = pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param("evidence/claims.html", id="corrections"),
+        pytest.param("index.html", id="corrected"),
+    ],
 )
-def test_a_correction_that_no_run_has_shown_says_so(
-    house, build, correct, directive, result, said
-):
-    correct(ROW)
-    page = house / "docs/evidence/claims.md"
-    chosen = " part/one#word-is-one" if directive == "corrected" else ""
-    page.write_text(f"# Corrections\n\n```{{{directive}}}{chosen}\n```\n")
-    record(house, test_word_is_one=result)
-
-    html = (build().outdir / "evidence/claims.html").read_text()
-
-    shown = f'is one. <em class="unsure">{said}</em>'
-    assert (shown in html) == bool(said)
-    assert ('class="unsure"' in html) == bool(said)
 
 
-def test_corrections_can_be_filtered(house, build, correct):
-    correct(ROW + ROW)
-    page = house / "docs/evidence/claims.md"
-    page.write_text("# Corrections\n\n```{corrections}\n```\n")
+@BY_DIRECTIVE
+def test_a_correction_that_no_run_has_shown_says_so(corrected_for_cuda, page):
+    html = (corrected_for_cuda.outdir / page).read_text()
 
-    html = (build().outdir / "evidence/claims.html").read_text()
+    said = "No run has tested this yet."
+    assert f'is one. <em class="unsure">{said}</em>' in html
+
+
+@BY_DIRECTIVE
+def test_a_correction_that_a_run_has_shown_says_nothing_more(corrected, page):
+    html = (corrected.outdir / page).read_text()
+
+    assert "is one." in html
+    assert 'class="unsure"' not in html
+
+
+def test_corrections_can_be_filtered(corrected):
+    html = (corrected.outdir / "evidence/claims.html").read_text()
 
     any_of = '<select name="{}"><option value="">any</option><option>{}<'
     for name, only in (("source", "A text"), ("chapter", "part")):

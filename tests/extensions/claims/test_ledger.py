@@ -45,6 +45,7 @@ def test_an_entry_joins_claim_test_and_counter_examples(entry):
         ("failed", "failed"),
         ("skipped", "skipped"),
         ("skipped for cuda", "not run"),
+        ("skipped for scikit-learn", "not run"),
     ],
 )
 def test_a_claim_is_what_its_test_says(house, entry, outcome, verdict):
@@ -278,3 +279,20 @@ def test_what_a_program_prints_otherwise_stands_first(house, entry):
     captions = [said for _, said in entry().surprises]
 
     assert captions == ["but not of any", "but not of another"]
+
+
+@pytest.mark.parametrize("ending", [".", ""])
+def test_a_docstring_is_the_line_of_a_counter_example(house, entry, ending):
+    module = house / "tests/part/test_one.py"
+    text = module.read_text()
+    head = "def test_word_is_one__but_not_of_another(snippet, fails):"
+    said = "Another word is not one, and\n    the test says so"
+    docstring = f'    """{said}{ending}\n    """'
+    module.write_text(text.replace(head, f"{head}\n{docstring}"))
+    record(house)
+
+    found = entry()
+
+    line = "Another word is not one, and the test says so"
+    assert found.breaks == (f"{line}{ending}",)
+    assert found.scope[-1] == f"Breaks: {line}"

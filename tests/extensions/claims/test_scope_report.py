@@ -35,6 +35,21 @@ def test_a_line_whose_cases_have_no_name_is_listed(house, report):
     ]
 
 
+def test_a_line_that_is_folded_is_listed(house, report):
+    module = house / "tests/part/test_one.py"
+    name = "test_word_is_one__also_among_many_words_like"
+    module.write_text(f"{module.read_text()}\n\ndef {name}(): ...\n")
+    path = record(house)
+    words = ", ".join(["eleven"] * 9)
+    path.write_text(path.read_text().replace(f'{name}"', f'{name}[{words}]"'))
+
+    summary, line = report()
+    assert "; 1 are folded" in summary
+    assert line == (
+        f"is folded: part/one#word-is-one: also among many words like {words}"
+    )
+
+
 def test_a_site_without_tests_has_nothing_to_measure(house):
     for path in house.glob("tests/**/test_*.py"):
         path.unlink()

@@ -2,6 +2,9 @@
 
 import re
 
+import pytest
+
+from tests.helpers.builds import built
 from tests.helpers.evidence import record
 
 
@@ -20,11 +23,10 @@ def panels(app, page):
     return re.findall(pattern, html_of(app, page), re.S)
 
 
-def test_a_sign_stands_behind_its_claim_and_the_panel_below(build):
-    app = build()
-    html = html_of(app, "part/one")
+def test_a_sign_stands_behind_its_claim_and_the_panel_below(site):
+    html = html_of(site, "part/one")
 
-    [sign], [panel] = signs(app, "part/one"), panels(app, "part/one")
+    [sign], [panel] = signs(site, "part/one"), panels(site, "part/one")
     assert f" is one</span>{sign}.</p>\n{panel}" in html
     assert 'aria-label="Passed: word is one"' in sign
     assert 'title="Tested: see what would make this false"' in sign
@@ -33,12 +35,22 @@ def test_a_sign_stands_behind_its_claim_and_the_panel_below(build):
     assert 'id="proof-word-is-one"' in panel
 
 
-def test_panels_stand_in_the_order_of_their_claims(house, build):
-    page = house / "docs/part/one.md"
+@pytest.fixture(scope="module")
+def rewritten(new_house):
+    """A page with one claim more, and a page whose claim is in a table."""
+    house = new_house()
+    one, two = house / "docs/part/one.md", house / "docs/part/two.md"
     more = ".claim}, and [one more]{#one-more .claim}."
-    page.write_text(page.read_text().replace(".claim}.", more))
+    one.write_text(one.read_text().replace(".claim}.", more))
+    text = two.read_text().replace(
+        "[`word` is", "| what | why |\n|---|---|\n| [`word` is"
+    )
+    two.write_text(text.replace(".claim}.", ".claim}. | so |\n| more | |"))
+    return built(house)
 
-    found = panels(build(), "part/one")
+
+def test_panels_stand_in_the_order_of_their_claims(rewritten):
+    found = panels(rewritten, "part/one")
 
     ids = [re.search('id="proof-(.*?)"', each)[1] for each in found]
     assert ids == ["word-is-one", "one-more"]
@@ -55,8 +67,8 @@ def test_a_claim_that_a_heading_hides_is_reported_at_its_line(house, build):
     assert "one.md:8: WARNING: claim 'word-is-one' has the address" in warning
 
 
-def test_a_panel_says_the_result_and_what_makes_the_claim_false(build):
-    [panel] = panels(build(), "part/one")
+def test_a_panel_says_the_result_and_what_makes_the_claim_false(site):
+    [panel] = panels(site, "part/one")
 
     assert "<strong>✓ Passed</strong> on CPU: torch 2.13.0 (x86_64)," in panel
     assert "<summary>… but not of another</summary>" in panel
@@ -65,18 +77,36 @@ def test_a_panel_says_the_result_and_what_makes_the_claim_false(build):
     assert "assert old == new" in panel
 
 
-def test_a_panel_shows_what_the_program_prints_before_and_after(house, build):
+@pytest.fixture(scope="module")
+def explained(new_house):
+    """Counter-examples that each note something else of how they fail."""
+    house = new_house()
     record(
         house,
-        failures={
-            "edit": "+word = 'two'",
-            "said": "assert old == new",
-            "output before": "begins\nword is <one>",
-            "output after": "begins\nword is <two>",
+        failures_of={
+            "test_word_is_one__but_not_of_another": {
+                "edit": "+word = 'two'",
+                "said": "assert old == new",
+                "output before": "begins\nword is <one>",
+                "output after": "begins\nword is <two>",
+            },
+            "test_word_is_two__but_not_of_another": {
+                "edit": "-word = 'two'",
+                "said": "assert old == new",
+                "output before": "word",
+                "output after": "",
+            },
+            "test_one_line_is_drawn__but_not_of_two_columns": {
+                "input": "(2, 3)",
+                "said": "assert 2 == 3",
+            },
         },
     )
+    return built(house)
 
-    html = html_of(build(), "part/one")
+
+def test_a_panel_shows_what_the_program_prints_before_and_after(explained):
+    html = html_of(explained, "part/one")
 
     assert (
         "<p>With this line added, the program prints something else, and"
@@ -88,41 +118,41 @@ def test_a_panel_shows_what_the_program_prints_before_and_after(house, build):
     assert "assert old == new" not in html
 
 
-def test_a_panel_says_where_the_program_prints_nothing_more(house, build):
-    record(
-        house,
-        failures={
-            "edit": "-word = 'two'",
-            "said": "assert old == new",
-            "output before": "word",
-            "output after": "",
-        },
-    )
-
-    html = html_of(build(), "part/one")
+def test_a_panel_says_where_the_program_prints_nothing_more(explained):
+    html = html_of(explained, "part/two")
 
     assert "<p>Without this line, the program prints" in html
     assert "<p>Before</p>\n<pre>word</pre>" in html
     assert "<p>After</p>\n<p>nothing</p>" in html
 
 
-def test_a_panel_says_what_the_test_was_given(house, build):
-    record(house, failures={"input": "(2, 3)", "said": "assert 2 == 3"})
-
-    [panel] = panels(build(), "part/one")
+def test_a_panel_says_what_the_test_was_given(explained):
+    [panel] = panels(explained, "gallery/three")
 
     assert "<p>Given <code>(2, 3)</code>, <a href=" in panel
     assert '<pre class="claim-said">assert 2 == 3</pre>' in panel
 
 
-def test_a_panel_says_on_how_much_the_claim_was_tested(house, build):
-    module = house / "tests/part/test_one.py"
-    module.write_text(
-        module.read_text() + "\n\ndef test_word_is_one__also_twice(): ...\n"
+@pytest.fixture(scope="module")
+def tested_otherwise(new_house):
+    """A claim with more tests, and one whose test simulates, on a GPU."""
+    house = new_house()
+    one = house / "tests/part/test_one.py"
+    one.write_text(
+        f"{one.read_text()}\n\n"
+        "def test_word_is_one__also_twice(): ...\n\n\n"
+        "def test_word_is_one__ends_at_night(snippet, fails):\n"
+        "    fails(test_word_is_one, snippet, 2)\n"
     )
-    record(house)
+    two = house / "tests/part/test_two.py"
+    mark = 'import pytest\n\n@pytest.mark.simulates("a GPU")\n'
+    two.write_text(f"{mark}{two.read_text()}")
+    record(house, date="2026-01-02", device="GPU 9")
+    return built(house)
 
-    [panel] = panels(build(), "part/one")
+
+def test_a_panel_says_on_how_much_the_claim_was_tested(tested_otherwise):
+    [panel] = panels(tested_otherwise, "part/one")
 
     assert '<p class="claim-part">Tried on 2 cases</p>' in panel
     assert "<li>the program of this page</li>\n<li>also twice</li>" in panel
@@ -153,80 +183,82 @@ def test_a_panel_names_cases_and_folds_all_changes_but_one(house, build):
     assert "+no_grad" in folded.partition("</details>")[0]
 
 
-def test_a_panel_links_to_its_row_and_to_its_tests(build):
-    app = build()
-
-    [panel] = panels(app, "part/one")
+def test_a_panel_links_to_its_row_and_to_its_tests(site):
+    [panel] = panels(site, "part/one")
     links = re.findall(r'href="\.\./(.*?)#(.*?)"', panel)
     assert len(links) == 3
     for page, place in links:
-        assert f'id="{place}"' in (app.outdir / page).read_text()
+        assert f'id="{place}"' in (site.outdir / page).read_text()
 
 
-def test_a_panel_tells_a_limit_from_a_counter_example(house, build):
-    module = house / "tests/part/test_one.py"
-    limit = "def test_word_is_one__ends_at_night(snippet, fails):\n"
-    call = "    fails(test_word_is_one, snippet, 2)\n"
-    module.write_text(f"{module.read_text()}\n\n{limit}{call}")
-    record(house)
-
-    [panel] = panels(build(), "part/one")
+def test_a_panel_tells_a_limit_from_a_counter_example(tested_otherwise):
+    [panel] = panels(tested_otherwise, "part/one")
 
     breaks, ends = panel.split("Where it ends")
     assert "<summary>… but not of another</summary>" in breaks
     assert "<summary>at night</summary>" in ends
 
 
-def test_a_claim_whose_device_is_simulated_has_a_sign_of_its_own(house, build):
-    module = house / "tests/part/test_one.py"
-    mark = 'import pytest\n\n@pytest.mark.simulates("a GPU")\n'
-    module.write_text(f"{mark}{module.read_text()}")
-    record(house)
-    app = build()
-
-    [sign], [panel] = signs(app, "part/one"), panels(app, "part/one")
+def test_a_claim_whose_device_is_simulated_has_a_sign_of_its_own(
+    tested_otherwise,
+):
+    [sign] = signs(tested_otherwise, "part/two")
+    [panel] = panels(tested_otherwise, "part/two")
     assert "claim-simulated" in sign
     assert "The test simulates a GPU: nothing here has run on one." in panel
 
 
-def test_the_panel_of_a_claim_in_a_table_stands_below_the_table(house, build):
-    page = house / "docs/part/one.md"
-    text = page.read_text().replace(
-        "[`word` is", "| what |\n|---|\n| [`word` is"
-    )
-    page.write_text(text.replace(".claim}.", ".claim}. |"))
-    app = build()
-
-    [panel] = panels(app, "part/one")
-    assert f"</table>\n{panel}" in html_of(app, "part/one")
+def test_the_panel_of_a_claim_in_a_table_stands_below_its_row(rewritten):
+    [panel] = panels(rewritten, "part/two")
+    html = html_of(rewritten, "part/two")
+    row = f'<tr class="claim-row"><td colspan="2">{panel}</td></tr>'
+    assert re.search(f"so.*</tr>\n{re.escape(row)}<tr.*more", html, re.S)
 
 
-def test_a_claim_of_a_recipe_is_marked_at_the_end_of_its_paragraph(build):
-    app = build()
-
-    [sign] = signs(app, "gallery/three")
-    [panel] = panels(app, "gallery/three")
-    html = html_of(app, "gallery/three")
+def test_a_claim_of_a_recipe_is_marked_at_the_end_of_its_paragraph(site):
+    [sign] = signs(site, "gallery/three")
+    [panel] = panels(site, "gallery/three")
+    html = html_of(site, "gallery/three")
     assert f"One line is drawn.{sign}</p>\n{panel}" in html
 
 
-def test_a_panel_says_the_date_of_its_own_results(house, build):
-    record(house, date="2026-01-02", device="GPU 9")
-
-    [panel] = panels(build(), "part/one")
+def test_a_panel_says_the_date_of_its_own_results(tested_otherwise):
+    [panel] = panels(tested_otherwise, "part/one")
     assert "on GPU 9: torch 2.13.0 (x86_64), 2026-01-02<" in panel
 
 
-def test_a_claim_that_did_not_run_names_no_device(house, build):
-    record(house, test_word_is_one="skipped for cuda")
+@pytest.fixture(scope="module")
+def unproven(new_house):
+    """A claim that failed, one that lacks a library, one that lacks a GPU."""
+    house = new_house()
+    lacking = "skipped for scikit-learn"
+    record(
+        house,
+        test_word_is_one="failed",
+        test_word_is_two=lacking,
+        test_one_line_is_drawn="skipped for cuda",
+    )
+    other = {"torch": "2.6.0"}
+    record(house, "evidence/other", other, test_word_is_two=lacking)
+    return built(house)
 
-    [panel] = panels(build(), "part/one")
-    assert "<strong>○ Not run</strong>: torch 2.13.0 (x86_64), " in panel
+
+def test_a_claim_that_did_not_run_names_no_device(unproven):
+    [panel] = panels(unproven, "gallery/three")
+    said = "<strong>○ Not run</strong> (needs a GPU): torch 2.13.0 (x86_64), "
+    assert said in panel
 
 
-def test_a_failed_claim_looks_failed(house, build):
-    record(house, test_word_is_one="failed")
+def test_a_claim_that_did_not_run_says_which_library_it_needs(unproven):
+    [panel], [sign] = panels(unproven, "part/two"), signs(unproven, "part/two")
+    said = "<strong>○ Not run</strong> (needs scikit-learn): torch 2.13.0"
+    assert said in panel
+    assert "○ not run (needs scikit-learn): torch 2.6.0" in panel
+    assert "GPU" not in panel + sign
+    assert 'title="Not run: needs scikit-learn"' in sign
 
-    [sign] = signs(build(), "part/one")
+
+def test_a_failed_claim_looks_failed(unproven):
+    [sign] = signs(unproven, "part/one")
     assert "claim-failed" in sign
     assert 'aria-label="Failed: word is one"' in sign

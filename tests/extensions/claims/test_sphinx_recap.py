@@ -33,7 +33,7 @@ def test_a_recap_says_where_a_claim_ends(house, build):
     html = (build().outdir / "part/one.html").read_text()
 
     [item] = re.findall('<ul class="recap.*?</ul>', html, re.S)
-    assert '<small class="claim-ends">Ends at night.</small>' in item
+    assert '<small class="claim-ends">Where it ends: at night.</small>' in item
 
 
 def test_a_recap_is_a_list_in_the_notebook(house, build):

@@ -45,11 +45,9 @@ def test_a_scope_without_its_change_is_told_where_it_says_something(
     assert "but not of another" in others
 
 
-def test_the_ledger_leads_to_the_scopes_of_each_chapter(build):
-    app = build()
-
-    html = (app.outdir / "evidence/claims.html").read_text()
-    page = (app.outdir / "evidence/scopes/part.html").read_text()
+def test_the_ledger_leads_to_the_scopes_of_each_chapter(site):
+    html = (site.outdir / "evidence/claims.html").read_text()
+    page = (site.outdir / "evidence/scopes/part.html").read_text()
     assert 'href="scopes/part.html"' in html
     assert '<a href="../../part/one.html#word-is-one">' in page
 
@@ -61,3 +59,44 @@ def test_a_page_of_scopes_is_not_written_again_for_nothing(build):
     build()
 
     assert path.stat().st_mtime_ns == before
+
+
+def test_a_long_list_is_told_in_few_words_and_folded_in_the_panel(
+    house, build
+):
+    module = house / "tests/part/test_one.py"
+    name = "test_word_is_one__also_in"
+    module.write_text(f"{module.read_text()}\n\ndef {name}(head): ...\n")
+    path = record(house)
+    text = path.read_text()
+    [case] = re.findall(f'<testcase [^>]*name="{name}".*?</testcase>', text)
+    cases = [
+        case.replace(f'{name}"', f'{name}[the {each} head]"').replace(
+            "<properties>",
+            "<properties><property name='parameters'"
+            f" value='head=the {each} head' />",
+        )
+        for each in ("first small", "second small", "third", "fourth", "last")
+    ]
+    path.write_text(text.replace(case, "".join(cases)))
+
+    app = build()
+
+    few = (
+        "also in five heads, among them the first small head and the second"
+        " small head"
+    )
+    whole = (
+        "also in the first small head, the second small head, the third head,"
+        " the fourth head and the last head"
+    )
+    panel = (app.outdir / "part/one.html").read_text()
+    assert f"<details><summary>{few}</summary>{whole}</details>" in panel
+    assert whole in (app.outdir / "evidence/scopes/part.html").read_text()
+
+
+def test_a_chapter_of_the_ledger_lists_its_pages(site):
+    html = (site.outdir / "evidence/claims/part.html").read_text()
+
+    assert '<a href="#page-part-one">One</a> <small>1 claim</small>' in html
+    assert 'id="page-part-one"' in html

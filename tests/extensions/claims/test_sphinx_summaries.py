@@ -9,16 +9,26 @@ import pytest
 
 from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
+from tests.helpers.builds import built
 from tests.helpers.evidence import record
 
 
-@pytest.fixture
-def ledger(house, build):
-    """Build a house with one failure, and return the rows of its ledger."""
-    record(
-        house, "evidence/other", {"torch": "2.6.0"}, test_word_is_two="failed"
-    )
-    return (build().outdir / "evidence/claims/part.html").read_text()
+@pytest.fixture(scope="module")
+def compared(new_house):
+    """The site of a house with other runs: two older ones, and on a GPU."""
+    house = new_house()
+    old, new = {"torch": "2.6.0"}, {"torch": "2.9.1"}
+    record(house, "evidence/old", old, test_word_is_two="failed")
+    record(house, "evidence/newer", new)
+    waits = "skipped for cuda"
+    record(house, "evidence/gpu", device="GPU <9>", test_word_is_one=waits)
+    return built(house).outdir
+
+
+@pytest.fixture(scope="module")
+def ledger(compared):
+    """The rows of its ledger."""
+    return (compared / "evidence/claims/part.html").read_text()
 
 
 def test_a_row_links_the_claim_its_test_and_how_far_it_reaches(ledger):
@@ -33,31 +43,33 @@ def test_a_row_links_the_claim_its_test_and_how_far_it_reaches(ledger):
 def test_each_run_has_a_column(ledger):
     row = re.search(r'<tr id="part-two-word-is-two".*?</tr>', ledger, re.S)[0]
 
-    assert '<th scope="col">torch 2.6.0<br><small>other</small>' in ledger
+    assert '<th scope="col">torch 2.6.0<br><small>old</small>' in ledger
     assert 'data-verdict="passed"' in row
-    assert re.findall(r'<td class="(\w+)">', row) == ["passed", "failed"]
+    results = re.findall(r'<td class="(\w+)" data-run="(.*?)"', row)
+    assert results == [
+        ("passed", "2.13.0"),
+        ("failed", "2.6.0"),
+        ("passed", "2.9.1"),
+        ("passed", "2.13.0"),
+    ]
 
 
-def test_the_chapters_and_the_runs_are_listed(house, build):
-    record(house, "evidence/other", test_word_is_two="skipped for cuda")
-    html = (build().outdir / "evidence/claims.html").read_text()
+def test_the_chapters_and_the_runs_are_listed(compared):
+    html = (compared / "evidence/claims.html").read_text()
 
     assert '<a href="claims/part.html">Part</a></td><td>2</td>' in html
-    assert "<td>other</td>" in html
+    assert "<td>gpu</td>" in html
     assert "<td>2 passed, 1 not run</td>" in html
 
 
-def test_what_changed_between_versions_has_a_page(house, build):
-    old = {"torch": "2.6.0"}
-    record(house, "evidence/old", old, test_word_is_two="failed")
-    record(house, "evidence/gpu", test_word_is_one="skipped for cuda")
-    html = (build().outdir / "evidence/changed.html").read_text()
+def test_what_changed_between_versions_has_a_page(compared):
+    html = (compared / "evidence/changed.html").read_text()
 
     assert re.findall(r'<tr id="([\w-]+)"', html) == ["part-two-word-is-two"]
 
 
-def test_a_page_without_changes_says_so_and_has_no_filter(build):
-    html = (build().outdir / "evidence/changed.html").read_text()
+def test_a_page_without_changes_says_so_and_has_no_filter(site):
+    html = (site.outdir / "evidence/changed.html").read_text()
 
     assert "every claim has one result" in html
     assert "0 of 0" not in html
@@ -96,17 +108,15 @@ def test_a_run_of_some_claims_stands_where_it_says_something(house, build):
     ]
 
 
-def test_a_panel_names_the_other_runs_by_what_they_say(house, build):
-    for version, outcome in (("2.6.0", "failed"), ("2.9.1", "passed")):
-        place = f"evidence/{version}"
-        record(house, place, {"torch": version}, test_word_is_one=outcome)
-    html = (build().outdir / "part/one.html").read_text()
+def test_a_panel_names_the_other_runs_by_what_they_say(compared):
+    html = (compared / "part/two.html").read_text()
     [runs] = re.findall(r'<ul class="claim-runs">(.*?)</ul>', html, re.S)
 
     assert re.findall(r"<li>(.*?)</li>", runs) == [
         "<strong>✓ Passed</strong> on CPU: torch 2.13.0 (x86_64), 2026-01-31",
         "✗ failed torch 2.6.0",
         "✓ torch 2.9.1",
+        "✓ torch 2.13.0 on GPU &lt;9&gt;",
     ]
 
 
@@ -133,42 +143,76 @@ def test_a_claim_says_since_which_torch_it_is_true(house, build):
     assert (claim["true_since"], claim["api_since"]) == ("2.9", "2.7")
 
 
-def test_a_cell_names_a_device_that_is_not_the_cpu(house, build):
-    record(house, "evidence/other", device="GPU <9>")
-    html = (build().outdir / "evidence/claims/part.html").read_text()
-    row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', html, re.S)[0]
+def test_a_cell_names_a_device_that_is_not_the_cpu(ledger):
+    row = re.search(r'<tr id="part-two-word-is-two".*?</tr>', ledger, re.S)[0]
 
-    assert '<td class="passed">✓ passed</td>' in row
-    assert '<td class="passed">✓<br><small>GPU &lt;9&gt;</small></td>' in row
+    results = re.findall(
+        r'<td class="passed" data-run="2.13.0">(.*?)</td>', row
+    )
+    assert results == ["✓ passed", "✓<br><small>GPU &lt;9&gt;</small>"]
 
 
-def test_the_tally_counts_claims_and_counter_examples(build):
-    index = (build().outdir / "index.html").read_text()
+def test_the_tally_counts_claims_and_counter_examples(site):
+    index = (site.outdir / "index.html").read_text()
 
     assert "<strong>3 claims</strong>, 3 counter-examples: 3 passed." in index
 
 
-def test_the_tally_names_each_run_with_its_devices_and_its_day(house, build):
+@pytest.fixture(scope="module")
+def counted(new_house):
+    """The front page of a house in which each claim ran somewhere."""
+    house = new_house()
     old = {"torch": "2.6.0", "date": "2026-01-02"}
     record(house, "evidence/old", old, device="GPU 9")
+    record(house, "evidence/again", {"torch": "2.6.0"})
     record(house, test_word_is_one="skipped for cuda", device="CPU")
-    index = (build().outdir / "index.html").read_text()
-
-    assert "This build: torch 2.13.0 (x86_64), Python 3.11.7, on CPU," in index
-    assert "<li>torch 2.6.0, on GPU 9, 2026-01-02</li>" in index
-    assert "Not run anywhere yet" not in index
+    page = house / "docs/index.md"
+    page.write_text(page.read_text() + "\n```{numbers}\n```\n")
+    return (built(house).outdir / "index.html").read_text()
 
 
-def test_the_tally_counts_what_no_run_could_try(house, build):
+def test_the_tally_names_each_run_with_its_devices_and_its_day(counted):
+    assert (
+        "This build: torch 2.13.0 (x86_64), Python 3.11.7, on CPU," in counted
+    )
+    assert "<li>torch 2.6.0, on GPU 9, 2026-01-02</li>" in counted
+    assert "Not run anywhere yet" not in counted
+
+
+@pytest.fixture(scope="module")
+def waiting(new_house):
+    """The site of a house in which one claim waits for a GPU."""
+    house = new_house()
     record(house, test_word_is_one="skipped for cuda")
-    index = (build().outdir / "index.html").read_text()
-
-    assert "Not run anywhere yet: 1 claims" in index
+    return built(house).outdir
 
 
-def test_claims_json_follows_its_schema(house, build):
-    record(house, test_word_is_one="skipped for cuda")
-    found = json.loads((build().outdir / "claims.json").read_text())
+def test_the_tally_counts_what_no_run_could_try(waiting):
+    index = (waiting / "index.html").read_text()
+
+    assert "Not run anywhere yet: 1 claim that needs a GPU.</li>" in index
+
+
+def test_the_tally_and_the_ledger_say_what_each_claim_needs(house, build):
+    record(
+        house,
+        test_word_is_one="skipped for cuda",
+        test_word_is_two="skipped for scikit-learn",
+        test_one_line_is_drawn="skipped for scikit-learn",
+    )
+    out = build().outdir
+    index = (out / "index.html").read_text()
+    rows = (out / "evidence/claims/part.html").read_text()
+
+    assert (
+        "<li>Not run anywhere yet: 2 claims that need scikit-learn;"
+        " 1 claim that needs a GPU.</li>"
+    ) in index
+    assert "○ not run<br><small>needs scikit-learn</small>" in rows
+
+
+def test_claims_json_follows_its_schema(waiting):
+    found = json.loads((waiting / "claims.json").read_text())
     schema = (ROOT / "docs/_extra/claims.schema.json").read_text()
 
     jsonschema.validate(found, json.loads(schema))
@@ -183,8 +227,8 @@ def test_claims_json_follows_its_schema(house, build):
     ]
 
 
-def test_the_schema_refuses_a_verdict_that_it_does_not_know(build):
-    found = json.loads((build().outdir / "claims.json").read_text())
+def test_the_schema_refuses_a_verdict_that_it_does_not_know(site):
+    found = json.loads((site.outdir / "claims.json").read_text())
     schema = (ROOT / "docs/_extra/claims.schema.json").read_text()
     found["claims"][0]["verdict"] = "surely"
 
@@ -205,8 +249,7 @@ Do this.
 """
 
 
-@pytest.fixture
-def prose(house):
+def write_prose(house):
     """Write a page with each kind of sentence, and those that list them."""
     folder = house / "docs/evidence"
     (folder / "primary_sources.toml").write_text(SOURCES)
@@ -218,8 +261,16 @@ def prose(house):
     return page
 
 
-def test_what_is_not_proven_is_listed_by_page(prose, build):
-    folder = build().outdir / "evidence"
+@pytest.fixture(scope="module")
+def prose(new_house):
+    """The site with that page."""
+    house = new_house()
+    write_prose(house)
+    return built(house).outdir
+
+
+def test_what_is_not_proven_is_listed_by_page(prose):
+    folder = prose / "evidence"
     html = (folder / "unproven/part.html").read_text()
 
     section = html[html.index('id="of-part-one"') :]
@@ -239,8 +290,8 @@ def test_what_is_not_proven_is_listed_by_page(prose, build):
     )
 
 
-def test_what_is_cited_is_listed_with_its_source(prose, build):
-    html = (build().outdir / "evidence/cited.html").read_text()
+def test_what_is_cited_is_listed_with_its_source(prose):
+    html = (prose / "evidence/cited.html").read_text()
 
     link = '<small><a href="../part/one.html">One</a></small>'
     assert f"<td>It is promised.<br>{link}" in html
@@ -248,16 +299,14 @@ def test_what_is_cited_is_listed_with_its_source(prose, build):
     assert 'href="https://docs.example.org/1.0/guide.html#part"' in html
 
 
-def test_a_cited_link_has_a_class_of_its_own(prose, build):
-    html = (build().outdir / "part/one.html").read_text()
+def test_a_cited_link_has_a_class_of_its_own(prose):
+    html = (prose / "part/one.html").read_text()
 
     assert '<a class="cited reference external" href="https://docs.ex' in html
 
 
-def test_sentences_are_counted(prose, build):
-    app = build()
-
-    found = json.loads((app.outdir / "claims.json").read_text())
+def test_sentences_are_counted(prose):
+    found = json.loads((prose / "claims.json").read_text())
     assert found["sentences"]["part/one"] == {
         "proven": 2,
         "cited": 1,
@@ -270,26 +319,23 @@ def test_sentences_are_counted(prose, build):
             "source": "https://docs.example.org/1.0/guide.html#part",
         }
     ]
-    index = (app.outdir / "index.html").read_text()
+    index = (prose / "index.html").read_text()
     assert "sentences, 4 hold a claim, 1 rest on a primary source" in index
 
 
-def test_an_edited_sentence_renews_the_list(prose, build):
+def test_an_edited_sentence_renews_the_list(house, build):
+    page = write_prose(house)
     build()
-    prose.write_text(prose.read_text().replace("Do this", "Do that"))
+    page.write_text(page.read_text().replace("Do this", "Do that"))
 
     html = (build().outdir / "evidence/unproven/part.html").read_text()
     assert "Do that." in html
 
 
-def test_the_guide_in_numbers_leads_to_what_it_counts(house, build):
-    record(house, "evidence/old", {"torch": "2.6.0"})
-    record(house, "evidence/again", {"torch": "2.6.0"})
-    page = house / "docs/index.md"
-    page.write_text(page.read_text() + "\n```{numbers}\n```\n")
-    html = (build().outdir / "index.html").read_text()
+def test_the_guide_in_numbers_leads_to_what_it_counts(counted):
+    found = re.findall(r'href="([\w/.]+)"><strong>(\d+)</strong>', counted)
 
-    assert re.findall(r'href="([\w/.]+)"><strong>(\d+)</strong>', html) == [
+    assert found == [
         ("evidence/claims.html", "3"),
         ("evidence/claims.html", "3"),
         ("evidence/changed.html", "2"),

@@ -9,6 +9,8 @@ from extensions.claims.wording import (
     cases_in_words,
     change_in_words,
     scope,
+    scope_in_short,
+    scope_shown_and_hidden,
     shown_and_hidden,
     words_of,
 )
@@ -63,6 +65,13 @@ def test_pytest_names_the_others(value):
             "also in layers: GRU and a cell",
         ),
         ("also from", ["seed=1", "seed=2"], "also from seeds 1 and 2"),
+        ("also in", ["epoch=1", "epoch=7"], "also in epochs 1 and 7"),
+        ("also in", ["batch=1", "batch=7"], "also in batches 1 and 7"),
+        (
+            "also with",
+            ["how={}", "how={'foreach': True}"],
+            "also with no options and `foreach=True`",
+        ),
         (
             "also from",
             [f"seed={n}" for n in range(5)],
@@ -78,7 +87,7 @@ def test_pytest_names_the_others(value):
         (
             "also with",
             ["bias=True", "bias=False"],
-            "also with `bias=True` and `bias=False`",
+            "also with `bias=True` and `False`",
         ),
         ("also with", ["how={'foreach': True}"], "also with `foreach=True`"),
         (
@@ -109,6 +118,58 @@ def test_pytest_names_the_others(value):
         ),
         ("also for", ["count,size=7-8"], "also for `count=7, size=8`"),
         ("also with", ["old,new=LR = 1-LR = 2"], "also with `LR = 2`"),
+        (
+            "also with",
+            ["old,new=nn.ReLU(),-", "old,new=LR = 1-LR = 2"],
+            "also with `LR = 2` and without `nn.ReLU()`",
+        ),
+        (
+            "also for",
+            ["kind,size=GRU-3", "kind,size=LSTM-3"],
+            "also for GRU and LSTM",
+        ),
+        (
+            "also of",
+            ["rule,sizes=ij->ji-(2, 3)", "rule,sizes=i,i->-(3,)"],
+            "also of `ij->ji` and `i,i->`",
+        ),
+        (
+            "also for",
+            [f"count,size={n}-8" for n in (7, 7, 9)],
+            "also for `count=7, size=8` and `count=9, size=8`",
+        ),
+        (
+            "also for",
+            [f"count,size,gap={n}-8-1" for n in range(3)],
+            "also for 3 combinations of count, size and `gap`",
+        ),
+        (
+            "also to",
+            ["a,b=int8-bool", "a,b=int8-int16", "a,b=bool-int16"],
+            "also to 3 pairs of types",
+        ),
+        (
+            "also for",
+            ["of=f(1, 2, 3, 4, 5, 6)", "of=g(1)", f"of=h({'1, ' * 20})"],
+            "also for 3 snippets, such as `g(1)`",
+        ),
+        (
+            "also with",
+            [f"losses=({n}0000000.0, nan)" for n in range(6)],
+            "also with 6 values of `losses`",
+        ),
+        (
+            "also for",
+            [f"shapes=({', '.join('9' * n)})" for n in range(4, 9)],
+            "also for 5 shapes",
+        ),
+        (
+            "also in",
+            ["dtype=torch.int8", "dtype=torch.int16"],
+            "also in `int8` and `int16`",
+        ),
+        ("also of", ["kind=<class 'torch.Adam'>"], "also of Adam"),
+        ("also of", ["kind=_Gated", "kind=_Own"], "also of `Gated` and `Own`"),
         ("also for", ["make=make0", "make=make1"], "also in 2 other cases"),
         ("also for", ["=old1"], "also in another case"),
         ("also for", [], "also for"),
@@ -117,6 +178,63 @@ def test_pytest_names_the_others(value):
 )
 def test_a_scope_reads_as_a_person_would_say_it(words, cases, said):
     assert scope(words, cases) == said
+
+
+OPTIMIZERS = ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "LBFGS"]
+DTYPES = ["float64", "float32", "bfloat16", "float16"]
+TENSORS = ["of one element", "transposed", "with gaps", "expanded", "boolean"]
+
+
+@pytest.mark.parametrize(
+    ("words", "cases", "said"),
+    [
+        (
+            "also for",
+            [f"name={a}\nrate={b}" for a in OPTIMIZERS for b in (0.125, 2.0)],
+            "also for seven optimizers, among them SGD and Adam;"
+            " rates 0.125 and 2.0",
+        ),
+        (
+            "also if the tensor is",
+            [
+                f"tensor={each}"
+                for each in (*TENSORS, "requiring grad", "wide")
+            ],
+            "also for seven kinds of tensor, among them transposed and"
+            " expanded",
+        ),
+        (
+            "also where the numbers are not whole numbers: for",
+            [f"dtype={each}" for each in DTYPES],
+            "also where the numbers are not whole numbers: for four dtypes",
+        ),
+        (
+            "also in",
+            [f"hold,held=a {'very ' * n}long name" for n in range(9, 13)],
+            "also in four containers",
+        ),
+        (
+            "also for",
+            [f"make_model={each} layers" for each in "abcdefghijklmn"],
+            "also for 14 kinds of model, among them a layers and b layers",
+        ),
+        (
+            "also by",
+            [f"error={each}{'y' * 9}Error" for each in "ABCDEF"],
+            f"also by six exceptions, among them A{'y' * 9}Error and"
+            f" B{'y' * 9}Error",
+        ),
+        (
+            "also after",
+            [f"thing=a thing called {each}" for each in "abcdef"],
+            "also after a thing called a, a thing called b, a thing called c,"
+            " a thing called d, a thing called e and a thing called f",
+        ),
+        ("also for", ["name=SGD", "name=Adam"], "also for SGD and Adam"),
+    ],
+)
+def test_a_long_list_is_told_in_few_words(words, cases, said):
+    assert scope_in_short(words, cases) == said
 
 
 def test_the_cases_of_a_claims_own_test_are_told():
@@ -242,6 +360,7 @@ def test_a_long_line_is_cut_between_two_values():
     assert len(shown) <= 120
     assert f"{shown}, {hidden}" == line
     assert shown_and_hidden("also for an LSTM") == ("also for an LSTM", "")
+    assert len(scope_shown_and_hidden(line)[0]) <= 80
 
 
 def test_code_is_not_cut():

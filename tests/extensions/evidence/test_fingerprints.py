@@ -62,9 +62,11 @@ def add_device(snippet):
 
 
 def made(project):
-    """Return what each module is made from, as a new process would find."""
-    for each in ("_distributions", "_plugins", "_version", "device"):
-        getattr(surroundings, each).cache_clear()
+    """Return what each module is made from, as a new process would find.
+
+    Only ``install`` changes what is installed, which takes long to read.
+    """
+    surroundings.device.cache_clear()
     return fingerprints(project, evidence_modules(project))
 
 
@@ -138,6 +140,10 @@ def install(tmp_path, monkeypatch):
     """Return a function that installs a distribution of a version."""
     monkeypatch.syspath_prepend(tmp_path / "site")
 
+    def forget():
+        for each in ("_distributions", "_plugins", "_version"):
+            getattr(surroundings, each).cache_clear()
+
     def install(name, version, needs="", modules="", points=""):
         folder = tmp_path / "site" / f"{name.replace('-', '_')}.dist-info"
         folder.mkdir(parents=True, exist_ok=True)
@@ -147,8 +153,10 @@ def install(tmp_path, monkeypatch):
         )
         (folder / "top_level.txt").write_text(modules or name)
         (folder / "entry_points.txt").write_text(points)
+        forget()
 
-    return install
+    yield install
+    forget()
 
 
 def test_a_library_that_a_test_imports_counts_with_what_it_needs(
@@ -185,6 +193,7 @@ def test_a_module_without_a_distribution_counts_by_its_content(
     module.write_text("word = 1\n")
     before = made(project)
     module.write_text("word = 2\n")
+    surroundings._version.cache_clear()
 
     assert changed(made(project), before) == ({ONE}, {"fake"})
 

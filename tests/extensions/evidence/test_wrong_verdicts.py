@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from extensions.claims.ledger import read_ledger
+from extensions.core.problem import Problem
 from extensions.evidence.junit import runs
+from extensions.evidence.test_claims import update
 
 COMMAND = [sys.executable, "-m", "extensions.evidence.test_claims"]
 PARAMETRIZED = """
@@ -57,8 +59,24 @@ def fails():
 """
 
 
-def retest(project):
+@pytest.fixture
+def retest(whole, capfd):
     """Test what is to be tested; return how that ended, and what it said."""
+
+    def retest():
+        try:
+            status = update(whole, also=[], again=False)
+        except Problem as problem:
+            print(problem)
+            status = 2
+        said, wrong = capfd.readouterr()
+        return status, said + wrong
+
+    return retest
+
+
+def retest_anew(project):
+    """Do the same by the command, which asks anew what is installed."""
     done = subprocess.run(
         COMMAND, cwd=project, capture_output=True, text=True, check=False
     )
@@ -87,22 +105,24 @@ def test_a_library_that_is_upgraded(whole):
     edit(snippet, 'word = "one"', "from fakelib import f; word = f()")
     test = whole / "tests/part/test_one.py"
     edit(test, "'\"one\"', '\"other\"'", "'f()', '\"other\"'")
-    assert (retest(whole)[0], verdict(whole)) == (0, "passed")
+    assert (retest_anew(whole)[0], verdict(whole)) == (0, "passed")
 
     (info / "METADATA").write_text("Name: fakelib\nVersion: 2.0\n")
     library.write_text('def f():\n    return "two"\n')
-    status, said = retest(whole)
+    status, said = retest_anew(whole)
 
     because = "tests/part/test_one.py: tested again, because fakelib changed"
     assert because in said.splitlines()
     assert (status, verdict(whole)) == (1, "failed")
 
 
-def test_a_program_that_changes_while_it_is_tested_and_is_put_back(whole):
+def test_a_program_that_changes_while_it_is_tested_and_is_put_back(
+    whole, retest
+):
     edit(whole / "snippets/part/one.py", 'word = "one"', 'word = "wrong"')
     test = whole / "tests/part/test_one.py"
     test.write_text(PUT_BACK + test.read_text())
-    status, said = retest(whole)
+    status, said = retest()
 
     assert said.endswith("tests without a result: tests.part.test_one\n")
     assert (status, verdict(whole)) == (1, "missing")
@@ -111,68 +131,70 @@ def test_a_program_that_changes_while_it_is_tested_and_is_put_back(whole):
 @pytest.mark.parametrize(
     "option", ["--deselect=tests/part/test_one.py::test_word_is_one[3]", "-k"]
 )
-def test_a_case_that_the_environment_deselects(whole, monkeypatch, option):
+def test_a_case_that_the_environment_deselects(
+    whole, retest, monkeypatch, option
+):
     (whole / "tests/part/test_one.py").write_text(PARAMETRIZED)
     option = option.replace("-k", "-k 'not 3'")
     monkeypatch.setenv("PYTEST_ADDOPTS", option)
 
-    assert retest(whole)[0] == 1
+    assert retest()[0] == 1
     assert verdict(whole) == "failed"
 
 
-def test_a_case_that_the_settings_deselect(whole):
+def test_a_case_that_the_settings_deselect(whole, retest):
     (whole / "tests/part/test_one.py").write_text(PARAMETRIZED)
     settings = whole / "pyproject.toml"
     text = settings.read_text()
     edit(settings, 'addopts = ["-ra", ', 'addopts = ["-k", "not 3", ')
-    status, said = retest(whole)
+    status, said = retest()
     assert "1 deselected" in said
     assert said.endswith("tests without a result: tests.part.test_one\n")
     assert (status, verdict(whole)) == (1, "missing")
 
     settings.write_text(text)
-    assert retest(whole)[0] == 1
+    assert retest()[0] == 1
     assert verdict(whole) == "failed"
 
 
-def test_a_conftest_that_forces_success_and_goes(whole):
+def test_a_conftest_that_forces_success_and_goes(whole, retest):
     conftest = whole / "conftest.py"
     conftest.write_text(FORCED)
     edit(whole / "snippets/part/one.py", 'word = "one"', 'word = "ones"')
     edit(whole / "tests/part/test_one.py", "'\"one\"'", "'\"ones\"'")
-    retest(whole)
+    retest()
     assert verdict(whole) == "passed"
 
     conftest.unlink()
     assert verdict(whole) == "stale"
-    assert retest(whole)[0] == 1
+    assert retest()[0] == 1
     assert verdict(whole) == "failed"
 
 
-def test_a_module_that_skips_itself(whole):
-    assert retest(whole)[0] == 0
+def test_a_module_that_skips_itself(whole, retest):
+    assert retest()[0] == 0
     test = whole / "tests/part/test_one.py"
     skip = 'import pytest\npytest.importorskip("nothing_like_it")\n'
     test.write_text(skip + test.read_text())
-    status, said = retest(whole)
+    status, said = retest()
 
     assert "found no tests: what it was to test has no result" in said
     assert (status, verdict(whole)) == (2, "missing")
 
 
-def test_a_module_that_shadows_what_expects_failures(whole):
+def test_a_module_that_shadows_what_expects_failures(whole, retest):
     test = whole / "tests/part/test_one.py"
     test.write_text(SHADOWED + test.read_text())
 
-    assert retest(whole)[0] == 0
+    assert retest()[0] == 0
     assert verdict(whole) == "failed"
 
 
-def test_a_counter_example_that_passes_is_reported_in_ten_lines(whole):
+def test_a_counter_example_that_passes_is_reported_in_ten_lines(whole, retest):
     test = whole / "tests/part/test_one.py"
     test.write_text(test.read_text().replace("'\"one\"'", "'print'"))
     edit(test, "'\"other\"'", "'str'")
-    _, said = retest(whole)
+    _, said = retest()
     _, _, report = said.partition("test_word_is_one__but_not_of_another ___")
     lines = report.partition("=====")[0].strip("_ \n").splitlines()
 

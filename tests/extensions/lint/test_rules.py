@@ -385,6 +385,20 @@ def test_a_snippet_without_a_page_is_a_problem(house):
     )
 
 
+def test_a_test_module_that_is_lost_without_a_library_is_a_problem(house):
+    path = house / "tests/part/test_one.py"
+    load = "from sklearn.datasets import load_digits\n"
+    path.write_text(
+        f"import numpy\nfrom torch import nn\n{load}{path.read_text()}"
+    )
+
+    assert problems(house) == [
+        "tests/part/test_one.py:3: imports sklearn, without which none of"
+        " these tests runs: use it through the program, or import it in a"
+        " test, with pytest.importorskip"
+    ]
+
+
 def test_a_test_module_without_a_snippet_is_a_problem(house):
     (house / "tests/part/test_lost.py").touch()
 

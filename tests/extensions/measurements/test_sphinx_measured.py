@@ -22,6 +22,7 @@ from extensions.measurements.results import (
     effect_of_ratio,
     recordings_of,
 )
+from tests.helpers.builds import built
 from tests.helpers.evidence import record
 
 WORKLOAD = '''"""Adding and multiplying
@@ -37,9 +38,8 @@ def cases(device):
 PAGE = "# One\n\n```{measured}\n```\n\n"
 
 
-@pytest.fixture
-def measured(house):
-    """A house in which one topic is measured, and its recording."""
+def measure_one(house):
+    """Let one topic of a house be measured, and add its recording."""
     topic = Topic(house, "part/one")
     topic.measurement.parent.mkdir(parents=True)
     topic.measurement.write_text(WORKLOAD)
@@ -74,6 +74,22 @@ def measured(house):
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(record))
     return topic
+
+
+@pytest.fixture
+def measured(house):
+    """The topic of the house that is measured."""
+    return measure_one(house)
+
+
+@pytest.fixture(scope="module")
+def shown(new_house):
+    """A site that shows what was measured, on its page and on one of all."""
+    house = new_house()
+    measure_one(house)
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Measurements\n\n```{measurements}\n```\n")
+    return built(house)
 
 
 def needing_cuda(topic, value='"cuda"'):
@@ -111,11 +127,9 @@ def test_the_first_of_each_group_is_its_base():
     assert [each.effect for each in groups["b"]] == ["", "no effect"]
 
 
-def test_a_page_shows_what_was_measured(measured, build):
-    app = build()
-
-    html = (app.outdir / "part/one.html").read_text()
-    assert not app.warning.getvalue()
+def test_a_page_shows_what_was_measured(shown):
+    html = (shown.outdir / "part/one.html").read_text()
+    assert not shown.warning.getvalue()
     assert "Adding and multiplying" in html
     assert (
         "A processor (x86_64, 2 cores, 2 threads), torch 2.13.0, 2026-01-31"
@@ -180,8 +194,8 @@ def test_the_points_of_a_curve_are_left_to_its_picture():
     assert findings([Recording({"device": "A"}, groups, False, "")]) == []
 
 
-def test_a_page_says_what_a_way_buys_and_where(measured, build):
-    html = (build().outdir / "part/one.html").read_text()
+def test_a_page_says_what_a_way_buys_and_where(shown):
+    html = (shown.outdir / "part/one.html").read_text()
 
     assert (
         "<li>small: <strong>multiply</strong>, beside <em>add</em>,"
@@ -190,14 +204,8 @@ def test_a_page_says_what_a_way_buys_and_where(measured, build):
     assert "No CUDA device has measured it yet, so" in html
 
 
-def test_all_measurements_stand_on_one_page(measured, house, build):
-    page = house / "docs/evidence/claims.md"
-    page.write_text("# Measurements\n\n```{measurements}\n```\n")
-
-    app = build()
-
-    html = (app.outdir / "evidence/claims.html").read_text()
-    assert not app.warning.getvalue()
+def test_all_measurements_stand_on_one_page(shown):
+    html = (shown.outdir / "evidence/claims.html").read_text()
     assert '<a href="../part/one.html#measured">Adding' in html
     legend = html.index("A full bar takes twice as long or more")
     assert legend < html.index('class="bar bar-helps"')
@@ -424,7 +432,8 @@ def test_a_recipe_shows_what_was_measured_instead_of_timings(
     assert not app.warning.getvalue()
     assert "draws a picture here that differs at every run" in html
     assert "Adding and multiplying" in html
-    assert html.count("<img") == 2  # of the other figure, light and dark
+    # Of the other figure, at the head and in its place, in light and in dark.
+    assert html.count("<img") == 4
     for suffix in (".py", ".ipynb"):
         program = timed_recipe.output.with_suffix(suffix).read_text()
         assert ".. measured::" not in program

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import nullcontext
+from itertools import pairwise
 from unittest.mock import patch
 
 import nbformat
@@ -31,9 +32,10 @@ def kinds_in(markdown):
 def test_the_libraries_of_a_program_are_named_for_the_installer():
     text = (
         "import os\nimport numpy as np\nfrom PIL import Image\nimport torch.nn"
+        "\nfrom sklearn.datasets import load_digits"
     )
 
-    assert libraries(text) == ["torch", "numpy", "pillow"]
+    assert libraries(text) == ["torch", "numpy", "pillow", "scikit-learn"]
 
 
 def test_a_notebook_holds_the_prose_between_the_cells(house):
@@ -72,15 +74,24 @@ def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
         if each["cell_type"] == "code"
     ]
     snippet = Snippet.read(topic.snippet)
-    shown = [code_of(cell) for cell in snippet.cells().values()]
+    asked = re.findall(r"\{exercise\} build ([\w-]+)", topic.page.read_text())
+    shown = [
+        "# Your code" if name in asked else code_of(cell)
+        for name, cell in snippet.cells().items()
+    ]
     assert (
         code
         == ([code[0]] if "torch" in libraries(snippet.text) else []) + shown
     )
+    for own, check in pairwise(cells):
+        if own["source"] == "# Your code":
+            assert check["metadata"]["tags"] == ["raises-exception"]
     for prose in (each for each in cells if each["cell_type"] == "markdown"):
         words = re.sub("`+[^`]+`+", "", prose["source"])
         assert not RAW.search(words)
-        assert not MYST & kinds_in(prose["source"])
+        # Such as the answer of an exercise that asks for code.
+        listed = re.sub("(?s)```python\n.*?```", "", prose["source"])
+        assert not MYST & kinds_in(listed)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +145,7 @@ def test_the_signs_of_a_notebook_are_explained_at_its_head(house):
     assert "✓" not in head({})
     assert head({"word-is-one": "passed", "other": "not run"}).endswith(
         "\n\n✓ follows what a test has shown."
-        " ○ follows what no test has shown yet, because it needs a GPU."
+        " ○ follows what no test has shown yet: no run had what it needs."
     )
 
 

@@ -48,11 +48,9 @@ def test_the_commit_is_that_of_the_folder(tmp_path):
     assert commit_of(tmp_path) == "main"
 
 
-def test_a_build_writes_it_where_a_page_can_offer_it(house, build):
-    build(confoverrides={"repository": "https://example.org/guide"})
-
-    notebook = (house / "docs/code" / NAME).read_text()
-    assert "https://example.org/guide" in code_in(notebook)[0]
+def test_a_build_writes_it_where_a_page_can_offer_it(published):
+    notebook = (published.srcdir / "code" / NAME).read_text()
+    assert "https://example.org/us/guide" in code_in(notebook)[0]
 
 
 @pytest.fixture

@@ -7,30 +7,31 @@ import pytest
 from extensions.notebooks import sphinx_archives
 
 
+def archives_in(docs):
+    """Return the archives of a house."""
+    return [docs / "code/scripts.zip", docs / "code/notebooks.zip"]
+
+
 @pytest.fixture
 def archives(house):
     """The archives of the house."""
-    return [
-        house / "docs/code/scripts.zip",
-        house / "docs/code/notebooks.zip",
-    ]
+    return archives_in(house / "docs")
 
 
-def test_the_archives_hold_every_program_in_order(archives, build):
-    app = build()
-
-    assert not app.warning.getvalue()
-    names = [zipfile.ZipFile(each).namelist() for each in archives]
+def test_the_archives_hold_every_program_in_order(site):
+    assert not site.warning.getvalue()
+    found = archives_in(site.srcdir)
+    names = [zipfile.ZipFile(each).namelist() for each in found]
     assert names == [
         ["gallery/three.py", "part/one.py", "part/two.py"],
         ["gallery/three.ipynb", "part/one.ipynb", "part/two.ipynb"],
     ]
 
 
-def test_an_archive_tells_no_time(archives, build):
-    build()
+def test_an_archive_tells_no_time(site):
+    found = archives_in(site.srcdir)
 
-    entries = [e for each in archives for e in zipfile.ZipFile(each).filelist]
+    entries = [e for each in found for e in zipfile.ZipFile(each).filelist]
     assert {entry.date_time for entry in entries} == {(1980, 1, 1, 0, 0, 0)}
 
 

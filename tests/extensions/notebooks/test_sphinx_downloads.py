@@ -14,42 +14,42 @@ def links(app, page):
     return {name[-3:]: (app.outdir / name).read_text() for name in files}
 
 
-def test_a_page_begins_with_its_script_and_its_notebook(house, build):
-    files = links(build(), "part/one.html")
+def test_a_page_begins_with_its_script_and_its_notebook(site):
+    files = links(site, "part/one.html")
 
-    assert files[".py"] == (house / "snippets/part/one.py").read_text()
+    program = site.srcdir.parent / "snippets/part/one.py"
+    assert files[".py"] == program.read_text()
     cells = json.loads(files["ynb"])["cells"]
     assert "".join(cells[-2]["source"]) == 'print(word, "counted")'
 
 
-def test_a_page_without_a_snippet_has_no_such_line(build):
-    html = (build().outdir / "index.html").read_text()
+def test_a_page_without_a_snippet_has_no_such_line(site):
+    html = (site.outdir / "index.html").read_text()
 
     assert 'class="page-head"' not in html
 
 
-def test_a_recipe_begins_like_a_page(house, build):
-    app = build()
-
-    files = links(app, "gallery/three.html")
-    assert files[".py"] == (house / "gallery/three.py").read_text()
+def test_a_recipe_begins_like_a_page(site):
+    files = links(site, "gallery/three.html")
+    program = site.srcdir.parent / "gallery/three.py"
+    assert files[".py"] == program.read_text()
     assert "One line is drawn." in files["ynb"]
-    html = (app.outdir / "gallery/three.html").read_text()
+    html = (site.outdir / "gallery/three.html").read_text()
     assert html.count("_downloads/") == 2
     assert "Go to the end" not in html
 
 
 @pytest.mark.parametrize("page", ["part/one", "gallery/three"])
-def test_files_of_one_name_are_saved_apart(build, page):
-    html = (build().outdir / f"{page}.html").read_text()
+def test_files_of_one_name_are_saved_apart(site, page):
+    html = (site.outdir / f"{page}.html").read_text()
 
     saved = re.findall('<a [^>]*download="(.*?)"', html)
     name = page.replace("/", "-")
     assert saved == [f"{name}.ipynb", f"{name}.py"]
 
 
-def test_the_files_are_not_searched(build):
-    text = (build().outdir / "search-texts.js").read_text()
+def test_the_files_are_not_searched(site):
+    text = (site.outdir / "search-texts.js").read_text()
 
     assert "notebook" not in text
 
@@ -58,24 +58,18 @@ PAGES = pytest.mark.parametrize("page", ["part/one", "gallery/three"])
 
 
 @PAGES
-def test_a_page_leads_to_its_text(build, page):
-    app = build()
-
-    html = (app.outdir / f"{page}.html").read_text()
+def test_a_page_leads_to_its_text(site, page):
+    html = (site.outdir / f"{page}.html").read_text()
     name = page.rpartition("/")[2]
     assert f'<a class="reference external" href="{name}.md">Markdown<' in html
-    assert (app.outdir / f"{page}.md").exists()
+    assert (site.outdir / f"{page}.md").exists()
     assert "Colab" not in html
 
 
 @PAGES
 def test_a_page_opens_in_colab_where_its_notebook_is_kept_on_github(
-    build, page
+    published, page
 ):
-    app = build(
-        confoverrides={"notebooks_repository": "owner/name/blob/kept/"}
-    )
-
-    html = (app.outdir / f"{page}.html").read_text()
+    html = (published.outdir / f"{page}.html").read_text()
     place = f"github/owner/name/blob/kept/{page}.ipynb"
     assert f'href="https://colab.research.google.com/{place}"' in html

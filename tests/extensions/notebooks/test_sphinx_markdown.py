@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.helpers.builds import built
 from tests.helpers.evidence import record
 
 TABLE = """
@@ -25,15 +26,16 @@ other
 """
 
 
-@pytest.fixture
-def text(house, build):
+@pytest.fixture(scope="module")
+def text(new_house):
     """Build a house with one failure, and return a page as Markdown."""
+    house = new_house()
     record(house, test_word_is_one="failed")
     snippet = house / "snippets/part/one.py"
     snippet.write_text(snippet.read_text() + TABLE)
     page = house / "docs/part/one.md"
     page.write_text(page.read_text() + "\n```{cell} table\n```\n")
-    return (build().outdir / "part/one.md").read_text()
+    return (built(house).outdir / "part/one.md").read_text()
 
 
 def test_the_code_stands_with_what_it_gave(text):
@@ -72,8 +74,8 @@ def test_a_recipe_is_written_as_its_page_would_be(house, build):
     assert "- One line is drawn.\n  - passed on CPU" in text
 
 
-def test_the_page_says_where_its_markdown_is(build):
-    html = (build().outdir / "part/one.html").read_text()
+def test_the_page_says_where_its_markdown_is(site):
+    html = (site.outdir / "part/one.html").read_text()
 
     alternate = '<link rel="alternate" type="text/markdown" href="one.md">'
     assert alternate in html

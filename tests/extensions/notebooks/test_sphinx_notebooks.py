@@ -21,10 +21,10 @@ def test_the_notebook_of_a_recipe_is_written_as_well(house, build):
     assert code["source"].startswith("import matplotlib")
 
 
-def test_the_notebook_of_a_recipe_holds_what_its_cells_gave(house, build):
-    build()
-
-    *_, code, _ = nbformat.read(house / "docs/gallery/three.ipynb", 4)["cells"]
+def test_the_notebook_of_a_recipe_holds_what_its_cells_gave(site):
+    *_, code, _ = nbformat.read(site.srcdir / "gallery/three.ipynb", 4)[
+        "cells"
+    ]
     kinds = [kind for out in code["outputs"] for kind in out.get("data", ())]
     assert "image/svg+xml" in kinds
 
@@ -132,10 +132,8 @@ def test_a_fingerprint_that_is_damaged_is_written_again(house, again):
     assert json.loads(path.read_text()) == json.loads(whole)
 
 
-def test_a_notebook_says_how_far_its_claims_reach(house, build):
-    build()
-
-    notebook = json.loads((house / "docs/code/part/one.ipynb").read_text())
+def test_a_notebook_says_how_far_its_claims_reach(site):
+    notebook = json.loads((site.srcdir / "code/part/one.ipynb").read_text())
 
     last = "".join(notebook["cells"][-1]["source"])
     assert last.startswith("## How far the claims reach\n\n<details>")

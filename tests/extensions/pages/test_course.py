@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tests.helpers.builds import built
+
 COURSE = """# Index
 
 ```{course}
@@ -13,24 +15,29 @@ part/one
 """
 
 
-@pytest.fixture
-def course(house):
-    """A house with a course that is not in the order of its pages."""
+def add_course(house):
+    """Add a course that is not in the order of the pages of a house."""
     (house / "docs/course.md").write_text(COURSE)
     index = house / "docs/index.md"
     index.write_text(index.read_text().replace("part/*", "part/*\ncourse"))
-    return house
+
+
+@pytest.fixture(scope="module")
+def course(new_house):
+    """The site of a house with such a course."""
+    house = new_house()
+    add_course(house)
+    return built(house)
 
 
 def page(app, name):
     return (app.outdir / f"{name}.html").read_text()
 
 
-def test_a_page_says_its_place_and_leads_on(course, build):
-    app = build()
-    first, last = page(app, "part/two"), page(app, "part/one")
+def test_a_page_says_its_place_and_leads_on(course):
+    first, last = page(course, "part/two"), page(course, "part/one")
 
-    assert not app.warning.getvalue()
+    assert not course.warning.getvalue()
     assert 'Page 1 of 2 of <a href="../course.html">the course' in first
     assert "Page 2 of 2" in last
     assert re.search('rel="next" title="One" href="one.html"', first)
@@ -38,29 +45,24 @@ def test_a_page_says_its_place_and_leads_on(course, build):
     assert re.search('rel="next" title="Index" href="../course.html"', last)
 
 
-def test_other_pages_have_no_place_in_it(course, build):
-    app = build()
-
-    assert "course-place" not in page(app, "gallery/three")
-    assert "course.js" not in page(app, "gallery/three")
-    assert "course.js" in page(app, "part/one")
-    assert "course.js" in page(app, "course")
+def test_other_pages_have_no_place_in_it(course):
+    assert "course-place" not in page(course, "gallery/three")
+    assert "course.js" not in page(course, "gallery/three")
+    assert "course.js" in page(course, "part/one")
+    assert "course.js" in page(course, "course")
 
 
-def test_a_changed_course_is_followed_by_the_next_build(course, build):
+def test_a_changed_course_is_followed_by_the_next_build(house, build):
+    add_course(house)
     build()
-    path = course / "docs/course.md"
+    path = house / "docs/course.md"
     path.write_text(COURSE.replace("part/two\npart/one", "part/one\npart/two"))
 
     assert "Page 1 of 2" in page(build(), "part/one")
 
 
-def test_a_course_without_scripts_offers_nothing_that_needs_them(
-    course, build
-):
-    app = build()
+def test_a_course_without_scripts_offers_nothing_that_needs_them(course):
+    html = page(course, "course")
 
-    assert "<button" not in page(app, "course").partition("<article")[2]
-    assert '<p class="course-progress" role="status" hidden>' in page(
-        app, "course"
-    )
+    assert "<button" not in html.partition("<article")[2]
+    assert '<p class="course-progress" role="status" hidden>' in html

@@ -7,6 +7,7 @@ import pytest
 WRITTEN = """# Faults
 
 ```{entries} Your error
+:more: part/one
 ```
 
 ## Shapes
@@ -55,3 +56,8 @@ def test_a_box_filters_them(html):
     assert 'data-noun="entries"' in form
     assert "<label>Your error<input" in form
     assert "2 of 2 entries" in form
+
+
+def test_it_knows_where_there_are_more(html):
+    assert 'data-more="part/one.html"' in html
+    assert 'data-title="One"' in html

@@ -5,6 +5,7 @@ from html import unescape
 
 import pytest
 
+from tests.helpers.builds import built
 from tests.helpers.evidence import record
 from tests.helpers.programs import PROGRAM
 
@@ -27,19 +28,73 @@ Give it digits: [One](part/one.md).
 """
 
 
-@pytest.fixture
-def index(house):
-    """The first page of a house, one of whose programs meets errors."""
+WRONG = {
+    "other words": (
+        "invalid literal",
+        "no such words",
+        "prints no line with 'no such",
+    ),
+    "no cell": (
+        "fails",
+        "lost",
+        "no cell 'lost'; there are: start, count, ask",
+    ),
+    "another page": (
+        "part/one.md",
+        "part/two.md",
+        "the text has no link to part/one.md",
+    ),
+    "no words": (
+        ":says: invalid literal\n",
+        "",
+        "write with :says: what people see",
+    ),
+    "no cause": (
+        ":because: word-is-one\n",
+        "",
+        "name with :because: a claim of part",
+    ),
+    "no such claim": (
+        "word-is-one",
+        "word-is-two",
+        "part/one has no claim 'word-is-two'",
+    ),
+}
+PLAIN = RAISED.replace(
+    "\nGive", "\n`int` reads digits, not words.\n\nSo:\n\n- Give"
+)
+
+
+def add_errors(house):
+    """Let a program of a house meet errors, and return its first page."""
     snippet = house / "snippets/part/one.py"
     snippet.write_text(snippet.read_text() + PROGRAM)
     page = house / "docs/part/one.md"
     page.write_text(page.read_text() + CELLS)
     record(house)
-    return house / "docs/index.md"
+    index = house / "docs/index.md"
+    index.write_text(index.read_text() + RAISED)
+    return index
 
 
-def add(page, text):
-    page.write_text(page.read_text() + text)
+@pytest.fixture(scope="module")
+def told(new_house):
+    """A site that tells of an error: as it should, in plain words, wrongly."""
+    house = new_house()
+    index = add_errors(house)
+    index.write_text(index.read_text().replace("part/*", "part/*\nmore *"))
+    wrong = {
+        name: RAISED.replace(old, new) for name, (old, new, _) in WRONG.items()
+    }
+    for name, text in ({"plain": PLAIN} | wrong).items():
+        (house / f"docs/more {name}.md").write_text(f"# Errors\n{text}")
+    return built(house)
+
+
+def warnings(app, name):
+    """Return what a build said of a page."""
+    lines = app.warning.getvalue().splitlines()
+    return [line for line in lines if f"{name}.md:" in line]
 
 
 def blocks(html):
@@ -48,54 +103,29 @@ def blocks(html):
     return [re.sub("<.*?>", "", each).strip() for each in found]
 
 
-def test_an_error_text_stands_above_what_to_do(index, build):
-    add(index, RAISED)
-
-    app = build()
-
-    html = (app.outdir / "index.html").read_text()
+def test_an_error_text_stands_above_what_to_do(told):
+    html = (told.outdir / "index.html").read_text()
     [text] = blocks(html)
     assert text.startswith("said: invalid literal for int() with base 10")
     assert html.index("invalid literal") < html.index("Give it digits")
-    fold = html.split("<summary>The cell that met it</summary>")[1]
-    assert 'print("first")' in unescape(re.sub("<.*?>", "", fold))
-    assert not app.warning.getvalue()
+    [cell] = re.findall(
+        '<a [^>]*href="([^"]*)">The cell that met it</a>', html
+    )
+    place = (told.outdir / cell.partition("#")[0]).read_text()
+    assert f'id="{cell.partition("#")[2]}"' in place
+    assert not warnings(told, "index")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("invalid literal", "no such words", "prints no line with 'no such"),
-        ("fails", "lost", "no cell 'lost'; there are: start, count, ask"),
-        ("part/one.md", "part/two.md", "the text has no link to part/one.md"),
-        (":says: invalid literal\n", "", "write with :says: what people see"),
-        (":because: word-is-one\n", "", "name with :because: a claim of part"),
-        ("word-is-one", "word-is-two", "part/one has no claim 'word-is-two'"),
-    ],
-    ids=[
-        "other words",
-        "no cell",
-        "another page",
-        "no words",
-        "no cause",
-        "no such claim",
-    ],
-)
-def test_what_is_wrong_is_reported_at_its_line(index, build, old, new, said):
-    add(index, RAISED.replace(old, new))
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_reported_at_its_line(told, name):
+    said = "\n".join(warnings(told, name))
 
-    warning = build().warning.getvalue()
-
-    assert re.search(r"index\.md:\d+: ERROR: ", warning)
-    assert said in warning
+    assert re.search(r"\.md:\d+: ERROR: ", said)
+    assert WRONG[name][2] in said
 
 
-def test_the_cause_is_a_claim_of_the_page_with_its_result(index, build):
-    add(index, RAISED)
-
-    app = build()
-
-    html = (app.outdir / "index.html").read_text()
+def test_the_cause_is_a_claim_of_the_page_with_its_result(told):
+    html = (told.outdir / "index.html").read_text()
     [cause] = re.findall('<p class="cause">.*?</p>', html, re.S)
     assert 'href="part/one.html#word-is-one"' in cause
     assert re.sub("<.*?>", "", cause).split() == [
@@ -108,13 +138,8 @@ def test_the_cause_is_a_claim_of_the_page_with_its_result(index, build):
     assert html.index("Why:") < html.index("Give it digits")
 
 
-def test_a_cause_in_plain_words_stands_before_its_claim(index, build):
-    plain = "\n`int` reads digits, not words.\n\nSo:\n\n- Give"
-    add(index, RAISED.replace("\nGive", plain))
-
-    app = build()
-
-    html = unescape((app.outdir / "index.html").read_text())
+def test_a_cause_in_plain_words_stands_before_its_claim(told):
+    html = unescape((told.outdir / "more plain.html").read_text())
     assert "Why:" not in html
     said = re.sub("<.*?>", "", html)
     order = ["invalid literal", "reads digits", "Shown by:", "So:", "Give it"]
@@ -123,9 +148,9 @@ def test_a_cause_in_plain_words_stands_before_its_claim(index, build):
 
 
 def test_the_page_is_read_again_when_a_program_prints_something_else(
-    house, index, build
+    house, build
 ):
-    add(index, RAISED)
+    add_errors(house)
     build()
     snippet = house / "snippets/part/one.py"
     snippet.write_text(snippet.read_text().replace('"said:"', '"now:"'))

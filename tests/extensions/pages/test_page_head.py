@@ -21,10 +21,21 @@ def test_the_head_says_how_long_the_page_takes_and_what_it_needs(house, build):
     assert '</p>\n<p class="page-head">' in html
 
 
-def test_a_recipe_has_the_same_head(build):
-    [said] = head(build(), "gallery/three")
+def test_a_recipe_has_the_same_head(site):
+    [said] = head(site, "gallery/three")
 
     assert said.startswith("1 min to read · needs matplotlib · <a ")
+
+
+def test_the_head_names_a_library_as_it_is_installed(house, build):
+    snippet = house / "snippets/part/one.py"
+    load = "# %% start\nfrom sklearn.datasets import load_digits\n"
+    text = snippet.read_text().replace("# %% start\n", load)
+    snippet.write_text(text)
+
+    [said] = head(build())
+
+    assert said.startswith("1 min to read · needs scikit-learn · <a ")
 
 
 def test_the_head_links_to_what_is_to_be_read_first(house, build):

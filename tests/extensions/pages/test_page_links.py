@@ -15,24 +15,23 @@ def links(app, name):
     return {words: unescape(address) for address, words in found}
 
 
-def test_without_the_address_of_the_repository_there_are_none(build):
-    assert links(build(), "part/one") == {}
+def test_without_the_address_of_the_repository_there_are_none(site):
+    assert links(site, "part/one") == {}
 
 
-def test_a_page_leads_to_its_source(build):
-    app = build(confoverrides=REPOSITORY)
+def test_a_page_leads_to_its_source(published):
     edit = "https://example.org/us/guide/edit/main"
 
     said = "Edit this page"
-    assert links(app, "part/one")[said] == f"{edit}/docs/part/one.md"
-    assert links(app, "gallery/three")[said] == f"{edit}/gallery/three.py"
-    assert said not in links(app, "evidence/claims/part")
+    found = links(published, "part/one")
+    assert found[said] == f"{edit}/docs/part/one.md"
+    found = links(published, "gallery/three")
+    assert found[said] == f"{edit}/gallery/three.py"
+    assert said not in links(published, "evidence/claims/part")
 
 
-def test_a_report_begins_with_the_page_and_what_it_was_tested_on(build):
-    base = {"html_baseurl": "https://guide.example.org/"}
-    app = build(confoverrides=REPOSITORY | base)
-    address = urlsplit(links(app, "part/one")["Report a mistake"])
+def test_a_report_begins_with_the_page_and_what_it_was_tested_on(published):
+    address = urlsplit(links(published, "part/one")["Report a mistake"])
     asked = parse_qs(address.query)
 
     assert address.path == "/us/guide/issues/new"
@@ -42,10 +41,8 @@ def test_a_report_begins_with_the_page_and_what_it_was_tested_on(build):
     assert "Tested on: torch 2.13.0, Python 3." in body
 
 
-def test_generated_pages_can_be_reported_too(build):
-    app = build(confoverrides=REPOSITORY)
-
-    assert "Report a mistake" in links(app, "evidence/claims/part")
+def test_generated_pages_can_be_reported_too(published):
+    assert "Report a mistake" in links(published, "evidence/claims/part")
 
 
 def test_the_address_may_come_later(build):

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tests.helpers.builds import built
+
 LISTS = """
 ```{chapters}
 ```
@@ -16,14 +18,31 @@ part/one
 CHAPTER = "# A part\n\nWhat of `word`?\nMore.\n\n```{toctree}\none\ntwo\n```\n"
 
 
-@pytest.fixture
-def front(house):
-    """A front page that lists two chapters, and a course."""
+def write_lists(house):
+    """Let the front page of a house list two chapters, and a course."""
     (house / "docs/part/index.md").write_text(CHAPTER)
     page = house / "docs/index.md"
     text = page.read_text().replace(":glob:\n\npart/*\n", "\npart/index\n")
     page.write_text(text + LISTS)
     return page
+
+
+@pytest.fixture
+def front(house):
+    """Such a front page."""
+    return write_lists(house)
+
+
+@pytest.fixture(scope="module")
+def listed(new_house):
+    """The site with that page, and with a chapter that lists them as well."""
+    house = new_house()
+    write_lists(house)
+    page = house / "docs/part/index.md"
+    page.write_text(f"{page.read_text()}\n```{{chapters}}\n```\n")
+    page = house / "docs/part/one.md"
+    page.write_text(page.read_text().replace("# One\n", "# One\n\nOne is.\n"))
+    return built(house)
 
 
 def items(app, kind):
@@ -35,8 +54,8 @@ def items(app, kind):
     return re.findall(r"<li.*?>(.*?)</li>", found, re.S)
 
 
-def test_chapters_stand_in_the_order_of_the_contents(front, build):
-    part, recipes = items(build(), "ul")
+def test_chapters_stand_in_the_order_of_the_contents(listed):
+    part, recipes = items(listed, "ul")
 
     assert part == (
         '<a href="part/index.html">A part</a> What of <code>word</code>?'
@@ -53,26 +72,20 @@ def test_another_order_of_the_contents_is_another_order(front, build):
     assert "A part" in items(build(), "ul")[1]
 
 
-def test_a_chapter_does_not_list_itself(front, build):
-    page = front.parent / "part/index.md"
-    page.write_text(f"{page.read_text()}\n```{{chapters}}\n```\n")
-    html = (build().outdir / "part/index.html").read_text()
+def test_a_chapter_does_not_list_itself(listed):
+    html = (listed.outdir / "part/index.html").read_text()
 
-    [listed] = re.findall(r'<ul class="page-list">.*?</ul>', html, re.S)
-    assert re.findall('href="(.*?)"', listed) == ["../gallery/index.html"]
+    [others] = re.findall(r'<ul class="page-list">.*?</ul>', html, re.S)
+    assert re.findall('href="(.*?)"', others) == ["../gallery/index.html"]
 
 
-def test_a_course_says_how_long_each_page_takes_and_all(house, front, build):
-    page = house / "docs/part/one.md"
-    page.write_text(page.read_text().replace("# One\n", "# One\n\nOne is.\n"))
-    app = build()
-
-    first, second = items(app, "ol")
+def test_a_course_says_how_long_each_page_takes_and_all(listed):
+    first, second = items(listed, "ol")
     assert first.startswith('<a href="part/two.html">Two</a> ')
     assert second == (
         '<a href="part/one.html">One</a> <small>1 min</small> One is.'
     )
-    html = (app.outdir / "index.html").read_text()
+    html = (listed.outdir / "index.html").read_text()
     assert "Together they take 2 minutes to read." in html
 
 

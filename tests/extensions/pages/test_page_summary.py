@@ -19,8 +19,8 @@ def test_a_summary_is_the_first_sentence_with_its_code(house, build):
     assert summary.minutes == 1
 
 
-def test_what_nobody_has_read_says_nothing(build):
-    assert summary_of(build().env, "part/none").text == ""
+def test_what_nobody_has_read_says_nothing(site):
+    assert summary_of(site.env, "part/none").text == ""
 
 
 def test_code_and_words_take_time_and_what_is_folded_takes_none(house, build):

@@ -14,14 +14,12 @@ def cells(app):
     return [node.astext() for node in found if "cell" in node["classes"]]
 
 
-def test_a_cell_shows_its_code_then_its_output_and_no_more(build):
-    app = build()
-
-    assert cells(app) == [
+def test_a_cell_shows_its_code_then_its_output_and_no_more(site):
+    assert cells(site) == [
         'word = "one"',
         'print(word, "counted")\n\none counted',
     ]
-    assert not app.warning.getvalue()
+    assert not site.warning.getvalue()
 
 
 def test_an_unknown_cell_is_reported_at_its_line(house, build):

@@ -4,28 +4,41 @@ import re
 
 import pytest
 
+from tests.helpers.builds import built
 
-@pytest.fixture
-def page(house):
-    """A page beside the pages of topics."""
-    page = house / "docs/other.md"
+# Pages beside those of topics: what each writes.
+CELLS = {
+    "code": "count\n:from: part/one",
+    "output": "count\n:from: part/one\n:output:",
+    "no cell": "nothing\n:from: part/one\n:output:",
+    "no output": "start\n:from: part/one\n:output:",
+    "folded": "count\n:from: part/one\n:folded:",
+    "own output": "count\n:output:",
+}
+
+
+@pytest.fixture(scope="module")
+def others(new_house):
+    """The site with these pages."""
+    house = new_house()
     index = house / "docs/index.md"
-    index.write_text(index.read_text().replace("part/*", "part/*\nother"))
-    return page
+    index.write_text(index.read_text().replace("part/*", "part/*\nother *"))
+    for name, cell in CELLS.items():
+        page = house / f"docs/other {name}.md"
+        page.write_text(f"# Other\n\n```{{cell}} {cell}\n```\n")
+    return built(house)
 
 
-def shown(app):
+def shown(app, name):
     """Return what a page shows of another one."""
-    html = (app.outdir / "other.html").read_text()
+    html = (app.outdir / f"other {name}.html").read_text()
     return html[
         html.index('<div class="cell again') : html.index('class="clearer"')
     ]
 
 
-def test_the_code_of_a_cell_stands_below_the_title_of_its_page(page, build):
-    page.write_text("# Other\n\n```{cell} count\n:from: part/one\n```\n")
-
-    html = shown(build())
+def test_the_code_of_a_cell_stands_below_the_title_of_its_page(others):
+    html = shown(others, "code")
 
     assert 'href="part/one.html#cell-count">One</a>' in html
     assert 'print(word, "counted")' in re.sub("<.*?>", "", html).replace(
@@ -34,30 +47,25 @@ def test_the_code_of_a_cell_stands_below_the_title_of_its_page(page, build):
     assert "cell-output" not in html
 
 
-def test_the_output_of_a_cell_stands_there_alone(page, build):
-    page.write_text(
-        "# Other\n\n```{cell} count\n:from: part/one\n:output:\n```\n"
-    )
-
-    text = re.sub("<.*?>", "", shown(build()))
+def test_the_output_of_a_cell_stands_there_alone(others):
+    text = re.sub("<.*?>", "", shown(others, "output"))
 
     assert "one counted" in text
     assert "print" not in text
 
 
+def warning(app, name):
+    """Return what a build said of a page."""
+    lines = app.warning.getvalue().splitlines()
+    return "\n".join(line for line in lines if f"/other {name}.md:3: " in line)
+
+
 @pytest.mark.parametrize(
-    ("cell", "said"),
-    [("nothing", "no cell 'nothing'"), ("start", "'start' gave nothing")],
+    ("name", "said"),
+    [("no cell", "no cell 'nothing'"), ("no output", "'start' gave nothing")],
 )
-def test_what_is_not_there_is_reported(page, build, cell, said):
-    page.write_text(
-        f"# Other\n\n```{{cell}} {cell}\n:from: part/one\n:output:\n```\n"
-    )
-
-    warning = build().warning.getvalue()
-
-    assert "other.md:3: " in warning
-    assert said in warning
+def test_what_is_not_there_is_reported(others, name, said):
+    assert said in warning(others, name)
 
 
 def test_a_cell_of_another_page_is_none_of_the_page_itself(house, build):
@@ -73,18 +81,11 @@ def test_a_cell_of_another_page_is_none_of_the_page_itself(house, build):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("name", "said"),
     [
-        (":from: part/one\n:folded:", "of another page is not folded"),
-        (":output:", "only a cell :from: another page"),
+        ("folded", "of another page is not folded"),
+        ("own output", "only a cell :from: another page"),
     ],
 )
-def test_options_that_do_not_go_together_are_reported(
-    page, build, options, said
-):
-    page.write_text(f"# Other\n\n```{{cell}} count\n{options}\n```\n")
-
-    warning = build().warning.getvalue()
-
-    assert "other.md:3: " in warning
-    assert said in warning
+def test_options_that_do_not_go_together_are_reported(others, name, said):
+    assert said in warning(others, name)

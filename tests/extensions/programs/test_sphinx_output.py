@@ -3,8 +3,6 @@
 from pathlib import Path
 
 
-def test_no_doctree_takes_the_whole_environment_along(build):
-    app = build()
-
-    for path in Path(app.doctreedir).rglob("*.doctree"):
+def test_no_doctree_takes_the_whole_environment_along(site):
+    for path in Path(site.doctreedir).rglob("*.doctree"):
         assert b"BuildEnvironment" not in path.read_bytes(), path

@@ -9,8 +9,8 @@ def card(app):
     return re.search(r'<div class="recipe-card.*?</div>', html, re.DOTALL)[0]
 
 
-def test_a_recipe_shows_its_picture_in_both_themes_and_its_name(build):
-    shown = card(build())
+def test_a_recipe_shows_its_picture_in_both_themes_and_its_name(site):
+    shown = card(site)
 
     assert re.findall(r'class="only-(\w+)"', shown) == ["light", "dark"]
     assert "sphx_glr_three_001.svg" in shown
@@ -44,7 +44,7 @@ def test_a_recipe_that_draws_at_last_shows_that(unbuilt, build):
     assert "sphx_glr_three_001_dark.svg" in card(build())
 
 
-def test_nothing_is_said_in_an_attribute_that_html_does_not_have(build):
-    html = (build().outdir / "gallery/index.html").read_text()
+def test_nothing_is_said_in_an_attribute_that_html_does_not_have(site):
+    html = (site.outdir / "gallery/index.html").read_text()
 
     assert "tooltip=" not in html

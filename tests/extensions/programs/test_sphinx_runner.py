@@ -152,15 +152,30 @@ def test_what_another_program_has_left_stays(house):
     assert not list(images.rglob("sphx_glr_three_[0t]*"))
 
 
-def test_a_home_that_cannot_be_written_is_no_matter(unbuilt):
-    done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-q", "docs", "out"],
-        cwd=unbuilt,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": os.devnull},
+def run_all(house, *options, **variables):
+    """Build a house in which no program has run, in a process of its own."""
+    for name in ("code", "gallery"):
+        shutil.rmtree(house / "docs" / name)
+    command = [sys.executable, "-m", "sphinx", "-q", "-d", "trees"]
+    return subprocess.run(
+        [*command, *options, "docs", "out"],
+        cwd=house,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.fixture(scope="module")
+def homeless(new_house):
+    """A house built where the home cannot be written, and how that ended."""
+    house = new_house()
+    return house, run_all(house, HOME=os.devnull, PYTHONHASHSEED="1")
+
+
+def test_a_home_that_cannot_be_written_is_no_matter(homeless):
+    _, done = homeless
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -185,40 +200,33 @@ def test_what_is_not_installed_is_one_line(house, stopped, name):
     assert f"{name} is not installed: nox -s docs brings it along" in line
 
 
-def test_two_builds_are_the_same(unbuilt, tmp_path):
-    other = tmp_path / "another ü"
-    shutil.copytree(unbuilt, other)
-    sites = []
-    for house, seed, jobs in ((unbuilt, "1", "1"), (other, "77", "2")):
-        subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "sphinx",
-                "-qj",
-                jobs,
-                "-d",
-                "trees",
-                "docs",
-                "out",
-            ],
-            cwd=house,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(ROOT),
-                "PYTHONHASHSEED": seed,
-            },
-            check=True,
-        )
-        kept = ("*.html", "*.inv", "*.js", "*.json", "_images/*", "*.ipynb")
-        sites.append(
-            {
-                path.relative_to(house / "out"): path.read_bytes()
-                for pattern in kept
-                for path in (house / "out").rglob(pattern)
-            }
-        )
+def site_of(house):
+    """Return what a build has written that has to be the same each time."""
+    kept = ("*.html", "*.inv", "*.js", "*.json", "_images/*", "*.ipynb")
+    return {
+        path.relative_to(house / "out"): path.read_bytes()
+        for pattern in kept
+        for path in (house / "out").rglob(pattern)
+    }
 
-    first, second = sites
+
+def test_two_builds_are_the_same(homeless, house):
+    one, _ = homeless
+    other = house.with_name("another ü")
+    house.rename(other)
+    done = run_all(other, "--jobs=2", PYTHONHASHSEED="77")
+    assert (done.returncode, done.stderr) == (0, "")
+
+    first, second = site_of(one), site_of(other)
     assert first.keys() == second.keys()
     assert not [name for name in first if first[name] != second[name]]
+
+
+def test_a_build_that_runs_nothing_imports_no_matplotlib(build, monkeypatch):
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == "matplotlib":
+            monkeypatch.delitem(sys.modules, name)
+
+    build()
+
+    assert "matplotlib" not in sys.modules

@@ -4,21 +4,7 @@ import re
 
 import pytest
 
-
-@pytest.fixture
-def page(house, build):
-    """Build a house that lists a text, and return the page and warnings."""
-
-    def page(content, name="texts.toml"):
-        (house / "docs/evidence/texts.toml").write_text(content)
-        ledger = house / "docs/evidence/claims.md"
-        ledger.write_text(f"# Texts\n\n```{{source-texts}} {name}\n```\n")
-        app = build()
-        html = (app.outdir / "evidence/claims.html").read_text()
-        return html, app.warning.getvalue()
-
-    return page
-
+from tests.helpers.builds import built
 
 TEXT = """
 [[source]]
@@ -29,40 +15,71 @@ date = "2019-02-06"
 [source.sections]
 "1 First" = ["part/one", "part/nine"]
 """
+BROKEN = {
+    "not_toml": (TEXT + "[[source", ":9: not TOML: Expected ']]' at the end"),
+    "no_list": ("x = 1", ":1: no list of tables: [[source]]"),
+    "no_table": (
+        'source = ["a"]',
+        ":1: no table in the list of [[source]]: 'a'",
+    ),
+    "no_text": (
+        TEXT.replace('"Tips"', "3"),
+        ":2: a source needs text as its title",
+    ),
+    "no_sections": (
+        TEXT.replace("[source.sections]", ""),
+        ":2: a source needs a table",
+    ),
+    "no_pages": (
+        TEXT.replace('"part/one", "part/nine"', ""),
+        ":2: section '1 First'",
+    ),
+    "a_number": (
+        TEXT.replace('["part/one", "part/nine"]', "1"),
+        ":2: section '1 F",
+    ),
+}
 
 
-def test_a_section_links_to_its_page_or_says_that_it_is_planned(page):
-    html, warning = page(TEXT)
+@pytest.fixture(scope="module")
+def listed(new_house):
+    """A site that lists texts: whole ones, broken ones, and lost ones."""
+    house = new_house()
+    index = house / "docs/index.md"
+    index.write_text(index.read_text().replace("part/*", "part/*\nof_*"))
+    texts = {name: content for name, (content, _) in BROKEN.items()}
+    for name, content in ({"whole": TEXT} | texts).items():
+        (house / f"docs/{name}.toml").write_text(content)
+    for name in ("whole", "lost", *texts):
+        listing = f"# Texts\n\n```{{source-texts}} {name}.toml\n```\n"
+        (house / f"docs/of_{name}.md").write_text(listing)
+    return built(house)
 
-    assert not warning
-    assert re.search(r'href="\.\./part/one\.html">.*One<', html)
+
+def warnings(app, name):
+    """Return what a build said of a page."""
+    lines = app.warning.getvalue().splitlines()
+    return [line for line in lines if f"/of_{name}.md:" in line]
+
+
+def test_a_section_links_to_its_page_or_says_that_it_is_planned(listed):
+    html = (listed.outdir / "of_whole.html").read_text()
+
+    assert not warnings(listed, "whole")
+    assert re.search(r'href="part/one\.html">.*One<', html)
     assert ", part/nine (planned)" in html
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (TEXT + "[[source", ":9: not TOML: Expected ']]' at the end"),
-        ("x = 1", ":1: no list of tables: [[source]]"),
-        ('source = ["a"]', ":1: no table in the list of [[source]]: 'a'"),
-        (TEXT.replace('"Tips"', "3"), ":2: a source needs text as its title"),
-        (TEXT.replace("[source.sections]", ""), ":2: a source needs a table"),
-        (TEXT.replace('"part/one", "part/nine"', ""), ":2: section '1 First'"),
-        (TEXT.replace('["part/one", "part/nine"]', "1"), ":2: section '1 F"),
-    ],
-)
-def test_a_list_that_is_broken_is_reported_at_its_line(
-    house, page, content, expected
-):
-    _, warning = page(content)
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_list_that_is_broken_is_reported_at_its_line(listed, name):
+    [line] = warnings(listed, name)
 
-    [line] = warning.splitlines()
-    place = house / "docs/evidence/texts.toml"
-    assert f"claims.md:3: ERROR: {place}{expected}" in line
+    place = listed.srcdir / f"{name}.toml"
+    assert f".md:3: ERROR: {place}{BROKEN[name][1]}" in line
 
 
-def test_a_list_that_is_lost_is_reported_at_its_line(house, page):
-    _, warning = page(TEXT, "lost.toml")
+def test_a_list_that_is_lost_is_reported_at_its_line(listed):
+    [line] = warnings(listed, "lost")
 
-    place = house / "docs/evidence/lost.toml"
-    assert f"claims.md:3: ERROR: {place}:1: cannot be read: No" in warning
+    place = listed.srcdir / "lost.toml"
+    assert f".md:3: ERROR: {place}:1: cannot be read: No" in line

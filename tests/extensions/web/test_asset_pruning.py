@@ -7,24 +7,24 @@ from extensions.web.asset_pruning import NEEDED_BY, is_needed
 BODY = '<div class="highlight"><pre>one</pre></div>'
 
 
-def test_a_page_without_what_a_file_is_for_does_not_load_it(build):
-    html = (build().outdir / "index.html").read_text()
+def test_a_page_without_what_a_file_is_for_does_not_load_it(site):
+    html = (site.outdir / "index.html").read_text()
 
     assert "claims.js" not in html
     assert "documentation_options.js" not in html
     assert "pygments.css" in html
 
 
-def test_no_page_loads_what_nothing_of_the_site_needs(build):
-    html = (build().outdir / "part/one.html").read_text()
+def test_no_page_loads_what_nothing_of_the_site_needs(site):
+    html = (site.outdir / "part/one.html").read_text()
 
     assert "doctools.js" not in html
     assert "sphinx_highlight.js" not in html
     assert "sg_gallery" not in html
 
 
-def test_a_page_with_it_loads_it(build):
-    html = (build().outdir / "part/one.html").read_text()
+def test_a_page_with_it_loads_it(site):
+    html = (site.outdir / "part/one.html").read_text()
 
     assert "claims.js" in html
 

@@ -13,9 +13,8 @@ def of(html):
     ]
 
 
-def test_each_page_has_a_policy_before_its_first_script(build):
-    app = build()
-    pages = list(app.outdir.rglob("*.html"))
+def test_each_page_has_a_policy_before_its_first_script(site):
+    pages = list(site.outdir.rglob("*.html"))
 
     assert len(pages) > 5
     for page in pages:

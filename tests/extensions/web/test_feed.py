@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 from extensions.core.topics import ROOT
+from tests.helpers.builds import built
 from tests.helpers.evidence import record
 
 HOME = "https://guide.example.org/pytorch/"
@@ -30,9 +31,8 @@ date = "undated"
 """
 
 
-@pytest.fixture
-def changed(house):
-    """A house with a claim that was false once, and with a correction."""
+def change(house):
+    """Let a claim of a house be false once, and add a correction."""
     path = house / "tests/part/test_one.py"
     path.write_text(MARK + path.read_text())
     record(house)
@@ -55,6 +55,18 @@ def changed(house):
     return house
 
 
+@pytest.fixture(scope="module")
+def changed(new_house):
+    """The site of such a house."""
+    return built(change(new_house()))
+
+
+@pytest.fixture(scope="module")
+def changed_at_home(new_house):
+    """The site of such a house, with an address."""
+    return built(change(new_house()), confoverrides={"html_baseurl": HOME})
+
+
 def feed_of(app):
     """Return the feed, which has to have the shape that is promised."""
     found = json.loads((app.outdir / "feed.json").read_text())
@@ -63,10 +75,10 @@ def feed_of(app):
     return found
 
 
-def test_the_feed_holds_changes_and_corrections(changed, build):
-    correction, change = feed_of(build())["items"]
+def test_the_feed_holds_changes_and_corrections(changed):
+    correction, false_once = feed_of(changed)["items"]
 
-    assert change == {
+    assert false_once == {
         "id": "part/one#word-is-one@2.9.1",
         "title": "torch 2.9.1: passed (failed with 2.7.1)",
         "content_text": "`word` is one. Before: it was two.",
@@ -86,9 +98,9 @@ def test_the_feed_holds_changes_and_corrections(changed, build):
 
 
 def test_with_an_address_of_its_own_the_feed_has_whole_addresses(
-    changed, build
+    changed_at_home,
 ):
-    found = feed_of(build(confoverrides={"html_baseurl": HOME}))
+    found = feed_of(changed_at_home)
 
     assert found["home_page_url"] == HOME
     assert found["feed_url"] == f"{HOME}feed.json"
@@ -98,9 +110,10 @@ def test_with_an_address_of_its_own_the_feed_has_whole_addresses(
     }
 
 
-def test_two_builds_give_one_feed(changed, build):
+def test_two_builds_give_one_feed(house, build):
+    change(house)
     first = (build().outdir / "feed.json").read_bytes()
-    page = changed / "docs/part/one.md"
+    page = house / "docs/part/one.md"
     page.write_text(page.read_text() + "\nMore words.\n")
 
     assert (build().outdir / "feed.json").read_bytes() == first
@@ -113,18 +126,17 @@ def test_what_had_no_device_is_no_change(house, build):
     assert feed_of(build())["items"] == []
 
 
-def test_each_page_names_the_feed(build):
-    app = build()
+def test_each_page_names_the_feed(site):
     head = 'type="application/feed+json" title="What changed" href="{}">'
 
-    index = (app.outdir / "index.html").read_text()
-    page = (app.outdir / "part/one.html").read_text()
+    index = (site.outdir / "index.html").read_text()
+    page = (site.outdir / "part/one.html").read_text()
     assert head.format("feed.json") in index
     assert head.format("../feed.json") in page
 
 
-def test_the_schema_refuses_what_it_does_not_know(changed, build):
-    found = feed_of(build())
+def test_the_schema_refuses_what_it_does_not_know(changed):
+    found = feed_of(changed)
     schema = json.loads((ROOT / "docs/_extra/feed.schema.json").read_text())
     found["items"][1]["_proven_pytorch"]["after"]["word"] = "surely"
 
@@ -132,12 +144,12 @@ def test_the_schema_refuses_what_it_does_not_know(changed, build):
         jsonschema.validate(found, schema)
 
 
-def test_the_same_items_come_as_an_atom_feed(changed, build):
-    app = build(confoverrides={"html_baseurl": HOME})
-    atom = ElementTree.parse(app.outdir / "feed.xml").getroot()
+def test_the_same_items_come_as_an_atom_feed(changed_at_home):
+    path = changed_at_home.outdir / "feed.xml"
+    atom = ElementTree.parse(path).getroot()
     name = "{http://www.w3.org/2005/Atom}"
     entries = atom.findall(f"{name}entry")
-    items = feed_of(app)["items"]
+    items = feed_of(changed_at_home)["items"]
 
     def texts(part):
         return [each.findtext(f"{name}{part}") for each in entries]
@@ -154,8 +166,8 @@ def test_the_same_items_come_as_an_atom_feed(changed, build):
     assert own.get("href") == f"{HOME.rstrip('/')}/feed.xml"
 
 
-def test_each_page_links_to_both_feeds(changed, build):
-    html = (build().outdir / "part/one.html").read_text()
+def test_each_page_links_to_both_feeds(changed):
+    html = (changed.outdir / "part/one.html").read_text()
 
     assert 'type="application/feed+json"' in html
     assert (

@@ -5,8 +5,8 @@ import hashlib
 import re
 
 
-def test_there_is_a_page_for_addresses_without_one(build):
-    html = (build().outdir / "404.html").read_text()
+def test_there_is_a_page_for_addresses_without_one(site):
+    html = (site.outdir / "404.html").read_text()
 
     assert "<h1>No such page</h1>" in html
     assert 'href="index.html"' in html
@@ -26,16 +26,16 @@ def test_its_links_begin_at_the_address_of_the_site(build):
     assert "<script" not in html
 
 
-def test_it_loads_nothing_that_another_address_would_not_find(build):
-    html = (build().outdir / "404.html").read_text()
+def test_it_loads_nothing_that_another_address_would_not_find(site):
+    html = (site.outdir / "404.html").read_text()
 
     assert "<style>" in html
     assert "stylesheet" not in html
     assert "src=" not in html
 
 
-def test_the_policy_lets_its_script_look_for_the_site(build):
-    html = (build().outdir / "404.html").read_text()
+def test_the_policy_lets_its_script_look_for_the_site(site):
+    html = (site.outdir / "404.html").read_text()
     script = re.search(r"<script>(.*?)</script>", html, re.S)[1]
     known = base64.b64encode(hashlib.sha256(script.encode()).digest())
 

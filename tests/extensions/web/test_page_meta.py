@@ -54,13 +54,11 @@ def test_a_page_with_an_address_has_a_card_and_says_where_it_is(page, build):
     assert f'<link rel="canonical" href="{said["og:url"]}"' in text
 
 
-def test_a_card_shows_what_the_program_drew(build):
-    app = build(confoverrides=BASE)
-
+def test_a_card_shows_what_the_program_drew(published):
     blue = (31, 119, 180)  # of Matplotlib's first line
     near = {}
     for name in ("gallery/three", "part/one"):
-        with Image.open(app.outdir / f"{name}.png") as card:
+        with Image.open(published.outdir / f"{name}.png") as card:
             colors = card.convert("RGB").getcolors()
         near[name] = min(
             sum(abs(a - b) for a, b in zip(color, blue, strict=True))
@@ -76,15 +74,13 @@ def test_an_unchanged_build_draws_no_card(build, monkeypatch):
     build(confoverrides=BASE)
 
 
-def test_a_site_without_an_address_has_no_card(build):
-    assert not [*build().outdir.rglob("one.png")]
+def test_a_site_without_an_address_has_no_card(site):
+    assert not [*site.outdir.rglob("one.png")]
 
 
 @pytest.mark.parametrize("kind", ["tests/part/one", "claims/part"])
-def test_a_page_of_the_evidence_is_described_by_its_own_lead(build, kind):
-    app = build()
-
-    said = metas(app, f"evidence/{kind}")
-    page = (app.outdir / f"evidence/{kind}.html").read_text()
+def test_a_page_of_the_evidence_is_described_by_its_own_lead(site, kind):
+    said = metas(site, f"evidence/{kind}")
+    page = (site.outdir / f"evidence/{kind}.html").read_text()
     assert f"<h1>{said['og:title']}" in page
     assert said["description"] in re.sub("<.*?>", "", page)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from extensions.web.search_texts import searched_pages
+from tests.helpers.builds import built
 
 MARK = "window.searchIndex = "
 
@@ -112,12 +113,32 @@ def test_each_name_of_a_page_is_a_document_behind_its_title(house, build):
     assert at == [before + 1, before + 2]
 
 
-def test_the_index_knows_the_page_that_leads_to_other_sites(house, build):
-    assert index(build())["elsewhere"] is None
+@pytest.fixture(scope="module")
+def extended(new_house):
+    """A site with a glossary, corrections, and a page of what is elsewhere."""
+    house = new_house()
     page = house / "docs/not_covered.md"
     page.write_text("---\norphan: true\n---\n\n# Not here\n")
+    rows = house / "docs/evidence/corrections/part/one.toml"
+    rows.parent.mkdir(parents=True)
+    rows.write_text(
+        '[[correction]]\nsource = "A"\nsection = "1"\nsaid = "It is zero."\n'
+        'holds = "It is unity."\nclaim = "word-is-one"\n'
+    )
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Rows\n\n```{corrections}\n```\n")
+    page = house / "docs/glossary.md"
+    page.write_text(
+        "---\norphan: true\n---\n\n# Words\n\nLook up.\n\n"
+        "```{glossary}\nleaf\n  What nothing has made.\n```\n"
+    )
+    return built(house)
 
-    found = index(build())
+
+def test_the_index_knows_the_page_that_leads_to_other_sites(site, extended):
+    assert index(site)["elsewhere"] is None
+
+    found = index(extended)
 
     assert found["pages"][found["elsewhere"]][0] == "not_covered"
 
@@ -134,29 +155,14 @@ def test_folded_code_and_panels_are_not_found(house, build):
     assert "2.13.0" not in said
 
 
-def test_the_page_of_corrections_is_found_by_its_rows(house, build):
-    rows = house / "docs/evidence/corrections/part/one.toml"
-    rows.parent.mkdir(parents=True)
-    rows.write_text(
-        '[[correction]]\nsource = "A"\nsection = "1"\nsaid = "It is zero."\n'
-        'holds = "It is unity."\nclaim = "word-is-one"\n'
-    )
-    page = house / "docs/evidence/claims.md"
-    page.write_text("# Rows\n\n```{corrections}\n```\n")
-
-    [[_, _, prose, *_]] = texts(build())["evidence/claims"].sections
+def test_the_page_of_corrections_is_found_by_its_rows(extended):
+    [[_, _, prose, *_]] = texts(extended)["evidence/claims"].sections
 
     assert prose == "zero unity"
 
 
-def test_a_term_of_the_glossary_is_found_by_its_own_place(house, build):
-    page = house / "docs/glossary.md"
-    page.write_text(
-        "---\norphan: true\n---\n\n# Words\n\nLook up.\n\n"
-        "```{glossary}\nleaf\n  What nothing has made.\n```\n"
-    )
-
-    first, leaf = texts(build())["glossary"].sections
+def test_a_term_of_the_glossary_is_found_by_its_own_place(extended):
+    first, leaf = texts(extended)["glossary"].sections
 
     assert first[:4] == ("", "Words", "Look", "")
     assert leaf[:4] == ("term-leaf", "leaf", "nothing made", "")
@@ -191,16 +197,14 @@ def test_every_build_writes_the_same_and_one_without_news_nothing(
     assert path.read_bytes() == first
 
 
-def test_nothing_of_the_search_of_sphinx_is_left(build):
-    app = build()
-
-    left = {path.name for path in app.outdir.rglob("*search*")}
+def test_nothing_of_the_search_of_sphinx_is_left(site):
+    left = {path.name for path in site.outdir.rglob("*search*")}
     scripts = {"search-index.js", "search-texts.js"}
     ours = scripts | {"search.css", "search.js", "searching.js"}
 
     assert left == ours
-    assert not (app.outdir / "_static/language_data.js").exists()
-    assert "Stemmer" in (app.outdir / "search-index.js").read_text("utf-8")
+    assert not (site.outdir / "_static/language_data.js").exists()
+    assert "Stemmer" in (site.outdir / "search-index.js").read_text("utf-8")
 
 
 def test_each_section_has_its_sentences_for_results_to_quote(house, build):

@@ -18,5 +18,5 @@ def test_it_lists_all_pages_even_if_one_alone_is_written(house, build):
     assert places == sorted(places)
 
 
-def test_a_site_without_an_address_has_none(build):
-    assert not (build().outdir / "sitemap.xml").exists()
+def test_a_site_without_an_address_has_none(site):
+    assert not (site.outdir / "sitemap.xml").exists()

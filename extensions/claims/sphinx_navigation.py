@@ -1,0 +1,70 @@
+"""The navigation of pages that stand in no list of pages.
+
+A page of the ledger or of tests shows the chapters, and of its own one the
+entry that leads to it as if that were open: the whole navigation would be most
+of its size and of the time to write it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from sphinx.environment.adapters.toctree import global_toctree_for_doc
+
+from extensions.build.builder import builder_of
+from extensions.build.page_context import PageContext, on_page_context
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.builders import Builder
+
+    from extensions.build.builder import SiteBuilder
+
+_LEDGER = "evidence/claims"
+# By the beginning of the name of a page: the page that leads to it.
+_ABOVE = {
+    "evidence/changed": _LEDGER,
+    "evidence/claims/": _LEDGER,
+    "evidence/scopes/": _LEDGER,
+    "evidence/tests/": _LEDGER,
+    "evidence/unproven/": "evidence/unproven",
+}
+
+
+@dataclass(frozen=True)
+class _SeenFrom:
+    """A builder as the navigation asks it, whose addresses fit one page."""
+
+    builder: SiteBuilder
+    page: str
+
+    def get_relative_uri(self, _: str, to: str) -> str:
+        """Return the address of another page."""
+        return self.builder.get_relative_uri(self.page, to)
+
+
+def _navigate(page: PageContext) -> None:
+    """Mark the entry that leads to a page, and open its chapter alone."""
+    starts = [each for each in _ABOVE if page.name.startswith(each)]
+    if not starts:
+        return
+    builder, above = builder_of(page.app), _ABOVE[starts[0]]
+    seen = cast("Builder", _SeenFrom(builder, page.name))
+
+    def toctree(**how: Any) -> str:
+        tree = global_toctree_for_doc(
+            builder.env,
+            above,
+            seen,
+            tags=builder.tags,
+            **how | {"collapse": True},
+        )
+        return builder.render_partial(tree)["fragment"]
+
+    page.values["toctree"] = toctree
+
+
+def setup_navigation(app: Sphinx) -> None:
+    """Take the place of Sphinx's own, before Furo asks for it."""
+    on_page_context(app, _navigate)
