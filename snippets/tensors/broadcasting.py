@@ -2,61 +2,93 @@
 Broadcasting
 ============
 
-How tensors of different shapes meet, and where that ruins a loss in silence.
+Combine tensors of different shapes, and see what that costs and hides.
 """
 
-# %% do-this
+# %% load
 import torch
+from sklearn.datasets import load_digits
 
+digits = load_digits()
+images = torch.tensor(digits.images, dtype=torch.float32)  # 1797 x 8 x 8
+
+# %% do-this
+mean_image = images.mean(dim=0)  # (8, 8)
+centered = images - mean_image  # (1797, 8, 8)
+
+peaks = images.amax(dim=(1, 2), keepdim=True)  # (1797, 1, 1)
+scaled = images / peaks  # (1797, 8, 8)
+
+print("largest pixel of four images:", images.amax(dim=(1, 2))[:4])
+print("the same, after scaling:", scaled.amax(dim=(1, 2))[:4])
+
+# %% digits-drawn
+import matplotlib.pyplot as plt
+
+fig, axes = plt.subplots(3, 3, figsize=(4, 4.4), layout="constrained")
+for k, row in enumerate(axes):
+    row[0].imshow(images[k], cmap="gray_r", vmin=0, vmax=16)
+    row[1].imshow(mean_image, cmap="gray_r", vmin=0, vmax=16)
+    row[2].imshow(centered[k], cmap="RdBu_r", vmin=-16, vmax=16)
+    for panel, sign in zip(row, ("", "$-$", "$=$"), strict=True):
+        panel.set_ylabel(sign, rotation=0, size=16, labelpad=12)
+        panel.set(xticks=[], yticks=[])
+names = ("images", "mean_image", "centered")
+for panel, name in zip(axes[0], names, strict=True):
+    panel.set_title(name, size=11)
+fig.suptitle("The same mean image meets each image")
+plt.show()
+
+# %% by-hand
 euros = torch.tensor([2.0, 3.0, 5.0])  # the prices of three products
 rates = torch.tensor([1.0, 1.5, 0.5, 8.0])  # of four currencies
-prices = euros[:, None] * rates
+prices = euros[:, None] * rates  # (3, 1) * (4,) -> (3, 4)
 
-print(euros[:, None].shape, rates.shape, prices.shape)
 print(prices)
 
-# %% draw
+# %% stretched-drawn
 import matplotlib.pyplot as plt
 import numpy as np
 
 shown = {"euros[:, None]": euros[:, None], "rates": rates, "prices": prices}
-fig, axes = plt.subplots(1, 3, figsize=(8, 2.2))
-for ax, (name, numbers) in zip(axes, shown.items(), strict=True):
+fig, axes = plt.subplots(3, 1, figsize=(3.4, 5.4), layout="constrained")
+for panel, (name, numbers) in zip(axes, shown.items(), strict=True):
     rows, columns = torch.atleast_2d(numbers).shape
     for (y, x), number in np.ndenumerate(numbers.expand(3, 4)):
-        own = {"ec": "#0072B2"} if y < rows and x < columns else {"ls": ":"}
-        ax.add_patch(plt.Rectangle((x, y), 0.9, 0.9, fill=False, **own))
-        ax.text(x + 0.45, y + 0.45, f"{number:g}", ha="center", va="center")
-    ax.set(title=f"{name} {tuple(numbers.shape)}", xlim=(-0.1, 4))
-    ax.set(ylim=(3, -0.1), frame_on=False, xticks=[], yticks=[])
-fig.suptitle("Each tensor, stretched to (3, 4): dotted boxes repeat", y=1.1)
+        own = y < rows and x < columns
+        style = {"ec": "#0072B2", "lw": 2} if own else {"ls": ":"}
+        panel.add_patch(plt.Rectangle((x, y), 0.9, 0.9, fill=False, **style))
+        middle = {"ha": "center", "va": "center", "size": 12}
+        panel.text(x + 0.45, y + 0.45, f"{number:g}", **middle)
+    panel.set_title(f"{name}: {tuple(numbers.shape)}", size=12)
+    panel.set(xlim=(-0.1, 4), ylim=(3, -0.1), xticks=[], yticks=[])
+    panel.set_frame_on(False)
+fig.suptitle("Stretched to (3, 4): dotted boxes repeat")
 plt.show()
 
 
-# %% on-paper
-def on_paper(**tensors):
-    shapes = {name: tuple(each.shape) for name, each in tensors.items()}
-    length = max(map(len, shapes.values()))
-    for name, shape in shapes.items():
-        shapes[name] = ("",) * (length - len(shape)) + shape
+# %% line-up
+def line_up(first, second):
+    length = max(len(first), len(second))
     result = []
-    for sizes in zip(*shapes.values(), strict=True):
-        wanted = set(sizes) - {"", 1} or {1}
-        result.append(wanted.pop() if len(wanted) == 1 else "error")
-    for name, sizes in {**shapes, "result": tuple(result)}.items():
-        print(f"{name:8}", *(f"{size:>6}" for size in sizes))
+    for place in range(-length, 0):
+        a, b = (s[place] if place >= -len(s) else 1 for s in (first, second))
+        fits = a == b or 1 in (a, b)
+        result.append((b if a == 1 else a) if fits else "error")
+    for shape in (first, second, result):
+        print("".join(f"{size:>7}" for size in shape).rjust(7 * length))
     return tuple(result)
 
 
-# %% on-paper-twice
-discount = torch.tensor([0.5, 1.0, 0.25])  # one for each product
-
-fits = on_paper(column=euros[:, None], rates=rates)
+# %% lined-up
+fits = line_up((1797, 8, 8), (8, 8))
 print()
-misfits = on_paper(discount=discount, prices=prices)
+stretches = line_up((3, 1), (4,))
+print()
+misfits = line_up((1797, 8, 8), (1797,))
 
 # %% ask
-print(torch.broadcast_shapes((3, 1), (4,)))
+print(torch.broadcast_shapes((1797, 8, 8), (8, 8)))
 print(torch.broadcast_shapes((7, 1, 1), (3, 1), (4,)))
 
 # %% no-copy
@@ -68,171 +100,63 @@ for each in (column, stretched, copied):
     size = each.untyped_storage().nbytes()
     print(f"{tuple(each.shape)} strides {each.stride()}: {size} bytes")
 
-# %% whole
-left, right = torch.ones(1000, 1), torch.ones(1, 1000)
-whole = left + right
+# %% all-pairs
+flat = images.flatten(1)  # (1797, 64)
+pairs = torch.broadcast_shapes(flat[:, None].shape, flat.shape)
 
-for each in (left, right, whole):
-    size = each.untyped_storage().nbytes()
-    print(f"{tuple(each.shape)}: {size:,} bytes")
+for shape in (flat.shape, pairs):
+    megabytes = shape.numel() * flat.element_size() / 1e6
+    print(f"{tuple(shape)}: {megabytes:.1f} MB")
 
 # %% gradient
-learned = torch.tensor([1.0, 1.5, 0.5, 8.0], requires_grad=True)
-(euros[:, None] * learned).sum().backward()
+rates.requires_grad_()
+(euros[:, None] * rates).sum().backward()
 
-print(learned.grad)
+print(rates.grad)
 
 # %% misfit
 # Wrong on purpose: do not copy.
+peaks = images.amax(dim=(1, 2))  # (1797,)
 try:
-    discount * prices
+    images / peaks
 except RuntimeError as error:
     print(error)
 
 # %% cures
-reduced = discount[:, None] * prices
-shares = prices / prices.sum(dim=1, keepdim=True)
+scaled = images / peaks[:, None, None]
 
-print(reduced)
-
-# %% channels
-pictures = torch.ones(8, 3, 4, 6)
-means = torch.tensor([0.5, 0.25, 0.125])  # one for each channel
-centred = pictures - means[:, None, None]
-
-print(centred[0, :, 0, 0])
+torch.manual_seed(0)
+photos = torch.rand(16, 3, 32, 32)  # 16 photos of 3 channels
+means = photos.mean(dim=(0, 2, 3))  # (3,)
+normalized = photos - means[:, None, None]
 
 # %% square
 # Wrong on purpose: do not copy.
-three = prices[:, :3]
-mixed_up = discount * three
+batch, peaks = images[:8], images[:8].amax(dim=(1, 2))
+mixed_up = batch / peaks
 
-print(mixed_up)
-print("should be:")
-print(discount[:, None] * three)
+print("should be:", (batch / peaks[:, None, None]).amax(dim=(1, 2)))
+print("is:       ", mixed_up.amax(dim=(1, 2)))
 
 # %% in-place
 # Wrong on purpose: do not copy.
-column = euros[:, None]
+total = torch.zeros(8, 8)
 try:
-    column *= rates
+    total += images
 except RuntimeError as error:
     print(error)
 
 # %% write
 # Wrong on purpose: do not copy.
-own = torch.tensor([2.0, 3.0, 5.0])
-stretched = own[:, None].expand(3, 4)
+row = torch.tensor([2.0, 3.0, 5.0])
+table = row.expand(2, 3)
 try:
-    stretched += 1
+    table += 1
 except RuntimeError as error:
     print(error)
-stretched[0, 0] = 9
+table[0, 0] = 9
 
-print(stretched)
-
-# %% silent
-# Wrong on purpose: do not copy.
-guesses = torch.tensor([[2.0], [3.0], [5.0]])
-targets = torch.tensor([2.0, 3.0, 5.0])
-gaps = guesses - targets
-turned = guesses - targets.flip(0)
-
-print(gaps)
-print("loss:", gaps.square().mean().item())
-print("loss, targets reversed:", turned.square().mean().item())
-
-# %% reshaped
-gaps_in_pairs = guesses - targets.reshape(guesses.shape)
-
-print("loss:", gaps_in_pairs.square().mean().item())
-
-# %% losses
-from torch.nn import functional as F
-
-names = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"]
-names += ["binary_cross_entropy", "binary_cross_entropy_with_logits"]
-names += ["soft_margin_loss", "cross_entropy", "nll_loss", "poisson_nll_loss"]
-losses = {name: getattr(F, name) for name in names} | {
-    "kl_div": lambda g, t: F.kl_div(g.log(), t, reduction="batchmean"),
-    "gaussian_nll_loss": lambda g, t: F.gaussian_nll_loss(g, t, g * 0 + 1),
-    "((g - t) ** 2).mean()": lambda g, t: ((g - t) ** 2).mean(),
-}
-
-
-# %% answer
-import warnings
-
-
-def answer(loss, guesses, targets):
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        try:
-            value = f"{loss(guesses, targets):.3f}"
-        except (RuntimeError, ValueError) as error:
-            return "raises", "", f"{type(error).__name__}: {error}"
-    texts = [f"{each.category.__name__}: {each.message}" for each in caught]
-    return "warns" if texts else "is silent", value, "".join(texts)
-
-
-# %% answers
-right = torch.tensor([0.2, 0.3, 0.5])
-answers, texts = {}, {}
-for name, loss in losses.items():
-    says, value, text = answer(loss, right[:, None], right)
-    wanted = answer(loss, right[:, None], right[:, None])[1] if value else ""
-    answers[name] = {"it": says, "loss": value, "should be": wanted}
-    texts.setdefault(text, []).append(name)
-
-# %% answers-table
-import pandas as pd
-
-pd.DataFrame.from_dict(answers, orient="index")
-
-# %% texts
-for text, said_by in texts.items():
-    if text:
-        print(", ".join(said_by) + ":", text, sep="\n", end="\n\n")
-
-# %% error-from-warning
-with warnings.catch_warnings():
-    warnings.filterwarnings("error", message="Using a target size")
-    try:
-        F.mse_loss(guesses, targets)
-    except UserWarning as error:
-        print(error)
-
-# %% one-class
-# Wrong on purpose: do not copy.
-labels = torch.tensor([0, 0, 0])
-asked = [guesses, -guesses]
-free = [abs(F.cross_entropy(outputs, labels)) for outputs in asked]
-
-print(free)
-
-
-# %% fit
-def fit(kilos, targets):
-    model = torch.nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.4, momentum=0.5)
-    for _ in range(30):
-        optimizer.zero_grad()
-        (model(kilos) - targets).square().mean().backward()
-        optimizer.step()
-    return model
-
-
-# %% fit-both
-torch.manual_seed(0)
-kilos = 2 * torch.rand(64, 1)
-costs = 4 * kilos[:, 0] + 1
-models = {
-    "(64, 1)": fit(kilos, costs.reshape(64, 1)),
-    "(64,)": fit(kilos, costs),
-}
-for shape, model in models.items():
-    per_kilo, fee = model.weight.item(), model.bias.item()
-    print(f"targets {shape:8} {per_kilo:.2f} per kilo, fee {fee:.2f}")
-print(f"the mean of the targets: {costs.mean():.2f}")
+print(table, row, sep="\n")
 
 # %% products
 # Wrong on purpose: do not copy.
@@ -242,12 +166,14 @@ attempts = {
     "cat": lambda: torch.cat([torch.ones(3, 1), torch.ones(1, 4)]),
     "stack": lambda: torch.stack([torch.ones(3, 1), torch.ones(3, 4)]),
 }
-said = {}
+messages = {}
+
+# %% products-tried
 for name, attempt in attempts.items():
     try:
         attempt()
     except RuntimeError as error:
-        said[name] = str(error)
+        messages[name] = str(error)
         print(f"{name}: {error}")
 
 # %% edges
@@ -255,3 +181,24 @@ one_number = prices * torch.tensor(2.0)
 nothing = euros[:, None] * torch.zeros(3, 0)
 
 print(one_number.shape, nothing.shape)
+
+# %% two-shapes
+print((torch.ones(5, 1) + torch.ones(5)).shape)
+print((torch.ones(2, 1, 3) + torch.ones(4, 1)).shape)
+
+# %% class-means
+labels = torch.tensor(digits.target)
+means = torch.stack([flat[labels == k].mean(dim=0) for k in range(10)])
+
+# %% distances
+distances = (flat[:, None] - means).square().sum(dim=2).sqrt()
+
+# %% distances-checked
+expected = torch.cdist(flat, means)
+if distances.shape != expected.shape:
+    print("Not yet: expected shape (1797, 10), not", tuple(distances.shape))
+elif not distances.allclose(expected, atol=0.01):
+    print("Not yet: the shape is right, but the numbers are not")
+else:
+    right = (distances.argmin(dim=1) == labels).sum()
+    print(f"Right: the nearest mean image names {right} of 1797 digits")

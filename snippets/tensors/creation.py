@@ -2,43 +2,54 @@
 Make a tensor
 =============
 
-Tensors from numbers, from patterns and by chance, and copies of them.
+Tensors from numbers and from patterns, and copies of them.
 """
 
 # %% do-this
 import torch
+from sklearn.datasets import load_digits
 
-torch.manual_seed(0)
-week = torch.tensor([17.0, 19.5, 21.0, 20.0, 18.5, 16.0, 15.5])
-rain = torch.zeros(2, 7)  # two places, seven days
-guess = torch.full((7,), 20.0)
-hours = torch.arange(0, 24, 6)  # in steps of 6
-marks = torch.linspace(-10, 40, 6)  # 6 of them
-noise = torch.randn(7)
-copy = week.clone()
+seven = torch.tensor([[0, 9, 9], [0, 0, 9], [0, 9, 0], [0, 9, 0]])
+images = torch.tensor(load_digits().images, dtype=torch.float32)
+blank = torch.zeros(8, 8)
+gray = torch.full((8, 8), 5.0)
+noise = torch.rand(8, 8)
+copy = images[0].clone()
 
-print(week, rain, guess, hours, marks, noise, copy, sep="\n")
+print(seven, images.shape, sep="\n")
 
 # %% parts
-places = torch.tensor([[17.0, 19.5, 21.0], [12.0, 14.5, 13.0]])
-print(places.shape, places.dtype, places.device)
+print(seven.shape, seven.dtype, seven.device)
 
 # %% parts-drawn
 import matplotlib.pyplot as plt
 
-_, ax = plt.subplots(figsize=(4, 2), layout="constrained")
-for row, numbers in enumerate(places.tolist()):
-    ink = ("#0072B2", "#D55E00")[row]
-    box = {"boxstyle": "square,pad=0.6", "fc": "none", "ec": ink}
+_, ax = plt.subplots(figsize=(3, 3.2), layout="constrained")
+ax.imshow(seven, cmap="gray_r", vmax=16)
+for row, numbers in enumerate(seven.tolist()):
     for column, number in enumerate(numbers):
-        ax.text(column, -row, number, bbox=box, ha="center", va="center")
-ax.set(title=f"shape {tuple(places.shape)}, {places.dtype}")
-ax.set(xlabel=f"axis 1: {places.shape[1]} days", xlim=(-0.6, 2.6))
-ax.set(ylabel=f"axis 0: {places.shape[0]} places", ylim=(-1.6, 0.6))
-ax.set(xticks=[], yticks=[], frame_on=False)
+        color = "#ffff99" if number else "#003399"
+        ax.text(column, row, number, color=color, ha="center", va="center")
+ax.set(title=f"seven: shape {tuple(seven.shape)}")
+ax.set(xlabel="axis 1: 3 columns", ylabel="axis 0: 4 rows")
+ax.set(xticks=[], yticks=[])
 plt.show()
 
-# %% calls
+# %% ask
+device = (
+    torch.accelerator.current_accelerator()
+    if torch.accelerator.is_available()
+    else torch.device("cpu")
+)
+small = torch.zeros(2, 3, dtype=torch.float16, device=device)
+
+print(small)
+
+# %% like
+like = torch.ones_like(seven)
+print(like)
+
+# %% dtypes
 calls = ["tensor([17, 19])", "tensor([17, True])", "tensor([True, False])"]
 calls += ["tensor([17, 19.0])", "tensor([])", "zeros(7)", "ones(7)"]
 calls += ["empty(7)", "full((7,), 20)", "full((7,), 20.0)", "arange(7)"]
@@ -46,7 +57,6 @@ calls += ["arange(7.0)", "linspace(0, 1, 7)", "rand(7)", "randn(7)"]
 calls += ["eye(7)", "randint(6, (7,))", "randperm(7)"]
 
 
-# %% dtypes
 def dtypes():
     return {call: eval(f"torch.{call}").dtype for call in calls}
 
@@ -65,66 +75,18 @@ rows = {
 }
 pd.DataFrame.from_dict(rows, orient="index")
 
-# %% ask
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
-small = torch.zeros(2, 3, dtype=torch.float16, device=device)
-
-print(small)
-
-# %% like
-sunny = torch.tensor([[3, 0, 5], [1, 2, 4]])
-like = torch.ones_like(sunny)
-print(like)
-
 # %% ranges
+even = torch.arange(0, 8, 2)
 down = torch.arange(5, 0, -2)
+levels = torch.linspace(0, 16, 5)
 points = torch.linspace(0, 1, 5)
-print(down, points)
 
-# %% chance
-torch.manual_seed(0)
-uniform, normal = torch.rand(10_000), torch.randn(10_000)
-dice = torch.randint(1, 7, (10_000,))
-order = torch.randperm(7)
-
-print(order)
-
-# %% chance-drawn
-import matplotlib.pyplot as plt
-
-draws = {"rand": uniform, "randn": normal, "randint(1, 7)": dice}
-_, axes = plt.subplots(1, 3, figsize=(7, 2.2), layout="constrained")
-for ax, (name, numbers) in zip(axes, draws.items(), strict=True):
-    bins = [0.5 + each for each in range(7)] if numbers is dice else 30
-    ax.hist(numbers.numpy(), bins=bins, rwidth=0.85, color="#0072B2")
-    ax.set(title=f"10,000 from {name}", yticks=[])
-plt.show()
-
-# %% seed
-torch.manual_seed(1)
-first = torch.rand(3)
-torch.manual_seed(1)
-again, after = torch.rand(3), torch.rand(3)
-
-print(first, again, after, sep="\n")
-
-# %% generator
-own = torch.Generator().manual_seed(1)
-torch.manual_seed(2)
-mine = torch.rand(3, generator=own)
-between = torch.rand(3)  # something else draws
-then = torch.rand(3, generator=own)
-
-print(mine, between, then, sep="\n")
+print(even, down, levels, points, sep="\n")
 
 # %% copies
-monday = torch.tensor([17.0, 19.5])
-same, copied = monday, monday.clone()
-monday[0] = 99.0
+row = torch.tensor([3.0, 16.0])
+same, copied = row, row.clone()
+row[0] = 9.0
 print(same, copied)
 
 # %% graph
@@ -135,15 +97,15 @@ print(linked, apart)
 # %% unequal-rows
 # Wrong on purpose: do not copy.
 try:
-    uneven = torch.tensor([[17.0, 19.5], [12.0]])
+    uneven = torch.tensor([[0.0, 9.0], [9.0]])
 except ValueError as error:
     print(error)
 
 # %% list-of-tensors
 # Wrong on purpose: do not copy.
-days = [torch.tensor([17.0, 12.0]), torch.tensor([19.5, 14.5])]
+rows = [torch.tensor([0.0, 9.0]), torch.tensor([9.0, 9.0])]
 refusals = []
-for each in (days, [*sunny]):
+for each in (rows, [*seven]):
     try:
         torch.tensor(each)
     except (ValueError, TypeError) as error:
@@ -151,7 +113,7 @@ for each in (days, [*sunny]):
         print(f"{type(error).__name__}: {error}")
 
 # %% stacked
-stacked = torch.stack(days)
+stacked = torch.stack(rows)
 print(stacked)
 
 # %% tensor-of-a-tensor
@@ -167,19 +129,19 @@ print(cut)
 
 # %% capital
 # Wrong on purpose: do not copy.
-visitors = torch.Tensor([16_777_217])
+pixels = torch.Tensor([16_777_217])
 three = torch.Tensor(3)
 
-print(int(visitors), three.shape)
+print(int(pixels), three.shape)
 try:
     typed = torch.Tensor([17, 19], dtype=torch.int64)
 except TypeError as error:
     print(error)
 
 # %% capital-right
-visitors_right = torch.tensor([16_777_217])
+pixels_right = torch.tensor([16_777_217])
 number = torch.tensor(3)
-print(visitors_right, number)
+print(pixels_right, number)
 
 # %% fractional-step
 # Wrong on purpose: do not copy.
@@ -199,21 +161,34 @@ except RuntimeError as error:
 
 # %% like-integers
 # Wrong on purpose: do not copy.
-half = torch.full_like(sunny, 0.5)
+half = torch.full_like(seven, 0.5)
 print(half)
-try:
-    torch.rand_like(sunny)
-except RuntimeError as error:
-    print(error)
 
 # %% floating
 weights = torch.tensor([17.0, 19.0], requires_grad=True)
-floating = torch.full_like(sunny, 0.5, dtype=torch.float32)
-drawn = torch.rand_like(sunny, dtype=torch.float32)
+floating = torch.full_like(seven, 0.5, dtype=torch.float32)
 
-print(weights, floating, drawn, sep="\n")
+print(weights, floating, sep="\n")
 
 # %% empty-first-row
 # Wrong on purpose: do not copy.
-dropped = torch.tensor([[], [12.0, 14.5]])
+dropped = torch.tensor([[], [9.0, 9.0]])
 print(dropped)
+
+# %% quiz
+print(torch.arange(3, 9, 2))
+print(torch.tensor([[1, 2, 3]]).shape)
+
+# %% frame
+frame = torch.zeros(8, 8)
+frame[0], frame[-1] = 9, 9
+frame[:, 0], frame[:, -1] = 9, 9
+
+# %% frame-checked
+ink = int(frame.sum())
+if frame.shape != (8, 8):
+    print("Not yet: expected 8 by 8 pixels, not", tuple(frame.shape))
+elif ink != 9 * 28 or frame[1:-1, 1:-1].any():
+    print("Not yet: 28 pixels at the edge should be 9, the rest 0")
+else:
+    print("Right: the frame has 28 pixels of ink 9")

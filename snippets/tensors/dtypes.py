@@ -2,22 +2,27 @@
 Types of numbers
 ================
 
-What each dtype can hold, and what happens when two of them meet.
+Which dtype to choose, what it can hold, and what happens when two meet.
 """
 
-# %% do-this
-import numpy
+# %% load
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
 
-listed = numpy.array([[0.1], [257.0], [70_000.0]])
-prices = torch.from_numpy(listed).float()  # inputs: float32
-kinds = torch.tensor([0, 2, 1])  # class labels: int64
-photo = torch.tensor([[0, 100, 200]], dtype=torch.uint8)  # as stored
-pixels = photo.float() / 255  # the photo as an input
-loss = nn.functional.cross_entropy(nn.Linear(1, 3)(prices), kinds)
+digits = load_digits()  # NumPy arrays: 1,797 images and their labels
 
-print(listed.dtype, prices.dtype, kinds.dtype, photo.dtype, pixels)
+# %% do-this
+images = torch.from_numpy(digits.images).float()  # inputs: float32
+labels = torch.from_numpy(digits.target).long()  # class labels: int64
+photos = (images * 15).to(torch.uint8)  # bytes to store, here up to 240
+pixels = photos.float() / 255  # bytes as inputs: float32 again
+ink = images > 8  # a mask: bool
+
+scores = nn.Linear(64, 10)(images.flatten(1))
+loss = nn.functional.cross_entropy(scores, labels)
+
+print(digits.images.dtype, images.dtype, labels.dtype, photos.dtype, ink.dtype)
 
 # %% bits
 from math import log2
@@ -30,18 +35,18 @@ for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
 # %% bits-drawn
 import matplotlib.pyplot as plt
 
-_, ax = plt.subplots(figsize=(7, 2.5), layout="constrained")
+_, ax = plt.subplots(figsize=(5, 2.8), layout="constrained")
+colors = "white", "#D55E00", "#0072B2"
 for row, (dtype, parts) in enumerate(bits.items()):
     left = 0
-    for part, ink in zip(parts, ("white", "#D55E00", "#0072B2"), strict=True):
-        ax.barh(-row, part, left=left, color=ink, edgecolor="black")
+    for part, color in zip(parts, colors, strict=True):
+        ax.barh(-row, part, left=left, color=color, edgecolor="black")
         left += part
-    info = torch.finfo(dtype)
-    ax.text(
-        66, -row, f"up to {info.max:.1e}, step {info.eps:.1e}", va="center"
-    )
+    reach = f"up to {torch.finfo(dtype).max:.5g}"
+    ax.text(66, -row, f"{reach}\nstep $2^{{-{parts[2]}}}$", va="center")
 ax.set(title="Bits: sign, exponent (orange), fraction (blue)", xlim=(0, 108))
-ax.set(yticks=[0, -1, -2, -3], yticklabels=map(str, bits), xticks=[16, 32, 64])
+names = [str(dtype)[6:] for dtype in bits]
+ax.set(yticks=[0, -1, -2, -3], yticklabels=names, xticks=[16, 32, 64])
 plt.show()
 
 # %% amounts
@@ -51,130 +56,126 @@ stored = {dtype: amounts.to(dtype).tolist() for dtype in bits}
 # %% amounts-shown
 import pandas as pd
 
-names = ["fee 1e-8", "pencil 0.1", "phone 257", "car 70,000"]
+names = ["0.00000001", "0.1", "257", "70,000"]
 table = pd.DataFrame.from_dict(stored, orient="index", columns=names)
+table.index = [str(dtype)[6:] for dtype in stored]
 table.map("{:.7g}".format)
 
-# %% small-raises
+# %% small-updates
 # Wrong on purpose: do not copy.
-price = torch.tensor([256.0], dtype=torch.bfloat16)
+weight = torch.tensor(256.0, dtype=torch.bfloat16)
 for _ in range(100):
-    price = price + 1
+    weight = weight + 1
 
-print(price)
+print(weight)
 
 # %% convert
-precise = prices.to(torch.float64)
-same = prices.to(torch.float32)
-model = nn.Linear(1, 3)
+precise = images.to(torch.float64)  # or images.double()
+model = nn.Linear(64, 10)
 model.to(torch.float64)
 
-print(prices.dtype, precise.dtype, same is prices, model.weight.dtype)
+print(images.dtype, precise.dtype, model.weight.dtype)
 
 # %% to-integers
 cut_off = torch.tensor([-1.7, 1.7]).long()
-truth = torch.tensor([-0.5, 0.0, 2.0]).bool()
 
-print(cut_off, truth)
+print(cut_off)
 
 # %% meet
-met = [torch.bool, torch.uint8, torch.int64, *bits]
-ones = [torch.ones(3, dtype=each) for each in met]
-sums = {a.dtype: {b.dtype: (a + b).dtype for b in ones} for a in ones}
+sharpened = photos + images  # uint8 and float32
+masked = photos * ink  # uint8 and bool
 
-# %% meet-shown
-import pandas as pd
-
-pd.DataFrame.from_dict(sums, orient="index").map(lambda each: str(each)[6:])
-
-# %% lost
-# Wrong on purpose: do not copy.
-counts = torch.tensor([257, 70_000])
-in_float16 = counts + torch.zeros(2, dtype=torch.float16)
-in_bfloat16 = counts + torch.zeros(2, dtype=torch.bfloat16)
-
-print(in_float16, in_bfloat16)
+print(sharpened.dtype, masked.dtype)
 
 # %% single
-rebate = torch.tensor(0.9, dtype=torch.float64)  # no dimension
-mixed = [prices * rebate, photo + 300, photo * 0.9]
+largest = torch.from_numpy(digits.images).max()  # float64, no dimensions
+scaled = images / largest
+doubled = photos * 2
+faded = photos * 0.5
 
-print([each.dtype for each in mixed])
-
-# %% divide
-debts = torch.tensor([-7, 7])
-shares = [debts / 2, debts // 2, debts.div(2, rounding_mode="trunc")]
-
-torch.set_default_dtype(torch.float64)
-wide = [debts / 2, debts * 0.5]
-torch.set_default_dtype(torch.float32)
-print(*shares, *wide, sep="\n")
+print(scaled.dtype, doubled.dtype, faded.dtype)
 
 
-# %% refusal
-def refusal(attempt, *inputs):
+# %% error-of
+def error_of(call, *inputs):
     try:
-        attempt(*inputs)
+        call(*inputs)
     except RuntimeError as error:
         return str(error)
 
 
 # %% inputs
 # Wrong on purpose: do not copy.
-raw = torch.from_numpy(listed)
-half = torch.full((3, 1), 0.5)
+raw = torch.from_numpy(digits.images).flatten(1)  # float64
+chances = torch.full((1797, 64), 0.5)  # float32
 calls = {
-    "Linear": nn.Linear(1, 3),
-    "Linear without bias": nn.Linear(1, 3, bias=False),
-    "batch @ batch": lambda x: half.T[None] @ x[None],
-    "Conv1d": lambda x: nn.Conv1d(1, 1, 1)(x.T),
-    "BCELoss": lambda x: nn.BCELoss()(half, x / 70_000),
+    "batch @ batch": lambda x: chances.T[None] @ x[None],
+    "Conv2d": lambda x: nn.Conv2d(1, 4, 3)(x.view(-1, 1, 8, 8)),
+    "BCELoss": lambda x: nn.BCELoss()(chances, x / 16),
+    "Linear without bias": nn.Linear(64, 10, bias=False),
+    "Linear": nn.Linear(64, 10),
 }
 for name, call in calls.items():
-    print(name, refusal(call, raw), sep=": ")
+    print(name, error_of(call, raw), sep=": ")
 
 # %% labels
 # Wrong on purpose: do not copy.
-scores = nn.Linear(1, 3)(prices)
-entropy = nn.CrossEntropyLoss()
-no_labels = kinds.int(), kinds.float()
-no_label = [refusal(entropy, scores, each) for each in no_labels]
+loss_function = nn.CrossEntropyLoss()
+wrong_labels = labels.int(), labels.float()
+no_loss = [error_of(loss_function, scores, each) for each in wrong_labels]
 
-print(*no_label, sep="\n")
+print(*no_loss, sep="\n")
 
 # %% yes-or-no
 # Wrong on purpose: do not copy.
-bought = torch.tensor([0, 1, 1])  # no or yes
+is_zero = torch.where(labels == 0, 1, 0)  # int64: 1 for a zero
 losses = nn.BCEWithLogitsLoss(), nn.BCELoss()
-no_target = [refusal(loss, half[:, 0], bought) for loss in losses]
+no_target = [error_of(loss, chances[:, 0], is_zero) for loss in losses]
 
 print(*no_target, sep="\n")
 
 # %% no-mean
 # Wrong on purpose: do not copy.
-no_mean = [refusal(attempt, kinds) for attempt in (torch.mean, torch.std)]
+no_mean = [error_of(attempt, is_zero) for attempt in (torch.mean, torch.std)]
 print(*no_mean, sep="\n")
+
+# %% share
+share = is_zero.float().mean()
+print(share)
 
 # %% wrap
 # Wrong on purpose: do not copy.
-brighter = photo + 100
-total = photo.sum()
-converted = torch.tensor([300]).to(torch.uint8)
-too_large = refusal(lambda: torch.tensor([300], dtype=torch.uint8))
-
-print(brighter, total, converted, too_large, sep="\n")
+brighter = photos[0] + 100
+print(photos[0, 0], brighter[0], sep="\n")
 
 # %% clamp
-right = (photo.int() + 100).clamp(max=255).to(torch.uint8)
-print(right)
+right = (photos[0].int() + 100).clamp(0, 255).to(torch.uint8)
+print(right[0])
 
-# %% in-place
-# Wrong on purpose: do not copy.
-counts[0] = 1.7
-no_product = refusal(counts.mul_, 0.9)
-print(counts, no_product)
+# %% brighter-drawn
+import matplotlib.pyplot as plt
 
-# %% float8
-tiny = prices.to(torch.float8_e5m2)
-no_sum = refusal(lambda: tiny + tiny)
-print(tiny.nbytes, no_sum)
+shown = {"the photo": photos[0], "+ 100": brighter, "with int()": right}
+fig, axes = plt.subplots(1, 3, figsize=(6, 2.4), layout="constrained")
+for ax, (name, image) in zip(axes, shown.items(), strict=True):
+    ax.imshow(image, cmap="gray", vmin=0, vmax=255)
+    ax.set_title(name, size=10)
+    ax.axis("off")
+fig.suptitle("A zero, made brighter by 100")
+plt.show()
+
+# %% rounded
+print(torch.tensor([255.0, 257.0, 513.0]).bfloat16().tolist())
+
+# %% difference
+difference = (photos[0].int() - photos[1].int()).abs().to(torch.uint8)
+
+# %% difference-checked
+larger = torch.maximum(photos[0], photos[1])
+smaller = torch.minimum(photos[0], photos[1])
+correct = difference.dtype == torch.uint8
+correct = correct and torch.equal(difference, larger - smaller)
+if correct:
+    print("Right: the largest difference is", difference.max().item())
+else:
+    print("Not yet: the first row should be", (larger - smaller)[0])

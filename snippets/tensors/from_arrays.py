@@ -1,55 +1,64 @@
 """
-From an array to a tensor
-=========================
+NumPy arrays and tensors
+========================
 
 Which calls copy the numbers of a NumPy array, and which share them.
 """
 
 # %% do-this
-import numpy as np
 import torch
+from sklearn.datasets import load_digits
 
-readings = np.array([20.5, 21.0, 19.5])  # degrees, as float64
-own = torch.tensor(readings, dtype=torch.float32)  # copies
-shared = torch.from_numpy(readings)  # shares
-back = own.detach().cpu().numpy()  # the way back
+pixels = load_digits().images  # a NumPy array of float64, 1797 x 8 x 8
+images = torch.tensor(pixels, dtype=torch.float32)  # copies
+shared = torch.from_numpy(pixels)  # shares
+back = images.detach().cpu().numpy()  # to NumPy again
 
-readings[0] = 99.0  # a faulty sensor
-print("own:   ", own)
-print("shared:", shared)
+print(images.dtype, shared.dtype, back.dtype)
+
+# %% a-write
+pixels[0, 0, 2] = 99.0  # it was 5
+
+print("images:", images[0, 0])
+print("shared:", shared[0, 0])
 
 # %% owners
 places = {
-    "readings": readings.ctypes.data,
+    "pixels": pixels.ctypes.data,
     "shared": shared.data_ptr(),
-    "own": own.data_ptr(),
+    "images": images.data_ptr(),
     "back": back.ctypes.data,
 }
-numbers = {each.data_ptr(): each.tolist() for each in (shared, own)}
+numbers = {x.data_ptr(): x[0, 0, :4].tolist() for x in (shared, images)}
 
 # %% owners-drawn
 import matplotlib.pyplot as plt
 
-plt.figure(figsize=(6, 2.2))
+plt.figure(figsize=(5, 2.2))
 for place, color in zip(numbers, ["#D55E00", "#0072B2"], strict=True):
     rows = {n: -row for row, n in enumerate(places) if places[n] == place}
-    memory = (1, sum(rows.values()) / len(rows))
+    memory = (0.8, sum(rows.values()) / len(rows))
     for name, row in rows.items():
         plt.annotate(name, memory, (0, row), arrowprops={"arrowstyle": "->"})
     box = {"facecolor": "none", "edgecolor": color}
-    plt.text(*memory, f"  {numbers[place]}  ", va="center", bbox=box)
+    plt.text(
+        *memory, f"{numbers[place]}"[:-1] + ", ...", va="center", bbox=box
+    )
 plt.axis((-0.1, 2, -3.5, 0.5))
 plt.axis("off")
-plt.title("Two memories with two owners each")
+plt.title("Four names, two blocks of memory")
 plt.show()
 
 # %% both-ways
-shared[1] = -1.0
-print(readings)
+shared[0, 0, 3] = -1.0  # it was 13
+
+print(pixels[0, 0])
 
 
 # %% outcome
 import warnings
+
+import numpy as np
 
 
 def outcome(call, source):
@@ -78,24 +87,11 @@ import pandas as pd
 
 pd.DataFrame.from_dict(outcomes, orient="index")
 
-
-# %% told
-def told(call, source):
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        result = call(source)
-    texts = [str(each.message).partition(" (Trigg")[0] for each in caught]
-    return result, texts
-
-
-# %% copy-of-a-tensor
-# Wrong on purpose: do not copy.
-copied, texts = told(torch.tensor, own)
-print(*texts)
-
 # %% another-type
-single = torch.as_tensor(readings, dtype=torch.float32)
-readings[2] = 18.0
-print(single[2], readings[2])
+converted = torch.as_tensor(pixels, dtype=torch.float32)
+pixels[0, 0, 4] = 77.0  # it was 9
+
+print(converted[0, 0, 4], shared[0, 0, 4])
 
 
 # %% error-of
@@ -111,34 +107,54 @@ def without_a_copy(source, dtype=None):
     return torch.asarray(source, dtype=dtype, copy=False)
 
 
-not_aliased = error_of(without_a_copy, readings, torch.float32)
+not_aliased = error_of(without_a_copy, pixels, torch.float32)
 print(not_aliased)
 
 # %% buffer
 # Wrong on purpose: do not copy.
-buffer, hours = np.zeros(2), []
-for hour in (1, 2, 3):
-    buffer[:] = hour
-    hours.append(torch.from_numpy(buffer))
-print(torch.stack(hours))
+buffer, frames = np.zeros((8, 8)), []
+for image in pixels[1:4]:
+    buffer[:] = image
+    frames.append(torch.from_numpy(buffer))
+
+print([frame.sum().item() for frame in frames])
 
 # %% buffer-copied
 copies = []
-for hour in (1, 2, 3):
-    buffer[:] = hour
+for image in pixels[1:4]:
+    buffer[:] = image
     copies.append(torch.tensor(buffer))
-print(torch.stack(copies))
+
+print([copy.sum().item() for copy in copies])
+
+# %% frames-drawn
+import matplotlib.pyplot as plt
+
+figure, panels = plt.subplots(2, 3, figsize=(4, 3), layout="constrained")
+for row, name, kept in zip(
+    panels, ("shared", "copied"), (frames, copies), strict=True
+):
+    row[0].set_ylabel(name)
+    for panel, frame in zip(row, kept, strict=True):
+        panel.imshow(frame, cmap="gray_r")
+        panel.set(xticks=(), yticks=())
+figure.suptitle("Three images from one buffer")
+plt.show()
 
 # %% double
-layer = torch.nn.Linear(3, 1)
-other_dtype = error_of(layer, torch.from_numpy(readings))
-print(other_dtype)
-print(layer(torch.from_numpy(readings).float()).dtype)
+layer = torch.nn.Linear(64, 10)
+flat = shared.flatten(1)  # 1797 x 64, float64
+other_dtype = error_of(layer, flat)
+without_bias = error_of(torch.nn.Linear(64, 10, bias=False), flat)
+scores = layer(flat.float())
+
+print(other_dtype, without_bias, scores.shape, sep="\n")
 
 # %% refused
+# Wrong on purpose: do not copy.
 arrays = {
-    "reversed": readings[::-1],
-    "byte order": readings.astype(readings.dtype.newbyteorder()),
+    "reversed": pixels[1, :, ::-1],
+    "byte order": pixels[1].astype(pixels.dtype.newbyteorder()),
     "objects": np.array([20.5, None]),
 }
 refused = {}
@@ -147,22 +163,34 @@ for name, array in arrays.items():
     print(f"{name}: {refused[name]}\n")
 
 # %% accepted
-forwards = torch.from_numpy(arrays["reversed"].copy())
-native = torch.from_numpy(arrays["byte order"].astype(np.float64))
+mirrored = torch.from_numpy(arrays["reversed"].copy())
+foreign = arrays["byte order"]
+native = torch.from_numpy(foreign.astype(foreign.dtype.newbyteorder("=")))
 filled = torch.from_numpy(arrays["objects"].astype(np.float64))
-print(forwards, native, filled, sep="\n")
+
+print(pixels[1, 0], mirrored[0], native[0], filled, sep="\n")
+
+
+# %% told
+def told(call, source):
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        result = call(source)
+    texts = [str(each.message).partition(" (Trigg")[0] for each in caught]
+    return result, texts
+
 
 # %% list-of-arrays
 # Wrong on purpose: do not copy.
-days = [np.array([20.5, 21.0]), np.array([19.5, 18.0])]
-slow, texts = told(torch.tensor, days)
+rows = [pixels[1, 0], pixels[2, 0]]  # two arrays of 8 numbers
+slow, texts = told(torch.tensor, rows)
 print(*texts[:1])
 
 # %% stacked
-fast = torch.from_numpy(np.stack(days))
+fast = torch.from_numpy(np.stack(rows))
 print(fast)
 
 # %% back-refused
+# Wrong on purpose: do not copy.
 weight = torch.tensor([0.5, 1.5], requires_grad=True)
 half = torch.tensor([20.5, 21.0], dtype=torch.bfloat16)
 elsewhere = torch.ones(2, device="meta")
@@ -179,58 +207,10 @@ forced = weight.numpy(force=True)
 forced[0] = -7.0
 print(weight)
 
-# %% read-only
-# Wrong on purpose: do not copy.
-limits = np.array([-40.0, 85.0])
-limits.flags.writeable = False
-unlimited, texts = told(torch.from_numpy, limits)
-unlimited[1] = 0.0
-print(*texts, limits, sep="\n")
-
-
-# %% crash
-# Wrong on purpose: do not copy.
-def write_to_map(path):
-    mapped = np.memmap(path, "float32", mode="r")
-    tensor = torch.from_numpy(mapped)
-    try:
-        tensor[0] = 99.0
-    except BaseException as error:
-        print("caught:", error)
-
-
-# %% crash-run
-import multiprocessing
-import tempfile
-from pathlib import Path
-
-with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of the array, and of the fork
-    path = Path(folder, "readings")
-    np.float32([20.5, 21.0]).tofile(path)
-    fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=write_to_map, args=[path])
-    process.start()
-    process.join()
-
-print("exit code:", process.exitcode)
-
-# %% maps
-maps = {
-    "mode='c'": lambda path: torch.from_numpy(np.memmap(path, "f4", "c")),
-    "a copy": lambda path: torch.tensor(np.memmap(path, "f4", "r")),
-    "from_file": lambda path: torch.from_file(path, shared=False, size=2),
-}
-
-# %% maps-tried
-results = {}
-for name, read in maps.items():
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        path = str(Path(folder, "readings"))
-        np.float32([20.5, 21.0]).tofile(path)
-        tensor = read(path)
-        tensor[0] = 99.0
-        results[name] = tensor.tolist(), np.fromfile(path, "f4").tolist()
-
-for name, (written, on_disk) in results.items():
-    print(f"{name:10} tensor: {written} file: {on_disk}")
+# %% quiz
+counts = np.array([1, 2, 3])
+first = torch.from_numpy(counts)
+second = torch.tensor(counts)
+third = first + 0
+counts[0] = 9
+print(first[0], second[0], third[0])

@@ -1,259 +1,172 @@
 """
-Operations
-==========
+Sum, multiply and join tensors
+==============================
 
-Reduce, compare, multiply, join and split the temperatures of three days.
+Average images of digits, stack them, multiply, compare and count.
 """
 
-# %% do-this
+# %% load
 import torch
+from sklearn.datasets import load_digits
 
-temps = torch.tensor([[-5.0, 16.0], [3.0, 19.0], [14.0, 13.0]])
-of_cities = temps.mean(dim=0)  # over the days
-of_days = temps.mean(dim=1)  # over the cities
-in_the_day = temps - temps.mean(dim=1, keepdim=True)
+digits = load_digits()
+images = torch.tensor(digits.images, dtype=torch.float32)  # 1797 x 8 x 8
+labels = torch.tensor(digits.target)
 
-print(of_cities)
-print(of_days)
-print(in_the_day)
+# %% do-this
+mean_image = images.mean(dim=0)  # over the images: 8 x 8
+ink = images.mean(dim=(1, 2))  # over the pixels: 1797 numbers
 
-# %% axes
+print(mean_image.shape, ink.shape)
+
+# %% by-hand
+x = torch.tensor([[1.0, 2.0, 6.0], [3.0, 4.0, 5.0]])  # 2 x 3
+of_columns = x.mean(dim=0)  # 3 numbers
+of_rows = x.mean(dim=1)  # 2 numbers
+
+print(of_columns, of_rows)
+
+# %% arrows
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-for row, days in enumerate(temps.tolist()):
-    for column, number in enumerate(days):
-        axes.text(column - 0.1, row - 0.1, f"{number:g}", ha="right")
-colors = "#0072B2", "#D55E00"
-down, along = ({"arrowstyle": "<-", "color": color} for color in colors)
-for i, mean in enumerate(of_cities):
-    axes.annotate(f"{mean:g}", (i, -0.6), (i, 3), arrowprops=down, ha="center")
-for i, mean in enumerate(of_days):
-    axes.annotate(
-        f"{mean:g}", (-0.6, i), (2, i), arrowprops=along, va="center"
-    )
-axes.set(xlim=(-0.7, 2.2), ylim=(3.3, -0.7), xticks=(), yticks=())
-axes.set_title("mean(dim=0) goes down the days, mean(dim=1) along the cities")
+figure, axes = plt.subplots(figsize=(5, 2.8), layout="constrained")
+style = {"ha": "center", "va": "center", "size": 12}
+for row, numbers in enumerate(x.tolist()):
+    for column, number in enumerate(numbers):
+        axes.text(column - 0.15, row - 0.15, f"{number:g}", **style)
+down, along = (
+    {"arrowstyle": "<-", "color": c} for c in ("#0072B2", "#D55E00")
+)
+for i, mean in enumerate(of_columns):
+    axes.annotate(f"{mean:g}", (i, -0.6), (i, 2), arrowprops=down, **style)
+for i, mean in enumerate(of_rows):
+    axes.annotate(f"{mean:g}", (-0.6, i), (3, i), arrowprops=along, **style)
+axes.set(xlim=(-0.7, 3.3), ylim=(2.3, -0.7), xticks=(), yticks=())
+axes.set_title("mean(dim=0) goes down, mean(dim=1) to the right")
 plt.show()
 
+# %% keepdim
+row_means = x.mean(dim=1, keepdim=True)
+centered = x - row_means
+
+print(row_means.shape)
+print(centered)
+
+# %% stack
+means = [images[labels == digit].mean(dim=0) for digit in range(10)]
+mean_images = torch.stack(means)  # ten images of 8 x 8: 10 x 8 x 8
+
+print(mean_images.shape)
+
+# %% mean-images
+import matplotlib.pyplot as plt
+
+figure, panels = plt.subplots(2, 5, figsize=(5, 2.4), layout="constrained")
+for digit, panel in enumerate(panels.flat):
+    panel.imshow(mean_images[digit], cmap="gray_r")
+    panel.set(xticks=(), yticks=())
+figure.suptitle("The mean image of each digit")
+plt.show()
+
+# %% cat
+more = torch.cat([images, mean_images])  # 1797 + 10 images
+
+print(more.shape)
+
+# %% product
+w = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])  # 3 x 2
+product = x @ w  # 2 x 2
+
+print(product)
+
+# %% scores
+flat = images.flatten(1)  # 1797 x 64
+weight = mean_images.flatten(1)  # 10 x 64
+bias = -weight.square().sum(dim=1) / 2  # 10
+
+scores = flat @ weight.T + bias  # 1797 x 10
+print(scores[0].round())
+
 # %% largest
-warmest = temps.max(dim=0)
-position = temps.argmax()  # of all numbers, counted row by row
+guesses = scores.argmax(dim=1)
+highest = scores.max(dim=1)
+best_two = scores.topk(2)
 
-print(warmest.values, warmest.indices)
-print(position, torch.unravel_index(position, temps.shape))
+print(guesses[:3])
+print(highest.values[:3], highest.indices[:3])
+print(best_two.indices[:3])
 
-# %% spread
-spreads = (temps.std(dim=0), temps.std(dim=0, correction=0))
-middles = (temps.median(), temps.quantile(0.5))
+# %% count
+right = guesses == labels
+number_right = right.sum()
+share_right = right.float().mean()
 
-print(*spreads)
-print(*middles)
+print(guesses[:3], labels[:3], right[:3])
+print(number_right, share_right)
 
-# %% compare
-warm = temps > 3
-some, every, count = warm.any(dim=1), warm.all(dim=1), warm.sum(dim=1)
-
-back = temps * 1.8 / 1.8
-near = torch.isclose(back, temps)
-all_near, equal = torch.allclose(back, temps), torch.equal(back, temps)
-
-print(some, every, count)
-print(back == temps, equal)
-print(near, all_near)
-
-
-# %% shape-of
-def shape_of(product, left, right):
-    try:
-        return str(tuple(product(torch.ones(left), torch.ones(right)).shape))
-    except RuntimeError:
-        return "raises"
-
-
-# %% products
-products = [torch.matmul, torch.mm, torch.mv, torch.dot, torch.bmm]
-accepted = {}
-pairs = [[(3, 2), (2, 4)], [(3, 2), (2,)], [(2,), (2,)]]
-pairs += [[(5, 3, 2), (5, 2, 4)], [(1, 3, 2), (5, 2, 4)], [(5, 3, 2), (2, 4)]]
-for left, right in pairs:
-    shapes = {each.__name__: shape_of(each, left, right) for each in products}
-    accepted[f"{left} and {right}"] = shapes
-
-# %% products-table
-import pandas as pd
-
-pd.DataFrame.from_dict(accepted, orient="index")
-
-# %% join
-forecast = torch.tensor([[-4.0, 16.0], [5.0, 18.0], [12.0, 13.0]])
-longer = torch.cat([temps, forecast])
-both = torch.stack([temps, forecast])
-
-print(longer.shape, both.shape)
-
-# %% cut
-days = torch.arange(10)
-by_size = days.split(4)
-at_most = days.chunk(6)
-exactly = days.tensor_split(6)
-
-for parts in (by_size, at_most, exactly):
-    print(len(parts), "parts:", [len(part) for part in parts])
-
-# %% in-place
-warmed = temps.clone()
-returned = warmed.clamp_(min=0)
-
-print(warmed)
-
-# %% shares
-shares = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
-
-# %% number-by-number
-does = {
-    "temps * forecast": "the product of each pair of numbers",
-    "temps.pow(2)": "the square of each number",
-    "temps.abs()": "each number without its sign",
-    "shares.exp()": "e to the power of each number",
-    "shares.log()": "the natural logarithm of each number",
-    "shares.sqrt()": "the square root of each number",
-    "temps.clamp(0, 15)": "each number, but 0 if lower and 15 if higher",
-    "torch.minimum(temps, forecast)": "the lower number of each pair",
-    "torch.maximum(temps, forecast)": "the higher number of each pair",
-}
-
-# %% compare-and-join
-does |= {
-    "temps > 10": "whether each number is above 10",
-    "temps == forecast": "whether the numbers of each pair are equal",
-    "torch.equal(temps, forecast)": "whether shape and numbers are equal",
-    "(temps > 10).any()": "whether any number is above 10",
-    "(temps > 10).all(dim=1)": "whether all numbers of each row are above 10",
-    "torch.where(temps > 10, temps, 0)": "numbers above 10, else 0",
-    "torch.cat([temps, forecast])": "the rows of both, one after the other",
-    "torch.stack([temps, forecast])": "both, on a new first axis",
-    "temps.split(2)": "parts of two rows, the last maybe shorter",
-}
-
-# %% of-many
-does |= {
-    "temps.sum()": "the sum of all numbers",
-    "temps.mean()": "the mean of all numbers",
-    "temps.std()": "the standard deviation, over the count less one",
-    "temps.amin()": "the lowest number",
-    "temps.amax(dim=1)": "the highest number of each row",
-    "temps.argmax(dim=1)": "where the highest number of each row stands",
-    "temps.median()": "the middle number, the lower one of two",
-    "temps.cumsum(dim=0)": "each column, added up so far",
-    "torch.linalg.vector_norm(temps)": "the root of the sum of all squares",
-}
-
-# %% order-and-matrices
-does |= {
-    "temps.unique()": "the different numbers, in ascending order",
-    "temps.sort(dim=0)": "each column ascending, and from where",
-    "temps.argsort(dim=0)": "from where to take each column ascending",
-    "temps.topk(2, dim=0)": "the two highest of each column, and from where",
-    "temps @ shares": "the product of two matrices",
-    "torch.einsum('ij,jk->ik', temps, shares)": "products added up over j",
-    "shares.triu()": "the matrix with zeros below the diagonal",
-    "shares.diag()": "the diagonal of the matrix",
-}
-
-
-# %% shown
-def shown(result):
-    if isinstance(result, torch.Tensor):
-        result = result.tolist()
-    if isinstance(result, list | tuple):
-        return f"[{', '.join(shown(each) for each in result)}]"
-    return f"{result:.4g}" if isinstance(result, float) else str(result)
-
-
-rows = {c: {"what": w, "gives": shown(eval(c))} for c, w in does.items()}
-
-# %% table
-import pandas as pd
-
-pd.DataFrame.from_dict(rows, orient="index")
-
-
-# %% refusal
-def refusal(code):
-    try:
-        eval(code)
-    except (RuntimeError, TypeError) as error:
-        return str(error)
-
-
-# %% wrong-shapes
+# %% wrong-inner
 # Wrong on purpose: do not copy.
-misfits = [
-    "temps - of_days",
-    "temps @ forecast",
-    "torch.nn.Linear(4, 2)(temps)",
-    "torch.bmm(temps, shares)",
-    "torch.bmm(torch.ones(1, 3, 2), torch.ones(5, 2, 4))",
-    "torch.cat([temps, torch.ones(3, 3)])",
-    "torch.stack([temps, temps.T])",
-]
-for code in misfits:
-    print(code, "->", refusal(code), end="\n\n")
+try:
+    flat @ weight
+except RuntimeError as error:
+    cannot_multiply = str(error)
+    print(cannot_multiply)
 
 # %% wrong-dim
 # Wrong on purpose: do not copy.
-scores = torch.tensor([0.1, 2.0, 0.3])  # three classes, one sample
+one_image = scores[0]  # ten scores, without a batch axis
 try:
-    scores.argmax(dim=1)
+    one_image.argmax(dim=1)
 except IndexError as error:
     out_of_range = str(error)
     print(out_of_range)
 
-# %% silent-shapes
+# %% argmax-of-all
 # Wrong on purpose: do not copy.
-square = temps[:2]
-right = square - square.mean(dim=1, keepdim=True)
-wrong = square - square.mean(dim=1)
+position = scores.argmax()
 
-print("should be:", right)
-print("is:       ", wrong)
+print(position, torch.unravel_index(position, scores.shape))
 
-# %% wrong-types
+# %% lost-keepdim
 # Wrong on purpose: do not copy.
-counts = torch.tensor([3, 4])
-refused = [
-    "counts.mean()",
-    "counts.std()",
-    "counts.div_(2)",
-    "counts.add_(0.5)",
-    "'warm' if warm else 'cold'",
-]
-for code in refused:
-    print(code, "->", refusal(code), end="\n\n")
+image = images[0]
+wrong = image - image.mean(dim=1)
+centered_image = image - image.mean(dim=1, keepdim=True)
 
-# %% where
+print("should be 0:", centered_image.mean(dim=1)[:4])
+print("is:         ", wrong.mean(dim=1)[:4])
+
+# %% wrong-mean
 # Wrong on purpose: do not copy.
-degrees = torch.tensor([-4.0, 0.0, 0.25, 9.0], requires_grad=True)
-roots = torch.where(degrees > 0, degrees.sqrt(), 0)
-roots.sum().backward()
+for tensor in (right, labels):
+    try:
+        tensor.mean()
+    except RuntimeError as error:
+        no_mean = str(error)
+        print(no_mean)
 
-print(roots.detach(), degrees.grad)
+# %% wrong-if
+# Wrong on purpose: do not copy.
+try:
+    if guesses == labels:
+        print("all right")
+except RuntimeError as error:
+    ambiguous = str(error)
+    print(ambiguous)
 
-# %% where-first
-learned = torch.tensor([-4.0, 0.0, 0.25, 9.0], requires_grad=True)
-inside = torch.where(learned > 0, learned, 1)
-safe = torch.where(learned > 0, inside.sqrt(), 0)
-safe.sum().backward()
+# %% quiz
+print(x.sum(dim=0))
+print(images.amax(dim=2).mean(dim=0).shape)
 
-print(safe.detach(), learned.grad)
+# %% shares
+hits = [right[labels == digit].float().mean() for digit in range(10)]
+shares = torch.stack(hits)
 
-# %% beyond
-logs = torch.tensor([-1.0, 0.0]).log()
-ratios = torch.tensor([1.0, 0.0]) / 0
-gap = torch.tensor([12.0, torch.nan, 15.0])
-means = (gap.mean(), gap.nanmean())
-itself = gap == gap
-
-print(logs, ratios)
-print(*means, itself)
+# %% shares-checked
+expected = labels[right].bincount() / labels.bincount()
+if shares.shape != expected.shape:
+    print("Not yet: expected ten numbers, not", tuple(shares.shape))
+elif not shares.allclose(expected):
+    print("Not yet: expected", expected, "not", shares, sep="\n")
+else:
+    print("Right: the hardest digit is", shares.argmin())

@@ -1,184 +1,136 @@
 """
-Shapes
-======
+Change the shape of a tensor
+============================
 
-What each change of shape does to the numbers of a tensor, and what it raises.
+What each change of shape does to a picture, and the errors it can raise.
 """
 
-# %% do-this
+# %% load
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
 
-flag = torch.zeros(4, 6, 3)  # rows, columns, colours
-flag[:, :3] = torch.tensor([0.0, 0.45, 0.70])  # left half blue
-flag[:, 3:] = torch.tensor([0.84, 0.37, 0.0])  # right half orange
+digits = load_digits()
+images = torch.tensor(digits.images, dtype=torch.float32)  # 1797 x 8 x 8
 
-channels = flag.permute(2, 0, 1)  # another order of the dimensions
-batch = channels.unsqueeze(0)  # one more dimension, of size 1
-rows = batch.flatten(1)  # all dimensions from 1 on joined into one
+ink = images.unsqueeze(3) / 16  # 0 for paper, 1 for ink
+photos = 1 - ink * torch.tensor([1.0, 0.55, 0.3])  # blue ink on white paper
+print(images.shape, photos.shape, sep="\n")
 
-print(*(tuple(each.shape) for each in (flag, channels, batch, rows)))
+# %% do-this
+batch = images.unsqueeze(1)  # add an axis of size 1, for the channel
+rows = images.flatten(1)  # make each image one row of 64 numbers
+moved = photos.permute(0, 3, 1, 2)  # move the colors from the end to axis 1
 
+print(batch.shape, rows.shape, moved.shape, sep="\n")
 
-# %% walk
-from itertools import product
+# %% by-hand
+x = torch.tensor([[0, 1, 2], [3, 4, 5]])
+reshaped = x.reshape(3, 2)
+permuted = x.permute(1, 0)
 
+print(x, reshaped, permuted, sep="\n")
 
-def walk(x):
-    places = []
-    for index in product(*map(range, x.shape)):
-        steps = zip(index, x.stride(), strict=True)
-        places.append(sum(i * stride for i, stride in steps))
-    return places
-
-
-# %% strides
-grey = torch.arange(6).reshape(2, 3)
-for x in (grey, grey.mT):
-    print("shape", tuple(x.shape), "strides", x.stride(), end=" ")
-    print("goes through", walk(x), "contiguous:", x.is_contiguous())
-
-# %% walks-drawn
+# %% by-hand-drawn
 import matplotlib.pyplot as plt
 
-_, axes = plt.subplots(2, figsize=(5.4, 3), layout="constrained")
-for ax, name in zip(axes, ("grey", "grey.mT"), strict=True):
-    x = grey.mT if "mT" in name else grey
-    for place in range(6):
-        square = {"fc": "none", "boxstyle": "square,pad=0.6"}
-        ax.text(place, 0, place, bbox=square, ha="center", va="center")
-    for start, end in zip(walk(x), walk(x)[1:], strict=False):
-        arrow = {"arrowstyle": "->", "shrinkA": 12, "shrinkB": 12}
-        arrow["color"] = "#D55E00" if "mT" in name else "#0072B2"
-        arrow["connectionstyle"] = "arc3,rad=-0.4"
-        ax.annotate("", (end, 0), (start, 0), arrowprops=arrow)
-    ax.set(title=f"{name}: shape {tuple(x.shape)}, strides {x.stride()}")
-    ax.set(xlim=(-0.6, 5.6), ylim=(-2, 2), xticks=[], yticks=[])
-    ax.set(frame_on=False)
+shown = {"x": x, "x.reshape(3, 2)": reshaped, "x.permute(1, 0)": permuted}
+_, panels = plt.subplots(1, 3, figsize=(4.4, 2.1), layout="constrained")
+for panel, (name, each) in zip(panels, shown.items(), strict=True):
+    for (row, column), number in zip(
+        torch.ones_like(each).nonzero().tolist(), each.flatten(), strict=True
+    ):
+        color = "#0072B2" if number < 3 else "#D55E00"  # by the row in x
+        square = {"fc": color, "ec": "white", "boxstyle": "square,pad=0.5"}
+        panel.text(column, row, number.item(), bbox=square, color="white")
+    panel.set(xlim=(-0.5, 2.8), ylim=(2.6, -0.6), aspect="equal")
+    panel.set_axis_off()
+    panel.set_title(name, size=11)
+plt.suptitle("Six numbers reshaped and permuted")
 plt.show()
 
 # %% reorder
-reorder = {
-    "permute(0, 2, 3, 1)": lambda x: x.permute(0, 2, 3, 1),
-    "movedim(1, -1)": lambda x: x.movedim(1, -1),
-    "transpose(-2, -1)": lambda x: x.transpose(-2, -1),
-    "mT": lambda x: x.mT,
-}
+to_the_end = batch.permute(0, 2, 3, 1)
+also_to_the_end = batch.movedim(1, -1)
+mirrored = images.transpose(-2, -1)
+also_mirrored = images.mT
+
+print(to_the_end.shape, mirrored.shape)
 
 # %% regroup
-regroup = {
-    "unsqueeze(0)": lambda x: x.unsqueeze(0),
-    "squeeze(0)": lambda x: x.squeeze(0),
-    "unflatten(2, (2, 2))": lambda x: x.unflatten(2, (2, 2)),
-    "view(1, 3, -1)": lambda x: x.view(1, 3, -1),
-    "reshape(1, 3, -1)": lambda x: x.reshape(1, 3, -1),
-    "flatten(1)": lambda x: x.flatten(1),
-    "contiguous()": lambda x: x.contiguous(),
-}
+halves = images.reshape(1797, 2, -1)  # top and bottom half of each image
+again = rows.unflatten(1, (8, 8))  # rows of 64 back to images
+one_row = images.view(-1)  # all images in one row
 
+print(halves.shape, again.shape, one_row.shape, sep="\n")
 
-# %% kind
-def kind(call, x):
-    x = x.clone()  # with the same strides
-    before = x.clone()
-    result = call(x).add_(1)
-    if result is x:
-        return "itself"
-    return "copy" if x.equal(before) else "view"
+# %% size-one
+three = images[3]  # 8 x 8
+as_batch = three.unsqueeze(0)  # 1 x 8 x 8, as with three[None]
+back = as_batch.squeeze(0)  # 8 x 8
 
-
-# %% calls
-kinds = {}
-print(f"{'':38} batch contiguous copy")
-for name, call in (reorder | regroup).items():
-    kinds[name] = kind(call, batch), kind(call, batch.contiguous())
-    print(f"{name:21}{tuple(call(batch).shape)!s:17}", *kinds[name])
+print(as_batch.shape, back.shape)
 
 # %% scrambled
 # Wrong on purpose: do not copy.
-scrambled = flag.reshape(3, 4, 6)
-right = (scrambled == channels).all(0)
+photo = photos[0]
+right = photo.permute(2, 0, 1)
+scrambled = photo.reshape(3, 8, 8)
+kept = (scrambled == right).all(dim=0)
 
-print(tuple(scrambled.shape), right.sum().item(), "right of", right.numel())
+print(scrambled.shape, kept.sum().item(), "of 64 pixels are right")
 
 # %% scrambled-drawn
 import matplotlib.pyplot as plt
 
-shown = {"flag.permute(2, 0, 1)": channels, "flag.reshape(3, 4, 6)": scrambled}
-_, axes = plt.subplots(1, 2, figsize=(7, 2.4), layout="constrained")
-for ax, (name, picture) in zip(axes, shown.items(), strict=True):
-    ax.imshow(picture.permute(1, 2, 0))
-    ax.set(title=name, xticks=[], yticks=[])
+shown = {"permute(2, 0, 1)": right, "reshape(3, 8, 8)": scrambled}
+_, panels = plt.subplots(1, 2, figsize=(5, 2.9), layout="constrained")
+for panel, (name, each) in zip(panels, shown.items(), strict=True):
+    panel.imshow(each.permute(1, 2, 0))  # imshow wants the colors last
+    panel.set(xticks=[], yticks=[])
+    panel.set_title(name, size=11)
+plt.suptitle("One shape, two pictures")
 plt.show()
 
 
-# %% refusal
-def refusal(attempt):
+# %% error-of
+def error_of(attempt):
     try:
         attempt()
     except (RuntimeError, TypeError) as error:
         return str(error)
 
 
-# %% view-refused
-# Wrong on purpose: do not copy.
-refused = {
-    "permuted": refusal(lambda: batch.view(1, -1)),
-    "transposed": refusal(lambda: grey.mT.view(-1)),
-    "columns": refusal(lambda: grey[:, :2].view(-1)),
-}
-print(refused["permuted"])
-
-
-# %% needed
-def needed(x, dim):
-    return x.size(dim + 1) * x.stride(dim + 1)
-
-
-for dim, names in enumerate(("colours and rows:", "rows and columns:")):
-    print(names, channels.stride(dim), "needed:", needed(channels, dim))
-
-# %% view-fixed
-fixes = {
-    "reshape": lambda x, *shape: x.reshape(*shape),
-    "contiguous": lambda x, *shape: x.contiguous().view(*shape),
-}
-for name, fix in fixes.items():
-    print(name, tuple(fix(batch, 1, -1).shape))
-
-# %% wrong-count
-# Wrong on purpose: do not copy.
-misfits = [
-    refusal(lambda: flag.reshape(3, 5, 6)),
-    refusal(lambda: flag.reshape(-1, 5)),
-]
-print(*misfits, sep="\n")
-
-# %% wrong-rows
-# Wrong on purpose: do not copy.
-halves = batch.reshape(-1, 36)
-print(len(batch), "flag became", len(halves), "rows")
-
 # %% not-flattened
 # Wrong on purpose: do not copy.
 torch.manual_seed(0)
-model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Linear(64, 2))
-said = refusal(lambda: model(batch))
-print("from the convolution:", tuple(model[0](batch).shape))
+five = batch[:5]
+model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Linear(144, 10))
+said = error_of(lambda: model(five))
+
+print("from the convolution:", model[0](five).shape)
 print(said)
 
 # %% flattened
-model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(64, 2))
-unbatched = refusal(lambda: model(channels))
-print("a batch:   ", tuple(model(batch).shape))
-print("a picture: ", unbatched)
-print("batched:   ", tuple(model(channels.unsqueeze(0)).shape))
+model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(144, 10))
+
+print(model(five).shape)
+
+# %% one-image
+single = batch[0]
+unbatched = error_of(lambda: model(single))
+
+print(single.shape, unbatched)
+print(model(single.unsqueeze(0)).shape)
 
 # %% channels-elsewhere
 # Wrong on purpose: do not copy.
 conv = nn.Conv2d(3, 8, 3)
-missed = refusal(lambda: conv(flag))
+missed = error_of(lambda: conv(photos[:5]))
+too_few = error_of(lambda: conv(images[0]))
+
 print(missed)
+print(too_few)
 
 # %% three-channels
 to_rgb = {
@@ -188,41 +140,65 @@ to_rgb = {
     "RGB (N, H, W, 3)": lambda images: images.permute(0, 3, 1, 2),
 }
 
-pictures = torch.arange(120.0).reshape(2, 4, 3, 5)  # red, green, blue, alpha
-colours = pictures[:, :3]
-kinds = [pictures[:, :1], pictures[:, 0], pictures, colours.movedim(1, -1)]
-for (name, convert), images in zip(to_rgb.items(), kinds, strict=True):
-    print(f"{name:17}", tuple(convert(images).shape))
+with_alpha = torch.cat([moved, torch.ones(1797, 1, 8, 8)], dim=1)
+kinds = [batch, images, with_alpha, photos]
+for (name, convert), each in zip(to_rgb.items(), kinds, strict=True):
+    print(f"{name:17}", tuple(convert(each).shape))
+
+# %% wrong-count
+# Wrong on purpose: do not copy.
+misfits = [
+    error_of(lambda: images.reshape(1797, 63)),
+    error_of(lambda: images.reshape(-1, 63)),
+]
+print(*misfits, sep="\n")
+
+# %% wrong-rows
+# Wrong on purpose: do not copy.
+split = images.reshape(-1, 32)
+
+print(len(images), "images became", len(split), "rows")
 
 # %% squeezed
 # Wrong on purpose: do not copy.
-scores = nn.Linear(72, 1)(rows)  # one score for each flag
+last = rows.split(4)[-1]  # the last batch of 4 holds one image
+scores = nn.Linear(64, 1)(last)
 squeezed = scores.squeeze()
-looped = refusal(lambda: list(squeezed))
-print(tuple(scores.shape), "became", tuple(squeezed.shape))
+looped = error_of(lambda: list(squeezed))
+
+print(scores.shape, "became", squeezed.shape)
 print(looped)
 
-# %% squeezed-with-a-dimension
-one_each = {n: scores.repeat(n, 1).squeeze(1) for n in (1, 3)}
-for n, each in one_each.items():
-    print((n, 1), "became", tuple(each.shape))
+# %% squeezed-with-an-axis
+one_each = [scores.repeat(n, 1).squeeze(1) for n in (1, 3)]
 
-# %% channels-last
-photos = torch.arange(144.0).reshape(2, 3, 4, 6)
-last = photos.to(memory_format=torch.channels_last)
-conv = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
-maps = conv(last)
-flags = flag.unsqueeze(0).permute(0, 3, 1, 2)
-
-shown = {"photos": photos, "last": last, "maps": maps, "flags": flags}
-for name, x in shown.items():
-    print(f"{name:7}", tuple(x.shape), x.stride())
+print(*(each.shape for each in one_each))
 
 # %% t-warns
 import warnings
 
 with warnings.catch_warnings(record=True, action="always") as caught:
-    turned = [grey.T, channels.T]
+    reversed_axes = [x.T, right.T]
 
-print(*(tuple(each.shape) for each in turned))
+print(*(tuple(each.shape) for each in reversed_axes))
 print(str(caught[0].message).partition(" (Triggered")[0])
+
+# %% predict
+y = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
+
+print(y.reshape(4, 2)[1].tolist(), y.permute(1, 0)[1].tolist())
+
+# %% sheet
+sheet = images[:10].permute(1, 0, 2).reshape(8, 80)
+
+# %% sheet-checked
+expected = torch.cat(list(images[:10]), dim=1)
+if sheet.shape != (8, 80):
+    print("Not yet: the shape is", tuple(sheet.shape))
+elif sheet.equal(expected):
+    print("Right: now the ten digits are side by side.")
+else:
+    right_digits = sum(
+        sheet[:, 8 * n : 8 * n + 8].equal(images[n]) for n in range(10)
+    )
+    print("The shape is right, but only", right_digits, "of 10 digits are.")

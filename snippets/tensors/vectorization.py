@@ -1,219 +1,207 @@
 """
-Vectorization
-=============
+Vectorization: write without a loop
+===================================
 
-The same answers from a loop and from a few calls, and what each of them costs.
+Find the nearest neighbor of each digit with a loop, and with a few calls.
 """
 
-# %% rain
+# %% load
 import torch
+from sklearn.datasets import load_digits
 
-readings = torch.tensor(  # mm of rain: a station per row, a day per column
-    [[0.0, 4, 9, 0, 2, 1], [3, 0, 1, 7, 0, 0], [5, 8, -1, 0, 0, 6]]
-)
-region = torch.tensor([0, 1, 0])  # of each station
+digits = load_digits()
+images = torch.tensor(digits.images, dtype=torch.float32)  # 1797 x 8 x 8
+labels = torch.tensor(digits.target)
+flat = images.flatten(1)  # 1797 x 64
 
 # %% do-this
-rain = torch.where(readings < 0, 0.0, readings)  # an if
-capped = rain.clone()
-capped[capped > 6] = 6  # an if that overwrites
-total = rain.sum(dim=1)  # an inner loop
-so_far = rain.cumsum(dim=1)  # a running total
-three_days = rain.unfold(1, 3, 1).sum(dim=2)  # a moving window
-by_region = torch.zeros(2).index_add(0, region, total)  # a sum per group
-stations = region.bincount(minlength=2)  # a count per group
-gaps = total[:, None] - total[None, :]  # two loops, for all pairs
+distances = torch.cdist(flat, flat)  # each to each: 1797 x 1797
+distances.fill_diagonal_(torch.inf)  # no image is its own neighbor
+nearest = distances.argmin(dim=1)  # 1797 positions
 
-print(rain, capped, total, so_far, sep="\n")
-print(three_days, by_region, stations, gaps, sep="\n")
+print(nearest[:8])
+
+# %% neighbors-drawn
+import matplotlib.pyplot as plt
+
+figure, panels = plt.subplots(2, 8, figsize=(6, 2), layout="constrained")
+for place, (above, below) in enumerate(panels.T):
+    above.imshow(images[place], cmap="gray_r")
+    below.imshow(images[nearest[place]], cmap="gray_r")
+for panel in panels.flat:
+    panel.set(xticks=(), yticks=())
+figure.suptitle("Eight digits, and below each its nearest neighbor")
+plt.show()
+
+# %% by-hand
+points = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])  # 3 x 2
+differences = points[:, None] - points  # 3 x 3 x 2
+apart = differences.square().sum(dim=2).sqrt()  # 3 x 3
+
+print(apart)
 
 
 # %% loop
 # Wrong on purpose: do not copy.
-def wettest(rain):
-    best = torch.full([len(rain)], -torch.inf)
-    for s in range(len(rain)):
-        for amount in rain[s]:
-            if amount > best[s]:
-                best[s] = amount
-    return best
+def nearest_by_loop(flat):
+    n, places = len(flat), []
+    for i in range(n):
+        best, place = torch.inf, -1
+        for j in range(n):
+            distance = (flat[i] - flat[j]).square().sum().sqrt()
+            if i != j and distance < best:
+                best, place = distance, j
+        places.append(place)
+    return torch.tensor(places)
 
 
-print(wettest(rain))
+print(nearest_by_loop(flat[:50])[:8])
 
-# %% call
-most = rain.amax(dim=1)
-print(most)
+
+# %% at-once
+def nearest_at_once(flat):
+    differences = flat[:, None] - flat
+    distances = differences.square().sum(dim=2).sqrt()
+    return distances.fill_diagonal_(torch.inf).argmin(dim=1)
+
+
+def nearest_by_cdist(flat):
+    distances = torch.cdist(flat, flat)
+    return distances.fill_diagonal_(torch.inf).argmin(dim=1)
+
+
+print(nearest_at_once(flat[:50])[:8])
 
 # %% watch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 
-class Watch(TorchDispatchMode):
+class Watch(TorchFunctionMode):
     def __enter__(self):
         self.calls, self.bytes = [], []
         return super().__enter__()
 
-    def __torch_dispatch__(self, call, types, args=(), kwargs=None):
+    def __torch_function__(self, call, types, args=(), kwargs=None):
         result = call(*args, **(kwargs or {}))
         self.calls.append(call.__name__)
         self.bytes.append(getattr(result, "nbytes", 0))
         return result
 
 
-# %% watch-use
 def watched(way, *tables):
     with Watch() as watch:
         way(*tables)
     return watch
 
 
-ways = {
-    "a loop over numbers": wettest,
-    "a loop over stations": lambda rain: torch.stack([r.amax() for r in rain]),
-    "amax(dim=1)": lambda rain: rain.amax(dim=1),
-}
-for name, way in ways.items():
-    print(f"{len(watched(way, rain).calls):3} calls  {name}")
+# %% calls
+for n in (10, 20, 40):
+    loop = len(watched(nearest_by_loop, flat[:n]).calls)
+    once = len(watched(nearest_at_once, flat[:n]).calls)
+    print(f"{n} images: {loop:6,} calls by the loop, {once} at once")
 
-# %% calls-drawn
-import matplotlib.pyplot as plt
 
-_, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
-stations, inks = range(1, 41), ["#D55E00", "black", "#0072B2"]
-for (name, way), ink in zip(ways.items(), inks, strict=True):
-    calls = [len(watched(way, torch.ones(s, 30)).calls) for s in stations]
-    ax.semilogy(stations, calls, color=ink)
-    ax.annotate(name, (30, calls[29]), (0, -13), textcoords="offset points")
-ax.set(title="Calls of torch for the wettest of 30 days", ylim=(0.3, 1e4))
-ax.set(xlabel="stations", ylabel="calls")
-plt.show()
+# %% chunks
+def nearest_in_chunks(flat, size=20):
+    places = []
+    for start in range(0, len(flat), size):
+        rows = flat[start : start + size]
+        distances = (rows[:, None] - flat).square().sum(dim=2).sqrt()
+        i = torch.arange(len(rows))
+        distances[i, start + i] = torch.inf  # each to itself
+        places.append(distances.argmin(dim=1))
+    return torch.cat(places)
+
+
+few = flat[:200]
+for way in (nearest_at_once, nearest_in_chunks, nearest_by_cdist):
+    largest = max(watched(way, few).bytes)
+    print(f"{largest:10,} bytes  {way.__name__}")
+
+# %% choose
+clean = torch.where(images > 8, 16.0, 0.0)  # black and white
+
+print(clean[0, :2])
+
+# %% running
+rows = images.sum(dim=2)  # ink of each row of pixels: 1797 x 8
+so_far = rows.cumsum(dim=1)
+most_so_far, at_row = rows.cummax(dim=1)
+of_three = rows.unfold(1, 3, 1).sum(dim=2)  # 1797 x 6
+
+print(rows[0], so_far[0], most_so_far[0], of_three[0], sep="\n")
+
+# %% groups
+ink = images.sum(dim=(1, 2))  # 1797 numbers
+ink_of_class = torch.zeros(10).index_add(0, labels, ink)
+count_of_class = labels.bincount(minlength=10)
+
+print(ink_of_class / count_of_class)
 
 # %% einsum
-half = torch.tensor([[1.0, 0.0]] * 3 + [[0.0, 1.0]] * 3)  # of the six days
-per_half = torch.einsum("sd,dh->sh", rain, half)  # product
-years, halves = torch.stack([rain, 2 * rain]), torch.stack([half, half])
-per_year = torch.einsum("ysd,ydh->ysh", years, halves)  # batch product
-alike = torch.einsum("sd,td->st", rain, rain)  # all pairs of rows
+products = torch.einsum("ip,jp->ij", flat, flat)  # 1797 x 1797
+squares = torch.einsum("ip,ip->i", flat, flat)  # 1797 numbers
 
-print(per_half, per_year, alike, sep="\n")
+print(products.shape, squares.shape)
 
 
 # %% vmap
-def share(days):  # of the wettest day, written for one station
-    return days.max() / days.sum()
+def top_share(image):  # of the ink, written for one image
+    return image[:4].sum() / image.sum()
 
 
-shares = torch.vmap(share)(rain)
-print(shares)
-
-# %% if-of-many
-# Wrong on purpose: do not copy.
-try:
-    if readings < 0:
-        print("a faulty reading")
-except RuntimeError as error:
-    print(error)
-
-# %% lost
-# Wrong on purpose: do not copy.
-lost = torch.zeros(2)
-lost[region] += total
-
-print("should be:", by_region)
-print("is:       ", lost)
-
-# %% wrong-axis
-# Wrong on purpose: do not copy.
-shifted = rain.roll(1, dims=1)  # the day before
-wrong = torch.cosine_similarity(rain, shifted, dim=0)
-
-print("should be:", torch.cosine_similarity(rain, shifted, dim=1))
-print("is:       ", wrong)
-
-# %% missing
-broken = rain.clone()
-broken[0, 1] = torch.nan
-known = broken.masked_fill(broken.isnan(), -torch.inf)
-
-print(wettest(broken), broken.amax(dim=1), known.amax(dim=1))
-
-# %% both-sides
-# Wrong on purpose: do not copy.
-amount = torch.tensor([0.0, 4.0], requires_grad=True)
-logs = torch.where(amount > 0, amount.log(), 0.0)
-logs.sum().backward()
-
-print(logs, amount.grad)
-
-# %% both-sides-safe
-amount.grad = None
-safe = torch.where(amount > 0, amount, 1.0)
-logs = torch.where(amount > 0, safe.log(), 0.0)
-logs.sum().backward()
-
-print(logs, amount.grad)
-
-
-# %% all-pairs
-def distances(a, b):
-    return (a[:, None] - b[None, :]).square().sum(dim=2).sqrt()
-
-
-def in_chunks(a, b):
-    return torch.cat([distances(rows, b) for rows in a.split(20)])
-
-
-torch.manual_seed(0)
-month = 10 * torch.rand(200, 30)  # 200 stations, 30 days
-pairs = {"all at once": distances, "in chunks": in_chunks}
-pairs["cdist"] = torch.cdist
-
-# %% all-pairs-bytes
-largest = {}
-for name, way in pairs.items():
-    largest[name] = max(watched(way, month, month).bytes)
-    print(f"{largest[name]:9,} bytes  {name}")
+shares = torch.vmap(top_share)(images)
+print(shares[:4])
 
 # %% too-many-pairs
 # Wrong on purpose: do not copy.
-many = torch.zeros(1, 30).expand(100_000_000, 30)
+many = flat[:1].expand(100_000_000, 64)
 try:
-    distances(many, many)
+    nearest_at_once(many)
 except RuntimeError as error:
     print(error)
 
 # %% from-itself
-few, more, exact = month[:25], month[:26], "donot_use_mm_for_euclid_dist"
-from_few = torch.cdist(few, few).diagonal()
-from_more = torch.cdist(more, more).diagonal()
-from_exact = torch.cdist(more, more, compute_mode=exact).diagonal()
+centered = flat - flat.mean(dim=0)
+c25, c26, exact = centered[:25], centered[:26], "donot_use_mm_for_euclid_dist"
+from_25 = torch.cdist(c25, c25).diagonal()
+from_26 = torch.cdist(c26, c26).diagonal()
+from_exact = torch.cdist(c26, c26, compute_mode=exact).diagonal()
 
-print(from_few.max(), from_more.max(), from_exact.max())
+print(from_25.max(), from_26.max(), from_exact.max())
 
-# %% rounding
-running = torch.tensor(0.0)
-for amount in month.flatten():
-    running += amount
-at_once = month.sum()
+# %% torn
+# Wrong on purpose: do not copy.
+torn = few.clone()
+torn[7, 3] = torch.nan  # one pixel of image 7
 
-print("one by one:", running.item(), "sum():", at_once.item())
-print("float64:", month.double().sum().item())
+print(nearest_by_cdist(torn)[:8])
 
-# %% digits
-counts = torch.tensor([[16777217, 0], [3, 2]])
-looped, called = wettest(counts), counts.amax(dim=1)
+# %% mended
+gaps = torch.cdist(torn, torn).fill_diagonal_(torch.inf)
+mended = gaps.masked_fill(gaps.isnan(), torch.inf).argmin(dim=1)
 
-print(looped.long(), called)
+print(mended[:8])
 
+# %% quiz
+x = torch.tensor([[3, 1, 4], [1, 5, 9]])
+print(x.cumsum(dim=1))
+print(x.cummax(dim=1).values)
 
-# %% soil
-def soil(rain):  # half drains away each day, and 10 mm is the most it holds
-    level, levels = torch.zeros(len(rain)), []
-    for day in rain.unbind(dim=1):
-        level = (0.5 * level + day).clamp(max=10)
-        levels.append(level)
-    return torch.stack(levels, dim=1)
+# %% table
+table = torch.zeros(10, 10, dtype=torch.int64)
+for label, place in zip(labels.tolist(), nearest.tolist(), strict=True):
+    table[label, labels[place]] += 1
 
+# %% solution
+pairs = 10 * labels + labels[nearest]
+confusion = pairs.bincount(minlength=100).reshape(10, 10)
 
-print(soil(rain))
+# %% solution-checked
+if confusion.shape != table.shape:
+    print("Not yet: expected shape (10, 10), not", tuple(confusion.shape))
+elif not confusion.equal(table):
+    print("Not yet: expected", table, "not", confusion, sep="\n")
+else:
+    right = confusion.diagonal().sum()
+    print(f"Right: the neighbor of {right} digits shows the same digit")
