@@ -5,15 +5,15 @@ Choose a device
 Train where the machine is fastest, and find what was left behind.
 """
 
-# %% flats
+# %% apartments
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-flats = torch.rand(64, 3)  # area, rooms, age
-prices = flats @ torch.tensor([[4.0], [1.0], [-2.0]])
-loader = DataLoader(TensorDataset(flats, prices), batch_size=16)
+apartments = torch.rand(64, 3)  # area, rooms, age
+prices = apartments @ torch.tensor([[4.0], [1.0], [-2.0]])
+loader = DataLoader(TensorDataset(apartments, prices), batch_size=16)
 
 # %% choose
 device = (
@@ -45,12 +45,12 @@ forced = parser.parse_args(["--device", "cuda:1"])
 print(forced.device)
 
 # %% copies
-flat = torch.tensor([70.0, 3, 20])
-there = flat.to("meta")
-same = flat.to(flat.device)
+apartment = torch.tensor([70.0, 3, 20])
+there = apartment.to("meta")
+same = apartment.to(apartment.device)
 same[0] = 71
 
-print(flat, there, sep="\n")
+print(apartment, there, sep="\n")
 
 
 # %% careless
@@ -61,8 +61,8 @@ class Careless(nn.Module):
         self.mean = torch.full((3,), 0.5)  # a plain tensor
         self.layers = [nn.Linear(3, 1)]  # a plain list
 
-    def forward(self, flats):
-        return self.layers[0](flats - self.mean)
+    def forward(self, apartments):
+        return self.layers[0](apartments - self.mean)
 
 
 # %% careful
@@ -72,13 +72,13 @@ class Careful(nn.Module):
         self.register_buffer("mean", torch.full((3,), 0.5))
         self.layers = nn.ModuleList([nn.Linear(3, 1)])
 
-    def forward(self, flats):
-        return self.layers[0](flats - self.mean)
+    def forward(self, apartments):
+        return self.layers[0](apartments - self.mean)
 
 
 # %% moved
 careful, careless = Careful(), Careless()
-careful(flats).sum().backward()
+careful(apartments).sum().backward()
 both = nn.Sequential(careful, careless)
 returned = both.to("meta")
 
@@ -122,8 +122,8 @@ def pretend(attempt, model):
 # Wrong on purpose: do not copy.
 def batch_left(model, device):
     model.to(device)
-    flats.to(device)  # a copy that nobody keeps
-    return model(flats)
+    apartments.to(device)  # a copy that nobody keeps
+    return model(apartments)
 
 
 print(pretend(batch_left, nn.Linear(3, 1)))
@@ -132,7 +132,7 @@ print(pretend(batch_left, nn.Linear(3, 1)))
 # %% batch-moved
 def batch_moved(model, device):
     model.to(device)
-    batch = flats.to(device)
+    batch = apartments.to(device)
     return model(batch)
 
 
@@ -142,9 +142,9 @@ print(pretend(batch_moved, nn.Linear(3, 1)))
 # %% made-in-forward
 # Wrong on purpose: do not copy.
 class MadeHere(nn.Linear):
-    def forward(self, flats):
+    def forward(self, apartments):
         mean = torch.full((3,), 0.5)
-        return super().forward(flats - mean)
+        return super().forward(apartments - mean)
 
 
 print(pretend(batch_moved, MadeHere(3, 1)))
@@ -152,9 +152,9 @@ print(pretend(batch_moved, MadeHere(3, 1)))
 
 # %% made-beside
 class MadeBeside(nn.Linear):
-    def forward(self, flats):
-        mean = torch.full((3,), 0.5, device=flats.device)
-        return super().forward(flats - mean)
+    def forward(self, apartments):
+        mean = torch.full((3,), 0.5, device=apartments.device)
+        return super().forward(apartments - mean)
 
 
 print(pretend(batch_moved, MadeBeside(3, 1)))
@@ -213,7 +213,7 @@ def resume(move_first):
     resumed = torch.optim.Adam(model.parameters())
     resumed.load_state_dict(optimizer.state_dict())
     model.double()
-    model(flats.double()).mean().backward()
+    model(apartments.double()).mean().backward()
     resumed.step()
     return resumed.state[model.weight]["exp_avg"].dtype
 
@@ -241,7 +241,7 @@ def tensors_of(model, path="model", seen=()):
 
 
 # %% find
-for name, tensor in [("batch", flats), *tensors_of(both)]:
+for name, tensor in [("batch", apartments), *tensors_of(both)]:
     print(f"{tensor.device!s:5}", name)
 
 # %% read-on-the-cpu
@@ -262,6 +262,15 @@ print(torch.__version__, torch.version.cuda, answer, sep="\n")
 as_numpy = refusal(there.numpy)
 print(as_numpy)
 
+# %% doubles
+# Wrong on purpose: do not copy.
+convolution = nn.Conv1d(64, 1, 1)
+refused = refusal(lambda: convolution(apartments.double()))
+print(refused)
+
+# %% floats
+print(convolution(apartments.double().float()).dtype)
+
 # %% integers
 # Wrong on purpose: do not copy.
 counted = refusal(lambda: nn.Linear(3, 1)(torch.tensor([70, 3, 20])))
@@ -279,7 +288,7 @@ print(pretend(discounted, nn.Linear(3, 1)))
 # Wrong on purpose: do not copy.
 faked = pretend(batch_left, nn.Conv1d(64, 1, 1))
 weight = torch.ones(3, 1, device="meta")
-product = flats @ weight
+product = apartments @ weight
 
 print("fake:", faked)
 print("meta: works on", product.device)
@@ -289,6 +298,6 @@ if torch.cuda.is_available():
     for layer in (nn.Linear(3, 1), nn.Conv1d(64, 1, 1)):
         weight = layer.weight
         layer.to("cuda")
-        print(refusal(lambda layer=layer: layer(flats)))
-        print(layer(flats.to("cuda")).device)
+        print(refusal(lambda layer=layer: layer(apartments)))
+        print(layer(apartments.to("cuda")).device)
         print("the same weight" if layer.weight is weight else "a new one")

@@ -188,8 +188,8 @@ def mean_loss(model):
 
 # %% undivided
 runs = {
-    "SGD, rate 2, divided": (optim.SGD, 2.0, 1 / 7),
-    "SGD, rate 2, forgotten": (optim.SGD, 2.0, 1),
+    "SGD, rate 3, divided": (optim.SGD, 3.0, 1 / 7),
+    "SGD, rate 3, forgotten": (optim.SGD, 3.0, 1),
     "AdamW, divided": (optim.AdamW, 0.03, 1 / 7),
     "AdamW, forgotten": (optim.AdamW, 0.03, 1),
     "AdamW, a millionth of the loss, divided": (optim.AdamW, 0.03, 1e-6 / 7),

@@ -201,6 +201,25 @@ flat = F.cross_entropy(week_scores.flatten(0, 1), week_skies.flatten())
 
 print(transposed, flat)
 
+# %% wrong-masks
+# Wrong on purpose: do not copy.
+pixel_scores = torch.randn(2, 3, 8, 8)  # two pictures, three skies
+masks = torch.randint(3, (2, 1, 8, 8))  # a class for each pixel
+text = tried(F.cross_entropy, pixel_scores, masks)
+
+print(text)
+
+# %% right-masks
+print(F.cross_entropy(pixel_scores, masks.squeeze(1)))
+
+# %% colors
+palette = torch.tensor([[255, 255, 0], [0, 0, 255], [255, 255, 255]])
+colored = palette[masks.squeeze(1)]  # 2 x 8 x 8 x 3, as a PNG is read
+same = (colored[..., None, :] == palette).all(dim=-1)  # 2 x 8 x 8 x 3 classes
+numbers = same.int().argmax(dim=-1)
+
+print(numbers.shape, numbers.equal(masks.squeeze(1)))
+
 # %% wrong-answers
 # Wrong on purpose: do not copy.
 rain_score = will_it_rain(days)  # of shape (6, 1)

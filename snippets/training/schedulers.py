@@ -42,9 +42,10 @@ from torch.optim.lr_scheduler import (
 
 # %% model
 torch.manual_seed(0)
-flats = torch.randn(96, 3)  # size, rooms and age
-prices = (3 + 2 * flats[:, 0] + flats[:, 1] * flats[:, 2])[:, None]
-data = torch.utils.data.TensorDataset(flats, prices)
+apartments = torch.randn(96, 3)  # size, rooms and age
+size, rooms, age = apartments.T
+prices = (3 + 2 * size + rooms * age)[:, None]
+data = torch.utils.data.TensorDataset(apartments, prices)
 loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True)
 
 
@@ -170,7 +171,7 @@ def begin(warm, rate, seed=0):
     optimizer = optim.AdamW(model.parameters(), lr=rate)
     schedule = warm_up_cosine(optimizer, warm, total=60)
     for _ in range(60):
-        loss = nn.functional.mse_loss(model(flats), prices)
+        loss = nn.functional.mse_loss(model(apartments), prices)
         loss.backward()
         optimizer.step()
         schedule.step()

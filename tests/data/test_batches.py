@@ -62,6 +62,7 @@ def test_pad_fills_up_to_the_longest__also_for(snippet, name):
 
 
 def test_pad_fills_up_to_the_longest__but_not_at_the_front(snippet, fails):
+    """`padding_side="left"` puts the zeros in front of the words."""
     edited = snippet.edit(
         "pad_sequence(reviews, batch_first=True)",
         'pad_sequence(reviews, batch_first=True, padding_side="left")',
@@ -103,6 +104,9 @@ def test_pad_fills_up_to_the_longest__but_not_at_the_front(snippet, fails):
     ],
 )
 def test_pad_fills_up_to_the_longest__but_not(snippet, old, new, fails):
+    """Each edit changes one part of the batch: the padding, the words, the
+    lengths or the labels.
+    """
     fails(test_pad_fills_up_to_the_longest, snippet.edit(old, new))
 
 
@@ -174,6 +178,9 @@ def test_a_loader_is_four_steps__also_for(snippet, options):
     ],
 )
 def test_a_loader_is_four_steps__but_not(snippet, old, new, fails):
+    """Other samples, another order or another `collate_fn` make other
+    batches.
+    """
     fails(test_a_loader_is_four_steps, snippet.edit(old, new))
 
 
@@ -207,6 +214,9 @@ def test_the_order_stays_without_shuffle__also_for(snippet, count, size):
     ids=["shuffled", "with drop_last", "with a sampler"],
 )
 def test_the_order_stays_without_shuffle__but_not(snippet, change, fails):
+    """`shuffle=True` and a sampler change the order, and `drop_last=True`
+    drops what is left.
+    """
     edited = snippet.edit(
         "evaluation = DataLoader(reviews, ",
         f"evaluation = DataLoader(reviews, {change}",
@@ -271,6 +281,9 @@ def test_each_epoch_has_its_order__also_for(snippet, count, seed):
     ],
 )
 def test_each_epoch_has_its_order__but_not(snippet, old, new, fails):
+    """The same seed each time, no `shuffle`, or an order drawn once repeats
+    it; with replacement, indices come twice.
+    """
     fails(test_each_epoch_has_its_order, snippet.edit(old, new))
 
 
@@ -337,16 +350,19 @@ def test_tensors_are_stacked__also_in_a_worker(snippet, tensor):
 def test_tensors_are_stacked__ends_in_a_worker_for_tensors(
     snippet, tensor, fails
 ):
+    """In a worker, for tensors that require gradients: it raises."""
     samples = [tensor(), tensor()]
     fails(test_tensors_are_stacked, snippet, samples, "in a worker")
 
 
 def test_tensors_are_stacked__ends_in_a_worker_for_conjugates(snippet, fails):
+    """In a worker, for conjugated complex tensors: it raises."""
     samples = [torch.ones(3, dtype=torch.complex64).conj()] * 2
     fails(test_tensors_are_stacked, snippet, samples, "in a worker")
 
 
 def test_a_worker_stacks_no_gradients(snippet, samples=None, size=2):
+    """No cell decides it: the worker itself stacks."""
     run = snippet.after("joined")
     samples = samples or [torch.ones(3, requires_grad=True)] * 2
 
@@ -365,12 +381,18 @@ def test_a_worker_stacks_no_gradients__also_for(snippet, sample):
     test_a_worker_stacks_no_gradients(snippet, [sample] * 2)
 
 
-def test_a_worker_stacks_no_gradients__but_not_detached(snippet, fails):
+def test_a_worker_stacks_no_gradients__ends_for_detached_tensors(
+    snippet, fails
+):
+    """For detached tensors: they require no gradients, so the worker stacks
+    them.
+    """
     samples = [torch.ones(3, requires_grad=True).detach()] * 2
     fails(test_a_worker_stacks_no_gradients, snippet, samples)
 
 
 def test_a_worker_stacks_no_gradients__ends_without_batches(snippet, fails):
+    """With `batch_size=None`: nothing is stacked, and the tensors arrive."""
     fails(test_a_worker_stacks_no_gradients, snippet, None, None)
 
 
@@ -407,17 +429,34 @@ def test_a_worker_sends_no_non_leaf(snippet, capfd, review=None, join=None):
     assert next_said(batches) == "DataLoader timed out after 1 seconds"
 
 
+def test_a_worker_sends_no_non_leaf__but_not_if_pad_detaches(
+    snippet, capfd, fails
+):
+    """Detached, the padded batch has no graph, and can be sent."""
+    edited = snippet.edit(
+        "pad_sequence(reviews, batch_first=True)",
+        "pad_sequence(reviews, batch_first=True).detach()",
+    )
+    fails(test_a_worker_sends_no_non_leaf, edited, capfd)
+
+
 def test_a_worker_sends_no_non_leaf__also_from_the_dataset(snippet, capfd):
     review = torch.ones(3, requires_grad=True) * 2
     test_a_worker_sends_no_non_leaf(snippet, capfd, review, whole)
 
 
-def test_a_worker_sends_no_non_leaf__but_leaves(snippet, capfd, fails):
+def test_a_worker_sends_no_non_leaf__ends_for_leaves(snippet, capfd, fails):
+    """For a leaf: it can be sent, even if it requires gradients."""
     review = torch.ones(3, requires_grad=True)
     fails(test_a_worker_sends_no_non_leaf, snippet, capfd, review, whole)
 
 
-def test_a_worker_sends_no_non_leaf__but_detached(snippet, capfd, fails):
+def test_a_worker_sends_no_non_leaf__ends_for_detached_samples(
+    snippet, capfd, fails
+):
+    """For detached samples: `pad` makes a batch without a graph, which can be
+    sent.
+    """
     review = torch.ones(3, requires_grad=True).detach()
     fails(test_a_worker_sends_no_non_leaf, snippet, capfd, review)
 
@@ -432,11 +471,15 @@ def test_a_worker_sends_no_non_leaf__but_detached(snippet, capfd, fails):
     ],
     ids=["if sparse", "of two shapes", "of two dtypes", "of two devices"],
 )
-def test_tensors_are_stacked__but_not(snippet, samples, fails):
+def test_tensors_are_stacked__ends_for_tensors(snippet, samples, fails):
+    """For sparse tensors, or for two shapes, dtypes or devices in one batch:
+    they do not come back as they were given.
+    """
     fails(test_tensors_are_stacked, snippet, samples)
 
 
 def test_tensors_are_stacked__but_not_by_cat(snippet, fails):
+    """`torch.cat` lengthens the first axis instead of adding a new one."""
     edited = snippet.edit(
         "DataLoader(samples, batch_size=len(samples))",
         "DataLoader(samples, batch_size=len(samples), "
@@ -471,10 +514,14 @@ def test_floats_become_float64(snippet, largest=2**63 - 1):
     ids=["of tensors", "of floats", "of strings in a tuple"],
 )
 def test_floats_become_float64__but_not(snippet, old, new, fails):
+    """Tensors keep their own dtype, 7.0 and 8.0 are floats, and strings in a
+    tuple come back in one.
+    """
     fails(test_floats_become_float64, snippet.edit(old, new))
 
 
 def test_floats_become_float64__ends_beyond_64_bits(snippet, fails):
+    """Beyond 64 bits: integers of `2**63` and more raise a `ValueError`."""
     fails(test_floats_become_float64, snippet, 2**63)
 
 
@@ -516,10 +563,14 @@ def test_containers_are_joined_by_part__also_for_lists(snippet):
     ids=["one part", "a dict as a list", "from the first sample alone"],
 )
 def test_containers_are_joined_by_part__but_not(snippet, old, new, fails):
+    """Samples without parts are stacked, lists have no keys, and a single
+    sample is not joined at all.
+    """
     fails(test_containers_are_joined_by_part, snippet.edit(old, new))
 
 
 def test_containers_are_joined_by_part__ends_for_named_tuples(snippet, fails):
+    """For named tuples: the result is a named tuple, too."""
     pair = namedtuple("pair", "number word")
     fails(test_containers_are_joined_by_part, snippet, pair._make)
 
@@ -552,6 +603,9 @@ def test_the_first_number_decides__also_for_more_floats(snippet):
     ids=["converted", "of floats alone"],
 )
 def test_the_first_number_decides__but_not(snippet, old, new, fails):
+    """`.float()` converts the result afterwards, and 3.0 beside 2.5 is no
+    mix.
+    """
     fails(test_the_first_number_decides, snippet.edit(old, new))
 
 
@@ -574,6 +628,7 @@ def test_later_keys_are_left_out__also_for_two(snippet):
 def test_later_keys_are_left_out__but_not_by_a_collate_fn_that_keeps_them(
     snippet, fails
 ):
+    """This `collate_fn` merges the dicts, so the later key is there."""
     edited = snippet.edit(
         'join({"stars": 1}, {"stars": 0, "author": "Ada"})',
         'next(iter(DataLoader([{"stars": 1}, {"stars": 0, "author": "Ada"}], '
@@ -606,6 +661,7 @@ def test_unequal_lengths_raise__also_for(snippet, sizes):
 
 
 def test_unequal_lengths_raise__but_not_in_other_places(snippet, fails):
+    """Other reviews differ in other places, and the error names those."""
     edited = snippet.edit(
         "DataLoader(reviews, batch_size=4)))",
         "DataLoader(reviews[2:], batch_size=4)))",
@@ -614,6 +670,9 @@ def test_unequal_lengths_raise__but_not_in_other_places(snippet, fails):
 
 
 def test_unequal_lengths_raise__but_not_in_a_worker(snippet, fails):
+    """From a worker, the error comes with more text: it begins with where it
+    was caught.
+    """
     edited = snippet.edit(
         "DataLoader(reviews, batch_size=4)))",
         "DataLoader(reviews, batch_size=4, num_workers=1, "
@@ -623,6 +682,7 @@ def test_unequal_lengths_raise__but_not_in_a_worker(snippet, fails):
 
 
 def test_unequal_lengths_raise__but_not_padded(snippet, fails):
+    """`pad` brings all to one length, so nothing raises."""
     edited = snippet.edit(
         "next(iter(DataLoader(reviews, batch_size=4)))\nexcept",
         "unequal = ''\n"
@@ -670,6 +730,9 @@ def test_none_is_not_joined__also_in_place_of(snippet, places):
     ids=["left out", "behind a string", "an empty dict"],
 )
 def test_none_is_not_joined__but_not(snippet, old, new, fails):
+    """Left out, or behind a string, a `None` raises nothing; nor does an empty
+    dict in its place.
+    """
     fails(test_none_is_not_joined, snippet.edit(old, new))
 
 
@@ -718,6 +781,9 @@ def test_missing_samples_are_left_out__also_for(snippet, there):
     ],
 )
 def test_missing_samples_are_left_out__but_not(snippet, old, new, fails):
+    """Each edit joins other samples: one of them twice, only the first, only
+    long ones, or one where all are missing.
+    """
     fails(test_missing_samples_are_left_out, snippet.edit(old, new))
 
 
@@ -767,6 +833,9 @@ def test_padding_counts_in_a_mean__also_for(snippet, other):
     ids=["over two words", "a median"],
 )
 def test_padding_counts_in_a_mean__but_not(snippet, old, new, fails):
+    """The mean over two places leaves out the padding of the first review, and
+    a median is no mean.
+    """
     fails(test_padding_counts_in_a_mean, snippet.edit(old, new))
 
 
@@ -798,6 +867,7 @@ def test_a_mask_takes_padding_out__also_for_a_word_0(snippet):
 def test_a_mask_takes_padding_out__ends_for_a_review_of_no_words(
     snippet, fails
 ):
+    """For a review of no words: 0 divided by 0 is `nan`."""
     edited = snippet.edit("words = [[5, 2], [7]", "words = [[5, 2], []")
     fails(test_a_mask_takes_padding_out, edited)
 
@@ -826,12 +896,16 @@ def test_a_mask_takes_padding_out__also_for_nan_in_the_padding(snippet):
     ],
 )
 def test_a_mask_takes_padding_out__but_not(snippet, old, new, fails):
+    """Without the mask, the padding is summed too; the other masks keep one
+    place too many, or the wrong ones.
+    """
     fails(test_a_mask_takes_padding_out, snippet.edit(old, new))
 
 
 def test_a_mask_takes_padding_out__but_not_divided_by_the_longest(
     snippet, fails
 ):
+    """Divided by the longest length, shorter reviews get too small a mean."""
     edited = snippet.edit("sums / lengths[:, None]", "sums / padded.shape[1]")
     fails(test_a_mask_takes_padding_out, edited)
 
@@ -871,9 +945,17 @@ def test_each_loop_draws_a_number(snippet, generator=None):
     assert torch.rand(()) == first
 
 
-def test_each_loop_draws_a_number__but_not_with_its_own_generator(
-    snippet, fails
-):
+def test_each_loop_draws_a_number__but_not_with_a_generator(snippet, fails):
+    """A loader with a generator of its own draws from that one."""
+    edited = snippet.edit(
+        "drop_last=True, collate_fn=pad\n)",
+        "drop_last=True, collate_fn=pad,\n    generator=torch.Generator(),\n)",
+    )
+    fails(test_each_loop_draws_a_number, edited)
+
+
+def test_each_loop_draws_a_number__ends_with_its_own_generator(snippet, fails):
+    """With a generator of its own: the loader draws from that one."""
     fails(test_each_loop_draws_a_number, snippet, torch.Generator())
 
 
@@ -911,6 +993,9 @@ def test_the_order_hangs_on_what_came_before__also_for(snippet, draw):
 def test_the_order_hangs_on_what_came_before__but_not(
     snippet, old, new, fails
 ):
+    """Numbers from another generator, no `shuffle`, or the seed set again
+    leave the order as it was.
+    """
     fails(test_the_order_hangs_on_what_came_before, snippet.edit(old, new))
 
 
@@ -960,6 +1045,9 @@ def test_an_own_generator_keeps_the_order__also_for_another_seed(snippet):
     ],
 )
 def test_an_own_generator_keeps_the_order__but_not(snippet, old, new, fails):
+    """Without a generator, or with torch's own, earlier draws count; the
+    others do not shuffle, or use another seed.
+    """
     fails(test_an_own_generator_keeps_the_order, snippet.edit(old, new))
 
 
@@ -992,6 +1080,7 @@ def test_shuffled_epochs_drop_others__also_for(snippet, size, seed):
 def test_shuffled_epochs_drop_others__ends_for_less_than_a_batch(
     snippet, fails
 ):
+    """With fewer samples than a batch: every epoch drops all of them."""
     fails(test_shuffled_epochs_drop_others, snippet, 3)
 
 
@@ -1008,6 +1097,9 @@ def test_shuffled_epochs_drop_others__ends_for_less_than_a_batch(
     ids=["without shuffle", "without drop_last", "with the seed set again"],
 )
 def test_shuffled_epochs_drop_others__but_not(snippet, old, new, fails):
+    """Without `shuffle`, or from one seed, the same samples are dropped each
+    time; without `drop_last`, none.
+    """
     fails(test_shuffled_epochs_drop_others, snippet.edit(old, new))
 
 
@@ -1032,6 +1124,9 @@ def test_unshuffled_epochs_drop_the_same__also_for(snippet, count, size):
     ids=["shuffled", "with a sampler"],
 )
 def test_unshuffled_epochs_drop_the_same__but_not(snippet, change, fails):
+    """`shuffle=True` drops others in each epoch, and a sampler drops those at
+    its own end.
+    """
     edited = snippet.edit(
         "DataLoader(range(10), 4, drop_last=True",
         f"DataLoader(range(10), 4, drop_last=True{change}",
@@ -1077,6 +1172,9 @@ def test_batch_norm_needs_two_rows__also_for(snippet, options):
     ids=["of two rows", "in evaluation", "of a LayerNorm"],
 )
 def test_batch_norm_needs_two_rows__but_not(snippet, old, new, fails):
+    """Of ten rows, the last batch has two; in evaluation mode, or for a
+    `LayerNorm`, one row is enough.
+    """
     fails(test_batch_norm_needs_two_rows, snippet.edit(old, new))
 
 
@@ -1111,6 +1209,9 @@ def test_a_small_dataset_vanishes__also_for(snippet, count, size):
     ids=["of as many as a batch", "without drop_last"],
 )
 def test_a_small_dataset_vanishes__but_not(snippet, old, new, fails):
+    """Three samples fill a batch of three; and without `drop_last`, they come
+    as a smaller batch.
+    """
     fails(test_a_small_dataset_vanishes, snippet.edit(old, new))
 
 
@@ -1155,6 +1256,9 @@ def test_weights_balance_the_classes__also_for(snippet, stars):
     ],
 )
 def test_weights_balance_the_classes__but_not(snippet, old, new, fails):
+    """Equal weights, square roots or no weights leave the rare class rare;
+    without replacement, each comes once.
+    """
     fails(test_weights_balance_the_classes, snippet.edit(old, new))
 
 
@@ -1175,6 +1279,7 @@ def test_weighted_draws_repeat__also_for(snippet, count):
 
 
 def test_weighted_draws_repeat__but_not_when_told(snippet, fails):
+    """`replacement=False` draws each sample at most once."""
     edited = snippet.edit(
         "weights, num_samples=1000", "weights, 10, replacement=False"
     )
@@ -1211,6 +1316,7 @@ def test_a_sampler_excludes_shuffle__also_for(snippet, sampler):
     ids=["without shuffle", "without a sampler"],
 )
 def test_a_sampler_excludes_shuffle__but_not(snippet, old, new, fails):
+    """Either is fine alone: a sampler, or `shuffle=True`."""
     edited = snippet.edit(old, new).edit(
         "    exclusive = error\n\nprint",
         "    exclusive = error\nelse:\n    exclusive = None\n\nprint",
@@ -1274,6 +1380,9 @@ def test_similar_lengths_pad_less__also_for(snippet, size, longer):
     ],
 )
 def test_similar_lengths_pad_less__but_not(snippet, old, new, fails):
+    """Unsorted, the padding is back; the other edits repeat a batch, or keep
+    the same order or neighbors.
+    """
     fails(test_similar_lengths_pad_less, snippet.edit(old, new))
 
 
@@ -1302,6 +1411,7 @@ def test_a_whole_batch_is_one_call__also_for(snippet, size, shuffle):
 
 
 def test_a_whole_batch_is_one_call__ends_without_batch_size(snippet, fails):
+    """With `batch_size=None`: single samples are asked for."""
     fails(test_a_whole_batch_is_one_call, snippet, None)
 
 
@@ -1324,6 +1434,9 @@ def test_a_whole_batch_is_one_call__ends_without_batch_size(snippet, fails):
     ids=["one by one all the same", "without it"],
 )
 def test_a_whole_batch_is_one_call__but_not(snippet, old, new, fails):
+    """With one index at a time, or without `__getitems__`, ten single samples
+    are asked for.
+    """
     fails(test_a_whole_batch_is_one_call, snippet.edit(old, new))
 
 
@@ -1357,4 +1470,7 @@ def test_a_worker_cannot_resize__also_for(snippet, sizes):
     ids=["without a worker", "behind a short one"],
 )
 def test_a_worker_cannot_resize__but_not(snippet, old, new, fails):
+    """Without a worker, it is `stack` that raises, and so it does behind a
+    review that is shorter than the rest.
+    """
     fails(test_a_worker_cannot_resize, snippet.edit(old, new))

@@ -112,6 +112,9 @@ def test_any_picture_becomes_rgb__also_for(snippet, tmp_path, mode, size):
 def test_any_picture_becomes_rgb__ends_with_16_bits_a_channel(
     snippet, tmp_path, fails
 ):
+    """With 16 bits a channel: `convert` cuts values off at 255, so a picture
+    may come out white.
+    """
     fails(test_any_picture_becomes_rgb, snippet, tmp_path, "I;16")
 
 
@@ -151,6 +154,9 @@ def test_photos_come_upright__also_with_alpha(snippet, tmp_path):
     ),
 )
 def test_photos_come_upright__but_not(snippet, tmp_path, old, new, fails):
+    """Without `exif_transpose`, a photo lies as the sensor saw it; mirrored
+    ones count as well.
+    """
     fails(test_photos_come_upright, snippet.edit(old, new), tmp_path)
 
 
@@ -171,6 +177,9 @@ def test_any_picture_becomes_rgb__also_from_jpeg(snippet, tmp_path):
     ("mirrored", ".permute(2, 0, 1)  # ch", ".permute(2, 0, 1).flip(2)  # ch"),
 )
 def test_any_picture_becomes_rgb__but_not(snippet, tmp_path, old, new, fails):
+    """`convert("RGBA")` gives four channels; the other edits change the size,
+    the dtype, the axes or the picture.
+    """
     edited = snippet.edit(old, new)
     fails(test_any_picture_becomes_rgb, edited, tmp_path)
 
@@ -179,6 +188,7 @@ def test_any_picture_becomes_rgb__but_not(snippet, tmp_path, old, new, fails):
 def test_any_picture_becomes_rgb__but_not_unconverted(
     snippet, tmp_path, mode, fails
 ):
+    """Without `convert("RGB")`, each picture keeps its own channels."""
     edited = snippet.edit('image.convert("RGB").resize', "image.resize")
     fails(test_any_picture_becomes_rgb, edited, tmp_path, mode)
 
@@ -219,6 +229,9 @@ def test_a_sample_is_ready_for_a_model(snippet):
     ("the other label", 'int("night" in', 'int("day" in'),
 )
 def test_a_sample_is_ready_for_a_model__but_not(snippet, old, new, fails):
+    """Without `/ 255`, the numbers go up to 255; the other edits give bytes,
+    another size or a wrong label.
+    """
     fails(test_a_sample_is_ready_for_a_model, snippet.edit(old, new))
 
 
@@ -271,6 +284,9 @@ def test_each_sample_opens_its_file(snippet):
     ("another", "read(self.paths[index])", "read(self.paths[index - 1])"),
 )
 def test_each_sample_opens_its_file__but_not(snippet, old, new, fails):
+    """Read in `__init__`, all files are opened at once; a cache opens each
+    only once; and `index - 1` is another file.
+    """
     fails(test_each_sample_opens_its_file, snippet.edit(old, new))
 
 
@@ -317,6 +333,9 @@ GETITEM = "    def __getitem__(self, index):\n        image = read("
     ),
 )
 def test_the_transform_runs_at_each_read__but_not(snippet, old, new, fails):
+    """Called twice, cached, or called in `__init__`, it does not run once for
+    each read.
+    """
     fails(test_the_transform_runs_at_each_read, snippet.edit(old, new))
 
 
@@ -354,6 +373,9 @@ def test_augment_draws_a_crop_and_a_flip(snippet):
     ),
 )
 def test_augment_draws_a_crop_and_a_flip__but_not(snippet, old, new, fails):
+    """`randint(8)` never draws the last position; the other edits prefer some
+    crops, or flip otherwise.
+    """
     fails(test_augment_draws_a_crop_and_a_flip, snippet.edit(old, new))
 
 
@@ -392,6 +414,9 @@ def test_center_draws_nothing(snippet):
     ),
 )
 def test_center_draws_nothing__but_not(snippet, old, new, fails):
+    """`0:24` begins at the edge instead of in the middle, and `augment` draws
+    at random.
+    """
     fails(test_center_draws_nothing, snippet.edit(old, new))
 
 
@@ -431,12 +456,18 @@ def test_two_datasets_have_two_transforms(snippet):
     ("with center in both", "augment), order[2:]", "center), order[2:]"),
 )
 def test_two_datasets_have_two_transforms__but_not(snippet, old, new, fails):
+    """`order[:3]` puts a picture into both parts, `order[3:]` loses one; the
+    others give both parts one transform.
+    """
     fails(test_two_datasets_have_two_transforms, snippet.edit(old, new))
 
 
 def test_two_datasets_have_two_transforms__but_not_with_one_transform(
     snippet, fails
 ):
+    """`train.dataset` brings its `augment` along, so the validation pictures
+    change, too.
+    """
     edited = snippet.edit(
         "validation = Subset(Pictures(paths, labels, center), order[:2])",
         "validation = Subset(train.dataset, order[:2])",
@@ -472,6 +503,9 @@ def test_a_seed_repeats_the_split(snippet):
     ),
 )
 def test_a_seed_repeats_the_split__but_not(snippet, old, new, fails):
+    """Without the generator, or without a fixed seed, each run splits in
+    another way.
+    """
     fails(test_a_seed_repeats_the_split, snippet.edit(old, new))
 
 
@@ -534,6 +568,9 @@ def test_a_wrapper_transforms_one_part(snippet):
     ),
 )
 def test_a_wrapper_transforms_one_part__but_not(snippet, old, new, fails):
+    """Here the picture is not transformed; the other edits break the label,
+    the length, the index or the dataset.
+    """
     fails(test_a_wrapper_transforms_one_part, snippet.edit(old, new))
 
 
@@ -574,6 +611,9 @@ def test_in_memory_opens_nothing(snippet):
     ),
 )
 def test_in_memory_opens_nothing__but_not(snippet, old, new, fails):
+    """`training` opens its files, `center` gives the same crop every time, and
+    reversed labels are wrong.
+    """
     fails(test_in_memory_opens_nothing, snippet.edit(old, new))
 
 
@@ -587,6 +627,7 @@ def test_bytes_take_a_quarter(snippet):
 
 
 def test_bytes_take_a_quarter__but_not_divided(snippet, fails):
+    """Divided by 255, the stored pictures are `float32` already."""
     edited = snippet.edit(
         "stack([read(path) for", "stack([read(path) / 255 for"
     )
@@ -623,6 +664,9 @@ def test_in_place_changes_what_is_kept__also_for_a_negative(snippet):
 
 
 def test_in_place_changes_what_is_kept__but_not_of_a_copy(snippet, fails):
+    """The transform works on a clone, and the stored picture stays as it
+    was.
+    """
     edited = snippet.edit(
         "return self.transform(image), label",
         "return self.transform(image.clone()), label",
@@ -671,6 +715,9 @@ def test_parts_share_one_transform__also_for(snippet, lengths):
     ),
 )
 def test_parts_share_one_transform__but_not(snippet, old, new, fails):
+    """Two datasets have two transforms, and a new dataset for one part leaves
+    the other alone.
+    """
     fails(test_parts_share_one_transform, snippet.edit(old, new))
 
 
@@ -711,6 +758,7 @@ def test_a_pillow_picture_is_refused__also_for(snippet, mode):
     ("a loader of the array", "DataLoader([image])", "DataLoader([pixels])"),
 )
 def test_a_pillow_picture_is_refused__but_not(snippet, old, new, fails):
+    """As an array or a tensor, the picture is taken."""
     if "from_numpy" in old:
         old, new = f"lambda: {old}", f"lambda: {new}"
     fails(test_a_pillow_picture_is_refused, snippet.edit(old, new))
@@ -739,6 +787,9 @@ def test_pixels_come_with_channels_last(snippet):
     ),
 )
 def test_pixels_come_with_channels_last__but_not(snippet, old, new, fails):
+    """Divided, they are `float64`; transposed, the channels come first; and a
+    gray picture has no axis for them.
+    """
     fails(test_pixels_come_with_channels_last, snippet.edit(old, new))
 
 
@@ -781,6 +832,9 @@ def test_conv2d_refuses_both(snippet, heights=(1, 4, 36)):
 def test_conv2d_refuses_both__ends_for_a_picture_three_pixels_high(
     snippet, fails
 ):
+    """For a picture three pixels high: its height passes for the three
+    channels.
+    """
     fails(test_conv2d_refuses_both, snippet, (3,))
 
 
@@ -797,6 +851,9 @@ def test_conv2d_refuses_both__ends_for_a_picture_three_pixels_high(
     ),
 )
 def test_conv2d_refuses_both__but_not(snippet, old, new, fails):
+    """With its channels first and divided by 255, the picture is what `Conv2d`
+    takes.
+    """
     fails(test_conv2d_refuses_both, snippet.edit(old, new))
 
 
@@ -814,6 +871,7 @@ def test_mixed_sizes_raise(snippet):
 
 
 def test_mixed_sizes_raise__but_not_resized(snippet, fails):
+    """Resized to 32 by 32, all pictures have one size."""
     edited = snippet.edit(
         'np.array(Image.open(path).convert("RGB"))',
         'np.array(Image.open(path).convert("RGB").resize((32, 32)))',
@@ -839,6 +897,9 @@ def test_a_length_is_needed(snippet):
 
 
 def test_a_length_is_needed__but_not_with_a_length(snippet, fails):
+    """With a `__len__`, the loader knows how many samples there are to
+    shuffle.
+    """
     edited = snippet.edit(
         "class NoLength(Dataset):\n",
         "class NoLength(Dataset):\n"
@@ -918,6 +979,9 @@ def test_a_list_of_tensors_opens_files__also_by_forkserver(snippet):
 
 @linux
 def test_a_list_of_tensors_opens_files__but_not_by_fork(snippet, fails):
+    """With `fork`, a worker inherits the memory, so no tensor is sent through
+    a file.
+    """
     edited = snippet.edit('_context": "spawn"}', '_context": "fork"}')
     fails(test_a_list_of_tensors_opens_files, edited)
 
@@ -927,6 +991,7 @@ def test_a_list_of_tensors_opens_files__but_not_by_fork(snippet, fails):
 def test_a_list_of_tensors_opens_files__ends_if_all_share_one_memory(
     snippet, start, fails
 ):
+    """If all tensors of the list share one memory: one open file is enough."""
     fails(test_a_list_of_tensors_opens_files, snippet, start, of_one)
 
 
@@ -935,6 +1000,9 @@ def test_a_list_of_tensors_opens_files__ends_if_all_share_one_memory(
 def test_a_list_of_tensors_opens_files__ends_if_shared_by_file_system(
     snippet, start, fails
 ):
+    """With the sharing strategy `file_system`: no tensor needs an open
+    file.
+    """
     torch.multiprocessing.set_sharing_strategy("file_system")
     try:
         fails(test_a_list_of_tensors_opens_files, snippet, start)
@@ -955,7 +1023,8 @@ def test_forkserver_passes_few_files(count=300):
         list(loader)
 
 
-def test_forkserver_passes_few_files__but_not_with_200_tensors(fails):
+def test_forkserver_passes_few_files__ends_with_200_tensors(fails):
+    """With 200 tensors: they are few enough to be passed on."""
     fails(test_forkserver_passes_few_files, 200)
 
 
@@ -965,14 +1034,18 @@ MB = 1_000_000
 @linux
 def test_a_list_is_copied_into_each_worker(snippet, make=None, dtype=None):
     run = after(snippet, "own-bytes", "labels", "growth", "grown")
-    grown = {**run.grown}
+    labels, grown = run.numbers, {**run.grown}
     if make:
         array = np.random.default_rng(0).permutation(MB).astype(dtype)
-        grown = {"list": run.growth(make(array)), "array": run.growth(array)}
+        labels = {"list": make(array), "array": array}
+        grown = {name: run.growth(each) for name, each in labels.items()}
 
     assert grown.pop("list") > 20 * MB
     assert {*grown} == ({"array"} if make else {"array", "tensor"})
-    assert max(grown.values()) < 2 * MB
+    for name, size in grown.items():
+        # The system may add to a measurement, and takes nothing from it.
+        again = size if size < 2 * MB else run.growth(labels[name])
+        assert min(size, again) < 2 * MB
     assert type(run.numbers["tensor"]) is torch.Tensor
 
 
@@ -997,6 +1070,9 @@ def test_a_list_is_copied_into_each_worker__also_for(snippet, make, dtype):
 
 @linux
 def test_a_list_is_copied_into_each_worker__but_not_an_array(snippet, fails):
+    """Reading an array changes nothing in the memory where its numbers are, so
+    almost nothing is copied.
+    """
     edited = snippet.edit('"list": array.tolist()', '"list": array')
     fails(test_a_list_is_copied_into_each_worker, edited)
 
@@ -1013,6 +1089,9 @@ def test_a_list_is_copied_into_each_worker__but_not_an_array(snippet, fails):
     ("unread", "range(0, len(self.labels), 100)", "range(0)"),
 )
 def test_a_list_is_copied_into_each_worker__but_not(snippet, old, new, fails):
+    """It is Python objects that are copied, as they are read: one object for
+    all costs little, and unread ones nothing.
+    """
     fails(test_a_list_is_copied_into_each_worker, snippet.edit(old, new))
 
 
@@ -1064,5 +1143,8 @@ def test_other_starts_share_tensors_only__also_spawn():
     test_other_starts_share_tensors_only("spawn", 1)
 
 
-def test_other_starts_share_tensors_only__but_fork_shares_all(fails):
+def test_other_starts_share_tensors_only__ends_with_fork(fails):
+    """With `fork`: workers share the memory of the list and of the array as
+    well.
+    """
     fails(test_other_starts_share_tensors_only, "fork")

@@ -142,6 +142,7 @@ def test_workers_take_turns__also_for(snippet, workers, size, factor):
 
 
 def test_workers_take_turns__ends_for_a_stream(snippet, fails):
+    """For an `IterableDataset`: each worker reads all of it."""
     fails(test_workers_take_turns, snippet, 2, 2, 1, "stream")
 
 
@@ -183,10 +184,14 @@ def test_workers_take_turns__also_if_one_is_slow(snippet):
 
 
 def test_workers_take_turns__ends_with_in_order_false(snippet, fails):
+    """With `in_order=False`: a batch that is ready overtakes a slow one."""
     fails(test_workers_take_turns, edited(snippet, *SLOW, *UNORDERED))
 
 
 def test_workers_take_turns__but_not_with_another_sampler(snippet, fails):
+    """This sampler repeats the first day of each batch, so other batches come
+    back.
+    """
     turned = (
         "yield [*range(len",
         "yield [*range(12)][first:first + 1] + [*range(len",
@@ -261,6 +266,9 @@ def test_batches_are_asked_for_ahead__also_in_fact_and_later_epochs():
     ("batches = iter(loader)", "batches = iter(list(loader))"),
 )
 def test_batches_are_asked_for_ahead__but_not(snippet, old, new, fails):
+    """`prefetch_factor=1` asks each worker for one batch ahead, and
+    `list(loader)` reads everything at once.
+    """
     fails(test_batches_are_asked_for_ahead, snippet.edit(old, new))
 
 
@@ -322,6 +330,9 @@ def test_too_few_workers_wait_again_and_again__also_for(
 def test_too_few_workers_wait_again_and_again__but_not(
     snippet, old, new, fails
 ):
+    """The rule assumes equal loading times and steps, and workers that load
+    one batch at a time.
+    """
     fails(test_too_few_workers_wait_again_and_again, snippet.edit(old, new))
 
 
@@ -350,6 +361,9 @@ def test_workers_have_copies__also_of(snippet, reads):
 
 
 def test_workers_have_copies__but_the_main_process_has_none(snippet, fails):
+    """Without workers, the main process reads the days itself, and counts all
+    twelve.
+    """
     edited = snippet.edit(
         "DataLoader(days, **fork)", "DataLoader(days, batch_size=2)"
     )
@@ -366,6 +380,7 @@ def test_workers_have_copies__but_the_main_process_has_none(snippet, fails):
 def test_workers_have_copies__ends_in_shared_memory_and_files(
     snippet, reads, fails
 ):
+    """In shared memory, or in a mapped file: the main process sees it."""
     fails(test_workers_have_copies, snippet, reads)
 
 
@@ -395,6 +410,7 @@ def test_batches_come_in_shared_memory__also_of_one_number(snippet):
 def test_batches_come_in_shared_memory__but_not_without_workers(
     snippet, fails
 ):
+    """Without workers, nothing has to be handed over."""
     edited = snippet.edit(
         "DataLoader(days, **fork)", "DataLoader(days, batch_size=2)"
     )
@@ -402,6 +418,7 @@ def test_batches_come_in_shared_memory__but_not_without_workers(
 
 
 def test_batches_come_in_shared_memory__but_no_empty_tensor(snippet, fails):
+    """An empty tensor has no memory to share."""
     edited = snippet.edit(
         "return day, worker.id", "return torch.ones(0), worker.id"
     )
@@ -441,6 +458,9 @@ def test_both_loaders_give_each_day_once__also_with_another_seed(snippet):
     ("(degrees, **common)", "(degrees, sampler=[0, 1, 2, 3] * 3, **common)"),
 )
 def test_both_loaders_give_each_day_once__but_not(snippet, old, new, fails):
+    """Without `shuffle`, all epochs have one order; the others shuffle the
+    evaluation, or give days more than once.
+    """
     fails(test_both_loaders_give_each_day_once, snippet.edit(old, new))
 
 
@@ -468,6 +488,9 @@ def test_persistent_workers_stay__also_two_of_them(snippet):
     ("persistent_workers=stay", "persistent_workers=False"),
 )
 def test_persistent_workers_stay__but_not_otherwise(snippet, old, new, fails):
+    """Always `True`, one process serves all epochs; always `False`, each epoch
+    starts a new one.
+    """
     fails(test_persistent_workers_stay, snippet.edit(old, new))
 
 
@@ -494,10 +517,12 @@ def test_persistent_workers_are_stale__also_with_a_tensor(snippet):
 
 
 def test_persistent_workers_are_stale__ends_in_shared_memory(snippet, fails):
+    """In shared memory: the workers see the change."""
     fails(test_persistent_workers_are_stale, edited(snippet, *SHARED))
 
 
 def test_persistent_workers_are_stale__ends_in_a_file(snippet, fails):
+    """In a mapped file: the workers see the change."""
     mapped = "torch.from_file('epoch', True, 1); os.unlink('epoch')"
     pairs = [
         (old, new.replace("torch.zeros(1).share_memory_()", mapped))
@@ -507,6 +532,9 @@ def test_persistent_workers_are_stale__ends_in_a_file(snippet, fails):
 
 
 def test_persistent_workers_are_stale__but_new_ones_are_not(snippet, fails):
+    """New workers are forked in each epoch, and see the dataset as it is
+    then.
+    """
     edited = snippet.edit(
         "persistent_workers=stay", "persistent_workers=False"
     )
@@ -553,6 +581,9 @@ def test_some_arguments_need_workers__also_for(snippet, start):
     ),
 )
 def test_some_arguments_need_workers__but_not(snippet, old, new, fails):
+    """With a worker, or with the value that stands for "not set", nothing
+    raises.
+    """
     fails(test_some_arguments_need_workers, snippet.edit(old, new))
 
 
@@ -599,7 +630,10 @@ def test_a_ready_batch_does_not_wait__also_for(workers, size):
     [(2, True), (1, False)],
     ids=["in order", "with one worker"],
 )
-def test_a_ready_batch_does_not_wait__but_not(workers, in_order, fails):
+def test_a_ready_batch_does_not_wait__ends_if(workers, in_order, fails):
+    """With `in_order=True`, or with a single worker: a ready batch waits for
+    the one before it.
+    """
     fails(test_a_ready_batch_does_not_wait, workers, 1, in_order, 0.2)
 
 
@@ -631,11 +665,13 @@ def test_more_workers_than_cores_warn__also_if_few_are_allowed():
 
 
 def test_more_workers_than_cores_warn__but_not_with_one_worker(snippet, fails):
+    """One worker is not more than the cores, so nothing warns."""
     edited = snippet.edit("os.cpu_count() + 1", "1")
     fails(test_more_workers_than_cores_warn, edited)
 
 
 def test_more_workers_than_cores_warn__but_not_as_many(snippet, fails):
+    """As many workers as cores are not too many."""
     edited = snippet.edit("os.cpu_count() + 1", "len(os.sched_getaffinity(0))")
     fails(test_more_workers_than_cores_warn, edited)
 
@@ -659,11 +695,13 @@ def test_slow_batches_time_out(seconds=0.2):
     assert str(error) == f"DataLoader timed out after {seconds} seconds"
 
 
-def test_slow_batches_time_out__but_not_within_the_timeout(fails):
+def test_slow_batches_time_out__ends_within_the_timeout(fails):
+    """For a batch that comes within the timeout: nothing is raised."""
     fails(test_slow_batches_time_out, 20)
 
 
-def test_slow_batches_time_out__but_not_without_one(fails):
+def test_slow_batches_time_out__ends_without_one(fails):
+    """With `timeout=0`, the default: the loader waits as long as it takes."""
     fails(test_slow_batches_time_out, 0)
 
 
@@ -709,6 +747,9 @@ def test_workers_have_seeds_of_their_own__also_if_they_stay(snippet):
 def test_workers_have_seeds_of_their_own__but_not_if_set(
     snippet, old, new, fails
 ):
+    """A new `torch.Generator()` always has the same seed; with a seed that you
+    set, numbers come again as well.
+    """
     fails(test_workers_have_seeds_of_their_own, snippet.edit(old, new))
 
 
@@ -733,6 +774,7 @@ def test_a_copied_generator_repeats__also_of(snippet, made):
 
 
 def test_a_copied_generator_repeats__but_not_with_seed_worker(snippet, fails):
+    """`seed_worker` gives each worker a generator of its own."""
     old = "drawn = draw(2)"
     new = "drawn = draw(2, worker_init_fn=seed_worker)"
     fails(test_a_copied_generator_repeats, snippet.edit(old, new))
@@ -741,6 +783,9 @@ def test_a_copied_generator_repeats__but_not_with_seed_worker(snippet, fails):
 def test_a_copied_generator_repeats__ends_if_the_main_process_draws(
     snippet, fails
 ):
+    """If the main process draws from it between epochs: new workers copy what
+    comes after.
+    """
     old = "epoch in range(epochs) for batch in loader]"
     draws = "(loader.dataset.rng.random(), loader)[1]]"
     new = old.replace("loader]", draws)
@@ -750,12 +795,14 @@ def test_a_copied_generator_repeats__ends_if_the_main_process_draws(
 def test_a_copied_generator_repeats__ends_after_an_epoch_if_workers_stay(
     snippet, fails
 ):
+    """If the workers stay: in the next epoch, they go on drawing."""
     old = "drawn = draw(2)"
     new = "drawn = draw(2, persistent_workers=True)"
     fails(test_a_copied_generator_repeats, snippet.edit(old, new))
 
 
 def test_a_copied_generator_repeats__but_not_if_made_anew(snippet, fails):
+    """A generator that is made for each sample is no copy."""
     edited = snippet.edit(
         '"self.rng": self.rng.random()}',
         '"self.rng": np.random.default_rng().random()}',
@@ -806,6 +853,9 @@ def test_a_generator_of_the_worker_does_not_repeat__also_if_it_stays(snippet):
 def test_a_generator_of_the_worker_does_not_repeat__but_not(
     snippet, old, new, fails
 ):
+    """The seed must be new in each worker and epoch, and the generator must
+    have the name that the dataset uses.
+    """
     fails(
         test_a_generator_of_the_worker_does_not_repeat, snippet.edit(old, new)
     )
@@ -839,6 +889,7 @@ def test_seed_worker_misses_a_subset(snippet):
 
 
 def test_seed_worker_misses_a_subset__but_not_one_step_deeper(snippet, fails):
+    """One step deeper, at `info.dataset.dataset`, it reaches the generator."""
     edited = snippet.edit("info.dataset.rng =", "info.dataset.dataset.rng =")
     fails(test_seed_worker_misses_a_subset, edited)
 
@@ -846,6 +897,9 @@ def test_seed_worker_misses_a_subset__but_not_one_step_deeper(snippet, fails):
 def test_seed_worker_misses_a_subset__but_not_under_another_name(
     snippet, fails
 ):
+    """Under the name `own`, `seed_worker` misses the generator even without a
+    `Subset`.
+    """
     edited = snippet.edit("self.rng = np", "self.own = np").edit(
         "self.rng.random()", "self.own.random()"
     )
@@ -893,6 +947,9 @@ def test_a_generator_repeats_the_run__also_in_later_epochs(snippet, stay):
     ('"worker_init_fn": seed_worker}', '"worker_init_fn": unseed}'),
 )
 def test_a_generator_repeats_the_run__but_not(snippet, old, new, fails):
+    """Runs repeat with one seed for the loader's generator, as many workers,
+    and no other seeding in them.
+    """
     start = "# %% again\nimport time\n\nTURNS = iter([2, 1, 2])\n\n"
     start += "def unseed(worker_id):\n    np.random.seed()\n\n"
     edited = snippet.edit("# %% again\n", start).edit(old, new)
@@ -902,6 +959,9 @@ def test_a_generator_repeats_the_run__but_not(snippet, old, new, fails):
 def test_a_generator_repeats_the_run__ends_with_a_sampler_that_draws(
     snippet, fails
 ):
+    """With a sampler that draws from torch's generator: the loader's own does
+    not reach it.
+    """
     start = "# %% again\nfrom torch.utils.data import RandomSampler\n\n\n"
     edited = snippet.edit("# %% again\n", start).edit(
         "shuffle=True, **options",
@@ -988,6 +1048,7 @@ def test_other_starts_take_no_local_functions__also_in_what_the_page_prints(
 def test_other_starts_take_no_local_functions__but_those_of_a_module(
     snippet, fails
 ):
+    """`list` can be imported, so a spawned worker can load it."""
     edited = snippet.edit("lambda samples: samples", "list")
     fails(test_other_starts_take_no_local_functions, edited)
 
@@ -997,9 +1058,12 @@ def test_other_starts_take_no_local_functions__but_those_of_a_module(
     [(range(2), {"worker_init_fn": local}), (OfClass(), {})],
     ids=["init", "lambda of the class"],
 )
-def test_other_starts_take_no_local_functions__but_what_can_be_imported(
+def test_other_starts_take_no_local_functions__ends_for_what_can_be_imported(
     snippet, data, options, fails
 ):
+    """For a function or class at the top level of a module: it can be imported
+    by its name.
+    """
     fails(test_other_starts_take_no_local_functions, snippet, (data, options))
 
 
@@ -1075,12 +1139,16 @@ def test_spawned_processes_run_the_top_level__also_each_of_two(snippet):
 def test_spawned_processes_run_the_top_level__ends_in_a_folder_with_main(
     snippet, fails
 ):
+    """In a folder with `__main__.py`: the top level runs only once."""
     edited = snippet.edit('"program.py"', '"__main__.py"')
     edited = edited.edit("[sys.executable, path]", "[sys.executable, folder]")
     fails(test_spawned_processes_run_the_top_level, edited)
 
 
 def test_spawned_processes_run_the_top_level__but_not_by_fork(snippet, fails):
+    """A forked process is a copy that goes on; it does not run the file
+    again.
+    """
     edited = snippet.edit('get_context("spawn")', 'get_context("fork")')
     fails(test_spawned_processes_run_the_top_level, edited)
 
@@ -1088,6 +1156,7 @@ def test_spawned_processes_run_the_top_level__but_not_by_fork(snippet, fails):
 def test_spawned_processes_run_the_top_level__but_not_of_no_file(
     snippet, fails
 ):
+    """A program given by `-c` has no file that could run again."""
     edited = snippet.edit(
         "[sys.executable, path]", '[sys.executable, "-c", path.read_text()]'
     )
@@ -1097,6 +1166,9 @@ def test_spawned_processes_run_the_top_level__but_not_of_no_file(
 def test_spawned_processes_run_the_top_level__but_not_under_another_condition(
     snippet, fails
 ):
+    """In no process is `__name__` equal to `"x"`, so what is under this
+    condition runs in all of them.
+    """
     fails(
         test_spawned_processes_run_the_top_level, snippet, 'if __name__ != "x"'
     )
@@ -1119,15 +1191,18 @@ def test_starting_needs_a_guard__also_the_other_way(snippet, capfd):
 
 
 def test_starting_needs_a_guard__but_forking_does_not(snippet, fails):
+    """`fork` does not run the file again, so it needs no guard."""
     edited = snippet.edit('get_context("spawn")', 'get_context("fork")')
     fails(test_starting_needs_a_guard, edited)
 
 
-def test_starting_needs_a_guard__but_a_forking_loader_does_not(snippet, fails):
+def test_starting_needs_a_guard__ends_for_a_forking_loader(snippet, fails):
+    """For a loader that forks its workers: it needs no guard."""
     fails(test_starting_needs_a_guard, snippet, GUARD, "fork")
 
 
 def test_starting_needs_a_guard__but_not_one_of_another_name(snippet, fails):
+    """Every process passes `if __name__ != "other"`, so it guards nothing."""
     fails(test_starting_needs_a_guard, snippet, 'if __name__ != "other"')
 
 
@@ -1143,15 +1218,20 @@ def test_other_starts_share_tensors__also_with_spawn():
     test_other_starts_share_tensors("spawn")
 
 
-def test_other_starts_share_tensors__but_fork_does_not(fails):
+def test_other_starts_share_tensors__ends_with_fork(fails):
+    """With `fork`: a worker writes into its own copy."""
     fails(test_other_starts_share_tensors, "fork")
 
 
-def test_other_starts_share_tensors__but_no_arrays(fails):
+def test_other_starts_share_tensors__ends_for_arrays(fails):
+    """For a NumPy array: it is copied into the worker."""
     fails(test_other_starts_share_tensors, "forkserver", "np.ones(3)")
 
 
 def test_other_starts_share_tensors__ends_for_tensors_of_the_class(fails):
+    """For tensors of the class instead of the object: each process has its
+    own.
+    """
     fails(test_other_starts_share_tensors, "forkserver", "None")
 
 
@@ -1243,11 +1323,15 @@ MORE = {
 
 @pytest.mark.parametrize("name", MORE)
 def test_errors_keep_their_class__ends_for(snippet, name, fails):
+    """For a class that cannot be made from one text: a `RuntimeError` arrives
+    instead.
+    """
     fails(test_errors_keep_their_class, snippet, MORE[name])
 
 
 @pytest.mark.parametrize("name", MORE)
 def test_other_errors_become_runtime_errors(name, make=None):
+    """No cell decides it: the loader itself wraps the error."""
     make = make or MORE[name]
     error = raised(Raising(make), timeout=60)
 
@@ -1255,7 +1339,10 @@ def test_other_errors_become_runtime_errors(name, make=None):
     check_text(error, type(make()))
 
 
-def test_other_errors_become_runtime_errors__but_not_of_a_text(fails):
+def test_other_errors_become_runtime_errors__ends_for_one_of_a_text(fails):
+    """For a class that can be made from one text: the error arrives as it
+    is.
+    """
     make = functools.partial(OfText, "no such day")
     fails(test_other_errors_become_runtime_errors, "one of a text", make)
 
@@ -1281,12 +1368,18 @@ def test_errors_keep_their_class__also_in_what_the_page_prints(
     ),
 )
 def test_errors_keep_their_class__but_not(snippet, old, new, fails):
+    """`SystemExit` ends the worker, and a class that is made on the spot
+    cannot be pickled.
+    """
     fails(test_errors_keep_their_class, snippet.edit(old, new), None, 1)
 
 
 def test_errors_keep_their_class__ends_for_those_with_a_message(
     snippet, fails
 ):
+    """For a class with an attribute `message`: the text is passed by that
+    name, and this class raises a `TypeError`.
+    """
     fails(test_errors_keep_their_class, snippet, WithMessage)
 
 
@@ -1308,7 +1401,10 @@ def test_stop_iteration_ends_the_epoch__also_with(workers):
     test_stop_iteration_ends_the_epoch(workers)
 
 
-def test_stop_iteration_ends_the_epoch__but_no_other_error_does(fails):
+def test_stop_iteration_ends_the_epoch__ends_for_another_error(fails):
+    """For another error, such as a `LookupError`: it is raised in the main
+    process.
+    """
     fails(test_stop_iteration_ends_the_epoch, 1, LookupError)
 
 
@@ -1395,6 +1491,7 @@ def test_what_cannot_be_pickled_hangs__also_in_what_the_page_prints(
 def test_what_cannot_be_pickled_hangs__but_not_with_a_class_of_python(
     snippet, fails
 ):
+    """`LookupError` can be pickled, so it arrives."""
     edited = snippet.edit("raise MissingDay(day)", "raise LookupError(day)")
     fails(test_what_cannot_be_pickled_hangs, edited)
 
@@ -1402,6 +1499,7 @@ def test_what_cannot_be_pickled_hangs__but_not_with_a_class_of_python(
 def test_what_cannot_be_pickled_hangs__but_not_if_the_worker_ends(
     snippet, fails
 ):
+    """If the worker ends, the main process notices, and says so."""
     edited = snippet.edit("raise MissingDay(day)", "raise SystemExit")
     fails(test_what_cannot_be_pickled_hangs, edited, None, None, 1)
 
@@ -1446,6 +1544,7 @@ def test_a_killed_worker_raises__also_by(snippet, name):
 
 
 def test_a_forkserver_names_no_signal(start="forkserver"):
+    """No cell decides it: the loader itself writes this text."""
     error = killed_by("SIGKILL", start)
 
     assert type(error) is RuntimeError
@@ -1453,7 +1552,8 @@ def test_a_forkserver_names_no_signal(start="forkserver"):
     assert "signal" not in f"{error} {error.__cause__}"
 
 
-def test_a_forkserver_names_no_signal__but_a_fork_does(fails):
+def test_a_forkserver_names_no_signal__ends_with_fork(fails):
+    """With `fork`: the error names the signal."""
     fails(test_a_forkserver_names_no_signal, "fork")
 
 
@@ -1474,6 +1574,7 @@ def test_a_killed_worker_raises__also_in_what_the_page_prints(snippet, capfd):
     ("getattr(signal, name)", "signal.SIGCHLD"),
 )
 def test_a_killed_worker_raises__but_not_otherwise(snippet, old, new, fails):
+    """`os._exit(1)` is no signal, and `SIGCHLD` does not kill."""
     fails(test_a_killed_worker_raises, snippet.edit(old, new))
 
 
@@ -1533,9 +1634,8 @@ def test_kept_tensors_keep_files_open__also_with_room_for_40_files(snippet):
     assert {room for room, _ in run.keep(lambda _: few())} == {last + 1}
 
 
-def test_kept_tensors_keep_files_open__but_not_in_the_file_system(
-    snippet, fails
-):
+def test_kept_tensors_keep_files_open__ends_in_the_file_system(snippet, fails):
+    """With the sharing strategy `file_system`: no file stays open."""
     torch.multiprocessing.set_sharing_strategy("file_system")
     try:
         fails(test_kept_tensors_keep_files_open, snippet)
@@ -1548,6 +1648,9 @@ def test_kept_tensors_keep_files_open__but_not_in_the_file_system(
     ("torch.arange(400.0), **fork", "range(400), collate_fn=list, **fork"),
 )
 def test_kept_tensors_keep_files_open__but_not(snippet, old, new, fails):
+    """Without workers, or in batches of plain numbers, no tensor comes through
+    a file.
+    """
     edited = snippet.edit(old, new)
     if "0" in new and "workers" in new:
         edited = edited.edit('0, "multiprocessing_context": "fork"', "0")
@@ -1555,11 +1658,13 @@ def test_kept_tensors_keep_files_open__but_not(snippet, old, new, fails):
 
 
 def test_kept_tensors_keep_files_open__ends_for_empty_tensors(snippet, fails):
+    """For empty tensors: they take no memory, and so no file."""
     edited = snippet.edit("torch.arange(400.0)", "torch.empty(400, 0)")
     fails(test_kept_tensors_keep_files_open, edited)
 
 
 def test_kept_tensors_keep_files_open__but_not_free_by_detach(snippet, fails):
+    """`detach()` shares the memory with the tensor, so the file stays open."""
     fails(test_kept_tensors_keep_files_open, snippet, torch.Tensor.detach)
 
 

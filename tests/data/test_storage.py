@@ -85,6 +85,9 @@ def test_each_epoch_is_shuffled(snippet):
     ("with others' temperatures", KEPT, "for array in ([7] * 100,) * 2)"),
 )
 def test_each_epoch_is_shuffled__but_not(snippet, fails, old, new):
+    """Without `shuffle`, the days come in order; the other edits change the
+    batches, the days or the temperatures.
+    """
     fails(test_each_epoch_is_shuffled, snippet.edit(old, new))
 
 
@@ -155,6 +158,7 @@ LOOKED_UP = 'for array in (self.file["temperature"], self.file["day"]))'
 def test_a_reader_opens_once__but_not_with_a_lookup_for_each_sample(
     snippet, opened, fails
 ):
+    """`self.file["temperature"]` opens the array again for each sample."""
     fails(test_a_reader_opens_once, snippet.edit(KEPT, LOOKED_UP), opened)
 
 
@@ -162,6 +166,7 @@ def test_a_reader_opens_once__but_not_with_a_lookup_for_each_sample(
 def test_a_reader_opens_once__but_not_if_each_sample_opens(
     snippet, opened, fails, name
 ):
+    """With `if True`, each sample opens the file anew."""
     edited = snippet.edit("if self.process != os.getpid():", "if True:")
     fails(test_a_reader_opens_once, edited, opened, name)
 
@@ -169,6 +174,9 @@ def test_a_reader_opens_once__but_not_if_each_sample_opens(
 def test_a_reader_opens_once__but_not_if_it_opens_when_it_is_made(
     snippet, opened, fails
 ):
+    """Opened in `__init__`, the file is open before anybody asks for a
+    sample.
+    """
     old = 'super().__init__(path, len(file["day"]))\n'
     new = f"{old}        self.ready()\n"
     fails(test_a_reader_opens_once, snippet.edit(old, new), opened)
@@ -211,6 +219,9 @@ def test_a_used_reader_reaches_workers__also_lmdb(
 def test_a_used_reader_reaches_workers__but_not_with_an_open_file(
     snippet, opened, monkeypatch, fails
 ):
+    """With the open file among its attributes, the reader cannot be
+    pickled.
+    """
     edited = snippet.edit("return vars(self) | closed", "return vars(self)")
     fails(test_a_used_reader_reaches_workers, edited, opened, monkeypatch)
 
@@ -226,6 +237,7 @@ def test_a_used_reader_reaches_workers__but_not_with_an_open_file(
 def test_a_used_reader_reaches_workers__but_not(
     snippet, opened, monkeypatch, fails, old, new
 ):
+    """A forked worker has to close its copy and open the file itself."""
     edited = snippet.edit(old, new)
     name = "FromLMDB" if new.startswith("pass") else "FromHDF5"
     inputs = edited, opened, monkeypatch, name
@@ -259,6 +271,9 @@ def test_from_lmdb_writes_nothing(snippet):
     ("if it may write", "readonly=True, lock=False", "lock=False"),
 )
 def test_from_lmdb_writes_nothing__but_not(snippet, fails, old, new):
+    """With the lock, LMDB writes a lock file; without `readonly`, it makes the
+    missing folder.
+    """
     fails(test_from_lmdb_writes_nothing, snippet.edit(old, new))
 
 
@@ -292,6 +307,9 @@ def test_one_lmdb_reader_for_each_file(snippet):
     ),
 )
 def test_one_lmdb_reader_for_each_file__but_not(snippet, fails, old, new):
+    """Closed after each sample, the file is free for others; left open in
+    `__init__`, not even the first reads it.
+    """
     fails(test_one_lmdb_reader_for_each_file, snippet.edit(old, new))
 
 
@@ -312,6 +330,9 @@ def test_parts_share_a_reader(snippet):
 
 
 def test_parts_share_a_reader__but_not_if_each_sample_opens(snippet, fails):
+    """Opened by each sample and never closed, the file is open already when
+    the next one comes.
+    """
     edited = snippet.edit("if self.process != os.getpid():", "if True:")
     edited = edited.edit("self.file.close()  # a copy", "pass  #")
     fails(test_parts_share_a_reader, edited)
@@ -378,6 +399,9 @@ def test_each_format_gives_each_day_once__also_in_the_counts_of_the_page(
 def test_each_format_gives_each_day_once__but_not(
     snippet, fails, name, old, new
 ):
+    """`index // 2` gives half of the days, each twice; the other edits break
+    the numbers, or what each worker reads.
+    """
     fails(test_each_format_gives_each_day_once, snippet.edit(old, new), [name])
 
 
@@ -440,6 +464,7 @@ def test_a_group_goes_to_one_worker__also_a_smaller_last_group(
 def test_a_group_goes_to_one_worker__ends_with_fewer_groups_than_workers(
     snippet, tmp_path, fails
 ):
+    """With fewer groups than workers: some workers get nothing."""
     inputs = snippet, tmp_path, 2, 100, 100
     fails(test_a_group_goes_to_one_worker, *inputs)
 
@@ -457,6 +482,9 @@ def test_a_group_goes_to_one_worker__ends_with_fewer_groups_than_workers(
 def test_a_group_goes_to_one_worker__but_not(
     snippet, tmp_path, fails, old, new
 ):
+    """With `(0, 1)`, every worker reads every group; row by row, both read
+    parts of each.
+    """
     edited = snippet.edit(old, new)
     fails(test_a_group_goes_to_one_worker, edited, tmp_path)
 
@@ -528,6 +556,9 @@ def test_shards_are_found_by_name__also_in_the_order_of_their_numbers(
     ),
 )
 def test_shards_are_found_by_name__but_not(snippet, fails, tmp_path, old, new):
+    """`*.tar*` also finds other names, and an empty list hides that there is
+    no shard.
+    """
     fails(test_shards_are_found_by_name, snippet.edit(old, new), tmp_path)
 
 
@@ -551,6 +582,7 @@ def test_a_missing_shard_ends_the_reading__also_for_shards(
 def test_a_missing_shard_ends_the_reading__but_not_if_all_shards_are_read(
     snippet, tmp_path, fails
 ):
+    """`*.tar*` also finds the shards behind the gap."""
     edited = snippet.edit(*ALL_SHARDS)
     fails(test_a_missing_shard_ends_the_reading, edited, tmp_path)
 
@@ -558,6 +590,7 @@ def test_a_missing_shard_ends_the_reading__but_not_if_all_shards_are_read(
 def test_a_missing_shard_ends_the_reading__ends_with_the_first(
     snippet, tmp_path, fails
 ):
+    """If the first shard is missing: a `FileNotFoundError` says so."""
     fails(test_a_missing_shard_ends_the_reading, snippet, tmp_path, 0)
 
 
@@ -612,6 +645,9 @@ def test_two_writers_keep_old_days(snippet, tmp_path):
 def test_two_writers_keep_old_days__but_not(
     snippet, fails, tmp_path, old, new
 ):
+    """Emptied or removed first, no old days are left; and a TFRecord file that
+    you add to keeps them as well.
+    """
     fails(test_two_writers_keep_old_days, snippet.edit(old, new), tmp_path)
 
 
@@ -668,6 +704,9 @@ def test_a_chunk_is_read_whole__also_for(snippet, day):
     ),
 )
 def test_a_chunk_is_read_whole__but_not(snippet, fails, old, new):
+    """Chunks of another size hold other days, and without compression there is
+    nothing to unpack.
+    """
     fails(test_a_chunk_is_read_whole, snippet.edit(old, new), 57)
 
 
@@ -713,6 +752,9 @@ def test_lmdb_keeps_values_in_pages(snippet):
     ("by another key", 'put(f"{day:08}"', 'put(f"{99 - day:08}"'),
 )
 def test_lmdb_keeps_values_in_pages__but_not(snippet, fails, old, new):
+    """A day larger than a page spans several; and other bytes, or another key,
+    are not what was stored for that day.
+    """
     edited = snippet.edit(old, new)
     if "2400" in new:
         edited = edited.edit("chunks=(10, 24)", "chunks=(10, 2400)")
@@ -752,6 +794,9 @@ def test_columns_stand_apart(snippet):
     ),
 )
 def test_columns_stand_apart__but_not(snippet, fails, old, new):
+    """Groups of twenty days make five groups, and in the other order the
+    numbers come first.
+    """
     fails(test_columns_stand_apart, snippet.edit(old, new))
 
 
@@ -782,6 +827,7 @@ def test_records_follow_each_other(snippet):
 def test_records_follow_each_other__but_not_if_written_backward(
     snippet, fails, old, new
 ):
+    """Written backward, day 0 comes last."""
     new = old.replace(
         "in enumerate(", "in reversed([*enumerate(temperature)]):"
     )
@@ -808,6 +854,7 @@ def test_a_tar_fills_up(snippet):
 
 
 def test_a_tar_fills_up__but_not_with_larger_days(snippet, fails):
+    """A day of 960 bytes needs two more blocks of 512."""
     edited = snippet.edit("(100, 24)", "(100, 240)")
     edited = edited.edit("chunks=(10, 24)", "chunks=(10, 240)")
     fails(test_a_tar_fills_up, edited)
@@ -846,6 +893,9 @@ def test_streams_cannot_shuffle(snippet):
     ("by another key", 'get(f"{index:08}"', 'get(f"{7:08}"'),
 )
 def test_streams_cannot_shuffle__but_not(snippet, fails, old, new):
+    """As a `Dataset` without a length, `FromParquet` raises a `TypeError`; the
+    other edits always read one day.
+    """
     fails(test_streams_cannot_shuffle, snippet.edit(old, new))
 
 
@@ -870,6 +920,9 @@ def test_a_loop_over_a_reader_ends(snippet, name):
     ("FromLMDB", "range(len(self))[index]", "index"),
 )
 def test_a_loop_over_a_reader_ends__but_not(snippet, fails, old, new):
+    """`index % 100` starts over, and LMDB gives `None` past the end: there is
+    no `IndexError`.
+    """
     name = "FromHDF5" if old.startswith("array") else "FromLMDB"
     fails(test_a_loop_over_a_reader_ends, snippet.edit(old, new), name)
 
@@ -913,6 +966,9 @@ def test_hdf5_compresses_if_told(snippet):
     ),
 )
 def test_hdf5_compresses_if_told__but_not(snippet, fails, old, new):
+    """Without the argument, nothing is compressed; with `"lzf"`, the plain
+    file shrinks as well.
+    """
     fails(test_hdf5_compresses_if_told, snippet.edit(old, new))
 
 
@@ -931,6 +987,7 @@ def test_parquet_compresses_by_itself(snippet):
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_parquet_compresses_by_itself__but_not_if_told(snippet, fails, codec):
+    """The argument `compression` turns it off, or chooses another method."""
     new = f'path, row_group_size=10, compression="{codec}"'
     edited = snippet.edit("path, row_group_size=10", new)
     fails(test_parquet_compresses_by_itself, edited)
@@ -975,6 +1032,7 @@ def test_three_formats_store_bytes_as_they_are(snippet):
 def test_three_formats_store_bytes_as_they_are__but_not_if_packed(
     snippet, fails, old, new
 ):
+    """If you compress a value before you write it, its file is small."""
     edited = snippet.edit(old, new).edit(
         "import atexit\n", "import atexit\nimport zlib\n"
     )
@@ -997,10 +1055,12 @@ def test_a_gz_shard_is_compressed(snippet):
 def test_a_gz_shard_is_compressed__but_not_if_all_shards_are_read(
     snippet, fails
 ):
+    """`*.tar*` also finds the shards of other days."""
     fails(test_a_gz_shard_is_compressed, snippet.edit(*ALL_SHARDS))
 
 
 def test_a_gz_shard_is_compressed__but_not_by_another_name(snippet, fails):
+    """Only `gz` at the end of the name compresses; `.gz.tar` does not."""
     edited = snippet.edit("packed-%d.tar.gz", "packed-%d.gz.tar")
     edited = edited.edit("packed-0.tar.gz", "packed-0.gz.tar")
     fails(test_a_gz_shard_is_compressed, edited)
@@ -1045,6 +1105,9 @@ def test_a_cut_tfrecord_gives_whole_records(snippet):
     ("of a quarter", "len(whole) // 2", "len(whole) // 4"),
 )
 def test_a_cut_tfrecord_gives_whole_records__but_not(snippet, fails, old, new):
+    """One byte further, the cut is within a record and raises; a quarter of
+    the file holds only 25 records.
+    """
     fails(test_a_cut_tfrecord_gives_whole_records, snippet.edit(old, new))
 
 
@@ -1071,6 +1134,9 @@ def test_a_cut_shard_gives_whole_days(snippet, most=512):
 def test_a_cut_shard_gives_whole_days__but_not_if_days_take_half(
     snippet, fails
 ):
+    """With days of 960 bytes, a cut after 4,096 bytes is still inside the
+    first one.
+    """
     edited = snippet.edit("(100, 24)", "(100, 240)")
     edited = edited.edit("chunks=(10, 24)", "chunks=(10, 240)")
     fails(test_a_cut_shard_gives_whole_days, edited)
@@ -1079,6 +1145,7 @@ def test_a_cut_shard_gives_whole_days__but_not_if_days_take_half(
 def test_a_cut_shard_gives_whole_days__ends_behind_the_first_header(
     snippet, fails
 ):
+    """Cut behind the first 512 bytes of a sample: it raises an error."""
     fails(test_a_cut_shard_gives_whole_days, snippet, 513)
 
 
@@ -1095,16 +1162,19 @@ def test_a_shard_cut_in_a_day_raises(snippet, least=512):
 
 
 def test_a_shard_cut_in_a_day_raises__but_not_a_whole_one(snippet, fails):
+    """A whole shard has all its days, and raises nothing."""
     edited = snippet.edit("whole[: len(whole) // 2]", "whole")
     fails(test_a_shard_cut_in_a_day_raises, edited)
 
 
 def test_a_shard_cut_in_a_day_raises__but_not_between_days(snippet, fails):
+    """A cut at a multiple of 4,096 bytes is between two days."""
     edited = snippet.edit("whole[: len(whole) // 2]", "whole[: 13 * 4096]")
     fails(test_a_shard_cut_in_a_day_raises, edited)
 
 
 def test_a_shard_cut_in_a_day_raises__ends_in_the_first_header(snippet, fails):
+    """Cut in the first 512 bytes of a sample: it raises nothing."""
     fails(test_a_shard_cut_in_a_day_raises, snippet, 511)
 
 
@@ -1126,6 +1196,7 @@ def test_hdf5_and_parquet_need_the_end(snippet):
 
 
 def test_hdf5_and_parquet_need_the_end__but_read_it_then(snippet, fails):
+    """Copied whole, both can be read."""
     edited = snippet.edit("whole[: len(whole) // 2]", "whole")
     fails(test_hdf5_and_parquet_need_the_end, edited)
 
@@ -1144,6 +1215,7 @@ def test_half_an_lmdb_file_crashes(snippet):
 
 
 def test_half_an_lmdb_file_crashes__but_not_the_whole(snippet, fails):
+    """Here the file is copied whole, so nothing is missing."""
     edited = snippet.edit("whole[: len(whole) // 2]", "whole")
     edited = edited.edit('/ "half").mkdir()', '/ "half").mkdir()\nhalf = 0')
     fails(test_half_an_lmdb_file_crashes, edited)
@@ -1173,6 +1245,9 @@ def test_a_missing_field_raises(snippet):
 def test_a_missing_field_raises__but_not_one_that_is_there(
     snippet, fails, old, new
 ):
+    """A field that is there is read; and `missing_is_error=False` keeps
+    WebDataset quiet.
+    """
     fails(test_a_missing_field_raises, snippet.edit(old, new))
 
 
@@ -1188,6 +1263,9 @@ def test_lmdb_gives_none(snippet):
     ("with a default", 'get(b"rain")', 'get(b"rain", b"dry")'),
 )
 def test_lmdb_gives_none__but_not(snippet, fails, old, new):
+    """A key that is there has a value, and a default takes the place of
+    `None`.
+    """
     fails(test_lmdb_gives_none, snippet.edit(old, new))
 
 
@@ -1201,6 +1279,7 @@ def test_parquet_fills_a_new_column(snippet):
 
 
 def test_parquet_fills_a_new_column__but_not_unnamed(snippet, fails):
+    """Without a schema, the table has only the columns of the file."""
     edited = snippet.edit('"days.parquet", schema=newer', '"days.parquet"')
     edited = edited.edit('table["rain"].to', 'table["day"].to')
     fails(test_parquet_fills_a_new_column, edited)
@@ -1214,6 +1293,7 @@ def test_parquet_file_leaves_a_column_out(snippet):
 
 
 def test_parquet_file_leaves_a_column_out__but_not_one_it_has(snippet, fails):
+    """This file has a column `rain`, so it is read."""
     edited = snippet.edit('(temperature), "day"', '(temperature), "rain"')
     fails(test_parquet_file_leaves_a_column_out, edited)
 
@@ -1255,6 +1335,7 @@ def test_open_files_cannot_be_pickled(snippet):
 def test_open_files_cannot_be_pickled__but_their_paths_can(
     snippet, fails, old, new
 ):
+    """A path in place of the open file can be pickled."""
     fails(test_open_files_cannot_be_pickled, snippet.edit(old, new))
 
 
@@ -1270,6 +1351,9 @@ def test_tfrecord_needs_a_transform(snippet):
 
 
 def test_tfrecord_needs_a_transform__but_not_if_it_has_one(snippet, fails):
+    """`transform=len` takes the place of a local function that cannot be
+    pickled.
+    """
     old = 'TFRecordDataset(str(folder / "days.tfrecord"), None),'
     new = old.replace("None)", "None, transform=len)")
     fails(test_tfrecord_needs_a_transform, snippet.edit(old, new))

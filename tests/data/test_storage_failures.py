@@ -1,6 +1,8 @@
 """The claims of docs/data/storage_failures.md."""
 
 import signal
+import subprocess
+import sys
 import tarfile
 import traceback
 import warnings
@@ -89,6 +91,7 @@ def test_three_epochs_are_complete(snippet, batches=([1, 1], [7])):
 
 
 def test_three_epochs_are_complete__ends_if_no_batch_comes(snippet, fails):
+    """If no batch comes: what you get is the error of `torch.cat`."""
     fails(test_three_epochs_are_complete, snippet, ())
 
 
@@ -109,6 +112,9 @@ def test_three_epochs_are_complete__ends_if_no_batch_comes(snippet, fails):
     ("in two epochs", "count=3", "count=2"),
 )
 def test_three_epochs_are_complete__but_not(snippet, fails, old, new):
+    """`len(days)` counts days that come twice as different, too; the others
+    miscount, hide an error, or read less.
+    """
     fails(test_three_epochs_are_complete, snippet.edit(old, new))
 
 
@@ -129,11 +135,15 @@ def test_no_index_repeats_the_records__also_three_times(snippet):
 
 
 def test_no_index_repeats_the_records__but_not_without_workers(snippet, fails):
+    """Without workers, there is a single reader, and each record comes
+    once.
+    """
     edited = snippet.edit("arrivals(None, **two)", "arrivals(None)")
     fails(test_no_index_repeats_the_records, edited)
 
 
 def test_no_index_repeats_the_records__but_not_with_an_index(snippet, fails):
+    """With the index, the two workers share the records."""
     edited = snippet.edit("arrivals(None, **two)", "arrivals(index, **two)")
     fails(test_no_index_repeats_the_records, edited)
 
@@ -177,6 +187,7 @@ def test_an_index_divides_the_records__also_fewer_than_workers(snippet, count):
 def test_an_index_divides_the_records__ends_with_a_single_record(
     snippet, fails
 ):
+    """With a single record: it raises an `IndexError`."""
     fails(test_an_index_divides_the_records, snippet, 2, 1)
 
 
@@ -189,6 +200,9 @@ def test_an_index_divides_the_records__ends_with_a_single_record(
     ),
 )
 def test_an_index_divides_the_records__but_not(snippet, fails, old, new):
+    """Without the index, each record comes twice; and of 99 records written,
+    only 99 can come.
+    """
     fails(test_an_index_divides_the_records, snippet.edit(old, new))
 
 
@@ -213,6 +227,9 @@ def test_an_index_starts_anywhere(snippet):
     ("with workers", "arrivals(index),", "arrivals(index, **two),"),
 )
 def test_an_index_starts_anywhere__but_not(snippet, fails, old, new):
+    """Without an index, it begins at the first record; and two workers each
+    read a share of their own.
+    """
     fails(test_an_index_starts_anywhere, snippet.edit(old, new))
 
 
@@ -270,6 +287,9 @@ def test_lmdb_opens_once(snippet):
     ),
 )
 def test_lmdb_opens_once__but_not(snippet, fails, old, new):
+    """Once closed, the environment can be opened again; and another folder is
+    another environment.
+    """
     fails(test_lmdb_opens_once, snippet.edit(old, new))
 
 
@@ -305,6 +325,9 @@ def test_a_cached_environment_is_shared(snippet):
     ),
 )
 def test_a_cached_environment_is_shared__but_not(snippet, fails, old, new):
+    """Without the cache, it is opened twice; without `readonly`, it may write;
+    with the lock, reads take places.
+    """
     fails(test_a_cached_environment_is_shared, snippet.edit(old, new))
 
 
@@ -343,6 +366,9 @@ def test_lmdb_is_small_by_default(snippet):
     ),
 )
 def test_lmdb_is_small_by_default__but_not(snippet, fails, old, new):
+    """A larger `map_size` holds both values, and 10 MB hold one of 5 MB and
+    one of 4 MB.
+    """
     fails(test_lmdb_is_small_by_default, snippet.edit(old, new))
 
 
@@ -364,6 +390,9 @@ def test_a_larger_map_keeps_what_was_stored(snippet):
     ),
 )
 def test_a_larger_map_keeps_what_was_stored__but_not(snippet, fails, old, new):
+    """With the same size, it is full again; and what was aborted is not
+    stored.
+    """
     fails(test_a_larger_map_keeps_what_was_stored, snippet.edit(old, new))
 
 
@@ -405,10 +434,12 @@ def test_each_read_takes_a_place__also_with(snippet, asked):
 
 
 def test_each_read_takes_a_place__ends_without_the_lock(snippet, fails):
+    """Without the lock: reads take no places."""
     fails(test_each_read_takes_a_place, snippet, {"lock": False})
 
 
 def test_there_are_126_places(snippet, asked=MappingProxyType({})):
+    """No cell decides it: LMDB itself counts its places."""
     run = snippet.only(*LMDB).after("from-lmdb")  # its file is opened anew
 
     for _ in range(2):  # all places are free again once it was closed
@@ -417,11 +448,15 @@ def test_there_are_126_places(snippet, asked=MappingProxyType({})):
             assert forked(reads, file) == 126
 
 
-def test_there_are_126_places__but_not_if_told(snippet, fails):
+def test_there_are_126_places__ends_if_told(snippet, fails):
+    """With `max_readers=150`: there are 150 places."""
     fails(test_there_are_126_places, snippet, {"max_readers": 150})
 
 
 def test_there_are_126_places__ends_if_the_lock_file_has_more(snippet, fails):
+    """If the lock file was made with more places: there are as many as it
+    has.
+    """
     old = "with lmdb.open(path) as file, file.begin(write=True)"
     new = old.replace("path)", "path, max_readers=150)")
     fails(test_there_are_126_places, snippet.edit(old, new))
@@ -431,11 +466,13 @@ LOCKED = "with lmdb.open(path) as file:\n    locked"
 
 
 def test_each_read_takes_a_place__but_not_without_the_lock(snippet, fails):
+    """With `lock=False`, reads take no places, and all three epochs pass."""
     edited = snippet.edit(LOCKED, LOCKED.replace("path)", "path, lock=False)"))
     fails(test_each_read_takes_a_place, edited)
 
 
 def test_each_read_takes_a_place__but_not_in_250_places(snippet, fails):
+    """With 250 places, two epochs pass, and the third fails."""
     new = LOCKED.replace("path)", "path, max_readers=250)")
     fails(test_each_read_takes_a_place, snippet.edit(LOCKED, new))
 
@@ -443,6 +480,7 @@ def test_each_read_takes_a_place__but_not_in_250_places(snippet, fails):
 def test_each_read_takes_a_place__but_not_if_opened_in_the_worker(
     snippet, fails
 ):
+    """`Days` opens the environment in the worker, and without the lock."""
     old = f"{LOCKED} = epochs(DataLoader(OpenedBefore(file)"
     new = "if True:\n    locked = epochs(DataLoader(Days()"
     fails(test_each_read_takes_a_place, snippet.edit(old, new))
@@ -465,6 +503,7 @@ def test_without_locks_all_epochs_pass(snippet):
 
 
 def test_without_locks_all_epochs_pass__but_not_with_them(snippet, fails):
+    """With the lock, the places run out in the second epoch."""
     old = "with lmdb.open(path, lock=False) as file:"
     edited = snippet.edit(old, old.replace("False", "True"))
     fails(test_without_locks_all_epochs_pass, edited)
@@ -503,6 +542,9 @@ def test_writing_into_the_map_crashes(snippet):
     ),
 )
 def test_writing_into_the_map_crashes__but_not(snippet, fails, old, new):
+    """Without `buffers=True`, you change a copy; other edits change a copy, a
+    new tensor, or what was just written.
+    """
     edited = snippet.edit(old, new)
     if new == ".add(1)":
         run = after(edited, *BASE, "write-into-the-map", "crash")
@@ -530,6 +572,7 @@ def test_a_copy_can_be_changed(snippet):
 
 
 def test_a_copy_can_be_changed__but_not_without_a_copy(snippet, fails):
+    """Without the `bytearray`, the array is read-only."""
     edited = snippet.edit(
         "np.frombuffer(bytearray(hours))", "np.frombuffer(hours)"
     )
@@ -537,6 +580,7 @@ def test_a_copy_can_be_changed__but_not_without_a_copy(snippet, fails):
 
 
 def test_writing_into_the_map_crashes__ends_with_writemap(snippet, fails):
+    """With `writemap=True`: that memory can be written."""
     new = "open(path, writemap=True)\n    with file.begin(b"
     edited = snippet.edit("open(path)\n    with file.begin(b", new)
     fails(test_writing_into_the_map_crashes, edited)
@@ -562,10 +606,12 @@ def test_hdf5_wants_increasing_rows(snippet, others=([57, 3], [3, 3])):
 def test_hdf5_wants_increasing_rows__ends_if_minus_one_is_the_last(
     snippet, fails
 ):
+    """If the last number is `-1`: it means the last row, and is read."""
     fails(test_hdf5_wants_increasing_rows, snippet, [[3, -1]])
 
 
 def test_hdf5_wants_increasing_rows__but_takes_them_so(snippet, fails):
+    """Row numbers in increasing order are read."""
     edited = snippet.edit("[57, 3, 57]", "[3, 57, 58]")
     fails(test_hdf5_wants_increasing_rows, edited)
 
@@ -591,6 +637,9 @@ def test_unique_restores_the_order__also_for(snippet, wanted):
 def test_unique_restores_the_order__ends_for_rows_counted_from_the_end(
     snippet, fails
 ):
+    """For rows counted from the end: `-1` is sorted before 3, and HDF5 raises
+    a `TypeError`.
+    """
     fails(test_unique_restores_the_order, snippet, "[3, -1]")
 
 
@@ -603,6 +652,9 @@ def test_unique_restores_the_order__ends_for_rows_counted_from_the_end(
     ),
 )
 def test_unique_restores_the_order__but_not(snippet, fails, old, new):
+    """Without `places`, each day comes once, and sorted; reversed, the rows
+    are those of other days.
+    """
     fails(test_unique_restores_the_order, snippet.edit(old, new))
 
 
@@ -637,10 +689,14 @@ def test_hdf5_locks_while_it_writes(snippet, swmr=False):
     ("without the lock", '(days_h5, "a")', '(days_h5, "a", locking=False)'),
 )
 def test_hdf5_locks_while_it_writes__but_not(snippet, fails, old, new):
+    """Open for reading only, or with `locking=False`, the file lets others
+    in.
+    """
     fails(test_hdf5_locks_while_it_writes, snippet.edit(old, new))
 
 
 def test_hdf5_locks_while_it_writes__ends_in_swmr_mode(snippet, fails):
+    """In SWMR mode: others get an `OSError` with another text."""
     fails(test_hdf5_locks_while_it_writes, snippet, True)
 
 
@@ -667,15 +723,18 @@ def test_hdf5_locks_while_it_reads(snippet, locking=None):
     ("once it is closed", "with h5py.File(days_h5):", "with open(days_h5):"),
 )
 def test_hdf5_locks_while_it_reads__but_not(snippet, fails, old, new):
+    """A second reader is let in; and Python's own `open` locks nothing."""
     fails(test_hdf5_locks_while_it_reads, snippet.edit(old, new))
 
 
 def test_hdf5_locks_while_it_reads__ends_without_locking(snippet, fails):
+    """With `locking=False`: others can open it for writing."""
     fails(test_hdf5_locks_while_it_reads, snippet, False)
 
 
 @pytest.mark.parametrize("mine", ["a", "r"], ids="mode {}".format)
 def test_a_blocked_w_empties_the_file(snippet, mine, mode="w"):
+    """No cell decides it: HDF5 itself empties the file."""
     run = after(snippet, *HDF5)
     path = run.folder / f"emptied-{mine}.h5"
     with h5py.File(path, "w") as file:
@@ -689,7 +748,10 @@ def test_a_blocked_w_empties_the_file(snippet, mine, mode="w"):
 
 
 @pytest.mark.parametrize("mode", ["a", "r+"])
-def test_a_blocked_w_empties_the_file__but_not_in_mode(snippet, fails, mode):
+def test_a_blocked_w_empties_the_file__ends_in_mode(snippet, fails, mode):
+    """In the modes `a` and `r+`: nothing is emptied, and the file stays as it
+    was.
+    """
     fails(test_a_blocked_w_empties_the_file, snippet, "r", mode)
 
 
@@ -714,12 +776,16 @@ def test_swmr_lets_others_read(snippet, mode="'r', swmr=True"):
     ("if the reader does not", "'r', swmr=True", "'r'"),
 )
 def test_swmr_lets_others_read__but_not(snippet, fails, old, new):
+    """Without `swmr_mode`, the file stays locked; without `swmr=True`, the
+    reader gets an error.
+    """
     fails(test_swmr_lets_others_read, snippet.edit(old, new))
 
 
 def test_swmr_readers_see_what_was_flushed(
     snippet, mode="'r', swmr=True", size=(None,), is_kept=True
 ):
+    """No cell decides it: HDF5 itself passes rows on."""
     run = after(snippet, *BASE, "hdf5", "elsewhere", "hdf5-swmr")
     path = run.folder / "swmr.h5"
     program = mode + ")['day'][-1].item() == {} or 1 / 0; print("
@@ -743,20 +809,71 @@ def test_swmr_readers_see_what_was_flushed__also_rows_that_are_overwritten(
     test_swmr_readers_see_what_was_flushed(snippet, size=None)
 
 
-def test_swmr_readers_see_what_was_flushed__but_not_by_an_ordinary_reader(
+def test_swmr_readers_see_what_was_flushed__ends_for_an_ordinary_reader(
     snippet, fails
 ):
+    """For a reader without `swmr=True`: it cannot open the file at all."""
     fails(test_swmr_readers_see_what_was_flushed, snippet, "'r'")
 
 
 def test_swmr_readers_see_what_was_flushed__ends_if_a_fixed_set_is_closed(
     snippet, fails
 ):
+    """If a dataset of a fixed size is closed: what you write is seen at
+    once.
+    """
     closed = "'r', swmr=True", None, False
     fails(test_swmr_readers_see_what_was_flushed, snippet, *closed)
 
 
+KEPT_OPEN = """
+import sys, h5py
+
+with h5py.File(sys.argv[1], "r", swmr=True) as file:
+    days = file["day"]
+    for _ in sys.stdin:
+        REFRESH
+        print(len(days), days[-1].max(), flush=True)
+"""
+
+
+def test_swmr_readers_refresh(snippet, refresh="days.refresh()", row=()):
+    path = after(snippet, *BASE).folder / "kept-open.h5"
+    program = KEPT_OPEN.replace("REFRESH", refresh)
+    command = [sys.executable, "-c", program, path]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with h5py.File(path, "w", libver="latest") as file:
+        data, size = np.zeros((1, *row), int), (None, *row)
+        days = file.create_dataset("day", data=data, maxshape=size)
+        file.swmr_mode = True
+        with subprocess.Popen(command, text=True, **pipes) as reader:
+
+            def seen():
+                print("look", file=reader.stdin, flush=True)
+                return reader.stdout.readline()
+
+            assert seen() == "1 0\n"
+            for day in range(1, 4):
+                days.resize(day + 1, axis=0)
+                days[-1] = day
+                assert seen() == f"{day} {day - 1}\n"
+                file.flush()
+                assert seen() == f"{day + 1} {day}\n"
+
+
+def test_swmr_readers_refresh__also_rows_of_24_hours(snippet):
+    test_swmr_readers_refresh(snippet, row=(24,))
+
+
+def test_swmr_readers_refresh__but_not_without_it(snippet, fails):
+    """Without `refresh()`, an open dataset keeps the length that it had when
+    it was opened.
+    """
+    fails(test_swmr_readers_refresh, snippet, "pass")
+
+
 def test_swmr_needs_a_new_file(snippet, libver=None):
+    """No cell decides it: HDF5 itself looks at the version."""
     run = after(snippet, *BASE)
     path = run.folder / "older.h5"
     with h5py.File(path, "w", libver=libver) as file:
@@ -774,11 +891,13 @@ def test_swmr_needs_a_new_file__also_for(snippet, libver):
 
 
 @pytest.mark.parametrize("libver", ["v110", "v112", "latest"])
-def test_swmr_needs_a_new_file__but_not_if_it_is_new(snippet, libver, fails):
+def test_swmr_needs_a_new_file__ends_if_it_is_new(snippet, libver, fails):
+    """For a file made with one of these versions: it is new enough."""
     fails(test_swmr_needs_a_new_file, snippet, libver)
 
 
 def test_swmr_lets_others_read__ends_for_writers(snippet, fails):
+    """For a second writer: it gets an `OSError`."""
     fails(test_swmr_lets_others_read, snippet, "'a'")
 
 
@@ -803,6 +922,7 @@ def test_a_worker_needs_a_shard__also_two_shards_for_three(snippet):
 
 
 def test_a_worker_needs_a_shard__ends_if_shards_are_resampled(snippet, fails):
+    """With `resampled=True`: each worker draws from all shards."""
     old = 'from_shards("days-0.tar")'
     new = 'from_shards("days-0.tar", resampled=True).with_epoch(10)'
     fails(test_a_worker_needs_a_shard, snippet.edit(old, new))
@@ -821,6 +941,9 @@ def test_a_worker_needs_a_shard__ends_if_shards_are_resampled(snippet, fails):
     ),
 )
 def test_a_worker_needs_a_shard__but_not(snippet, fails, old, new):
+    """With two shards, each worker has one; with `empty_check=False`, nobody
+    checks.
+    """
     fails(test_a_worker_needs_a_shard, snippet.edit(old, new))
 
 
@@ -846,6 +969,9 @@ def test_two_shards_serve_two_workers(snippet):
     ("if it is checked", "empty_check=False", "empty_check=True"),
 )
 def test_two_shards_serve_two_workers__but_not(snippet, fails, old, new):
+    """One shard given twice brings its days twice; and with the check, the
+    worker without a shard raises.
+    """
     fails(test_two_shards_serve_two_workers, snippet.edit(old, new))
 
 
@@ -865,6 +991,9 @@ def test_a_cut_map_ends_the_process(snippet):
     ("if its end is not read", "return list(file.begin().cursor())", "file"),
 )
 def test_a_cut_map_ends_the_process__but_not(snippet, fails, old, new):
+    """A whole file can be read to its end; and a cut one does no harm until it
+    is read.
+    """
     fails(test_a_cut_map_ends_the_process, snippet.edit(old, new))
 
 
@@ -899,4 +1028,7 @@ def test_a_cut_file_says_so_late(snippet):
     ("between two records", "* 3 // 4 + 7]", "* 3 // 4]"),
 )
 def test_a_cut_file_says_so_late__but_not(snippet, fails, old, new):
+    """A whole file raises nothing, and nor does TFRecord if the cut falls
+    between two records.
+    """
     fails(test_a_cut_file_says_so_late, snippet.edit(old, new))

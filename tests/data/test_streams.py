@@ -105,11 +105,15 @@ def test_each_line_comes_once__also_of_long_and_empty_files(
     ("in the order of the files", "paths), size=4", "paths), size=1"),
 )
 def test_each_line_comes_once__but_not(snippet, old, new, fails):
+    """Without `share`, each worker gives every line; the other edits lose
+    lines, or batch or order them otherwise.
+    """
     fails(test_each_line_comes_once, snippet.edit(old, new))
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_each_line_comes_once__but_not_from(snippet, workers, fails):
+    """Without any file, or without the first one, lines are missing."""
     edited = snippet.edit("\n        return files\n", "\n        return []\n")
     if workers:
         edited = snippet.edit(SHARE, "    return files[info.num_workers :]")
@@ -117,6 +121,7 @@ def test_each_line_comes_once__but_not_from(snippet, workers, fails):
 
 
 def test_each_line_comes_once__but_not_in_the_next_epoch(snippet, fails):
+    """`iter(stream)` is made only once, so the next epoch finds it used up."""
     edited = snippet.edit(
         "self.stream, self.size = stream",
         "self.stream, self.size = iter(stream)",
@@ -156,6 +161,7 @@ def test_a_stream_repeats_in_every_worker__also_for(snippet, workers):
 
 
 def test_a_stream_repeats_in_every_worker__but_not_shared(snippet, fails):
+    """With `share`, each worker reads files of its own."""
     edited = snippet.edit(
         "for path in self.paths:  # all of them, in each worker",
         "for path in share(self.paths):",
@@ -219,12 +225,16 @@ def test_a_shared_stream_comes_once__also_by_lines(snippet):
     ("without the first", "files[info.id ::", "files[info.id + 1 ::"),
 )
 def test_a_shared_stream_comes_once__but_not(snippet, old, new, fails):
+    """Steps of 2 fit two workers only, `files` gives all to each, and `info.id
+    + 1` leaves out the first.
+    """
     fails(test_a_shared_stream_comes_once, snippet.edit(old, new))
 
 
 def test_a_shared_stream_comes_once__but_not_always_from_file_0(
     snippet, fails
 ):
+    """Without `info.id`, every worker begins at the first file."""
     edited = snippet.edit(
         "files[info.id :: info.num_workers]", "files[:: info.num_workers]"
     )
@@ -246,6 +256,7 @@ def test_a_worker_without_a_file_is_idle__also_a_third_beside_two_files(
 
 
 def test_a_worker_without_a_file_is_idle__but_not_unshared(snippet, fails):
+    """Without sharing, both workers read the one file."""
     edited = snippet.edit(SHARE, "    return files")
     fails(test_a_worker_without_a_file_is_idle, edited)
 
@@ -271,6 +282,9 @@ def test_a_buffer_keeps_each_sample(snippet):
     ("without its next", SWAP, SWAP.partition("\n")[0] + "\n"),
 )
 def test_a_buffer_keeps_each_sample__but_not(snippet, old, new, fails):
+    """Leave out the loop at the end, or the swap, and samples are lost; yield
+    twice there, and they repeat.
+    """
     fails(test_a_buffer_keeps_each_sample, snippet.edit(old, new))
 
 
@@ -320,6 +334,9 @@ def test_a_buffer_swaps__also_for(snippet, size, seed):
     ),
 )
 def test_a_buffer_swaps__but_not(snippet, old, new, fails):
+    """`place = 0` is not random; without the swap, the next sample is lost;
+    and the third edit holds twice as many.
+    """
     fails(test_a_buffer_swaps, snippet.edit(old, new))
 
 
@@ -341,11 +358,15 @@ def test_a_buffer_moves_little_ahead(snippet):
 
 
 def test_a_buffer_moves_little_ahead__but_not_only_ahead(snippet, fails):
+    """With `place = 0`, each new sample leaves as soon as the next one comes,
+    so few can come at the end.
+    """
     edited = snippet.edit("torch.randint(self.size, ())", "0")
     fails(test_a_buffer_moves_little_ahead, edited)
 
 
 def test_a_buffer_moves_little_ahead__but_not_if_filled_twice(snippet, fails):
+    """With twice as many held, a sample can come further ahead."""
     edited = snippet.edit(
         "len(held) == self.size:", "len(held) == 2 * self.size:"
     )
@@ -380,6 +401,9 @@ def test_a_full_buffer_shuffles_all__also_if_larger(snippet):
     ("of size 2", "self.size = stream, size", "self.size = stream, size + 1"),
 )
 def test_a_full_buffer_shuffles_all__but_not(snippet, old, new, fails):
+    """`range` keeps the order of what is held, and with `size + 1`, a buffer
+    of 1 holds two.
+    """
     fails(test_a_full_buffer_shuffles_all, snippet.edit(old, new))
 
 
@@ -396,6 +420,9 @@ def test_a_sorted_stream_begins_with_one_class(snippet):
 def test_a_sorted_stream_begins_with_one_class__but_not_if_full(
     snippet, fails
 ):
+    """Filled with all 400 samples, the buffer mixes both classes from the
+    start.
+    """
     edited = snippet.edit("len(held) == self.size:", "len(held) == 400:")
     fails(test_a_sorted_stream_begins_with_one_class, edited)
 
@@ -442,6 +469,7 @@ def test_a_loader_shuffles_no_stream__also_with_a_length(snippet):
 
 
 def test_a_loader_shuffles_no_stream__but_an_index(snippet, fails):
+    """A `Dataset` with a length is read by index, and can be shuffled."""
     fails(test_a_loader_shuffles_no_stream, map_style(snippet), "Logs", 2)
 
 
@@ -463,6 +491,7 @@ def test_a_stream_has_no_length__also_for(snippet, stream):
 
 
 def test_a_stream_has_no_length__but_may_be_given_one(snippet, fails):
+    """With a `__len__` of the dataset, the loader has a length, too."""
     edited = snippet.edit(
         "class Logs(IterableDataset):\n",
         "class Logs(IterableDataset):\n"
@@ -485,6 +514,9 @@ def test_a_length_counts_one_process(snippet):
     ("one worker", "paths), batch_size=8, **fork", "paths), batch_size=8"),
 )
 def test_a_length_counts_one_process__but_not(snippet, old, new, fails):
+    """A length of 32, batches of 6, or a single process: then as many batches
+    come as `len` says.
+    """
     fails(test_a_length_counts_one_process, snippet.edit(old, new))
 
 
@@ -523,6 +555,7 @@ def test_each_worker_drops_its_last_batch__also_of_three(snippet):
     ("of the main process", "start = fork if workers else {}", "start = {}"),
 )
 def test_each_worker_drops_its_last_batch__but_not(snippet, old, new, fails):
+    """Batched in the main process, only one last batch can be dropped."""
     fails(test_each_worker_drops_its_last_batch, snippet.edit(old, new))
 
 
@@ -539,6 +572,7 @@ def test_nothing_may_be_left(snippet):
     ("without workers", "start = fork if workers else {}", "start = {}"),
 )
 def test_nothing_may_be_left__but_not(snippet, old, new, fails):
+    """Put together in one process, 24 lines fill a batch of 16."""
     fails(test_nothing_may_be_left, snippet.edit(old, new))
 
 
@@ -555,6 +589,7 @@ def test_an_iterator_is_used_up__also_a_generator(snippet):
 
 
 def test_an_iterator_is_used_up__but_not_a_new_one(snippet, fails):
+    """`iter(range(6))` makes a new iterator in each epoch."""
     edited = snippet.edit("return self.samples", "return iter(range(6))")
     fails(test_an_iterator_is_used_up, edited)
 
@@ -576,6 +611,7 @@ def test_orders_of_their_own_lose_files(snippet):
 
 
 def test_orders_of_their_own_lose_files__but_not_one_order(snippet, fails):
+    """With one order for all workers, each file goes to one of them."""
     edited = snippet.edit("torch.randperm(len(self.paths))", "[2, 0, 3, 1]")
     fails(test_orders_of_their_own_lose_files, edited)
 
@@ -618,9 +654,13 @@ def test_a_common_seed_loses_nothing__also_for(snippet, workers, persistent):
     ("in one order", "self.epoch.item()", "0"),
 )
 def test_a_common_seed_loses_nothing__but_not(snippet, old, new, fails):
+    """Without the seed, each worker draws its own order; with a seed of 0, the
+    order is always the same.
+    """
     fails(test_a_common_seed_loses_nothing, snippet.edit(old, new))
 
 
 def test_a_common_seed_loses_nothing__but_not_unseen(snippet, fails):
+    """Outside shared memory, workers that stay do not see the new number."""
     edited = snippet.edit("torch.tensor(0).share_memory_()", "torch.tensor(0)")
     fails(test_a_common_seed_loses_nothing, edited, 2, True)

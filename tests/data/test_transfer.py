@@ -160,6 +160,7 @@ def test_move_reaches_every_part__also_beside(snippet, rest):
 
 @pytest.mark.parametrize("kind", ["deque", "SimpleNamespace"])
 def test_move_reaches_every_part__ends_in_a(snippet, kind, fails):
+    """In a `deque` or a `SimpleNamespace`: `move` does not look into them."""
     fails(test_move_reaches_every_part, snippet, (kind,))
 
 
@@ -240,11 +241,15 @@ def test_move_keeps_the_rest(snippet, batch=None):
     ),
 )
 def test_move_keeps_the_rest__but_not(snippet, old, new, fails):
+    """Here, what is no tensor becomes text; the other edits change the keys,
+    the order, or a tuple into a list.
+    """
     fails(test_move_keeps_the_rest, snippet.edit(old, new))
 
 
 @pytest.mark.parametrize("kind", [OrderedDict, defaultdict])
 def test_move_keeps_the_rest__ends_for_other_dicts(snippet, kind, fails):
+    """For other dicts, such as an `OrderedDict`: a plain `dict` comes back."""
     batch = kind()
     batch["a"] = 1
     fails(test_move_keeps_the_rest, snippet, batch)
@@ -270,12 +275,24 @@ def test_other_containers_stay(snippet, kind=deque):
     assert part.device.type == "cpu"
 
 
+def test_other_containers_stay__but_not_if_move_knows_it(snippet, fails):
+    """If `move` takes whatever has a length for a list, it moves the
+    `deque`.
+    """
+    edited = snippet.edit(
+        "    if isinstance(batch, (list, tuple)):",
+        '    if hasattr(batch, "__len__"):',
+    )
+    fails(test_other_containers_stay, edited)
+
+
 @pytest.mark.parametrize("kind", [SimpleNamespace, UserList])
 def test_other_containers_stay__also_a(snippet, kind):
     test_other_containers_stay(snippet, kind)
 
 
-def test_other_containers_stay__but_not_with_a_method_to(snippet, fails):
+def test_other_containers_stay__ends_with_a_method_to(snippet, fails):
+    """For a container with a method `to` of its own: it is moved."""
     fails(test_other_containers_stay, snippet, Moved)
 
 
@@ -320,10 +337,14 @@ def test_other_containers_stay__but_not_with_a_method_to(snippet, fails):
     the_rest=("    return batch\n", "    return str(batch)\n"),
 )
 def test_move_reaches_every_part__but_not(snippet, old, new, fails):
+    """Without this branch, a dataclass stays where it is; the others drop
+    another kind, or change what is kept or waited for.
+    """
     fails(test_move_reaches_every_part, snippet.edit(old, new))
 
 
 def test_move_reaches_every_part__but_not_a_tuple(snippet, fails):
+    """Without `tuple` in this line, what is in a tuple stays."""
     edited = snippet.edit(
         "isinstance(batch, (list, tuple))", "isinstance(batch, list)"
     )
@@ -350,6 +371,9 @@ def test_pins_where_it_helps(snippet, monkeypatch):
     unless_the_loader_is_told=("shuffle=True, pin_memory=pin", "shuffle=True"),
 )
 def test_pins_where_it_helps__but_not(snippet, monkeypatch, old, new, fails):
+    """Without `"cpu"` in this list, it pins on the CPU, too; the others pin
+    elsewhere, too seldom, or not in the loader.
+    """
     fails(test_pins_where_it_helps, snippet.edit(old, new), monkeypatch)
 
 
@@ -438,6 +462,9 @@ def test_the_loop_waits_unless_pinned(snippet):
     if_move_always_waits=(", non_blocking=pinned)", ")"),
 )
 def test_the_loop_waits_unless_pinned__but_not(snippet, old, new, fails):
+    """With `True` it never waits, pinned or not; the other edits wait always,
+    or never.
+    """
     fails(test_the_loop_waits_unless_pinned, snippet.edit(old, new))
 
 
@@ -464,6 +491,9 @@ def test_the_loop_waits_unless_pinned__but_not(snippet, old, new, fails):
     for_some_batches=("for batch in loader:", "for batch in [*loader][:2]:"),
 )
 def test_the_loop_stays_on_the_device__but_not(snippet, old, new, fails):
+    """Here, only the last loss counts; the other edits change the training,
+    too, or leave a part on the CPU.
+    """
     fails(test_the_loop_stays_on_the_device, snippet.edit(old, new))
 
 
@@ -516,6 +546,9 @@ def test_a_wait_adds_the_copy(snippet):
 
 
 def test_a_wait_adds_the_copy__but_not_if_the_host_never_waits(snippet, fails):
+    """A host that never waits prepares the next batch during copy and step: 5
+    units a batch instead of 7.
+    """
     edited = snippet.edit(
         "host_free = arrived if waits else asked", "host_free = asked"
     )
@@ -547,6 +580,9 @@ def test_a_wait_adds_the_copy__but_not_if_the_host_never_waits(snippet, fails):
     ),
 )
 def test_a_wait_adds_the_copy__but_not(snippet, old, new, fails):
+    """Under other rules, or with a slower host or a longer copy, a batch takes
+    another time.
+    """
     fails(test_a_wait_adds_the_copy, snippet.edit(old, new))
 
 
@@ -572,6 +608,9 @@ def test_a_waiting_host_loads_nothing(snippet):
     if_it_waits_for_its_turn_alone=("arrived if waits", "start if waits"),
 )
 def test_a_waiting_host_loads_nothing__but_not(snippet, old, new, fails):
+    """The host waits until its batch has arrived: not less, not always, and
+    not only for its turn.
+    """
     fails(test_a_waiting_host_loads_nothing, snippet.edit(old, new))
 
 
@@ -605,6 +644,9 @@ def test_a_fast_host_saves_nothing(snippet):
     if_the_copy_is_free_of_the_step=("max(asked, device_free)", "asked"),
 )
 def test_a_fast_host_saves_nothing__but_not(snippet, old, new, fails):
+    """If the host waited for the step, or copies ran beside it, not waiting
+    would save another time.
+    """
     fails(test_a_fast_host_saves_nothing, snippet.edit(old, new))
 
 
@@ -640,6 +682,7 @@ def test_a_pinning_loader_only_warns(snippet):
 
 @without_accelerator
 def test_a_pinning_loader_only_warns__but_not_unasked(snippet, fails):
+    """Without `pin_memory=True`, nothing warns."""
     edited = snippet.edit("batch_size=4, pin_memory=True", "batch_size=4")
     fails(test_a_pinning_loader_only_warns, edited)
 
@@ -648,6 +691,7 @@ def test_a_pinning_loader_only_warns__but_not_unasked(snippet, fails):
 def test_a_pinning_loader_only_warns__but_not_before_it_is_read(
     snippet, fails
 ):
+    """A loader that is made but not read does not warn."""
     edited = snippet.edit(
         "batch_size=4, pin_memory=True)))",
         "batch_size=4)))\n    DataLoader(photos, pin_memory=True)",
@@ -668,6 +712,7 @@ def test_mps_pins_nothing(snippet, monkeypatch):
 
 
 def test_mps_pins_nothing__but_not_unasked(snippet, monkeypatch, fails):
+    """Without `pin_memory=True`, nothing warns."""
     edited = snippet.edit("batch_size=4, pin_memory=True", "batch_size=4")
     fails(test_mps_pins_nothing, edited, monkeypatch)
 
@@ -698,6 +743,7 @@ def test_pinning_needs_an_accelerator(snippet):
 
 @without_accelerator
 def test_pinning_needs_an_accelerator__but_not_on_meta(snippet, fails):
+    """On `meta` there is no memory to pin, and nothing raises."""
     edited = snippet.edit(
         "torch.ones(3, pin_memory=True)",
         "torch.ones(3, pin_memory=True, device='meta')",
@@ -706,7 +752,8 @@ def test_pinning_needs_an_accelerator__but_not_on_meta(snippet, fails):
 
 
 @pytest.mark.cuda
-def test_pinning_needs_an_accelerator__but_not_with_one(snippet, fails):
+def test_pinning_needs_an_accelerator__ends_with_one(snippet, fails):
+    """With an accelerator: memory can be pinned."""
     fails(test_pinning_needs_an_accelerator, snippet)
 
 
@@ -729,6 +776,9 @@ def test_only_dense_cpu_tensors_are_pinned__also_on_cuda(snippet):
 
 
 def test_only_dense_cpu_tensors_are_pinned__but_not_on_the_cpu(snippet, fails):
+    """On the CPU it is the accelerator that is missing, and the error says
+    so.
+    """
     edited = snippet.edit('torch.ones(3, device="meta")', "torch.ones(3)")
     fails(test_only_dense_cpu_tensors_are_pinned, edited)
 
@@ -783,18 +833,23 @@ def test_nothing_to_do_copies_nothing__also_on_cuda():
     if_no_copy_is_asked_for=('"copy": True', '"copy": False'),
 )
 def test_nothing_to_do_copies_nothing__but_not(snippet, old, new, fails):
+    """Another device makes a new tensor; and without `copy=True`, you get the
+    same one.
+    """
     fails(test_nothing_to_do_copies_nothing, snippet.edit(old, new))
 
 
-def test_nothing_to_do_copies_nothing__but_not_with_its_own_dtype(
-    snippet, fails
-):
+def test_nothing_to_do_copies_nothing__ends_with_its_own_dtype(snippet, fails):
+    """If you ask for the dtype that it has: the tensor needs no copy."""
     fails(test_nothing_to_do_copies_nothing, snippet, torch.float32)
 
 
-def test_nothing_to_do_copies_nothing__but_not_with_its_own_format(
+def test_nothing_to_do_copies_nothing__ends_with_its_own_format(
     snippet, fails
 ):
+    """If you ask for the memory format that it has: the tensor needs no
+    copy.
+    """
     inputs = (torch.int16, torch.contiguous_format)
     fails(test_nothing_to_do_copies_nothing, snippet, *inputs)
 
@@ -823,6 +878,9 @@ def test_pinned_copies_return_early(snippet):
     if_no_number_is_read=("there[0].item()", "there[0]"),
 )
 def test_pinned_copies_return_early__but_not(snippet, old, new, fails):
+    """Only `non_blocking=True` returns early; a blocking copy waits, and
+    without `item()` no number is read.
+    """
     fails(test_pinned_copies_return_early, snippet.edit(old, new))
 
 
@@ -846,6 +904,7 @@ SENT = '    arrived = buffer.to("cuda", non_blocking=True)\n'
     ),
 )
 def test_a_changed_source_arrives_changed__but_not(snippet, old, new, fails):
+    """A copy that blocks, or is done already, has taken the old numbers."""
     fails(test_a_changed_source_arrives_changed, snippet.edit(old, new))
 
 
@@ -856,6 +915,7 @@ def test_a_new_source_is_safe(snippet):
 
 @pytest.mark.cuda
 def test_a_new_source_is_safe__but_not_the_old_one(snippet, fails):
+    """Written into the old tensor, the change does arrive."""
     edited = snippet.edit(
         "    del buffer\n    buffer = torch.ones(2**20, pin_memory=True)\n",
         "    buffer.fill_(1)\n",
@@ -881,6 +941,9 @@ def test_reading_early_reads_old_numbers(snippet):
     without_synchronize=("    torch.accelerator.synchronize()\n", ""),
 )
 def test_reading_early_reads_old_numbers__but_not(snippet, old, new, fails):
+    """A copy that blocks has arrived at once; one that is not made, or not
+    waited for, has not.
+    """
     fails(test_reading_early_reads_old_numbers, snippet.edit(old, new))
 
 
@@ -894,6 +957,7 @@ def test_a_way_back_is_pinned(snippet):
 
 @pytest.mark.cuda
 def test_a_way_back_is_pinned__but_not_if_it_blocks(snippet, fails):
+    """`cpu()` blocks, and gives ordinary memory."""
     edited = snippet.edit('there.to("cpu", non_blocking=True)', "there.cpu()")
     fails(test_a_way_back_is_pinned, edited)
 
@@ -923,4 +987,7 @@ def test_an_own_stream_overtakes(snippet):
     ),
 )
 def test_an_own_stream_overtakes__but_not(snippet, old, new, fails):
+    """In the current stream, or told to wait for it, the copy comes later;
+    without `copy_`, nothing arrives.
+    """
     fails(test_an_own_stream_overtakes, snippet.edit(old, new))

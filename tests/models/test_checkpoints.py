@@ -160,10 +160,16 @@ def test_generators_are_set_back__also_with_other_seeds(snippet):
     ids=["loader", "torch", "python", "numpy"],
 )
 def test_generators_are_set_back__but_not_without(snippet, line, fails):
+    """Leave out one of the four lines, and that generator draws other numbers
+    than in a run without a stop.
+    """
     fails(test_generators_are_set_back, snippet.edit(line, ""))
 
 
 def test_generators_are_set_back__but_not_if_seeded(snippet, fails):
+    """`torch.manual_seed()` afterwards throws away the state that was just set
+    back.
+    """
     edited = snippet.edit(
         '    np.random.set_state(states["numpy"])\n',
         '    np.random.set_state(states["numpy"])\n    torch.manual_seed(0)\n',
@@ -219,6 +225,9 @@ def test_a_numpy_generator_goes_on__also_after(snippet, used, number):
     ids=["from another state", "from a file with an array"],
 )
 def test_a_numpy_generator_goes_on__but_not(snippet, old, new, fails):
+    """The generator needs its own saved state, in a file without NumPy arrays,
+    which `torch.load` refuses by default.
+    """
     fails(test_a_numpy_generator_goes_on, snippet.edit(old, new))
 
 
@@ -276,12 +285,18 @@ def test_device_generators_are_set_back__also_on_cuda(snippet):
 def test_device_generators_are_set_back__but_not_with(
     snippet, old, new, fails
 ):
+    """Each device needs its own state, saved and set under its own index, or
+    some devices draw other numbers.
+    """
     fails(test_device_generators_are_set_back, snippet.edit(old, new))
 
 
 def test_device_generators_are_set_back__but_not_more_than_there_are(
     snippet, fails
 ):
+    """Without the slice, `resume` also sets devices that this machine does not
+    have.
+    """
     edited = snippet.edit('states["devices"][:count]', 'states["devices"]')
     fails(test_device_generators_are_set_back, edited, 3, 1)
 
@@ -305,7 +320,10 @@ def test_taken_names_are_refused__also_for(snippet, name):
     test_taken_names_are_refused(snippet, name)
 
 
-def test_taken_names_are_refused__but_not_another(snippet, fails):
+def test_taken_names_are_refused__ends_for_another(snippet, fails):
+    """For a name that `save` does not use itself, such as `scaler`: the part
+    is saved like any other.
+    """
     fails(test_taken_names_are_refused, snippet, "scaler")
 
 
@@ -314,6 +332,9 @@ WRITE = "dict(**states, **random_states(generator), progress=progress)"
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_taken_names_are_refused__but_not_if_merged(snippet, name, fails):
+    """Merged with `|`, the second of two equal names silently replaces the
+    first; `dict(**a, **b)` raises.
+    """
     edited = snippet.edit(
         WRITE,
         'states | random_states(generator) | {"progress": progress}',
@@ -322,6 +343,7 @@ def test_taken_names_are_refused__but_not_if_merged(snippet, name, fails):
 
 
 def test_taken_names_are_refused__but_not_if_deleted_first(snippet, fails):
+    """Empty the file before the error, and the old checkpoint is gone."""
     edited = snippet.edit(
         f"    write({WRITE}",
         f"    Path(path).write_bytes(b'')\n    write({WRITE}",
@@ -372,6 +394,9 @@ def test_no_file_changes_nothing__also_without_its_folder(snippet):
     ids=["an entry", "a seed", "a seed for the loader", "new weights"],
 )
 def test_no_file_changes_nothing__but_not_with(snippet, line, fails):
+    """With no file there is nothing to set: an entry returned, a new seed or
+    new weights would change the run.
+    """
     fails(
         test_no_file_changes_nothing, snippet.edit("return {}\n", f"{line}\n")
     )
@@ -429,6 +454,9 @@ def test_the_best_file_is_kept__also_from_long_ago_after(snippet, stops):
 
 
 def test_the_best_file_is_kept__ends_if_the_first_error_is_nan(snippet, fails):
+    """If the first error is `nan`, no later one counts as smaller, and the
+    file keeps the first weights.
+    """
     edited = snippet.edit(
         'errors.append(error_of(parts["model"]))',
         'errors.append(error_of(parts["model"]) if errors else math.nan)\n'
@@ -448,6 +476,7 @@ def test_the_best_file_is_kept__ends_if_the_first_error_is_nan(snippet, fails):
     ids=["the last one", "the best since it was resumed", "the worst"],
 )
 def test_the_best_file_is_kept__but_not(snippet, old, new, fails):
+    """With any other condition, a worse epoch overwrites the best weights."""
     fails(test_the_best_file_is_kept, snippet.edit(old, new))
 
 
@@ -536,6 +565,9 @@ def test_resuming_equals_not_stopping__also_with(snippet, old, new):
 
 @pytest.mark.parametrize("name", ["model", "optimizer", "scheduler"])
 def test_resuming_equals_not_stopping__but_not_without(snippet, name, fails):
+    """Leave out one part, and the resumed run goes on from new weights, new
+    averages or a new schedule.
+    """
     edited = snippet.edit(
         "        part.load_state_dict(saved[name])\n    set",
         f"        if name != {name!r}:\n"
@@ -547,6 +579,9 @@ def test_resuming_equals_not_stopping__but_not_without(snippet, name, fails):
 def test_resuming_equals_not_stopping__but_not_without_the_generators(
     snippet, fails
 ):
+    """The weights are right at the stop, but from then on the order, the
+    dropout and the noise differ.
+    """
     edited = snippet.edit("    set_random_states(saved, generator)\n", "")
     fails(test_resuming_equals_not_stopping, edited)
 
@@ -554,6 +589,9 @@ def test_resuming_equals_not_stopping__but_not_without_the_generators(
 def test_resuming_equals_not_stopping__but_not_with_other_errors(
     snippet, fails
 ):
+    """The file holds zeros in place of the errors so far, so the list of
+    errors differs.
+    """
     edited = snippet.edit(
         "generator, errors=errors)", "generator, errors=[0.0] * len(errors))"
     )
@@ -563,6 +601,9 @@ def test_resuming_equals_not_stopping__but_not_with_other_errors(
 def test_resuming_equals_not_stopping__ends_with_another_generator(
     snippet, fails
 ):
+    """A random generator that `save` does not store, such as your own
+    `default_rng`, is not set back.
+    """
     edited = snippet.edit("np.random.normal(", "draughts.normal(").edit(
         "def one_epoch(",
         "draughts = np.random.default_rng(0)\n\n\ndef one_epoch(",
@@ -571,6 +612,9 @@ def test_resuming_equals_not_stopping__ends_with_another_generator(
 
 
 def test_resuming_equals_not_stopping__ends_within_an_epoch(snippet, fails):
+    """After a stop within an epoch, that epoch is trained once more, on top of
+    what it had learned already.
+    """
     edited = snippet.edit(
         "        errors.append(error_of(",
         "        save(path, parts, generator, errors=errors)\n"
@@ -625,12 +669,18 @@ def test_every_part_is_needed(snippet):
     ],
 )
 def test_every_part_is_needed__but_not(snippet, old, new, fails):
+    """What the training does not depend on may be replaced: without dropout,
+    that is torch's generator.
+    """
     fails(test_every_part_is_needed, snippet.edit(old, new))
 
 
 def test_every_part_is_needed__but_not_an_optimizer_without_state(
     snippet, fails
 ):
+    """This program never replaces the model's weights, so that row shows no
+    difference.
+    """
     edited = snippet.edit(ADAM, "torch.optim.SGD(model.parameters(), 0.05)")
     edited = edited.edit(
         COSINE, "LambdaLR(optimizer, lambda epoch: 0.9**epoch)"
@@ -643,6 +693,9 @@ def test_every_part_is_needed__but_not_an_optimizer_without_state(
 
 
 def test_every_part_is_needed__but_not_in_silence_if_empty(snippet, fails):
+    """An empty state does not go unnoticed: `load_state_dict` raises, because
+    all entries are missing.
+    """
     edited = snippet.edit("{name: new[name] for", "{name: {} for")
     fails(test_every_part_is_needed, edited)
 
@@ -680,6 +733,9 @@ def test_the_model_alone_is_worse__also_from_most_starts(snippet):
     ids=["everything", "all but python", "all but the optimizer", "sorted"],
 )
 def test_the_model_alone_is_worse__but_not(snippet, old, new, fails):
+    """Restore more than the model and the errors, or sort the errors, and you
+    compare another run.
+    """
     fails(test_the_model_alone_is_worse, snippet.edit(old, new))
 
 
@@ -740,6 +796,9 @@ LOADED = "part.load_state_dict(saved[name])\n    set"
     ids=["if not resumed", "with another scale", "without the count"],
 )
 def test_a_scaler_keeps_its_scale__but_not(snippet, old, new, fails):
+    """Not resumed, the scale stays 65,536; made with 2.0, it starts at 2.0;
+    without its count, it counts from 0.
+    """
     fails(test_a_scaler_keeps_its_scale, snippet.edit(old, new))
 
 
@@ -775,11 +834,13 @@ def test_a_cut_file_does_not_load__also_after_a_share_of(share, size):
     nothing_loads_of(share, size)
 
 
-def test_a_cut_file_does_not_load__but_does_if_whole(snippet, fails):
+def test_a_cut_file_does_not_load__ends_if_it_is_whole(snippet, fails):
+    """If nothing is cut off: the file loads."""
     fails(test_a_cut_file_does_not_load, snippet, 1)
 
 
 def test_a_cut_file_does_not_load__but_does_with_all_bytes(snippet, fails):
+    """`content[:20_000_000]` is the whole file, and a whole file loads."""
     edited = snippet.edit("content[:2000]", "content[:20_000_000]")
     fails(test_a_cut_file_does_not_load, edited)
 
@@ -858,6 +919,9 @@ def test_an_interrupted_save_leaves_the_old_file__also_if_killed(
 def test_an_interrupted_save_leaves_the_old_file__but_not_if_only_tried(
     snippet, fails
 ):
+    """A trial run does not help: the real `torch.save` into the old file can
+    still be cut short.
+    """
     edited = snippet.edit(
         "    torch.save(content, partial)\n",
         "    torch.save(content, partial)\n"
@@ -873,6 +937,9 @@ def test_an_interrupted_save_leaves_the_old_file__but_not_if_only_tried(
 def test_an_interrupted_save_leaves_the_old_file__but_not_in_place(
     snippet, fails
 ):
+    """Written straight to its path, the interrupted checkpoint has already
+    overwritten the old one.
+    """
     edited = snippet.edit('Path(f"{path}.partial")', "Path(path)")
     fails(test_an_interrupted_save_leaves_the_old_file, edited)
 
@@ -881,6 +948,7 @@ def test_an_interrupted_save_leaves_the_old_file__but_not_in_place(
 def test_an_interrupted_save_leaves_the_old_file__but_not_if_caught(
     snippet, error, fails
 ):
+    """Here the `except` branch itself empties the old file."""
     edited = snippet.edit(
         "    torch.save(content, partial)\n",
         "    try:\n        torch.save(content, partial)\n"
@@ -894,6 +962,7 @@ def test_an_interrupted_save_leaves_the_old_file__but_not_if_caught(
 def test_an_interrupted_save_leaves_the_old_file__but_not_if_deleted_first(
     snippet, fails
 ):
+    """Delete the old file first, and an interrupt leaves you with none."""
     edited = snippet.edit(
         "    torch.save(content, partial)\n",
         "    Path(path).unlink(missing_ok=True)\n"
@@ -924,13 +993,29 @@ def test_a_model_copies(snippet, name="two layers", assign=False):
     assert not same(run.parts["model"].state_dict(), run.half["model"])
 
 
+def test_a_model_copies__but_not_if_told_to_assign(snippet, fails):
+    """Here the model takes the loaded tensors themselves, and training writes
+    into them.
+    """
+    edited = snippet.edit(
+        "    part.load_state_dict(saved[name])\nweight",
+        '    assign = {"assign": True} if name == "model" else {}\n'
+        "    part.load_state_dict(saved[name], **assign)\n"
+        "weight",
+    )
+    fails(test_a_model_copies, edited)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_copies__also_for(name):
     copies(name)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_copies__but_not_with_assign(snippet, name, fails):
+def test_a_model_copies__ends_with_assign(snippet, name, fails):
+    """With `assign=True`: the model takes the loaded tensors themselves, and
+    training writes into them.
+    """
     fails(test_a_model_copies, snippet, name, True)
 
 
@@ -970,14 +1055,21 @@ def test_an_optimizer_shares__also_for(name):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_an_optimizer_shares__ends_with_another_dtype(snippet, dtype, fails):
+    """For parameters of another dtype: the averages are converted, which makes
+    copies.
+    """
     fails(test_an_optimizer_shares, snippet, "Adam", dtype)
 
 
 def test_an_optimizer_shares__ends_for_sgd_without_momentum(snippet, fails):
+    """For SGD without momentum: it has no state to share."""
     fails(test_an_optimizer_shares, snippet, "SGD")
 
 
 def test_an_optimizer_shares__but_not_with_a_count_of_its_own(snippet, fails):
+    """Cloned, the count `step` belongs to the optimizer alone, and the one in
+    the checkpoint stays at 6.
+    """
     edited = snippet.edit(
         "\n    part.load_state_dict(saved[name])",
         "\n    part.load_state_dict(saved[name])\n"
@@ -989,6 +1081,9 @@ def test_an_optimizer_shares__but_not_with_a_count_of_its_own(snippet, fails):
 
 
 def test_an_optimizer_shares__but_not_what_was_copied(snippet, fails):
+    """Load a deep copy, and the steps write into the copy: `saved` stays as it
+    was.
+    """
     edited = snippet.edit(
         "\n    part.load_state_dict(saved[name])",
         "\n    part.load_state_dict(copy.deepcopy(saved[name]))",
@@ -1044,6 +1139,9 @@ def test_deleting_keeps_the_optimizer_state__also_for(snippet, name):
     ids=["if it is copied", "if another name holds the weights"],
 )
 def test_deleting_keeps_the_optimizer_state__but_not(snippet, old, new, fails):
+    """Only what something still refers to stays: load copies, and the state
+    goes too; keep a list, and the weights stay.
+    """
     fails(test_deleting_keeps_the_optimizer_state, snippet.edit(old, new))
 
 
@@ -1081,6 +1179,9 @@ def test_a_state_dict_is_no_copy__also_for(name):
     ids=["a deep copy", "clones"],
 )
 def test_a_state_dict_is_no_copy__but_not(snippet, copied, fails):
+    """A deep copy, or clones, have memory of their own that the next step does
+    not reach.
+    """
     edited = snippet.edit("lambda state: state", copied)
     fails(test_a_state_dict_is_no_copy, edited)
 
@@ -1110,11 +1211,17 @@ def test_a_deep_copy_keeps_the_best__also_for(name):
 
 
 def test_a_deep_copy_keeps_the_best__but_not_a_shallow_one(snippet, fails):
+    """`copy.copy` makes a new dict around the same tensors, so training
+    changes them.
+    """
     edited = snippet.edit("keep_best(copy.deepcopy)", "keep_best(copy.copy)")
     fails(test_a_deep_copy_keeps_the_best, edited)
 
 
 def test_a_deep_copy_keeps_the_best__but_not_of_each_epoch(snippet, fails):
+    """Copied after every epoch, what you keep is the last state, not the
+    best.
+    """
     edited = snippet.edit("if error < best:", "if True:")
     fails(test_a_deep_copy_keeps_the_best, edited)
 
@@ -1167,6 +1274,9 @@ def test_assign_leaves_the_optimizer_behind__also_if_only_some_are_loaded(
 def test_assign_leaves_the_optimizer_behind__but_not_without_assign(
     snippet, fails
 ):
+    """Without `assign`, the numbers are copied into the old parameters, which
+    the optimizer still holds.
+    """
     edited = snippet.edit(", assign=True)", ")")
     fails(test_assign_leaves_the_optimizer_behind, edited)
 
@@ -1174,6 +1284,9 @@ def test_assign_leaves_the_optimizer_behind__but_not_without_assign(
 def test_assign_leaves_the_optimizer_behind__but_not_one_made_late(
     snippet, fails
 ):
+    """A new optimizer gets the new parameters, but the scheduler still watches
+    the old one, and warns.
+    """
     edited = snippet.edit(
         "assign=True)\n",
         "assign=True)\n"
@@ -1186,6 +1299,7 @@ def test_assign_leaves_the_optimizer_behind__but_not_one_made_late(
 def test_assign_leaves_the_optimizer_behind__but_not_if_one_was_added(
     snippet, fails
 ):
+    """Parameters that you hand over with `add_param_group` are trained."""
     edited = snippet.edit(
         "assign=True)\n",
         "assign=True)\n"
@@ -1195,9 +1309,10 @@ def test_assign_leaves_the_optimizer_behind__but_not_if_one_was_added(
     fails(test_assign_leaves_the_optimizer_behind, edited)
 
 
-def test_assign_leaves_the_optimizer_behind__but_not_if_it_copies(
-    snippet, fails
-):
+def test_assign_leaves_the_optimizer_behind__ends_if_it_copies(snippet, fails):
+    """Without `assign=True`: the optimizer's own parameters get the loaded
+    numbers.
+    """
     fails(test_assign_leaves_the_optimizer_behind, snippet, "Adam", False)
 
 
@@ -1237,9 +1352,12 @@ def test_a_late_move_leaves_the_state_behind__also_with(name, option):
     stays_behind(name, **{option: True})
 
 
-def test_a_late_move_leaves_the_state_behind__but_not_of_a_double_model(
+def test_a_late_move_leaves_the_state_behind__ends_for_a_double_model(
     snippet, fails
 ):
+    """For a model that was `float64` all along: its averages are `float64`
+    too, so the move changes nothing.
+    """
     fails(
         test_a_late_move_leaves_the_state_behind,
         snippet,
@@ -1252,13 +1370,17 @@ def test_a_late_move_leaves_the_state_behind__but_not_of_a_double_model(
 def test_a_late_move_leaves_the_state_behind__but_not_an_early_one(
     snippet, fails
 ):
+    """Move the model first and load then, and the averages arrive in the dtype
+    of the parameters.
+    """
     edited = snippet.edit("    if load_first:\n", "    if False:\n")
     fails(test_a_late_move_leaves_the_state_behind, edited)
 
 
-def test_a_late_move_leaves_the_state_behind__but_not_without_a_move(
+def test_a_late_move_leaves_the_state_behind__ends_without_a_move(
     snippet, fails
 ):
+    """If nothing moves: parameters and averages still match."""
     fails(
         test_a_late_move_leaves_the_state_behind,
         snippet,
@@ -1285,6 +1407,7 @@ def optimizer_on(device, name, shape, options):
 def test_two_devices_raise(
     snippet, name="Adam", device="cuda:0", shape=(2, 4)
 ):
+    """No cell shows it: the GPU is simulated in the test."""
     options = {"foreach": False}
     assert "FakeTensor" not in snippet.text
     with FakeTensorMode():
@@ -1309,6 +1432,7 @@ def test_two_devices_raise__also_for(snippet, name, shape):
 
 
 def test_two_devices_raise__ends_for_a_parameter_without_axes(snippet, fails):
+    """For a parameter without axes: the simulated GPU raises another error."""
     fails(test_two_devices_raise, snippet, "Adam", "cuda:0", ())
 
 
@@ -1324,11 +1448,15 @@ def test_two_devices_raise__also_on_cuda(name):
     assert TWO_DEVICES in str(raised.value)
 
 
-def test_two_devices_raise__but_not_on_one(snippet, fails):
+def test_two_devices_raise__ends_on_one(snippet, fails):
+    """With the parameters on the CPU as well: there is only one device, and
+    the step works.
+    """
     fails(test_two_devices_raise, snippet, "Adam", "cpu")
 
 
 def test_two_devices_raise__ends_for_sgd_without_momentum(snippet, fails):
+    """For SGD without momentum: it has no averages, so the step works."""
     fails(test_two_devices_raise, snippet, "SGD")
 
 
@@ -1389,10 +1517,16 @@ def test_an_optimizer_converts__also_for_a_count_on(name, count):
 
 
 def test_an_optimizer_converts__ends_for_complex_parameters(snippet, fails):
+    """For complex parameters: the averages keep the dtype in which they were
+    saved.
+    """
     fails(test_an_optimizer_converts, snippet, "Adam", torch.complex128)
 
 
 def test_an_optimizer_converts__but_not_before_the_move(snippet, fails):
+    """Loaded before the move, the averages keep the dtype that the parameters
+    had then.
+    """
     edited = snippet.edit(
         "    model.double()  # leaves the optimizer behind, as .to("
         '"cuda") does\n    if not load_first:\n'
@@ -1406,6 +1540,9 @@ def test_an_optimizer_converts__but_not_before_the_move(snippet, fails):
 
 
 def test_an_optimizer_converts__ends_with_capturable(snippet, fails):
+    """With `capturable=True`: the count `step` moves to the device of its
+    parameter, too.
+    """
     fails(
         test_an_optimizer_converts,
         snippet,
@@ -1441,6 +1578,9 @@ def test_a_moved_state_is_refused__also_on_cuda():
 
 
 def test_a_moved_state_is_refused__but_not_on_the_cpu(snippet, fails):
+    """With `map_location="cpu"`, the states are on the CPU, where their
+    generators can take them.
+    """
     edited = snippet.edit('map_location="meta"', 'map_location="cpu"')
     fails(test_a_moved_state_is_refused, edited)
 
@@ -1449,6 +1589,7 @@ def test_a_moved_state_is_refused__but_not_on_the_cpu(snippet, fails):
 def test_a_moved_state_is_refused__but_not_one_that_stays(
     snippet, name, fails
 ):
+    """This state was loaded on the CPU, so nothing has moved it."""
     edited = snippet.edit(
         'map_location="meta")\n',
         f'map_location="meta")\nelsewhere[{name!r}] = half[{name!r}]\n',
@@ -1517,6 +1658,9 @@ def test_resume_loads_to_the_cpu__also_from_cuda(snippet):
 
 @pytest.mark.parametrize("there", ["", ', map_location="meta"'])
 def test_resume_loads_to_the_cpu__but_not(snippet, there, fails):
+    """Only `map_location="cpu"` puts the tensors on a device that every
+    machine has.
+    """
     edited = snippet.edit(', map_location="cpu"', there)
     fails(test_resume_loads_to_the_cpu, edited)
 
@@ -1575,6 +1719,9 @@ def test_the_middle_begins_a_new_order__also_for(samples, size, used):
     ids=["without shuffling", "from the start"],
 )
 def test_the_middle_begins_a_new_order__but_not(snippet, old, new, fails):
+    """Without shuffling there is only one order; from the state at the start,
+    the loader repeats its own.
+    """
     fails(test_the_middle_begins_a_new_order, snippet.edit(old, new))
 
 
@@ -1604,6 +1751,9 @@ def test_the_start_gives_the_same_order__also_for(samples, size, used):
     ids=["from another generator", "from the middle"],
 )
 def test_the_start_gives_the_same_order__but_not(snippet, old, new, fails):
+    """The state must belong to the loader's generator and come from before the
+    epoch, or the order is a new one.
+    """
     fails(test_the_start_gives_the_same_order, snippet.edit(old, new))
 
 
@@ -1644,6 +1794,7 @@ def second_epoch(persistent, stop, shuffle, scale, restore):
 def test_persistent_workers_forget(
     snippet, shuffle=True, scale=1.0, restore=True
 ):
+    """No cell shows it: the loader of the test keeps its workers."""
     assert "persistent" not in snippet.text
     for persistent in (True, False):
         options = {"shuffle": shuffle, "scale": scale, "restore": restore}
@@ -1658,9 +1809,12 @@ def test_persistent_workers_forget(
     [(False, 1.0, True), (True, 0.0, True), (True, 1.0, False)],
     ids=["in one order", "without noise", "without the state"],
 )
-def test_persistent_workers_forget__but_not(
+def test_persistent_workers_forget__ends_if(
     snippet, shuffle, scale, restore, fails
 ):
+    """In a fixed order, or with noise of 0: nothing can differ; without the
+    state, every resumed run differs.
+    """
     fails(test_persistent_workers_forget, snippet, shuffle, scale, restore)
 
 
@@ -1697,6 +1851,9 @@ def test_the_file_decides_the_rate__also_for(name, rate):
     ids=["if not loaded", "if set afterwards"],
 )
 def test_the_file_decides_the_rate__but_not(snippet, old, new, fails):
+    """Do not load the state, or set `lr` after loading it: then the rate is
+    your 0.3.
+    """
     fails(test_the_file_decides_the_rate, snippet.edit(old, new))
 
 
@@ -1727,11 +1884,15 @@ def test_other_parameters_are_refused__also_for(name, given):
     are_refused(name, given)
 
 
-def test_other_parameters_are_refused__but_not_as_many(snippet, fails):
+def test_other_parameters_are_refused__ends_for_as_many(snippet, fails):
+    """With the same number of parameters in one group: the state loads."""
     fails(test_other_parameters_are_refused, snippet, "Adam", "as many")
 
 
 def test_other_parameters_are_refused__but_not_the_same(snippet, fails):
+    """This optimizer holds all parameters of the model, as the saved one did,
+    so the state loads.
+    """
     edited = snippet.edit('build()["model"][2].p', 'build()["model"].p')
     fails(test_other_parameters_are_refused, edited)
 
@@ -1750,6 +1911,7 @@ def by_name(optimizer, state):
 def test_state_goes_by_position(
     snippet, load=torch.optim.Adam.load_state_dict
 ):
+    """No cell decides it: the optimizer itself hands out the state."""
     half = after_quickly(snippet, "cut").folder / "half.pt"
     saved = torch.load(half)["optimizer"]
     model = snippet.after("build").build()["model"]
@@ -1765,7 +1927,8 @@ def test_state_goes_by_position(
     assert average.shape != weight.shape
 
 
-def test_state_goes_by_position__but_not_if_shapes_are_compared(
-    snippet, fails
-):
+def test_state_goes_by_position__ends_if_shapes_are_compared(snippet, fails):
+    """With a loading function of your own that compares the shapes: it
+    notices, and raises.
+    """
     fails(test_state_goes_by_position, snippet, by_name)

@@ -114,15 +114,20 @@ def test_an_accelerator_or_the_cpu(snippet, monkeypatch):
 def test_an_accelerator_or_the_cpu__but_not(
     snippet, monkeypatch, old, new, fails
 ):
+    """Each of these is wrong on some machine; the first gives only the string
+    `"cpu"` if there is no accelerator.
+    """
     fails(test_an_accelerator_or_the_cpu, snippet.edit(old, new), monkeypatch)
 
 
 @pytest.mark.simulates("a GPU")
 def test_all_is_on_the_device(snippet):
-    start = snippet.after("flats")
+    start = snippet.after("apartments")
     model, total = nn.Linear(3, 1), 0.0
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    batches = zip(start.flats.split(16), start.prices.split(16), strict=True)
+    batches = zip(
+        start.apartments.split(16), start.prices.split(16), strict=True
+    )
     for batch, targets in batches:
         loss = (model(batch) - targets).square().mean()
         model.zero_grad()
@@ -172,6 +177,9 @@ def test_all_is_on_the_device(snippet):
     ),
 )
 def test_all_is_on_the_device__but_not(snippet, old, new, fails):
+    """A `total` made without `device` stays on the CPU; the other edits leave
+    out or replace another part of the loop.
+    """
     fails(test_all_is_on_the_device, snippet.edit(old, new))
 
 
@@ -192,6 +200,9 @@ def test_an_argument_forces_a_device(snippet):
     as_text=("type=torch.device, ", ""),
 )
 def test_an_argument_forces_a_device__but_not(snippet, old, new, fails):
+    """You need both: `default=device`, for when the argument is missing, and
+    `type`, or it stays text.
+    """
     fails(test_an_argument_forces_a_device, snippet.edit(old, new))
 
 
@@ -202,11 +213,11 @@ def test_an_argument_forces_a_device__but_not(snippet, old, new, fails):
 def test_to_leaves_the_tensor(snippet):
     run = snippet.after("copies")
 
-    assert run.flat.device.type == "cpu"
+    assert run.apartment.device.type == "cpu"
     assert run.there.is_meta
-    assert run.there.shape == run.flat.shape
-    assert run.there.dtype == run.flat.dtype
-    assert run.flat.tolist() == [71, 3, 20]
+    assert run.there.shape == run.apartment.shape
+    assert run.there.dtype == run.apartment.dtype
+    assert run.apartment.tolist() == [71, 3, 20]
     for dtype in (torch.float32, torch.int64, torch.bool):
         check_copied(torch.ones(2, 3, dtype=dtype))
 
@@ -233,10 +244,16 @@ def test_to_leaves_the_tensor__also_for_a_tensor(tensor):
 
 
 @edits(
-    if_replaced=('there = flat.to("meta")', 'there = flat = flat.to("meta")'),
-    to_its_own_device=('flat.to("meta")', 'flat.to("cpu")'),
+    if_replaced=(
+        'there = apartment.to("meta")',
+        'there = apartment = apartment.to("meta")',
+    ),
+    to_its_own_device=('apartment.to("meta")', 'apartment.to("cpu")'),
 )
 def test_to_leaves_the_tensor__but_not(snippet, old, new, fails):
+    """Assign the result to `apartment`, and it is on `meta` itself; with
+    `"cpu"`, nothing goes to another device.
+    """
     edited = snippet.edit(old, new).edit("same[0] = 71\n", "")
     fails(test_to_leaves_the_tensor, edited)
 
@@ -247,8 +264,8 @@ def test_to_its_device_is_itself(snippet, index=None, dtype=None):
     assert x.to(place, dtype) is x
     run = snippet.after("copies")
 
-    assert run.same is run.flat
-    assert run.flat[0] == 71
+    assert run.same is run.apartment
+    assert run.apartment[0] == 71
     for dtype in (torch.float32, torch.int64, torch.bool):
         for device in ("cpu", "meta"):
             x = torch.ones(3, dtype=dtype, device=device)
@@ -269,18 +286,28 @@ def test_to_its_device_is_itself__also_for_a_tensor(tensor):
 def test_to_its_device_is_itself__ends_for_the_cpu_with_an_index(
     snippet, fails
 ):
+    """For `torch.device("cpu", 0)`: the index makes it another device than
+    `cpu`, so you get a copy.
+    """
     fails(test_to_its_device_is_itself, snippet, 0)
 
 
 def test_to_its_device_is_itself__ends_with_another_dtype(snippet, fails):
+    """With another dtype as well: the result is a copy."""
     fails(test_to_its_device_is_itself, snippet, None, torch.float64)
 
 
 @edits(
-    told_to_copy=("to(flat.device)", "to(flat.device, copy=True)"),
-    in_another_dtype=("to(flat.device)", "to(flat.device, torch.float64)"),
+    told_to_copy=("to(apartment.device)", "to(apartment.device, copy=True)"),
+    in_another_dtype=(
+        "to(apartment.device)",
+        "to(apartment.device, torch.float64)",
+    ),
 )
 def test_to_its_device_is_itself__but_not(snippet, old, new, fails):
+    """`copy=True`, or another dtype, makes a copy: what you write into it does
+    not reach `apartment`.
+    """
     fails(test_to_its_device_is_itself, snippet.edit(old, new))
 
 
@@ -304,6 +331,10 @@ def test_a_module_moves_itself(snippet, start=None, move=moved):
 
 
 def test_a_module_moves_itself__ends_for_a_module_without_data(snippet, fails):
+    """A module on `meta` has no data to copy: moving it to a real device
+    raises an error that names `to_empty()`.
+    """
+
     def back(model, device):
         return model.to("cpu")
 
@@ -322,6 +353,9 @@ def test_a_module_moves_itself__ends_for_a_module_without_data(snippet, fails):
     ),
 )
 def test_a_module_moves_itself__but_not(snippet, old, new, fails):
+    """Move a deep copy, and the module stays; other edits return only a part,
+    or leave the modules below behind.
+    """
     fails(test_a_module_moves_itself, snippet.edit(old, new))
 
 
@@ -371,6 +405,9 @@ def test_registered_parts_move__also_of_a_model(make):
     ),
 )
 def test_registered_parts_move__but_not(snippet, old, new, fails):
+    """A plain tensor is not registered, and what you add after the move was
+    not there to be moved.
+    """
     fails(test_registered_parts_move, snippet.edit(old, new))
 
 
@@ -411,10 +448,14 @@ def test_plain_parts_stay(snippet):
     ),
 )
 def test_plain_parts_stay__but_not(snippet, old, new, fails):
+    """Registered as a parameter, or as a layer of the module, it moves with
+    the model.
+    """
     fails(test_plain_parts_stay, snippet.edit(old, new))
 
 
 def test_plain_parts_stay__but_not_a_buffer(snippet, fails):
+    """A buffer is registered, so it moves with the model."""
     fails(test_plain_parts_stay, snippet.edit(PLAIN_MEAN, BUFFER))
 
 
@@ -427,12 +468,12 @@ def test_a_batch_left_behind_raises(snippet, sizes=(3, 1)):
     run = snippet.after("batch-moved")
 
     def forgotten(model, device):
-        return model.to(device)(run.flats)
+        return model.to(device)(run.apartments)
 
     def unkept(model, device):
         model.to(device)
-        run.flats.to(device)
-        return model(run.flats)
+        run.apartments.to(device)
+        return model(run.apartments)
 
     for attempt in (run.batch_left, forgotten, unkept):
         refused = run.pretend(attempt, nn.Linear(*sizes))
@@ -448,18 +489,27 @@ def test_a_batch_left_behind_raises__also_for(snippet, sizes):
 
 
 def test_a_batch_left_behind_raises__but_not_if_kept(snippet, fails):
+    """Hand `apartments.to(device)` itself to the model, and both are on one
+    device.
+    """
     edited = snippet.edit(
-        "return model(flats)", "return model(flats.to(device))"
+        "return model(apartments)", "return model(apartments.to(device))"
     )
     fails(test_a_batch_left_behind_raises, edited)
 
 
 @edits(
-    on_the_cpu=("    model.to(device)\n    flats", "    flats"),
-    if_nothing_moved=("    batch = flats.to(device)", "    batch = flats"),
+    on_the_cpu=("    model.to(device)\n    apartments", "    apartments"),
+    if_nothing_moved=(
+        "    batch = apartments.to(device)",
+        "    batch = apartments",
+    ),
     off_cuda=("'cuda:0'", "'cpu'"),
 )
 def test_a_batch_left_behind_raises__but_not(snippet, old, new, fails):
+    """What counts is where model and batch are: on one device it works, on two
+    it raises.
+    """
     fails(test_a_batch_left_behind_raises, snippet.edit(old, new))
 
 
@@ -478,8 +528,8 @@ def test_made_in_forward_raises(snippet, maker="torch.full((3,), 0.5"):
     assert run.pretend(run.batch_moved, run.MadeBeside(3, 1)) == CUDA
     for model in (run.MadeHere(3, 1), run.MadeBeside(3, 1)):
         mean = eval(f"{maker})", {"torch": torch})
-        expected = nn.Linear.forward(model, run.flats - mean)
-        assert model(run.flats).equal(expected)
+        expected = nn.Linear.forward(model, run.apartments - mean)
+        assert model(run.apartments).equal(expected)
 
 
 @pytest.mark.parametrize(
@@ -492,18 +542,21 @@ def test_made_in_forward_raises__also_with(snippet, maker):
 @edits(
     beside_the_batch=(
         "= torch.full((3,), 0.5)\n",
-        "= flats.new_full((3,), 0)\n",
+        "= apartments.new_full((3,), 0)\n",
     ),
     without_an_axis=("= torch.full((3,), 0.5)\n", "= torch.full((), 0.5)\n"),
     with_a_default_device=(
         "        mean = torch.full((3,), 0.5)\n",
-        "        with flats.device:\n"
+        "        with apartments.device:\n"
         "            mean = torch.full((3,), 0.5)\n",
     ),
-    without_a_device=(", device=flats.device", ""),
-    on_the_cpu=("device=flats.device", 'device="cpu"'),
+    without_a_device=(", device=apartments.device", ""),
+    on_the_cpu=("device=apartments.device", 'device="cpu"'),
 )
 def test_made_in_forward_raises__but_not(snippet, old, new, fails):
+    """A tensor made on the device of `apartments`, or without axes, may meet
+    the batch; one on the CPU may not.
+    """
     fails(test_made_in_forward_raises, snippet.edit(old, new))
 
 
@@ -524,12 +577,12 @@ def test_unregistered_parts_raise(snippet):
 
 @edits(
     a_list_without_layers=(
-        "return self.layers[0](flats - self.mean)\n\n\n# %% careful",
-        "return flats - self.mean\n\n\n# %% careful",
+        "return self.layers[0](apartments - self.mean)\n\n\n# %% careful",
+        "return apartments - self.mean\n\n\n# %% careful",
     ),
     a_mean_that_is_not_used=(
-        "return self.layers[0](flats - self.mean)\n\n\n# %% careful",
-        "return self.layers[0](flats)\n\n\n# %% careful",
+        "return self.layers[0](apartments - self.mean)\n\n\n# %% careful",
+        "return self.layers[0](apartments)\n\n\n# %% careful",
     ),
     careful_with_a_plain_mean=(
         f"{BUFFER}\n        {LISTED}",
@@ -538,6 +591,9 @@ def test_unregistered_parts_raise(snippet):
     careful_with_a_plain_list=(LISTED, "self.layers = [nn.Linear(3, 1)]"),
 )
 def test_unregistered_parts_raise__but_not(snippet, old, new, fails):
+    """A plain tensor or list stays on the CPU in every class, and raises only
+    if `forward` uses it.
+    """
     fails(test_unregistered_parts_raise, snippet.edit(old, new))
 
 
@@ -592,6 +648,9 @@ def test_a_loss_left_behind_raises__also_for(snippet, kind):
     if_it_is_not_moved=("ones(3)).to(device)", "ones(3))"),
 )
 def test_a_loss_left_behind_raises__but_not(snippet, old, new, fails):
+    """With no weight, or with one made on the device, nothing is left to move;
+    a weight on the CPU raises.
+    """
     fails(test_a_loss_left_behind_raises, snippet.edit(old, new))
 
 
@@ -605,7 +664,7 @@ def test_a_sum_left_behind_raises(snippet, shape="1"):
 
     model = nn.Linear(3, 1)
     total = run.sum_left(model, "cpu")
-    torch.testing.assert_close(total - model(run.flats).mean(), 0 * total)
+    torch.testing.assert_close(total - model(run.apartments).mean(), 0 * total)
     refused = run.pretend(run.sum_left, model)
     assert refused.startswith(SAME_DEVICE)
     # With a sum on the device, nothing else in the program raises.
@@ -630,10 +689,13 @@ def test_a_sum_left_behind_raises__also_of_shape(snippet, shape):
     ),
     for_a_loss_on_the_cpu=(
         "batch_moved(model, device).mean()",
-        "flats.mean()",
+        "apartments.mean()",
     ),
 )
 def test_a_sum_left_behind_raises__but_not(snippet, old, new, fails):
+    """On one device it works, and so does `total = total + loss` if `total`
+    has no axes.
+    """
     fails(test_a_sum_left_behind_raises, snippet.edit(old, new))
 
 
@@ -723,15 +785,15 @@ def test_late_moves_leave_state__also_to_cuda(kind):
         "    if True:\n        model",
     ),
     if_not_moved=(
-        "    model.double()\n    model(flats.double())",
-        "    model(flats)",
+        "    model.double()\n    model(apartments.double())",
+        "    model(apartments)",
     ),
     if_loaded_last=(
         "    resumed.load_state_dict(",
         "    model.double()\n    resumed.load_state_dict(",
     ),
     without_gradients=(
-        "    model(flats.double()).mean().backward()\n",
+        "    model(apartments.double()).mean().backward()\n",
         "",
     ),
     without_a_state=(
@@ -740,10 +802,17 @@ def test_late_moves_leave_state__also_to_cuda(kind):
     ),
 )
 def test_late_moves_leave_state__but_not(snippet, old, new, fails):
+    """The averages must be there before the move, and a step with gradients
+    must come after it.
+    """
     fails(test_late_moves_leave_state, snippet.edit(old, new))
 
 
-def test_late_moves_leave_state__but_not_in_a_new_model(snippet, fails):
+def test_late_moves_leave_state__ends_for_copies(snippet, fails):
+    """If Adam holds copies of the parameters: it knows nothing of the model
+    that moves, and nothing raises.
+    """
+
     def adam(parameters):
         return torch.optim.Adam([each.detach().clone() for each in parameters])
 
@@ -792,6 +861,9 @@ def test_loading_follows_the_parameters__also_with_amsgrad(snippet):
     if_moved_later=("    if move_first:\n        model.double()\n", ""),
 )
 def test_loading_follows_the_parameters__but_not(snippet, old, new, fails):
+    """Averages put in by hand, or loaded before the move, are not
+    converted.
+    """
     fails(test_loading_follows_the_parameters, snippet.edit(old, new))
 
 
@@ -853,6 +925,9 @@ def of_keys(parts):
 
 @pytest.mark.parametrize("kept", [of_keys, deque])
 def test_tensors_of_finds_all__ends_in(snippet, kept, fails):
+    """In a dict or a `deque`: `tensors_of` looks only into lists and
+    tuples.
+    """
     fails(test_tensors_of_finds_all, snippet, kept)
 
 
@@ -874,6 +949,9 @@ LIST = "value if type(value) in (list, tuple) else [value]"
     ),
 )
 def test_tensors_of_finds_all__but_not(snippet, old, new, fails):
+    """Each part of the search finds one kind of tensor: leave one out, and
+    that kind is missing.
+    """
     fails(test_tensors_of_finds_all, snippet.edit(old, new))
 
 
@@ -901,10 +979,14 @@ def test_the_cpu_names_the_index(snippet, **options):
     of_the_last_row=("2)(torch.tensor([3])", "2)(torch.tensor([2])"),
 )
 def test_the_cpu_names_the_index__but_not(snippet, old, new, fails):
+    """Four rows have an index 3, and three rows have an index 2, so neither
+    look-up raises.
+    """
     fails(test_the_cpu_names_the_index, snippet.edit(old, new))
 
 
 def test_the_cpu_names_the_index__ends_with_max_norm(snippet, fails):
+    """With `max_norm`: the error is another one, from `select()`."""
     edited = snippet.edit("nn.Embedding(3, 2)", "nn.Embedding(3, 2, 0, 1.0)")
     fails(test_the_cpu_names_the_index, edited)
 
@@ -934,10 +1016,14 @@ def test_the_cpu_names_the_class(snippet):
     if_ignored=("CrossEntropyLoss()", "CrossEntropyLoss(ignore_index=3)"),
 )
 def test_the_cpu_names_the_class__but_not(snippet, old, new, fails):
+    """Four scores have a class 3, and an ignored class is never looked up, so
+    neither raises.
+    """
     fails(test_the_cpu_names_the_class, snippet.edit(old, new))
 
 
 def test_the_cpu_names_the_class__ends_for_classes_of_int32(snippet, fails):
+    """For classes of `int32`: the error is about their dtype instead."""
     old = "torch.tensor([3])\nscored"
     edited = snippet.edit(old, "torch.tensor([3]).int()\nscored")
     fails(test_the_cpu_names_the_class, edited)
@@ -967,6 +1053,7 @@ def test_not_compiled_with_cuda(snippet):
 @pytest.mark.skipif(not NO_CUDA, reason="this build is for CUDA")
 @pytest.mark.parametrize("device", ["cpu", "xpu"])
 def test_not_compiled_with_cuda__but_not_for(snippet, device, fails):
+    """A tensor on the CPU raises nothing, and on `xpu` the error names XPU."""
     edited = snippet.edit(
         'zeros(1, device="cuda")', f'zeros(1, device="{device}")'
     )
@@ -985,6 +1072,9 @@ def test_not_compiled_with_cuda__but_not_for(snippet, device, fails):
     ),
 )
 def test_not_compiled_with_cuda__but_not(snippet, old, new, fails):
+    """`ReLU` has no tensors to move, so nothing raises; a generator raises
+    another error.
+    """
     fails(test_not_compiled_with_cuda, snippet.edit(old, new))
 
 
@@ -1004,10 +1094,13 @@ def test_numpy_wants_the_cpu(snippet):
 
 
 @edits(
-    on_the_cpu=("refusal(there.numpy)", "str(refusal(flat.numpy))"),
+    on_the_cpu=("refusal(there.numpy)", "str(refusal(apartment.numpy))"),
     of_a_sparse_tensor=("there.numpy", "lambda: there.to_sparse().numpy()"),
 )
 def test_numpy_wants_the_cpu__but_not(snippet, old, new, fails):
+    """On the CPU, `numpy()` just works; with the other edit, `to_sparse()`
+    raises before `numpy()` is reached.
+    """
     fails(test_numpy_wants_the_cpu, snippet.edit(old, new))
 
 
@@ -1031,8 +1124,101 @@ def test_integers_are_a_second_fault__also_without_a_bias(snippet):
 
 
 def test_integers_are_a_second_fault__but_not_as_floats(snippet, fails):
+    """Written as floats, the batch has the dtype of the weights."""
     edited = snippet.edit("([70, 3, 20])))", "([70.0, 3, 20]))) or ''")
     fails(test_integers_are_a_second_fault, edited)
+
+
+CHARACTERS = {
+    torch.float64: "double",
+    torch.float16: "c10::Half",
+    torch.int64: "long int",
+    torch.uint8: "unsigned char",
+}
+CONVOLUTIONS = {
+    "Conv1d": lambda **options: nn.Conv1d(3, 2, 1, **options),
+    "Conv2d": lambda **options: nn.Conv2d(3, 2, 1, **options),
+    "Conv3d": lambda **options: nn.Conv3d(3, 2, 1, **options),
+}
+
+
+def test_a_convolution_wants_one_dtype(snippet, kind="Conv1d", bias=True):
+    run = snippet.after("doubles")
+    wanted = "Input type ({}) and bias type (float) should be the same"
+    assert run.refused == wanted.format("double")
+
+    layer = CONVOLUTIONS[kind](bias=bias)
+    shape = (2, 3, 4, 5, 6)[: layer.weight.ndim]
+    for dtype, name in CHARACTERS.items():
+        batch = torch.ones(shape, dtype=dtype)
+        assert run.refusal(lambda x=batch: layer(x)) == wanted.format(name)
+
+
+@pytest.mark.parametrize("kind", ["Conv2d", "Conv3d"])
+def test_a_convolution_wants_one_dtype__also_of(snippet, kind):
+    test_a_convolution_wants_one_dtype(snippet, kind)
+
+
+def test_a_convolution_wants_one_dtype__ends_without_a_bias(snippet, fails):
+    """Without a bias, the error is `expected scalar type Double but found
+    Float`.
+    """
+    layer = nn.Conv1d(3, 2, 1, bias=False)
+    with pytest.raises(RuntimeError, match="type Double but found Float"):
+        layer(torch.ones(2, 3, 4).double())
+    fails(test_a_convolution_wants_one_dtype, snippet, "Conv1d", False)
+
+
+def test_a_convolution_wants_one_dtype__ends_for_a_transposed_one(
+    snippet, fails, monkeypatch
+):
+    """`ConvTranspose1d` refuses it with another text, bias or not."""
+    monkeypatch.setitem(
+        CONVOLUTIONS, "transposed", lambda bias: nn.ConvTranspose1d(3, 2, 1)
+    )
+    fails(test_a_convolution_wants_one_dtype, snippet, "transposed")
+
+
+def test_a_convolution_wants_one_dtype__but_not_as_floats(snippet, fails):
+    """A `float32` batch has the dtype of the weights, and is taken."""
+    edited = snippet.edit(
+        "convolution(apartments.double()))", "convolution(apartments))"
+    )
+    fails(test_a_convolution_wants_one_dtype, edited)
+
+
+def test_a_convolution_takes_floats(snippet, dtypes=tuple(CHARACTERS)):
+    with no_error():
+        run = snippet.after("floats")
+    expected = run.convolution(run.apartments)
+    assert run.convolution(run.apartments.double().float()).equal(expected)
+
+    for make in CONVOLUTIONS.values():
+        for bias in (True, False):
+            layer = make(bias=bias)
+            for dtype in dtypes:
+                shape = (2, 3, 4, 5, 6)[: layer.weight.ndim]
+                with no_error():
+                    found = layer(torch.ones(shape, dtype=dtype).float())
+                assert found.dtype == torch.float32
+
+
+def test_a_convolution_takes_floats__but_not_left_as_they_are(snippet, fails):
+    """Without `float()`, the batch is still `float64`, and is refused."""
+    fails(
+        test_a_convolution_takes_floats,
+        snippet.edit("double().float()).dtype", "double()).dtype"),
+    )
+
+
+def test_a_convolution_takes_floats__ends_with_weights_in_16_bits(
+    snippet, fails
+):
+    """With weights in 16 bits, convert the batch to `layer.weight.dtype`."""
+    edited = snippet.edit(
+        "nn.Conv1d(64, 1, 1)\nrefused", "nn.Conv1d(64, 1, 1).half()\nrefused"
+    )
+    fails(test_a_convolution_takes_floats, edited)
 
 
 # Where it ends
@@ -1043,7 +1229,7 @@ def test_integers_are_a_second_fault__but_not_as_floats(snippet, fails):
 def test_one_number_may_stay(snippet, others=()):
     run = snippet.after("one-number")
     model = nn.Linear(3, 1)
-    assert run.discounted(model, "cpu").equal(model(run.flats) * 0.9)
+    assert run.discounted(model, "cpu").equal(model(run.apartments) * 0.9)
     assert run.pretend(run.discounted, model) == CUDA
     factor = MagicMock()
     factor.__mul__.side_effect = lambda other: other
@@ -1065,6 +1251,9 @@ def test_one_number_may_stay(snippet, others=()):
 
 @pretended
 def test_one_number_may_stay__ends_in_kron(snippet, fails):
+    """In `torch.kron`: it raises for two devices even if one tensor has no
+    axes.
+    """
     fails(test_one_number_may_stay, snippet, (torch.kron,))
 
 
@@ -1073,6 +1262,9 @@ def test_one_number_may_stay__ends_in_kron(snippet, fails):
     of_many_numbers=("torch.tensor(0.9)", "torch.full((64, 1), 0.9)"),
 )
 def test_one_number_may_stay__but_not(snippet, old, new, fails):
+    """Shapes such as `(1,)` and `(64, 1)` have axes, so these tensors must be
+    on the same device.
+    """
     fails(test_one_number_may_stay, snippet.edit(old, new))
 
 
@@ -1091,9 +1283,9 @@ def test_stand_ins_overlook_some(snippet, name="Conv1d", bias=True):
     assert left.startswith("works" if overlook else SAME_DEVICE)
     assert run.faked == left
     assert run.weight.is_meta
-    assert run.flats.device.type == "cpu"
+    assert run.apartments.device.type == "cpu"
     assert run.product.shape == (64, 1)
-    assert run.product.device == (run.flats @ run.weight).device
+    assert run.product.device == (run.apartments @ run.weight).device
 
     kind, shape = LAYERS[name]
     layer = moved(kind(64, 1, 1, bias=bias), "cuda:0")
@@ -1120,14 +1312,20 @@ def test_stand_ins_overlook_some__also_for(snippet, name, bias):
         "pretend(batch_left, nn.Conv",
         "pretend(batch_moved, nn.Conv",
     ),
-    of_a_matrix_that_moved=("= flats @ weight", '= flats.to("meta") @ weight'),
+    of_a_matrix_that_moved=(
+        "= apartments @ weight",
+        '= apartments.to("meta") @ weight',
+    ),
     a_linear_layer=("nn.Conv1d(64, 1, 1))\nw", "nn.Linear(3, 1))\nw"),
     a_sum=(
-        "product = flats @ weight",
-        "product = torch.tensor(len(refusal(lambda: flats + weight.T)))",
+        "product = apartments @ weight",
+        "product = torch.tensor(len(refusal(lambda: apartments + weight.T)))",
     ),
 )
 def test_stand_ins_overlook_some__but_not(snippet, old, new, fails):
+    """With both tensors on one device there is nothing to overlook; `Linear`
+    and a sum are checked.
+    """
     fails(test_stand_ins_overlook_some, snippet.edit(old, new))
 
 
@@ -1141,15 +1339,18 @@ def test_cuda_refuses_the_cpu(snippet):
     for layer in (run.layer, nn.Linear(3, 1).to("cuda")):
         assert layer.weight.is_cuda
         with pytest.raises(RuntimeError, match=r"same device|be the same"):
-            layer(run.flats)
+            layer(run.apartments)
         with no_error():
-            assert layer(run.flats.to("cuda")).is_cuda
+            assert layer(run.apartments.to("cuda")).is_cuda
 
 
 @pytest.mark.cuda
 def test_cuda_refuses_the_cpu__but_not_off_cuda(snippet, fails):
+    """With the layer and the batch on the CPU, there is only one device, and
+    nothing raises.
+    """
     edited = snippet.edit('layer.to("cuda")\n', 'layer.to("cpu")\n')
-    edited = edited.edit('layer(flats.to("cuda"))', "layer(flats)")
+    edited = edited.edit('layer(apartments.to("cuda"))', "layer(apartments)")
     fails(test_cuda_refuses_the_cpu, edited)
 
 
@@ -1171,6 +1372,9 @@ def test_moving_to_cuda_keeps_parameters(snippet):
 
 @pytest.mark.cuda
 def test_moving_to_cuda_keeps_parameters__but_not_of_a_copy(snippet, fails):
+    """`deepcopy` makes new parameters, which an optimizer made before does not
+    hold.
+    """
     edited = snippet.edit(
         '        layer.to("cuda")\n',
         "        import copy\n\n"

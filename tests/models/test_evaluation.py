@@ -85,6 +85,10 @@ class Stubborn(nn.Linear):
 def test_evaluating_switches_both__ends_for_layers_that_override_train(
     snippet, fails
 ):
+    """A layer with a `train()` of its own may ignore the call, and stay in
+    training mode.
+    """
+
     def prepare():
         return nn.Sequential(Stubborn(3, 3))
 
@@ -139,6 +143,10 @@ class Merging(nn.Linear):
 def test_evaluating_restores_the_mode__ends_for_layers_that_override_train(
     snippet, fails
 ):
+    """A layer that does more in `train()` than set `training` is not brought
+    back by setting `training`.
+    """
+
     def prepare():
         return nn.Sequential(Merging(3, 3)).train()
 
@@ -159,12 +167,18 @@ def test_evaluating_restores_the_mode__ends_for_layers_that_override_train(
     ),
 )
 def test_evaluating_switches_both__but_not_without(snippet, old, new, fails):
+    """You need `model.eval()`, because `training = False` reaches the model
+    alone, and `no_grad()` for autograd.
+    """
     fails(test_evaluating_switches_both, snippet.edit(old, new))
 
 
 def test_evaluating_restores_the_mode__but_not_with_a_plain_train(
     snippet, fails
 ):
+    """`training = True` for all also switches on what was off before, such as
+    a frozen BatchNorm.
+    """
     edited = snippet.edit("layer.training = mode", "layer.training = True")
     fails(test_evaluating_restores_the_mode, edited)
 
@@ -187,10 +201,16 @@ BACK = LAST.removeprefix("    finally:\n")
     ids=["an error", "an interrupt", "no error", "a frozen layer"],
 )
 def test_evaluating_restores_the_mode__but_not_after(snippet, new, fails):
+    """Only `finally` runs whatever happens, and only a mode kept for each
+    layer brings each one back.
+    """
     fails(test_evaluating_restores_the_mode, snippet.edit(LAST, new))
 
 
 def test_evaluating_restores_the_mode__but_not_the_recording(snippet, fails):
+    """`set_grad_enabled(True)` switches recording on afterwards, even if it
+    was off before.
+    """
     edited = snippet.edit(
         "        with torch.no_grad():\n            yield\n    finally:\n",
         "        torch.set_grad_enabled(False)\n"
@@ -296,6 +316,9 @@ def as_probabilities(labels, model):
     "change", [some_ignored, one_per_pixel, as_probabilities]
 )
 def test_evaluate_weighs_each_sample__ends_for_labels(snippet, change, fails):
+    """With ignored labels, or one per pixel, the count is wrong; labels given
+    as probabilities raise an error.
+    """
     options = (64, 150, torch.float32, change)
     fails(test_evaluate_weighs_each_sample, snippet, *options)
 
@@ -303,6 +326,10 @@ def test_evaluate_weighs_each_sample__ends_for_labels(snippet, change, fails):
 def test_evaluate_weighs_each_sample__ends_for_a_tuple_of_outputs(
     snippet, fails
 ):
+    """For a model that returns a tuple: `cross_entropy` raises a
+    `TypeError`.
+    """
+
     class Both(nn.Linear):
         """A model of scores, and of what they come from."""
 
@@ -318,11 +345,17 @@ def test_evaluate_weighs_each_sample__ends_for_a_tuple_of_outputs(
 
 
 def test_evaluate_weighs_each_sample__ends_in_bfloat16(snippet, fails):
+    """In `bfloat16`: the loss of each batch is rounded, so the mean comes out
+    a little off.
+    """
     options = (64, 150, torch.bfloat16)
     fails(test_evaluate_weighs_each_sample, snippet, *options)
 
 
 def test_evaluate_weighs_each_sample__but_not_with_means(snippet, fails):
+    """With `reduction="mean"`, each loss is divided by its batch, and their
+    sum by the count once more.
+    """
     edited = snippet.edit('reduction="sum"', 'reduction="mean"')
     fails(test_evaluate_weighs_each_sample, edited)
 
@@ -355,6 +388,9 @@ def test_evaluate_weighs_each_sample__but_not_with_means(snippet, fails):
     ("the answers of one batch", "right += (", "right = ("),
 )
 def test_evaluate_weighs_each_sample__but_not_by(snippet, old, new, fails):
+    """Each of these divides by another number, adds up something else or
+    returns a tensor.
+    """
     fails(test_evaluate_weighs_each_sample, snippet.edit(old, new))
 
 
@@ -484,6 +520,8 @@ def test_evaluate_changes_nothing__also_where(snippet, prepare):
     "kind", [nn.Embedding, nn.EmbeddingBag], ids=lambda kind: kind.__name__
 )
 def test_evaluate_changes_nothing__ends_with_max_norm(snippet, kind, fails):
+    """With `max_norm`: an embedding rescales the rows that it looks up."""
+
     def prepare():
         return words(kind, max_norm=0.1)
 
@@ -491,6 +529,8 @@ def test_evaluate_changes_nothing__ends_with_max_norm(snippet, kind, fails):
 
 
 def test_evaluate_changes_nothing__ends_for_lazy_layers(snippet, fails):
+    """For lazy layers: the first batch creates their parameters."""
+
     def prepare():
         model = nn.Sequential(nn.LazyBatchNorm1d(), nn.Linear(4, 3))
         return model, torch.randn(20, 4)
@@ -521,6 +561,7 @@ def test_max_norm_rescales_in_evaluation__also_in_an_embedding_bag(snippet):
 
 
 def test_max_norm_rescales_in_evaluation__but_not_on_a_copy(snippet, fails):
+    """Evaluate a deep copy, and only the rows of the copy are rescaled."""
     start = "    loss, right, count = 0.0, 0, 0\n"
     copied = "    import copy\n\n    model = copy.deepcopy(model)\n"
     edited = snippet.edit(start, start + copied)
@@ -530,6 +571,7 @@ def test_max_norm_rescales_in_evaluation__but_not_on_a_copy(snippet, fails):
 def test_max_norm_rescales_in_evaluation__ends_for_shorter_rows(
     snippet, fails
 ):
+    """For rows that are shorter than `max_norm`: they stay as they are."""
     fails(test_max_norm_rescales_in_evaluation, snippet, nn.Embedding, 99.0)
 
 
@@ -561,6 +603,9 @@ def test_max_norm_rescales_in_evaluation__ends_for_shorter_rows(
     ),
 )
 def test_evaluate_changes_nothing__but_not_with(snippet, old, new, fails):
+    """In training mode, BatchNorm's running statistics move; the other edits
+    touch a bias or the gradients.
+    """
     fails(test_evaluate_changes_nothing, snippet.edit(old, new))
 
 
@@ -597,6 +642,9 @@ def test_evaluation_moves_the_random_numbers(snippet):
 def test_evaluation_moves_the_random_numbers__but_not(
     snippet, old, new, fails
 ):
+    """With a generator of its own, the loader leaves torch's alone; another
+    draw in `evaluate` moves it anyway.
+    """
     fails(test_evaluation_moves_the_random_numbers, snippet.edit(old, new))
 
 
@@ -673,6 +721,9 @@ def test_eval_does_not_stop_the_graph__also_for(name):
     ("no_grad", "False, torch.enable", "False, torch.no"),
 )
 def test_eval_does_not_stop_the_graph__but_not_with(snippet, old, new, fails):
+    """`F.dropout` drops in evaluation mode too; the other edits move BatchNorm
+    by hand, or stop the graph.
+    """
     fails(test_eval_does_not_stop_the_graph, snippet.edit(old, new))
 
 
@@ -702,6 +753,9 @@ def test_no_grad_does_not_stop_the_layers__also_for(name):
     ("with a graph", "recording():", "torch.enable_grad():"),
 )
 def test_no_grad_does_not_stop_the_layers__but_not(snippet, old, new, fails):
+    """Without a dropout layer, nothing is dropped; the other edits put
+    statistics back, or record a graph.
+    """
     fails(test_no_grad_does_not_stop_the_layers, snippet.edit(old, new))
 
 
@@ -729,6 +783,9 @@ def test_both_together_stop_all__also_for(name):
     ("no_grad thrice", "False, torch.enable", "False, torch.no"),
 )
 def test_both_together_stop_all__but_not(snippet, old, new, fails):
+    """Without `eval()` dropout drops, without `no_grad()` a graph is recorded;
+    two edits give both to another row.
+    """
     fails(test_both_together_stop_all, snippet.edit(old, new))
 
 
@@ -814,6 +871,9 @@ def test_some_layers_listen(snippet, inputs=None):
 def test_some_layers_listen__ends_for_rrelu_of_positive_numbers(
     snippet, fails
 ):
+    """For `RReLU` of positive inputs: it returns them as they are, in both
+    modes.
+    """
     fails(test_some_layers_listen, snippet, torch.rand(6, 4, 8) + 1)
 
 
@@ -838,6 +898,9 @@ def test_some_layers_listen__also_for(name):
     ),
 )
 def test_some_layers_listen__but_not(snippet, old, new, fails):
+    """A layer that draws nothing and tracks nothing, or that is in evaluation
+    mode already, does not change.
+    """
     fails(test_some_layers_listen, snippet.edit(old, new))
 
 
@@ -858,11 +921,17 @@ def test_some_layers_listen_if_told__also_for(name):
     ("an LSTM by default", ", dropout=0.5)", ")"),
 )
 def test_some_layers_listen_if_told__but_not(snippet, old, new, fails):
+    """By default, `InstanceNorm` tracks nothing and an `LSTM` drops nothing,
+    so the output stays the same.
+    """
     fails(test_some_layers_listen_if_told, snippet.edit(old, new))
 
 
 @pytest.mark.filterwarnings("ignore:dropout option adds dropout")
 def test_some_layers_listen_if_told__ends_with_a_single_layer(snippet, fails):
+    """With a single layer: `dropout` acts only between layers, so there is
+    none.
+    """
     edited = snippet.edit("nn.LSTM(8, 5, 2, dropout", "nn.LSTM(8, 5, dropout")
     fails(test_some_layers_listen_if_told, edited)
 
@@ -896,6 +965,9 @@ def test_other_layers_do_not_listen__also_for(name):
     ("RReLU", "nn.Linear(8, 3), nn.C", "nn.RReLU(), nn.C"),
 )
 def test_other_layers_do_not_listen__but_not(snippet, old, new, fails):
+    """Layers with running statistics or random numbers do change: `BatchNorm`,
+    `Dropout`, `RReLU`.
+    """
     fails(test_other_layers_do_not_listen, snippet.edit(old, new))
 
 
@@ -944,6 +1016,9 @@ def test_training_uses_the_batch__also_for(dims, running):
     ids=["in evaluation", "with another mean", "with another variance"],
 )
 def test_training_uses_the_batch__but_not(snippet, new, fails):
+    """In evaluation mode it uses the running statistics; the other edits
+    change the mean or the variance.
+    """
     edited = snippet.edit("norm.train()(batch)", new)
     fails(test_training_uses_the_batch, edited)
 
@@ -999,12 +1074,18 @@ def test_evaluation_uses_the_running_numbers__also_for(snippet, layer, dims):
 def test_evaluation_uses_the_running_numbers__but_not(
     snippet, old, new, fails
 ):
+    """With the batch's own mean in it, a result depends on the other samples;
+    without the variance, its scale is off.
+    """
     fails(test_evaluation_uses_the_running_numbers, snippet.edit(old, new))
 
 
 def test_evaluation_uses_the_running_numbers__ends_if_none_are_tracked(
     snippet, fails
 ):
+    """With `track_running_stats=False`: there are none, so it uses the batch
+    in evaluation mode too.
+    """
     edited = snippet.edit("Norm1d(1)", "Norm1d(1, track_running_stats=False)")
     edited = edited.edit("norm.running_mean.item()", "batch.mean().item()")
     fails(test_evaluation_uses_the_running_numbers, edited)
@@ -1060,6 +1141,9 @@ APPEND = "    running.append(norm.running_mean.item())\n"
     ),
 )
 def test_each_batch_moves_a_tenth__but_not(snippet, old, new, fails):
+    """`momentum=0.2` makes it a fifth of the way; the other edits change where
+    the numbers start, or how they move.
+    """
     fails(test_each_batch_moves_a_tenth, snippet.edit(old, new))
 
 
@@ -1084,6 +1168,9 @@ def test_batchnorm_counts_batches(snippet):
     ),
 )
 def test_batchnorm_counts_batches__but_not(snippet, old, new, fails):
+    """In evaluation mode, batches are not counted; the other edit keeps
+    setting the count to 1.
+    """
     fails(test_batchnorm_counts_batches, snippet.edit(old, new))
 
 
@@ -1125,6 +1212,9 @@ def test_running_numbers_catch_up__also_exactly(layer, shape):
     ("off in training", "norm.train()(batch)", "norm.train()(batch) + 0.1"),
 )
 def test_running_numbers_catch_up__but_not(snippet, old, new, fails):
+    """`momentum` sets the pace: with 0.9, one batch is enough; with 0.01,
+    sixty are not.
+    """
     fails(test_running_numbers_catch_up, snippet.edit(old, new))
 
 
@@ -1157,6 +1247,9 @@ def test_training_mode_gives_other_scores__also_with(snippet, recording):
     ("with a graph", "no_grad():\n    f", "enable_grad():\n    f"),
 )
 def test_training_mode_gives_other_scores__but_not(snippet, old, new, fails):
+    """In evaluation mode or without dropout, both passes agree; under
+    `enable_grad()`, the scores carry a graph.
+    """
     fails(test_training_mode_gives_other_scores, snippet.edit(old, new))
 
 
@@ -1211,6 +1304,9 @@ def test_validation_leaks_into_the_statistics__also_for_batches_with(
 def test_validation_leaks_into_the_statistics__but_not(
     snippet, old, new, fails
 ):
+    """In evaluation mode, the statistics stay; other edits push them away, put
+    them back or record a graph.
+    """
     fails(test_validation_leaks_into_the_statistics, snippet.edit(old, new))
 
 
@@ -1236,6 +1332,9 @@ def test_evaluation_repeats_itself__also_for(snippet, number):
     ("with train", "    once, again", "    model.train()\n    once, again"),
 )
 def test_evaluation_repeats_itself__but_not(snippet, old, new, fails):
+    """Without `eval()`, or after `train()`, dropout draws anew in each
+    pass.
+    """
     fails(test_evaluation_repeats_itself, snippet.edit(old, new))
 
 
@@ -1263,6 +1362,9 @@ def test_eval_stays_on(snippet):
     ("in one layer", "fresh.eval()  #", "fresh.eval()[1].training = True  #"),
 )
 def test_eval_stays_on__but_not(snippet, old, new, fails):
+    """`train()` before each step switches back; the other edits never put the
+    whole model into evaluation mode.
+    """
     fails(test_eval_stays_on, snippet.edit(old, new))
 
 
@@ -1298,6 +1400,9 @@ def test_a_mean_of_means_weighs_wrongly__also_for(snippet, size):
     ("with the worst batch", "sum(means) / len(means)", "max(means)"),
 )
 def test_a_mean_of_means_weighs_wrongly__but_not(snippet, old, new, fails):
+    """With one loss per sample, each sample counts once; `max` takes the worst
+    batch and is no mean at all.
+    """
     fails(test_a_mean_of_means_weighs_wrongly, snippet.edit(old, new))
 
 
@@ -1335,6 +1440,7 @@ def test_equal_batches_weigh_rightly__also_for_many_classes(snippet):
     ("the worst batch", "sum(means) / len(means)", "max(means)"),
 )
 def test_equal_batches_weigh_rightly__but_not_for(snippet, old, new, fails):
+    """Sums grow with the size of the batch, and the worst batch is no mean."""
     fails(test_equal_batches_weigh_rightly, snippet.edit(old, new))
 
 
@@ -1368,6 +1474,7 @@ def test_batchnorm_refuses_one_value__also_for(name):
 def test_batchnorm_refuses_one_value__ends_if_no_statistics_are_tracked(
     snippet, fails
 ):
+    """With `track_running_stats=False`: it raises in evaluation mode too."""
     edited = snippet.edit("(nn.BatchNorm1d(4).eval())", "(forgets.eval())")
     assert not edited.after("one-sample").forgets.training
     fails(test_batchnorm_refuses_one_value, edited)
@@ -1378,6 +1485,9 @@ def test_batchnorm_refuses_one_value__ends_if_no_statistics_are_tracked(
     ("without eval", "(4).eval())]", "(4))]"),
 )
 def test_batchnorm_refuses_one_value__but_not(snippet, old, new, fails):
+    """`LayerNorm` takes one sample, because it needs no others; `BatchNorm`
+    without `eval()` does not.
+    """
     fails(test_batchnorm_refuses_one_value, snippet.edit(old, new))
 
 
@@ -1439,6 +1549,9 @@ def test_inference_tensors_do_not_come_back__also_for(name):
     ("no_grad twice", "    with mode():\n", "    with torch.no_grad():\n"),
 )
 def test_inference_tensors_do_not_come_back__but_not(snippet, old, new, fails):
+    """A clone made outside the block is an ordinary tensor; the other edits
+    use one mode for both.
+    """
     fails(test_inference_tensors_do_not_come_back, snippet.edit(old, new))
 
 
@@ -1485,6 +1598,9 @@ def test_functional_dropout_ignores_eval__also_in_a_module(rate):
     ("when attention is", "dropout_p=0.5", "dropout_p=0.5 * self.training"),
 )
 def test_functional_dropout_ignores_eval__but_not(snippet, old, new, fails):
+    """Only the arguments decide: with `training=False` or a rate of 0 nothing
+    is dropped, without them it is.
+    """
     fails(test_functional_dropout_ignores_eval, snippet.edit(old, new))
 
 
@@ -1520,6 +1636,9 @@ def test_dropout_scales_what_it_keeps__also_with(rate):
     ("without dropping", "nn.Dropout(0.4)", "nn.Identity()"),
 )
 def test_dropout_scales_what_it_keeps__but_not(snippet, old, new, fails):
+    """In evaluation mode, nothing is dropped or scaled; the other edits drop
+    or scale in another way.
+    """
     fails(test_dropout_scales_what_it_keeps, snippet.edit(old, new))
 
 
@@ -1567,4 +1686,7 @@ def share_of_ones(guesses, labels):
     ("as another metric", "[guesses == 1] == 1", "[labels == 1] == 1"),
 )
 def test_precision_is_no_mean__but_not(snippet, old, new, fails):
+    """In a single batch, the two agree; the other edits compute something else
+    than the precision of the whole.
+    """
     fails(test_precision_is_no_mean, snippet.edit(old, new))

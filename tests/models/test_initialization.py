@@ -72,6 +72,7 @@ def test_apply_reaches_every_layer__also_for(snippet, make):
     ids=["for five layers", "without apply", "for the outer layers alone"],
 )
 def test_apply_reaches_every_layer__but_not(snippet, new, fails):
+    """Layers that are not reached keep the weights that PyTorch drew."""
     edited = snippet.edit("model.apply(initialize)", new)
     fails(test_apply_reaches_every_layer, edited)
 
@@ -79,6 +80,7 @@ def test_apply_reaches_every_layer__but_not(snippet, new, fails):
 def test_apply_reaches_every_layer__but_not_for_the_model_itself(
     snippet, fails
 ):
+    """This function leaves out the model itself."""
     fails(test_apply_reaches_every_layer, snippet, for_children_alone)
 
 
@@ -140,6 +142,9 @@ def test_kaiming_draws_with_two_over_n__also_for(snippet, name):
     ids=["for no ReLU", "of the outputs", "positive ones"],
 )
 def test_kaiming_draws_with_two_over_n__but_not(snippet, old, new, fails):
+    """`a=1` gives √(1/n), `fan_out` counts the outputs, and the absolute
+    values have another mean.
+    """
     fails(test_kaiming_draws_with_two_over_n, snippet.edit(old, new))
 
 
@@ -160,12 +165,18 @@ def test_kaiming_draws_with_two_over_n__but_not(snippet, old, new, fails):
 def test_kaiming_draws_with_two_over_n__but_not_for_a_convolution(
     snippet, old, new, fails
 ):
+    """Left out of `isinstance`, or drawn by its outputs, a convolution gets
+    another deviation.
+    """
     edited = snippet.edit(old, new)
     fails(test_kaiming_draws_with_two_over_n, edited, "a 3x3 kernel")
 
 
 @pytest.mark.parametrize("name", ["Conv1d", "ConvTranspose2d", "Embedding"])
 def test_kaiming_draws_with_two_over_n__ends_for_a(name, snippet, fails):
+    """For `Conv1d`, `ConvTranspose2d` and `Embedding`: `initialize` leaves
+    them as PyTorch drew them.
+    """
     makes = {
         "Conv1d": lambda: nn.Conv1d(30, 400, 5),
         "ConvTranspose2d": lambda: nn.ConvTranspose2d(50, 50, 3),
@@ -178,6 +189,7 @@ def test_kaiming_draws_with_two_over_n__ends_for_a(name, snippet, fails):
 
 
 def test_a_guess_has_the_logarithm(snippet, count=4, raised=0.0):
+    """No cell decides it: the loss of equal scores is computed."""
     run = snippet.after("pictures")
     classes = run.classes % count
 
@@ -194,9 +206,12 @@ def test_a_guess_has_the_logarithm__also_among(snippet, count):
 
 
 @pytest.mark.parametrize("raised", [0.5, -1.0])
-def test_a_guess_has_the_logarithm__but_not_with_a_favourite(
+def test_a_guess_has_the_logarithm__ends_with_a_favorite(
     snippet, raised, fails
 ):
+    """If one of the four scores is raised or lowered: the loss is above log(4)
+    = 1.39, here 1.41 and 1.46.
+    """
     fails(test_a_guess_has_the_logarithm, snippet, 4, raised)
 
 
@@ -217,6 +232,9 @@ def test_twenty_factors_multiply(snippet):
 
 @pytest.mark.parametrize("count", [19, 21])
 def test_twenty_factors_multiply__but_not_other_counts(snippet, count, fails):
+    """Nineteen layers multiply once less and twenty-one once more, so the
+    result is off by one factor.
+    """
     edited = snippet.edit("for _ in range(20)]", f"for _ in range({count})]")
     fails(test_twenty_factors_multiply, edited)
 
@@ -295,6 +313,9 @@ def test_small_weights_lose_the_picture__also_of_width(snippet, width):
     ],
 )
 def test_small_weights_lose_the_picture__but_not(snippet, old, new, fails):
+    """With a deviation of 0.2, only four layers, or BatchNorm in place of
+    ReLU, the pictures still differ.
+    """
     fails(test_small_weights_lose_the_picture, snippet.edit(old, new))
 
 
@@ -316,6 +337,7 @@ def test_large_weights_explode__also_in_wider_layers(snippet):
 
 
 def test_large_weights_explode__ends_in_narrow_layers(snippet, fails):
+    """In narrow layers, such as of width 32: each layer multiplies by less."""
     fails(test_large_weights_explode, at_width(snippet, 32))
 
 
@@ -329,6 +351,9 @@ def test_large_weights_explode__ends_in_narrow_layers(snippet, fails):
     ids=["with 0.2", "in nine layers", "with Tanh"],
 )
 def test_large_weights_explode__but_not(snippet, old, new, fails):
+    """A deviation of 0.2, nine layers instead of twenty, or `Tanh`, which
+    stays within ±1, prevents it.
+    """
     fails(test_large_weights_explode, snippet.edit(old, new))
 
 
@@ -366,6 +391,9 @@ def test_kaiming_keeps_the_picture__also_of_width(snippet, width):
     ids=["with 1 over n", "with 4 over n", "with biases", "without ReLU"],
 )
 def test_kaiming_keeps_the_picture__but_not(snippet, old, new, fails):
+    """Twenty layers multiply it: half or twice the variance, biases that are
+    not zero, or no ReLU.
+    """
     fails(test_kaiming_keeps_the_picture, snippet.edit(old, new))
 
 
@@ -395,6 +423,9 @@ def test_a_number_is_a_sum_of_products(snippet):
     ids=["without ReLU", "with GELU", "with a bias"],
 )
 def test_a_number_is_a_sum_of_products__but_not(snippet, old, new, fails):
+    """Without ReLU, a negative sum stays; GELU lets a little of it through;
+    and a bias is added to the sum.
+    """
     fails(test_a_number_is_a_sum_of_products, snippet.edit(old, new))
 
 
@@ -472,6 +503,9 @@ def test_a_layer_multiplies_by_half_n_s_squared(snippet):
 def test_a_layer_multiplies_by_half_n_s_squared__but_not(
     snippet, old, new, fails
 ):
+    """Without ReLU, nothing is set to 0, and the factor is twice as large; the
+    other edits change weights or biases.
+    """
     fails(test_a_layer_multiplies_by_half_n_s_squared, snippet.edit(old, new))
 
 
@@ -499,6 +533,9 @@ def test_layers_as_drawn_multiply_by_a_sixth__also_for(snippet, count):
 
 @pytest.mark.parametrize("drawn", ["kaiming_normal_", "xavier_uniform_"])
 def test_layers_as_drawn_multiply_by_a_sixth__but_not(snippet, drawn, fails):
+    """Other weights have another gain: 1 with `kaiming_normal_`, a half with
+    `xavier_uniform_`.
+    """
     last = "    return nn.Sequential(*hidden, nn.Linear(64, 4))"
     anew = f"    [nn.init.{drawn}(linear.weight) for linear, _ in hidden]\n"
     edited = snippet.edit(last, anew + last)
@@ -531,6 +568,9 @@ def test_gradients_come_back_through_the_weights__also_without_bias(snippet):
 def test_gradients_come_back_through_the_weights__but_not(
     snippet, change, fails
 ):
+    """A hook that doubles, clips or stops the gradient changes what comes
+    back.
+    """
     hook = "register_full_backward_hook"
     edited = snippet.edit(
         "model.apply(initialize)\n",
@@ -589,6 +629,9 @@ def test_the_first_layer_hears_nothing__also_in_wider_layers(snippet):
     ],
 )
 def test_the_first_layer_hears_nothing__but_not(snippet, old, new, fails):
+    """With Kaiming's deviation, BatchNorm or only four layers the gradient
+    arrives; as PyTorch draws them, it does not.
+    """
     fails(test_the_first_layer_hears_nothing, snippet.edit(old, new))
 
 
@@ -657,6 +700,9 @@ def test_linear_draws_within_one_over_root_n__also_for(snippet, name):
     ],
 )
 def test_linear_draws_within_one_over_root_n__but_not(snippet, change, fails):
+    """What you initialize again no longer holds the numbers that PyTorch
+    drew.
+    """
     edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
     fails(test_linear_draws_within_one_over_root_n, edited)
 
@@ -687,6 +733,7 @@ def test_lstm_draws_within_one_over_root_h__also_for(snippet, size):
     ids=["an orthogonal matrix", "biases of zeros"],
 )
 def test_lstm_draws_within_one_over_root_h__but_not(snippet, change, fails):
+    """An orthogonal matrix, or biases of zeros, replace what PyTorch drew."""
     edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
     fails(test_lstm_draws_within_one_over_root_h, edited)
 
@@ -722,6 +769,9 @@ def test_embedding_draws_with_deviation_one__also_with_few_long_rows(snippet):
     ids=["with a smaller deviation", "around one", "with a row of zeros"],
 )
 def test_embedding_draws_with_deviation_one__but_not(snippet, change, fails):
+    """Drawn with a smaller deviation or around 1, or with a row of zeros, it
+    is no longer as `Embedding` draws it.
+    """
     edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
     fails(test_embedding_draws_with_deviation_one, edited)
 
@@ -742,6 +792,7 @@ def test_norms_start_as_one_and_zero(snippet):
     ids=["with a weight of 0", "with a bias of 1"],
 )
 def test_norms_start_as_one_and_zero__but_not(snippet, change, fails):
+    """Weights of 0, or biases of 1, are there only if you set them."""
     edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
     fails(test_norms_start_as_one_and_zero, edited)
 
@@ -781,6 +832,9 @@ def test_root_five_means_one_over_root_n__also_for(snippet, name):
     ids=["with another a", "drawn from a bell"],
 )
 def test_root_five_means_one_over_root_n__but_not(snippet, old, new, fails):
+    """`a=0` gives wider bounds, and `kaiming_normal_` draws from a normal
+    distribution.
+    """
     fails(test_root_five_means_one_over_root_n, snippet.edit(old, new))
 
 
@@ -821,16 +875,25 @@ def test_a_norm_cancels_the_scale(snippet):
     ],
 )
 def test_a_norm_cancels_the_scale__but_not(snippet, old, new, fails):
+    """Without the norm, the numbers grow with the weights; and a bias does not
+    grow with them.
+    """
     fails(test_a_norm_cancels_the_scale, snippet.edit(old, new))
 
 
 def test_a_norm_cancels_the_scale__ends_in_evaluation_mode(snippet, fails):
+    """In evaluation mode: `BatchNorm` uses its running statistics instead of
+    the batch's.
+    """
     old = "nn.BatchNorm1d(64)(numbers)"
     edited = snippet.edit(old, "nn.BatchNorm1d(64).eval()(numbers)")
     fails(test_a_norm_cancels_the_scale, edited)
 
 
 def test_a_norm_cancels_the_scale__ends_for_inputs_near_zero(snippet, fails):
+    """For inputs near zero: `eps`, which is added to the variance, is then no
+    longer small beside it.
+    """
     edited = snippet.edit("linear(pictures)", "linear(pictures / 1000)")
     fails(test_a_norm_cancels_the_scale, edited)
 
@@ -889,6 +952,9 @@ def test_initialize_spoils_residuals__also_of_width(snippet, width):
     ],
 )
 def test_initialize_spoils_residuals__but_not(snippet, old, new, fails):
+    """Without the connection, in four layers, or with `initialize` on no layer
+    or twice, the loss grows far less.
+    """
     fails(test_initialize_spoils_residuals, snippet.edit(old, new))
 
 
@@ -939,6 +1005,9 @@ def test_gradients_arrive_as_drawn__also_from_seeds_0_and_2(snippet):
     ],
 )
 def test_gradients_arrive_as_drawn__but_not(snippet, old, new, fails):
+    """Twenty layers need a norm or a residual connection; without it, the
+    gradient is lost on the way.
+    """
     fails(test_gradients_arrive_as_drawn, snippet.edit(old, new))
 
 
@@ -983,6 +1052,9 @@ def test_a_bias_has_no_fan_in__also_for(snippet, function):
     ids=["with normal", "for a row"],
 )
 def test_a_bias_has_no_fan_in__but_not(snippet, old, new, fails):
+    """`normal_` needs no fan-in, and `parameter[None]` has two axes, so
+    neither raises.
+    """
     fails(test_a_bias_has_no_fan_in, snippet.edit(old, new))
 
 
@@ -1020,6 +1092,9 @@ def test_three_mistakes_raise_nothing(snippet):
 def test_three_mistakes_raise_nothing__but_other_mistakes_do(
     snippet, old, new, fails
 ):
+    """Wrong shapes and dtypes do raise: a bias has no fan-in, and `float64`
+    weights do not take `float32` pictures.
+    """
     fails(test_three_mistakes_raise_nothing, snippet.edit(old, new))
 
 
@@ -1074,6 +1149,9 @@ def test_zero_weights_stay_zero__also_with(snippet, new):
     ids=["from ones", "with zeros in the last layer alone"],
 )
 def test_zero_weights_stay_zero__but_not(snippet, old, new, fails):
+    """Start from ones, or with zeros in the last layer alone, and the weights
+    move.
+    """
     fails(test_zero_weights_stay_zero, snippet.edit(old, new))
 
 
@@ -1083,6 +1161,9 @@ def test_zero_weights_stay_zero__but_not(snippet, old, new, fails):
     ids=["with other biases", "of a single layer"],
 )
 def test_zero_weights_stay_zero__ends_in_a_model(snippet, depth, bias, fails):
+    """With biases that are not zero, or in a model of a single layer: the
+    weights move.
+    """
     fails(test_zero_weights_stay_zero, snippet, depth, bias)
 
 
@@ -1138,10 +1219,16 @@ def test_equal_units_stay_equal__also_with(snippet, new):
     ],
 )
 def test_equal_units_stay_equal__but_not(snippet, old, new, fails):
+    """Different weights in, weights out or biases tell the units apart, and
+    each learns something else.
+    """
     fails(test_equal_units_stay_equal, snippet.edit(old, new))
 
 
 def test_equal_units_stay_equal__ends_with_dropout(snippet, fails):
+    """With `Dropout`: the units are dropped at random, so they get different
+    gradients.
+    """
     old = "equal = nn.Sequential(nn.Linear(64, 8), nn.ReLU()"
     fails(
         test_equal_units_stay_equal,
@@ -1209,9 +1296,13 @@ def test_only_kaiming_learns_here__also_in_wider_layers(snippet):
     ],
 )
 def test_only_kaiming_learns_here__but_not(snippet, old, new, fails):
+    """With half the deviation, smaller steps or three steps, the loss stays
+    above 0.5; BatchNorm changes the other model.
+    """
     fails(test_only_kaiming_learns_here, snippet.edit(old, new))
 
 
 def test_only_kaiming_learns_here__but_not_in_four_layers(snippet, fails):
+    """In four layers, the loss moves from PyTorch's own weights, too."""
     edited = snippet.edit("for _ in range(20)]", "for _ in range(4)]")
     fails(test_only_kaiming_learns_here, edited)

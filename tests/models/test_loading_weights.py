@@ -180,10 +180,16 @@ ZEROED = "    for name in own.keys() - fits: own[name].zero_()\n"
     ],
 )
 def test_what_fits_is_loaded__but_not(snippet, old, new, fails):
+    """Without the call, nothing is loaded; the other edits change numbers, or
+    load what does not fit, and raise.
+    """
     fails(test_what_fits_is_loaded, snippet.edit(old, new))
 
 
 def test_what_fits_is_loaded__but_not_buffers_left_out(snippet, fails):
+    """`named_parameters()` has no buffers, so BatchNorm's running statistics
+    are not loaded.
+    """
     edited = snippet.edit(
         "own = model.state_dict()", "own = dict(model.named_parameters())"
     )
@@ -191,6 +197,8 @@ def test_what_fits_is_loaded__but_not_buffers_left_out(snippet, fails):
 
 
 def test_what_fits_is_loaded__ends_in_another_dtype(snippet, fails):
+    """In another dtype: the numbers are rounded to the dtype of the model."""
+
     def build(classes):
         model = convolutional(classes)
         return model.half() if classes == 3 else model
@@ -235,6 +243,9 @@ ODD = {
 
 @pytest.mark.parametrize("build", ODD.values(), ids=ODD)
 def test_what_fits_is_loaded__ends_for_a_model_with(snippet, build, fails):
+    """With lazy layers or extra state it raises, and into a model on `meta` it
+    loads nothing and warns.
+    """
     fails(test_what_fits_is_loaded, snippet, build)
 
 
@@ -254,19 +265,24 @@ def test_one_of_two_tied_is_enough(snippet, left="1.weight", tie=True):
     assert torch.equal(model[1].weight, weight)
 
 
-def test_one_of_two_tied_is_enough__but_not_of_two_that_are_not(
-    snippet, fails
-):
+def test_one_of_two_tied_is_enough__ends_for_two_that_are_not(snippet, fails):
+    """For two weights that are not tied: they are two tensors, so the second
+    stays as it was.
+    """
     fails(test_one_of_two_tied_is_enough, snippet, "1.weight", False)
 
 
 def test_one_of_two_tied_is_enough__but_not_without_loading(snippet, fails):
+    """Without the call, neither of the two is loaded."""
     fails(test_one_of_two_tied_is_enough, snippet.edit(LOADING, ""))
 
 
 def test_one_of_two_tied_is_enough__but_not_if_it_is_not_called_missing(
     snippet, fails
 ):
+    """`named_parameters()` names tied weights only once, so the report never
+    calls the other missing.
+    """
     edited = snippet.edit(
         '"missing": [name for name in own if',
         '"missing": [name for name, _ in model.named_parameters() if',
@@ -324,6 +340,9 @@ def test_the_report_names_the_rest__also_for(snippet, build):
 def test_the_report_names_the_rest__but_not_all_alike(
     snippet, old, new, fails
 ):
+    """Each name belongs in one list: compared with `fits` or `own` instead,
+    some stand in two.
+    """
     fails(test_the_report_names_the_rest, snippet.edit(old, new))
 
 
@@ -365,6 +384,7 @@ def test_weights_go_by_name__also_for(snippet, build):
 
 
 def test_weights_go_by_name__but_not_by_the_order(snippet, fails):
+    """Paired by position, the head's bias lands in the body's weight."""
     edited = snippet.edit(
         "reader.load_state_dict(backwards)",
         "pairs = zip(reader.parameters(), backwards.values())\n"
@@ -410,6 +430,9 @@ def test_numbers_are_copied__also_for(snippet, build):
 
 
 def test_numbers_are_copied__but_not_assigned(snippet, fails):
+    """With `assign=True`, the file's tensors become the parameters, instead of
+    filling those that are there.
+    """
     edited = snippet.edit(
         "reader.load_state_dict(backwards)",
         "reader.load_state_dict(backwards, assign=True)",
@@ -427,6 +450,9 @@ def test_numbers_are_copied__but_not_assigned(snippet, fails):
     ids=["into a new parameter", "with a bias in shared memory", "a bias"],
 )
 def test_numbers_are_copied__but_not(snippet, new, fails):
+    """A new parameter, shared memory or a bias of zeros afterwards undoes what
+    loading did.
+    """
     loading = "reader.load_state_dict(backwards)\n"
     edited = snippet.edit(loading, f"{loading}{new}\n")
     fails(test_numbers_are_copied, edited)
@@ -506,10 +532,14 @@ def test_objects_are_refused__also_for(content):
     ids=["its state", "a tensor", "a dictionary", "a string", "in full"],
 )
 def test_objects_are_refused__but_not(snippet, old, new, fails):
+    """Saved as plain values, each of these loads; with `weights_only=False`,
+    so do the objects.
+    """
     fails(test_objects_are_refused, snippet.edit(old, new))
 
 
 def test_objects_are_refused__but_not_made_plain(snippet, fails):
+    """`float(loss)` is a plain number, so the file loads."""
     edited = snippet.edit(
         'refusal({"loss": loss})', 'refusal({"loss": float(loss)})'
     )
@@ -584,6 +614,9 @@ def test_plain_values_are_taken__also_for(content):
     ids=["a NumPy number", "settings", "a model"],
 )
 def test_plain_values_are_taken__but_not(snippet, old, new, fails):
+    """With one NumPy number, `Namespace` or whole model in the dict, the file
+    is refused.
+    """
     fails(test_plain_values_are_taken, snippet.edit(old, new))
 
 
@@ -592,11 +625,15 @@ def test_plain_values_are_taken__but_not(snippet, old, new, fails):
     ["Path()", "np.zeros(2)", "nn.UninitializedParameter()"],
 )
 def test_plain_values_are_taken__but_not_with(snippet, loss, fails):
+    """Each of these is of a class that `torch.load` does not take by
+    default.
+    """
     edited = snippet.edit('"loss": float(loss)', f'"loss": {loss}')
     fails(test_plain_values_are_taken, edited)
 
 
 def test_plain_values_are_taken__ends_for_an_int_of_700_digits(snippet, fails):
+    """For an `int` of 700 digits: the file is refused."""
     edited = snippet.edit('"loss": float(loss)', '"loss": 10**700')
     fails(test_plain_values_are_taken, edited)
 
@@ -647,6 +684,9 @@ def test_a_look_calls_nothing(snippet, tmp_path):
     ids=["in an empty list", "in a full load", "of a class that is taken"],
 )
 def test_a_look_calls_nothing__but_not(snippet, tmp_path, look, fails):
+    """An empty list tells you nothing, a full load runs the file, and
+    `OrderedDict` is never refused.
+    """
     edited = snippet.edit(
         "look = torch.serialization.get_unsafe_globals_in_checkpoint",
         f"look = {look}",
@@ -708,21 +748,29 @@ OPENING = "with torch.serialization.safe_globals([argparse.Namespace, *number]"
     ids=["once added", "without the class"],
 )
 def test_safe_globals_open_a_block__but_not(snippet, old, new, fails):
+    """With `add_safe_globals`, no block ends and the class stays allowed;
+    without the class, the file is refused.
+    """
     fails(test_safe_globals_open_a_block, snippet.edit(old, new))
 
 
-def test_safe_globals_open_a_block__but_not_later_without_add(snippet, fails):
+def test_safe_globals_open_a_block__ends_without_with(snippet, fails):
+    """Called without `with`: `safe_globals` opens no block, so the file is
+    refused.
+    """
     fails(test_safe_globals_open_a_block, snippet, None, SERIAL.safe_globals)
 
 
-def test_safe_globals_open_a_block__but_not_until_a_block_of_others_ends(
-    snippet, fails
-):
+def test_safe_globals_open_a_block__ends_for_a_block_of_others(snippet, fails):
+    """If the block lists other classes: it takes only its own back when it
+    ends, so this one stays allowed.
+    """
     add = SERIAL.add_safe_globals
     fails(test_safe_globals_open_a_block, snippet, None, add, True)
 
 
-def test_safe_globals_open_a_block__but_not_with_a_path_in_it(snippet, fails):
+def test_safe_globals_open_a_block__ends_with_a_path_in_it(snippet, fails):
+    """For settings that hold a `Path`: it is not on the list."""
     content = argparse.Namespace(folder=Path("runs"))
     fails(test_safe_globals_open_a_block, snippet, content)
 
@@ -748,11 +796,17 @@ def test_a_numpy_number_needs_three(snippet):
 
 
 def test_a_numpy_number_needs_three__but_not_a_fourth(snippet, fails):
+    """Here `number` has a fourth class that the file does not need: it loads
+    without it.
+    """
     edited = snippet.edit("[np._core", "[np.ndarray, np._core")
     fails(test_a_numpy_number_needs_three, edited)
 
 
 def test_a_numpy_number_needs_three__but_not_all_are_listed(snippet, fails):
+    """This edit appends the third name by hand; PyTorch's own list leaves it
+    out.
+    """
     look = "torch.serialization.get_unsafe_globals_in_checkpoint"
     edited = snippet.edit(
         f"look = {look}",
@@ -762,6 +816,7 @@ def test_a_numpy_number_needs_three__but_not_all_are_listed(snippet, fails):
 
 
 def test_a_numpy_number_needs_three__but_not_two(snippet, fails):
+    """Allow only two of the three, and the number is refused."""
     edited = snippet.edit(
         "np.dtypes.Float64DType]", "np.dtypes.Float64DType][1:]"
     ).edit("    allowed = torch.load(saved(old))", "    allowed = None")
@@ -789,9 +844,10 @@ def test_weights_only_false_runs_the_file(
     assert folder.is_dir()
 
 
-def test_weights_only_false_runs_the_file__but_not_if_weights_only_is_true(
+def test_weights_only_false_runs_the_file__ends_if_weights_only_is_true(
     snippet, capsys, tmp_path, fails
 ):
+    """With `weights_only=True`: the file is refused."""
     fails(
         test_weights_only_false_runs_the_file, snippet, capsys, tmp_path, True
     )
@@ -800,6 +856,9 @@ def test_weights_only_false_runs_the_file__but_not_if_weights_only_is_true(
 def test_weights_only_false_runs_the_file__but_is_not_the_default(
     snippet, capsys, tmp_path, fails
 ):
+    """With `weights_only=False` in place of the default, the file is not
+    refused.
+    """
     fails(
         test_weights_only_false_runs_the_file,
         snippet,
@@ -813,6 +872,7 @@ def test_weights_only_false_runs_the_file__but_is_not_the_default(
 def test_weights_only_false_runs_the_file__but_not_if_it_names_nothing(
     snippet, capsys, tmp_path, fails
 ):
+    """A file that holds only text names no function, so nothing is called."""
     edited = snippet.edit(
         "saved(Harmless())", 'saved("the file printed this line")'
     )
@@ -886,14 +946,21 @@ def test_wrappers_add_a_prefix__also_if_distributed(snippet, one_process):
     ids=["parallel", "compiled", "a compiled copy", "compiled in place"],
 )
 def test_wrappers_add_a_prefix__but_not_unless(snippet, old, new, fails):
+    """It is the wrapper that adds the prefix; two edits swap `model.compile()`
+    for a wrapper, or leave it out.
+    """
     fails(test_wrappers_add_a_prefix, snippet.edit(old, new))
 
 
-def test_wrappers_add_a_prefix__but_not_a_sequence(snippet, fails):
+def test_wrappers_add_a_prefix__ends_for_a_sequence(snippet, fails):
+    """For `nn.Sequential`: it puts an index before each name, not
+    `module.`.
+    """
     fails(test_wrappers_add_a_prefix, snippet, nn.Sequential)
 
 
 def test_wrappers_add_a_prefix__ends_around_another_wrapper(snippet, fails):
+    """Around another wrapper: the prefixes add up."""
     edited = snippet.edit(
         "compiled = torch.compile(original)",
         "compiled = torch.compile(nn.DataParallel(original))",
@@ -926,7 +993,8 @@ def test_strict_false_returns_the_rest(snippet, strict=False):
         assert all(torch.equal(own[name], wanted[name]) for name in own)
 
 
-def test_strict_false_returns_the_rest__but_not_with_strict(snippet, fails):
+def test_strict_false_returns_the_rest__ends_with_strict(snippet, fails):
+    """With `strict=True`: it raises instead of returning names."""
     fails(test_strict_false_returns_the_rest, snippet, True)
 
 
@@ -946,6 +1014,9 @@ HOOKS = {
 def test_strict_false_returns_the_rest__but_not_if_a_hook_hides(
     snippet, hides, fails
 ):
+    """A hook of the model can clear these lists, or change the tensors,
+    without a word.
+    """
     edited = snippet.edit(
         "fresh = classifier(classes=10)\n",
         "fresh = classifier(classes=10)\n"
@@ -984,6 +1055,9 @@ def test_a_prefix_loads_nothing__also_for(snippet, build, prefix):
     ids=["without a prefix", "without one at the head"],
 )
 def test_a_prefix_loads_nothing__but_not(snippet, new, fails):
+    """Names without the prefix are the model's own, so their weights are
+    loaded.
+    """
     edited = snippet.edit("prefixed, strict", new)
     fails(test_a_prefix_loads_nothing, edited)
 
@@ -991,6 +1065,10 @@ def test_a_prefix_loads_nothing__but_not(snippet, new, fails):
 def test_a_prefix_loads_nothing__ends_if_a_layer_is_called_like_it(
     snippet, fails
 ):
+    """If a layer is called like the prefix: then prefixed names match the
+    names of that layer.
+    """
+
     def build(classes):
         model = nn.Linear(2, classes)
         model.module = nn.Linear(2, classes)
@@ -1064,6 +1142,9 @@ def test_a_replacement_cleans_the_names__also_with_a_layer_called(
 def test_a_replacement_cleans_the_names__but_not_if_it_replaces_less(
     snippet, old, new, wrapped, fails
 ):
+    """Each wrapper puts its prefix in another place: replace less, and some
+    names keep theirs.
+    """
     fails(
         test_a_replacement_cleans_the_names,
         snippet.edit(old, new),
@@ -1075,6 +1156,9 @@ def test_a_replacement_cleans_the_names__but_not_if_it_replaces_less(
 def test_a_replacement_cleans_the_names__ends_with_a_layer_called(
     snippet, name, fails
 ):
+    """With a layer called `module`, or whose name ends in `_orig_mod`: its own
+    name is cut as well.
+    """
     edited = snippet.edit(
         "original = classifier(classes=10)\n",
         "original = classifier(classes=10)\n"
@@ -1114,6 +1198,9 @@ def test_the_inside_has_plain_names(snippet):
     ids=["parallel", "another model", "compiled", "another than compiled"],
 )
 def test_the_inside_has_plain_names__but_not(snippet, old, new, fails):
+    """The wrapper's own names have the prefix, and another model has other
+    tensors.
+    """
     fails(test_the_inside_has_plain_names, snippet.edit(old, new))
 
 
@@ -1166,6 +1253,9 @@ def test_a_mismatch_raises_after_loading__also_of_shapes(
 def test_a_mismatch_raises_after_loading__ends_for_one_number_in_the_file(
     snippet, fails
 ):
+    """For a tensor of shape `(1,)` in the file and a parameter without axes:
+    it is loaded.
+    """
     fails(test_a_mismatch_raises_after_loading, snippet, None, (), (1,))
 
 
@@ -1178,12 +1268,14 @@ DROPS = (
 def test_a_mismatch_raises_after_loading__but_not_if_a_hook_drops_the_head(
     snippet, fails
 ):
+    """The hook removes the head from what is loaded, so no shapes differ."""
     other = "other = classifier(classes=3)\n"
     edited = snippet.edit(other, other + DROPS)
     fails(test_a_mismatch_raises_after_loading, edited)
 
 
 def test_a_mismatch_raises_after_loading__but_not_into_a_copy(snippet, fails):
+    """Loaded into a deep copy, nothing reaches `other`."""
     edited = snippet.edit(
         "    other.load_state_dict(weights, strict=False)",
         "    import copy\n"
@@ -1213,9 +1305,12 @@ def test_map_location_brings_them_here(snippet, monkeypatch, without=None):
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_map_location_brings_them_here__but_it_does_not_raise_with(
+def test_map_location_brings_them_here__ends_with(
     snippet, monkeypatch, device, fails
 ):
+    """With another `map_location`: the tensors go elsewhere, so loading needs
+    no CUDA device.
+    """
     fails(test_map_location_brings_them_here, snippet, monkeypatch, device)
 
 
@@ -1227,6 +1322,9 @@ def test_map_location_brings_them_here__but_it_does_not_raise_with(
 def test_map_location_brings_them_here__but_not(
     snippet, monkeypatch, location, fails
 ):
+    """On `meta`, the tensors have no numbers; the function sets them to zero
+    on the way.
+    """
     edited = snippet.edit(
         'map_location="cpu")\nprint(here',
         f"map_location={location})\nprint(here",
@@ -1254,10 +1352,14 @@ def test_meta_needs_assign(snippet, assign=True, device="meta"):
 
 
 def test_meta_needs_assign__but_not_without(snippet, fails):
+    """Without `assign=True`, the model stays on `meta`."""
     fails(test_meta_needs_assign, snippet, False)
 
 
-def test_meta_needs_assign__but_not_on_the_cpu(snippet, fails):
+def test_meta_needs_assign__ends_on_the_cpu(snippet, fails):
+    """For a model on the CPU: it has numbers to overwrite, so there is no
+    warning.
+    """
     fails(test_meta_needs_assign, snippet, True, "cpu")
 
 
@@ -1283,6 +1385,9 @@ def test_loading_casts_silently__also_to(own):
 
 
 def test_loading_casts_silently__but_not_assigned(snippet, fails):
+    """With `assign=True`, the model takes the dtype of the file, and 70,000
+    stays 70,000.
+    """
     edited = snippet.edit(
         "scores.load_state_dict(wide)\n",
         "scores.load_state_dict(wide, assign=True)\n",
@@ -1292,11 +1397,15 @@ def test_loading_casts_silently__but_not_assigned(snippet, fails):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
 def test_loading_casts_silently__but_70000_fits_into(snippet, dtype, fails):
+    """`bfloat16` and `float32` reach far beyond 70,000, so it does not become
+    `inf`.
+    """
     edited = snippet.edit("bias=False).half()", f"bias=False).{dtype}()")
     fails(test_loading_casts_silently, edited)
 
 
 def test_loading_casts_silently__ends_for_complex_numbers(snippet, fails):
+    """From complex to real: it warns that the imaginary part is discarded."""
     edited = snippet.edit("1 / 3]], dtype=torch.float64", "1j / 3]]")
     fails(test_loading_casts_silently, edited)
 
@@ -1337,11 +1446,17 @@ ASSIGNED = "scores.load_state_dict(wide, assign=True)\n"
 def test_assign_leaves_the_optimizer_behind__but_not_one_made_afterwards(
     snippet, fails
 ):
+    """An optimizer made after loading holds the new parameter, and changes
+    it.
+    """
     edited = snippet.edit(MADE + ASSIGNED, ASSIGNED + MADE)
     fails(test_assign_leaves_the_optimizer_behind, edited)
 
 
 def test_assign_leaves_the_optimizer_behind__but_not_without(snippet, fails):
+    """Without `assign`, the numbers are copied into the parameter that the
+    optimizer holds.
+    """
     edited = snippet.edit(ASSIGNED, "scores.double().load_state_dict(wide)\n")
     fails(test_assign_leaves_the_optimizer_behind, edited)
 
@@ -1349,6 +1464,7 @@ def test_assign_leaves_the_optimizer_behind__but_not_without(snippet, fails):
 def test_assign_leaves_the_optimizer_behind__but_not_of_another_dtype(
     snippet, fails
 ):
+    """The parameter has the dtype of the file, which is `float32` here."""
     edited = snippet.edit(
         ASSIGNED,
         'narrow = {"weight": wide["weight"].float()}\n'
@@ -1401,6 +1517,9 @@ def test_views_save_their_storage__also_for(view, dtype):
     ids=["clone", "view"],
 )
 def test_views_save_their_storage__but_not_the(snippet, old, new, fails):
+    """A clone saves only its own numbers, and a view always takes the whole
+    table along.
+    """
     fails(test_views_save_their_storage, snippet.edit(old, new))
 
 
@@ -1479,6 +1598,9 @@ def test_safetensors_hold_numbers_only__also_for(build, notes):
     ],
 )
 def test_safetensors_hold_numbers_only__but_not(snippet, old, new, fails):
+    """Here each name gets a dot; the other edits change the tensors, or add
+    bytes to the file.
+    """
     pytest.importorskip("safetensors", reason=NEEDED)
     fails(test_safetensors_hold_numbers_only, snippet.edit(old, new))
 
@@ -1526,6 +1648,7 @@ def test_safetensors_refuse_the_rest__also_twice(shape):
     ids=["a tensor", "a weight of its own"],
 )
 def test_safetensors_refuse_the_rest__but_not(snippet, old, new, fails):
+    """A tensor is taken, and so are two weights that are not tied."""
     pytest.importorskip("safetensors", reason=NEEDED)
     fails(test_safetensors_refuse_the_rest, snippet.edit(old, new))
 
@@ -1545,9 +1668,12 @@ def test_save_model_takes_tied_weights(
     assert model[1].weight is model[0].weight
 
 
-def test_save_model_takes_tied_weights__but_not_into_others(
+def test_save_model_takes_tied_weights__ends_for_an_untied_model(
     snippet, tmp_path, fails
 ):
+    """Into a model that does not tie them: it gets only one of the two,
+    because the file holds tied weights once.
+    """
     pytest.importorskip("safetensors", reason=NEEDED)
     reader = tied(tie=False)
     fails(test_save_model_takes_tied_weights, snippet, tmp_path, reader, False)
@@ -1556,6 +1682,7 @@ def test_save_model_takes_tied_weights__but_not_into_others(
 def test_save_model_takes_tied_weights__but_not_if_they_are_not_tied(
     snippet, tmp_path, fails
 ):
+    """Without the tie, these are two weights."""
     pytest.importorskip("safetensors", reason=NEEDED)
     edited = snippet.edit("tied[1].weight = tied[0].weight\n", "")
     fails(test_save_model_takes_tied_weights, edited, tmp_path)

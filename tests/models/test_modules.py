@@ -72,7 +72,12 @@ def test_ten_scores_for_each_picture__also_for(snippet, size):
         pytest.param((32, 1, 28, 28), torch.float64, id="in float64"),
     ],
 )
-def test_ten_scores_for_each_picture__but_not(snippet, shape, dtype, fails):
+def test_ten_scores_for_each_picture__ends_for_pictures(
+    snippet, shape, dtype, fails
+):
+    """With three channels, a side of 32, no batch axis or `float64`: the
+    pictures do not fit these layers.
+    """
     fails(test_ten_scores_for_each_picture, snippet, shape, dtype)
 
 
@@ -86,6 +91,9 @@ def test_ten_scores_for_each_picture__but_not(snippet, shape, dtype, fails):
     }
 )
 def test_ten_scores_for_each_picture__but_not_with(snippet, edit, fails):
+    """A head of three outputs gives three scores, and `images[:1]` passes on
+    only the first picture.
+    """
     fails(test_ten_scores_for_each_picture, snippet.edit(*edit))
 
 
@@ -160,6 +168,9 @@ def test_names_are_paths__also_in_the_picture(snippet):
     }
 )
 def test_names_are_paths__but_not(snippet, edit, fails):
+    """A plain list or `object.__setattr__` hides the layer from the module;
+    the third edit renames the parameters.
+    """
     fails(test_names_are_paths, snippet.edit(*edit))
 
 
@@ -239,13 +250,17 @@ def test_a_call_reaches_all_below__also_in(snippet, hold):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_call_reaches_all_below__but_not_into_a_list(snippet, call, fails):
+def test_a_call_reaches_all_below__ends_in_a_list(snippet, call, fails):
+    """For layers in a plain list: they are no children of the module, so no
+    call reaches them.
+    """
     fails(test_a_call_reaches_all_below, snippet, in_a_list, [call])
 
 
 def test_a_call_reaches_all_below__but_not_past_a_train_of_ones_own(
     snippet, fails
 ):
+    """This `train()` does not pass the call on to the layers below."""
     own = "    def train(self, mode=True):\n        return self"
     edited = snippet.edit(*overriding(START, own))
     fails(test_a_call_reaches_all_below, edited)
@@ -283,6 +298,9 @@ def test_sizes_tell_the_count__also_for(snippet, sizes):
     }
 )
 def test_sizes_tell_the_count__but_not_of(snippet, edit, fails):
+    """`bias=False` takes the biases away, and with `groups=channels_in` each
+    filter sees a single channel.
+    """
     fails(test_sizes_tell_the_count, snippet.edit(*edit))
 
 
@@ -316,10 +334,14 @@ def test_some_layers_have_few_parameters__also_with(snippet, channels):
     }
 )
 def test_some_layers_have_few_parameters__but_not(snippet, edit, fails):
+    """`affine=False` leaves `BatchNorm2d` with no parameters, and `PReLU`
+    brings one of its own.
+    """
     fails(test_some_layers_have_few_parameters, snippet.edit(*edit))
 
 
-def test_some_layers_have_few_parameters__but_not_a_prelu(snippet, fails):
+def test_some_layers_have_few_parameters__ends_for_a_prelu(snippet, fails):
+    """For `PReLU`: it learns its slope, so it has a parameter."""
     fails(test_some_layers_have_few_parameters, snippet, 8, nn.PReLU)
 
 
@@ -379,6 +401,9 @@ def test_a_hook_gets_each_output__also_of(snippet, make):
 
 
 def test_a_hook_gets_each_output__ends_in_a_compiled_model(snippet, fails):
+    """In a compiled model: a hook that you register after the first call is
+    not called.
+    """
     fails(test_a_hook_gets_each_output, snippet, lambda: nn.Linear(3, 2), True)
 
 
@@ -401,6 +426,9 @@ SECOND_HOOK = "model.second.register_forward_hook"
     }
 )
 def test_a_hook_gets_each_output__but_not(snippet, edit, fails):
+    """A hook gets the output of its own layer alone, only if that layer is
+    called, and only until `remove()`.
+    """
     edited = snippet.edit("read = {}", 'read = {"second": torch.zeros(1)}')
     fails(test_a_hook_gets_each_output, edited.edit(*edit))
 
@@ -451,13 +479,17 @@ def test_in_place_layers_write_into_what_was_kept__also_of(
 def test_in_place_layers_write_into_what_was_kept__but_not_into_a_clone(
     snippet, fails
 ):
+    """A clone has memory of its own, which `ReLU(inplace=True)` does not
+    touch.
+    """
     edited = snippet.edit("output.detach()", "output.detach().clone()")
     fails(test_in_place_layers_write_into_what_was_kept, edited)
 
 
-def test_in_place_layers_write_into_what_was_kept__but_not_beside_it(
+def test_in_place_layers_write_into_what_was_kept__ends_beside_it(
     snippet, fails
 ):
+    """With `inplace=False`: ReLU writes into a new tensor."""
     fails(
         test_in_place_layers_write_into_what_was_kept,
         snippet,
@@ -497,12 +529,16 @@ def test_shapes_follow_from_the_layers__also_for_pictures_with_a_side_of(
     }
 )
 def test_shapes_follow_from_the_layers__but_not(roomy, edit, fails):
+    """Padding, stride, dilation and the pool's arguments all change the size
+    that comes out.
+    """
     fails(test_shapes_follow_from_the_layers, roomy.edit(*edit))
 
 
-def test_shapes_follow_from_the_layers__but_not_from_dimension_2(
-    snippet, fails
-):
+def test_shapes_follow_from_the_layers__ends_from_dimension_2(snippet, fails):
+    """With `flatten(start_dim=2)`: the channels are kept apart instead of in
+    one row per picture.
+    """
     fails(test_shapes_follow_from_the_layers, snippet, 28, 2)
 
 
@@ -544,6 +580,7 @@ def test_the_head_gets_400__also_if_asked_again(snippet):
     }
 )
 def test_the_head_gets_400__but_not(roomy, edit, fails):
+    """Padding, a pool that rounds up or larger pictures give other heights."""
     fails(test_the_head_gets_400, roomy.edit(*edit))
 
 
@@ -648,6 +685,9 @@ def test_a_parameter_is_trained_saved_moved__also_in_the_table(snippet):
     }
 )
 def test_a_parameter_is_trained_saved_moved__but_not(snippet, edit, fails):
+    """A module can override how it moves and saves; and a plain tensor, a
+    buffer or a sum is no parameter.
+    """
     fails(test_a_parameter_is_trained_saved_moved, snippet.edit(*edit))
 
 
@@ -682,6 +722,9 @@ def test_a_buffer_is_saved_and_moved__also_for(snippet, tensor):
     }
 )
 def test_a_buffer_is_saved_and_moved__but_not(snippet, edit, fails):
+    """A module can override how it moves and saves; a plain tensor does
+    neither, and other kinds differ as well.
+    """
     fails(test_a_buffer_is_saved_and_moved, snippet.edit(*edit))
 
 
@@ -706,10 +749,14 @@ def test_a_passing_buffer_only_moves__also_of(snippet, dtype):
     }
 )
 def test_a_passing_buffer_only_moves__but_not(snippet, edit, fails):
+    """A module can override how it moves and saves; a plain tensor stays, and
+    a parameter is saved.
+    """
     fails(test_a_passing_buffer_only_moves, snippet.edit(*edit))
 
 
 def test_a_passing_buffer_only_moves__but_not_if_persistent(snippet, fails):
+    """By default, a buffer is persistent, and the `state_dict` has it."""
     edited = snippet.edit(", persistent=False", "")
     fails(test_a_passing_buffer_only_moves, edited)
 
@@ -743,12 +790,16 @@ def test_a_plain_tensor_is_overlooked__also_one(snippet, tensor):
     }
 )
 def test_a_plain_tensor_is_overlooked__but_not(snippet, edit, fails):
+    """A module can move and save it by methods of its own; and a parameter or
+    a buffer is not overlooked.
+    """
     fails(test_a_plain_tensor_is_overlooked, snippet.edit(*edit))
 
 
 def test_a_plain_tensor_is_overlooked__ends_under_the_name_of_a_buffer(
     snippet, fails
 ):
+    """Under the name of a buffer: the tensor becomes that buffer."""
     named = f'self.register_buffer("offset", None)\n        {PLAIN}'
     fails(test_a_plain_tensor_is_overlooked, snippet.edit(PLAIN, named))
 
@@ -829,6 +880,9 @@ def test_a_frozen_layer_stays__also_with(snippet, name):
     }
 )
 def test_a_frozen_layer_stays__but_not(snippet, edit, fails):
+    """Freeze nothing, another layer or only a part, and `first` moves; without
+    an optimizer or a rate, the others do not.
+    """
     fails(test_a_frozen_layer_stays, snippet.edit(*edit))
 
 
@@ -890,6 +944,9 @@ def test_frozen_batchnorm_still_moves__also_for(snippet, dim, records):
     }
 )
 def test_frozen_batchnorm_still_moves__but_not(snippet, edit, fails):
+    """Only `eval()` on the BatchNorm itself stops it; with `eval()` from the
+    start or `momentum=0.0`, nothing moves.
+    """
     fails(test_frozen_batchnorm_still_moves, snippet.edit(*edit))
 
 
@@ -934,12 +991,18 @@ def test_a_step_needs_a_gradient__also_with(snippet, name):
     }
 )
 def test_a_step_needs_a_gradient__but_not(snippet, edit, fails):
+    """Zeros, or an old gradient, are not `None`, so the step moves; and the
+    mean or the frame moves as a parameter.
+    """
     fails(test_a_step_needs_a_gradient, snippet.edit(*edit))
 
 
 def test_a_step_needs_a_gradient__ends_if_the_optimizer_has_the_buffer(
     snippet, fails
 ):
+    """If you give the buffer to the optimizer, and a gradient to the buffer:
+    the step moves it.
+    """
     fails(
         test_a_step_needs_a_gradient,
         snippet,
@@ -1008,6 +1071,7 @@ def test_the_error_names_the_number__also_without_flatten(snippet):
 def test_the_error_names_the_number__but_not_of_weights_times_inputs(
     snippet, fails
 ):
+    """In `weight @ inputs` the weight comes first, and so do its sizes."""
     old = "    wrong(images)\nexcept"
     new = "    wrong.head.weight @ torch.rand(400, 32)\nexcept"
     fails(test_the_error_names_the_number, snippet.edit(old, new))
@@ -1051,6 +1115,9 @@ def test_lazy_linear_takes_the_number__also_for(snippet, shape):
     }
 )
 def test_lazy_linear_takes_the_number__but_not(snippet, edit, fails):
+    """Before its first batch it has no size yet, and a first batch of another
+    size sets another.
+    """
     fails(test_lazy_linear_takes_the_number, snippet.edit(*edit))
 
 
@@ -1142,6 +1209,7 @@ BLOCKS = "self.blocks = [Block(1, 8), Block(8, 16)]"
 def test_layers_in_a_list_are_overlooked__but_not_in_a_modulelist(
     snippet, fails
 ):
+    """`nn.ModuleList` registers its layers, so the model finds them."""
     modules = BLOCKS.replace("[", "nn.ModuleList([").replace("]", "])")
     fails(test_layers_in_a_list_are_overlooked, snippet.edit(BLOCKS, modules))
 
@@ -1159,10 +1227,16 @@ def test_layers_in_a_list_are_overlooked__but_not_in_a_modulelist(
     }
 )
 def test_layers_in_a_list_are_overlooked__but_not(snippet, edit, fails):
+    """A layer that is an attribute as well is registered; a `forward` that
+    looks among the children raises.
+    """
     fails(test_layers_in_a_list_are_overlooked, snippet.edit(*edit))
 
 
 def test_layers_in_a_list_are_overlooked__ends_after_a_move(snippet, fails):
+    """After a move to another device: the layers in the list stay behind, and
+    `forward` raises.
+    """
     fails(test_layers_in_a_list_are_overlooked, snippet, "list", "meta")
 
 
@@ -1189,11 +1263,13 @@ def test_containers_are_seen__also_lists(snippet):
     ("container", "parameters"),
     [("list", "ParameterDict"), ("ModuleDict", "dict")],
 )
-def test_containers_are_seen__but_not(snippet, container, parameters, fails):
+def test_containers_are_seen__ends_in_a(snippet, container, parameters, fails):
+    """In a plain `list` or `dict`: what is in it is overlooked."""
     fails(test_containers_are_seen, snippet, container, parameters)
 
 
 def test_containers_are_seen__but_not_a_tuple(snippet, fails):
+    """A tuple is a plain container, so its layers are overlooked."""
     edited = snippet.edit(
         "nn.ModuleList(listed.blocks)", "tuple(listed.blocks)"
     )
@@ -1245,11 +1321,17 @@ HASTY = "self.head = nn.Linear(400, 10)\n        super().__init__()"
     ],
 )
 def test_super_comes_first__but_not(snippet, new, fails):
+    """After `super().__init__()` it works; and a layer in a list is not
+    registered, so it raises nothing.
+    """
     fails(test_super_comes_first, snippet.edit(HASTY, new))
 
 
 @pytest.mark.parametrize("assign", ["number", "plain tensor"])
-def test_super_comes_first__but_not_for_a(snippet, assign, fails):
+def test_super_comes_first__ends_for_a(snippet, assign, fails):
+    """For numbers and plain tensors: they are not registered, so they may come
+    first.
+    """
     fails(test_super_comes_first, snippet, assign)
 
 
@@ -1296,6 +1378,9 @@ def test_forward_skips_hooks__also_of(layer):
     }
 )
 def test_forward_skips_hooks__but_not(snippet, edit, fails):
+    """`noted(images)` runs the model's hook and `noted.forward(images)` does
+    not; nor does a layer's `forward` its own.
+    """
     fails(test_forward_skips_hooks, snippet.edit(*edit))
 
 
@@ -1355,6 +1440,9 @@ RENEWED = "renewed.head = nn.Linear(400, 10)"
     ],
 )
 def test_a_late_layer_stays__but_not(snippet, new, fails):
+    """A later optimizer or a group of its own moves the new layer; the others
+    freeze it, keep a bias, or raise.
+    """
     fails(test_a_late_layer_stays, snippet.edit(RENEWED, new))
 
 
@@ -1391,5 +1479,8 @@ def test_shared_layers_count_once__also_for_three_names(layer):
     ],
 )
 def test_shared_layers_count_once__but_not(snippet, new, fails):
+    """Two layers are counted twice; and under a single name, a layer is listed
+    once.
+    """
     edited = snippet.edit("twice, twice)", new)
     fails(test_shared_layers_count_once, edited)

@@ -91,12 +91,16 @@ def test_one_part_at_a_time_is_moved(snippet, line=MOVED, sizes=(5, 2)):
 
 
 def test_one_part_at_a_time_is_moved__but_not_before_the_loop(snippet, fails):
+    """Moved before the loop, all parts are on the device at once."""
     pairs = "[(a.to(None), b.to(None)) for a, b in parts]"
     line = SECOND_LOOP.replace("in parts", f"in {pairs}")
     fails(test_one_part_at_a_time_is_moved, snippet, line)
 
 
 def test_one_part_at_a_time_is_moved__but_not_without_backward(snippet, fails):
+    """Without `backward()` in the loop, the graph of each loss keeps its part
+    on the device.
+    """
     edited = snippet.edit("loss.backward()  # adds", "mean += loss  # adds")
     fails(test_one_part_at_a_time_is_moved, edited)
 
@@ -166,41 +170,60 @@ def test_parts_give_the_gradient_of_the_whole(
         {"sizes": (12,)},
         {"sizes": (1,) * 12},
         {"sizes": (1, 20, 3), "start": 10},
+        {"sizes": (1,) * 40, "start": 0},
+    ],
+    ids=["one part", "12 parts", "very uneven parts", "40 parts"],
+)
+def test_parts_give_the_gradient_of_the_whole__also_in(snippet, options):
+    test_parts_give_the_gradient_of_the_whole(snippet, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
         {"sizes": (4, 4), "start": 0},
         {"kind": optim.AdamW},
         {"kind": optim.RMSprop},
-        {"dtype": torch.float64},
-        {"make": lambda: with_layer(nn.LayerNorm(16))},
-        {"make": lambda: with_layer(nn.GroupNorm(4, 16))},
-        {"make": lambda: with_layer(nn.BatchNorm1d(16)).eval()},
-        {"make": lambda: with_layer(nn.Dropout(0.5)).eval()},
-        {"make": lambda: plain(seed=8)},
-        {"sizes": (1,) * 40, "start": 0},
         {"kind": in_two_groups},
-        {"make": MODELS["tied"]},
-        {"make": MODELS["frozen in part"]},
+        {"dtype": torch.float64},
+        {"make": lambda: plain(seed=8)},
     ],
     ids=[
-        "one part",
-        "parts of one day",
-        "very uneven parts",
         "labels for all days",
         "AdamW",
         "RMSprop",
+        "two parameter groups",
         "float64",
-        "LayerNorm",
-        "GroupNorm",
-        "BatchNorm in evaluation mode",
-        "Dropout in evaluation mode",
         "another start",
-        "40 parts",
-        "two groups in the optimizer",
-        "a tied weight",
-        "a frozen layer",
     ],
 )
 def test_parts_give_the_gradient_of_the_whole__also_with(snippet, options):
     test_parts_give_the_gradient_of_the_whole(snippet, **options)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: with_layer(nn.LayerNorm(16)),
+        lambda: with_layer(nn.GroupNorm(4, 16)),
+        lambda: with_layer(nn.BatchNorm1d(16)).eval(),
+        lambda: with_layer(nn.Dropout(0.5)).eval(),
+        MODELS["tied"],
+        MODELS["frozen in part"],
+    ],
+    ids=[
+        "LayerNorm",
+        "GroupNorm",
+        "BatchNorm in evaluation mode",
+        "Dropout in that mode",
+        "a tied weight",
+        "a frozen layer",
+    ],
+)
+def test_parts_give_the_gradient_of_the_whole__also_for_a_model_with(
+    snippet, make
+):
+    test_parts_give_the_gradient_of_the_whole(snippet, make)
 
 
 def test_parts_give_the_gradient_of_the_whole__also_of_sequences(snippet):
@@ -229,6 +252,7 @@ PARTS = "    for inputs, labels in parts:\n        loss = F.cross"
 def test_parts_give_the_gradient_of_the_whole__but_not_cleared_in_each_part(
     snippet, fails
 ):
+    """With `zero_grad()` inside the loop, only the last part counts."""
     edited = snippet.edit(
         f"{CLEAR}{PARTS}",
         "    mean = 0.0\n    for inputs, labels in parts:\n"
@@ -275,6 +299,9 @@ def test_parts_give_the_gradient_of_the_whole__but_not_cleared_in_each_part(
 def test_parts_give_the_gradient_of_the_whole__but_not_if(
     snippet, old, new, fails
 ):
+    """Without `zero_grad()`, an old gradient counts as well; the other edits
+    change the divisor, the clipping, the step or the mean.
+    """
     fails(test_parts_give_the_gradient_of_the_whole, snippet.edit(old, new))
 
 
@@ -289,13 +316,18 @@ def test_parts_give_the_gradient_of_the_whole__but_not_if(
 def test_parts_give_the_gradient_of_the_whole__ends_in_training_mode_with(
     snippet, make, fails
 ):
+    """With BatchNorm or Dropout in training mode: in parts, they compute other
+    numbers than in the whole.
+    """
     fails(test_parts_give_the_gradient_of_the_whole, snippet, make)
 
 
 def test_parts_give_the_gradient_of_the_whole__ends_if_one_is_not_optimized(
     snippet, fails
 ):
-    """The old gradients of a layer that is not optimized stay, and clip."""
+    """If the optimizer lacks a layer: that layer's old gradients stay, and
+    count in the clipping.
+    """
 
     def kind(parameters, lr):
         return optim.SGD(list(parameters)[2:], lr=lr)
@@ -307,7 +339,7 @@ def test_parts_give_the_gradient_of_the_whole__ends_if_one_is_not_optimized(
 def test_parts_give_the_gradient_of_the_whole__ends_without_any_label(
     snippet, fails
 ):
-    """The mean over no label is nan; `big_step` returns 0."""
+    """Without any label: the mean loss is `nan`, but `big_step` returns 0."""
     inputs = snippet, plain, (5, 5, 2), optim.SGD, torch.float32, 16, False
     fails(test_parts_give_the_gradient_of_the_whole, *inputs)
 
@@ -377,6 +409,9 @@ def test_count_what_the_mean_divides_by__also_with_weights_that_add_up_below_1(
 def test_count_what_the_mean_divides_by__but_not_by(
     snippet, square, weighted, fails
 ):
+    """`len(labels)` counts rows of targets, or labels without their weights,
+    and the mean loss comes out wrong.
+    """
     fails(test_count_what_the_mean_divides_by, snippet, square, weighted)
 
 
@@ -435,13 +470,13 @@ def test_each_group_steps_once(
     ],
     ids=[
         "12 batches by 4",
-        "3 batches by 4",
-        "7 batches one by one",
-        "11 batches by 6",
-        "40 batches by 32",
-        "no batches",
-        "9 batches by 2 with AdamW",
-        "10 batches by 3 from a loader",
+        "3 by 4",
+        "7 by 1",
+        "11 by 6",
+        "40 by 32",
+        "none",
+        "9 by 2 with AdamW",
+        "10 by 3 from a loader",
     ],
 )
 def test_each_group_steps_once__also_for(
@@ -451,6 +486,9 @@ def test_each_group_steps_once__also_for(
 
 
 def test_each_group_steps_once__but_not_in_evaluation_mode(snippet, fails):
+    """Without `model.train()`, a model that was just evaluated stays in
+    evaluation mode.
+    """
     edited = snippet.edit("    model.train()\n    losses", "    losses")
     fails(test_each_group_steps_once, edited)
 
@@ -484,6 +522,9 @@ TAKE = "while parts := list(islice(batches, parts_per_step)):\n"
     ),
 )
 def test_each_group_steps_once__but_not_with(snippet, old, new, fails):
+    """With this `break`, the smaller group at the end gets no step; the others
+    change the groups, or the number of steps.
+    """
     fails(test_each_group_steps_once, snippet.edit(old, new))
 
 
@@ -546,6 +587,9 @@ def test_fifteen_steps_to_zero(snippet):
     ("another rate", "lr=0.03)\nsteps", "lr=0.01)\nsteps"),
 )
 def test_fifteen_steps_to_zero__but_not_with(snippet, old, new, fails):
+    """Without `shuffle`, each epoch takes the days in the same order; the
+    others change the steps, the groups or the rates.
+    """
     fails(test_fifteen_steps_to_zero, snippet.edit(old, new))
 
 
@@ -578,6 +622,9 @@ def test_weighted_parts_equal_the_batch(snippet):
 def test_weighted_parts_equal_the_batch__but_not_with(
     snippet, old, new, fails
 ):
+    """With a third for each part, the last one counts too much; the others
+    take other days, or keep old gradients.
+    """
     fails(test_weighted_parts_equal_the_batch, snippet.edit(old, new))
 
 
@@ -601,6 +648,9 @@ def test_uneven_parts_need_their_size(snippet):
     ("other parts", "notes[:12], 5)", "notes[:12], 11)"),
 )
 def test_uneven_parts_need_their_size__but_not_with(snippet, old, new, fails):
+    """With three parts of 4 days, dividing by their number is right; the
+    others weigh by size, or cut other parts.
+    """
     edited = snippet.edit(old, new)
     if "11" in new:
         edited = edited.edit("[1 / 3, 1 / 3, 1 / 3]", "[1 / 2, 1 / 2]").edit(
@@ -622,19 +672,43 @@ def test_divided_parts_equal_the_batch(snippet, sizes=(4, 4, 4), start=0):
         assert apart(run.gradient(model, parts, shares), whole) < 1e-5
 
 
+def test_divided_parts_equal_the_batch__but_not_for_sums(snippet, fails):
+    """Summed losses need no division: divided by the number of parts, they
+    are too small.
+    """
+    edited = snippet.edit(
+        "labels)  # the mean of a part",
+        'labels, reduction="sum")',
+    )
+    fails(test_divided_parts_equal_the_batch, edited)
+
+
 @pytest.mark.parametrize(
     ("sizes", "start"),
     [((6, 6), 0), ((1,) * 12, 0), ((7,), 3), ((2, 3, 3, 3), 18)],
+    ids=[
+        "two parts of 6 days",
+        "parts of one day",
+        "a single part",
+        "parts of 2 and 3 days with 2 labels each",
+    ],
 )
 def test_divided_parts_equal_the_batch__also_for(snippet, sizes, start):
     """In the last case, each part but the first has a day without label."""
     test_divided_parts_equal_the_batch(snippet, sizes, start)
 
 
-@pytest.mark.parametrize(("sizes", "start"), [((5, 5, 2), 0), ((4, 4, 4), 18)])
-def test_divided_parts_equal_the_batch__but_not_with_other_numbers(
+@pytest.mark.parametrize(
+    ("sizes", "start"),
+    [((5, 5, 2), 0), ((4, 4, 4), 18)],
+    ids=["another number of days", "missing labels"],
+)
+def test_divided_parts_equal_the_batch__ends_with(
     snippet, sizes, start, fails
 ):
+    """With different numbers of labels, as in parts of 5, 5 and 2 days, or of
+    4 days where labels are missing.
+    """
     fails(test_divided_parts_equal_the_batch, snippet, sizes, start)
 
 
@@ -645,6 +719,9 @@ WITH_WEIGHTS = MEAN.replace(")", ", weight=torch.tensor([1.0, 1.0, 4.0]))")
 def test_divided_parts_equal_the_batch__ends_with_class_weights(
     snippet, fails
 ):
+    """With class weights: the mean divides by the sum of the weights, which
+    differs from part to part.
+    """
     edited = snippet.edit(MEAN, WITH_WEIGHTS)
     fails(test_divided_parts_equal_the_batch, edited)
 
@@ -666,7 +743,9 @@ def test_a_part_keeps_its_share(snippet, seed=0, parts=(2, 4, 8, 16, 64)):
 
 
 def test_a_part_keeps_its_share__ends_for_parts_of_one_day(snippet, fails):
-    """Autograd also keeps one number for each loss."""
+    """For parts of one day: autograd also keeps one number for each loss, here
+    4 bytes beside 96.
+    """
     fails(test_a_part_keeps_its_share, snippet, 0, (4096,))
 
 
@@ -691,6 +770,9 @@ BACKWARD = "loss.backward()  # adds to the gradients, and frees this part\n"
     ("unequal parts", "4096 // n)", "4096 // n + 400)"),
 )
 def test_a_part_keeps_its_share__but_not_with(snippet, old, new, fails):
+    """With one `backward()` at the end, nothing is freed before it; the others
+    keep the graphs, or cut unequal parts.
+    """
     fails(test_a_part_keeps_its_share, snippet.edit(old, new))
 
 
@@ -720,6 +802,9 @@ def test_the_rest_does_not_shrink(snippet):
     ),
 )
 def test_the_rest_does_not_shrink__but_not_with(snippet, old, new, fails):
+    """SGD with momentum keeps one buffer instead of two averages; and cleared
+    gradients take no memory.
+    """
     edited = snippet.edit(old, new)
     if "momentum" in new:
         edited = edited.edit(
@@ -751,31 +836,49 @@ def test_undivided_is_n_times_as_large(snippet, sizes=(4, 4, 4), start=0):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "start"), [((1,) * 20, 0), ((6, 6), 5), ((2, 3, 3, 3), 18)]
+    ("sizes", "start"),
+    [((1,) * 20, 0), ((6, 6), 5), ((2, 3, 3, 3), 18)],
+    ids=[
+        "parts of one day",
+        "two parts of 6 days",
+        "parts of 2 and 3 days with 2 labels each",
+    ],
 )
 def test_undivided_is_n_times_as_large__also_for(snippet, sizes, start):
     test_undivided_is_n_times_as_large(snippet, sizes, start)
 
 
-def test_undivided_is_n_times_as_large__but_not_with_other_numbers(
+def test_undivided_is_n_times_as_large__ends_with_other_numbers(
     snippet, fails
 ):
+    """With different numbers of labels, as in parts of 5, 5 and 2 days: they
+    add up to something else.
+    """
     fails(test_undivided_is_n_times_as_large, snippet, (5, 5, 2))
 
 
 def test_undivided_is_n_times_as_large__ends_with_class_weights(
     snippet, fails
 ):
+    """With class weights: the mean divides by the sum of the weights, which
+    differs from part to part.
+    """
     edited = snippet.edit(MEAN, WITH_WEIGHTS)
     fails(test_undivided_is_n_times_as_large, edited)
 
 
 def test_undivided_is_n_times_as_large__but_not_divided(snippet, fails):
+    """Divided by the number of parts, the means add up to the gradient of the
+    whole itself.
+    """
     edited = snippet.edit("(share * loss)", "(share * loss / len(parts))")
     fails(test_undivided_is_n_times_as_large, edited)
 
 
 def test_undivided_is_n_times_as_large__but_not_for_sums(snippet, fails):
+    """Summed losses add up to the gradient of the whole sum; there is no
+    factor n.
+    """
     edited = snippet.edit(
         "labels)  # the mean of a part", 'labels, reduction="sum")'
     )
@@ -814,6 +917,13 @@ def test_undivided_sgd_has_n_times_the_rate(
         {"momentum": 0.9, "nesterov": True},
         {"momentum": 0.9, "dampening": 0.5},
     ],
+    ids=[
+        "another start",
+        "a third one",
+        "momentum",
+        "Nesterov momentum",
+        "dampening",
+    ],
 )
 def test_undivided_sgd_has_n_times_the_rate__also_with(snippet, options):
     test_undivided_sgd_has_n_times_the_rate(snippet, **options)
@@ -822,18 +932,25 @@ def test_undivided_sgd_has_n_times_the_rate__also_with(snippet, options):
 def test_undivided_sgd_has_n_times_the_rate__ends_with_weight_decay(
     snippet, fails
 ):
-    """A higher rate also decays more; a larger gradient does not."""
+    """With weight decay: a higher rate also decays more, but a larger gradient
+    does not.
+    """
     fails(test_undivided_sgd_has_n_times_the_rate, snippet, 1, 0.05, 0.1)
 
 
 def test_undivided_sgd_has_n_times_the_rate__ends_if_the_training_diverges(
     snippet, fails
 ):
-    """At a rate of 2 the training is chaotic, and rounding grows."""
+    """If the training diverges: at a rate of 2 it is chaotic, and rounding
+    errors grow.
+    """
     fails(test_undivided_sgd_has_n_times_the_rate, snippet, 1, 2.0)
 
 
 def test_undivided_sgd_has_n_times_the_rate__but_not_adam(snippet, fails):
+    """AdamW hardly notices a larger gradient, but it does notice a higher
+    rate.
+    """
     edited = snippet.edit(
         "kind(model.parameters(), lr=lr)",
         "optim.AdamW(model.parameters(), lr=lr)",
@@ -855,22 +972,25 @@ def ends(run, name, seed):
 def test_undivided_sgd_diverges(snippet):
     run = snippet.only(*FIT).after("undivided")
 
-    assert run.runs["SGD, rate 2, divided"] == (optim.SGD, 2, 1 / 7)
-    assert run.runs["SGD, rate 2, forgotten"] == (optim.SGD, 2, 1)
+    assert run.runs["SGD, rate 3, divided"] == (optim.SGD, 3, 1 / 7)
+    assert run.runs["SGD, rate 3, forgotten"] == (optim.SGD, 3, 1)
     for seed in (*STARTS, 4, 5):
         model = run.new_model(seed)
         before = F.cross_entropy(model(run.days), run.notes).item()
         assert run.mean_loss(model) == pytest.approx(before)
-        assert ends(run, "SGD, rate 2, divided", seed) < before
-        assert ends(run, "SGD, rate 2, forgotten", seed) > before
+        assert ends(run, "SGD, rate 3, divided", seed) < before
+        assert ends(run, "SGD, rate 3, forgotten", seed) > before
 
 
 @edits(
-    ("forgotten twice", "(optim.SGD, 2.0, 1 / 7)", "(optim.SGD, 2.0, 1)"),
-    ("never forgotten", "(optim.SGD, 2.0, 1)", "(optim.SGD, 2.0, 1 / 7)"),
-    ("AdamW", "(optim.SGD, 2.0, 1)", "(optim.AdamW, 2.0, 1)"),
+    ("forgotten twice", "(optim.SGD, 3.0, 1 / 7)", "(optim.SGD, 3.0, 1)"),
+    ("never forgotten", "(optim.SGD, 3.0, 1)", "(optim.SGD, 3.0, 1 / 7)"),
+    ("AdamW", "(optim.SGD, 3.0, 1)", "(optim.AdamW, 3.0, 1)"),
 )
 def test_undivided_sgd_diverges__but_not_with(snippet, old, new, fails):
+    """Here the division is missing in both runs, so they are the same; the
+    others divide in both, or take AdamW.
+    """
     fails(test_undivided_sgd_diverges, snippet.edit(old, new))
 
 
@@ -893,6 +1013,9 @@ def test_adamw_hides_the_factor(snippet):
     ("another rate", "(optim.AdamW, 0.03, 1)", "(optim.AdamW, 0.3, 1)"),
 )
 def test_adamw_hides_the_factor__but_not_with(snippet, old, new, fails):
+    """With SGD or Adagrad in the second run, or AdamW at another rate, the
+    losses no longer agree.
+    """
     fails(test_adamw_hides_the_factor, snippet.edit(old, new))
 
 
@@ -914,6 +1037,9 @@ def test_tiny_gradients_show_the_factor(snippet):
 
 
 def test_tiny_gradients_show_the_factor__but_not_without_eps(snippet, fails):
+    """With an `eps` of 1e-30, even these gradients are far above it, and the
+    losses agree.
+    """
     edited = snippet.edit(
         "kind(model.parameters(), lr=lr)",
         "optim.AdamW(model.parameters(), lr=lr, eps=1e-30)",
@@ -947,6 +1073,9 @@ def test_halves_of_weeks_are_not_halves(snippet):
 def test_halves_of_weeks_are_not_halves__but_not_with(
     snippet, old, new, fails
 ):
+    """If both halves have six labels, one half each is right; the others weigh
+    by labels, or change the lengths.
+    """
     fails(test_halves_of_weeks_are_not_halves, snippet.edit(old, new))
 
 
@@ -964,6 +1093,9 @@ def test_weighted_by_labels_it_is_right(snippet):
 
 
 def test_weighted_by_labels_it_is_right__but_not_by_days(snippet, fails):
+    """Weighted by days, padding included, each half counts one half, and the
+    gradient is wrong.
+    """
     edited = snippet.edit("[9 / 12, 3 / 12]", "[10 / 20, 10 / 20]")
     fails(test_weighted_by_labels_it_is_right, edited)
 
@@ -971,6 +1103,9 @@ def test_weighted_by_labels_it_is_right__but_not_by_days(snippet, fails):
 def test_weighted_by_labels_it_is_right__but_not_if_padding_has_a_label(
     snippet, fails
 ):
+    """With 0 in place of `-100`, padding counts too, and each half has ten
+    labels instead of 9 and 3.
+    """
     edited = snippet.edit("week[length:] = -100", "week[length:] = 0")
     fails(test_weighted_by_labels_it_is_right, edited)
 
@@ -1007,6 +1142,7 @@ def test_big_step_takes_weeks__also_in_parts_of(snippet, size):
 
 
 def test_big_step_takes_weeks__but_not_in_another_order(snippet, fails):
+    """With `labels.T`, the labels come in another order than the outputs."""
     fails(
         test_big_step_takes_weeks,
         snippet,
@@ -1040,6 +1176,7 @@ def test_the_rest_leaks(snippet, n=10, k=4, kind=optim.SGD):
 @pytest.mark.parametrize(
     ("n", "k", "kind"),
     [(11, 4, optim.SGD), (5, 3, optim.AdamW), (7, 6, optim.SGD)],
+    ids=["11 batches by 4", "5 by 3 with AdamW", "7 by 6"],
 )
 def test_the_rest_leaks__also_for(snippet, n, k, kind):
     test_the_rest_leaks(snippet, n, k, kind)
@@ -1068,6 +1205,9 @@ HEAD = "def common_epoch(model, optimizer, loader, parts_per_step):\n"
     ("cleared at the start", HEAD, f"{HEAD}    optimizer.zero_grad()\n"),
 )
 def test_the_rest_leaks__but_not_if(snippet, old, new, fails):
+    """With a step after the last batch, the rest counts too; with a reset at
+    the start, it cannot leak.
+    """
     edited = snippet.edit(old, new)
     if old == EVERY:
         edited = edited.edit(
@@ -1097,19 +1237,28 @@ def test_a_short_group_is_too_weak(snippet, n=10, k=4, without=0):
     assert apart(seen[-1], j / k * whole) < 1e-5
 
 
-@pytest.mark.parametrize(("n", "k"), [(11, 4), (3, 8), (7, 6), (19, 4)])
+@pytest.mark.parametrize(
+    ("n", "k"),
+    [(11, 4), (3, 8), (7, 6), (19, 4)],
+    ids=["11 batches by 4", "3 by 8", "7 by 6", "19 by 4"],
+)
 def test_a_short_group_is_too_weak__also_for(snippet, n, k):
     test_a_short_group_is_too_weak(snippet, n, k)
 
 
-def test_a_short_group_is_too_weak__but_not_with_other_numbers(snippet, fails):
-    """One of the last two batches has a day without a label."""
+def test_a_short_group_is_too_weak__ends_if_a_label_is_missing(snippet, fails):
+    """If one of the last two batches lacks a label: they no longer step with
+    exactly 2/4 of their gradient.
+    """
     fails(test_a_short_group_is_too_weak, snippet, 10, 4, 1)
 
 
 def test_a_short_group_is_too_weak__but_not_divided_by_its_number(
     snippet, fails
 ):
+    """Divided by their own number, 2, the last two batches step with their
+    whole gradient.
+    """
     edited = snippet.edit(
         "labels) / parts_per_step",
         "labels) / (2 if i > 8 else parts_per_step)",
@@ -1139,6 +1288,9 @@ CLIP = "    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
     ("another group", "notes[:12], 12)", "notes[:12], 6)[:1]"),
 )
 def test_clip_after_the_last_part__but_not(snippet, old, new, fails):
+    """The gradient of six days is not that of twelve; the other edits do not
+    clip, or clip in each part.
+    """
     fails(test_clip_after_the_last_part, snippet.edit(old, new))
 
 
@@ -1159,6 +1311,9 @@ def test_clipping_each_part_differs(snippet):
 
 
 def test_clipping_each_part_differs__but_not_below_the_norm(snippet, fails):
+    """With a limit of 9 in each part, nothing is clipped before the end, and
+    the result is right.
+    """
     edited = snippet.edit(
         f"        if each_part:  # wrong\n        {CLIP}",
         f"        if each_part:  # wrong\n        {CLIP}".replace(
@@ -1206,6 +1361,9 @@ def test_a_schedule_per_part_ends_early__also_for_80_steps(snippet):
     ),
 )
 def test_a_schedule_per_part_ends_early__but_not(snippet, old, new, fails):
+    """Called once for each step, or with `T_max` counted in parts, it ends on
+    time; and `LinearLR` does not rise again.
+    """
     fails(test_a_schedule_per_part_ends_early, snippet.edit(old, new))
 
 
@@ -1230,6 +1388,9 @@ def test_at_once_keeps_all_parts(snippet):
 def test_at_once_keeps_all_parts__but_not_with_a_backward_for_each(
     snippet, fails
 ):
+    """With a `backward()` for each part, autograd keeps an eighth of it at
+    once.
+    """
     edited = snippet.edit(
         "        losses.append(F.cross_entropy(scores, labels,"
         ' reduction="sum") / total)\n    sum(losses).backward()',
@@ -1254,12 +1415,16 @@ def test_group_norm_sees_each_day_alone(snippet, layers=None):
         assert run.edge(layer) < 1e-5
 
 
-def test_group_norm_sees_each_day_alone__but_not_batch_norm(snippet, fails):
+def test_group_norm_sees_each_day_alone__ends_for_batch_norm(snippet, fails):
+    """For BatchNorm in training mode: it normalizes each part by itself."""
     layers = [nn.BatchNorm1d(16)]
     fails(test_group_norm_sees_each_day_alone, snippet, layers)
 
 
 def test_group_norm_sees_each_day_alone__but_not_in_training(snippet, fails):
+    """After `train()`, the frozen BatchNorm normalizes each part by itself
+    again.
+    """
     edited = snippet.edit(
         "model = nn.Sequential(*layers)\n    torch",
         "model = nn.Sequential(*layers).train()\n    torch",
@@ -1303,6 +1468,9 @@ def test_batch_norm_sees_the_parts__also_without_running_numbers(snippet):
 
 
 def test_batch_norm_sees_the_parts__but_not_in_evaluation(snippet, fails):
+    """In evaluation mode, BatchNorm uses its running statistics, and parts
+    give the gradient of the whole.
+    """
     edited = snippet.edit(
         "model = nn.Sequential(*layers)\n    torch",
         "model = nn.Sequential(*layers).eval()\n    torch",
@@ -1311,10 +1479,16 @@ def test_batch_norm_sees_the_parts__but_not_in_evaluation(snippet, fails):
 
 
 def test_batch_norm_sees_the_parts__but_not_layer_norm(snippet, fails):
+    """LayerNorm in place of BatchNorm normalizes each day by itself, so parts
+    give the gradient of the whole.
+    """
     fails(test_batch_norm_sees_the_parts, snippet, nn.LayerNorm)
 
 
 def test_batch_norm_sees_the_parts__but_not_unweighed(snippet, fails):
+    """With a third for each part, whatever its size, LayerNorm does not give
+    the gradient of the whole either.
+    """
     edited = snippet.edit("[5 / 12, 5 / 12, 2 / 12]", "[1 / 3, 1 / 3, 1 / 3]")
     fails(test_batch_norm_sees_the_parts, edited)
 
@@ -1355,6 +1529,9 @@ if not older(torch.__version__, "2.7"):  # before, one alone drew again, too
 
 @edits(*DROPS_LESS)
 def test_dropout_draws_again__but_not_if(snippet, old, new, fails):
+    """In evaluation mode nothing is dropped; and if only one of the two drops,
+    it drops the same numbers in parts.
+    """
     fails(test_dropout_draws_again, snippet.edit(old, new))
 
 
@@ -1388,6 +1565,9 @@ def test_a_loss_over_pairs_changes(snippet):
     ),
 )
 def test_a_loss_over_pairs_changes__but_not(snippet, old, new, fails):
+    """In one part of 12, or compared with all twelve days, each day meets the
+    same others as in the whole.
+    """
     fails(test_a_loss_over_pairs_changes, snippet.edit(old, new))
 
 
@@ -1432,6 +1612,9 @@ def test_no_label_adds_nothing__also_with_adamw(snippet):
     ),
 )
 def test_no_label_adds_nothing__but_not_with(snippet, old, new, fails):
+    """With `or 0`, a group without any label divides 0 by 0; the others count
+    its days, or take a mean of nothing.
+    """
     fails(test_no_label_adds_nothing, snippet.edit(old, new))
 
 
@@ -1450,8 +1633,18 @@ def test_bfloat16_parts_lose_digits(snippet, dtype=torch.bfloat16):
         assert apart(found, flat(model)) > 0.05
 
 
+def test_bfloat16_parts_lose_digits__but_not_added_in_float32(snippet, fails):
+    """Added up in a `float32` tensor, the mean loss comes out right."""
+    edited = snippet.edit(
+        "    mean = 0.0\n",
+        "    mean = torch.zeros(())\n",
+    )
+    fails(test_bfloat16_parts_lose_digits, edited)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_bfloat16_parts_lose_digits__but_not_with(snippet, dtype, fails):
+def test_bfloat16_parts_lose_digits__ends_in(snippet, dtype, fails):
+    """In `float32` or `float64`: the same parts add up to the mean loss."""
     fails(test_bfloat16_parts_lose_digits, snippet, dtype)
 
 
@@ -1469,11 +1662,23 @@ def test_float32_sums_keep_the_digits(snippet, dtype=torch.float32, seed=0):
     assert apart(found, whole) < 0.01
 
 
+def test_float32_sums_keep_the_digits__but_not_without_a_reset(snippet, fails):
+    """Without `zero_grad()`, the gradients of earlier parts are added
+    again.
+    """
+    edited = snippet.edit(
+        "    model.zero_grad()\n    for (inputs, labels), share",
+        "    for (inputs, labels), share",
+    )
+    fails(test_float32_sums_keep_the_digits, edited)
+
+
 def test_float32_sums_keep_the_digits__also_from_another_start(snippet):
     test_float32_sums_keep_the_digits(snippet, seed=1)
 
 
-def test_float32_sums_keep_the_digits__but_not_bfloat16_sums(snippet, fails):
+def test_float32_sums_keep_the_digits__ends_in_bfloat16(snippet, fails):
+    """Added in `bfloat16`: the same gradients are several percent off."""
     fails(test_float32_sums_keep_the_digits, snippet, torch.bfloat16)
 
 
@@ -1489,5 +1694,6 @@ def test_one_equals_sign_is_an_error(
 
 
 def test_one_equals_sign_is_an_error__but_not_two(snippet, fails):
+    """With `==` in place of `=`, Python accepts the line."""
     line = "if (i+1) % 2 == 0 or (i+1) == len(data):"
     fails(test_one_equals_sign_is_an_error, snippet, line)

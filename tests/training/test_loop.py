@@ -65,11 +65,11 @@ SGD, ADAM, ADAMW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
 OPTIMIZERS = {
     "momentum": (SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}),
     "Adam": (ADAM, {"weight_decay": 0.1, "amsgrad": True, "foreach": True}),
-    "fused": (ADAMW, {"fused": True, "maximize": True}),
+    "fused AdamW": (ADAMW, {"fused": True, "maximize": True}),
     "RMSprop": (torch.optim.RMSprop, {"momentum": 0.9, "weight_decay": 0.1}),
 }
 NESTEROV = {"lr": 0.1, "momentum": 0.9, "nesterov": True, "foreach": True}
-PREPARED = {"images": images, "words": words, "smooth": smooth}
+PREPARED = {"images": images, "words": words, "float64": smooth}
 
 
 def prepared(run, prepare=None, optimizer=None):
@@ -152,6 +152,9 @@ SEEN = "weather[200:300], bikes[200:300]"
     ("on days that it has seen", "weather[300:], bikes[300:]", SEEN),
 )
 def test_the_loop_learns__but_not(snippet, old, new, fails):
+    """Without `step()`, nothing is learned; the others go uphill, stop after
+    one epoch, or take other bikes or days.
+    """
     fails(test_the_loop_learns, snippet.edit(old, new))
 
 
@@ -190,6 +193,9 @@ def test_zero_grad_clears__also_with(snippet, name):
     ("in one layer", "optimizer.zero_grad()", "model[0].zero_grad()"),
 )
 def test_zero_grad_clears__but_not(snippet, old, new, fails):
+    """`zero_grad(False)` leaves zeros instead of `None`; and
+    `model[0].zero_grad()` clears one layer alone.
+    """
     edited = snippet.edit(f'zero_grad = "{old}"', f'zero_grad = "{new}"')
     fails(test_zero_grad_clears, edited)
 
@@ -227,6 +233,9 @@ def test_slopes_add_up__also_with(snippet, name):
 
 
 def test_slopes_add_up__ends_with_nesterov(snippet, fails):
+    """With SGD's `nesterov=True` and `foreach=True`: `step()` adds the
+    momentum to `.grad` itself.
+    """
     fails(test_slopes_add_up, snippet, None, (SGD, NESTEROV))
 
 
@@ -243,6 +252,9 @@ def test_slopes_add_up__ends_with_nesterov(snippet, fails):
     ),
 )
 def test_slopes_add_up__but_not(snippet, old, new, fails):
+    """If another line resets, only the last gradient is left; the other edit
+    runs `backward()` only once.
+    """
     fails(test_slopes_add_up, snippet.edit(old, new))
 
 
@@ -317,6 +329,9 @@ def test_the_forward_pass_keeps_tensors__also_for(snippet, size):
     ),
 )
 def test_the_forward_pass_keeps_tensors__but_not(snippet, old, new, fails):
+    """This loss keeps nothing for `backward()`; the model keeps one more with
+    `GELU`, and only one with a frozen first layer.
+    """
     fails(test_the_forward_pass_keeps_tensors, snippet.edit(old, new))
 
 
@@ -392,12 +407,18 @@ def through_argmax():
 
 
 def test_backward_finds_the_slopes__ends_through_an_argmax(snippet, fails):
+    """For layers before an `argmax`: it passes no gradient on, and their
+    `.grad` stays `None`.
+    """
     fails(test_backward_finds_the_slopes, snippet, through_argmax)
 
 
 def test_backward_finds_the_slopes__ends_if_the_optimizer_lacks_one(
     snippet, fails
 ):
+    """If the optimizer lacks a parameter: `optimizer.zero_grad()` leaves its
+    old gradient.
+    """
     fails(test_backward_finds_the_slopes, snippet, smooth, 1)
 
 
@@ -416,6 +437,9 @@ def test_backward_finds_the_slopes__ends_if_the_optimizer_lacks_one(
     ("without a reset", '"optimizer.zero_grad()"', '"pass"'),
 )
 def test_backward_finds_the_slopes__but_not(snippet, old, new, fails):
+    """`(2 * loss).backward()` stores twice the gradient; the others leave out
+    the biases, take another loss, or do not reset.
+    """
     fails(test_backward_finds_the_slopes, snippet.edit(old, new))
 
 
@@ -439,6 +463,9 @@ def test_backward_lets_go__also_for(snippet, name):
     ("for a graph of gradients", "backward()", "backward(create_graph=True)"),
 )
 def test_backward_lets_go__but_not(snippet, old, new, fails):
+    """With `retain_graph=True`, all five tensors stay; with
+    `create_graph=True`, the graph stays too.
+    """
     edited = snippet.edit(f'"loss.{old}"', f'"loss.{new}"')
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -482,6 +509,9 @@ def test_only_step_moves_weights__also_if_the_model_is(snippet, model):
 
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
 def test_only_step_moves_weights__ends_with_max_norm(snippet, kind, fails):
+    """With `max_norm`: `Embedding` and `EmbeddingBag` shrink rows of their
+    weight in the forward pass.
+    """
     fails(test_only_step_moves_weights, snippet, lambda: with_max_norm(kind))
 
 
@@ -508,6 +538,9 @@ MOVES = "; [each.data.add_(1) for each in model.parameters()]"
     ("no line", '"optimizer.step()"', '"pass"'),
 )
 def test_only_step_moves_weights__but_not_if_it_is(snippet, old, new, fails):
+    """Here the first line also adds 1 to each parameter; the others do so in
+    another line, or leave out `step()`.
+    """
     fails(test_only_step_moves_weights, snippet.edit(old, new))
 
 
@@ -527,11 +560,17 @@ def test_step_leaves_the_slopes__also_of(snippet, name):
 
 
 def test_step_leaves_the_slopes__ends_with_nesterov(snippet, fails):
+    """With SGD's `nesterov=True` and `foreach=True`: `step()` adds the
+    momentum to `.grad` itself.
+    """
     fails(test_step_leaves_the_slopes, snippet, (SGD, NESTEROV))
 
 
 @pytest.mark.parametrize("kind", [SGD, ADAM, ADAMW])
 def test_step_leaves_the_slopes__ends_with_a_grad_scaler(snippet, kind, fails):
+    """With a `GradScaler` and a fused optimizer: its step divides each `.grad`
+    by the scale.
+    """
     edited = snippet.edit(
         'backward = "loss.backward()"',
         'backward = "scaler.scale(loss).backward()"',
@@ -559,6 +598,9 @@ def test_step_leaves_the_slopes__ends_with_a_grad_scaler(snippet, kind, fails):
     ),
 )
 def test_step_leaves_the_slopes__but_not(snippet, old, new, fails):
+    """This step doubles each gradient; the others clear all of them, or
+    one.
+    """
     fails(test_step_leaves_the_slopes, snippet.edit(old, new))
 
 
@@ -587,6 +629,7 @@ def test_sgd_goes_against_the_slope__also_at(snippet, rate):
 
 
 def test_sgd_goes_against_the_slope__but_not_twice(snippet, fails):
+    """Two calls of `step()` subtract it twice."""
     edited = snippet.edit(
         '"optimizer.step()"', '"optimizer.step(); optimizer.step()"'
     )
@@ -594,6 +637,7 @@ def test_sgd_goes_against_the_slope__but_not_twice(snippet, fails):
 
 
 def test_sgd_goes_against_the_slope__but_not_with_momentum(snippet, fails):
+    """With momentum, earlier gradients count as well."""
     edited = snippet.edit(
         '"optimizer.step()"',
         "\"optimizer.param_groups[0]['momentum'] = 0.9; optimizer.step()\"",
@@ -668,9 +712,14 @@ def test_none_of_them_raises__also_with_another_model_and_sgd(snippet):
 
 
 @pytest.mark.parametrize(
-    "line", ["", "import warnings; warnings.warn('wrong')"]
+    "line",
+    ["", "import warnings; warnings.warn('wrong')"],
+    ids=["an error", "a warning"],
 )
 def test_none_of_them_raises__but_not_if_it_is(snippet, line, fails):
+    """Without the forward line, `outputs` is missing and raises a `NameError`;
+    the other edit adds a line that warns.
+    """
     edited = snippet.edit(
         '"no backward": [zero_grad, forward, measure, step]',
         f'"no backward": [zero_grad, {line!r} or measure, step]',
@@ -691,6 +740,7 @@ def test_without_backward_nothing_moves__also_with_another_model_and_sgd(
 
 
 def test_without_backward_nothing_moves__but_not_with_it(snippet, fails):
+    """With `backward()` back in the order, the parameters move."""
     edited = snippet.edit(
         "[zero_grad, forward, measure, step]",
         "[zero_grad, forward, measure, backward, step]",
@@ -699,6 +749,9 @@ def test_without_backward_nothing_moves__but_not_with_it(snippet, fails):
 
 
 def test_without_backward_nothing_moves__but_not_with_zeros(snippet, fails):
+    """With zeros in `.grad` in place of `None`, the weight decay of AdamW
+    moves parameters all the same.
+    """
     edited = snippet.edit(
         "[zero_grad, forward, measure, step]",
         "[zero_grad, forward, measure,"
@@ -718,6 +771,7 @@ def test_without_step_nothing_moves__also_with_another_model_and_sgd(
 
 
 def test_without_step_nothing_moves__but_not_with_one_by_hand(snippet, fails):
+    """If you subtract a gradient by hand, that parameter moves."""
     edited = snippet.edit(
         '"no step": [zero_grad, forward, measure, backward]',
         '"no step": [zero_grad, forward, measure, backward,'
@@ -739,6 +793,7 @@ def test_step_too_early_moves_nothing__also_with_another_model_and_sgd(
 def test_step_too_early_moves_nothing__but_not_with_another_after(
     snippet, fails
 ):
+    """A second `step()`, after `backward()`, moves the parameters."""
     edited = snippet.edit(
         "[zero_grad, forward, measure, step, backward]",
         "[zero_grad, forward, measure, step, backward, step]",
@@ -747,6 +802,9 @@ def test_step_too_early_moves_nothing__but_not_with_another_after(
 
 
 def test_step_too_early_moves_nothing__but_not_before_forward(snippet, fails):
+    """With `step()` before `zero_grad()`, it applies the gradients of the
+    batch before.
+    """
     edited = snippet.edit(
         "[zero_grad, forward, measure, step, backward]",
         "[step, zero_grad, forward, measure, backward]",
@@ -765,6 +823,9 @@ def test_zero_grad_too_late_moves_nothing__also_with_another_model_and_sgd(
 
 
 def test_zero_grad_too_late_moves_nothing__but_not_with_zeros(snippet, fails):
+    """`set_to_none=False` leaves zeros in place of `None`, and then the weight
+    decay of AdamW moves parameters.
+    """
     edited = snippet.edit(
         '"optimizer.zero_grad()"', '"optimizer.zero_grad(set_to_none=False)"'
     )
@@ -772,6 +833,9 @@ def test_zero_grad_too_late_moves_nothing__but_not_with_zeros(snippet, fails):
 
 
 def test_zero_grad_too_late_moves_nothing__but_not_after_step(snippet, fails):
+    """With `zero_grad()` after `step()`, the gradients are still there when
+    `step()` needs them.
+    """
     edited = snippet.edit(
         "[forward, measure, backward, zero_grad, step]",
         "[forward, measure, backward, step, zero_grad]",
@@ -810,6 +874,9 @@ def test_without_zero_grad_it_is_worse__also_from_start(snippet, seed):
     ("at a tiny rate", "lr=0.05", "lr=0.00005"),
 )
 def test_without_zero_grad_it_is_worse__but_not(snippet, old, new, fails):
+    """With `zero_grad()` at the end of each step, the loss is as low; and at a
+    tiny rate, both losses stay high.
+    """
     fails(test_without_zero_grad_it_is_worse, snippet.edit(old, new))
 
 
@@ -842,6 +909,9 @@ def test_one_record_serves_once(snippet):
     ),
 )
 def test_one_record_serves_once__but_not(snippet, old, new, fails):
+    """With the forward line in each step, there is no error; with
+    `retain_graph=True`, there is another one.
+    """
     fails(test_one_record_serves_once, snippet.edit(old, new))
 
 
@@ -870,6 +940,9 @@ def test_an_early_step_overwrites(snippet):
     ),
 )
 def test_an_early_step_overwrites__ends(snippet, old, new, fails):
+    """With a fused step: it overwrites weights without an error; for a single
+    linear layer: `backward()` needs no weights.
+    """
     fails(test_an_early_step_overwrites, snippet.edit(old, new))
 
 
@@ -890,6 +963,9 @@ def test_an_early_step_overwrites__also_with_sgd(snippet):
     ),
 )
 def test_an_early_step_overwrites__but_not(snippet, old, new, fails):
+    """After `backward()`, nothing needs the old weights any more; and with a
+    reset first, `step()` overwrites nothing.
+    """
     fails(test_an_early_step_overwrites, snippet.edit(old, new))
 
 
@@ -921,6 +997,9 @@ def test_many_losses_are_refused__also_of(snippet, shape):
     ),
 )
 def test_many_losses_are_refused__but_not(snippet, old, new, fails):
+    """The mean of the losses is one number; and with a weight for each,
+    `backward()` takes many.
+    """
     fails(test_many_losses_are_refused, snippet.edit(old, new))
 
 
@@ -970,6 +1049,9 @@ def test_four_losses_may_be_swapped__also_for(reduction, dtype):
     "old", ["[F.mse_loss", "F.l1_loss", "F.smooth_l1_loss", "F.huber_loss"]
 )
 def test_four_losses_may_be_swapped__but_not_if_one_is(snippet, old, fails):
+    """`hinge_embedding_loss`, in place of one of the four, gives another
+    number when swapped.
+    """
     new = "[" * old.startswith("[") + "F.hinge_embedding_loss"
     fails(test_four_losses_may_be_swapped, snippet.edit(old, new))
 
@@ -993,6 +1075,9 @@ def test_four_losses_change(snippet):
     ("for logits of a margin", "F.cross_entropy]", "F.soft_margin_loss]"),
 )
 def test_four_losses_change__but_not(snippet, old, new, fails):
+    """If the outputs equal the targets, swapping changes nothing; nor does it
+    in `soft_margin_loss`.
+    """
     fails(test_four_losses_change, snippet.edit(old, new))
 
 
@@ -1023,6 +1108,7 @@ def test_class_numbers_come_second__also_of_bytes(snippet):
 
 
 def test_class_numbers_come_second__but_not_in_their_place(snippet, fails):
+    """With the class numbers second, there is no error."""
     edited = snippet.edit("(classes, scores)", "(scores, classes)")
     fails(test_class_numbers_come_second, edited)
 
@@ -1091,6 +1177,9 @@ def test_each_has_its_mode(snippet):
     ("no_grad", "with torch.no_grad():\n        for", "if True:\n        for"),
 )
 def test_each_has_its_mode__but_not_without(snippet, old, new, fails):
+    """Without `model.train()`, a model that was evaluated trains in evaluation
+    mode; the others leave out `eval()`, a part of it, or `no_grad()`.
+    """
     fails(test_each_has_its_mode, snippet.edit(old, new))
 
 
@@ -1118,7 +1207,9 @@ def test_each_sample_counts_alike(
 
 
 @pytest.mark.parametrize(
-    ("size", "drop_last"), [(7, False), (64, True), (500, False)]
+    ("size", "drop_last"),
+    [(7, False), (64, True), (500, False)],
+    ids=["seven", "64 with the rest left out", "all samples"],
 )
 def test_each_sample_counts_alike__also_in_batches_of(
     snippet, size, drop_last
@@ -1131,6 +1222,10 @@ def test_each_sample_counts_alike__also_with_many_targets(snippet):
 
 
 def test_each_sample_counts_alike__ends_for_ignored_labels(snippet, fails):
+    """If the loss ignores some labels: batches are still weighed by all of
+    theirs.
+    """
+
     def loss(outputs, targets):
         labels = targets[:, 0].long().masked_fill(targets[:, 0] > 1, -100)
         return F.cross_entropy(outputs, labels)
@@ -1184,6 +1279,9 @@ def test_each_sample_counts_alike__also_in_bfloat16(snippet):
     ),
 )
 def test_each_sample_counts_alike__but_not(snippet, old, new, fails):
+    """Divided by 64 a batch, even for smaller ones, the mean is too small; the
+    others sum, or weigh batches alike.
+    """
     fails(test_each_sample_counts_alike, snippet.edit(old, new))
 
 
@@ -1230,6 +1328,9 @@ def test_the_loss_is_read_once__also_in_batches_of(snippet, size):
     ),
 )
 def test_the_loss_is_read_once__but_not(snippet, old, new, fails):
+    """With `loss.item()` in the loop, the loss is read in each step of the
+    training, or in each batch of the validation.
+    """
     fails(test_the_loss_is_read_once, snippet.edit(old, new))
 
 
@@ -1266,6 +1367,9 @@ def test_train_epoch_keeps_no_graph(snippet):
     ),
 )
 def test_train_epoch_keeps_no_graph__but_not(snippet, old, new, fails):
+    """Without `detach()`, the sum keeps the graph of each step; so does a list
+    of losses.
+    """
     fails(test_train_epoch_keeps_no_graph, snippet.edit(old, new))
 
 
@@ -1335,6 +1439,9 @@ PAIR = "inputs, targets = inputs.to(device), targets.to(device)"
     ),
 )
 def test_batches_go_to_the_device__but_not(snippet, old, new, fails):
+    """Here the training inputs are not moved; the others leave out the
+    targets, or one of the two in validation.
+    """
     edited = snippet.edit(old, new)
     fails(test_batches_go_to_the_device, edited)
 
@@ -1372,7 +1479,14 @@ def test_the_rate_falls(snippet, tmp_path, rate=0.05, epochs=4, fits=1):
 
 
 @pytest.mark.parametrize(
-    ("rate", "epochs"), [(0.3, 2), (0.001, 9), (0.1, 1), (0.1, 25)]
+    ("rate", "epochs"),
+    [(0.3, 2), (0.001, 9), (0.1, 1), (0.1, 25)],
+    ids=[
+        "a large rate in two epochs",
+        "a small one in nine",
+        "another in one",
+        "another in 25",
+    ],
 )
 def test_the_rate_falls__also_from(snippet, tmp_path, rate, epochs):
     test_the_rate_falls(snippet, tmp_path, rate, epochs)
@@ -1392,10 +1506,16 @@ def test_the_rate_falls__also_from(snippet, tmp_path, rate, epochs):
     ),
 )
 def test_the_rate_falls__but_not(snippet, old, new, tmp_path, fails):
+    """Without `scheduler.step()`, the rate stays as it is; the others lower it
+    too early, or let it rise again.
+    """
     fails(test_the_rate_falls, snippet.edit(old, new), tmp_path)
 
 
 def test_the_rate_falls__ends_with_a_used_optimizer(snippet, tmp_path, fails):
+    """With an optimizer that `fit` has used before: its rate is 0 from the
+    start.
+    """
     fails(test_the_rate_falls, snippet, tmp_path, 0.05, 4, 2)
 
 
@@ -1422,6 +1542,7 @@ def test_fit_ends_at_a_rate_of_zero__also_after(snippet, tmp_path, epochs):
 def test_fit_ends_at_a_rate_of_zero__but_not_in_half_the_epochs(
     snippet, tmp_path, fails
 ):
+    """With a cosine over twice as many epochs, the rate does not reach 0."""
     edited = snippet.edit("LR(optimizer, epochs)", "LR(optimizer, 2 * epochs)")
     fails(test_fit_ends_at_a_rate_of_zero, edited, tmp_path)
 
@@ -1509,14 +1630,21 @@ def test_the_best_is_kept__also_if_the_last_is_not_it(snippet):
     ),
 )
 def test_the_best_is_kept__but_not(snippet, old, new, tmp_path, fails):
+    """With `max`, the file holds the worst epoch; the others save any loss
+    below the last one, or leave out the buffers.
+    """
     fails(test_the_best_is_kept, snippet.edit(old, new), tmp_path)
 
 
 def test_the_best_is_kept__ends_if_every_loss_is_nan(snippet, tmp_path, fails):
+    """If every loss is `nan`: no file is saved."""
     fails(test_the_best_is_kept, snippet, tmp_path, (math.nan, math.nan))
 
 
 def test_the_best_is_kept__but_not_after_each_epoch(snippet, tmp_path, fails):
+    """Saved after every epoch, the file holds the last weights, not the
+    best.
+    """
     edited = snippet.edit("if losses[-1] <= best:", "if True:")
     fails(test_the_best_is_kept, edited, tmp_path)
 
@@ -1553,6 +1681,9 @@ def test_clipping_saves_the_weights__also_from_start(snippet, seed):
     ),
 )
 def test_clipping_saves_the_weights__but_not(snippet, old, new, fails):
+    """With the right batch, the loss falls without clipping, as it does at a
+    tiny rate; clipped to 100, it still explodes.
+    """
     fails(test_clipping_saves_the_weights, snippet.edit(old, new))
 
 
@@ -1605,6 +1736,9 @@ def test_clipping_bounds_the_norm(
 def test_clipping_bounds_the_norm__ends_if_the_squares_overflow(
     snippet, size, fails
 ):
+    """If the squares of the gradients overflow: the norm comes out as
+    `inf`.
+    """
     fails(test_clipping_bounds_the_norm, snippet, torch.float32, (size,))
 
 
@@ -1612,6 +1746,9 @@ def test_clipping_bounds_the_norm__ends_if_the_squares_overflow(
 def test_clipping_bounds_the_norm__ends_if_a_gradient_is_not_finite(
     snippet, number, fails
 ):
+    """If a gradient is `inf` or `nan`: the norm is `inf` or `nan`, and no
+    factor helps.
+    """
     sizes = (1.5,)
     fails(test_clipping_bounds_the_norm, snippet, torch.float32, sizes, number)
 
@@ -1646,6 +1783,9 @@ EACH = "nn.utils.clip_grad_norm_([each], 1.0) for each in model.parameters()"
     ],
 )
 def test_clipping_bounds_the_norm__but_not(snippet, clip, fails):
+    """Clipped one by one, the parameters have no joint norm; the others change
+    the norm, the limit, the layers or the factors.
+    """
     edited = snippet.edit(f'"norm = {CLIP}"', f'"norm = {clip}"')
     fails(test_clipping_bounds_the_norm, edited)
 
@@ -1689,7 +1829,7 @@ def test_train_epoch_clips(snippet, scale=100, size=100):
     assert all(0 < norm < 1 + 1e-5 for norm in norms)
 
 
-@pytest.mark.parametrize("scale", [1, 1e6])
+@pytest.mark.parametrize("scale", [1, 1e6], ids=["one", "a million"])
 def test_train_epoch_clips__also_for_targets_times(snippet, scale):
     test_train_epoch_clips(snippet, scale)
 
@@ -1709,11 +1849,17 @@ def test_train_epoch_clips__also_with_a_last_batch_of(snippet, size):
     ids=["if it does not", "before backward", "to 2.0"],
 )
 def test_train_epoch_clips__but_not(snippet, new, fails):
+    """Without this line, nothing is clipped; before `backward()` it finds no
+    gradients, and 2.0 is another limit.
+    """
     old = f"loss.backward()\n        {CLIP}\n"
     fails(test_train_epoch_clips, snippet.edit(old, new))
 
 
 def test_train_epoch_clips__but_not_without_zero_grad(snippet, fails):
+    """Without `zero_grad()`, the gradients of earlier batches count as
+    well.
+    """
     edited = snippet.edit(
         "        optimizer.zero_grad()\n        loss = F",
         "        loss = F",
@@ -1759,6 +1905,9 @@ def test_clip_in_between__also_with(snippet, name):
     ),
 )
 def test_clip_in_between__but_not(snippet, old, new, fails):
+    """`clamp_` changes the weights themselves, in every place; without
+    `zero_grad()`, clipped gradients count in the next step.
+    """
     fails(test_clip_in_between, snippet.edit(old, new))
 
 
@@ -1787,15 +1936,23 @@ def test_lbfgs_asks_again(snippet, options=None, at_the_minimum=False):
     assert len(run.falls) == 4
 
 
+def test_lbfgs_asks_again__but_not_in_one_iteration(snippet, fails):
+    """With `max_iter=1`, it computes the loss only once in each step."""
+    edited = snippet.edit(
+        'line_search_fn="strong_wolfe"\n)\nfalls',
+        "max_iter=1\n)\nfalls",
+    )
+    fails(test_lbfgs_asks_again, edited)
+
+
 def test_lbfgs_asks_again__also_with_a_line_search(snippet):
     test_lbfgs_asks_again(snippet, {"line_search_fn": "strong_wolfe"})
 
 
-def test_lbfgs_asks_again__but_not_in_one_iteration(snippet, fails):
-    fails(test_lbfgs_asks_again, snippet, {"max_iter": 1})
-
-
 def test_lbfgs_asks_again__ends_at_the_minimum(snippet, fails):
+    """At the minimum: the first gradient is 0, so it computes the loss only
+    once.
+    """
     options, at_the_minimum = {}, True
     fails(test_lbfgs_asks_again, snippet, options, at_the_minimum)
 
@@ -1835,4 +1992,7 @@ def test_a_closure_resets__also_from_start(snippet, seed):
     ),
 )
 def test_a_closure_resets__but_not(snippet, old, new, fails):
+    """With `zero_grad()` in both closures, or in neither, both end at the same
+    loss.
+    """
     fails(test_a_closure_resets, snippet.edit(old, new))

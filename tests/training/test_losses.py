@@ -119,7 +119,10 @@ def test_modules_return_the_same__also_with_weights_and_label_smoothing(
     assert torch.equal(same, ONE_SCORE(scores, rows, pos_weight=weight))
 
 
-def test_modules_return_the_same__but_not_with_another_option(snippet, fails):
+def test_modules_return_the_same__ends_with_another_option(snippet, fails):
+    """With `reduction="sum"` in the module and `"mean"` in the function: they
+    no longer agree.
+    """
     options = {"reduction": "mean"}
     fails(test_modules_return_the_same, snippet, options)
 
@@ -133,6 +136,9 @@ def test_modules_return_the_same__but_not_with_another_option(snippet, fails):
 def test_modules_return_the_same__but_not_of_other_functions(
     snippet, old, new, fails
 ):
+    """`l1_loss` does not return what `nn.MSELoss()` does; the other edits
+    change another function or its targets.
+    """
     fails(test_modules_return_the_same, snippet.edit(old, new))
 
 
@@ -167,12 +173,18 @@ def test_the_order_is_that_of_the_scores(snippet, size=1.0):
 def test_the_order_is_that_of_the_scores__but_not_once_changed(
     snippet, old, new, fails
 ):
+    """A minus sign in front makes every sigmoid negative, or turns the order
+    of the classes around.
+    """
     fails(test_the_order_is_that_of_the_scores, snippet.edit(old, new))
 
 
 def test_the_order_is_that_of_the_scores__ends_for_infinite_scores(
     snippet, fails
 ):
+    """For infinite scores: if all scores of a sample are infinite, their
+    softmax is nan.
+    """
     fails(test_the_order_is_that_of_the_scores, snippet, math.inf)
 
 
@@ -208,10 +220,16 @@ def test_cross_entropy_is_minus_log_p__also_in_float64(snippet):
 def test_cross_entropy_is_minus_log_p__but_not_of_another(
     snippet, old, new, fails
 ):
+    """With label 0 in place of 1, the loss is 0.35; and `multi_margin_loss`
+    computes something else.
+    """
     fails(test_cross_entropy_is_minus_log_p, snippet.edit(old, new))
 
 
-def test_cross_entropy_is_minus_log_p__but_not_as_a_sum(snippet, fails):
+def test_cross_entropy_is_minus_log_p__ends_as_a_sum(snippet, fails):
+    """With `reduction="sum"`: the losses are added up, and not divided by
+    their number.
+    """
     inputs = snippet, torch.float32, {"reduction": "sum"}
     fails(test_cross_entropy_is_minus_log_p, *inputs)
 
@@ -249,10 +267,16 @@ def test_binary_cross_entropy_is_minus_log_p__also_in_float64(snippet):
 def test_binary_cross_entropy_is_minus_log_p__but_not_of_another(
     snippet, old, new, fails
 ):
+    """`soft_margin_loss` costs something else, and so do targets that are
+    swapped or halved.
+    """
     fails(test_binary_cross_entropy_is_minus_log_p, snippet.edit(old, new))
 
 
-def test_binary_cross_entropy_is_minus_log_p__but_not_as_a_sum(snippet, fails):
+def test_binary_cross_entropy_is_minus_log_p__ends_as_a_sum(snippet, fails):
+    """With `reduction="sum"`: the losses are added up, and not divided by
+    their number.
+    """
     inputs = snippet, torch.float32, {"reduction": "sum"}
     fails(test_binary_cross_entropy_is_minus_log_p, *inputs)
 
@@ -277,10 +301,12 @@ def test_the_slope_is_p_minus_target(snippet, samples=1, answers=1):
 
 
 def test_the_slope_is_p_minus_target__ends_for_two_samples(snippet, fails):
+    """For two samples: the mean halves each gradient."""
     fails(test_the_slope_is_p_minus_target, snippet, 2)
 
 
 def test_the_slope_is_p_minus_target__ends_for_two_answers(snippet, fails):
+    """For two yes-or-no scores: the mean halves each gradient."""
     fails(test_the_slope_is_p_minus_target, snippet, 1, 2)
 
 
@@ -292,6 +318,9 @@ def test_the_slope_is_p_minus_target__ends_for_two_answers(snippet, fails):
 def test_the_slope_is_p_minus_target__but_not_of_another_loss(
     snippet, old, new, fails
 ):
+    """If it snowed, rain's gradient is 0.26; the other edits change the loss
+    itself, and its gradients with it.
+    """
     fails(test_the_slope_is_p_minus_target, snippet.edit(old, new))
 
 
@@ -316,6 +345,9 @@ def test_squared_error_gives_up(snippet):
     ("torch.linspace(-8, 8", "torch.linspace(-2, 8"),
 )
 def test_squared_error_gives_up__but_not_so(snippet, old, new, fails):
+    """On a dry day, both gradients are 0.00; without the sigmoid, that of the
+    squared error is `-18`.
+    """
     fails(test_squared_error_gives_up, snippet.edit(old, new))
 
 
@@ -341,19 +373,25 @@ def test_two_steps_lose_the_slope__also_beyond_20(snippet, value):
     test_two_steps_lose_the_slope(snippet, value)
 
 
-def test_two_steps_lose_the_slope__but_not_at_10(snippet, fails):
+def test_two_steps_lose_the_slope__ends_at_10(snippet, fails):
+    """At a score of 10: the sigmoid is still below 1."""
     fails(test_two_steps_lose_the_slope, snippet, 10.0)
 
 
 def test_two_steps_lose_the_slope__ends_in_float64(snippet, fails):
+    """In `float64`: the sigmoid of 20 is still below 1."""
     fails(test_two_steps_lose_the_slope, snippet, 20.0, torch.float64)
 
 
-def test_two_steps_lose_the_slope__but_not_with_a_target_of_1(snippet, fails):
+def test_two_steps_lose_the_slope__ends_with_a_target_of_1(snippet, fails):
+    """With a target of 1: the answer is right, and the loss 0."""
     fails(test_two_steps_lose_the_slope, snippet, 20.0, torch.float32, 1.0)
 
 
 def test_two_steps_lose_the_slope__but_not_in_one_step(snippet, fails):
+    """`binary_cross_entropy_with_logits` takes the score itself: the loss is
+    20, its gradient 1.
+    """
     old = "F.binary_cross_entropy(score.sigmoid(), torch.zeros(1))"
     edited = snippet.edit(old, "yes_or_no(score, torch.zeros(1))")
     fails(test_two_steps_lose_the_slope, edited)
@@ -381,11 +419,15 @@ def test_log_of_softmax_is_inf__also_for_gaps_of(snippet, gap):
     test_log_of_softmax_is_inf(snippet, gap)
 
 
-def test_log_of_softmax_is_inf__but_not_80_lower(snippet, fails):
+def test_log_of_softmax_is_inf__ends_80_lower(snippet, fails):
+    """At 80 below the other: the softmax is not yet 0, and the loss is 80."""
     fails(test_log_of_softmax_is_inf, snippet, 80.0)
 
 
 def test_log_of_softmax_is_inf__ends_in_float64(snippet, fails):
+    """In `float64`: at 120 below the other, the softmax is not yet 0, and the
+    loss is 120.
+    """
     fails(test_log_of_softmax_is_inf, snippet, 120.0, torch.float64)
 
 
@@ -394,6 +436,9 @@ def test_log_of_softmax_is_inf__ends_in_float64(snippet, fails):
     ("far.softmax(dim=1)[0, 0].log()", "far.softmax(dim=1)[0, 1].log()"),
 )
 def test_log_of_softmax_is_inf__but_not_so(snippet, old, new, fails):
+    """`log_softmax` gives the right loss, 120; and the softmax of the other
+    class is 1, which costs 0.
+    """
     fails(test_log_of_softmax_is_inf, snippet.edit(old, new))
 
 
@@ -433,10 +478,14 @@ def test_one_step_is_right(snippet, most=10_000.0):
     ),
 )
 def test_one_step_is_right__but_not_in_two_steps(snippet, old, new, fails):
+    """With the sigmoid or the softmax first, the loss is 100 or inf, and the
+    gradient 0 or nan.
+    """
     fails(test_one_step_is_right, snippet.edit(old, new))
 
 
 def test_one_step_is_right__ends_with_an_infinite_lead(snippet, fails):
+    """If the other score is infinite: the loss is nan."""
     fails(test_one_step_is_right, snippet, math.inf)
 
 
@@ -451,6 +500,9 @@ def test_one_step_is_right__ends_with_an_infinite_lead(snippet, fails):
     ),
 )
 def test_one_step_is_right__but_not_its_slopes(snippet, old, new, fails):
+    """The added term is 0, so the loss is right, but it brings a gradient of
+    its own.
+    """
     fails(test_one_step_is_right, snippet.edit(old, new))
 
 
@@ -490,7 +542,10 @@ def test_rows_name_what_is_taken(snippet, outputs=torch.float32):
                 assert taken == (word in row(run, name, shape))
 
 
-def test_rows_name_what_is_taken__but_not_of_float64(snippet, fails):
+def test_rows_name_what_is_taken__ends_with_float64(snippet, fails):
+    """With `float64` outputs: targets of other dtypes are accepted than the
+    table names.
+    """
     fails(test_rows_name_what_is_taken, snippet, torch.float64)
 
 
@@ -505,6 +560,9 @@ def test_rows_name_what_is_taken__but_not_of_float64(snippet, fails):
     ("torch.ones(shape,", "torch.ones(shape[:1],"),
 )
 def test_rows_name_what_is_taken__but_not_asked_so(snippet, old, new, fails):
+    """Without `backward()`, or with warnings or errors ignored, the table
+    names dtypes that it should not.
+    """
     fails(test_rows_name_what_is_taken, snippet.edit(old, new))
 
 
@@ -532,15 +590,22 @@ def test_class_numbers_or_equal_shapes__also_of(snippet, label, outputs):
     test_class_numbers_or_equal_shapes(snippet, label, False, outputs, outputs)
 
 
-def test_class_numbers_or_equal_shapes__but_not_int32(snippet, fails):
+def test_class_numbers_or_equal_shapes__ends_for_int32(snippet, fails):
+    """For class numbers in `int32`: `cross_entropy` does not take them."""
     fails(test_class_numbers_or_equal_shapes, snippet, "int32")
 
 
-def test_class_numbers_or_equal_shapes__but_not_as_a_column(snippet, fails):
+def test_class_numbers_or_equal_shapes__ends_for_a_column(snippet, fails):
+    """For class numbers as a column, of shape (N, 1): `cross_entropy` does not
+    take them.
+    """
     fails(test_class_numbers_or_equal_shapes, snippet, "int64", True)
 
 
-def test_class_numbers_or_equal_shapes__but_not_in_two_dtypes(snippet, fails):
+def test_class_numbers_or_equal_shapes__ends_for_two_dtypes(snippet, fails):
+    """For `float32` outputs and `float64` targets: `huber_loss` does not take
+    them.
+    """
     inputs = "int64", False, "float32", "float64"
     fails(test_class_numbers_or_equal_shapes, snippet, *inputs)
 
@@ -548,6 +613,9 @@ def test_class_numbers_or_equal_shapes__but_not_in_two_dtypes(snippet, fails):
 def test_class_numbers_or_equal_shapes__but_not_of_one_number_a_row(
     snippet, fails
 ):
+    """If the outputs have shape (6,) as well, `cross_entropy` reads such
+    targets as probabilities.
+    """
     edited = snippet.edit("torch.full((6, 3), 0.5", "torch.full((6,), 0.5")
     fails(test_class_numbers_or_equal_shapes, edited)
 
@@ -564,12 +632,15 @@ def test_probabilities_are_targets_too(
         rows = torch.rand(shape).softmax(dim=1)
         wanted = -(rows * scores.log_softmax(dim=1)).sum(dim=1).mean()
         with no_error():
-            assert near(F.cross_entropy(scores, rows), wanted)
-            rows = F.one_hot(labels, shape[1]).roll(shift, 1).to(target)
-            scores = lowered(scores, labels, lowest)
-            weight = torch.arange(1.0, 1 + shape[1]) if weighted else None
-            wanted = F.cross_entropy(scores, labels, weight)
-            assert near(F.cross_entropy(scores, rows, weight), wanted)
+            found = F.cross_entropy(scores, rows)
+        assert near(found, wanted)
+        rows = F.one_hot(labels, shape[1]).roll(shift, 1).to(target)
+        scores = lowered(scores, labels, lowest)
+        weight = torch.arange(1.0, 1 + shape[1]) if weighted else None
+        wanted = F.cross_entropy(scores, labels, weight)
+        with no_error():
+            found = F.cross_entropy(scores, rows, weight)
+        assert near(found, wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
@@ -577,19 +648,26 @@ def test_probabilities_are_targets_too__also_in(snippet, dtype):
     test_probabilities_are_targets_too(snippet, dtype)
 
 
-def test_probabilities_are_targets_too__but_not_in_integers(snippet, fails):
+def test_probabilities_are_targets_too__ends_for_integers(snippet, fails):
+    """For one-hot rows of integers: they raise an error."""
     fails(test_probabilities_are_targets_too, snippet, torch.int64)
 
 
 def test_probabilities_are_targets_too__but_not_of_other_labels(
     snippet, fails
 ):
+    """Shift each 1 to the next class, and the rows cost what other labels
+    do.
+    """
     fails(test_probabilities_are_targets_too, snippet, torch.float32, 1)
 
 
 def test_probabilities_are_targets_too__ends_for_infinite_scores(
     snippet, fails
 ):
+    """If a class has a score of `-inf`: one-hot rows cost nan, because the row
+    multiplies it by 0.
+    """
     inputs = snippet, torch.float32, 0, -math.inf
     fails(test_probabilities_are_targets_too, *inputs)
 
@@ -597,11 +675,15 @@ def test_probabilities_are_targets_too__ends_for_infinite_scores(
 def test_probabilities_are_targets_too__ends_with_class_weights(
     snippet, fails
 ):
+    """With class weights: rows are divided by the number of samples, class
+    numbers by the sum of their weights.
+    """
     inputs = snippet, torch.float32, 0, -9.0, True
     fails(test_probabilities_are_targets_too, *inputs)
 
 
 def test_probabilities_are_targets_too__but_not_in_nll_loss(snippet, fails):
+    """`nll_loss` in its place takes no rows of probabilities."""
     old = "getattr(F, name)(outputs, targets)"
     new = 'getattr(F, name.removeprefix("cross_entropy") or "nll_loss")'
     edited = snippet.edit(old, f"{new}(outputs, targets)")
@@ -645,6 +727,9 @@ def test_each_loss_wants_its_form(snippet):
     (": sure.log_softmax(dim=1)", ": sure.softmax(dim=1).softmax(dim=1)"),
 )
 def test_each_loss_wants_its_form__but_not_so(snippet, old, new, fails):
+    """With another sky as the label, the answer is wrong, and costs something;
+    the other edits fill a column with another form.
+    """
     fails(test_each_loss_wants_its_form, snippet.edit(old, new))
 
 
@@ -668,6 +753,9 @@ def test_nll_of_scores_has_no_floor(snippet):
     ("loss(outputs, targets).item()", "abs(loss(outputs, targets).item())"),
 )
 def test_nll_of_scores_has_no_floor__but_not_so(snippet, old, new, fails):
+    """With `log_softmax` first, the loss is 0.00 and not `-9.00`; and `abs`
+    drops the minus sign.
+    """
     fails(test_nll_of_scores_has_no_floor, snippet.edit(old, new))
 
 
@@ -690,6 +778,7 @@ def test_bce_refuses_scores__also_but_for_0(snippet):
 
 
 def test_bce_refuses_scores__but_not_from_0_to_1(snippet, fails):
+    """The sigmoid of the scores lies between 0 and 1, and raises no error."""
     edited = snippet.edit('"scores": sure,', '"scores": sure.sigmoid(),')
     fails(test_bce_refuses_scores, edited)
 
@@ -710,15 +799,18 @@ def test_equal_scores_cost_ln_k(snippet, height=0.0, highest=30.0):
             assert near(ONE_SCORE(score, target), math.log(2))
 
 
-def test_equal_scores_cost_ln_k__but_not_a_score_of_1(snippet, fails):
+def test_equal_scores_cost_ln_k__ends_for_a_score_of_1(snippet, fails):
+    """For a score of 1 in place of 0: a no costs more, and a yes less."""
     fails(test_equal_scores_cost_ln_k, snippet, 1.0)
 
 
 def test_equal_scores_cost_ln_k__ends_for_infinite_scores(snippet, fails):
+    """For infinite scores: equal ones cost nan in `cross_entropy`."""
     fails(test_equal_scores_cost_ln_k, snippet, 0.0, math.inf)
 
 
 def test_equal_scores_cost_ln_k__but_not_of_other_scores(snippet, fails):
+    """The scores of `torch.eye` are not equal, and cost something else."""
     old = "torch.zeros(5, classes)"
     edited = snippet.edit(old, "torch.eye(5, classes)")
     fails(test_equal_scores_cost_ln_k, edited)
@@ -750,6 +842,7 @@ def test_labels_are_long_or_byte(snippet):
     ("wrong = skies.float(),", "wrong = skies.byte(),"),
 )
 def test_labels_are_long_or_byte__but_not_of(snippet, old, new, fails):
+    """Labels in `int64` or `uint8` raise no error."""
     fails(test_labels_are_long_or_byte, snippet.edit(old, new))
 
 
@@ -768,10 +861,16 @@ def test_a_column_of_labels_is_refused(snippet, fewest=2):
 
 
 def test_a_column_of_labels_is_refused__ends_for_one_class(snippet, fails):
+    """For one class: (N, 1) is then the shape of the scores, and
+    `cross_entropy` raises another error.
+    """
     fails(test_a_column_of_labels_is_refused, snippet, 1)
 
 
 def test_a_column_of_labels_is_refused__but_not_flat(snippet, fails):
+    """Without `unsqueeze(1)`, the labels have shape (N,), and raise no
+    error.
+    """
     edited = snippet.edit("skies.unsqueeze(1)", "skies")
     fails(test_a_column_of_labels_is_refused, edited)
 
@@ -796,6 +895,9 @@ def test_one_hot_integers_are_refused(snippet):
     ("F.one_hot(skies)\n", "F.one_hot(skies, 4)\n"),
 )
 def test_one_hot_integers_are_refused__but_not(snippet, old, new, fails):
+    """`float()` makes probabilities of the rows; rows with a class too many
+    raise another error.
+    """
     fails(test_one_hot_integers_are_refused, snippet.edit(old, new))
 
 
@@ -814,10 +916,12 @@ def test_batch_sizes_are_named(snippet, swapped=False):
 
 
 def test_batch_sizes_are_named__but_not_the_labels_first(snippet, fails):
+    """The error names the scores' size first, then the labels'."""
     fails(test_batch_sizes_are_named, snippet, True)
 
 
 def test_batch_sizes_are_named__but_not_of_as_many(snippet, fails):
+    """Six labels for six rows of scores raise no error."""
     fails(test_batch_sizes_are_named, snippet.edit("skies[:5]", "skies[:6]"))
 
 
@@ -840,6 +944,9 @@ def test_labels_run_from_zero(snippet, ignored=-100):
 
 
 def test_labels_run_from_zero__ends_for_what_is_ignored(snippet, fails):
+    """With `ignore_index=-1`: `-1` is then the label to ignore, and raises
+    nothing.
+    """
     fails(test_labels_run_from_zero, snippet, -1)
 
 
@@ -850,6 +957,7 @@ def test_labels_run_from_zero__ends_for_what_is_ignored(snippet, fails):
 def test_labels_run_from_zero__but_not_within_the_classes(
     snippet, old, new, fails
 ):
+    """Labels from 0 to 2 are all classes, and `-100` is ignored."""
     if "100" in new:
         new = new.replace("skies - 100", "skies - 102")
     fails(test_labels_run_from_zero, snippet.edit(old, new))
@@ -874,10 +982,14 @@ def test_three_fixes_give_the_loss(snippet, lowest=-9.0, weighted=False):
 
 
 def test_three_fixes_give_the_loss__ends_for_infinite_scores(snippet, fails):
+    """If a class has a score of `-inf`: one-hot rows cost nan."""
     fails(test_three_fixes_give_the_loss, snippet, -math.inf)
 
 
 def test_three_fixes_give_the_loss__ends_with_class_weights(snippet, fails):
+    """With class weights: one-hot rows are divided by the number of samples,
+    and labels by the sum of their weights.
+    """
     fails(test_three_fixes_give_the_loss, snippet, -9.0, True)
 
 
@@ -889,6 +1001,9 @@ def test_three_fixes_give_the_loss__ends_with_class_weights(snippet, fails):
 def test_three_fixes_give_the_loss__but_not_of_other_labels(
     snippet, old, new, fails
 ):
+    """Halve the labels first, or reverse their order, and the loss is not the
+    same; nor is it with halved rows.
+    """
     fails(test_three_fixes_give_the_loss, snippet.edit(old, new))
 
 
@@ -923,10 +1038,12 @@ def test_axis_one_holds_the_classes(snippet, shape=(2, 7, 3)):
 def test_axis_one_holds_the_classes__ends_for_as_many_days_as_classes(
     snippet, fails
 ):
+    """If K and L are equal: the shapes fit, and it raises nothing."""
     fails(test_axis_one_holds_the_classes, snippet, (2, 3, 3))
 
 
 def test_axis_one_holds_the_classes__but_not_turned(snippet, fails):
+    """Transposed, axis 1 holds the three classes, and it raises nothing."""
     old = "tried(F.cross_entropy, week_scores,"
     new = "tried(F.cross_entropy, week_scores.transpose(1, 2),"
     fails(test_axis_one_holds_the_classes, snippet.edit(old, new))
@@ -935,6 +1052,7 @@ def test_axis_one_holds_the_classes__but_not_turned(snippet, fails):
 def test_as_many_classes_as_days_raise_nothing(
     snippet, length=3, classes=3, turned=False
 ):
+    """No cell shows it: `cross_entropy` itself decides."""
     run = snippet.after("wrong-axis")
     assert run.text.startswith("Expected target size")
 
@@ -954,15 +1072,19 @@ def test_as_many_classes_as_days_raise_nothing__also_of(snippet, size):
     test_as_many_classes_as_days_raise_nothing(snippet, size, size)
 
 
-def test_as_many_classes_as_days_raise_nothing__but_not_of_more_days(
+def test_as_many_classes_as_days_raise_nothing__ends_with_more_days(
     snippet, fails
 ):
+    """With four days and three classes: `Expected target size` is raised."""
     fails(test_as_many_classes_as_days_raise_nothing, snippet, 4, 3)
 
 
-def test_as_many_classes_as_days_raise_nothing__but_not_once_turned(
+def test_as_many_classes_as_days_raise_nothing__ends_once_transposed(
     snippet, fails
 ):
+    """If the scores are transposed first: axis 1 holds the classes, and the
+    loss is the right one.
+    """
     fails(test_as_many_classes_as_days_raise_nothing, snippet, 3, 3, True)
 
 
@@ -996,6 +1118,7 @@ def test_two_fixes_for_sequences__also_with_padding(snippet):
 def test_two_fixes_for_sequences__ends_if_every_label_is_padding(
     snippet, fails
 ):
+    """If every label is `-100`: the mean is over none, and the loss is nan."""
     fails(test_two_fixes_for_sequences, snippet, 1.0)
 
 
@@ -1007,6 +1130,9 @@ def test_two_fixes_for_sequences__ends_if_every_label_is_padding(
 def test_two_fixes_for_sequences__but_not_in_another_order(
     snippet, old, new, fails
 ):
+    """Put labels and scores in different orders, or divide by 13 and not by
+    14, and the loss differs.
+    """
     fails(test_two_fixes_for_sequences, snippet.edit(old, new))
 
 
@@ -1037,10 +1163,12 @@ def test_a_yes_is_a_float(snippet, integer=torch.int64):
     ("rained.float()\nrefusals", "rained.float()[:, None]\nrefusals"),
 )
 def test_a_yes_is_a_float__but_not_a_right_one(snippet, old, new, fails):
+    """In its place, floats in the shape of the scores raise no error."""
     fails(test_a_yes_is_a_float, snippet.edit(old, new))
 
 
 def test_a_yes_is_a_float__ends_for_uint64(snippet, fails):
+    """For `uint64` in place of `int64`: the error has another text."""
     fails(test_a_yes_is_a_float, snippet, torch.uint64)
 
 
@@ -1075,23 +1203,52 @@ def test_one_column_learns_nothing__also_with_labels_of_0_and_smoothing_of(
     assert not gradient(loss, scores).any()
 
 
-def test_one_column_learns_nothing__but_not_of_two_columns(snippet, fails):
+def test_one_column_learns_nothing__ends_with_two_columns(snippet, fails):
+    """With two columns: there are two classes, and the loss is not 0."""
     fails(test_one_column_learns_nothing, snippet, 2)
 
 
 def test_one_column_learns_nothing__ends_for_infinite_scores(snippet, fails):
+    """For infinite scores: the loss is nan."""
     fails(test_one_column_learns_nothing, snippet, 1, math.inf)
+
+
+@edits(
+    ("rained.float()[:, None]", "0 * rained.long(), weight=torch.zeros(1)"),
+    ("rained.float()[:, None]", "0 * rained.long(), ignore_index=0"),
+)
+def test_one_column_learns_nothing__ends_where_nothing_counts(
+    snippet, old, new, fails
+):
+    """If the only class is ignored or has the weight 0, the loss is nan."""
+    call = "nothing = F.cross_entropy(rain_score, {}"
+    edited = snippet.edit(call.format(old), call.format(new))
+    fails(test_one_column_learns_nothing, edited)
+
+
+@pytest.mark.parametrize("n", [1, 2, 64])
+def test_one_column_learns_nothing__also_without_a_second_class(n):
+    labels = torch.zeros(n, dtype=torch.long)
+    scores = 1000 * torch.randn(n, 1)
+
+    assert F.cross_entropy(scores, labels) == 0
+    with pytest.raises(IndexError):
+        F.cross_entropy(scores, labels + 1)
 
 
 def test_one_column_learns_nothing__but_not_with_the_right_loss(
     snippet, fails
 ):
+    """`binary_cross_entropy_with_logits` reads the column as yes or no, and
+    the model learns.
+    """
     old = "nothing = F.cross_entropy("
     edited = snippet.edit(old, "nothing = yes_or_no(")
     fails(test_one_column_learns_nothing, edited)
 
 
 def test_one_column_learns_nothing__but_not_with_a_slope(snippet, fails):
+    """A loss whose value is 0 can still have gradients."""
     old = "nothing = F.cross_entropy(rain_score, rained.float()[:, None])"
     new = "nothing = rain_score.sum() - rain_score.sum().detach()"
     fails(test_one_column_learns_nothing, snippet.edit(old, new))
@@ -1116,6 +1273,9 @@ def test_softmax_twice_has_a_floor(snippet):
 
 
 def test_softmax_twice_has_a_floor__but_not_with_a_logarithm(snippet, fails):
+    """With `log_softmax` in place of `softmax`, the loss is that of the
+    scores, and falls to 0.
+    """
     edited = snippet.edit("certain.softmax", "certain.log_softmax")
     fails(test_softmax_twice_has_a_floor, edited)
 
@@ -1129,6 +1289,9 @@ def test_softmax_twice_has_a_floor__but_not_with_a_logarithm(snippet, fails):
     ("100 * torch.eye(classes)[:1]", "100 * torch.eye(classes)[1:2]"),
 )
 def test_softmax_twice_has_a_floor__but_not_so(snippet, old, new, fails):
+    """Without the softmax, the loss falls to 0; with an unsure or wrong
+    answer, it is above the floor.
+    """
     fails(test_softmax_twice_has_a_floor, snippet.edit(old, new))
 
 
@@ -1153,6 +1316,9 @@ def test_sigmoid_twice_has_a_floor(snippet):
 def test_sigmoid_twice_has_a_floor__but_not_beyond_probabilities(
     snippet, old, new, fails
 ):
+    """Scores, a `tanh` or twice the sigmoid reach below 0 or above 1, where
+    the loss is lower.
+    """
     fails(test_sigmoid_twice_has_a_floor, snippet.edit(old, new))
 
 
@@ -1191,12 +1357,16 @@ def test_the_mean_divides_by_the_weights(
 def test_the_mean_divides_by_the_weights__ends_with_label_smoothing(
     snippet, fails
 ):
+    """With `label_smoothing`: every class enters the loss, with its weight."""
     fails(test_the_mean_divides_by_the_weights, snippet, False, 0.1)
 
 
 def test_the_mean_divides_by_the_weights__ends_for_probabilities(
     snippet, fails
 ):
+    """For probabilities as targets: the sum is divided by the number of
+    samples.
+    """
     fails(test_the_mean_divides_by_the_weights, snippet, True)
 
 
@@ -1206,6 +1376,9 @@ def test_the_mean_divides_by_the_weights__ends_for_probabilities(
     ("weighted = F.cross", "weighted = 10 * F.cross"),
 )
 def test_the_mean_divides_by_the_weights__but_not_so(snippet, old, new, fails):
+    """Divided by the number of days, without the weights, or multiplied by 10,
+    the two losses differ.
+    """
     fails(test_the_mean_divides_by_the_weights, snippet.edit(old, new))
 
 
@@ -1232,6 +1405,9 @@ def test_pos_weight_multiplies_each_yes(snippet):
     ("3 * plain, plain)", "plain, 3 * plain)"),
 )
 def test_pos_weight_multiplies_each_yes__but_not_so(snippet, old, new, fails):
+    """`weight` multiplies each no as well; the other edits halve the mean, or
+    weigh each no in place of each yes.
+    """
     fails(test_pos_weight_multiplies_each_yes, snippet.edit(old, new))
 
 
@@ -1261,13 +1437,14 @@ def test_smoothing_mixes_in_all_classes(snippet, weight=None, ignored=0):
 def test_smoothing_mixes_in_all_classes__ends_with_ignored_labels(
     snippet, fails
 ):
-    """Then m is the mean over the samples that count."""
+    """With ignored labels: m is the mean over the samples that count."""
     fails(test_smoothing_mixes_in_all_classes, snippet, None, 4)
 
 
 def test_smoothing_mixes_in_all_classes__ends_with_class_weights(
     snippet, fails
 ):
+    """With class weights: they count in m as well."""
     fails(test_smoothing_mixes_in_all_classes, snippet, True)
 
 
@@ -1278,6 +1455,7 @@ def test_smoothing_mixes_in_all_classes__ends_with_class_weights(
     (".log_softmax(dim=1).mean()", ".log_softmax(dim=1).sum()"),
 )
 def test_smoothing_mixes_in_all_classes__but_not_so(snippet, old, new, fails):
+    """Other labels, no smoothing or another m, and the two losses differ."""
     fails(test_smoothing_mixes_in_all_classes, snippet.edit(old, new))
 
 
@@ -1313,6 +1491,9 @@ def test_ignored_labels_do_not_count(snippet, size=1.0):
     ("torch.tensor([0, 1, -100,", "torch.tensor([0, 1, 2,"),
 )
 def test_ignored_labels_do_not_count__but_not_so(snippet, old, new, fails):
+    """Divided by all six days, or with unknown days counted as sun or as snow,
+    the two losses differ.
+    """
     if "2," in new:
         edited = snippet.edit(old, new).edit("!= -100\nig", "!= 2\nig")
     else:
@@ -1321,6 +1502,7 @@ def test_ignored_labels_do_not_count__but_not_so(snippet, old, new, fails):
 
 
 def test_ignored_labels_do_not_count__ends_for_infinite_scores(snippet, fails):
+    """If an ignored sample has infinite scores: its gradients are nan."""
     fails(test_ignored_labels_do_not_count, snippet, math.inf)
 
 
@@ -1342,17 +1524,22 @@ def test_all_ignored_is_nan(snippet, weightless=False, size=1.0):
                     options = {"weight": torch.zeros(shape[1], dtype=dtype)}
                 loss = F.cross_entropy(scores, labels, **options)
                 assert loss.isnan()
-                assert run.with_gradient(loss, scores)[1].eq(0).all()
+                found = run.with_gradient(loss, scores)[1]
+                assert found.tolist() == torch.zeros(shape).tolist()
                 options["reduction"] = "sum"
                 total = F.cross_entropy(scores, labels, **options)
                 assert (total, gradient(total, scores).any()) == (0, False)
 
 
 def test_all_ignored_is_nan__ends_with_weights_of_0(snippet, fails):
+    """If class weights of 0 take every sample out of the mean: the gradients
+    are nan as well.
+    """
     fails(test_all_ignored_is_nan, snippet, True)
 
 
 def test_all_ignored_is_nan__ends_for_infinite_scores(snippet, fails):
+    """For infinite scores: the gradients are nan."""
     fails(test_all_ignored_is_nan, snippet, False, math.inf)
 
 
@@ -1365,4 +1552,107 @@ def test_all_ignored_is_nan__ends_for_infinite_scores(snippet, fails):
     ),
 )
 def test_all_ignored_is_nan__but_not_so(snippet, old, new, fails):
+    """One label that counts is enough for a finite loss, and the mean of none
+    is nan, not 0.
+    """
     fails(test_all_ignored_is_nan, snippet.edit(old, new))
+
+
+SPATIAL = (
+    "only batches of spatial targets supported (3D tensors) but got targets of"
+    " dimension: 4"
+)
+
+
+def pixels(samples, classes, height, width, seed=0):
+    """Return random scores for each pixel, and masks without a channel."""
+    torch.manual_seed(seed)
+    scores = torch.randn(samples, classes, height, width)
+    return scores, torch.randint(classes, (samples, height, width))
+
+
+def test_a_mask_has_no_channel(snippet, classes=3):
+    run = snippet.after("wrong-masks")
+    assert run.text == SPATIAL
+    assert run.masks.shape == (2, 1, 8, 8)
+
+    for shape in ((2, classes, 8, 8), (1, classes, 4, 6), (3, classes, 1, 1)):
+        scores, labels = pixels(*shape)
+        for dtype in (torch.int64, torch.uint8, torch.float32):
+            mask = labels[:, None].to(dtype)
+            assert error_of(F.cross_entropy, scores, mask) == SPATIAL
+        loss = F.cross_entropy(
+            scores, labels[:, None].byte().squeeze(1).long()
+        )
+        flat = scores.permute(0, 2, 3, 1).flatten(0, 2)
+        assert near(loss, F.cross_entropy(flat, labels.flatten()))
+
+
+@pytest.mark.parametrize("classes", [2, 21])
+def test_a_mask_has_no_channel__also_of(snippet, classes):
+    test_a_mask_has_no_channel(snippet, classes)
+
+
+def test_a_mask_has_no_channel__ends_with_one_class(snippet, fails):
+    """With a single class, the mask has the shape of the scores: integers get
+    another error, and floats none.
+    """
+    fails(test_a_mask_has_no_channel, snippet, 1)
+
+
+def test_a_mask_has_no_channel__but_not_squeezed(snippet, fails):
+    """`squeeze(1)` takes the channel axis out, and it raises nothing."""
+    edited = snippet.edit("pixel_scores, masks)", "pixel_scores, masks[:, 0])")
+    fails(test_a_mask_has_no_channel, edited)
+
+
+def test_colors_become_numbers(snippet):
+    run = snippet.after("colors")
+    assert run.numbers.dtype == torch.int64
+    assert run.numbers.tolist() == run.masks.squeeze(1).tolist()
+
+    row = {tuple(color): k for k, color in enumerate(run.palette.tolist())}
+    for picture, mask in zip(run.colored, run.numbers, strict=True):
+        for color, number in zip(
+            picture.reshape(-1, 3).tolist(), mask.flatten(), strict=True
+        ):
+            assert row[tuple(color)] == number
+
+
+@edits(
+    ("all(dim=-1)", "any(dim=-1)"),
+    ("argmax(dim=-1)", "argmin(dim=-1)"),
+    ("palette[masks.squeeze(1)]", "palette.flip(0)[masks.squeeze(1)]"),
+)
+def test_colors_become_numbers__but_not_so(snippet, old, new, fails):
+    """All three numbers of a color have to agree, the row that agrees has the
+    largest value, and another order of colors gives other numbers.
+    """
+    fails(test_colors_become_numbers, snippet.edit(old, new))
+
+
+def test_colors_pass_for_probabilities(
+    snippet, classes=3, dtype=torch.float32
+):
+    run = snippet.after("colors")
+
+    rgb = run.colored.movedim(-1, 1).to(dtype)
+    assert rgb.shape == (2, 3, 8, 8)
+    scores = torch.randn(2, classes, 8, 8)
+    with no_error():
+        loss = F.cross_entropy(scores, rgb)
+    by_hand = -(rgb * scores.log_softmax(dim=1)).sum(dim=1).mean()
+    assert near(loss, by_hand)
+    assert not near(loss, F.cross_entropy(scores, run.numbers))
+
+
+def test_colors_pass_for_probabilities__but_not_with_more_classes(
+    snippet, fails
+):
+    """With four classes, the shapes differ, and it raises an error."""
+    fails(test_colors_pass_for_probabilities, snippet, 4)
+
+
+def test_colors_pass_for_probabilities__but_not_as_integers(snippet, fails):
+    """As integers, the colors raise `Expected floating point type`."""
+    fails(test_colors_pass_for_probabilities, snippet, 3, torch.uint8)

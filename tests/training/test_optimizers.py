@@ -63,6 +63,13 @@ def with_a_single_number():
 @pytest.mark.parametrize(
     "make",
     [tied, pictures, without_biases, partly_frozen, with_a_single_number],
+    ids=[
+        "tied weights",
+        "convolutions",
+        "no biases",
+        "frozen layers",
+        "one number",
+    ],
 )
 def test_groups_split_by_axes__also_for(snippet, make):
     run, model = snippet.after("groups"), make()
@@ -79,10 +86,13 @@ def test_groups_split_by_axes__also_for(snippet, make):
         'others, "weight_decay": decay',
     ),
     ("a weight left out", "p.dim() > 1]", "p.dim() > 2]"),
-    ("a weight twice", "if p.dim() <= 1]", "if p.dim() <= 2]"),
+    ("weights among the others", "if p.dim() <= 1]", "if p.dim() <= 2]"),
     ("no decay", '"weight_decay": decay}', '"weight_decay": 0.0}'),
 )
 def test_groups_split_by_axes__but_not_with(snippet, old, new, fails):
+    """Each edit leaves parameters out, moves them to the other group, or gives
+    a group the decay of the other.
+    """
     edited = snippet.edit(old, new)
     if new == "if p.dim() <= 2]":
         edited = edited.edit("p.dim() > 1]", "p.dim() > 9]")
@@ -127,6 +137,9 @@ def test_biases_and_norms_do_not_decay(snippet, weights=WEIGHTS, norms=NORMS):
     ),
 )
 def test_biases_and_norms_do_not_decay__but_not_with(snippet, old, new, fails):
+    """Compare with 5 in place of 1, and no weight decays; give the others
+    `decay` as well, and biases do.
+    """
     edited = snippet.edit(old, new)
     if "dim" in old:
         edited = edited.edit("p.dim() <= 1]", "p.dim() <= 5]")
@@ -136,6 +149,7 @@ def test_biases_and_norms_do_not_decay__but_not_with(snippet, old, new, fails):
 def test_biases_and_norms_do_not_decay__ends_for_a_norm_over_two_axes(
     snippet, fails
 ):
+    """For a `LayerNorm` over two axes: its weight has two axes, and decays."""
     norms = [nn.LayerNorm((2, 3))]
     fails(test_biases_and_norms_do_not_decay, snippet, [], norms)
 
@@ -143,6 +157,9 @@ def test_biases_and_norms_do_not_decay__ends_for_a_norm_over_two_axes(
 def test_biases_and_norms_do_not_decay__ends_for_a_bias_of_keys(
     snippet, fails
 ):
+    """With `add_bias_kv=True` in `MultiheadAttention`: these biases have three
+    axes, and decay.
+    """
     weights = [nn.MultiheadAttention(4, 2, add_bias_kv=True)]
     fails(test_biases_and_norms_do_not_decay, snippet, weights, [])
 
@@ -208,6 +225,9 @@ def test_rates_that_work__also_from_another_start(snippet, seed):
     ),
 )
 def test_rates_that_work__but_not_with(snippet, old, new, fails):
+    """Ten steps leave larger errors; and with another optimizer in place of
+    one of the three, you compare something else.
+    """
     fails(test_rates_that_work, snippet.edit(old, new))
 
 
@@ -238,6 +258,7 @@ def test_sgd_ends_in_nan__also_from_another_start(snippet):
     ),
 )
 def test_sgd_ends_in_nan__but_not_adam(snippet, old, new, fails):
+    """With Adam in place of SGD, the error stays finite."""
     fails(test_sgd_ends_in_nan, snippet.edit(old, new))
 
 
@@ -268,12 +289,18 @@ def test_the_sum_shifts_sgd_alone__also_from_another_start(snippet):
 def test_the_sum_shifts_sgd_alone__but_not_with_another_in_place_of(
     snippet, old, new, fails
 ):
+    """For Adam, a 200th of the rate is too little; for SGD in place of AdamW,
+    the same rate is too much.
+    """
     fails(test_the_sum_shifts_sgd_alone, snippet.edit(old, new), 0, [0.003])
 
 
 def test_the_sum_shifts_sgd_alone__but_not_adam_with_another_decay(
     snippet, fails
 ):
+    """A penalty on the weights that is added to the sum alone changes the
+    steps of AdamW.
+    """
     edited = snippet.edit(
         "errors.sum()",
         "(errors.sum() + model[0].weight.square().sum() * 1e4)",
@@ -284,6 +311,9 @@ def test_the_sum_shifts_sgd_alone__but_not_adam_with_another_decay(
 def test_the_sum_shifts_sgd_alone__ends_at_a_rate_that_diverges(
     snippet, fails
 ):
+    """At a rate that diverges, here 0.3 for SGD: the error is nan, with the
+    mean as well as with the sum.
+    """
     fails(test_the_sum_shifts_sgd_alone, snippet, 0, [0.3])
 
 
@@ -319,6 +349,9 @@ def test_few_steps_need_a_large_rate__also_from_another_start(snippet):
     ),
 )
 def test_few_steps_need_a_large_rate__but_not(snippet, old, new, fails):
+    """SGD with momentum, or 90 steps, moves parameters further; and
+    temperatures near 0 need no large move.
+    """
     fails(test_few_steps_need_a_large_rate, snippet.edit(old, new))
 
 
@@ -338,6 +371,9 @@ def test_the_steepest_way_limits_the_rate(snippet):
     ("with momentum", '"lr": 0.06', '"lr": 0.06, "momentum": 0.5'),
 )
 def test_the_steepest_way_limits_the_rate__but_not(snippet, old, new, fails):
+    """At half the rate, or in a flatter valley, it does not jump across; the
+    other edits change its steps along the valley.
+    """
     fails(test_the_steepest_way_limits_the_rate, snippet.edit(old, new))
 
 
@@ -362,6 +398,9 @@ def test_swings_grow_above_two_over_the_curvature__also_for_a_curvature_of(
 def test_swings_grow_above_two_over_the_curvature__but_not_of_half_the_height(
     snippet, fails
 ):
+    """Divided by 4, the curvature across is 15, so swings grow only at rates
+    above 2/15.
+    """
     edited = snippet.edit("w[1] ** 2) / 2", "w[1] ** 2) / 4")
     fails(test_swings_grow_above_two_over_the_curvature, edited)
 
@@ -369,6 +408,7 @@ def test_swings_grow_above_two_over_the_curvature__but_not_of_half_the_height(
 def test_swings_grow_above_two_over_the_curvature__ends_with_momentum(
     snippet, fails
 ):
+    """With momentum 0.5: swings do not yet grow just above that rate."""
     fails(test_swings_grow_above_two_over_the_curvature, snippet, 30, 0.5)
 
 
@@ -393,6 +433,9 @@ def test_momentum_gets_lower(snippet):
     ("after 14 steps", "range(40)", "range(14)"),
 )
 def test_momentum_gets_lower__but_not(snippet, old, new, fails):
+    """Without momentum, with 0.99, or after 14 steps, it is still higher than
+    plain SGD.
+    """
     fails(test_momentum_gets_lower, snippet.edit(old, new))
 
 
@@ -411,13 +454,18 @@ def test_adam_moves_both_weights_alike(snippet):
     ("SGD", 'optim.Adam, "lr": 0.3', 'optim.SGD, "lr": 0.01'),
 )
 def test_adam_moves_both_weights_alike__but_not_with(snippet, old, new, fails):
+    """SGD follows the gradient, which is 30 times as large across the
+    valley.
+    """
     fails(test_adam_moves_both_weights_alike, snippet.edit(old, new))
 
 
 def test_adam_moves_both_weights_alike__ends_from_another_start(
     snippet, fails
 ):
-    """It moves them by like lengths, until one of them is at the bottom."""
+    """From another start, here (4, 2): both move by like lengths only until
+    one of them is at the bottom.
+    """
     edited = snippet.edit("start=(4.0, 4.0)", "start=(4.0, 2.0)")
     fails(test_adam_moves_both_weights_alike, edited)
 
@@ -447,12 +495,18 @@ def test_sgd_follows_the_size__also_at_rate(snippet, rate):
     test_sgd_follows_the_size(at(snippet, rate), rate=rate)
 
 
-def test_sgd_follows_the_size__but_not_adam(snippet, fails):
+def test_sgd_follows_the_size__ends_for_adam(snippet, fails):
+    """For Adam: it divides by the size of the gradients, so its steps do not
+    grow with them.
+    """
     fails(test_sgd_follows_the_size, snippet, optim.Adam)
 
 
 @pytest.mark.parametrize("option", ["momentum", "weight_decay"])
 def test_sgd_follows_the_size__but_not_with(snippet, option, fails):
+    """`momentum` adds past gradients to the step, and `weight_decay` part of
+    the weight.
+    """
     old = '"SGD, steady": (steady, {"kind": optim.SGD'
     edited = snippet.edit(f"{old}}}", f'{old}, "{option}": 0.5}}')
     fails(test_sgd_follows_the_size, edited)
@@ -494,6 +548,9 @@ def with_momentum(snippet, way, options):
     ids=["adding up", "cancelling", "less"],
 )
 def test_momentum_adds_up_and_cancels__but_not(snippet, way, options, fails):
+    """Without momentum, steps neither grow nor shrink; with 0.8, they grow to
+    5 times the first.
+    """
     edited = with_momentum(snippet, way, options)
     fails(test_momentum_adds_up_and_cancels, edited)
 
@@ -501,6 +558,9 @@ def test_momentum_adds_up_and_cancels__but_not(snippet, way, options, fails):
 @pytest.mark.parametrize("way", ["steady", "swinging"])
 @pytest.mark.parametrize("option", ['"nesterov": True', '"dampening": 0.5'])
 def test_momentum_adds_up_and_cancels__ends_with(snippet, option, way, fails):
+    """With `nesterov=True`: the first steps differ; with `dampening=0.5`:
+    steps grow to 5 times only.
+    """
     edited = with_momentum(snippet, way, f', "momentum": 0.9, {option}')
     fails(test_momentum_adds_up_and_cancels, edited)
 
@@ -541,18 +601,23 @@ def test_adam_moves_by_the_rate__also_in_single_precision(snippet):
 
 @pytest.mark.parametrize("way", ["steady", "swinging"])
 def test_adam_moves_by_the_rate__but_not_sgd(snippet, way, fails):
+    """A step of SGD is the rate times the gradient: here 0.2 and not 0.1."""
     old = f'"Adam, {way}": ({way}, {{"kind": optim.'
     edited = snippet.edit(f"{old}Adam", f"{old}SGD")
     fails(test_adam_moves_by_the_rate, edited)
 
 
 def test_adam_moves_by_the_rate__ends_near_eps(snippet, fails):
+    """For gradients as small as `eps`, 1e-8: steps are half as long as the
+    rate.
+    """
     fails(test_adam_moves_by_the_rate, snippet, 1e-8)
 
 
 def test_adamw_decays_apart(
     snippet, kind=optim.AdamW, decay=0.1, rate=0.1, **options
 ):
+    """No cell decides it: the optimizers themselves are compared."""
     run = snippet.after("how-far")
     gradients = torch.randn(40).mul(3).exp().tolist() + run.swinging[:20]
     plain = run.moves(gradients, optim.Adam, **options)
@@ -583,7 +648,8 @@ def test_adamw_decays_apart__also_with(snippet, options):
     test_adamw_decays_apart(snippet, **options)
 
 
-def test_adamw_decays_apart__but_not_adam(snippet, fails):
+def test_adamw_decays_apart__ends_for_adam(snippet, fails):
+    """For Adam: it adds the decay to the gradient, and divides both."""
     fails(test_adamw_decays_apart, snippet, optim.Adam)
 
 
@@ -628,6 +694,9 @@ def test_adam_divides_the_decay(snippet):
     ),
 )
 def test_adam_divides_the_decay__but_not_with(snippet, old, new, fails):
+    """With two small gradients, it takes over nine tenths of both; with two
+    large ones, hardly any; AdamW takes 18 % of each.
+    """
     fails(test_adam_divides_the_decay, snippet.edit(old, new))
 
 
@@ -653,6 +722,7 @@ def test_adamw_takes_the_same_share__also_for(snippet, old, new):
 
 
 def test_adamw_takes_the_same_share__but_not_with_adam(snippet, fails):
+    """Adam takes nearly all of one weight, and 0.2 % of the other."""
     edited = snippet.edit('optim.AdamW, "weight', 'optim.Adam, "weight')
     fails(test_adamw_takes_the_same_share, edited)
 
@@ -660,6 +730,7 @@ def test_adamw_takes_the_same_share__but_not_with_adam(snippet, fails):
 def test_adamw_takes_the_same_share__but_not_a_share_of_nothing(
     snippet, fails
 ):
+    """With a decay of 0, there is no share to take."""
     edited = snippet.edit("weight_decay=weight_decay)", "weight_decay=0.0)")
     fails(test_adamw_takes_the_same_share, edited)
 
@@ -708,6 +779,9 @@ def test_a_decayed_bias_pulls_the_forecast(snippet):
 def test_a_decayed_bias_pulls_the_forecast__but_not_with(
     snippet, old, new, fails
 ):
+    """If `groups` lets biases decay, its forecast is too low as well; without
+    decay, neither is.
+    """
     fails(test_a_decayed_bias_pulls_the_forecast, snippet.edit(old, new))
 
 
@@ -730,7 +804,9 @@ def test_adamw_decays_by_default(snippet, make=None):
             torch.testing.assert_close(now.data, factor * before)
 
 
-@pytest.mark.parametrize("make", [tied, pictures])
+@pytest.mark.parametrize(
+    "make", [tied, pictures], ids=["tied weights", "convolutions"]
+)
 def test_adamw_decays_by_default__also_for(snippet, make):
     test_adamw_decays_by_default(snippet, make)
 
@@ -743,6 +819,9 @@ def test_adamw_decays_by_default__also_for(snippet, make):
 def test_adamw_decays_by_default__but_not_another_in_place_of(
     snippet, old, new, fails
 ):
+    """AdamW in place of SGD or Adam decays every parameter; Adam in place of
+    AdamW decays none.
+    """
     fails(test_adamw_decays_by_default, snippet.edit(old, new))
 
 
@@ -759,15 +838,22 @@ def test_decay_needs_no_gradient(snippet, kind=optim.AdamW, left=None):
     assert weight.tolist() == [1, 1, 1]
 
 
-def test_decay_needs_no_gradient__but_not_so_with_adam(snippet, fails):
+def test_decay_needs_no_gradient__ends_for_adam(snippet, fails):
+    """For Adam: it takes the decay for a gradient, and moves the weight to
+    about 0 in these 100 steps.
+    """
     fails(test_decay_needs_no_gradient, snippet, optim.Adam)
 
 
 def test_decay_needs_no_gradient__but_not_still_with_zeros(snippet, fails):
+    """Zeros in `.grad` are not `None`, so the weight shrinks."""
     fails(test_decay_needs_no_gradient, snippet, optim.AdamW, torch.zeros(3))
 
 
 def test_decay_needs_no_gradient__but_not_after_others(snippet, fails):
+    """A gradient of 1 in the first step alone goes on to move the weight
+    through AdamW's averages.
+    """
     edited = snippet.edit(
         "torch.tensor(sizes) * (-1) ** step",
         "torch.tensor(sizes) * (-1) ** step + (step == 0)",
@@ -827,6 +913,9 @@ def test_groups_override_the_call__also_for_every_option(snippet):
 def test_groups_override_the_call__but_not_after_a_change(
     snippet, change, fails
 ):
+    """Change an option in `param_groups` later, and the group has the new
+    value.
+    """
     old = '{"params": head}], lr=0.001\n)\n'
     edited = snippet.edit(old, f"{old}optimizer.param_groups[{change}\n")
     fails(test_groups_override_the_call, edited)
@@ -863,12 +952,14 @@ def test_a_late_layer_is_not_trained__also_by(snippet, kind):
 def test_a_late_layer_is_not_trained__but_not_before_the_optimizer(
     snippet, fails
 ):
+    """If the head joins before the optimizer is made, it is trained."""
     edited = snippet.edit(MAKE + NEW_HEAD, NEW_HEAD + MAKE)
     fails(test_a_late_layer_is_not_trained, edited)
 
 
 @pytest.mark.parametrize("part", ["weight", "bias"])
 def test_a_late_layer_is_not_trained__but_not_once_added(snippet, part, fails):
+    """Handed to `add_param_group`, its weight or its bias is trained."""
     add = f'optimizer.add_param_group({{"params": model[3].{part}}})\n'
     edited = snippet.edit(NEW_HEAD, NEW_HEAD + add)
     fails(test_a_late_layer_is_not_trained, edited)
@@ -903,6 +994,9 @@ def test_an_added_layer_is_trained__also_by_adamw(snippet):
     ("a changed rate", ADD, f"{ADD}optimizer.param_groups[1]['lr'] = 0.5\n"),
 )
 def test_an_added_layer_is_trained__but_not_with(snippet, old, new, fails):
+    """Only what you add learns, here the weight or the bias alone; and a rate
+    set later replaces that of the call.
+    """
     fails(test_an_added_layer_is_trained, snippet.edit(old, new))
 
 
@@ -938,6 +1032,9 @@ def test_the_attribute_changes_nothing__also_for(snippet, kind, rate):
 def test_the_attribute_changes_nothing__but_not_in_a_group(
     snippet, index, fails
 ):
+    """Set to 0 in one of the `param_groups`, the rate keeps the parameters of
+    that group where they are.
+    """
     edited = snippet.edit(
         "optimizer.lr = 0.0", f'optimizer.param_groups[{index}]["lr"] = 0.0'
     )
@@ -971,6 +1068,9 @@ RATE = '    group["lr"] = 0.0'
     ("above 0", RATE, '    group["lr"] = 0.001'),
 )
 def test_the_rate_stands_in_the_groups__but_not(snippet, old, new, fails):
+    """The parameters of a group that you leave out still move, and so do all
+    of them at a rate above 0.
+    """
     fails(test_the_rate_stands_in_the_groups, snippet.edit(old, new))
 
 
@@ -978,6 +1078,9 @@ def test_the_rate_stands_in_the_groups__but_not(snippet, old, new, fails):
 def test_the_rate_stands_in_the_groups__ends_with_the_next_step_of(
     snippet, kind, fails
 ):
+    """With the next step of a scheduler, such as `LambdaLR` or `CyclicLR`: it
+    computes the rate anew.
+    """
     options = {"LambdaLR": "lambda _: 0.5", "CyclicLR": "0.1, 0.2"}[kind]
     every = f"for group in optimizer.param_groups:\n{RATE}\n"
     edited = snippet.edit(
@@ -1020,6 +1123,9 @@ def test_a_generator_is_used_up__also_with(snippet, old, new):
     ("a full list", "(parameters, model[0]", "([model[0].bias], model[0]"),
 )
 def test_a_generator_is_used_up__but_not(snippet, old, new, fails):
+    """A list, a generator not yet used or another call of `parameters()` still
+    holds parameters, and raises no error.
+    """
     fails(test_a_generator_is_used_up, snippet.edit(old, new))
 
 
@@ -1038,12 +1144,15 @@ def test_a_used_up_group_is_empty(snippet, kind=optim.SGD, added=False):
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW])
-@pytest.mark.parametrize("added", [False, True], ids=["made", "added"])
+@pytest.mark.parametrize(
+    "added", [False, True], ids=["a new optimizer", "an added group"]
+)
 def test_a_used_up_group_is_empty__also_with(snippet, kind, added):
     test_a_used_up_group_is_empty(snippet, kind, added)
 
 
 def test_a_used_up_group_is_empty__but_not_a_list(snippet, fails):
+    """A list is not used up, so the group holds all parameters."""
     edited = snippet.edit(PARAMETERS, "parameters = [*model.parameters()]\n")
     fails(test_a_used_up_group_is_empty, edited)
 
@@ -1071,6 +1180,7 @@ def test_a_tensor_alone_is_refused__also_a_weight(snippet):
 
 
 def test_a_tensor_alone_is_refused__but_not_in_a_list(snippet, fails):
+    """In a list, a single parameter raises no error."""
     edited = snippet.edit("s, model[0].bias", "s, [model[0].bias]")
     fails(test_a_tensor_alone_is_refused, edited)
 
@@ -1100,10 +1210,12 @@ RESULT = "result = model[0].weight * 2\n"
     ("a detached one", RESULT, "result = (model[0].weight * 2).detach()\n"),
 )
 def test_a_computed_tensor_is_refused__but_not(snippet, old, new, fails):
+    """A parameter, or a detached result, is a leaf, and raises no error."""
     fails(test_a_computed_tensor_is_refused, snippet.edit(old, new))
 
 
 def test_a_computed_tensor_is_refused__ends_after_retain_grad(snippet, fails):
+    """After `retain_grad()`: it raises no error."""
     edited = snippet.edit(RESULT, f"{RESULT}result.retain_grad()\n")
     fails(test_a_computed_tensor_is_refused, edited)
 
@@ -1111,6 +1223,7 @@ def test_a_computed_tensor_is_refused__ends_after_retain_grad(snippet, fails):
 def test_a_computed_tensor_is_refused__ends_with_differentiable(
     snippet, fails
 ):
+    """With `differentiable=True`: it raises no error."""
     old = "optim.SGD(given)"
     edited = snippet.edit(old, "optim.SGD(given, differentiable=True)")
     fails(test_a_computed_tensor_is_refused, edited)
@@ -1136,6 +1249,9 @@ def test_a_parameter_in_two_groups_is_refused__also_with(snippet, old, new):
 
 
 def test_a_parameter_in_two_groups_is_refused__but_not_a_copy(snippet, fails):
+    """Here the first group holds parameters of another layer, so none is in
+    two groups.
+    """
     edited = snippet.edit(
         '{"params": model[0].parameters()}',
         '{"params": nn.Linear(3, 16).parameters()}',
@@ -1162,12 +1278,15 @@ def test_adam_feels_the_turn(snippet):
     ("Adam for SGD", 'optim.SGD, "lr": 0.06', 'optim.Adam, "lr": 0.06'),
     ("SGD for Adam", 'optim.Adam, "lr": 0.3', 'optim.SGD, "lr": 0.03'),
     (
-        "no turn",
+        "another valley",
         "[w[0] + w[1], w[0] - w[1]]) / 2**0.5",
         "[w[0], w[0]]) / 2**0.5",
     ),
 )
 def test_adam_feels_the_turn__but_not_with(snippet, old, new, fails):
+    """Adam in place of SGD does not end as high as before; SGD in place of
+    Adam does; the third edit makes another valley.
+    """
     fails(test_adam_feels_the_turn, snippet.edit(old, new))
 
 
@@ -1200,6 +1319,7 @@ def test_three_ways_agree__also_of(snippet, kind):
 def test_three_ways_agree__but_not_with_another_eps_for(
     snippet, old, new, fails
 ):
+    """With a larger `eps`, one of them leads to other parameters."""
     fails(test_three_ways_agree, snippet.edit(old, new))
 
 
@@ -1235,6 +1355,9 @@ def test_every_optimizer_has_a_default_rate(snippet):
 def test_every_optimizer_has_a_default_rate__but_not_one_for_all(
     snippet, change, fails
 ):
+    """Each edit puts an optimizer with another default, or with none, in place
+    of one of these or beside them.
+    """
     line = "from torch import nn, optim\n"
     edited = snippet.edit(
         line,

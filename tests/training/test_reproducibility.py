@@ -123,12 +123,18 @@ def test_the_same_seed_the_same_weights__also_after_another_training(snippet):
 def test_the_same_seed_the_same_weights__but_not_without(
     snippet, old, new, fails
 ):
+    """Leave one of the four generators without its seed, here that of
+    `random`, and two runs differ.
+    """
     fails(test_the_same_seed_the_same_weights, snippet.edit(old, new))
 
 
 def test_the_same_seed_the_same_weights__ends_with_an_unseeded_generator(
     snippet, fails
 ):
+    """With an unseeded generator, such as `np.random.default_rng()`: two runs
+    differ.
+    """
     edited = snippet.edit(
         "np.random.normal(0, 0.1)\n        return self.seen",
         "np.random.default_rng().normal(0, 0.1)\n        return self.seen",
@@ -139,6 +145,7 @@ def test_the_same_seed_the_same_weights__ends_with_an_unseeded_generator(
 def test_the_same_seed_the_same_weights__but_not_with_one_seed_for_all(
     snippet, fails
 ):
+    """With `seed = 0` inside `train`, another seed gives the same weights."""
     edited = snippet.edit(
         "def train(seed, **options):\n",
         "def train(seed, **options):\n    seed = 0\n",
@@ -188,6 +195,7 @@ def test_same_sees_the_last_bit(snippet, make=normed, another=None):
 @pytest.mark.parametrize(
     ("name", "shape"),
     [("scale", (3,)), ("weight", ()), ("weight", (1,)), ("weight", (1, 3))],
+    ids=["another name", "no axis", "a single number", "two axes"],
 )
 def test_same_sees_the_last_bit__also_with_equal_numbers(snippet, name, shape):
     run = snippet.only("imports", "same").after("same")
@@ -251,10 +259,14 @@ def change_the_table(model):
 
 
 def test_same_sees_the_last_bit__ends_for_another_dtype(snippet, fails):
+    """For another dtype: after `double()`, all numbers are equal, and count as
+    the same.
+    """
     fails(test_same_sees_the_last_bit, snippet, normed, double_it)
 
 
 def test_same_sees_the_last_bit__ends_for_zeros_of_two_signs(snippet, fails):
+    """For zeros: `0.0` and `-0.0` are equal, and count as the same."""
     given = zeros, turn_the_sign_of_zeros
     fails(test_same_sees_the_last_bit, snippet, *given)
 
@@ -262,6 +274,9 @@ def test_same_sees_the_last_bit__ends_for_zeros_of_two_signs(snippet, fails):
 def test_same_sees_the_last_bit__ends_for_buffers_that_are_not_saved(
     snippet, fails
 ):
+    """For buffers with `persistent=False`: `state_dict()` leaves them out, so
+    they are not compared.
+    """
     given = Unsaved, change_the_table
     fails(test_same_sees_the_last_bit, snippet, *given)
 
@@ -277,6 +292,9 @@ def test_same_sees_the_last_bit__ends_for_buffers_that_are_not_saved(
     ),
 )
 def test_same_sees_the_last_bit__but_not_with(snippet, old, new, fails):
+    """`allclose` overlooks the last bit; the other edits overlook other
+    numbers, names or buffers.
+    """
     fails(test_same_sees_the_last_bit, snippet.edit(old, new))
 
 
@@ -295,6 +313,7 @@ def test_nan_is_never_the_same__also_in_layers(snippet, layer):
 
 
 def test_nan_is_never_the_same__but_not_with_equal_nan(snippet, fails):
+    """With `equal_nan=True`, NaN counts as equal to NaN."""
     edited = snippet.edit(
         "torch.equal(one[name], other[name])",
         "one[name].shape == other[name].shape\n        and torch.allclose("
@@ -343,12 +362,16 @@ def test_seed_everything_leaves_the_rest(snippet, own=torch.Generator):
 def test_seed_everything_leaves_the_rest__but_not_with(
     snippet, old, new, fails
 ):
+    """Add a line that sets `PYTHONHASHSEED` or the number of threads, and it
+    does.
+    """
     fails(test_seed_everything_leaves_the_rest, snippet.edit(old, new))
 
 
-def test_seed_everything_leaves_the_rest__but_not_the_default_one(
+def test_seed_everything_leaves_the_rest__ends_for_the_default_one(
     snippet, fails
 ):
+    """For torch's default generator, which you did not make: it is seeded."""
     fails(
         test_seed_everything_leaves_the_rest,
         snippet,
@@ -395,6 +418,9 @@ def test_each_library_has_its_own_seed(snippet):
     ),
 )
 def test_each_library_has_its_own_seed__but_not_with(snippet, old, new, fails):
+    """Without `np.random.seed`, NumPy is not seeded; the other edits draw
+    nothing at random, or draw from torch.
+    """
     fails(test_each_library_has_its_own_seed, snippet.edit(old, new))
 
 
@@ -435,6 +461,9 @@ def test_a_worker_follows_torch(snippet):
     ),
 )
 def test_a_worker_follows_torch__but_not_with(snippet, old, new, fails):
+    """Without a worker, each library follows its own seed; in one, a fresh
+    generator follows none, and nothing repeats without torch's seed.
+    """
     fails(test_a_worker_follows_torch, snippet.edit(old, new))
 
 
@@ -463,6 +492,9 @@ def test_a_worker_follows_the_generator(snippet):
 def test_a_worker_follows_the_generator__but_not_with(
     snippet, old, new, fails
 ):
+    """Without a worker, each library follows its own seed; and a fresh NumPy
+    generator follows none.
+    """
     fails(test_a_worker_follows_the_generator, snippet.edit(old, new))
 
 
@@ -476,6 +508,7 @@ def test_a_fresh_generator_escapes(snippet):
 
 
 def test_a_fresh_generator_escapes__but_not_with_a_seed(snippet, fails):
+    """With a seed as its argument, it draws the same number each time."""
     edited = snippet.edit("default_rng().random", "default_rng(1).random")
     fails(test_a_fresh_generator_escapes, edited)
 
@@ -511,6 +544,9 @@ def test_own_generators_stay(snippet):
     ("one for each", "own if apart else shared", "own"),
 )
 def test_own_generators_stay__but_not_with(snippet, old, new, fails):
+    """With the shared generator in both cases, every part gets other numbers;
+    with own ones in both, none does.
+    """
     fails(test_own_generators_stay, snippet.edit(old, new))
 
 
@@ -530,6 +566,9 @@ def test_one_number_more_changes_the_weights(snippet):
 def test_one_number_more_changes_the_weights__but_not_of_another_generator(
     snippet, fails
 ):
+    """Drawn from a generator of its own, the number leaves torch's default one
+    as it was.
+    """
     edited = snippet.edit(
         "torch.rand(1).item())\nshifted",
         "torch.rand(1, generator=torch.Generator()).item())\nshifted",
@@ -570,6 +609,9 @@ def test_fork_rng_gives_the_numbers_back__also_after(snippet, old, new):
 def test_fork_rng_gives_the_numbers_back__but_not_with(
     snippet, old, new, fails
 ):
+    """Without the block, or with `enabled=False`, the draw counts; one from
+    NumPy or `random` counts even within it.
+    """
     fails(test_fork_rng_gives_the_numbers_back, snippet.edit(old, new))
 
 
@@ -582,8 +624,18 @@ def test_fork_rng_leaves_numpy_alone(
         assert not are_equal(run.kept, run.train(0))
 
 
+def test_fork_rng_leaves_numpy_alone__but_not_if_seeded_again(snippet, fails):
+    """Seeded once more afterwards, all generators are where they were."""
+    edited = snippet.edit(
+        "kept = fit(new_model(), 0)",
+        "kept = seed_everything(0)\nkept = fit(new_model(), 0)",
+    )
+    fails(test_fork_rng_leaves_numpy_alone, edited)
+
+
 @pytest.mark.parametrize("draw", ["torch.rand(1)", "torch.randperm(9)"])
-def test_fork_rng_leaves_numpy_alone__but_not_torch(snippet, fails, draw):
+def test_fork_rng_leaves_numpy_alone__ends_for_torch(snippet, fails, draw):
+    """For a draw from torch: `fork_rng` undoes it."""
     fails(test_fork_rng_leaves_numpy_alone, snippet, (draw,))
 
 
@@ -605,6 +657,7 @@ def test_a_sum_depends_on_its_order(snippet):
     ("the other order", "(0.1 + 0.2) + 0.3,", "0.1 + (0.2 + 0.3),"),
 )
 def test_a_sum_depends_on_its_order__but_not_in(snippet, old, new, fails):
+    """Add up in the same order twice, and both results are the same."""
     fails(test_a_sum_depends_on_its_order, snippet.edit(old, new))
 
 
@@ -638,6 +691,9 @@ def test_the_same_threads_the_same_sum(snippet, laid_out=torch.clone):
     ),
 )
 def test_the_same_threads_the_same_sum__but_not_with(snippet, old, new, fails):
+    """With random noise added, no sum comes out the same; the other edits make
+    two threads add up something else.
+    """
     fails(test_the_same_threads_the_same_sum, snippet.edit(old, new))
 
 
@@ -648,6 +704,9 @@ def in_columns(rows):
 
 @pytest.mark.usefixtures("one_thread_again")
 def test_the_same_threads_the_same_sum__ends_in_a_column(snippet, fails):
+    """If the same numbers lie in columns in memory: some sums have other
+    bits.
+    """
     fails(test_the_same_threads_the_same_sum, snippet, in_columns)
 
 
@@ -672,6 +731,9 @@ def test_other_threads_stay_close(snippet):
     ("16 bits", "row.sum() for", "row.half().sum().float() * threads for"),
 )
 def test_other_threads_stay_close__but_not_with(snippet, old, new, fails):
+    """Divided or multiplied by the number of threads, the sums differ by far
+    more.
+    """
     fails(test_other_threads_stay_close, snippet.edit(old, new))
 
 
@@ -696,6 +758,9 @@ def test_a_row_alone_stays_close(snippet):
     ("fewer digits", "layer(day[None]) for", "layer(day[None]).half() for"),
 )
 def test_a_row_alone_stays_close__but_not_with(snippet, old, new, fails):
+    """Doubled, or rounded to 16-bit floats, the outputs for a row alone differ
+    by more.
+    """
     fails(test_a_row_alone_stays_close, snippet.edit(old, new))
 
 
@@ -745,6 +810,9 @@ def test_unpooling_is_refused(snippet, dimensions=(1, 2, 3)):
     ),
 )
 def test_unpooling_is_refused__but_not_with(snippet, old, new, fails):
+    """With the mode off, or with a function that does nothing in its place,
+    there is no error.
+    """
     fails(test_unpooling_is_refused, snippet.edit(old, new))
 
 
@@ -767,11 +835,13 @@ def test_warn_only_lets_through(snippet):
 
 
 def test_warn_only_lets_through__but_not_with_the_mode_off(snippet, fails):
+    """With the mode off, it does not even warn."""
     edited = snippet.edit("(True, warn_only=True)", "(False)")
     fails(test_warn_only_lets_through, edited)
 
 
 def test_warn_only_lets_through__but_not_without_it(snippet, fails):
+    """Without `warn_only=True`, the call raises its error."""
     edited = snippet.edit("(True, warn_only=True)", "(True)")
     fails(test_warn_only_lets_through, edited)
 
@@ -789,20 +859,23 @@ def test_empty_is_filled(snippet, floats=FLOATS, integers=INTEGERS):
     run = snippet.only(*cells).after("never-written")
 
     assert run.empty.shape == (3,)
-    assert run.empty.isnan().all()
+    assert [str(each) for each in run.empty.tolist()] == ["nan"] * 3
     for dtype in floats:
-        assert torch.empty(2, 50, dtype=dtype).double().isnan().all()
+        found = torch.empty(2, 50, dtype=dtype).double().flatten().tolist()
+        assert {str(each) for each in found} == {"nan"}
     for dtype in integers:
         found = torch.empty(2, 50, dtype=dtype).flatten().tolist()
         assert {*found} == {torch.iinfo(dtype).max}
 
 
 def test_empty_is_filled__but_not_without_the_mode(snippet, fails):
+    """With the mode off, `torch.empty` leaves what happens to be in memory."""
     edited = snippet.edit("(True)\nimage", "(False)\nimage")
     fails(test_empty_is_filled, edited)
 
 
 def test_empty_is_filled__ends_for_booleans(snippet, fails):
+    """For `bool`: it is filled with `True`."""
     fails(test_empty_is_filled, snippet, [torch.bool], [])
 
 
@@ -816,6 +889,9 @@ def filling_again():
 def test_empty_is_filled__ends_if_fill_uninitialized_memory_is_off(
     snippet, fails
 ):
+    """If `torch.utils.deterministic.fill_uninitialized_memory` is off: nothing
+    is filled.
+    """
     edited = snippet.edit(
         "empty = torch.empty(3)",
         "torch.utils.deterministic.fill_uninitialized_memory = False\n"
@@ -850,6 +926,7 @@ def test_a_late_seed_misses_the_weights__also_if_all_else_is_equal(snippet):
 def test_a_late_seed_misses_the_weights__but_not_before_the_model(
     snippet, fails
 ):
+    """Seeded before the model is made, both runs end with the same weights."""
     edited = snippet.edit(
         "    model = new_model()\n    seed_everything(0)\n",
         "    seed_everything(0)\n    model = new_model()\n",
@@ -886,6 +963,9 @@ def test_a_seed_in_the_loop_repeats_dropout(snippet):
 def test_a_seed_in_the_loop_repeats_dropout__but_not_with(
     snippet, old, new, fails
 ):
+    """With `torch.seed()`, each epoch drops others; with the seed set in both
+    loops, both repeat; without dropout, nothing is dropped.
+    """
     fails(test_a_seed_in_the_loop_repeats_dropout, snippet.edit(old, new))
 
 
@@ -927,6 +1007,9 @@ def test_a_set_has_another_order__also_where_it_is_set(snippet, monkeypatch):
     ("no seed", '"PYTHONHASHSEED": hash_seed', '"PYTHONHASHSEED": "random"'),
 )
 def test_a_set_has_another_order__but_not_with(snippet, old, new, fails):
+    """A list or a dict keeps the order that you write; and with `"random"`,
+    each process has an order of its own.
+    """
     fails(test_a_set_has_another_order, snippet.edit(old, new))
 
 
@@ -943,6 +1026,9 @@ def test_the_hash_seed_is_read_at_the_start(snippet):
 def test_the_hash_seed_is_read_at_the_start__but_not_by_another_process(
     snippet, fails
 ):
+    """If the program starts itself again, the new process reads the new
+    value.
+    """
     edited = snippet.edit(
         r"= '2'\nprint(*words)",
         r"= '2'\nimport sys\nif sys.argv[-1] != 'again':"
@@ -961,6 +1047,9 @@ def test_sorted_words_stay(snippet):
 
 
 def test_sorted_words_stay__but_not_by_their_hash(snippet, fails):
+    """With a `sorted` that returns its input unchanged, the words come in the
+    order of the set.
+    """
     edited = snippet.edit(
         r"{program}\n{end}", r"sorted = lambda x: x\n{program}\n{end}"
     )
@@ -983,6 +1072,7 @@ def test_cuda_draws_other_numbers(snippet):
 
 @pytest.mark.cuda
 def test_cuda_draws_other_numbers__but_not_if_moved(snippet, fails):
+    """Drawn on the CPU and then moved, the numbers are the same."""
     edited = snippet.edit(
         "torch.rand(3, device=device)", "torch.rand(3).to(device)"
     )
@@ -1015,6 +1105,7 @@ def test_the_mode_stays_on(snippet):
     ),
 )
 def test_the_mode_stays_on__but_not_if(snippet, old, new, fails):
+    """If nobody turns it on, or if the training turns it off, it is off."""
     fails(test_the_mode_stays_on, snippet.edit(old, new))
 
 
@@ -1027,6 +1118,7 @@ def test_the_mode_can_be_left(snippet):
 
 
 def test_the_mode_can_be_left__but_not_if_it_stays(snippet, fails):
+    """With `True` in place of `False`, the call still raises its error."""
     edited = snippet.edit("s(False)", "s(True)")
     fails(test_the_mode_can_be_left, edited)
 
@@ -1050,6 +1142,9 @@ def test_another_number_of_workers_is_another_run(snippet, counts=(0, 1, 2)):
 def test_another_number_of_workers_is_another_run__but_not_without_noise(
     snippet, fails
 ):
+    """Without the noise that the dataset draws from `random` and NumPy, 0 and
+    1 workers give the same weights.
+    """
     edited = snippet.edit("* noise[0] + noise[1]", "")
     fails(test_another_number_of_workers_is_another_run, edited, (0, 1))
 
@@ -1113,6 +1208,9 @@ def test_a_bit_grows__also_from(snippet, seed):
     ("the same start", "(lambda model: model, nudge)", "(nudge, nudge)"),
 )
 def test_a_bit_grows__but_not_with(snippet, old, new, fails):
+    """At a rate of `1e-6`, the difference does not grow; from the same start,
+    there is none.
+    """
     fails(test_a_bit_grows, snippet.edit(old, new))
 
 
@@ -1160,6 +1258,9 @@ def test_four_digits_hide_a_difference(snippet):
     ),
 )
 def test_four_digits_hide_a_difference__but_not_with(snippet, old, new, fails):
+    """Without `nudge`, or with `allclose` in `same`, the two count as the
+    same; a change of 0.1 shows in the loss.
+    """
     fails(test_four_digits_hide_a_difference, snippet.edit(old, new))
 
 
@@ -1191,6 +1292,9 @@ def test_one_seed_is_one_sample(snippet):
     ("one seed ten times", "error(seed, width) for", "error(0, width) for"),
 )
 def test_one_seed_is_one_sample__but_not_with(snippet, old, new, fails):
+    """With an eighth of the units, fewer than three seeds prefer the smaller
+    model; one seed ten times cannot disagree with itself.
+    """
     fails(test_one_seed_is_one_sample, snippet.edit(old, new))
 
 

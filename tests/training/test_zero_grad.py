@@ -72,6 +72,9 @@ print("apples, pears"""
     ids=["without a reset", "between"],
 )
 def test_the_loop_finds_the_prices__but_not(snippet, new, fails):
+    """Without a reset, gradients add up; with one between `backward()` and
+    `step()`, no step has a gradient.
+    """
     fails(test_the_loop_finds_the_prices, snippet.edit(LOOP, new))
 
 
@@ -135,6 +138,9 @@ SWAPPED = (
 def test_three_places_are_the_same__but_not_with(
     snippet, old, new, name, fails
 ):
+    """Leave a reset out, or put it between `backward()` and `step()`, and that
+    run gets other weights.
+    """
     edited = snippet.edit(old, new)
     fails(test_three_places_are_the_same, edited, {name: FOUR[name]})
 
@@ -157,6 +163,9 @@ def test_three_places_are_the_same__but_not_with(
 )
 @pytest.mark.parametrize("name", FOUR)
 def test_three_places_are_the_same__ends_with(snippet, old, new, name, fails):
+    """With two backward passes a step, or a gradient left from before: a reset
+    at each place drops something else.
+    """
     edited = snippet.edit(old, new)
     fails(test_three_places_are_the_same, edited, {name: FOUR[name]})
 
@@ -180,6 +189,9 @@ def test_without_a_reset_gradients_sum_up(snippet):
 
 
 def test_without_a_reset_gradients_sum_up__but_not_with_one(snippet, fails):
+    """With a reset after each step, `.grad` holds the gradient of that step
+    alone.
+    """
     edited = snippet.edit(
         '("no reset", "nowhere")', '("no reset", "after step")'
     )
@@ -201,11 +213,13 @@ def test_no_reset_is_a_momentum_of_one__also_from(snippet, seed, rate):
     test_no_reset_is_a_momentum_of_one(snippet, seed=seed, lr=rate)
 
 
-def test_no_reset_is_a_momentum_of_one__but_not_of_less(snippet, fails):
+def test_no_reset_is_a_momentum_of_one__ends_for_less(snippet, fails):
+    """With `momentum=0.9`: SGD takes other steps."""
     fails(test_no_reset_is_a_momentum_of_one, snippet, 0.9)
 
 
 def test_no_reset_is_a_momentum_of_one__but_not_after_a_reset(snippet, fails):
+    """With a reset after each step, plain SGD has nothing to remember."""
     edited = snippet.edit("if here == place", 'if here == "after step"')
     fails(test_no_reset_is_a_momentum_of_one, edited)
 
@@ -244,10 +258,14 @@ def test_two_losses_add_up__also_in_a_deeper_model(snippet):
     ),
 )
 def test_two_losses_add_up__but_not(snippet, old, new, fails):
+    """With one of the losses alone, or a reset in between, `.grad` holds the
+    gradient of that one.
+    """
     fails(test_two_losses_add_up, snippet.edit(old, new))
 
 
 def test_two_losses_add_up__ends_with_a_gradient_from_before(snippet, fails):
+    """If `.grad` holds a gradient already: the others are added to it."""
     new = "model(bought).sum().backward()\nfirst.backward()\n"
     edited = snippet.edit("first.backward()\n", new)
     fails(test_two_losses_add_up, edited)
@@ -293,6 +311,9 @@ def test_the_default_is_none__also_of_two_groups(snippet):
     ),
 )
 def test_the_default_is_none__but_not(snippet, old, new, fails):
+    """`set_to_none=False` leaves zeros; the other edits do not call
+    `zero_grad()`.
+    """
     fails(test_the_default_is_none, snippet.edit(old, new))
 
 
@@ -305,7 +326,7 @@ def test_zeros_are_written_in_place(snippet):
     assert gradient.any()
     run.reset(run.optimizer, "here", "here", set_to_none=False)
     assert weight.grad is gradient
-    assert not gradient.any()
+    assert gradient.count_nonzero() == 0
     assert bias.grad is None
 
 
@@ -326,6 +347,9 @@ def test_zeros_are_written_in_place__also_with(snippet, options):
     ),
 )
 def test_zeros_are_written_in_place__but_not(snippet, old, new, fails):
+    """By default, `.grad` becomes `None`; the other edits leave the gradient,
+    or put new zeros in its place.
+    """
     fails(test_zeros_are_written_in_place, snippet.edit(old, new))
 
 
@@ -370,6 +394,7 @@ def test_none_leaves_the_closed_shop__also_at(snippet, rate):
 
 
 def test_none_leaves_the_closed_shop__but_not_without_a_reset(snippet, fails):
+    """Without a reset, the old gradient moves it again."""
     line = "        optimizer.zero_grad(set_to_none=set_to_none)\n"
     fails(test_none_leaves_the_closed_shop, snippet.edit(line, ""))
 
@@ -378,6 +403,9 @@ def test_none_leaves_the_closed_shop__but_not_without_a_reset(snippet, fails):
 def test_none_leaves_the_closed_shop__but_no_optimizer_without_a_reset(
     snippet, name, fails
 ):
+    """Without a reset, each of these optimizers moves it by the old
+    gradient.
+    """
     line = "        optimizer.zero_grad(set_to_none=set_to_none)\n"
     edited = snippet.edit(line, "")
     fails(test_none_leaves_the_closed_shop, edited, {name: STAY[name]})
@@ -385,6 +413,9 @@ def test_none_leaves_the_closed_shop__but_no_optimizer_without_a_reset(
 
 @pytest.mark.parametrize("name", MOVE)
 def test_none_leaves_the_closed_shop__but_not_with_zeros(snippet, name, fails):
+    """Zeros in place of `None` move it with momentum, weight decay, Adam or
+    AdamW.
+    """
     edited = snippet.edit(
         "set_to_none=set_to_none)\n        loss",
         "set_to_none=False)\n        loss",
@@ -393,6 +424,7 @@ def test_none_leaves_the_closed_shop__but_not_with_zeros(snippet, name, fails):
 
 
 def test_none_leaves_the_closed_shop__ends_with_lbfgs(snippet, fails):
+    """With `LBFGS`: it moves."""
     kinds = {"LBFGS": (optim.LBFGS, {})}
     fails(test_none_leaves_the_closed_shop, snippet, kinds)
 
@@ -404,7 +436,7 @@ def test_zeros_move_the_closed_shop(snippet, kinds=MOVE, lr=0.1):
     assert torch.equal(before, after)
     for kind, options in kinds.values():
         before, after = run.two_shops(kind, False, lr=lr, **options)
-        assert (before != after).all()
+        assert (before != after).tolist() == [True] * len(after)
     for name, (kind, options) in run.kinds.items():
         before, after = run.two_shops(kind, False, lr=0.1, **options)
         farthest = max(map(abs, (after - before).tolist()))
@@ -421,6 +453,7 @@ def test_zeros_move_the_closed_shop__also_at(snippet, rate):
 
 @pytest.mark.parametrize("name", MOVE)
 def test_zeros_move_the_closed_shop__but_not_with_none(snippet, name, fails):
+    """With `None` in place of zeros, it stays as it is."""
     edited = snippet.edit(
         "set_to_none=set_to_none)\n        loss",
         "set_to_none=True)\n        loss",
@@ -429,6 +462,7 @@ def test_zeros_move_the_closed_shop__but_not_with_none(snippet, name, fails):
 
 
 def test_zeros_move_the_closed_shop__but_not_plain_sgd(snippet, fails):
+    """Plain SGD is not one of those that move it."""
     kinds = {"SGD": (optim.SGD, {})}
     fails(test_zeros_move_the_closed_shop, snippet, kinds)
 
@@ -436,6 +470,7 @@ def test_zeros_move_the_closed_shop__but_not_plain_sgd(snippet, fails):
 def test_zeros_move_the_closed_shop__but_sgd_too_with_old_gradients(
     snippet, fails
 ):
+    """With the old gradient in place of zeros, plain SGD moves it as well."""
     line = "        optimizer.zero_grad(set_to_none=set_to_none)\n"
     fails(test_zeros_move_the_closed_shop, snippet.edit(line, ""), {})
 
@@ -444,6 +479,7 @@ def test_zeros_move_the_closed_shop__but_sgd_too_with_old_gradients(
 def test_zeros_move_the_closed_shop__but_not_without_a_past(
     snippet, name, fails
 ):
+    """A shop that was never open has no past gradients that could move it."""
     edited = snippet.edit(
         "for shop in (east, west)", "for shop in (west, west)"
     )
@@ -458,11 +494,13 @@ def test_lbfgs_takes_none_for_zeros(snippet, kind=optim.LBFGS):
     zeros_before, zeros_after = run.two_shops(kind, False, lr=0.1, **options)
     assert torch.equal(before, zeros_before)
     assert torch.equal(after, zeros_after)
-    assert (before != after).all()
+    assert (before != after).tolist() == [True] * len(after)
 
 
 @pytest.mark.parametrize(
-    "options", ["", '"max_iter": 9', '"line_search_fn": "strong_wolfe"']
+    "options",
+    ["", '"max_iter": 9', '"line_search_fn": "strong_wolfe"'],
+    ids=["the default", "nine iterations", "a line search"],
 )
 @pytest.mark.parametrize("rate", [0.01, 1.0])
 def test_lbfgs_takes_none_for_zeros__also_where_the_shop_stays(
@@ -481,11 +519,15 @@ def test_lbfgs_takes_none_for_zeros__also_where_the_shop_stays(
 
 
 def test_lbfgs_takes_none_for_zeros__but_not_adamw(snippet, fails):
+    """AdamW in its place moves the closed shop with zeros, but not with
+    `None`.
+    """
     edited = snippet.edit('"max_iter": 3', "")
     fails(test_lbfgs_takes_none_for_zeros, edited, optim.AdamW)
 
 
 def test_lbfgs_takes_none_for_zeros__but_not_without_a_past(snippet, fails):
+    """A shop that was never open stays as it is."""
     edited = snippet.edit(
         "for shop in (east, west)", "for shop in (west, west)"
     )
@@ -542,6 +584,9 @@ THIRD = '        reset(optimizer, "after step", place, **how)\n'
     ("a layer that is new", "for _ in range(2)", "for _ in range(1)"),
 )
 def test_none_frees_the_forward_pass__but_not(snippet, old, new, fails):
+    """Each edit leaves a reset out, moves it, changes what it writes, or looks
+    at the first pass, so other bytes are held.
+    """
     if new == FIRST + SECOND:
         snippet = snippet.edit(SECOND, "")
     fails(test_none_frees_the_forward_pass, snippet.edit(old, new))
@@ -581,6 +626,9 @@ def test_after_step_nothing_is_held(snippet):
     ),
 )
 def test_after_step_nothing_is_held__but_not(snippet, old, new, fails):
+    """Each edit leaves out the reset after `step()`, does it in each row, or
+    changes what a reset writes.
+    """
     fails(test_after_step_nothing_is_held, snippet.edit(old, new))
 
 
@@ -632,6 +680,9 @@ def test_none_frees_each_gradient__also_in_a_deeper_model(snippet):
     ),
 )
 def test_none_frees_each_gradient__but_not(snippet, old, new, fails):
+    """Zeros are written into the gradient, so it stays; and so does one that
+    the optimizer refers to.
+    """
     if "step" in old:
         old, new = (
             f'{old}(optimizer, "after step", place)\n        seen',
@@ -660,10 +711,14 @@ def test_the_loss_does_not_settle__also_in_the_loop_of_the_page(snippet):
     ("the first steps", "losses[50:]", "losses[:2]"),
 )
 def test_the_loss_does_not_settle__but_not(snippet, old, new, fails):
+    """With a reset in both runs, or in the first two steps, the losses are not
+    that far apart.
+    """
     fails(test_the_loss_does_not_settle, snippet.edit(old, new))
 
 
-def test_the_loss_does_not_settle__but_not_in_the_last_row(snippet, fails):
+def test_the_loss_does_not_settle__ends_in_the_last_row(snippet, fails):
+    """In the last row, with AdamW at 0.01: it is lower."""
     settings = [(optim.AdamW, 0.01)]
     fails(test_the_loss_does_not_settle, snippet, settings)
 
@@ -691,6 +746,9 @@ def test_at_a_low_rate_it_looks_good(snippet, seeds=(1, 2, 3)):
     ("after more steps", "steps=100", "steps=400"),
 )
 def test_at_a_low_rate_it_looks_good__but_not(snippet, old, new, fails):
+    """At a rate of 0.1, it is higher; and at the end of 400 steps, it is
+    higher at 0.01, too.
+    """
     fails(test_at_a_low_rate_it_looks_good, snippet.edit(old, new))
 
 
@@ -735,6 +793,9 @@ RESET = "    optimizer.zero_grad()\n    optimizer.step()\n"
 )
 @pytest.mark.parametrize("options", OPTIONS)
 def test_between_nothing_is_learned__but_is(snippet, old, new, options, fails):
+    """Without `zero_grad()`, or with `zero_grad()` after `step()`, the
+    parameters move.
+    """
     edited = snippet.edit(old, new)
     fails(test_between_nothing_is_learned, edited, (options,))
 
@@ -742,6 +803,7 @@ def test_between_nothing_is_learned__but_is(snippet, old, new, options, fails):
 def test_between_nothing_is_learned__but_decay_goes_on_with_zeros(
     snippet, fails
 ):
+    """With zeros in place of `None`, AdamW's weight decay still moves them."""
     zeros = RESET.replace("grad()", "grad(set_to_none=False)")
     edited = snippet.edit(
         RESET, zeros.replace("    optimizer.step", "    next_step")
@@ -776,6 +838,7 @@ def test_an_optimizer_resets_its_own(snippet):
 
 
 def test_an_optimizer_resets_its_own__but_all_if_it_holds_all(snippet, fails):
+    """An optimizer of the whole model resets all of it."""
     edited = snippet.edit(
         "optim.SGD(head.parameters()", "optim.SGD(model.parameters()"
     )
@@ -795,6 +858,9 @@ def test_an_optimizer_resets_its_own__but_all_if_it_holds_all(snippet, fails):
     ),
 )
 def test_an_optimizer_resets_its_own__but_not(snippet, old, new, fails):
+    """An optimizer of the body does not reset the head; and a model with
+    another body does not reset this one.
+    """
     edited = snippet.edit(old, new)
     if "Sequential" in old:
         edited = edited.edit(
@@ -831,12 +897,14 @@ def test_clipping_counts_what_is_left__also_to_a_share_of(snippet, share):
 def test_clipping_counts_what_is_left__ends_where_nothing_is_clipped(
     snippet, fails
 ):
+    """If `max_norm` is so large that nothing is clipped: nothing shrinks."""
     fails(test_clipping_counts_what_is_left, snippet, 2.0)
 
 
 def test_clipping_counts_what_is_left__but_nothing_of_a_frozen_body(
     snippet, fails
 ):
+    """A frozen body has no gradients, so nothing of it is counted."""
     edited = snippet.edit(
         "model = nn.Sequential(body, head)",
         "model = nn.Sequential(body.requires_grad_(False), head)",
@@ -878,6 +946,9 @@ def test_the_judge_gets_gradients_too(snippet):
     ),
 )
 def test_the_judge_gets_gradients_too__but_not(snippet, old, new, fails):
+    """Reset, frozen, or left out of the loss, the judge has no gradients; and
+    the generator's `zero_grad()` does not clear them.
+    """
     edited = snippet.edit(old, new)
     fails(test_the_judge_gets_gradients_too, edited)
 
@@ -905,7 +976,10 @@ def test_after_its_own_step_is_too_early(snippet, resets=("after",)):
         torch.testing.assert_close(gradient, both)
 
 
-def test_after_its_own_step_is_too_early__but_not_before(snippet, fails):
+def test_after_its_own_step_is_too_early__ends_before(snippet, fails):
+    """If you reset before its own `backward()`: the judge steps with its own
+    gradients alone.
+    """
     fails(test_after_its_own_step_is_too_early, snippet, ("before",))
 
 
@@ -922,6 +996,9 @@ def test_after_its_own_step_is_too_early__but_not_before(snippet, fails):
     ),
 )
 def test_after_its_own_step_is_too_early__but_not_if(snippet, old, new, fails):
+    """If you freeze or reset the judge in the generator's turn, nothing is
+    left to add.
+    """
     fails(test_after_its_own_step_is_too_early, snippet.edit(old, new))
 
 
@@ -942,6 +1019,7 @@ def test_none_has_no_norm(snippet):
     ("no reset", "step()\noptimizer.zero_grad()\n\ntry", "step()\n\ntry"),
 )
 def test_none_has_no_norm__but(snippet, old, new, fails):
+    """Zeros have a norm, and so does a gradient that nobody reset."""
     fails(test_none_has_no_norm, snippet.edit(old, new))
 
 
@@ -973,6 +1051,7 @@ def test_clipping_skips_none(snippet):
 
 
 def test_clipping_skips_none__but_not_a_gradient(snippet, fails):
+    """Without the reset, it returns the norm of the gradient."""
     edited = snippet.edit(
         "step()\noptimizer.zero_grad()\n\ntry", "step()\n\ntry"
     )
@@ -1013,6 +1092,9 @@ def test_zeros_overwrite_a_kept_gradient(snippet):
     ),
 )
 def test_zeros_overwrite_a_kept_gradient__but_not(snippet, old, new, fails):
+    """Without a reset, with `None` both times, or with a copy, the numbers
+    stay; with zeros both times, none do.
+    """
     fails(test_zeros_overwrite_a_kept_gradient, snippet.edit(old, new))
 
 
@@ -1039,6 +1121,9 @@ def test_nesterov_writes_into_grad__also_with(snippet, options):
     ("foreach in none", "**options)\n    F", "**options | SINGLE)\n    F"),
 )
 def test_nesterov_writes_into_grad__but_not(snippet, old, new, fails):
+    """Without `nesterov`, or with `foreach=False` both times, `.grad` stays;
+    with `foreach=True` both times, neither does.
+    """
     edited = snippet.edit(old, new).edit(
         "def step_changes",
         'FOREACH, SINGLE = {"foreach": True}, {"foreach": False}\n\n\n'
@@ -1049,6 +1134,7 @@ def test_nesterov_writes_into_grad__but_not(snippet, old, new, fails):
 
 @pytest.mark.parametrize("option", ["weight_decay=0.1", "maximize=True"])
 def test_nesterov_writes_into_grad__ends_with(snippet, option, fails):
+    """With `weight_decay` or `maximize=True`: `.grad` stays as it is."""
     edited = snippet.edit("nesterov=True", f"nesterov=True, {option}")
     fails(test_nesterov_writes_into_grad, edited)
 
@@ -1074,6 +1160,7 @@ def test_only_parameters_are_reset(snippet):
 
 @pytest.mark.parametrize("held", ["receipts", "predictions"])
 def test_only_parameters_are_reset__but_not_if_held(snippet, held, fails):
+    """As a parameter of the optimizer, it is reset."""
     retain = "predictions.retain_grad()\n"
     hold = f"optimizer.add_param_group({{'params': {held}}})\n"
     end = "print(receipts.grad[0], predictions.grad[0])"
@@ -1083,6 +1170,7 @@ def test_only_parameters_are_reset__but_not_if_held(snippet, held, fails):
 
 @pytest.mark.parametrize("resetter", ["optimizer", "model"])
 def test_only_parameters_are_reset__but_those_are(snippet, resetter, fails):
+    """As a parameter of the model, the input is reset."""
     end = "print(receipts.grad[0], predictions.grad[0])"
     held = (
         "model.receipts = nn.Parameter(receipts.detach())\n"
