@@ -1,126 +1,126 @@
 """
-Gradients
-=========
+Compute gradients
+=================
 
-Which way to change each number so that a loss falls, and what can go wrong.
+How a loss changes with each number behind it, and how PyTorch finds out.
 """
 
 # %% do-this
 import torch
 
-rate = torch.tensor(2.0, requires_grad=True)
-fee = torch.tensor(1.0, requires_grad=True)
-km, paid = torch.tensor(3.0), torch.tensor(10.0)
+w = torch.tensor(3.0, requires_grad=True)
+b = torch.tensor(1.0, requires_grad=True)
+x, y = torch.tensor(2.0), torch.tensor(10.0)
 
-fare = rate * km + fee
-loss = (fare - paid).square()
+prediction = w * x + b
+loss = (prediction - y) ** 2
 loss.backward()
 
-print("loss:", loss.item())
-print("rate:", rate.grad.item(), "fee:", fee.grad.item())
+print("prediction:", prediction.item(), "loss:", loss.item())
+print("w.grad:", w.grad.item(), "b.grad:", b.grad.item())
 
 # %% forecast
 forecasts, changes = {}, {}
-for step in (0.01, -0.01, 2.0):
-    nearby = ((rate + step) * km + fee - paid).square()
+for step in (0.01, -0.01, 3.0):
+    nearby = ((w + step) * x + b - y) ** 2
     changes[step] = (nearby - loss).item()
-    forecasts[step] = step * rate.grad.item()
+    forecasts[step] = step * w.grad.item()
     print(f"{step}: {forecasts[step]:.4f} forecast, {changes[step]:.4f} true")
 
+# %% steps
+product = w * x
+prediction = product + b
+difference = prediction - y
+loss = difference**2
 
-# %% helpers
-def label(node):
-    leaves = {"rate": rate, "fee": fee, "km": km, "paid": paid}
-    for name, tensor in leaves.items():
-        if getattr(node, "variable", None) is tensor:
-            return name
-    mark = {loss.grad_fn: "loss: ", fare.grad_fn: "fare: "}.get(node, "")
-    return mark + node.name().removesuffix("Backward0")
+print("product:", product.item(), "prediction:", prediction.item())
+print("difference:", difference.item(), "loss:", loss.item())
 
-
-def slopes_of(node):
-    found = node(torch.tensor(1.0))
-    return found if isinstance(found, tuple) else (found,)
-
-
-# %% walk
-fare = rate * km + fee
-loss = (fare - paid).square()
-
-arrows, seen, waiting = {}, set(), [loss.grad_fn]
+# %% flow
+arrows, flow, waiting = {}, {}, [loss.grad_fn]
 while waiting:
     node = waiting.pop()
-    before = node.next_functions
-    if node in seen or not before:
-        continue
-    seen.add(node)  # paths may join again
-    for (each, _), slope in zip(before, slopes_of(node), strict=True):
-        if each is not None:
-            arrows.setdefault((node, each), []).append(slope)
-            waiting.append(each)
+    if node in arrows:
+        continue  # paths may join again
+    arrows[node] = [earlier for earlier, _ in node.next_functions]
+    waiting += filter(None, arrows[node])
+    # A hook is called with what a node passes on, and with what arrived.
+    node.register_hook(lambda *seen, node=node: flow.update({node: seen}))
+gradients = torch.autograd.grad(loss, [w, b], retain_graph=True)
 
 # %% draw
 import matplotlib.pyplot as plt
-import networkx as nx
 
-graph = nx.DiGraph(arrows.keys())
-levels = dict(enumerate(nx.topological_generations(graph)))
-places = nx.multipartite_layout(graph, levels, align="horizontal", scale=-1)
-look = {"with_labels": True, "node_color": "none", "node_size": 900}
-names = {node: label(node) for node in graph}
-box = {"fc": "none", "ec": "#0072B2"}
-nx.draw(graph, places, labels=names, bbox=box, **look)
-notes = {
-    arrow: "   " + ", ".join(f"{slope:g}" for slope in slopes)
-    for arrow, slopes in arrows.items()
-}
-side = {"rotate": False, "horizontalalignment": "left", "bbox": {"alpha": 0}}
-nx.draw_networkx_edge_labels(graph, places, notes, **side)
-plt.title("The graph of loss and each step's slope")
+boxes = {"loss": (loss, 0, 4), "difference": (difference, 0, 3)}
+boxes |= {"prediction": (prediction, 0, 2), "product": (product, -1, 1)}
+boxes |= {"b": (b, 1, 1), "w": (w, -1, 0)}
+fig, ax = plt.subplots(figsize=(4.6, 4.8), layout="constrained")
+ax.set(title="Gradients on their way back", xlim=(-2, 2), ylim=(-0.3, 4.3))
+ax.axis("off")
+look = {"ha": "center", "va": "center", "fontsize": 11}
+places = {}
+for name, (tensor, *place) in boxes.items():
+    places[torch.autograd.graph.get_gradient_edge(tensor).node] = place
+    edge = "#D55E00" if tensor.is_leaf else "#0072B2"
+    frame = {"boxstyle": "round", "facecolor": "none", "edgecolor": edge}
+    ax.text(*place, f"{name} = ${tensor.item():g}$", bbox=frame, **look)
+for node, (passed, [arrived]) in flow.items():
+    for earlier, number in zip(arrows[node], passed, strict=True):
+        if earlier is None:
+            continue
+        (left, top), (right, low) = places[node], places[earlier]
+        along = [left, right], [top - 0.18, low + 0.22]
+        ax.plot(*along, "black", linewidth=1, marker="v", markevery=[1])
+        said = rf"  $\times\,{number / arrived:g} \rightarrow {number:g}$  "
+        side = "right" if right < left else "left"
+        ax.text((left + right) / 2, (top + low) / 2, said, ha=side, size=11)
 plt.show()
 
 # %% two-paths
-price = torch.tensor(2.0, requires_grad=True)
-there, back = price * 3, price * 4
-(there + back).backward()
+rent = torch.tensor(2.0, requires_grad=True)
+kitchen, bedroom = rent * 3, rent * 4
+(kitchen + bedroom).backward()
 
-print(price.grad)
+print(rent.grad)
+
+# %% vector
+v = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+(v**2).sum().backward()
+
+print(v.grad)
 
 # %% record
-print(fare)
-print("fare:", fare.grad_fn.name(), "leaf:", fare.is_leaf)
-print("rate:", rate.grad_fn, "leaf:", rate.is_leaf)
-print("km:", km.grad_fn, "leaf:", km.is_leaf)
-slope = loss.grad_fn(torch.tensor(1.0))
-print("slope of the square:", slope.item())
+print("prediction:", prediction.grad_fn.name(), "leaf:", prediction.is_leaf)
+print("w:", w.grad_fn, "leaf:", w.is_leaf)
+print("x:", x.grad_fn, "leaf:", x.is_leaf)
 
 # %% grad
-loss = (rate * km + fee - paid).square()
-rate_slope, fee_slope = torch.autograd.grad(loss, [rate, fee])
+loss = (w * x + b - y) ** 2
+w_gradient, b_gradient = torch.autograd.grad(loss, [w, b])
 
-print(rate_slope, fee_slope)
+print(w_gradient, b_gradient)
 
 # %% second
-loss = (rate * km + fee - paid).square()
-(slope,) = torch.autograd.grad(loss, rate, create_graph=True)
-(bend,) = torch.autograd.grad(slope, rate)
+loss = (w * x + b - y) ** 2
+(gradient,) = torch.autograd.grad(loss, w, create_graph=True)
+(curvature,) = torch.autograd.grad(gradient, w)
 
-print("slope:", slope.item(), "slope of the slope:", bend.item())
+print("gradient:", gradient.item(), "its own gradient:", curvature.item())
 
 # %% add-up
 # Wrong on purpose: do not copy.
-loss = (rate * km + fee - paid).square()
+loss = (w * x + b - y) ** 2
 loss.backward()
 
-print("rate:", rate.grad)
+print("w.grad:", w.grad)
 
 # %% clear
-rate.grad = None
-fee.grad = None
-loss = (rate * km + fee - paid).square()
+w.grad = None
+b.grad = None
+loss = (w * x + b - y) ** 2
 loss.backward()
 
-print("rate:", rate.grad)
+print("w.grad:", w.grad)
 
 # %% again
 # Wrong on purpose: do not copy.
@@ -130,128 +130,55 @@ except RuntimeError as error:
     print(error)
 
 # %% retain
-rate.grad = None
-loss = (rate * km + fee - paid).square()
+w.grad = None
+loss = (w * x + b - y) ** 2
 loss.backward(retain_graph=True)
 loss.backward()
 
-print("rate:", rate.grad)
-
-# %% cut
-# Wrong on purpose: do not copy.
-fare = rate.item() * km + fee.item()
-loss = (fare - paid).square()
-try:
-    loss.backward()
-except RuntimeError as error:
-    print(error)
-
-# %% ways
-ways = {
-    "t.detach()": lambda t: t.detach(),
-    "t.detach().numpy()": lambda t: t.detach().numpy(),
-    "t.item()": lambda t: t.item(),
-    "t.tolist()": lambda t: t.tolist(),
-    "torch.tensor(t)": lambda t: torch.tensor(t),
-    "t > 5": lambda t: t > 5,
-    "t.argmax()": lambda t: t.argmax(),
-    "t.long()": lambda t: t.long(),
-    "no_grad": torch.no_grad()(lambda t: 1 * t),
-    "t.round()": lambda t: t.round(),
-}
-
-# %% one-path-cut
-import warnings
-
-grads, warned = {}, {}
-for way, cut in ways.items():
-    rate.grad, fee.grad = None, None
-    with warnings.catch_warnings(record=True) as warned[way]:
-        warnings.simplefilter("always")
-        part = torch.as_tensor(cut(rate * km))
-        (part + fee - paid).square().backward()
-    grads[way] = {"rate.grad": rate.grad, "fee.grad": fee.grad}
-
-# %% cut-table
-import pandas as pd
-
-pd.DataFrame.from_dict(grads, orient="index")
+print("w.grad:", w.grad)
 
 # %% many
 # Wrong on purpose: do not copy.
-rides, bills = torch.tensor([3.0, 5.0]), torch.tensor([10.0, 15.0])
-losses = (rate * rides + fee - bills).square()
+rooms, prices = torch.tensor([2.0, 3.0]), torch.tensor([10.0, 14.0])
+losses = (w * rooms + b - prices) ** 2
 try:
     losses.backward()
 except RuntimeError as error:
     print(error)
 
 # %% mean
-rate.grad = None
+w.grad = None
 losses.mean().backward()
 
-print("rate:", rate.grad)
+print("w.grad:", w.grad)
 
-# %% integers
-# Wrong on purpose: do not copy.
-try:
-    count = torch.tensor(2, requires_grad=True)
-except RuntimeError as error:
-    print(error)
+# %% weights
+matrix = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+v = torch.tensor([5.0, 6.0], requires_grad=True)
+outputs = matrix @ v
+outputs.backward(gradient=torch.tensor([1.0, 10.0]))
 
-# %% not-kept
-# Wrong on purpose: do not copy.
-start = torch.tensor(2.0, requires_grad=True).double()
-(start * km + fee - paid).square().backward()
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    missing = start.grad
+print(v.grad)
 
-print("leaf:", start.is_leaf, "grad:", missing)
-for each in caught:
-    print(str(each.message).partition(" (Triggered")[0])
+# %% predict
+a = torch.tensor(2.0, requires_grad=True)
+result = a
+for _ in range(2):
+    result = result * a
+result.backward()
 
-# %% kept
-start = torch.tensor(2.0).double().requires_grad_()
-fare = start * km + fee
-fare.retain_grad()
-(fare - paid).square().backward()
+print(a.grad)
 
-print("start:", start.grad)
-print("fare:", fare.grad)
+# %% descend
+w = torch.tensor(3.0, requires_grad=True)
+for _ in range(20):
+    loss = (w * 2 + 1 - 10) ** 2
+    (gradient,) = torch.autograd.grad(loss, w)
+    w = (w - 0.1 * gradient).detach().requires_grad_()
 
-# %% model
-torch.manual_seed(0)
-used, unused = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
-model = torch.nn.ModuleDict({"used": used, "unused": unused})
-outputs = model["used"](rides.unsqueeze(1)).squeeze(1)
-(outputs - bills).square().mean().backward()
-
-for name, parameter in model.named_parameters():
-    print(name, parameter.grad)
-
-# %% tip
-# Wrong on purpose: do not copy.
-tip = torch.tensor(0.5, requires_grad=True)
-fare = rate * km + fee
-try:
-    torch.autograd.grad(fare, tip)
-except RuntimeError as error:
-    print(error)
-
-# %% allow-unused
-wanted = [rate, tip]
-gaps = torch.autograd.grad(fare, wanted, allow_unused=True)
-
-print(gaps)
-
-# %% hook
-fare = rate * km + fee
-before, after = [], []
-fare.register_hook(before.append)
-fare.register_hook(lambda slope: slope.clamp(-1, 1))
-fare.register_hook(after.append)
-(rate_slope,) = torch.autograd.grad((paid - fare).square(), rate)
-
-print("at fare:", before, "then", after)
-print("at rate:", rate_slope)
+# %% check
+missed = abs(w.item() * 2 + 1 - 10)
+if missed < 0.01:
+    print(f"right: w = {w.item():.2f} predicts 10")
+else:
+    print(f"not yet: the prediction misses 10 by {missed:.2f}")

@@ -1,224 +1,238 @@
 """
-In-place changes
-================
+Change a tensor in place
+========================
 
-When overwriting a tensor breaks the backward pass, and how to find and fix it.
+What an in-place change overwrites, and how to fix the error that follows.
 """
 
-# %% do-this
+# %% weights
 import torch
 from torch import nn
 
-rate = torch.tensor([0.1, 0.2, 0.3], requires_grad=True)
-growth = rate.exp()
-growth = growth + 1  # a new tensor under the old name
-growth.sum().backward()
-with torch.no_grad():
-    rate -= 0.1 * rate.grad  # a weight, changed by hand
+x, y = torch.tensor(1.0), torch.tensor(10.0)
+encoder_weight = torch.tensor(3.0, requires_grad=True)
+head_weight = torch.tensor(2.0, requires_grad=True)
 
-print(rate)
+# %% do-this
+hidden = encoder_weight * x  # 3
+prediction = head_weight * hidden  # 2 * 3 = 6
+hidden = hidden + 1  # instead of hidden += 1
+loss = (prediction - y) ** 2 + hidden  # 16 + 4
+loss.backward()
+
+with torch.no_grad():
+    head_weight -= 0.01 * head_weight.grad
+
+print("hidden:", hidden.item(), "gradient:", head_weight.grad.item())
+print(head_weight)
 
 # %% overwritten
 # Wrong on purpose: do not copy.
-growth = rate.exp()
-print("version", growth._version)
-growth += 1
-print("version", growth._version)
+head_weight = torch.tensor(2.0, requires_grad=True)
+hidden = encoder_weight * x
+prediction = head_weight * hidden  # saves hidden, at version 0
+hidden += 1
+print("hidden:", hidden.item(), "version:", hidden._version)
 
+loss = (prediction - y) ** 2
 try:
-    growth.sum().backward()
+    loss.backward()
 except RuntimeError as error:
     print(error)
 
-# %% operations
-operations = {
-    "x + y": lambda x, y: x + y,
-    "3 * x": lambda x, y: 3 * x,
-    "x.sum()": lambda x, y: x.sum(),
-    "x * y": lambda x, y: x * y,
-    "x.square()": lambda x, y: x.square(),
-    "x.log()": lambda x, y: x.log(),
-    "x.exp()": lambda x, y: x.exp(),
-    "x.sigmoid()": lambda x, y: x.sigmoid(),
-    "x.relu()": lambda x, y: x.relu(),
+
+# %% two-ways
+def saved_and_hidden(add_one):
+    hidden = encoder_weight * x
+    prediction = head_weight * hidden
+    saved = prediction.grad_fn._saved_other  # what the product has saved
+    return saved, add_one(hidden)
+
+
+ways = {
+    "hidden = hidden + 1": saved_and_hidden(lambda hidden: hidden + 1),
+    "hidden += 1": saved_and_hidden(lambda hidden: hidden.add_(1)),
 }
 
+# %% memory
+import matplotlib.pyplot as plt
 
-# %% saves
-def saves(operation, x, y):
-    saved = []
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda tensor: saved.append(tensor.data_ptr()), lambda place: place
-    ):
-        result = operation(x, y)
-    places = {"x": x, "y": y, "result": result}
-    return {n for n, each in places.items() if each.data_ptr() in saved}
+fig, axes = plt.subplots(1, 2, figsize=(5.6, 2.4), layout="constrained")
+for ax, (way, (saved, hidden)) in zip(axes, ways.items(), strict=True):
+    shared = saved.data_ptr() == hidden.data_ptr()
+    color = "#D55E00" if shared else "#0072B2"
+    box = {"boxstyle": "round", "facecolor": "white", "edgecolor": color}
+    look = {"ha": "center", "va": "center", "size": 10}
+    for name, tensor, row in (("saved", saved, 1), ("hidden", hidden, 0)):
+        ax.plot([0.2, 0.7], [row, 0.5 if shared else row], "black")
+        ax.text(0, row, name, **look)
+        held = f"{tensor.item():g}\nversion {tensor._version}"
+        ax.text(1, 0.5 if shared else row, held, bbox=box, **look)
+    ax.set(title=way, xlim=(-0.3, 1.4), ylim=(-0.5, 1.5))
+    ax.axis("off")
+plt.show()
 
-
-# %% saves-list
-x, y = torch.ones(2, 3, requires_grad=True)
-found = {}
-for name, operation in operations.items():
-    found[name] = saves(operation, x, y)
-    print(f"{name:12}", " and ".join(sorted(found[name])) or "nothing")
+# %% before-saving
+hidden = encoder_weight * x
+hidden += 1  # before the head uses it
+prediction = head_weight * hidden  # 2 * 4 = 8
+loss = (prediction - y) ** 2
+[gradient] = torch.autograd.grad(loss, head_weight)
+print(gradient)
 
 # %% view
-rate.grad = None
-growth = 1 + rate
-first_two = growth[:2]
-first_two *= 3
-growth.sum().backward()
+hidden = encoder_weight * torch.tensor([1.0, 2.0])  # 3 and 6
+first = hidden[:1]
+first += 1
 
-print("versions:", first_two._version, growth._version)
-print(rate.grad)
+print(hidden)
+print("versions:", first._version, hidden._version)
+
+
+# %% error-of
+def error_of(call):
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error)
+
+
+# %% exp
+# Wrong on purpose: do not copy.
+rate = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
+growth = rate.exp()
+growth += 1
+growth *= 2
+said = error_of(growth.sum().backward)
+print(said)
+
+# %% linear-weight
+# Wrong on purpose: do not copy.
+layer, inputs = nn.Linear(4, 1), torch.ones(2, 4, requires_grad=True)
+print("version of a new weight:", layer.weight._version)
+output = layer(inputs)
+with torch.no_grad():
+    layer.weight += 1
+said = error_of(output.sum().backward)
+print(said)
 
 # %% find-the-line
-import contextlib
 import warnings
 
 with (
     warnings.catch_warnings(record=True, action="always") as caught,
     torch.autograd.detect_anomaly(),
 ):
-    growth = rate.exp()
-    growth += 1
-    with contextlib.suppress(RuntimeError):
-        growth.sum().backward()
+    hidden = encoder_weight * x
+    prediction = head_weight * hidden
+    hidden += 1
+    error_of(prediction.backward)
 
 print(str(caught[-1].message).splitlines()[-2].strip())
 
 # %% fixes
-fixes = {
-    "growth + 1": lambda growth: growth + 1,
-    "clone() first": lambda growth: growth.clone().add_(1),
-    "where": lambda growth: torch.where(growth > 1, growth, 0),
-    "masked_fill": lambda growth: growth.masked_fill(growth < 1, 0),
-}
-gradients = {}
-for name, fix in fixes.items():
-    [gradients[name]] = torch.autograd.grad(fix(rate.exp()).sum(), rate)
-    print(f"{name:14}", gradients[name])
+hidden = encoder_weight * torch.tensor([1.0, 2.0])  # 3 and 6
+prediction = head_weight * hidden  # saves hidden
 
+plus_one = hidden + 1
+only_small = hidden.masked_fill(hidden > 5, 0)
+capped = torch.where(hidden > 5, 5, hidden)
+changed = hidden.clone()
+changed[0] = 7
 
-# %% refusal
-def refusal(attempt):
-    try:
-        attempt()
-    except RuntimeError as error:
-        return str(error)
-
-
-# %% leaves
-# Wrong on purpose: do not copy.
-attempts = {
-    "a leaf": lambda: rate.add_(1),
-    "a view of a leaf": lambda: rate[:2].add_(1),
-    "one of several views": lambda: rate.exp().unbind()[0].add_(1),
-}
-for attempt in attempts.values():
-    print(refusal(attempt))
-
-
-# %% steps
-# Wrong on purpose: do not copy.
-def written(keep, steps):
-    levels = torch.zeros(steps)
-    levels[0] = 1
-    for t in range(1, steps):
-        levels[t] = keep * levels[t - 1]
-    return levels.sum()
-
-
-keep = torch.tensor(0.5, requires_grad=True)
-total = written(keep, 4)
-print(refusal(total.backward))
-
-
-# %% steps-in-a-list
-def collected(keep, steps):
-    levels = [torch.tensor(1.0)]
-    for t in range(1, steps):
-        levels.append(keep * levels[t - 1])
-    return torch.stack(levels).sum()
-
-
-collected(keep, 4).backward()
-print(keep.grad)
+[gradient] = torch.autograd.grad(prediction.sum(), head_weight)
+print(plus_one.tolist(), only_small.tolist(), capped.tolist())
+print(changed.tolist(), "gradient:", gradient.item())
 
 
 # %% two-losses
-def two_losses(step_between, **options):
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, **options)
-    output = model(torch.ones(2, 3))
-    output.sum().backward(retain_graph=True)
+def train_on_two_losses(step_between, fused=False):
+    encoder_weight = torch.tensor(3.0, requires_grad=True)
+    head_weight = torch.tensor(2.0, requires_grad=True)
+    weights = [encoder_weight, head_weight]
+    optimizer = torch.optim.SGD(weights, lr=1.0, fused=fused)
+    prediction = head_weight * (encoder_weight * x)  # 2 * 3 = 6
+    prediction.backward(retain_graph=True)  # the first loss
     if step_between:
         optimizer.step()
     optimizer.zero_grad()
-    output.square().sum().backward()
-    return model
+    (prediction**2).backward()  # the second loss
+    return encoder_weight.grad
 
 
 # %% step-between
 # Wrong on purpose: do not copy.
-said = refusal(lambda: two_losses(step_between=True))
+said = error_of(lambda: train_on_two_losses(step_between=True))
 print(said)
 
-# %% step-fused
+
+# %% steps
 # Wrong on purpose: do not copy.
-right = two_losses(step_between=False)
-wrong = two_losses(step_between=True, fused=True)
-print("should be:", right[0].bias.grad)
-print("is:       ", wrong[0].bias.grad)
+def written(factor, years):
+    balances = torch.ones(years)
+    for year in range(1, years):
+        balances[year] = factor * balances[year - 1]
+    return balances.sum()
+
+
+factor = torch.tensor(2.0, requires_grad=True)
+total = written(factor, 4)  # 1 + 2 + 4 + 8
+print(error_of(total.backward))
+
+
+# %% steps-in-a-list
+def collected(factor, years):
+    balances = [torch.tensor(1.0)]
+    for year in range(1, years):
+        balances.append(factor * balances[year - 1])
+    return torch.stack(balances).sum()
+
+
+collected(factor, 4).backward()
+print(factor.grad)
+
+# %% leaves
+# Wrong on purpose: do not copy.
+weights = torch.tensor([2.0, 3.0], requires_grad=True)
+attempts = {
+    "a weight": lambda: weights.add_(1),
+    "a slice of a weight": lambda: weights[:1].zero_(),
+}
+for attempt in attempts.values():
+    print(error_of(attempt))
 
 # %% data
 # Wrong on purpose: do not copy.
-rate.grad = None
-growth = rate.exp()
-growth.data.fill_(9)
-growth.sum().backward()
+hidden = encoder_weight * x
+prediction = head_weight * hidden
+hidden.data += 1
+((prediction - y) ** 2).backward()
+print(head_weight.grad)
 
-print("should be:", rate.detach().exp())
-print("is:       ", rate.grad)
-
-# %% hooks
+# %% step-fused
 # Wrong on purpose: do not copy.
-rate.grad = None
-with torch.autograd.graph.save_on_cpu():
-    growth = rate.exp()
-growth += 1
-growth.sum().backward()
+right = train_on_two_losses(step_between=False)
+wrong = train_on_two_losses(step_between=True, fused=True)
+print("should be:", right.item(), "is:", wrong.item())
 
-print("should be:", rate.detach().exp())
-print("is:       ", rate.grad)
+# %% twice-overwritten
+weight = torch.tensor(3.0, requires_grad=True)
+hidden = weight * 2
+hidden += 1
+(hidden**2).backward()
+print(weight.grad)
 
+# %% shares
+scores = torch.tensor([1.0, 2.0, 5.0], requires_grad=True)
+powers = scores.exp()
+shares = powers / powers.sum()
 
-# %% skip-connection
-# Wrong on purpose: do not copy.
-def skip(hidden):
-    return hidden + nn.functional.relu(hidden, inplace=True)
-
-
-hidden = torch.tensor([2.0, -3.0])
-print("should be:", hidden + nn.functional.relu(hidden))
-print("is:       ", skip(hidden))
-
-
-# %% relu-behind
-def relu_behind(layer, numbers):
-    try:
-        nn.functional.relu(layer(numbers), inplace=True).sum().backward()
-    except RuntimeError:
-        return "raises"
-    return "trains"
-
-
-# %% relu-behind-all
-layers = [nn.Linear(3, 3), nn.BatchNorm1d(3), nn.LayerNorm(3), nn.Dropout()]
-layers += [nn.Sigmoid(), nn.Tanh(), nn.Softmax(dim=1), nn.ReLU()]
-outcomes = {}
-for layer in layers:
-    name, numbers = type(layer).__name__, torch.rand(2, 3, requires_grad=True)
-    outcomes[name] = relu_behind(layer, numbers)
-    print(f"{name:12}", outcomes[name])
+# %% shares-checked
+said = error_of(lambda: shares[0].backward(retain_graph=True))
+if said:
+    verdict = f"not yet: {said}"
+elif not torch.allclose(shares, scores.softmax(0)):
+    verdict = f"not yet: the shares are {shares.tolist()}"
+else:
+    verdict = "right: the shares add up to 1, and backward() runs"
+print(verdict)

@@ -8,46 +8,27 @@ What ``Variable``, ``volatile`` and ``loss.data[0]`` do in today's PyTorch.
 # %% do-this
 import torch
 
-celsius = torch.tensor([10.0, 20.0, 30.0])
-scale = torch.tensor(2.0, requires_grad=True)
+rooms = torch.tensor([1.0, 2.0, 3.0])
+weight = torch.tensor(2.0, requires_grad=True)
 
-loss = (scale * celsius).sum()
+loss = (weight * rooms).sum()
 loss.backward()
-
 value = loss.item()
-print("loss:", value, "gradient:", scale.grad.item())
+print("loss:", value, "gradient:", weight.grad)
+
+with torch.no_grad():
+    prices = weight * rooms
+print(prices)
 
 # %% wrap
 from torch.autograd import Variable
 
-wrapped = Variable(celsius)
-wrapped[0] = 15.0
-rescaled = Variable(scale)
+wrapped = Variable(rooms)
+wrapped[0] = 5.0
+rewrapped = Variable(weight)
 
-print(type(wrapped), celsius)
-print(scale.requires_grad, rescaled.requires_grad)
-
-# %% cut
-# Wrong on purpose: do not copy.
-scale.grad = None
-plain = Variable(scale * celsius)
-asked = Variable(scale * celsius, requires_grad=True)
-asked.sum().backward()
-
-print("graphs:", plain.grad_fn, asked.grad_fn)
-print("gradient:", scale.grad)
-
-# %% volatile
-# Wrong on purpose: do not copy.
-import warnings
-
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    batch = Variable(celsius, volatile=True)
-
-outputs = scale * batch
-print(caught[-1].message if caught else "no warning")
-print("requires gradients:", outputs.requires_grad)
+print(type(wrapped), rooms)
+print(weight.requires_grad, rewrapped.requires_grad)
 
 # %% data-0
 # Wrong on purpose: do not copy.
@@ -55,3 +36,33 @@ try:
     loss.data[0]
 except IndexError as error:
     print(error)
+
+# %% cut
+# Wrong on purpose: do not copy.
+weight.grad = None
+prices = Variable(weight * rooms, requires_grad=True)
+prices.sum().backward()
+
+print(prices.grad_fn, weight.grad)
+
+# %% volatile
+# Wrong on purpose: do not copy.
+import warnings
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    batch = Variable(rooms, volatile=True)
+
+prices = weight * batch
+print(caught[-1].message if caught else "no warning")
+print(prices)
+
+# %% isinstance
+is_variable = isinstance(rooms, Variable)
+print(is_variable)
+
+# %% written
+rooms = torch.tensor([1.0, 2.0, 3.0])
+batch = Variable(rooms)
+batch += 1
+print(rooms)

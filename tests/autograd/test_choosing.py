@@ -7,23 +7,21 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.evidence.counterexamples import no_error
+from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers.programs import error_of, raised_in
 
-MODES = [torch.no_grad, torch.inference_mode]
-ENDS = ("first", "middle", "last")
+NO_GRAPH = "element 0 of tensors does not require grad"
+NO_LEAF = "you can only change requires_grad flags of leaf"
+MODES = pytest.mark.parametrize(
+    "mode", [torch.no_grad, torch.inference_mode], ids=lambda m: m.__name__
+)
 
 
-def error_of(call):
-    """Return what a call complains of: nothing, if it runs."""
-    try:
-        call()
-    except RuntimeError as error:
-        return str(error)
-    return ""
+# Models of three layers, and their inputs.
 
 
 def linear(dtype=torch.float32):
-    """Return the layers and the inputs of a model like that of the page."""
+    """Return three layers and the inputs of a model."""
     torch.manual_seed(1)
     first = nn.Sequential(nn.Linear(5, 6), nn.Tanh())
     middle = nn.Sequential(nn.Linear(6, 3), nn.Tanh())
@@ -74,16 +72,65 @@ def dropping():
     return [nn.Embedding(9, 4), middle, nn.Linear(4, 1)], torch.arange(9)
 
 
-MODELS = [
-    linear,
-    double,
-    brain_float,
-    convolutions,
-    normalized,
-    attentive,
-    recurrent,
-    dropping,
-]
+def linear_of_one_width():
+    torch.manual_seed(1)
+    return [nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 1)], torch.randn(
+        4, 3
+    )
+
+
+MODELS = {
+    "linear layers": linear,
+    "float64": double,
+    "bfloat16": brain_float,
+    "convolutions": convolutions,
+    "BatchNorm": normalized,
+    "attention": attentive,
+    "a GRU": recurrent,
+    "dropout": dropping,
+}
+models = pytest.mark.parametrize("make_model", MODELS.values(), ids=MODELS)
+
+
+def shared():
+    """Return layers of which the first and the middle share a weight."""
+    torch.manual_seed(1)
+    layers = [nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 1)]
+    layers[0].weight = layers[1].weight
+    return layers, torch.randn(4, 3)
+
+
+def shared_at_the_end():
+    """Return layers of which the middle and the last share a weight."""
+    torch.manual_seed(1)
+    layers = [nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3)]
+    layers[2].weight = layers[1].weight
+    return layers, torch.randn(4, 3)
+
+
+# Ways to stop gradients at a layer.
+
+
+def go_on(layer, x):
+    return layer(x)
+
+
+def freeze(layer, x):
+    return layer.requires_grad_(False)(x)
+
+
+def detach(layer, x):
+    return layer(x).detach()
+
+
+def pause(layer, x):
+    with torch.no_grad():
+        return layer(x)
+
+
+def detach_beside_a_skip(layer, x):
+    """Add the input, as a residual block does, around the detached output."""
+    return detach(layer, x) + x
 
 
 def gradients(way, layers, inputs):
@@ -96,22 +143,15 @@ def gradients(way, layers, inputs):
 
 def are_close(one, other):
     """Return whether two lists of gradients agree up to rounding."""
-    pairs = [*zip(one, other, strict=True)]
     return None not in [*one, *other] and all(
-        torch.allclose(*pair, rtol=1e-4, atol=1e-7) for pair in pairs
+        torch.allclose(*pair, rtol=1e-4, atol=1e-7)
+        for pair in zip(one, other, strict=True)
     )
 
 
-def are_equal(one, other):
-    """Return whether two lists of gradients, all there, are equal."""
-    pairs = [*zip(one, other, strict=True)]
-    return None not in [*one, *other] and all(torch.equal(*p) for p in pairs)
-
-
-def cases(run):
-    """Yield functions that make a model: that of the page and others."""
-    yield lambda: ([*run.three_layers()], run.days)
-    yield from MODELS
+def numbers(*weights):
+    """Return the gradients of weights as numbers, None where there is none."""
+    return [w.grad if w.grad is None else w.grad.item() for w in weights]
 
 
 # Do this
@@ -120,289 +160,316 @@ def cases(run):
 def test_only_the_last_is_recorded(snippet):
     run = snippet.after("do-this")
 
-    assert run.goal.grad_fn is None
-    assert run.validated.grad_fn is None
-    assert run.predicted.grad_fn is None
-    assert run.output.grad_fn is not None
-    for result in (run.goal, run.validated, run.predicted):
-        assert torch.equal(result, run.output)
-    first, middle, last = run.model
-    assert are_there(first)
-    assert are_there(last)
-    assert {each.grad for each in middle.parameters()} == {None}
+    results = [run.kept, run.validation_loss, run.predictions, run.loss]
+    assert [each.grad_fn is None for each in results] == [True] * 3 + [False]
+    assert run.kept == run.validation_loss == run.loss
+    for each in results[:3]:
+        assert NO_GRAPH in error_of(each.sum().backward)
+    assert run.model[1].bias.grad is not None
+    assert {p.grad for p in run.model[0].parameters()} == {None}
+    assert torch.equal(run.predictions, run.model(run.apartments))
 
 
-def are_there(layer):
-    """Return whether all parameters of a layer have a gradient."""
-    return all(each.grad is not None for each in layer.parameters())
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("model(days).detach()", "model(days)"),
-        ("with torch.no_grad():  # c", "with torch.enable_grad():  # c"),
-        ("with torch.inference_mode():  #", "with torch.enable_grad():  #"),
-        ("output = model(days)  #", "output = goal.requires_grad_()  #"),
-        ("model[1].requires_grad_(False)", "model[1].eval()"),
-        ("model[1].requires_grad_(False)", "model[0].requires_grad_(False)"),
-        ("model[1].requires_grad_(False)", "model[2].requires_grad_(False)"),
-    ],
+@edits(
+    ("without detach", "prices).detach()", "prices)"),
+    (
+        "with recording on",
+        "torch.no_grad():\n    val",
+        "torch.enable_grad():\n    val",
+    ),
+    (
+        "with recording on for predictions",
+        "torch.inference_mode():\n    pred",
+        "torch.enable_grad():\n    pred",
+    ),
+    (
+        "with the loss detached",
+        "loss = F.mse_loss(model(apartments), prices)\nloss",
+        "loss = kept.requires_grad_()\nloss",
+    ),
 )
-def test_only_the_last_is_recorded__but_not_otherwise_switched(
+def test_only_the_last_is_recorded__but_not_otherwise(
     snippet, old, new, fails
 ):
+    """A result computed while recording is on has a `grad_fn`."""
     fails(test_only_the_last_is_recorded, snippet.edit(old, new))
 
 
 # How it works
 
 
-WAYS_OPEN = ["nothing", "eval()", "requires_grad_(False)"]
-WAYS_CUT = ["detach()", "no_grad()"]
-LEARN = [("Addmm", True), ("Tanh", False)]
+def test_the_gradients_by_hand(snippet):
+    run = snippet.after("by-hand")
+
+    assert run.output == 2 * 3 * 5
+    assert numbers(run.first, run.middle, run.last) == [15, 10, 6]
 
 
-def test_freezing_leaves_the_way_open(snippet):
-    run = snippet.after("way-back")
-
-    def steps(way):
-        first, middle, last = run.three_layers()
-        return run.way_back(last(run.ways[way](middle, first(run.days))))
-
-    assert list(run.ways) == [*WAYS_OPEN, *WAYS_CUT, "inference_mode()"]
-    for way in WAYS_OPEN:
-        middle = ("Addmm", way != "requires_grad_(False)")
-        assert steps(way) == [LEARN[0], LEARN[1], middle, LEARN[1], LEARN[0]]
-    for way in WAYS_CUT:
-        assert steps(way) == [LEARN[0]]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("layer(x),\n", "layer(x).detach(),\n"),
-        ("layer.eval()(x)", "layer.eval()(x).detach()"),
-        ("layer.requires_grad_(False)(x)", "torch.no_grad()(layer)(x)"),
-        ("layer(x).detach()", "layer(x)"),
-        ("torch.no_grad()(layer)", "torch.enable_grad()(layer)"),
-    ],
+@edits(
+    (
+        "for another input",
+        "output = last * (middle * (first * 1))",
+        "output = last * (middle * (first * 2))",
+    ),
+    (
+        "if weights are added",
+        "output = last * (middle * (first * 1))",
+        "output = last * (middle + (first * 1))",
+    ),
+    (
+        "after a second pass",
+        "output.backward()\nprint(first.grad, middle.grad, last.grad)\n",
+        "output.backward(retain_graph=True)\noutput.backward()\n",
+    ),
 )
-def test_freezing_leaves_the_way_open__but_not_another_way(
+def test_the_gradients_by_hand__but_not(snippet, old, new, fails):
+    """The input 2 doubles all three gradients."""
+    fails(test_the_gradients_by_hand, snippet.edit(old, new))
+
+
+def test_a_frozen_layer_lets_gradients_through(snippet, make_model=linear):
+    run = snippet.after("at-a-parameter")
+    assert numbers(run.first, run.middle, run.last) == [15, None, 6]
+
+    usual = gradients(go_on, *make_model())
+    first, middle, last = gradients(freeze, *make_model())
+    assert set(middle) == {None}
+    assert are_close(first, usual[0])
+    assert are_close(last, usual[2])
+
+
+@models
+def test_a_frozen_layer_lets_gradients_through__also_with(snippet, make_model):
+    test_a_frozen_layer_lets_gradients_through(snippet, make_model)
+
+
+FROZEN = "frozen = last * (middle * (first * 1))"
+
+
+@edits(
+    (
+        "if it still requires gradients",
+        "middle.requires_grad_(False)",
+        "middle.requires_grad_(True)",
+    ),
+    (
+        "if the first layer is frozen",
+        "middle.requires_grad_(False)",
+        "first.requires_grad_(False)",
+    ),
+    (
+        "if its input is detached",
+        FROZEN,
+        "frozen = last * (middle * (first * 1).detach())",
+    ),
+    (
+        "if its output is doubled",
+        FROZEN,
+        "frozen = last * (2 * middle * (first * 1))",
+    ),
+    (
+        "if the last weight is detached",
+        FROZEN,
+        "frozen = last.detach() * (middle * (first * 1))",
+    ),
+)
+def test_a_frozen_layer_lets_gradients_through__but_not(
     snippet, old, new, fails
 ):
-    fails(test_freezing_leaves_the_way_open, snippet.edit(old, new))
+    """While the middle weight requires gradients, it gets one."""
+    fails(test_a_frozen_layer_lets_gradients_through, snippet.edit(old, new))
 
 
-def test_a_frozen_layer_lets_gradients_through(snippet):
-    run = snippet.after("ways")
-
-    for make in cases(run):
-        usual = gradients(run.ways["nothing"], *make())
-        first, middle, last = gradients(
-            run.ways["requires_grad_(False)"], *make()
-        )
-
-        assert set(middle) == {None}
-        assert are_close(first, usual[0])
-        assert are_close(last, usual[2])
-
-
-FREEZE = "layer.requires_grad_(False)(x)"
-
-
-@pytest.mark.parametrize(
-    "way",
-    [
-        "layer(x)",
-        "layer(x).detach()",
-        "torch.no_grad()(layer)(x)",
-        "layer.requires_grad_(False)(2 * x)",
-    ],
-)
-def test_a_frozen_layer_lets_gradients_through__but_not_otherwise(
-    snippet, way, fails
-):
-    fails(
-        test_a_frozen_layer_lets_gradients_through, snippet.edit(FREEZE, way)
-    )
-
-
-def test_a_frozen_layer_lets_gradients_through__but_not_a_frozen_weight_alone(
+def test_a_frozen_layer_lets_gradients_through__ends_with_a_shared_weight(
     snippet, fails
 ):
-    edited = snippet.edit(
-        FREEZE,
-        "([p.requires_grad_(False) for p in [*layer.parameters()][:1]],"
-        " layer(x))[1]",
-    )
-    fails(test_a_frozen_layer_lets_gradients_through, edited)
+    """A layer that shares its weight with the frozen one is frozen as well."""
+    fails(test_a_frozen_layer_lets_gradients_through, snippet, shared)
 
 
-SHARED = """    first[0].weight = middle[0].weight
-    return nn.Sequential(first, middle, nn.Linear(4, 1))"""
-ROW = "    return nn.Sequential(first, middle, nn.Linear(4, 1))"
-
-
-def sharing(snippet):
-    """Return the snippet with a weight that two of its layers share."""
-    return snippet.edit(ROW, SHARED).edit(
-        "model, days = three_layers(), torch.randn(8, 3)",
-        "model, days = three_layers(), torch.randn(8, 4)",
-    )
-
-
-def test_a_frozen_layer_lets_gradients_through__but_not_with_a_shared_weight(
-    snippet, fails
-):
-    fails(test_a_frozen_layer_lets_gradients_through, sharing(snippet))
-
-
-@pytest.mark.parametrize(
-    "way",
-    [
-        "layer.requires_grad_(False)(x.detach())",
-        "layer.requires_grad_(False)((x + x.detach()) / 2)",
-        "2 * layer.requires_grad_(False)(x)",
-    ],
-)
-def test_a_frozen_layer_lets_gradients_through__but_not_the_same_if_changed(
-    snippet, way, fails
-):
-    fails(
-        test_a_frozen_layer_lets_gradients_through, snippet.edit(FREEZE, way)
-    )
-
-
-def test_a_frozen_layer_lets_gradients_through__also_with_an_old_one(snippet):
-    run = snippet.after("ways")
+def test_a_frozen_layer_lets_gradients_through__also_with_an_old_gradient():
     layers, inputs = linear()
-    before = gradients(run.ways["nothing"], layers, inputs)
+    before = gradients(go_on, layers, inputs)
     before = [[each.clone() for each in part] for part in before]
 
-    after = gradients(run.ways["requires_grad_(False)"], layers, inputs)
+    after = gradients(freeze, layers, inputs)
 
-    assert are_equal(after[1], before[1])
+    assert all(map(torch.equal, after[1], before[1]))
     assert are_close(after[0], [2 * each for each in before[0]])
 
 
-def test_a_cut_stops_what_lies_behind(snippet):
-    run = snippet.after("ways")
-
-    for make in cases(run):
-        usual = gradients(run.ways["nothing"], *make())
-        for way in ("detach()", "no_grad()"):
-            first, middle, last = gradients(run.ways[way], *make())
-
-            assert set(first) == {None}
-            assert set(middle) == {None}
-            assert are_close(last, usual[2])
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        ("layer(x).detach()", "layer(x)"),
-        ("layer(x).detach()", "layer(x.detach())"),
-        ("layer(x).detach()", "layer(x).detach() * 2"),
-        ("layer(x).detach()", FREEZE),
-        ("torch.no_grad()(layer)", FREEZE[:-3]),
-        ("torch.no_grad()(layer)(x)", "torch.no_grad()(layer)(x) * 2"),
-    ],
-)
-def test_a_cut_stops_what_lies_behind__but_not_otherwise(snippet, edit, fails):
-    fails(test_a_cut_stops_what_lies_behind, snippet.edit(*edit))
-
-
-def test_a_cut_stops_what_lies_behind__but_not_with_a_weight_that_last_has(
-    snippet, fails
+def test_a_cut_stops_what_lies_behind(
+    snippet, make_model=linear, cuts=(detach, pause)
 ):
-    edited = snippet.edit(
-        ROW, f"    middle[0].last = last = nn.Linear(4, 1)\n{ROW}"
-    )
-    edited = edited.edit(
-        "(first, middle, nn.Linear(4, 1))", "(first, middle, last)"
-    )
-    fails(test_a_cut_stops_what_lies_behind, edited)
+    for cell in ("at-a-tensor", "for-a-block"):
+        run = snippet.after(cell)
+        assert numbers(run.first, run.middle, run.last) == [None, None, 6]
+
+    usual = gradients(go_on, *make_model())
+    for cut in cuts:
+        first, middle, last = gradients(cut, *make_model())
+        assert {*first, *middle} == {None}
+        assert are_close(last, usual[2])
+
+
+@models
+def test_a_cut_stops_what_lies_behind__also_with(snippet, make_model):
+    test_a_cut_stops_what_lies_behind(snippet, make_model)
+
+
+@edits(
+    (
+        "without detach",
+        "(middle * (first * 1)).detach()",
+        "middle * (first * 1)",
+    ),
+    (
+        "if the input is detached instead",
+        "(middle * (first * 1)).detach()",
+        "middle * (first * 1).detach()",
+    ),
+    (
+        "if what is detached is doubled",
+        "cut = last * hidden",
+        "cut = last * hidden * 2",
+    ),
+    (
+        "with the first layer outside the block",
+        "(first * 1)\nunrecorded = last * hidden",
+        "1\nunrecorded = last * hidden * first",
+    ),
+    (
+        "if the result of the block is doubled",
+        "unrecorded = last * hidden",
+        "unrecorded = last * hidden * 2",
+    ),
+)
+def test_a_cut_stops_what_lies_behind__but_not(snippet, old, new, fails):
+    """Without `detach()`, all three weights get gradients."""
+    fails(test_a_cut_stops_what_lies_behind, snippet.edit(old, new))
 
 
 def test_a_cut_stops_what_lies_behind__but_not_in_enable_grad(snippet, fails):
+    """Under `enable_grad()`, the block is recorded like any other code."""
     edited = snippet.edit(
-        "torch.no_grad()(layer)", "torch.enable_grad()(layer)"
+        "with torch.no_grad():\n    hidden = middle * (first * 1)\nun",
+        "with torch.enable_grad():\n    hidden = middle * (first * 1)\nun",
     )
     fails(test_a_cut_stops_what_lies_behind, edited)
 
 
-def test_eval_cuts_nothing(snippet):
-    run = snippet.after("ways")
-
-    for make in cases(run):
-        layers, inputs = make()
-        found = gradients(run.ways["eval()"], layers, inputs)
-
-        assert not layers[1].training
-        for part in found:
-            assert part
-            assert None not in part
-
-
-@pytest.mark.parametrize(
-    "way",
-    [
-        "layer.eval()(x).detach()",
-        "layer.eval()(x.detach())",
-        "layer.eval().requires_grad_(False)(x)",
-    ],
-)
-def test_eval_cuts_nothing__but_not_with_a_cut(snippet, way, fails):
-    fails(test_eval_cuts_nothing, snippet.edit("layer.eval()(x)", way))
-
-
-def test_backward_runs_under_no_grad(snippet):
-    run = snippet.after("epochs")
-    loss, parameters = run.losses["training"], [*run.model[0].parameters()]
-
-    assert loss.requires_grad
-    compare_modes(loss, parameters)
-    for make in cases(run):
-        layers, inputs = make()
-        model = nn.Sequential(*layers).requires_grad_()
-        loss = model(inputs).square().mean()
-        compare_modes(loss, [*model.parameters()])
-
-
-def compare_modes(loss, parameters):
-    """Check that a backward pass gives the same in both modes."""
-    found = []
-    for mode in (torch.enable_grad, torch.no_grad):
-        for each in parameters:
-            each.grad = None
-        with no_error(), mode():
-            loss.backward(retain_graph=True)
-        found.append([each.grad for each in parameters])
-
-    assert are_equal(*found)
-
-
-@pytest.mark.parametrize("mode", ["no_grad()", "inference_mode()"])
-def test_backward_runs_under_no_grad__but_not_after_an_unrecorded_pass(
-    snippet, mode, fails
+def test_a_cut_stops_what_lies_behind__ends_beside_a_skip_connection(
+    snippet, fails
 ):
-    edited = snippet.edit("set_grad_enabled(training)", mode)
-    fails(test_backward_runs_under_no_grad, edited)
+    """Through a skip connection, the first layer still gets a gradient."""
+    fails(
+        test_a_cut_stops_what_lies_behind,
+        snippet,
+        linear_of_one_width,
+        [detach_beside_a_skip],
+    )
 
 
-# What is kept in memory
+def test_a_cut_stops_what_lies_behind__ends_with_a_shared_weight(
+    snippet, fails
+):
+    """A weight that the last layer shares gets its gradient there."""
+    fails(test_a_cut_stops_what_lies_behind, snippet, shared_at_the_end)
+
+
+def handing_through():
+    """Return layers whose middle one returns its input itself."""
+    layers, inputs = linear_of_one_width()
+    return [layers[0], nn.Dropout().eval(), layers[2]], inputs
+
+
+def test_a_cut_stops_what_lies_behind__ends_for_an_input_handed_through(
+    snippet, fails
+):
+    """Under `no_grad()`, a layer that returns its input hands its graph on."""
+    fails(test_a_cut_stops_what_lies_behind, snippet, handing_through)
+
+
+def test_a_cut_stops_what_lies_behind__also_on_one_of_two_paths(snippet):
+    run = snippet.after("skip")
+
+    assert run.output == 5 * (2 + 3 * 2)
+    assert numbers(run.first, run.middle) == [5, None]
+
+
+def test_a_cut_stops_what_lies_behind__also_for_features(snippet):
+    run = snippet.after("features-checked")
+
+    assert torch.equal(run.features, run.model[0](run.apartments))
+    assert not run.features.requires_grad
+    assert not run.features.is_inference()
+    assert run.head.bias.grad is not None
+    assert {p.grad for p in run.model[0].parameters()} == {None}
+
+
+def test_freezing_leaves_the_way_open(snippet):
+    run = snippet.after("walk")
+
+    walks = [
+        run.walk(each)
+        for each in (run.output, run.frozen, run.cut, run.unrecorded)
+    ]
+    assert [len(each) for each in walks] == [3, 3, 1, 1]
+    assert [len(step) for step in walks[0]] == [1, 1, 1]
+    assert [len(step) for step in walks[1]] == [1, 0, 1]
+
+
+def test_freezing_leaves_the_way_open__also_in_the_labels(snippet):
+    run = snippet.after("walk")
+
+    labels = [
+        [run.label(run.walk(each), i) for i in range(3)]
+        for each in (run.output, run.frozen, run.cut, run.unrecorded)
+    ]
+    ends = ["gets 6", "not in graph", "not in graph"]
+    assert [[said for said, _ in each] for each in labels] == [
+        ["gets 6", "gets 10", "gets 15"],
+        ["gets 6", "no gradient", "gets 15"],
+        ends,
+        ends,
+    ]
+    colors = {
+        (said.split()[0], color) for each in labels for said, color in each
+    }
+    assert len(colors) == len({color for _, color in colors}) == 3
+
+
+@edits(
+    (
+        "if the frozen layer is detached",
+        FROZEN,
+        "frozen = last * (middle * (first * 1)).detach()",
+    ),
+    ("if nothing is frozen", "middle.requires_grad_(False)\n", ""),
+    (
+        "without detach",
+        "(middle * (first * 1)).detach()",
+        "middle * (first * 1)",
+    ),
+    (
+        "with recording on",
+        "with torch.no_grad():\n    hidden = middle * (first * 1)\nun",
+        "with torch.enable_grad():\n    hidden = middle * (first * 1)\nun",
+    ),
+)
+def test_freezing_leaves_the_way_open__but_not(snippet, old, new, fails):
+    """A layer whose output is detached leaves the graph, frozen or not."""
+    fails(test_freezing_leaves_the_way_open, snippet.edit(old, new))
+
+
+# What stays in memory
 
 
 def saved_by(compute):
     """Return the tensors that autograd saves meanwhile."""
     saved = []
-
-    def keep(tensor):
-        saved.append(tensor.detach())
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: None):
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    with hooks(lambda t: saved.append(t.detach()), lambda nothing: nothing):
         compute()
     return saved
 
@@ -412,59 +479,64 @@ def storages(tensors):
     return {each.untyped_storage().data_ptr() for each in tensors}
 
 
-def test_both_tanh_are_saved(snippet):
-    run = snippet.after("weigh")
-    model, made = run.three_layers(), []
-    tanh = [each for each in model.modules() if isinstance(each, nn.Tanh)]
-    for each in tanh:
-        each.register_forward_hook(lambda *those: made.append(those[2]))
+def test_the_tanh_output_is_saved(snippet):
+    run = snippet.after("saved-bytes")
+    model, made = run.new_model(), []
+    for each in model.modules():
+        if isinstance(each, nn.Tanh):
+            each.register_forward_hook(lambda *those: made.append(those[2]))
 
-    saved = saved_by(lambda: run.ways["nothing"](model, run.days))
-    uncounted = storages([run.days, *model.parameters()])
+    saved = saved_by(lambda: run.ways["nothing"](model, run.apartments))
+    uncounted = storages([run.apartments, *model.parameters()])
 
     assert storages(saved) - uncounted == storages(made)
-    assert [each.shape for each in made] == [(8, 4), (8, 4)]
-    assert {each.element_size() for each in made} == {4}
-    assert run.weigh(run.ways["nothing"], model, run.days) == 256
+    assert [(each.shape, each.element_size()) for each in made] == [
+        ((64, 6), 4)
+    ]
+    assert run.saved_bytes(run.ways["nothing"], model, run.apartments) == 1536
 
 
-def test_both_tanh_are_saved__but_not_with_one_tanh(snippet, fails):
-    edited = snippet.edit("nn.Linear(4, 4), nn.Tanh()", "nn.Linear(4, 4)")
-    fails(test_both_tanh_are_saved, edited)
-
-
-@pytest.mark.parametrize(
-    "known", ["[numbers]", "[*layer.parameters()]", "[torch.ones(1)]"]
+@edits(
+    (
+        "with a second layer",
+        "nn.Linear(2, 6), nn.Tanh()",
+        "nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh()",
+    ),
+    (
+        "with eight features",
+        "nn.Linear(2, 6), nn.Tanh())",
+        "nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 6))",
+    ),
+    ("if the parameters are counted", "[*model.parameters(), x]", "[x]"),
+    (
+        "if the inputs are counted",
+        "[*model.parameters(), x]",
+        "[*model.parameters()]",
+    ),
+    (
+        "in float64",
+        "import torch\n",
+        "import torch\n\ntorch.set_default_dtype(torch.float64)\n",
+    ),
+    ("if Tanh is a Sigmoid", "nn.Tanh()", "nn.Sigmoid()"),
+    (
+        "with a softmax besides",
+        "return nn.Sequential(encoder, nn.Linear(6, 1))",
+        "return nn.Sequential(encoder, nn.Softmax(1), nn.Linear(6, 1))",
+    ),
 )
-def test_both_tanh_are_saved__but_not_alone_if_more_is_counted(
-    snippet, known, fails
-):
-    edited = snippet.edit("[*layer.parameters(), numbers]", known)
-    fails(test_both_tanh_are_saved, edited)
+def test_the_tanh_output_is_saved__but_not(snippet, old, new, fails):
+    """A second `Tanh` saves its output as well."""
+    fails(test_the_tanh_output_is_saved, snippet.edit(old, new))
 
 
-def test_both_tanh_are_saved__but_not_of_double_numbers(snippet, fails):
-    edited = snippet.edit(
-        "model, days = three_layers(), torch.randn(8, 3)",
-        "torch.set_default_dtype(torch.float64)\n"
-        "model, days = three_layers(), torch.randn(8, 3)",
-    )
-    fails(test_both_tanh_are_saved, edited)
-
-
-class InThread(nn.Module):
-    """A layer that computes in a thread of its own."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
+class InThread(nn.Sequential):
+    """Layers that compute in a thread of their own."""
 
     def forward(self, inputs):
-        """Return the outputs of the layer."""
-        outputs = []
-        thread = threading.Thread(
-            target=lambda: outputs.append(self.layer(inputs))
-        )
+        """Return the outputs of the layers."""
+        outputs, run = [], super().forward
+        thread = threading.Thread(target=lambda: outputs.append(run(inputs)))
         thread.start()
         thread.join()
         return outputs[0]
@@ -479,146 +551,201 @@ class Recording(nn.Sequential):
             return super().forward(inputs)
 
 
+def test_the_modes_save_nothing(
+    snippet, make_model=linear, wrap=nn.Sequential
+):
+    run = snippet.after("saved-bytes")
+
+    layers, inputs = make_model()
+    for model, x in (
+        (run.new_model(), run.apartments),
+        (wrap(*layers), inputs),
+    ):
+        assert run.saved_bytes(run.ways["nothing"], model, x) > 0
+        for name in ("no_grad()", "inference_mode()"):
+            assert saved_by(lambda: run.ways[name](model, x)) == []  # noqa: B023
+
+
+@models
+def test_the_modes_save_nothing__also_with(snippet, make_model):
+    test_the_modes_save_nothing(snippet, make_model)
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+def test_the_modes_save_nothing__but_not_in_enable_grad(snippet, mode, fails):
+    """Under `enable_grad()`, autograd saves what it always saves."""
+    old, new = f"torch.{mode}()(model)", "torch.enable_grad()(model)"
+    fails(test_the_modes_save_nothing, snippet.edit(old, new))
+
+
 def test_the_modes_save_nothing__ends_if_the_model_computes_in_a_thread(
     snippet, fails
 ):
-    def wrap(*layers):
-        return InThread(nn.Sequential(*layers))
-
-    fails(test_the_modes_save_nothing, snippet, wrap)
+    """A thread that the model starts begins with recording on."""
+    fails(test_the_modes_save_nothing, snippet, linear, InThread)
 
 
 def test_the_modes_save_nothing__ends_if_the_model_calls_enable_grad(
     snippet, fails
 ):
-    fails(test_the_modes_save_nothing, snippet, Recording)
+    """A model that calls `enable_grad()` is recorded under `no_grad()`."""
+    fails(test_the_modes_save_nothing, snippet, linear, Recording)
 
 
-def test_the_modes_save_nothing(snippet, wrap=nn.Sequential):
-    run = snippet.after("weigh")
+def test_a_frozen_model_saves_nothing(snippet, make_model=linear):
+    run = snippet.after("saved-bytes")
 
-    for make in cases(run):
-        layers, inputs = make()
-        model = wrap(*layers)
-        assert run.weigh(run.ways["nothing"], model, inputs) > 0
-        for way in ("no_grad()", "inference_mode()"):
-            assert run.weigh(run.ways[way], model, inputs) == 0
-            assert not saved_by(lambda: run.ways[way](model, inputs))  # noqa: B023
-
-
-@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
-def test_the_modes_save_nothing__but_not_in_enable_grad(snippet, mode, fails):
-    edited = snippet.edit(
-        f"torch.{mode}()(layer)", "torch.enable_grad()(layer)"
-    )
-    fails(test_the_modes_save_nothing, edited)
-
-
-def test_a_frozen_model_saves_nothing(snippet):
-    run = snippet.after("weigh")
-
-    for make in cases(run):
-        layers, inputs = make()
-        model = nn.Sequential(*layers)
+    layers, inputs = make_model()
+    for model, x in (
+        (run.new_model(), run.apartments),
+        (nn.Sequential(*layers), inputs),
+    ):
+        assert run.saved_bytes(run.ways["nothing"], model, x) > 0
         way = run.ways["requires_grad_(False)"]
-
-        assert run.weigh(run.ways["nothing"], model, inputs) > 0
-        assert not saved_by(lambda: way(model, inputs))  # noqa: B023
+        assert saved_by(lambda: way(model, x)) == []  # noqa: B023
 
 
-def test_a_frozen_model_saves_nothing__but_not_with_one_learning_bias(
-    snippet, fails
-):
-    edited = snippet.edit(
+@models
+def test_a_frozen_model_saves_nothing__also_with(snippet, make_model):
+    test_a_frozen_model_saves_nothing(snippet, make_model)
+
+
+FREEZE = "model.requires_grad_(False)(x)"
+ALL_BUT_ONE = "[p.requires_grad_(False) for p in [*model.parameters()][:-1]]"
+
+
+@edits(
+    (
+        "with one bias that learns",
         FREEZE,
-        "([p.requires_grad_(False) for p in [*layer.parameters()][:-1]],"
-        " layer(x).tanh())[1]",
-    )
-    fails(test_a_frozen_model_saves_nothing, edited)
-
-
-def test_a_frozen_model_saves_nothing__but_not_with_asking_inputs(
-    snippet, fails
-):
-    edited = snippet.edit(FREEZE, f"{FREEZE[:-3]}(x.float().requires_grad_())")
-    fails(test_a_frozen_model_saves_nothing, edited)
-
-
-def test_a_frozen_model_saves_nothing__but_not_if_another_tensor_asks(
-    snippet, fails
-):
-    edited = snippet.edit(
-        FREEZE, f"{FREEZE} * torch.ones(1, requires_grad=True)"
-    )
-    fails(test_a_frozen_model_saves_nothing, edited)
-
-
-def tanh_models(run):
-    yield run.three_layers(), run.days
-    for make in (linear, double, brain_float):
-        layers, inputs = make()
-        yield nn.Sequential(*layers), inputs
-
-
-def test_detach_saves_as_much(snippet):
-    run = snippet.after("weigh")
-
-    for make in cases(run):
-        layers, inputs = make()
-        model = nn.Sequential(*layers)
-        usual = run.weigh(run.ways["nothing"], model, inputs)
-
-        assert run.weigh(run.ways["detach()"], model, inputs) == usual > 0
-
-
-@pytest.mark.parametrize(
-    "way",
-    [
-        "torch.no_grad()(layer)(x)",
-        "layer.requires_grad_(False)(x)",
-        "layer(x).exp().detach()",
-    ],
+        f"({ALL_BUT_ONE}, model(x).tanh())[1]",
+    ),
+    (
+        "with one factor that learns",
+        FREEZE,
+        f"{FREEZE} * torch.ones(1, requires_grad=True)",
+    ),
 )
-def test_detach_saves_as_much__but_not_otherwise(snippet, way, fails):
-    fails(test_detach_saves_as_much, snippet.edit("layer(x).detach()", way))
+def test_a_frozen_model_saves_nothing__but_not(snippet, old, new, fails):
+    """One bias that still learns makes autograd save what it needs."""
+    fails(test_a_frozen_model_saves_nothing, snippet.edit(old, new))
 
 
-def test_eval_saves_as_much(snippet):
-    run = snippet.after("weigh")
+def asking():
+    """Return layers, and an input whose gradient somebody wants."""
+    layers, inputs = linear()
+    return layers, inputs.requires_grad_()
 
-    for model, inputs in tanh_models(run):
-        usual = run.weigh(run.ways["nothing"], model, inputs)
 
-        assert run.weigh(run.ways["eval()"], model, inputs) == usual > 0
+def test_a_frozen_model_saves_nothing__ends_for_an_input_that_requires_grad(
+    snippet, fails
+):
+    """For the gradient at an input, a frozen model saves tensors, too."""
+    fails(test_a_frozen_model_saves_nothing, snippet, asking)
+
+
+def test_detach_saves_as_much(snippet, make_model=linear):
+    run = snippet.after("saved-bytes")
+
+    layers, inputs = make_model()
+    for model, x in (
+        (run.new_model(), run.apartments),
+        (nn.Sequential(*layers), inputs),
+    ):
+        usual = run.saved_bytes(run.ways["nothing"], model, x)
+        assert run.saved_bytes(run.ways["detach()"], model, x) == usual > 0
+
+
+@models
+def test_detach_saves_as_much__also_with(snippet, make_model):
+    test_detach_saves_as_much(snippet, make_model)
+
+
+@edits(
+    ("under no_grad", "model(x).detach()", "torch.no_grad()(model)(x)"),
+    ("if frozen", "model(x).detach()", FREEZE),
+    ("with another operation", "model(x).detach()", "model(x).exp().detach()"),
+)
+def test_detach_saves_as_much__but_not(snippet, old, new, fails):
+    """Under `no_grad()`, nothing is saved in the first place."""
+    fails(test_detach_saves_as_much, snippet.edit(old, new))
+
+
+def test_eval_saves_as_much(snippet, make_model=linear):
+    run = snippet.after("saved-bytes")
+
+    layers, inputs = make_model()
+    for model, x in (
+        (run.new_model(), run.apartments),
+        (nn.Sequential(*layers), inputs),
+    ):
+        usual = run.saved_bytes(run.ways["nothing"], model, x)
+        assert run.saved_bytes(run.ways["model.eval()"], model, x) == usual > 0
         assert not model.training
 
 
 @pytest.mark.parametrize(
-    "way", ["torch.no_grad()(layer.eval())(x)", "layer.eval()(x).exp()"]
+    "make_model",
+    [double, brain_float, convolutions],
+    ids=["float64", "bfloat16", "convolutions"],
 )
-def test_eval_saves_as_much__but_not_otherwise(snippet, way, fails):
-    fails(test_eval_saves_as_much, snippet.edit("layer.eval()(x)", way))
+def test_eval_saves_as_much__also_with(snippet, make_model):
+    test_eval_saves_as_much(snippet, make_model)
+
+
+@edits(
+    ("under no_grad", "model.eval()(x)", "torch.no_grad()(model.eval())(x)"),
+    ("with another operation", "model.eval()(x)", "model.eval()(x).exp()"),
+)
+def test_eval_saves_as_much__but_not(snippet, old, new, fails):
+    """With `no_grad()` besides, nothing is saved."""
+    fails(test_eval_saves_as_much, snippet.edit(old, new))
+
+
+def test_eval_saves_as_much__ends_for_dropout(snippet, fails):
+    """In evaluation mode, dropout passes its input on and saves no mask."""
+    fails(test_eval_saves_as_much, snippet, dropping)
+
+
+# Train and validate in one loop
+
+
+def test_one_loop_does_both(snippet):
+    run = snippet.after("one-loop")
+
+    assert run.losses["training"].grad_fn is not None
+    assert run.losses["validation"].grad_fn is None
+    assert not run.model.training
+    assert run.losses["training"] == run.losses["validation"]
+    run.losses["training"].backward()
+    assert run.model[0][0].weight.grad is not None
+    assert torch.is_grad_enabled()
+
+
+@edits(
+    (
+        "with recording always on",
+        "set_grad_enabled(training)",
+        "set_grad_enabled(True)",
+    ),
+    (
+        "with recording always off",
+        "set_grad_enabled(training)",
+        "set_grad_enabled(False)",
+    ),
+    (
+        "the other way round",
+        "set_grad_enabled(training)",
+        "set_grad_enabled(not training)",
+    ),
+    ("in training mode throughout", "model.train(training)", "model.train()"),
+)
+def test_one_loop_does_both__but_not(snippet, old, new, fails):
+    """With `set_grad_enabled(True)`, validation records a graph as well."""
+    fails(test_one_loop_does_both, snippet.edit(old, new))
 
 
 # What goes wrong
-
-
-def test_the_cut_is_silent(snippet):
-    for optimizer, options in STEPS:
-        with no_error(), warnings.catch_warnings():
-            warnings.simplefilter("error")
-            run = snippet.after("middle-in-no-grad")
-        parts = nn.ModuleList([run.first, run.middle, run.last])
-        assert torch.equal(run.hidden, run.middle(run.first(run.days)))
-        cut = [*run.first.parameters(), *run.middle.parameters()]
-        before = [each.detach().clone() for each in cut]
-        bias = run.last.bias.detach().clone()
-
-        with no_error():
-            optimizer(parts.parameters(), lr=0.1, **options).step()
-
-        assert are_equal(cut, before)
-        assert not torch.equal(run.last.bias, bias)
 
 
 STEPS = [
@@ -627,717 +754,297 @@ STEPS = [
     (torch.optim.Adam, {}),
     (torch.optim.Adam, {"weight_decay": 0.1, "foreach": True}),
     (torch.optim.Adam, {"amsgrad": True, "fused": True}),
+    (torch.optim.AdamW, {}),
 ]
-NO_GRAD_BLOCK = "with torch.no_grad():\n    hidden"
+STEP_NAMES = [
+    "SGD",
+    "SGD with momentum and weight decay",
+    "Adam",
+    "Adam with weight decay",
+    "fused Adam with amsgrad",
+    "AdamW",
+]
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        "first(days).sum().backward()",
-        "import warnings\nwarnings.warn('no gradients')",
-        "raise RuntimeError('no gradients')",
-    ],
-)
-def test_the_cut_is_silent__but_not_with_old_gradients_or_a_word(
-    snippet, before, fails
-):
-    edited = snippet.edit(NO_GRAD_BLOCK, f"{before}\n{NO_GRAD_BLOCK}")
-    fails(test_the_cut_is_silent, edited)
+def test_the_cut_is_silent(snippet, optimizer=torch.optim.SGD, options=()):
+    with no_error(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = snippet.after("frozen-by-no-grad")
+        parts = nn.ModuleList([run.first, run.middle, run.last])
+        stopped = [*run.first.parameters(), *run.middle.parameters()]
+        before = [each.detach().clone() for each in stopped]
+        bias = run.last.bias.detach().clone()
+        optimizer(parts.parameters(), lr=0.1, **dict(options)).step()
+
+    assert torch.equal(run.hidden, run.middle(run.first(run.apartments)))
+    assert all(map(torch.equal, stopped, before))
+    assert not torch.equal(run.last.bias, bias)
 
 
-def test_the_cut_is_silent__but_not_for_a_middle_outside(snippet, fails):
-    edited = snippet.edit(
-        "    hidden = middle(first(days))",
-        "    hidden = first(days)\nhidden = middle(hidden)",
-    )
-    fails(test_the_cut_is_silent, edited)
+@pytest.mark.parametrize(("optimizer", "options"), STEPS, ids=STEP_NAMES)
+def test_the_cut_is_silent__also_under(snippet, optimizer, options):
+    test_the_cut_is_silent(snippet, optimizer, options)
 
 
-def test_the_cut_is_silent__but_not_in_enable_grad(snippet, fails):
-    edited = snippet.edit(
-        "with torch.no_grad():\n    hidden", "if True:\n    hidden"
-    )
-    fails(test_the_cut_is_silent, edited)
+BLOCK = "with torch.no_grad():  # to freeze the middle layer\n    hidden"
 
 
 def test_the_cut_is_silent__but_not_if_frozen_by_its_parameters(
     snippet, fails
 ):
-    edited = snippet.edit(
-        "with torch.no_grad():\n    hidden",
-        "if middle.requires_grad_(False):\n    hidden",
-    )
+    """With `middle.requires_grad_(False)` instead, the first layer learns."""
+    edited = snippet.edit(BLOCK, "middle.requires_grad_(False)\nhidden")
     fails(test_the_cut_is_silent, edited)
 
 
-ATTEMPTS = {
-    "multiply": "Inference tensors cannot be saved for backward",
-    "change": "Inplace update to inference tensor outside InferenceMode",
-    "ask": "Setting requires_grad=True on inference tensor outside",
-}
-
-
-@pytest.mark.parametrize("name", ATTEMPTS)
-def test_inference_tensors_stay_out(snippet, name):
-    run = snippet.after("later")
-
-    assert run.predicted.is_inference()
-    assert ATTEMPTS[name] in str(run.refusal(run.attempts[name]))
-    with torch.no_grad():
-        product = run.attempts["multiply"]()
-    assert torch.equal(product, run.scale.detach() * run.predicted)
-
-
-@pytest.mark.parametrize("name", ATTEMPTS)
-@pytest.mark.parametrize("mode", ["no_grad", "enable_grad"])
-def test_inference_tensors_stay_out__but_not_tensors_of_another_mode(
-    snippet, name, mode, fails
-):
-    edited = snippet.edit(
-        "torch.inference_mode():  # the", f"torch.{mode}():  # the"
-    )
-    fails(test_inference_tensors_stay_out, edited, name)
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        (
-            "multiply",
-            "lambda: scale * predicted",
-            "torch.no_grad()(lambda: scale * predicted)",
-        ),
-        ("multiply", "tensor(2.0, requires_grad=True)", "tensor(2.0)"),
-        ("change", "predicted.mul_(2)", "predicted.data.mul_(2)"),
-        ("change", "predicted.mul_(2)", "predicted.detach().mul_(2)"),
-        ("change", "predicted.mul_(2)", "predicted.clone().mul_(2)"),
-        (
-            "ask",
-            "predicted.requires_grad_()",
-            "predicted.clone().requires_grad_()",
-        ),
-    ],
+@edits(
+    (
+        "with recording on",
+        "torch.no_grad():  # to",
+        "torch.enable_grad():  # to",
+    ),
+    (
+        "with the middle layer outside",
+        "    hidden = middle(first(apartments))",
+        "    hidden = first(apartments)\nhidden = middle(hidden)",
+    ),
+    (
+        "with an old gradient",
+        BLOCK,
+        f"first(apartments).sum().backward()\n{BLOCK}",
+    ),
+    (
+        "with a warning",
+        BLOCK,
+        f"import warnings\nwarnings.warn('no gradients')\n{BLOCK}",
+    ),
+    ("with an error", BLOCK, f"raise RuntimeError('no gradients')\n{BLOCK}"),
+    (
+        "if the last layer is frozen as well",
+        BLOCK,
+        f"last.bias.requires_grad_(False)\n{BLOCK}",
+    ),
 )
-def test_inference_tensors_stay_out__but_not_otherwise(
-    snippet, name, old, new, fails
-):
-    fails(test_inference_tensors_stay_out, snippet.edit(old, new), name)
+def test_the_cut_is_silent__but_not(snippet, old, new, fails):
+    """Under `enable_grad()`, both layers get gradients and move."""
+    fails(test_the_cut_is_silent, snippet.edit(old, new))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
-def test_inference_tensors_stay_out__also_of(dtype, shape):
-    scale = torch.ones(shape, dtype=dtype, requires_grad=True)
-    with torch.inference_mode():
-        made = torch.ones(shape, dtype=dtype)
+def test_no_graph_no_backward(snippet, make_model=linear):
+    assert NO_GRAPH in str(raised_in(snippet, "no-graph"))
 
-    multiply, change, ask = ATTEMPTS.values()
-    assert multiply in error_of(lambda: scale * made)
-    assert change in error_of(lambda: made.add_(1))
-    assert change in error_of(lambda: made.zero_())
-    assert ask in error_of(made.requires_grad_)
-
-
-@pytest.mark.parametrize("name", ATTEMPTS)
-def test_a_clone_may_return(snippet, name):
-    with no_error():
-        run = snippet.after("clone")
-
-    assert run.predicted.is_inference()
-    assert run.scale.grad == run.predicted.sum()
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        with torch.inference_mode():
-            made = torch.ones(2, 3, dtype=dtype)
-        for copy in (run.copy, made.clone()):
-            usable(copy, name)
+    run = snippet.after("ways")
+    for name in (
+        "no_grad()",
+        "inference_mode()",
+        "detach()",
+        "requires_grad_(False)",
+    ):
+        layers, inputs = make_model()
+        loss = run.ways[name](nn.Sequential(*layers), inputs).square().mean()
+        assert NO_GRAPH in error_of(loss.backward)
 
 
-def usable(copy, name):
-    """Check that a tensor can be used in one of three ways."""
-    scale, before = torch.tensor(2.0, requires_grad=True), copy.tolist()
-    with no_error():
-        if name == "multiply":
-            (scale * copy).sum().backward()
-            assert scale.grad == copy.sum()
-        elif name == "change":
-            assert (copy.mul_(2) == 2 * torch.tensor(before)).all()
-        else:
-            assert copy.requires_grad_().requires_grad
+@models
+def test_no_graph_no_backward__also_with(snippet, make_model):
+    test_no_graph_no_backward(snippet, make_model)
 
 
-@pytest.mark.parametrize("name", ATTEMPTS)
-@pytest.mark.parametrize(
-    "copy",
-    [
-        "copy = predicted",
-        "copy = predicted.view(-1, 1)",
-        "with torch.inference_mode():\n    copy = predicted.clone()",
-    ],
+@edits(
+    (
+        "with recording on",
+        "torch.no_grad():\n    loss",
+        "torch.enable_grad():\n    loss",
+    ),
+    (
+        "with recording on in the table",
+        "torch.no_grad()(model)",
+        "torch.enable_grad()(model)",
+    ),
+    (
+        "with recording on instead of inference mode",
+        "torch.inference_mode()(model)",
+        "torch.enable_grad()(model)",
+    ),
+    ("without detach", "model(x).detach()", "model(x)"),
+    ("if nothing is frozen", FREEZE, "model(x)"),
+    (
+        "if a factor requires gradients",
+        FREEZE,
+        f"{FREEZE} * torch.ones(1, requires_grad=True)",
+    ),
 )
-def test_a_clone_may_return__but_not_another_copy(snippet, copy, name, fails):
-    edited = snippet.edit("copy = predicted.clone()", copy).edit(
-        "(scale * copy).sum().backward()",
-        "scale.grad = predicted.sum().clone()",
-    )
-    fails(test_a_clone_may_return, edited, name)
+def test_no_graph_no_backward__but_not(snippet, old, new, fails):
+    """A loss that was recorded has a graph."""
+    fails(test_no_graph_no_backward, snippet.edit(old, new))
 
 
-def test_a_clone_may_return__but_not_of_integers(snippet, fails):
-    edited = snippet.edit(
-        "    predicted = model(days)", "    predicted = model(days).long()"
-    )
-    fails(test_a_clone_may_return, edited, "ask")
-
-
-def test_build_models_outside(snippet):
-    run = snippet.after("forecast")
-    with torch.inference_mode():
-        models = [
-            (run.three_layers(), run.days),
-            (
-                nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)),
-                torch.ones(1, 2),
-            ),
-            (nn.Sequential(*linear()[0]), torch.ones(1, 5)),
-        ]
-
-    for model, inputs in models:
-        for dtype in (torch.float32, torch.float64):
-            with torch.inference_mode():
-                model.to(dtype)
-            said = error_of(lambda: model(inputs.clone().to(dtype)))  # noqa: B023
-            assert ATTEMPTS["multiply"] in said
-
-
-@pytest.mark.parametrize(
-    "layers",
-    [
-        "nn.Sequential(first, middle, nn.Linear(4, 1)).requires_grad_(False)",
-        "nn.Sequential(nn.Linear(3, 1))",
-    ],
-)
-def test_build_models_outside__but_not_frozen_or_with_one_layer(
-    snippet, layers, fails
+def test_no_graph_no_backward__ends_for_an_input_that_requires_grad(
+    snippet, fails
 ):
-    edited = snippet.edit(
-        "return nn.Sequential(first, middle, nn.Linear(4, 1))",
-        f"return {layers}",
-    )
-    fails(test_build_models_outside, edited)
-
-
-def test_build_models_outside__but_not_unrecorded(snippet, fails):
-    edited = snippet.edit(
-        ROW,
-        "    model = nn.Sequential(first, middle, nn.Linear(4, 1))\n"
-        "    model.forward = torch.no_grad()(model.forward)\n"
-        "    return model",
-    )
-    fails(test_build_models_outside, edited)
-
-
-def test_build_models_outside__but_not_those_that_leave_it(snippet, fails):
-    edited = snippet.edit(
-        "def three_layers", "@torch.inference_mode(False)\ndef three_layers"
-    )
-    fails(test_build_models_outside, edited)
-
-
-CUTS = ["no_grad()", "inference_mode()", "detach()", "requires_grad_(False)"]
-NO_GRAPH = "element 0 of tensors does not require grad"
-
-
-def test_no_graph_no_backward(snippet):
-    run = snippet.after("no-way-back")
-
-    assert NO_GRAPH in str(run.refusal(run.loss.backward))
-    assert run.loss == run.output.square().mean()
-    for way in CUTS:
-        for make in cases(run):
-            layers, inputs = make()
-            model = nn.Sequential(*layers)
-            loss = run.ways[way](model, inputs).square().mean()
-            assert NO_GRAPH in error_of(loss.backward)
-
-
-@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
-def test_no_graph_no_backward__but_not_in_enable_grad(snippet, mode, fails):
-    edited = snippet.edit(
-        f"torch.{mode}()(layer)", "torch.enable_grad()(layer)"
-    )
-    fails(test_no_graph_no_backward, edited)
-
-
-def test_no_graph_no_backward__but_not_of_a_recorded_loss(snippet, fails):
-    edited = snippet.edit(
-        "with torch.no_grad():\n    loss",
-        "with torch.enable_grad():\n    loss",
-    )
-    fails(test_no_graph_no_backward, edited)
-
-
-@pytest.mark.parametrize("way", [FREEZE, "layer(x).detach()"])
-def test_no_graph_no_backward__but_not_if_nothing_is_done(snippet, way, fails):
-    fails(test_no_graph_no_backward, snippet.edit(way, "layer(x)"))
-
-
-@pytest.mark.parametrize("way", [FREEZE, "layer(x).detach()"])
-def test_no_graph_no_backward__but_not_if_another_tensor_asks(
-    snippet, way, fails
-):
-    edited = snippet.edit(way, f"{way} + torch.ones(1, requires_grad=True)")
-    fails(test_no_graph_no_backward, edited)
-
-
-def test_no_graph_no_backward__but_not_with_an_asking_input(snippet, fails):
-    edited = snippet.edit(FREEZE, f"{FREEZE[:-3]}(x.float().requires_grad_())")
-    fails(test_no_graph_no_backward, edited)
+    """A frozen model still has a graph if its input requires gradients."""
+    fails(test_no_graph_no_backward, snippet, asking)
 
 
 def test_only_leaves_are_switched_off(snippet):
-    run = snippet.after("no-way-back")
-    assert "you can only change requires_grad flags of leaf" in str(run.frozen)
-    computed = [run.output, run.scale * 2, run.scale.exp(), run.scale.view(1)]
+    assert NO_LEAF in str(raised_in(snippet, "not-a-leaf"))
 
-    for each in computed:
-        assert each.requires_grad
-        said = error_of(lambda: each.requires_grad_(False))  # noqa: B023
-        assert "you can only change requires_grad flags of leaf" in said
-    leaves = [torch.ones(2, requires_grad=True), run.scale]
-    for leaf in [*leaves, *run.model.parameters()]:
-        assert error_of(lambda: leaf.requires_grad_(False)) == ""  # noqa: B023
-        assert not leaf.requires_grad
+    run, leaf = snippet.after("not-a-leaf"), torch.ones(2, requires_grad=True)
+    for each in (run.hidden, leaf * 2, leaf.exp(), leaf.view(2, 1)):
+        assert NO_LEAF in error_of(lambda: each.requires_grad_(False))  # noqa: B023
+    for each in (leaf, *run.model.parameters()):
+        each.requires_grad_(False)
+        assert not each.requires_grad
 
 
-def test_only_leaves_are_switched_off__but_a_detached_one_may_be(
-    snippet, fails
-):
-    edited = snippet.edit(
-        "lambda: output.requires_grad_(False)",
-        "lambda: output.detach().requires_grad_(False)",
-    )
-    fails(test_only_leaves_are_switched_off, edited)
+@edits(
+    (
+        "if it is detached",
+        "hidden.requires_grad_(False)",
+        "hidden.detach().requires_grad_(False)",
+    ),
+    (
+        "if it is a leaf",
+        "hidden = model[0](apartments)",
+        "hidden = model[0](apartments).detach()",
+    ),
+)
+def test_only_leaves_are_switched_off__but_not(snippet, old, new, fails):
+    """`detach()` returns a tensor that requires no gradients already."""
+    fails(test_only_leaves_are_switched_off, snippet.edit(old, new))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@MODES
 def test_dropout_still_drops(snippet, mode):
-    run = snippet.after("layers-go-on")
+    run = snippet.after("dropout")
 
     with mode():
-        output = run.dropout(torch.ones(1000))
+        dropped = run.dropout(torch.ones(1000)) == 0
 
-    assert 400 < (output == 0).sum() < 600
-
-
-def test_dropout_still_drops__but_not_in_eval(snippet, fails):
-    edited = snippet.edit("nn.Dropout(0.5)", "nn.Dropout(0.5).eval()")
-    fails(test_dropout_still_drops, edited, torch.no_grad)
+    assert 400 < dropped.sum() < 600
 
 
-def test_dropout_still_drops__but_not_in_eval_and_inference_mode(
-    snippet, fails
-):
-    edited = snippet.edit("nn.Dropout(0.5)", "nn.Dropout(0.5).eval()")
-    fails(test_dropout_still_drops, edited, torch.inference_mode)
+@edits(
+    ("in evaluation mode", "nn.Dropout(0.5)", "nn.Dropout(0.5).eval()"),
+    ("at rate 0", "nn.Dropout(0.5)", "nn.Dropout(0.0)"),
+)
+@MODES
+def test_dropout_still_drops__but_not(snippet, mode, old, new, fails):
+    """In evaluation mode, dropout lets every number through."""
+    fails(test_dropout_still_drops, snippet.edit(old, new), mode)
 
 
-def test_dropout_still_drops__but_not_at_rate_0(snippet, fails):
-    edited = snippet.edit("nn.Dropout(0.5)", "nn.Dropout(0.0)")
-    fails(test_dropout_still_drops, edited, torch.no_grad)
-
-
+NORMS = {
+    "BatchNorm1d": (nn.BatchNorm1d, (4, 3)),
+    "BatchNorm2d": (nn.BatchNorm2d, (2, 3, 4, 4)),
+    "BatchNorm3d": (nn.BatchNorm3d, (2, 3, 2, 2, 2)),
+}
 STOPS = ["no_grad()", "inference_mode()", "requires_grad_(False)"]
 
 
-@pytest.mark.parametrize("stop", STOPS)
-@pytest.mark.parametrize("other", ["BatchNorm1d(3)", "BatchNorm2d(3)"])
-def test_running_numbers_still_move(snippet, stop, other):
-    run = snippet.after("layers-go-on")
+def test_running_numbers_still_move(
+    snippet, new=nn.BatchNorm1d, shape=(4, 3), stops=STOPS, **options
+):
+    run = snippet.after("dropout")
     assert (run.norm.running_mean > 1).all()
     assert (run.norm.running_var != 1).all()
-    assert run.shifted.grad_fn is None
 
-    shape = (2, 3, 4, 4) if "2d" in other else (4, 3)
-    inputs = torch.randn(shape) * 9 + 5
-    for norm in (run.norm, eval(f"nn.{other}", {"nn": nn})):
-        given = inputs if norm is not run.norm else torch.randn(4, 3) * 9 - 7
-        mean, variance = norm.running_mean.clone(), norm.running_var.clone()
-        output = run.ways[stop](norm, given)
-
+    for stop in stops:
+        norm = new(3, **options)
+        output = run.ways[stop](norm, torch.randn(shape) * 9 + 5)
         assert output.grad_fn is None
-        assert (norm.running_mean != mean).all()
-        assert (norm.running_var != variance).all()
+        assert (norm.running_mean != 0).all()
+        assert (norm.running_var != 1).all()
 
 
-@pytest.mark.parametrize("stop", STOPS)
-@pytest.mark.parametrize(
-    "norm", ["BatchNorm1d(3).eval()", "BatchNorm1d(3, momentum=0.0)"]
+@pytest.mark.parametrize(("new", "shape"), NORMS.values(), ids=NORMS)
+def test_running_numbers_still_move__also_of(snippet, new, shape):
+    test_running_numbers_still_move(snippet, new, shape)
+
+
+def test_running_numbers_still_move__also_in_the_program(snippet):
+    calls = []
+    with nn.modules.module.register_module_forward_hook(
+        lambda module, _, output: calls.append((module, output))
+    ):
+        run = snippet.after("dropout")
+
+    assert (run.norm.running_mean > 1).all()
+    assert {p.requires_grad for p in run.norm.parameters()} == {True}
+    [output] = [output for module, output in calls if module is run.norm]
+    assert output.grad_fn is None  # although its parameters would record
+
+
+@edits(
+    ("in evaluation mode", "nn.BatchNorm1d(2)", "nn.BatchNorm1d(2).eval()"),
+    (
+        "with a mean that is put back",
+        "    norm(apartments + 20)\n",
+        "    norm(apartments + 20)\n    norm.running_mean.zero_()\n",
+    ),
+    (
+        "with a variance that is put back",
+        "    norm(apartments + 20)\n",
+        "    norm(apartments + 20)\n    norm.running_var.fill_(1)\n",
+    ),
+    ("if nothing is frozen", FREEZE, "model(x)"),
+    (
+        "in evaluation mode under no_grad",
+        "torch.no_grad()(model)",
+        "torch.no_grad()(model.eval())",
+    ),
+    (
+        "in evaluation mode under inference_mode",
+        "torch.inference_mode()(model)",
+        "torch.inference_mode()(model.eval())",
+    ),
 )
-def test_running_numbers_still_move__but_not_in_eval_or_without_momentum(
-    snippet, stop, norm, fails
-):
-    edited = snippet.edit("nn.BatchNorm1d(3)", f"nn.{norm}")
-    fails(test_running_numbers_still_move, edited, stop, "BatchNorm1d(3)")
+def test_running_numbers_still_move__but_not(snippet, old, new, fails):
+    """After `eval()`, BatchNorm leaves its running statistics alone."""
+    fails(test_running_numbers_still_move, snippet.edit(old, new))
 
 
-@pytest.mark.parametrize("stop", STOPS)
-@pytest.mark.parametrize(
-    "other", ["BatchNorm2d(3).eval()", "BatchNorm2d(3, momentum=0.0)"]
+def without_statistics(size):
+    """Return a BatchNorm that moves no statistics."""
+    return nn.BatchNorm1d(size, momentum=0.0)
+
+
+def test_running_numbers_still_move__ends_with_a_momentum_of_0(snippet, fails):
+    """With `momentum=0.0`, no batch moves the running statistics."""
+    fails(test_running_numbers_still_move, snippet, without_statistics)
+
+
+def test_eval_cuts_nothing(snippet, make_model=linear):
+    run = snippet.after("ways")
+
+    layers, inputs = make_model()
+    for model, x in (
+        (run.new_model(), run.apartments),
+        (nn.Sequential(*layers), inputs),
+    ):
+        run.ways["model.eval()"](model, x).square().mean().backward()
+        assert not model.training
+        assert [n for n, p in model.named_parameters() if p.grad is None] == []
+
+
+@models
+def test_eval_cuts_nothing__also_with(snippet, make_model):
+    test_eval_cuts_nothing(snippet, make_model)
+
+
+@edits(
+    (
+        "if a part is frozen as well",
+        "model.eval()(x)",
+        "(model[0].requires_grad_(False), model.eval()(x))[1]",
+    ),
+    (
+        "if features are detached as well",
+        "model.eval()(x)",
+        "model[-1].eval()(model.eval()[:-1](x).detach())",
+    ),
+    ("if the mode is switched back", "model.eval()(x)", "model.train()(x)"),
 )
-def test_running_numbers_still_move__but_not_so_in_2d(
-    snippet, stop, other, fails
-):
-    fails(test_running_numbers_still_move, snippet, stop, other)
-
-
-def test_running_numbers_still_move__but_not_if_nothing_stops(snippet, fails):
-    edited = snippet.edit(FREEZE, "layer(x)")
-    fails(test_running_numbers_still_move, edited, STOPS[2], "BatchNorm1d(3)")
-
-
-@pytest.mark.parametrize("held", ["running_mean", "running_var"])
-def test_running_numbers_still_move__but_not_one_put_back(
-    snippet, held, fails
-):
-    before = {"running_mean": "zeros", "running_var": "ones"}[held]
-    edited = snippet.edit(
-        "    shifted = norm(days + 20)\n",
-        "    shifted = norm(days + 20)\n"
-        f"    norm.{held} = torch.{before}(3)\n",
-    )
-    fails(test_running_numbers_still_move, edited, STOPS[0], "BatchNorm1d(3)")
-
-
-# Where it ends
-
-
-def test_new_leaves_still_ask(snippet):
-    run = snippet.after("nested")
-    with torch.no_grad():
-        layer = nn.Sequential(nn.Linear(2, 2), nn.LSTM(2, 2))
-        made = [
-            torch.zeros(2, requires_grad=True),
-            torch.randn(2, requires_grad=True),
-            torch.tensor([1.0], requires_grad=True),
-            torch.full((2,), 1.0, requires_grad=True),
-            torch.arange(3.0, requires_grad=True),
-            torch.zeros_like(run.days, requires_grad=True),
-            run.days.new_ones(2, requires_grad=True),
-            nn.Parameter(run.days),
-            nn.Parameter(run.days * run.factor),
-        ]
-
-    assert run.unrecorded.grad_fn is None
-    assert run.offset.requires_grad
-    assert run.factor.requires_grad
-    for each in [*layer.parameters(), *made]:
-        assert each.requires_grad
-        each.sum().backward()
-
-
-def test_new_leaves_still_ask__but_not_results(snippet, fails):
-    edited = snippet.edit(
-        "nn.Parameter(torch.zeros(1))", "nn.Parameter(torch.zeros(1)) * 1"
-    )
-    fails(test_new_leaves_still_ask, edited)
-
-
-def test_new_leaves_still_ask__but_not_if_told_otherwise(snippet, fails):
-    edited = snippet.edit(
-        "nn.Parameter(torch.zeros(1))",
-        "nn.Parameter(torch.zeros(1), requires_grad=False)",
-    )
-    fails(test_new_leaves_still_ask, edited)
-
-
-def test_new_leaves_still_ask__but_not_unasked(snippet, fails):
-    edited = snippet.edit("torch.ones(1, requires_grad=True)", "torch.ones(1)")
-    fails(test_new_leaves_still_ask, edited)
-
-
-def test_enable_grad_records_again(snippet):
-    run = snippet.after("nested")
-
-    assert run.unrecorded.grad_fn is None
-    assert run.recorded.grad_fn is not None
-    assert run.unrecorded == run.recorded
-    run.recorded.backward()
-    assert run.offset.grad == run.factor.grad == 1
-
-
-@pytest.mark.parametrize("mode", ["no_grad()", "set_grad_enabled(False)"])
-def test_enable_grad_records_again__but_not_another_mode(snippet, mode, fails):
-    edited = snippet.edit(
-        "with torch.enable_grad():\n        recorded",
-        f"with torch.{mode}:\n        recorded",
-    )
-    fails(test_enable_grad_records_again, edited)
-
-
-class Square(torch.autograd.Function):
-    """An operation with a gradient of its own."""
-
-    @staticmethod
-    def forward(ctx, x):
-        """Return the square."""
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        """Return the gradient."""
-        [x] = ctx.saved_tensors
-        return 2 * x * grad
-
-
-def test_inference_mode_is_stronger(snippet, compute=torch.square):
-    run = snippet.after("nested")
-
-    assert run.says is True
-    assert run.forgotten.grad_fn is None
-    assert not run.forgotten.requires_grad
-    assert run.forgotten.is_inference()
-    assert run.forgotten == run.offset + run.factor
-    with torch.inference_mode():
-        for again in (torch.enable_grad(), torch.set_grad_enabled(True)):
-            with again:
-                for made in (
-                    run.days.sum(),
-                    run.model(run.days) + run.factor,
-                    compute(run.factor),
-                ):
-                    assert made.grad_fn is None
-
-
-def test_inference_mode_is_stronger__ends_for_a_custom_function(
-    snippet, fails
-):
-    fails(test_inference_mode_is_stronger, snippet, Square.apply)
-
-
-@pytest.mark.parametrize(
-    "compute",
-    [
-        pytest.param(lambda x: x.matmul(x), id="a product"),
-        pytest.param(lambda x: x.unsqueeze(0), id="a view"),
-        pytest.param(nn.LSTM(1, 2), id="an LSTM"),
-    ],
-)
-def test_inference_mode_is_stronger__also_for(snippet, compute):
-    if isinstance(compute, nn.LSTM):
-        test_inference_mode_is_stronger(
-            snippet, lambda x: compute(x.view(1, 1, 1))[0]
-        )
-    else:
-        test_inference_mode_is_stronger(snippet, compute)
-
-
-def test_inference_mode_is_stronger__but_says_false_under_no_grad(
-    snippet, fails
-):
-    edited = snippet.edit(
-        "    with torch.enable_grad():\n        forgotten",
-        "    with torch.no_grad():\n        forgotten",
-    )
-    fails(test_inference_mode_is_stronger, edited)
-
-
-def test_inference_mode_is_stronger__but_not_no_grad(snippet, fails):
-    edited = snippet.edit(
-        "with torch.inference_mode():\n    with torch.enable",
-        "with torch.no_grad():\n    with torch.enable",
-    )
-    fails(test_inference_mode_is_stronger, edited)
-
-
-def test_inference_mode_is_stronger__but_not_after_a_copy_outside(
-    snippet, fails
-):
-    edited = snippet.edit(
-        "print(offset, unrecorded",
-        "forgotten = forgotten.clone()\nprint(offset, unrecorded",
-    )
-    fails(test_inference_mode_is_stronger, edited)
-
-
-def test_inference_mode_can_be_left(snippet):
-    run = snippet.after("nested")
-
-    assert run.forgotten.is_inference()
-    assert run.normal.grad_fn is not None
-    assert not run.normal.is_inference()
-    run.normal.backward()
-    assert run.offset.grad == run.factor.grad == 1
-
-
-@pytest.mark.parametrize("mode", ["inference_mode(True)", "enable_grad()"])
-def test_inference_mode_can_be_left__but_not_by_another_mode(
-    snippet, mode, fails
-):
-    edited = snippet.edit("inference_mode(False)", mode)
-    fails(test_inference_mode_can_be_left, edited)
-
-
-def decorated(mode, function):
-    return mode(function)
-
-
-def undecorated(mode, function):
-    return function
-
-
-def switched(mode, function):
-    """Put a function that switches the mode on, and not off, in its place."""
-
-    def switching(*inputs):
-        torch.set_grad_enabled(type(mode) is torch.enable_grad)
-        return function(*inputs)
-
-    return switching
-
-
-def test_a_mode_stands_above_a_function(snippet, put=decorated):
-    run = snippet.after("forecast")
-    functions = [(put(each(), run.model), False) for each in MODES]
-    functions += [(put(torch.set_grad_enabled(False), run.model), False)]
-    functions += [(put(torch.enable_grad(), run.model), True)]
-    for function, records in functions:
-        for outside in (torch.enable_grad, torch.no_grad):
-            with outside():
-                before = torch.is_grad_enabled()
-                for _ in range(2):
-                    assert function(run.days).requires_grad == records
-                    assert torch.is_grad_enabled() == before
-                    assert not torch.is_inference_mode_enabled()
-
-
-@pytest.mark.parametrize("put", [undecorated, switched])
-def test_a_mode_stands_above_a_function__but_not_if(snippet, fails, put):
-    with torch.enable_grad():
-        fails(test_a_mode_stands_above_a_function, snippet, put)
-
-
-def test_a_block_leaks_through_yield(snippet):
-    run = snippet.after("generators")
-
-    assert len(run.warmer["leaking"]) == len(run.days)
-    for each in run.warmer["leaking"]:
-        assert each.grad_fn is None
-    assert torch.is_grad_enabled()
-
-
-def test_a_block_leaks_through_yield__but_not_into_enable_grad(snippet, fails):
-    edited = snippet.edit(
-        "[scale * degrees for",
-        "[torch.enable_grad()(lambda: scale * degrees)() for",
-    )
-    fails(test_a_block_leaks_through_yield, edited)
-
-
-def test_a_block_leaks_through_yield__but_not_out_of_a_list(snippet, fails):
-    edited = snippet.edit(
-        "        yield from map(model, days)",
-        "        made = [*map(model, days)]\n    yield from made",
-    )
-    fails(test_a_block_leaks_through_yield, edited)
-
-
-def test_a_decorated_generator_is_tight(snippet):
-    run = snippet.after("generators")
-
-    assert len(run.warmer["tight"]) == len(run.days)
-    for each, degrees in zip(run.warmer["tight"], run.tight(), strict=True):
-        assert each.grad_fn is not None
-        [slope] = torch.autograd.grad(each, run.scale)
-        assert slope == degrees
-    for each in run.tight():
-        assert each.grad_fn is None
-        assert torch.is_grad_enabled()
-
-
-def test_a_decorated_generator_is_tight__but_not_undecorated(snippet, fails):
-    edited = snippet.edit("@torch.no_grad()\n", "")
-    fails(test_a_decorated_generator_is_tight, edited)
-
-
-def test_a_decorated_generator_is_tight__but_not_under_enable_grad(
-    snippet, fails
-):
-    edited = snippet.edit("@torch.no_grad()\n", "@torch.enable_grad()\n")
-    fails(test_a_decorated_generator_is_tight, edited)
-
-
-def test_a_decorated_generator_is_tight__but_not_a_block(snippet, fails):
-    edited = snippet.edit(
-        "def tight():\n", "def tight():\n    torch.set_grad_enabled(False)\n"
-    ).edit("@torch.no_grad()\n", "")
-    with torch.enable_grad():
-        fails(test_a_decorated_generator_is_tight, edited)
-
-
-def test_one_loop_does_both(snippet):
-    run = snippet.after("epochs")
-
-    assert run.losses["training"].grad_fn is not None
-    assert run.losses["validation"].grad_fn is None
-    assert not run.model.training
-    for loss in run.losses.values():
-        assert loss == run.output.square().mean()
-    run.losses["training"].backward()
-    assert run.model[0][0].weight.grad is not None
-    assert torch.is_grad_enabled()
-
-
-@pytest.mark.parametrize("always", ["True", "False", "not training"])
-def test_one_loop_does_both__but_not_with_another_mode(snippet, always, fails):
-    edited = snippet.edit(
-        "set_grad_enabled(training)", f"set_grad_enabled({always})"
-    )
-    fails(test_one_loop_does_both, edited)
-
-
-def test_a_new_thread_records(snippet):
-    run = snippet.after("threads")
-    assert run.doubled[0].grad_fn is None
-    assert run.doubled[1].grad_fn is not None
-    assert run.doubled == [2 * run.scale, 2 * run.scale]
-
-    for mode in MODES:
-        made = []
-        with mode():
-            thread = threading.Thread(
-                target=lambda: made.append(run.scale * 2)  # noqa: B023
-            )
-            thread.start()
-            thread.join()
-        assert made[0].grad_fn is not None
-        assert not made[0].is_inference()
-
-
-def test_one_loop_does_both__but_not_in_training_mode(snippet, fails):
-    edited = snippet.edit("model.train(training)", "model.train()")
-    fails(test_one_loop_does_both, edited)
-
-
-def test_a_new_thread_records__also_if_another_thread_does_not(snippet):
-    run = snippet.after("threads")
-    thread = threading.Thread(target=lambda: torch.set_grad_enabled(False))
-    thread.start()
-    thread.join()
-
-    assert (run.scale * 2).grad_fn is not None
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("pool.submit(lambda: scale * 2).result()", "(lambda: scale * 2)()"),
-        ("submit(lambda:", "submit(torch.no_grad()(lambda:"),
-        ("with torch.no_grad(), Thread", "with Thread"),
-    ],
-)
-def test_a_new_thread_records__but_not_otherwise(snippet, old, new, fails):
-    if "submit" in new:
-        new, old = f"{new} scale * 2))", f"{old} scale * 2)"
-    fails(test_a_new_thread_records, snippet.edit(old, new))
+def test_eval_cuts_nothing__but_not(snippet, old, new, fails):
+    """A layer that is frozen besides gets no gradient."""
+    fails(test_eval_cuts_nothing, snippet.edit(old, new))
