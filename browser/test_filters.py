@@ -67,10 +67,42 @@ def test_words_that_no_entry_has_can_be_searched_everywhere(
         0
     )
 
-    page.locator("output").get_by_role("link").click()
+    page.locator("output").get_by_role("link", name="the whole guide").click()
 
     expect(page).to_have_url(re.compile(r"\?q=qwertz\+xylophone$"))
     expect(page.locator(".search-panel:visible")).to_have_count(1)
+
+
+def test_a_text_that_is_no_symptom_is_looked_for_elsewhere(
+    page: Page, site: str
+):
+    page.goto(f"{site}/symptoms.html")
+    box = page.locator(".entry-filter input")
+    box.fill("CUDA error: device-side assert triggered")
+    said = page.locator("output")
+    expect(said).to_contain_text("none has all of these words")
+
+    said.get_by_role("link", name="All error texts").click()
+    expect(page).to_have_url(re.compile(r"/error_texts\.html\?words=CUDA"))
+    expect(box).to_have_value("CUDA error: device-side assert triggered")
+    said.get_by_role("link", name="the whole guide").click()
+    expect(page.locator(".search-panel:visible")).to_contain_text(
+        "device-side assert triggered"
+    )
+
+
+def test_the_words_of_an_error_in_a_row_outweigh_words_anywhere(
+    page: Page, site: str
+):
+    page.goto(f"{site}/symptoms.html")
+    texts = page.locator(".raised > .highlight-none pre").all()
+    for text in texts:
+        place = text.evaluate("each => each.closest('section').id")
+        page.locator(".entry-filter input").fill(str(text.text_content()))
+
+        found = page.locator(".entry-group li:visible a")
+        names = [each.get_attribute("href") for each in found.all()]
+        assert names == [f"#{place}"]
 
 
 def test_a_filter_without_scripts_is_not_shown(browser: Browser, site: str):
@@ -80,8 +112,21 @@ def test_a_filter_without_scripts_is_not_shown(browser: Browser, site: str):
     expect(page.locator(".row-filter")).to_be_hidden()
 
 
-def test_the_sidebar_shows_where_one_is(page: Page, site: str):
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("measurements", "Measurements"),
+        ("claims/autograd", "The ledger"),
+        ("tests/autograd/detach", "The ledger"),
+        ("unproven/autograd", "What is not proven"),
+    ],
+)
+def test_the_sidebar_shows_where_one_is(
+    page: Page, site: str, name: str, entry: str
+):
     page.set_viewport_size({"width": 1280, "height": 500})
-    page.goto(f"{site}/evidence/measurements.html")
+    page.goto(f"{site}/evidence/{name}.html")
 
-    expect(page.locator(".sidebar-tree .current-page")).to_be_in_viewport()
+    current = page.locator(".sidebar-tree .current-page")
+    expect(current).to_be_in_viewport()
+    expect(current).to_have_text(entry)

@@ -1,5 +1,7 @@
 """Where an address leads: what it names is in sight, and stays there."""
 
+import re
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -60,32 +62,92 @@ def test_a_filter_leaves_the_focus_where_it_is(
 
 
 @pytest.mark.parametrize("view", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_a_panel_below_a_table_comes_into_sight(
-    page: Page, site: str, view: dict[str, int]
+@pytest.mark.parametrize("name", ["autograd/detach", "data/loading"])
+def test_what_is_clicked_stays_and_its_panel_shows(
+    page: Page, site: str, name: str, view: dict[str, int]
 ):
     page.set_viewport_size({"width": view["width"], "height": view["height"]})
-    page.goto(f"{site}/data/loading.html")
-    for sign in page.locator("td a.claim-sign").all():
+    page.goto(f"{site}/{name}.html")
+    top = "each => each.getBoundingClientRect().top"
+    signs = page.locator("a.claim-sign:visible")
+    for place in range(0, signs.count(), 3):
+        sign = signs.nth(place)
+        # Near the lower edge of the window:
+        sign.evaluate("each => each.scrollIntoView({block: 'end'})")
+        page.evaluate("scrollBy(0, 60)")
+        before = sign.evaluate(top)
         sign.click()
 
-        panel = page.locator(".claim-panel.is-open").bounding_box()
-        assert panel is not None
-        assert 0 <= panel["y"] <= view["height"] - 64
+        assert abs(sign.evaluate(top) - before) < 2
+        panel = page.locator(".claim-panel.is-open")
+        assert panel.evaluate(top) < view["height"] - 24
+        box = panel.bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] < box["x"] + box["width"] <= view["width"]
 
 
-def test_a_panel_of_a_short_table_leaves_its_sign_in_sight(
-    page: Page, site: str
-):
-    page.set_viewport_size({"width": 1280, "height": 1400})
+def test_a_panel_of_a_table_moves_no_column(page: Page, site: str):
     page.goto(f"{site}/data/loading.html")
     sign = page.locator("td a.claim-sign").last
-    # At the lower edge of the window:
-    sign.evaluate("each => each.scrollIntoView({block: 'end'})")
+    cells = sign.locator("xpath=ancestor::table[1]").locator("th, td:visible")
+    boxes = "all => all.map((each) => each.getBoundingClientRect().width)"
+    whole = cells.count()
+    before = cells.evaluate_all(boxes)
     sign.click()
 
+    assert cells.count() == whole + 1
+    after = cells.evaluate_all(boxes)
+    [panel] = page.locator(".claim-row td:visible").evaluate_all(boxes)
+    after.remove(panel)
+    assert after == before
+
+
+def test_whoever_comes_back_finds_the_panel_open(page: Page, site: str):
+    page.goto(f"{site}/autograd/detach.html")
+    page.locator("a.claim-sign").nth(8).click()
     panel = page.locator(".claim-panel.is-open")
-    expect(sign).to_be_in_viewport()
-    expect(panel.locator(".claim-words")).to_be_in_viewport()
+    words = panel.locator(".claim-words").inner_text()
+
+    for name in ("In the ledger", "The test"):
+        link = panel.get_by_role("link", name=name, exact=True)
+        link.scroll_into_view_if_needed()
+        place = page.evaluate("scrollY")
+        link.click()
+        page.wait_for_url(re.compile("/evidence/"))
+        page.go_back()
+
+        expect(panel.locator(".claim-words")).to_have_text(words)
+        assert page.evaluate("scrollY") == place
+
+
+def test_a_panel_that_is_closed_stays_closed(page: Page, site: str):
+    page.goto(f"{site}/autograd/detach.html")
+    page.locator("a.claim-sign").first.click()
+    expect(page).to_have_url(re.compile(r"\.html#[\w-]+$"))
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(f"{site}/autograd/detach.html")
+    page.reload()
+
+    expect(page.locator(".claim-panel.is-open")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1200, 1280, 1312])
+@pytest.mark.parametrize("name", ["autograd/detach", "symptoms", "index"])
+def test_a_laptop_shows_the_contents_beside_the_text(
+    page: Page, site: str, name: str, width: int
+):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"{site}/{name}.html")
+
+    box = "document.scrollingElement"
+    assert page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
+    article = page.locator("article").bounding_box()
+    assert article is not None
+    assert 640 < article["width"] <= 736
+    if name == "autograd/detach":
+        contents = page.locator(".toc-tree").bounding_box()
+        assert contents is not None
+        assert article["x"] + article["width"] < contents["x"] < width - 160
 
 
 def test_the_address_of_a_panel_shows_the_words(page: Page, site: str):

@@ -290,8 +290,8 @@ def test_that_code_is_copied_is_said(topic: Page):
     said = topic.locator("body > [role=status]")
     expect(said).to_have_text("")
 
-    topic.locator(".cell").first.hover()
-    topic.locator("button.copybtn").first.click()
+    topic.locator(".cell .highlight").filter(visible=True).first.hover()
+    topic.locator("button.copybtn").filter(visible=True).first.click()
 
     expect(said).to_have_text("Copied!")
     expect(said).to_have_text("")

@@ -156,7 +156,7 @@ def test_an_error_text_leads_to_the_section_that_has_it(page: Page, box):
 
     page.keyboard.press("Enter")
 
-    page.wait_for_url("**/tensors/shapes.html#view-size-is-not-compatible-*")
+    page.wait_for_url("**/tensors/strides.html#view-size-is-not-compatible-*")
 
 
 def test_escape_shuts_the_list_and_then_leaves_the_box(page: Page, box):
@@ -259,7 +259,9 @@ def test_a_result_shows_its_chapter_and_the_words_around_the_hit(
 ):
     box.fill("frozen layer moves")
 
-    result = page.locator("#search-results [data-page='autograd/detach']")
+    result = page.locator(
+        "#search-results [data-page='autograd/frozen_layers']"
+    )
     expect(result.locator(".search-chapter")).to_have_text("Autograd")
     expect(result.locator(".search-quote mark").first).to_be_visible()
 

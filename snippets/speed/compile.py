@@ -213,3 +213,25 @@ def chosen_shares(x):
 
 in_one = counted(chosen_shares, fullgraph=True)
 print(torch.equal(in_one(batch), shares(batch)), "graphs:", len(graphs))
+
+# %% traced
+# Wrong on purpose: do not copy.
+import warnings
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    traced = torch.jit.trace(shares, batch)  # the sum of batch is above 0
+
+said = [str(each.message) for each in caught if "Python" in str(each.message)]
+print(said[0])
+
+# %% traced-wrong
+# Wrong on purpose: do not copy.
+print("the function:", shares(-batch)[0])
+print("its trace:   ", traced(-batch)[0])
+
+# %% traced-right
+with warnings.catch_warnings(action="ignore"):  # torch.jit is deprecated
+    traced_chosen = torch.jit.trace(chosen_shares, batch)
+
+print("its trace:   ", traced_chosen(-batch)[0])

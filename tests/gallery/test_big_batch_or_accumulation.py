@@ -66,6 +66,9 @@ def test_each_argument_sets_its_constant(snippet):
 def test_each_argument_sets_its_constant__but_not_with(
     snippet, old, new, fails
 ):
+    """With `default=9`, `BATCH` changes without its argument; the other edits
+    swap or refuse values, or read arguments in a notebook.
+    """
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
@@ -90,6 +93,9 @@ def test_a_number_out_of_bounds_is_refused(snippet):
 def test_a_number_out_of_bounds_is_refused__but_not_with(
     snippet, old, new, fails
 ):
+    """With `< 1`, a batch of one is accepted; other edits accept other bad
+    numbers, or do not name the argument.
+    """
     fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
 
 
@@ -130,6 +136,9 @@ def test_a_model_of_yours_is_cut__also_if_it_is_lazy(snippet, tmp_path):
 def test_a_model_of_yours_is_cut__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """With `if False:`, your file is never read; the other edits take another
+    loss, other samples or another mode.
+    """
     fails(test_a_model_of_yours_is_cut, snippet.edit(old, new), tmp_path)
 
 
@@ -157,6 +166,9 @@ def test_a_file_that_fails_is_named(snippet, tmp_path):
 def test_a_file_that_fails_is_named__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without `{path}`, the line does not name the file; the other edits show
+    more lines, or give another reason.
+    """
     fails(test_a_file_that_fails_is_named, snippet.edit(old, new), tmp_path)
 
 
@@ -190,6 +202,7 @@ def test_there_may_be_fewer_parts__also_of(snippet, size):
 
 
 def test_there_may_be_fewer_parts__but_not_counted_as_asked(snippet, fails):
+    """It counts 100 parts, as asked for, though there are only 77."""
     edited = snippet.edit("[len(inputs.chunk(parts)) for parts", "[p for p")
     fails(test_there_may_be_fewer_parts, edited)
 
@@ -246,6 +259,7 @@ def test_weighted_parts_give_the_gradient_of_the_whole__also_of_32_bits(
 def test_weighted_parts_give_the_gradient_of_the_whole__ends_with_batch_norm(
     snippet, fails
 ):
+    """With `BatchNorm`: it normalizes each part by itself."""
     edited = snippet.edit("norm=nn.LayerNorm):", "norm=nn.BatchNorm1d):")
     fails(test_weighted_parts_give_the_gradient_of_the_whole, edited)
 
@@ -261,6 +275,9 @@ def test_weighted_parts_give_the_gradient_of_the_whole__ends_with_batch_norm(
 def test_weighted_parts_give_the_gradient_of_the_whole__ends_for(
     snippet, fails, loss
 ):
+    """For a loss that is a sum, or a mean over only some targets: weighting by
+    size is then wrong.
+    """
     lines = f"def other(outputs, targets):\n    return {loss}\n\n\n"
     edited = snippet.edit("def build(norm", f"{lines}def build(norm")
     edited = edited.edit(
@@ -291,6 +308,9 @@ def test_weighted_parts_give_the_gradient_of_the_whole__also_with_dropout(
 def test_weighted_parts_give_the_gradient_of_the_whole__but_not_with(
     snippet, old, new, fails
 ):
+    """With `1 / count`, the shorter last part counts too much; the other edits
+    shrink the gradient, or clear it between parts.
+    """
     edited = snippet.edit(old, new)
     fails(test_weighted_parts_give_the_gradient_of_the_whole, edited)
 
@@ -316,6 +336,9 @@ def test_a_short_part_counts_too_much__also_from(snippet, seed):
     ("BATCH = 230", "BATCH = 240"),
 )
 def test_a_short_part_counts_too_much__but_not_with(snippet, old, new, fails):
+    """Weighted by size, the short part counts as it should; undivided, two
+    parts are off as well; 240 samples divide evenly.
+    """
     fails(test_a_short_part_counts_too_much, snippet.edit(old, new))
 
 
@@ -340,6 +363,7 @@ def test_undivided_parts_are_off_by_their_number__also_with_a_batch_of_64(
 def test_undivided_parts_are_off_by_their_number__but_not_divided(
     snippet, fails
 ):
+    """Divided by their number, equal parts give the gradient of the whole."""
     edited = snippet.edit(
         '"not divided": (model, lambda x, count: 1.0)',
         '"not divided": (model, lambda x, count: 1 / count)',
@@ -347,9 +371,12 @@ def test_undivided_parts_are_off_by_their_number__but_not_divided(
     fails(test_undivided_parts_are_off_by_their_number, edited)
 
 
-def test_undivided_parts_are_off_by_their_number__but_not_uneven(
+def test_undivided_parts_are_off_by_their_number__ends_for_uneven_parts(
     snippet, fails
 ):
+    """With 16 uneven parts: the gradient is not exactly 16 times that of the
+    whole.
+    """
     fails(test_undivided_parts_are_off_by_their_number, snippet, (2, 16))
 
 
@@ -376,6 +403,9 @@ def test_batch_norm_parts_are_off__also_from(snippet, seed):
     (".double().train()", ".double().eval()"),
 )
 def test_batch_norm_parts_are_off__but_not_with(snippet, old, new, fails):
+    """`LayerNorm`, no norm, or `BatchNorm` in `eval()` mode does not look at
+    the batch, so parts change nothing.
+    """
     fails(test_batch_norm_parts_are_off, snippet.edit(old, new))
 
 
@@ -420,6 +450,9 @@ def test_the_conclusion_names_what_is_the_same(snippet):
 def test_the_conclusion_names_what_is_the_same__but_not_with(
     snippet, old, new, fails
 ):
+    """`found[-1]` is the last difference, not the largest; the other edits
+    overlook a difference or an error.
+    """
     fails(test_the_conclusion_names_what_is_the_same, snippet.edit(old, new))
 
 
@@ -433,8 +466,12 @@ def test_the_conclusion_may_be_not_here(snippet):
 
 
 @edits(
-    ("nn.Tanh()", "nn.BatchNorm1d(5)"),
-    ("entropy(outputs, labels)", "entropy(outputs, labels, reduction='sum')"),
+    ("BatchNorm", "nn.Tanh()", "nn.BatchNorm1d(5)"),
+    (
+        "a loss that is a sum",
+        "entropy(outputs, labels)",
+        "entropy(outputs, labels, reduction='sum')",
+    ),
 )
 def test_the_conclusion_may_be_not_here__also_of_yours(
     snippet, tmp_path, capsys, old, new
@@ -454,6 +491,9 @@ def test_the_conclusion_may_be_not_here__also_of_yours(
 def test_the_conclusion_may_be_not_here__but_not_with(
     snippet, old, new, fails
 ):
+    """With `any()`, one number of parts that works is enough; the other edits
+    allow too much, or look at another way.
+    """
     fails(test_the_conclusion_may_be_not_here, snippet.edit(old, new))
 
 
@@ -491,6 +531,9 @@ def test_the_activations_shrink_with_the_parts__also_for_batches_of(
 def test_the_activations_shrink_with_the_parts__but_not_with(
     snippet, old, new, fails
 ):
+    """Without `kept.clear()`, the bytes of all parts add up; the other edits
+    count the weights as well, or miscount.
+    """
     fails(test_the_activations_shrink_with_the_parts, snippet.edit(old, new))
 
 

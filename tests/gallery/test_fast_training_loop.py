@@ -78,6 +78,9 @@ def test_each_argument_sets_its_constant(snippet):
 def test_each_argument_sets_its_constant__but_not_with(
     snippet, old, new, fails
 ):
+    """With `default=9`, `BATCH` changes without its argument; the other edits
+    swap values, or read arguments in a notebook.
+    """
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
@@ -103,6 +106,9 @@ def test_a_number_out_of_bounds_is_refused(snippet):
 def test_a_number_out_of_bounds_is_refused__but_not_with(
     snippet, old, new, fails
 ):
+    """With `9` in their place, epochs and parts are not checked; other edits
+    accept other numbers, or do not name the argument.
+    """
     fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
 
 
@@ -141,6 +147,9 @@ def test_the_dtype_suits_the_device(snippet):
     ("half = torch.bfloat16", "half = torch.float16"),
 )
 def test_the_dtype_suits_the_device__but_not_with(snippet, old, new, fails):
+    """With `including_emulation=True`, a GPU that only emulates `bfloat16`
+    gets it; the other edits give other devices the wrong dtype.
+    """
     fails(test_the_dtype_suits_the_device, snippet.edit(old, new))
 
 
@@ -184,6 +193,9 @@ def test_a_model_of_yours_is_trained__also_with_batch_norm(snippet, tmp_path):
 def test_a_model_of_yours_is_trained__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """With `if False:`, your file is never read; the second edit ignores its
+    loss.
+    """
     edited = snippet.edit(old, new).edit("torch.randn(690", "torch.randn(21")
     fails(test_a_model_of_yours_is_trained, edited, tmp_path)
 
@@ -217,6 +229,9 @@ def test_a_file_that_fails_is_named(snippet, tmp_path):
 def test_a_file_that_fails_is_named__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without `{path}`, the line does not name the file; the other edits show
+    more lines, or give another reason.
+    """
     fails(test_a_file_that_fails_is_named, snippet.edit(old, new), tmp_path)
 
 
@@ -291,6 +306,9 @@ def test_each_way_has_one_tip__also_in_a_loader_on_cuda(snippet):
     ('{"dtype": half}, "parts"', '{"dtype": torch.float64}, "parts"'),
 )
 def test_each_way_has_one_tip__but_not_with(snippet, old, new, fails):
+    """With `=` instead of `|=`, *all tips* has only the last one; the other
+    edits spread, drop or change a tip.
+    """
     fails(test_each_way_has_one_tip, snippet.edit(old, new))
 
 
@@ -349,12 +367,17 @@ def test_parts_count_by_their_share__also_with(snippet, kind, loss_of):
     ("share = len(part) / len(inputs)", "share = 1"),
 )
 def test_parts_count_by_their_share__but_not_with(snippet, old, new, fails):
+    """With `1 / parts`, a smaller last part counts too much; with `1`, each
+    part counts like a whole batch.
+    """
     fails(test_parts_count_by_their_share, snippet.edit(old, new))
 
 
 def test_parts_count_by_their_share__ends_for_a_loss_that_is_a_sum(
     snippet, fails
 ):
+    """For a loss that is a sum: its parts need no weights."""
+
     def sum_of(outputs, targets):
         return F.mse_loss(outputs, targets, reduction="sum")
 
@@ -362,6 +385,10 @@ def test_parts_count_by_their_share__ends_for_a_loss_that_is_a_sum(
 
 
 def test_parts_count_by_their_share__ends_with_ignored_targets(snippet, fails):
+    """For a loss that ignores some targets: the share of a part is not that of
+    its samples.
+    """
+
     def mean_of_some(outputs, targets):
         counted = targets > 0
         errors = (outputs - targets).square()[counted]
@@ -378,7 +405,21 @@ def test_batch_norm_sees_the_parts(snippet, kind="batch norm"):
             assert (in_parts - whole).norm() > 0.01 * whole.norm()
 
 
-def test_batch_norm_sees_the_parts__but_not_layer_norm(snippet, fails):
+def test_batch_norm_sees_the_parts__but_not_in_one_part(snippet, fails):
+    """If `backward` takes the whole batch at once, `BatchNorm1d` sees it
+    whole.
+    """
+    edited = snippet.edit(
+        "zip(inputs.chunk(parts), targets.chunk(parts), strict=True)",
+        "zip(inputs.chunk(1), targets.chunk(1), strict=True)",
+    )
+    fails(test_batch_norm_sees_the_parts, edited)
+
+
+def test_batch_norm_sees_the_parts__ends_for_layer_norm(snippet, fails):
+    """With `LayerNorm`: it looks at each sample by itself, so the parts give
+    the gradient of the whole.
+    """
     fails(test_batch_norm_sees_the_parts, snippet, "layer norm")
 
 
@@ -432,6 +473,9 @@ def test_each_sample_counts_once__also_in_batches_of(snippet, size):
     ),
 )
 def test_each_sample_counts_once__but_not_with(snippet, old, new, fails):
+    """Without `shuffle=True`, the order never changes; the other edits drop
+    samples, mix up the order, or take too few or many steps.
+    """
     fails(test_each_sample_counts_once, snippet.edit(old, new))
 
 
@@ -463,6 +507,9 @@ def test_only_float16_is_scaled(snippet):
     ("scaler.scale(loss * share).backward()", "(loss * share).backward()"),
 )
 def test_only_float16_is_scaled__but_not_with(snippet, old, new, fails):
+    """With `scaled = True`, every dtype is scaled; the other edits scale
+    `bfloat16` instead, or nothing.
+    """
     fails(test_only_float16_is_scaled, snippet.edit(old, new))
 
 
@@ -512,6 +559,9 @@ def test_each_mode_is_set__also_in_batches_of(snippet, size):
     ("loss * len(inputs)", "loss * BATCH"),
 )
 def test_each_mode_is_set__but_not_with(snippet, old, new, fails):
+    """Without `train()`, an epoch trains in evaluation mode; the other edits
+    evaluate in training mode, with gradients, or wrongly weighted.
+    """
     fails(test_each_mode_is_set, snippet.edit(old, new))
 
 
@@ -551,6 +601,9 @@ def test_all_loops_learn_the_same__also_in_float16(snippet):
     ("            self.optimizer.zero_grad()\n", ""),
 )
 def test_all_loops_learn_the_same__but_not_with(snippet, old, new, fails):
+    """Without the step, no loop learns; the other edits weaken some gradients,
+    or never clear them.
+    """
     if "share" in old:  # AdamW hides a factor
         snippet = snippet.edit("torch.optim.AdamW(", "torch.optim.SGD(")
     fails(test_all_loops_learn_the_same, snippet.edit(old, new))
@@ -616,6 +669,9 @@ def test_each_loop_warms_up__also_on(snippet, rounds, kind):
     ),
 )
 def test_each_loop_warms_up__but_not_with(snippet, old, new, fails):
+    """`[now() - start]` alone counts the first epoch, too; the other edits
+    time too few or too many, or do not wait.
+    """
     fails(test_each_loop_warms_up, snippet.edit(old, new))
 
 
@@ -677,6 +733,9 @@ def test_an_effect_is_one_of_four__also_as_a_script_prints_it(snippet, capsys):
     ("< 1.25 * min(*seconds, *base)", "< 1.25 * min(base)"),
 )
 def test_an_effect_is_one_of_four__but_not_with(snippet, old, new, fails):
+    """With `min(seconds)`, a loop wins by its fastest epoch; the other edits
+    also move a limit, or compare other epochs.
+    """
     fails(test_an_effect_is_one_of_four, snippet.edit(old, new))
 
 
@@ -697,4 +756,7 @@ def test_each_tip_calls_more(snippet):
     ("full precision", '{"dtype": half}', '{"dtype": torch.float32}'),
 )
 def test_each_tip_calls_more__but_not_with(snippet, old, new, fails):
+    """With a single part, or with `float32`, a loop calls no more operations
+    than the plain one.
+    """
     fails(test_each_tip_calls_more, snippet.edit(old, new))

@@ -55,6 +55,9 @@ def test_each_argument_sets_its_constant(snippet):
 def test_each_argument_sets_its_constant__but_not_with(
     snippet, old, new, fails
 ):
+    """With `default=5`, `LEAST` changes without its argument; the other edits
+    swap values, or read arguments in a notebook.
+    """
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
@@ -80,6 +83,9 @@ def test_a_number_out_of_bounds_is_refused(snippet):
 def test_a_number_out_of_bounds_is_refused__but_not_with(
     snippet, old, new, fails
 ):
+    """With `0 <=`, a batch of 0 is accepted; other edits accept other bad
+    numbers, or do not name the argument.
+    """
     fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
 
 
@@ -102,9 +108,9 @@ def test_the_best_fits_and_one_more_does_not(snippet):
 
 
 @edits(
-    ("STAND_IN = 8_000_000", "STAND_IN = 3_000_000"),
-    ("nn.BatchNorm1d(256), ", ""),
-    ("torch.optim.AdamW", "torch.optim.SGD"),
+    ("a smaller device", "STAND_IN = 8_000_000", "STAND_IN = 3_000_000"),
+    ("no BatchNorm", "nn.BatchNorm1d(256), ", ""),
+    ("SGD", "torch.optim.AdamW", "torch.optim.SGD"),
 )
 def test_the_best_fits_and_one_more_does_not__also_with(snippet, old, new):
     test_the_best_fits_and_one_more_does_not(snippet.edit(old, new))
@@ -119,6 +125,9 @@ def test_the_best_fits_and_one_more_does_not__also_with(snippet, old, new):
 def test_the_best_fits_and_one_more_does_not__but_not(
     snippet, fails, old, new
 ):
+    """Up to 64, everything fits, and one more is never tried; the other edits
+    stop early, or return a smaller size.
+    """
     edited = snippet.edit(old, new)
     fails(test_the_best_fits_and_one_more_does_not, edited)
 
@@ -147,6 +156,9 @@ def test_each_size_is_tried_once(snippet):
 
 
 def test_each_size_is_tried_once__but_not_one_by_one(snippet, fails):
+    """With `size + 1`, the search goes up one sample at a time, and needs too
+    many tries.
+    """
     edited = snippet.edit("min(2 * size, most)", "size + 1")
     fails(test_each_size_is_tried_once, edited)
 
@@ -181,6 +193,9 @@ def test_the_conclusion_may_be_not_here(snippet, capsys):
 def test_the_conclusion_may_be_not_here__but_not(
     snippet, capsys, fails, old, new
 ):
+    """With `if False:`, it says that 65 samples do not fit, without a try; the
+    other edits misreport other cases.
+    """
     edited = snippet.edit(old, new)
     fails(test_the_conclusion_may_be_not_here, edited, capsys)
 
@@ -218,6 +233,7 @@ def test_a_model_of_yours_is_searched(snippet, tmp_path):
 @pytest.mark.parametrize(
     "said",
     ["CUDA error: CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory"],
+    ids=["cuBLAS", "CUDA"],
 )
 def test_a_model_of_yours_is_searched__also_if_a_library_is_full(
     snippet, tmp_path, said
@@ -251,6 +267,9 @@ def test_a_model_of_yours_is_searched__also_as_an_option(
 def test_a_model_of_yours_is_searched__but_not(
     snippet, tmp_path, fails, old, new
 ):
+    """With `if False:`, the example is searched instead; without its folder in
+    `sys.path`, your file cannot import its neighbor.
+    """
     fails(test_a_model_of_yours_is_searched, snippet.edit(old, new), tmp_path)
 
 
@@ -270,6 +289,9 @@ def test_a_file_that_fails_is_named(snippet, tmp_path):
 def test_a_file_that_fails_is_named__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without `{path}`, the line does not name the file; the other edits show
+    more lines.
+    """
     fails(test_a_file_that_fails_is_named, snippet.edit(old, new), tmp_path)
 
 
@@ -322,6 +344,9 @@ def test_each_try_begins_anew(snippet):
     ("uncollected", "    gc.collect()\n", ""),
 )
 def test_each_try_begins_anew__but_not(snippet, fails, old, new):
+    """With `fits.kept`, all tries share one model; the other edits leave it in
+    evaluation mode, or keep old models in memory.
+    """
     fails(test_each_try_begins_anew, snippet.edit(old, new))
 
 
@@ -375,4 +400,7 @@ def test_the_stand_in_counts_each_tensor__also_in_a_graph(snippet):
 def test_the_stand_in_counts_each_tensor__but_not_with(
     snippet, old, new, fails
 ):
+    """With `if True:`, a view counts as a new tensor; the other edits miscount
+    bytes, never free them, or raise wrongly.
+    """
     fails(test_the_stand_in_counts_each_tensor, snippet.edit(old, new))

@@ -167,6 +167,9 @@ def test_each_argument_sets_its_constant(snippet):
 def test_each_argument_sets_its_constant__but_not_with(
     snippet, old, new, fails
 ):
+    """With `default=9`, `BATCH` changes without its argument; the other edits
+    swap values, or read arguments in a notebook.
+    """
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
@@ -182,6 +185,9 @@ def test_a_number_out_of_bounds_is_refused(snippet):
 def test_a_number_out_of_bounds_is_refused__but_not_with(
     snippet, old, new, fails
 ):
+    """With `< 0`, a batch of 0 is accepted; other edits accept a single step,
+    or do not name the argument.
+    """
     fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
 
 
@@ -221,6 +227,9 @@ def test_a_model_of_yours_is_counted(snippet, tmp_path):
 def test_a_model_of_yours_is_counted__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """With `if False:`, your file is never read; the other edits ignore its
+    loss, shuffle its samples, or double the bytes.
+    """
     fails(test_a_model_of_yours_is_counted, snippet.edit(old, new), tmp_path)
 
 
@@ -239,6 +248,9 @@ def test_a_file_that_fails_is_named(snippet, tmp_path):
 def test_a_file_that_fails_is_named__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without `{path}`, the line does not name the file; the other edits show
+    more lines.
+    """
     fails(test_a_file_that_fails_is_named, snippet.edit(old, new), tmp_path)
 
 
@@ -263,6 +275,9 @@ def test_each_node_counts_once__also_after(snippet, depth):
 
 
 def test_each_node_counts_once__but_not_in_a_list(snippet, fails):
+    """Without the check, a node is counted again on each path that leads to
+    it.
+    """
     edited = snippet.edit("found = set()", "found = []").edit(
         "found.add(node)", "found.append(node)"
     )
@@ -310,12 +325,16 @@ def test_the_bytes_are_those_of_the_allocator__also_with(
 def test_the_bytes_are_those_of_the_allocator__but_not(
     snippet, old, new, fails
 ):
+    """With `// 2`, half of the bytes are missing; the other edits leave out
+    small tensors, or all of them.
+    """
     fails(test_the_bytes_are_those_of_the_allocator, snippet.edit(old, new))
 
 
 def test_the_bytes_are_those_of_the_allocator__ends_for_sparse_tensors(
     snippet, tmp_path, fails
 ):
+    """For sparse tensors: their bytes are not counted."""
     sparse = built(snippet, tmp_path, "Weighted(), (9,)")
     path = tmp_path / "my_model.py"
     path.write_text(path.read_text() + SPARSE)
@@ -357,11 +376,15 @@ def test_the_sum_keeps_nodes_of_every_step__also_in(snippet, tmp_path, yours):
 
 
 def test_the_sum_keeps_nodes_of_every_step__but_not_detached(snippet, fails):
+    """With `loss.detach()`, the sum has no graph to keep."""
     edited = snippet.edit("lambda loss: loss,", "lambda loss: loss.detach(),")
     fails(test_the_sum_keeps_nodes_of_every_step, edited)
 
 
 def test_the_sum_keeps_nodes_of_every_step__but_not_the_same(snippet, fails):
+    """If only some steps multiply the loss by 1, they add more nodes than the
+    others.
+    """
     edited = snippet.edit(
         "lambda loss: loss,", "lambda loss: loss * 1 if loss < 9 else loss,"
     )
@@ -396,6 +419,9 @@ def test_the_sum_keeps_no_activation_after_backward__also_in(
 def test_the_sum_keeps_no_activation_after_backward__ends_for_ctx_x(
     snippet, fails
 ):
+    """For a custom function that assigns its input to `ctx.x`: `backward` does
+    not free it.
+    """
     first, own, squares = (
         snippet.cells()[name].source
         for name in ("yours", "own", "own-measured")
@@ -413,6 +439,9 @@ def test_the_sum_keeps_no_activation_after_backward__ends_for_ctx_x(
 def test_the_sum_keeps_no_activation_after_backward__but_not(
     snippet, fails, old, new
 ):
+    """With `retain_graph=True`, or without a call of `backward`, nothing frees
+    the activations.
+    """
     fails(
         test_the_sum_keeps_no_activation_after_backward, snippet.edit(old, new)
     )
@@ -436,6 +465,7 @@ CUTS = ("loss.item(),", "loss.detach(),")
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_number_keeps_no_node__but_the_tensor_does(snippet, cut, fails):
+    """`loss * 1` is a tensor with a graph, and the sum keeps its nodes."""
     edited = snippet.edit(f"lambda loss: {cut}", "lambda loss: loss * 1,")
     fails(test_a_number_keeps_no_node, edited)
 
@@ -465,6 +495,9 @@ def test_the_sum_keeps_the_activations_of_every_evaluation__also_with(
 def test_the_sum_keeps_the_activations_of_every_evaluation__but_not(
     snippet, fails, old, new
 ):
+    """Detached losses keep nothing, nor does a loop with `backward`; and
+    `GELU` keeps more than the two outputs.
+    """
     fails(
         test_the_sum_keeps_the_activations_of_every_evaluation,
         snippet.edit(old, new),
@@ -498,6 +531,7 @@ def test_a_number_keeps_no_activation__also_in(snippet, tmp_path, yours):
 def test_a_number_keeps_no_activation__but_the_tensor_does(
     snippet, cut, fails
 ):
+    """`loss * 1` is a tensor with a graph, so the activations stay."""
     edited = snippet.edit(f"lambda loss: {cut}", "lambda loss: loss * 1,")
     fails(test_a_number_keeps_no_activation, edited)
 
@@ -520,6 +554,7 @@ def test_the_three_totals_are_equal__also_with(snippet, settings):
 
 
 def test_the_three_totals_are_equal__ends_in_bfloat16(snippet, fails):
+    """In `bfloat16`: sums are rounded too coarsely to agree to five digits."""
     small = (
         "readings, temperatures = readings.bfloat16(), temperatures.bfloat16()"
     )
@@ -535,6 +570,7 @@ def test_the_three_totals_are_equal__ends_in_bfloat16(snippet, fails):
 def test_the_three_totals_are_equal__but_not_if_one_is_scaled(
     snippet, fails, cut
 ):
+    """Multiplied by 1.001, one total differs in the fourth digit."""
     scaled = f"lambda loss: {cut[:-1]} * 1.001,"
     edited = snippet.edit(f"lambda loss: {cut}", scaled)
     fails(test_the_three_totals_are_equal, edited)
@@ -568,6 +604,9 @@ def test_under_no_grad_even_the_tensor_keeps_nothing__also_in(
 def test_under_no_grad_even_the_tensor_keeps_nothing__but_not_without_it(
     snippet, fails
 ):
+    """With `torch.enable_grad()` instead, the sum keeps nodes and activations
+    of every step.
+    """
     edited = snippet.edit(
         "with torch.no_grad():\n    careful",
         "with torch.enable_grad():\n    careful",
@@ -602,6 +641,9 @@ def test_what_the_sum_keeps_dies_with_it__also_that_it_stays_as_long(
     ("a second name", "        del loss\n", "        model.kept = [loss]\n"),
 )
 def test_what_the_sum_keeps_dies_with_it__but_not(snippet, fails, old, new):
+    """If the function returns it, the sum lives on; and a loss stored in the
+    model lives on by itself.
+    """
     if new == "return total, n":
         snippet = snippet.edit("_, _, sizes = m", "total, _, sizes = m")
     fails(test_what_the_sum_keeps_dies_with_it, snippet.edit(old, new))
@@ -633,6 +675,7 @@ def test_an_attribute_of_ctx_survives_backward__also_with(snippet, settings):
 
 
 def test_an_attribute_of_ctx_survives_backward__but_not_saved(snippet, fails):
+    """With `ctx.save_for_backward()`, `backward` frees the output."""
     edited = snippet.edit("ctx.x = x", "ctx.save_for_backward(x)").edit(
         "return 2 * ctx.x * gradient",
         "[x] = ctx.saved_tensors\n        return 2 * x * gradient",
@@ -669,6 +712,9 @@ def test_two_ways_keep_nothing_in_both_loops__also_with(snippet, settings):
 def test_two_ways_keep_nothing_in_both_loops__but_not(
     snippet, fails, old, new
 ):
+    """If the first way detaches as well, three keep nothing; with `loss * 1`,
+    only one does.
+    """
     fails(test_two_ways_keep_nothing_in_both_loops, snippet.edit(old, new))
 
 
@@ -700,6 +746,9 @@ def test_the_answer_says_when_a_gibibyte_is_full(snippet):
 def test_the_answer_says_when_a_gibibyte_is_full__but_not_with(
     snippet, old, new, fails
 ):
+    """With `2**20`, it says when a mebibyte is full; the other edits miscount
+    the bytes of a step.
+    """
     edited = snippet.edit(old, new)
     fails(test_the_answer_says_when_a_gibibyte_is_full, edited)
 
@@ -756,6 +805,9 @@ def test_the_conclusion_may_be_not_here(snippet, tmp_path, capsys):
 def test_the_conclusion_may_be_not_here__but_not_with(
     snippet, tmp_path, capsys, old, new, fails
 ):
+    """With `if True:`, it never says "Not here", and with `if False:`, always;
+    the last edit looks at one loop only.
+    """
     edited = snippet.edit(old, new)
     if "evaluation" in new:  # as if a model that keeps nothing kept its loss
         edited = edited.edit("lambda loss: loss.item(),", "torch.neg,")

@@ -79,6 +79,9 @@ def test_each_argument_sets_its_constant(snippet):
 def test_each_argument_sets_its_constant__but_not_with(
     snippet, old, new, fails
 ):
+    """With `default=9`, `BATCHES` changes without its argument; the other
+    edits swap values, or read arguments in a notebook.
+    """
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
@@ -103,6 +106,9 @@ def test_a_number_out_of_bounds_is_refused(snippet):
 def test_a_number_out_of_bounds_is_refused__but_not_with(
     snippet, old, new, fails
 ):
+    """With `9` in their place, the workers are not checked; other edits accept
+    other bad numbers, or do not name the argument.
+    """
     fails(test_a_number_out_of_bounds_is_refused, snippet.edit(old, new))
 
 
@@ -150,6 +156,9 @@ def test_a_file_with_the_name_of_a_module_is_refused(snippet, tmp_path):
 def test_a_file_with_the_name_of_a_module_is_refused__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without the first check, a file called `wave.py` is accepted; without
+    the second, `torch.py` fails for another reason.
+    """
     edited = snippet.edit(old, new)
     fails(test_a_file_with_the_name_of_a_module_is_refused, edited, tmp_path)
 
@@ -184,6 +193,9 @@ def test_a_file_of_yours_is_read__also_with_collate_fn(snippet, tmp_path):
 def test_a_file_of_yours_is_read__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without the first line, your dataset is not timed; the other edits
+    ignore your `collate_fn`.
+    """
     edited = snippet.edit(old, new)
     fails(test_a_file_of_yours_is_read, edited, tmp_path, COLLATE)
 
@@ -250,6 +262,9 @@ def test_what_cannot_be_timed_is_named(snippet, tmp_path):
 def test_what_cannot_be_timed_is_named__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without `{path}`, the line does not name the file; the other edits show
+    more lines, or accept an empty dataset.
+    """
     fails(test_what_cannot_be_timed_is_named, snippet.edit(old, new), tmp_path)
 
 
@@ -298,6 +313,9 @@ def test_samples_of_three_kinds(snippet):
     (".sort()", ""),
 )
 def test_samples_of_three_kinds__but_not_with(snippet, old, new, fails):
+    """Without `self.work()`, no sample does any work; the other edits give a
+    kind the wrong work, or too little.
+    """
     fails(test_samples_of_three_kinds, snippet.edit(old, new))
 
 
@@ -341,6 +359,9 @@ def test_an_epoch_has_a_limit(snippet):
     ("        batch_size=BATCH_SIZE,\n", ""),
 )
 def test_an_epoch_has_a_limit__but_not_with(snippet, old, new, fails):
+    """Without the slice, an epoch reads the whole dataset; the other edits
+    change the limit, the batch size or the choice.
+    """
     fails(test_an_epoch_has_a_limit, snippet.edit(old, new))
 
 
@@ -374,6 +395,9 @@ def test_the_number_of_workers_changes_no_sample__also_with_three(snippet):
 def test_the_number_of_workers_changes_no_sample__but_not_with(
     snippet, old, new, fails
 ):
+    """With `shuffle=True`, each loader has an order of its own; with
+    `drop_last=True`, a sample is missing.
+    """
     fails(test_the_number_of_workers_changes_no_sample, snippet.edit(old, new))
 
 
@@ -393,6 +417,7 @@ def test_as_many_processes_as_workers__also_in_batches_of(snippet, size):
 
 
 def test_as_many_processes_as_workers__ends_with_fewer_batches(snippet, fails):
+    """With fewer batches than workers: some of the workers make none."""
     fails(test_as_many_processes_as_workers, snippet, 64)
 
 
@@ -401,6 +426,9 @@ def test_as_many_processes_as_workers__ends_with_fewer_batches(snippet, fails):
     ("pids[0].item() for", "os.getppid() for"),
 )
 def test_as_many_processes_as_workers__but_not_with(snippet, old, new, fails):
+    """With `min(workers, 3)`, four workers are only three; the second edit
+    notes the wrong process.
+    """
     fails(test_as_many_processes_as_workers, snippet.edit(old, new))
 
 
@@ -466,6 +494,9 @@ def test_the_first_epoch_is_not_counted__also_with_five_rounds(snippet):
 def test_the_first_epoch_is_not_counted__but_not_with(
     snippet, old, new, fails
 ):
+    """`[speed]` alone counts the first epoch, too; the other edits time too
+    few epochs, or too many.
+    """
     fails(test_the_first_epoch_is_not_counted, snippet.edit(old, new))
 
 
@@ -514,6 +545,9 @@ def test_the_fewest_that_no_other_beats(snippet):
 def test_the_fewest_that_no_other_beats__but_not_with(
     snippet, old, new, fails
 ):
+    """Without `and not better`, it takes the first number that beats 0; the
+    other edits move a limit, or change the order.
+    """
     fails(test_the_fewest_that_no_other_beats, snippet.edit(old, new))
 
 
@@ -548,4 +582,7 @@ def test_noise_is_said(snippet):
     ("[*found, *base]", "base"),
 )
 def test_noise_is_said__but_not_with(snippet, old, new, fails):
+    """With 1.2, rounds that differ by less than 25 percent count as noisy; the
+    other edits move the limit, or compare other rounds.
+    """
     fails(test_noise_is_said, snippet.edit(old, new))

@@ -35,6 +35,9 @@ def test_each_argument_sets_its_constant(snippet):
     ('if "__file__" in globals():', "if True:"),
 )
 def test_each_argument_sets_its_constant__but_not(snippet, fails, old, new):
+    """With `default=1`, `BATCH` changes without its argument; the other edits
+    swap or lose values, or read arguments in a notebook.
+    """
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
@@ -54,6 +57,9 @@ def test_a_number_out_of_bounds_is_refused(snippet):
 def test_a_number_out_of_bounds_is_refused__but_not_with(
     snippet, old, new, fails
 ):
+    """With `9` in its place, the batch is not checked; other edits accept
+    other settings, or do not name the argument.
+    """
     edited = snippet.edit(old, new.replace(" o.", " options."))
     fails(test_a_number_out_of_bounds_is_refused, edited)
 
@@ -99,6 +105,9 @@ def test_each_kind_is_as_predicted__also_for(snippet, old, new):
     ),
 )
 def test_each_kind_is_as_predicted__but_not(snippet, fails, old, new):
+    """`amsgrad=True` keeps another tensor of state; `GELU`, layers without
+    bias and a second graph change other sizes.
+    """
     fails(test_each_kind_is_as_predicted, snippet.edit(old, new))
 
 
@@ -135,6 +144,7 @@ def test_gradients_of_activations_are_other__also_for(snippet, old, new):
     ("no backward", "    loss.backward()\n", ""),
 )
 def test_gradients_of_activations_are_other__but_not(snippet, fails, old, new):
+    """Without `backward`, there are no gradients of activations."""
     fails(test_gradients_of_activations_are_other, snippet.edit(old, new))
 
 
@@ -156,6 +166,9 @@ def test_activations_follow_the_batch__also_from(snippet, small):
     ("torch.randn(BATCH, WIDTH)", "torch.randn(9, WIDTH)"),
 )
 def test_activations_follow_the_batch__but_not(snippet, fails, old, new):
+    """With `WIDTH = BATCH`, the parameters follow the batch as well; with 9
+    samples each time, nothing does.
+    """
     fails(test_activations_follow_the_batch, snippet.edit(old, new))
 
 
@@ -192,6 +205,9 @@ def test_the_state_stays_after_the_step__also_of(snippet, kind):
     ),
 )
 def test_the_state_stays_after_the_step__but_not(snippet, fails, old, new):
+    """Without `zero_grad()`, the gradients are left, too; the other edits keep
+    zeros or the batch, or clear the state.
+    """
     fails(test_the_state_stays_after_the_step, snippet.edit(old, new))
 
 
@@ -223,6 +239,9 @@ def test_the_largest_never_meet__also_for(snippet, old, new):
 def test_the_largest_never_meet__ends_with_accumulated_gradients(
     snippet, fails
 ):
+    """With gradients that are not cleared after the first step: they are still
+    there when the activations come again.
+    """
     twice = "    if number == 2:\n        optimizer.zero_grad()\n"
     edited = snippet.edit("    optimizer.zero_grad()\n", twice)
     fails(test_the_largest_never_meet, edited)
@@ -232,6 +251,9 @@ def test_the_largest_never_meet__ends_with_accumulated_gradients(
     ("zeros", "optimizer.zero_grad()", "optimizer.zero_grad(False)"),
 )
 def test_the_largest_never_meet__but_not(snippet, fails, old, new):
+    """With `zero_grad(False)`, the gradients stay in memory as zeros while the
+    activations come.
+    """
     fails(test_the_largest_never_meet, snippet.edit(old, new))
 
 
@@ -257,6 +279,9 @@ def test_backward_makes_the_peak(snippet):
     ("no backward", "    loss.backward()\n", ""),
 )
 def test_backward_makes_the_peak__but_not(snippet, fails, old, new):
+    """With a batch of 32, without the optimizer's step, or without `backward`,
+    the peak comes earlier.
+    """
     fails(test_backward_makes_the_peak, snippet.edit(old, new))
 
 
@@ -287,7 +312,8 @@ def test_the_remedy_follows_the_peak__also_of_one_layer_in_the_step(snippet):
     assert "smaller batch" in after(snippet).REMEDIES["other"]
 
 
-def test_the_remedy_follows_the_peak__but_not_for_500(snippet, fails):
+def test_the_remedy_follows_the_peak__ends_for_500(snippet, fails):
+    """With a batch of 500: the activations are still larger than the state."""
     fails(test_the_remedy_follows_the_peak, snippet, 500)
 
 
@@ -297,4 +323,7 @@ def test_the_remedy_follows_the_peak__but_not_for_500(snippet, fails):
     ("most = max(peak", "most = min(peak"),
 )
 def test_the_remedy_follows_the_peak__but_not(snippet, fails, old, new):
+    """SGD has no state here; with `WIDTH = 512`, the state is larger in both
+    cases; `min()` names the smallest kind.
+    """
     fails(test_the_remedy_follows_the_peak, snippet.edit(old, new))

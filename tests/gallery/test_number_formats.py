@@ -1,5 +1,7 @@
 """The claims of gallery/number_formats.py."""
 
+import math
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -41,6 +43,9 @@ def test_each_argument_sets_its_constant(snippet):
 def test_each_argument_sets_its_constant__but_not_with(
     snippet, old, new, fails
 ):
+    """With `OFF_BY, NUMBERS` swapped, each gets the other's value; the other
+    edits change a default, or read arguments in a notebook.
+    """
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
@@ -76,6 +81,9 @@ def test_a_senseless_setting_is_refused(snippet):
 def test_a_senseless_setting_is_refused__but_not_with(
     snippet, fails, old, new
 ):
+    """Without this check, infinite numbers are accepted; the other edits check
+    one number only, or move a bound of `OFF_BY`.
+    """
     fails(test_a_senseless_setting_is_refused, snippet.edit(old, new))
 
 
@@ -99,6 +107,9 @@ def test_an_unknown_format_is_refused(snippet):
     ("in two lines", "; there are:", ";\\nthere are:"),
 )
 def test_an_unknown_format_is_refused__but_not(snippet, fails, old, new):
+    """With `[:1]`, only the first name is checked; the other edits list the
+    wrong formats, or use two lines.
+    """
     fails(test_an_unknown_format_is_refused, snippet.edit(old, new))
 
 
@@ -114,6 +125,7 @@ def test_float16_ends_at_65504(snippet):
 
 
 def test_float16_ends_at_65504__but_bfloat16_does_not(snippet, fails):
+    """`bfloat16` goes far beyond 65,504."""
     edited = snippet.edit(
         "known[name] for name in FORMATS",
         "torch.bfloat16 for name in FORMATS",
@@ -130,6 +142,9 @@ def test_bfloat16_reaches_as_far_as_float32(snippet):
 
 @pytest.mark.parametrize("other", ["float16", "float32", "float8_e4m3fn"])
 def test_bfloat16_reaches_as_far_as_float32__but_not(snippet, fails, other):
+    """`float16` and `float8_e4m3fn` end far below `float32`, and `float32`
+    itself not below at all.
+    """
     edited = snippet.edit(
         "torch.finfo(dtype) for name, dtype in formats.items()",
         f"torch.finfo(torch.{other} if name == 'bfloat16' else dtype)"
@@ -171,7 +186,8 @@ def test_one_more_in_the_bits_is_the_next_number(snippet):
             after = torch.nextafter(stored, torch.tensor(torch.inf))
             assert torch.equal(steps, (after.double() - numbers))
         ends = torch.tensor([0.0, -1.0, torch.inf, torch.nan]).double()
-        assert run.spacing(ends, dtype).isnan().all()
+        found = run.spacing(ends, dtype).tolist()
+        assert [each for each in found if not math.isnan(each)] == []
 
 
 @edits(
@@ -195,6 +211,9 @@ def test_one_more_in_the_bits_is_the_next_number(snippet):
 def test_one_more_in_the_bits_is_the_next_number__but_not(
     snippet, fails, old, new
 ):
+    """With 2 added, a number is skipped; the other edits step back, do not
+    read the bits, or allow negative numbers.
+    """
     fails(test_one_more_in_the_bits_is_the_next_number, snippet.edit(old, new))
 
 
@@ -211,6 +230,7 @@ def test_near_one_bfloat16_has_steps_of_a_128th(snippet):
 def test_near_one_bfloat16_has_steps_of_a_128th__but_not_near_two(
     snippet, fails
 ):
+    """From 2 on, the steps are twice as large."""
     edited = snippet.edit("exponents == 0", "exponents == 1")
     fails(test_near_one_bfloat16_has_steps_of_a_128th, edited)
 
@@ -233,6 +253,7 @@ def test_the_relative_step_is_the_same_everywhere(snippet):
 def test_the_relative_step_is_the_same_everywhere__but_not_the_step(
     snippet, fails
 ):
+    """The step itself, not divided by the number, grows with it."""
     edited = snippet.edit("spacings[name] / powers", "spacings[name]")
     fails(test_the_relative_step_is_the_same_everywhere, edited)
 
@@ -241,6 +262,7 @@ def test_the_relative_step_is_the_same_everywhere__but_not_the_step(
 def test_the_relative_step_is_the_same_everywhere__but_not_in_float16(
     snippet, fails, name
 ):
+    """`float16` has a larger relative step for tiny numbers."""
     edited = snippet.edit(
         "spacing(powers, dtype) for",
         f"spacing(powers, torch.float16 if name == {name!r} else dtype) for",
@@ -263,6 +285,7 @@ def test_small_numbers_of_float16_have_few_digits(snippet):
 def test_small_numbers_of_float16_have_few_digits__but_not_of_bfloat16(
     snippet, fails
 ):
+    """`bfloat16` has another relative step, the same down to 2⁻³⁰."""
     edited = snippet.edit(
         "spacing(powers, dtype) for", "spacing(powers, torch.bfloat16) for"
     )
@@ -290,6 +313,9 @@ def test_the_line_ends_where_the_format_ends(snippet):
 def test_the_line_ends_where_the_format_ends__but_not_in_bfloat16(
     snippet, fails, name
 ):
+    """The line of `bfloat16` reaches from 2⁻³⁰ to 2³⁰, across the whole
+    picture.
+    """
     edited = snippet.edit(
         "spacing(powers, dtype) for",
         f"spacing(powers, torch.bfloat16 if name == {name!r} else dtype) for",
@@ -370,6 +396,9 @@ TOTALS = "torch.tensor(0.0, dtype=dtype)"
 def test_a_bfloat16_sum_of_ones_stops_at_256__but_not(
     snippet, fails, old, new
 ):
+    """Twos stop at 512; from -999 on, ones stop at -1,000; and in `float16`,
+    at 2,048.
+    """
     fails(test_a_bfloat16_sum_of_ones_stops_at_256, snippet.edit(old, new))
 
 
@@ -389,6 +418,7 @@ def test_a_float16_sum_of_ones_stops_at_2048(snippet):
 def test_a_float16_sum_of_ones_stops_at_2048__but_not(
     snippet, fails, old, new
 ):
+    """Twos stop at 4,096; and in `bfloat16`, ones stop at 256."""
     fails(test_a_float16_sum_of_ones_stops_at_2048, snippet.edit(old, new))
 
 
@@ -432,16 +462,21 @@ def test_sum_does_not_stop__also_with_threads(snippet, number):
 def test_sum_does_not_stop__ends_for_36_049_ones_on_four_threads(
     snippet, fails
 ):
+    """For 36,049 ones on four threads: the result is not the number rounded
+    once.
+    """
     torch.set_num_threads(4)
     fails(test_sum_does_not_stop, snippet, (36_049,))
 
 
 def test_sum_does_not_stop__but_not_unrounded(snippet, fails):
+    """In `float32`, the number of ones is not rounded at all."""
     edited = snippet.edit("torch.ones(4096, dtype=dtype)", "torch.ones(4096)")
     fails(test_sum_does_not_stop, edited)
 
 
 def test_sum_does_not_stop__but_one_by_one_it_does(snippet, fails):
+    """Added up one by one, the ones stop at 256 and at 2,048."""
     edited = snippet.edit("dtype=dtype).sum()", "dtype=dtype)[0].mul(total)")
     fails(test_sum_does_not_stop, edited)
 
@@ -502,6 +537,9 @@ def test_the_answer_has_the_fewest_bits__also_with_a_tolerance_of(
     ("of its sign", "torch.tensor(number,", "torch.tensor(number + 0.1,"),
 )
 def test_the_answer_has_the_fewest_bits__but_not(snippet, fails, old, new):
+    """With `max()`, it names formats of more bits; the other edits measure the
+    error otherwise, or list other formats.
+    """
     fails(test_the_answer_has_the_fewest_bits, snippet.edit(old, new))
 
 
@@ -522,4 +560,7 @@ def test_the_answer_may_be_not_here(snippet):
     ("none asked", " if good else", " if 1 else"),
 )
 def test_the_answer_may_be_not_here__but_not(snippet, fails, old, new):
+    """With `else [FORMATS[0]]`, it names a format that cannot store the
+    number; the others always say "not here", or fail.
+    """
     fails(test_the_answer_may_be_not_here, snippet.edit(old, new))

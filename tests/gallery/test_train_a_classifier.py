@@ -107,6 +107,9 @@ def test_each_argument_sets_its_constant(snippet):
 def test_each_argument_sets_its_constant__but_not_with(
     snippet, old, new, fails
 ):
+    """With `EPOCHS, SIZE` swapped, each gets the other's value; the other
+    edits lose or change values, or read arguments in a notebook.
+    """
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
@@ -147,6 +150,9 @@ def test_a_senseless_setting_is_refused(snippet):
 def test_a_senseless_setting_is_refused__but_not_with(
     snippet, old, new, fails
 ):
+    """With `EPOCHS < 0`, 0 epochs are accepted; the other edits move another
+    bound.
+    """
     fails(test_a_senseless_setting_is_refused, snippet.edit(old, new))
 
 
@@ -189,6 +195,9 @@ def test_a_checkpoint_that_cannot_be_written_is_refused(snippet, tmp_path):
 def test_a_checkpoint_that_cannot_be_written_is_refused__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Cut by `[-9:]`, the line names no file; the other edits name none
+    either, accept a folder, or leave or delete files.
+    """
     edited = snippet.edit(old, new)
     fails(
         test_a_checkpoint_that_cannot_be_written_is_refused, edited, tmp_path
@@ -225,6 +234,7 @@ def test_ctrl_c_ends_the_script_with_a_line(snippet, tmp_path):
 def test_ctrl_c_ends_the_script_with_a_line__but_not_without_a_handler(
     snippet, tmp_path, fails
 ):
+    """Without the handler, Ctrl-C ends the script with a traceback."""
     edited = snippet.edit("    signal.signal(signal.SIGINT, stop)\n", "")
     fails(test_ctrl_c_ends_the_script_with_a_line, edited, tmp_path)
 
@@ -284,6 +294,9 @@ def test_an_accelerator_is_used_if_there_is_one__also_without_one(snippet):
 def test_an_accelerator_is_used_if_there_is_one__but_not_with(
     snippet, fails, old, new
 ):
+    """With `if 0`, everything stays on the CPU; the other edits leave the
+    network or part of a batch there.
+    """
     edited = snippet.edit(old, new)
     fails(test_an_accelerator_is_used_if_there_is_one, edited)
 
@@ -374,6 +387,9 @@ def test_each_image_is_in_one_part__also_at_random(snippet, tmp_path):
 def test_each_image_is_in_one_part__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without `own[held:]`, images for validation are used again; the other
+    edits choose, split or label files otherwise.
+    """
     edited = snippet.edit(old, new)
     fails(test_each_image_is_in_one_part, edited, tmp_path)
 
@@ -446,6 +462,9 @@ def test_a_given_split_is_kept__also_without_a_validation_set(
 def test_a_given_split_is_kept__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """With `own[:held]` alone, the images for validation come from `train/`;
+    the other edits take others, or misread the names.
+    """
     fails(test_a_given_split_is_kept, snippet.edit(old, new), tmp_path)
 
 
@@ -487,6 +506,9 @@ def test_what_is_left_out_is_counted(snippet, tmp_path, capsys):
 def test_what_is_left_out_is_counted__but_not_with(
     snippet, tmp_path, capsys, old, new, fails
 ):
+    """With `> 2`, two files are left out without a word; the other edits
+    miscount, or leave out other files.
+    """
     edited = snippet.edit(old, new)
     fails(test_what_is_left_out_is_counted, edited, tmp_path, capsys)
 
@@ -555,6 +577,9 @@ VAL = {"val/ant": 1, "val/bee": 1}
 def test_what_is_missing_is_named__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """With `< 1`, a single class is accepted; the other edits overlook other
+    faults, or do not name the folder.
+    """
     fails(test_what_is_missing_is_named, snippet.edit(old, new), tmp_path)
 
 
@@ -646,6 +671,9 @@ def test_each_digit_is_drawn_from_its_number__also_in_a_new_process(snippet):
 def test_each_digit_is_drawn_from_its_number__but_not_with(
     snippet, fails, old, new
 ):
+    """Without `generator`, a digit is drawn differently each time; the other
+    edits draw all alike, or in black on black.
+    """
     edited = snippet.edit(old, new)
     fails(test_each_digit_is_drawn_from_its_number, edited, range(10, 90, 10))
 
@@ -767,6 +795,9 @@ def test_the_square_is_padded_with_black__also_of(snippet, tmp_path, size):
 def test_each_image_becomes_a_square__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without `exif_transpose()`, an image that lies on its side stays so; the
+    other edits stretch, crop, turn or recolor it.
+    """
     edited = snippet.edit(old, new)
     fails(test_each_image_becomes_a_square, edited, tmp_path)
 
@@ -779,6 +810,9 @@ def test_each_image_becomes_a_square__but_not_with(
 def test_the_square_is_padded_with_black__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """On black, or without `alpha_composite()`, what is transparent becomes
+    black; the third edit pads with white.
+    """
     edited = snippet.edit(old, new)
     fails(test_the_square_is_padded_with_black, edited, tmp_path)
 
@@ -816,7 +850,9 @@ def test_a_bad_file_is_named(snippet, tmp_path, kind="cut off", ending="png"):
         "a TIFF of floats",
     ],
 )
-def test_a_bad_file_is_named__also_if_it_is(snippet, tmp_path, kind, ending):
+def test_a_bad_file_is_named__also_if_the_file_is(
+    snippet, tmp_path, kind, ending
+):
     test_a_bad_file_is_named(snippet, tmp_path, kind, ending)
 
 
@@ -828,12 +864,16 @@ def test_a_bad_file_is_named__also_if_it_is(snippet, tmp_path, kind, ending):
     ),
 )
 def test_a_bad_file_is_named__but_not_with(snippet, tmp_path, old, new, fails):
+    """Without `{path}`, the line does not name the file; in the second edit, a
+    bad file becomes a black image.
+    """
     fails(test_a_bad_file_is_named, snippet.edit(old, new), tmp_path)
 
 
 def test_a_bad_file_is_named__but_not_if_16_bits_pass(
     snippet, tmp_path, fails
 ):
+    """Without `[0]`, a PNG of 16 bits is accepted."""
     edited = snippet.edit("if image.mode[0] in", "if image.mode in")
     fails(test_a_bad_file_is_named, edited, tmp_path, "I;16", "png")
 
@@ -864,6 +904,9 @@ def test_a_folder_trains__also_with(snippet, tmp_path, seed):
     ('"has learned" if', '"may have learned" if'),
 )
 def test_a_folder_trains__but_not_with(snippet, tmp_path, old, new, fails):
+    """Without `convert("RGB")`, no image can be read; the other edits do not
+    scale, do not learn, or do not say so.
+    """
     fails(test_a_folder_trains, snippet.edit(old, new), tmp_path)
 
 
@@ -930,6 +973,9 @@ def test_evaluating_changes_nothing(snippet):
     ),
 )
 def test_evaluating_changes_nothing__but_not_with(snippet, old, new, fails):
+    """In training mode, evaluating changes the running statistics; the second
+    edit takes a step.
+    """
     fails(test_evaluating_changes_nothing, snippet.edit(old, new))
 
 
@@ -947,6 +993,9 @@ def test_each_image_counts_the_same__also_in_batches_of(snippet, size):
     ('of each."""\n    model.eval()', 'of each."""\n    model.train()'),
 )
 def test_each_image_counts_the_same__but_not_with(snippet, old, new, fails):
+    """Without `shuffle=True`, every epoch has the same order; the other edits
+    change a mean, or keep a graph.
+    """
     fails(test_each_image_counts_the_same, snippet.edit(old, new))
 
 
@@ -1075,6 +1124,9 @@ def test_resuming_changes_nothing__also_in_a_new_process(
 def test_resuming_changes_nothing__but_not_with(
     snippet, tmp_path, end, old, new, fails
 ):
+    """Without the random state, the resumed run goes on differently; the other
+    edits lose another part, save too rarely, or skip epochs.
+    """
     edited = snippet.edit(old, new)
     fails(test_resuming_changes_nothing, edited, tmp_path, end)
 
@@ -1118,6 +1170,15 @@ def test_the_best_epoch_is_kept(snippet, tmp_path, losses=(3.0, 1.0, 2.0)):
         (math.inf, 1.0),
         (NAN, NAN),
     ],
+    ids=[
+        "a worse epoch at the end",
+        "a better one",
+        "an equal one",
+        "nan at first",
+        "nan in between",
+        "infinity at first",
+        "nothing but nan",
+    ],
 )
 def test_the_best_epoch_is_kept__also_of(snippet, tmp_path, losses):
     test_the_best_epoch_is_kept(snippet, tmp_path, losses)
@@ -1140,6 +1201,9 @@ def test_the_best_epoch_is_kept__also_of(snippet, tmp_path, losses):
 def test_the_best_epoch_is_kept__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """With `>`, no epoch is ever the best, and the first weights stay; the
+    other edits keep those of another epoch.
+    """
     fails(test_the_best_epoch_is_kept, snippet.edit(old, new), tmp_path)
 
 
@@ -1184,7 +1248,11 @@ def test_a_new_image_is_predicted_from_the_checkpoint_alone(
         assert refusal(wrong, "predict") == f"{other} is no checkpoint"
 
 
-@pytest.mark.parametrize(("seed", "size"), [(1, 20), (2, 32)])
+@pytest.mark.parametrize(
+    ("seed", "size"),
+    [(1, 20), (2, 32)],
+    ids=["seed 1 and 20 pixels", "seed 2 and 32 pixels"],
+)
 def test_a_new_image_is_predicted_from_the_checkpoint_alone__also_with(
     snippet, tmp_path, seed, size
 ):
@@ -1208,6 +1276,9 @@ def test_a_new_image_is_predicted_from_the_checkpoint_alone__also_with(
 def test_a_new_image_is_predicted_from_the_checkpoint_alone__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without the weights, an untrained network answers; the other edits
+    change its mode, its input, or what is said or saved.
+    """
     edited = snippet.edit(old, new)
     fails(
         test_a_new_image_is_predicted_from_the_checkpoint_alone,
@@ -1268,6 +1339,9 @@ def test_the_checkpoint_is_replaced_whole(snippet, tmp_path):
 def test_the_checkpoint_is_replaced_whole__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Written straight to its place, an interrupted checkpoint ruins the old
+    one; the other edits never replace it, or delete it first.
+    """
     edited = snippet.edit(old, new)
     fails(test_the_checkpoint_is_replaced_whole, edited, tmp_path)
 
@@ -1327,6 +1401,9 @@ def test_another_training_is_refused(snippet, tmp_path):
 def test_another_training_is_refused__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """With a fixed size, another size goes unnoticed; the other edits overlook
+    another setting, name less, or overwrite the file.
+    """
     fails(test_another_training_is_refused, snippet.edit(old, new), tmp_path)
 
 
@@ -1357,6 +1434,9 @@ def test_the_classifier_reads_nine_of_ten(snippet, capsys):
 def test_the_classifier_reads_nine_of_ten__but_not_with(
     snippet, old, new, fails, capsys
 ):
+    """100 images are too few to learn from; in the second edit, images of the
+    training are also in the test.
+    """
     edited = snippet.edit(old, new)
     fails(test_the_classifier_reads_nine_of_ten, edited, capsys)
 
@@ -1408,6 +1488,9 @@ def test_the_conclusion_may_be_bad__also_in_a_run(snippet):
     ("has not learned: it", "has learned, but it"),
 )
 def test_the_conclusion_may_be_bad__but_not_with(snippet, old, new, fails):
+    """Without the margin, a little luck is enough; the other edits take
+    another margin, another class or other words.
+    """
     fails(test_the_conclusion_may_be_bad, snippet.edit(old, new))
 
 
@@ -1439,4 +1522,7 @@ def test_the_worst_mistakes_come_first(snippet):
     ("parts[2][i][0], classes[truth[i]]", "parts[2][i][0], classes[i % 3]"),
 )
 def test_the_worst_mistakes_come_first__but_not_with(snippet, old, new, fails):
+    """Without `descending=True`, the lowest loss comes first; the other edits
+    list right answers, or the wrong names or images.
+    """
     fails(test_the_worst_mistakes_come_first, snippet.edit(old, new))

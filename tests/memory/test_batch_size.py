@@ -85,16 +85,20 @@ def test_the_search_finds_the_largest__also_if_least_is(snippet, least):
     ),
 )
 def test_the_search_finds_the_largest__but_not(snippet, fails, old, new):
+    """With doubling past `most`, a larger size is returned; the other edits
+    stop too early or return the wrong size.
+    """
     fails(test_the_search_finds_the_largest, snippet.edit(old, new))
 
 
 def test_the_search_finds_the_largest__ends_if_a_smaller_size_fails(
     snippet, fails
 ):
-    """As where a size that is no multiple of 8 takes more memory."""
+    """If a size fails though larger ones fit, the search misses those: here 4
+    fails, so it returns 3.
+    """
     edited = snippet.edit(
-        "    tries, size = {}, least\n",
-        "    tries, size = {4: False}, least\n",
+        "tries[size] = fits(build", "tries[size] = size != 4 and fits(build"
     )
     fails(test_the_search_finds_the_largest, edited)
 
@@ -122,6 +126,9 @@ def test_the_sizes_are_checked(snippet, sizes=NO_SIZES):
     ("if not 1 <= least <= most:", "if not 1 < least < most:"),
 )
 def test_the_sizes_are_checked__but_not(snippet, fails, old, new):
+    """Without a check of `most`, or with `least` raised to 1, bad sizes pass;
+    a stricter check raises for good ones.
+    """
     fails(test_the_sizes_are_checked, snippet.edit(old, new))
 
 
@@ -202,6 +209,9 @@ ONCE = """        fits.kept = getattr(fits, "kept", None) or build()
     ),
 )
 def test_the_search_changes_nothing__but_not(snippet, fails, old, new):
+    """With one model kept for all tries, none is new; without `fork_rng`, the
+    random generator moves on.
+    """
     fails(test_the_search_changes_nothing, snippet.edit(old, new))
 
 
@@ -230,6 +240,9 @@ def test_the_search_is_short__also_if_least_is(snippet, least):
     ("by thirds", "(low + high) // 2", "max(low + 1, (2 * low + high) // 3)"),
 )
 def test_the_search_is_short__but_not(snippet, fails, old, new):
+    """Growing the size by one, or fourfold, or splitting the gap into thirds
+    takes more tries than that.
+    """
     fails(test_the_search_is_short, snippet.edit(old, new))
 
 
@@ -268,11 +281,11 @@ def test_other_errors_pass__also_for(snippet, error):
         " you passed in a non-contiguous input.",
     ],
     ids=[
-        "a failed assertion on the device",
-        "an illegal memory access",
-        "a failed execution of cuDNN",
-        "cuBLAS that is not initialized",
-        "a call that cuDNN does not support",
+        "a failed assertion",
+        "an illegal access",
+        "EXECUTION_FAILED",
+        "NOT_INITIALIZED",
+        "NOT_SUPPORTED",
     ],
 )
 def test_other_errors_pass__also_after(snippet, said):
@@ -298,6 +311,9 @@ def test_other_errors_pass__also_after(snippet, said):
     ),
 )
 def test_other_errors_pass__but_not_caught(snippet, fails, old, new):
+    """Without the check by `is_full`, wrong shapes count as a full device;
+    with `except Exception`, so does a `ValueError`.
+    """
     fails(test_other_errors_pass, snippet.edit(old, new))
 
 
@@ -361,6 +377,9 @@ def test_a_full_device_has_many_words(snippet, texts=FULL):
     ),
 )
 def test_a_full_device_has_many_words__but_not(snippet, fails, old, new):
+    """A narrower `FULL`, or `except torch.OutOfMemoryError` alone, misses some
+    of these errors.
+    """
     fails(test_a_full_device_has_many_words, snippet.edit(old, new))
 
 
@@ -373,7 +392,9 @@ def test_a_full_device_has_many_words__but_not(snippet, fails, old, new):
     ],
 )
 def test_a_full_device_has_many_words__ends_for(snippet, fails, said):
-    """A library that says no more may be out of memory, too."""
+    """For errors that do not mention memory, such as
+    `CUDNN_STATUS_EXECUTION_FAILED`: the search raises them.
+    """
     fails(test_a_full_device_has_many_words, snippet, [said])
 
 
@@ -446,6 +467,9 @@ def test_the_stand_in_counts_bytes(snippet):
     ("a byte early", "self.held + more > self", "self.held + more >= self"),
 )
 def test_the_stand_in_counts_bytes__but_not(snippet, fails, old, new):
+    """Counted again for each view, or never subtracted, the bytes are wrong;
+    the other edits drop or shift the limit.
+    """
     fails(test_the_stand_in_counts_bytes, snippet.edit(old, new))
 
 
@@ -473,7 +497,9 @@ def test_the_search_doubles_then_halves(snippet, least=2, most=1000):
 
 
 @pytest.mark.parametrize(
-    ("least", "most"), [(1, 1), (1, 64), (3, 65), (40, 63)]
+    ("least", "most"),
+    [(1, 1), (1, 64), (3, 65), (40, 63)],
+    ids=["1 to 1", "1 to 64", "3 to 65", "40 to 63"],
 )
 def test_the_search_doubles_then_halves__also_from(snippet, least, most):
     test_the_search_doubles_then_halves(snippet, least, most)
@@ -486,6 +512,9 @@ def test_the_search_doubles_then_halves__also_from(snippet, least, most):
     ("doubled again", "if all(tries.values())", "if tries[size]"),
 )
 def test_the_search_doubles_then_halves__but_not(snippet, fails, old, new):
+    """Tripled, or not held at `most`, the first sizes differ; one by one, or
+    with more doubling, the gap is not halved.
+    """
     fails(test_the_search_doubles_then_halves, snippet.edit(old, new))
 
 
@@ -527,6 +556,9 @@ def test_a_try_takes_two_steps(snippet):
     ),
 )
 def test_a_try_takes_two_steps__but_not(snippet, fails, old, new):
+    """With `steps=1` or no loop, a try takes one step; with `build()` inside
+    the loop, each step gets a new model.
+    """
     fails(test_a_try_takes_two_steps, snippet.edit(old, new))
 
 
@@ -567,6 +599,7 @@ def test_two_steps_reach_the_peak__also_with(snippet, kind):
 
 
 def test_two_steps_reach_the_peak__but_not_without_a_state(snippet, fails):
+    """Plain SGD keeps no state, so the same 337 days fit one step and two."""
     edited = snippet.edit("kind=torch.optim.AdamW", "kind=torch.optim.SGD")
     fails(test_two_steps_reach_the_peak, edited)
 
@@ -590,6 +623,9 @@ def test_each_try_is_in_training_mode(snippet):
 
 
 def test_each_try_is_in_training_mode__but_not_unasked(snippet, fails):
+    """Without `model.train()`, a model that `build` returns in evaluation mode
+    stays in it.
+    """
     edited = snippet.edit("    model.train()\n        try:", "    try:")
     fails(test_each_try_is_in_training_mode, edited)
 
@@ -618,6 +654,15 @@ def test_a_model_beside_takes_room(snippet, room=3_000_000, beside=beside):
     assert room != 3_000_000 or run.best == alone == 230
 
 
+def test_a_model_beside_takes_room__but_not_up_to_64(snippet, fails):
+    """If the search stops at 64 days, that many fit in each case."""
+    edited = snippet.edit(
+        "    tries, size = {}, least\n",
+        "    tries, size, most = {}, least, 64\n",
+    )
+    fails(test_a_model_beside_takes_room, edited)
+
+
 @pytest.mark.parametrize("room", [4_000_000, 8_000_000], ids=["4 MB", "8 MB"])
 def test_a_model_beside_takes_room__also_on_a_device_of(snippet, room):
     test_a_model_beside_takes_room(snippet, room)
@@ -630,7 +675,8 @@ def deleted(run, steps, room):
     return largest(run, room)
 
 
-def test_a_model_beside_takes_room__but_not_once_it_is_deleted(snippet, fails):
+def test_a_model_beside_takes_room__ends_once_it_is_deleted(snippet, fails):
+    """Once the second model is deleted: as many days fit as without it."""
     fails(test_a_model_beside_takes_room, snippet, 4_000_000, deleted)
 
 
@@ -642,6 +688,9 @@ def test_a_model_too_large_raises(snippet, room=300_000):
 
 
 def test_a_model_too_large_raises__but_not_if_built_inside(snippet, fails):
+    """With `build()` inside a `try` as well, its error counts as a batch that
+    does not fit.
+    """
     edited = snippet.edit(
         BUILT,
         "        try:\n            model, optimizer = build()\n"
@@ -686,6 +735,9 @@ def test_a_failed_try_leaves_nothing__also_of_old_models(snippet):
 
 
 def test_a_failed_try_leaves_nothing__but_not_uncollected(snippet, fails):
+    """Without `gc.collect()`, models of earlier tries stay in memory, until
+    there is no room to build the next.
+    """
     edited = snippet.edit("    gc.collect()  # ref", "    # ref")
     fails(test_a_failed_try_leaves_nothing, edited)
 
@@ -708,6 +760,9 @@ def test_recover_outside_the_handler__also_for(snippet, size):
 def test_recover_outside_the_handler__but_not_if_the_error_is_kept(
     snippet, fails
 ):
+    """As long as `kept` holds the error, the tensors stay alive, even after
+    the handler.
+    """
     edited = snippet.edit(
         'MemoryError:\n        held["inside',
         'MemoryError as error:\n        kept = error\n        held["inside',
@@ -716,6 +771,9 @@ def test_recover_outside_the_handler__but_not_if_the_error_is_kept(
 
 
 def test_recover_outside_the_handler__but_not_without_tensors(snippet, fails):
+    """Here the error is raised before the step makes any tensors, so there are
+    none to keep alive.
+    """
     edited = snippet.edit(
         "    try:\n        step(model, optimizer, *make_batch(size))\n"
         "    except",
@@ -739,6 +797,9 @@ def test_the_running_loop_keeps_its_loader(snippet):
 def test_the_running_loop_keeps_its_loader__but_a_new_loop_does_not(
     snippet, fails
 ):
+    """Here the loop starts again, nine times, with the newest loader, so its
+    batches do get smaller.
+    """
     edited = snippet.edit(
         "    for batch in loader:\n        try:",
         "    for batch in (x for _ in range(9) for x in loader):\n"
@@ -762,6 +823,9 @@ def test_failed_batches_are_skipped__also_without_a_word(snippet, capsys):
 
 
 def test_failed_batches_are_skipped__but_not_if_they_fit(snippet, fails):
+    """With room for 9 MB, every batch fits, and all 1,000 days are
+    trained on.
+    """
     edited = snippet.edit(
         "with SmallDevice(3_000_000):\n    loader",
         "with SmallDevice(9_000_000):\n    loader",
@@ -780,6 +844,9 @@ def test_bugs_are_swallowed(snippet, capsys):
 def test_bugs_are_swallowed__but_not_by_the_right_error(
     snippet, capsys, fails
 ):
+    """With `except torch.OutOfMemoryError`, the error about the shapes is
+    raised.
+    """
     edited = snippet.edit(
         "        except RuntimeError:\n            batch",
         "        except torch.OutOfMemoryError:\n            batch",
@@ -815,6 +882,9 @@ def test_one_sample_raises__also_in_what_the_page_prints(snippet, capsys):
     ("from one by default", "most, least=2,", "most, least=1,"),
 )
 def test_one_sample_raises__but_not(snippet, fails, old, new):
+    """Without BatchNorm, or with `LayerNorm`, one sample is enough; with
+    `least=1` by default, each search starts there.
+    """
     fails(test_one_sample_raises, snippet.edit(old, new))
 
 
@@ -853,6 +923,9 @@ def test_a_retry_adds_its_gradients__also_in_what_the_page_prints(
     ),
 )
 def test_a_retry_adds_its_gradients__but_not(snippet, fails, old, new):
+    """After `zero_grad()`, or if the forward pass fails first, there is
+    nothing to add to: the gradient is 360.
+    """
     fails(test_a_retry_adds_its_gradients, snippet.edit(old, new))
 
 
@@ -866,6 +939,15 @@ def test_the_state_stays_half_made(snippet, kind=optim.AdamW, least=1_100_000):
                 run.step(model, optimizer, *batch)
         with pytest.raises(KeyError, match="exp_avg"):
             run.step(model, optimizer, *batch)
+
+
+def test_the_state_stays_half_made__but_not_of_plain_sgd(snippet, fails):
+    """Plain SGD makes no state, so memory does not run out there."""
+    edited = snippet.edit(
+        "kind(model.parameters(), lr=0.001)",
+        "torch.optim.SGD(model.parameters(), lr=0.001)",
+    )
+    fails(test_the_state_stays_half_made, edited)
 
 
 def test_the_state_stays_half_made__also_in_the_example(snippet):
@@ -893,11 +975,17 @@ def test_the_state_stays_half_made__also_with(snippet, kind):
     test_the_state_stays_half_made(snippet, kind)
 
 
-def test_the_state_stays_half_made__but_not_in_backward(snippet, fails):
+def test_the_state_stays_half_made__ends_in_backward(snippet, fails):
+    """With room for 0.6 MB: memory runs out in `backward`, before the
+    optimizer makes any state.
+    """
     fails(test_the_state_stays_half_made, snippet, optim.AdamW, 600_000)
 
 
-def test_the_state_stays_half_made__but_not_of_momentum(snippet, fails):
+def test_the_state_stays_half_made__ends_for_momentum(snippet, fails):
+    """For SGD with momentum: it keeps one tensor for each weight, so later
+    steps raise no `KeyError`.
+    """
     fails(test_the_state_stays_half_made, snippet, MOMENTUM)
 
 
@@ -955,10 +1043,16 @@ def test_the_epoch_skips_nothing__also_with_a_last_batch_of_one(snippet):
     ("not divided", "(loss * len(some) / len(inputs)).b", "loss.b"),
 )
 def test_the_epoch_skips_nothing__but_not(snippet, fails, old, new):
+    """With `if` instead of `while`, a failed batch is not tried again; with
+    other factors, the gradients add up differently.
+    """
     fails(test_the_epoch_skips_nothing, snippet.edit(old, new))
 
 
 def test_the_epoch_skips_nothing__but_not_in_larger_parts(snippet, fails):
+    """Rounded down, the number of parts is 0 for a batch smaller than `size`,
+    which raises an error.
+    """
     edited = snippet.edit("math.ceil(len", "math.floor(len")
     fails(test_the_epoch_skips_nothing, edited)
 
@@ -1002,17 +1096,26 @@ def test_each_part_moves__also_to_the_cpu(snippet):
     ("targets", "goal.to(device)", "goal"),
 )
 def test_each_part_moves__but_not_unmoved(snippet, fails, old, new):
+    """Without `.to(device)`, the inputs or the targets stay on the CPU, which
+    raises an error.
+    """
     fails(test_each_part_moves, snippet.edit(old, new))
 
 
 def test_the_epoch_skips_nothing__but_not_without_a_reset(snippet, fails):
+    """Without `zero_grad()`, the gradients that a failed try has left are
+    added to those of the next.
+    """
     edited = snippet.edit(
         "    optimizer.zero_grad()  # what a", "    # what a"
     )
     fails(test_the_epoch_skips_nothing, edited)
 
 
-def test_the_epoch_skips_nothing__but_not_with_batchnorm(snippet, fails):
+def test_the_epoch_skips_nothing__ends_with_batchnorm(snippet, fails):
+    """With BatchNorm: it normalizes each part by that part's own mean and
+    variance, so the weights come out different.
+    """
     with patch.object(nn, "ReLU", partial(nn.BatchNorm1d, 256)):
         fails(test_the_epoch_skips_nothing, snippet)
 
@@ -1037,6 +1140,9 @@ def test_the_optimizer_is_not_tried_again(snippet):
 
 
 def test_the_optimizer_is_not_tried_again__but_if_it_is_tried(snippet, fails):
+    """With a `try` around `optimizer.step()`, its error no longer ends
+    `train_epoch`.
+    """
     edited = snippet.edit(
         "        optimizer.step()\n    return size",
         "        try:\n            optimizer.step()\n"
@@ -1062,6 +1168,9 @@ def test_failed_tries_count_for_batchnorm(snippet):
 def test_failed_tries_count_for_batchnorm__but_not_if_none_fails(
     snippet, fails
 ):
+    """Split into eight parts from the start, the batch fits at once: there is
+    no failed try to count.
+    """
     edited = snippet.edit(
         "    parts = math.ceil(len(inputs) / size)", "    parts = 8"
     )
@@ -1083,7 +1192,19 @@ def test_the_cpu_has_another_error(snippet, size="2**50"):
         run.fits(run.fresh, lambda n: torch.empty(2**n), 50)
 
 
-def test_the_cpu_has_another_error__but_not_for_little(snippet, fails):
+def test_the_cpu_has_another_error__but_not_if_its_text_is_known(
+    snippet, fails
+):
+    """With its text in `FULL`, the search takes it for a full device."""
+    edited = snippet.edit(
+        '"ALLOC_FAILED", "ALLOCATION_FAILED"',
+        '"ALLOC_FAILED", "can\'t allocate memory"',
+    )
+    fails(test_the_cpu_has_another_error, edited)
+
+
+def test_the_cpu_has_another_error__ends_for_little(snippet, fails):
+    """For 32 numbers: they fit into memory, so nothing is raised."""
     fails(test_the_cpu_has_another_error, snippet, "2**5")
 
 
@@ -1116,6 +1237,9 @@ def test_what_is_elsewhere_changes(snippet, to=10**9):
 
 
 def test_what_is_elsewhere_changes__but_not_if_nothing_runs(snippet, fails):
+    """With no steps, neither `step` nor `make_batch` is ever called, so
+    nothing changes.
+    """
     edited = snippet.edit("for _ in range(steps):", "for _ in range(0):")
     fails(test_what_is_elsewhere_changes, edited)
 
@@ -1182,6 +1306,9 @@ def test_the_speed_is_samples_per_second(snippet, kind=optim.AdamW):
     ),
 )
 def test_the_speed_is_samples_per_second__but_not(snippet, fails, old, new):
+    """Steps per second are another number; the other edits change the mode,
+    the generator, the threads or the batch size.
+    """
     fails(test_the_speed_is_samples_per_second, snippet.edit(old, new))
 
 
@@ -1201,5 +1328,8 @@ def test_the_search_works_on_cuda(snippet):
 
 @pytest.mark.cuda
 def test_the_search_works_on_cuda__but_not_beyond_most(snippet, fails):
+    """With `most` at 64, the search goes no further, even if twice as many
+    fit.
+    """
     edited = snippet.edit("make_batch, 2**21)", "make_batch, 64)")
     fails(test_the_search_works_on_cuda, edited)

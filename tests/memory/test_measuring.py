@@ -107,6 +107,9 @@ def pretend(monkeypatch):
     ("return max(history(call))", "return sum(history(call))"),
 )
 def test_the_peak_counts_what_is_freed__but_not(snippet, fails, old, new):
+    """The last reading is what is left at the end, not the most; the sum of
+    all readings is too high.
+    """
     fails(test_the_peak_counts_what_is_freed, snippet.edit(old, new))
 
 
@@ -114,9 +117,12 @@ def test_the_peak_counts_what_is_freed__but_not(snippet, fails, old, new):
 @pytest.mark.parametrize(
     ("threads", "older"), [(2, 0), (1, 1000)], ids=["threads", "older ones"]
 )
-def test_the_peak_counts_what_is_freed__but_not_with(
+def test_the_peak_counts_what_is_freed__ends_with(
     snippet, fails, threads, older
 ):
+    """With tensors of another thread, which are not counted; with older ones,
+    whose end lowers the count.
+    """
     inputs = (9, 1, 1), torch.float32, threads, older
     fails(test_the_peak_counts_what_is_freed, snippet, *inputs)
 
@@ -162,6 +168,9 @@ def test_the_peak_is_of_the_device__also_of_what_is_freed(
 def test_the_peak_is_of_the_device__but_not(
     snippet, fails, monkeypatch, old, new
 ):
+    """With the condition reversed, the CPU is measured; without the reset, an
+    older peak counts.
+    """
     fails(test_the_peak_is_of_the_device, snippet.edit(old, new), monkeypatch)
 
 
@@ -189,10 +198,17 @@ def test_each_layer_keeps_some(snippet, frozen=(), loss=F.mse_loss):
         outputs, second = kept_by(layers[2], rectified)
         _, last = kept_by(loss, outputs, towns)
 
-        assert stations.data_ptr() in first
-        assert relu == [rectified.data_ptr()]
-        assert rectified.data_ptr() in second
-        assert outputs.data_ptr() in last
+        tensors = {"stations": stations, "hidden": hidden}
+        tensors |= {"rectified": rectified, "outputs": outputs}
+        names = {each.data_ptr(): name for name, each in tensors.items()}
+        first, relu, second, last = (
+            [names.get(place, "another") for place in kept]
+            for kept in (first, relu, second, last)
+        )
+        assert "stations" in first
+        assert relu == ["rectified"]
+        assert "rectified" in second
+        assert "outputs" in last
         assert len(layers) == 3
     run = after(snippet, *LEDGER)
     batch = {each.data_ptr() for each in run.kinds["batch"]}
@@ -206,15 +222,25 @@ def test_each_layer_keeps_some(snippet, frozen=(), loss=F.mse_loss):
     ("with a dropout between", "nn.ReLU(),", "nn.ReLU(), nn.Dropout(0.5),"),
 )
 def test_each_layer_keeps_some__but_not(snippet, fails, old, new):
+    """GELU keeps its input, not its result; and a dropout in between keeps
+    something of its own.
+    """
     fails(test_each_layer_keeps_some, snippet.edit(old, new))
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_each_layer_keeps_some__but_not_if_frozen(snippet, fails, layer):
+def test_each_layer_keeps_some__ends_if_frozen(snippet, fails, layer):
+    """If a `Linear` is frozen: it does not keep its input, because its weight
+    needs no gradient.
+    """
     fails(test_each_layer_keeps_some, snippet, (layer,))
 
 
-def test_each_layer_keeps_some__but_not_of_a_plain_difference(snippet, fails):
+def test_each_layer_keeps_some__ends_for_a_plain_difference(snippet, fails):
+    """For the mean of plain differences: it keeps no outputs, because its
+    gradient does not depend on them.
+    """
+
     def difference(outputs, towns):
         return (outputs - towns).mean()
 
@@ -276,10 +302,16 @@ def test_the_ledger_balances__also_with_a_frozen_layer(snippet):
     ),
 )
 def test_the_ledger_balances__but_not(snippet, fails, old, new):
+    """Without a bias, there are fewer parameters than predicted; the other
+    edits change the state, the batch or the gradients.
+    """
     fails(test_the_ledger_balances, snippet.edit(old, new))
 
 
 def test_the_ledger_balances__but_not_with_gelu(snippet, fails):
+    """With GELU, the activations take 52,480 bytes, not the predicted
+    26,880.
+    """
     edited = snippet.edit("nn.ReLU()", "nn.GELU()")
     fails(test_the_ledger_balances, edited)
 
@@ -320,6 +352,9 @@ def test_activations_grow_with_the_batch(snippet):
     ),
 )
 def test_activations_grow_with_the_batch__but_not(snippet, fails, old, new):
+    """A loss over all pairs grows faster than the batch; the other edits make
+    the model grow, or the batch's storage stay.
+    """
     fails(test_activations_grow_with_the_batch, snippet.edit(old, new))
 
 
@@ -336,6 +371,9 @@ def test_a_difference_misses_the_peak(snippet):
 
 
 def test_a_difference_misses_the_peak__but_not_what_stays(snippet, fails):
+    """Here a list keeps what `train` returns, so the second reading is 370,736
+    bytes, not 0.
+    """
     edited = snippet.edit(
         "history(lambda: train(steps=2))",
         "history(lambda: seen.append(train(steps=2)))",
@@ -380,6 +418,9 @@ def test_the_peak_is_above_the_ledger(snippet):
     ),
 )
 def test_the_peak_is_above_the_ledger__but_not(snippet, fails, old, new):
+    """With a loss of one day, or only the last layer in the optimizer, the
+    step holds less than the ledger lists.
+    """
     fails(test_the_peak_is_above_the_ledger, snippet.edit(old, new))
 
 
@@ -401,6 +442,9 @@ def test_a_plateau_stays(snippet):
 
 
 def test_a_plateau_stays__but_not_of_what_is_kept(snippet, fails):
+    """Here each step keeps its outputs in a list, so further steps raise the
+    peak.
+    """
     edited = snippet.edit(
         "    for _ in range(steps):\n"
         "        F.mse_loss(model(stations), towns).backward()",
@@ -433,6 +477,9 @@ def test_a_staircase_rises(snippet):
     ),
 )
 def test_a_staircase_rises__but_not(snippet, fails, old, new):
+    """With `.item()`, no graph is kept, so nothing adds up; with larger and
+    larger batches, the steps get higher.
+    """
     fails(test_a_staircase_rises, snippet.edit(old, new))
 
 
@@ -466,6 +513,9 @@ def test_a_spike_is_one_batch(snippet):
     ("number == steps // 2", "number == steps"),
 )
 def test_a_spike_is_one_batch__but_not(snippet, fails, old, new):
+    """If the long batch is only twice as long, the peak falls by less than
+    half; the other edits make several, or none.
+    """
     fails(test_a_spike_is_one_batch, snippet.edit(old, new))
 
 
@@ -499,6 +549,9 @@ def test_a_snapshot_names_the_lines(snippet):
     ),
 )
 def test_a_snapshot_names_the_lines__but_not_of(snippet, fails, old, new):
+    """With `enabled=None`, nothing is recorded; without `optimizer.step()`, no
+    state is made.
+    """
     fails(test_a_snapshot_names_the_lines, snippet.edit(old, new))
 
 
@@ -569,6 +622,9 @@ def test_a_row_holds_the_table(snippet):
 
 
 def test_a_row_holds_the_table__but_a_clone_does_not(snippet, fails):
+    """A clone has a storage of its own: 400 bytes, not the 146,000 of the
+    table.
+    """
     edited = snippet.edit("today = year[0]", "today = year[0].clone()")
     fails(test_a_row_holds_the_table, edited)
 
@@ -591,6 +647,7 @@ def test_expand_takes_no_room(snippet):
     ("mean.expand(365, 100)", "mean.repeat(365, 1)"),
 )
 def test_expand_takes_no_room__but_its_copy_does(snippet, fails, old, new):
+    """`contiguous` and `repeat` copy the row 365 times, into 146,000 bytes."""
     fails(test_expand_takes_no_room, snippet.edit(old, new))
 
 
@@ -620,11 +677,17 @@ def test_a_loss_holds_its_errors__also_with_a_sum(snippet):
     test_a_loss_holds_its_errors(snippet, "sum")
 
 
-def test_a_loss_holds_its_errors__but_not_one_by_one(snippet, fails):
+def test_a_loss_holds_its_errors__ends_one_by_one(snippet, fails):
+    """With `reduction="none"`: the loss is not one number, but one for each
+    error.
+    """
     fails(test_a_loss_holds_its_errors, snippet, "none")
 
 
-def test_a_loss_holds_its_errors__but_not_with_weights(snippet, fails):
+def test_a_loss_holds_its_errors__ends_with_weights(snippet, fails):
+    """With a `weight`: `mse_loss` returns its number in a storage of 4
+    bytes.
+    """
     weight = torch.ones(7, 3)
     fails(test_a_loss_holds_its_errors, snippet, "mean", weight)
 
@@ -634,6 +697,9 @@ def test_a_loss_holds_its_errors__but_not_with_weights(snippet, fails):
     ("F.mse_loss(outputs, towns)", "(outputs - towns).square().mean()"),
 )
 def test_a_loss_holds_its_errors__but_not(snippet, fails, old, new):
+    """A clone takes a storage for its one number alone, and so does a mean
+    that you write out yourself.
+    """
     fails(test_a_loss_holds_its_errors, snippet.edit(old, new))
 
 
@@ -657,6 +723,9 @@ def test_a_cloned_loss_is_one_number(snippet):
     ("squares.clone()", "squares.expand(1)"),
 )
 def test_a_cloned_loss_is_one_number__but_not(snippet, fails, old, new):
+    """Without `clone`, or as a view made by `expand`, the number is still in
+    the large storage.
+    """
     fails(test_a_cloned_loss_is_one_number, snippet.edit(old, new))
 
 
@@ -701,6 +770,9 @@ def test_freed_memory_stays_reserved(snippet):
     ("    del large\n", ""),
 )
 def test_freed_memory_stays_reserved__but_not(snippet, fails, old, new):
+    """Here `empty_cache` runs right after `del`, or `large` is not deleted at
+    all.
+    """
     fails(test_freed_memory_stays_reserved, snippet.edit(old, new))
 
 
@@ -724,6 +796,9 @@ def test_cuda_knows_its_peak(snippet):
     ),
 )
 def test_cuda_knows_its_peak__but_not(snippet, fails, old, new):
+    """Without the reset, the earlier peak still counts; and `memory_allocated`
+    reads the present, not the highest point.
+    """
     fails(test_cuda_knows_its_peak, snippet.edit(old, new))
 
 
@@ -757,12 +832,39 @@ def test_history_sees_its_own_tensors(
     assert history(work) == [0]
 
 
+def test_history_sees_its_own_tensors__but_not_if_what_python_holds_counts(
+    snippet, fails
+):
+    """If `history` adds up what Python allocates, it sees the array."""
+    edited = snippet.edit(
+        "with profile(activities=[ProfilerActivity.CPU], "
+        "profile_memory=True) as p:\n"
+        "        call()\n",
+        "import tracemalloc\n"
+        "\n"
+        "    tracemalloc.start()\n"
+        "    with profile(activities=[ProfilerActivity.CPU], "
+        "profile_memory=True) as p:\n"
+        "        call()\n"
+        "    most = tracemalloc.get_traced_memory()[1]\n"
+        "    tracemalloc.stop()\n",
+    )
+    edited = edited.edit(
+        "initial=0))",
+        "initial=most))",
+    )
+    fails(test_history_sees_its_own_tensors, edited)
+
+
 @pytest.mark.parametrize(
     "inputs",
     [(torch.ones,), (np.ones, 1), (np.ones, 2, True)],
     ids=["a tensor", "one thread", "within another history"],
 )
-def test_history_sees_its_own_tensors__but_not_blindly(snippet, fails, inputs):
+def test_history_sees_its_own_tensors__ends_for(snippet, fails, inputs):
+    """For a tensor of its own thread, or the end of one that was made in an
+    earlier `history`: it sees them.
+    """
     fails(test_history_sees_its_own_tensors, snippet, *inputs)
 
 
@@ -776,6 +878,7 @@ def test_cuda_blocks_are_512_bytes(snippet):
 
 @pytest.mark.cuda
 def test_cuda_blocks_are_512_bytes__but_one_holds_128(snippet, fails):
+    """128 such numbers take 512 bytes, which is one block."""
     edited = snippet.edit("torch.ones(129,", "torch.ones(128,")
     fails(test_cuda_blocks_are_512_bytes, edited)
 
@@ -797,4 +900,7 @@ def test_the_ledger_balances_on_cuda(snippet):
     ),
 )
 def test_the_ledger_balances_on_cuda__but_not(snippet, fails, old, new):
+    """Here sizes are not rounded up to 512 bytes, or one more tensor is made
+    after the first reading.
+    """
     fails(test_the_ledger_balances_on_cuda, snippet.edit(old, new))

@@ -82,7 +82,11 @@ def test_recomputed_gradients_are_equal__also_under_autocast(snippet, auto):
     test_recomputed_gradients_are_equal(snippet, 64, auto=auto)
 
 
-@pytest.mark.parametrize(("size", "width"), [(1, 16), (7, 3), (33, 64)])
+@pytest.mark.parametrize(
+    ("size", "width"),
+    [(1, 16), (7, 3), (33, 64)],
+    ids=["1 sample", "7 samples", "33 samples"],
+)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_recomputed_gradients_are_equal__also_for(snippet, size, width, seed):
     options = {"width": width, "blocks": 3}
@@ -92,6 +96,9 @@ def test_recomputed_gradients_are_equal__also_for(snippet, size, width, seed):
 def test_recomputed_gradients_are_equal__but_not_with_other_random_numbers(
     snippet, fails
 ):
+    """With `preserve_rng_state=False`, dropout draws other numbers the second
+    time, and the gradients differ.
+    """
     edited = snippet.edit(
         "block, x, use_reentrant=False)",
         "block, x, use_reentrant=False, preserve_rng_state=False)",
@@ -108,6 +115,9 @@ def test_recomputed_gradients_are_equal__but_not_with_other_random_numbers(
     ("without dropout", "x = block(x)", "x = block.eval()(x)"),
 )
 def test_recomputed_gradients_are_equal__but_not(snippet, fails, old, new):
+    """Here the two ways do not compute the same: one doubles its input, or
+    leaves out dropout.
+    """
     fails(test_recomputed_gradients_are_equal, snippet.edit(old, new))
 
 
@@ -125,7 +135,9 @@ def test_each_block_runs_twice(snippet, blocks=8, parts=1, frozen=0):
 
 
 @pytest.mark.parametrize(
-    ("blocks", "parts", "frozen"), [(1, 1, 0), (3, 2, 0), (3, 4, 1)]
+    ("blocks", "parts", "frozen"),
+    [(1, 1, 0), (3, 2, 0), (3, 4, 1)],
+    ids=["one block", "two parts", "four parts with a frozen block"],
 )
 def test_each_block_runs_twice__also_for(snippet, blocks, parts, frozen):
     test_each_block_runs_twice(snippet, blocks, parts, frozen)
@@ -137,6 +149,9 @@ def test_each_block_runs_twice__also_for(snippet, blocks, parts, frozen):
     ("x, use_reentrant=F", "block(x), use_reentrant=F"),
 )
 def test_each_block_runs_twice__but_not(snippet, fails, old, new):
+    """Without recomputing, a block runs once; the other edits recompute only
+    the first block, or call each once more.
+    """
     fails(test_each_block_runs_twice, snippet.edit(old, new))
 
 
@@ -188,12 +203,18 @@ def test_parts_leave_the_same_gradients__also_for(snippet, size, seed):
     ("a part twice", "in pairs:", "in [next(pairs), *pairs][-1:] * parts:"),
 )
 def test_parts_leave_the_same_gradients__but_not(snippet, fails, old, new):
+    """Not divided, the parts add up to too much; the other edits keep older
+    gradients, or leave out parts.
+    """
     fails(test_parts_leave_the_same_gradients, snippet.edit(old, new))
 
 
 def test_parts_leave_the_same_gradients__but_not_by_their_number(
     snippet, fails
 ):
+    """Divided by the number of parts, a smaller part counts as much as a
+    larger one.
+    """
     edited = snippet.edit("len(some) / len(inputs)", "1 / parts")
     fails(test_parts_leave_the_same_gradients, edited, 7)
 
@@ -224,13 +245,14 @@ def test_the_second_step_stands_on_the_state(
 @pytest.mark.parametrize(
     "options",
     [{"recompute": True}, {"blocks": 3}, {"kind": optim.Adam}],
-    ids=str,
+    ids=["recomputed blocks", "three blocks", "Adam"],
 )
 def test_the_second_step_stands_on_the_state__also_with(snippet, options):
     test_the_second_step_stands_on_the_state(snippet, **options)
 
 
-def test_the_second_step_stands_on_the_state__but_not_of_sgd(snippet, fails):
+def test_the_second_step_stands_on_the_state__ends_for_sgd(snippet, fails):
+    """For plain SGD: it makes no state."""
     fails(test_the_second_step_stands_on_the_state, snippet, optim.SGD)
 
 
@@ -242,6 +264,9 @@ def test_the_second_step_stands_on_the_state__but_not_of_sgd(snippet, fails):
 def test_the_second_step_stands_on_the_state__but_not(
     snippet, fails, old, new
 ):
+    """With one step, there is no second peak; the other edits empty the state,
+    or never make it.
+    """
     fails(test_the_second_step_stands_on_the_state, snippet.edit(old, new))
 
 
@@ -284,18 +309,26 @@ def test_the_hill_ends_at_the_optimizer(snippet, samples=512, blocks=8):
     assert held[end] < 0.1 * highest
 
 
-@pytest.mark.parametrize(("samples", "blocks"), [(512, 16), (2048, 8)])
+@pytest.mark.parametrize(
+    ("samples", "blocks"),
+    [(512, 16), (2048, 8)],
+    ids=["16 blocks", "2,048 samples"],
+)
 def test_the_hill_ends_at_the_optimizer__also_with(snippet, samples, blocks):
     test_the_hill_ends_at_the_optimizer(snippet, samples, blocks)
 
 
 def test_the_hill_ends_at_the_optimizer__ends_with_few_samples(snippet, fails):
+    """With 8 samples: gradients outweigh activations, so the peak comes later
+    in `backward`.
+    """
     fails(test_the_hill_ends_at_the_optimizer, snippet, 8)
 
 
 def test_the_hill_ends_at_the_optimizer__ends_with_a_single_block(
     snippet, fails
 ):
+    """With a single block: the peak comes later in `backward`."""
     fails(test_the_hill_ends_at_the_optimizer, snippet, 512, 1)
 
 
@@ -317,6 +350,9 @@ def test_the_hill_ends_at_the_optimizer__ends_with_a_single_block(
     ),
 )
 def test_the_hill_ends_at_the_optimizer__but_not(snippet, fails, old, new):
+    """Without activations, with recomputing, or if the graph is retained, the
+    peak is at another place.
+    """
     if "kept" in new:
         snippet = snippet.edit(
             "inputs)).backward()", "inputs)).backward(retain_graph=True)"
@@ -373,7 +409,9 @@ def test_a_block_lets_go_in_backward(snippet, blocks=8, samples=512):
         assert found == kept[:-gone] + [0] * gone
 
 
-@pytest.mark.parametrize(("blocks", "samples"), [(1, 512), (3, 1)])
+@pytest.mark.parametrize(
+    ("blocks", "samples"), [(1, 512), (3, 1)], ids=["one block", "one sample"]
+)
 def test_a_block_lets_go_in_backward__also_for(snippet, blocks, samples):
     test_a_block_lets_go_in_backward(snippet, blocks, samples)
 
@@ -408,6 +446,9 @@ def test_a_block_lets_go_in_backward__also_in_parts(snippet):
     ),
 )
 def test_a_block_lets_go_in_backward__but_not(snippet, fails, old, new):
+    """With `retain_graph=True`, no block lets go; and a block that only adds
+    keeps nothing at all.
+    """
     fails(test_a_block_lets_go_in_backward, snippet.edit(old, new))
 
 
@@ -439,6 +480,9 @@ def test_each_remedy_lowers_the_peak(snippet):
     ("in pairs:", "in [(inputs, targets)]:"),
 )
 def test_each_remedy_lowers_the_peak__but_not(snippet, fails, old, new):
+    """Leave a remedy out, and the peak is as high as without it; Adam in place
+    of SGD is no remedy.
+    """
     fails(test_each_remedy_lowers_the_peak, snippet.edit(old, new))
 
 
@@ -471,6 +515,9 @@ def test_the_shares_do_not_multiply(snippet):
     ),
 )
 def test_the_shares_do_not_multiply__but_not(snippet, fails, old, new):
+    """With SGD where blocks are recomputed, the state does not stay as large
+    as it was: there is none.
+    """
     fails(test_the_shares_do_not_multiply, snippet.edit(old, new))
 
 
@@ -485,11 +532,25 @@ def test_few_samples_need_another_optimizer(snippet, samples=8):
     assert run.peak(recompute=True) > 0.99 * whole
 
 
+def test_few_samples_need_another_optimizer__but_not_with_large_activations(
+    snippet, fails
+):
+    """If each block works on 64 copies of its input, activations take more
+    than the state.
+    """
+    edited = snippet.edit(
+        "return x + self.layers(x)\n",
+        "return x + self.layers(x.repeat(64, 1))[: len(x)]\n",
+    )
+    fails(test_few_samples_need_another_optimizer, edited)
+
+
 def test_few_samples_need_another_optimizer__also_of_32(snippet):
     test_few_samples_need_another_optimizer(snippet, 32)
 
 
-def test_few_samples_need_another_optimizer__but_not_many(snippet, fails):
+def test_few_samples_need_another_optimizer__ends_for_many(snippet, fails):
+    """With 256 samples: SGD lowers the peak by only a quarter."""
     fails(test_few_samples_need_another_optimizer, snippet, 256)
 
 
@@ -511,6 +572,9 @@ def test_bfloat16_can_raise_the_peak(snippet):
     ),
 )
 def test_bfloat16_can_raise_the_peak__but_not(snippet, fails, old, new):
+    """Without `bfloat16`, the peak is the same; without one of the other two,
+    it rises by more than a tenth.
+    """
     fails(test_bfloat16_can_raise_the_peak, snippet.edit(old, new))
 
 
@@ -576,6 +640,9 @@ def test_gigabytes_reads_the_text(snippet):
     ("is {name}", "there is"),
 )
 def test_gigabytes_reads_the_text__but_not(snippet, fails, old, new):
+    """With 1,000 bytes to a KiB, or other wrong units, sizes are wrong; the
+    other edits miss one, or do not name it.
+    """
     fails(test_gigabytes_reads_the_text, snippet.edit(old, new))
 
 
@@ -642,7 +709,9 @@ def test_judge_compares_the_sizes__also_in_threads(snippet):
     test_judge_compares_the_sizes(snippet, REAL)
 
 
-@pytest.mark.parametrize("times", [0.25, 32], ids="{} times as large".format)
+@pytest.mark.parametrize(
+    "times", [0.25, 32], ids=["a quarter as large", "32 times as large"]
+)
 def test_judge_compares_the_sizes__also_on_a_device(snippet, times):
     scaled = [
         (*(size * times for size in sizes), verdict.partition(" holds")[0])
@@ -665,6 +734,9 @@ def test_judge_compares_the_sizes__also_on_a_device(snippet, times):
     ("free + unused > needed", "free + unused >= needed"),
 )
 def test_judge_compares_the_sizes__but_not(snippet, fails, old, new):
+    """Ignore what was asked for, or shift a bound or a sum, and some texts get
+    another answer.
+    """
     fails(test_judge_compares_the_sizes, snippet.edit(old, new))
 
 
@@ -680,6 +752,7 @@ def test_the_text_of_cuda_is_read(snippet):
 
 @pytest.mark.cuda
 def test_the_text_of_cuda_is_read__but_not_of_another_size(snippet, fails):
+    """Here only half as much is asked for."""
     edited = snippet.edit("torch.empty(2**50,", "torch.empty(2**49,")
     fails(test_the_text_of_cuda_is_read, edited)
 
@@ -709,6 +782,9 @@ def test_without_a_graph_depth_is_free(snippet):
     ("with stop():", "with torch.no_grad():"),
 )
 def test_without_a_graph_depth_is_free__but_not(snippet, fails, old, new):
+    """With a graph in both runs, depth costs memory in both; without one, it
+    costs none in either.
+    """
     fails(test_without_a_graph_depth_is_free, snippet.edit(old, new))
 
 
@@ -740,13 +816,19 @@ def test_reentrant_blocks_learn_nothing__also_on(snippet, inputs):
 def test_reentrant_blocks_learn_nothing__but_not_the_other_form(
     snippet, fails
 ):
+    """With `use_reentrant=False`, the blocks get gradients, and there is no
+    warning.
+    """
     edited = snippet.edit("use_reentrant=True", "use_reentrant=False")
     fails(test_reentrant_blocks_learn_nothing, edited)
 
 
-def test_reentrant_blocks_learn_nothing__but_inputs_with_gradients(
+def test_reentrant_blocks_learn_nothing__ends_for_inputs_with_gradients(
     snippet, fails
 ):
+    """If the inputs require gradients: there is no warning, and the blocks
+    learn.
+    """
     inputs = "readings.clone().requires_grad_()"
     fails(test_reentrant_blocks_learn_nothing, snippet, inputs)
 
@@ -769,6 +851,7 @@ def test_recomputed_batchnorm_counts_twice(snippet, kind="1d", shape=()):
 @pytest.mark.parametrize(
     ("kind", "shape"),
     [("1d", (64, 128, 8)), ("2d", (8, 128, 8, 8)), ("3d", (8, 128, 4, 4, 4))],
+    ids=["sequences", "images", "volumes"],
 )
 def test_recomputed_batchnorm_counts_twice__also_of(snippet, kind, shape):
     test_recomputed_batchnorm_counts_twice(snippet, kind, shape)
@@ -793,6 +876,9 @@ def test_recomputed_batchnorm_counts_twice__also_of(snippet, kind, shape):
     ),
 )
 def test_recomputed_batchnorm_counts_twice__but_not(snippet, fails, old, new):
+    """Without `checkpoint` or `backward`, it counts once, in evaluation never;
+    with `momentum=0.0`, the statistics stay.
+    """
     fails(test_recomputed_batchnorm_counts_twice, snippet.edit(old, new))
 
 
@@ -843,6 +929,9 @@ def test_a_failed_backward_leaves_gradients(snippet):
     ),
 )
 def test_a_failed_backward_leaves_gradients__but_not(snippet, fails, old, new):
+    """After `zero_grad()`, nothing is doubled; a third try, or an error in
+    another block, gives other numbers.
+    """
     fails(test_a_failed_backward_leaves_gradients, snippet.edit(old, new))
 
 
@@ -871,7 +960,9 @@ def test_step_can_be_tried_again(snippet, place=3, parts=1, fails_at=1):
 
 
 @pytest.mark.parametrize(
-    ("place", "parts", "fails_at"), [(1, 1, 1), (7, 1, 1), (3, 4, 3)]
+    ("place", "parts", "fails_at"),
+    [(1, 1, 1), (7, 1, 1), (3, 4, 3)],
+    ids=["block 1", "block 7", "the third of four parts"],
 )
 def test_step_can_be_tried_again__also_in(snippet, place, parts, fails_at):
     test_step_can_be_tried_again(snippet, place, parts, fails_at)
@@ -903,6 +994,9 @@ def test_step_can_be_tried_again__also_after(snippet, times):
     ("the whole again", "for parts in (1, 2):", "for parts in (1, 1):"),
 )
 def test_step_can_be_tried_again__but_not(snippet, fails, old, new):
+    """Without a second try, there is no step; tried whole again, it is not in
+    two parts; without the reset, gradients stay.
+    """
     fails(test_step_can_be_tried_again, snippet.edit(old, new))
 
 
@@ -927,11 +1021,15 @@ def test_a_failed_try_leaves_more__also_in_blocks(snippet, block):
     test_a_failed_try_leaves_more(snippet, block)
 
 
-def test_a_failed_try_leaves_more__but_not_in_evaluation(snippet, fails):
+def test_a_failed_try_leaves_more__ends_in_evaluation(snippet, fails):
+    """In evaluation mode: BatchNorm counts no batches."""
     fails(test_a_failed_try_leaves_more, snippet, 0, "eval")
 
 
 def test_a_failed_try_leaves_more__but_not_without_dropout(snippet, fails):
+    """Without dropout, no random numbers are drawn, so the generator is where
+    it was.
+    """
     edited = snippet.edit("nn.Dropout(0.1)", "nn.Identity()")
     fails(test_a_failed_try_leaves_more, edited)
 
@@ -978,4 +1076,7 @@ def test_half_a_state_is_a_keyerror__also_before_both_averages_of_parameters(
     ),
 )
 def test_half_a_state_is_a_keyerror__but_not(snippet, fails, old, new):
+    """RMSprop's error names another average, `square_avg`; after
+    `state.clear()`, a step makes a new state.
+    """
     fails(test_half_a_state_is_a_keyerror, snippet.edit(old, new), 0, 1)

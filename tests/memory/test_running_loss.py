@@ -134,6 +134,9 @@ LATER = """        optimizer.step()
     ("the loss after the step", STEP, LATER),
 )
 def test_train_gives_the_mean__but_not(snippet, fails, old, new):
+    """Without the factor `len(inputs)`, the mean is far too small; the other
+    edits add up or divide something else.
+    """
     fails(test_train_gives_the_mean, snippet.edit(old, new))
 
 
@@ -186,6 +189,9 @@ def test_the_running_mean_agrees__also_with_a_loss_of(snippet, lost):
 
 
 def test_the_running_mean_agrees__ends_beyond_float32(snippet, fails):
+    """For losses too large for `float32`, such as `1e300`: the sum is
+    `inf`.
+    """
     beyond = torch.float64, 250, 100, "cpu", 1e300
     fails(test_the_running_mean_agrees, snippet, *beyond)
 
@@ -193,6 +199,9 @@ def test_the_running_mean_agrees__ends_beyond_float32(snippet, fails):
 def test_the_running_mean_agrees__ends_if_it_is_read_too_seldom(
     snippet, fails
 ):
+    """If you read it only after 20,000 steps: the mean is off in its fifth
+    digit.
+    """
     seldom = torch.float32, 20_000, 10**6
     fails(test_the_running_mean_agrees, snippet, *seldom)
 
@@ -255,10 +264,16 @@ def parts(fresh, loader, device="cpu"):
     ("self.samples += samples", "self.samples += 1"),
 )
 def test_the_running_mean_agrees__but_not(snippet, fails, old, new):
+    """Without the factor `samples`, the mean is too small; the other edits add
+    a sum twice, drop one, or count batches.
+    """
     fails(test_the_running_mean_agrees, snippet.edit(old, new))
 
 
 def test_the_running_mean_agrees__but_not_added_in_16_bits(snippet, fails):
+    """Without `float()`, losses in `bfloat16` are added up in 16 bits, and the
+    mean is off in its third digit.
+    """
     edited = snippet.edit("loss.detach().float()", "loss.detach()")
     fails(test_the_running_mean_agrees, edited, torch.bfloat16)
 
@@ -304,6 +319,9 @@ def test_a_log_reads_seldom(snippet):
     ("return mean.read()", "return mean.total / mean.samples"),
 )
 def test_a_log_reads_seldom__but_not(snippet, fails, old, new):
+    """Without `item()`, `train` reads nothing; the other edits read in more
+    steps, or leave out the last read.
+    """
     fails(test_a_log_reads_seldom, snippet.edit(old, new))
 
 
@@ -334,6 +352,7 @@ def test_the_sum_keeps_nodes__also_without_backward(snippet):
     ("layers = nn.Linear(8, 16), nn.Tanh(),", "layers = nn.Linear(8, 16),"),
 )
 def test_the_sum_keeps_nodes__but_not(snippet, fails, old, new):
+    """Without `Tanh`, it is six nodes a step; with `loss.detach()`, none."""
     fails(test_the_sum_keeps_nodes, snippet.edit(old, new))
 
 
@@ -381,6 +400,9 @@ def test_each_step_adds_a_column(snippet):
     ),
 )
 def test_each_step_adds_a_column__but_not(snippet, fails, old, new):
+    """Without `Tanh`, a step adds six nodes, with a third layer nine; without
+    the sum, only one column is left.
+    """
     fails(test_each_step_adds_a_column, snippet.edit(old, new))
 
 
@@ -403,6 +425,7 @@ def test_detach_and_item_keep_none(snippet):
     ("lambda loss: loss.item()),", "lambda loss: loss * 1),"),
 )
 def test_detach_and_item_keep_none__but_not_left_out(snippet, fails, old, new):
+    """With the loss itself in the sum, or the loss times 1, the nodes stay."""
     fails(test_detach_and_item_keep_none, snippet.edit(old, new))
 
 
@@ -464,6 +487,9 @@ def test_backward_frees_the_activations(snippet):
     ),
 )
 def test_backward_frees_the_activations__but_not(snippet, fails, old, new):
+    """Without `backward`, or with `retain_graph=True`, the outputs stay; so do
+    those that are computed after it.
+    """
     fails(test_backward_frees_the_activations, snippet.edit(old, new))
 
 
@@ -478,7 +504,16 @@ LAYERED = [
 ]
 
 
-@pytest.mark.parametrize("layers", LAYERED)
+@pytest.mark.parametrize(
+    "layers",
+    LAYERED,
+    ids=[
+        "BatchNorm and GELU",
+        "ReLU in place and dropout",
+        "a convolution",
+        "a transformer",
+    ],
+)
 def test_backward_frees_the_activations__also_of(snippet, layers):
     old = "nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1)"
     run = after(snippet.edit(old, layers), *WAYS, "validation", "with-graph")
@@ -525,6 +560,9 @@ def test_nodes_lie_beside_the_gpu(snippet):
     ("return keep(loss)", "return keep(loss.detach())"),
 )
 def test_nodes_lie_beside_the_gpu__but_not(snippet, fails, old, new):
+    """With `retain_graph=True`, `backward` does not free the graph; with
+    `loss.detach()`, no nodes are kept.
+    """
     fails(test_nodes_lie_beside_the_gpu, snippet.edit(old, new))
 
 
@@ -558,6 +596,9 @@ def test_reading_waits(snippet):
     ("lambda: loss.nonzero()", "lambda: loss != 0"),
 )
 def test_reading_waits__but_not(snippet, fails, old, new):
+    """Here `detach` or `add` also reads the number, or one of the five no
+    longer does.
+    """
     fails(test_reading_waits, snippet.edit(old, new))
 
 
@@ -578,6 +619,9 @@ def test_the_mode_names_what_waits(snippet):
     ("lambda: loss.cpu()", "lambda: loss.cuda()"),
 )
 def test_the_mode_names_what_waits__but_not(snippet, fails, old, new):
+    """With `"default"`, the mode is off; the other edits let `add` read the
+    number, or `item` or `cpu` not read it.
+    """
     fails(test_the_mode_names_what_waits, snippet.edit(old, new))
 
 
@@ -616,6 +660,9 @@ def test_without_backward_they_stay__also_with_days(snippet, count):
     ),
 )
 def test_without_backward_they_stay__but_not(snippet, fails, old, new):
+    """After `backward`, or with `detach()`, none of it stays; without `Tanh`,
+    the first layer's output stays, too.
+    """
     fails(test_without_backward_they_stay, snippet.edit(old, new))
 
 
@@ -630,6 +677,7 @@ def test_without_a_graph_nothing_stays(snippet):
 
 
 def test_without_a_graph_nothing_stays__but_not_with_one(snippet, fails):
+    """With `enable_grad()`, the sum keeps nodes and outputs again."""
     edited = snippet.edit(
         "torch.no_grad():\n    without_", "torch.enable_grad():\n    without_"
     )
@@ -656,6 +704,9 @@ def test_a_list_keeps_them_too(snippet):
     ("lambda out: [out]", "lambda out: [out.tolist()]"),
 )
 def test_a_list_keeps_them_too__but_not(snippet, fails, old, new):
+    """With `detach()`, the list keeps no nodes; with `mean()`, no outputs;
+    with `tolist()`, neither.
+    """
     fails(test_a_list_keeps_them_too, snippet.edit(old, new))
 
 
@@ -696,6 +747,9 @@ def test_a_count_keeps_nothing(snippet):
     ),
 )
 def test_a_count_keeps_nothing__but_not_a_sum(snippet, fails, old, new):
+    """A sum of errors, or of the outputs that hit, has a graph, so it keeps
+    nodes.
+    """
     fails(test_a_count_keeps_nothing, snippet.edit(old, new))
 
 
@@ -714,6 +768,9 @@ def test_retained_graphs_stay(snippet):
     ("loss, **again)", "loss.detach(), **again)"),
 )
 def test_retained_graphs_stay__but_not(snippet, fails, old, new):
+    """Without `retain_graph=True`, `backward` frees the outputs; with
+    `loss.detach()`, the sum keeps nothing.
+    """
     fails(test_retained_graphs_stay, snippet.edit(old, new))
 
 
@@ -730,6 +787,7 @@ def test_attributes_of_ctx_stay(snippet):
 
 
 def test_attributes_of_ctx_stay__but_not_saved(snippet, fails):
+    """What you keep with `ctx.save_for_backward` is freed by `backward`."""
     edited = snippet.edit("ctx.x = x", "ctx.save_for_backward(x)").edit(
         "return 2 * ctx.x * slope",
         "[x] = ctx.saved_tensors\n        return 2 * x * slope",
@@ -738,6 +796,9 @@ def test_attributes_of_ctx_stay__but_not_saved(snippet, fails):
 
 
 def test_attributes_of_ctx_stay__but_not_taken_back(snippet, fails):
+    """Here `backward` sets `ctx.x` to `None` after its use, so nothing
+    stays.
+    """
     edited = snippet.edit(
         "return 2 * ctx.x * slope",
         "x, ctx.x = ctx.x, None\n        return 2 * x * slope",
@@ -763,6 +824,9 @@ def test_detach_shares_its_number(snippet):
     ("total = loss.detach()\n", "total = 0.0 + loss.detach()\n"),
 )
 def test_detach_shares_its_number__but_not(snippet, fails, old, new):
+    """A clone, or a sum that makes a new tensor, has memory of its own, so the
+    loss stays 2.
+    """
     fails(test_detach_shares_its_number, snippet.edit(old, new))
 
 
@@ -794,6 +858,9 @@ def test_means_of_means_are_off(snippet):
     ("batch_size=64", "batch_size=64, drop_last=True"),
 )
 def test_means_of_means_are_off__but_not(snippet, fails, old, new):
+    """Batches of 50 are all equal; after 96, each of 8 days counts twelve
+    times as much; `drop_last=True` drops the 8 days.
+    """
     old, new = f"DataLoader(days, {old})", f"DataLoader(days, {new})"
     fails(test_means_of_means_are_off, snippet.edit(old, new))
 
@@ -836,6 +903,9 @@ def test_weighted_means_are_right__also_for(kind, seeded):
     ),
 )
 def test_weighted_means_are_right__but_not(snippet, fails, old, new):
+    """Weighted alike, divided by the number of batches, or with summed losses,
+    it is another number.
+    """
     fails(test_weighted_means_are_right, snippet.edit(old, new))
 
 
@@ -868,11 +938,17 @@ def mean_loss(outputs, targets, reduction):
     return F.mse_loss(outputs, targets, reduction=reduction)
 
 
-def test_summed_losses_need_no_weight__but_means_do(snippet, fails):
+def test_summed_losses_need_no_weight__ends_for_means(snippet, fails):
+    """For losses that are means of their batches: added up as they are, the
+    result is far too small.
+    """
     fails(test_summed_losses_need_no_weight, snippet, mean_loss)
 
 
 def test_summed_losses_need_no_weight__but_not_as_they_are(snippet, fails):
+    """Here `add` has no factor `samples`, so the divided losses add up to far
+    too little.
+    """
     edited = snippet.edit("loss.detach().float() * samples", "loss.detach()")
     fails(test_summed_losses_need_no_weight, edited)
 
@@ -901,6 +977,7 @@ def test_ignored_targets_do_not_count(snippet, goals=""):
         "[[-100, -100, -100, 0], [1, 2, 3, 4], [0, -100, 4, -100]]",
         "[[-100] * 4, [-100] * 4, [2, -100, -100, -100]]",
     ],
+    ids=["no ignored word", "ignored words in each batch", "a single target"],
 )
 def test_ignored_targets_do_not_count__also_with(snippet, goals):
     test_ignored_targets_do_not_count(snippet, goals)
@@ -917,6 +994,9 @@ def test_ignored_targets_do_not_count__also_with(snippet, goals):
     ("other targets", "(goal != -100)", "(goal > 0)"),
 )
 def test_ignored_targets_do_not_count__but_not_if(snippet, fails, old, new):
+    """Weighted by all four words, ignored ones count too; the other edits
+    leave out weights or targets, or let `nan` in.
+    """
     fails(test_ignored_targets_do_not_count, snippet.edit(old, new))
 
 
@@ -951,10 +1031,12 @@ def test_a_batch_of_none_is_nan__also_of(snippet, size):
 def test_a_batch_of_none_is_nan__but_not_with_one_target(
     snippet, fails, old, new
 ):
+    """With one target that counts, the loss is a number."""
     fails(test_a_batch_of_none_is_nan, snippet.edit(old, new))
 
 
 def test_a_batch_of_none_is_nan__but_not_for_a_sum_without_it(snippet, fails):
+    """With `nan_to_num()`, the sum takes 0 in place of `nan`."""
     old, new = ".float() * samples", ".float().nan_to_num() * samples"
     fails(test_a_batch_of_none_is_nan, snippet.edit(old, new))
 
@@ -983,10 +1065,14 @@ def test_no_batch_no_mean(snippet):
     ),
 )
 def test_no_batch_no_mean__but_not(snippet, fails, old, new):
+    """With a divisor of at least 1, the mean of nothing is 0, and nothing is
+    raised.
+    """
     fails(test_no_batch_no_mean, snippet.edit(old, new))
 
 
 def test_no_batch_no_mean__but_not_with_the_last_batch(snippet, fails):
+    """Without `drop_last=True`, the 200 days make a batch."""
     edited = snippet.edit(
         "none = DataLoader(days, batch_size=256, drop_last=True)",
         "none = DataLoader(days, batch_size=256)",
@@ -1020,6 +1106,9 @@ def test_the_length_of_the_dataset_misleads(snippet):
     ),
 )
 def test_the_length_of_the_dataset_misleads__but_not(snippet, fails, old, new):
+    """Divided by the samples in its batches, the mean is right; the other edit
+    returns `nan` for no batch.
+    """
     fails(test_the_length_of_the_dataset_misleads, snippet.edit(old, new))
 
 
@@ -1041,6 +1130,7 @@ def test_tensor_sums_drift(snippet):
     ('"float32": torch.tensor(0.0)', '"float32": torch.tensor(0.0).double()'),
 )
 def test_tensor_sums_drift__but_not(snippet, fails, old, new):
+    """In `float64`, such a sum is 1999.9999999993."""
     fails(test_tensor_sums_drift, snippet.edit(old, new))
 
 
@@ -1056,6 +1146,9 @@ def test_python_sums_hold(snippet):
     ('"Python": 0.0', '"Python": torch.tensor(0.0).bfloat16()'),
 )
 def test_python_sums_hold__but_not(snippet, fails, old, new):
+    """A tensor in its place gives 1999.66 in `float32`, and 32 in
+    `bfloat16`.
+    """
     fails(test_python_sums_hold, snippet.edit(old, new))
 
 
@@ -1120,6 +1213,9 @@ class Mark:
 def test_the_end_of_the_sum_frees_all__but_not_with_another_name(
     snippet, fails, kept
 ):
+    """Here `graph` still holds the last loss, or its node, and with it what
+    that step kept.
+    """
     new = (
         "    global graph\n    loss = F.mse_loss(model(readings),"
         f" temperatures)\n    {kept}\n    return loss\n"
@@ -1197,4 +1293,7 @@ def test_the_sum_keeps_the_parameters__also_with(snippet, model):
 def test_the_sum_keeps_the_parameters__but_not_of_numbers(
     snippet, fails, old, new
 ):
+    """With `detach()`, the sum lets the parameters go; without `item()`, the
+    other sum keeps them, too.
+    """
     fails(test_the_sum_keeps_the_parameters, snippet.edit(old, new))

@@ -99,6 +99,9 @@ def test_del_frees_at_once__also_of_other_shapes(snippet, shape):
     ),
 )
 def test_del_frees_at_once__but_not(snippet, fails, old, new):
+    """Appended to a list, or put into a cycle, the table stays after its last
+    name is gone.
+    """
     edited = snippet.edit(old, new).edit(
         "keepers = {", "layers = []\nkeepers = {"
     )
@@ -174,6 +177,7 @@ def test_a_holder_keeps_the_tensor__also_of_another_size(snippet):
 
 
 def test_a_holder_keeps_the_tensor__but_not_a_copied_row(snippet, fails):
+    """A copied row has memory of its own, so the table is freed."""
     edited = snippet.edit("table[0],", "table[0].clone(),")
     fails(test_a_holder_keeps_the_tensor, edited)
 
@@ -198,6 +202,9 @@ def test_a_holder_keeps_the_tensor__but_not_a_copied_row(snippet, fails):
     ),
 )
 def test_a_holder_keeps_the_tensor__but_not(snippet, fails, old, new):
+    """Here one of them does not hold the table, such as the list `[0]`, or not
+    for as long.
+    """
     fails(test_a_holder_keeps_the_tensor, snippet.edit(old, new))
 
 
@@ -291,8 +298,20 @@ def test_each_way_lets_go(snippet, ways=LET_GO):
         assert holder is not None
 
 
+def test_each_way_lets_go__but_not_without_forget(snippet, fails):
+    """Without `forget()`, the last uncaught error still holds the table."""
+    edited = snippet.edit(
+        "    forget()\n    gc.collect()",
+        "    gc.collect()",
+    )
+    fails(test_each_way_lets_go, edited)
+
+
 @pytest.mark.parametrize("name", EIGHT)
-def test_each_way_lets_go__but_not(snippet, fails, name):
+def test_each_way_lets_go__ends_if_held_by(snippet, fails, name):
+    """If it is still held, by a list, a graph or any other of the eight: the
+    table is not freed.
+    """
     holds = {name: lambda run, table: run.keepers[name](table)}
     fails(test_each_way_lets_go, snippet, holds)
 
@@ -385,6 +404,9 @@ def test_storages_are_listed_once__also_with_their_devices(snippet):
     ("without its device", "each.device.type]", "0]"),
 )
 def test_storages_are_listed_once__but_not(snippet, fails, old, new):
+    """Keyed by `id`, each view gets a row of its own; the other edits change
+    rows, columns or their order.
+    """
     fails(test_storages_are_listed_once, snippet.edit(old, new))
 
 
@@ -427,10 +449,14 @@ def test_gradients_are_listed_too__also_with(snippet, touched):
     ("{id(each): each for each in seen}.values()", "seen"),
 )
 def test_gradients_are_listed_too__but_not(snippet, fails, old, new):
+    """Without `each.grad`, gradients are missing; without the dictionary of
+    ids, their shape is listed twice.
+    """
     fails(test_gradients_are_listed_too, snippet.edit(old, new))
 
 
-def test_gradients_are_listed_too__but_not_before_backward(snippet, fails):
+def test_gradients_are_listed_too__ends_before_backward(snippet, fails):
+    """Before `backward`: there is no gradient to list."""
     fails(test_gradients_are_listed_too, snippet, False)
 
 
@@ -464,6 +490,9 @@ def test_the_list_holds_nothing(snippet):
     ("in gc.get_objects() if", "in (gc.collect(), gc.get_objects())[1] if"),
 )
 def test_the_list_holds_nothing__but_not(snippet, fails, old, new):
+    """With the tensors themselves in its rows, the list holds them; and
+    `gc.collect()` frees those in a cycle.
+    """
     fails(test_the_list_holds_nothing, snippet.edit(old, new))
 
 
@@ -567,6 +596,9 @@ def test_holders_are_named(snippet):
     ("issubclass(kind, dict)", "issubclass(kind, list)"),
 )
 def test_holders_are_named__but_not(snippet, fails, old, new):
+    """With `is not`, it names the keys of all other values; the other edits
+    name other holders, types or numbers.
+    """
     if "list" in new:
         snippet = snippet.edit("dict.items(holder)", "enumerate(holder)")
         snippet = snippet.edit("dict.keys(holder)", "holder")
@@ -590,6 +622,7 @@ def test_a_mask_is_not_listed(snippet, shape=(37, 41), dtype=torch.float32):
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [((7, 11, 13), torch.float64), ((1, 2, 3, 5), torch.bfloat16)],
+    ids=["three dimensions, in float64", "four, in bfloat16"],
 )
 def test_a_mask_is_not_listed__also_of(snippet, shape, dtype):
     test_a_mask_is_not_listed(snippet, shape, dtype)
@@ -608,6 +641,9 @@ def test_a_mask_is_not_listed__also_of(snippet, shape, dtype):
     ),
 )
 def test_a_mask_is_not_listed__but_not(snippet, fails, old, new):
+    """A mask with a name is in the list; and a product with a number keeps 4
+    bytes, not a mask.
+    """
     fails(test_a_mask_is_not_listed, snippet.edit(old, new))
 
 
@@ -622,6 +658,9 @@ OPERATIONS = {
 def test_a_graph_is_not_among_the_holders(
     snippet, operation=torch.mul, learned=False
 ):
+    """No cell decides it: Python's garbage collector does not look into
+    graphs.
+    """
     run = after(snippet, "imports", "role", "holders")
     weight = torch.ones(3, 3, requires_grad=True)
     table, memory = watched_table(3, 3)
@@ -660,7 +699,12 @@ class Own(torch.autograd.Function):
         return None, gradient * ctx.x
 
 
-def test_a_graph_is_not_among_the_holders__but_an_own_function(snippet, fails):
+def test_a_graph_is_not_among_the_holders__ends_for_an_own_function(
+    snippet, fails
+):
+    """For a `Function` of your own that keeps the tensor as `ctx.x`: it is
+    among them, as a dict with the key `x`.
+    """
     fails(test_a_graph_is_not_among_the_holders, snippet, Own.apply)
 
 
@@ -695,6 +739,9 @@ SHOWN = "print(readings.shape, output.shape, loss.grad_fn.name())"
     ),
 )
 def test_the_last_batch_outlives_the_loop__but_not(snippet, fails, old, new):
+    """Here a name gets another value after the loop, or the loop ends with the
+    first batch.
+    """
     fails(test_the_last_batch_outlives_the_loop, snippet.edit(old, new))
 
 
@@ -757,6 +804,9 @@ BACK = "    loss.backward()\n    optimizer.step()\n    return"
     (BACK, f"    model.last = loss\n{BACK.replace('ward()', 'ward', 1)}"),
 )
 def test_a_function_lets_go__but_not(snippet, fails, old, new):
+    """Returned, or kept as `model.last`, an output, the goals or the loss stay
+    alive.
+    """
     fails(test_a_function_lets_go, snippet.edit(old, new))
 
 
@@ -787,6 +837,7 @@ def test_two_outputs_live_at_once__also_in(snippet, turns):
 
 
 def test_two_outputs_live_at_once__but_not_if_deleted(snippet, fails):
+    """With `del output` in each turn, only one output is alive at a time."""
     edited = snippet.edit(
         "    output = predict(readings)\n\nprint",
         "    output = predict(readings)\n    del output\n\nprint",
@@ -795,6 +846,7 @@ def test_two_outputs_live_at_once__but_not_if_deleted(snippet, fails):
 
 
 def test_two_outputs_live_at_once__but_not_without_a_name(snippet, fails):
+    """Without a name, each output is freed before the next one is made."""
     edited = snippet.edit(
         "    output = predict(readings)\n\nprint",
         "    predict(readings)\n\nprint",
@@ -834,6 +886,9 @@ def test_del_leaves_one_alive__also_of_their_memory(snippet):
     ),
 )
 def test_del_leaves_one_alive__but_not(snippet, fails, old, new):
+    """Without `del`, or with `last` as a second name, two are alive at
+    once.
+    """
     fails(test_del_leaves_one_alive, snippet.edit(old, new))
 
 
@@ -882,6 +937,9 @@ def test_a_traceback_keeps_tensors__also_their_memory(snippet):
     ),
 )
 def test_a_traceback_keeps_tensors__but_not(snippet, fails, old, new):
+    """Deleted before the error, they are gone in the handler; with the error
+    kept, they stay after it.
+    """
     fails(test_a_traceback_keeps_tensors, snippet.edit(old, new))
 
 
@@ -898,12 +956,26 @@ def test_a_kept_error_keeps_them(snippet, keep=lambda error: error):
     assert run.shape() is None
 
 
+def test_a_kept_error_keeps_them__but_not_what_is_deleted_first(
+    snippet, fails
+):
+    """If `load` deletes `readings` before it raises, no error holds them."""
+    edited = snippet.edit(
+        "    outputs.append(weakref.ref(readings))\n",
+        "    outputs.append(weakref.ref(readings))\n    del readings\n",
+    )
+    fails(test_a_kept_error_keeps_them, edited)
+
+
 @pytest.mark.parametrize(
     "keep",
     [str, lambda e: e.with_traceback(None)],
     ids=["its text", "the error without its traceback"],
 )
-def test_a_kept_error_keeps_them__but_not(snippet, fails, keep):
+def test_a_kept_error_keeps_them__ends_for(snippet, fails, keep):
+    """If you keep only the text of the error, or the error without its
+    traceback: that does not hold them.
+    """
     fails(test_a_kept_error_keeps_them, snippet, keep)
 
 
@@ -955,6 +1027,9 @@ def test_free_forgets_the_error(snippet):
     ("not even kept", LAST, f"    del readings\n{LAST}"),
 )
 def test_free_forgets_the_error__but_not(snippet, fails, old, new):
+    """Without `last_traceback`, or without `forget()`, the tensors stay; the
+    other edits forget too little of other errors.
+    """
     fails(test_free_forgets_the_error, snippet.edit(old, new))
 
 
@@ -996,6 +1071,17 @@ def test_the_next_error_takes_its_place(snippet, statement="1 / 0"):
     assert run.shape() is None
 
 
+def test_the_next_error_takes_its_place__but_not_if_more_holds_them(
+    snippet, fails
+):
+    """If the function holds them as well, the next error frees nothing."""
+    edited = snippet.edit(
+        "    seen.append(weakref.ref(readings))\n",
+        "    seen.append(weakref.ref(readings))\n    load.kept = readings\n",
+    )
+    fails(test_the_next_error_takes_its_place, edited)
+
+
 @pytest.mark.parametrize(
     "statement", ["None.shape", "missing", "load(1)", "1 +* 2"]
 )
@@ -1004,9 +1090,10 @@ def test_the_next_error_takes_its_place__also_by(snippet, statement):
 
 
 @pytest.mark.parametrize("statement", ["2 / 1", "readings = None"])
-def test_the_next_error_takes_its_place__but_no_error(
+def test_the_next_error_takes_its_place__ends_without_an_error(
     snippet, fails, statement
 ):
+    """For statements without an error: they leave the last error in place."""
     fails(test_the_next_error_takes_its_place, snippet, statement)
 
 
@@ -1023,6 +1110,9 @@ def test_a_shown_tensor_is_kept(snippet):
     ("runsource(\"'something else'\")", "runsource(\"x = 'nothing shown'\")"),
 )
 def test_a_shown_tensor_is_kept__but_not(snippet, fails, old, new):
+    """Here only its shape is shown; or nothing is shown after it, so the
+    tensor stays.
+    """
     fails(test_a_shown_tensor_is_kept, snippet.edit(old, new))
 
 
@@ -1047,6 +1137,9 @@ def test_circles_wait_for_the_collector(snippet):
     ('gc.collect()\nstages["gc', 'stages["gc'),
 )
 def test_circles_wait_for_the_collector__but_not(snippet, fails, old, new):
+    """Without itself in it, the list is no cycle; held elsewhere, or without
+    `gc.collect()`, the tensor stays.
+    """
     if "kept_boxes" in new:
         snippet = snippet.edit("def cycle", "kept_boxes = []\n\n\ndef cycle")
     fails(test_circles_wait_for_the_collector, snippet.edit(old, new))
@@ -1092,7 +1185,7 @@ def test_create_graph_keeps_the_model(
 ):
     run = after(snippet, "imports", "create-graph")
 
-    assert run.outlives(run.backward)
+    assert run.outlives(run.backward) is True
     assert not run.outlives(lambda model: None)
     assert all(outlives(run.backward, loss_of, layers))
 
@@ -1107,6 +1200,7 @@ def test_create_graph_keeps_the_model__also_with(snippet, loss_of, layers):
 
 
 def test_create_graph_keeps_the_model__but_not_without(snippet, fails):
+    """Without `create_graph=True`, the model is freed with its last name."""
     old = "backward(create_graph=True)\n\n\ndef backward_and"
     edited = snippet.edit(old, "backward()\n\n\ndef backward_and")
     fails(test_create_graph_keeps_the_model, edited)
@@ -1115,6 +1209,9 @@ def test_create_graph_keeps_the_model__but_not_without(snippet, fails):
 def test_create_graph_keeps_the_model__ends_where_gradients_are_constant(
     snippet, fails
 ):
+    """Where the gradients are constant, as for the mean output of a linear
+    layer: the model is freed.
+    """
     fails(test_create_graph_keeps_the_model, snippet, linear)
 
 
@@ -1137,6 +1234,9 @@ def test_a_reset_lets_the_model_go(snippet):
     ),
 )
 def test_a_reset_lets_the_model_go__but_not(snippet, fails, old, new):
+    """Without `zero_grad()`, or with `torch.autograd.backward`, the model
+    stays.
+    """
     fails(test_a_reset_lets_the_model_go, snippet.edit(old, new))
 
 
@@ -1153,6 +1253,7 @@ def test_cuda_frees_at_once(snippet):
 
 @pytest.mark.cuda
 def test_cuda_frees_at_once__but_not_what_has_a_second_name(snippet, fails):
+    """Here a second name still refers to the tensor."""
     edited = snippet.edit(
         "    del large\n", "    second = large\n    del large\n"
     )
@@ -1171,6 +1272,7 @@ def test_synchronize_frees_nothing(snippet):
 
 @pytest.mark.cuda
 def test_synchronize_frees_nothing__but_emptying_does(snippet, fails):
+    """Here `empty_cache` takes the place of `synchronize`."""
     edited = snippet.edit(
         "    torch.cuda.synchronize()\n    after_synchronize",
         "    torch.cuda.empty_cache()\n    after_synchronize",
@@ -1188,6 +1290,7 @@ def test_empty_cache_gives_back(snippet):
 
 @pytest.mark.cuda
 def test_empty_cache_gives_back__but_not_left_out(snippet, fails):
+    """Here `empty_cache` is left out."""
     edited = snippet.edit(
         "    torch.cuda.empty_cache()\n    after_emptying",
         "    after_emptying",
@@ -1212,6 +1315,9 @@ def test_empty_cache_comes_last(snippet):
     ("    torch.cuda.empty_cache()\n    emptied_last", "    emptied_last"),
 )
 def test_empty_cache_comes_last__but_not(snippet, fails, old, new):
+    """Here there is no cycle, or `gc.collect()` or the last `empty_cache` is
+    left out.
+    """
     fails(test_empty_cache_comes_last, snippet.edit(old, new))
 
 
@@ -1269,12 +1375,18 @@ def test_the_list_leaves_out(snippet, layout=torch.strided):
     ("if type(each) in kinds]", "if issubclass(type(each), kinds)]"),
 )
 def test_the_list_leaves_out__but_not(snippet, fails, old, new):
+    """Without `suppress`, a sparse tensor raises an error; the other edits
+    list those on `meta`, or of your own classes.
+    """
     fails(test_the_list_leaves_out, snippet.edit(old, new))
 
 
 def test_the_list_leaves_out__ends_for_nested_tensors_with_layout_jagged(
     snippet, fails
 ):
+    """For nested tensors with `layout=torch.jagged`: their values are
+    listed.
+    """
     fails(test_the_list_leaves_out, snippet, torch.jagged)
 
 
@@ -1298,6 +1410,9 @@ def test_without_a_reset_the_fit_fails(snippet):
     ("        if with_reset:\n", "        if False:\n"),
 )
 def test_without_a_reset_the_fit_fails__but_not(snippet, fails, old, new):
+    """With a reset in both fits, both end below 0.0001; with none in either,
+    both end above 5.
+    """
     fails(test_without_a_reset_the_fit_fails, snippet.edit(old, new))
 
 
@@ -1314,4 +1429,7 @@ def test_the_misspelt_name_is_an_error(snippet, capsys):
 def test_the_misspelt_name_is_an_error__but_not(
     snippet, fails, capsys, old, new
 ):
+    """With `target` in both places, or an `output` from before, there is no
+    error.
+    """
     fails(test_the_misspelt_name_is_an_error, snippet.edit(old, new), capsys)

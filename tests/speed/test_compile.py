@@ -5,6 +5,7 @@ import copy
 import itertools
 import logging
 import random
+import warnings
 
 import pytest
 import torch
@@ -21,6 +22,17 @@ COUNTED = ("imports", "keep-graph", "counted")
 TENSOR = "counting-in-a-tensor"
 SO_FAR = "graphs-so-far"
 MODEL = ("imports", "do-this", "keep-graph", "counted")
+
+
+def never_recompiled(snippet):
+    """Return the program, which runs uncompiled what it would recompile."""
+    return snippet.edit(
+        "    return torch.compile(function, backend=keep_graph, **options)\n",
+        "    compiled = torch.compile(function, backend=keep_graph, "
+        "**options)\n"
+        "    return "
+        'torch.compiler.set_stance("eager_on_recompile")(compiled)\n',
+    )
 
 
 class Normed(nn.Module):
@@ -130,6 +142,9 @@ def test_a_compiled_model_stays_itself__also_of_a_model(snippet, model):
 def test_a_compiled_model_stays_itself__but_not_by_the_function(
     snippet, fails
 ):
+    """`torch.compile(model)` returns a module of another class, with the model
+    inside.
+    """
     other = snippet.edit("model.compile()", "model = torch.compile(model)")
 
     fails(test_a_compiled_model_stays_itself, other)
@@ -165,16 +180,16 @@ def test_the_first_call_compiles(
 @pytest.mark.parametrize(
     ("function", "make"),
     [
-        pytest.param(torch.sin, torch.rand, id="function"),
+        pytest.param(torch.sin, torch.rand, id="a function"),
         pytest.param(
             lambda x: x * 2 + 1,
             lambda *s: torch.ones(s).double(),
-            id="float64",
+            id="float64 tensors",
         ),
         pytest.param(
             lambda x: x.sum(),
             lambda *s: torch.rand(s, requires_grad=True),
-            id="gradients",
+            id="tensors with gradients",
         ),
     ],
 )
@@ -191,6 +206,9 @@ def test_the_first_call_compiles__also_of(snippet, function, make):
     ),
 )
 def test_the_first_call_compiles__but_not(snippet, fails, old, new):
+    """An uncleared list, or another backend, counts something else; and calls
+    with other sizes are not alike.
+    """
     fails(test_the_first_call_compiles, snippet.edit(old, new))
 
 
@@ -205,6 +223,10 @@ def test_the_first_call_compiles__but_not(snippet, fails, old, new):
     ],
 )
 def test_the_first_call_compiles__ends(snippet, fails, between):
+    """After `torch.compiler.reset()`, or with another default dtype: the next
+    call compiles again.
+    """
+
     def double(x):
         return x * 2
 
@@ -259,6 +281,7 @@ def test_a_graph_is_operations__also_of_blocks_in_blocks(snippet):
 
 
 def test_a_graph_is_operations__but_not_without_relu(snippet, fails):
+    """Without `relu` in `forward`, the graph has none either."""
     other = snippet.edit("torch.relu(self.hidden(x))", "self.hidden(x)")
 
     fails(test_a_graph_is_operations, other)
@@ -342,10 +365,14 @@ def test_guards_check_the_tensor__also_under_compile_of_a_model(snippet):
     ("torch.rand(32, 4).requires_grad_()", "torch.rand(32, 4)"),
 )
 def test_guards_check_the_tensor__but_not(snippet, fails, old, new):
+    """An input like the first one passes the guards, so there is one graph
+    fewer.
+    """
     fails(test_guards_check_the_tensor, snippet.edit(old, new))
 
 
-def test_guards_check_the_tensor__but_not_its_values(snippet, fails):
+def test_guards_check_the_tensor__ends_for_its_values(snippet, fails):
+    """For other values: such a tensor passes the guards."""
     others = {"values": lambda: torch.zeros(32, 4)}
     fails(test_guards_check_the_tensor, snippet, None, others)
 
@@ -366,19 +393,37 @@ def test_contiguous_fits_the_guards(
         assert len(run.graphs) == 2
 
 
+def test_contiguous_fits_the_guards__but_not_before_the_transpose(
+    snippet, fails
+):
+    """Made contiguous before `.T`, it is transposed again, and recompiles."""
+    edited = snippet.edit(
+        '"contiguous()": torch.rand(4, 32).T.contiguous()',
+        '"contiguous()": torch.rand(4, 32).contiguous().T',
+    )
+    fails(test_contiguous_fits_the_guards, edited)
+
+
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(lambda: torch.rand(32, 8)[:, ::2], id="every other"),
-        pytest.param(lambda: torch.rand(1, 4).expand(32, 4), id="expand"),
-        pytest.param(lambda: torch.rand(4, 32).mT, id="mT"),
+        pytest.param(
+            lambda: torch.rand(32, 8)[:, ::2], id="taking every other column"
+        ),
+        pytest.param(
+            lambda: torch.rand(1, 4).expand(32, 4), id="expanding a row"
+        ),
+        pytest.param(lambda: torch.rand(4, 32).mT, id="transposing by mT"),
     ],
 )
 def test_contiguous_fits_the_guards__also_after(snippet, make):
     test_contiguous_fits_the_guards(snippet, make)
 
 
-def test_contiguous_fits_the_guards__but_not_clone(snippet, fails):
+def test_contiguous_fits_the_guards__ends_with_clone(snippet, fails):
+    """With `clone()` in its place: it keeps the strides, so the first graph
+    does not accept it.
+    """
     make = GUARDED["strides, by T"]
     fails(test_contiguous_fits_the_guards, snippet, make, torch.clone)
 
@@ -386,6 +431,9 @@ def test_contiguous_fits_the_guards__but_not_clone(snippet, fails):
 def test_contiguous_fits_the_guards__ends_if_the_first_was_transposed(
     snippet, fails
 ):
+    """If the first tensor was transposed: its graph expects those strides, so
+    a contiguous one recompiles.
+    """
     program = snippet.edit(
         '"first": torch.rand(32, 4),', '"first": torch.rand(4, 32).T,'
     ).edit(
@@ -425,11 +473,22 @@ def test_guards_check_the_setting(snippet, make=None, change=frozen):
         assert len(run.graphs) == 2
 
 
+def test_guards_check_the_setting__but_not_if_told_to_run_uncompiled(
+    snippet, fails
+):
+    """With the stance `eager_on_recompile`, the model runs uncompiled
+    instead.
+    """
+    fails(test_guards_check_the_setting, never_recompiled(snippet))
+
+
 def test_guards_check_the_setting__also_with_batch_norm(snippet):
     test_guards_check_the_setting(snippet, Normed)
 
 
-def test_guards_check_the_setting__but_not_other_weights(snippet, fails):
+def test_guards_check_the_setting__ends_for_other_weights(snippet, fails):
+    """For new values in the weights: they pass the guards."""
+
     def changed(model):
         with torch.no_grad():
             for parameter in model.parameters():
@@ -490,10 +549,12 @@ def test_three_graphs_for_all_sizes__also_with_batch_norm(snippet):
 
 
 def test_three_graphs_for_all_sizes__ends_with_an_empty_batch(snippet, fails):
+    """With an empty batch: it needs a fourth."""
     fails(test_three_graphs_for_all_sizes, snippet, [20, 1, 7, 9, 30, 0])
 
 
 def test_three_graphs_for_all_sizes__but_not_if_static(snippet, fails):
+    """With `dynamic=False`, each new size needs a graph of its own."""
     other = snippet.edit(
         "graphs_so_far(sizes),", "graphs_so_far(sizes, dynamic=False),"
     )
@@ -521,6 +582,7 @@ def test_dynamic_needs_two__also_drawn(snippet, seed):
 
 
 def test_dynamic_needs_two__but_not_by_default(snippet, fails):
+    """By default, the first size has a graph of its own."""
     other = snippet.edit(
         "graphs_so_far(sizes, dynamic=True)", "graphs_so_far(sizes)"
     )
@@ -547,6 +609,7 @@ def test_static_needs_one_for_each__also_of(snippet, sizes):
 
 
 def test_static_needs_one_for_each__but_not_by_default(snippet, fails):
+    """By default, the third size needs no graph of its own."""
     other = snippet.edit(
         "graphs_so_far(sizes, dynamic=False)", "graphs_so_far(sizes)"
     )
@@ -573,18 +636,33 @@ def test_a_marked_size_needs_one(
         assert len(run.graphs) == 1
 
 
+def test_a_marked_size_needs_one__but_not_by_a_copy(snippet, fails):
+    """A copy of the batch does not carry the mark, so the first size has a
+    graph of its own.
+    """
+    edited = snippet.edit(
+        "    return torch.compile(function, backend=keep_graph, **options)\n",
+        "    compiled = torch.compile(function, backend=keep_graph, "
+        "**options)\n"
+        "    return lambda x: compiled(x.clone())\n",
+    )
+    fails(test_a_marked_size_needs_one, edited)
+
+
 @pytest.mark.parametrize("make", [Normed], ids=["BatchNorm"])
 @pytest.mark.parametrize("sizes", [(2, 3, 99), (500, 2)], ids=str)
 def test_a_marked_size_needs_one__also_with(snippet, make, sizes):
     test_a_marked_size_needs_one(snippet, make, sizes)
 
 
-def test_a_marked_size_needs_one__but_not_unmarked(snippet, fails):
+def test_a_marked_size_needs_one__ends_if_unmarked(snippet, fails):
+    """Without the mark: the first size has a graph of its own."""
     sizes = (32, 2, 7)
     fails(test_a_marked_size_needs_one, snippet, None, sizes, id)
 
 
 def test_a_marked_size_needs_one__ends_for_a_single_sample(snippet, fails):
+    """For a single sample: it needs a second graph."""
     fails(test_a_marked_size_needs_one, snippet, None, (32, 7, 1))
 
 
@@ -618,6 +696,7 @@ def test_modes_have_graphs_of_their_own__also_drawn(snippet, seed):
 def test_modes_have_graphs_of_their_own__but_not_without_dropout(
     snippet, fails
 ):
+    """Without dropout, training and evaluation share a graph."""
     fails(
         test_modes_have_graphs_of_their_own,
         snippet.edit("nn.Dropout()", "nn.Identity()"),
@@ -625,6 +704,7 @@ def test_modes_have_graphs_of_their_own__but_not_without_dropout(
 
 
 def test_modes_have_graphs_of_their_own__but_not_if_it_forgets(snippet, fails):
+    """After `torch.compiler.reset()`, going back compiles again."""
     fails(
         test_modes_have_graphs_of_their_own,
         snippet.edit(
@@ -657,6 +737,7 @@ def test_a_stance_finds_recompiles__also_of_a_function(snippet):
 
 
 def test_a_stance_finds_recompiles__but_not_by_default(snippet, fails):
+    """With the stance `"default"`, the call recompiles and raises nothing."""
     other = snippet.edit(
         'with torch.compiler.set_stance("fail_on_recompile"):',
         'with torch.compiler.set_stance("default"):',
@@ -689,6 +770,7 @@ def test_modes_set_cuda_graphs(snippet):
 
 
 def test_modes_set_cuda_graphs__but_not_if_taken_out(snippet, fails):
+    """With its options cleared, `"max-autotune"` sets none of them."""
     line = "mode_options = torch._inductor.list_mode_options()"
     edited = snippet.edit(
         line, f'{line}\nmode_options["max-autotune"].clear()'
@@ -705,12 +787,23 @@ def test_an_unknown_mode_raises(snippet, mode="fastest"):
         assert known in str(met.value)
 
 
+def test_an_unknown_mode_raises__but_not_one_of_your_own(snippet, fails):
+    """A mode that you add to this dictionary yourself is not in the error."""
+    edited = snippet.edit(
+        "mode_options = torch._inductor.list_mode_options()",
+        "mode_options = torch._inductor.list_mode_options()\n"
+        'mode_options |= {"quickest": {}}',
+    )
+    fails(test_an_unknown_mode_raises, edited)
+
+
 @pytest.mark.parametrize("mode", ["max_autotune", "Default"])
 def test_an_unknown_mode_raises__also_for(snippet, mode):
     test_an_unknown_mode_raises(snippet, mode)
 
 
-def test_an_unknown_mode_raises__but_not_a_known_one(snippet, fails):
+def test_an_unknown_mode_raises__ends_for_a_known_one(snippet, fails):
+    """For a mode that exists, such as `"max-autotune"`: nothing is raised."""
     fails(test_an_unknown_mode_raises, snippet, "max-autotune")
 
 
@@ -776,6 +869,7 @@ def test_a_container_is_not_compiled__also_where_one_of_your_own_is(snippet):
 
 
 def test_a_container_is_not_compiled__but_not_by_the_function(snippet, fails):
+    """`torch.compile` does compile it."""
     other = snippet.edit(
         "layers.compile(backend=keep_graph)\nlayers(batch)",
         "torch.compile(layers, backend=keep_graph)(batch)",
@@ -798,11 +892,13 @@ def test_the_function_compiles_it__also_around_a_layer(snippet, kind):
 
 
 def test_the_function_compiles_it__ends_for_an_lstm(snippet, fails):
+    """For an LSTM: it stays uncompiled."""
     layer, inputs = nn.LSTM(8, 4), torch.rand(2, 3, 8)
     fails(test_the_function_compiles_it, snippet, lambda: layer, inputs)
 
 
 def test_the_function_compiles_it__but_not_if_left_out(snippet, fails):
+    """Here a function that is not compiled is called in its place."""
     other = snippet.edit(
         "counted(layers)", "counted(layers) and (lambda x: x)"
     )
@@ -830,6 +926,7 @@ RECURRENT = {"RNN": nn.RNN, "GRU": nn.GRU, "LSTM": nn.LSTM}
 
 
 def test_recurrent_layers_stay_uncompiled(snippet, kind=nn.LSTM):
+    """No cell decides it: the layers themselves are tried."""
     run = snippet.only(*COUNTED).after("counted")
     called = run.counted(kind(4, 4))
     with logged() as said:
@@ -843,11 +940,17 @@ def test_recurrent_layers_stay_uncompiled__also(snippet, kind):
     test_recurrent_layers_stay_uncompiled(snippet, RECURRENT[kind])
 
 
-def test_recurrent_layers_stay_uncompiled__but_not_linear_ones(snippet, fails):
+def test_recurrent_layers_stay_uncompiled__ends_for_linear_ones(
+    snippet, fails
+):
+    """For a linear layer: it is compiled."""
     fails(test_recurrent_layers_stay_uncompiled, snippet, nn.Linear)
 
 
 def test_recurrent_layers_stay_uncompiled__ends_with_allow_rnn(snippet, fails):
+    """With `torch._dynamo.config.allow_rnn = True`: they are compiled, here a
+    GRU.
+    """
     with torch._dynamo.config.patch(allow_rnn=True):
         fails(test_recurrent_layers_stay_uncompiled, snippet, nn.GRU)
 
@@ -881,6 +984,9 @@ def test_a_counter_recompiles(snippet):
 
 
 def test_a_counter_recompiles__ends_with_another_limit(snippet, fails):
+    """With another `torch._dynamo.config.recompile_limit`, here 10: there are
+    more than eight.
+    """
     with graphs_at_most(10):
         fails(test_a_counter_recompiles, snippet)
 
@@ -903,11 +1009,15 @@ def test_the_limit_ends_compiling(snippet):
 
 
 def test_the_limit_ends_compiling__but_not_without_a_counter(snippet, fails):
+    """Without the counter, one graph is enough, so the limit is not
+    reached.
+    """
     edited = snippet.edit(COUNTS, f"pass\n{FORWARD}")
     fails(test_the_limit_ends_compiling, edited)
 
 
 def test_the_limit_ends_compiling__ends_with_fullgraph(snippet, fails):
+    """With `fullgraph=True`: the call beyond the limit raises an error."""
     edited = snippet.edit(
         "backend=keep_graph,", "backend=keep_graph, fullgraph=True,"
     )
@@ -917,10 +1027,12 @@ def test_the_limit_ends_compiling__ends_with_fullgraph(snippet, fails):
 @pytest.mark.parametrize(
     "new",
     [
-        pytest.param("self.calls -= 3", id="down"),
-        pytest.param("self.calls = self.calls + 1", id="set"),
-        pytest.param("self.calls = 2 * self.calls + 1", id="times"),
-        pytest.param("self.calls += 1; x = x + self.calls", id="used"),
+        pytest.param("self.calls -= 3", id="it counts down"),
+        pytest.param("self.calls = self.calls + 1", id="assigns"),
+        pytest.param("self.calls = 2 * self.calls + 1", id="doubles"),
+        pytest.param(
+            "self.calls += 1; x = x + self.calls", id="uses the number"
+        ),
     ],
 )
 def test_a_counter_recompiles__also_if(snippet, new):
@@ -932,6 +1044,9 @@ def test_a_counter_recompiles__also_if(snippet, new):
     (COUNTS, f"x = x + self.calls\n{FORWARD}"),
 )
 def test_a_counter_recompiles__but_not(snippet, fails, old, new):
+    """Without the counter, or if `forward` only reads it, one graph is
+    enough.
+    """
     fails(test_a_counter_recompiles, snippet.edit(old, new))
 
 
@@ -955,6 +1070,9 @@ def test_a_buffer_can_count(snippet):
 
 
 def test_a_buffer_can_count__but_not_a_number(snippet, fails):
+    """With a Python number in its place, each of the eight calls makes a
+    graph.
+    """
     other = snippet.edit(
         'self.register_buffer("calls", torch.tensor(0))', "self.calls = 0"
     ).edit("tried.calls.item()", "tried.calls")
@@ -994,6 +1112,17 @@ def test_blocks_share_the_limit(snippet, second=Block):
             assert len(run.graphs) == min(number + 1, 8)
 
 
+def test_blocks_share_the_limit__but_not_if_all_is_forgotten(snippet, fails):
+    """If each new graph makes it forget the earlier ones, the limit is never
+    reached.
+    """
+    edited = snippet.edit(
+        "    graphs.append(graph)\n",
+        "    graphs[:] = [graph]\n",
+    )
+    fails(test_blocks_share_the_limit, edited)
+
+
 def test_blocks_share_the_limit__also_by_the_function(snippet):
     run = snippet.only(*COUNTED).after("counted")
     run.counted(torch.sin)
@@ -1004,20 +1133,26 @@ def test_blocks_share_the_limit__also_by_the_function(snippet):
     assert len(run.graphs) == 8
 
 
-def test_blocks_share_the_limit__but_not_of_two_classes(snippet, fails):
+def test_blocks_share_the_limit__ends_for_two_classes(snippet, fails):
+    """For blocks of two classes: they do not share it, and together have more
+    than eight.
+    """
     fails(test_blocks_share_the_limit, snippet, Other)
 
 
 def test_blocks_share_the_limit__ends_with_a_higher_limit(snippet, fails):
+    """With a higher `torch._dynamo.config.recompile_limit`: they share more
+    than eight.
+    """
     with graphs_at_most(12):
         fails(test_blocks_share_the_limit, snippet)
 
 
 NUMBERS = {
-    "counted": range(1, 12),
-    "whole": [26, 50, 28, 4, 18],
-    "signs": [7, 1, 0, -3, 8, 9],
-    "float": [1.5, -2.5, 0.25, 7.0, 1e9],
+    "numbers in a row": range(1, 12),
+    "integers": [26, 50, 28, 4, 18],
+    "both signs": [7, 1, 0, -3, 8, 9],
+    "floats": [1.5, -2.5, 0.25, 7.0, 1e9],
 }
 
 
@@ -1044,6 +1179,9 @@ def test_numbers_make_two_graphs__also_of(snippet, kind):
     ],
 )
 def test_numbers_make_two_graphs__ends(snippet, fails, numbers):
+    """For integers and floats in turn, or for booleans: there is a third
+    graph.
+    """
     fails(test_numbers_make_two_graphs, snippet, numbers)
 
 
@@ -1058,18 +1196,31 @@ def test_each_string_recompiles(snippet, texts=("sum", "mean", "amax", "std")):
             assert len(run.graphs) == met
 
 
+def test_each_string_recompiles__but_not_if_told_to_run_uncompiled(
+    snippet, fails
+):
+    """With the stance `eager_on_recompile`, a new string runs uncompiled
+    instead.
+    """
+    fails(test_each_string_recompiles, never_recompiled(snippet))
+
+
 @pytest.mark.parametrize(
-    "texts", [("a", "b"), ("", "x", "xx"), ("one", "two", "six")], ids=str
+    "texts",
+    [("a", "b"), ("", "x", "xx"), ("one", "two", "six")],
+    ids=["two letters", "other lengths", "one length"],
 )
-def test_each_string_recompiles__also(snippet, texts):
+def test_each_string_recompiles__also_for(snippet, texts):
     test_each_string_recompiles(snippet, texts)
 
 
-def test_each_string_recompiles__but_not_one_met_before(snippet, fails):
+def test_each_string_recompiles__ends_for_one_met_before(snippet, fails):
+    """For a string that it has met before: nothing recompiles."""
     fails(test_each_string_recompiles, snippet, ("sum", "mean", "sum"))
 
 
 def test_numbers_make_two_graphs__but_not_if_static(snippet, fails):
+    """With `dynamic=False`, the third number recompiles as well."""
     other = snippet.edit(
         "backend=keep_graph,", "backend=keep_graph, dynamic=False,"
     )
@@ -1110,6 +1261,10 @@ def test_a_question_splits_the_graph__also_for_a_print_and_another_if(snippet):
 def test_a_question_splits_the_graph__ends_with_capture_scalar_outputs(
     snippet, fails
 ):
+    """With `torch._dynamo.config.capture_scalar_outputs = True`: `item()` no
+    longer breaks the graph.
+    """
+
     def scaled(x):
         return x * x.sum().item() + 1
 
@@ -1119,6 +1274,9 @@ def test_a_question_splits_the_graph__ends_with_capture_scalar_outputs(
 
 
 def test_a_question_splits_the_graph__but_not_of_a_shape(snippet, fails):
+    """An `if` on the number of dimensions is decided while compiling, so there
+    is one graph.
+    """
     other = snippet.edit("    if total > 0:", "    if x.ndim > 0:")
 
     fails(test_a_question_splits_the_graph, other)
@@ -1143,6 +1301,9 @@ def test_fullgraph_names_the_line(snippet):
 
 
 def test_fullgraph_names_the_line__but_not_by_default(snippet, fails):
+    """Without `fullgraph=True`, it raises nothing: the error here is raised by
+    hand.
+    """
     other = snippet.edit(
         "counted(shares, fullgraph=True)(batch)",
         "counted(shares)(batch); raise RuntimeError",
@@ -1175,6 +1336,7 @@ def test_where_keeps_one_graph__also_for_large_and_small_inputs(snippet):
 def test_where_keeps_one_graph__ends_for_the_gradient_at_a_sum_of_0(
     snippet, fails
 ):
+    """For the gradient where the sum is 0: it is `nan` with `torch.where`."""
     fails(test_where_keeps_one_graph, snippet, 1, [torch.zeros(32, 4)])
 
 
@@ -1183,4 +1345,61 @@ def test_where_keeps_one_graph__ends_for_the_gradient_at_a_sum_of_0(
     ("torch.where(total > 0,", "torch.where(total < 0,"),
 )
 def test_where_keeps_one_graph__but_not(snippet, fails, old, new):
+    """With `total < 0`, or without `torch.where`, it computes something
+    else.
+    """
     fails(test_where_keeps_one_graph, snippet.edit(old, new))
+
+
+PYTHON_BOOLEAN = (
+    "Converting a tensor to a Python boolean might cause the trace"
+)
+TRACED = (*COUNTED, "asks", "chosen", "traced")
+
+
+def test_a_trace_keeps_one_branch(snippet, scale=-1):
+    run = snippet.only(*TRACED).after("traced")
+    assert PYTHON_BOOLEAN in "".join(run.said)
+    assert torch.equal(run.traced(run.batch), run.shares(run.batch))
+
+    for x in (scale * run.batch, scale * torch.rand(3, 2)):
+        divided = x / x.sum() + 1
+        assert torch.allclose(run.traced(x), divided)
+        assert not torch.allclose(run.shares(x), divided)
+        with warnings.catch_warnings(action="ignore"):
+            below = torch.jit.trace(run.shares, x)
+        assert torch.equal(below(-x), -x + 1)
+        assert not torch.allclose(run.shares(-x), -x + 1)
+
+
+def test_a_trace_keeps_one_branch__but_not_of_a_where(snippet, fails):
+    """`torch.where` is one operation, which chooses anew for each input."""
+    other = snippet.edit(
+        "torch.jit.trace(shares,", "torch.jit.trace(chosen_shares,"
+    )
+
+    other = other.edit("print(said[0])", "print(said)")
+    fails(test_a_trace_keeps_one_branch, other)
+
+
+def test_a_trace_keeps_one_branch__ends_where_the_answer_is_the_same(
+    snippet, fails
+):
+    """If the next input takes the same branch: the trace is right."""
+    fails(test_a_trace_keeps_one_branch, snippet, 1)
+
+
+def test_where_is_traced_right(snippet):
+    run = snippet.only(*TRACED, "traced-right").after("traced-right")
+
+    for x in (run.batch, -run.batch, torch.rand(3, 2), -torch.rand(3, 2)):
+        assert torch.allclose(run.traced_chosen(x), run.shares(x))
+
+
+def test_where_is_traced_right__but_not_with_an_if(snippet, fails):
+    """The trace of the `if` divides, whatever the sign."""
+    other = snippet.edit(
+        "torch.jit.trace(chosen_shares,", "torch.jit.trace(shares,"
+    )
+
+    fails(test_where_is_traced_right, other)

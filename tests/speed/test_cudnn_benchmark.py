@@ -60,18 +60,22 @@ def switches_at_start():
 def test_the_switch_is_off(snippet, line=""):
     assert switches_at_start()[line] == ["True", "False", "False"]
     snippet.after("switch")
-    assert CUDNN.benchmark
+    assert CUDNN.benchmark is True
     nn.Conv2d(1, 1, 1)(torch.ones(1, 1, 1, 1))
-    assert CUDNN.benchmark
+    assert CUDNN.benchmark is True
 
 
 @pytest.mark.parametrize("name", ["enabled", "benchmark", "deterministic"])
-def test_the_switch_is_off__but_not_once_set(snippet, fails, name):
+def test_the_switch_is_off__ends_once_set(snippet, fails, name):
+    """Once a line has set one of the three switches: they no longer all have
+    their defaults.
+    """
     line = f"cudnn.{name} = not cudnn.{name}"
     fails(test_the_switch_is_off, snippet, line)
 
 
 def test_the_switch_is_off__but_not_switched_on(snippet, fails):
+    """With `False`, this line leaves it off."""
     edited = snippet.edit(
         'torch.backends.cudnn.benchmark = True\nprint("now',
         'torch.backends.cudnn.benchmark = False\nprint("now',
@@ -108,6 +112,7 @@ def test_the_last_batch_is_a_size_too__also(snippet, shuffle):
 
 
 def test_the_last_batch_is_a_size_too__but_not(snippet, fails):
+    """Without `drop_last=True`, the batch of 4 stays."""
     edited = snippet.edit("drop_last=drop_last", "drop_last=False")
     fails(test_the_last_batch_is_a_size_too, edited)
 
@@ -120,6 +125,9 @@ def test_the_last_batch_is_a_size_too__but_not(snippet, fails):
     ],
 )
 def test_the_last_batch_is_a_size_too__ends(snippet, fails, samples):
+    """If the last batch is full, it is no second size; with fewer samples than
+    a batch, `drop_last=True` leaves none.
+    """
     edited = snippet.edit("range(100)", f"range({samples})")
     fails(test_the_last_batch_is_a_size_too, edited, samples)
 
@@ -155,6 +163,9 @@ def test_padding_makes_sizes_repeat__also(snippet, count, seed):
 def test_padding_makes_sizes_repeat__ends_for_longer_recordings(
     snippet, fails
 ):
+    """For recordings longer than 3.5 seconds: up to 6 seconds, there are 11
+    sizes here.
+    """
     edited = snippet.edit(DRAWN, "8_000, 96_001, (200,)")
     fails(test_padding_makes_sizes_repeat, edited)
 
@@ -173,6 +184,9 @@ def test_padding_makes_sizes_repeat__ends_for_longer_recordings(
     ids=["to one", "to four thousand", "lengths alike", "always more"],
 )
 def test_padding_makes_sizes_repeat__but_not_with(snippet, fails, old, new):
+    """Padded to multiples of 1 or 4,000, more sizes are left; the other edits
+    take similar lengths, or pad too much.
+    """
     if "multiple -" in new:  # a whole multiple more where nothing was missing
         text = "lengths = torch.randint(8_000, 56_001, (200,)).tolist()"
         snippet = snippet.edit(text, f"{text}\nlengths[0] = 8_000")
@@ -211,6 +225,9 @@ def test_a_coarse_multiple_adds_zeros__also_for_lengths_from(snippet, seed):
     ids=["of one length", "with one multiple"],
 )
 def test_a_coarse_multiple_adds_zeros__but_not(snippet, fails, old, new):
+    """Recordings of nearly one length are all padded to the same size; and a
+    fixed multiple ignores yours.
+    """
     fails(test_a_coarse_multiple_adds_zeros, snippet.edit(old, new))
 
 
@@ -249,7 +266,16 @@ def test_pad_to_adds_zeros_behind__also_of(snippet, channels):
 
 
 @pytest.mark.parametrize(
-    ("length", "multiple"), [(1, 8), (7, 8), (8, 8), (9, 8), (5, 1), (0, 4)]
+    ("length", "multiple"),
+    [(1, 8), (7, 8), (8, 8), (9, 8), (5, 1), (0, 4)],
+    ids=[
+        "1 number",
+        "7 numbers",
+        "8 numbers",
+        "9 numbers",
+        "a multiple of 1",
+        "no numbers",
+    ],
 )
 def test_pad_to_adds_zeros_behind__also_for(snippet, length, multiple):
     test_pad_to_adds_zeros_behind(snippet, length, multiple)
@@ -275,12 +301,18 @@ def test_pad_to_adds_zeros_behind__also_for(snippet, length, multiple):
     ids=["before", "too few", "ones", "another recording"],
 )
 def test_pad_to_adds_zeros_behind__but_not(snippet, fails, old, new):
+    """Here the zeros are in front; the other edits add too few, add ones, or
+    change the recording.
+    """
     fails(test_pad_to_adds_zeros_behind, snippet.edit(old, new))
 
 
 def test_pad_to_adds_zeros_behind__but_not_to_the_multiple_after(
     snippet, fails
 ):
+    """A recording that has such a length already gets a whole multiple of
+    zeros.
+    """
     edited = snippet.edit(
         "-recording.shape[-1] % multiple",
         "multiple - recording.shape[-1] % multiple",
@@ -297,6 +329,7 @@ def test_a_new_size_is_a_new_search(snippet):
 
 @pytest.mark.cuda
 def test_a_new_size_is_a_new_search__but_not_switched_off(snippet, fails):
+    """Here `benchmark` is off."""
     edited = snippet.edit(
         "benchmark=True):\n        kernels",
         "benchmark=False):\n        kernels",
@@ -330,12 +363,16 @@ def test_a_misspelt_switch_is_taken__also_while_on(snippet):
 
 
 def test_a_misspelt_switch_is_taken__but_the_right_one_changes(snippet, fails):
+    """Spelled correctly, the switch checks its value: 1 is not a `bool`, so it
+    raises an error.
+    """
     line = "torch.backends.cudnn.benchmrk = True"
     edited = snippet.edit(line, f"{line}\ntorch.backends.cudnn.benchmark = 1")
     fails(test_a_misspelt_switch_is_taken, edited)
 
 
 def test_a_misspelt_switch_is_taken__but_not_without_a_module(snippet, fails):
+    """With the module misspelled as well, an error is raised."""
     line = "torch.backends.cudnn.benchmrk = True"
     edited = snippet.edit(line, "torch.backends.cudn.benchmrk = True")
     fails(test_a_misspelt_switch_is_taken, edited)
@@ -355,6 +392,7 @@ def test_a_misspelt_module_is_not__also_as(snippet, name):
 
 
 def test_a_misspelt_module_is_not__but_the_right_one_is(snippet, fails):
+    """Spelled correctly, it raises nothing."""
     edited = named(snippet, "backends.cudn.", "backends.cudnn.")
     fails(test_a_misspelt_module_is_not, edited)
 
@@ -386,6 +424,7 @@ def test_flags_set_what_you_do_not_name__also_after_any_values_of_the_switches(
 def test_flags_set_what_you_do_not_name__but_not_if_named(
     snippet, fails, option
 ):
+    """A switch that you name has the value that you give it."""
     edited = snippet.edit(
         "flags(benchmark=True)", f"flags(benchmark=True, {option})"
     )
@@ -422,6 +461,7 @@ def test_flags_are_put_back__also_for_any_values_of_the_switches(
 
 @pytest.mark.parametrize("name", UNNAMED)
 def test_flags_are_put_back__but_not_what_is_assigned(snippet, fails, name):
+    """Assigned once more after the block, a switch is no longer as before."""
     line = f"torch.backends.cudnn.{name} = not torch.backends.cudnn.{name}\n"
     edited = snippet.edit("after = switches()", f"{line}after = switches()")
     fails(test_flags_are_put_back, edited)
@@ -429,6 +469,7 @@ def test_flags_are_put_back__but_not_what_is_assigned(snippet, fails, name):
 
 @pytest.mark.parametrize("name", UNNAMED)
 def test_flags_are_put_back__but_not_if_left_out(snippet, fails, name):
+    """A switch that you leave out has the value that `flags` gives it."""
     words = [each for each in NAMED.split(", ") if name not in each]
     fails(test_flags_are_put_back, snippet.edit(NAMED, ", ".join(words)))
 
@@ -478,6 +519,7 @@ def test_flags_refuse_the_new_name__also_for_recurrent_layers(snippet):
 
 
 def test_flags_refuse_the_new_name__but_not_if_it_allows_tf32(snippet, fails):
+    """If the new name allows TF32 as well, nothing is raised."""
     edited = snippet.edit('fp32_precision = "ieee"', 'fp32_precision = "tf32"')
     fails(test_flags_refuse_the_new_name, edited)
 
@@ -485,6 +527,7 @@ def test_flags_refuse_the_new_name__but_not_if_it_allows_tf32(snippet, fails):
 def test_flags_refuse_the_new_name__but_not_if_the_old_one_forbids_it(
     snippet, fails
 ):
+    """If the old name forbids TF32 as well, nothing is raised."""
     edited = snippet.edit(
         "allow_tf32 = True  # the default", "allow_tf32 = False"
     )
@@ -504,11 +547,13 @@ def test_assigning_still_works(snippet, deterministic=True):
 
 
 def test_assigning_still_works__but_not_as_another_value(snippet, fails):
+    """Assigning works, so `deterministic` is then `True`, not `False`."""
     fails(test_assigning_still_works, snippet, False)
 
 
 @NEW
 def test_the_old_name_ends_the_mix(snippet, allow=(True, False)):
+    """No cell decides it: the switches themselves are asked."""
     for allowed in allow:
         with mixed():
             if allowed is not None:
@@ -518,7 +563,8 @@ def test_the_old_name_ends_the_mix(snippet, allow=(True, False)):
             assert CUDNN.allow_tf32 is allowed
 
 
-def test_the_old_name_ends_the_mix__but_not_if_left_out(snippet, fails):
+def test_the_old_name_ends_the_mix__ends_if_left_out(snippet, fails):
+    """If you do not assign it: `flags` raises the error."""
     fails(test_the_old_name_ends_the_mix, snippet, [None])
 
 
@@ -553,6 +599,9 @@ def test_benchmark_and_deterministic_are_two(snippet):
 def test_benchmark_and_deterministic_are_two__but_not(
     snippet, fails, old, new
 ):
+    """Here `deterministic` is set in place of `benchmark`; the other edits
+    switch one of them off by hand.
+    """
     fails(test_benchmark_and_deterministic_are_two, snippet.edit(old, new))
 
 
@@ -583,6 +632,7 @@ def test_the_cpu_does_not_care__also_for(snippet, kind, dtype):
 
 
 def test_the_cpu_does_not_care__but_other_images_differ(snippet, fails):
+    """Other images have other results, whatever the switch."""
     edited = snippet.edit(
         "    on = layer(images)", "    on = layer(2 * images)"
     )

@@ -63,6 +63,9 @@ def test_the_setting_is_put_back(snippet):
     ('on("highest")\n    try', 'on("medium")\n    try'),
 )
 def test_the_setting_is_put_back__but_not(snippet, fails, old, new):
+    """Here the last call is never made, so `"highest"` stays; the other edits
+    set another word, or skip it after an error.
+    """
     fails(test_the_setting_is_put_back, snippet.edit(old, new))
 
 
@@ -90,6 +93,9 @@ def test_the_setting_is_for_all_threads(snippet):
 
 
 def test_the_setting_is_for_all_threads__but_not_without(snippet, fails):
+    """Here `all_digits` changes nothing, so other threads see `"high"` as
+    before.
+    """
     edited = snippet.edit('on("highest")\n    try', "on(before)\n    try")
     fails(test_the_setting_is_for_all_threads, edited)
 
@@ -107,6 +113,9 @@ ENDS = (0, 0.0001, 60_000, 1, 3, 2049, 2051)
     ],
 )
 def test_rounded_is_like_the_types__ends(snippet, number, fails):
+    """Where `float16` has other limits: above 65,504 it is `inf`, and tiny
+    numbers are rounded more.
+    """
     fails(test_rounded_is_like_the_types, snippet, [number])
 
 
@@ -129,6 +138,9 @@ def test_rounded_is_like_the_types(snippet, ends=ENDS):
     ("exponent - bits - 1", "exponent - bits"),
 )
 def test_rounded_is_like_the_types__but_not(snippet, fails, old, new):
+    """Cut off or rounded up, the last bit differs; scaled by another power of
+    2, numbers are halved or doubled.
+    """
     fails(test_rounded_is_like_the_types, snippet.edit(old, new))
 
 
@@ -181,6 +193,9 @@ def test_bits_cost_digits__also_from(snippet, seed):
     ("nine bits", "for bits in (7, 10, 23)\n", "for bits in (7, 9, 23)\n"),
 )
 def test_bits_cost_digits__but_not(snippet, fails, old, new):
+    """Cut off, 10 bits cost 0.08 percent; the other edits round one factor or
+    none, or take other numbers or bits.
+    """
     if "9" in new:
         new = "for bits in (7, 10, 23)\n}\nerrors[10] = [\n"
         new += "    relative_error(9, number) for number in summands\n]\n"
@@ -199,12 +214,24 @@ def test_cutting_off_costs_more(
         assert 0.0007 < relative_error(10, summands) < 0.0009
 
 
+def test_cutting_off_costs_more__but_not_of_one_matrix_alone(snippet, fails):
+    """If only one of the two matrices is truncated, the products change by
+    half of that.
+    """
+    edited = snippet.edit(
+        "rounded(a, bits) @ rounded(b, bits)",
+        "rounded(a, bits) @ b",
+    )
+    fails(test_cutting_off_costs_more, edited)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_cutting_off_costs_more__also_from(snippet, seed):
     test_cutting_off_costs_more(snippet, seed)
 
 
-def test_cutting_off_costs_more__but_not_rounding(snippet, fails):
+def test_cutting_off_costs_more__ends_for_rounding(snippet, fails):
+    """For rounding: it changes them by about 0.03 percent."""
     fails(test_cutting_off_costs_more, snippet, 0, (".round()", ".round()"))
 
 
@@ -253,6 +280,7 @@ def test_far_places_lose_their_distances__also_of(snippet, seed):
 def test_far_places_lose_their_distances__but_not_near_the_origin(
     snippet, fails
 ):
+    """Near the origin, no squared distance is off by more than about 1 km²."""
     edited = snippet.edit("([300.0, 400.0])", "([3.0, 4.0])")
     fails(test_far_places_lose_their_distances, edited)
 
@@ -267,6 +295,9 @@ def test_far_places_lose_their_distances__but_not_near_the_origin(
     ),
 )
 def test_far_places_lose_their_distances__but_not(snippet, fails, old, new):
+    """With all bits, or without a product, they are far less off; with a plus
+    sign, they are no distances.
+    """
     fails(test_far_places_lose_their_distances, snippet.edit(old, new))
 
 
@@ -292,6 +323,9 @@ def test_the_mean_first_keeps_digits__also_of(snippet, seed):
     ("rounded(places, bits)", "rounded(places, 7)"),
 )
 def test_the_mean_first_keeps_digits__but_not(snippet, fails, old, new):
+    """Without the mean of each coordinate, or with 7 bits, they are off by
+    more; divided by 10, they are other distances.
+    """
     fails(test_the_mean_first_keeps_digits, snippet.edit(old, new))
 
 
@@ -323,6 +357,9 @@ def test_another_word_only_warns__also_for(snippet, word):
     ),
 )
 def test_another_word_only_warns__but_not(snippet, fails, old, new):
+    """Here the switch for TF32 is set as well, which changes the setting; and
+    `"high"` is one of the right words.
+    """
     fails(test_another_word_only_warns, snippet.edit(old, new))
 
 
@@ -345,6 +382,9 @@ def test_mixed_names_are_refused(snippet):
     ('fp32_precision = "tf32"\ntry', "allow_tf32 = True\ntry"),
 )
 def test_mixed_names_are_refused__but_not(snippet, fails, old, new):
+    """With `"ieee"`, or by the old name alone, both names say the same, so
+    nothing is raised.
+    """
     fails(test_mixed_names_are_refused, snippet.edit(old, new))
 
 
@@ -367,6 +407,9 @@ def test_one_call_sets_both_names(snippet):
 
 
 def test_one_call_sets_both_names__but_not_by_the_new_name(snippet, fails):
+    """Set by the new name, the mix stays, and reading the setting raises an
+    error.
+    """
     edited = snippet.edit(
         'torch.set_float32_matmul_precision("high")\n\nprint(torch.backends',
         'torch.backends.cuda.matmul.fp32_precision = "tf32"\n\n'
@@ -417,6 +460,9 @@ def test_all_digits_refuses_a_mix(snippet):
     ),
 )
 def test_all_digits_refuses_a_mix__but_not(snippet, fails, old, new):
+    """Without reading `allow_tf32` first, it fails later, with another
+    error.
+    """
     if new:
         snippet = snippet.edit(
             "    _ = torch.backends.cuda.matmul.allow_tf32  "
@@ -448,6 +494,9 @@ def test_the_general_name_comes_last__also_where_nothing_is_set(general):
 
 
 def test_the_general_name_comes_last__but_not_with_no_other(snippet, fails):
+    """With `"none"`, products have no setting of their own, and follow the
+    general one.
+    """
     line = 'torch.backends.fp32_precision = "ieee"'
     none = 'torch.backends.cuda.matmul.fp32_precision = "none"'
     edited = snippet.edit(line, f"{none}\n{line}")
@@ -504,23 +553,27 @@ def at_start(name=""):
 
 
 def test_float32_products_are_exact_by_default(snippet, line=""):
+    """No cell decides it: a fresh process is asked."""
     assert at_start(line)[:2] == ["highest", "False"]
 
 
-def test_float32_products_are_exact_by_default__but_not_if_told(
-    snippet, fails
-):
+def test_float32_products_are_exact_by_default__ends_if_told(snippet, fails):
+    """Once a line has switched TF32 on for products: the setting is
+    `"high"`.
+    """
     fails(test_float32_products_are_exact_by_default, snippet, "products")
 
 
 def test_convolutions_may_use_tf32(snippet, line=""):
+    """No cell decides it: a fresh process is asked."""
     first, *new_names = at_start(line)[2:]
     assert first == "True"
     assert len(new_names) == (0 if older(torch.__version__, "2.9") else 2)
     assert {*new_names} <= {"True"}
 
 
-def test_convolutions_may_use_tf32__but_not_if_told(snippet, fails):
+def test_convolutions_may_use_tf32__ends_if_told(snippet, fails):
+    """Once a line has switched it off: it is off."""
     fails(test_convolutions_may_use_tf32, snippet, "convolutions")
 
 
@@ -532,7 +585,8 @@ def test_the_environment_may_say_high(snippet, value="1"):
     assert told[:2] == ["highest", "False"]
 
 
-def test_the_environment_may_say_high__but_not_without(snippet, fails):
+def test_the_environment_may_say_high__ends_without(snippet, fails):
+    """Without the variable: a process starts at `"highest"`."""
     fails(test_the_environment_may_say_high, snippet, None)
 
 
@@ -561,6 +615,9 @@ def test_two_lines_switch_both_off(snippet):
     ("cudnn.allow_tf32 = False\n", "cudnn.allow_tf32 = True\n"),
 )
 def test_two_lines_switch_both_off__but_not_with(snippet, fails, old, new):
+    """With `"medium"` or `True` in one of the two lines, one switch
+    stays on.
+    """
     fails(test_two_lines_switch_both_off, snippet.edit(old, new))
 
 
@@ -608,11 +665,15 @@ def test_only_float32_products_change(snippet):
 def test_only_float32_products_change__but_not_what_follows_the_word(
     snippet, fails, old, new
 ):
+    """Each edit multiplies a result by the length of the word, so that it does
+    depend on the setting.
+    """
     fails(test_only_float32_products_change, snippet.edit(old, new))
 
 
 @NEW
 def test_medium_reaches_the_cpu(snippet, word="medium"):
+    """No cell decides it: the two settings of PyTorch are compared."""
     torch.set_float32_matmul_precision("highest")
     assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
     torch.set_float32_matmul_precision(word)
@@ -620,7 +681,10 @@ def test_medium_reaches_the_cpu(snippet, word="medium"):
 
 
 @pytest.mark.parametrize("word", ["high", "highest"])
-def test_medium_reaches_the_cpu__but_not(snippet, fails, word):
+def test_medium_reaches_the_cpu__ends_for(snippet, fails, word):
+    """For the other two words: `"high"` sets it to `"tf32"`, and `"highest"`
+    to `"ieee"`.
+    """
     fails(test_medium_reaches_the_cpu, snippet, word)
 
 
@@ -667,10 +731,14 @@ def test_the_cpu_stays_close(snippet, autocast=False):
     ),
 )
 def test_the_cpu_stays_close__but_not(snippet, fails, old, new):
+    """In `float16`, the product is `float16` as well; with a factor rounded to
+    `float8`, it is off by 2.7 percent.
+    """
     fails(test_the_cpu_stays_close, snippet.edit(old, new))
 
 
 def test_the_cpu_stays_close__ends_under_autocast(snippet, fails):
+    """Under `autocast`: the product is `bfloat16`."""
     fails(test_the_cpu_stays_close, snippet, True)
 
 
@@ -700,6 +768,7 @@ def test_the_identity_shows_the_rounding(snippet):
     ),
 )
 def test_the_identity_shows_the_rounding__but_not(snippet, fails, old, new):
+    """Here both products use `"highest"`, or both use `"high"`."""
     if torch.cuda.get_device_capability() < (8, 0):
         pytest.skip("a GPU before Ampere")
     fails(test_the_identity_shows_the_rounding, snippet.edit(old, new))

@@ -133,6 +133,9 @@ def test_waits_splits_each_batch__also_before_an_error(snippet):
     ("train_step(batch)", "train_step(None or 0)"),
 )
 def test_waits_splits_each_batch__but_not(snippet, fails, old, new):
+    """Measured up to `done`, the wait includes the step; the other edits mix
+    up other times, or lose the batches.
+    """
     fails(test_waits_splits_each_batch, snippet.edit(old, new))
 
 
@@ -170,6 +173,9 @@ def test_waits_waits_for_the_device(snippet, monkeypatch):
 def test_waits_waits_for_the_device__but_not(
     snippet, monkeypatch, fails, old, new
 ):
+    """With `clock()` instead of `now(clock)`, a reading does not wait for the
+    device; nor does one made before the wait.
+    """
     edited = snippet.edit(old, new)
     fails(test_waits_waits_for_the_device, edited, monkeypatch)
 
@@ -199,9 +205,10 @@ def test_every_nth_batch_is_late(snippet, step=2):
             assert found == list(range(0, 24, workers))
 
 
-def test_every_nth_batch_is_late__but_not_if_the_step_is_slower(
-    snippet, fails
-):
+def test_every_nth_batch_is_late__ends_if_the_step_is_slower(snippet, fails):
+    """With slower steps: the workers keep up, and only the first batch is
+    late.
+    """
     fails(test_every_nth_batch_is_late, snippet, 3)
 
 
@@ -212,6 +219,9 @@ def test_every_nth_batch_is_late__but_not_if_the_step_is_slower(
     ("max(clock.now, ready[batch % workers])", "clock.now + load"),
 )
 def test_every_nth_batch_is_late__but_not(snippet, fails, old, new):
+    """If one worker does everything, or nothing is loaded ahead, every batch
+    is late; unequal workers delay other batches.
+    """
     fails(test_every_nth_batch_is_late, snippet.edit(old, new))
 
 
@@ -222,15 +232,19 @@ def test_the_first_batch_alone_is_late(snippet, step=2):
             assert late_batches(snippet, workers, load, step) == [0]
 
 
-def test_the_first_batch_alone_is_late__but_not_if_the_step_is_faster(
+def test_the_first_batch_alone_is_late__ends_if_the_step_is_faster(
     snippet, fails
 ):
+    """With faster steps: the workers cannot keep up, and later batches are
+    late, too.
+    """
     fails(test_the_first_batch_alone_is_late, snippet, 1)
 
 
 def test_the_first_batch_alone_is_late__but_not_if_loaded_on_demand(
     snippet, fails
 ):
+    """If loading begins when a batch is asked for, every batch is late."""
     edited = snippet.edit(
         "max(clock.now, ready[batch % workers])", "clock.now + load"
     )
@@ -278,13 +292,16 @@ def test_two_steps_are_left_out__also_of(snippet, steps):
     ("            train_step(*inputs)\n            prof", "            prof"),
 )
 def test_two_steps_are_left_out__but_not(snippet, fails, old, new):
+    """With `wait=0`, only one step runs before the recording; the other edits
+    change how many run, or how many are recorded.
+    """
     fails(test_two_steps_are_left_out, snippet.edit(old, new))
 
 
 def row(name, taken, device="CPU"):
     return SimpleNamespace(
         key=name,
-        count=3,
+        count=3 if name == "a" else 1,
         cpu_time_total=taken,
         self_cpu_time_total=taken / 4 if name == "a" else taken,
         device_type=SimpleNamespace(name=device),
@@ -341,6 +358,9 @@ def test_shares_adds_up_each_part(snippet):
     ("whole = sum(", "whole = max("),
 )
 def test_shares_adds_up_each_part__but_not(snippet, fails, old, new):
+    """Divided by `row.count`, a part that runs often counts too little; the
+    other edits take wrong times, rows or divisors.
+    """
     fails(test_shares_adds_up_each_part, snippet.edit(old, new))
 
 
@@ -420,6 +440,9 @@ def test_scaling_calls_the_most__also_as_counted_and_drawn(snippet):
     ("few days", "torch.rand(64, 24)", "torch.rand(5, 24)"),
 )
 def test_scaling_calls_the_most__but_not(snippet, fails, old, new):
+    """Without the loop, or with 5 days instead of 64, the other parts call
+    more.
+    """
     fails(test_scaling_calls_the_most, snippet.edit(old, new))
 
 
@@ -455,6 +478,9 @@ def test_a_loop_calls_once_a_row(snippet):
     ("on one day more", "in days:", "in [*days, day]:"),
 )
 def test_a_loop_calls_once_a_row__but_not(snippet, fails, old, new):
+    """A second `max()` for each day doubles its calls; the other edits also
+    change what the loop calls, or how often.
+    """
     if "[*days" in new:
         snippet = snippet.edit(
             "    rows = []\n", "    rows = []\n    day = days[0]\n"
@@ -463,6 +489,7 @@ def test_a_loop_calls_once_a_row__but_not(snippet, fails, old, new):
 
 
 def test_a_loop_calls_once_a_row__but_not_without_item(snippet, fails):
+    """Without `item()`, the loop stays, but `item` is never called."""
     edited = snippet.edit("day.max().item()", "day.max()")
     fails(test_a_loop_calls_once_a_row, edited)
 
@@ -499,6 +526,9 @@ def test_no_loop_no_calls__also_for_days(snippet, days):
 
 
 def test_no_loop_no_calls__ends_without_a_day(snippet, fails):
+    """Without a single day: `by_row` has nothing to stack, and raises an
+    error.
+    """
     fails(test_no_loop_no_calls, snippet, [torch.empty(0, 24)])
 
 
@@ -509,6 +539,9 @@ def test_no_loop_no_calls__ends_without_a_day(snippet, fails):
     ("return days / days.amax(dim=1, keepdim=True)", "return by_row(days)"),
 )
 def test_no_loop_no_calls__but_not(snippet, fails, old, new):
+    """With `max(dim=1)`, it is `max` that is called, not `amax`; the other
+    edits change the calls or the result.
+    """
     fails(test_no_loop_no_calls, snippet.edit(old, new))
 
 
@@ -552,6 +585,9 @@ def test_the_total_holds_the_calls(snippet, scale="by_row"):
 def test_the_total_holds_the_calls__but_not_if_selves_are_totals(
     snippet, fails
 ):
+    """With each call listed twice, the calls inside an event take longer than
+    the event itself.
+    """
     edited = snippet.edit(
         "    return profiler\n",
         "    for each in profiler.events():\n"
@@ -585,6 +621,9 @@ def test_the_trace_holds_all__also_of_as_many_rows_as_shown(snippet):
     ('with part("update"):', 'with part("improve"):'),
 )
 def test_the_trace_holds_all__but_not(snippet, fails, old, new):
+    """Without `with part("scale")`, this part is missing from the file; the
+    other edits write an empty file, or rename a part.
+    """
     if "shares" not in new:
         snippet = snippet.edit(
             '["scale", "forward", "backward", "update"]', '["forward"]'
@@ -636,6 +675,9 @@ def test_a_stack_names_the_functions(snippet):
     ("with_stack=True, experimental", "experimental"),
 )
 def test_a_stack_names_the_functions__but_not(snippet, fails, old, new):
+    """`group_by_stack_n=2` names two functions; with 0, or without one of the
+    two options, it names none.
+    """
     fails(test_a_stack_names_the_functions, snippet.edit(old, new))
 
 
@@ -661,6 +703,9 @@ def test_a_frame_names_its_def(snippet, further=0):
 
 
 def test_a_frame_names_its_def__but_not_the_line_of_the_call(snippet, fails):
+    """The call is three lines below the `def`, but the frame does not name
+    that line.
+    """
     fails(test_a_frame_names_its_def, snippet, 3)
 
 
@@ -691,6 +736,9 @@ def test_backward_bears_a_wrong_stack(snippet):
     ),
 )
 def test_backward_bears_a_wrong_stack__but_not(snippet, fails, old, new):
+    """Where the step does not call `by_row`, or gradients flow through it,
+    `TBackward0` shows other functions.
+    """
     fails(test_backward_bears_a_wrong_stack, snippet.edit(old, new))
 
 
@@ -709,6 +757,7 @@ def test_stacks_need_verbose(snippet):
 
 
 def test_stacks_need_verbose__but_not_with_verbose(snippet, fails):
+    """With `verbose=True` as well, the stacks are filled."""
     edited = snippet.edit(
         "with profile(with_stack=True) as",
         "with profile(with_stack=True, experimental_config="
@@ -749,6 +798,9 @@ def test_without_step_nothing_is_recorded(snippet):
     ),
 )
 def test_without_step_nothing_is_recorded__but_not(snippet, fails, old, new):
+    """Without the schedule, or with a call of `step()` after each step,
+    `key_averages()` raises no error.
+    """
     fails(test_without_step_nothing_is_recorded, snippet.edit(old, new))
 
 
@@ -784,10 +836,16 @@ def test_a_new_cycle_forgets(snippet):
     ),
 )
 def test_a_new_cycle_forgets__but_not(snippet, fails, old, new):
+    """With `active=6`, seven steps are not yet a whole cycle; with
+    `acc_events=True`, the profiler keeps earlier cycles.
+    """
     fails(test_a_new_cycle_forgets, snippet.edit(old, new))
 
 
 def test_a_new_cycle_forgets__but_not_with_one_cycle(snippet, fails):
+    """With `repeat=1`, the profiler stops after one cycle, and keeps what it
+    recorded.
+    """
     edited = snippet.edit("active=3), {}", "active=3, repeat=1), {}")
     fails(test_a_new_cycle_forgets, edited)
 
@@ -830,6 +888,9 @@ def test_without_step_nothing_is_recorded__also_in_what_the_page_prints(
 
 
 def test_a_trace_is_saved_once__but_not_if_kept(snippet, fails):
+    """An `export_chrome_trace` that writes a kept text instead raises no error
+    the second time.
+    """
     edited = snippet.edit(
         "    return profiler\n",
         "    kept = '{\"traceEvents\": [1]}'\n"
@@ -870,6 +931,9 @@ def test_a_part_waits(snippet, monkeypatch):
     ),
 )
 def test_a_part_waits__but_not(snippet, monkeypatch, fails, old, new):
+    """Without `wait_for_device()`, or with it before or after the part, the
+    part ends without waiting.
+    """
     fails(test_a_part_waits, snippet.edit(old, new), monkeypatch)
 
 
@@ -894,6 +958,7 @@ def test_stacks_add_events(snippet):
     ("with_stack=True, experimental", "experimental"),
 )
 def test_stacks_add_events__but_not_without(snippet, fails, old, new):
+    """Without `with_stack=True`, no call of a Python function is recorded."""
     fails(test_stacks_add_events, snippet.edit(old, new))
 
 
@@ -917,4 +982,7 @@ def test_python_alone_has_no_row(snippet):
     ('    with part("read"):\n', "    with part('parse'):\n"),
 )
 def test_python_alone_has_no_row__but_not(snippet, fails, old, new):
+    """`torch.tensor()` calls operations, which have rows in the table; a part
+    of another name leaves no row `read`.
+    """
     fails(test_python_alone_has_no_row, snippet.edit(old, new))

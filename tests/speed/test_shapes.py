@@ -12,6 +12,12 @@ MODEL = ("imports", "round-up", "next-letter")
 LOSSES = (*MODEL, "text", "uncut", "masked", "smoothed", "cut")
 
 
+def sizes(*cases):
+    """Run a test with each of some numbers of letters and multiples."""
+    ids = [f"{few} padded to {-(-few // of) * of}" for few, of in cases]
+    return pytest.mark.parametrize(("letters", "multiple"), cases, ids=ids)
+
+
 # Do this
 
 
@@ -31,6 +37,9 @@ def test_rounding_up_is_a_formula(snippet):
     ("not at all", "-(-size // multiple) * multiple", "size"),
 )
 def test_rounding_up_is_a_formula__but_not(snippet, fails, old, new):
+    """Without the two minus signs, it rounds down; the other edits go a
+    multiple too far, or do not round.
+    """
     fails(test_rounding_up_is_a_formula, snippet.edit(old, new))
 
 
@@ -62,6 +71,9 @@ def test_multiples_come_from_bytes(snippet):
     ("(torch.float16, torch.b", "(torch.float8_e5m2, torch.b"),
 )
 def test_multiples_come_from_bytes__but_not(snippet, fails, old, new):
+    """In 32 bytes there is room for twice as many; the other edits count for
+    another size, or another dtype.
+    """
     fails(test_multiples_come_from_bytes, snippet.edit(old, new))
 
 
@@ -107,9 +119,7 @@ def test_cut_off_padding_changes_nothing(
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    ("letters", "multiple"), [(27, 64), (10, 16), (32, 8), (1, 4), (200, 7)]
-)
+@sizes((27, 64), (10, 16), (32, 8), (1, 4), (200, 7))
 def test_cut_off_padding_changes_nothing__also_for(
     snippet, letters, multiple, seed
 ):
@@ -125,7 +135,13 @@ def test_cut_off_padding_changes_nothing__also_for(
         {"ignore_index": 3},
         {"ignored": 7},
     ],
-    ids=lambda options: next(iter(options)),
+    ids=[
+        "label smoothing",
+        "a sum",
+        "weights",
+        "an ignored class",
+        "ignored labels",
+    ],
 )
 def test_cut_off_padding_changes_nothing__also_with(snippet, options):
     test_cut_off_padding_changes_nothing(snippet, **options)
@@ -137,6 +153,9 @@ def test_cut_off_padding_changes_nothing__also_with(snippet, options):
     ("one left on", "[..., : self.letters]", "[..., : self.letters + 1]"),
 )
 def test_cut_off_padding_changes_nothing__but_not(snippet, fails, old, new):
+    """Left on, cut off at the wrong end, or cut one column too late, padding
+    changes the loss.
+    """
     fails(test_cut_off_padding_changes_nothing, snippet.edit(old, new))
 
 
@@ -152,19 +171,37 @@ def test_padding_draws_other_weights(snippet, seed=0, letters=27, multiple=8):
     assert not torch.allclose(padded.bias[:letters], plain.bias)
 
 
+def test_padding_draws_other_weights__but_not_if_the_seed_is_set_again(
+    snippet, fails
+):
+    """Set the seed again just before the head, and its weights begin the
+    same.
+    """
+    edited = snippet.edit(
+        "        self.head = nn.Linear(width, rows)\n",
+        "        torch.manual_seed(0)\n"
+        "        self.head = nn.Linear(width, rows)\n",
+    )
+    fails(test_padding_draws_other_weights, edited)
+
+
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("letters", "multiple"), [(27, 64), (10, 16)])
+@sizes((27, 64), (10, 16))
 def test_padding_draws_other_weights__also_for(
     snippet, letters, multiple, seed
 ):
     test_padding_draws_other_weights(snippet, seed, letters, multiple)
 
 
-def test_padding_draws_other_weights__but_not_of_a_round_size(snippet, fails):
+def test_padding_draws_other_weights__ends_at_a_round_size(snippet, fails):
+    """With 32 letters: nothing is padded, and both heads start with the same
+    weights.
+    """
     fails(test_padding_draws_other_weights, snippet, 0, 32)
 
 
 def test_a_width_is_no_padding(snippet, make=nn.LayerNorm):
+    """No cell shows it: the layers themselves differ."""
     for width, more in ((27, 5), (100, 28), (3, 5)):
         torch.manual_seed(width)
         x = torch.randn(6, width)
@@ -173,7 +210,10 @@ def test_a_width_is_no_padding(snippet, make=nn.LayerNorm):
         assert not torch.allclose(padded[:, :width], outputs)
 
 
-def test_a_width_is_no_padding__but_not_for_a_batch_norm(snippet, fails):
+def test_a_width_is_no_padding__ends_for_a_batch_norm(snippet, fails):
+    """For `BatchNorm1d`: it normalizes each column by itself, so appended
+    zeros change nothing in the others.
+    """
     fails(test_a_width_is_no_padding, snippet, nn.BatchNorm1d)
 
 
@@ -194,11 +234,17 @@ def test_odd_rows_begin_between(snippet, width=27, dtype=torch.float16):
     assert beyond(width, dtype, 40) == [start % 16 for start in starts]
 
 
-def test_odd_rows_begin_between__but_not_with_28_numbers(snippet, fails):
+def test_odd_rows_begin_between__ends_with_28_numbers(snippet, fails):
+    """With 28 numbers in a row: every second row begins at a multiple of 16
+    bytes.
+    """
     fails(test_odd_rows_begin_between, snippet, 28)
 
 
-def test_odd_rows_begin_between__but_not_of_float32(snippet, fails):
+def test_odd_rows_begin_between__ends_in_float32(snippet, fails):
+    """In `float32`: 27 numbers take 108 bytes, and every fourth row begins at
+    a multiple of 16.
+    """
     fails(test_odd_rows_begin_between, snippet, 27, torch.float32)
 
 
@@ -206,6 +252,9 @@ def test_odd_rows_begin_between__but_not_of_float32(snippet, fails):
 def test_odd_rows_begin_between__but_not_counted_otherwise(
     snippet, fails, old, new
 ):
+    """Counted past a multiple of 8, or from an address that is not the first
+    row's, the bytes differ.
+    """
     fails(test_odd_rows_begin_between, snippet.edit(old, new))
 
 
@@ -217,6 +266,17 @@ def test_round_rows_begin_on_the_grid(
 
     assert all(start % 16 == 0 for start in begins(width, dtype, 10))
     assert run.beyond(width, dtype) == 10 * [0]
+
+
+def test_round_rows_begin_on_the_grid__but_not_in_a_wider_matrix(
+    snippet, fails
+):
+    """Rows that are cut from a wider matrix begin in between."""
+    edited = snippet.edit(
+        "matrix = torch.empty(count, width, dtype=dtype)",
+        "matrix = torch.empty(count, width + 1, dtype=dtype)[:, :width]",
+    )
+    fails(test_round_rows_begin_on_the_grid, edited)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +291,12 @@ def test_round_rows_begin_on_the_grid__also_for_rows_of(snippet, dtype, times):
 
 
 @pytest.mark.parametrize("more", [1, 4, -1])
-def test_round_rows_begin_on_the_grid__but_not_of_another_width(
+def test_round_rows_begin_on_the_grid__ends_at_another_width(
     snippet, fails, more
 ):
+    """With 33, 36 or 31 numbers of `float16`, which are no multiple of 16
+    bytes: some rows begin in between.
+    """
     fails(test_round_rows_begin_on_the_grid, snippet, torch.float16, 4, more)
 
 
@@ -260,6 +323,9 @@ def test_one_more_column_is_one_more_tile(snippet):
     ("return 1 - columns", "return columns"),
 )
 def test_one_more_column_is_one_more_tile__but_not(snippet, fails, old, new):
+    """With tiles of 256 columns, 1,024 columns fill 4 tiles; the other edits
+    change a formula, or the other size.
+    """
     fails(test_one_more_column_is_one_more_tile, snippet.edit(old, new))
 
 
@@ -275,11 +341,13 @@ def test_large_sizes_waste_little(snippet, large=1152, small=64):
         assert empty_share(size) == pytest.approx((full - size) / full)
 
 
-def test_large_sizes_waste_little__but_not_from_1025_on(snippet, fails):
+def test_large_sizes_waste_little__ends_at_1025(snippet, fails):
+    """With 1,025 columns: more than a tenth is empty."""
     fails(test_large_sizes_waste_little, snippet, 1025)
 
 
-def test_large_sizes_waste_little__but_not_below_65(snippet, fails):
+def test_large_sizes_waste_little__ends_at_64(snippet, fails):
+    """With 64 columns: exactly half is empty, not more."""
     fails(test_large_sizes_waste_little, snippet, 1152, 65)
 
 
@@ -288,6 +356,9 @@ def test_large_sizes_waste_little__but_not_below_65(snippet, fails):
     ("smaller tiles", "share(columns, tile=128)", "share(columns, tile=64)"),
 )
 def test_large_sizes_waste_little__but_not_in(snippet, fails, old, new):
+    """In tiles of 256, more than a tenth is empty at 1,281 columns; in tiles
+    of 64, half is empty at 32.
+    """
     fails(test_large_sizes_waste_little, snippet.edit(old, new))
 
 
@@ -303,6 +374,9 @@ def test_the_vocabulary_needs_no_tile_more(snippet):
     ("-(-size // multiple)", "(size // multiple + 1)"),
 )
 def test_the_vocabulary_needs_no_tile_more__but_not(snippet, fails, old, new):
+    """50,304 columns need two tiles more if a tile has 16 columns, and one
+    more if rounding always adds a multiple.
+    """
     fails(test_the_vocabulary_needs_no_tile_more, snippet.edit(old, new))
 
 
@@ -335,11 +409,13 @@ def test_padded_classes_change_the_loss__also_from(snippet, seed):
 def test_padded_classes_change_the_loss__but_not_with_a_round_alphabet(
     snippet, fails
 ):
+    """With 32 letters, there is no padding, and both losses are equal."""
     edited = snippet.edit("letters=27", "letters=32")
     fails(test_padded_classes_change_the_loss, edited)
 
 
 def test_padded_classes_change_the_loss__but_not_once_cut(snippet, fails):
+    """Cut to the 27 letters by hand, the outputs give the same loss."""
     edited = snippet.edit(
         "(model.embedding(x))", "(model.embedding(x))[:, :27]"
     )
@@ -360,6 +436,9 @@ def test_padded_classes_are_guessed(snippet):
     ("without padding", "letters=27", "letters=32"),
 )
 def test_padded_classes_are_guessed__but_not(snippet, fails, old, new):
+    """Once the outputs are cut, or if there are 32 letters, every guess is a
+    letter.
+    """
     fails(test_padded_classes_are_guessed, snippet.edit(old, new))
 
 
@@ -400,12 +479,16 @@ def test_masked_padding_changes_nothing__also_with(snippet, reduction):
     ("masked[:, 27:]", "masked[:, 28:]"),
 )
 def test_masked_padding_changes_nothing__but_not(snippet, fails, old, new):
+    """Filled with 0 or -3, or with one column left out, padding still changes
+    the loss.
+    """
     fails(test_masked_padding_changes_nothing, snippet.edit(old, new))
 
 
 def test_masked_padding_changes_nothing__ends_with_smoothed_labels(
     snippet, fails
 ):
+    """With label smoothing: the loss is `inf`."""
     edited = snippet.edit(
         "masked_loss = F.cross_entropy(masked, y)",
         "masked_loss = F.cross_entropy(masked, y, label_smoothing=0.1)",
@@ -416,6 +499,7 @@ def test_masked_padding_changes_nothing__ends_with_smoothed_labels(
 def test_masked_padding_changes_nothing__ends_with_probabilities(
     snippet, fails
 ):
+    """With probabilities as targets: the loss is `nan`."""
     edited = snippet.edit(
         "masked_loss = F.cross_entropy(masked, y)",
         "masked_loss = F.cross_entropy(masked, F.one_hot(y, 32).float())",
@@ -440,6 +524,9 @@ def test_smoothing_makes_a_masked_loss_infinite(snippet, weight=None):
 def test_smoothing_makes_a_masked_loss_infinite__ends_with_weights_of_0(
     snippet, fails
 ):
+    """With class weights of 0 for the padding: the loss is `nan` instead of
+    `inf`.
+    """
     weight = (torch.arange(32) < 27).float()
     fails(test_smoothing_makes_a_masked_loss_infinite, snippet, weight)
 
@@ -447,6 +534,7 @@ def test_smoothing_makes_a_masked_loss_infinite__ends_with_weights_of_0(
 def test_smoothing_makes_a_masked_loss_infinite__but_not_with_a_large_number(
     snippet, fails
 ):
+    """Filled with -10,000, the padding makes the loss large, but finite."""
     edited = snippet.edit("= -torch.inf", "= -10_000")
     fails(test_smoothing_makes_a_masked_loss_infinite, edited)
 
@@ -459,6 +547,9 @@ def test_smoothing_makes_a_masked_loss_infinite__but_not_with_a_large_number(
 def test_smoothing_makes_a_masked_loss_infinite__but_not(
     snippet, fails, old, new
 ):
+    """Without label smoothing, with class indices as targets, or without the
+    mask, the loss is finite.
+    """
     fails(test_smoothing_makes_a_masked_loss_infinite, snippet.edit(old, new))
 
 
@@ -487,6 +578,7 @@ def test_the_cut_bears_smoothing(snippet):
     ),
 )
 def test_the_cut_bears_smoothing__but_not_uncut(snippet, fails, old, new):
+    """Over all 32 outputs, the loss is higher than without padding."""
     fails(test_the_cut_bears_smoothing, snippet.edit(old, new))
 
 
@@ -508,6 +600,7 @@ def test_another_size_is_refused(snippet):
     ("old.state_dict())\nexcept", "model.state_dict())\nexcept"),
 )
 def test_another_size_is_refused__but_not(snippet, fails, old, new):
+    """If the saved model has the same sizes, loading raises no error."""
     fails(test_another_size_is_refused, snippet.edit(old, new))
 
 
@@ -525,9 +618,7 @@ def test_rows_can_be_loaded(snippet, letters=27, multiple=8):
     torch.testing.assert_close(padded(x), saved(x))
 
 
-@pytest.mark.parametrize(
-    ("letters", "multiple"), [(27, 64), (10, 16), (32, 8)]
-)
+@sizes((27, 64), (10, 16), (32, 8))
 def test_rows_can_be_loaded__also_into(snippet, letters, multiple):
     test_rows_can_be_loaded(snippet, letters, multiple)
 
@@ -568,6 +659,9 @@ def test_rows_can_be_loaded__also_with_other_layers(snippet):
     ("load_rows(model, old.s", "load_rows(model, model.s"),
 )
 def test_rows_can_be_loaded__but_not(snippet, fails, old, new):
+    """With the padding put above them, the saved rows are shifted; the other
+    edits lose some or all of them.
+    """
     fails(test_rows_can_be_loaded, snippet.edit(old, new))
 
 
@@ -597,6 +691,9 @@ def test_other_sizes_are_still_refused(snippet):
 
 
 def test_other_sizes_are_still_refused__but_not_by_slices(snippet, fails):
+    """Assigned to a slice, saved rows of width 1 are broadcast, and nothing
+    raises an error.
+    """
     edited = snippet.edit(
         "        rows = state[name][: model.letters]\n", ""
     ).edit(
@@ -609,6 +706,9 @@ def test_other_sizes_are_still_refused__but_not_by_slices(snippet, fails):
 
 
 def test_other_sizes_are_still_refused__but_not_if_not_strict(snippet, fails):
+    """With `strict=False`, a file that lacks whole layers is loaded without an
+    error.
+    """
     edited = snippet.edit(
         "    model.load_state_dict(state)\n",
         "    model.load_state_dict(state, strict=False)\n",
@@ -630,6 +730,17 @@ def test_the_old_optimizer_does_not_fit(snippet, multiple=8, **options):
         optimizers[1].step()
 
 
+def test_the_old_optimizer_does_not_fit__but_not_from_a_padded_model(
+    snippet, fails
+):
+    """A state that comes from a model of the same 32 rows fits."""
+    edited = snippet.edit(
+        "old = NextLetter(multiple=1)",
+        "old = NextLetter()",
+    )
+    fails(test_the_old_optimizer_does_not_fit, edited)
+
+
 @pytest.mark.parametrize(
     "options",
     [{"amsgrad": True}, {"foreach": True}, {"weight_decay": 0}],
@@ -639,9 +750,8 @@ def test_the_old_optimizer_does_not_fit__also_with(snippet, options):
     test_the_old_optimizer_does_not_fit(snippet, **options)
 
 
-def test_the_old_optimizer_does_not_fit__but_not_without_padding(
-    snippet, fails
-):
+def test_the_old_optimizer_does_not_fit__ends_without_padding(snippet, fails):
+    """Without padding: the saved state fits, and the next step works."""
     fails(test_the_old_optimizer_does_not_fit, snippet, 1)
 
 
@@ -692,6 +802,9 @@ def test_saved_rows_fit_any_multiple(snippet):
     ),
 )
 def test_saved_rows_fit_any_multiple__but_not(snippet, fails, old, new):
+    """Without the slice, the padding is saved, too; the other edits share its
+    memory, keep wrong rows, or cut every tensor.
+    """
     fails(test_saved_rows_fit_any_multiple, snippet.edit(old, new))
 
 
@@ -731,6 +844,9 @@ def test_heads_share_the_width(snippet):
     ("MultiheadAttention(300, 8)", "MultiheadAttention(304, 8)"),
 )
 def test_heads_share_the_width__but_not_with(snippet, fails, old, new):
+    """5 heads are each 64 wide; and a width of 304 is divisible by 8, so
+    nothing raises an error.
+    """
     fails(test_heads_share_the_width, snippet.edit(old, new))
 
 
@@ -753,6 +869,9 @@ def test_rows_are_batch_times_length(snippet):
     ("another batch", "joined = layer(batch", "joined = layer(2 * batch"),
 )
 def test_rows_are_batch_times_length__but_not_in(snippet, fails, old, new):
+    """Transposed first, the rows come in another order; doubled, they hold
+    other numbers.
+    """
     fails(test_rows_are_batch_times_length, snippet.edit(old, new))
 
 
@@ -771,4 +890,7 @@ def test_padding_costs_bytes(snippet):
     ("64), 768)", "64), 384)"),
 )
 def test_padding_costs_bytes__but_not(snippet, fails, old, new):
+    """Rounded up to a multiple of 8, it has fewer rows; in `float16`, or 384
+    wide, it takes fewer bytes.
+    """
     fails(test_padding_costs_bytes, snippet.edit(old, new))

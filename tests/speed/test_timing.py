@@ -73,7 +73,13 @@ def test_the_ways_take_turns__also_five_times_unless_told(snippet):
         {"num_threads": 3},
         {"ways": "cab"},
     ],
-    ids=str,
+    ids=[
+        "one round",
+        "seven rounds",
+        "one thread",
+        "three threads",
+        "three ways",
+    ],
 )
 def test_the_ways_take_turns__also_with(snippet, options):
     test_the_ways_take_turns(snippet, **options)
@@ -90,10 +96,16 @@ def test_the_ways_take_turns__also_with(snippet, options):
     ("in ways.items()\n", "in sorted(ways.items(), reverse=True)\n"),
 )
 def test_the_ways_take_turns__but_not(snippet, fails, old, new):
+    """With the loops swapped, each way runs all its rounds before the next;
+    the other edits change rounds, threads or order.
+    """
     fails(test_the_ways_take_turns, snippet.edit(old, new))
 
 
 def test_the_ways_take_turns__but_not_on_threads_nobody_set(snippet, fails):
+    """Put last, the program's number of threads overrides the `num_threads`
+    that you pass.
+    """
     edited = snippet.edit(
         '{"num_threads": torch.get_num_threads(), **options}',
         '{**options, "num_threads": torch.get_num_threads()}',
@@ -125,6 +137,9 @@ def test_a_way_gets_all_its_rounds__also_with(snippet, rounds):
     ("one round a way", "in Measurement.merge(runs)}", "in runs}"),
 )
 def test_a_way_gets_all_its_rounds__but_not(snippet, fails, old, new):
+    """From the last two runs alone, or without `merge`, each way has the times
+    of a single round.
+    """
     fails(test_a_way_gets_all_its_rounds, snippet.edit(old, new))
 
 
@@ -179,6 +194,9 @@ def test_the_verdict_asks_for_a_gap(snippet):
     ("{first.sub_label} is", "{second.sub_label} is"),
 )
 def test_the_verdict_asks_for_a_gap__but_not(snippet, fails, old, new):
+    """With the `iqr` of one way alone, a small gap already makes a winner; the
+    other edits judge wrongly, too.
+    """
     fails(test_the_verdict_asks_for_a_gap, snippet.edit(old, new))
 
 
@@ -191,7 +209,19 @@ def test_one_time_has_no_iqr(snippet, count=1):
         assert judged(run, b=times[1], a=times[0]) == "a is faster"
 
 
-def test_one_time_has_no_iqr__but_two_may(snippet, fails):
+def test_one_time_has_no_iqr__but_not_by_another_rule(snippet, fails):
+    """If the rule is a hundredth of the median instead, a small difference no
+    longer passes.
+    """
+    edited = snippet.edit(
+        "<= first.iqr + second.iqr:",
+        "<= 0.01 * first.median:",
+    )
+    fails(test_one_time_has_no_iqr, edited)
+
+
+def test_one_time_has_no_iqr__ends_with_two(snippet, fails):
+    """With two different times: the `iqr` is above 0."""
     fails(test_one_time_has_no_iqr, snippet, 2)
 
 
@@ -215,6 +245,7 @@ def blocks(snippet, amount, seconds=0.2):
 def test_the_clock_is_read_around_a_block(
     snippet, measure="blocked_autorange(min_run_time=0.2)", amount=0.00005
 ):
+    """No cell decides it: `Timer` itself reads the clock."""
     run = after(snippet, "imports", "pretended-clock")
     clock, noted = run.Clock(), []
 
@@ -246,7 +277,7 @@ def test_the_clock_is_read_around_a_block(
         ("blocked_autorange(min_run_time=0.01)", 0.000002),
         ("adaptive_autorange(max_run_time=0.1)", 0.00002),
     ],
-    ids=str,
+    ids=["timeit", "blocked_autorange", "adaptive_autorange"],
 )
 def test_the_clock_is_read_around_a_block__also_by(snippet, measure, amount):
     test_the_clock_is_read_around_a_block(snippet, measure, amount)
@@ -257,9 +288,12 @@ def test_the_clock_is_read_around_a_block__also_by(snippet, measure, amount):
     [("timeit(1)", 0.00005), ("blocked_autorange(min_run_time=0.2)", 0.3)],
     ids=["if told to run once", "of a long statement"],
 )
-def test_the_clock_is_read_around_a_block__but_not(
+def test_the_clock_is_read_around_a_block__ends(
     snippet, measure, amount, fails
 ):
+    """With `timeit(1)`, or for a statement that takes 0.3 seconds: the
+    statement is not repeated within a block.
+    """
     fails(test_the_clock_is_read_around_a_block, snippet, measure, amount)
 
 
@@ -280,6 +314,7 @@ def test_autorange_chooses_the_number(snippet):
 def test_autorange_chooses_the_number__but_timeit_does_not(
     snippet, fails, old, new
 ):
+    """`timeit(1)` runs the statement once in a block, however short it is."""
     fails(test_autorange_chooses_the_number, snippet.edit(old, new))
 
 
@@ -296,7 +331,12 @@ def test_autorange_uses_up_its_time(snippet, amount=0.00005, seconds=0.2):
 @pytest.mark.parametrize(
     ("amount", "seconds"),
     [(0.01, 0.2), (0.003, 0.1), (7.0, 0.2), (0.01, 1e-9)],
-    ids=str,
+    ids=[
+        "10 ms in 200 ms",
+        "3 ms in 100 ms",
+        "7 s in 200 ms",
+        "10 ms in a nanosecond",
+    ],
 )
 def test_autorange_uses_up_its_time__also_with(snippet, amount, seconds):
     test_autorange_uses_up_its_time(snippet, amount, seconds)
@@ -316,6 +356,9 @@ def test_autorange_uses_up_its_time__also_with(snippet, amount, seconds):
     ),
 )
 def test_autorange_uses_up_its_time__but_not(snippet, fails, old, new):
+    """`timeit(10)` stops after ten repetitions; `min_run_time=0.3` goes on
+    beyond 0.2 seconds.
+    """
     fails(test_autorange_uses_up_its_time, snippet.edit(old, new))
 
 
@@ -339,6 +382,9 @@ def test_the_median_is_of_the_blocks(snippet):
 def test_the_median_is_of_the_blocks__but_with_a_single_run_in_each(
     snippet, fails
 ):
+    """A statement of 5 milliseconds runs once in each block, so there is
+    nothing to divide by.
+    """
     edited = snippet.edit("work(0.00005)", "work(0.005)")
     fails(test_the_median_is_of_the_blocks, edited)
 
@@ -377,6 +423,9 @@ def test_a_launch_is_not_the_work_here(snippet):
 def test_a_launch_is_not_the_work_here__but_not_once_synchronized(
     snippet, fails
 ):
+    """If `synchronize()` comes before the first reading, both readings are
+    equal.
+    """
     edited = snippet.edit(
         "at_once = device.now\n",
         "device.synchronize(); at_once = device.now\n",
@@ -393,6 +442,9 @@ def test_a_launch_is_not_the_work_here__but_not_once_synchronized(
     ("self.now = max(self.now, self.ready)", "pass"),
 )
 def test_a_launch_is_not_the_work_here__but_not(snippet, fails, old, new):
+    """If each launch waits for its work, the first reading includes it;
+    without a queue or a wait, the second is too early.
+    """
     fails(test_a_launch_is_not_the_work_here, snippet.edit(old, new))
 
 
@@ -411,6 +463,7 @@ def load_again(monkeypatch):
 @pytest.mark.simulates("an accelerator")
 @true_since("2.9", "it waited for those that it knew by name")
 def test_timer_waits_for_the_device(snippet, monkeypatch, other=None):
+    """No cell decides it: `Timer` itself synchronizes."""
     options = {} if other is None else {"timer": other}
     waits, waited = [], []
     accelerator = torch.accelerator
@@ -434,9 +487,10 @@ def test_timer_waits_for_the_device(snippet, monkeypatch, other=None):
     assert waited == list(range(1, len(waits) + 1))
 
 
-def test_timer_waits_for_the_device__but_not_with_another_clock(
+def test_timer_waits_for_the_device__ends_with_another_clock(
     snippet, monkeypatch, fails
 ):
+    """With a clock passed as `timer=`: it never synchronizes."""
     other = time.perf_counter
     fails(test_timer_waits_for_the_device, snippet, monkeypatch, other)
 
@@ -448,12 +502,15 @@ def test_timer_waits_for_the_device__but_not_with_another_clock(
 def test_a_launch_is_not_the_work(snippet):
     run = snippet.only("imports", "asynchronous").after("asynchronous")
 
-    assert run.busy
-    assert torch.cuda.current_stream().query()
+    finished = torch.cuda.current_stream().query()
+    assert (run.busy, finished) == (True, True)
 
 
 @pytest.mark.cuda
 def test_a_launch_is_not_the_work__but_synchronized_it_is(snippet, fails):
+    """With this edit, the program synchronizes before the first reading, not
+    only after it.
+    """
     edited = snippet.edit(
         "    launched = time",
         "    torch.cuda.synchronize()\n    launched = time",
@@ -468,13 +525,15 @@ EVENTS = ("imports", "asynchronous", "events")
 def test_events_happen_on_the_device(snippet):
     run = snippet.only(*EVENTS).after("events")
 
-    assert not run.ended_at_once
-    assert run.end.query()
+    assert (run.ended_at_once, run.end.query()) == (False, True)
     assert run.milliseconds > 0
 
 
 @pytest.mark.cuda
 def test_events_happen_on_the_device__but_not_later(snippet, fails):
+    """With this edit, the program synchronizes before it asks whether the
+    event has happened.
+    """
     edited = snippet.edit(
         "    ended_at_once", "    torch.cuda.synchronize()\n    ended_at_once"
     )
@@ -523,6 +582,9 @@ def test_the_first_call_is_left_out__also_of_what_setup_keeps(snippet):
 def test_the_first_call_is_left_out__ends_if_setup_makes_the_model_anew(
     snippet, fails
 ):
+    """With a `setup` that makes the model slow again: it runs before each
+    block, so each has a slow call.
+    """
     setup = "model.ready = False"
     fails(test_the_first_call_is_left_out, snippet, 1.0, setup)
 
@@ -546,6 +608,9 @@ def test_the_first_call_is_left_out__also_if_it_takes(snippet, first):
     ("each call", "self.ready = True\n\n\nclock", "pass\n\n\nclock"),
 )
 def test_the_first_call_is_left_out__but_not(snippet, fails, old, new):
+    """Python's own `timeit.Timer` does not warm up; and if every call is slow,
+    no warm-up helps.
+    """
     fails(test_the_first_call_is_left_out, snippet.edit(old, new))
 
 
@@ -561,6 +626,7 @@ def test_two_runs_warm_up(snippet):
 
 
 def test_two_runs_warm_up__but_pythons_own_timer_does_not(snippet, fails):
+    """Python's own `timeit.Timer` makes no warm-up runs."""
     edited = snippet.edit(
         "from torch.utils.benchmark import Measurement, Timer",
         "import timeit\n\nTimer = lambda *a, globals, **_: timeit.Timer("
@@ -648,6 +714,9 @@ def test_globals_are_yours__also_in_compare(snippet):
     ),
 )
 def test_globals_are_yours__but_not(snippet, fails, old, new):
+    """A `Timer` that copies its `globals` sorts the copy, and your list stays
+    as it was.
+    """
     fails(test_globals_are_yours, snippet.edit(old, new))
 
 
@@ -664,10 +733,14 @@ def test_globals_are_yours__but_not(snippet, fails, old, new):
     ),
 )
 def test_setup_runs_per_block__but_not(snippet, fails, old, new):
+    """Assigned in the statement, the list is new in each repetition; with
+    `sorted(prices)`, it never changes.
+    """
     fails(test_setup_runs_per_block, snippet.edit(old, new))
 
 
 def test_setup_runs_per_block__but_not_on_a_copy(snippet, fails):
+    """The statement sorts a copy, so it never meets a sorted list."""
     edited = snippet.edit(
         '"sort_in_place(prices)", "prices',
         '"sort_in_place([*prices])", "prices',
@@ -705,6 +778,9 @@ def test_one_thread_unless_told(snippet):
     ("seen.clear()\nTimer", "seen.clear()\ntorch.set_num_threads(5)\nTimer"),
 )
 def test_one_thread_unless_told__but_not(snippet, fails, old, new):
+    """With `num_threads=3`, the first `Timer` uses three threads; with 1, the
+    second uses one; your own `set_num_threads(5)` stays.
+    """
     fails(test_one_thread_unless_told, snippet.edit(old, new))
 
 
@@ -739,6 +815,9 @@ def test_the_statement_sees_its_globals(snippet):
     ),
 )
 def test_the_statement_sees_its_globals__but_not(snippet, fails, old, new):
+    """Python's own `Timer` does not know `torch`; one that also passes `y`
+    raises no error.
+    """
     fails(test_the_statement_sees_its_globals, snippet.edit(old, new))
 
 
@@ -776,10 +855,12 @@ def test_a_statement_cannot_assign(snippet, first=""):
     ),
 )
 def test_a_statement_cannot_assign__but_not(snippet, fails, old, new):
+    """A `Timer` that puts `global x` before a statement lets it assign `x`."""
     fails(test_a_statement_cannot_assign, snippet.edit(old, new))
 
 
 def test_a_statement_cannot_assign__ends_if_it_declares_global(snippet, fails):
+    """With `global x` in the statement: it may then assign the name."""
     fails(test_a_statement_cannot_assign, snippet, "global x; ")
 
 
@@ -811,6 +892,9 @@ def test_the_median_ignores_one_stall__also_if_slower_by_a_factor_of(
     ("300.0 if 0.5 <= now < 0.51", "5.0 if 0.5 <= now"),
 )
 def test_the_median_ignores_one_stall__but_not(snippet, fails, old, new):
+    """Without the stall, no block is slow; if the machine stays slow, more
+    than one is.
+    """
     fails(test_the_median_ignores_one_stall, snippet.edit(old, new))
 
 
@@ -849,10 +933,14 @@ def test_turns_lessen_the_drift(snippet, paces=SLOWING):
 def test_turns_lessen_the_drift__ends_if_it_slows_down_to_half_in_a_turn(
     snippet, fails
 ):
+    """On a machine that becomes several times slower within one turn: the
+    difference does not shrink.
+    """
     fails(test_turns_lessen_the_drift, snippet, [lambda now: 1 + 20 * now])
 
 
-def test_turns_lessen_the_drift__but_not_on_a_steady_machine(snippet, fails):
+def test_turns_lessen_the_drift__ends_on_a_steady_machine(snippet, fails):
+    """On a steady machine: both measurements are the same."""
     steady = [lambda now: 1]
     fails(test_turns_lessen_the_drift, snippet, steady)
 
@@ -866,4 +954,7 @@ def test_turns_lessen_the_drift__but_not_on_a_steady_machine(snippet, fails):
     ("faster and faster", "1 + now / 4", "1 / (1 + now / 4)"),
 )
 def test_turns_lessen_the_drift__but_not(snippet, fails, old, new):
+    """With the loops swapped, there are no turns; on a machine that gets
+    faster, the second measurement seems faster.
+    """
     fails(test_turns_lessen_the_drift, snippet.edit(old, new))
