@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from _pytest.compat import running_on_ci
 
 from extensions.evidence import pytest_plugin
 
@@ -76,3 +77,14 @@ def test_a_case_is_told_with_the_names_of_its_arguments(
 
 def test_a_test_without_cases_has_no_parameters(request):
     assert not pytest_plugin.parameters_of(request.node)
+
+
+@pytest.mark.parametrize("name", ["CI", "BUILD_NUMBER"])
+def test_on_ci_a_failed_assertion_says_what_it_says_elsewhere(
+    monkeypatch, name
+):
+    monkeypatch.setenv(name, "1")
+
+    pytest_plugin.pytest_configure()
+
+    assert not running_on_ci()
