@@ -4,7 +4,7 @@ from playwright.sync_api import Page, expect
 
 
 def test_next_leads_through_the_whole_course(page: Page, site: str):
-    page.goto(f"{site}/start/index.html")
+    page.goto(f"{site}/course/index.html")
     names = page.locator(".course > li > a").all_inner_texts()
     page.locator(".course > li > a").first.click()
     for place, name in enumerate(names, start=1):
@@ -14,7 +14,7 @@ def test_next_leads_through_the_whole_course(page: Page, site: str):
         )
         page.locator(".next-page").click()
 
-    expect(page).to_have_url(f"{site}/start/index.html")
+    expect(page).to_have_url(f"{site}/course/index.html")
 
 
 def read_to_the_end(page: Page) -> None:
@@ -24,9 +24,9 @@ def read_to_the_end(page: Page) -> None:
 
 
 def test_who_has_seen_the_end_of_a_page_has_read_it(page: Page, site: str):
-    page.goto(f"{site}/start/index.html")
+    page.goto(f"{site}/course/index.html")
     expect(page.locator(".course-progress")).to_be_hidden()
-    page.goto(f"{site}/start/first_training.html")
+    page.goto(f"{site}/course/data.html")
     read_to_the_end(page)
     page.go_back()
 
@@ -38,9 +38,9 @@ def test_who_has_seen_the_end_of_a_page_has_read_it(page: Page, site: str):
 
 
 def test_what_is_read_can_be_forgotten(page: Page, site: str):
-    page.goto(f"{site}/start/first_training.html")
+    page.goto(f"{site}/course/data.html")
     read_to_the_end(page)
-    page.goto(f"{site}/start/index.html")
+    page.goto(f"{site}/course/index.html")
     page.get_by_role("button", name="Forget what I have read").focus()
     page.keyboard.press("Enter")
 
