@@ -59,16 +59,16 @@ from pathlib import Path
 
 folder = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, folder)  # when the program ends
-path = folder / "digits.pt"
+model_file = folder / "digits.pt"
 
 # %% save
 words = "zero one two three four five six seven eight nine"
 names = words.split()  # the name of class 0, of class 1 and so on
 weights = model.state_dict()
-torch.save({"weights": weights, "names": names}, path)
+torch.save({"weights": weights, "names": names}, model_file)
 
 # %% load
-saved = torch.load(path, map_location="cpu")
+saved = torch.load(model_file, map_location="cpu")
 loaded = Net()  # the same layers, with random numbers
 loaded.load_state_dict(saved["weights"])
 loaded.eval()
