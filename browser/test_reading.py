@@ -99,7 +99,7 @@ def test_code_in_a_fold_is_reached_once_the_fold_is_open(
     page: Page, site: str
 ):
     page.set_viewport_size(PHONE)
-    page.goto(f"{site}/symptoms.html")
+    page.goto(f"{site}/models/predict.html")
     page.locator("details:has(pre)").evaluate_all(
         "all => all.forEach(each => (each.open = true))"
     )
