@@ -20,6 +20,7 @@ PAGES = [
     "overfitting",
     "rate",
     "predict",
+    "project",
 ]
 SO_FAR = "so-far"
 
