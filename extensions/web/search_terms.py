@@ -42,7 +42,8 @@ def _terms_of(words: Iterable[str]) -> list[str]:
     found = []
     for word in words:
         lower = word.lower()
-        if len(lower) < 2 or lower[0].isdigit() or lower in STOP_WORDS:
+        is_number = re.fullmatch(r"[\d_]+", lower)  # 2d is none
+        if len(lower) < 2 or is_number or lower in STOP_WORDS:
             continue
         # A name of code stays as it is written.
         is_name = re.search(r"[_\d]", lower)

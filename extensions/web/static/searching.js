@@ -8,7 +8,7 @@ window.siteSearch = (() => {
   // As the build does, in search_terms.py.
   const asTerm = (word) => {
     const lower = word.toLowerCase();
-    if (lower.length < 2 || /^\d/.test(lower) || empty.has(lower)) return null;
+    if (lower.length < 2 || /^[\d_]+$/.test(lower) || empty.has(lower)) return null;
     // A name of code stays as it is written.
     return /[_\d]/.test(lower) ? lower : stemmer.stemWord(lower);
   };
