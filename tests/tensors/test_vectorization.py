@@ -131,13 +131,13 @@ def test_the_loop_finds_the_same_neighbors(snippet, way, others=()):
 
     find = vars(run)[way]
     check_neighbors(find, run.flat[:20], run.flat[900:910], *rows, *others)
-    smallest = smallest_gaps(run.flat[:30])
-    assert all(
-        found <= gap
-        for found, gap in zip(
-            gaps_to(run.flat, run.nearest)[:30], smallest, strict=True
-        )
-    )
+    rows, places = run.flat.tolist(), run.nearest[:20].tolist()
+    others = [[*range(i), *range(i + 1, len(rows))] for i in range(20)]
+    assert [math.dist(rows[i], rows[j]) for i, j in enumerate(places)] == [
+        pytest.approx(min(math.dist(rows[i], rows[j]) for j in others[i]))
+        for i in range(20)
+    ]
+    assert all(i != j for i, j in enumerate(places))
 
 
 @pytest.mark.parametrize(
@@ -349,9 +349,9 @@ def test_all_pairs_take_n_n_d(snippet, dtype="float32"):
 def test_all_pairs_take_n_n_d__also_in_the_text_of_the_error(snippet):
     numbers = 100_000_000 * 100_000_000 * 64
     assert 4 * numbers > 2**57  # as many bytes as a processor has addresses
-    many = snippet.after("chunks").flat[:1].expand(100_000_000, 64)
+    run = snippet.after("too-many-pairs")
     with pytest.raises(RuntimeError, match=f"{4 * numbers} bytes"):
-        snippet.after("chunks").nearest_at_once(many)
+        run.nearest_at_once(run.many)
 
 
 def test_all_pairs_take_n_n_d__but_not_by_cdist(snippet, fails):
@@ -495,6 +495,12 @@ def test_where_picks_by_mask__but_not_otherwise(snippet, old, new, fails):
 
 def test_cumsum_is_a_running_total(snippet, more=()):
     run = snippet.after("running")
+    assert_close(
+        run.rows[:50],
+        torch.tensor(
+            [[sum(row) for row in image] for image in run.images[:50].tolist()]
+        ),
+    )
     assert run.so_far.shape == run.rows.shape
     for amounts, sums in zip(run.rows[:50], run.so_far[:50], strict=True):
         assert sums.tolist() == [*itertools.accumulate(amounts.tolist())]
@@ -638,6 +644,7 @@ def test_index_add_sums_per_group(snippet, labels=(3, 0, 3, 3), numbers=()):
         few = torch.zeros(5).index_add(0, torch.tensor(labels), numbers)
     assert few.tolist() == [2, 0, 0, 8, 0]
     sums = [0.0] * 10
+    assert run.ink[:9].tolist() == [sum(row) for row in run.flat[:9].tolist()]
     for label, amount in zip(run.labels, run.ink.tolist(), strict=True):
         sums[label] += amount
     assert_close(run.ink_of_class, torch.tensor(sums))
@@ -889,6 +896,8 @@ def test_vmap_runs_each_row__ends_with_random_numbers(snippet, fails):
 def test_cdist_is_off_from_26_rows(snippet):
     run = snippet.after("from-itself")
 
+    assert_close(run.centered.mean(dim=0), torch.zeros(64), atol=1e-3, rtol=0)
+    assert_close(run.centered[0], run.flat[0] - run.flat.mean(dim=0))
     assert len(run.from_25) == 25
     assert run.from_25.max() == 0
     assert run.from_26.shape == (26,)
@@ -955,6 +964,7 @@ def test_a_nan_is_everyones_neighbor(
     if place != 7:
         snippet = snippet.edit("torn[7, 3]", f"torn[{place}, 3]")
     run = snippet.after("torn")
+    assert not run.few.isnan().any()
 
     for way, n in product(ways, sizes):
         found = vars(run)[way](run.torn[:n]).tolist()
