@@ -29,7 +29,10 @@ class Correction:
     """Where each key stands, or else where the correction begins."""
     source: str
     section: str
-    """The part of the source, as the list of the sources names it."""
+    """The part of the source, as the list of the sources names it.
+
+    Of a primary source, a page: ``generated/torch.nn.LSTM.html``.
+    """
     said: str
     holds: str
     claim: str
@@ -38,6 +41,14 @@ class Correction:
     def name(self) -> str:
         """The claim that it rests on, with its page."""
         return f"{self.topic.name}#{self.claim}"
+
+    @property
+    def part(self) -> str:
+        """The section as a reader is told of it; of a page, its last name."""
+        page, end, anchor = self.section.partition(".html")
+        if not end:
+            return self.section
+        return anchor.removeprefix("#") or page.rpartition("/")[2]
 
 
 def correction_files(root: Path) -> list[Path]:

@@ -14,6 +14,7 @@ from extensions.core.topics import Topic, measured_topics, topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
+from extensions.prose.primary_sources import read_sources
 from extensions.prose.source_texts import LIST, read_texts
 
 _TEST = "nox -s docs"  # what makes results that are missing or stale
@@ -197,9 +198,13 @@ def corrections_name_claims(root: Path) -> Iterator[Problem]:
 
 
 def corrections_name_sections(root: Path) -> Iterator[Problem]:
-    """Yield corrections that name no source, or no section of it."""
+    """Yield corrections that name no source, or no section of it.
+
+    A source is one of the texts, or a primary one, whose sections are pages.
+    """
     listed = read_texts(root / LIST) if (root / LIST).exists() else []
-    sections = {each.title: each.sections for each in listed}
+    sections = {each.title: {*each.sections} for each in listed}
+    sections |= {each.name: {*each.pages} for each in read_sources(root)}
     for path in correction_files(root):
         for row in corrections_in(root, path):
             if row.source not in sections:

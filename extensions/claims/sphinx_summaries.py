@@ -17,7 +17,11 @@ from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.prose.pages import unproven_page
-from extensions.prose.primary_sources import read_sources, source_of
+from extensions.prose.primary_sources import (
+    Source,
+    read_sources,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -119,10 +123,16 @@ def template_values(
     groups = groupby(ledger.entries, key=lambda each: each.topic.chapter)
     chapters = {name: list(entries) for name, entries in groups}
     read = partial(reading_place, builder.env)
+    sources = read_sources(root_of(builder.env))
     return {
         "runs": ledger.runs,
         "corrections": [
-            {"row": row, "verdict": _verdict_of(ledger, row)}
+            {
+                "row": row,
+                "part": row.part,
+                "address": _address_of(row, sources),
+                "verdict": _verdict_of(ledger, row),
+            }
             for row in read_corrections(root_of(builder.env))
         ],
         "chapters": [
@@ -140,7 +150,7 @@ def template_values(
         "kinds": ledger.kinds,
         "prose": ledger.prose,
         "cited": ledger.cited,
-        "sources": read_sources(root_of(builder.env)),
+        "sources": sources,
         "source_of": source_of,
         "unproven_page": unproven_page,
         "words": words,
@@ -148,6 +158,12 @@ def template_values(
         "link": link,
         "page": page,
     }
+
+
+def _address_of(row: Correction, sources: list[Source]) -> str:
+    """Return the address of what a correction corrects, if it has one."""
+    own = [each.prefix for each in sources if each.name == row.source]
+    return f"{own[0]}{row.section}" if own else ""
 
 
 def _verdict_of(ledger: Ledger, row: Correction) -> str:

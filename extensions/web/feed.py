@@ -71,11 +71,11 @@ def _change_item(change: OutcomeChange) -> dict[str, Any]:
 
 def _correction_item(row: Correction, entry: Entry) -> dict[str, Any]:
     """Return the item of a correction."""
-    said = f"{row.source}, {row.section}: {row.said}"
+    said = f"{row.source}, {row.part}: {row.said}"
     date = entry.own.date if entry.own else ""
     return {
         "id": f"{row.topic.name}#{row.claim} corrects {said}",
-        "title": f"{row.source}, {row.section}: corrected",
+        "title": f"{row.source}, {row.part}: corrected",
         "content_text": f"It says: {row.said}\n\nWhat holds: {row.holds}",
         "date_modified": _start_of_day(date),
         "tags": ["correction"],

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from extensions.claims.corrections import Correction
 from extensions.claims.rules import (
     corrections_name_claims,
     corrections_name_sections,
@@ -18,6 +19,15 @@ section = "2 Words"
 said = "Word is *three*."
 holds = "`word` is one."
 claim = "word-is-one"
+"""
+OF_DOCUMENTATION = ROW.replace("A text", "The manual").replace(
+    "2 Words", "words/word.html#two.words"
+)
+PRIMARY = """\
+[[source]]
+name = "The manual"
+prefix = "https://example.org/manual/"
+pages = ["words/word.html#two.words"]
 """
 TEXTS = """\
 [[source]]
@@ -91,6 +101,18 @@ def test_a_correction_is_written_again_with_the_title_of_its_page(
     html = (build().outdir / "evidence/claims.html").read_text()
 
     assert 'one.html#word-is-one">The first</a>' in html
+
+
+def test_a_page_of_a_primary_source_is_linked(house, build, correct):
+    (house / "docs/evidence/primary_sources.toml").write_text(PRIMARY)
+    correct(OF_DOCUMENTATION)
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Corrections\n\n```{corrections}\n```\n")
+
+    html = (build().outdir / "evidence/claims.html").read_text()
+
+    address = "https://example.org/manual/words/word.html#two.words"
+    assert f'The manual, <a href="{address}">two.words</a>' in html
 
 
 def test_some_corrections_are_chosen_by_their_claims(corrected):
@@ -198,6 +220,32 @@ def test_a_correction_of_no_listed_section_is_a_problem_at_its_line(
     line, _, message = expected.partition(":")
     line = int(line) + ROW.count("\n")
     assert str(problem) == f"{path}:{line}:{message}"
+
+
+def test_a_page_of_a_primary_source_can_be_corrected(house, correct):
+    (house / "docs/evidence/primary_sources.toml").write_text(PRIMARY)
+    wrong = OF_DOCUMENTATION.replace("two.words", "three")
+    path = correct(OF_DOCUMENTATION + wrong)
+
+    [problem] = corrections_name_sections(house)
+
+    line = 3 + ROW.count("\n")
+    said = "'The manual' has no section 'words/word.html#three'"
+    assert str(problem) == f"{path}:{line}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("section", "part"),
+    [
+        ("words/word.html#two.words", "two.words"),
+        ("words/two.words.html", "two.words"),
+        ("3.1 Trains/tests", "3.1 Trains/tests"),
+    ],
+)
+def test_a_page_is_named_by_what_it_is_about(section, part):
+    row = Correction(None, {}, "", section, "", "", "")
+
+    assert row.part == part
 
 
 def test_a_correction_of_a_listed_section_is_none(house, correct):
