@@ -138,7 +138,9 @@ window.siteSearch = (() => {
 
   // What is asked: each word once. The last may not be typed to its end.
   const asked = (query) => {
-    const words = wordsOf(query);
+    // A size or a time in an error text says nothing; 2d stands on a page.
+    const counts = (word) => !/^\d/.test(word) || isKnown(asTerm(word));
+    const words = wordsOf(query).filter(counts);
     const all = words.map((word, at) => meant(word, at === words.length - 1));
     return [...new Map(all.map((one) => [one.term, one])).values()];
   };
