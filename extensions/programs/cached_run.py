@@ -12,7 +12,15 @@ from types import SimpleNamespace
 from extensions.programs.snippet import Snippet
 
 
-@cache
 def after(snippet: Snippet, *names: str) -> SimpleNamespace:
-    """Run some cells of a snippet without the others, once for all tests."""
-    return snippet.only(*names).after(names[-1])
+    """Run some cells of a snippet without the others, once for all tests.
+
+    Programs that differ only in their other cells share one run.
+    """
+    return _after(snippet.only(*names), names[-1])
+
+
+@cache
+def _after(program: Snippet, last: str) -> SimpleNamespace:
+    """Run a program to the end of a cell, once."""
+    return program.after(last)
