@@ -148,18 +148,3 @@ print(f"loss: {loss.item():.0f}")
 equal = torch.zeros(4)
 quiz = F.cross_entropy(equal, torch.tensor(2))
 print(f"{quiz:.2f}")
-
-
-# %% softmax-yourself
-def my_softmax(scores):
-    powers = scores.exp()
-    return powers / powers.sum()
-
-
-# %% softmax-checked
-mine = my_softmax(torch.tensor([0.0, 3.0, 1.0, 0.0]))
-expected = torch.tensor([0.0, 3.0, 1.0, 0.0]).softmax(dim=0)
-if torch.allclose(mine, expected):
-    print("Right: the four probabilities are", mine)
-else:
-    print("Not yet: they should be", expected, "and are", mine)

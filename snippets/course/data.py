@@ -76,22 +76,10 @@ for digit, panel in enumerate(panels):
 plt.suptitle("The average picture of each digit")
 plt.show()
 
-# %% wrong-dtype
+# %% no-channel
 # Wrong on purpose: do not copy.
 from torch import nn
 
-layer = nn.Linear(8, 1)  # takes rows of 8 numbers
-as_loaded = torch.tensor(digits.images)
-as_integers = as_loaded.long()
-
-for numbers in (as_loaded, as_integers):
-    try:
-        layer(numbers)
-    except RuntimeError as error:
-        print(error)
-
-# %% no-channel
-# Wrong on purpose: do not copy.
 layer = nn.Conv2d(1, 16, 3)  # takes pictures with 1 channel
 pictures = torch.tensor(digits.images, dtype=torch.float32) / 16
 

@@ -147,33 +147,6 @@ for _ in range(3):  # epochs
     same.append(evaluate(stuck, images[valid], labels[valid]))
     print("loss:", same[-1][0])
 
-# %% without-eval
-# Wrong on purpose: do not copy.
-model.train()
-scores = model(images[valid])
-print("without:", F.cross_entropy(scores, labels[valid]).item())
-print("with:", evaluate(model, images[valid], labels[valid])[0])
-
-# %% larger
-larger = DataLoader(
-    TensorDataset(images[train], labels[train]), batch_size=500
-)
-print([len(batch) for batch, targets in larger])
-
-# %% nothing-learned
-# Wrong on purpose: do not copy.
-idle = untrained()
-optimizer = torch.optim.SGD(idle.parameters(), lr=0.1)
-
-for _ in range(3):  # epochs
-    for batch, targets in loader:
-        loss = F.cross_entropy(idle(batch), targets)
-        loss.backward()
-        optimizer.zero_grad()
-        optimizer.step()
-    right = evaluate(idle, images[valid], labels[valid])[1]
-    print(f"{right:.0%} right")
-
 
 # %% fit
 def fit(model, loader, optimizer, epochs):

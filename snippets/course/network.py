@@ -111,17 +111,12 @@ plt.show()
 # %% shapes
 x = images[:5]
 print("five pictures:", x.shape)
-x = model.conv1(x).relu()
-print("conv1:", x.shape)
-x = F.max_pool2d(x, 2)
-print("pooling:", x.shape)
-x = model.conv2(x).relu()
-print("conv2:", x.shape)
-x = F.max_pool2d(x, 2)
-print("pooling:", x.shape)
+x = F.max_pool2d(model.conv1(x).relu(), 2)
+print("first pooling:", x.shape)
+x = F.max_pool2d(model.conv2(x).relu(), 2)
+print("second pooling:", x.shape)
 x = x.flatten(1)
 print("flattened:", x.shape)
-print("scores:", model.linear(x).shape)
 
 
 # %% relu
@@ -144,33 +139,6 @@ for name, layer in model.named_children():
     print(name, sum(p.numel() for p in layer.parameters()))
 total = sum(p.numel() for p in model.parameters())
 print("all", total)
-
-
-# %% list
-# Wrong on purpose: do not copy.
-class Listed(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.convs = [
-            nn.Conv2d(1, 16, 3, padding=1),
-            nn.Conv2d(16, 32, 3, padding=1),
-        ]
-        self.linear = nn.Linear(128, 10)
-
-    def forward(self, x):
-        for conv in self.convs:
-            x = F.max_pool2d(conv(x).relu(), 2)
-        return self.linear(x.flatten(1))
-
-
-torch.manual_seed(0)
-listed = Listed()
-before = listed.convs[0].weight.clone()
-optimizer = torch.optim.Adam(listed.parameters(), lr=0.003)
-train_epoch(listed, loader, optimizer)
-
-print("parameters:", sum(p.numel() for p in listed.parameters()))
-print("still the same:", torch.equal(listed.convs[0].weight, before))
 
 
 # %% unpooled

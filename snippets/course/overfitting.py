@@ -2,7 +2,7 @@
 See it overfit, and stop it
 ===========================
 
-A network learns 100 digits by heart, and six remedies are tried.
+A network learns 100 digits by heart, and three remedies are tried.
 """
 
 # %% so-far
@@ -119,47 +119,25 @@ print(f"stopped in epoch {epoch}, back to epoch {best_epoch}")
 print(f"validation: loss {loss:.4f}, {right:.1%} right")
 
 
-# %% remedies
+# %% dropout
 def with_dropout():
     model = Net()
     model.linear = nn.Sequential(nn.Dropout(0.5), model.linear)
     return model
 
 
-def shift(picture):
-    i, j = torch.randint(3, (2,)).tolist()
-    return F.pad(picture, (1, 1, 1, 1))[:, i : i + 8, j : j + 8]
-
-
-class Shift(nn.Module):
-    def forward(self, x):
-        return torch.stack([shift(each) for each in x]) if self.training else x
-
-
-def with_shifts():
-    return nn.Sequential(Shift(), Net())
-
-
-def smaller():
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-
-
 # %% try-out
-def try_out(
-    make=Net, part=few, epochs=60, decay=0.0, early=False, seeds=(0, 1, 2)
-):
-    results = []
-    for seed in seeds:
+def try_out(make=Net, part=few, epochs=60, early=False):
+    batches, results = make_loader(part), []
+    for seed in (0, 1, 2):
         torch.manual_seed(seed)
         model = make()
-        optimizer = torch.optim.AdamW(
-            model.parameters(), lr=0.01, weight_decay=decay
-        )
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         if early:
             stop_early(model, optimizer)
         else:
             for _ in range(epochs):
-                train_epoch(model, make_loader(part), optimizer)
+                train_epoch(model, batches, optimizer)
         results.append(evaluate(model, images[valid], labels[valid]))
     return results
 
@@ -167,26 +145,15 @@ def try_out(
 # %% ways
 ways = {
     "no remedy": {},
-    "all 1,200 pictures": {"part": train, "epochs": 5},
+    "1,200 pictures": {"part": train, "epochs": 5},
     "early stopping": {"early": True},
     "dropout": {"make": with_dropout},
-    "weight decay": {"decay": 1.0},
-    "shifts": {"make": with_shifts},
-    "a smaller model": {"make": smaller},
 }
-results = {name: try_out(**way) for name, way in ways.items()}
-
-# %% table
-import pandas as pd
-
-rows = {}
-for name, runs in results.items():
-    losses, shares = zip(*runs, strict=True)
-    rows[name] = [f"{sum(losses) / 3:.2f}"]
-    for share in (sum(shares) / 3, min(shares), max(shares)):
-        rows[name].append(f"{share:.1%}")
-columns = ["mean loss", "right: mean", "lowest", "highest"]
-pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+results = {}
+for name, way in ways.items():
+    results[name] = try_out(**way)
+    for loss, right in results[name]:
+        print(f"{name:>14}: loss {loss:.2f}, {right:.1%} right")
 
 # %% watch-training
 # Wrong on purpose: do not copy.

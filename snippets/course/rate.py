@@ -2,7 +2,7 @@
 Choose a learning rate
 ======================
 
-One model is trained at many rates, and two bugs are found with one batch.
+One model is trained at many rates, and one batch finds a bug.
 """
 
 # %% so-far
@@ -147,22 +147,6 @@ model = Net()  # the cell that makes the model was run again
 
 before, after = by_heart(model, optimizer, images[train], labels[train])
 print(f"{before:.3f} -> {after:.3f}")
-
-# %% mixed
-# Wrong on purpose: do not copy.
-mixed = labels[order]  # shuffles the labels, but not the images
-
-model, optimizer = new(0.01)
-before, after = by_heart(model, optimizer, images[train], mixed[train])
-print(f"32 pictures: {before:.3f} -> {after:.3f}")
-
-model, optimizer = new(0.01)
-pairs = TensorDataset(images[train], mixed[train])
-mixed_loader = DataLoader(pairs, batch_size=32, shuffle=True)
-for _ in range(3):
-    train_epoch(model, mixed_loader, optimizer)
-on_all, _ = evaluate(model, images[train], mixed[train])
-print(f"all pictures, after 3 epochs: {on_all:.3f}")
 
 # %% at-one
 print(walk(1.0))

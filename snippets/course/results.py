@@ -68,16 +68,6 @@ _, accuracy = evaluate(model, images[valid], labels[valid])
 print(f"always {commonest}:    {always:.1%}")
 print(f"the network: {accuracy:.1%}")
 
-# %% linear
-torch.manual_seed(0)
-linear = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
-for _ in range(10):
-    train_epoch(linear, loader, optimizer)
-_, by_linear = evaluate(linear, images[valid], labels[valid])
-
-print(f"the linear model: {by_linear:.1%}")
-
 # %% confusion
 with torch.no_grad():
     scores = model(images[valid])
@@ -144,13 +134,6 @@ shown = draws.double().mean(dim=1)  # 1,000 accuracies
 print(f"typically off by {shown.std():.2%}")
 print(f"lowest {shown.min():.1%}, highest {shown.max():.1%}")
 print(f"98 % or more: {(shown >= 0.98).sum()} of 1,000")
-
-# %% always-no
-is_nine = labels[valid] == 9
-says_nine = torch.zeros(300, dtype=torch.bool)  # "no", for every picture
-
-print(f"right: {(says_nine == is_nine).double().mean():.0%}")
-print(f"nines found: {(says_nine & is_nine).sum()} of {is_nine.sum()}")
 
 # %% test
 _, at_the_end = evaluate(model, images[test], labels[test])

@@ -1,7 +1,6 @@
 """The claims of docs/course/classifier.md."""
 
 import math
-from itertools import combinations
 
 import pytest
 import torch
@@ -210,17 +209,6 @@ def test_softmax_divides_by_the_sum__also_of(snippet, count):
     test_softmax_divides_by_the_sum(snippet, 5 * torch.randn(count))
 
 
-def test_softmax_divides_by_the_sum__also_in_the_exercise(snippet):
-    run = after(snippet, *DATA, "softmax-yourself", "softmax-checked")
-
-    assert torch.allclose(run.mine, run.expected)
-    for scores in (torch.tensor([0.0, 3, 1, 0]), torch.randn(10)):
-        expected = scores.softmax(dim=0)
-        torch.testing.assert_close(run.my_softmax(scores), expected)
-    assert run.expected.argmax() == 1
-    assert len(run.expected) == 4
-
-
 @edits(
     ("= three_scores.softmax(dim=0)", "= three_scores.sigmoid()"),
     ("= three_scores.softmax(dim=0)", "= three_scores / three_scores.sum()"),
@@ -230,41 +218,6 @@ def test_softmax_divides_by_the_sum__also_in_the_exercise(snippet):
 def test_softmax_divides_by_the_sum__but_not(snippet, old, new, fails):
     """`sigmoid` looks at each score alone, so the sum is not 1."""
     fails(test_softmax_divides_by_the_sum, snippet.edit(old, new))
-
-
-def test_scores_are_log_odds(snippet):
-    run = after(snippet, *THREE)
-
-    scores, probabilities = run.three_scores, run.probabilities
-    assert scores.tolist() == [2, 1, 0]
-    for i, j in combinations(range(3), 2):
-        odds = probabilities[i] / probabilities[j]
-        torch.testing.assert_close(odds.log(), scores[i] - scores[j])
-
-
-def test_scores_are_log_odds__also_of_the_untrained_model(snippet):
-    scores = after(snippet, *FIRST).scores.detach()
-    logs = scores.softmax(dim=1).log()
-    torch.testing.assert_close(
-        logs - logs[:, :1], scores - scores[:, :1], atol=1e-5, rtol=1e-4
-    )
-
-
-@edits(
-    ("= three_scores.softmax(dim=0)", "= three_scores.sigmoid()"),
-    ("= three_scores.softmax(dim=0)", "= (3 * three_scores).softmax(dim=0)"),
-)
-def test_scores_are_log_odds__but_not(snippet, old, new, fails):
-    """Three times the scores are three times as far apart."""
-    fails(test_scores_are_log_odds, snippet.edit(old, new))
-
-
-def test_scores_are_log_odds__ends_with_scores_far_apart(snippet, fails):
-    """Where scores are 200 apart, the smaller probability rounds to 0."""
-    edited = snippet.edit(
-        "= three_scores.softmax(dim=0)", "= (100 * three_scores).softmax(0)"
-    )
-    fails(test_scores_are_log_odds, edited)
 
 
 # The loss says how surprised the model is

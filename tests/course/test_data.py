@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from torch import nn
 
-from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.counterexamples import edits
 from tests.helpers.programs import after, raised_in
 
 # Do this
@@ -268,57 +267,8 @@ def test_a_mask_picks_the_threes__but_not(snippet, old, new, fails):
 # What goes wrong
 
 
-def test_other_dtypes_raise(snippet):
-    run = after(snippet, "load", "wrong-dtype")
-
-    assert run.digits.images.dtype == "float64"
-    assert run.as_loaded.dtype == torch.float64
-    assert run.as_integers.dtype == torch.int64
-    for numbers in (run.as_integers, run.as_loaded):
-        with pytest.raises(RuntimeError, match="dtype"):
-            run.layer(numbers)
-    with no_error():
-        run.layer(run.as_loaded.float())
-    # The program prints the second error last.
-    assert "Long" in str(raised_in(snippet, "wrong-dtype"))
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [nn.Linear(8, 3), nn.Conv2d(1, 4, 3), nn.Conv1d(8, 4, 3)],
-    ids=lambda layer: type(layer).__name__,
-)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8])
-def test_other_dtypes_raise__also_for(layer, dtype):
-    with pytest.raises(RuntimeError):
-        layer(torch.ones(1, 8, 8).to(dtype))
-    with no_error():
-        layer(torch.ones(1, 8, 8))
-
-
-@edits(
-    ("torch.tensor(digits.images)\n", "torch.tensor(digits.images).float()\n"),
-    ("as_loaded.long()", "as_loaded.float()"),
-    ("nn.Linear(8, 1)", "nn.Linear(8, 1).double()"),
-)
-def test_other_dtypes_raise__but_not(snippet, old, new, fails):
-    """`float()` makes `float32` numbers, and `double()` a layer for
-    `float64`.
-    """
-    fails(test_other_dtypes_raise, snippet.edit(old, new))
-
-
-@edits(
-    ("in an embedding", "nn.Linear(8, 1)", "nn.Embedding(17, 1)"),
-    ("in a layer without weights", "nn.Linear(8, 1)", "nn.ReLU()"),
-)
-def test_other_dtypes_raise__ends(snippet, old, new, fails):
-    """An embedding takes integers, and a layer without weights does, too."""
-    fails(test_other_dtypes_raise, snippet.edit(old, new))
-
-
 def test_pictures_pass_for_channels(snippet):
-    run = after(snippet, "load", "wrong-dtype", "no-channel")
+    run = after(snippet, "load", "no-channel")
 
     assert run.layer.in_channels == 1
     assert torch.equal(run.pictures.flatten(), run.images.flatten())
@@ -329,7 +279,7 @@ def test_pictures_pass_for_channels(snippet):
 
 @pytest.mark.parametrize("count", [2, 32], ids="{} pictures".format)
 def test_pictures_pass_for_channels__also_with(snippet, count):
-    run = after(snippet, "load", "wrong-dtype", "no-channel")
+    run = after(snippet, "load", "no-channel")
 
     with pytest.raises(RuntimeError, match=f"got {count} channels"):
         run.layer(run.pictures[:count])

@@ -22,8 +22,6 @@ KEEP = "        losses.append"
 KEEP_WORSE = "        worse.append"
 TESTED = "    same.append"
 SAME_STEP = BACKWARD + STEP + KEEP_WORSE
-IDLE = BACKWARD + CLEAR + STEP + "    right ="
-IDLE_LOSS = "loss = F.cross_entropy(idle(batch), targets)\n"
 FORGETFUL_LOSS = "loss = F.cross_entropy(forgetful(batch), targets)\n"
 
 TEN = "in range(1, 11):"
@@ -209,12 +207,6 @@ def test_an_epoch_has_38_batches(snippet):
     assert len(run.loader) == 38
     again = [len(targets) for _, targets in run.loader]
     assert again == run.sizes
-
-
-def test_an_epoch_has_38_batches__also_of_other_sizes(snippet):
-    larger = after(snippet, "so-far", "loader", "larger").larger
-
-    assert [len(batch) for batch, _ in larger] == [500, 500, 200]
 
 
 def test_an_epoch_has_38_batches__also_in_order(snippet):
@@ -549,102 +541,3 @@ def test_without_step_the_loss_stays__ends_with_batch_norm(snippet, fails):
     """With `BatchNorm`: it collects its means while the model only runs."""
     edited = with_model(snippet, "nn.BatchNorm1d(64)", "nn.Linear(64, 10)")
     fails(test_without_step_the_loss_stays, edited)
-
-
-def test_eval_changes_nothing_yet(snippet):
-    for trained_by in ([], ["loop"]):
-        cells = [*LOOP[:-1], "evaluate", *trained_by, "without-eval"]
-        run = after(snippet, *cells)
-        loss, right = run.evaluate(
-            run.model, run.images[run.valid], run.labels[run.valid]
-        )
-        forgotten = torch.nn.functional.cross_entropy(
-            run.scores, run.labels[run.valid]
-        )
-        assert forgotten.item() == loss
-        found = run.scores.argmax(dim=1) == run.labels[run.valid]
-        assert found.double().mean() == right
-        assert run.scores.requires_grad  # it was computed without no_grad
-
-
-@SEEDS
-def test_eval_changes_nothing_yet__also_from(snippet, seed):
-    test_eval_changes_nothing_yet(seeded(snippet, seed))
-
-
-@pytest.mark.parametrize("layer", ["nn.Dropout()", "nn.BatchNorm1d(64)"])
-def test_eval_changes_nothing_yet__but_not_with(snippet, layer, fails):
-    """This layer works differently in training, so without `eval()` you get
-    another loss.
-    """
-    edited = with_model(snippet, layer, "nn.Linear(64, 10)")
-    fails(test_eval_changes_nothing_yet, edited)
-
-
-# Try it
-
-
-def test_zero_grad_too_late_teaches_nothing(snippet):
-    cells = "so-far", "loader", "evaluate", "untrained", "nothing-learned"
-    run = after(snippet, *cells)
-
-    start = run.untrained()
-    assert moved(state_of(start), run.idle) == []
-    _, right = run.evaluate(
-        start, run.images[run.valid], run.labels[run.valid]
-    )
-    assert run.right == right
-
-
-@SEEDS
-def test_zero_grad_too_late_teaches_nothing__also_from(snippet, seed):
-    test_zero_grad_too_late_teaches_nothing(seeded(snippet, seed))
-
-
-@pytest.mark.parametrize("name", ["Adam", "AdamW", "RMSprop"])
-def test_zero_grad_too_late_teaches_nothing__also_with(snippet, name):
-    old = "SGD(idle.parameters()"
-    edited = snippet.edit(old, old.replace("SGD", name))
-    test_zero_grad_too_late_teaches_nothing(edited)
-
-
-def test_zero_grad_too_late_teaches_nothing__but_not_before_backward(
-    snippet, fails
-):
-    """Before `backward()`, it clears only what the last step has left, and
-    the model learns.
-    """
-    new = CLEAR + BACKWARD + STEP + "    right ="
-    edited = snippet.edit(IDLE, new)
-    fails(test_zero_grad_too_late_teaches_nothing, edited)
-
-
-def test_zero_grad_too_late_teaches_nothing__but_not_after_step(
-    snippet, fails
-):
-    """After `step()`, it clears the gradients for the next batch, and the
-    model learns.
-    """
-    new = BACKWARD + STEP + CLEAR + "    right ="
-    edited = snippet.edit(IDLE, new)
-    fails(test_zero_grad_too_late_teaches_nothing, edited)
-
-
-def test_zero_grad_too_late_teaches_nothing__ends_with_weight_decay(
-    snippet, fails
-):
-    """With gradients set to 0 instead of removed, AdamW shrinks the weights
-    at each step.
-    """
-    edited = snippet.edit(
-        IDLE, IDLE.replace("grad()", "grad(set_to_none=False)")
-    ).edit("SGD(idle.parameters()", "AdamW(idle.parameters()")
-    fails(test_zero_grad_too_late_teaches_nothing, edited)
-
-
-def test_zero_grad_too_late_teaches_nothing__ends_with_batch_norm(
-    snippet, fails
-):
-    """With `BatchNorm`: it collects its means while the model only runs."""
-    edited = with_model(snippet, "nn.BatchNorm1d(64)", "nn.Linear(64, 10)")
-    fails(test_zero_grad_too_late_teaches_nothing, edited)

@@ -325,7 +325,7 @@ def test_linear_gets_128_numbers(snippet):
 @edits(
     ("model.conv2(x).relu()", "model.conv2(x)"),
     ("x = images[:5]", "x = images[5:10]"),
-    ("x = model.conv1(x).relu()", "x = model.conv1(x.mT).relu()"),
+    ("model.conv1(x).relu()", "model.conv1(x.mT).relu()"),
 )
 def test_linear_gets_128_numbers__but_not(snippet, old, new, fails):
     """Other pictures or steps give `linear` other numbers."""
@@ -340,8 +340,7 @@ def test_linear_gets_128_numbers__ends_with_pictures_of_size(
     """Smaller or larger pictures leave fewer or more numbers."""
     old, new = "x = images[:5]", f"x = torch.zeros(5, 1, {size}, {size})"
     edited = in_cell(snippet, "shapes", old, new)
-    last = 'print("scores:", model.linear(x).shape)'
-    fails(test_linear_gets_128_numbers, edited.edit(last, ""))
+    fails(test_linear_gets_128_numbers, edited)
 
 
 # Why relu?
@@ -472,54 +471,6 @@ def test_the_network_has_6090_parameters__but_not_by_their_length(
 
 
 # What goes wrong
-
-
-def test_layers_in_a_list_stay_untrained(snippet):
-    with no_error():
-        run = after(snippet, "so-far", "list")
-
-    torch.manual_seed(0)
-    fresh = run.Listed()
-    pairs = zip(run.listed.convs, fresh.convs, strict=True)
-    for conv, new in pairs:
-        assert torch.equal(conv.weight, new.weight)
-        assert torch.equal(conv.bias, new.bias)
-    assert run.before is not run.listed.convs[0].weight
-    assert torch.equal(run.before, fresh.convs[0].weight)
-    assert not torch.equal(run.listed.linear.weight, fresh.linear.weight)
-    assert numbers_in(run.listed) == 1290
-
-
-@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
-def test_layers_in_a_list_stay_untrained__also_with(snippet, kind):
-    old = "Adam(listed.parameters()"
-    edited = snippet.edit(old, f"{kind}(listed.parameters()")
-    test_layers_in_a_list_stay_untrained(edited)
-
-
-LIST = """[
-            nn.Conv2d(1, 16, 3, padding=1),
-            nn.Conv2d(16, 32, 3, padding=1),
-        ]"""
-
-
-def test_layers_in_a_list_stay_untrained__but_not_in_a_module_list(
-    snippet, fails
-):
-    """`nn.ModuleList` hands them to `parameters()`."""
-    edited = snippet.edit(LIST, f"nn.ModuleList({LIST})")
-    fails(test_layers_in_a_list_stay_untrained, edited)
-
-
-def test_layers_in_a_list_stay_untrained__but_not_if_the_optimizer_has_them(
-    snippet, fails
-):
-    """An optimizer trains whatever parameters it is given."""
-    edited = snippet.edit(
-        "Adam(listed.parameters()",
-        "Adam([*listed.parameters(), *listed.convs[1].parameters()]",
-    )
-    fails(test_layers_in_a_list_stay_untrained, edited)
 
 
 def test_the_error_counts_rows_and_features(snippet, count=5):

@@ -281,6 +281,48 @@ def test_binary_cross_entropy_is_minus_log_p__ends_as_a_sum(snippet, fails):
     fails(test_binary_cross_entropy_is_minus_log_p, *inputs)
 
 
+def shares(scores):
+    return scores.softmax(dim=1)
+
+
+def test_scores_are_log_odds(snippet, scores=None, shares=shares):
+    run = snippet.after("from-scores")
+    if scores is None:
+        scores = run.scores.detach()
+        odds = shares(scores)[0, 0] / shares(scores)[0, 1]
+        assert scores[0, 0] - scores[0, 1] == 1
+        assert odds.item() == pytest.approx(2.72, abs=0.005)
+
+    logs = shares(scores).log()
+    for i in range(scores.shape[1]):
+        for j in range(i):
+            gap = scores[:, i] - scores[:, j]
+            assert near(logs[:, i] - logs[:, j], gap)
+
+
+@pytest.mark.parametrize("classes", [2, 10], ids="{} classes".format)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_are_log_odds__also_with(snippet, classes, dtype):
+    scores, _ = batch(classes=classes, dtype=dtype)
+    test_scores_are_log_odds(snippet, scores.detach())
+
+
+def test_scores_are_log_odds__but_not_of_a_sigmoid(snippet, fails):
+    """`sigmoid` looks at each score alone."""
+    fails(test_scores_are_log_odds, snippet, None, torch.sigmoid)
+
+
+@edits(("[[2.0, 1.0, -1.0]]", "[[2.0, 0.0, -1.0]]"))
+def test_scores_are_log_odds__but_not_further_apart(snippet, old, new, fails):
+    """Two apart, sun is e² = 7.39 times as likely."""
+    fails(test_scores_are_log_odds, snippet.edit(old, new))
+
+
+def test_scores_are_log_odds__ends_with_scores_far_apart(snippet, fails):
+    """Where scores are 200 apart, the smaller probability rounds to 0."""
+    fails(test_scores_are_log_odds, snippet, torch.tensor([[200.0, 0.0]]))
+
+
 def test_the_slope_is_p_minus_target(snippet, samples=1, answers=1):
     run = snippet.after("from-scores")
     p, target = run.scores.softmax(dim=1), torch.tensor([[0.0, 1.0, 0.0]])
