@@ -248,6 +248,22 @@ for ax, each, title in zip(panels, [image, scrambled], titles, strict=True):
 figure.suptitle("The same numbers, in the right and the wrong order")
 plt.show()
 
+# %% turned
+from io import BytesIO
+
+from PIL import ImageOps
+
+exif = Image.Exif()
+exif[0x0112] = 6  # orientation: turn it by 90 degrees, clockwise
+phone = BytesIO()  # in place of a file
+with Image.open(flower) as file:
+    file.save(phone, "PNG", exif=exif)
+
+with Image.open(phone) as file:
+    opened, upright = np.array(file), np.array(ImageOps.exif_transpose(file))
+
+print("opened:", opened.shape, "upright:", upright.shape)
+
 # %% wrapped
 # Wrong on purpose: do not copy.
 raw = torch.tensor([10, 100, 200], dtype=torch.uint8)

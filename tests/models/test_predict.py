@@ -195,7 +195,10 @@ def test_softmax_makes_shares__also_of_a_blank_picture(snippet):
 def test_softmax_makes_shares__also_in(dtype):
     torch.manual_seed(0)
     for size in (1, 2, 10):
-        found = torch.randn(5, size).to(dtype).softmax(dim=-1)
+        scores = torch.randn(5, size).to(dtype)
+        found = scores.softmax(dim=-1)
+        best = scores.argmax(dim=-1, keepdim=True)
+        assert torch.equal(found.gather(1, best)[:, 0], found.amax(dim=-1))
         one = torch.ones(5)
         torch.testing.assert_close(
             found.float().sum(dim=-1), one, atol=0.02, rtol=0
@@ -329,18 +332,46 @@ def test_a_scan_gets_the_same_answer__ends_with_a_transparent_background(
     fails(test_a_scan_gets_the_same_answer, edited)
 
 
+def test_a_scan_gets_the_same_answer__ends_with_a_margin(snippet, fails):
+    """With a margin of white paper, the digit is smaller than in training:
+    crop the scan first.
+    """
+    edited = snippet.edit(
+        "paper.resize((80, 80), Image.Resampling.NEAREST).save(file)",
+        "sheet = Image.new('RGB', (80, 80), 'white')\n"
+        "    large = paper.resize((40, 40), Image.Resampling.NEAREST)\n"
+        "    sheet.paste(large, (20, 20))\n"
+        "    sheet.save(file)",
+    )
+    fails(test_a_scan_gets_the_same_answer, edited)
+
+
 # What goes wrong: the preprocessing
 
 
-def test_wrong_preprocessing_is_silent(snippet):
+JUDGED = ("data", "make-model", "train", "save", "predict", "ways", "judge")
+
+
+def from_seed(snippet, seed):
+    """Return the results of a model that was trained from another seed."""
+    edited = snippet.edit("torch.manual_seed(0)", f"torch.manual_seed({seed})")
+    return after(edited, *JUDGED)
+
+
+def test_wrong_preprocessing_is_silent(snippet, seed=0):
     with no_error():
-        run = snippet.after("judge")
+        run = from_seed(snippet, seed)
 
     for way in ("inverted", "transposed"):
         right, _ = run.judged[way]
         assert right < 0.2
     right, _ = run.judged["as in training"]
     assert right > 0.9
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_wrong_preprocessing_is_silent__also_from(snippet, seed):
+    test_wrong_preprocessing_is_silent(snippet, seed)
 
 
 @edits(("1 - x", "x"), ("x.mT", "x"))
@@ -351,11 +382,16 @@ def test_wrong_preprocessing_is_silent__but_not_as_in_training(
     fails(test_wrong_preprocessing_is_silent, snippet.edit(old, new))
 
 
-def test_wrong_answers_look_sure(snippet):
-    run = snippet.after("judge")
+def test_wrong_answers_look_sure(snippet, seed=0):
+    run = from_seed(snippet, seed)
 
     _, shown = run.judged["transposed"]
     assert shown > 0.8
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_wrong_answers_look_sure__also_from(snippet, seed):
+    test_wrong_answers_look_sure(snippet, seed)
 
 
 @edits(("x.mT", "x"), ("x.mT", "x.mT / 16"))
@@ -364,8 +400,8 @@ def test_wrong_answers_look_sure__but_not(snippet, old, new, fails):
     fails(test_wrong_answers_look_sure, snippet.edit(old, new))
 
 
-def test_large_numbers_look_sure(snippet):
-    run = snippet.after("judge")
+def test_large_numbers_look_sure(snippet, seed=0):
+    run = from_seed(snippet, seed)
 
     right, shown = run.judged["not scaled: 0 to 16"]
     assert right > 0.5
@@ -374,19 +410,29 @@ def test_large_numbers_look_sure(snippet):
     assert usual < 0.85
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_large_numbers_look_sure__also_from(snippet, seed):
+    test_large_numbers_look_sure(snippet, seed)
+
+
 @edits(("x * 16", "x"), ("x * 16", "-x * 16"))
 def test_large_numbers_look_sure__but_not(snippet, old, new, fails):
     """Scaled to 0 to 1, wrong answers show a lower probability."""
     fails(test_large_numbers_look_sure, snippet.edit(old, new))
 
 
-def test_another_size_goes_through(snippet):
+def test_another_size_goes_through(snippet, seed=0):
     with no_error():
-        run = snippet.after("judge")
+        run = from_seed(snippet, seed)
 
     right, _ = run.judged["twice as large"]
     usual, _ = run.judged["as in training"]
     assert right < usual - 0.04
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_another_size_goes_through__also_from(snippet, seed):
+    test_another_size_goes_through(snippet, seed)
 
 
 @edits(("scale_factor=2", "scale_factor=1"))
@@ -412,6 +458,16 @@ def test_other_channels_and_types_raise(snippet):
 
     assert "to have 1 channels, but got 3 channels" in str(run.colored)
     assert "unsigned char" in str(run.bytes_given)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.int32, torch.bool], ids=str
+)
+def test_other_channels_and_types_raise__also_for(snippet, dtype):
+    run = without_training(snippet, "error-of", "raises")
+
+    pixels = (run.image * 16).to(dtype)[None]
+    assert "and bias type (float)" in run.error_of(run.loaded, pixels)
 
 
 @edits(
@@ -635,6 +691,18 @@ def test_the_class_opens_the_file__also_if_imported(snippet):
     module = module.replace("'{", "'''{").replace("}')", "}''')")
     new = f"\n{module}\nfrom net import Net\nload(weights_only=False)\n"
     test_the_class_opens_the_file(snippet.edit(THIRD, new))
+
+
+def test_the_class_opens_the_file__ends_if_it_was_imported(snippet, fails):
+    """If the class was in a module when the model was saved, the file names
+    that module: the other program has to find `net.py`.
+    """
+    old = 'train_py = f"""{imports}{network}\n'
+    new = 'train_py = f"""{imports}{network}\nNet.__module__ = "net"\n'
+    new += 'import sys; sys.modules["net"] = sys.modules["__main__"]\n'
+    edited = snippet.edit(old, new)
+    assert "No module named 'net'" in elsewhere(edited).opened
+    fails(test_the_class_opens_the_file, edited)
 
 
 @edits(

@@ -14,10 +14,10 @@ from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
 
 
-def measured(snippet):
-    """Run the cells that measure the model."""
+def measured(snippet, *more):
+    """Run the cells that measure the model, and others after them."""
     cells = "load", "model", "collect", "accuracy", "confusion", "by-class"
-    return after(snippet, *cells)
+    return after(snippet, *cells, *more)
 
 
 def judged(snippet):
@@ -263,6 +263,24 @@ def test_micro_f1_is_the_accuracy(snippet, left_out=()):
             assert by_others == pytest.approx(accuracy)
 
 
+def test_micro_f1_is_the_accuracy__also_in_the_exercise(snippet):
+    cells = "load", "model", "collect", "accuracy", "solution"
+    run = after(snippet, *cells, "solution-checked")
+
+    assert (run.k, run.expected, run.answer) == (10, 1, 1)
+    assert type(run.expected) is type(run.answer) is float
+    order = run.scores.argsort(dim=1, descending=True)
+    places = (order == run.labels[:, None]).double().argmax(dim=1)
+    assert run.ranks.tolist() == places.tolist()
+    for wrong in ("topk(k, largest=False, ", "topk(k + 1, "):
+        stopped = after(
+            snippet.edit("topk(k, ", wrong), *cells, "solution-checked"
+        )
+        assert stopped.k == 1
+        assert stopped.expected == pytest.approx(267 / 300)
+        assert stopped.answer != stopped.expected
+
+
 @edits(
     ("macro", "micro.item()", "macro.item()"),
     ("weighted", "micro.item()", "weighted.item()"),
@@ -448,6 +466,7 @@ def test_f1_of_batches_is_too_low(snippet, size=32):
     each = [run.by_class(run.confusion_matrix(*p, 10))[2][8] for p in pairs]
     mean = sum(each).item() / len(each)
     assert round(mean, 2) == 0.69
+    assert (len(each), each.count(0)) == (10, 2)
     assert run.averages[32][1] == pytest.approx(mean)
 
 
@@ -541,6 +560,7 @@ def test_one_half_finds_nothing(snippet, threshold=0.5):
     taken = run.found[0.2]
     assert (taken.sum(), (taken & run.is_eight).sum()) == (44, 29)
     assert run.hits == 0
+    assert type(run.hits) is int
     assert round(run.auc(run.chance, run.is_eight).item(), 2) == 0.98
     assert ((run.chance >= threshold) & run.is_eight).sum() == 0
     assert run.found_at_half.sum() == 0
@@ -575,7 +595,10 @@ def test_plain_scores_mislead(snippet, shown=None):
 def test_plain_scores_mislead__also_for_other_digits(snippet):
     run = ordered(snippet, "plain-scores")
 
-    for c in (2, 3, 4, 5, 6, 9):
+    images, _ = run.digits[run.valid.indices]
+    ink = images.flatten(1).sum(dim=1)
+    for c in range(10):
+        assert torch.stack([ink, run.scores[:, c]]).corrcoef()[0, 1] > 0.5
         softmax = run.auc(run.scores.softmax(dim=1)[:, c], run.labels == c)
         assert run.auc(run.scores[:, c], run.labels == c) < softmax - 0.005
 
@@ -653,6 +676,12 @@ def test_minlength_fills_up(snippet, without=", minlength=classes**2"):
     first = own[0][:4], own[1][:4], 10
     with pytest.raises(RuntimeError, match="is invalid for input of size 56"):
         run.confusion_matrix(*first)
+    raised = snippet.edit(
+        "except RuntimeError as error:\n    print(error)",
+        "except RuntimeError as error:\n    raise",
+    )
+    with pytest.raises(RuntimeError, match="is invalid for input of size 56"):
+        measured(raised, "no-minlength")
 
 
 @edits(
@@ -780,6 +809,14 @@ def test_rows_are_in_the_file__but_not(snippet, tmp_path, old, new, fails):
     fails(test_rows_are_in_the_file, edited, tmp_path)
 
 
+def test_rows_are_in_the_file__ends_with_an_empty_file(
+    snippet, tmp_path, fails
+):
+    """If the file exists already, even empty, the names are not written."""
+    (tmp_path / "1.csv").touch()  # that of the test
+    fails(test_rows_are_in_the_file, snippet, tmp_path)
+
+
 def test_rows_are_in_the_file__ends_with_other_names(snippet, tmp_path, fails):
     """A row with other names is written under the first ones, silently."""
     last = {"loss": 0.5, "epoch": 9, "word": "late"}
@@ -845,6 +882,12 @@ def test_tensors_are_written_as_text(snippet):
         snippet, "load", "append-row", "log-folder", "tensor-in-the-log"
     )
 
+    raised = snippet.edit(
+        "except ValueError as error:\n    print(error)",
+        "except ValueError as error:\n    raise",
+    )
+    with pytest.raises(ValueError, match=r"float: 'tensor\(0.2500\)'"):
+        after(raised, "load", "append-row", "log-folder", "tensor-in-the-log")
     assert run.written == "tensor(0.2500)"
     with pytest.raises(ValueError, match="could not convert string to float"):
         float(run.written)

@@ -57,6 +57,7 @@ def trained(run, epochs):
     losses = []
     for _ in range(epochs):
         run.train_epoch(model, optimizer)
+        assert model.training
         losses.append(run.evaluate(model, run.validation)[0])
     return model.state_dict(), losses
 
@@ -194,6 +195,15 @@ def test_a_nan_is_never_best__but_not_counted_from_the_start(snippet, fails):
     fails(test_a_nan_is_never_best, snippet.edit(old, new))
 
 
+def test_a_nan_is_never_best__ends_if_the_cell_ran_before(snippet, fails):
+    """In a notebook where the cell ran before, `best_epoch` is still there:
+    the loop ends without an error, with the state of the earlier run.
+    """
+    old = 'best_loss = float("inf")\nfor epoch'
+    new = f"best_epoch, best_state = 18, model.state_dict()\n{old}"
+    fails(test_a_nan_is_never_best, snippet.edit(old, new))
+
+
 def assert_parts(curve):
     assert curve[-1, 0] < 0.01
     assert curve[-1, 2] > 4 / 3 * curve[:, 2].min()
@@ -204,6 +214,7 @@ def test_the_curves_part(snippet):
 
     assert_parts(run.overfits)
     loss, share = run.evaluate(run.late, run.validation)
+    assert {type(loss), type(share)} == {float}
     assert run.overfits[-1, 2:].tolist() == [loss, share]
     assert run.overfits[-1, :2].tolist() == [*run.evaluate(run.late, run.few)]
     assert len(run.few[0]) == len(run.few[1]) == 100
@@ -212,7 +223,8 @@ def test_the_curves_part(snippet):
         300,
         297,
     ]
-    assert len({*run.shuffled.tolist()}) == 1797
+    seeded = torch.Generator().manual_seed(0)
+    assert run.shuffled.equal(torch.randperm(1797, generator=seeded))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -247,6 +259,8 @@ def test_underfitting_is_high_on_both(snippet):
 
     assert run.underfits[:, 0].min() > 1
     assert run.underfits[:, 2].min() > 1
+    shown = run.training, run.validating
+    assert shown == (run.underfits[-1, 0], run.underfits[-1, 2])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -277,6 +291,9 @@ def test_the_late_model_is_right_more_often(snippet):
     )
     assert late[0] > 1.2 * early[0]
     assert late[1] > early[1] + 0.02
+    state, _ = trained(run, 100)  # the early one, had it gone on
+    now = run.late.state_dict()
+    assert [name for name in state if not now[name].equal(state[name])] == []
 
 
 def test_the_late_model_is_right_more_often__also_on_average(snippet):
@@ -290,6 +307,30 @@ def test_the_late_model_is_right_more_often__also_on_average(snippet):
 
     assert ends[2] > 1.2 * lows[2]
     assert ends[3] > lows[3]
+
+
+def from_seed(snippet, seed):
+    """Start both models, the early and the late one, from another seed."""
+    start = "torch.manual_seed({})\nmodel = make_model()\n"
+    start += "optimizer = optim.AdamW(model.parameters(), lr=0.01)\n\n"
+    edited = snippet.edit(start.format(2), start.format(seed))
+    return edited.edit(
+        "late, overfits = fit(seed=2)", f"late, overfits = fit(seed={seed})"
+    )
+
+
+def test_the_late_model_is_right_more_often__ends_from_seed_0(snippet, fails):
+    """From another start, the loss rises as well, but the accuracy may stay
+    about the same.
+    """
+    edited = from_seed(snippet, 0)
+    run = confident(edited)
+    early, late = (
+        run.evaluate(model, run.validation) for model in (run.model, run.late)
+    )
+    assert late[0] > 1.2 * early[0]
+    assert late[1] == pytest.approx(early[1], abs=0.01)
+    fails(test_the_late_model_is_right_more_often, edited)
 
 
 def test_the_late_model_is_right_more_often__but_not_with_decay(
@@ -316,11 +357,17 @@ def test_wrong_answers_cost_more(snippet):
     (right, wrong), (late_right, late_wrong) = map(
         run.costs, (run.model, run.late)
     )
+    assert {*map(type, (right, wrong, late_right, late_wrong))} == {float}
     assert late_wrong > 2 * wrong
     assert late_right < right / 2
     loss, share = run.evaluate(run.late, run.validation)
     mean = share * late_right + (1 - share) * late_wrong
     assert mean == pytest.approx(loss, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_wrong_answers_cost_more__also_from(snippet, seed):
+    test_wrong_answers_cost_more(from_seed(snippet, seed))
 
 
 def test_wrong_answers_cost_more__but_not_with_decay(snippet, fails):
@@ -488,6 +535,27 @@ def test_shifts_teach_shifts(snippet, way="shifts by a pixel", seed=0):
     assert places == {(y, x) for y in (2, 3, 4) for x in (3, 4, 5)}
 
 
+def few_runs(snippet, ways, *cells):
+    """Run the last cells with a single run of some ways."""
+    text = snippet.text.replace("for seed in (0, 1, 2)", "for seed in (0,)")
+    lines = text.splitlines(keepends=True)
+    start, end = lines.index("ways = {\n") + 1, lines.index("runs = {\n") - 1
+    kept = [each for each in lines[start:end] if any(w in each for w in ways)]
+    text = "".join([*lines[:start], *kept, *lines[end:]])
+    cells = (*SETUP, "shift", "fit", "ways", *cells)
+    return type(snippet)(snippet.path, text).only(*cells).after(cells[-1])
+
+
+def test_shifts_teach_shifts__also_in_the_table(snippet):
+    run = few_runs(snippet, ["nothing", "shifts by"], "shifted")
+
+    torch.manual_seed(0)
+    assert run.moved[0].equal(run.shift(run.validation[0]))
+    assert run.moved[1] is run.validation[1]
+    model, _ = run.runs["shifts by a pixel"][0]
+    assert run.shares == [run.evaluate(model, run.moved)[1]]
+
+
 def test_shifts_teach_shifts__also_with_another_draw(snippet):
     test_shifts_teach_shifts(snippet, seed=1)
 
@@ -505,6 +573,24 @@ def test_l1_makes_weights_small(snippet, way="L1 penalty 0.001", first=0):
         assert (weights == 0).sum() == 0
 
 
+CUT = "    for p in model.parameters():\n"
+CUT += "        p.data[p.abs() < 0.01] = 0\n"
+DONE = "    return model, torch.tensor(curve, dtype=torch.float64)"
+
+
+@pytest.mark.parametrize("cut", ["", CUT], ids=["as shown", "if cut"])
+def test_l1_makes_weights_small__also_in_the_table(snippet, cut):
+    edited = snippet.edit(DONE, cut + DONE) if cut else snippet
+    run = few_runs(edited, ["nothing", "L1 penalty"], "small-weights")
+
+    model, _ = run.runs["L1 penalty 0.001"][0]
+    weights = nn.utils.parameters_to_vector(model.parameters()).tolist()
+    small = sum(abs(weight) < 0.01 for weight in weights)
+    assert run.small == pytest.approx(small / len(weights))
+    assert run.zeros == (small if cut else 0)
+    assert (type(run.small), type(run.zeros)) == (float, int)
+
+
 def test_l1_makes_weights_small__also_from_other_seeds(snippet):
     test_l1_makes_weights_small(snippet, first=10)
 
@@ -516,21 +602,12 @@ def test_l1_makes_weights_small__but_not_with_dropout(snippet, fails):
 
 def test_l1_makes_weights_small__but_not_if_cut(snippet, fails):
     """Weights that a program sets to 0 afterwards are exactly 0."""
-    cut = "    for p in model.parameters():\n"
-    cut += "        p.data[p.abs() < 0.01] = 0\n"
-    old = "    return model, torch.tensor(curve, dtype=torch.float64)"
-    fails(test_l1_makes_weights_small, snippet.edit(old, cut + old))
+    fails(test_l1_makes_weights_small, snippet.edit(DONE, CUT + DONE))
 
 
 def dropping(snippet, *cells):
-    """Run the last cells with a single run, and a single way."""
-    text = snippet.text.replace("for seed in (0, 1, 2)", "for seed in (0,)")
-    lines = text.splitlines(keepends=True)
-    start, end = lines.index("ways = {\n") + 1, lines.index("runs = {\n") - 1
-    kept = [line for line in lines[start:end] if "dropout" in line]
-    text = "".join([*lines[:start], *kept, *lines[end:]])
-    cells = (*SETUP, "shift", "fit", "ways", "mc-dropout", *cells)
-    return type(snippet)(snippet.path, text).only(*cells).after(cells[-1])
+    """Run the last cells with a single run of dropout."""
+    return few_runs(snippet, ["dropout"], "mc-dropout", *cells)
 
 
 def test_only_dropout_is_on(snippet):
@@ -540,6 +617,7 @@ def test_only_dropout_is_on(snippet):
     assert on == [nn.Dropout] * 2
     assert not run.passes[0].equal(run.passes[1])
     assert len(run.passes) == 50
+    assert not run.passes[0].requires_grad
     run.dropping.eval()
     scores = [run.dropping(run.validation[0]) for _ in range(2)]
     assert scores[0].equal(scores[1])
@@ -552,6 +630,22 @@ def test_only_dropout_is_on__also_beside_batchnorm(snippet):
     test_only_dropout_is_on(edited)
     run = dropping(edited)
     assert run.dropping[-2].num_batches_tracked == 100
+
+
+@edits(
+    (
+        "training mode",
+        'dropping, _ = runs["dropout 0.5"][0]',
+        'dropping, _ = runs["dropout 0.5"][0]\ndropping.train()',
+    ),
+    (
+        "nested layers",
+        MADE,
+        MADE.replace("*layers", "nn.Sequential(*layers)"),
+    ),
+)
+def test_only_dropout_is_on__also_from(snippet, old, new):
+    test_only_dropout_is_on(snippet.edit(old, new))
 
 
 ON = "    if isinstance(module, nn.Dropout):\n        module.train()"
@@ -614,6 +708,23 @@ def test_the_loop_misses_other_dropout(snippet, layers=OTHERS):
         assert not layer(torch.ones(99)).equal(layer(torch.ones(99)))
 
 
+class AlwaysOn(nn.Module):
+    """Drops out in every mode."""
+
+    def forward(self, inputs):
+        """Return the inputs, some of them as 0."""
+        return nn.functional.dropout(inputs, 0.5)
+
+
+def test_the_loop_misses_other_dropout__ends_without_its_training(
+    snippet, fails
+):
+    """`F.dropout(x)` without `training=self.training` is on in every mode,
+    with the loop and without it.
+    """
+    fails(test_the_loop_misses_other_dropout, snippet, {"on": AlwaysOn})
+
+
 def test_the_loop_misses_other_dropout__but_not_dropout(snippet, fails):
     """`nn.Dropout` itself is found."""
     layers = {"Dropout": lambda: nn.Dropout(0.5)}
@@ -649,6 +760,7 @@ def test_wrong_guesses_spread_more(snippet):
     assert wrong.mean() > 1.2 * right.mean()
     assert len(right) + len(wrong) == 300
     passes = torch.stack(run.passes)
+    torch.testing.assert_close(run.probabilities, passes.mean(dim=0))
     assert run.guesses.equal(passes.mean(dim=0).argmax(dim=1))
     expected = passes[:, 0, run.guesses[0]].std()
     torch.testing.assert_close(run.spread[0], expected)
@@ -677,6 +789,14 @@ def test_the_last_model_is_kept(snippet):
     assert run.best_loss == min(losses) < 0.8 * run.kept
     now = run.model.state_dict()
     assert [name for name in state if not now[name].equal(state[name])] == []
+
+
+def test_the_last_model_is_kept__also_in_the_exercise(snippet):
+    run = snippet.only("digits", "copies").after("copies")
+
+    kept = run.state, run.shallow, run.cloned
+    assert [each["weight"].item() for each in kept] == [5, 5, 1]
+    assert run.shallow is not run.state
 
 
 SHARED = "best_loss, best_state = loss, model.state_dict()"
@@ -715,7 +835,7 @@ def test_the_best_of_many_is_lucky(snippet):
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(1, 8))
 def test_the_best_of_many_is_lucky__also_from(snippet, seed):
     old = "torch.manual_seed(0)\nguessers"
     edited = snippet.edit(old, f"torch.manual_seed({seed})\nguessers")
