@@ -1,0 +1,891 @@
+"""The claims of docs/sequences/transformer.md."""
+
+import math
+import warnings
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.cached_run import after as shared
+from tests.helpers.programs import after
+
+# The model, with random weights.
+BUILD = ("text", "batch", "loss-of", "block", "model", "untrained")
+# One training of each kind: for tests that change nothing.
+FIT = (*BUILD, "train", "held-out", "trained")
+TRAIN = (*FIT, "last-only", "moved", "write", "greedy", "greedy-cached")
+TRAIN = (*TRAIN, "no-mask", "while-writing", "not-shifted")
+GREEDY = (*BUILD, "greedy", "greedy-cached")
+ENCODER = (*BUILD, "moved", "encoder")
+
+BY_SEED = pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+
+
+# Do this
+
+
+def test_the_target_is_the_next_letter(snippet):
+    run = shared(snippet, "text", "batch")
+    inputs, targets = run.draw_batch()
+
+    assert inputs.shape == targets.shape == (16, 32)
+    assert torch.equal(inputs[:, 1:], targets[:, :-1])
+    whole = "".join(run.letters[code] for code in run.codes.tolist())
+    for first, second in zip(inputs, targets, strict=True):
+        piece = torch.cat([first[:1], second])
+        assert "".join(run.letters[code] for code in piece) in whole
+
+
+@pytest.mark.parametrize("size", [1, 100], ids="{} pieces".format)
+def test_the_target_is_the_next_letter__also_in(snippet, size):
+    inputs, targets = shared(snippet, "text", "batch").draw_batch(size)
+    assert inputs.shape == targets.shape == (size, 32)
+    assert torch.equal(inputs[:, 1:], targets[:, :-1])
+
+
+@edits(
+    (
+        "targets that are the inputs",
+        "-1], pieces[:, 1:]",
+        "-1], pieces[:, :-1]",
+    ),
+    (
+        "the letter after the next",
+        "pieces = train[starts + torch.arange(context + 1)]",
+        "pieces = train[starts + torch.arange(0, 2 * context + 2, 2)]",
+    ),
+)
+def test_the_target_is_the_next_letter__but_not(snippet, old, new, fails):
+    fails(test_the_target_is_the_next_letter, snippet.edit(old, new))
+
+
+# How it works
+
+
+def test_an_untrained_model_guesses(snippet, run=None):
+    run = run or shared(snippet, *BUILD)
+
+    assert run.guessing.item() == pytest.approx(math.log(96), abs=1e-4)
+    assert run.untrained.item() == pytest.approx(math.log(96), abs=0.5)
+    assert len(run.letters) == len(set(run.letters)) == 96
+
+
+@BY_SEED
+@pytest.mark.parametrize("width", [16, 256], ids="width {}".format)
+def test_an_untrained_model_guesses__also_from(snippet, width, seed):
+    run = shared(snippet, *BUILD)
+    torch.manual_seed(seed)
+    model = run.LanguageModel(width)
+
+    loss = run.loss_of(model, run.inputs, run.targets).item()
+    assert loss == pytest.approx(math.log(96), abs=0.5)
+
+
+@edits(
+    ("fewer letters", "range(32, 127)", "range(32, 64)"),
+    (
+        "scores that are ten times as large",
+        "self.score(self.norm(x))",
+        "10 * self.score(self.norm(x))",
+    ),
+)
+def test_an_untrained_model_guesses__but_not_with(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    if "64" in new:
+        edited = edited.edit("context, 96)", "context, len(letters))")
+    fails(test_an_untrained_model_guesses, edited)
+
+
+def test_a_shared_weight_starts_too_high(
+    snippet, seed=0, first=None, second=0.02
+):
+    run = shared(snippet, *BUILD)
+    torch.manual_seed(seed)
+    model = run.LanguageModel()
+    ratio = model.letter.weight.std() / model.score.weight.std()
+    assert ratio.item() == pytest.approx(12, abs=1.5)
+
+    model.score.weight = model.letter.weight
+    if first is not None:
+        nn.init.normal_(model.letter.weight, std=first)
+    assert run.loss_of(model, run.inputs, run.targets) > 20
+    nn.init.normal_(model.letter.weight, std=second)
+    loss = run.loss_of(model, run.inputs, run.targets).item()
+    assert loss == pytest.approx(math.log(96), abs=0.5)
+
+
+@BY_SEED
+def test_a_shared_weight_starts_too_high__also_from(snippet, seed):
+    test_a_shared_weight_starts_too_high(snippet, seed)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(0.02, 0.02), (None, 0.5)],
+    ids=["small numbers from the start", "numbers that are half as large"],
+)
+def test_a_shared_weight_starts_too_high__but_not_with(
+    snippet, first, second, fails
+):
+    """The size of the numbers decides, not that they are shared."""
+    fails(test_a_shared_weight_starts_too_high, snippet, 0, first, second)
+
+
+def test_training_lowers_the_loss(snippet, run=None):
+    run = run or shared(snippet, *TRAIN)
+    assert 0.35 < run.trained.mean().item() / math.log(96) < 2 / 3
+
+
+def from_seed_1_and_with_the_mask(snippet):
+    """Return the program with the mask, and what it comes to."""
+    edited = snippet.edit(
+        "torch.manual_seed(0)\nmodel =", "torch.manual_seed(1)\nmodel ="
+    ).edit(
+        "unmasked = LanguageModel(causal=False)\nfit(unmasked)",
+        "unmasked = model  # which has the mask",
+    )
+    return edited, shared(edited, *FIT, "moved", "no-mask", "while-writing")
+
+
+def test_training_lowers_the_loss__also_from_seed_1(snippet):
+    test_training_lowers_the_loss(*from_seed_1_and_with_the_mask(snippet))
+
+
+def test_training_lowers_the_loss__but_not_in_three_steps(snippet, fails):
+    """The loss needs more than three steps."""
+    edited = snippet.edit("steps=120", "steps=3")
+    fails(test_training_lowers_the_loss, edited, after(edited, *FIT))
+
+
+def test_all_positions_teach_more(snippet, run=None):
+    run = run or shared(snippet, *TRAIN)
+    assert run.last_only.mean() > run.trained.mean() + 0.2
+    assert run.last_only[-1] > run.trained[-1]
+
+
+def test_all_positions_teach_more__also_in_30_steps(snippet):
+    edited = snippet.edit("steps=120", "steps=30")
+    run = shared(edited, *FIT, "last-only")
+    test_all_positions_teach_more(edited, run)
+
+
+def test_all_positions_teach_more__but_not_if_both_do(snippet, fails):
+    """Here the loss counts each position in both trainings."""
+    edited = snippet.edit("steps=120", "steps=30").edit(
+        "F.cross_entropy(model(inputs)[:, -1], targets[:, -1])",
+        "loss_of(model, inputs, targets)",
+    )
+    run = after(edited, *FIT, "last-only")
+    fails(test_all_positions_teach_more, edited, run)
+
+
+def test_all_positions_teach_more__but_not_about_a_spoiled_one(snippet, fails):
+    """Here all positions are trained, but the last one on a wrong target."""
+    short = snippet.edit("steps=120", "steps=30")
+    edited = short.edit(
+        "\nfit(model)\n",
+        "\n\n\ndef spoiled_loss(model, inputs, targets):\n"
+        "    last = model(inputs)[:, -1]\n"
+        "    spoiled = F.cross_entropy(last, 0 * targets[:, -1])\n"
+        "    return loss_of(model, inputs, targets) + spoiled\n\n\n"
+        "fit(model, loss_of=spoiled_loss)\n",
+    )
+    run = after(edited, *FIT)
+    run.last_only = shared(short, *FIT, "last-only").last_only
+    assert run.last_only.mean() > run.trained.mean() + 0.2
+    fails(test_all_positions_teach_more, edited, run)
+
+
+def test_one_layer_needs_positions(snippet, layers=1):
+    run = shared(snippet, *BUILD, "order")
+    model, turned = run.one_layer, run.turned
+    if layers > 1:
+        model = run.LanguageModel(layers=layers)
+        nn.init.zeros_(model.position.weight)
+
+    assert not torch.equal(turned, run.inputs)
+    shuffled = run.inputs.clone()
+    shuffled[:, :-1] = shuffled[:, torch.randperm(31)]
+    with torch.no_grad():
+        expected = model(run.inputs)[:, -1]
+        for other in (turned, shuffled):
+            found = model(other)[:, -1]
+            torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+def test_one_layer_needs_positions__also_after_training(snippet):
+    edited = snippet.edit(
+        "torch.manual_seed(0)\none_layer = LanguageModel(layers=1)",
+        "one_layer = LanguageModel(layers=1)\nfit(one_layer, steps=5)",
+    )
+    run = after(edited, *BUILD, "train", "order")
+    assert run.change.abs().max() < 1e-4
+
+
+def test_one_layer_needs_positions__but_not_with_positions(snippet, fails):
+    """With its positions, the layer tells the two orders apart."""
+    old = "nn.init.zeros_(one_layer.position.weight)"
+    fails(test_one_layer_needs_positions, snippet.edit(old, "pass"))
+
+
+@pytest.mark.parametrize("layers", [2, 3], ids="{} layers".format)
+def test_one_layer_needs_positions__ends_with(snippet, layers, fails):
+    """Later layers see what each letter knew of those before it."""
+    fails(test_one_layer_needs_positions, snippet, layers)
+
+
+def test_a_later_letter_moves_nothing_earlier(
+    snippet, build=None, in_encoder=False
+):
+    if in_encoder:
+        encoder_looks_back_only(snippet)
+        return
+    run = shared(snippet, *BUILD, "moved", "check")
+    model = deepcopy(run.model)
+    if build is not None:
+        model.norm = build()
+    assert run.moved(model, run.inputs) == 0
+
+    for place in (1, 10, 31):  # from here on, other letters
+        changed = run.inputs.clone()
+        changed[:, place:] = (changed[:, place:] + 7) % 96
+        with torch.no_grad():
+            before, after_it = model(run.inputs), model(changed)
+        difference = (after_it - before).abs().amax(dim=(0, 2))
+        assert difference[:place].max() < 1e-5
+        assert difference[place] > 1e-3
+
+
+def test_a_later_letter_moves_nothing_earlier__also_after_training(snippet):
+    run = shared(snippet, *TRAIN)
+    assert run.moved(run.model, run.inputs) == 0
+
+
+@edits(
+    ("no mask", "mask = mask.tril(seen - new)", "pass"),
+    ("a mask of one too many", "tril(seen - new)", "tril(seen - new + 1)"),
+    ("a mask of the past", "tril(seen - new)", "triu(seen - new)"),
+)
+def test_a_later_letter_moves_nothing_earlier__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_a_later_letter_moves_nothing_earlier, snippet.edit(old, new))
+
+
+class Centered(nn.Module):
+    """A normalization over the positions, which looks ahead by itself."""
+
+    def forward(self, x):
+        """Return the vectors without their mean over the piece."""
+        return x - x.mean(dim=1, keepdim=True)
+
+
+def test_a_later_letter_moves_nothing_earlier__but_not_centered(
+    snippet, fails
+):
+    """A layer that takes a mean over the positions looks ahead, too."""
+    fails(test_a_later_letter_moves_nothing_earlier, snippet, Centered)
+
+
+def test_a_later_letter_moves_nothing_earlier__ends_with_dropout(
+    snippet, fails
+):
+    """In training mode, dropout moves all outputs; call `eval()` first."""
+    fails(test_a_later_letter_moves_nothing_earlier, snippet, nn.Dropout)
+    run = shared(snippet, *BUILD, "moved", "check")
+    model = deepcopy(run.model).eval()
+    model.norm = nn.Dropout().eval()
+    assert run.moved(model, run.inputs) == 0
+
+
+def encoder_looks_back_only(snippet):
+    """Run the check of the page on its encoder, with gradients and without."""
+    run = shared(snippet, *ENCODER)
+    assert run.moved(run.outputs_of, run.inputs) == 0
+    changed = run.inputs.clone()
+    changed[:, 20:] = 0
+    before, later = run.outputs_of(run.inputs), run.outputs_of(changed)
+    assert (before - later)[:, :20].abs().max() < 1e-5
+
+
+def test_a_later_letter_moves_nothing_earlier__also_in_nn_transformer_encoder(
+    snippet,
+):
+    encoder_looks_back_only(snippet)
+
+
+@edits(
+    (
+        "a float mask",
+        "torch.ones(context, context, dtype=torch.bool).triu(1)",
+        "nn.Transformer.generate_square_subsequent_mask(context)",
+    ),
+    ("no hint", "mask=future, is_causal=True", "mask=future"),
+    ("norm_first=False", ", norm_first=True", ""),
+)
+def test_a_later_letter_moves_nothing_earlier__also_in_an_encoder_with(
+    snippet, old, new
+):
+    encoder_looks_back_only(snippet.edit(old, new))
+
+
+@edits(
+    ("no mask", "mask=future, is_causal=True", ""),
+    ("a mask of the past", ".triu(1)", ".tril(-1)"),
+    ("a mask that starts too late", ".triu(1)", ".triu(2)"),
+)
+def test_a_later_letter_moves_nothing_earlier__but_not_in_an_encoder_with(
+    snippet, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    if new == ".triu(2)":  # the hint would win over the mask
+        edited = edited.edit("mask=future, is_causal=True", "mask=future")
+    fails(test_a_later_letter_moves_nothing_earlier, edited, None, True)
+
+
+# What goes wrong
+
+
+def test_without_the_mask_the_loss_collapses(snippet, run=None):
+    run = run or shared(snippet, *TRAIN)
+
+    assert run.leaked.mean() < 0.5  # on text that it has not seen
+    assert run.leaked[:-1].mean() < 0.4
+    assert run.leaked[-1] > 1.5
+    assert run.moved(run.unmasked, run.inputs) == 31
+
+
+def test_without_the_mask_the_loss_collapses__also_from_seed_1(snippet):
+    edited = snippet.edit(
+        "torch.manual_seed(0)\nunmasked", "torch.manual_seed(1)\nunmasked"
+    )
+    run = after(edited, *BUILD, "train", "held-out", "moved", "no-mask")
+    test_without_the_mask_the_loss_collapses(edited, run)
+
+
+def test_without_the_mask_the_loss_collapses__but_not_with_it(snippet, fails):
+    """With the mask, no position sees its target."""
+    fails(
+        test_without_the_mask_the_loss_collapses,
+        *from_seed_1_and_with_the_mask(snippet),
+    )
+
+
+def test_without_the_mask_writing_fails(snippet, run=None, drop_mask=False):
+    run = run or shared(snippet, *TRAIN)
+    honest, at_once = run.honest, run.trained.mean().item()
+    if drop_mask:
+        model = deepcopy(run.model)
+        for block in model.blocks:
+            block.causal = False
+        honest = run.loss_while_writing(model)
+        at_once = run.losses_by_position(model).mean().item()
+
+    assert honest == pytest.approx(at_once, abs=1e-3)
+    assert run.cheating > math.log(96)
+    assert run.cheating > honest + 2
+
+
+def test_without_the_mask_writing_fails__but_not_with_it(snippet, fails):
+    """With the mask, the model has learned to continue a text."""
+    fails(
+        test_without_the_mask_writing_fails,
+        *from_seed_1_and_with_the_mask(snippet),
+    )
+
+
+def test_without_the_mask_writing_fails__but_not_if_it_is_dropped(
+    snippet, fails
+):
+    """If the mask is dropped after training, the two losses differ."""
+    run = shared(snippet, *TRAIN)
+    fails(test_without_the_mask_writing_fails, snippet, run, True)
+
+
+def test_unshifted_targets_teach_copying(snippet, run=None):
+    run = run or shared(snippet, *TRAIN)
+
+    assert run.copied < 0.3
+    assert run.losses_by_position(run.copier).mean() > math.log(96)
+    assert run.copies == "The" + 40 * "e"
+
+
+COPY = (*BUILD, "train", "held-out", "write", "not-shifted")
+
+
+def test_unshifted_targets_teach_copying__but_not_shifted(snippet, fails):
+    """With the next letter as the target, there is something to learn."""
+    edited = snippet.edit("model, inputs, inputs)", "model, inputs, targets)")
+    fails(test_unshifted_targets_teach_copying, edited, after(edited, *COPY))
+
+
+def test_a_longer_text_raises(snippet, length=33, prepare=None):
+    run = shared(snippet, *BUILD)
+    text = torch.zeros(1, length, dtype=torch.long)
+    if prepare is not None:
+        text = prepare(text)
+    with pytest.raises(IndexError, match="index out of range in self"):
+        run.model(text)
+
+
+def test_a_longer_text_raises__also_of_100_letters(snippet):
+    test_a_longer_text_raises(snippet, 100)
+
+
+def test_a_longer_text_raises__but_not_of_32_letters(snippet, fails):
+    """There are positions for 32 letters."""
+    fails(test_a_longer_text_raises, snippet, 32)
+
+
+def test_a_longer_text_raises__but_not_cut_as_in_write(snippet, fails):
+    """Cut to its last 32 letters, the text goes through."""
+    fails(test_a_longer_text_raises, snippet, 33, lambda text: text[:, -32:])
+    run = shared(snippet, *BUILD, "write")
+    assert len(run.write(run.model, 33 * "a", 2)) == 35
+
+
+def test_a_number_without_a_letter_raises(snippet, number=96):
+    run = shared(snippet, *BUILD)
+    inputs = run.inputs.clone()
+    inputs[2, 3] = number
+    with pytest.raises(IndexError, match="index out of range in self"):
+        run.model(inputs)
+
+
+@pytest.mark.parametrize("number", [-1, -100, 50_000])
+def test_a_number_without_a_letter_raises__also_for(snippet, number):
+    test_a_number_without_a_letter_raises(snippet, number)
+
+
+def test_a_number_without_a_letter_raises__but_not_for_95(snippet, fails):
+    """The 96 letters have the numbers from 0 to 95."""
+    fails(test_a_number_without_a_letter_raises, snippet, 95)
+
+
+# Temperature and the cache
+
+
+def test_a_temperature_is_a_power(snippet):
+    run = shared(snippet, "text", "hot-and-cold")
+    for temperature, found in run.hot_and_cold.items():
+        powers = run.chances ** (1 / temperature)
+        torch.testing.assert_close(found, powers / powers.sum())
+    assert set(run.hot_and_cold) == {0.5, 1, 2}
+    assert run.hot_and_cold[0.5][0] == pytest.approx(0.64 / 0.68)
+
+
+@pytest.mark.parametrize("size", [2, 96], ids="{} letters".format)
+def test_a_temperature_is_a_power__also_for_scores_of(size):
+    torch.manual_seed(0)
+    scores = torch.randn(size)
+    for temperature in (0.3, 0.5, 1, 2, 5):
+        powers = scores.softmax(dim=0) ** (1 / temperature)
+        found = (scores / temperature).softmax(dim=0)
+        torch.testing.assert_close(found, powers / powers.sum())
+
+
+def test_a_temperature_is_a_power__but_not_on_chances(snippet, fails):
+    """Divide the scores: softmax takes no chances."""
+    old = "(chances.log() / temperature)"
+    edited = snippet.edit(old, "(chances / temperature)")
+    fails(test_a_temperature_is_a_power, edited)
+
+
+def test_the_cache_gives_the_same_letters(
+    snippet, seed=0, dtype=None, count=24
+):
+    run = shared(snippet, *GREEDY)
+    torch.manual_seed(seed)
+    model = run.LanguageModel().to(dtype)
+
+    for start in ("The type", "def f", "x"):
+        with no_error():
+            expected = run.greedy(model, start, count)
+            found = run.greedy_cached(model, start, count)
+        assert len(set(expected[0, -24:].tolist())) > 2
+        assert found.tolist() == expected.tolist()
+
+        cache = {}  # random weights may choose alike from unlike scores
+        with torch.no_grad():
+            whole = model(expected[:, :25])[:, -1]
+            model(expected[:, :24], 0, cache)
+            last = model(expected[:, 24:25], 24, cache)[:, -1]
+        torch.testing.assert_close(last, whole, atol=1e-4, rtol=0)
+
+
+@BY_SEED
+def test_the_cache_gives_the_same_letters__also_from(snippet, seed):
+    test_the_cache_gives_the_same_letters(snippet, seed)
+
+
+def test_the_cache_gives_the_same_letters__also_in_float64(snippet):
+    test_the_cache_gives_the_same_letters(snippet, dtype=torch.float64)
+
+
+def test_the_cache_gives_the_same_letters__also_after_training(snippet):
+    run = shared(snippet, *TRAIN)
+    both = [
+        write(run.model, "The type", 24)
+        for write in (run.greedy, run.greedy_cached)
+    ]
+    assert both[0].tolist() == both[1].tolist()
+
+
+def test_the_cache_gives_the_same_letters__also_in_parts(snippet):
+    run = shared(snippet, *BUILD)
+    cache = {}
+    with torch.no_grad():
+        first = run.model(run.inputs[:, :20], 0, cache)
+        second = run.model(run.inputs[:, 20:], 20, cache)
+        whole = run.model(run.inputs)
+    found = torch.cat([first, second], dim=1)
+    torch.testing.assert_close(found, whole, atol=1e-4, rtol=0)
+
+
+@edits(
+    (
+        "`is_causal=True`, which lets the new letter see the first one alone",
+        "attention(query, key, value, mask)",
+        "attention(query, key, value, is_causal=True)",
+    ),
+    (
+        "a mask that forgets the cache",
+        "mask.tril(seen - new)",
+        "mask.tril()",
+    ),
+)
+def test_the_cache_gives_the_same_letters__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_cache_gives_the_same_letters, snippet.edit(old, new))
+
+
+def test_the_cache_gives_the_same_letters__but_not_at_position_0(
+    snippet, fails
+):
+    """Without `first`, each new letter is put at position 0."""
+    edited = snippet.edit("model(new, first, cache)", "model(new, 0, cache)")
+    fails(test_the_cache_gives_the_same_letters, edited)
+
+
+def test_the_cache_gives_the_same_letters__ends_after_32_letters(
+    snippet, fails
+):
+    """After 32 letters, both raise, because no position is left."""
+    fails(test_the_cache_gives_the_same_letters, snippet, 0, None, 26)
+    run = shared(snippet, *GREEDY)
+    for write in (run.greedy, run.greedy_cached):
+        with pytest.raises(IndexError, match="index out of range in self"):
+            write(run.model, "The type", 26)
+
+
+def test_the_cache_computes_each_position_once(snippet):
+    run = shared(snippet, *GREEDY, "count")
+
+    assert run.plain.tolist() == run.cached.tolist()
+    assert run.plain_count == sum(range(8, 32)) == 468
+    assert run.cached_count == 31
+
+
+@pytest.mark.parametrize("count", [1, 5], ids="{} new letters".format)
+def test_the_cache_computes_each_position_once__also_for(snippet, count):
+    run = shared(snippet, *GREEDY, "count")
+    for write, expected in (
+        (run.greedy, sum(range(8, 8 + count))),
+        (run.greedy_cached, 7 + count),
+    ):
+        _, found = run.positions_computed(
+            lambda model, start, _, write=write: write(model, start, count)
+        )
+        assert found == expected
+
+
+def test_the_cache_computes_each_position_once__but_not_without(
+    snippet, fails
+):
+    """Given the whole text each time, a model computes it again."""
+    edited = snippet.edit("new, first = written, 0", "first = 0").edit(
+        "model(new, first, cache)", "model(written)"
+    )
+    edited = edited.edit("first += new.shape[1]", "first += 1")
+    fails(test_the_cache_computes_each_position_once, edited)
+
+
+# nn.TransformerEncoder
+
+
+HINT = (*ENCODER, "only-a-hint")
+
+
+def test_the_hint_alone_raises_with_gradients(
+    snippet, grad=True, fast=True, frozen=False
+):
+    run = after(snippet, *HINT)
+    if frozen:
+        run.encoder.requires_grad_(False)
+        run.model.requires_grad_(False)
+    torch.backends.mha.set_fastpath_enabled(fast)
+    try:
+        for training in (True, False):
+            run.encoder.train(training)
+            with (
+                torch.set_grad_enabled(grad),
+                pytest.raises(RuntimeError, match="Need attn_mask"),
+            ):
+                run.hinted(run.inputs)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+
+
+def test_the_hint_alone_raises_with_gradients__ends_with_a_frozen_model(
+    snippet, fails
+):
+    """If no weight requires gradients, the hint is ignored in eval mode."""
+    options = (True, True, True)  # gradients, the fast path, frozen
+    fails(test_the_hint_alone_raises_with_gradients, snippet, *options)
+
+
+def test_the_hint_alone_raises_with_gradients__also_without_the_fast_path(
+    snippet,
+):
+    test_the_hint_alone_raises_with_gradients(snippet, False, False)
+
+
+def test_the_hint_alone_raises_with_gradients__but_not_with_a_mask(
+    snippet, fails
+):
+    """With the mask, the hint is right."""
+    old = "is_causal=True)  # no mask"
+    edited = snippet.edit(old, "mask=future, is_causal=True)")
+    fails(test_the_hint_alone_raises_with_gradients, edited)
+
+
+def test_the_hint_alone_is_ignored_in_eval(snippet, fast=True, heads=None):
+    run = (shared if heads is None else after)(snippet, *HINT)
+    if heads is not None:
+        layer = nn.TransformerEncoderLayer(48, heads, batch_first=True)
+        run.encoder.layers = nn.ModuleList([layer.eval()])
+    torch.backends.mha.set_fastpath_enabled(fast)
+    try:
+        with no_error(), torch.no_grad():
+            found = run.hinted(run.inputs)
+            expected = run.encoder(run.model.letter(run.inputs))
+        assert torch.equal(found, expected)  # as with no mask at all
+        assert run.moved(run.hinted, run.inputs) == 31
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+
+
+def test_the_hint_alone_is_ignored_in_eval__also_after_the_norm(snippet):
+    edited = snippet.edit(", norm_first=True", "")
+    test_the_hint_alone_is_ignored_in_eval(edited)
+
+
+def test_the_hint_alone_is_ignored_in_eval__also_in_inference_mode(snippet):
+    run = shared(snippet, *HINT)
+    with torch.inference_mode():
+        found = run.hinted(run.inputs)
+        assert torch.equal(found, run.encoder(run.model.letter(run.inputs)))
+
+
+@edits(
+    ("a mask", "is_causal=True)  # no mask", "mask=future, is_causal=True)"),
+    ("training mode", "encoder.eval()\n", "encoder.train()\n"),
+)
+def test_the_hint_alone_is_ignored_in_eval__but_not_with(
+    snippet, old, new, fails
+):
+    """With a mask it works, and in training mode it raises the error."""
+    edited = snippet.edit(old, new)
+    if new.startswith("encoder"):  # the program itself would fail
+        edited = edited.edit(
+            'print("earlier outputs that move:", moved(hinted, inputs))', ""
+        )
+    fails(test_the_hint_alone_is_ignored_in_eval, edited)
+
+
+def test_the_hint_alone_is_ignored_in_eval__ends_without_the_fast_path(
+    snippet, fails
+):
+    """Where the fast path is switched off, the error comes again."""
+    fails(test_the_hint_alone_is_ignored_in_eval, snippet, False)
+
+
+def test_the_hint_alone_is_ignored_in_eval__ends_with_one_head(snippet, fails):
+    """An odd number of heads has no fast path, so it raises the error."""
+    fails(test_the_hint_alone_is_ignored_in_eval, snippet, True, 1)
+
+
+def test_the_warning_changes_no_output(snippet):
+    run = shared(snippet, *ENCODER, "warning")
+    assert "norm_first was True" in str(run.met[0].message)
+
+    quiet = nn.TransformerEncoder(run.layer, 2, enable_nested_tensor=False)
+    quiet.load_state_dict(run.warned.state_dict())
+    vectors = torch.rand(2, 5, 48)
+    padding = torch.tensor([5 * [False], [False, False, True, True, True]])
+    for options in ({}, {"src_key_padding_mask": padding}):
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            found = run.warned.eval()(vectors, **options)
+            expected = quiet.eval()(vectors, **options)
+        torch.testing.assert_close(found, expected)
+
+
+def test_the_warning_changes_no_output__also_for_batch_first(snippet):
+    with pytest.warns(UserWarning, match="batch_first was not True"):
+        loud = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 2)
+    quiet = nn.TransformerEncoder(
+        loud.layers[0], 2, enable_nested_tensor=False
+    )
+    quiet.load_state_dict(loud.state_dict())
+    vectors = torch.rand(5, 2, 8)
+    found, expected = loud.eval()(vectors), quiet.eval()(vectors)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_warning_changes_no_output__but_not_without_one(snippet, fails):
+    """Without `norm_first=True`, padded outputs become 0, and none warns."""
+    edited = snippet.edit(", norm_first=True", "").edit(
+        "print(met[0].message)",
+        'met = [warnings.WarningMessage("norm_first was True", None, "", 0)]',
+    )
+    fails(test_the_warning_changes_no_output, edited)
+
+
+MIX = (*ENCODER, "warning", "batch-second")
+
+
+def test_without_batch_first_texts_mix(snippet, mask=None):
+    with warnings.catch_warnings(), no_error():
+        warnings.simplefilter("error")
+        run = after(snippet.edit("met[0].message", "met"), *MIX)
+        outputs = run.second(run.vectors, src_mask=mask)
+    assert outputs.shape == run.vectors.shape
+    assert run.mixing > 0.01
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3], ids="seed {}".format)
+def test_without_batch_first_texts_mix__also_in_an_encoder(seed):
+    torch.manual_seed(seed)
+    layer = nn.TransformerEncoderLayer(16, 2)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    vectors = torch.rand(3, 7, 16)
+    other = vectors.clone()
+    other[1:] = torch.rand(2, 7, 16)
+    first, second = model.eval()(vectors)[0], model(other)[0]
+    assert (first - second).abs().max() > 0.01
+
+
+def test_without_batch_first_texts_mix__but_not_with_it(snippet, fails):
+    """With `batch_first=True`, each text is read by itself."""
+    old = "(64, nhead=4, dropout=0.0)"
+    edited = snippet.edit(old, "(64, nhead=4, dropout=0.0, batch_first=True)")
+    fails(test_without_batch_first_texts_mix, edited)
+
+
+def test_without_batch_first_texts_mix__ends_with_a_mask(snippet, fails):
+    """A mask for five letters raises, unless there happen to be five texts."""
+    mask = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    fails(test_without_batch_first_texts_mix, snippet, mask)
+    run = shared(snippet, *MIX)
+    message = r"shape of the 2D attn_mask is .*5, 5.*, but should be \(2, 2\)"
+    with pytest.raises(RuntimeError, match=message):
+        run.second(run.vectors, src_mask=mask)
+    run.second(torch.rand(5, 5, 64), src_mask=mask)
+
+
+PADDED = (*MIX, "padded")
+
+
+def test_padded_outputs_become_zero_in_eval(snippet):
+    run = shared(snippet, *PADDED)
+    with_grad, without = run.with_grad, run.without_grad
+    assert with_grad.shape == without.shape == (2, 5, 64)
+    assert run.padding.sum(dim=1).tolist() == [0, 3]
+    real = ~run.padding
+    torch.testing.assert_close(
+        with_grad[real], without[real], atol=1e-4, rtol=0
+    )
+    assert (without[run.padding] == 0).all()
+    assert (with_grad[run.padding] != 0).any()
+
+
+def test_padded_outputs_become_zero_in_eval__also_if_all_are_padded(snippet):
+    edited = snippet.edit("padding[1, 2:] = True", "padding[:, 3:] = True")
+    run = after(edited, *PADDED)
+    assert run.without_grad.shape == (2, 5, 64)  # not cut to three
+    assert (run.without_grad[:, 3:] == 0).all()
+    assert (run.with_grad[:, 3:] != 0).any()
+
+
+@edits(
+    (
+        "nested tensors off",
+        "(layer, 2).eval()",
+        "(layer, 2, None, False).eval()",
+    ),
+    ("training mode", "(layer, 2).eval()", "(layer, 2)"),
+)
+def test_padded_outputs_become_zero_in_eval__but_not_with(
+    snippet, old, new, fails
+):
+    """Then the outputs at the padding are numbers like the others."""
+    fails(test_padded_outputs_become_zero_in_eval, snippet.edit(old, new))
+
+
+@edits(
+    (
+        "`norm_first=True`",
+        "batch_first=True)\nreader",
+        "batch_first=True, norm_first=True)\nreader",
+    ),
+    ("padding on the left", "padding[1, 2:] = True", "padding[1, :3] = True"),
+    (
+        "one head",
+        "layer = nn.TransformerEncoderLayer(64, nhead=4, batch",
+        "layer = nn.TransformerEncoderLayer(64, nhead=1, batch",
+    ),
+)
+def test_padded_outputs_become_zero_in_eval__ends_with(
+    snippet, old, new, fails
+):
+    """Then the encoder doesn't skip the padding."""
+    edited = snippet.edit(old, new)
+    if "padding" not in old:  # it says so in a warning, which is silenced
+        edited = edited.edit(
+            "reader =",
+            'with warnings.catch_warnings(action="ignore"):\n    reader =',
+        )
+    fails(test_padded_outputs_become_zero_in_eval, edited)
+
+
+def test_padded_outputs_become_zero_in_eval__ends_with_a_causal_mask(
+    snippet, fails
+):
+    """Given a mask as well, the encoder doesn't skip the padding."""
+    old = "without_grad = reader(vectors, "
+    mask = "torch.ones(5, 5, dtype=torch.bool).triu(1)"
+    edited = snippet.edit(old, f"{old}mask={mask}, ").edit(
+        "with_grad = reader(vectors, ",
+        f"with_grad = reader(vectors, mask={mask}, ",
+    )
+    fails(test_padded_outputs_become_zero_in_eval, edited)
+
+
+def test_padded_outputs_become_zero_in_eval__ends_with_a_last_norm(
+    snippet, fails
+):
+    """A `norm` after the layers makes its own numbers of the zeros."""
+    edited = snippet.edit("(layer, 2).eval()", "(layer, 2, norm).eval()")
+    edited = edited.edit(
+        "padding = torch.zeros",
+        "nn.init.ones_(norm.bias)\npadding = torch.zeros",
+    ).edit(
+        "reader = nn.Trans",
+        "norm = nn.LayerNorm(64)\nreader = nn.Trans",
+    )
+    fails(test_padded_outputs_become_zero_in_eval, edited)
