@@ -1,0 +1,882 @@
+"""The claims of docs/scaling/processes.md."""
+
+import multiprocessing
+import re
+from itertools import chain
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.cached_run import after as after_once
+from tests.helpers.programs import after
+
+# From Python 3.12 on; a thread may be left from the tests of another module.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
+
+START = ("digits", "start")
+TOY = (*START, "toy")
+DIGITS = ("digits", "fit", "do-this", "start", "trained", "alone")
+TORCHRUN = (*START, "train-py", "torchrun", "run-train-py")
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left():
+    """End what a failed or interrupted test left."""
+    yield
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
+
+
+def backward():
+    torch.ones(1, requires_grad=True).backward()
+
+
+def skip_if_forks_cannot_train():
+    """Try it where there is a GPU: its threads for autograd don't survive."""
+    if torch.accelerator.is_available():
+        fork = multiprocessing.get_context("fork").Process(target=backward)
+        fork.start()
+        fork.join()
+        if fork.exitcode:
+            pytest.skip(
+                "where there is a GPU, a process that has run backward()"
+                " cannot fork others that train; run this module by itself"
+            )
+
+
+def toy(snippet, *cells):
+    """Run these cells with the toy, and return their variables."""
+    skip_if_forks_cannot_train()
+    return after(snippet, *TOY, *cells)
+
+
+# Do this
+
+
+def test_two_processes_equal_one(snippet):
+    skip_if_forks_cannot_train()
+    run = after_once(snippet, *DIGITS)
+    first, second = run.trained
+
+    for name, weight in first.items():
+        assert torch.equal(weight, second[name])
+        close = {"atol": 1e-4, "rtol": 0}
+        torch.testing.assert_close(weight, run.alone[name], **close)
+    torch.manual_seed(0)
+    new = run.make_model().state_dict()["0.weight"]
+    assert (new - first["0.weight"]).abs().max() > 0.1
+
+
+OPTIMIZER = "    optimizer = optim.SGD(model.parameters(), lr=0.5)"
+NETWORK = "return nn.Sequential(nn.Linear(64, 32), nn.ReLU(),"
+
+
+@edits(
+    ("with momentum", OPTIMIZER, OPTIMIZER[:-4] + "0.1, momentum=0.9)"),
+    (
+        "with AdamW",
+        OPTIMIZER,
+        OPTIMIZER.replace("SGD", "AdamW")[:-4] + "0.02)",
+    ),
+    ("with LayerNorm", NETWORK, f"{NETWORK} nn.LayerNorm(32),"),
+    ("from other weights", NETWORK, f"torch.manual_seed(5)\n    {NETWORK}"),
+)
+def test_two_processes_equal_one__also(snippet, old, new):
+    test_two_processes_equal_one(snippet.edit(old, new))
+
+
+@edits(
+    (
+        "with the model inside",
+        "fit(model, DistributedSampler(digits), batch_size=50",
+        "fit(model.module, DistributedSampler(digits), 50",
+    ),
+    ("with another batch size", "batch_size=100)", "batch_size=50)"),
+)
+def test_two_processes_equal_one__but_not(snippet, old, new, fails):
+    """Called by itself, the model inside is trained in each process apart."""
+    fails(test_two_processes_equal_one, snippet.edit(old, new))
+
+
+def with_layer(snippet, layer):
+    """Put a layer behind the first one of the model."""
+    return snippet.edit(NETWORK, f"{NETWORK} {layer},")
+
+
+def test_two_processes_equal_one__ends_with_batch_norm(snippet, fails):
+    """`BatchNorm` normalizes 50 digits in each process, not all 100."""
+    edited = with_layer(snippet, "nn.BatchNorm1d(32)")
+    fails(test_two_processes_equal_one, edited)
+
+
+def test_two_processes_equal_one__ends_with_dropout(snippet, fails):
+    """`Dropout` draws other numbers for two halves than for the whole."""
+    edited = with_layer(snippet, "nn.Dropout()")
+    fails(test_two_processes_equal_one, edited)
+
+
+def test_two_processes_equal_one__ends_with_a_sum(snippet, fails):
+    """With `reduction="sum"`, the gradient is half as large."""
+    old = "F.cross_entropy(model(images), labels)"
+    new = 'F.cross_entropy(model(images), labels, reduction="sum") / 100'
+    fails(test_two_processes_equal_one, snippet.edit(old, new))
+
+
+def test_two_processes_equal_one__ends_with_class_weights(snippet, fails):
+    """With class weights, or with `ignore_index`, `cross_entropy` divides by
+    the weights, or the number, of the labels of its own process."""
+    old = "F.cross_entropy(model(images), labels)"
+    new = "F.cross_entropy(model(images), labels, torch.arange(10.0))"
+    fails(test_two_processes_equal_one, snippet.edit(old, new))
+
+
+def test_two_processes_equal_one__ends_with_an_odd_number(snippet, fails):
+    """Of 1,199 digits, one is read twice."""
+    edited = snippet.edit("images[:1200]", "images[:1199]")
+    edited = edited.edit("target)[:1200]", "target)[:1199]")
+    fails(test_two_processes_equal_one, edited)
+
+
+def test_torchrun_runs_the_file_in_each_process(snippet):
+    run = after_once(snippet, *TORCHRUN)
+    lines = r"(\d+) of 597 are right, with 2 processes\n"
+
+    assert re.fullmatch(lines, run.said)
+    assert int(run.said.split()[0]) > 500
+    assert run.files == ["model.pt", "train.py"]
+
+
+SAYS = """
+import os
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+here = os.environ["MASTER_ADDR"] != "" and int(os.environ["MASTER_PORT"]) > 0
+line = " ".join([*map(os.environ.get, names), str(here)])
+os.write(1, (line + "\\n").encode())  # whole, as others write, too
+"""
+
+
+def test_torchrun_runs_the_file_in_each_process__also_in_three(snippet):
+    said, _ = after_once(snippet, *TORCHRUN[:-1]).torchrun(SAYS, 3)
+    expected = [f"{rank} {rank} 3 3 True" for rank in range(3)]
+    assert sorted(said.splitlines()) == expected
+
+
+def test_torchrun_runs_the_file_in_each_process__but_not_with_python(
+    snippet, fails
+):
+    """Started by `python`, there is one process, and no `LOCAL_RANK`."""
+    old = '[sys.executable, "-m", "torch.distributed.run", *options]'
+    edited = snippet.edit(old, '[sys.executable, "train.py"]')
+    fails(test_torchrun_runs_the_file_in_each_process, edited)
+
+
+# How it works
+
+
+def test_gradients_are_averaged(snippet):
+    run = toy(snippet, "by-hand")
+
+    # 2 * (0 - 1) and 2 * (0 - 3) in each process, and their mean
+    assert run.targets == [1, 3]
+    assert run.gradients == [-4, -4]
+
+
+@pytest.mark.parametrize("count", [1, 3], ids="{} processes".format)
+def test_gradients_are_averaged__also_in(snippet, count):
+    run = toy(snippet)
+
+    def work(rank):
+        model = DDP(run.make_toy())
+        run.loss_of(model, [1.0, 3.0, 8.0][rank]).backward()
+        return model.module.weight.grad.item()
+
+    assert run.start(work, count) == [{1: -2.0, 3: -8.0}[count]] * count
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"gradient_as_bucket_view": True}, {"static_graph": True}],
+    ids=["bucket views", "a static graph"],
+)
+def test_gradients_are_averaged__also_with(snippet, options):
+    run = toy(snippet)
+
+    def work(rank):
+        model, found = DDP(run.make_toy(), **options), []
+        for _ in range(3):
+            model.zero_grad()
+            run.loss_of(model, run.targets[rank]).backward()
+            found.append(model.module.weight.grad.item())
+        return found
+
+    assert run.start(work) == [[-4.0] * 3] * 2
+
+
+@edits(
+    ("loss = loss_of(model, ", "loss = loss_of(model.module, "),
+    ("loss.backward()\n    return", "(loss * 2).backward()\n    return"),
+)
+def test_gradients_are_averaged__but_not(snippet, old, new, fails):
+    fails(test_gradients_are_averaged, snippet.edit(old, new))
+
+
+def test_gradients_are_averaged__ends_with_autograd_grad(snippet, fails):
+    """`torch.autograd.grad` returns the gradient of its own process."""
+    edited = snippet.edit(
+        "loss.backward()\n    return model.module.weight.grad.item()",
+        "return torch.autograd.grad(loss, model.module.weight)[0].item()",
+    )
+    fails(test_gradients_are_averaged, edited)
+
+
+def test_module_trains_apart(snippet):
+    with no_error():
+        run = toy(snippet, "walk", "walks")
+
+    assert run.together[0] == run.together[1]
+    assert run.together[0][-1] == pytest.approx(2, abs=0.05)
+    assert run.apart[0][-1] == pytest.approx(1, abs=0.02)
+    assert run.apart[1][-1] == pytest.approx(3, abs=0.1)
+
+
+def test_module_trains_apart__also_with_batch_norm(snippet):
+    run = toy(snippet)
+
+    def work(rank):
+        torch.manual_seed(0)
+        layers = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+        model = DDP(layers)
+        inputs = torch.randn(4, 3) * (1 + rank)
+        (model.module(inputs) ** 3).sum().backward()
+        return layers[0].weight.grad
+
+    first, second = run.start(work)
+    assert not torch.allclose(first, second)
+
+
+@edits(
+    ("lambda model: model.module)", "lambda model: model)"),
+    ("lambda model: model))", "lambda model: model.module))"),
+)
+def test_module_trains_apart__but_not(snippet, old, new, fails):
+    fails(test_module_trains_apart, snippet.edit(old, new))
+
+
+def test_ddp_copies_rank_0(snippet):
+    run = after(snippet, *START, "noise")
+
+    (weight, dropped), (other_weight, other_dropped) = run.same
+    assert weight == other_weight
+    assert dropped == other_dropped
+    (weight, dropped), (other_weight, other_dropped) = run.different
+    assert weight == other_weight
+    assert dropped != other_dropped
+
+
+@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+def test_ddp_copies_rank_0__also_from(snippet, seed):
+    run = after(snippet, *START)
+
+    def work(rank):
+        torch.manual_seed(seed + rank)
+        layers = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+        layers[1].running_mean += rank
+        model = DDP(layers)
+        noise = torch.rand(8)
+        return model.module.state_dict(), noise
+
+    (first, noise), (second, other_noise) = run.start(work)
+    for name, weight in first.items():
+        assert torch.equal(weight, second[name])
+    assert not torch.equal(noise, other_noise)
+
+
+def test_ddp_copies_rank_0__also_if_others_began_elsewhere(snippet):
+    assert after(snippet, *START, "start-apart").begun == [5, 5]
+
+
+@edits(
+    (
+        "without DDP",
+        "model = DDP(nn.Linear(1, 1))\n    return model.module",
+        "model = nn.Linear(1, 1)\n    return model",
+    ),
+    ("with one seed", "noise(rank, seed=rank)", "noise(rank, seed=1)"),
+    ("with other seeds", "noise(rank, seed=0)", "noise(rank, seed=5 + rank)"),
+)
+def test_ddp_copies_rank_0__but_not(snippet, old, new, fails):
+    fails(test_ddp_copies_rank_0, snippet.edit(old, new))
+
+
+def test_ddp_copies_rank_0__ends_after_wrapping(snippet, fails):
+    """Weights that one process changes later stay different."""
+    old = "model = DDP(nn.Linear(1, 1))\n"
+    edited = snippet.edit(
+        old, f"{old}    nn.init.constant_(model.module.weight, rank)\n"
+    )
+    fails(test_ddp_copies_rank_0, edited)
+
+
+# The data
+
+
+def test_each_process_reads_its_part(snippet):
+    run = after(snippet, *START, "orders")
+
+    for epoch in range(2):
+        first, second = (found[epoch] for found in run.shuffled)
+        assert len(first) == len(second) == 4
+        assert sorted(first + second) == list(range(8))
+
+
+@pytest.mark.parametrize("count", [2, 3, 4], ids="{} processes".format)
+def test_each_process_reads_its_part__also_with(count):
+    for seed in range(3):
+        parts = [
+            list(
+                DistributedSampler(
+                    range(24), count, rank, seed=seed, shuffle=bool(seed)
+                )
+            )
+            for rank in range(count)
+        ]
+        assert {len(part) for part in parts} == {24 // count}
+        assert sorted(chain(*parts)) == list(range(24))
+
+
+@edits(
+    ("a loader that shuffles", "list(sampler)", "[*range(8)]"),
+    (
+        "one seed per rank",
+        "DistributedSampler(range(8))\n    found",
+        "DistributedSampler(range(8), seed=rank)\n    found",
+    ),
+)
+def test_each_process_reads_its_part__but_not_with(snippet, old, new, fails):
+    """All processes need one order, of which each takes its part."""
+    if new == "[*range(8)]":
+        old, new = f"found.append({old})", f"found.append({new})"
+    fails(test_each_process_reads_its_part, snippet.edit(old, new))
+
+
+def test_each_process_reads_its_part__ends_if_not_divisible(snippet, fails):
+    """Of nine samples, one is read twice."""
+    old = "DistributedSampler(range(8))\n    found"
+    edited = snippet.edit(old, old.replace("8", "9"))
+    fails(test_each_process_reads_its_part, edited)
+
+
+def test_without_set_epoch_the_order_repeats(snippet):
+    run = after(snippet, *START, "orders", "forgotten-set-epoch")
+
+    for first, second in run.shuffled:
+        assert first != second
+    for first, second in run.repeated:
+        assert first == second
+
+
+def test_without_set_epoch_the_order_repeats__also_in_fit(snippet):
+    skip_if_forks_cannot_train()
+    run = after_once(snippet, "digits", "fit", "start")
+
+    class Recorder(DistributedSampler):
+        def __iter__(self):
+            orders.append([*super().__iter__()])
+            return iter(orders[-1])
+
+    class Deaf(Recorder):
+        def set_epoch(self, epoch):
+            pass
+
+    orders = []
+
+    def work(rank):
+        for kind in Recorder, Deaf:
+            run.fit(run.make_model(), kind(run.digits), 600)
+        return orders
+
+    [[first, second, third, *repeated]] = run.start(work, 1)
+    assert first != second
+    assert second != third
+    assert first != third
+    assert repeated == [repeated[0]] * 3
+
+
+def test_without_set_epoch_the_order_repeats__also_in_a_loader():
+    for seed in range(3):
+        sampler = DistributedSampler(range(50), 2, 1, seed=seed)
+        loader = DataLoader(range(50), 5, sampler=sampler)
+        epochs = [[b.tolist() for b in loader] for _ in range(3)]
+        assert epochs[0] == epochs[1] == epochs[2]
+        sampler.set_epoch(1)
+        assert [b.tolist() for b in loader] != epochs[0]
+
+
+def test_without_set_epoch_the_order_repeats__but_not_told(snippet, fails):
+    """A sampler that is told the epoch takes another order."""
+    old = "return [list(sampler) for epoch in range(2)]"
+    new = """orders = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        orders.append(list(sampler))
+    return orders"""
+    fails(test_without_set_epoch_the_order_repeats, snippet.edit(old, new))
+
+
+def test_without_set_epoch_the_order_repeats__but_not_with_it(snippet, fails):
+    """The other way round: a sampler that is not told repeats its order."""
+    old = "        sampler.set_epoch(epoch)\n        found"
+    edited = snippet.edit(old, "        found")
+    fails(test_without_set_epoch_the_order_repeats, edited)
+
+
+# Validation
+
+
+def test_padding_counts_twice(snippet):
+    run = after(snippet, *START, "padded")
+
+    assert run.halves == ([0, 2, 4], [1, 3, 0])
+    assert run.right.tolist() == [0, 1, 1, 1, 1]
+    assert run.wrong_totals == [4, 6]
+
+
+@pytest.mark.parametrize("size", [3, 597], ids="{} samples".format)
+def test_padding_counts_twice__also_with(size):
+    for shuffle in (False, True):
+        parts = [
+            list(DistributedSampler(range(size), 2, rank, shuffle=shuffle))
+            for rank in range(2)
+        ]
+        read = [*chain(*parts)]
+        assert len(read) == size + 1
+        assert set(read) == set(range(size))
+
+
+@edits(
+    ("drop_last", "shuffle=False)", "shuffle=False, drop_last=True)"),
+    ("an even number", "[0, 1, 1, 1, 1]", "[0, 1, 1, 1]"),
+)
+def test_padding_counts_twice__but_not_with(snippet, old, new, fails):
+    """`drop_last=True` leaves a sample out in its place."""
+    fails(test_padding_counts_twice, snippet.edit(old, new))
+
+
+def test_summed_counts_are_exact(snippet):
+    run = after(snippet, *START, "padded", "exact")
+
+    whole = [int(run.right.sum()), len(run.right)]
+    assert run.exact_totals == [whole, whole]
+
+
+@pytest.mark.parametrize("size", [1, 6, 597], ids="{} samples".format)
+def test_summed_counts_are_exact__also_with(snippet, size):
+    source = f"right = torch.arange({size}) % 3 % 2"
+    old = "right = torch.tensor([0, 1, 1, 1, 1])"
+    test_summed_counts_are_exact(snippet.edit(old, source))
+
+
+def test_summed_counts_are_exact__also_for_a_mean(snippet):
+    run = after(snippet, *START, "mean-of-all", "mean-of-all-checked")
+    assert run.answers == [1.5, 1.5]
+
+
+@edits(
+    (
+        "padding",
+        "mine = range(rank, len(right), dist.get_world_size())",
+        "mine = list(DistributedSampler(right))",
+    ),
+    (
+        "without all_reduce",
+        "dist.all_reduce(totals)  # now the sums over all processes",
+        "pass",
+    ),
+    (
+        "each reads all",
+        "range(rank, len(right), dist.get_world_size())",
+        "range(len(right))",
+    ),
+)
+def test_summed_counts_are_exact__but_not(snippet, old, new, fails):
+    fails(test_summed_counts_are_exact, snippet.edit(old, new))
+
+
+# What goes wrong
+
+
+def test_processes_count_alike(snippet):
+    run = toy(snippet, "unequal")
+
+    means = [-2, -6]  # the gradient in each process
+    assert run.unequal_gradients == [sum(means) / 2] * 2
+    numbers = [len(part) for part in run.parts]
+    weighted = sum(n * mean for n, mean in zip(numbers, means, strict=True))
+    [found] = run.whole_gradients
+    assert found == pytest.approx(weighted / sum(numbers))
+    assert run.unequal_gradients[0] != run.whole_gradients[0]
+
+
+@pytest.mark.parametrize("count", [2, 9], ids="{} samples to one".format)
+def test_processes_count_alike__also_with(snippet, count):
+    old, new = "[[1.0, 1.0, 1.0], ", f"[[1.0] * {count}, "
+    test_processes_count_alike(snippet.edit(old, new))
+
+
+@edits(
+    ("of one size", "[[1.0, 1.0, 1.0], [3.0]]", "[[1.0], [3.0]]"),
+    (
+        "with weights",
+        "    loss_of(model, *parts[rank]).backward()",
+        "    loss = loss_of(model, *parts[rank]) * len(parts[rank]) / 2\n"
+        "    loss.backward()",
+    ),
+)
+def test_processes_count_alike__but_not(snippet, old, new, fails):
+    """Times the samples of the process, and divided by the mean of these
+    numbers, 2, the losses give the gradient of one process."""
+    fails(test_processes_count_alike, snippet.edit(old, new))
+
+
+def test_a_sum_is_divided(snippet):
+    run = toy(snippet, "summed")
+
+    def whole(rank):
+        layer = run.make_toy()
+        (4 * run.loss_of(layer, 1.0, 1.0, 3.0, 3.0)).backward()
+        return layer.weight.grad.item()
+
+    assert run.start(whole, 1) == [-16]
+    assert run.summed_gradients == [-8, -8]
+
+
+def test_a_sum_is_divided__but_not_a_mean(snippet, fails):
+    """A mean gives -4, as for all four."""
+    fails(test_a_sum_is_divided, snippet.edit("(2 * loss_of(", "(loss_of("))
+
+
+def test_a_sum_is_divided__but_not_times_the_processes(snippet, fails):
+    """Multiplied by the number of processes, the sum is that of the whole."""
+    fails(
+        test_a_sum_is_divided, snippet.edit("(2 * loss_of(", "(4 * loss_of(")
+    )
+
+
+def test_batch_norm_sees_its_own_process(snippet):
+    run = after(snippet, *START, "statistics")
+
+    for outputs in run.normalized:  # not near -1 or 1 in all four
+        assert outputs.tolist() == pytest.approx([-1, 1], abs=1e-4)
+    assert [each.item() for each in run.means] == pytest.approx([0.2, 1.2])
+    assert [each.item() for each in run.later] == pytest.approx([0.2, 0.2])
+
+
+def test_batch_norm_sees_its_own_process__also_in_training(snippet):
+    run = after(snippet, *START)
+
+    def work(rank):
+        model = DDP(nn.BatchNorm1d(1))
+        inputs = torch.tensor([[1.0], [3.0]]) + 10 * rank
+        for _ in range(3):
+            model(inputs)
+        mean = model.module.running_mean.item()
+        model(inputs)
+        return mean, model.module.running_mean.item()
+
+    (first, _), (second, last) = run.start(work)
+    begun = 0.2 + 0.9 * 0.2  # two updates of rank 0
+    assert first == pytest.approx(0.9 * begun + 0.1 * 2)
+    assert second == pytest.approx(0.9 * begun + 0.1 * 12)
+    assert last == pytest.approx(0.9 * first + 0.1 * 12)
+
+
+@edits(
+    ("one batch in both", "[3.0]]) + 10 * rank", "[3.0]])"),
+    ("the module itself", "model.eval()(batch)", "model.eval().module(batch)"),
+    ("LayerNorm", "model(batch).flatten()", "nn.LayerNorm(1)(model(batch))"),
+)
+def test_batch_norm_sees_its_own_process__but_not_with(
+    snippet, old, new, fails
+):
+    """Only a call of the wrapped model copies the numbers of rank 0."""
+    fails(test_batch_norm_sees_its_own_process, snippet.edit(old, new))
+
+
+def test_unused_parameters_raise_later(snippet):
+    run = toy(snippet, "error-of", "two-heads", "unused")
+
+    assert [first for first, _ in run.unused] == [-2, -6]
+    for rank, (_, error) in enumerate(run.unused):
+        assert error.startswith("Expected to have finished reduction in the ")
+        assert f"did not receive grad for rank {rank}: spare." in error
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"bucket_cap_mb": 0.001}, {"gradient_as_bucket_view": True}],
+    ids=["small buckets", "bucket views"],
+)
+def test_unused_parameters_raise_later__also_with(snippet, options):
+    run = toy(snippet, "error-of", "two-heads")
+
+    class Wide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.body, self.spare = nn.Linear(50, 50), nn.Linear(50, 50)
+
+        def forward(self, inputs):
+            return self.body(inputs)
+
+    def work(rank):
+        model = DDP(Wide(), **options)
+        inputs = torch.ones(1, 50) * (1 + rank)
+        model(inputs).sum().backward()
+        gradient = model.module.body.weight.grad.clone()
+        return gradient, run.error_of(lambda: model(inputs))
+
+    (first, error), (second, other_error) = run.start(work)
+    assert not torch.allclose(first, second)
+    assert "Expected to have finished reduction" in error
+    assert "Expected to have finished reduction" in other_error
+
+
+@edits(
+    (
+        "used",
+        "return self.head(inputs)",
+        "return self.head(inputs) + 0 * self.spare(inputs)",
+    ),
+    (
+        "frozen before",
+        "= make_toy(), nn.Linear(1, 1)",
+        "= make_toy(), nn.Linear(1, 1).requires_grad_(False)",
+    ),
+    (
+        "searched for",
+        "start(two_steps)",
+        "start(lambda rank: two_steps(rank, find_unused_parameters=True))",
+    ),
+)
+def test_unused_parameters_raise_later__but_not_if(snippet, old, new, fails):
+    """A layer that was frozen before it was wrapped is not waited for."""
+    fails(test_unused_parameters_raise_later, snippet.edit(old, new))
+
+
+def test_unused_parameters_raise_later__also_with_numbers_alone(snippet):
+    edited = snippet.edit("    dist.set_debug_level_from_env()\n", "")
+    run = toy(edited, "error-of", "two-heads", "unused")
+    for rank, (_, error) in enumerate(run.unused):
+        numbers = f"did not receive grad for rank {rank}: 1 2"
+        assert error.startswith("Expected to have finished reduction in the ")
+        assert numbers in error
+        assert "spare" not in error
+
+
+def test_unused_parameters_raise_later__but_not_averaged(snippet, fails):
+    old = "gradient = model.module.head.weight.grad.item()"
+    new = "dist.all_reduce(model.module.head.weight.grad)\n    " + old
+    fails(test_unused_parameters_raise_later, snippet.edit(old, new))
+
+
+def test_unused_parameters_raise_later__also_if_frozen_after_wrapping(
+    snippet,
+):
+    edited = snippet.edit(
+        "(TwoHeads(), **options)\n",
+        "(TwoHeads(), **options)\n"
+        "    model.module.spare.requires_grad_(False)\n",
+    )
+    test_unused_parameters_raise_later(edited)
+
+
+def test_unused_parameters_raise_later__ends_under_no_grad(snippet, fails):
+    """Under `no_grad()`, as in a validation, the forward pass succeeds."""
+    old = "error_of(lambda: loss_of(model, targets[rank]))"
+    new = "error_of(torch.no_grad()(lambda: loss_of(model, targets[rank])))"
+    fails(test_unused_parameters_raise_later, snippet.edit(old, new))
+
+
+def test_find_unused_parameters_averages(snippet):
+    run = toy(snippet, "error-of", "two-heads", "unused", "found")
+    assert run.found_unused == [(-4, "no error")] * 2
+
+
+def test_find_unused_parameters_averages__also_if_a_rank_uses_them(snippet):
+    run = toy(snippet, "error-of")
+
+    class Either(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.heads = nn.ModuleList([run.make_toy(), run.make_toy()])
+
+        def forward(self, inputs):
+            return self.heads[dist.get_rank()](inputs)
+
+    def work(rank):
+        model = DDP(Either(), find_unused_parameters=True)
+        for _ in range(2):
+            model.zero_grad()
+            run.loss_of(model, run.targets[rank]).backward()
+        return [head.weight.grad.item() for head in model.module.heads]
+
+    assert run.start(work) == [[-1, -3], [-1, -3]]
+
+
+@edits(
+    (
+        "with False",
+        "find_unused_parameters=True",
+        "find_unused_parameters=False",
+    ),
+    (
+        "by the module",
+        "(TwoHeads(), **options)\n    loss_of(model,",
+        "(TwoHeads(), **options)\n    loss_of(model.module,",
+    ),
+)
+def test_find_unused_parameters_averages__but_not(snippet, old, new, fails):
+    fails(test_find_unused_parameters_averages, snippet.edit(old, new))
+
+
+def test_waiting_times_out(snippet):
+    run = toy(snippet, "error-of", "uneven")
+    waited, done = run.hang
+    assert waited.startswith("Timed out waiting 5000ms for ")
+    assert done == "no error"
+
+
+def test_waiting_times_out__also_in_all_reduce(snippet):
+    run = toy(snippet, "error-of")
+
+    def work(rank):
+        if rank == 0:
+            return run.error_of(lambda: dist.all_reduce(torch.ones(1)))
+
+    waited, done = run.start(work, timeout=5)
+    assert waited.startswith("Timed out waiting 5000ms for ")
+    assert done is None
+
+
+@edits(
+    ("as many batches", "range(3 - rank)", "range(3)"),
+    (
+        "join",
+        "return error_of(train)",
+        "with model.join():\n        return error_of(train)",
+    ),
+    ("the module inside", "loss_of(model, 1.0)", "loss_of(model.module, 1.0)"),
+)
+def test_waiting_times_out__but_not_with(snippet, old, new, fails):
+    """`with model.join():` allows processes that have fewer batches."""
+    fails(test_waiting_times_out, snippet.edit(old, new))
+
+
+def test_monitored_barrier_names_the_rank(snippet):
+    run = after(snippet, *START, "error-of", "missing")
+    named, _ = run.who
+    assert "Rank 1 failed to pass monitoredBarrier in 1000 ms" in named
+
+
+def test_monitored_barrier_names_the_rank__also_of_three(snippet):
+    run = after(snippet, *START, "error-of", "missing")
+    named, _, _ = run.start(run.missing, 3)
+    assert "Rank 1 failed to pass monitoredBarrier" in named
+
+
+def test_monitored_barrier_names_the_rank__but_not_if_all_come(snippet, fails):
+    """If all processes come to the barrier, it raises nothing."""
+    edited = snippet.edit("if rank != 1:", "if True:")
+    patient = edited.edit("timedelta(seconds=1)", "timedelta(seconds=30)")
+    fails(test_monitored_barrier_names_the_rank, patient)
+
+
+def test_monitored_barrier_names_the_rank__but_not_a_barrier(snippet, fails):
+    """A plain `barrier()` only says that it has waited too long."""
+    old = "dist.monitored_barrier(timeout=second)"
+    edited = snippet.edit(old, "dist.barrier()")
+    edited = edited.edit("start(missing)", "start(missing, timeout=5)")
+    fails(test_monitored_barrier_names_the_rank, edited)
+
+
+def test_no_sync_adds_up_first(snippet):
+    run = toy(snippet, "accumulate")
+    # -2 and -6 stay apart; -4 and -12 are the sums, and -8 their mean
+    assert run.accumulated == [(-2, -8), (-6, -8)]
+
+
+@pytest.mark.parametrize("parts", [2, 4], ids="{} parts".format)
+def test_no_sync_adds_up_first__also_with(snippet, parts):
+    run = toy(snippet)
+
+    def work(rank, sync):
+        model = DDP(run.make_toy())
+        targets = [float(part + rank) for part in range(parts)]
+        *first, last = targets
+        for target in first:
+            if sync:
+                run.loss_of(model, target).backward()
+            else:
+                with model.no_sync():
+                    run.loss_of(model, target).backward()
+        run.loss_of(model, last).backward()
+        return model.module.weight.grad.item()
+
+    waiting = run.start(lambda rank: work(rank, sync=False))
+    assert waiting == run.start(lambda rank: work(rank, sync=True))
+
+
+LINE = "    loss_of(model, targets[rank]).backward()"
+SYNC = f"    with model.no_sync():\n    {LINE}"
+OUTSIDE = """    loss = loss_of(model, targets[rank])
+    with model.no_sync():
+        loss.backward()"""
+
+
+@edits(
+    ("in it", "with model.no_sync():", "if True:"),
+    ("the forward in it", SYNC, OUTSIDE),
+    ("an end", f"{LINE}\n    return first", f"{SYNC}\n    return first"),
+)
+def test_no_sync_adds_up_first__but_not_without(snippet, old, new, fails):
+    """Put forward and backward of all parts but the last in `no_sync()`."""
+    fails(test_no_sync_adds_up_first, snippet.edit(old, new))
+
+
+def test_a_barrier_waits_for_rank_0(snippet):
+    run = after(snippet, "digits", "start", "torchrun", "save")
+    assert run.there == [True, True]
+
+
+SAVE = """    if rank == 0:
+        torch.save(make_model().state_dict(), "digits.pt")
+    dist.barrier()  # no process goes on before all are here
+    return Path("digits.pt").exists()
+"""
+
+
+def test_a_barrier_waits_for_rank_0__also_if_it_is_slow(snippet):
+    slow = SAVE.replace(
+        "torch.save", "__import__('time').sleep(0.5)\n        torch.save"
+    )
+    test_a_barrier_waits_for_rank_0(snippet.edit(SAVE, slow))
+
+
+def test_a_barrier_waits_for_rank_0__but_not_before_it(snippet, fails):
+    """Who looks before the barrier may look too early."""
+    early = """    there = Path("digits.pt").exists()
+    dist.barrier()
+    if rank == 0:
+        torch.save(make_model().state_dict(), "digits.pt")
+    return there
+"""
+    fails(test_a_barrier_waits_for_rank_0, snippet.edit(SAVE, early))
