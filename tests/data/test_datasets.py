@@ -1043,9 +1043,10 @@ def test_a_list_is_copied_into_each_worker(snippet, make=None, dtype=None):
     assert grown.pop("list") > 20 * MB
     assert {*grown} == ({"array"} if make else {"array", "tensor"})
     for name, size in grown.items():
-        # The system may add to a measurement, and takes nothing from it.
-        again = size if size < 2 * MB else run.growth(labels[name])
-        assert min(size, again) < 2 * MB
+        # The system may add to a measurement, more in a large process, and
+        # takes nothing from it; a copy of the array would be 8 MB.
+        again = size if size < 4 * MB else run.growth(labels[name])
+        assert min(size, again) < 4 * MB
     assert type(run.numbers["tensor"]) is torch.Tensor
 
 
