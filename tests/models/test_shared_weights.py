@@ -114,13 +114,13 @@ def test_gradients_of_both_add_up__but_not_detached(snippet, fails):
 
 
 MOVES = {
-    "to another dtype": lambda model: model.to(torch.float16),
-    "to the CPU": lambda model: model.to("cpu"),
-    "copied": copy.deepcopy,
-    "copied and converted": lambda model: copy.deepcopy(model).double(),
-    "to_empty": lambda model: model.to_empty(device="cpu"),
-    "in shared memory": lambda model: model.share_memory(),
-    "averaged": lambda model: AveragedModel(model).module,
+    "another dtype": lambda model: model.to(torch.float16),
+    "the CPU": lambda model: model.to("cpu"),
+    "a copy": copy.deepcopy,
+    "a converted copy": lambda model: copy.deepcopy(model).double(),
+    "empty memory": lambda model: model.to_empty(device="cpu"),
+    "shared memory": lambda model: model.share_memory(),
+    "an average": lambda model: AveragedModel(model).module,
 }
 
 

@@ -447,7 +447,9 @@ def test_float_masks_are_added(snippet):
 
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("name", ["attn_mask", "key_padding_mask"])
-def test_float_masks_are_added__also_in_multihead(name, need_weights):
+def test_float_masks_are_added__also_in_multihead_attention(
+    name, need_weights
+):
     torch.manual_seed(0)
     words = torch.randn(2, 4, 8)
     layer = nn.MultiheadAttention(8, 2, batch_first=True)
