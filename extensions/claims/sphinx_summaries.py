@@ -129,7 +129,6 @@ def template_values(
         "corrections": [
             {
                 "row": row,
-                "part": row.part,
                 "address": _address_of(row, sources),
                 "verdict": _verdict_of(ledger, row),
             }
