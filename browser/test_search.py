@@ -149,14 +149,33 @@ def test_the_keyboard_alone_goes_from_page_to_section(page: Page, box):
     assert target.partition("#")[2]
 
 
-def test_an_error_text_leads_to_the_section_that_has_it(page: Page, box):
-    box.fill("view size is not compatible with input tensor's size and stride")
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (
+            "view size is not compatible with input tensor's size and stride",
+            "symptoms.html#view-size-is-not-compatible",
+        ),
+        (
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu",
+            "symptoms.html#can-t-convert-device-type-tensor-to-numpy",
+        ),
+        (
+            "batch must contain tensors, numpy arrays, numbers, dicts or lists",
+            "data/batches.html#batch-must-contain-tensors",
+        ),
+    ],
+)
+def test_an_error_text_leads_to_the_entry_or_section_that_has_it(
+    page: Page, box, text, place
+):
+    box.fill(text)
     chosen = page.locator("#search-results [aria-selected=true]")
-    expect(chosen).to_contain_text("view size is not compatible")
+    expect(chosen).to_have_class("search-section")
 
     page.keyboard.press("Enter")
 
-    page.wait_for_url("**/tensors/strides.html#view-size-is-not-compatible-*")
+    page.wait_for_url(f"**/{place}*")
 
 
 def test_escape_shuts_the_list_and_then_leaves_the_box(page: Page, box):

@@ -191,6 +191,22 @@ window.siteSearch = (() => {
     const share = has.size / all.length;
     return (own + best + OF_NEXT * next) * share * (1 + NAMED * named);
   };
+  // Who pastes an error text quotes the heading of its entry, with names, sizes
+  // or devices in between. The entry says why and what to do, so it comes first.
+  const QUOTED = 3;
+  const BETWEEN = "(?: \\S+){0,2} ";
+  const spoken = (text) =>
+    text.toLowerCase().match(/(?<![\p{L}\p{N}_])[\p{L}_][\p{L}\p{N}_]*/gu) ?? [];
+  const quotedBy = (query) => {
+    const asked = ` ${spoken(query).join(" ")} `;
+    const isQuoted = (words) =>
+      words.length >= QUOTED && new RegExp(` ${words.join(BETWEEN)} `).test(asked);
+    return ({ heading, sizes }) => {
+      const isName = sizes[3] > 0;
+      return isName && heading.split(",").map(spoken).some(isQuoted);
+    };
+  };
+
   // A section is shown if it is not far behind the best of its page, and if
   // its heading is not one that most pages have.
   const CLOSE = 0.4;
@@ -268,8 +284,13 @@ window.siteSearch = (() => {
       else if (one.isName) group.ofName = Math.max(group.ofName, score);
       else group.ofTitle = score;
     }
+    const isQuoted = quotedBy(query);
     for (const group of groups.values()) {
-      group.sections.sort((one, other) => other.score - one.score);
+      group.sections.sort(
+        (one, other) =>
+          isQuoted(other) - isQuoted(one) || other.score - one.score,
+      );
+      group.isQuoted = group.sections.some(isQuoted);
       group.own = group.ofTitle + group.ofName;
       group.score = worth(group, all);
       group.hasAll = group.has.size === all.length;
@@ -278,9 +299,13 @@ window.siteSearch = (() => {
       group.sections = group.sections.filter(isShown);
       // Words that only a section has, such as an error text, lead to it.
       group.leadsInside =
-        best === group.sections[0] && best?.score > group.own;
+        best === group.sections[0] &&
+        (group.isQuoted || best?.score > group.own);
     }
-    return [...groups.values()].sort((one, other) => other.score - one.score);
+    return [...groups.values()].sort(
+      (one, other) =>
+        other.isQuoted - one.isQuoted || other.score - one.score,
+    );
   };
   return Object.assign(search, { quoted, lost, elsewhere });
 })();
