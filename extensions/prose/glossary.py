@@ -57,5 +57,10 @@ def pattern_of(terms: tuple[str, ...]) -> re.Pattern[str]:
 def term_of(words: str, terms: tuple[str, ...]) -> str:
     """Return the term that some words are, one or several."""
     said = words.lower()
-    [found] = [term for term in terms if said in (term, _plural(term))]
+    forms = {term: (term, _plural(term)) for term in terms}
+    [found] = [
+        term
+        for term, both in forms.items()
+        if said in (each.lower() for each in both)
+    ]
     return found

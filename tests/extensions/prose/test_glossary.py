@@ -51,6 +51,7 @@ def test_a_term_is_no_sentence_and_its_definition_is():
         ("batch", "batches"),
         ("axis", "axes"),
         ("step", "steps"),
+        ("Jacobian", "Jacobians"),
     ],
 )
 def test_several_are_called_after_one(one, many):
