@@ -3,6 +3,7 @@
 import pytest
 
 from extensions.lint.rules import RULES
+from extensions.prose.rules import citations_are_primary
 
 
 def problems(house):
@@ -332,6 +333,19 @@ def test_a_citation_that_is_not_listed_is_a_problem(house):
         "docs/evidence/primary_sources.toml:2: no page cites"
         " https://docs.example.org/1.0/api.html",
     ]
+
+
+def test_a_section_that_a_correction_names_is_cited(house):
+    sources = house / "docs/evidence/primary_sources.toml"
+    sources.write_text(SOURCES)
+    correction = house / "docs/evidence/corrections/part/one.toml"
+    correction.parent.mkdir(parents=True, exist_ok=True)
+    correction.write_text('[[correction]]\nsection = "api.html"\n')
+
+    assert [
+        str(each).partition("/1.0/")[2]
+        for each in citations_are_primary(house)
+    ] == ["guide.html#part"]
 
 
 BROKEN_SOURCES = {
