@@ -1,0 +1,1022 @@
+"""The claims of docs/training/your_loss.md."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.cached_run import after
+from tests.helpers.worlds import DTYPES, each
+
+BASE = ("scenes", "dice", "fit")
+SCORED = (*BASE, "learned")
+TASKS = (*BASE, "two-tasks", "parts")
+bce = F.binary_cross_entropy_with_logits
+
+
+def untrained(snippet, *cells):
+    """Run these cells with scores of both signs, but hardly any training."""
+    old = "scores = scores_of(finder)"
+    new = f"{old}\nscores = 4 * (scores - scores.mean())"
+    edited = snippet.edit("steps=60", "steps=1").edit(old, new)
+    return after(edited, *SCORED, *cells)
+
+
+def hardly_trained(snippet, *cells):
+    """Run these cells with a few steps of training."""
+    edited = snippet.edit("steps=100", "steps=10")
+    return after(edited, *BASE, *cells)
+
+
+def small(snippet, *cells):
+    """Run these cells, which need no pictures to learn from."""
+    old = "torch.tensor(load_digits().images[:count]).float() / 16"
+    slope = "torch.linspace(0, 1, 64).view(1, 8, 8).expand(count, 8, 8)"
+    edited = snippet.edit("make_scenes(400)", "make_scenes(2)")
+    return after(edited.edit(old, slope), *BASE, *cells)
+
+
+def close(found, expected, **options):
+    """Compare up to rounding."""
+    expected = torch.as_tensor(expected, dtype=found.dtype)
+    tolerance = {"atol": 1e-5, "rtol": 1e-4, **options}
+    torch.testing.assert_close(found, expected, **tolerance)
+
+
+def dice_of(found, masks):
+    """Return twice the overlap, divided by the sizes of both."""
+    found, masks = found.double(), masks.double()
+    return (2 * (found * masks).sum() / (found.sum() + masks.sum())).item()
+
+
+# Do this
+
+
+def test_the_sum_finds_the_ink(snippet):
+    old = "pictures, masks = make_scenes(400)\n"
+    hidden = snippet.edit(old, f"{old}pictures[300:] = torch.nan\n")
+    model = after(hidden, *BASE).fit(lambda s, m, *_: bce(s, m), steps=3)
+    assert all(weight.isfinite().all() for weight in model.body.parameters())
+
+    run = after(snippet, *SCORED)
+
+    assert run.pictures.shape == run.masks.shape == (400, 1, 20, 20)
+    assert run.masks.unique().tolist() == [0, 1]
+    assert run.scores.shape == (100, 1, 20, 20)
+    with torch.no_grad():
+        close(run.scores, run.finder(run.pictures[300:])[0])
+    found = dice_of(run.scores > 0, run.masks[300:])
+    assert run.dice(run.scores > 0).item() == pytest.approx(found)
+    assert found > 0.7
+
+
+def test_the_sum_finds_the_ink__also_in_pictures_made_anew(snippet):
+    run = after(snippet, *SCORED)
+    pictures, masks = run.make_scenes(400, seed=1)
+    with torch.no_grad():
+        scores, _ = run.finder(pictures[300:])
+    assert dice_of(scores > 0, masks[300:]) > 0.7
+
+
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
+def test_the_sum_finds_the_ink__also_from(snippet, seed):
+    run = after(snippet, *BASE)
+    model = run.fit(lambda s, m, *_: run.ink_loss(s, m), seed=seed)
+    assert run.dice(run.scores_of(model) > 0) > 0.7
+    one, two = (run.fit(None, 0, seed) for _ in range(2))
+    assert torch.equal(one.ink.weight, two.ink.weight)
+
+
+@edits(
+    ("no training", "steps=60", "steps=0"),
+    ("the ink of another picture", "masks[batch],", "masks[batch].flip(0),"),
+    ("pictures that it learned", "(300, (16,))", "(300, 400, (16,))"),
+)
+def test_the_sum_finds_the_ink__but_not_with(snippet, old, new, fails):
+    """Nobody learns, there is nothing to learn, or they are not new."""
+    fails(test_the_sum_finds_the_ink, snippet.edit(old, new))
+
+
+# How it works
+
+
+def test_no_ink_looks_right(snippet, share=1):
+    run = small(snippet, "by-hand")
+    close(run.by_hand, 1 - 3.8 / 4.6)
+    run = untrained(snippet, "background")
+
+    masks = run.masks[300:] * share
+    assert (run.nothing > 0).sum() == 0
+    right = 1 - run.masks[300:].mean().item()
+    assert run.right.item() == pytest.approx(right)
+    assert round(run.right.item(), 2) == 0.95
+    loss = run.dice_loss(run.nothing, masks)
+    ones = 1 - 1 / (masks.sum(dim=(1, 2, 3)) + 1)
+    close(loss, ones.mean())
+    assert round(loss.item(), 2) == 0.95
+
+
+def test_no_ink_looks_right__also_in_other_pictures(snippet):
+    run = untrained(snippet, "background")
+    _, masks = run.make_scenes(600, seed=3)
+    assert 0.94 < (masks == 0).float().mean() < 0.96
+    loss = run.dice_loss(torch.full_like(masks, -20.0), masks)
+    assert 0.94 < loss < 0.96
+
+
+@edits(
+    ("if all is ink", "full_like(scores, -20.0)", "full_like(scores, 20.0)"),
+    (
+        "if half is ink",
+        "(digit > 0.5).float()",
+        "1\n        mask[:, :10] = 1",
+    ),
+    ("in a sum", "(chances * masks).sum", "(chances + masks).sum"),
+)
+def test_no_ink_looks_right__but_not(snippet, old, new, fails):
+    """Then few pixels are right, or the loss is not that of Dice."""
+    fails(test_no_ink_looks_right, snippet.edit(old, new))
+
+
+def test_no_ink_looks_right__ends_without_any_ink(snippet, fails):
+    """In a picture without ink, finding none has a Dice loss of 0."""
+    fails(test_no_ink_looks_right, snippet, 0)
+
+
+def test_gradients_add_up(snippet):
+    run = small(snippet, "by-hand", "gradients")
+
+    assert [one.item() for one in run.apart] == [4, 1]
+    weighted = run.apart[0] + 10 * run.apart[1]
+    assert run.guess.grad.item() == weighted == 14
+
+
+@pytest.mark.parametrize("seed", [0, 1], ids="seed {}".format)
+def test_gradients_add_up__also_in_a_network(snippet, seed):
+    run = small(snippet, "by-hand")
+    torch.manual_seed(seed)
+    model = run.Finder()
+    scores, _ = model(run.pictures)
+    losses = bce(scores, run.masks), run.dice_loss(scores, run.masks)
+    weights = torch.rand(2).tolist()
+    parameters = list(model.body.parameters())
+
+    def gradients(loss):
+        found = torch.autograd.grad(loss, parameters, retain_graph=True)
+        return torch.cat([one.flatten() for one in found])
+
+    total = sum(w * loss for w, loss in zip(weights, losses, strict=True))
+    apart = [w * gradients(x) for w, x in zip(weights, losses, strict=True)]
+    close(gradients(total), sum(apart))
+
+
+@edits(
+    ("a product", "** 2 + 10 * guess", "** 2 * 10 * guess"),
+    ("a part that is detached", "10 * guess.abs", "10 * guess.detach().abs"),
+    ("another weight", "+ 10 *", "+ 5 *"),
+)
+def test_gradients_add_up__but_not_of(snippet, old, new, fails):
+    """That is no longer this weighted sum."""
+    fails(test_gradients_add_up, snippet.edit(old, new))
+
+
+def test_learned_weights_go_negative(snippet):
+    run = small(snippet, "learned-weights", "learned-weights-tried")
+
+    losses = torch.stack(run.stays)
+    close((-run.learned).exp(), 1 / losses, rtol=1e-2)
+    close(torch.stack(run.shares), 1 + losses.log(), atol=1e-2)
+    close(run.combine(run.stays).detach(), sum(run.shares))
+    assert [share.item() < 0 for share in run.shares] == [True, False]
+    assert [loss.item() < 0.37 for loss in run.stays] == [True, False]
+
+
+@pytest.mark.parametrize("loss", [0.01, 0.36, 0.38, 5], ids="{}".format)
+def test_learned_weights_go_negative__also_at_a_loss_of(snippet, loss):
+    run = small(snippet, "learned-weights")
+    combine = run.LearnedSum(1).double()
+    optimizer = torch.optim.LBFGS(
+        combine.parameters(), line_search_fn="strong_wolfe"
+    )
+
+    def closure():
+        optimizer.zero_grad()
+        total = combine([torch.tensor(loss, dtype=torch.float64)])
+        total.backward()
+        return total
+
+    for _ in range(5):
+        optimizer.step(closure)
+    total = closure().item()
+    assert total == pytest.approx(1 + math.log(loss), abs=1e-3)
+    assert (total < 0) == (loss < 0.37)
+
+
+@edits(
+    ("with twice the s", "(losses) + s)", "(losses) + 2 * s)"),
+    ("without the exponential", "torch.exp(-s) * torch", "(1 - s) * torch"),
+    ("after ten steps", "range(200)", "range(10)"),
+)
+def test_learned_weights_go_negative__but_not(snippet, old, new, fails):
+    """Another sum has another minimum, and ten steps do not reach it."""
+    fails(test_learned_weights_go_negative, snippet.edit(old, new))
+
+
+def test_learned_weights_go_negative__ends_at_a_loss_of_0(snippet, fails):
+    """A loss of 0 has no lowest sum: its weight grows without end."""
+    edited = snippet.edit("[torch.tensor(0.1)", "[torch.tensor(0.0)")
+    fails(test_learned_weights_go_negative, edited)
+
+
+def test_forgotten_weights_stay(snippet):
+    run = small(snippet, "learned-weights")
+    known = run.optimizer.param_groups[0]["params"]
+    assert len(known) == len([*run.model.parameters()]) + 1
+    assert known[-1] is run.combine.log_variances
+
+    run = small(
+        snippet, "learned-weights", "learned-weights-tried", "forgotten"
+    )
+
+    assert run.combine.log_variances.grad.item() != 0
+    assert run.combine.log_variances.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [torch.optim.SGD, torch.optim.AdamW, torch.optim.RMSprop],
+    ids=lambda kind: kind.__name__,
+)
+def test_forgotten_weights_stay__also_with(snippet, kind):
+    run = small(snippet, "learned-weights")
+    model, combine = run.Finder(), run.LearnedSum(2)
+    optimizer = kind(model.parameters(), lr=0.1)
+    for _ in range(3):
+        scores, amount = model(run.pictures)
+        losses = [run.ink_loss(scores, run.masks), amount.square().mean()]
+        combine(losses).backward()
+        optimizer.step()
+    assert combine.log_variances.tolist() == [0, 0]
+
+
+def test_forgotten_weights_stay__but_not_if_the_optimizer_has_them(
+    snippet, fails
+):
+    old = "combine = LearnedSum(1)\noptimizer = torch.optim.Adam(model."
+    edited = snippet.edit(old, old.replace("(model.", "(combine."))
+    fails(test_forgotten_weights_stay, edited)
+
+
+# What goes wrong
+
+SAID = "element 0 of tensors does not require grad and does not have a grad_fn"
+
+
+def test_accuracy_has_no_gradient(snippet, loss=None):
+    run = untrained(snippet, "error-of", "accuracy")
+
+    assert run.said == SAID
+    assert 0 < (run.scores > 0).float().mean() < 1
+    right = ((run.scores > 0) == run.masks[300:].bool()).float().mean()
+    close(run.agree, right)
+    close(run.rounded.detach(), 1 - right)
+    assert run.rounded.requires_grad
+    assert run.raw.grad.unique().tolist() == [0]
+    raw = run.scores.clone().requires_grad_()
+    found = loss(raw) if loss else (raw > 0).float().mean()
+    assert not found.requires_grad
+
+
+def test_accuracy_has_no_gradient__ends_where_it_only_chooses(snippet, fails):
+    """In `((x > 0) * x).mean()`, the other `x` still has its graph."""
+
+    def chosen(scores):
+        return ((scores > 0) * scores).mean()
+
+    fails(test_accuracy_has_no_gradient, snippet, chosen)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda scores: scores.argmax(dim=1).float().mean(),
+        lambda scores: (scores.max(dim=1).indices == 0).float().mean(),
+        lambda scores: (scores >= 0).float().sum(),
+        lambda scores: torch.tensor(scores.detach().numpy()).mean(),
+        lambda scores: torch.tensor(scores.mean().item()),
+    ],
+    ids=["argmax", "max().indices", "a comparison", "NumPy", "item()"],
+)
+def test_accuracy_has_no_gradient__also_behind(cut):
+    scores = torch.randn(5, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match=SAID):
+        cut(scores).backward()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [torch.floor, torch.ceil, torch.sign, torch.trunc],
+    ids=["floor", "ceil", "sign", "trunc"],
+)
+def test_accuracy_has_no_gradient__also_with_zeros_behind(step):
+    scores = torch.randn(5, 3, requires_grad=True)
+    step(scores).sum().backward()
+    assert scores.grad.unique().tolist() == [0]
+
+
+@edits(
+    (
+        "with probabilities",
+        "((raw > 0) == masks[300:]).float()",
+        "(1 - (raw.sigmoid() - masks[300:]).abs())",
+    ),
+    ("without rounding", "raw.sigmoid().round()", "raw.sigmoid()"),
+)
+def test_accuracy_has_no_gradient__but_not(snippet, old, new, fails):
+    """These still lead back to the scores."""
+    fails(test_accuracy_has_no_gradient, snippet.edit(old, new))
+
+
+def test_a_number_adds_no_gradient(snippet):
+    run = untrained(snippet, "item")
+
+    raw = run.scores.clone().requires_grad_()
+    masks = run.masks[300:]
+    both = bce(raw, masks) + run.dice_loss(raw, masks)
+    (alone,) = torch.autograd.grad(bce(raw, masks), raw)
+    close(run.with_number.detach(), both.detach())
+    assert run.with_number.item() > bce(raw, masks).item() + 0.1
+    close(run.number_grad, alone, atol=1e-9)
+    (whole,) = torch.autograd.grad(both, raw)
+    close(run.both_grad, whole, atol=1e-9)
+    assert run.both_grad.norm() > 1.1 * run.number_grad.norm()
+
+
+@pytest.mark.parametrize(
+    "as_number",
+    [torch.Tensor.detach, lambda x: torch.tensor(x.tolist())],
+    ids=["detach", "torch.tensor"],
+)
+def test_a_number_adds_no_gradient__also_behind(as_number):
+    x = torch.tensor(3.0, requires_grad=True)
+    loss = x**2 + as_number(x**3)
+    with pytest.raises(RuntimeError, match=SAID):
+        as_number(x**3).backward()
+    loss.backward()
+    assert loss.item() == 36
+    assert x.grad.item() == 6
+
+
+def test_a_number_adds_no_gradient__but_not_without_item(snippet, fails):
+    """Then the Dice loss pulls as well."""
+    old = "dice_loss(raw, masks[300:]).item()"
+    fails(
+        test_a_number_adds_no_gradient,
+        snippet.edit(old, "dice_loss(raw, masks[300:])"),
+    )
+
+
+def test_a_number_adds_no_gradient__also_in_the_exercise(snippet):
+    run = small(snippet, "small-sum")
+    assert run.loss.item() == 16
+    assert run.w.grad.item() == 4
+
+
+def test_pictures_meet_every_mask(snippet, loss=None, count=100):
+    run = untrained(snippet, "pairs")
+
+    masks = run.masks[300:]
+    scores, flat = run.scores[:count], run.flat[:count]
+    assert run.scores.shape == (100, 1, 20, 20)
+    assert run.flat.shape == (100, 20, 20)
+    assert run.each.shape == (100, 100, 20, 20)
+    for i, j in ((0, 0), (3, 41), (99, 7)):
+        expected = bce(run.scores[i, 0], masks[j, 0], reduction="none")
+        close(run.each[i, j], expected)
+    with no_error():
+        found = (loss or by_hand)(scores, flat)
+    assert found.shape == (count, count, 20, 20)
+    assert found.numel() > flat.numel()
+
+
+def by_hand(scores, masks):
+    """Return the loss of a program, without its mean."""
+    rest = (1 - masks) * F.logsigmoid(-scores)
+    return -masks * F.logsigmoid(scores) - rest
+
+
+@pytest.mark.parametrize("count", [2, 20], ids="{} pictures".format)
+def test_pictures_meet_every_mask__also_with(count):
+    scores, masks = torch.randn(count, 1, 20, 20), torch.rand(count, 20, 20)
+    for loss in (
+        (scores - masks) ** 2,
+        scores.sigmoid() * masks,
+        -masks * F.logsigmoid(scores),
+    ):
+        assert loss.shape == (count, count, 20, 20)
+
+
+def test_pictures_meet_every_mask__ends_in_pytorch_s_own(snippet, fails):
+    """`binary_cross_entropy_with_logits` raises an error instead."""
+    fails(test_pictures_meet_every_mask, snippet, bce)
+
+
+def test_pictures_meet_every_mask__ends_behind_flatten(snippet, fails):
+    """`flatten(1)` gives scores and masks one shape, as in `dice_loss`."""
+    run = untrained(snippet, "pairs")
+    found = run.dice_loss(run.scores, run.flat)
+    close(found, run.dice_loss(run.scores, run.masks[300:]))
+    fails(test_pictures_meet_every_mask, snippet, run.dice_loss)
+
+
+@edits(
+    ("with the axis", "masks[300:].squeeze(1)", "masks[300:]"),
+    (
+        "squeezed both",
+        "flat * F.logsigmoid(scores)",
+        "flat * F.logsigmoid(scores.squeeze(1))",
+    ),
+)
+def test_pictures_meet_every_mask__but_not(snippet, old, new, fails):
+    """With the same shapes, each picture meets its own mask."""
+    edited = snippet.edit(old, new)
+    if "squeeze(1))" in new:
+        edited = edited.edit(
+            "F.logsigmoid(-scores)", "F.logsigmoid(-scores.squeeze(1))"
+        )
+    fails(test_pictures_meet_every_mask, edited)
+
+
+def test_pictures_meet_every_mask__ends_with_one_picture(snippet, fails):
+    """With one picture, there is only one mask to meet."""
+    fails(test_pictures_meet_every_mask, snippet, None, 1)
+
+
+BYTES = ("bytes", "bytes-mended")
+
+
+def test_masks_of_255_go_negative(snippet, loss=bce):
+    run = untrained(snippet, *BYTES)
+
+    assert run.as_read.dtype == torch.uint8
+    assert run.as_read.unique().tolist() == [0, 255]
+    share = run.masks[300:].mean().item()
+    expected = math.log(1 + math.e) - 255 * share
+    assert run.negative.item() == pytest.approx(expected, rel=1e-4)
+    assert run.negative < 0
+    with no_error():
+        high = [
+            loss(x * run.masks[300:], run.as_read.float()).item()
+            for x in (1, 10, 100, 1e4, 1e6)
+        ]
+    assert high == sorted(high, reverse=True)
+    assert high[-1] < -1e6
+    assert torch.equal(run.mended.float(), run.masks[300:])
+    close(run.positive, bce(torch.ones_like(run.scores), run.masks[300:]))
+    assert run.positive > 0
+
+
+def test_masks_of_255_go_negative__also_while_training(snippet):
+    run = small(snippet, "by-hand")
+    torch.manual_seed(0)
+    model = run.Finder()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    losses = []
+    for _ in range(30):
+        loss = bce(model(run.pictures)[0], 255 * run.masks)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] > losses[10] > losses[20] > losses[-1]
+    assert losses[-1] < -10
+
+
+@edits(
+    ("divided by 255", "as_read.float())", "as_read.float() / 255)"),
+    ("of 0 and 1", "(masks[300:] * 255)", "masks[300:]"),
+)
+def test_masks_of_255_go_negative__but_not(snippet, old, new, fails):
+    """With targets of 0 and 1, no loss is negative."""
+    fails(test_masks_of_255_go_negative, snippet.edit(old, new))
+
+
+def test_masks_of_255_go_negative__ends_behind_a_sigmoid(snippet, fails):
+    """`binary_cross_entropy` of probabilities raises an error or has an end.
+
+    Its logarithms are at least -100, and newer versions check the targets.
+    """
+
+    def of_probabilities(scores, targets):
+        return F.binary_cross_entropy(scores.sigmoid(), targets)
+
+    fails(test_masks_of_255_go_negative, snippet, of_probabilities)
+
+
+def test_ignore_index_hides_the_ink(snippet, ignored=255):
+    run = untrained(snippet, *BYTES)
+
+    assert run.background.argmax(dim=1).unique().tolist() == [0]
+    assert (run.labels == 255).sum() == run.masks[300:].sum()
+    assert run.ignoring < 1e-6
+    assert run.counting > 0.5
+    labels = run.labels.where(run.labels != 255, 1)
+    close(F.cross_entropy(run.background, labels), run.counting)
+    with no_error():
+        found = F.cross_entropy(
+            run.background, run.labels, ignore_index=ignored
+        )
+    close(found, run.ignoring)
+
+
+def test_ignore_index_hides_the_ink__also_its_gradient(snippet):
+    run = untrained(snippet, *BYTES)
+    scores = torch.randn(100, 2, 20, 20, requires_grad=True)
+    F.cross_entropy(scores, run.labels, ignore_index=255).backward()
+    pulled = scores.grad.any(dim=1)
+    assert torch.equal(pulled, run.labels != 255)
+
+
+def test_ignore_index_hides_the_ink__ends_without_it(snippet, fails):
+    """With the default `ignore_index`, 255 is out of bounds: an error."""
+    fails(test_ignore_index_hides_the_ink, snippet, -100)
+
+
+@edits(
+    ("of 0 and 1", "as_read.squeeze(1)", "(as_read > 127).squeeze(1)"),
+    ("another index", "ignore_index=255", "ignore_index=0"),
+    ("sure of ink", "[9.0, -9.0]", "[-9.0, 9.0]"),
+)
+def test_ignore_index_hides_the_ink__but_not(snippet, old, new, fails):
+    """Then the ink counts, or the answer is another."""
+    edited = snippet.edit(old, new)
+    if new == "ignore_index=0":
+        edited = edited.edit(
+            "labels = as_read.squeeze(1).long()",
+            "labels = (as_read > 127).squeeze(1).long()",
+        )
+    fails(test_ignore_index_hides_the_ink, edited)
+
+
+KNOWN = "over_known = (each * known).sum() /"
+
+
+def test_divide_by_the_known(snippet, known=None, unknown=0.0):
+    run = untrained(snippet, "known")
+
+    known = run.known if known is None else known
+    targets = run.masks[300:].where(known.bool(), unknown)
+    each = bce(run.scores, targets, reduction="none")
+    alone = each[known.bool()]
+    mean = (each * known).sum() / known.sum()
+    assert mean.isfinite()
+    close(mean, alone.mean())
+    close((each * known).mean(), alone.mean() * known.mean())
+    chosen = run.known.bool()
+    alone = bce(run.scores[chosen], run.masks[300:][chosen])
+    close(run.over_known, alone)
+    close(run.too_small, alone * run.known.mean())
+    assert run.known.mean() == 0.25
+    assert run.too_small.item() == pytest.approx(run.over_known.item() / 4)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 1], ids="{:.0%}".format)
+def test_divide_by_the_known__also_at_a_share_of(share):
+    torch.manual_seed(0)
+    scores, targets = torch.randn(2, 1000)
+    known = (torch.arange(1000) < share * 1000).float()
+    each = (scores - targets) ** 2
+    alone = F.mse_loss(scores[known == 1], targets[known == 1])
+    close((each * known).sum() / known.sum(), alone)
+    close((each * known).mean(), alone * share)
+
+
+@edits(
+    ("by the batch", f"{KNOWN} known.sum()", f"{KNOWN} len(known)"),
+    ("by all pixels", f"{KNOWN} known.sum()", f"{KNOWN} known.numel()"),
+)
+def test_divide_by_the_known__but_not(snippet, old, new, fails):
+    """Another number is no mean of the known pixels."""
+    fails(test_divide_by_the_known, snippet.edit(old, new))
+
+
+def test_divide_by_the_known__ends_without_a_known_pixel(snippet, fails):
+    """Without any known pixel, 0 / 0 is nan: leave such a batch out."""
+    none = torch.zeros(100, 1, 20, 20)
+    fails(test_divide_by_the_known, snippet, none)
+
+
+def test_divide_by_the_known__ends_where_unknown_is_nan(snippet, fails):
+    """0 · nan is nan: fill such targets first, with `nan_to_num()`."""
+    fails(test_divide_by_the_known, snippet, None, math.nan)
+
+
+def test_divide_by_the_known__also_in_the_exercise(snippet):
+    cells = ("error-of", "masked-mae", "masked-mae-checked")
+    run = small(snippet, *cells)
+    assert run.missing == []
+    assert run.masked_mae(run.guess, run.ages, run.known).item() == 2
+
+
+TWO = """(scores, masks, amount, amounts):
+    return ink_loss(scores, masks) + """
+
+
+def drowns(run, plain, weighted):
+    """Compare the ink that two models find."""
+    assert run.dice(run.scores_of(plain) > 0) < 0.1
+    assert run.dice(run.scores_of(weighted) > 0) > 0.5
+
+
+def test_the_larger_loss_drowns(snippet, steps=40):
+    run = after(snippet, *TASKS)
+    assert run.pulls["amount"] > 10 * run.pulls["ink"]
+    assert run.parts["amount"] > 100 * run.parts["ink"]
+    close(run.amounts, run.masks.flatten(1).sum(dim=1))
+    run = after(snippet, *TASKS, "drowned")
+    drowns(run, run.drowned, run.balanced)
+    if steps != 40:
+        drowns(run, run.fit(run.plain_sum, steps=steps), run.balanced)
+    given = run.score, run.masks[:32], run.amount, run.amounts[:32]
+    ink, amount = run.parts.values()
+    close(run.plain_sum(*given).detach(), (ink + amount).detach())
+    close(run.weighted_sum(*given).detach(), (ink + amount / 500).detach())
+
+
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
+def test_the_larger_loss_drowns__also_from(snippet, seed):
+    run = after(snippet, *TASKS)
+    plain, weighted = (
+        run.fit(loss, steps=40, seed=seed)
+        for loss in (run.plain_sum, run.weighted_sum)
+    )
+    drowns(run, plain, weighted)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3], ids="seed {}".format)
+def test_the_larger_loss_drowns__also_at_the_start_from(snippet, seed):
+    run = after(snippet, *TASKS)
+    torch.manual_seed(seed)
+    model = run.Finder()
+    scores, amount = model(run.pictures[:32])
+    losses = (
+        run.ink_loss(scores, run.masks[:32]),
+        F.mse_loss(amount, run.amounts[:32]),
+    )
+    ink, large = (
+        torch.autograd.grad(x, model.body[0].weight, retain_graph=True)[0]
+        for x in losses
+    )
+    assert large.norm() > 10 * ink.norm()
+
+
+@edits(
+    (
+        "the same weight",
+        f"plain_sum{TWO}",
+        f"plain_sum{TWO}0.002 * ",
+    ),
+    ("no weight", "+ 0.002 * F.mse", "+ F.mse"),
+    (
+        "an amount between 0 and 1",
+        "masks.sum(dim=(1, 2, 3))",
+        "masks.mean(dim=(1, 2, 3))",
+    ),
+)
+def test_the_larger_loss_drowns__but_not_with(snippet, old, new, fails):
+    """Both are alike then, or the amount is small by itself."""
+    fails(test_the_larger_loss_drowns, snippet.edit(old, new))
+
+
+def test_adam_cancels_a_common_factor(snippet, optimizer=None):
+    run = after(snippet, *TASKS, "factor")
+
+    once, whole, part = map(run.scores_of, (run.once, run.whole, run.part))
+    assert 0 < (once - whole).abs().max() < 0.02  # rounded otherwise
+    assert (once - part).abs().max() > 0.5
+    torch.manual_seed(0)
+    moved = (once - run.scores_of(run.Finder())).abs().max()
+    assert moved > 0.5
+    if optimizer:
+        whole, part = factors(run, optimizer)
+        assert whole < 0.02
+        assert part > 0.3
+
+
+def factors(run, optimizer, rate=0.03):
+    """Return how far factors of 100 move the scores after five steps."""
+    options = {"steps": 5, "optimizer": optimizer, "rate": rate}
+    once, whole, part = (
+        run.scores_of(run.fit(loss, **options))
+        for loss in (
+            run.weighted_sum,
+            lambda *given: 100 * run.weighted_sum(*given),
+            run.plain_sum,
+        )
+    )
+    return (once - whole).abs().max(), (once - part).abs().max()
+
+
+@pytest.mark.parametrize("factor", [0.01, 1e4], ids="{}".format)
+def test_adam_cancels_a_common_factor__also_of(snippet, factor):
+    run = after(snippet, *TASKS, "factor")
+    model = run.fit(lambda *given: factor * run.weighted_sum(*given), 5)
+    apart = run.scores_of(model) - run.scores_of(run.once)
+    assert apart.abs().max() < 0.02
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [torch.optim.AdamW, torch.optim.NAdam],
+    ids=lambda kind: kind.__name__,
+)
+def test_adam_cancels_a_common_factor__also_with(snippet, kind):
+    test_adam_cancels_a_common_factor(snippet, kind)
+
+
+@edits(
+    ("SGD", "optimizer=torch.optim.Adam, ", "optimizer=torch.optim.SGD, "),
+    (
+        "a penalty outside of the factor",
+        "100 * weighted_sum(*given)",
+        "100 * weighted_sum(*given) + 1e4 * given[0].square().mean()",
+    ),
+    ("one loss", "return ink_loss(scores, masks) + ", "return "),
+)
+def test_adam_cancels_a_common_factor__but_not_with(snippet, old, new, fails):
+    """SGD multiplies its step, and a single loss has nothing to share."""
+    if new == "return ":
+        old = snippet.cell("two-tasks").source
+        new = old.replace("return ink_loss(scores, masks) + ", "return ")
+    edited = snippet.edit(old, new)
+    if "SGD" in new:
+        edited = edited.edit("rate=0.03", "rate=1e-5")
+    fails(test_adam_cancels_a_common_factor, edited)
+
+
+def test_adam_cancels_a_common_factor__ends_with_its_weight_decay(
+    snippet, fails
+):
+    """Adam adds `weight_decay` to the gradient, where no factor reaches it."""
+
+    def decaying(parameters, lr):
+        return torch.optim.Adam(parameters, lr=lr, weight_decay=1.0)
+
+    fails(test_adam_cancels_a_common_factor, snippet, decaying)
+
+
+def test_adam_cancels_a_common_factor__ends_with_a_large_eps(snippet, fails):
+    """`eps=0.1` slows down small gradients more than those times 100."""
+
+    def slowed(parameters, lr):
+        return torch.optim.Adam(parameters, lr=lr, eps=0.1)
+
+    fails(test_adam_cancels_a_common_factor, snippet, slowed)
+
+
+def test_the_larger_loss_drowns__ends_after_100_steps(snippet, fails):
+    """By then, the larger loss has fallen, and the ink is found as well."""
+    fails(test_the_larger_loss_drowns, snippet, 100)
+
+
+def lowest(share, weight):
+    """Return the probability at which the weighted loss is lowest."""
+    score = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    labels = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    weights = torch.tensor([share, 1 - share], dtype=torch.float64)
+    optimizer = torch.optim.LBFGS(
+        [score], line_search_fn="strong_wolfe", tolerance_grad=1e-12
+    )
+
+    def closure():
+        optimizer.zero_grad()
+        loss = bce(
+            score.expand(2),
+            labels,
+            weight=weights,
+            pos_weight=torch.tensor(weight, dtype=torch.float64),
+        )
+        loss.backward()
+        return loss
+
+    for _ in range(5):
+        optimizer.step(closure)
+    return score.detach().sigmoid().item()
+
+
+def test_pos_weight_multiplies_the_odds(snippet):
+    run = small(snippet, "odds")
+
+    assert run.labels.mean().item() == pytest.approx(0.05)
+    assert run.weight.item() == 19
+    assert run.score.grad.abs().item() < 1e-6
+    score = run.score.detach()
+    for other in (score - 0.1, score + 0.1):
+        higher, least = (
+            bce(one.expand(100), run.labels, pos_weight=run.weight)
+            for one in (other, score)
+        )
+        assert higher > least
+    chance = score.sigmoid()
+    close(chance / (1 - chance), [19 * 5 / 95])
+    close(run.shifted.sigmoid(), [0.05])
+
+
+@pytest.mark.parametrize("weight", [0.5, 3, 50], ids="pos_weight {}".format)
+def test_pos_weight_multiplies_the_odds__also_with(weight):
+    for share in (0.01, 0.3, 0.9):
+        found = lowest(share, float(weight))
+        odds = weight * share / (1 - share)
+        assert found / (1 - found) == pytest.approx(odds, rel=1e-3)
+
+
+@edits(
+    ("other labels", "labels[:5] = 1.0", "labels[:50] = 1.0"),
+    ("no pos_weight", ", pos_weight=weight).backward", ").backward"),
+    ("another weight", "weight = (labels == 0)", "weight = 2 * (labels == 0)"),
+)
+def test_pos_weight_multiplies_the_odds__but_not_with(
+    snippet, old, new, fails
+):
+    """The loss is then lowest elsewhere, or the odds are others."""
+    fails(test_pos_weight_multiplies_the_odds, snippet.edit(old, new))
+
+
+def frequencies(run, scores, weight):
+    """Compare mean probabilities with the share of ink."""
+    share = run.masks[300:].mean()
+    assert scores.sigmoid().mean() > 1.4 * share
+    corrected = (scores - math.log(weight)).sigmoid().mean()
+    assert 0.7 * share < corrected < 1.4 * share
+
+
+def test_subtract_the_log(snippet):
+    run = hardly_trained(snippet, "weighted")
+    close(run.corrected, run.eager_scores - run.pos_weight.log())
+    run = after(snippet, *BASE, "weighted")
+
+    negatives = (run.masks[:300] == 0).sum() / (run.masks[:300] == 1).sum()
+    close(run.pos_weight, negatives)
+    frequencies(run, run.eager_scores, run.pos_weight.item())
+
+
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
+def test_subtract_the_log__also_from(snippet, seed):
+    run = hardly_trained(snippet, "weighted")
+    model = run.fit(
+        lambda s, m, *_: bce(s, m, pos_weight=run.pos_weight), 100, seed
+    )
+    frequencies(run, run.scores_of(model), run.pos_weight.item())
+
+
+@edits(
+    ("no pos_weight", "masks, pos_weight=pos_weight)", "masks)"),
+    ("another sign", "scores - pos_weight.log()", "scores + pos_weight.log()"),
+)
+def test_subtract_the_log__but_not_with(snippet, old, new, fails):
+    """There is nothing to correct, or this is no correction."""
+    fails(test_subtract_the_log, snippet.edit(old, new))
+
+
+def test_a_threshold_does_the_same(snippet):
+    run = hardly_trained(snippet, "weighted")
+
+    w = run.pos_weight.double()
+    by_threshold = run.eager_scores.double().sigmoid() > w / (w + 1)
+    differing = by_threshold != (run.corrected > 0)
+    assert differing.sum() <= 1
+    assert by_threshold.any()
+    assert 19 / (19 + 1) == 0.95
+
+
+@pytest.mark.parametrize("w", [0.5, 3, 100], ids="pos_weight {}".format)
+def test_a_threshold_does_the_same__also_with(w):
+    scores = torch.linspace(-9, 9, 1001, dtype=torch.float64)
+    shifted = scores - math.log(w) > 0
+    assert torch.equal(shifted, scores.sigmoid() > w / (w + 1))
+
+
+def test_a_threshold_does_the_same__but_not_without_the_correction(
+    snippet, fails
+):
+    """At 0, the uncorrected scores find more ink."""
+    edited = snippet.edit("eager_scores - pos_weight.log()", "eager_scores")
+    fails(test_a_threshold_does_the_same, edited)
+
+
+def test_weights_per_label_need_axes(snippet):
+    run = small(snippet, "error-of", "many-labels")
+
+    assert "size of tensor a (3) must match" in run.flat_weights
+    plain = math.log(2)
+    assert len(run.weights.unique()) == 3
+    close(run.right, plain * run.weights[:, None, None].expand(2, 3, 3, 3))
+    close(run.wrong, plain * run.weights.expand(2, 3, 3, 3))
+
+
+@pytest.mark.parametrize("labels", [1, 3, 80], ids="{} labels".format)
+def test_weights_per_label_need_axes__also_of(labels):
+    weights = torch.rand(labels) + 1
+    scores = torch.zeros(2, labels, 4, 5)
+    found = bce(
+        scores,
+        scores + 1,
+        pos_weight=weights[:, None, None],
+        reduction="none",
+    )
+    close(found, math.log(2) * weights[:, None, None].expand_as(scores))
+    flat = torch.zeros(6, labels)
+    found = bce(flat, flat + 1, pos_weight=weights, reduction="none")
+    close(found, math.log(2) * weights.expand_as(flat))
+
+
+@edits(
+    (
+        "axes for both",
+        "pos_weight=weights, reduction",
+        "pos_weight=weights[:, None, None], reduction",
+    ),
+    (
+        "axes for neither",
+        "pos_weight=weights[:, None, None]",
+        "pos_weight=weights",
+    ),
+)
+def test_weights_per_label_need_axes__but_not(snippet, old, new, fails):
+    """Both results are then the same."""
+    fails(test_weights_per_label_need_axes, snippet.edit(old, new))
+
+
+def stepped(rate):
+    """Return where SGD with an L1 penalty takes a weight from 0.25."""
+    weight = torch.tensor([0.25], requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=rate)
+    path = []
+    for _ in range(5):
+        optimizer.zero_grad()
+        weight.abs().sum().backward()
+        optimizer.step()
+        path.append(weight.item())
+    return path
+
+
+def test_softshrink_stops_at_zero(snippet, rate=0.1):
+    run = small(snippet, "shrink")
+
+    by_sgd, by_shrinking = zip(*run.path, strict=True)
+    assert by_sgd == (0.15, 0.05, -0.05, 0.05, -0.05)
+    assert by_shrinking == (0.15, 0.05, 0, 0, 0)
+    assert run.shrunk.item() == 0
+    assert run.penalized.item() != 0
+    assert 0 not in stepped(rate)
+
+
+@pytest.mark.parametrize("strength", [0.01, 0.3], ids="{}".format)
+def test_softshrink_stops_at_zero__also_in_a_regression_at(strength):
+    torch.manual_seed(0)
+    inputs = torch.randn(200, 20)
+    targets = inputs[:, :2].sum(dim=1)
+    weights = {}
+    for name in ("penalty", "softshrink"):
+        weight = torch.zeros(20, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=0.05)
+        for _ in range(200):
+            loss = F.mse_loss(inputs @ weight, targets)
+            if name == "penalty":
+                loss = loss + strength * weight.abs().sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if name == "softshrink":
+                with torch.no_grad():
+                    weight.copy_(F.softshrink(weight, 0.05 * strength))
+        weights[name] = weight.detach()
+    assert (weights["penalty"] == 0).sum() == 0
+    assert (weights["softshrink"][2:] == 0).sum() >= 9
+    assert (weights["softshrink"][:2] > 0.5).all()
+
+
+@each("dtype", DTYPES, "float64", "float32", "bfloat16")
+def test_softshrink_stops_at_zero__also_in(dtype):
+    weight = torch.tensor([0.25, -0.25, 0.07], dtype=dtype)
+    for _ in range(4):
+        weight = F.softshrink(weight, 0.1)
+    assert weight.tolist() == [0, 0, 0]
+
+
+@edits(
+    ("a square", "penalized.abs().sum()", "penalized.square().sum()"),
+    ("hardshrink", "F.softshrink(shrunk, 0.1)", "F.hardshrink(shrunk, 0.1)"),
+)
+def test_softshrink_stops_at_zero__but_not_with(snippet, old, new, fails):
+    """A square pulls less and less, and `hardshrink` does not pull."""
+    fails(test_softshrink_stops_at_zero, snippet.edit(old, new))
+
+
+def test_softshrink_stops_at_zero__ends_where_a_step_meets_zero(
+    snippet, fails
+):
+    """A weight that lands on 0 stays there, as the gradient of `abs` is 0."""
+    fails(test_softshrink_stops_at_zero, snippet, 0.125)
