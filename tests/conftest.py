@@ -5,6 +5,7 @@ more, such as scikit-learn, are skipped where it is missing. The tests of the
 site are left out where Sphinx is not installed.
 """
 
+import multiprocessing
 from importlib.util import find_spec
 
 import pytest
@@ -23,3 +24,12 @@ def pytest_report_header():
     if HAS_SPHINX:
         return None
     return "Sphinx is not installed: the tests of the site are left out"
+
+
+@pytest.fixture
+def no_process_is_left():
+    """End what a failed or interrupted test left."""
+    yield
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()

@@ -1,6 +1,5 @@
 """The claims of docs/scaling/processes.md."""
 
-import multiprocessing
 import re
 from itertools import chain
 
@@ -14,43 +13,18 @@ from torch.utils.data.distributed import DistributedSampler
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after as after_once
+from tests.helpers.forks import (
+    THREADS_MAY_BE_LEFT,
+    skip_if_forks_cannot_train,
+)
 from tests.helpers.programs import after
 
-# From Python 3.12 on; a thread may be left from the tests of another module.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
+pytestmark = THREADS_MAY_BE_LEFT
 
 START = ("digits", "start")
 TOY = (*START, "toy")
 DIGITS = ("digits", "fit", "do-this", "start", "trained", "alone")
 TORCHRUN = (*START, "train-py", "torchrun", "run-train-py")
-
-
-@pytest.fixture(autouse=True)
-def no_process_is_left():
-    """End what a failed or interrupted test left."""
-    yield
-    for process in multiprocessing.active_children():
-        process.kill()
-        process.join()
-
-
-def backward():
-    torch.ones(1, requires_grad=True).backward()
-
-
-def skip_if_forks_cannot_train():
-    """Try it where there is a GPU: its threads for autograd don't survive."""
-    if torch.accelerator.is_available():
-        fork = multiprocessing.get_context("fork").Process(target=backward)
-        fork.start()
-        fork.join()
-        if fork.exitcode:
-            pytest.skip(
-                "where there is a GPU, a process that has run backward()"
-                " cannot fork others that train; run this module by itself"
-            )
 
 
 def toy(snippet, *cells):

@@ -1,0 +1,824 @@
+"""The claims of docs/scaling/sharding.md."""
+
+import math
+import tempfile
+from functools import cache, partial
+
+import pytest
+import torch
+from torch import nn, optim
+from torch.nn import functional as F
+
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import api_since, true_since
+from extensions.programs.cached_run import after as after_once
+from tests.helpers.forks import THREADS_MAY_BE_LEFT
+
+pytestmark = [
+    THREADS_MAY_BE_LEFT,
+    api_since("2.9", "a `fully_shard` that averages on the CPU"),
+    pytest.mark.skipif(
+        torch.accelerator.is_available(),
+        reason="where there is a GPU, fully_shard uses it, and forks cannot",
+    ),
+]
+
+FORKS = ("digits", "start")
+SHARDED = ("digits", "do-this", "start")
+WHOLE = ("digits", "do-this", "work", "start")
+SIZES = (*SHARDED, "shards", "measured")
+MOVES = (*WHOLE, "moves")
+PREDICT = (*SHARDED, "error-of", "predict")
+NORMS = (*SHARDED, "shards", "norms")
+ELSEWHERE = (*WHOLE, "checkpoint", "elsewhere")
+
+
+@pytest.fixture(autouse=True)
+def no_file_is_left(tmp_path, monkeypatch):
+    """Let a process that fails write its error into the test's folder."""
+    named = partial(tempfile.NamedTemporaryFile, dir=tmp_path)
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", named)
+
+
+# Do this
+
+
+def test_two_processes_train_one_model(snippet):
+    run = after_once(snippet, *WHOLE, "trained")
+
+    torch.manual_seed(0)
+    for name, begun in run.Net().state_dict().items():
+        close = {"atol": 1e-4, "rtol": 0}
+        torch.testing.assert_close(run.trained[name], run.alone[name], **close)
+        assert (run.trained[name] - begun).abs().max() > 1e-3
+
+
+LAYER = "[nn.Linear(64, 64, bias=False) for"
+
+
+def trained(snippet):
+    """Leave the other cells out, so that an edit occurs once."""
+    return snippet.only(*WHOLE, "trained")
+
+
+def blocks(norm):
+    """Return layers that have a norm behind them."""
+    block = f"nn.Sequential(nn.Linear(64, 64), nn.{norm}(64))"
+    return f"[{block} for"
+
+
+def sgd(weights):
+    return optim.SGD(weights, lr=0.05, momentum=0.9)
+
+
+def with_layers(run, *layers):
+    model = run.Net()
+    model.layers = nn.ModuleList(layers)
+    return model
+
+
+def train_pairs(run, rank):
+    """Train models in this process alone and in both: where do they end?"""
+    half = slice(rank, None, 2)
+    kinds = {
+        "with biases": (lambda: nn.Linear(64, 64), optim.AdamW, {}),
+        "with LayerNorm": (lambda: nn.LayerNorm(64), optim.AdamW, {}),
+        "with momentum": (lambda: nn.Linear(64, 64), sgd, {}),
+        "if the layers stay whole until backward": (
+            lambda: nn.Linear(64, 64),
+            optim.AdamW,
+            {"reshard_after_forward": False},
+        ),
+    }
+    found = {}
+    for kind, (make_layer, make_optimizer, options) in kinds.items():
+        ends = []
+        for part in slice(None), half:
+            torch.manual_seed(5)
+            model = with_layers(run, make_layer(), make_layer())
+            if part == half:
+                for layer in model.layers:
+                    run.fully_shard(layer, **options)
+                run.fully_shard(model)
+            run.fit(model, make_optimizer(model.parameters()), part)
+            state = model.state_dict().items()
+            ends.append(
+                {n: getattr(w, "full_tensor", w.clone)() for n, w in state}
+            )
+        one, two = ends
+        found[kind] = max((one[n] - two[n]).abs().max().item() for n in one)
+    return found
+
+
+def late_and_early(run, rank):
+    """Train with optimizers that were made too early, or too late."""
+    found = {}
+    for kind in (optim.Adam, optim.SGD):
+        model = run.Net()
+        optimizer = kind(model.parameters(), 0.1)
+        for layer in model.layers:
+            run.fully_shard(layer)
+        run.fully_shard(model)
+        found[kind.__name__] = run.moves(model, optimizer, rank)
+    for when in "early", "late":
+        model = run.Net()
+        optimizer = sgd(model.parameters())
+        run.fully_shard(model)
+        if when == "late":
+            model(run.images[:1])
+            optimizer = optim.AdamW(model.parameters())
+        found[f"{when}, one unit"] = run.moves(model, optimizer, rank)
+    model = run.make_sharded()
+    model(run.images[:1])  # with gradients
+    optimizer = sgd(model.parameters())
+    found["after a forward pass"] = run.moves(model, optimizer, rank)
+    return found
+
+
+@cache
+def varied(program):
+    """Run what several tests look at in two processes, once."""
+    run = program.after("moves")
+    with no_error():
+        first, _ = run.start(
+            lambda rank: train_pairs(run, rank) | late_and_early(run, rank)
+        )
+    return first
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "with biases",
+        "with LayerNorm",
+        "with momentum",
+        "if the layers stay whole until backward",
+    ],
+)
+def test_two_processes_train_one_model__also(snippet, kind):
+    assert varied(snippet.only(*MOVES))[kind] < 1e-4
+
+
+def test_two_processes_train_one_model__also_if_only_the_model_is_sharded(
+    snippet,
+):
+    edited = trained(snippet).edit("fully_shard(layer)", "pass")
+    test_two_processes_train_one_model(edited)
+
+
+@edits(
+    ("with another half of the batch", "slice(rank, None, 2)", "slice(50)"),
+    ("without fully_shard(model)", "fully_shard(model)", "pass"),
+    ("with other weights", "manual_seed(0)  # the", "manual_seed(1)  # the"),
+)
+def test_two_processes_train_one_model__but_not(snippet, old, new, fails):
+    """Each process needs its own half of the batch, and the same weights."""
+    edited = trained(snippet).edit(old, new)
+    fails(test_two_processes_train_one_model, edited)
+
+
+def test_two_processes_train_one_model__ends_with_batch_norm(snippet, fails):
+    """`BatchNorm` normalizes with the samples of its own process."""
+    edited = trained(snippet).edit(LAYER, blocks("BatchNorm1d"))
+    fails(test_two_processes_train_one_model, edited)
+
+
+def test_two_processes_train_one_model__ends_with_unequal_parts(
+    snippet, fails
+):
+    """Each process counts the same, however many samples it has."""
+    edited = trained(snippet).edit(
+        "slice(rank, None, 2)", "slice(150) if rank == 0 else slice(150, None)"
+    )
+    fails(test_two_processes_train_one_model, edited)
+
+
+# How it works
+
+
+def test_a_parameter_becomes_a_dtensor(snippet):
+    with no_error():
+        run = after_once(snippet, *SIZES)
+
+    shapes = [each[:3] for each in run.measured]
+    assert shapes == [("DTensor", (10, 64), (5, 64))] * 2
+
+
+def test_a_parameter_becomes_a_dtensor__also_with_an_odd_number(snippet):
+    run = after_once(snippet, *FORKS, "odd")
+    assert run.odd_shapes == [(2, 4), (1, 4)]
+
+
+def test_a_parameter_becomes_a_dtensor__also_in_other_layers(snippet):
+    run = after_once(snippet, *FORKS)
+
+    def work(rank):
+        found = []
+        for layer in (nn.Conv2d(3, 8, 5), nn.Embedding(6, 4), nn.LayerNorm(8)):
+            run.fully_shard(layer)
+            for weight in layer.parameters():
+                begin, rows = rank * len(weight) // 2, len(weight) // 2
+                part = weight.full_tensor()[begin : begin + rows]
+                assert weight.shape == weight.full_tensor().shape
+                found.append(torch.equal(weight.to_local(), part))
+        return found
+
+    assert run.start(work) == [[True] * 5] * 2
+
+
+@edits(
+    ("without fully_shard", "fully_shard(model)  # then", "pass  # then"),
+    (
+        "in the forward pass",
+        "    weight = model.head.weight\n    shapes",
+        "    model(images[:1])\n    weight = model.head.weight\n    shapes",
+    ),
+)
+def test_a_parameter_becomes_a_dtensor__but_not(snippet, old, new, fails):
+    """Between the forward and the backward pass, the head is whole."""
+    edited = snippet.only(*SIZES).edit(old, new)
+    fails(test_a_parameter_becomes_a_dtensor, edited)
+
+
+def test_a_parameter_becomes_a_dtensor__ends_without_dimensions(
+    snippet, fails
+):
+    """A parameter of shape () raises an error: give it the shape (1,)."""
+    edited = snippet.only(*SIZES).edit(
+        "        self.head = ",
+        "        self.scale = nn.Parameter(torch.tensor(1.0))\n"
+        "        self.head = ",
+    )
+    fails(test_a_parameter_becomes_a_dtensor, edited)
+
+
+def test_each_process_holds_its_share(snippet):
+    run = after_once(snippet, *SIZES)
+
+    numbers = 4 * 64 * 64 + 64 * 10
+    assert 16 * numbers == 272_384
+    for *_, found in run.measured:
+        assert list(found.values()) == [2 * numbers, 2 * numbers, 4 * numbers]
+
+
+def test_each_process_holds_its_share__also_of_four(snippet):
+    run = after_once(snippet, *SIZES)
+    found = [each[-1] for each in run.start(run.measure, 4)]
+
+    for kind, half in run.measured[0][-1].items():
+        # ten rows of the head: 3, 3, 3 and 1
+        assert sum(each[kind] for each in found) == 2 * half
+        assert max(each[kind] for each in found) < 0.52 * half
+
+
+@edits(
+    ("without fully_shard(model)", "fully_shard(model)  # then", "pass  #"),
+    (
+        "with one layer left out",
+        "fully_shard(model)",
+        "fully_shard(model, ignored_params={model.head.weight})",
+    ),
+)
+def test_each_process_holds_its_share__but_not(snippet, old, new, fails):
+    """What belongs to no call of `fully_shard` is whole in each process."""
+    edited = snippet.only(*SIZES).edit(old, new)
+    fails(test_each_process_holds_its_share, edited)
+
+
+def test_each_process_holds_its_share__ends_with_few_rows(snippet, fails):
+    """A weight is cut along its first axis: one row lies in one process."""
+    edited = snippet.only(*SIZES).edit("nn.Linear(64, 10", "nn.Linear(64, 11")
+    fails(test_each_process_holds_its_share, edited)
+
+
+COMPARED = (*SHARDED, "whole-now", "compared")
+
+
+def test_layer_by_layer_few_weights_are_whole(snippet):
+    run = after_once(snippet, *COMPARED)
+
+    assert len(run.by_layer) == len(run.root_alone) == 10
+    assert max(map(sum, run.by_layer)) == 2
+    assert min(map(sum, run.root_alone)) == 5
+
+
+def test_layer_by_layer_few_weights_are_whole__also_in_a_second_step(snippet):
+    run = after_once(snippet, *COMPARED)
+
+    def work(rank):
+        model = run.make_sharded()
+        F.cross_entropy(model(run.images), run.labels).backward()
+        return run.whole_now(model)
+
+    found, _ = run.start(work)
+    assert max(map(sum, found)) == 2
+
+
+@edits(
+    (
+        "if layers stay whole until backward",
+        "fully_shard(layer)",
+        "fully_shard(layer, reshard_after_forward=False)",
+    ),
+    ("without the layers", "fully_shard(layer)", "pass"),
+    (
+        "with the layers",
+        "    fully_shard(root_alone)",
+        "    for layer in root_alone.layers:\n        fully_shard(layer)\n"
+        "    fully_shard(root_alone)",
+    ),
+)
+def test_layer_by_layer_few_weights_are_whole__but_not(
+    snippet, old, new, fails
+):
+    """With `reshard_after_forward=False`, a layer stays whole for longer."""
+    edited = snippet.only(*COMPARED).edit(old, new)
+    fails(test_layer_by_layer_few_weights_are_whole, edited)
+
+
+def test_gradients_are_averaged(snippet):
+    run = after_once(snippet, *FORKS, "by-hand")
+
+    # 2 * (0 - 1) and 2 * (0 - 3) in each process, and their mean
+    assert run.gradients == [([[-4.0]], -4.0), ([], -4.0)]
+
+
+def test_gradients_are_averaged__also_in_three(snippet):
+    run = after_once(snippet, *FORKS)
+
+    def work(rank):
+        layer = nn.Linear(2, 3, bias=False)
+        nn.init.zeros_(layer.weight)
+        run.fully_shard(layer)
+        layer(torch.ones(1, 2)).sum().mul(rank).backward()
+        return layer.weight.grad.full_tensor()
+
+    for found in run.start(work, 3):
+        assert torch.equal(found, torch.ones(3, 2))
+
+
+def test_gradients_are_averaged__also_on_top_of_another(snippet):
+    run = after_once(snippet, *FORKS, "by-hand")
+
+    def work(rank):
+        layer = nn.Linear(1, 1, bias=False)
+        nn.init.zeros_(layer.weight)
+        run.fully_shard(layer)
+        for _ in range(2):
+            outputs = layer(torch.ones(1))
+            target = torch.tensor([run.targets[rank]])
+            (F.mse_loss(outputs, target) / 2).backward()
+        return layer.weight.grad.full_tensor().item()
+
+    assert run.start(work) == [-4, -4]
+
+
+@edits(
+    (
+        "without its gradient synchronized",
+        "    loss = F.mse",
+        "    layer.set_requires_gradient_sync(False)\n    loss = F.mse",
+    ),
+    (
+        "of sums",
+        "loss.backward()\n    grad",
+        "(2 * loss).backward()\n    grad",
+    ),
+)
+def test_gradients_are_averaged__but_not(snippet, old, new, fails):
+    edited = snippet.only(*FORKS, "by-hand").edit(old, new)
+    if "sync" in new:
+        edited = edited.edit(
+            "return grad.to_local().tolist(), grad.full_tensor().item()",
+            "return None if grad is None else grad.to_local().tolist()",
+        )
+    fails(test_gradients_are_averaged, edited)
+
+
+def test_fully_shard_copies_no_weights(snippet):
+    run = after_once(snippet, *FORKS, "seeds")
+    first, second = [True] * 5, [False] * 5
+    assert run.own_rows == [first + second, second + first]
+
+
+def test_fully_shard_copies_no_weights__also_in_a_model(snippet):
+    run = after_once(snippet, *WHOLE)
+
+    def work(rank):
+        torch.manual_seed(rank)
+        whole = run.get_model_state_dict(run.make_sharded(), options=run.whole)
+        torch.manual_seed(1)
+        other = run.Net().state_dict()
+        rows = {name: len(weight) // 2 for name, weight in whole.items()}
+        return [
+            torch.equal(whole[name][count:], other[name][count:])
+            and not torch.equal(whole[name][:count], other[name][:count])
+            for name, count in rows.items()
+        ]
+
+    assert run.start(work) == [[True] * 5, []]
+
+
+@edits(
+    ("with one seed", "torch.manual_seed(rank)", "torch.manual_seed(0)"),
+    (
+        "copied before",
+        "    own = layer.weight.detach().clone()\n    fully",
+        "    dist.broadcast(layer.weight.detach(), src=0)\n"
+        "    own = layer.weight.detach().clone()\n    fully",
+    ),
+)
+def test_fully_shard_copies_no_weights__but_not(snippet, old, new, fails):
+    """Give all processes one seed, or the weights of rank 0."""
+    edited = snippet.only(*FORKS, "seeds").edit(old, new)
+    fails(test_fully_shard_copies_no_weights, edited)
+
+
+# What goes wrong: the optimizer
+
+
+def test_an_early_optimizer_moves_nothing(snippet):
+    with no_error():
+        run = after_once(snippet, *MOVES, "too-early")
+    assert run.early_moves == {"layers.0.weight": 0, "head.weight": 0}
+
+
+@pytest.mark.parametrize("kind", ["Adam", "SGD", "early, one unit"])
+def test_an_early_optimizer_moves_nothing__also_with(snippet, kind):
+    found = varied(snippet.only(*MOVES))[kind]
+    assert found == {"layers.0.weight": 0, "head.weight": 0}
+
+
+def test_an_early_optimizer_moves_nothing__but_not_after(snippet, fails):
+    """Made after `fully_shard`, the optimizer holds the new parameters."""
+    old = """    optimizer = optim.AdamW(model.parameters())
+    for layer in model.layers:
+        fully_shard(layer)
+    fully_shard(model)
+"""
+    made, shard = old.split("\n", 1)
+    edited = snippet.edit(old, f"{shard}{made}\n")
+    fails(test_an_early_optimizer_moves_nothing, edited)
+
+
+def test_a_late_optimizer_misses_the_head(snippet):
+    with no_error():
+        run = after_once(snippet, *MOVES, "too-late")
+    assert run.late_moves["layers.0.weight"] > 0.05
+    assert run.late_moves["head.weight"] == 0
+
+
+def test_a_late_optimizer_misses_the_head__also_with_gradients(snippet):
+    found = varied(snippet.only(*MOVES))["after a forward pass"]
+    assert found["layers.0.weight"] > 0.01
+    assert found["head.weight"] == 0
+
+
+def test_a_late_optimizer_misses_the_head__also_if_there_is_one_unit(snippet):
+    found = varied(snippet.only(*MOVES))["late, one unit"]
+    assert found == {"layers.0.weight": 0, "head.weight": 0}
+
+
+@edits(
+    (
+        "after reshard()",
+        "        model(images[:1])  # only",
+        "        model(images[:1])\n    model.reshard()  # only",
+    ),
+    ("before it", "        model(images[:1])  # only", "        pass  # only"),
+)
+def test_a_late_optimizer_misses_the_head__but_not(snippet, old, new, fails):
+    """`model.reshard()` makes shards of the parameters again."""
+    fails(test_a_late_optimizer_misses_the_head, snippet.edit(old, new))
+
+
+def test_a_late_optimizer_misses_the_head__ends_if_the_root_reshards(
+    snippet, fails
+):
+    """With `reshard_after_forward=True`, the root's weights are cut again."""
+    edited = snippet.only(*MOVES, "too-late").edit(
+        "fully_shard(model)", "fully_shard(model, reshard_after_forward=True)"
+    )
+    fails(test_a_late_optimizer_misses_the_head, edited)
+
+
+def test_without_the_root_the_heads_differ(snippet):
+    with no_error():
+        run = after_once(snippet, *FORKS, "no-root")
+    assert (run.head - run.other_head).norm() > 0.01
+
+
+def test_without_the_root_the_heads_differ__but_not_with_it(snippet, fails):
+    edited = snippet.only(*FORKS, "no-root")
+    edited = edited.edit(
+        "        fully_shard(layer)  # fully_shard(model) is missing\n",
+        "        fully_shard(layer)\n    fully_shard(model)\n",
+    )
+    edited = edited.edit("weight.detach()", "weight.detach().full_tensor()")
+    fails(test_without_the_root_the_heads_differ, edited)
+
+
+def test_without_the_root_the_heads_differ__but_not_on_one_half(
+    snippet, fails
+):
+    """Both heads learn the same from the same digits."""
+    edited = snippet.only(*FORKS, "no-root")
+    edited = edited.edit("slice(rank, None, 2)", "slice(0, None, 2)")
+    fails(test_without_the_root_the_heads_differ, edited)
+
+
+# What goes wrong: methods, norms, files
+
+
+def test_another_method_skips_the_hooks(snippet):
+    run = after_once(snippet, *PREDICT)
+    first, then, *_ = run.errors
+    assert "got mixed torch.Tensor and DTensor" in first
+    assert "FSDP state has already been lazily initialized" in then
+
+
+def test_another_method_skips_the_hooks__also_forward(snippet):
+    edited = snippet.only(*PREDICT).edit(
+        "model.predict(images))", "model.forward(images))"
+    )
+    test_another_method_skips_the_hooks(edited)
+
+
+def test_another_method_skips_the_hooks__also_after_a_step(snippet):
+    run = after_once(snippet, *PREDICT)
+
+    def work(rank):
+        model = run.make_sharded()
+        F.cross_entropy(model(run.images), run.labels).backward()
+        return [
+            run.error_of(lambda: model.predict(run.images)),
+            run.error_of(lambda: model(run.images)),
+        ]
+
+    (first, then), _ = run.start(work)
+    assert "got mixed torch.Tensor and DTensor" in first
+    assert then == "no error"
+
+
+def test_another_method_skips_the_hooks__ends_after_a_forward_pass_alone(
+    snippet, fails
+):
+    """Until `backward()`, the head is whole, so `predict` works."""
+    old = "    return [\n        error_of(lambda: model.predict"
+    edited = snippet.only(*PREDICT).edit(old, "    model(images)\n" + old)
+    fails(test_another_method_skips_the_hooks, edited)
+
+
+def test_another_method_skips_the_hooks__but_not_after_unshard(snippet, fails):
+    """`model.unshard()` makes the weights of the model's own call whole."""
+    old = "    return [\n        error_of(lambda: model.predict"
+    edited = snippet.only(*PREDICT).edit(old, "    model.unshard()\n" + old)
+    fails(test_another_method_skips_the_hooks, edited)
+
+
+def test_a_registered_method_works(snippet):
+    run = after_once(snippet, *PREDICT)
+    assert run.errors[2:] == ["no error", "no error"]
+
+
+def test_a_registered_method_works__also_as_in_one_process(snippet):
+    run = after_once(snippet, *PREDICT)
+
+    def work(rank):
+        torch.manual_seed(0)
+        expected = run.Net().predict(run.images)
+        torch.manual_seed(0)
+        model = run.make_sharded()
+        run.register_fsdp_forward_method(model, "predict")
+        return [torch.equal(model.predict(run.images), expected)] * 2
+
+    assert run.start(work) == [[True, True]] * 2
+
+
+def test_a_registered_method_works__but_not_unregistered(snippet, fails):
+    """Register each method that you call in place of the model."""
+    old = 'register_fsdp_forward_method(other, "predict")'
+    edited = snippet.only(*PREDICT).edit(old, "pass")
+    fails(test_a_registered_method_works, edited)
+
+
+def norm_alone(run):
+    """Return the norm of the gradient of one process with all samples."""
+    torch.manual_seed(0)
+    model = run.Net()
+    F.cross_entropy(model(run.images[:100]), run.labels[:100]).backward()
+    grads = [weight.grad for weight in model.parameters()]
+    return nn.utils.get_total_norm(grads).item()
+
+
+def test_clipping_takes_the_whole_norm(snippet):
+    run = after_once(snippet, *NORMS)
+    expected = pytest.approx(norm_alone(run), rel=1e-4)
+    assert [each["clip"] for each in run.found_norms] == [expected] * 2
+
+
+def test_clipping_takes_the_whole_norm__also_in_what_it_leaves(snippet):
+    run = after_once(snippet, *NORMS)
+
+    def work(rank):
+        model = run.make_sharded()
+        F.cross_entropy(model(run.images), run.labels).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        grads = [each.grad.full_tensor() for each in model.parameters()]
+        return torch.stack([each.norm() for each in grads]).norm().item()
+
+    assert run.start(work) == pytest.approx([1, 1], abs=1e-4)
+
+
+@edits(
+    (
+        "by hand",
+        "norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)",
+        "norm = torch.stack(parts).norm()",
+    ),
+    (
+        "over shards",
+        "nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)",
+        "nn.utils.get_total_norm([local(weight.grad) for weight"
+        " in model.parameters()])",
+    ),
+)
+def test_clipping_takes_the_whole_norm__but_not(snippet, old, new, fails):
+    edited = snippet.only(*NORMS).edit(old, new)
+    edited = edited.edit("norm.full_tensor().item()", "norm.item()")
+    fails(test_clipping_takes_the_whole_norm, edited)
+
+
+def test_a_local_norm_is_too_small(snippet):
+    run = after_once(snippet, *NORMS)
+    alone = norm_alone(run)
+    found = [each["local"] for each in run.found_norms]
+    assert max(found) < 0.95 * alone
+    assert found[0] != pytest.approx(found[1], rel=0.05)
+    assert math.hypot(*found) == pytest.approx(alone, rel=1e-4)
+
+
+def test_a_local_norm_is_too_small__also_by_all_reduce(snippet):
+    run = after_once(snippet, *SHARDED, "global-norm", "global-norm-checked")
+    for mine, right in run.answers:
+        assert mine == pytest.approx(right, rel=1e-3)
+
+
+def test_a_local_norm_is_too_small__but_not_of_the_whole(snippet, fails):
+    old = "parts = [local(weight.grad).norm() for"
+    new = "parts = [weight.grad.full_tensor().norm() for"
+    edited = snippet.only(*NORMS).edit(old, new)
+    fails(test_a_local_norm_is_too_small, edited)
+
+
+SAVED = (*WHOLE, "shards", "error-of", "saved-shard")
+
+
+def test_a_state_dict_holds_shards(snippet):
+    run = after_once(snippet, *SAVED)
+    assert run.saved_bytes == 4 * (4 * 64 * 64 + 64 * 10) / 2
+    assert "got mixed torch.Tensor and DTensor" in run.load_error
+
+
+def test_a_state_dict_holds_shards__also_without_processes(snippet, tmp_path):
+    run = after_once(snippet, *SAVED)
+
+    def work(rank):
+        state = run.make_sharded().state_dict()
+        torch.save(state, tmp_path / f"{rank}.pt")
+
+    run.start(work)
+    for rank in range(2):
+        saved = torch.load(tmp_path / f"{rank}.pt")
+        weight = saved["head.weight"]
+        assert weight.shape == (10, 64)
+        assert weight.to_local().shape == (5, 64)
+
+
+def test_a_state_dict_holds_shards__but_not_a_full_one(snippet, fails):
+    """`get_model_state_dict` gathers the whole weights in rank 0."""
+    edited = snippet.only(*SAVED).edit(
+        "    if rank == 0:\n        torch.save(model.state_dict(),",
+        "    state = get_model_state_dict(model, options=whole)\n"
+        "    if rank == 0:\n        torch.save(state,",
+    )
+    fails(test_a_state_dict_holds_shards, edited)
+
+
+def test_a_checkpoint_fits_any_number_of_processes(snippet):
+    run = after_once(snippet, *ELSEWHERE)
+
+    assert run.files == [".metadata", "__0_0.distcp", "__1_0.distcp"]
+    for name, weight in run.written.items():
+        assert torch.equal(weight, run.read[name])
+        assert torch.equal(weight, run.plain[name])
+
+
+def test_a_checkpoint_fits_any_number_of_processes__also_three(
+    snippet, tmp_path
+):
+    run = after_once(snippet, *ELSEWHERE)
+    [written] = run.start(lambda rank: run.save(tmp_path), 1)
+    read, *_ = run.start(lambda rank: run.load(tmp_path), 3)
+    for name, weight in written.items():
+        assert torch.equal(weight, read[name])
+
+
+def test_a_checkpoint_fits_any_number_of_processes__but_not_unloaded(
+    snippet, fails
+):
+    edited = snippet.edit("    dcp.load(state, checkpoint_id=folder)", "   ")
+    fails(test_a_checkpoint_fits_any_number_of_processes, edited)
+
+
+def test_a_checkpoint_fits_any_number_of_processes__but_not_other_weights(
+    snippet, fails
+):
+    """The checkpoint holds what the model held when it was saved."""
+    old = "    dcp.save({"
+    edited = snippet.edit(
+        old, "    before = model.state_dict()\n    dcp.save({"
+    )
+    edited = edited.edit(
+        "checkpoint_id=folder)\n    return",
+        "checkpoint_id=folder)\n    for each in before.values():\n"
+        "        each.zero_()\n    return",
+    )
+    fails(test_a_checkpoint_fits_any_number_of_processes, edited)
+
+
+def test_rank_0_hands_out_its_weights(snippet):
+    run = after_once(snippet, *WHOLE, "from-rank-0")
+    assert len(run.sent) == 5
+    for name, weight in run.sent.items():
+        assert torch.equal(weight, run.spread[name])
+
+
+def test_rank_0_hands_out_its_weights__but_not_unspread(snippet, fails):
+    """Without `set_model_state_dict`, the memory of the weights is unused."""
+    edited = snippet.only(*WHOLE, "from-rank-0").edit(
+        "    set_model_state_dict(model, weights, options=spread)\n",
+        "    for weight in model.parameters():\n"
+        "        nn.init.zeros_(weight)\n",
+    )
+    fails(test_rank_0_hands_out_its_weights, edited)
+
+
+# Where it ends
+
+
+def test_only_the_computation_is_bfloat16(snippet):
+    run = after_once(snippet, *FORKS, "precision")
+    inside, output, weight, gradient = run.dtypes
+    assert (inside, output) == (torch.bfloat16, torch.bfloat16)
+    assert (weight, gradient) == (torch.float32, torch.float32)
+
+
+def test_only_the_computation_is_bfloat16__but_not_without(snippet, fails):
+    edited = snippet.only(*FORKS, "precision")
+    edited = edited.edit(
+        "fully_shard(model, mp_policy=policy)", "fully_shard(model)"
+    )
+    fails(test_only_the_computation_is_bfloat16, edited)
+
+
+def test_only_the_computation_is_bfloat16__but_not_converted(snippet, fails):
+    """`model.bfloat16()` converts the weights themselves."""
+    edited = snippet.only(*FORKS, "precision")
+    old = "fully_shard(model, mp_policy=policy)"
+    edited = edited.edit(old, f"model.bfloat16()\n    {old}")
+    fails(test_only_the_computation_is_bfloat16, edited)
+
+
+TIED = (*FORKS, "error-of", "tied")
+
+
+@true_since("2.12", "there was no error, and the two came apart")
+def test_tied_weights_go_into_one_call(snippet):
+    run = after_once(snippet, *TIED)
+    apart, together = run.tied_errors
+    assert "is shared with a parameter already managed by another" in apart
+    assert together == "no error"
+
+
+def test_tied_weights_go_into_one_call__also_as_a_whole(snippet):
+    old = "fully_shard([together.embedding, together.head])"
+    edited = snippet.only(*TIED).edit(f"    {old}\n", "")
+    test_tied_weights_go_into_one_call(edited)
+
+
+@edits(
+    (
+        "untied",
+        "self.head.weight = self.embedding.weight",
+        "pass",
+    ),
+    (
+        "in two",
+        "fully_shard([together.embedding, together.head])",
+        "fully_shard(together.embedding)",
+    ),
+)
+def test_tied_weights_go_into_one_call__but_not(snippet, old, new, fails):
+    edited = snippet.only(*TIED).edit(old, new)
+    fails(test_tied_weights_go_into_one_call, edited)
