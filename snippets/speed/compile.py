@@ -2,7 +2,7 @@
 Compile a model
 ===============
 
-What torch.compile records, when it recompiles, and what breaks its graph.
+What torch.compile makes of a model, and where its results differ.
 """
 
 # %% imports
@@ -55,55 +55,6 @@ for node in graphs[0].graph.nodes:
     if node.op == "call_function":
         print(node.target.__name__)
 
-# %% guards
-doubled = counted(lambda x: 2 * x)
-inputs = {
-    "first": torch.rand(32, 4),
-    "another": torch.rand(32, 4),
-    "transposed": torch.rand(4, 32).T,
-    "a slice": torch.rand(32, 8)[:, :4],
-    "contiguous()": torch.rand(4, 32).T.contiguous(),
-    "float64": torch.rand(32, 4).double(),
-    "requires gradients": torch.rand(32, 4).requires_grad_(),
-}
-graphs_after = {}
-for name, x in inputs.items():
-    doubled(x)
-    graphs_after[name] = len(graphs)
-    print(f"{name}: {len(graphs)} graphs")
-
-
-# %% graphs-so-far
-def graphs_so_far(sizes, **options):
-    forecast = counted(Forecast(), **options)
-    numbers = []
-    for size in sizes:
-        forecast(torch.rand(size, 4))
-        numbers.append(len(graphs))
-    return numbers
-
-
-# %% sizes
-sizes = [32, 32, 20, 32, 7, 9, 1, 32]
-by_option = {
-    "dynamic=False": graphs_so_far(sizes, dynamic=False),
-    "as it is": graphs_so_far(sizes),
-    "dynamic=True": graphs_so_far(sizes, dynamic=True),
-}
-
-# %% sizes-drawn
-import matplotlib.pyplot as plt
-
-_, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
-marks = zip(by_option.items(), ("s:", "o-", "^--"), strict=True)
-for (option, numbers), mark in marks:
-    axis.plot(range(len(sizes)), numbers, mark, label=option)
-axis.set_xticks(range(len(sizes)), sizes)
-axis.set(title="Each call with another batch", xlabel="samples in the batch")
-axis.set(ylabel="graphs so far", ylim=(0, None))
-axis.legend()
-plt.show()
-
 # %% modes
 forecast = counted(Forecast())
 for training in (True, False, True, False):
@@ -114,15 +65,59 @@ with torch.no_grad():
     forecast(batch)
 print("without gradients:", len(graphs))
 
-# %% again
-with torch.compiler.set_stance("fail_on_recompile"):
-    forecast(batch)
-    try:
-        forecast(torch.rand(5, 4))
-    except RuntimeError as error:
-        stopped = str(error)
 
-print(stopped.partition(". ")[0])
+# %% gelu
+def gelu(x):
+    return 0.5 * x * (1 + torch.tanh(0.79788 * (x + 0.044715 * x**3)))
+
+
+counted(gelu)(batch)
+passes = []  # of each operation: the tensors that it reads, and its result
+for node in graphs[0].graph.nodes:
+    if node.op == "call_function":
+        passes.append((node.target.__name__, len(node.all_input_nodes) + 1))
+
+print(passes)
+print("operations:", len(passes), "passes:", sum(n for _, n in passes))
+
+# %% passes-drawn
+import matplotlib.pyplot as plt
+
+_, ax = plt.subplots(figsize=(6.5, 2), layout="constrained")
+for row, bars in enumerate(([("one kernel", 2)], passes)):
+    start = 0
+    for place, (name, width) in enumerate(bars):
+        color = "#D55E00" if row == 0 else "#0072B2"
+        look = {"color": color, "alpha": 0.5 if place % 2 else 1}
+        ax.barh(row, width, left=start, **look)
+        if row:
+            ax.text(start + width / 2, 1.5, name, ha="center")
+        start += width
+ax.set_yticks(range(2), ["compiled", "as written"])
+ax.set(title="Passes over memory of a GELU", xlabel="passes")
+ax.set(ylim=(-0.5, 1.8), xticks=range(0, 20, 2))
+plt.show()
+
+# %% kernels
+import torch._inductor.metrics
+
+
+def kernels(function, *inputs):  # how many Inductor writes
+    torch.compiler.reset()
+    torch._inductor.metrics.reset()
+    with torch.no_grad():
+        torch.compile(function)(*inputs)
+    return torch._inductor.metrics.generated_kernel_count
+
+
+# %% fused
+square = torch.rand(256, 256)
+written = {
+    "gelu": kernels(gelu, square),
+    "a product": kernels(torch.mm, square, square),
+    "gelu, product, gelu": kernels(lambda x: gelu(gelu(x) @ x), square),
+}
+print(written)
 
 # %% compile-modes
 import torch._inductor
@@ -130,6 +125,76 @@ import torch._inductor
 mode_options = torch._inductor.list_mode_options()
 for mode in ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
     print(mode, mode_options[mode])
+
+
+# %% cache
+import os
+import tempfile
+from unittest.mock import patch
+
+from torch._dynamo.utils import counters
+
+
+def looked_up(function, *inputs):
+    torch.compiler.reset()  # what this process has compiled
+    counters.clear()
+    torch.compile(function)(*inputs)
+    return dict(counters["inductor"])
+
+
+with (
+    tempfile.TemporaryDirectory() as folder,
+    patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=folder),
+):
+    first_time = looked_up(gelu, square)
+    second_time = looked_up(gelu, square)
+    other_size = looked_up(gelu, square[:200])
+
+print("first:", first_time)
+print("second:", second_time)
+print("other size:", other_size)
+
+
+# %% last-digits
+def standardized(x):
+    return (x - x.mean(dim=0)) / x.std(dim=0)
+
+
+torch.manual_seed(0)
+x = torch.randn(256, 256)
+as_written, compiled = standardized(x), torch.compile(standardized)(x)
+
+torch.testing.assert_close(compiled, as_written)
+print(f"different: {(compiled != as_written).float().mean():.0%}")
+print(f"at most by {(compiled - as_written).abs().max():.1e}")
+
+# %% bfloat16
+short = x.bfloat16()
+exact = gelu(short.double())
+errors = {
+    "as written": (gelu(short) - exact).abs().mean().item(),
+    "compiled": (torch.compile(gelu)(short) - exact).abs().mean().item(),
+}
+print({name: f"{error:.5f}" for name, error in errors.items()})
+
+
+# %% dropout
+def dropped(function):
+    torch.manual_seed(0)
+    return function(torch.ones(10))
+
+
+drop = nn.Dropout(0.5)
+drawn = dropped(drop)
+drawn_compiled = dropped(torch.compile(drop))
+print("as written:", drawn.int().tolist())
+print("compiled:  ", drawn_compiled.int().tolist())
+
+# %% fallback
+torch.compiler.reset()
+with torch._inductor.config.patch(fallback_random=True):
+    drawn_alike = dropped(torch.compile(drop))
+print("compiled:  ", drawn_alike.int().tolist())
 
 
 # %% nothing
@@ -146,92 +211,16 @@ wrapped = counted(layers)
 wrapped(batch)
 print("graphs:", len(graphs))
 
+# %% no-compiler
+torch.compiler.reset()
+with torch._inductor.config.patch({"cpp.cxx": (None, "no-such-compiler")}):
+    lacking = torch.compile(gelu)
+    try:
+        lacking(x)
+    except RuntimeError as error:
+        not_found = str(error)
 
-# %% counting
-# Wrong on purpose: do not copy.
-class Counting(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer, self.calls = nn.Linear(4, 1), 0
+print(not_found.partition("\n")[0])
 
-    def forward(self, x):
-        self.calls += 1
-        return self.layer(x)
-
-
-tried = counted(Counting())
-for _ in range(8):
-    tried(batch)
-    print(len(graphs), end=" ")
-
-
-# %% counting-in-a-tensor
-class Buffered(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 1)
-        self.register_buffer("calls", torch.tensor(0))
-
-    def forward(self, x):
-        self.calls += 1
-        return self.layer(x)
-
-
-tried = counted(Buffered())
-for _ in range(8):
-    tried(batch)
-print("graphs:", len(graphs), "calls:", tried.calls.item())
-
-
-# %% asks
-# Wrong on purpose: do not copy.
-def shares(x):
-    total = x.sum()
-    if total > 0:  # Python needs the value
-        x = x / total
-    return x + 1
-
-
-in_parts = counted(shares)
-in_parts(batch)
-print("graphs:", len(graphs))
-
-# %% whole
-try:
-    counted(shares, fullgraph=True)(batch)
-except RuntimeError as error:
-    refused = error
-
-print(type(refused).__name__)
-
-
-# %% chosen
-def chosen_shares(x):
-    total = x.sum()
-    return torch.where(total > 0, x / total, x) + 1
-
-
-in_one = counted(chosen_shares, fullgraph=True)
-print(torch.equal(in_one(batch), shares(batch)), "graphs:", len(graphs))
-
-# %% traced
-# Wrong on purpose: do not copy.
-import warnings
-
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    traced = torch.jit.trace(shares, batch)  # the sum of batch is above 0
-
-said = [str(each.message) for each in caught if "Python" in str(each.message)]
-print(said[0])
-
-# %% traced-wrong
-# Wrong on purpose: do not copy.
-print("the function:", shares(-batch)[0])
-print("its trace:   ", traced(-batch)[0])
-
-# %% traced-right
-with warnings.catch_warnings(action="ignore"):  # torch.jit is deprecated
-    traced_chosen = torch.jit.trace(chosen_shares, batch)
-
-print("its trace:   ", traced_chosen(-batch)[0])
+# %% how-many
+print(kernels(lambda x: torch.relu(x @ x + 1) * 2, square))

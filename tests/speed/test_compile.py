@@ -3,71 +3,31 @@
 import contextlib
 import copy
 import itertools
-import logging
+import os
 import random
-import warnings
+import re
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from unittest.mock import patch
 
 import pytest
 import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.evidence.versions import older, true_since
+from extensions.evidence.outcomes import NEEDS
+from extensions.evidence.versions import older
+from extensions.programs import after
+from tests.helpers.compiled import Normed, logged
 from tests.helpers.worlds import MODELS, each
 
 # Some of what the tracer loads when it is first asked uses torch.jit.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 
 COUNTED = ("imports", "keep-graph", "counted")
-TENSOR = "counting-in-a-tensor"
-SO_FAR = "graphs-so-far"
 MODEL = ("imports", "do-this", "keep-graph", "counted")
-
-
-def never_recompiled(snippet):
-    """Return the program, which runs uncompiled what it would recompile."""
-    return snippet.edit(
-        "    return torch.compile(function, backend=keep_graph, **options)\n",
-        "    compiled = torch.compile(function, backend=keep_graph, "
-        "**options)\n"
-        "    return "
-        'torch.compiler.set_stance("eager_on_recompile")(compiled)\n',
-    )
-
-
-class Normed(nn.Module):
-    """A model with BatchNorm, which a training changes."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)
-        )
-
-    def forward(self, x):
-        """Return the outputs of the layers."""
-        return self.layers(x)
-
-
-class Warned(logging.Handler):
-    """Keeps what is logged."""
-
-    def __init__(self):
-        super().__init__()
-        self.said = []
-
-    def emit(self, record):
-        """Keep the text of a record."""
-        self.said.append(record.getMessage())
-
-
-@contextlib.contextmanager
-def logged():
-    """Give what the tracer logs."""
-    handler, logger = Warned(), logging.getLogger("torch._dynamo")
-    logger.addHandler(handler)
-    yield handler.said
-    logger.removeHandler(handler)
 
 
 # Do this
@@ -287,385 +247,6 @@ def test_a_graph_is_operations__but_not_without_relu(snippet, fails):
     fails(test_a_graph_is_operations, other)
 
 
-# When it compiles again
-
-ALIKE = {
-    "fresh": lambda: torch.rand(32, 4),
-    "part of a larger one": lambda: torch.rand(40, 4)[8:],
-    "contiguous": lambda: torch.rand(4, 32).T.contiguous(),
-    "detached": lambda: torch.rand(32, 4, requires_grad=True).detach(),
-    "with nan": lambda: torch.full((32, 4), float("nan")),
-}
-GUARDED = {
-    "shape": lambda: torch.rand(4, 32),
-    "number of axes": lambda: torch.rand(32, 4, 1),
-    "strides, by T": lambda: torch.rand(4, 32).T,
-    "strides, by a slice": lambda: torch.rand(32, 8)[:, ::2],
-    "strides, by expand()": lambda: torch.rand(1, 4).expand(32, 4),
-    "dtype": lambda: torch.rand(32, 4).half(),
-    "device": lambda: torch.rand(32, 4, device="meta"),
-    "requires_grad": lambda: torch.rand(32, 4, requires_grad=True),
-}
-
-
-def test_guards_check_the_tensor(
-    snippet, function=None, others=GUARDED, alike=ALIKE
-):
-    run = snippet.only(*COUNTED, "guards").after("guards")
-    assert list(run.graphs_after.values()) == [1, 1, 2, 3, 3, 4, 5]
-    assert list(run.inputs)[:3] == ["first", "another", "transposed"]
-    assert {tuple(each.shape) for each in run.inputs.values()} == {(32, 4)}
-    strides = [each.stride() for each in run.inputs.values()]
-    assert strides == [(4, 1)] * 2 + [(1, 32), (8, 1)] + [(4, 1)] * 3
-    dtypes = [each.dtype for each in run.inputs.values()]
-    assert dtypes.count(torch.float32) == 6
-
-    for other in others.values():
-        called = run.counted(function or (lambda x: 2 * x))
-        called(torch.rand(32, 4))
-        for make in alike.values():
-            called(make())
-            assert len(run.graphs) == 1
-        called(other())
-        assert len(run.graphs) == 2
-        called(torch.rand(32, 4))  # the first graph is kept
-        assert len(run.graphs) == 2
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        pytest.param(lambda x: x.flatten().sum(), id="sum"),
-        pytest.param(lambda x: x.relu() + x, id="relu"),
-    ],
-)
-def test_guards_check_the_tensor__also_of(snippet, function):
-    test_guards_check_the_tensor(snippet, function)
-
-
-def test_guards_check_the_tensor__also_under_compile_of_a_model(snippet):
-    run = snippet.only(*MODEL).after("counted")
-    run.counted(torch.sin)
-    model = run.Forecast()
-    model.compile(backend=run.keep_graph)
-    for x, graphs in (
-        (torch.rand(32, 4), 1),
-        (torch.rand(32, 4), 1),
-        (torch.rand(4, 32).T, 2),
-        (torch.rand(32, 8)[:, ::2], 3),
-    ):
-        model(x)
-        assert len(run.graphs) == graphs
-
-
-@edits(
-    ("torch.rand(4, 32).T,", "torch.rand(32, 4),"),
-    ("torch.rand(32, 8)[:, :4]", "torch.rand(32, 4)[:, :4]"),
-    ("torch.rand(32, 4).double()", "torch.rand(32, 4)"),
-    ("torch.rand(32, 4).requires_grad_()", "torch.rand(32, 4)"),
-)
-def test_guards_check_the_tensor__but_not(snippet, fails, old, new):
-    """An input like the first one passes the guards, so there is one graph
-    fewer.
-    """
-    fails(test_guards_check_the_tensor, snippet.edit(old, new))
-
-
-def test_guards_check_the_tensor__ends_for_its_values(snippet, fails):
-    """For other values: such a tensor passes the guards."""
-    others = {"values": lambda: torch.zeros(32, 4)}
-    fails(test_guards_check_the_tensor, snippet, None, others)
-
-
-def test_contiguous_fits_the_guards(
-    snippet, make=lambda: torch.rand(4, 32).T, mend=torch.Tensor.contiguous
-):
-    run = snippet.only(*MODEL, "guards").after("guards")
-    assert run.graphs_after["contiguous()"] == run.graphs_after["a slice"]
-    assert run.inputs["contiguous()"].is_contiguous()
-    assert not run.inputs["transposed"].is_contiguous()
-    for function in (torch.sin, run.Forecast()):
-        called = run.counted(function)
-        called(torch.rand(32, 4))
-        called(mend(make()))
-        assert len(run.graphs) == 1
-        called(make())
-        assert len(run.graphs) == 2
-
-
-def test_contiguous_fits_the_guards__but_not_before_the_transpose(
-    snippet, fails
-):
-    """Made contiguous before `.T`, it is transposed again, and recompiles."""
-    edited = snippet.edit(
-        '"contiguous()": torch.rand(4, 32).T.contiguous()',
-        '"contiguous()": torch.rand(4, 32).contiguous().T',
-    )
-    fails(test_contiguous_fits_the_guards, edited)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(
-            lambda: torch.rand(32, 8)[:, ::2], id="taking every other column"
-        ),
-        pytest.param(
-            lambda: torch.rand(1, 4).expand(32, 4), id="expanding a row"
-        ),
-        pytest.param(lambda: torch.rand(4, 32).mT, id="transposing by mT"),
-    ],
-)
-def test_contiguous_fits_the_guards__also_after(snippet, make):
-    test_contiguous_fits_the_guards(snippet, make)
-
-
-def test_contiguous_fits_the_guards__ends_with_clone(snippet, fails):
-    """With `clone()` in its place: it keeps the strides, so the first graph
-    does not accept it.
-    """
-    make = GUARDED["strides, by T"]
-    fails(test_contiguous_fits_the_guards, snippet, make, torch.clone)
-
-
-def test_contiguous_fits_the_guards__ends_if_the_first_was_transposed(
-    snippet, fails
-):
-    """If the first tensor was transposed: its graph expects those strides, so
-    a contiguous one recompiles.
-    """
-    program = snippet.edit(
-        '"first": torch.rand(32, 4),', '"first": torch.rand(4, 32).T,'
-    ).edit(
-        '"transposed": torch.rand(4, 32).T,\n    "a slice"',
-        '"a slice"',
-    )
-    program = program.edit('"another": torch.rand(32, 4),', "")
-    fails(test_contiguous_fits_the_guards, program)
-
-
-def frozen(model):
-    """Freeze the first layer of a model."""
-    next(model.children()).requires_grad_(False)
-
-
-@true_since("2.12", "a layer that was frozen later kept its graph")
-def test_guards_check_the_setting(snippet, make=None, change=frozen):
-    run = snippet.only(*MODEL).after("counted")
-    batch = torch.rand(32, 4)
-    model = (make or run.Forecast)()
-    called = run.counted(model)
-    for _ in range(2):
-        called(batch)
-        assert len(run.graphs) == 1
-    for _ in range(2):
-        change(model)
-        called(batch)
-        assert len(run.graphs) == 2
-
-    called = run.counted((make or run.Forecast)())
-    for _ in range(2):
-        called(batch)
-        assert len(run.graphs) == 1
-    for _ in range(2):
-        with torch.autocast("cpu", torch.bfloat16):
-            called(batch)
-        assert len(run.graphs) == 2
-
-
-def test_guards_check_the_setting__but_not_if_told_to_run_uncompiled(
-    snippet, fails
-):
-    """With the stance `eager_on_recompile`, the model runs uncompiled
-    instead.
-    """
-    fails(test_guards_check_the_setting, never_recompiled(snippet))
-
-
-def test_guards_check_the_setting__also_with_batch_norm(snippet):
-    test_guards_check_the_setting(snippet, Normed)
-
-
-def test_guards_check_the_setting__ends_for_other_weights(snippet, fails):
-    """For new values in the weights: they pass the guards."""
-
-    def changed(model):
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.mul_(2)
-
-    fails(test_guards_check_the_setting, snippet, None, changed)
-
-
-def drawn_sizes(seed):
-    """Return sizes of batches from 1 on, most of them twice."""
-    draw = random.Random(seed)
-    sizes = 2 * [1, *draw.sample(range(2, 99), 4)]
-    draw.shuffle(sizes)
-    return sizes
-
-
-def test_three_graphs_for_all_sizes(snippet, sizes=None):
-    run = snippet.only(*MODEL, SO_FAR, "sizes").after(
-        "sizes" if sizes is None else SO_FAR
-    )
-    if sizes is None:
-        sizes, numbers = run.sizes, run.by_option["as it is"]
-        assert numbers == [1, 1, 2, 2, 2, 2, 3, 3]
-    else:
-        numbers = run.graphs_so_far(sizes)
-
-    assert len(set(sizes)) > 4
-    assert numbers == sorted(numbers)
-    assert numbers[0] == 1
-    assert numbers[-1] <= 3
-    # a size that was met, and one for which all others stand, need none
-    for last, (size, number) in enumerate(
-        zip(sizes[1:], numbers, strict=False), 1
-    ):
-        if size in sizes[:last]:
-            assert numbers[last] == number
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_three_graphs_for_all_sizes__also_drawn(snippet, seed):
-    test_three_graphs_for_all_sizes(snippet, drawn_sizes(seed))
-
-
-def test_three_graphs_for_all_sizes__also_in_other_orders_of_sizes(snippet):
-    run = snippet.only(*MODEL, SO_FAR).after(SO_FAR)
-
-    assert run.graphs_so_far([20, 1, 7, 9, 30, 20, 1]) == [1, 2, 3, 3, 3, 3, 3]
-    assert run.graphs_so_far([1, 20, 7, 9, 1]) == [1, 2, 2, 2, 2]
-    assert run.graphs_so_far([20, 7, 9, 2]) == [1, 2, 2, 2]
-
-
-def test_three_graphs_for_all_sizes__also_with_batch_norm(snippet):
-    run = snippet.only(*MODEL).after("counted")
-    called = run.counted(Normed().eval())
-    for size in (20, 1, 7, 9, 30, 2, 1000):
-        called(torch.rand(size, 4))
-    assert len(run.graphs) == 3
-
-
-def test_three_graphs_for_all_sizes__ends_with_an_empty_batch(snippet, fails):
-    """With an empty batch: it needs a fourth."""
-    fails(test_three_graphs_for_all_sizes, snippet, [20, 1, 7, 9, 30, 0])
-
-
-def test_three_graphs_for_all_sizes__but_not_if_static(snippet, fails):
-    """With `dynamic=False`, each new size needs a graph of its own."""
-    other = snippet.edit(
-        "graphs_so_far(sizes),", "graphs_so_far(sizes, dynamic=False),"
-    )
-
-    fails(test_three_graphs_for_all_sizes, other)
-
-
-def test_dynamic_needs_two(snippet, sizes=None):
-    run = snippet.only(*MODEL, SO_FAR, "sizes").after(
-        "sizes" if sizes is None else SO_FAR
-    )
-    if sizes is None:
-        sizes, numbers = run.sizes, run.by_option["dynamic=True"]
-    else:
-        numbers = run.graphs_so_far(sizes, dynamic=True)
-
-    for last, number in enumerate(numbers, 1):
-        met = sizes[:last]
-        assert number == (1 in met) + any(size > 1 for size in met)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_dynamic_needs_two__also_drawn(snippet, seed):
-    test_dynamic_needs_two(snippet, drawn_sizes(seed))
-
-
-def test_dynamic_needs_two__but_not_by_default(snippet, fails):
-    """By default, the first size has a graph of its own."""
-    other = snippet.edit(
-        "graphs_so_far(sizes, dynamic=True)", "graphs_so_far(sizes)"
-    )
-
-    fails(test_dynamic_needs_two, other)
-
-
-def test_static_needs_one_for_each(snippet, sizes=None):
-    run = snippet.only(*MODEL, SO_FAR, "sizes").after(
-        "sizes" if sizes is None else SO_FAR
-    )
-    if sizes is None:
-        sizes, numbers = run.sizes, run.by_option["dynamic=False"]
-    else:
-        numbers = run.graphs_so_far(sizes, dynamic=False)
-
-    for last, number in enumerate(numbers, 1):
-        assert number == len(set(sizes[:last]))
-
-
-@pytest.mark.parametrize("sizes", [[1, 2, 3, 2, 1], [9, 8, 7, 6, 5, 9, 30]])
-def test_static_needs_one_for_each__also_of(snippet, sizes):
-    test_static_needs_one_for_each(snippet, sizes)
-
-
-def test_static_needs_one_for_each__but_not_by_default(snippet, fails):
-    """By default, the third size needs no graph of its own."""
-    other = snippet.edit(
-        "graphs_so_far(sizes, dynamic=False)", "graphs_so_far(sizes)"
-    )
-
-    fails(test_static_needs_one_for_each, other)
-
-
-def marked(batch):
-    """Let the number of samples vary."""
-    torch._dynamo.mark_dynamic(batch, 0)
-
-
-def test_a_marked_size_needs_one(
-    snippet, make=None, sizes=(32, 2, 7, 100, 3, 1000), mark=marked
-):
-    run = snippet.only(*MODEL).after("counted")
-    called = run.counted((make or run.Forecast)())
-    first, *others = sizes
-    batch = torch.rand(first, 4)
-    mark(batch)
-    called(batch)
-    for size in others:
-        called(torch.rand(size, 4))
-        assert len(run.graphs) == 1
-
-
-def test_a_marked_size_needs_one__but_not_by_a_copy(snippet, fails):
-    """A copy of the batch does not carry the mark, so the first size has a
-    graph of its own.
-    """
-    edited = snippet.edit(
-        "    return torch.compile(function, backend=keep_graph, **options)\n",
-        "    compiled = torch.compile(function, backend=keep_graph, "
-        "**options)\n"
-        "    return lambda x: compiled(x.clone())\n",
-    )
-    fails(test_a_marked_size_needs_one, edited)
-
-
-@pytest.mark.parametrize("make", [Normed], ids=["BatchNorm"])
-@pytest.mark.parametrize("sizes", [(2, 3, 99), (500, 2)], ids=str)
-def test_a_marked_size_needs_one__also_with(snippet, make, sizes):
-    test_a_marked_size_needs_one(snippet, make, sizes)
-
-
-def test_a_marked_size_needs_one__ends_if_unmarked(snippet, fails):
-    """Without the mark: the first size has a graph of its own."""
-    sizes = (32, 2, 7)
-    fails(test_a_marked_size_needs_one, snippet, None, sizes, id)
-
-
-def test_a_marked_size_needs_one__ends_for_a_single_sample(snippet, fails):
-    """For a single sample: it needs a second graph."""
-    fails(test_a_marked_size_needs_one, snippet, None, (32, 7, 1))
-
-
 def test_modes_have_graphs_of_their_own(snippet, model=None, met=None):
     run = snippet.only(*MODEL, "modes").after("modes")
     if model is None:
@@ -712,41 +293,6 @@ def test_modes_have_graphs_of_their_own__but_not_if_it_forgets(snippet, fails):
             "    torch.compiler.reset(), forecast.train(training)",
         ),
     )
-
-
-def test_a_stance_finds_recompiles(snippet, function=None):
-    run = snippet.only(*MODEL, "modes", "again").after("again")
-    assert "Detected recompile" in run.stopped
-
-    called = run.counted(function or run.Forecast())
-    called(run.batch)
-    with torch.compiler.set_stance("fail_on_recompile"):
-        for _ in range(2):
-            called(torch.rand(run.batch.shape))
-            with pytest.raises(RuntimeError, match="Detected recompile"):
-                called(torch.rand(5, 4))
-            with pytest.raises(RuntimeError, match="Detected recompile"):
-                called(run.batch.double())
-    assert len(run.graphs) == 1
-    called(torch.rand(5, 4))
-    assert len(run.graphs) == 2
-
-
-def test_a_stance_finds_recompiles__also_of_a_function(snippet):
-    test_a_stance_finds_recompiles(snippet, lambda x: x.relu() + 1)
-
-
-def test_a_stance_finds_recompiles__but_not_by_default(snippet, fails):
-    """With the stance `"default"`, the call recompiles and raises nothing."""
-    other = snippet.edit(
-        'with torch.compiler.set_stance("fail_on_recompile"):',
-        'with torch.compiler.set_stance("default"):',
-    ).edit(
-        "        stopped = str(error)\n",
-        '        stopped = str(error)\n    else:\n        stopped = ""\n',
-    )
-
-    fails(test_a_stance_finds_recompiles, other)
 
 
 # Choose a mode
@@ -805,6 +351,521 @@ def test_an_unknown_mode_raises__also_for(snippet, mode):
 def test_an_unknown_mode_raises__ends_for_a_known_one(snippet, fails):
     """For a mode that exists, such as `"max-autotune"`: nothing is raised."""
     fails(test_an_unknown_mode_raises, snippet, "max-autotune")
+
+
+# What it buys
+
+GELU = (*COUNTED, "gelu")
+KERNELS = (*GELU, "kernels")
+FUSED = (*KERNELS, "fused")
+MODES = (
+    "default",
+    "reduce-overhead",
+    "max-autotune",
+    "max-autotune-no-cudagraphs",
+)
+WITH_INDUCTOR = (
+    "test_fusion_saves_passes",
+    "test_a_product_stays_as_it_is",
+    "test_modes_write_the_same_on_a_cpu",
+    "test_a_second_process_finds_the_code",
+    "test_another_size_misses_the_cache",
+    "test_only_last_digits_differ",
+    "test_bfloat16_is_rounded_once",
+    "test_compiled_dropout_draws_other_numbers",
+    "test_fallback_random_draws_the_same",
+)
+
+
+@cache
+def has_compiler():
+    """Whether Inductor finds a C++ compiler."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    try:
+        return bool(get_cpp_compiler())
+    except RuntimeError:
+        return False
+
+
+@pytest.fixture(autouse=True)
+def _compiler(request):
+    """Skip what Inductor cannot compile here, and note what it needs."""
+    name = request.node.originalname
+    if name.startswith(WITH_INDUCTOR) and not has_compiler():
+        request.node.user_properties.append((NEEDS, "a C++ compiler"))
+        pytest.skip("needs a C++ compiler")
+
+
+def code_of(function, *inputs, **options):
+    """Return what Inductor writes for a function, and its result."""
+    from torch._inductor.utils import run_and_get_code
+
+    torch.compiler.reset()
+    with torch.no_grad():
+        result, code = run_and_get_code(
+            torch.compile(function, **options), *inputs
+        )
+    return "\n".join(code), result
+
+
+def test_fusion_saves_passes(snippet, function=None, *inputs):
+    run = after(snippet, *FUSED)
+    assert len(run.passes) == 8
+    assert sum(number for _, number in run.passes) == 18
+    assert run.written["gelu"] == 1
+    code, _ = code_of(run.gelu, run.square)
+    pointers = re.findall(r"\b(?:in_out|in|out)_ptr\d+\b", code)
+    assert sorted(set(pointers)) == ["in_ptr0", "out_ptr0"]
+    if function:
+        assert run.kernels(function, *inputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        pytest.param(
+            lambda x: (x * 1.01 + 0.1).relu().exp().sin(),
+            [torch.ones(1000)],
+            id="another chain",
+        ),
+        pytest.param(
+            lambda x, y: (x * y + 1).relu() * x.exp(),
+            [torch.ones(50, 30), torch.ones(30)],
+            id="two tensors",
+        ),
+        pytest.param(
+            lambda x: (x + x.T).tanh() * 2,
+            [torch.ones(64, 64, dtype=torch.float64)],
+            id="a transposed tensor of float64",
+        ),
+    ],
+)
+def test_fusion_saves_passes__also_for(snippet, function, inputs):
+    test_fusion_saves_passes(snippet, function, *inputs)
+
+
+@edits(
+    ("torch.compile(function)", 'torch.compile(function, backend="eager")'),
+    ("(x + 0.044715 * x**3)", "(x + 0.044715 * x * x * x)"),
+)
+def test_fusion_saves_passes__but_not(snippet, fails, old, new):
+    """Another backend writes no kernel; written in other words, a GELU has
+    more operations.
+    """
+    edited = snippet.edit(old, new) if "x**3" in old else in_kernels(snippet)
+    fails(test_fusion_saves_passes, edited)
+
+
+def in_kernels(snippet):
+    """Let the program count with a backend that writes no kernels."""
+    return snippet.edit(
+        "        torch.compile(function)(*inputs)\n    return torch._inductor",
+        '        torch.compile(function, backend="eager")(*inputs)\n'
+        "    return torch._inductor",
+    )
+
+
+def test_fusion_saves_passes__ends_around_a_product(snippet, fails):
+    """With a matrix product in between: there is a kernel before it, and one
+    after it.
+    """
+
+    def around(x):
+        return ((x + 1).relu() @ x + 1).relu()
+
+    fails(test_fusion_saves_passes, snippet, around, torch.ones(64, 64))
+
+
+def test_a_product_stays_as_it_is(snippet, function=torch.mm, *inputs):
+    run = after(snippet, *FUSED)
+    assert run.written["a product"] == 0
+    inputs = inputs or (run.square, run.square)
+    assert run.kernels(function, *inputs) == 0
+    _, result = code_of(function, *inputs)
+    with torch.no_grad():
+        assert torch.equal(result, function(*inputs))
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        pytest.param([torch.ones(3, 4), torch.ones(4, 5)], id="small"),
+        pytest.param(
+            [torch.rand(64, 64).T, torch.rand(64, 64)], id="transposed"
+        ),
+        pytest.param(
+            [torch.rand(64, 64).double(), torch.rand(64, 64).double()],
+            id="float64",
+        ),
+    ],
+)
+def test_a_product_stays_as_it_is__also_if(snippet, inputs):
+    test_a_product_stays_as_it_is(snippet, torch.mm, *inputs)
+
+
+def test_a_product_stays_as_it_is__also_in_a_linear_layer(snippet):
+    layer = nn.Linear(64, 32)
+    test_a_product_stays_as_it_is(snippet, layer, torch.rand(16, 64))
+
+
+def test_a_product_stays_as_it_is__but_not_with_relu(snippet, fails):
+    """A ReLU behind the product gets a kernel."""
+    edited = snippet.edit(
+        "kernels(torch.mm, square, square)",
+        "kernels(lambda a, b: torch.mm(a, b).relu(), square, square)",
+    )
+    fails(test_a_product_stays_as_it_is, edited)
+
+
+def test_modes_write_the_same_on_a_cpu(snippet, options=None):
+    """No cell decides it: the modes themselves are tried."""
+    run = after(snippet, *FUSED)
+    tried = [{"mode": mode} for mode in MODES]
+    if options:
+        tried.append({"options": options})
+    found = set()
+    for each_time in tried:
+        code, _ = code_of(run.gelu, run.square, **each_time)
+        found |= set(re.findall(r"'''(.*?)'''", code, re.DOTALL))
+    assert len(found) == 1
+
+
+def test_modes_write_the_same_on_a_cpu__ends_with_an_option(snippet, fails):
+    """With an option for C++, here `cpp.simdlen` for code without vectors:
+    the kernel is another.
+    """
+    fails(test_modes_write_the_same_on_a_cpu, snippet, {"cpp.simdlen": 1})
+
+
+# The caches
+
+CACHE = (*GELU, "kernels", "fused", "cache")
+
+
+def found_in(counts):
+    """Return how often the cache had the code, and how often not."""
+    return [counts.get(f"fxgraph_cache_{what}", 0) for what in ("hit", "miss")]
+
+
+def test_a_second_process_finds_the_code(snippet):
+    run = after(snippet, *CACHE)
+    assert found_in(run.first_time) == [0, 1]
+    assert found_in(run.second_time) == [1, 0]
+
+
+CODE = """
+import sys
+import torch
+from torch._dynamo.utils import counters
+
+def double(x):
+    return 2 * x + 1
+
+torch.compile(double)(torch.ones(7, 5))
+sys.exit(counters["inductor"]["fxgraph_cache_hit"])
+"""
+
+
+def test_a_second_process_finds_the_code__also_after_the_first_has_ended():
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", CODE], check=False)
+    assert done.returncode == 1
+
+
+def test_a_second_process_finds_the_code__but_not_of_another_function(
+    snippet, fails
+):
+    """Another function is other code, which it has to write."""
+    edited = snippet.edit(
+        "second_time = looked_up(gelu, square)",
+        "second_time = looked_up(torch.mm, square, square)",
+    )
+    fails(test_a_second_process_finds_the_code, edited)
+
+
+def test_a_second_process_finds_the_code__but_not_in_another_folder(
+    snippet, fails
+):
+    """If `TORCHINDUCTOR_CACHE_DIR` names another folder, nothing is there."""
+    edited = snippet.edit(
+        "    second_time =",
+        "    os.environ['TORCHINDUCTOR_CACHE_DIR'] = folder + '/other'\n"
+        "    second_time =",
+    )
+    fails(test_a_second_process_finds_the_code, edited)
+
+
+def test_another_size_misses_the_cache(snippet, make=None, dynamic=None):
+    run = after(snippet, *CACHE)
+    assert found_in(run.other_size) == [0, 1]
+    if make:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=folder),
+        ):
+            found = []
+            for x in (torch.ones(50, 40), make()):
+                torch.compiler.reset()
+                counters = torch._dynamo.utils.counters
+                counters.clear()
+                torch.compile(run.gelu, dynamic=dynamic)(x)
+                found.append(found_in(counters["inductor"]))
+        assert found == [[0, 1], [0, 1]]
+
+
+def test_another_size_misses_the_cache__also_for_other_strides(snippet):
+    test_another_size_misses_the_cache(snippet, lambda: torch.ones(40, 50).T)
+
+
+def test_another_size_misses_the_cache__but_not_for_the_same(snippet, fails):
+    """The size that it had before is in the cache."""
+    edited = snippet.edit(
+        "looked_up(gelu, square[:200])", "looked_up(gelu, square)"
+    )
+    fails(test_another_size_misses_the_cache, edited)
+
+
+def test_another_size_misses_the_cache__ends_with_dynamic(snippet, fails):
+    """With `dynamic=True`: the code is for all sizes."""
+
+    def make():
+        return torch.ones(51, 40)
+
+    fails(test_another_size_misses_the_cache, snippet, make, True)
+
+
+# Not the same digits
+
+DIGITS = (*COUNTED, "last-digits")
+
+
+def test_only_last_digits_differ(snippet, function=None, make=None):
+    with no_error():
+        run = snippet.only(*DIGITS).after("last-digits")
+    assert not torch.equal(run.compiled, run.as_written)
+    assert (run.compiled - run.as_written).abs().max() < 1e-5
+    torch.testing.assert_close(run.compiled, run.as_written)
+
+    compiled = torch.compile(function or run.standardized)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = make() if make else torch.randn(500, 20)
+        with torch.no_grad():
+            here, there = compiled(x), (function or run.standardized)(x)
+        torch.testing.assert_close(here, there)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x.softmax(dim=1), id="softmax"),
+        pytest.param(
+            nn.Sequential(nn.Linear(20, 30), nn.GELU(), nn.LayerNorm(30)),
+            id="layers",
+        ),
+    ],
+)
+def test_only_last_digits_differ__also_of(snippet, function):
+    test_only_last_digits_differ(snippet, function)
+
+
+def test_only_last_digits_differ__but_not_with_a_tracing_backend(
+    snippet, fails
+):
+    """A backend that only records gives the very same numbers."""
+    edited = snippet.edit(
+        "torch.compile(standardized)(x)",
+        'torch.compile(standardized, backend="eager")(x)',
+    )
+    fails(test_only_last_digits_differ, edited)
+
+
+def test_only_last_digits_differ__but_not_of_other_inputs(snippet, fails):
+    """An input that is 0.01% larger in one place gives more than that."""
+    edited = snippet.edit(
+        "torch.compile(standardized)(x)",
+        "torch.compile(standardized)(x + torch.eye(256) / 1000)",
+    )
+    fails(test_only_last_digits_differ, edited)
+
+
+def test_only_last_digits_differ__ends_for_bfloat16(snippet, fails):
+    """For `bfloat16`: here `assert_close` finds more than it accepts."""
+
+    def make():
+        return torch.randn(500, 20).bfloat16()
+
+    fails(test_only_last_digits_differ, snippet, None, make)
+
+
+def test_only_last_digits_differ__ends_where_a_sum_is_nearly_0(snippet, fails):
+    """For a large sum that is nearly 0: `assert_close` refuses what is left
+    of the rounding.
+    """
+
+    def left(x):
+        return (x - x.mean()).sum()
+
+    def make():
+        return torch.randn(2**20)
+
+    fails(test_only_last_digits_differ, snippet, left, make)
+
+
+SHORT = (*GELU, "last-digits", "bfloat16")
+
+
+def test_bfloat16_is_rounded_once(snippet, function=None, dtype=None):
+    run = snippet.only(*SHORT).after("bfloat16")
+    assert run.errors["compiled"] < 0.8 * run.errors["as written"]
+
+    function, dtype = function or run.gelu, dtype or torch.bfloat16
+    compiled = torch.compile(function)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(200, 100).to(dtype)
+        once = function(x.float()).to(dtype)
+        exact = function(x.double())
+        assert (compiled(x) == once).float().mean() > 0.99
+        assert (function(x) == once).float().mean() < 0.95
+        here, there = (
+            (each - exact).abs().mean() for each in (once, function(x))
+        )
+        assert here < there
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        pytest.param(
+            lambda x: ((x * 1.01 + 0.1).relu() * 1.01 + 0.1).relu(),
+            torch.bfloat16,
+            id="another chain",
+        ),
+        pytest.param(None, torch.float16, id="float16"),
+    ],
+)
+def test_bfloat16_is_rounded_once__also_for(snippet, function, dtype):
+    test_bfloat16_is_rounded_once(snippet, function, dtype)
+
+
+def test_bfloat16_is_rounded_once__but_not_as_written(snippet, fails):
+    """A backend that only records rounds behind each operation."""
+    edited = snippet.edit(
+        "(torch.compile(gelu)(short)",
+        '(torch.compile(gelu, backend="eager")(short)',
+    )
+    fails(test_bfloat16_is_rounded_once, edited)
+
+
+def test_bfloat16_is_rounded_once__ends_for_a_single_operation(snippet, fails):
+    """For a single operation: it is rounded once in either case."""
+    fails(test_bfloat16_is_rounded_once, snippet, lambda x: x * 1.01)
+
+
+DROPPED = (*KERNELS, "dropout")
+
+
+def test_compiled_dropout_draws_other_numbers(snippet, layer=None, seeds=3):
+    run = snippet.only(*DROPPED).after("dropout")
+    assert not torch.equal(run.drawn, run.drawn_compiled)
+    layer = layer or run.drop
+    compiled = torch.compile(layer)
+    for seed in range(seeds):
+        drawn = []
+        for draw in (layer, compiled, compiled):
+            torch.manual_seed(seed)
+            drawn.append(draw(torch.ones(100)))
+        assert not torch.equal(drawn[0], drawn[1])
+        assert torch.equal(drawn[1], drawn[2])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param(lambda x: torch.rand_like(x) * 2, id="rand_like"),
+        pytest.param(lambda x: x + torch.randn(100), id="randn"),
+    ],
+)
+def test_compiled_dropout_draws_other_numbers__also_of(snippet, layer):
+    test_compiled_dropout_draws_other_numbers(snippet, layer)
+
+
+@edits(
+    (
+        "drawn_compiled = dropped(torch.compile(drop))",
+        "drawn_compiled = drawn",
+    ),
+    (
+        "drop = nn.Dropout(0.5)",
+        "torch._inductor.config.fallback_random = True\n"
+        "drop = nn.Dropout(0.5)",
+    ),
+)
+def test_compiled_dropout_draws_other_numbers__but_not(
+    snippet, fails, old, new
+):
+    """As written, or with `fallback_random`, it draws the usual numbers."""
+    try:
+        fails(
+            test_compiled_dropout_draws_other_numbers, snippet.edit(old, new)
+        )
+    finally:
+        torch._inductor.config.fallback_random = False
+
+
+FALLBACK = (*DROPPED, "fallback")
+
+
+def test_fallback_random_draws_the_same(snippet, layer=None):
+    run = snippet.only(*FALLBACK).after("fallback")
+    assert torch.equal(run.drawn, run.drawn_alike)
+    layer = layer or run.drop
+    torch.compiler.reset()
+    with torch._inductor.config.patch(fallback_random=True):
+        compiled = torch.compile(layer)
+        for seed in range(3):
+            drawn = []
+            for draw in (layer, compiled):
+                torch.manual_seed(seed)
+                drawn.append(draw(torch.ones(100)))
+            assert torch.equal(*drawn)
+
+
+def test_fallback_random_draws_the_same__also_of_randn(snippet):
+    test_fallback_random_draws_the_same(
+        snippet, lambda x: x + torch.randn(100)
+    )
+
+
+def test_fallback_random_draws_the_same__but_not_if_off(snippet, fails):
+    """Set to `False`, as it is by default, it draws other numbers."""
+    edited = snippet.edit("fallback_random=True", "fallback_random=False")
+    fails(test_fallback_random_draws_the_same, edited)
+
+
+# No working C++ compiler found
+
+LACKING = (*GELU, "last-digits", "kernels", "no-compiler")
+
+
+def test_without_a_compiler_the_first_call_raises(snippet):
+    with no_error():
+        run = snippet.only(*LACKING).after("no-compiler")
+    assert callable(run.lacking)
+    assert "No working C++ compiler found" in run.not_found
+
+
+def test_without_a_compiler_the_first_call_raises__but_not_in_eager(
+    snippet, fails
+):
+    """A backend that writes no C++ needs no compiler."""
+    edited = snippet.edit(
+        "lacking = torch.compile(gelu)",
+        'lacking = torch.compile(gelu, backend="eager")',
+    )
+    fails(test_without_a_compiler_the_first_call_raises, edited)
 
 
 # compile() does nothing
@@ -953,453 +1014,3 @@ def test_recurrent_layers_stay_uncompiled__ends_with_allow_rnn(snippet, fails):
     """
     with torch._dynamo.config.patch(allow_rnn=True):
         fails(test_recurrent_layers_stay_uncompiled, snippet, nn.GRU)
-
-
-# torch._dynamo hit config.recompile_limit
-
-
-def graphs_at_most(number):
-    """Set the limit for a block; before torch 2.7 it had another name."""
-    config = torch._dynamo.config
-    new = hasattr(config, "recompile_limit")
-    return config.patch(
-        {"recompile_limit" if new else "cache_size_limit": number}
-    )
-
-
-FORWARD = "        return self.layer(x)\n\n\ntried = counted(Counting())"
-COUNTS = f"self.calls += 1\n{FORWARD}"
-
-
-@true_since("2.9", "a counter of a model made two graphs")
-def test_a_counter_recompiles(snippet):
-    run = snippet.only(*COUNTED, "counting").after("counting")
-    assert len(run.graphs) == 8
-    model = run.Counting()
-    called = run.counted(model)
-
-    for call in range(1, 12):
-        called(torch.rand(32, 4))
-        assert len(run.graphs) == min(call, 8)
-
-
-def test_a_counter_recompiles__ends_with_another_limit(snippet, fails):
-    """With another `torch._dynamo.config.recompile_limit`, here 10: there are
-    more than eight.
-    """
-    with graphs_at_most(10):
-        fails(test_a_counter_recompiles, snippet)
-
-
-@true_since("2.9", "a counter of a model made two graphs")
-def test_the_limit_ends_compiling(snippet):
-    run = snippet.only(*COUNTED, "counting").after("counting")
-    model = run.Counting()
-    plain = copy.deepcopy(model)
-    called = run.counted(model)
-
-    with logged() as said, no_error():
-        for call in range(1, 12):
-            batch = torch.rand(32, 4)
-            assert torch.equal(called(batch), plain(batch))
-            assert len(run.graphs) == min(call, 8)
-            assert len(said) == (call > 8)
-    assert said[0].startswith("torch._dynamo hit config.recompile_limit (8)")
-    assert model.calls == plain.calls != 0
-
-
-def test_the_limit_ends_compiling__but_not_without_a_counter(snippet, fails):
-    """Without the counter, one graph is enough, so the limit is not
-    reached.
-    """
-    edited = snippet.edit(COUNTS, f"pass\n{FORWARD}")
-    fails(test_the_limit_ends_compiling, edited)
-
-
-def test_the_limit_ends_compiling__ends_with_fullgraph(snippet, fails):
-    """With `fullgraph=True`: the call beyond the limit raises an error."""
-    edited = snippet.edit(
-        "backend=keep_graph,", "backend=keep_graph, fullgraph=True,"
-    )
-    fails(test_the_limit_ends_compiling, edited)
-
-
-@pytest.mark.parametrize(
-    "new",
-    [
-        pytest.param("self.calls -= 3", id="it counts down"),
-        pytest.param("self.calls = self.calls + 1", id="assigns"),
-        pytest.param("self.calls = 2 * self.calls + 1", id="doubles"),
-        pytest.param(
-            "self.calls += 1; x = x + self.calls", id="uses the number"
-        ),
-    ],
-)
-def test_a_counter_recompiles__also_if(snippet, new):
-    test_a_counter_recompiles(snippet.edit(COUNTS, f"{new}\n{FORWARD}"))
-
-
-@edits(
-    (COUNTS, f"pass\n{FORWARD}"),
-    (COUNTS, f"x = x + self.calls\n{FORWARD}"),
-)
-def test_a_counter_recompiles__but_not(snippet, fails, old, new):
-    """Without the counter, or if `forward` only reads it, one graph is
-    enough.
-    """
-    fails(test_a_counter_recompiles, snippet.edit(old, new))
-
-
-def test_a_buffer_can_count(snippet):
-    run = snippet.only(*COUNTED, TENSOR).after(TENSOR)
-    assert len(run.graphs) == 1
-    assert run.tried.calls == 8
-
-    model = run.Buffered()
-    called = run.counted(model)
-    for call in range(1, 12):
-        batch = torch.rand(32, 4)
-        assert torch.equal(called(batch), model.layer(batch))
-        assert model.calls == call
-        assert dict(model.named_buffers())["calls"] == call
-    for many in (2**8, 2**24):  # where small integers and floats stop
-        model.calls.fill_(many)
-        called(torch.rand(32, 4))
-        assert model.calls.item() == many + 1
-    assert len(run.graphs) == 1
-
-
-def test_a_buffer_can_count__but_not_a_number(snippet, fails):
-    """With a Python number in its place, each of the eight calls makes a
-    graph.
-    """
-    other = snippet.edit(
-        'self.register_buffer("calls", torch.tensor(0))', "self.calls = 0"
-    ).edit("tried.calls.item()", "tried.calls")
-
-    fails(test_a_buffer_can_count, other)
-
-
-class Block(nn.Module):
-    """A block of a model, with a width of its own."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.layer = nn.Linear(width, width)
-
-    def forward(self, x):
-        """Return the outputs of the layer."""
-        return self.layer(x).relu()
-
-
-class Other(Block):
-    """A block with another forward pass."""
-
-    def forward(self, x):
-        """Return the outputs of the layer."""
-        return self.layer(x).tanh()
-
-
-def test_blocks_share_the_limit(snippet, second=Block):
-    run = snippet.only(*COUNTED).after("counted")
-    run.counted(torch.sin)
-    with no_error():
-        for number in range(12):
-            width = 4 + number
-            block = (second if number % 2 else Block)(width)
-            block.compile(backend=run.keep_graph)
-            block(torch.rand(3, width))
-            assert len(run.graphs) == min(number + 1, 8)
-
-
-def test_blocks_share_the_limit__but_not_if_all_is_forgotten(snippet, fails):
-    """If each new graph makes it forget the earlier ones, the limit is never
-    reached.
-    """
-    edited = snippet.edit(
-        "    graphs.append(graph)\n",
-        "    graphs[:] = [graph]\n",
-    )
-    fails(test_blocks_share_the_limit, edited)
-
-
-def test_blocks_share_the_limit__also_by_the_function(snippet):
-    run = snippet.only(*COUNTED).after("counted")
-    run.counted(torch.sin)
-    for width in range(4, 16):
-        torch.compile(Block(width), backend=run.keep_graph)(
-            torch.rand(3, width)
-        )
-    assert len(run.graphs) == 8
-
-
-def test_blocks_share_the_limit__ends_for_two_classes(snippet, fails):
-    """For blocks of two classes: they do not share it, and together have more
-    than eight.
-    """
-    fails(test_blocks_share_the_limit, snippet, Other)
-
-
-def test_blocks_share_the_limit__ends_with_a_higher_limit(snippet, fails):
-    """With a higher `torch._dynamo.config.recompile_limit`: they share more
-    than eight.
-    """
-    with graphs_at_most(12):
-        fails(test_blocks_share_the_limit, snippet)
-
-
-NUMBERS = {
-    "numbers in a row": range(1, 12),
-    "integers": [26, 50, 28, 4, 18],
-    "both signs": [7, 1, 0, -3, 8, 9],
-    "floats": [1.5, -2.5, 0.25, 7.0, 1e9],
-}
-
-
-def test_numbers_make_two_graphs(snippet, numbers=range(2, 14)):
-    run = snippet.only(*COUNTED).after("counted")
-    batch = torch.rand(32, 4)
-
-    called = run.counted(lambda x, factor: x * factor + factor)
-    for met, number in enumerate(numbers, 1):
-        assert torch.equal(called(batch, number), batch * number + number)
-        assert len(run.graphs) == min(met, 2)
-
-
-@pytest.mark.parametrize("kind", NUMBERS)
-def test_numbers_make_two_graphs__also_of(snippet, kind):
-    test_numbers_make_two_graphs(snippet, NUMBERS[kind])
-
-
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        pytest.param([1, 2.0, 3, 4.0], id="for integers and floats"),
-        pytest.param([True, False, 2, 3], id="for booleans"),
-    ],
-)
-def test_numbers_make_two_graphs__ends(snippet, fails, numbers):
-    """For integers and floats in turn, or for booleans: there is a third
-    graph.
-    """
-    fails(test_numbers_make_two_graphs, snippet, numbers)
-
-
-def test_each_string_recompiles(snippet, texts=("sum", "mean", "amax", "std")):
-    run = snippet.only(*COUNTED).after("counted")
-    batch = torch.rand(32, 4)
-
-    called = run.counted(lambda x, name: x * len(name))
-    for met, text in enumerate(texts, 1):
-        for _ in range(2):
-            assert torch.equal(called(batch, text), batch * len(text))
-            assert len(run.graphs) == met
-
-
-def test_each_string_recompiles__but_not_if_told_to_run_uncompiled(
-    snippet, fails
-):
-    """With the stance `eager_on_recompile`, a new string runs uncompiled
-    instead.
-    """
-    fails(test_each_string_recompiles, never_recompiled(snippet))
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [("a", "b"), ("", "x", "xx"), ("one", "two", "six")],
-    ids=["two letters", "other lengths", "one length"],
-)
-def test_each_string_recompiles__also_for(snippet, texts):
-    test_each_string_recompiles(snippet, texts)
-
-
-def test_each_string_recompiles__ends_for_one_met_before(snippet, fails):
-    """For a string that it has met before: nothing recompiles."""
-    fails(test_each_string_recompiles, snippet, ("sum", "mean", "sum"))
-
-
-def test_numbers_make_two_graphs__but_not_if_static(snippet, fails):
-    """With `dynamic=False`, the third number recompiles as well."""
-    other = snippet.edit(
-        "backend=keep_graph,", "backend=keep_graph, dynamic=False,"
-    )
-
-    fails(test_numbers_make_two_graphs, other)
-
-
-# Data-dependent branching
-
-
-def test_a_question_splits_the_graph(snippet, function=None):
-    run = snippet.only(*COUNTED, "asks").after("asks")
-    assert len(run.graphs) == 2
-
-    function = function or run.shares
-    for x in (torch.rand(32, 4), torch.ones(3, 2)):
-        called = run.counted(function)
-        assert torch.equal(called(x), function(x))
-        assert len(run.graphs) == 2
-
-
-def test_a_question_splits_the_graph__also_for_a_print_and_another_if(snippet):
-    def prints(x):
-        x = x * 2
-        print("half of the way")
-        return x + 1
-
-    def asks_elsewhere(x):
-        x = x.exp()
-        if x[0, 0] > x[-1, -1] + 1e6:
-            return x - 1
-        return x * 3
-
-    for function in (prints, asks_elsewhere):
-        test_a_question_splits_the_graph(snippet, function)
-
-
-def test_a_question_splits_the_graph__ends_with_capture_scalar_outputs(
-    snippet, fails
-):
-    """With `torch._dynamo.config.capture_scalar_outputs = True`: `item()` no
-    longer breaks the graph.
-    """
-
-    def scaled(x):
-        return x * x.sum().item() + 1
-
-    test_a_question_splits_the_graph(snippet, scaled)
-    with torch._dynamo.config.patch(capture_scalar_outputs=True):
-        fails(test_a_question_splits_the_graph, snippet, scaled)
-
-
-def test_a_question_splits_the_graph__but_not_of_a_shape(snippet, fails):
-    """An `if` on the number of dimensions is decided while compiling, so there
-    is one graph.
-    """
-    other = snippet.edit("    if total > 0:", "    if x.ndim > 0:")
-
-    fails(test_a_question_splits_the_graph, other)
-
-
-def test_fullgraph_names_the_line(snippet):
-    run = snippet.only(*COUNTED, "asks", "whole").after("whole")
-    assert "if total > 0:" in str(run.refused)
-    assert run.graphs == []
-
-    def prints(x):
-        x = x * 2
-        print("half of the way")
-        if x.sum() > 0:
-            x = x + 1
-        return x
-
-    with pytest.raises(RuntimeError) as met:
-        run.counted(prints, fullgraph=True)(torch.rand(3))
-    assert 'print("half of the way")' in str(met.value)
-    assert "x.sum()" not in str(met.value)
-
-
-def test_fullgraph_names_the_line__but_not_by_default(snippet, fails):
-    """Without `fullgraph=True`, it raises nothing: the error here is raised by
-    hand.
-    """
-    other = snippet.edit(
-        "counted(shares, fullgraph=True)(batch)",
-        "counted(shares)(batch); raise RuntimeError",
-    )
-
-    fails(test_fullgraph_names_the_line, other)
-
-
-def test_where_keeps_one_graph(snippet, scale=1, more=()):
-    run = snippet.only(*COUNTED, "asks", "chosen").after("chosen")
-    assert len(run.graphs) == 1
-    called = run.counted(run.chosen_shares, fullgraph=True)
-
-    for x in (scale * torch.rand(32, 4), -scale * torch.rand(32, 4), *more):
-        for y in (x, x.clone().requires_grad_()):
-            assert torch.equal(called(y), run.shares(y))
-        [here] = torch.autograd.grad(called(y).square().sum(), y)
-        [there] = torch.autograd.grad(run.shares(y).square().sum(), y)
-        assert torch.allclose(here, there)
-    for x in (torch.rand(32, 4) - 0.3, torch.zeros(32, 4)):
-        assert torch.equal(called(x), run.shares(x))
-    assert len(run.graphs) == 2  # one for each kind of tensor
-
-
-def test_where_keeps_one_graph__also_for_large_and_small_inputs(snippet):
-    test_where_keeps_one_graph(snippet, 300)
-    test_where_keeps_one_graph(snippet, 0.01)
-
-
-def test_where_keeps_one_graph__ends_for_the_gradient_at_a_sum_of_0(
-    snippet, fails
-):
-    """For the gradient where the sum is 0: it is `nan` with `torch.where`."""
-    fails(test_where_keeps_one_graph, snippet, 1, [torch.zeros(32, 4)])
-
-
-@edits(
-    ("torch.where(total > 0, x / total, x)", "x / total"),
-    ("torch.where(total > 0,", "torch.where(total < 0,"),
-)
-def test_where_keeps_one_graph__but_not(snippet, fails, old, new):
-    """With `total < 0`, or without `torch.where`, it computes something
-    else.
-    """
-    fails(test_where_keeps_one_graph, snippet.edit(old, new))
-
-
-PYTHON_BOOLEAN = (
-    "Converting a tensor to a Python boolean might cause the trace"
-)
-TRACED = (*COUNTED, "asks", "chosen", "traced")
-
-
-def test_a_trace_keeps_one_branch(snippet, scale=-1):
-    run = snippet.only(*TRACED).after("traced")
-    assert PYTHON_BOOLEAN in "".join(run.said)
-    assert torch.equal(run.traced(run.batch), run.shares(run.batch))
-
-    for x in (scale * run.batch, scale * torch.rand(3, 2)):
-        divided = x / x.sum() + 1
-        assert torch.allclose(run.traced(x), divided)
-        assert not torch.allclose(run.shares(x), divided)
-        with warnings.catch_warnings(action="ignore"):
-            below = torch.jit.trace(run.shares, x)
-        assert torch.equal(below(-x), -x + 1)
-        assert not torch.allclose(run.shares(-x), -x + 1)
-
-
-def test_a_trace_keeps_one_branch__but_not_of_a_where(snippet, fails):
-    """`torch.where` is one operation, which chooses anew for each input."""
-    other = snippet.edit(
-        "torch.jit.trace(shares,", "torch.jit.trace(chosen_shares,"
-    )
-
-    other = other.edit("print(said[0])", "print(said)")
-    fails(test_a_trace_keeps_one_branch, other)
-
-
-def test_a_trace_keeps_one_branch__ends_where_the_answer_is_the_same(
-    snippet, fails
-):
-    """If the next input takes the same branch: the trace is right."""
-    fails(test_a_trace_keeps_one_branch, snippet, 1)
-
-
-def test_where_is_traced_right(snippet):
-    run = snippet.only(*TRACED, "traced-right").after("traced-right")
-
-    for x in (run.batch, -run.batch, torch.rand(3, 2), -torch.rand(3, 2)):
-        assert torch.allclose(run.traced_chosen(x), run.shares(x))
-
-
-def test_where_is_traced_right__but_not_with_an_if(snippet, fails):
-    """The trace of the `if` divides, whatever the sign."""
-    other = snippet.edit(
-        "torch.jit.trace(chosen_shares,", "torch.jit.trace(shares,"
-    )
-
-    fails(test_where_is_traced_right, other)

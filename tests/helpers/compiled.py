@@ -1,0 +1,41 @@
+"""What tests of compiled models share: a model, and what the tracer logs."""
+
+import contextlib
+import logging
+
+from torch import nn
+
+
+class Normed(nn.Module):
+    """A model with BatchNorm, which a training changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)
+        )
+
+    def forward(self, x):
+        """Return the outputs of the layers."""
+        return self.layers(x)
+
+
+class Warned(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self):
+        super().__init__()
+        self.said = []
+
+    def emit(self, record):
+        """Keep the text of a record."""
+        self.said.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def logged():
+    """Give what the tracer logs."""
+    handler, logger = Warned(), logging.getLogger("torch._dynamo")
+    logger.addHandler(handler)
+    yield handler.said
+    logger.removeHandler(handler)
