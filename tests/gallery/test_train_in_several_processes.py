@@ -1,0 +1,608 @@
+"""The claims of gallery/train_in_several_processes.py."""
+
+import importlib
+import io
+import multiprocessing
+import os
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from unittest.mock import Mock, patch
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn import functional as F
+
+from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers.forks import (
+    THREADS_MAY_BE_LEFT,
+    skip_if_forks_cannot_train,
+)
+from tests.helpers.recipes import check_arguments, given
+
+# Imported here, once for all processes that the tests fork.
+pytest.importorskip("sklearn.datasets", reason="scikit-learn is not installed")
+
+pytestmark = [
+    THREADS_MAY_BE_LEFT,
+    pytest.mark.usefixtures("no_process_is_left"),
+]
+
+
+def place(rank, count):
+    """Return what torchrun tells a process on one machine."""
+    numbers = {"RANK": rank, "LOCAL_RANK": rank}
+    counts = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+    return {name: str(each) for name, each in (numbers | counts).items()}
+
+
+def process(program, rank, count, folder, cell, take):
+    """Run a program in one of several processes, and keep what is taken."""
+    store = dist.FileStore(str(folder / "store"), count)
+    join = partial(
+        dist.init_process_group, store=store, rank=rank, world_size=count
+    )
+    torch.set_num_threads(1)
+    said = io.StringIO()
+    with (
+        patch.dict(os.environ, place(rank, count)),
+        patch("torch.cuda.device_count", lambda: 0),
+        patch("torch.distributed.init_process_group", join),
+        redirect_stdout(said),
+    ):
+        taken = take(program.after(cell))
+        torch.save([taken, said.getvalue()], folder / f"{rank}.pt")
+        store.set(f"done {rank}", "")
+        store.wait([f"done {each}" for each in range(count)])
+
+
+def weights(run):
+    """Return the weights that a program has trained."""
+    return run.model.state_dict()
+
+
+def shared(program, count, folder, cell="train", take=weights):
+    """Run a program in several processes; return what each took, and said."""
+    skip_if_forks_cannot_train()
+    # Or each process would import it for DDP, slowly.
+    importlib.import_module("torch._dynamo")
+
+    folder.mkdir()
+    inputs = [
+        (program, rank, count, folder, cell, take) for rank in range(count)
+    ]
+    fork = multiprocessing.get_context("fork")
+    started = [fork.Process(target=process, args=each) for each in inputs]
+    for each in started:
+        each.start()
+    for each in started:
+        each.join(60)
+        assert each.exitcode == 0
+    return [torch.load(folder / f"{rank}.pt") for rank in range(count)]
+
+
+def alone(program, cell="train"):
+    """Run a program in this process alone."""
+    with redirect_stdout(io.StringIO()):
+        return program.after(cell)
+
+
+def assert_close(found, expected):
+    """Compare weights, up to rounding."""
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[name], weight, atol=1e-4, rtol=0)
+
+
+# -- Settings ----------------------------------------------------------------
+
+ARGUMENTS = {
+    "EPOCHS": (["--epochs", "3"], 3),
+    "BATCH_SIZE": (["--batch-size", "8"], 8),
+    "RATE": (["--rate", "0.5"], 0.5),
+    "CHECKPOINT": (["--checkpoint", "my.pt"], "my.pt"),
+    "SEED": (["--seed", "7"], 7),
+}
+
+
+def test_each_argument_sets_its_constant(snippet):
+    check_arguments(snippet, ARGUMENTS)
+
+
+@edits(
+    ("RATE, SEED = options.rate, options.seed", "SEED, RATE = 0.1, 0.5"),
+    ("CHECKPOINT = options.checkpoint", ""),
+)
+def test_each_argument_sets_its_constant__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
+
+
+# -- Processes ---------------------------------------------------------------
+
+
+def test_without_torchrun_there_is_one_process(snippet):
+    with no_error():
+        run = alone(given(snippet, EPOCHS=1))
+
+    assert (run.rank, run.count) == (0, 1)
+    assert not dist.is_initialized()
+    assert not hasattr(run.together, "module")
+
+
+@edits(
+    (
+        "with a group of its own",
+        'if "RANK" in os.environ:\n    backend',
+        "if True:\n    backend",
+    ),
+    (
+        "with DDP all the same",
+        '(model) if "RANK" in os.environ else model',
+        "(model)",
+    ),
+)
+def test_without_torchrun_there_is_one_process__but_not(
+    snippet, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_without_torchrun_there_is_one_process, edited)
+
+
+@pytest.mark.simulates("several GPUs")
+def test_each_process_has_a_gpu_of_its_own(snippet, gpus=2, count=2):
+    chosen, join = Mock(), Mock()
+    for rank in range(count):
+        with (
+            patch.dict(os.environ, place(rank, count)),
+            patch("torch.cuda.device_count", lambda: gpus),
+            patch("torch.cuda.set_device", chosen),
+            patch("torch.distributed.init_process_group", join),
+        ):
+            run = snippet.after("process")
+
+        own = "cpu" if gpus < count else f"cuda:{rank}"
+        assert run.device == torch.device(own)
+        join.assert_called_with("gloo" if gpus < count else "nccl")
+        if own != "cpu":
+            chosen.assert_called_with(run.device)
+
+
+@pytest.mark.simulates("several GPUs")
+@pytest.mark.parametrize(("gpus", "count"), [(4, 2), (1, 2), (0, 4), (1, 1)])
+def test_each_process_has_a_gpu_of_its_own__also(snippet, gpus, count):
+    test_each_process_has_a_gpu_of_its_own(snippet, gpus, count)
+
+
+@edits(
+    ('int(os.environ.get("LOCAL_RANK", 0))', "0"),
+    ("    torch.cuda.set_device(device)", "    pass"),
+    ('"nccl" if device.type == "cuda" else "gloo"', '"gloo"'),
+)
+@pytest.mark.simulates("several GPUs")
+def test_each_process_has_a_gpu_of_its_own__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_each_process_has_a_gpu_of_its_own, snippet.edit(old, new))
+
+
+def test_a_batch_that_cannot_be_shared_is_refused(snippet, size=100, count=3):
+    with (
+        patch.dict(os.environ, place(0, count)),
+        patch("torch.distributed.init_process_group"),
+        pytest.raises(SystemExit, match=f"{count} .*{size}"),
+    ):
+        given(snippet, BATCH_SIZE=size).after("process")
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 2), (6, 4), (64, 5)])
+def test_a_batch_that_cannot_be_shared_is_refused__also(snippet, size, count):
+    test_a_batch_that_cannot_be_shared_is_refused(snippet, size, count)
+
+
+def test_a_batch_that_cannot_be_shared_is_refused__but_not(snippet, fails):
+    edited = snippet.edit("if BATCH_SIZE % count:", "if BATCH_SIZE < count:")
+    fails(test_a_batch_that_cannot_be_shared_is_refused, edited)
+
+
+# -- Samples -----------------------------------------------------------------
+
+
+def steps(run, count, epoch):
+    """Return the sorted digits of each step that some processes share."""
+    parts = []
+    for rank in range(count):
+        loader, sampler = run.loader_for(rank, count)
+        sampler.set_epoch(epoch)
+        parts.append([[*map(tuple, images.tolist())] for images, _ in loader])
+    return [sorted(chain(*step)) for step in zip(*parts, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [(100, 2), (100, 4), (140, 7), (376, 8), (1400, 8)]
+)
+def test_a_step_takes_the_same_digits__also(snippet, size, count):
+    test_a_step_takes_the_same_digits(snippet, size, count)
+
+
+def test_a_step_takes_the_same_digits(snippet, size=100, count=2):
+    run = alone(given(snippet, BATCH_SIZE=size), "digits")
+    for epoch in (0, 3):
+        together = steps(run, count, epoch)
+        assert len(together) == len(run.train) // size
+        assert together == steps(run, 1, epoch)
+
+
+@edits(
+    (
+        "with whole batches in each process",
+        "BATCH_SIZE // count",
+        "BATCH_SIZE",
+    ),
+    ("with a seed of its own", "seed=SEED, drop_last", "seed=rank, drop_last"),
+    (
+        "with the same part in each process",
+        "num_replicas=count, rank=rank",
+        "num_replicas=count, rank=0",
+    ),
+)
+def test_a_step_takes_the_same_digits__but_not(snippet, old, new, fails):
+    fails(test_a_step_takes_the_same_digits, snippet.edit(old, new))
+
+
+@edits(
+    ("seed=SEED, drop_last=True", "seed=SEED"),
+    ("sampler=sampler, drop_last=True", "sampler=sampler"),
+)
+def test_a_step_takes_the_same_digits__but_not_with_a_rest(
+    snippet, old, new, fails
+):
+    """Digits that do not fill a batch are shared in another way."""
+    edited = snippet.edit(old, new)
+    fails(test_a_step_takes_the_same_digits, edited, 376, 8)
+
+
+def test_each_epoch_has_an_order_of_its_own(snippet):
+    run = alone(snippet, "epoch")
+    orders = []
+    for epoch in range(3):
+        run.train_epoch(epoch)
+        orders.append([*run.sampler])
+
+    for order in orders:
+        assert orders.count(order) == 1
+        assert len(set(order)) == len(order) == len(run.train)
+
+
+@edits(
+    ("    sampler.set_epoch(epoch)\n", ""),
+    ("rank=rank, seed=SEED", "rank=rank, shuffle=False, seed=SEED"),
+)
+def test_each_epoch_has_an_order_of_its_own__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_each_epoch_has_an_order_of_its_own, snippet.edit(old, new))
+
+
+# -- Resume ------------------------------------------------------------------
+
+
+def state(run):
+    """Return what a program goes on with."""
+    return weights(run), run.optimizer.state_dict(), run.history
+
+
+def same(one, other):
+    """Return whether two nests of tensors and numbers are equal."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(
+            same(one[key], other[key]) for key in one
+        )
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def test_all_processes_read_the_checkpoint(snippet, tmp_path):
+    saved = given(snippet, EPOCHS=1, CHECKPOINT=str(tmp_path / "saved.pt"))
+    run = alone(saved)
+
+    found = shared(saved, 2, tmp_path / "two", "resume", state)
+
+    for each, _ in found:
+        assert same(each, state(run))
+
+
+@edits(
+    ("if CHECKPOINT and", "if rank == 0 and CHECKPOINT and"),
+    ('    optimizer.load_state_dict(saved["optimizer"])\n', ""),
+    ('history, best = saved["history"], saved["best"]', "pass"),
+)
+def test_all_processes_read_the_checkpoint__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_all_processes_read_the_checkpoint, edited, tmp_path)
+
+
+OTHERS = [("BATCH_SIZE", 50), ("RATE", 0.01), ("SEED", 1)]
+
+
+@pytest.mark.parametrize(("name", "value"), OTHERS[1:])
+def test_other_settings_are_refused__also(snippet, tmp_path, name, value):
+    test_other_settings_are_refused(snippet, tmp_path, name, value)
+
+
+def test_other_settings_are_refused(
+    snippet, tmp_path, name=OTHERS[0][0], value=OTHERS[0][1]
+):
+    path = str(tmp_path / "saved.pt")
+    alone(given(snippet, EPOCHS=1, CHECKPOINT=path))
+
+    with no_error():
+        alone(given(snippet, EPOCHS=2, CHECKPOINT=path), "resume")
+    other = given(snippet, EPOCHS=1, CHECKPOINT=path, **{name: value})
+    with pytest.raises(SystemExit, match="was made with"):
+        alone(other, "resume")
+
+
+def test_other_settings_are_refused__but_not(snippet, tmp_path, fails):
+    edited = snippet.edit('saved["settings"] != settings', "False")
+    fails(test_other_settings_are_refused, edited, tmp_path)
+
+
+# -- Training ----------------------------------------------------------------
+
+
+def share_of(run):
+    """Return the share of right answers, as a program counts it."""
+    return run.right_share()
+
+
+def test_each_digit_counts_once(snippet, tmp_path, count=2):
+    run = alone(snippet, "epoch")
+    images, labels = run.valid.tensors
+    right = (run.model(images).argmax(dim=1) == labels).sum().item()
+
+    found = shared(snippet, count, tmp_path / "all", "epoch", share_of)
+
+    assert run.right_share() == right / len(labels)
+    assert [share for share, _ in found] == [right / len(labels)] * count
+
+
+def test_each_digit_counts_once__also_in_four(snippet, tmp_path):
+    test_each_digit_counts_once(snippet, tmp_path, 4)
+
+
+PART = "Subset(valid, range(rank, len(valid), count))"
+
+
+@edits(
+    ("with all digits in each process", PART, "valid"),
+    (
+        "with as many for each process",
+        PART,
+        "Subset(valid, DistributedSampler(valid, count, rank))",
+    ),
+    ("without a sum", "    [right] = total(right)\n", ""),
+)
+def test_each_digit_counts_once__but_not(snippet, tmp_path, old, new, fails):
+    edited = snippet.edit(old, new)
+    fails(test_each_digit_counts_once, edited, tmp_path)
+
+
+def loss_of(run):
+    """Return the loss of an epoch, as a program prints it."""
+    return run.train_epoch(0)
+
+
+def test_the_loss_is_that_of_all_processes(snippet, tmp_path):
+    expected = loss_of(alone(snippet, "epoch"))
+
+    found = shared(snippet, 2, tmp_path / "two", "epoch", loss_of)
+
+    assert [loss for loss, _ in found] == [pytest.approx(expected, 1e-4)] * 2
+
+
+@edits(
+    ("losses, taken = total(losses, taken)", "pass"),
+    ("loss.item() * len(labels)", "loss.item()"),
+)
+def test_the_loss_is_that_of_all_processes__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_the_loss_is_that_of_all_processes, edited, tmp_path)
+
+
+def test_the_loss_is_that_of_all_processes__also_as_a_mean(snippet):
+    run = alone(snippet.edit("lr=RATE", "lr=0.0"), "epoch")
+    loss = run.train_epoch(0)
+
+    images, labels = run.train.tensors
+    mean = F.cross_entropy(run.model(images), labels).item()
+    assert loss == pytest.approx(mean, 1e-4)
+
+
+@pytest.mark.parametrize("count", [4])
+def test_the_same_model_with_any_number_of_processes__also_of(
+    snippet, tmp_path, count
+):
+    test_the_same_model_with_any_number_of_processes(snippet, tmp_path, count)
+
+
+def test_the_same_model_with_any_number_of_processes(
+    snippet, tmp_path, count=2
+):
+    few = given(snippet, EPOCHS=2)
+    expected = alone(few)
+    new = alone(few, "model")
+
+    found = shared(few, count, tmp_path / "all")
+
+    assert (weights(new)["0.weight"] - weights(expected)["0.weight"]).any()
+    for each, _ in found:
+        assert same(each, found[0][0])
+        assert_close(each, weights(expected))
+
+
+@edits(
+    ("with the model inside", "together(images)", "model(images)"),
+    (
+        "with whole batches in each process",
+        "BATCH_SIZE // count",
+        "BATCH_SIZE",
+    ),
+)
+def test_the_same_model_with_any_number_of_processes__but_not(
+    snippet, tmp_path, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_the_same_model_with_any_number_of_processes, edited, tmp_path)
+
+
+def test_the_same_model_with_any_number_of_processes__ends_with_batch_norm(
+    snippet, tmp_path, fails
+):
+    """`BatchNorm` normalizes the digits of its own process."""
+    edited = snippet.edit("nn.LayerNorm(64)", "nn.BatchNorm1d(64)")
+    fails(test_the_same_model_with_any_number_of_processes, edited, tmp_path)
+
+
+def test_the_same_model_with_any_number_of_processes__also_by_torchrun(
+    snippet, tmp_path
+):
+    (tmp_path / "train.py").write_text(snippet.text, encoding="utf-8")
+    here = ["--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]
+    command = [sys.executable, "-m", "torch.distributed.run", *here]
+    settings = ["--epochs=2", "--checkpoint=two.pt"]
+    subprocess.run(
+        [*command, "train.py", *settings],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "agg", "CUDA_VISIBLE_DEVICES": ""},
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+
+    saved = torch.load(tmp_path / "two.pt")
+
+    assert_close(saved["model"], weights(alone(given(snippet, EPOCHS=2))))
+
+
+def test_it_goes_on_with_another_number(snippet, tmp_path, first=2, then=1):
+    path = str(tmp_path / "saved.pt")
+    expected = weights(alone(given(snippet, EPOCHS=3)))
+
+    shared(
+        given(snippet, EPOCHS=1, CHECKPOINT=path), first, tmp_path / "first"
+    )
+    found = shared(
+        given(snippet, EPOCHS=3, CHECKPOINT=path), then, tmp_path / "then"
+    )
+
+    for each, _ in found:
+        assert_close(each, expected)
+
+
+def test_it_goes_on_with_another_number__also_from_one_to_two(
+    snippet, tmp_path
+):
+    test_it_goes_on_with_another_number(snippet, tmp_path, 1, 2)
+
+
+@edits(
+    ('    optimizer.load_state_dict(saved["optimizer"])\n', ""),
+    ('    model.load_state_dict(saved["model"])\n', ""),
+    ('history, best = saved["history"], saved["best"]', "pass"),
+)
+def test_it_goes_on_with_another_number__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_it_goes_on_with_another_number, edited, tmp_path)
+
+
+def test_the_checkpoint_holds_the_best_epoch(snippet, tmp_path):
+    path = tmp_path / "saved.pt"
+    run = alone(given(snippet, EPOCHS=6, CHECKPOINT=str(path), RATE=0.2))
+
+    best = torch.load(path)["best"]
+
+    assert best["share"] == max(share for _, share in run.history)
+    run.model.load_state_dict(best["model"])
+    assert run.right_share() == best["share"]
+
+
+@edits(
+    ('if share > best["share"]', "if True"),
+    ("copy.deepcopy(model.state_dict())", "model.state_dict()"),
+)
+def test_the_checkpoint_holds_the_best_epoch__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    """Without a copy, the best weights are those of the last epoch."""
+    edited = snippet.edit(old, new)
+    fails(test_the_checkpoint_holds_the_best_epoch, edited, tmp_path)
+
+
+def test_one_process_writes_and_prints(snippet, tmp_path):
+    path = tmp_path / "saved.pt"
+    few = given(snippet, EPOCHS=1, CHECKPOINT=str(path))
+    with patch("torch.save", Mock(wraps=torch.save)):
+
+        def files(run):
+            """Return the files that a process wrote."""
+            return [str(call.args[1]) for call in torch.save.mock_calls]
+
+        (first, said), (second, silence) = shared(
+            few, 2, tmp_path / "two", take=files
+        )
+
+    assert first == [f"{path}.partial"]
+    assert second == []
+    assert said.startswith("epoch 1: loss ")
+    assert silence == ""
+
+
+@edits(
+    ("if rank or not CHECKPOINT", "if not CHECKPOINT"),
+    ("    if rank == 0:\n        print", "    if True:\n        print"),
+)
+def test_one_process_writes_and_prints__but_not_with(
+    snippet, tmp_path, old, new, fails
+):
+    edited = snippet.edit(old, new)
+    fails(test_one_process_writes_and_prints, edited, tmp_path)
+
+
+def test_a_failed_write_keeps_the_last_checkpoint(snippet, tmp_path):
+    path = tmp_path / "saved.pt"
+    saved = {"CHECKPOINT": str(path)}
+    alone(given(snippet, EPOCHS=1, **saved))
+
+    def half(parts, name):
+        """Write the beginning of a file, as onto a full disk."""
+        Path(name).write_bytes(b"half")
+        raise OSError("no space left")
+
+    with patch("torch.save", half), pytest.raises(OSError, match="no space"):
+        alone(given(snippet, EPOCHS=2, **saved))
+
+    assert path.read_bytes() != b"half"
+    assert len(torch.load(path)["history"]) == 1
+
+
+def test_a_failed_write_keeps_the_last_checkpoint__but_not(
+    snippet, tmp_path, fails
+):
+    name = 'f"{CHECKPOINT}.partial"'
+    old = f"{name})\n    Path({name}).replace(CHECKPOINT)"
+    edited = snippet.edit(old, "CHECKPOINT)")
+    fails(test_a_failed_write_keeps_the_last_checkpoint, edited, tmp_path)
