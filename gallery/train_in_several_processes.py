@@ -10,10 +10,8 @@ The rule: **however many processes share a step, it takes the same samples**.
 
 Download the script, and start it with ``--help`` for all options::
 
-    python train_in_several_processes.py
-    torchrun --nproc-per-node=2 train_in_several_processes.py
-    torchrun --nproc-per-node=2 train_in_several_processes.py \
-        --epochs 20 --checkpoint digits.pt
+    python train_in_several_processes.py --checkpoint digits.pt
+    torchrun --nproc-per-node=2 train_in_several_processes.py --epochs 20
 
 It needs ``torch``, ``matplotlib``, ``scikit-learn``.
 """
