@@ -161,7 +161,7 @@ def test_the_keyboard_alone_goes_from_page_to_section(page: Page, box):
             "symptoms.html#can-t-convert-device-type-tensor-to-numpy",
         ),
         (
-            "batch must contain tensors, numpy arrays, numbers, dicts or lists",
+            "batch must contain tensors, numpy arrays, numbers, dicts",
             "data/batches.html#batch-must-contain-tensors",
         ),
     ],
