@@ -101,6 +101,20 @@ except RuntimeError as error:
 
 print(unequal)
 
+
+# %% boxes
+def keep_boxes_apart(samples):
+    images, boxes = zip(*samples, strict=True)
+    return torch.stack(images), list(boxes)
+
+
+photos = [
+    (torch.zeros(3, 8, 8), torch.tensor([[0, 0, 4, 4], [2, 2, 8, 8]])),
+    (torch.ones(3, 8, 8), torch.tensor([[1, 1, 3, 3]])),
+]
+images, boxes = next(iter(DataLoader(photos, 2, collate_fn=keep_boxes_apart)))
+print(images.shape, [len(each) for each in boxes])
+
 # %% missing
 # Wrong on purpose: do not copy.
 missing = []

@@ -692,6 +692,49 @@ def test_unequal_lengths_raise__but_not_padded(snippet, fails):
     fails(test_unequal_lengths_raise, edited)
 
 
+def test_boxes_stay_in_a_list(snippet, counts=(2, 0, 5)):
+    samples = [
+        (torch.full((3, 4, 4), float(at)), torch.rand(count, 4))
+        for at, count in enumerate(counts)
+    ]
+
+    with no_error():
+        join = snippet.after("boxes").keep_boxes_apart
+        [(images, boxes)] = DataLoader(samples, len(counts), collate_fn=join)
+        images = images.clone()  # a tensor, and no list of images
+
+    assert images.shape == (len(counts), 3, 4, 4)
+    assert images[:, 0, 0, 0].tolist() == [*range(len(counts))]
+    assert isinstance(boxes, list)
+    for found, (_, given) in zip(boxes, samples, strict=True):
+        assert torch.equal(found, given)
+
+
+@pytest.mark.parametrize("counts", [(0,), (1, 1), (3, 0, 0, 7)], ids=str)
+def test_boxes_stay_in_a_list__also_for(snippet, counts):
+    test_boxes_stay_in_a_list(snippet, counts)
+
+
+def test_boxes_stay_in_a_list__ends_with_images_of_different_sizes(
+    snippet, fails
+):
+    """`torch.stack` raises the same error for images of different sizes."""
+    old = "torch.stack(images), list(boxes)"
+    new = "torch.stack([images[0][:, 1:], *images[1:]]), list(boxes)"
+    fails(test_boxes_stay_in_a_list, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize(
+    "new",
+    ["images, list(boxes)", "torch.stack(images), torch.cat(boxes)"],
+    ids=["with images in a tuple", "with boxes joined"],
+)
+def test_boxes_stay_in_a_list__but_not(snippet, new, fails):
+    """Joined, nobody knows which box belongs to which image."""
+    old = "torch.stack(images), list(boxes)"
+    fails(test_boxes_stay_in_a_list, snippet.edit(old, new))
+
+
 def test_none_is_not_joined(snippet, places=(2,), count=4):
     run = snippet.after("missing")
     named = "found <class 'NoneType'>"
