@@ -13,9 +13,14 @@ _MEMORY = 4 << 30  # bytes for each copy: a loop without end may fill it
 
 
 def silent_calls(
-    calls: Sequence[Callable[[], str | None]], limit: float
+    calls: Sequence[Callable[[], str | None]],
+    limit: float,
+    tell: Callable[[int], None] = lambda index: None,
 ) -> list[bool]:
-    """Return which calls end within some seconds, and return nothing."""
+    """Return which calls end within some seconds, and return nothing.
+
+    Each of these is told by its place as soon as it ends.
+    """
     waiting = list(enumerate(calls))[::-1]
     running: dict[int, int] = {}
     silent = [False] * len(calls)
@@ -27,7 +32,10 @@ def silent_calls(
             process, status = os.wait()
             _kill(process)
             if process in running:
-                silent[running.pop(process)] = status == 0
+                index = running.pop(process)
+                silent[index] = status == 0
+                if silent[index]:
+                    tell(index)
     finally:
         for process in running:
             _kill(process)

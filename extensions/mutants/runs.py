@@ -75,8 +75,19 @@ class MutantRuns:
             # A mutant may take longer, and other work slows both down.
             limit = 5 * (time.monotonic() - start) + 5
             calls = [partial(self.tried, topic, each, items) for each in made]
-            silent = dict(zip(made, silent_calls(calls, limit), strict=True))
-            return [each for each in made if silent[each]]
+            path = topic.snippet.relative_to(topic.root)
+
+            def tell(place: int) -> None:
+                """Say at once what a run that is stopped would not say."""
+                line = f"{path}:{made[place].line}: unnoticed: {made[place]}"
+                print(line, file=sys.__stderr__, flush=True)
+
+            silent = silent_calls(calls, limit, tell)
+            return [
+                each
+                for each, is_left in zip(made, silent, strict=True)
+                if is_left
+            ]
         raise Problem(topic.tests, 1, problem)
 
     def unchanged(self, items: list[pytest.Item]) -> str:
