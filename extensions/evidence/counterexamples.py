@@ -98,8 +98,13 @@ def _statement(trace: TracebackType | None, module: str) -> str:
 
 
 def _changes(snippet: Snippet) -> tuple[list[str], int]:
-    """Return an edit as lines with ``-`` and ``+``, and where it begins."""
-    old, new = text_of(snippet.path).splitlines(), snippet.text.splitlines()
+    """Return an edit as lines with ``-`` and ``+``, and where it begins.
+
+    Cells that the test leaves out, with ``only``, are no part of the edit.
+    """
+    whole = Snippet.read(snippet.path)
+    kept = _sizes(whole).keys() - _left_out(whole, snippet)
+    old, new = whole.only(*kept).text.splitlines(), snippet.text.splitlines()
     lines, first = [], 0
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
@@ -108,6 +113,27 @@ def _changes(snippet: Snippet) -> tuple[list[str], int]:
             lines += [f"+{line}" for line in new[c:d] if line.strip()]
             first = first or a + 1
     return lines, first
+
+
+def _sizes(snippet: Snippet) -> dict[str, int]:
+    """Return how many lines each cell has."""
+    cells = [*snippet.cells().values()]
+    ends = [cell.line for cell in cells[1:]]
+    ends.append(len(snippet.text.splitlines()) + 1)
+    return {
+        cell.name: end - cell.line
+        for cell, end in zip(cells, ends, strict=True)
+    }
+
+
+def _left_out(whole: Snippet, snippet: Snippet) -> set[str]:
+    """Return the cells that are empty, but have the lines that they had."""
+    sizes, cells = _sizes(snippet), snippet.cells()
+    return {
+        name
+        for name, size in _sizes(whole).items()
+        if sizes.get(name) == size and not cells[name].source.strip()
+    }
 
 
 def properties_of_inputs(inputs: tuple[object, ...]) -> list[tuple[str, str]]:

@@ -90,6 +90,15 @@ def test_an_edit_is_recorded_with_its_cell(snippet):
     ]
 
 
+def test_cells_that_a_test_leaves_out_are_no_part_of_the_edit(snippet):
+    edited = snippet.only("count").edit('"counted"', '"told"')
+
+    [(kind, lines), *_] = properties_of_inputs((edited,))
+
+    assert kind == "edit"
+    assert lines == '-print(word, "counted")\n+print(word, "told")'
+
+
 def test_another_input_is_recorded_if_it_says_something(snippet, capsys):
     inputs = (snippet, (1, 3), capsys, "fork", snippet.path)
 
