@@ -62,11 +62,11 @@ def test_a_rule_leads_to_its_place(page: Page, site: str):
     expect(page.locator(f"[id='{place}']")).to_be_in_viewport()
 
 
-def test_the_cheat_sheet_prints_on_three_sheets(page: Page, site: str):
+def test_the_cheat_sheet_prints_on_four_pages(page: Page, site: str):
     page.goto(f"{site}/cheat_sheet.html")
     paper = page.pdf(prefer_css_page_size=True)
 
-    assert len(re.findall(rb"/Type\s*/Page\b", paper)) == 3
+    assert len(re.findall(rb"/Type\s*/Page\b", paper)) == 4
 
 
 def test_the_address_of_a_claim_is_copied_by_keyboard(leading: Page):
