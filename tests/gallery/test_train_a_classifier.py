@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.helpers.recipes import as_script, constants, given, told
+from tests.helpers.recipes import as_script, constants, given, same, told
 
 for library in ("PIL", "tqdm"):
     pytest.importorskip(library, reason=f"{library} is not installed")
@@ -51,19 +51,6 @@ def no_stop():
         else:
             return
     pytest.fail(message)
-
-
-def same(one, other):
-    """Return whether two nests of tensors, numbers and texts are equal."""
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(
-            same(one[key], other[key]) for key in one
-        )
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return one == other
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from tests.helpers.forks import (
     THREADS_MAY_BE_LEFT,
     skip_if_forks_cannot_train,
 )
-from tests.helpers.recipes import check_arguments, given
+from tests.helpers.recipes import check_arguments, given, same
 
 # Imported here, once for all processes that the tests fork.
 pytest.importorskip("sklearn.datasets", reason="scikit-learn is not installed")
@@ -294,19 +294,6 @@ def test_each_epoch_has_an_order_of_its_own__but_not_with(
 def state(run):
     """Return what a program goes on with."""
     return weights(run), run.optimizer.state_dict(), run.history
-
-
-def same(one, other):
-    """Return whether two nests of tensors and numbers are equal."""
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(
-            same(one[key], other[key]) for key in one
-        )
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return one == other
 
 
 def test_all_processes_read_the_checkpoint(snippet, tmp_path):

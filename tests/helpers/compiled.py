@@ -37,5 +37,7 @@ def logged():
     """Give what the tracer logs."""
     handler, logger = Warned(), logging.getLogger("torch._dynamo")
     logger.addHandler(handler)
-    yield handler.said
-    logger.removeHandler(handler)
+    try:
+        yield handler.said
+    finally:
+        logger.removeHandler(handler)

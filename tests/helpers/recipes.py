@@ -6,6 +6,7 @@ from contextlib import contextmanager, redirect_stderr
 from unittest.mock import patch
 
 import pytest
+import torch
 
 from extensions.evidence.counterexamples import no_error
 
@@ -151,3 +152,16 @@ def check_named(start, folder, files=BROKEN):
         assert "\n" not in said
         assert said.rpartition(": ")[2]
         assert text != "" or "has no " in said  # rather than a KeyError
+
+
+def same(one, other):
+    """Return whether two nests of tensors, numbers and texts are equal."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(
+            same(one[key], other[key]) for key in one
+        )
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
