@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from sphinx.util.typing import OptionSpec
 
 
-_PROGRAM_TITLE = "The cell that met it"
+_CELL_TITLE = "The cell that met it"
+_TEST_TITLE = "The test that shows it"
 
 
 def _outputs_now(app: Sphinx) -> dict[str, str]:
@@ -34,9 +35,9 @@ def _outputs_now(app: Sphinx) -> dict[str, str]:
 class _ErrorTextDirective(SphinxDirective):
     """Show what a cell of a topic printed, from the line with some words.
 
-    Below it stand the cause in plain words, which is the first of several
-    paragraphs, the claim of that topic that shows it, what to do, and a link
-    to the cell that met it.
+    Below it stand the cause in plain words and what to do, then links to the
+    claim of that topic that shows the cause, with its result, and to the cell
+    that met the error.
     """
 
     required_arguments = 2
@@ -62,22 +63,19 @@ class _ErrorTextDirective(SphinxDirective):
             text = lines_that_say(topic, cell, self.options["says"])
         except Problem as error:
             raise self.error(str(error)) from error
-        cause = claim_link(self, topic, self.options["because"])
-        if cause is None:
+        shown = claim_link(self, topic, self.options["because"])
+        if shown is None:
             claim = self.options["because"]
             raise self.error(f"{name} has no claim {claim!r}")
+        # Its words stand on its own page: a page of entries has to be light.
+        shown.clear()
+        shown += nodes.Text(_TEST_TITLE)
+        uri = cell_address(self.env, topic, cell.name)
+        met = nodes.reference("", _CELL_TITLE, internal=True, refuri=uri)
         block = nodes.container(classes=["raised"])
         block += nodes.literal_block(text, text, language="none")
-        said = nodes.container()
-        self.state.nested_parse(self.content, self.content_offset, said)
-        plainly = said.children[:-1][:1]
-        to_do = said.children[len(plainly) :]
-        label = "Shown by: " if plainly else "Why: "
-        shown = nodes.paragraph("", label, cause, classes=["cause"])
-        block += [*plainly, shown, *to_do]
-        uri = cell_address(self.env, topic, cell.name)
-        link = nodes.reference("", _PROGRAM_TITLE, internal=True, refuri=uri)
-        block += nodes.paragraph("", "", link)
+        self.state.nested_parse(self.content, self.content_offset, block)
+        block += nodes.paragraph("", "", shown, nodes.Text(" · "), met)
         return [block]
 
 

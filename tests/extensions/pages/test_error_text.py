@@ -23,7 +23,11 @@ RAISED = """
 :says: invalid literal
 :because: word-is-one
 
-Give it digits: [One](part/one.md).
+`int` reads digits, not words.
+
+So:
+
+- Give it digits: [One](part/one.md).
 ```
 """
 
@@ -60,9 +64,6 @@ WRONG = {
         "part/one has no claim 'word-is-two'",
     ),
 }
-PLAIN = RAISED.replace(
-    "\nGive", "\n`int` reads digits, not words.\n\nSo:\n\n- Give"
-)
 
 
 def add_errors(house):
@@ -79,14 +80,14 @@ def add_errors(house):
 
 @pytest.fixture(scope="module")
 def told(new_house):
-    """A site that tells of an error: as it should, in plain words, wrongly."""
+    """A site that tells of an error: as it should, and wrongly."""
     house = new_house()
     index = add_errors(house)
     index.write_text(index.read_text().replace("part/*", "part/*\nmore *"))
     wrong = {
         name: RAISED.replace(old, new) for name, (old, new, _) in WRONG.items()
     }
-    for name, text in ({"plain": PLAIN} | wrong).items():
+    for name, text in wrong.items():
         (house / f"docs/more {name}.md").write_text(f"# Errors\n{text}")
     return built(house)
 
@@ -124,27 +125,14 @@ def test_what_is_wrong_is_reported_at_its_line(told, name):
     assert WRONG[name][2] in said
 
 
-def test_the_cause_is_a_claim_of_the_page_with_its_result(told):
-    html = (told.outdir / "index.html").read_text()
-    [cause] = re.findall('<p class="cause">.*?</p>', html, re.S)
-    assert 'href="part/one.html#word-is-one"' in cause
-    assert re.sub("<.*?>", "", cause).split() == [
-        "Why:",
-        "word",
-        "is",
-        "one✓",
-    ]
-    assert html.index("invalid literal") < html.index("Why:")
-    assert html.index("Why:") < html.index("Give it digits")
-
-
-def test_a_cause_in_plain_words_stands_before_its_claim(told):
-    html = unescape((told.outdir / "more plain.html").read_text())
-    assert "Why:" not in html
+def test_the_cause_stands_in_plain_words_and_its_claim_at_the_end(told):
+    html = unescape((told.outdir / "index.html").read_text())
     said = re.sub("<.*?>", "", html)
-    order = ["invalid literal", "reads digits", "Shown by:", "So:", "Give it"]
+    shown = "The test that shows it✓ · The cell that met it"
+    order = ["invalid literal", "reads digits", "So:", "Give it", shown]
     places = [said.index(words) for words in order]
     assert places == sorted(places)
+    assert re.search('href="part/one.html#word-is-one">The test', html)
 
 
 def test_the_page_is_read_again_when_a_program_prints_something_else(
