@@ -161,6 +161,23 @@ import pandas as pd
 
 pd.DataFrame.from_dict(kinds, orient="index")
 
+# %% layer-or-function
+from torch.nn import functional as F
+
+numbers = torch.linspace(-2, 2, 5)
+rectified = nn.ReLU()(numbers), F.relu(numbers), numbers.relu()
+
+print(*rectified, sep="\n")
+
+# %% function-in-sequential
+# Wrong on purpose: do not copy.
+no_layer = None
+try:
+    nn.Sequential(nn.Linear(4, 8), F.relu)
+except TypeError as error:
+    no_layer = error
+    print("TypeError:", error)
+
 # %% freeze
 frozen = Digits()
 frozen.first.requires_grad_(False)

@@ -804,6 +804,68 @@ def test_a_plain_tensor_is_overlooked__ends_under_the_name_of_a_buffer(
     fails(test_a_plain_tensor_is_overlooked, snippet.edit(PLAIN, named))
 
 
+# nn.ReLU or F.relu
+
+
+def test_relu_is_relu(snippet, shape=(7,), dtype=torch.float32):
+    run = snippet.after("layer-or-function")
+    expected = torch.tensor([0, 0, 0, 1, 2.0])
+    for each in run.rectified:
+        assert torch.equal(each, expected)
+
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.randn(shape, generator=generator).to(dtype)
+    made = [numbers.clone().requires_grad_() for _ in range(3)]
+    outputs = [nn.ReLU()(made[0]), run.F.relu(made[1]), made[2].relu()]
+    for each, output in zip(made, outputs, strict=True):
+        output.sum().backward()
+        assert torch.equal(output, numbers.clamp(min=0))
+        assert torch.equal(each.grad, (numbers > 0).to(dtype))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        pytest.param((2, 3, 4, 4), torch.float64, id="pictures in float64"),
+        pytest.param((5, 8), torch.bfloat16, id="rows in bfloat16"),
+        pytest.param((0, 3), torch.float16, id="no rows, in float16"),
+    ],
+)
+def test_relu_is_relu__also_for(snippet, shape, dtype):
+    test_relu_is_relu(snippet, shape, dtype)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("nn.ReLU()(numbers)", "nn.LeakyReLU()(numbers)"),
+        ("F.relu(numbers)", "F.gelu(numbers)"),
+        ("numbers.relu()", "numbers.abs()"),
+    ],
+)
+def test_relu_is_relu__but_not(snippet, fails, old, new):
+    fails(test_relu_is_relu, snippet.edit(old, new))
+
+
+def test_sequential_takes_layers(snippet):
+    run = snippet.after("function-in-sequential")
+    assert "is not a Module subclass" in str(run.no_layer)
+
+    for each in (nn.functional.relu, torch.tanh, lambda numbers: numbers):
+        with pytest.raises(TypeError, match="is not a Module subclass"):
+            nn.Sequential(nn.Linear(4, 8), each)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    assert model(torch.rand(2, 4)).shape == (2, 8)
+
+
+def test_sequential_takes_layers__but_not_the_function(snippet, fails):
+    """With the layer, nothing is raised."""
+    fails(
+        test_sequential_takes_layers,
+        snippet.edit("nn.Linear(4, 8), F.relu", "nn.Linear(4, 8), nn.ReLU()"),
+    )
+
+
 # Freeze layers
 
 
