@@ -107,9 +107,11 @@ def _noted(name: str) -> Iterator[None]:
 def compiled(cell: Cell, path: Path) -> CodeType:
     """Return the code of a cell, once for all tests that run it.
 
-    The blank lines make a traceback name the line of the file.
+    The blank lines make a traceback name the line of the file. The program
+    has none of this module's ``__future__``: its annotations are objects.
     """
-    return compile("\n" * cell.line + cell.source, path, "exec")
+    text = "\n" * cell.line + cell.source
+    return compile(text, path, "exec", dont_inherit=True)
 
 
 @dataclass(frozen=True)
