@@ -1,5 +1,6 @@
 """The claims of docs/scaling/sharding.md."""
 
+import io
 import math
 import tempfile
 from functools import cache, partial
@@ -23,11 +24,13 @@ pytestmark = [
     ),
 ]
 
-FORKS = ("digits", "start")
-SHARDED = ("digits", "do-this", "start")
-WHOLE = ("digits", "do-this", "work", "start")
+FORKS = ("data", "start")
+SHARDED = ("data", "do-this", "start")
+WHOLE = ("data", "do-this", "work", "start")
 SIZES = (*SHARDED, "shards", "measured")
 MOVES = (*WHOLE, "moves")
+VARIED = (*MOVES, "whole-now", "error-of")
+LATE = (*MOVES, "too-early-or-late")
 PREDICT = (*SHARDED, "error-of", "predict")
 NORMS = (*SHARDED, "shards", "norms")
 ELSEWHERE = (*WHOLE, "checkpoint", "elsewhere")
@@ -89,6 +92,11 @@ def train_pairs(run, rank):
             optim.AdamW,
             {"reshard_after_forward": False},
         ),
+        "if only the model is sharded": (
+            lambda: nn.Linear(64, 64, bias=False),
+            optim.AdamW,
+            None,
+        ),
     }
     found = {}
     for kind, (make_layer, make_optimizer, options) in kinds.items():
@@ -97,7 +105,7 @@ def train_pairs(run, rank):
             torch.manual_seed(5)
             model = with_layers(run, make_layer(), make_layer())
             if part == half:
-                for layer in model.layers:
+                for layer in model.layers if options is not None else ():
                     run.fully_shard(layer, **options)
                 run.fully_shard(model)
             run.fit(model, make_optimizer(model.parameters()), part)
@@ -113,9 +121,9 @@ def train_pairs(run, rank):
 def late_and_early(run, rank):
     """Train with optimizers that were made too early, or too late."""
     found = {}
-    for kind in (optim.Adam, optim.SGD):
+    for kind in (optim.Adam, optim.AdamW):
         model = run.Net()
-        optimizer = kind(model.parameters(), 0.1)
+        optimizer = kind(model.parameters())
         for layer in model.layers:
             run.fully_shard(layer)
         run.fully_shard(model)
@@ -135,15 +143,189 @@ def late_and_early(run, rank):
     return found
 
 
+def shard_layers(run, rank):
+    """Shard layers of other kinds: does each process hold its rows?"""
+    found = []
+    for layer in (nn.Conv2d(3, 8, 5), nn.Embedding(6, 4), nn.LayerNorm(8)):
+        run.fully_shard(layer)
+        for weight in layer.parameters():
+            begin, rows = rank * len(weight) // 2, len(weight) // 2
+            part = weight.full_tensor()[begin : begin + rows]
+            assert weight.shape == weight.full_tensor().shape
+            found.append(torch.equal(weight.to_local(), part))
+    return {"other layers": found}
+
+
+def call_forward(run, rank):
+    """Call forward() in place of the model, and then the model."""
+    model = run.make_sharded()
+    errors = [
+        run.error_of(lambda: model.forward(run.images)),
+        run.error_of(lambda: model(run.images)),
+    ]
+    return {"forward": errors}
+
+
+def call_each(run, rank):
+    """Call methods in place of the model, registered or not."""
+    from torch.distributed.fsdp import register_fsdp_forward_method
+
+    model, other = run.make_sharded(), run.make_sharded()
+    register_fsdp_forward_method(other, "predict")
+    errors = [
+        run.error_of(lambda: model.predict(run.images)),
+        run.error_of(lambda: model(run.images)),
+        run.error_of(lambda: other.predict(run.images)),
+        run.error_of(lambda: other(run.images)),
+    ]
+    return {"calls": errors}
+
+
+def mix_dtypes(run, rank):
+    """Compute in bfloat16: which types do other layers have?"""
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    float32 = {"reduce_dtype": torch.float32}
+    model = nn.Sequential(nn.Conv1d(1, 4, 3, bias=False), nn.GroupNorm(2, 4))
+    policy = MixedPrecisionPolicy(torch.bfloat16, **float32)
+    run.fully_shard(model, mp_policy=policy)
+    inside = []
+    model[1].register_forward_pre_hook(
+        lambda layer, inputs: inside.append(layer.weight.dtype)
+    )
+    outputs = model(run.images[:, None])
+    outputs.float().sum().backward()
+    weights = [*model.parameters()]
+    return {
+        "computed": [*inside, outputs.dtype],
+        "kept": [each.dtype for each in weights]
+        + [each.grad.dtype for each in weights],
+    }
+
+
+class Tied(nn.Module):
+    """Two layers with one weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(6, 6)
+        self.second = nn.Linear(6, 6)
+        self.second.weight = self.first.weight
+
+    def forward(self, inputs):
+        """Call both."""
+        return self.second(self.first(inputs))
+
+
+def tie_layers(run, rank):
+    """Shard two layers with one weight, in two calls and in one."""
+    apart, together = Tied(), Tied()
+    run.fully_shard(apart.first)
+    run.fully_shard([together.first, together.second])
+    run.fully_shard(apart)
+    run.fully_shard(together)
+    inputs = torch.ones(2, 6)
+    errors = [run.error_of(lambda: apart(inputs))]
+    return {"tied": [*errors, run.error_of(lambda: together(inputs))]}
+
+
+def step_first(run, rank):
+    """Use models that have made a step."""
+    models = [run.make_sharded() for _ in range(3)]
+    for model in models:
+        F.cross_entropy(model(run.images), run.labels).backward()
+    first, second, clipped = models
+    errors = [
+        run.error_of(lambda: first.predict(run.images)),
+        run.error_of(lambda: first(run.images)),
+    ]
+    nn.utils.clip_grad_norm_(clipped.parameters(), 1.0)
+    grads = [each.grad.full_tensor() for each in clipped.parameters()]
+    return {
+        "predict": errors,
+        "whole": run.whole_now(second),
+        "clipped": torch.stack([each.norm() for each in grads]).norm().item(),
+    }
+
+
+def add_gradients(run, rank):
+    """Call backward() twice, without zero_grad() between."""
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(layer.weight)
+    run.fully_shard(layer)
+    target = torch.tensor([1.0, 3.0])[[rank]]
+    for _ in range(2):
+        (F.mse_loss(layer(torch.ones(1)), target) / 2).backward()
+    return {"on top": layer.weight.grad.full_tensor().item()}
+
+
+def mix_seeds(run, rank):
+    """Make a model from another seed in each process: whose rows are they?"""
+    torch.manual_seed(rank)
+    whole = run.get_model_state_dict(run.make_sharded(), options=run.whole)
+    torch.manual_seed(1)
+    other = run.Net().state_dict()
+    rows = {name: len(weight) // 2 for name, weight in whole.items()}
+    found = [
+        torch.equal(whole[name][count:], other[name][count:])
+        and not torch.equal(whole[name][:count], other[name][:count])
+        for name, count in rows.items()
+    ]
+    return {"seeds": found}
+
+
+def predict_alike(run, rank):
+    """Predict with a sharded model and with a whole one."""
+    from torch.distributed.fsdp import register_fsdp_forward_method
+
+    torch.manual_seed(0)
+    expected = run.Net().predict(run.images)
+    torch.manual_seed(0)
+    model = run.make_sharded()
+    register_fsdp_forward_method(model, "predict")
+    found = [torch.equal(model.predict(run.images), expected)] * 2
+    return {"predict alike": found}
+
+
+def save_each(run, rank):
+    """Save the state dict in each process."""
+    file = io.BytesIO()
+    torch.save(run.make_sharded().state_dict(), file)
+    return {"saved": file.getvalue()}
+
+
+VARIATIONS = [
+    train_pairs,
+    late_and_early,
+    shard_layers,
+    call_forward,
+    call_each,
+    step_first,
+    mix_dtypes,
+    tie_layers,
+    add_gradients,
+    mix_seeds,
+    predict_alike,
+    save_each,
+]
+
+
 @cache
 def varied(program):
-    """Run what several tests look at in two processes, once."""
-    run = program.after("moves")
+    """Run what several tests look at in two processes, once.
+
+    A start takes longer than most of what they look at.
+    """
+    run = program.after("error-of")
+
+    def work(rank):
+        found = {}
+        for each in VARIATIONS:
+            found |= each(run, rank)
+        return found
+
     with no_error():
-        first, _ = run.start(
-            lambda rank: train_pairs(run, rank) | late_and_early(run, rank)
-        )
-    return first
+        return run.start(work)
 
 
 @pytest.mark.parametrize(
@@ -153,17 +335,12 @@ def varied(program):
         "with LayerNorm",
         "with momentum",
         "if the layers stay whole until backward",
+        "if only the model is sharded",
     ],
 )
 def test_two_processes_train_one_model__also(snippet, kind):
-    assert varied(snippet.only(*MOVES))[kind] < 1e-4
-
-
-def test_two_processes_train_one_model__also_if_only_the_model_is_sharded(
-    snippet,
-):
-    edited = trained(snippet).edit("fully_shard(layer)", "pass")
-    test_two_processes_train_one_model(edited)
+    found, _ = varied(snippet.only(*VARIED))
+    assert found[kind] < 1e-4
 
 
 @edits(
@@ -210,20 +387,8 @@ def test_a_parameter_becomes_a_dtensor__also_with_an_odd_number(snippet):
 
 
 def test_a_parameter_becomes_a_dtensor__also_in_other_layers(snippet):
-    run = after_once(snippet, *FORKS)
-
-    def work(rank):
-        found = []
-        for layer in (nn.Conv2d(3, 8, 5), nn.Embedding(6, 4), nn.LayerNorm(8)):
-            run.fully_shard(layer)
-            for weight in layer.parameters():
-                begin, rows = rank * len(weight) // 2, len(weight) // 2
-                part = weight.full_tensor()[begin : begin + rows]
-                assert weight.shape == weight.full_tensor().shape
-                found.append(torch.equal(weight.to_local(), part))
-        return found
-
-    assert run.start(work) == [[True] * 5] * 2
+    for found in varied(snippet.only(*VARIED)):
+        assert found["other layers"] == [True] * 5
 
 
 @edits(
@@ -303,15 +468,8 @@ def test_layer_by_layer_few_weights_are_whole(snippet):
 
 
 def test_layer_by_layer_few_weights_are_whole__also_in_a_second_step(snippet):
-    run = after_once(snippet, *COMPARED)
-
-    def work(rank):
-        model = run.make_sharded()
-        F.cross_entropy(model(run.images), run.labels).backward()
-        return run.whole_now(model)
-
-    found, _ = run.start(work)
-    assert max(map(sum, found)) == 2
+    found, _ = varied(snippet.only(*VARIED))
+    assert max(map(sum, found["whole"])) == 2
 
 
 @edits(
@@ -358,19 +516,8 @@ def test_gradients_are_averaged__also_in_three(snippet):
 
 
 def test_gradients_are_averaged__also_on_top_of_another(snippet):
-    run = after_once(snippet, *FORKS, "by-hand")
-
-    def work(rank):
-        layer = nn.Linear(1, 1, bias=False)
-        nn.init.zeros_(layer.weight)
-        run.fully_shard(layer)
-        for _ in range(2):
-            outputs = layer(torch.ones(1))
-            target = torch.tensor([run.targets[rank]])
-            (F.mse_loss(outputs, target) / 2).backward()
-        return layer.weight.grad.full_tensor().item()
-
-    assert run.start(work) == [-4, -4]
+    found = varied(snippet.only(*VARIED))
+    assert [each["on top"] for each in found] == [-4, -4]
 
 
 @edits(
@@ -402,21 +549,8 @@ def test_fully_shard_copies_no_weights(snippet):
 
 
 def test_fully_shard_copies_no_weights__also_in_a_model(snippet):
-    run = after_once(snippet, *WHOLE)
-
-    def work(rank):
-        torch.manual_seed(rank)
-        whole = run.get_model_state_dict(run.make_sharded(), options=run.whole)
-        torch.manual_seed(1)
-        other = run.Net().state_dict()
-        rows = {name: len(weight) // 2 for name, weight in whole.items()}
-        return [
-            torch.equal(whole[name][count:], other[name][count:])
-            and not torch.equal(whole[name][:count], other[name][:count])
-            for name, count in rows.items()
-        ]
-
-    assert run.start(work) == [[True] * 5, []]
+    found = varied(snippet.only(*VARIED))
+    assert [each["seeds"] for each in found] == [[True] * 5, []]
 
 
 @edits(
@@ -439,19 +573,19 @@ def test_fully_shard_copies_no_weights__but_not(snippet, old, new, fails):
 
 def test_an_early_optimizer_moves_nothing(snippet):
     with no_error():
-        run = after_once(snippet, *MOVES, "too-early")
+        run = after_once(snippet, *LATE)
     assert run.early_moves == {"layers.0.weight": 0, "head.weight": 0}
 
 
-@pytest.mark.parametrize("kind", ["Adam", "SGD", "early, one unit"])
+@pytest.mark.parametrize("kind", ["Adam", "AdamW", "early, one unit"])
 def test_an_early_optimizer_moves_nothing__also_with(snippet, kind):
-    found = varied(snippet.only(*MOVES))[kind]
-    assert found == {"layers.0.weight": 0, "head.weight": 0}
+    first, _ = varied(snippet.only(*VARIED))
+    assert first[kind] == {"layers.0.weight": 0, "head.weight": 0}
 
 
 def test_an_early_optimizer_moves_nothing__but_not_after(snippet, fails):
     """Made after `fully_shard`, the optimizer holds the new parameters."""
-    old = """    optimizer = optim.AdamW(model.parameters())
+    old = """    optimizer = optim.SGD(model.parameters(), lr=0.1)
     for layer in model.layers:
         fully_shard(layer)
     fully_shard(model)
@@ -463,20 +597,21 @@ def test_an_early_optimizer_moves_nothing__but_not_after(snippet, fails):
 
 def test_a_late_optimizer_misses_the_head(snippet):
     with no_error():
-        run = after_once(snippet, *MOVES, "too-late")
+        run = after_once(snippet, *LATE)
     assert run.late_moves["layers.0.weight"] > 0.05
     assert run.late_moves["head.weight"] == 0
 
 
 def test_a_late_optimizer_misses_the_head__also_with_gradients(snippet):
-    found = varied(snippet.only(*MOVES))["after a forward pass"]
+    first, _ = varied(snippet.only(*VARIED))
+    found = first["after a forward pass"]
     assert found["layers.0.weight"] > 0.01
     assert found["head.weight"] == 0
 
 
 def test_a_late_optimizer_misses_the_head__also_if_there_is_one_unit(snippet):
-    found = varied(snippet.only(*MOVES))["late, one unit"]
-    assert found == {"layers.0.weight": 0, "head.weight": 0}
+    first, _ = varied(snippet.only(*VARIED))
+    assert first["late, one unit"] == {"layers.0.weight": 0, "head.weight": 0}
 
 
 @edits(
@@ -496,8 +631,9 @@ def test_a_late_optimizer_misses_the_head__ends_if_the_root_reshards(
     snippet, fails
 ):
     """With `reshard_after_forward=True`, the root's weights are cut again."""
-    edited = snippet.only(*MOVES, "too-late").edit(
-        "fully_shard(model)", "fully_shard(model, reshard_after_forward=True)"
+    edited = snippet.only(*LATE).edit(
+        "fully_shard(model)  # then",
+        "fully_shard(model, reshard_after_forward=True)  # then",
     )
     fails(test_a_late_optimizer_misses_the_head, edited)
 
@@ -521,7 +657,7 @@ def test_without_the_root_the_heads_differ__but_not_with_it(snippet, fails):
 def test_without_the_root_the_heads_differ__but_not_on_one_half(
     snippet, fails
 ):
-    """Both heads learn the same from the same digits."""
+    """Both heads learn the same from the same batches."""
     edited = snippet.only(*FORKS, "no-root")
     edited = edited.edit("slice(rank, None, 2)", "slice(0, None, 2)")
     fails(test_without_the_root_the_heads_differ, edited)
@@ -538,24 +674,22 @@ def test_another_method_skips_the_hooks(snippet):
 
 
 def test_another_method_skips_the_hooks__also_forward(snippet):
-    edited = snippet.only(*PREDICT).edit(
-        "model.predict(images))", "model.forward(images))"
-    )
-    test_another_method_skips_the_hooks(edited)
+    found, _ = varied(snippet.only(*VARIED))
+    first, then = found["forward"]
+    assert "got mixed torch.Tensor and DTensor" in first
+    assert "FSDP state has already been lazily initialized" in then
+
+
+def test_another_method_skips_the_hooks__also_in_two_processes(snippet):
+    for found in varied(snippet.only(*VARIED)):
+        first, then, *_ = found["calls"]
+        assert "got mixed torch.Tensor and DTensor" in first
+        assert "FSDP state has already been lazily initialized" in then
 
 
 def test_another_method_skips_the_hooks__also_after_a_step(snippet):
-    run = after_once(snippet, *PREDICT)
-
-    def work(rank):
-        model = run.make_sharded()
-        F.cross_entropy(model(run.images), run.labels).backward()
-        return [
-            run.error_of(lambda: model.predict(run.images)),
-            run.error_of(lambda: model(run.images)),
-        ]
-
-    (first, then), _ = run.start(work)
+    found, _ = varied(snippet.only(*VARIED))
+    first, then = found["predict"]
     assert "got mixed torch.Tensor and DTensor" in first
     assert then == "no error"
 
@@ -581,18 +715,14 @@ def test_a_registered_method_works(snippet):
     assert run.errors[2:] == ["no error", "no error"]
 
 
+def test_a_registered_method_works__also_in_two_processes(snippet):
+    for found in varied(snippet.only(*VARIED)):
+        assert found["calls"][2:] == ["no error", "no error"]
+
+
 def test_a_registered_method_works__also_as_in_one_process(snippet):
-    run = after_once(snippet, *PREDICT)
-
-    def work(rank):
-        torch.manual_seed(0)
-        expected = run.Net().predict(run.images)
-        torch.manual_seed(0)
-        model = run.make_sharded()
-        run.register_fsdp_forward_method(model, "predict")
-        return [torch.equal(model.predict(run.images), expected)] * 2
-
-    assert run.start(work) == [[True, True]] * 2
+    for found in varied(snippet.only(*VARIED)):
+        assert found["predict alike"] == [True, True]
 
 
 def test_a_registered_method_works__but_not_unregistered(snippet, fails):
@@ -618,16 +748,8 @@ def test_clipping_takes_the_whole_norm(snippet):
 
 
 def test_clipping_takes_the_whole_norm__also_in_what_it_leaves(snippet):
-    run = after_once(snippet, *NORMS)
-
-    def work(rank):
-        model = run.make_sharded()
-        F.cross_entropy(model(run.images), run.labels).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        grads = [each.grad.full_tensor() for each in model.parameters()]
-        return torch.stack([each.norm() for each in grads]).norm().item()
-
-    assert run.start(work) == pytest.approx([1, 1], abs=1e-4)
+    for found in varied(snippet.only(*VARIED)):
+        assert found["clipped"] == pytest.approx(1, abs=1e-4)
 
 
 @edits(
@@ -680,16 +802,9 @@ def test_a_state_dict_holds_shards(snippet):
     assert "got mixed torch.Tensor and DTensor" in run.load_error
 
 
-def test_a_state_dict_holds_shards__also_without_processes(snippet, tmp_path):
-    run = after_once(snippet, *SAVED)
-
-    def work(rank):
-        state = run.make_sharded().state_dict()
-        torch.save(state, tmp_path / f"{rank}.pt")
-
-    run.start(work)
-    for rank in range(2):
-        saved = torch.load(tmp_path / f"{rank}.pt")
+def test_a_state_dict_holds_shards__also_without_processes(snippet):
+    for found in varied(snippet.only(*VARIED)):
+        saved = torch.load(io.BytesIO(found["saved"]))
         weight = saved["head.weight"]
         assert weight.shape == (10, 64)
         assert weight.to_local().shape == (5, 64)
@@ -774,6 +889,12 @@ def test_only_the_computation_is_bfloat16(snippet):
     assert (weight, gradient) == (torch.float32, torch.float32)
 
 
+def test_only_the_computation_is_bfloat16__also_in_two_processes(snippet):
+    for found in varied(snippet.only(*VARIED)):
+        assert found["computed"] == [torch.bfloat16] * 2
+        assert found["kept"] == [torch.float32] * 6
+
+
 def test_only_the_computation_is_bfloat16__but_not_without(snippet, fails):
     edited = snippet.only(*FORKS, "precision")
     edited = edited.edit(
@@ -799,6 +920,13 @@ def test_tied_weights_go_into_one_call(snippet):
     apart, together = run.tied_errors
     assert "is shared with a parameter already managed by another" in apart
     assert together == "no error"
+
+
+def test_tied_weights_go_into_one_call__also_in_two_processes(snippet):
+    for found in varied(snippet.only(*VARIED)):
+        apart, together = found["tied"]
+        assert "is shared with a parameter already managed by" in apart
+        assert together == "no error"
 
 
 def test_tied_weights_go_into_one_call__also_as_a_whole(snippet):
