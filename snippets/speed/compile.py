@@ -142,13 +142,14 @@ def looked_up(function, *inputs):
     return dict(counters["inductor"])
 
 
+numbers = torch.rand(256, 256)
 with (
     tempfile.TemporaryDirectory() as folder,
     patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=folder),
 ):
-    first_time = looked_up(gelu, square)
-    second_time = looked_up(gelu, square)
-    other_size = looked_up(gelu, square[:200])
+    first_time = looked_up(gelu, numbers)
+    second_time = looked_up(gelu, numbers)
+    other_size = looked_up(gelu, numbers[:200])
 
 print("first:", first_time)
 print("second:", second_time)
@@ -216,7 +217,7 @@ torch.compiler.reset()
 with torch._inductor.config.patch({"cpp.cxx": (None, "no-such-compiler")}):
     lacking = torch.compile(gelu)
     try:
-        lacking(x)
+        lacking(batch)
     except RuntimeError as error:
         not_found = str(error)
 

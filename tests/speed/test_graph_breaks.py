@@ -10,6 +10,7 @@ from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older, true_since
+from extensions.programs import after
 from tests.helpers.compiled import Normed, logged
 
 # Some of what the tracer loads when it is first asked uses torch.jit.
@@ -56,7 +57,7 @@ GUARDED = {
 def test_guards_check_the_tensor(
     snippet, function=None, others=GUARDED, alike=ALIKE
 ):
-    run = snippet.only(*COUNTED, "guards").after("guards")
+    run = after(snippet, *COUNTED, "guards")
     assert list(run.graphs_after.values()) == [1, 1, 2, 3, 3, 4, 5]
     assert list(run.inputs)[:3] == ["first", "another", "transposed"]
     assert {tuple(each.shape) for each in run.inputs.values()} == {(32, 4)}
@@ -81,7 +82,6 @@ def test_guards_check_the_tensor(
     "function",
     [
         pytest.param(lambda x: x.flatten().sum(), id="sum"),
-        pytest.param(lambda x: x.relu() + x, id="relu"),
     ],
 )
 def test_guards_check_the_tensor__also_of(snippet, function):
@@ -125,7 +125,7 @@ def test_guards_check_the_tensor__ends_for_its_values(snippet, fails):
 def test_contiguous_fits_the_guards(
     snippet, make=lambda: torch.rand(4, 32).T, mend=torch.Tensor.contiguous
 ):
-    run = snippet.only(*MODEL, "guards").after("guards")
+    run = after(snippet, *MODEL, "guards")
     assert run.graphs_after["contiguous()"] == run.graphs_after["a slice"]
     assert run.inputs["contiguous()"].is_contiguous()
     assert not run.inputs["transposed"].is_contiguous()
@@ -251,9 +251,8 @@ def drawn_sizes(seed):
 
 
 def test_three_graphs_for_all_sizes(snippet, sizes=None):
-    run = snippet.only(*MODEL, SO_FAR, "sizes").after(
-        "sizes" if sizes is None else SO_FAR
-    )
+    cells = () if sizes else ("sizes",)
+    run = after(snippet, *MODEL, SO_FAR, *cells)
     if sizes is None:
         sizes, numbers = run.sizes, run.by_option["as it is"]
         assert numbers == [1, 1, 2, 2, 2, 2, 3, 3]
@@ -272,7 +271,7 @@ def test_three_graphs_for_all_sizes(snippet, sizes=None):
             assert numbers[last] == number
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_three_graphs_for_all_sizes__also_drawn(snippet, seed):
     test_three_graphs_for_all_sizes(snippet, drawn_sizes(seed))
 
@@ -308,9 +307,8 @@ def test_three_graphs_for_all_sizes__but_not_if_static(snippet, fails):
 
 
 def test_dynamic_needs_two(snippet, sizes=None):
-    run = snippet.only(*MODEL, SO_FAR, "sizes").after(
-        "sizes" if sizes is None else SO_FAR
-    )
+    cells = () if sizes else ("sizes",)
+    run = after(snippet, *MODEL, SO_FAR, *cells)
     if sizes is None:
         sizes, numbers = run.sizes, run.by_option["dynamic=True"]
     else:
@@ -321,7 +319,7 @@ def test_dynamic_needs_two(snippet, sizes=None):
         assert number == (1 in met) + any(size > 1 for size in met)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_dynamic_needs_two__also_drawn(snippet, seed):
     test_dynamic_needs_two(snippet, drawn_sizes(seed))
 
@@ -336,9 +334,8 @@ def test_dynamic_needs_two__but_not_by_default(snippet, fails):
 
 
 def test_static_needs_one_for_each(snippet, sizes=None):
-    run = snippet.only(*MODEL, SO_FAR, "sizes").after(
-        "sizes" if sizes is None else SO_FAR
-    )
+    cells = () if sizes else ("sizes",)
+    run = after(snippet, *MODEL, SO_FAR, *cells)
     if sizes is None:
         sizes, numbers = run.sizes, run.by_option["dynamic=False"]
     else:
@@ -520,8 +517,6 @@ def test_the_limit_ends_compiling__ends_with_fullgraph(snippet, fails):
     "new",
     [
         pytest.param("self.calls -= 3", id="it counts down"),
-        pytest.param("self.calls = self.calls + 1", id="assigns"),
-        pytest.param("self.calls = 2 * self.calls + 1", id="doubles"),
         pytest.param(
             "self.calls += 1; x = x + self.calls", id="uses the number"
         ),
