@@ -41,7 +41,7 @@ if "__file__" in globals():  # a script, and no notebook
     )
     add = parser.add_argument
     add("--epochs", type=int, default=EPOCHS, help="times through all digits")
-    add("--batch-size", type=int, default=BATCH_SIZE, help="digits of a step")
+    add("--batch-size", type=int, default=BATCH_SIZE, help="digits per step")
     add("--rate", type=float, default=RATE, help="learning rate")
     add("--checkpoint", default=CHECKPOINT, help="file to write and resume")
     add("--seed", type=int, default=SEED, help="of all random numbers")
@@ -107,12 +107,16 @@ if "RANK" in os.environ:
 # Each step takes the same digits, whether one process takes them all or
 # several share them.
 #
+# That needs two things: each process takes its part of ``BATCH_SIZE``, and the
+# digits at the end that do not fill a batch are left out of that epoch.
+#
+# .. _a-batch-that-is-too-large-is-refused:
+#
+# So a batch size above the number of training digits is refused.
+#
 # .. _each-epoch-has-an-order-of-its-own:
 #
 # Each epoch takes the digits in another order, because of ``set_epoch``.
-#
-# That needs two things: each process takes its part of ``BATCH_SIZE``, and the
-# digits at the end that do not fill a batch are left out of that epoch.
 
 from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, Subset, TensorDataset
@@ -126,6 +130,10 @@ order = torch.Generator().manual_seed(SEED)
 shuffled = torch.randperm(len(labels), generator=order)
 train = TensorDataset(images[shuffled[297:]], labels[shuffled[297:]])
 valid = TensorDataset(images[shuffled[:297]], labels[shuffled[:297]])
+if len(train) < BATCH_SIZE:
+    raise SystemExit(
+        f"{len(train)} digits cannot fill a batch of {BATCH_SIZE}"
+    )
 
 
 def loader_for(rank, count):
@@ -146,8 +154,8 @@ loader, sampler = loader_for(rank, count)
 # The model
 # ---------
 #
-# Put yours in its place. ``BatchNorm`` and ``Dropout`` would see other halves
-# in each process, so with them, the results depend on the number of processes.
+# Put yours in its place. With ``BatchNorm`` or ``Dropout``, the results depend
+# on the number of processes, since each process sees its part of a batch only.
 
 from torch import nn, optim
 
@@ -184,6 +192,8 @@ if CHECKPOINT and Path(CHECKPOINT).exists():
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
     history, best = saved["history"], saved["best"]
+    if rank == 0:
+        print(f"{CHECKPOINT}: going on after epoch {len(history)}")
 
 
 def save():
@@ -192,6 +202,7 @@ def save():
         return
     parts = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
     rest = {"settings": settings, "history": history, "best": best}
+    Path(CHECKPOINT).parent.mkdir(parents=True, exist_ok=True)
     torch.save(parts | rest, f"{CHECKPOINT}.partial")
     Path(f"{CHECKPOINT}.partial").replace(CHECKPOINT)
 
@@ -297,7 +308,7 @@ if dist.is_initialized():
 # How two processes would share the first step: each takes every second digit
 # of its 100. The picture shows the first 24.
 
-if rank == 0:
+if rank == 0 and BATCH_SIZE >= 24:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, 12, figsize=(9, 2), layout="constrained")

@@ -212,6 +212,23 @@ def test_a_batch_that_cannot_be_shared_is_refused__but_not(snippet, fails):
 # -- Samples -----------------------------------------------------------------
 
 
+def test_a_batch_that_is_too_large_is_refused(snippet, size=1501):
+    with no_error():
+        alone(given(snippet, BATCH_SIZE=1500), "digits")
+    with pytest.raises(SystemExit, match=f"1500 .*{size}"):
+        alone(given(snippet, BATCH_SIZE=size), "digits")
+
+
+def test_a_batch_that_is_too_large_is_refused__also_for_more(snippet):
+    test_a_batch_that_is_too_large_is_refused(snippet, 20000)
+
+
+def test_a_batch_that_is_too_large_is_refused__but_not(snippet, fails):
+    """Compared with all 1,797 digits, a batch of 1,501 passes."""
+    edited = snippet.edit("len(train) < BATCH_SIZE", "1797 < BATCH_SIZE")
+    fails(test_a_batch_that_is_too_large_is_refused, edited)
+
+
 def steps(run, count, epoch):
     """Return the sorted digits of each step that some processes share."""
     parts = []
@@ -516,6 +533,12 @@ def test_it_goes_on_with_another_number__but_not_with(
     fails(test_it_goes_on_with_another_number, edited, tmp_path)
 
 
+def test_the_checkpoint_holds_the_best_epoch__also_in_a_new_folder(
+    snippet, tmp_path
+):
+    test_the_checkpoint_holds_the_best_epoch(snippet, tmp_path / "my" / "runs")
+
+
 def test_the_checkpoint_holds_the_best_epoch(snippet, tmp_path):
     path = tmp_path / "saved.pt"
     run = alone(given(snippet, EPOCHS=6, CHECKPOINT=str(path), RATE=0.2))
@@ -558,9 +581,24 @@ def test_one_process_writes_and_prints(snippet, tmp_path):
     assert silence == ""
 
 
+def test_one_process_writes_and_prints__also_as_it_goes_on(snippet, tmp_path):
+    path = str(tmp_path / "saved.pt")
+    alone(given(snippet, EPOCHS=1, CHECKPOINT=path))
+
+    more = given(snippet, EPOCHS=2, CHECKPOINT=path)
+    (_, said), (_, silence) = shared(more, 2, tmp_path / "two")
+
+    begins = f"{path}: going on after epoch 1\nepoch 2: loss "
+    assert said[: len(begins)] == begins
+    assert silence == ""
+
+
 @edits(
     ("if rank or not CHECKPOINT", "if not CHECKPOINT"),
-    ("    if rank == 0:\n        print", "    if True:\n        print"),
+    (
+        'if rank == 0:\n        print(f"epoch',
+        'if True:\n        print(f"epoch',
+    ),
 )
 def test_one_process_writes_and_prints__but_not_with(
     snippet, tmp_path, old, new, fails
