@@ -20,7 +20,8 @@ def encode(text):
     return torch.tensor([code_of[c] for c in text if c in code_of])
 
 
-text = "".join(topics[name] for name in sorted(topics))
+text = "\n\n".join(topics[name] for name in sorted(topics))
+text = "\n\n".join(dict.fromkeys(text.split("\n\n")))  # no paragraph twice
 codes = encode(text[:200_000])
 train, test = codes[:-20000], codes[-20000:]
 

@@ -136,6 +136,12 @@ def test_a_shared_weight_starts_too_high__but_not_with(
 
 def test_training_lowers_the_loss(snippet, run=None):
     run = run or shared(snippet, *TRAIN)
+    seen, unseen = (
+        "".join(run.letters[code] for code in codes).split("\n\n")
+        for codes in (run.train.tolist(), run.test.tolist())
+    )
+    both = {*seen[:-1]}.intersection(unseen[1:-1])  # two are cut in two
+    assert sorted(both) == []
     assert 0.35 < run.trained.mean().item() / math.log(96) < 2 / 3
 
 
@@ -152,6 +158,14 @@ def from_seed_1_and_with_the_mask(snippet):
 
 def test_training_lowers_the_loss__also_from_seed_1(snippet):
     test_training_lowers_the_loss(*from_seed_1_and_with_the_mask(snippet))
+
+
+def test_training_lowers_the_loss__but_not_with_repeats(snippet, fails):
+    """With all paragraphs, some stand in the training text as well."""
+    edited = snippet.edit("dict.fromkeys(text.split", "(text.split")
+    run = after(edited, "text")
+    run.trained = torch.tensor(2.5)
+    fails(test_training_lowers_the_loss, edited, run)
 
 
 def test_training_lowers_the_loss__but_not_in_three_steps(snippet, fails):
