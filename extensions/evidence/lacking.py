@@ -21,7 +21,7 @@ from extensions.programs.requirements import distribution_of, imported
 from extensions.programs.snippet import Snippet
 
 # The groups of pyproject.toml with what programs import besides torch.
-_GROUPS = ("snippets", "data")
+_GROUPS = ("snippets", "data", "deploy")
 
 
 @cache

@@ -1,0 +1,341 @@
+"""
+Export a model: torch.export and ONNX
+=====================================
+
+Write a model to a file that runs without its class, and check the file.
+"""
+
+# %% digits
+import atexit
+import logging
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn import functional as F
+
+folder = Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, folder)  # when the program ends
+# Leave out "torchvision is not installed", and a warning inside the exporter.
+logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", category=FutureWarning)
+
+digits = load_digits()
+pixels = torch.tensor(digits.images, dtype=torch.float32)[:, None]  # 0 to 16
+labels = torch.tensor(digits.target)
+order = torch.randperm(1797, generator=torch.Generator().manual_seed(0))
+train, valid = order[:1400], order[1400:]
+held_out = pixels[valid]
+mean, std = pixels[train].mean(), pixels[train].std()
+
+
+# %% net
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 16, 3, padding=1)
+        self.conv2 = nn.Conv2d(16, 32, 3, padding=1)
+        self.dropout = nn.Dropout()
+        self.linear = nn.Linear(128, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(self.conv1(x).relu(), 2)
+        x = F.max_pool2d(self.conv2(x).relu(), 2)
+        return self.linear(self.dropout(x.flatten(1)))
+
+
+# %% fit
+def fit(seed=0):
+    torch.manual_seed(seed)
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    for _ in range(4):
+        for batch in train[torch.randperm(len(train))].split(64):
+            scores = net((pixels[batch] - mean) / std)
+            loss = F.cross_entropy(scores, labels[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return net
+
+
+net = fit()
+
+
+# %% reader
+class Reader(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, pixels):  # from 0 to 16, as they come
+        scores = self.net((pixels - self.mean) / self.std)
+        return scores.softmax(dim=1)
+
+
+# %% export
+model = Reader(net).eval()
+sizes = ({0: torch.export.Dim("batch")},)  # of axis 0 of the input
+program = torch.export.export(model, (pixels[:2],), dynamic_shapes=sizes)
+torch.export.save(program, folder / "digits.pt2")
+
+# %% onnx
+onnx_program = torch.onnx.export(
+    program,
+    f=folder / "digits.onnx",
+    input_names=["pixels"],
+    output_names=["probabilities"],
+    dynamo=True,
+    external_data=False,
+    verbose=False,
+)
+
+# %% check
+import onnxruntime
+
+with torch.no_grad():
+    wanted = model(held_out).numpy()
+
+loaded = torch.export.load(folder / "digits.pt2").module()
+session = onnxruntime.InferenceSession(folder / "digits.onnx")
+answers = {}
+for size in (1, 2, len(held_out)):
+    batch = held_out[:size]
+    with torch.no_grad():
+        from_pt2 = loaded(batch).numpy()
+    (from_onnx,) = session.run(None, {"pixels": batch.numpy()})
+    answers[size] = from_pt2, from_onnx
+    for name, found in {".pt2": from_pt2, ".onnx": from_onnx}.items():
+        far = np.abs(found - wanted[:size]).max()
+        same = (found.argmax(1) == wanted[:size].argmax(1)).sum()
+        print(f"{name:5} {same} of {size} digits agree, {far:.0e} apart")
+
+# %% operations
+steps = [
+    str(node.target)
+    for node in program.graph.nodes
+    if node.op == "call_function"
+]
+print(*steps, sep="\n")
+
+
+# %% counter
+class Counter(nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x + self.calls
+
+
+counter = Counter()
+counted = torch.export.export(counter, (torch.zeros(2),)).module()
+print([counted(torch.zeros(2)).tolist() for _ in range(3)])
+print([counter(torch.zeros(2)).tolist() for _ in range(3)])
+
+# %% fixed
+without_sizes = torch.export.export(model, (pixels[:32],)).module()
+try:
+    without_sizes(pixels[:20])
+except (AssertionError, RuntimeError) as error:
+    print(error)
+
+# %% one
+try:
+    torch.export.export(model, (pixels[:1],), dynamic_shapes=sizes)
+except Exception as error:
+    from_one = str(error)
+    print(from_one.split("\nSuggested")[0])
+
+# %% auto
+auto = ({0: torch.export.Dim.AUTO},)
+for example in (pixels[:2], pixels[:1]):
+    exported = torch.export.export(model, (example,), dynamic_shapes=auto)
+    ranges = exported.range_constraints.values()
+    print(f"from {len(example)}:", [str(each) for each in ranges])
+
+
+# %% len
+class TimesLen(nn.Module):
+    def forward(self, x):
+        return x * len(x)
+
+
+try:
+    torch.export.export(TimesLen(), (torch.ones(2),), dynamic_shapes=sizes)
+except Exception as error:
+    of_len = str(error)
+    print(of_len.split("\nSuggested")[0])
+
+
+# %% if
+class WithIf(Reader):
+    def forward(self, pixels):
+        if pixels.mean() > 8:  # mostly ink: white on black
+            pixels = 16 - pixels
+        return super().forward(pixels)
+
+
+from contextlib import redirect_stderr
+from io import StringIO
+
+try:
+    with redirect_stderr(StringIO()):  # torch prints the graph as well
+        torch.export.export(WithIf(net).eval(), (pixels[:2],))
+except Exception as error:
+    refused = str(error)
+    print(refused.splitlines()[0])
+
+
+# %% where
+class WithWhere(Reader):
+    def forward(self, pixels):
+        dark = pixels.mean(dim=(1, 2, 3), keepdim=True) > 8
+        return super().forward(torch.where(dark, 16 - pixels, pixels))
+
+
+chosen = WithWhere(net).eval()
+chooses = torch.export.export(chosen, (pixels[:2],), dynamic_shapes=sizes)
+mixed = torch.cat([pixels[:3], 16 - pixels[:3]])
+with torch.no_grad():
+    print(chooses.module()(mixed).argmax(dim=1))
+
+
+# %% cond
+class WithCond(Reader):
+    def forward(self, pixels):
+        pixels = torch.cond(
+            pixels.mean() > 8,
+            lambda x: 16 - x,
+            lambda x: x.clone(),  # not x itself
+            (pixels,),
+        )
+        return super().forward(pixels)
+
+
+branched = WithCond(net).eval()
+branches = torch.export.export(branched, (pixels[:2],), dynamic_shapes=sizes)
+with torch.no_grad():
+    for batch in (pixels[:3], 16 - pixels[:3]):
+        print(branches.module()(batch).argmax(dim=1))
+
+
+# %% item
+class Scaled(nn.Module):
+    def forward(self, x):
+        return x / x.max().item()
+
+
+examples = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0])
+with warnings.catch_warnings(action="ignore"):
+    traced = torch.jit.trace(Scaled(), examples[0])
+kept = torch.export.export(Scaled(), (examples[0],)).module()
+print("model:       ", Scaled()(examples[1]))
+print("torch.export:", kept(examples[1]))
+print("jit.trace:   ", traced(examples[1]))
+
+# %% train-mode
+# Wrong on purpose: do not copy.
+model.train()
+drops = torch.export.export(model, (pixels[:2],), dynamic_shapes=sizes)
+model.eval()
+
+torch.manual_seed(0)
+with torch.no_grad():
+    first, second = drops.module()(held_out), drops.module()(held_out)
+changed = (first.argmax(dim=1) != second.argmax(dim=1)).sum().item()
+print(f"{changed} of {len(held_out)} digits change from call to call")
+try:
+    drops.module().eval()
+except NotImplementedError as error:
+    print(error)
+
+# %% bare
+# Wrong on purpose: do not copy.
+bare = torch.export.export(net, (pixels[:2],), dynamic_shapes=sizes).module()
+with torch.no_grad():
+    raw = bare(held_out).softmax(dim=1)
+
+# %% sure
+for name, found in {"with": torch.from_numpy(wanted), "without": raw}.items():
+    right = (found.argmax(dim=1) == labels[valid]).double().mean()
+    print(f"{name}: {right:.0%} right, {found.amax(1).mean():.0%} sure")
+
+# %% sure-drawn
+import matplotlib.pyplot as plt
+
+_, axes = plt.subplots(figsize=(5, 4.2), layout="constrained")
+rows = torch.arange(len(valid))
+of_model = torch.from_numpy(wanted)[rows, labels[valid]]
+for each, color, name in (
+    (raw, "#D55E00", "without the normalization"),
+    (torch.from_numpy(answers[397][1]), "#0072B2", "digits.onnx"),
+):
+    axes.scatter(of_model, each[rows, labels[valid]], 12, color, label=name)
+axes.set_xlabel("probability of the right digit: the model")
+axes.set_ylabel("the file")
+axes.legend(loc=(0.03, 0.68))
+axes.set_title("One file agrees with the model, one does not")
+plt.show()
+
+# %% twice
+# Wrong on purpose: do not copy.
+once = torch.eye(10)[:1]  # sure of a 0
+twice = once.softmax(dim=1)
+print(twice)
+
+# %% weights
+with torch.no_grad():
+    net.linear.bias[3] += 10  # say 3 more often
+threes = {
+    "model": model(held_out),
+    "program": program.module()(held_out),
+    "file": torch.export.load(folder / "digits.pt2").module()(held_out),
+}
+for name, found in threes.items():
+    print(name, (found.argmax(dim=1) == 3).sum().item(), "threes")
+
+# %% inputs
+feeds = {
+    "float64": {"pixels": held_out.double().numpy()},
+    "another size": {"pixels": np.zeros((2, 1, 9, 9), np.float32)},
+    "no channels": {"pixels": held_out[:, 0].numpy()},
+    "another name": {"x": held_out.numpy()},
+    "a tensor": {"pixels": held_out},
+}
+said = {}
+for name, feed in feeds.items():
+    try:
+        session.run(None, feed)
+    except Exception as error:  # each is of a class of its own
+        said[name] = str(error)
+        print(f"{name}: {error}\n")
+
+# %% apart
+onnx_program.save(folder / "apart.onnx", external_data=True)
+print(sorted(path.name for path in folder.glob("apart*")))
+(folder / "apart.onnx.data").unlink()
+try:
+    onnxruntime.InferenceSession(folder / "apart.onnx")
+except Exception as error:
+    missing = str(error)
+    print(missing.partition(' "')[0])
+
+
+# %% quiz
+class TimesSize(nn.Module):
+    def forward(self, x):
+        return x * x.shape[0]
+
+
+times = torch.export.export(
+    TimesSize(), (torch.ones(2),), dynamic_shapes=sizes
+).module()
+print(times(torch.ones(3)))

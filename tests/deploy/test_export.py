@@ -1,0 +1,742 @@
+"""The claims of docs/deploy/export.md."""
+
+import math
+import random
+import re
+import subprocess
+import sys
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import api_since
+from extensions.programs.cached_run import after
+
+# Some of what the exporters load uses what Python or torch has deprecated.
+pytestmark = [
+    api_since("2.8", "torch.export without strict mode by default"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore:Exporting a model while it is in"),
+]
+
+READER = ("digits", "net", "fit", "reader")
+EXPORTED = (*READER, "export")
+CONVERTED = (*EXPORTED, "onnx")
+CHECKED = (*CONVERTED, "check")
+
+
+def untrained(snippet):
+    """Leave out the training where any weights will do."""
+    return snippet.edit("for _ in range(4):", "for _ in range(0):")
+
+
+def with_onnx(snippet, *cells):
+    """Run cells that convert a model, where that can be done."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    return after(snippet, *cells)
+
+
+def to_onnx(run, program, name, **options):
+    """Convert a program once, and return what runs the file."""
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    path = run.folder / f"{name}.onnx"
+    options = {"external_data": False, "verbose": False, **options}
+    if not path.exists():
+        torch.onnx.export(program, f=path, dynamo=True, **options)
+    return runtime.InferenceSession(path)
+
+
+def answers(session, batch):
+    """Return the outputs for a batch."""
+    (name,) = (each.name for each in session.get_inputs())
+    return map(torch.from_numpy, session.run(None, {name: batch.numpy()}))
+
+
+def answer(session, batch):
+    """Return the first output for a batch."""
+    return next(answers(session, batch))
+
+
+OPEN = ({0: torch.export.Dim("batch")},)
+
+
+def exported(model, example, sizes=OPEN):
+    """Export a model with an open batch size, ready to be called."""
+    return torch.export.export(model, (example,), dynamic_shapes=sizes)
+
+
+def close(found, expected):
+    """Compare up to rounding."""
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+# Do this
+
+
+def test_the_files_answer_like_the_model(snippet):
+    with no_error():
+        run = with_onnx(snippet, *CHECKED)
+
+    assert list(run.answers) == [1, 2, 397]
+    for size, found in run.answers.items():
+        wanted = torch.from_numpy(run.wanted[:size])
+        for each in map(torch.from_numpy, found):
+            assert each.shape == (size, 10)
+            assert (each - wanted).abs().max() < 1e-4
+            assert each.argmax(dim=1).equal(wanted.argmax(dim=1))
+    with torch.no_grad():
+        close(run.model(run.held_out), torch.from_numpy(run.wanted))
+    for batch in run.held_out.split(40):
+        with torch.no_grad():
+            wanted = run.model(batch)
+            assert (run.loaded(batch) - wanted).abs().max() < 1e-4
+        assert (answer(run.session, batch) - wanted).abs().max() < 1e-4
+
+
+def test_the_files_answer_like_the_model__but_not_in_training_mode(
+    snippet, fails
+):
+    """Exported and compared in training mode, the model drops at random."""
+    edited = snippet.edit("Reader(net).eval()", "Reader(net)")
+    fails(test_the_files_answer_like_the_model, edited)
+
+
+@edits(
+    (".pt2, of darker pixels", "loaded(batch)", "loaded(batch / 16)"),
+    (
+        ".onnx, of darker pixels",
+        '{"pixels": batch.numpy()}',
+        '{"pixels": batch.numpy() / 16}',
+    ),
+)
+def test_the_files_answer_like_the_model__but_not(snippet, old, new, fails):
+    """The file gets other pixels than the model."""
+    edited = untrained(snippet).edit(old, new)
+    fails(test_the_files_answer_like_the_model, edited)
+
+
+# How it works
+
+ALONE = """
+import sys, torch
+program = torch.export.load(sys.argv[1]).module()
+print(tuple(program(torch.zeros(3, 1, 8, 8)).shape))
+"""
+
+
+@cache
+def alone(path):
+    """Return what a new process prints that has the file alone."""
+    with no_error():
+        torch.export.load(path)
+    command = [sys.executable, "-W", "ignore", "-c", ALONE, str(path)]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=path.parent
+    ).stdout.strip()
+
+
+def test_a_file_needs_no_class(snippet):
+    run = after(untrained(snippet), *EXPORTED)
+    assert alone(run.folder / "digits.pt2") == "(3, 10)"
+
+
+def test_a_file_needs_no_class__but_not_from_torch_save(snippet, fails):
+    """`torch.save(model)` writes the weights and the name of the class."""
+    old = 'torch.export.save(program, folder / "digits.pt2")'
+    new = 'torch.save(model.state_dict(), folder / "digits.pt2")'
+    fails(test_a_file_needs_no_class, snippet.edit(old, new))
+
+
+class Baked(nn.Module):
+    """A model with a number that Python computes."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def forward(self, x):
+        """Add the number."""
+        return x + self.number()
+
+
+def stays(program, model):
+    """Check that a program repeats what its model does not."""
+    found = [program(torch.zeros(2)).tolist() for _ in range(3)]
+    assert found == found[:1] * 3
+    changing = [model(torch.zeros(2)).tolist() for _ in range(3)]
+    assert changing[0] != changing[1] != changing[2]
+
+
+def test_python_numbers_are_constants(snippet):
+    run = after(snippet, "digits", "counter")
+    stays(run.counted, run.counter)
+    assert run.counted(torch.zeros(2)).tolist() == [1, 1]
+    before = run.counter.calls
+    run.counted(torch.zeros(2))
+    assert run.counter.calls == before
+
+
+@pytest.mark.parametrize(
+    "number",
+    [random.random, lambda: np.random.default_rng().random()],
+    ids=["random.random()", "NumPy's random numbers"],
+)
+def test_python_numbers_are_constants__also(number):
+    model = Baked(number)
+    stays(exported(model, torch.zeros(2), None).module(), model)
+
+
+def test_python_numbers_are_constants__also_an_attribute():
+    model = Baked(lambda: model.temperature)
+    model.temperature = 2.0
+    program = exported(model, torch.zeros(2), None).module()
+    model.temperature = 3.0
+    assert program(torch.zeros(2)).tolist() == [2, 2]
+    assert model(torch.zeros(2)).tolist() == [3, 3]
+
+
+def test_python_numbers_are_constants__but_not_random_tensors(snippet, fails):
+    """`torch.rand` is a tensor operation, so each call draws anew."""
+    edited = snippet.edit("return x + self.calls", "return x + torch.rand(())")
+    fails(test_python_numbers_are_constants, edited)
+
+
+FIXED = (*EXPORTED, "fixed")
+
+
+def test_sizes_are_fixed(snippet, size=20):
+    run = after(untrained(snippet), *FIXED)
+    assert run.without_sizes(run.pixels[:32]).shape == (32, 10)
+    with pytest.raises((AssertionError, RuntimeError), match="32"):
+        run.without_sizes(run.pixels[:size])
+    with pytest.raises((AssertionError, RuntimeError)):
+        run.without_sizes(torch.zeros(32, 1, 9, 9))
+
+
+@pytest.mark.parametrize("size", [1, 31, 33], ids="{} pictures".format)
+def test_sizes_are_fixed__also_for(snippet, size):
+    test_sizes_are_fixed(snippet, size)
+
+
+def test_sizes_are_fixed__but_not_with_a_dim(snippet, fails):
+    """A `Dim` opens the batch size."""
+    edited = snippet.edit(
+        "(pixels[:32],)).module()",
+        "(pixels[:32],), dynamic_shapes=sizes).module()",
+    )
+    fails(test_sizes_are_fixed, edited)
+
+
+ONE = (*EXPORTED, "one")
+
+
+def test_one_example_raises(snippet):
+    run = after(untrained(snippet), *ONE)
+    said = getattr(run, "from_one", "")
+    assert re.search(r"(?i)violated", said)
+    assert re.search(r"constant|speciali", said)
+    dynamic = ({0: torch.export.Dim.DYNAMIC},)
+    with pytest.raises(Exception, match=r"speciali|constant"):
+        exported(run.model, run.pixels[:1], dynamic)
+
+
+def test_one_example_raises__but_not_two(snippet, fails):
+    """With two pictures, no error comes."""
+    edited = snippet.edit("model, (pixels[:1],)", "model, (pixels[:2],)")
+    fails(test_one_example_raises, edited)
+
+
+AUTO = (*EXPORTED, "auto")
+
+
+def test_auto_is_fixed_silently(snippet):
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        run = after(untrained(snippet), *AUTO)
+    assert len(run.example) == 1
+    assert len(run.exported.range_constraints) == 0
+    program = run.exported.module()
+    assert program(run.pixels[:1]).shape == (1, 10)
+    with pytest.raises((AssertionError, RuntimeError)):
+        program(run.pixels[:2])
+
+    from_two = exported(run.model, run.pixels[:2], run.auto)
+    assert from_two.module()(run.pixels[:50]).shape == (50, 10)
+
+
+def test_auto_is_fixed_silently__but_not_from_two(snippet, fails):
+    """From two pictures, the size stays open."""
+    edited = snippet.edit("(pixels[:2], pixels[:1])", "(pixels[:2],)")
+    fails(test_auto_is_fixed_silently, edited)
+
+
+class Uses(nn.Module):
+    """A model that needs a number of Python."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        """Divide by the largest number."""
+        return x / self.function(x.max())
+
+
+LEN = (*EXPORTED, "len")
+
+
+def test_len_fixes_the_size(snippet):
+    run = after(untrained(snippet), *LEN)
+    said = getattr(run, "of_len", "")
+    assert re.search(r"(speciali|constant).*2", said)
+    auto = ({0: torch.export.Dim.AUTO},)
+    program = exported(run.TimesLen(), torch.ones(2), auto).module()
+    assert program(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises((AssertionError, RuntimeError)):
+        program(torch.ones(3))
+
+
+def test_len_fixes_the_size__also_in_the_exercise(snippet):
+    run = after(untrained(snippet), *EXPORTED, "quiz")
+    for size in (1, 2, 3, 7):
+        assert run.times(torch.ones(size)).tolist() == [size] * size
+
+
+@pytest.mark.parametrize(
+    "edited",
+    ["x * int(x.shape[0])", "torch.stack([2 * row for row in x])"],
+    ids=["int(x.shape[0])", "a loop over x"],
+)
+def test_len_fixes_the_size__also(snippet, edited):
+    test_len_fixes_the_size(snippet.edit("x * len(x)", edited))
+
+
+@pytest.mark.parametrize("name", ["shape[0]", "size(0)"], ids="x.{}".format)
+def test_len_fixes_the_size__but_not(snippet, name, fails):
+    """The size stays open, and no error comes."""
+    edited = snippet.edit("x * len(x)", f"x * x.{name}")
+    fails(test_len_fixes_the_size, edited)
+
+
+IF = (*EXPORTED, "if")
+GUARD = "Could not guard on data-dependent expression"
+
+
+def test_an_if_on_values_raises(snippet, functions=(int, float)):
+    run = after(untrained(snippet), *IF)
+    assert GUARD in getattr(run, "refused", "")
+    for function in functions:
+        for example in (torch.ones(2), torch.tensor([1, 2])):
+            with pytest.raises(RuntimeError, match="data-dependent"):
+                exported(Uses(function), example)
+
+
+def test_an_if_on_values_raises__but_not_on_a_shape(snippet, fails):
+    """A shape is known during the export."""
+    edited = snippet.edit("pixels.mean() > 8:", "len(pixels) > 8:")
+    fails(test_an_if_on_values_raises, edited)
+
+
+def test_an_if_on_values_raises__ends_with_item(snippet, fails):
+    """`x.item()` stays in the program, as long as Python need not know it."""
+    fails(test_an_if_on_values_raises, snippet, [torch.Tensor.item])
+
+
+WHERE = (*EXPORTED, "where")
+
+
+def test_where_chooses_for_each_picture(snippet):
+    run = after(untrained(snippet), *WHERE)
+    program = run.chooses.module()
+    light = run.model(run.pixels[:3])
+    found = program(run.mixed)
+    close(found, torch.cat([light, light]))
+    close(found, run.chosen(run.mixed))
+    for one in run.mixed.split(1):
+        close(program(one), run.chosen(one))
+
+
+def test_where_chooses_for_each_picture__but_not_by_one_mean(snippet, fails):
+    """One mean decides for the whole batch."""
+    old = "pixels.mean(dim=(1, 2, 3), keepdim=True) > 8"
+    edited = snippet.edit(old, "pixels.mean() > 8")
+    fails(test_where_chooses_for_each_picture, edited)
+
+
+COND = (*EXPORTED, "cond")
+
+
+def test_cond_keeps_both_sides(snippet):
+    run = after(untrained(snippet), *COND)
+    program = run.branches.module()
+    light = run.model(run.pixels[:3])
+    for batch in (run.pixels[:3], 16 - run.pixels[:3]):
+        close(program(batch), light)
+        close(run.branched(batch), light)
+    targets = [str(node.target) for node in run.branches.graph.nodes]
+    assert sum("cond" in each for each in targets) == 1
+
+
+@edits(
+    ("lambda x: 16 - x,", "lambda x: x.clone(),"),
+    ("x.clone(),  # not x itself", "16 - x,"),
+)
+def test_cond_keeps_both_sides__but_not(snippet, old, new, fails):
+    """Both sides are the same then."""
+    fails(test_cond_keeps_both_sides, snippet.edit(old, new))
+
+
+def test_trace_keeps_the_number(snippet):
+    run = after(snippet, "digits", "item")
+    first, second = run.examples
+    model = run.Scaled()
+    assert model(second).tolist() == [0.25, 1.0]
+    assert run.kept(second).tolist() == [0.25, 1.0]
+    assert run.traced(second).tolist() == [0.5, 2.0]
+    for x in (first, 3 * first, torch.tensor([5.0, 8.0])):
+        assert run.kept(x).equal(model(x))
+        assert run.traced(x).equal(x / 2)
+
+
+@pytest.mark.parametrize("function", [int, float], ids=["int()", "float()"])
+def test_trace_keeps_the_number__also_of(function):
+    example = torch.tensor([1.0, 2.0])
+    with warnings.catch_warnings(action="ignore"):
+        traced = torch.jit.trace(Uses(function), example)
+    assert traced(2 * example).equal(example)
+    assert Uses(function)(2 * example).equal(example / 2)
+
+
+def test_trace_keeps_the_number__but_not_of_a_tensor(snippet, fails):
+    """Without `item()`, the number stays a tensor, and the trace is right."""
+    edited = snippet.edit("x.max().item()", "x.max()")
+    fails(test_trace_keeps_the_number, edited)
+
+
+# What goes wrong
+
+TRAINING = (*EXPORTED, "train-mode")
+
+
+def test_training_mode_stays(snippet):
+    run = after(snippet, *TRAINING)
+    program = run.drops.module()
+    torch.manual_seed(1)
+    first, second = program(run.held_out), program(run.held_out)
+    assert not torch.allclose(first, second, atol=0.01)
+    assert run.changed > 5
+    torch.export.save(run.drops, run.folder / "drops.pt2")
+    loaded = torch.export.load(run.folder / "drops.pt2").module()
+    first, second = loaded(run.held_out), loaded(run.held_out)
+    assert not torch.allclose(first, second, atol=0.01)
+
+
+def test_training_mode_stays__also_of_batch_norm():
+    torch.manual_seed(0)
+    model = nn.BatchNorm1d(3)
+    batch = 5 + torch.randn(8, 3)
+    program = exported(model.train(), batch).module()
+    means = program(batch).mean(dim=0)
+    assert means.abs().max() < 1e-4
+    assert model.eval()(batch).mean() > 1
+
+
+def test_training_mode_stays__but_not_after_eval(snippet, fails):
+    """In `eval()` mode, nothing is dropped."""
+    edited = untrained(snippet).edit(
+        "model.train()\ndrops", "model.eval()\ndrops"
+    )
+    fails(test_training_mode_stays, edited)
+
+
+def test_an_export_has_no_eval(snippet, program=None):
+    run = after(untrained(snippet), *EXPORTED)
+    program = program or run.program.module()
+    for mode in (program.eval, program.train):
+        with pytest.raises(NotImplementedError, match="not supported"):
+            mode()
+
+
+def test_an_export_has_no_eval__also_from_a_file(snippet):
+    run = after(untrained(snippet), *EXPORTED)
+    loaded = torch.export.load(run.folder / "digits.pt2").module()
+    test_an_export_has_no_eval(snippet, loaded)
+
+
+def test_an_export_has_no_eval__but_not_the_model(snippet, fails):
+    """The model itself changes its mode."""
+    model = after(untrained(snippet), *READER).Reader(nn.Identity())
+    fails(test_an_export_has_no_eval, snippet, model)
+
+
+def test_onnx_runtime_skips_dropout(snippet, options=None):
+    run = after(snippet, *TRAINING)
+    session = to_onnx(run, run.drops, "drops")
+    if options:
+        runtime = pytest.importorskip("onnxruntime")
+        path = run.folder / "drops.onnx"
+        session = runtime.InferenceSession(path, options(runtime))
+    found = answer(session, run.held_out)
+    assert not run.model.training
+    assert (found - run.model(run.held_out)).abs().max() < 1e-4
+
+
+def test_onnx_runtime_skips_dropout__also_of_batch_norm(snippet):
+    run = after(snippet, "digits")
+    torch.manual_seed(0)
+    model = nn.BatchNorm1d(3).train()
+    batch = 5 + torch.randn(8, 3)
+    model(batch)
+    session = to_onnx(run, exported(model, batch), "normed")
+    found = answer(session, batch)
+    assert (found - model.eval()(batch)).abs().max() < 1e-4
+
+
+def test_onnx_runtime_skips_dropout__but_not_noise(snippet, fails):
+    """Noise of your own, drawn in training mode, is not skipped."""
+    edited = untrained(snippet).edit(
+        "self.dropout(x.flatten(1))",
+        "x.flatten(1) * (torch.rand(128) if self.training else 1)",
+    )
+    fails(test_onnx_runtime_skips_dropout, edited)
+
+
+def test_onnx_runtime_skips_dropout__ends_without_optimization(snippet, fails):
+    """With `ORT_DISABLE_ALL`, nothing is taken out."""
+
+    def options(runtime):
+        chosen = runtime.SessionOptions()
+        level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        chosen.graph_optimization_level = level
+        return chosen
+
+    fails(test_onnx_runtime_skips_dropout, snippet, options)
+
+
+class Ends(nn.Module):
+    """Drop at the start for one output, and at the end for another."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.dropout = nn.Dropout()
+
+    def forward(self, x):
+        """Return what was dropped at the start, and at the end."""
+        return self.linear(self.dropout(x)), self.dropout(self.linear(x))
+
+
+def test_onnx_runtime_drops_at_the_ends(snippet, mode="train"):
+    run = after(snippet, "digits")
+    model, batch = getattr(Ends(), mode)(), torch.randn(50, 3)
+    session = to_onnx(run, exported(model, batch), f"ends-{mode}")
+    twice = answers(session, batch), answers(session, batch)
+    for first, second in zip(*twice, strict=True):
+        assert not torch.allclose(first, second, atol=0.01)
+
+
+def test_onnx_runtime_drops_at_the_ends__but_not_in_eval_mode(snippet, fails):
+    """In `eval()` mode, the file has no dropout."""
+    fails(test_onnx_runtime_drops_at_the_ends, snippet, "eval")
+
+
+SURE = (*EXPORTED, "bare")
+
+
+def test_a_missing_normalization_is_silent(snippet):
+    run = after(snippet, *SURE)
+    labels = run.labels[run.valid]
+    wanted = run.model(run.held_out)
+    right = (wanted.argmax(dim=1) == labels).double().mean()
+    raw_right = (run.raw.argmax(dim=1) == labels).double().mean()
+    assert right > 0.9
+    assert raw_right < right - 0.05
+    assert run.raw.amax(dim=1).mean() > wanted.amax(dim=1).mean() - 0.05
+
+
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
+def test_a_missing_normalization_is_silent__also_from(snippet, seed):
+    run = after(snippet, *READER)
+    net = run.fit(seed).eval()
+    pixels, labels = run.pixels[run.valid], run.labels[run.valid]
+    with torch.no_grad():
+        normalized = net((pixels - run.mean) / run.std).softmax(dim=1)
+        raw = net(pixels).softmax(dim=1)
+    right, raw_right = (
+        (each.argmax(dim=1) == labels).double().mean()
+        for each in (normalized, raw)
+    )
+    assert raw_right < right - 0.05
+    assert raw.amax(dim=1).mean() > normalized.amax(dim=1).mean() - 0.05
+
+
+def test_a_missing_normalization_is_silent__but_not_with_it(snippet, fails):
+    """Whoever normalizes before calling the file gets the right answers."""
+    edited = snippet.edit("bare(held_out)", "bare((held_out - mean) / std)")
+    fails(test_a_missing_normalization_is_silent, edited)
+
+
+def test_softmax_twice_is_unsure(snippet):
+    run = after(snippet, "digits", "twice")
+    most = math.e / (math.e + 9)
+    assert round(most, 3) == 0.232
+    assert run.once.sum() == 1
+    assert run.twice[0, 0].item() == pytest.approx(most)
+    torch.manual_seed(0)
+    for scale in (1, 10, 100):
+        scores = scale * torch.randn(1000, 10)
+        again = scores.softmax(dim=1).softmax(dim=1)
+        assert again.max() < 0.23201
+        assert again.sum(dim=1).allclose(torch.ones(1000))
+
+
+def test_softmax_twice_is_unsure__but_not_of_logarithms(snippet, fails):
+    """The softmax of log-probabilities gives the probabilities back."""
+    edited = snippet.edit("once.softmax(dim=1)", "once.log().softmax(dim=1)")
+    fails(test_softmax_twice_is_unsure, edited)
+
+
+WEIGHTS = (*EXPORTED, "weights")
+
+
+def as_saved(snippet):
+    """Return what the model answered before its weights changed."""
+    run = after(untrained(snippet), *EXPORTED)
+    return run.model(run.held_out)
+
+
+def test_the_file_keeps_its_weights(snippet):
+    run = after(untrained(snippet), *WEIGHTS)
+    saved = as_saved(snippet)
+    assert not torch.allclose(run.threes["model"], saved, atol=0.01)
+    close(run.threes["file"], saved)
+
+
+def test_the_file_keeps_its_weights__but_not_saved_again(snippet, fails):
+    """Saved again, it has the new weights."""
+    edited = snippet.edit(
+        "+= 10  # say 3 more often",
+        '+= 10\ntorch.export.save(program, folder / "digits.pt2")',
+    )
+    fails(test_the_file_keeps_its_weights, edited)
+
+
+def test_the_program_shares_its_weights(snippet):
+    run = after(untrained(snippet), *WEIGHTS)
+    assert not torch.allclose(
+        run.threes["model"], as_saved(snippet), atol=0.01
+    )
+    close(run.threes["program"], run.threes["model"])
+
+
+def test_the_program_shares_its_weights__also_after_load_state_dict():
+    torch.manual_seed(0)
+    model, other = nn.Linear(3, 3), nn.Linear(3, 3)
+    program = exported(model, torch.ones(2, 3))
+    model.load_state_dict(other.state_dict())
+    batch = torch.randn(5, 3)
+    close(program.module()(batch), other(batch))
+
+
+def test_the_program_shares_its_weights__ends_with_assign(snippet, fails):
+    """`load_state_dict(state, assign=True)` gives the model new tensors."""
+    edited = snippet.edit(
+        "net.linear.bias[3] += 10  # say 3 more often",
+        "state = {name: -each for name, each in net.state_dict().items()}\n"
+        "    net.load_state_dict(state, assign=True)",
+    )
+    fails(test_the_program_shares_its_weights, edited)
+
+
+def test_the_program_shares_its_weights__also_after_a_training_step():
+    model, batch = nn.Linear(3, 3), torch.randn(5, 3)
+    program = exported(model, batch)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    before = model(batch).detach()
+    before.sub(model(batch)).add(1).pow(2).mean().backward()
+    optimizer.step()
+    assert not torch.allclose(model(batch), before, atol=0.01)
+    close(program.module()(batch), model(batch))
+
+
+def test_the_program_shares_its_weights__but_not_a_new_layer(snippet, fails):
+    """A layer that you put in its place is not the one exported."""
+    edited = snippet.edit(
+        "net.linear.bias[3] += 10  # say 3 more often",
+        "net.linear = nn.Linear(128, 10)",
+    )
+    fails(test_the_program_shares_its_weights, edited)
+
+
+INPUTS = (*CHECKED, "inputs", "apart")
+SAID = {
+    "float64": "Unexpected input data type",
+    "another size": "Got invalid dimensions for input",
+    "no channels": "",
+    "another name": "",
+    "a tensor": "",
+}
+
+
+def test_onnx_runtime_refuses_float64(snippet, feed=None):
+    run = with_onnx(untrained(snippet), *INPUTS)
+    for name, text in SAID.items():
+        assert text in run.said[name]
+    if feed:
+        with pytest.raises(Exception, match=r"input"):
+            run.session.run(None, feed(run))
+
+
+def test_onnx_runtime_refuses_float64__also_of_integers(snippet):
+    def feed(run):
+        return {"pixels": run.held_out.numpy().astype(np.int64)}
+
+    test_onnx_runtime_refuses_float64(snippet, feed)
+
+
+def test_onnx_runtime_refuses_float64__but_not_of_float32(snippet, fails):
+    """This is what the file was exported for."""
+
+    def feed(run):
+        return {"pixels": run.digits.images[:5, None].astype(np.float32)}
+
+    fails(test_onnx_runtime_refuses_float64, snippet, feed)
+
+
+def test_onnx_runtime_refuses_float64__ends_with_lists(snippet, fails):
+    """Nested lists of Python's floats are taken as `float32`."""
+
+    def feed(run):
+        return {"pixels": run.digits.images[:5, None].tolist()}
+
+    fails(test_onnx_runtime_refuses_float64, snippet, feed)
+
+
+def test_weights_stand_in_a_second_file(snippet, external_data=None):
+    run = with_onnx(untrained(snippet), *INPUTS)
+    assert "apart.onnx.data" in getattr(run, "missing", "")
+    options = {} if external_data is None else {"external_data": external_data}
+    path = run.folder / "default.onnx"
+    torch.onnx.export(
+        run.program, f=path, dynamo=True, verbose=False, **options
+    )
+    runtime = pytest.importorskip("onnxruntime")
+    assert runtime.InferenceSession(path)
+    data = run.folder / "default.onnx.data"
+    data.unlink(missing_ok=True)
+    with pytest.raises(Exception, match=r"default\.onnx\.data"):
+        runtime.InferenceSession(path)
+
+
+def test_weights_stand_in_a_second_file__but_not_with_external_data_false(
+    snippet, fails
+):
+    """The weights are in the one file then."""
+    fails(test_weights_stand_in_a_second_file, snippet, False)
