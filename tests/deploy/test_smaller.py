@@ -1051,8 +1051,6 @@ DYNAMIC = ("digits", "train", "sparse", "quantize-dynamic")
 def test_quantize_dynamic_is_deprecated(snippet):
     run = untrained(snippet, *DYNAMIC)
 
-    said = [str(each.message) for each in run.caught]
-    assert any("torch.ao.quantization is deprecated" in each for each in said)
     assert [each[:35] for each in run.said] == [
         "torch.ao.quantization is deprecated"
     ]
