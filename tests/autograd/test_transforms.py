@@ -872,7 +872,7 @@ def test_constants_inside_grad__but_not_with(snippet, old, new, fails):
 PARTS = {
     "a part under no_grad": in_part,
     "detach()": lambda x: x.detach() * x,
-    "tolist()": lambda x: x.tolist() * x,
+    "detach().item()": lambda x: x.detach().item() * x,
 }
 
 
