@@ -609,23 +609,12 @@ def test_nan_in_gives_500__but_not_with(snippet, old, new, fails):
 OUT = (*SERVER, "nan-out")
 
 
-def older_than(minor):
-    """Return whether FastAPI is older than 0.minor."""
-    import fastapi
-
-    major, found, *_ = map(int, fastapi.__version__.split(".")[:2])
-    return (major, found) < (0, minor)
-
-
 def test_nan_out_is_null(snippet):
     run = run_of(snippet, *OUT)
 
     assert run.given["/nan"].status_code == 500
-    if older_than(130):
-        assert run.given["/typed"].status_code == 500
-    else:
-        assert run.given["/typed"].status_code == 200
-        assert run.given["/typed"].text == '{"probability":null}'
+    assert run.given["/typed"].status_code == 200
+    assert run.given["/typed"].text == '{"probability":null}'
     with pytest.raises(ValueError, match=COMPLIANT):
         run.send(run.TestClient(run.careless), run.first, "/nan")
 
@@ -647,7 +636,6 @@ def test_nan_out_is_null__but_not_with(snippet, old, new, fails):
     fails(test_nan_out_is_null, snippet.edit(old, new))
 
 
-@pytest.mark.skipif(older_than(130), reason="both give 500 before 0.130")
 @edits(("(picture: Picture) -> dict[str, float]:", "(picture: Picture):"))
 def test_nan_out_is_null__but_not_without(snippet, old, new, fails):
     """Without a type, both give 500."""
