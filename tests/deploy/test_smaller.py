@@ -12,8 +12,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.evidence.versions import true_since
+from extensions.evidence.versions import api_since, true_since
 from extensions.programs.cached_run import after
+
+pytestmark = api_since("2.10", "the kinds of scales that torchao imports")
 
 FITTED = ("digits", "train", "halve")
 MEASURED = (*FITTED, "torchao", "quantize", "measure")
