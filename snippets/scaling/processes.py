@@ -290,6 +290,20 @@ exact_totals = start(exact)
 print("{} of {} are right".format(*exact_totals[0]))
 
 
+# %% gathered
+scores = [[0.9, 0.1, 0.4], [0.7, 0.2]]  # of the samples in each process
+
+
+def gathered(rank):
+    parts = [None] * dist.get_world_size()
+    dist.all_gather_object(parts, scores[rank])
+    return [score for part in parts for score in part]
+
+
+complete = start(gathered)
+print(complete[0])
+
+
 # %% unequal
 parts = [[1.0, 1.0, 1.0], [3.0]]  # the targets of each process
 
@@ -421,6 +435,15 @@ def missing(rank):
 
 who = start(missing)
 print(who[0].partition(" in ")[0])
+
+# %% taken
+import socket
+
+with socket.create_server(("127.0.0.1", 0)) as other:  # another program
+    port = other.getsockname()[1]
+    at = {"init_method": f"tcp://127.0.0.1:{port}", "rank": 0, "world_size": 1}
+    taken = error_of(lambda: dist.init_process_group("gloo", **at))
+print(taken.replace(str(port), "29500"))
 
 
 # %% accumulate

@@ -485,6 +485,44 @@ def test_summed_counts_are_exact__but_not(snippet, old, new, fails):
     fails(test_summed_counts_are_exact, snippet.edit(old, new))
 
 
+def test_gathered_lists_are_complete(snippet):
+    run = after(snippet, *START, "gathered")
+    assert run.complete == [[0.9, 0.1, 0.4, 0.7, 0.2]] * 2
+
+
+@edits(
+    (
+        "an empty one",
+        "[0.9, 0.1, 0.4], [0.7, 0.2]",
+        "[0.9, 0.1, 0.4, 0.7, 0.2], []",
+    ),
+    ("three processes", "start(gathered)", "start(gathered, 3)[:2]"),
+)
+def test_gathered_lists_are_complete__also_with(snippet, old, new):
+    if "3" in new:
+        snippet = snippet.edit("[0.7, 0.2]]", "[0.7], [0.2]]")
+    test_gathered_lists_are_complete(snippet.edit(old, new))
+
+
+@edits(
+    (
+        "gather_object",
+        "dist.all_gather_object(parts, scores[rank])",
+        "to = parts if rank == 0 else None\n"
+        "    dist.gather_object(scores[rank], to)\n"
+        "    parts = [part or [] for part in parts]",
+    ),
+    (
+        "no call",
+        "dist.all_gather_object(parts, scores[rank])",
+        "parts = [scores[rank]]",
+    ),
+)
+def test_gathered_lists_are_complete__but_not_with(snippet, old, new, fails):
+    """`gather_object` gives them to rank 0 alone."""
+    fails(test_gathered_lists_are_complete, snippet.edit(old, new))
+
+
 # What goes wrong
 
 
@@ -780,6 +818,49 @@ def test_monitored_barrier_names_the_rank__but_not_a_barrier(snippet, fails):
     edited = snippet.edit(old, "dist.barrier()")
     edited = edited.edit("start(missing)", "start(missing, timeout=5)")
     fails(test_monitored_barrier_names_the_rank, edited)
+
+
+TAKEN = (*START, "error-of", "taken")
+
+
+@pytest.fixture
+def no_group_is_left():
+    """End the group of a call that went through."""
+    yield
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def test_a_taken_port_raises(snippet, no_group_is_left):
+    run = after(snippet, *TAKEN)
+    assert f"port: {run.port}" in run.taken
+    assert "EADDRINUSE, message: address already in use" in run.taken
+    assert not dist.is_initialized()
+
+
+@edits(
+    ("localhost", "tcp://127.0.0.1", "tcp://localhost"),
+    ("two processes", '"world_size": 1', '"world_size": 2'),
+    ("the environment", '"gloo", **at', '"gloo", rank=0, world_size=1'),
+)
+def test_a_taken_port_raises__also_with(snippet, old, new, monkeypatch):
+    edited = snippet.edit(old, new)
+    if "**at" in old:
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MASTER_PORT", "")  # put back at the end
+        name = 'os.environ["MASTER_PORT"]'
+        edited = edited.edit(
+            "    at = {", f"    {name} = str(port)\n    at = {{"
+        )
+    test_a_taken_port_raises(edited, None)
+
+
+def test_a_taken_port_raises__but_not_a_free_one(
+    snippet, fails, no_group_is_left
+):
+    """If the other program has closed it, nobody listens."""
+    edited = snippet.edit("    at = {", "    other.close()\n    at = {")
+    fails(test_a_taken_port_raises, edited, None)
 
 
 def test_no_sync_adds_up_first(snippet):
