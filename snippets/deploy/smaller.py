@@ -212,6 +212,26 @@ ax.set(xlabel="weight in float32", ylabel="weight in int8")
 ax.legend(frameon=False)
 plt.show()
 
+# %% keep-layer
+try:
+    quantize_(
+        copy.deepcopy(spoiled),
+        Int8WeightOnlyConfig(),
+        lambda module, name: name != "0",  # wrong: all the rest, not linear
+    )
+except AssertionError as error:
+    error_text = error
+    print(error_text)
+
+rescued = copy.deepcopy(spoiled)
+quantize_(
+    rescued,
+    Int8WeightOnlyConfig(),
+    lambda module, name: isinstance(module, nn.Linear) and name != "0",
+)
+print(f"{right_answers(rescued):.1%} right")
+print(f"{file_size(rescued.state_dict()):,} bytes")
+
 # %% train-after
 # Wrong on purpose: do not copy.
 torch.manual_seed(0)
@@ -260,6 +280,30 @@ pruned_sizes["masks removed"] = file_size(pruned.state_dict())
 print(pruned_sizes)
 print(f"zeros: {(pruned[2].weight == 0).float().mean():.0%}")
 
+# %% cut
+zeroed = copy.deepcopy(model)
+weak = zeroed[0].weight.abs().sum(dim=1).argsort()[:256]  # of 512 units
+with torch.no_grad():
+    zeroed[0].weight[weak] = 0
+    zeroed[0].bias[weak] = 0
+
+kept = (zeroed[0].weight != 0).any(dim=1)
+state = zeroed.state_dict()
+state["0.weight"] = state["0.weight"][kept]  # rows of one layer
+state["0.bias"] = state["0.bias"][kept]
+state["2.weight"] = state["2.weight"][:, kept]  # columns of the next
+
+cut = make_model()
+cut[0], cut[2] = nn.Linear(64, 256), nn.Linear(256, 512)
+cut.load_state_dict(state)
+
+cut_sizes = [file_size(each.state_dict()) for each in (zeroed, cut)]
+scores, expected = (each(images[valid]) for each in (cut, zeroed))
+alike = torch.allclose(scores, expected, atol=1e-4)
+print("bytes, with the zeros and without:", cut_sizes)
+print("the same scores, up to rounding:", alike)
+print(f"{right_answers(cut):.1%} right")
+
 # %% sparse
 import warnings
 
@@ -279,6 +323,38 @@ for zeros in (50, 60, 70, 80, 90):
     print(f"{zeros} % zeros: CSR, COO", sparse_bytes[zeros])
 print("dense:", matrix.nbytes)
 
+# %% sparse-product
+places = torch.tensor([[0, 1, 1], [2, 0, 0]])  # the rows, then the columns
+values = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+sparse = torch.sparse_coo_tensor(
+    places,
+    values,
+    size=(2, 3),
+    check_invariants=True,
+)
+x = torch.tensor([[1.0], [10.0], [100.0]], requires_grad=True)
+
+product = sparse @ x
+product.sum().backward()
+print(sparse.to_dense().tolist())
+print(product.tolist())
+print("gradients:", values.grad.tolist(), x.grad.tolist())
+
+# %% outside
+outside = torch.tensor([[0], [7]])  # of two rows and three columns
+try:
+    torch.sparse_coo_tensor(
+        outside, torch.ones(1), size=(2, 3), check_invariants=True
+    )
+except RuntimeError as error:
+    refused = str(error)
+    print(refused)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it warns once that nothing is checked
+    unchecked = torch.sparse_coo_tensor(outside, torch.ones(1), size=(2, 3))
+print("unchecked:", unchecked._indices().tolist())
+
 # %% quantize-dynamic
 if torch.backends.quantized.engine == "none":
     torch.backends.quantized.engine = "qnnpack"  # on a Mac
@@ -292,6 +368,19 @@ said = {
     if each.category is DeprecationWarning
 }
 print(*said, sep="\n")
+
+# %% quantize-lstm
+recurrent = nn.ModuleList([nn.LSTM(64, 128)])
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    old_lstm = torch.ao.quantization.quantize_dynamic(recurrent, {nn.LSTM})
+new_lstm = copy.deepcopy(recurrent)
+quantize_(new_lstm, Int8WeightOnlyConfig())
+
+lstm_sizes = [
+    file_size(each.state_dict()) for each in (recurrent, new_lstm, old_lstm)
+]
+print("float32, quantize_, quantize_dynamic:", lstm_sizes)
 
 # %% diagonal
 matrix = torch.eye(1000)

@@ -1,10 +1,13 @@
 """The claims of docs/deploy/serve.md."""
 
+import gc
 import http.client
 import json
 import math
+import runpy
 import socket
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -228,6 +231,21 @@ def test_the_server_answers_alike__also_behind_uvicorn(snippet):
     for (_, answer), pixels in zip(found, sent, strict=True):
         alike(answer, run.predict(pixels))
     assert [status for status, _ in refused] == [422] * len(run.bad)
+
+
+def test_the_server_answers_alike__also_from_a_file(snippet, tmp_path):
+    """The four blocks, below their imports and the path, are a server."""
+    run = run_of(snippet, *SERVER)
+    blocks = ("make-model", "predict", "server", "refuse")
+    head = f"import torch\nfrom torch import nn\n\npath = {str(run.path)!r}\n"
+    source = "\n".join(str(snippet.cell(name).source) for name in blocks)
+    file = tmp_path / "server.py"
+    file.write_text(head + source, encoding="utf-8")
+    client = run.TestClient(runpy.run_path(str(file))["app"])
+    for i in run.test[:5]:
+        pixels = run.pictures[i].tolist()
+        alike(run.send(client, pixels).json(), run.predict(pixels))
+    assert run.send(client, run.bad["nan"]).status_code == 422
 
 
 @edits(
@@ -842,6 +860,31 @@ def test_without_it_the_graph_is_saved(snippet):
 def test_without_it_the_graph_is_saved__but_not_with(snippet, old, new, fails):
     """Both record a graph, or none does."""
     fails(test_without_it_the_graph_is_saved, snippet.edit(old, new))
+
+
+def test_without_it_the_graph_is_saved__also_until_the_answer_goes(snippet):
+    run = run_of(snippet, *GRAPH)
+
+    class Kept:
+        def __init__(self, x):
+            self.x = x.detach()  # not in a circle with its own node
+
+    seen = []
+
+    def keep(x):
+        kept = Kept(x)
+        seen.append(weakref.ref(kept))
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda kept: kept.x):
+        answer = run.without_inference_mode(run.first)
+    recent = [answer]
+    del answer
+    gc.collect()
+    assert any(each() is not None for each in seen)
+    recent.clear()
+    gc.collect()
+    assert [each() for each in seen] == [None] * len(seen)
 
 
 # Try it

@@ -735,6 +735,94 @@ def test_one_large_weight_coarsens_its_row__also_leaves_others_alone(snippet):
     assert same.tolist() == [True, True, False, True]
 
 
+KEPT = (*OUTLIER, "keep-layer")
+
+
+def test_a_filter_replaces_the_test(snippet):
+    run = untrained(snippet, *KEPT)
+
+    assert str(run.error_text).startswith(
+        "applying int8 weight only quant requires module to have"
+    )
+    asked = []
+    model, config = run.make_model(), run.Int8WeightOnlyConfig()
+    run.quantize_(model, config, lambda *each: asked.append(each))
+    assert [name for _, name in asked] == ["", "0", "1", "2", "3", "4"]
+    assert [each for each, _ in asked] == [model, *model]
+    assert not any(map(is_quantized, model.parameters()))
+    run.quantize_(
+        model,
+        config,
+        lambda module, name: isinstance(module, nn.Linear) and name != "0",
+    )
+    quantized = [n for n, p in model.named_parameters() if is_quantized(p)]
+    assert quantized == ["2.weight", "4.weight"]
+
+
+@pytest.mark.parametrize(
+    "config", ["Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"]
+)
+def test_a_filter_replaces_the_test__also_with(snippet, config):
+    run = pieces(snippet, "by-hand")
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    with pytest.raises(AssertionError, match="requires module to have"):
+        run.quantize_(model, getattr(run, config)(), lambda _, n: n != "0")
+
+
+@edits(
+    (
+        "the test for linear layers",
+        'name != "0",  # wrong: all the rest, not linear\n    )',
+        'isinstance(module, nn.Linear),\n    )\n    error_text = ""',
+    ),
+    (
+        "names of linear layers alone",
+        'name != "0",  # wrong: all the rest, not linear\n    )',
+        'name in ("2", "4"),\n    )\n    error_text = ""',
+    ),
+)
+def test_a_filter_replaces_the_test__but_not_with(snippet, old, new, fails):
+    """Only linear layers are named."""
+    fails(test_a_filter_replaces_the_test, snippet.edit(old, new))
+
+
+def test_a_kept_layer_rescues_the_answers(snippet):
+    run = after(snippet, *KEPT)
+
+    assert [
+        name for name, p in run.rescued.named_parameters() if is_quantized(p)
+    ] == ["2.weight", "4.weight"]
+    assert torch.equal(run.rescued[0].weight, run.spoiled[0].weight)
+    plain = run.right_answers(run.spoiled)
+    assert plain > 0.9
+    assert run.right_answers(run.spoiled_int8) < plain - 0.2
+    assert run.right_answers(run.rescued) == pytest.approx(plain, abs=0.01)
+    third = file_size(run.rescued) / file_size(run.spoiled)
+    assert 0.32 < third < 0.35
+
+
+def test_a_kept_layer_rescues_the_answers__also_after_another_training(
+    snippet,
+):
+    seeded = "torch.manual_seed(0)\nmodel"
+    edited = snippet.edit(seeded, seeded.replace("0", "1"))
+    test_a_kept_layer_rescues_the_answers(edited)
+
+
+@edits(
+    (
+        "another layer",
+        'nn.Linear) and name != "0"',
+        'nn.Linear) and name != "2"',
+    )
+)
+def test_a_kept_layer_rescues_the_answers__but_not_with(
+    snippet, old, new, fails
+):
+    """The layer with the large weights becomes int8."""
+    fails(test_a_kept_layer_rescues_the_answers, snippet.edit(old, new))
+
+
 @edits(
     ("[:, 0] = 40.0", "[:, 0] = 0.1"),
     (
@@ -962,6 +1050,85 @@ def test_pruning_stores_zeros__but_not(snippet, old, new, fails):
     fails(test_pruning_stores_zeros, edited)
 
 
+CUT = (*COMPARED, "cut")
+
+
+def test_zero_units_can_be_cut_out(snippet):
+    run = untrained(snippet, *CUT)
+
+    assert run.alike is True
+    assert run.kept.sum() == 256
+    assert run.cut[0].weight.shape == (256, 64)
+    assert run.cut[2].weight.shape == (512, 256)
+    x = torch.rand(100, 64)
+    close(run.cut(x), run.zeroed(x), 1e-4)
+    assert (run.zeroed(x) - run.model(x)).abs().max() > 1e-3
+    assert run.cut_sizes == [file_size(run.zeroed), file_size(run.cut)]
+    assert run.cut_sizes[0] == pytest.approx(file_size(run.model), abs=99)
+    ratio = run.cut_sizes[1] / run.cut_sizes[0]
+    assert ratio == pytest.approx(0.51, abs=0.01)
+    sums = run.model[0].weight.abs().sum(dim=1)
+    assert sums[~run.kept].max() <= sums[run.kept].min()
+
+
+@pytest.mark.parametrize("seed", [0, 1], ids="seed {}".format)
+def test_zero_units_can_be_cut_out__also_as_channels_from(seed):
+    torch.manual_seed(seed)
+    first, second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3)
+    with torch.no_grad():
+        first.weight[::2] = 0
+        first.bias[::2] = 0
+    kept = (first.weight != 0).flatten(1).any(dim=1)
+    x = torch.rand(2, 3, 9, 9)
+    hidden = F.conv2d(x, first.weight[kept], first.bias[kept]).relu()
+    found = F.conv2d(hidden, second.weight[:, kept], second.bias)
+    assert hidden.shape[1] == 4
+    close(found, second(first(x).relu()), 1e-5)
+
+
+@edits(
+    ("a bias", "    zeroed[0].bias[weak] = 0\n", ""),
+    (
+        "Sigmoid",
+        "nn.Linear(64, 512),\n        nn.ReLU()",
+        "nn.Linear(64, 512),\n        nn.Sigmoid()",
+    ),
+    (
+        "the first columns",
+        'state["2.weight"][:, kept]',
+        'state["2.weight"][:, :256]',
+    ),
+    (
+        "other rows",
+        'state["0.weight"][kept]',
+        'state["0.weight"][kept].flip(0)',
+    ),
+)
+def test_zero_units_can_be_cut_out__but_not_with(snippet, old, new, fails):
+    """A unit that passes something on is missed, or the wrong ones go."""
+    fails(test_zero_units_can_be_cut_out, snippet.edit(old, new))
+
+
+def test_zero_units_can_be_cut_out__ends_with_batchnorm(snippet, fails):
+    """Behind a BatchNorm, a unit of zeros gives other numbers than zero."""
+    edited = snippet.edit(
+        "nn.Linear(64, 512),\n        nn.ReLU()",
+        "nn.Linear(64, 512),\n        nn.Sequential("
+        "nn.BatchNorm1d(512), nn.ReLU()).eval()",
+    ).edit(
+        "cut.load_state_dict(state)",
+        "cut[1] = nn.Sequential(nn.BatchNorm1d(256), nn.ReLU()).eval()\n"
+        "zeroed[1][0].bias.data += 1\n"
+        "cut[1][0].bias.data += 1\n"
+        "cut.load_state_dict(\n"
+        "    {k: v for k, v in state.items() if k[0] != '1'}, strict=False\n"
+        ")",
+    )
+    run = untrained(edited, *CUT)
+    assert not run.alike
+    fails(test_zero_units_can_be_cut_out, edited)
+
+
 SPARSE = ("digits", "sparse")
 
 
@@ -1046,6 +1213,131 @@ def test_sparse_needs_many_zeros__ends_with_int32(snippet, fails):
     )
 
 
+PRODUCT = ("digits", "sparse-product")
+
+
+def test_equal_places_are_added(snippet):
+    run = after(snippet, *PRODUCT)
+
+    assert run.sparse.is_sparse
+    assert run.sparse.to_dense().tolist() == [[0, 0, 1], [5, 0, 0]]
+    assert run.sparse.coalesce().values().tolist() == [1, 5]
+    assert run.product.tolist() == [[100], [5]]
+    assert run.values.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2], ids="seed {}".format)
+def test_equal_places_are_added__also_from(seed):
+    torch.manual_seed(seed)
+    places, values = torch.randint(0, 5, (2, 40)), torch.rand(40)
+    sparse = torch.sparse_coo_tensor(
+        places, values, (5, 5), check_invariants=True
+    )
+    dense = torch.zeros(5, 5)
+    for (row, column), value in zip(places.T.tolist(), values, strict=True):
+        dense[row, column] += value
+    close(sparse.to_dense(), dense, 1e-5)
+
+
+@edits(("other places", "[2, 0, 0]", "[2, 0, 1]"))
+def test_equal_places_are_added__but_not_at(snippet, old, new, fails):
+    """Each value has a place of its own."""
+    fails(test_equal_places_are_added, snippet.edit(old, new))
+
+
+def test_a_sparse_product_has_gradients(snippet):
+    run = after(snippet, *PRODUCT)
+
+    dense = torch.tensor([[0.0, 0, 1], [5, 0, 0]], requires_grad=True)
+    x = run.x.detach().clone().requires_grad_()
+    expected = dense @ x
+    assert run.product.layout is torch.strided
+    assert torch.equal(run.product, expected)
+    expected.sum().backward()
+    assert torch.equal(run.x.grad, x.grad)
+    assert torch.equal(run.values.grad, dense.grad[*run.places])
+
+
+@pytest.mark.parametrize("seed", [0, 1], ids="seed {}".format)
+def test_a_sparse_product_has_gradients__also_in_csr_from(seed):
+    torch.manual_seed(seed)
+    dense = torch.rand(6, 5) * (torch.rand(6, 5) < 0.4)
+    x = torch.rand(5, 3, requires_grad=True)
+    twin = x.detach().clone().requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        product = dense.to_sparse_csr() @ x
+        weight = torch.rand(6, 3)
+        (product * weight).sum().backward()
+    close(product, dense @ twin, 1e-5)
+    (dense @ twin * weight).sum().backward()
+    close(x.grad, twin.grad, 1e-5)
+
+
+@edits(
+    (
+        "values that need none",
+        "3.0], requires_grad=True)",
+        "3.0])\nvalues.grad = torch.zeros(3)",
+    ),
+    (
+        "a detached matrix",
+        "product = sparse @ x",
+        "product = sparse.detach() @ x\nvalues.grad = torch.zeros(3)",
+    ),
+    ("a detached x", "sparse @ x", "sparse @ x.detach(); x.grad = 0 * x"),
+)
+def test_a_sparse_product_has_gradients__but_not_with(
+    snippet, old, new, fails
+):
+    """No gradient reaches what takes no part in the graph."""
+    fails(test_a_sparse_product_has_gradients, snippet.edit(old, new))
+
+
+OUTSIDE = ("digits", "sparse", "outside")
+
+
+def test_places_are_not_checked(snippet):
+    run = after(snippet, *OUTSIDE)
+
+    assert "size is inconsistent with indices" in run.refused
+    assert run.unchecked.shape == (2, 3)
+    assert run.unchecked._indices().tolist() == [[0], [7]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.sparse_coo_tensor([[5], [0]], [1.0], (2, 3))
+
+
+def test_places_are_not_checked__also_in_csr(snippet):
+    run = after(snippet, *OUTSIDE)
+    parts = torch.tensor([0, 1, 1]), torch.tensor([7]), torch.ones(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run.torch.sparse_csr_tensor(*parts, size=(2, 3))
+        with pytest.raises(RuntimeError, match="col_indices"):
+            run.torch.sparse_csr_tensor(
+                *parts, size=(2, 3), check_invariants=True
+            )
+
+
+@edits(
+    (
+        "a place inside",
+        "torch.tensor([[0], [7]])",
+        "torch.tensor([[0], [2]]); refused = ''",
+    ),
+    (
+        "the check",
+        "unchecked = torch.sparse_coo_tensor(outside, torch.ones(1), size=",
+        "unchecked = matrix.to_sparse(); torch.sparse_coo_tensor("
+        "outside % 3, torch.ones(1), size=",
+    ),
+)
+def test_places_are_not_checked__but_not_with(snippet, old, new, fails):
+    """The places are inside of the matrix."""
+    fails(test_places_are_not_checked, snippet.edit(old, new))
+
+
 DYNAMIC = ("digits", "train", "sparse", "quantize-dynamic")
 
 
@@ -1073,6 +1365,67 @@ def test_quantize_dynamic_is_deprecated(snippet):
 def test_quantize_dynamic_is_deprecated__but_not(snippet, old, new, fails):
     """Nothing warns of a copy."""
     fails(test_quantize_dynamic_is_deprecated, snippet.edit(old, new))
+
+
+LSTM = (*COMPARED, "sparse", "quantize-dynamic", "quantize-lstm")
+
+
+def test_only_the_old_call_shrinks_an_lstm(snippet):
+    run = untrained(snippet, *LSTM)
+
+    whole, new, old = run.lstm_sizes
+    assert [whole, new, old] == [
+        file_size(each) for each in (run.recurrent, run.new_lstm, run.old_lstm)
+    ]
+    assert new == whole
+    assert 0.2 < old / whole < 0.3
+    assert not any(map(is_quantized, run.new_lstm.parameters()))
+    assert whole > 4 * sum(p.numel() for p in nn.LSTM(64, 128).parameters())
+    x = torch.rand(5, 3, 64)
+    close(run.old_lstm[0](x)[0], run.recurrent[0](x)[0], 0.03)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: nn.LSTM(64, 128, num_layers=2),
+        lambda: nn.LSTM(64, 128, bidirectional=True),
+        lambda: nn.GRU(64, 128),
+    ],
+    ids=["two layers", "both directions", "GRU"],
+)
+def test_only_the_old_call_shrinks_an_lstm__also_with(snippet, layer):
+    run = untrained(snippet, *LSTM)
+    layer = nn.ModuleList([layer()])
+    whole = file_size(layer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        old = torch.ao.quantization.quantize_dynamic(layer, {type(layer[0])})
+    assert 0.2 < file_size(old) / whole < 0.3
+    config = run.Int8DynamicActivationInt8WeightConfig()
+    run.quantize_(layer, config)
+    assert file_size(layer) == whole
+
+
+@edits(
+    (
+        "linear layers alone",
+        "(recurrent, {nn.LSTM})",
+        "(recurrent, {nn.Tanh})",
+    ),
+    ("bfloat16", "copy.deepcopy(recurrent)", "recurrent.bfloat16()"),
+)
+def test_only_the_old_call_shrinks_an_lstm__but_not(snippet, old, new, fails):
+    """The old call is told to leave LSTMs alone, or they become 16-bit."""
+    fails(test_only_the_old_call_shrinks_an_lstm, snippet.edit(old, new))
+
+
+def test_only_the_old_call_shrinks_an_lstm__ends_in_a_narrow_one(
+    snippet, fails
+):
+    """In an LSTM of few units, the names and shapes weigh more."""
+    edited = snippet.edit("nn.LSTM(64, 128)", "nn.LSTM(4, 4)")
+    fails(test_only_the_old_call_shrinks_an_lstm, edited)
 
 
 # Try it
