@@ -1320,6 +1320,23 @@ def test_places_are_not_checked__also_in_csr(snippet):
             )
 
 
+def test_places_are_not_checked__ends_without_a_size(snippet, fails):
+    """Without a size, the places decide it, and none of them is outside; a
+    negative one raises an error.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grown = torch.sparse_coo_tensor([[0], [7]], [1.0])
+        assert grown.shape == (1, 8)
+        with pytest.raises(RuntimeError, match="negative index -1"):
+            torch.sparse_coo_tensor([[-1], [0]], [1.0])
+    edited = snippet.edit(
+        "torch.sparse_coo_tensor(outside, torch.ones(1), size=(2, 3))",
+        "torch.sparse_coo_tensor(outside, torch.ones(1))",
+    )
+    fails(test_places_are_not_checked, edited)
+
+
 @edits(
     (
         "a place inside",
