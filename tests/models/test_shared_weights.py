@@ -478,13 +478,39 @@ def test_each_update_mixes_in_a_part__but_not_otherwise(
     fails(test_each_update_mixes_in_a_part, snippet.edit(old, new))
 
 
+def test_each_update_mixes_in_a_part__also_in_the_quiz(snippet):
+    run = after(snippet, "tie", "average", "quiz")
+    assert run.average.module.weight.item() == 4
+
+
+def test_each_update_mixes_in_a_part__also_by_your_own_function(snippet):
+    run = after(snippet, "tie", "average", "moved", "digits", *SOLUTION)
+    assert run.wrong == []
+    model, average = run.network(), run.network()
+    average[5].weight.data.fill_(1), model[5].weight.data.fill_(2)
+    model[1].num_batches_tracked.fill_(7)
+    run.update(average, model, 0.75)
+    assert average[5].weight.unique().tolist() == [1.25]
+    assert average[1].num_batches_tracked == 7
+
+
+SOLUTION = ("solution", "solution-checked")
+
+
 def test_the_default_is_the_mean(snippet, numbers=(4.0, 4.0, 1.0, 7.0)):
     run = after(snippet, "tie", "average", "by-hand", "mean")
     assert run.mean.module.weight.item() == pytest.approx(3)
+    assert run.mean.n_averaged == 3
 
     found = averages(numbers)
     for count, average in enumerate(found, 1):
         assert average == pytest.approx(sum(numbers[:count]) / count)
+
+
+def test_the_default_is_the_mean__also_of_a_larger_number(snippet):
+    edited = snippet.edit("(1.0, 2.0, 6.0)", "(1.0, 2.0, 9.0)")
+    run = after(edited, "tie", "average", "by-hand", "mean")
+    assert run.mean.module.weight.item() == pytest.approx(4)
 
 
 def test_the_default_is_the_mean__but_not_with_a_decay(snippet, fails):
