@@ -359,6 +359,26 @@ with warnings.catch_warnings(), torch.no_grad():
 print("with gradients:", with_grad[1, :, 0].detach())
 print("without:", without_grad[1, :, 0])
 
+# %% translate
+both = nn.Transformer(64, 4, 1, 1, 128, batch_first=True).eval()
+source, target = torch.randn(1, 5, 64), torch.randn(1, 3, 64)
+source[:, 3:] = 0.0  # the last two places are padding
+padding = torch.tensor([[False, False, False, True, True]])
+later = torch.ones(3, 3, dtype=torch.bool).triu(1)
+
+
+def decoded(source, **masks):
+    return both(source, target, tgt_mask=later, **masks)
+
+
+alone = decoded(source[:, :3])
+one_mask = decoded(source, src_key_padding_mask=padding)
+two_masks = decoded(
+    source, src_key_padding_mask=padding, memory_key_padding_mask=padding
+)
+for name, outputs in {"one mask": one_mask, "two": two_masks}.items():
+    print(f"{name}: {(outputs - alone).abs().max():.2f} away")
+
 # %% how-many
 _, few = positions_computed(lambda *_: greedy(model, "def f", 3))
 _, fewer = positions_computed(lambda *_: greedy_cached(model, "def f", 3))

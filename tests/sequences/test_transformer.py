@@ -903,3 +903,59 @@ def test_padded_outputs_become_zero_in_eval__ends_with_a_last_norm(
         "norm = nn.LayerNorm(64)\nreader = nn.Trans",
     )
     fails(test_padded_outputs_become_zero_in_eval, edited)
+
+
+def test_the_decoder_needs_the_mask_too(snippet, training=False, size=64):
+    run = after(snippet, "text", "translate")
+    assert (run.one_mask - run.alone).abs().max() > 0.1
+    torch.testing.assert_close(run.two_masks, run.alone, atol=1e-4, rtol=0)
+
+    both = nn.Transformer(size, 2, 2, 2, 32, dropout=0.0, batch_first=True)
+    source, target = torch.rand(2, 6, size), torch.rand(2, 4, size)
+    padding = torch.tensor([[False] * 6, [False] * 4 + [True] * 2])
+    later = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    both.train(training)
+    alone = both(source[1:, :4], target[1:], tgt_mask=later)
+    masks = {"tgt_mask": later, "src_key_padding_mask": padding}
+    one = both(source, target, **masks)[1:]
+    two = both(source, target, **masks, memory_key_padding_mask=padding)[1:]
+    assert (one - alone).abs().max() > 1e-3
+    torch.testing.assert_close(two, alone, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("training", "size"),
+    [(True, 64), (False, 8), (True, 8)],
+    ids=["in training mode", "with 8 numbers", "with 8 in training mode"],
+)
+def test_the_decoder_needs_the_mask_too__also(snippet, training, size):
+    test_the_decoder_needs_the_mask_too(snippet, training, size)
+
+
+def test_the_decoder_needs_the_mask_too__also_without_gradients(snippet):
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nested tensors are a prototype
+        test_the_decoder_needs_the_mask_too(snippet)
+
+
+@edits(
+    (
+        "no padding",
+        "padding = torch.tensor([[False, False, False, True, True]])",
+        "padding = torch.zeros(1, 5, dtype=torch.bool)",
+    ),
+    (
+        "the decoder's alone",
+        "source, src_key_padding_mask=padding, memory",
+        "source, memory",
+    ),
+    (
+        "both at once",
+        "one_mask = decoded(source, ",
+        "one_mask = decoded(source, memory_key_padding_mask=padding, ",
+    ),
+)
+def test_the_decoder_needs_the_mask_too__but_not_with(
+    snippet, old, new, fails
+):
+    fails(test_the_decoder_needs_the_mask_too, snippet.edit(old, new))
