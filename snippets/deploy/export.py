@@ -7,10 +7,14 @@ Write a model to a file that runs without its class, and check the file.
 
 # %% digits
 import atexit
+import copy
 import logging
+import re
 import shutil
 import tempfile
 import warnings
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +25,10 @@ from torch.nn import functional as F
 
 folder = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, folder)  # when the program ends
-# Leave out "torchvision is not installed", and a warning inside the exporter.
-logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+# Leave out "torchvision is not installed", what torchao says about parts for
+# GPUs, and a warning inside the exporter.
+for name in ("torch.onnx", "torch.utils._pytree", "torchao"):
+    logging.getLogger(name).setLevel(logging.CRITICAL)
 warnings.filterwarnings("ignore", category=FutureWarning)
 
 digits = load_digits()
@@ -175,6 +181,30 @@ except Exception as error:
     print(of_len.split("\nSuggested")[0])
 
 
+# %% several
+class MeanOfTokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(100, 8)
+
+    def forward(self, ids, mask):
+        mask = mask[:, :, None]  # 0 for padding
+        return (self.embedding(ids) * mask).sum(dim=1) / mask.sum(dim=1)
+
+
+ids = torch.tensor([[5, 7, 0], [3, 1, 4]])
+text = ids, (ids > 0).long()
+rows = {0: torch.export.Dim("batch")}
+try:
+    torch.export.export(MeanOfTokens(), text, dynamic_shapes=(rows,))
+except Exception as error:
+    of_one = str(error)
+    print(of_one.splitlines()[0])
+
+both = {"ids": rows, "mask": rows}
+of_text = torch.export.export(MeanOfTokens(), text, dynamic_shapes=both)
+
+
 # %% if
 class WithIf(Reader):
     def forward(self, pixels):
@@ -182,9 +212,6 @@ class WithIf(Reader):
             pixels = 16 - pixels
         return super().forward(pixels)
 
-
-from contextlib import redirect_stderr
-from io import StringIO
 
 try:
     with redirect_stderr(StringIO()):  # torch prints the graph as well
@@ -240,6 +267,14 @@ kept = torch.export.export(Scaled(), (examples[0],)).module()
 print("model:       ", Scaled()(examples[1]))
 print("torch.export:", kept(examples[1]))
 print("jit.trace:   ", traced(examples[1]))
+
+# %% int8
+from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+small = copy.deepcopy(model)
+quantize_(small, Int8WeightOnlyConfig())
+of_small = torch.export.export(small, (pixels[:2],), dynamic_shapes=sizes)
+torch.export.save(of_small, folder / "small.pt2")
 
 # %% train-mode
 # Wrong on purpose: do not copy.
@@ -327,6 +362,64 @@ try:
 except Exception as error:
     missing = str(error)
     print(missing.partition(' "')[0])
+
+
+# %% median
+class AboveMedian(nn.Module):
+    def forward(self, x):
+        return x - x.median(dim=1, keepdim=True).values
+
+
+class AboveMiddle(nn.Module):
+    def forward(self, x):
+        middle = (x.shape[1] - 1) // 2
+        return x - x.sort(dim=1).values[:, middle, None]
+
+
+example = (torch.tensor([[1.0, 5.0, 2.0], [7.0, 3.0, 9.0]]),)
+converted = {}
+for each in (AboveMedian(), AboveMiddle()):
+    above = torch.export.export(each, example, dynamic_shapes=sizes)
+    try:
+        to_onnx = torch.onnx.export(above, dynamo=True, verbose=False)
+        converted[type(each)] = to_onnx
+    except Exception as error:
+        unconverted = str(error)
+        lines = r"Failed to convert.*?model\.|No ONNX function.*"
+        print(*re.findall(lines, unconverted), sep="\n")
+
+
+# %% groups
+class GroupMeans(nn.Module):
+    def forward(self, x, group):
+        means = torch.zeros(2)
+        return means.scatter_reduce(0, group, x, "mean", include_self=False)
+
+
+grouped = torch.tensor([1.0, 3.0, 10.0, 20.0]), torch.tensor([0, 0, 1, 1])
+of_groups = torch.export.export(GroupMeans(), grouped)
+groups_onnx = torch.onnx.export(of_groups, dynamo=True, verbose=False)
+print("model:", GroupMeans()(*grouped))
+print("file: ", groups_onnx(*grouped)[0])
+
+# %% opset
+with redirect_stderr(StringIO()) as log:
+    older = torch.onnx.export(
+        program, dynamo=True, verbose=False, opset_version=13
+    )
+opset = older.model_proto.opset_import[0].version
+print(opset)
+print(*re.findall(r"Failed to convert.*", log.getvalue()))
+
+# %% providers
+print(onnxruntime.get_available_providers())
+with warnings.catch_warnings(record=True, action="always") as caught:
+    on_gpu = onnxruntime.InferenceSession(
+        folder / "digits.onnx",
+        providers=["CUDAExecutionProvider", "CPUExecutionProvider"],
+    )
+print(*(each.message for each in caught))
+print(on_gpu.get_providers())
 
 
 # %% quiz

@@ -54,6 +54,25 @@ def to_onnx(run, program, name, **options):
     return runtime.InferenceSession(path)
 
 
+def said_by(convert):
+    """Return what an error of the conversion says, with its cause."""
+    pytest.importorskip("onnxscript")
+    with pytest.raises(Exception, match="Failed to convert") as caught:
+        convert()
+    return str(caught.value)
+
+
+def of_proto(onnx_program, *inputs):
+    """Run what was converted in memory, and return its first output."""
+    runtime = pytest.importorskip("onnxruntime")
+    file = onnx_program.model_proto.SerializeToString()
+    session = runtime.InferenceSession(file)
+    names = (each.name for each in session.get_inputs())
+    arrays = (each.numpy() for each in inputs)
+    found = session.run(None, dict(zip(names, arrays, strict=True)))
+    return torch.from_numpy(found[0])
+
+
 def answers(session, batch):
     """Return the outputs for a batch."""
     (name,) = (each.name for each in session.get_inputs())
@@ -325,7 +344,48 @@ def test_len_fixes_the_size__but_not(snippet, name, fails):
     fails(test_len_fixes_the_size, edited)
 
 
+SEVERAL = (*EXPORTED, "several")
+
+
+def test_each_input_needs_its_entry(snippet):
+    run = after(untrained(snippet), *SEVERAL)
+    said = getattr(run, "of_one", "")
+    assert "structure of `inputs` and `dynamic_shapes`" in said
+    model = run.MeanOfTokens()
+    for other in (None, {}):
+        with pytest.raises(Exception, match=r"(?i)violated"):
+            torch.export.export(
+                model, run.text, dynamic_shapes=(run.rows, other)
+            )
+    in_order = torch.export.export(
+        model, run.text, dynamic_shapes=(run.rows, run.rows)
+    )
+    ids = torch.tensor([[5, 7, 0], [3, 1, 4], [9, 0, 0], [2, 2, 2]])
+    mask = (ids > 0).long()
+    close(in_order.module()(ids, mask), model(ids, mask))
+    assert run.of_text.module()(ids, mask).shape == (4, 8)
+
+
+def test_each_input_needs_its_entry__also_by_name(snippet):
+    run = after(untrained(snippet), *SEVERAL)
+    for names in (("ids",), ("input_ids", "mask")):
+        sizes = dict.fromkeys(names, run.rows)
+        with pytest.raises(Exception, match="must be the arg names"):
+            torch.export.export(
+                run.MeanOfTokens(), run.text, dynamic_shapes=sizes
+            )
+
+
+def test_each_input_needs_its_entry__but_not_with_two(snippet, fails):
+    """With one entry for each input, no error comes."""
+    edited = snippet.edit(
+        "dynamic_shapes=(rows,))", "dynamic_shapes=(rows, rows))"
+    )
+    fails(test_each_input_needs_its_entry, edited)
+
+
 IF = (*EXPORTED, "if")
+SPECIALIZED = "Could not extract specialized integer from data-dependent"
 GUARD = "Could not guard on data-dependent expression"
 
 
@@ -334,8 +394,19 @@ def test_an_if_on_values_raises(snippet, functions=(int, float)):
     assert GUARD in getattr(run, "refused", "")
     for function in functions:
         for example in (torch.ones(2), torch.tensor([1, 2])):
-            with pytest.raises(RuntimeError, match="data-dependent"):
+            match = f"{GUARD}|{SPECIALIZED}"
+            with pytest.raises(RuntimeError, match=match):
                 exported(Uses(function), example)
+
+
+def test_an_if_on_values_raises__also_of_math_sqrt():
+    def by_python(x):
+        return math.sqrt(x.item())
+
+    with pytest.raises(RuntimeError, match=GUARD):
+        exported(Uses(by_python), torch.ones(2))
+    by_torch = exported(Uses(torch.sqrt), torch.ones(2)).module()
+    assert by_torch(torch.tensor([8.0, 16.0])).tolist() == [2, 4]
 
 
 def test_an_if_on_values_raises__but_not_on_a_shape(snippet, fails):
@@ -418,6 +489,65 @@ def test_trace_keeps_the_number__but_not_of_a_tensor(snippet, fails):
     """Without `item()`, the number stays a tensor, and the trace is right."""
     edited = snippet.edit("x.max().item()", "x.max()")
     fails(test_trace_keeps_the_number, edited)
+
+
+INT8 = (*EXPORTED, "int8")
+BLOCKED = """
+import sys, torch
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torchao":
+            raise ModuleNotFoundError("no torchao")
+sys.meta_path.insert(0, Missing())
+program = torch.export.load(sys.argv[1]).module()
+print(tuple(program(torch.zeros(3, 1, 8, 8)).shape))
+"""
+
+
+@cache
+def without_torchao(path):
+    """Return what a new process says that loads a file without torchao."""
+    command = [sys.executable, "-W", "ignore", "-c", BLOCKED, str(path)]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=path.parent
+    )
+    return done.stdout + done.stderr
+
+
+@api_since("2.10", "the kinds of scales that torchao imports")
+def test_an_int8_model_exports(snippet):
+    pytest.importorskip("torchao")
+    run = after(untrained(snippet), *INT8)
+    path = run.folder / "small.pt2"
+    wanted = run.small(run.held_out)
+    assert not wanted.equal(run.model(run.held_out))
+    close(run.of_small.module()(run.held_out), wanted)
+    close(torch.export.load(path).module()(run.held_out), wanted)
+    with no_error():
+        session = to_onnx(run, run.of_small, "small")
+    assert (answer(session, run.held_out) - wanted).abs().max() < 1e-4
+    assert "no torchao" in without_torchao(path)
+
+
+@api_since("2.10", "the kinds of scales that torchao imports")
+def test_an_int8_model_exports__but_not_float32(snippet, fails):
+    """A model that was not quantized needs no torchao."""
+    old = "quantize_(small, Int8WeightOnlyConfig())"
+    edited = snippet.edit(old, "small.net.linear.weight.data.mul_(1.01)")
+    fails(test_an_int8_model_exports, edited)
+
+
+@api_since("2.10", "the kinds of scales that torchao imports")
+def test_an_int8_model_exports__ends_with_int8_inputs(snippet, fails):
+    """`Int8DynamicActivationInt8WeightConfig` does not convert to ONNX."""
+    edited = snippet.edit(
+        "import Int8WeightOnlyConfig, quantize_",
+        "import Int8DynamicActivationInt8WeightConfig, quantize_",
+    ).edit(
+        "quantize_(small, Int8WeightOnlyConfig())",
+        "quantize_(small, Int8DynamicActivationInt8WeightConfig())",
+    )
+    fails(test_an_int8_model_exports, edited)
 
 
 # What goes wrong
@@ -740,3 +870,155 @@ def test_weights_stand_in_a_second_file__but_not_with_external_data_false(
 ):
     """The weights are in the one file then."""
     fails(test_weights_stand_in_a_second_file, snippet, False)
+
+
+MEDIAN = (*EXPORTED, "median")
+
+
+def test_median_does_not_convert(snippet):
+    run = with_onnx(untrained(snippet), *MEDIAN)
+    said = getattr(run, "unconverted", "")
+    assert "Failed to convert the exported program to an ONNX model" in said
+    assert "No ONNX function found" in said
+    assert "aten.median" in said
+    assert list(run.converted) == [run.AboveMiddle]
+    torch.manual_seed(0)
+    for size in (1, 2, 7):
+        batch = torch.randn(size, 3)
+        found = of_proto(run.converted[run.AboveMiddle], batch)
+        close(found, run.AboveMedian()(batch))
+    for width in (1, 2, 4, 9):
+        batch = torch.randn(6, width)
+        close(run.AboveMiddle()(batch), run.AboveMedian()(batch))
+
+
+OTHERS = {
+    "kthvalue": lambda x: x.kthvalue(2).values,
+    "searchsorted": lambda x: torch.searchsorted(x[0].contiguous(), x),
+    "torch.linalg.inv": torch.linalg.inv,
+    "nn.AdaptiveMaxPool2d": nn.AdaptiveMaxPool2d(2),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_median_does_not_convert__also(name):
+    example = (
+        torch.rand(1, 5, 5) if name.startswith("nn.") else torch.rand(5, 5)
+    )
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return OTHERS[name](x)
+
+    program = torch.export.export(Model(), (example,))
+    said = said_by(
+        lambda: torch.onnx.export(program, dynamo=True, verbose=False)
+    )
+    assert "No ONNX function found" in said
+
+
+def test_median_does_not_convert__but_not_mean(snippet, fails):
+    """`mean` has a translation."""
+    old = "x.median(dim=1, keepdim=True).values"
+    edited = snippet.edit(old, "x.mean(dim=1, keepdim=True)")
+    fails(test_median_does_not_convert, edited)
+
+
+def test_median_does_not_convert__ends_with_nan(snippet, fails):
+    """`median` of a row with a nan is nan, but sorting puts the nan last."""
+    edited = snippet.edit(
+        "middle = (x.shape[1] - 1) // 2",
+        "x = x / (x != x.max())\n        middle = (x.shape[1] - 1) // 2",
+    )
+    fails(test_median_does_not_convert, edited)
+
+
+GROUPS = ("digits", "groups")
+
+
+def test_onnx_scatter_mean_is_wrong(snippet):
+    run = with_onnx(snippet, *GROUPS)
+    x, group = run.grouped
+    assert run.GroupMeans()(x, group).tolist() == [2, 15]
+    close(run.of_groups.module()(x, group), torch.tensor([2.0, 15.0]))
+    for numbers in (x, -x, x.flip(0)):
+        means = run.GroupMeans()(numbers, group)
+        found = of_proto(run.groups_onnx, numbers, group)
+        assert (found - means).abs().min() > 0.5
+
+
+def test_onnx_scatter_mean_is_wrong__also_with_the_start(snippet):
+    edited = snippet.edit("include_self=False", "include_self=True")
+    run = with_onnx(edited, *GROUPS)
+    found = of_proto(run.groups_onnx, *run.grouped)
+    assert (found - run.GroupMeans()(*run.grouped)).abs().min() > 0.5
+
+
+def test_onnx_scatter_mean_is_wrong__but_not_a_sum(snippet, fails):
+    """A sum, divided by the counts, converts as it is."""
+    edited = snippet.edit(
+        'return means.scatter_reduce(0, group, x, "mean", include_self=False)',
+        "sums = means.scatter_add(0, group, x)\n"
+        "        ones = torch.ones_like(x)\n"
+        "        return sums / torch.zeros(2).scatter_add(0, group, ones)",
+    )
+    fails(test_onnx_scatter_mean_is_wrong, edited)
+
+
+OPSET = (*EXPORTED, "opset")
+
+
+def test_an_old_opset_is_not_kept(snippet):
+    run = with_onnx(untrained(snippet), *OPSET)
+    assert run.opset == 18
+    assert of_proto(run.older, run.held_out).shape == (397, 10)
+
+
+def test_an_old_opset_is_not_kept__also_11(snippet):
+    edited = snippet.edit("opset_version=13", "opset_version=11")
+    test_an_old_opset_is_not_kept(edited)
+
+
+@pytest.mark.parametrize("opset", [19, 21], ids="opset {}".format)
+def test_an_old_opset_is_not_kept__but_not(snippet, opset, fails):
+    """From 18 on, the file has the opset that you ask for."""
+    edited = snippet.edit("opset_version=13", f"opset_version={opset}")
+    fails(test_an_old_opset_is_not_kept, edited)
+
+
+def test_an_old_opset_is_not_kept__ends_with_one_convolution(snippet, fails):
+    """A convolution alone is converted down to opset 13."""
+    edited = snippet.edit(
+        "older = torch.onnx.export(\n        program,",
+        "older = torch.onnx.export(\n        torch.export.export("
+        "nn.Conv2d(1, 2, 3), (pixels[:2],)),",
+    )
+    fails(test_an_old_opset_is_not_kept, edited)
+
+
+PROVIDERS = (*CHECKED, "providers")
+
+
+def test_without_cuda_the_cpu_answers(snippet):
+    runtime = pytest.importorskip("onnxruntime")
+    if "CUDAExecutionProvider" in runtime.get_available_providers():
+        pytest.skip("has a package for the GPU")
+    run = with_onnx(untrained(snippet), *PROVIDERS)
+    assert run.on_gpu.get_providers() == ["CPUExecutionProvider"]
+    said = "'CUDAExecutionProvider' is not in available provider names"
+    assert [said in str(each.message) for each in run.caught] == [True]
+    found = answer(run.on_gpu, run.held_out)
+    close(found, torch.from_numpy(run.wanted))
+
+
+def test_without_cuda_the_cpu_answers__also_if_named_alone(snippet):
+    edited = snippet.edit(', "CPUExecutionProvider"]', "]")
+    test_without_cuda_the_cpu_answers(edited)
+
+
+def test_without_cuda_the_cpu_answers__but_not_unasked(snippet, fails):
+    """Without `providers`, no warning comes."""
+    edited = snippet.edit(
+        'providers=["CUDAExecutionProvider", "CPUExecutionProvider"],', ""
+    )
+    fails(test_without_cuda_the_cpu_answers, edited)
