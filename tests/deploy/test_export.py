@@ -892,6 +892,18 @@ def test_median_does_not_convert(snippet):
         close(run.AboveMiddle()(batch), run.AboveMedian()(batch))
 
 
+class Applies(nn.Module):
+    """A model that applies one function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        """Apply the function."""
+        return self.function(x)
+
+
 OTHERS = {
     "kthvalue": lambda x: x.kthvalue(2).values,
     "searchsorted": lambda x: torch.searchsorted(x[0].contiguous(), x),
@@ -902,15 +914,9 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_median_does_not_convert__also(name):
-    example = (
-        torch.rand(1, 5, 5) if name.startswith("nn.") else torch.rand(5, 5)
-    )
-
-    class Model(nn.Module):
-        def forward(self, x):
-            return OTHERS[name](x)
-
-    program = torch.export.export(Model(), (example,))
+    shape = (1, 5, 5) if name.startswith("nn.") else (5, 5)
+    model = Applies(OTHERS[name])
+    program = torch.export.export(model, (torch.rand(shape),))
     said = said_by(
         lambda: torch.onnx.export(program, dynamo=True, verbose=False)
     )
@@ -931,6 +937,34 @@ def test_median_does_not_convert__ends_with_nan(snippet, fails):
         "x = x / (x != x.max())\n        middle = (x.shape[1] - 1) // 2",
     )
     fails(test_median_does_not_convert, edited)
+
+
+def test_the_older_exporter_knows_no_fft(snippet, function=torch.fft.rfft):
+    pytest.importorskip("onnxscript")
+    run = after(snippet, "digits")
+    model = Applies(lambda x: function(x).abs()).eval()
+    example = torch.tensor([[1.0, 5.0, 2.0, 0.0], [7.0, 3.0, 9.0, 1.0]])
+    said = r"Exporting the operator 'aten::\w+' to ONNX .* is not supported"
+    with pytest.raises(RuntimeError, match=said):
+        torch.onnx.export(
+            model, (example,), run.folder / "older.onnx", dynamo=False
+        )
+    program = torch.export.export(model, (example,))
+    newer = torch.onnx.export(program, dynamo=True, verbose=False)
+    close(of_proto(newer, -2 * example), model(-2 * example))
+
+
+def test_the_older_exporter_knows_no_fft__also_fft2(snippet):
+    test_the_older_exporter_knows_no_fft(snippet, torch.fft.fft2)
+
+
+def test_the_older_exporter_knows_no_fft__but_it_knows_cumsum(snippet, fails):
+    """A sum along the rows has a translation in both."""
+
+    def summed(x):
+        return x.cumsum(dim=1)
+
+    fails(test_the_older_exporter_knows_no_fft, snippet, summed)
 
 
 GROUPS = ("digits", "groups")
