@@ -134,7 +134,9 @@ print(*steps, sep="\n")
 
 # %% counter
 class Counter(nn.Module):
-    calls = 0
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
 
     def forward(self, x):
         self.calls += 1

@@ -122,10 +122,11 @@ def test_two_processes_equal_one__ends_with_an_odd_number(snippet, fails):
 
 def test_torchrun_runs_the_file_in_each_process(snippet):
     run = after_once(snippet, *TORCHRUN)
-    lines = r"(\d+) of 597 are right, with 2 processes\n"
+    # In torch 2.9, gloo prints as well.
+    said = re.sub(r"^\[Gloo\].*\n", "", run.said, flags=re.MULTILINE)
 
-    assert re.fullmatch(lines, run.said)
-    assert int(run.said.split()[0]) > 500
+    assert re.fullmatch(r"\d+ of 597 are right, with 2 processes\n", said)
+    assert int(said.split()[0]) > 500
     assert run.files == ["model.pt", "train.py"]
 
 

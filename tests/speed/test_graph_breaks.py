@@ -846,7 +846,7 @@ def test_item_breaks_the_graph__ends_with_capture_scalar_outputs(
 
 
 @pytest.mark.skipif(
-    older(torch.__version__, "2.9"), reason="not tried before torch 2.9"
+    older(torch.__version__, "2.12"), reason="an error before torch 2.12"
 )
 def test_item_breaks_the_graph__ends_with_fullgraph(snippet, fails):
     """With `fullgraph=True`: the number stays in the graph, and no error
