@@ -523,10 +523,10 @@ def test_an_int8_model_exports(snippet):
     assert not wanted.equal(run.model(run.held_out))
     close(run.of_small.module()(run.held_out), wanted)
     close(torch.export.load(path).module()(run.held_out), wanted)
+    assert "no torchao" in without_torchao(path)
     with no_error():
         session = to_onnx(run, run.of_small, "small")
     assert (answer(session, run.held_out) - wanted).abs().max() < 1e-4
-    assert "no torchao" in without_torchao(path)
 
 
 @api_since("2.10", "the kinds of scales that torchao imports")
