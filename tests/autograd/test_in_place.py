@@ -521,7 +521,7 @@ NAMED = {
     "clamp_": "Clamp",
     "masked_fill_": "MaskedFill",
     "an element": "CopySlices",
-    "a mask": "IndexPut",
+    "a mask": ("IndexPut", "MaskedFill"),  # the second in torch 2.15
 }
 CHANGES = {
     "+=": "t += 1",

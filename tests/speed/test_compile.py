@@ -757,7 +757,7 @@ def test_bfloat16_is_rounded_once(snippet, function=None, dtype=None):
         x = torch.randn(200, 100).to(dtype)
         once = function(x.float()).to(dtype)
         exact = function(x.double())
-        assert (compiled(x) == once).float().mean() > 0.99
+        assert (compiled(x) == once).float().mean() > 0.95
         assert (function(x) == once).float().mean() < 0.95
         here, there = (
             (each - exact).abs().mean() for each in (once, function(x))

@@ -705,7 +705,8 @@ def test_inner_sizes_must_agree__also_in_a_linear_layer_with(bias):
     for n, m, k, p in itertools.product((1, 2, 5), repeat=4):
         layer = nn.Linear(k, p, bias)
         wanted = "" if m == k else f"{said} ({n}x{m} and {k}x{p})"
-        assert error_of(layer, torch.ones(n, m)) == wanted
+        text = error_of(layer, torch.ones(n, m))
+        assert text.removeprefix("addmm: ") == wanted  # as torch 2.15 says
 
 
 @edits(
