@@ -832,13 +832,15 @@ def no_group_is_left():
         dist.destroy_process_group()
 
 
-def test_a_taken_port_raises(snippet, no_group_is_left):
+@pytest.mark.usefixtures("no_group_is_left")
+def test_a_taken_port_raises(snippet):
     run = after(snippet, *TAKEN)
     assert f"port: {run.port}" in run.taken
     assert "EADDRINUSE, message: address already in use" in run.taken
     assert not dist.is_initialized()
 
 
+@pytest.mark.usefixtures("no_group_is_left")
 @edits(
     ("localhost", "tcp://127.0.0.1", "tcp://localhost"),
     ("two processes", '"world_size": 1', '"world_size": 2'),
@@ -853,15 +855,14 @@ def test_a_taken_port_raises__also_with(snippet, old, new, monkeypatch):
         edited = edited.edit(
             "    at = {", f"    {name} = str(port)\n    at = {{"
         )
-    test_a_taken_port_raises(edited, None)
+    test_a_taken_port_raises(edited)
 
 
-def test_a_taken_port_raises__but_not_a_free_one(
-    snippet, fails, no_group_is_left
-):
+@pytest.mark.usefixtures("no_group_is_left")
+def test_a_taken_port_raises__but_not_a_free_one(snippet, fails):
     """If the other program has closed it, nobody listens."""
     edited = snippet.edit("    at = {", "    other.close()\n    at = {")
-    fails(test_a_taken_port_raises, edited, None)
+    fails(test_a_taken_port_raises, edited)
 
 
 def test_no_sync_adds_up_first(snippet):

@@ -751,13 +751,14 @@ def test_bfloat16_is_rounded_once(snippet, function=None, dtype=None):
     assert run.errors["compiled"] < 0.8 * run.errors["as written"]
 
     function, dtype = function or run.gelu, dtype or torch.bfloat16
+    share = 0.99 if older(torch.__version__, "2.14") else 0.95
     compiled = torch.compile(function)
     for seed in range(3):
         torch.manual_seed(seed)
         x = torch.randn(200, 100).to(dtype)
         once = function(x.float()).to(dtype)
         exact = function(x.double())
-        assert (compiled(x) == once).float().mean() > 0.95
+        assert (compiled(x) == once).float().mean() > share
         assert (function(x) == once).float().mean() < 0.95
         here, there = (
             (each - exact).abs().mean() for each in (once, function(x))
