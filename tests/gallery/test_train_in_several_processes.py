@@ -2,19 +2,24 @@
 
 import importlib
 import io
-import multiprocessing
 import os
-import subprocess
+import runpy
 import sys
+import warnings
 from contextlib import redirect_stdout
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
-from itertools import chain
+from itertools import chain, dropwhile
 from pathlib import Path
 from unittest.mock import Mock, patch
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import run as torchrun
+from torch.distributed.launcher.api import elastic_launch
+from torch.multiprocessing import start_processes
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
@@ -40,11 +45,12 @@ def place(rank, count):
     return {name: str(each) for name, each in (numbers | counts).items()}
 
 
-def process(program, rank, count, folder, cell, take):
+def process(rank, program, count, folder, cell, take):
     """Run a program in one of several processes, and keep what is taken."""
     store = dist.FileStore(str(folder / "store"), count)
+    common = {"store": store, "timeout": timedelta(seconds=60)}
     join = partial(
-        dist.init_process_group, store=store, rank=rank, world_size=count
+        dist.init_process_group, rank=rank, world_size=count, **common
     )
     torch.set_num_threads(1)
     said = io.StringIO()
@@ -72,16 +78,9 @@ def shared(program, count, folder, cell="train", take=weights):
     importlib.import_module("torch._dynamo")
 
     folder.mkdir()
-    inputs = [
-        (program, rank, count, folder, cell, take) for rank in range(count)
-    ]
-    fork = multiprocessing.get_context("fork")
-    started = [fork.Process(target=process, args=each) for each in inputs]
-    for each in started:
-        each.start()
-    for each in started:
-        each.join(60)
-        assert each.exitcode == 0
+    inputs = (program, count, folder, cell, take)
+    # If one process fails, the others wait for it in vain, and are ended.
+    start_processes(process, inputs, count, daemon=True, start_method="fork")
     return [torch.load(folder / f"{rank}.pt") for rank in range(count)]
 
 
@@ -364,20 +363,24 @@ def test_other_settings_are_refused__but_not(snippet, tmp_path, fails):
 # -- Training ----------------------------------------------------------------
 
 
-def share_of(run):
-    """Return the share of right answers, as a program counts it."""
-    return run.right_share()
+def shares_of(run):
+    """Return the share of right answers as counted, and if all are right."""
+    counted = run.right_share()
+    images, labels = run.valid.tensors
+    labels.copy_(run.model(images).argmax(dim=1))
+    return counted, run.right_share()
 
 
 def test_each_digit_counts_once(snippet, tmp_path, count=2):
     run = alone(snippet, "epoch")
     images, labels = run.valid.tensors
     right = (run.model(images).argmax(dim=1) == labels).sum().item()
+    expected = right / len(labels), 1.0
 
-    found = shared(snippet, count, tmp_path / "all", "epoch", share_of)
+    found = shared(snippet, count, tmp_path / "all", "epoch", shares_of)
 
-    assert run.right_share() == right / len(labels)
-    assert [share for share, _ in found] == [right / len(labels)] * count
+    assert [shares for shares, _ in found] == [expected] * count
+    assert shares_of(run) == expected
 
 
 def test_each_digit_counts_once__also_in_four(snippet, tmp_path):
@@ -392,7 +395,7 @@ PART = "Subset(valid, range(rank, len(valid), count))"
     (
         "with as many for each process",
         PART,
-        "Subset(valid, DistributedSampler(valid, count, rank))",
+        "Subset(valid, [*DistributedSampler(valid, count, rank)])",
     ),
     ("without a sum", "    [right] = total(right)\n", ""),
 )
@@ -479,24 +482,37 @@ def test_the_same_model_with_any_number_of_processes__ends_with_batch_norm(
     fails(test_the_same_model_with_any_number_of_processes, edited, tmp_path)
 
 
+def script(*command):
+    """Run the script, as Python would with the same arguments."""
+    sys.argv = [*dropwhile(lambda each: each != "train.py", command)]
+    runpy.run_path("train.py", run_name="__main__")
+
+
+def launch(config, entrypoint):
+    """Fork the processes: a new Python in each would import torch again."""
+    return elastic_launch(replace(config, start_method="fork"), script)
+
+
+def call_torchrun(_, folder):
+    """Do in this process what the command does."""
+    os.chdir(folder)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    warnings.resetwarnings()  # as without pytest, which makes them errors
+    here = ["--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]
+    settings = ["--epochs=2", "--checkpoint=two.pt"]
+    with patch("torch.distributed.run.elastic_launch", launch):
+        torchrun.main([*here, "train.py", *settings])
+
+
 def test_the_same_model_with_any_number_of_processes__also_by_torchrun(
     snippet, tmp_path
 ):
+    skip_if_forks_cannot_train()
     (tmp_path / "train.py").write_text(snippet.text, encoding="utf-8")
-    here = ["--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]
-    command = [sys.executable, "-m", "torch.distributed.run", *here]
-    settings = ["--epochs=2", "--checkpoint=two.pt"]
-    subprocess.run(
-        [*command, "train.py", *settings],
-        cwd=tmp_path,
-        env=os.environ | {"MPLBACKEND": "agg", "CUDA_VISIBLE_DEVICES": ""},
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
+    # In a process of its own, since it handles signals from then on.
+    start_processes(call_torchrun, (tmp_path,), start_method="fork")
 
     saved = torch.load(tmp_path / "two.pt")
-
     assert_close(saved["model"], weights(alone(given(snippet, EPOCHS=2))))
 
 
@@ -565,7 +581,9 @@ def test_the_checkpoint_holds_the_best_epoch__but_not_with(
 def test_one_process_writes_and_prints(snippet, tmp_path):
     path = tmp_path / "saved.pt"
     few = given(snippet, EPOCHS=1, CHECKPOINT=str(path))
-    with patch("torch.save", Mock(wraps=torch.save)):
+    # If both wrote, only one would find the file that it renames.
+    kept = patch.object(Path, "replace")
+    with kept, patch("torch.save", Mock(wraps=torch.save)):
 
         def files(run):
             """Return the files that a process wrote."""
