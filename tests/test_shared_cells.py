@@ -8,7 +8,12 @@ from extensions.programs.snippet import Snippet
 
 @pytest.mark.parametrize(
     ("cell", "topic", "other"),
-    [("start", "scaling/processes", "scaling/sharding")],
+    [
+        ("start", "scaling/processes", "scaling/sharding"),
+        ("net", "deploy/export", "deploy/to_onnx"),
+        ("fit", "deploy/export", "deploy/to_onnx"),
+        ("reader", "deploy/export", "deploy/to_onnx"),
+    ],
 )
 def test_a_shared_cell_is_the_same(cell, topic, other):
     first, second = (

@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.evidence.versions import api_since
+from extensions.evidence.versions import api_since, true_since
 from extensions.programs.cached_run import after
+from tests.helpers.onnx_files import answer, to_onnx
 
 # Some of what the exporters load uses what Python or torch has deprecated.
 pytestmark = [
@@ -27,61 +28,12 @@ pytestmark = [
 
 READER = ("digits", "net", "fit", "reader")
 EXPORTED = (*READER, "export")
-CONVERTED = (*EXPORTED, "onnx")
-CHECKED = (*CONVERTED, "check")
+CHECKED = (*EXPORTED, "check")
 
 
 def untrained(snippet):
     """Leave out the training where any weights will do."""
     return snippet.edit("for _ in range(4):", "for _ in range(0):")
-
-
-def with_onnx(snippet, *cells):
-    """Run cells that convert a model, where that can be done."""
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
-    return after(snippet, *cells)
-
-
-def to_onnx(run, program, name, **options):
-    """Convert a program once, and return what runs the file."""
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-    path = run.folder / f"{name}.onnx"
-    options = {"external_data": False, "verbose": False, **options}
-    if not path.exists():
-        torch.onnx.export(program, f=path, dynamo=True, **options)
-    return runtime.InferenceSession(path)
-
-
-def said_by(convert):
-    """Return what an error of the conversion says, with its cause."""
-    pytest.importorskip("onnxscript")
-    with pytest.raises(Exception, match="Failed to convert") as caught:
-        convert()
-    return str(caught.value)
-
-
-def of_proto(onnx_program, *inputs):
-    """Run what was converted in memory, and return its first output."""
-    runtime = pytest.importorskip("onnxruntime")
-    file = onnx_program.model_proto.SerializeToString()
-    session = runtime.InferenceSession(file)
-    names = (each.name for each in session.get_inputs())
-    arrays = (each.numpy() for each in inputs)
-    found = session.run(None, dict(zip(names, arrays, strict=True)))
-    return torch.from_numpy(found[0])
-
-
-def answers(session, batch):
-    """Return the outputs for a batch."""
-    (name,) = (each.name for each in session.get_inputs())
-    return map(torch.from_numpy, session.run(None, {name: batch.numpy()}))
-
-
-def answer(session, batch):
-    """Return the first output for a batch."""
-    return next(answers(session, batch))
 
 
 OPEN = ({0: torch.export.Dim("batch")},)
@@ -100,46 +52,36 @@ def close(found, expected):
 # Do this
 
 
-def test_the_files_answer_like_the_model(snippet):
-    with no_error():
-        run = with_onnx(snippet, *CHECKED)
+def test_the_file_answers_like_the_model(snippet):
+    run = after(snippet, *CHECKED)
 
-    assert list(run.answers) == [1, 2, 397]
-    for size, found in run.answers.items():
-        wanted = torch.from_numpy(run.wanted[:size])
-        for each in map(torch.from_numpy, found):
-            assert each.shape == (size, 10)
-            assert (each - wanted).abs().max() < 1e-4
-            assert each.argmax(dim=1).equal(wanted.argmax(dim=1))
     with torch.no_grad():
-        close(run.model(run.held_out), torch.from_numpy(run.wanted))
-    for batch in run.held_out.split(40):
-        with torch.no_grad():
-            wanted = run.model(batch)
-            assert (run.loaded(batch) - wanted).abs().max() < 1e-4
-        assert (answer(run.session, batch) - wanted).abs().max() < 1e-4
+        close(run.model(run.held_out), run.wanted)
+        for size in (1, 2, 3, 40, 397):
+            batch, wanted = run.held_out[-size:], run.wanted[-size:]
+            found = run.loaded(batch)
+            assert found.shape == (size, 10)
+            assert (found - wanted).abs().max() < 1e-4
+            assert found.argmax(dim=1).equal(wanted.argmax(dim=1))
 
 
-def test_the_files_answer_like_the_model__but_not_in_training_mode(
+def test_the_file_answers_like_the_model__but_not_in_training_mode(
     snippet, fails
 ):
     """Exported and compared in training mode, the model drops at random."""
     edited = snippet.edit("Reader(net).eval()", "Reader(net)")
-    fails(test_the_files_answer_like_the_model, edited)
+    fails(test_the_file_answers_like_the_model, edited)
 
 
-@edits(
-    (".pt2, of darker pixels", "loaded(batch)", "loaded(batch / 16)"),
-    (
-        ".onnx, of darker pixels",
-        '{"pixels": batch.numpy()}',
-        '{"pixels": batch.numpy() / 16}',
-    ),
-)
-def test_the_files_answer_like_the_model__but_not(snippet, old, new, fails):
-    """The file gets other pixels than the model."""
-    edited = untrained(snippet).edit(old, new)
-    fails(test_the_files_answer_like_the_model, edited)
+def test_the_file_answers_like_the_model__but_not_of_another_training(
+    snippet, fails
+):
+    """The file keeps the weights that the model had."""
+    old = 'torch.export.save(program, folder / "digits.pt2")'
+    edited = untrained(snippet).edit(
+        old, f"{old}\nmodel = Reader(fit(1)).eval()"
+    )
+    fails(test_the_file_answers_like_the_model, edited)
 
 
 # How it works
@@ -344,6 +286,47 @@ def test_len_fixes_the_size__but_not(snippet, name, fails):
     fails(test_len_fixes_the_size, edited)
 
 
+LSTM = ("digits", "lstm")
+
+
+@true_since("2.12", "exporting a recurrent layer raised another error")
+@pytest.mark.filterwarnings("ignore:The tensor attributes")
+def test_recurrent_layers_fix_the_length(snippet, layer=None):
+    run = after(snippet, *LSTM)
+    said = getattr(run, "of_lstm", "")
+    assert "You marked length as dynamic" in said
+    assert "specialized it to be a constant (5)" in said
+    layer = layer or run.lstm
+    rows = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
+    text = r"marked length as dynamic .* constant \(5\)"
+    with pytest.raises(Exception, match=text):
+        exported(layer, *run.names, (rows,))
+    del rows[1]
+    program = exported(layer, *run.names, (rows,)).module()
+    batch = torch.randn(7, 5, 3)
+    close(program(batch), layer(batch))
+
+
+@true_since("2.12", "exporting a recurrent layer raised another error")
+@pytest.mark.filterwarnings("ignore:The tensor attributes")
+@pytest.mark.parametrize("kind", [nn.GRU, nn.RNN])
+def test_recurrent_layers_fix_the_length__also(snippet, kind):
+    test_recurrent_layers_fix_the_length(snippet, kind(3, 4, batch_first=True))
+
+
+@true_since("2.12", "exporting a recurrent layer raised another error")
+@pytest.mark.filterwarnings("ignore:The tensor attributes")
+def test_recurrent_layers_fix_the_length__but_not_a_convolution(
+    snippet, fails
+):
+    """A layer that is one operation for all steps leaves the length open."""
+    edited = snippet.edit(
+        "lstm = nn.LSTM(3, 8, batch_first=True)",
+        "lstm = nn.Sequential(nn.Flatten(2), nn.Linear(3, 8))",
+    )
+    fails(test_recurrent_layers_fix_the_length, edited)
+
+
 SEVERAL = (*EXPORTED, "several")
 
 
@@ -382,6 +365,57 @@ def test_each_input_needs_its_entry__but_not_with_two(snippet, fails):
         "dynamic_shapes=(rows,))", "dynamic_shapes=(rows, rows))"
     )
     fails(test_each_input_needs_its_entry, edited)
+
+
+def test_keywords_stay_keywords(snippet):
+    run = after(snippet, *SEVERAL)
+    program = run.by_name.module()
+    for size in (1, 2, 5):
+        ids = torch.arange(3 * size).reshape(size, 3)
+        mask = torch.ones_like(ids)
+        expected = run.of_text.module()(ids, mask)
+        with no_error():
+            found = program(ids, mask=mask)
+        close(found, expected)
+        with pytest.raises(ValueError, match="kwarg keyword mismatch"):
+            program(ids, mask)
+
+
+def test_keywords_stay_keywords__also_all(snippet):
+    old = 'text[:1], {"mask": text[1]}'
+    edited = snippet.edit(old, '(), {"ids": text[0], "mask": text[1]}')
+    run = after(edited, *SEVERAL)
+    ids = torch.arange(12).reshape(4, 3)
+    both = {"ids": ids, "mask": torch.ones_like(ids)}
+    found = run.by_name.module()(**both)
+    close(found, run.of_text.module()(*both.values()))
+
+
+def test_keywords_stay_keywords__but_not_if_given_in_order(snippet, fails):
+    """Exported with both in order, the program takes both in order."""
+    edited = snippet.edit('text[:1], {"mask": text[1]}', "text, {}")
+    fails(test_keywords_stay_keywords, edited)
+
+
+class OfDict(nn.Module):
+    """A model whose one input is a dict."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch):
+        """Hand over the tensors of the dict."""
+        return self.model(batch["ids"], batch["mask"])
+
+
+def test_keywords_stay_keywords__also_in_a_dict(snippet):
+    run = after(snippet, *SEVERAL)
+    model = OfDict(run.MeanOfTokens())
+    batch = dict(zip(run.both, run.text, strict=True))
+    program = exported(model, batch, {"batch": run.both}).module()
+    longer = {name: each.repeat(3, 1) for name, each in batch.items()}
+    close(program(longer), model(longer))
 
 
 IF = (*EXPORTED, "if")
@@ -606,77 +640,6 @@ def test_an_export_has_no_eval__but_not_the_model(snippet, fails):
     fails(test_an_export_has_no_eval, snippet, model)
 
 
-def test_onnx_runtime_skips_dropout(snippet, options=None):
-    run = after(snippet, *TRAINING)
-    session = to_onnx(run, run.drops, "drops")
-    if options:
-        runtime = pytest.importorskip("onnxruntime")
-        path = run.folder / "drops.onnx"
-        session = runtime.InferenceSession(path, options(runtime))
-    found = answer(session, run.held_out)
-    assert not run.model.training
-    assert (found - run.model(run.held_out)).abs().max() < 1e-4
-
-
-def test_onnx_runtime_skips_dropout__also_of_batch_norm(snippet):
-    run = after(snippet, "digits")
-    torch.manual_seed(0)
-    model = nn.BatchNorm1d(3).train()
-    batch = 5 + torch.randn(8, 3)
-    model(batch)
-    session = to_onnx(run, exported(model, batch), "normed")
-    found = answer(session, batch)
-    assert (found - model.eval()(batch)).abs().max() < 1e-4
-
-
-def test_onnx_runtime_skips_dropout__but_not_noise(snippet, fails):
-    """Noise of your own, drawn in training mode, is not skipped."""
-    edited = untrained(snippet).edit(
-        "self.dropout(x.flatten(1))",
-        "x.flatten(1) * (torch.rand(128) if self.training else 1)",
-    )
-    fails(test_onnx_runtime_skips_dropout, edited)
-
-
-def test_onnx_runtime_skips_dropout__ends_without_optimization(snippet, fails):
-    """With `ORT_DISABLE_ALL`, nothing is taken out."""
-
-    def options(runtime):
-        chosen = runtime.SessionOptions()
-        level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        chosen.graph_optimization_level = level
-        return chosen
-
-    fails(test_onnx_runtime_skips_dropout, snippet, options)
-
-
-class Ends(nn.Module):
-    """Drop at the start for one output, and at the end for another."""
-
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(3, 3)
-        self.dropout = nn.Dropout()
-
-    def forward(self, x):
-        """Return what was dropped at the start, and at the end."""
-        return self.linear(self.dropout(x)), self.dropout(self.linear(x))
-
-
-def test_onnx_runtime_drops_at_the_ends(snippet, mode="train"):
-    run = after(snippet, "digits")
-    model, batch = getattr(Ends(), mode)(), torch.randn(50, 3)
-    session = to_onnx(run, exported(model, batch), f"ends-{mode}")
-    twice = answers(session, batch), answers(session, batch)
-    for first, second in zip(*twice, strict=True):
-        assert not torch.allclose(first, second, atol=0.01)
-
-
-def test_onnx_runtime_drops_at_the_ends__but_not_in_eval_mode(snippet, fails):
-    """In `eval()` mode, the file has no dropout."""
-    fails(test_onnx_runtime_drops_at_the_ends, snippet, "eval")
-
-
 SURE = (*EXPORTED, "bare")
 
 
@@ -803,256 +766,3 @@ def test_the_program_shares_its_weights__but_not_a_new_layer(snippet, fails):
         "net.linear = nn.Linear(128, 10)",
     )
     fails(test_the_program_shares_its_weights, edited)
-
-
-INPUTS = (*CHECKED, "inputs", "apart")
-SAID = {
-    "float64": "Unexpected input data type",
-    "another size": "Got invalid dimensions for input",
-    "no channels": "",
-    "another name": "",
-    "a tensor": "",
-}
-
-
-def test_onnx_runtime_refuses_float64(snippet, feed=None):
-    run = with_onnx(untrained(snippet), *INPUTS)
-    for name, text in SAID.items():
-        assert text in run.said[name]
-    if feed:
-        with pytest.raises(Exception, match=r"input"):
-            run.session.run(None, feed(run))
-
-
-def test_onnx_runtime_refuses_float64__also_of_integers(snippet):
-    def feed(run):
-        return {"pixels": run.held_out.numpy().astype(np.int64)}
-
-    test_onnx_runtime_refuses_float64(snippet, feed)
-
-
-def test_onnx_runtime_refuses_float64__but_not_of_float32(snippet, fails):
-    """This is what the file was exported for."""
-
-    def feed(run):
-        return {"pixels": run.digits.images[:5, None].astype(np.float32)}
-
-    fails(test_onnx_runtime_refuses_float64, snippet, feed)
-
-
-def test_onnx_runtime_refuses_float64__ends_with_lists(snippet, fails):
-    """Nested lists of Python's floats are taken as `float32`."""
-
-    def feed(run):
-        return {"pixels": run.digits.images[:5, None].tolist()}
-
-    fails(test_onnx_runtime_refuses_float64, snippet, feed)
-
-
-def test_weights_stand_in_a_second_file(snippet, external_data=None):
-    run = with_onnx(untrained(snippet), *INPUTS)
-    assert "apart.onnx.data" in getattr(run, "missing", "")
-    options = {} if external_data is None else {"external_data": external_data}
-    path = run.folder / "default.onnx"
-    torch.onnx.export(
-        run.program, f=path, dynamo=True, verbose=False, **options
-    )
-    runtime = pytest.importorskip("onnxruntime")
-    assert runtime.InferenceSession(path)
-    data = run.folder / "default.onnx.data"
-    data.unlink(missing_ok=True)
-    with pytest.raises(Exception, match=r"default\.onnx\.data"):
-        runtime.InferenceSession(path)
-
-
-def test_weights_stand_in_a_second_file__but_not_with_external_data_false(
-    snippet, fails
-):
-    """The weights are in the one file then."""
-    fails(test_weights_stand_in_a_second_file, snippet, False)
-
-
-MEDIAN = (*EXPORTED, "median")
-
-
-def test_median_does_not_convert(snippet):
-    run = with_onnx(untrained(snippet), *MEDIAN)
-    said = getattr(run, "unconverted", "")
-    assert "Failed to convert the exported program to an ONNX model" in said
-    assert "No ONNX function found" in said
-    assert "aten.median" in said
-    assert list(run.converted) == [run.AboveMiddle]
-    torch.manual_seed(0)
-    for size in (1, 2, 7):
-        batch = torch.randn(size, 3)
-        found = of_proto(run.converted[run.AboveMiddle], batch)
-        close(found, run.AboveMedian()(batch))
-    for width in (1, 2, 4, 9):
-        batch = torch.randn(6, width)
-        close(run.AboveMiddle()(batch), run.AboveMedian()(batch))
-
-
-class Applies(nn.Module):
-    """A model that applies one function."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        """Apply the function."""
-        return self.function(x)
-
-
-OTHERS = {
-    "kthvalue": lambda x: x.kthvalue(2).values,
-    "searchsorted": lambda x: torch.searchsorted(x[0].contiguous(), x),
-    "torch.linalg.inv": torch.linalg.inv,
-    "nn.AdaptiveMaxPool2d": nn.AdaptiveMaxPool2d(2),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_median_does_not_convert__also(name):
-    shape = (1, 5, 5) if name.startswith("nn.") else (5, 5)
-    model = Applies(OTHERS[name])
-    program = torch.export.export(model, (torch.rand(shape),))
-    said = said_by(
-        lambda: torch.onnx.export(program, dynamo=True, verbose=False)
-    )
-    assert "No ONNX function found" in said
-
-
-def test_median_does_not_convert__but_not_mean(snippet, fails):
-    """`mean` has a translation."""
-    old = "x.median(dim=1, keepdim=True).values"
-    edited = snippet.edit(old, "x.mean(dim=1, keepdim=True)")
-    fails(test_median_does_not_convert, edited)
-
-
-def test_median_does_not_convert__ends_with_nan(snippet, fails):
-    """`median` of a row with a nan is nan, but sorting puts the nan last."""
-    edited = snippet.edit(
-        "middle = (x.shape[1] - 1) // 2",
-        "x = x / (x != x.max())\n        middle = (x.shape[1] - 1) // 2",
-    )
-    fails(test_median_does_not_convert, edited)
-
-
-def test_the_older_exporter_knows_no_fft(snippet, function=torch.fft.rfft):
-    pytest.importorskip("onnxscript")
-    run = after(snippet, "digits")
-    model = Applies(lambda x: function(x).abs()).eval()
-    example = torch.tensor([[1.0, 5.0, 2.0, 0.0], [7.0, 3.0, 9.0, 1.0]])
-    said = r"Exporting the operator 'aten::\w+' to ONNX .* is not supported"
-    with pytest.raises(RuntimeError, match=said):
-        torch.onnx.export(
-            model, (example,), run.folder / "older.onnx", dynamo=False
-        )
-    program = torch.export.export(model, (example,))
-    newer = torch.onnx.export(program, dynamo=True, verbose=False)
-    close(of_proto(newer, -2 * example), model(-2 * example))
-
-
-def test_the_older_exporter_knows_no_fft__also_fft2(snippet):
-    test_the_older_exporter_knows_no_fft(snippet, torch.fft.fft2)
-
-
-def test_the_older_exporter_knows_no_fft__but_it_knows_cumsum(snippet, fails):
-    """A sum along the rows has a translation in both."""
-
-    def summed(x):
-        return x.cumsum(dim=1)
-
-    fails(test_the_older_exporter_knows_no_fft, snippet, summed)
-
-
-GROUPS = ("digits", "groups")
-
-
-def test_onnx_scatter_mean_is_wrong(snippet):
-    run = with_onnx(snippet, *GROUPS)
-    x, group = run.grouped
-    assert run.GroupMeans()(x, group).tolist() == [2, 15]
-    close(run.of_groups.module()(x, group), torch.tensor([2.0, 15.0]))
-    for numbers in (x, -x, x.flip(0)):
-        means = run.GroupMeans()(numbers, group)
-        found = of_proto(run.groups_onnx, numbers, group)
-        assert (found - means).abs().min() > 0.5
-
-
-def test_onnx_scatter_mean_is_wrong__also_with_the_start(snippet):
-    edited = snippet.edit("include_self=False", "include_self=True")
-    run = with_onnx(edited, *GROUPS)
-    found = of_proto(run.groups_onnx, *run.grouped)
-    assert (found - run.GroupMeans()(*run.grouped)).abs().min() > 0.5
-
-
-def test_onnx_scatter_mean_is_wrong__but_not_a_sum(snippet, fails):
-    """A sum, divided by the counts, converts as it is."""
-    edited = snippet.edit(
-        'return means.scatter_reduce(0, group, x, "mean", include_self=False)',
-        "sums = means.scatter_add(0, group, x)\n"
-        "        ones = torch.ones_like(x)\n"
-        "        return sums / torch.zeros(2).scatter_add(0, group, ones)",
-    )
-    fails(test_onnx_scatter_mean_is_wrong, edited)
-
-
-OPSET = (*EXPORTED, "opset")
-
-
-def test_an_old_opset_is_not_kept(snippet):
-    run = with_onnx(untrained(snippet), *OPSET)
-    assert run.opset == 18
-    assert of_proto(run.older, run.held_out).shape == (397, 10)
-
-
-def test_an_old_opset_is_not_kept__also_11(snippet):
-    edited = snippet.edit("opset_version=13", "opset_version=11")
-    test_an_old_opset_is_not_kept(edited)
-
-
-@pytest.mark.parametrize("opset", [19, 21], ids="opset {}".format)
-def test_an_old_opset_is_not_kept__but_not(snippet, opset, fails):
-    """From 18 on, the file has the opset that you ask for."""
-    edited = snippet.edit("opset_version=13", f"opset_version={opset}")
-    fails(test_an_old_opset_is_not_kept, edited)
-
-
-def test_an_old_opset_is_not_kept__ends_with_one_convolution(snippet, fails):
-    """A convolution alone is converted down to opset 13."""
-    edited = snippet.edit(
-        "older = torch.onnx.export(\n        program,",
-        "older = torch.onnx.export(\n        torch.export.export("
-        "nn.Conv2d(1, 2, 3), (pixels[:2],)),",
-    )
-    fails(test_an_old_opset_is_not_kept, edited)
-
-
-PROVIDERS = (*CHECKED, "providers")
-
-
-def test_without_cuda_the_cpu_answers(snippet):
-    runtime = pytest.importorskip("onnxruntime")
-    if "CUDAExecutionProvider" in runtime.get_available_providers():
-        pytest.skip("has a package for the GPU")
-    run = with_onnx(untrained(snippet), *PROVIDERS)
-    assert run.on_gpu.get_providers() == ["CPUExecutionProvider"]
-    said = "'CUDAExecutionProvider' is not in available provider names"
-    assert [said in str(each.message) for each in run.caught] == [True]
-    found = answer(run.on_gpu, run.held_out)
-    close(found, torch.from_numpy(run.wanted))
-
-
-def test_without_cuda_the_cpu_answers__also_if_named_alone(snippet):
-    edited = snippet.edit(', "CPUExecutionProvider"]', "]")
-    test_without_cuda_the_cpu_answers(edited)
-
-
-def test_without_cuda_the_cpu_answers__but_not_unasked(snippet, fails):
-    """Without `providers`, no warning comes."""
-    edited = snippet.edit(
-        'providers=["CUDAExecutionProvider", "CPUExecutionProvider"],', ""
-    )
-    fails(test_without_cuda_the_cpu_answers, edited)
