@@ -23,8 +23,12 @@ from extensions.programs import after
 from tests.helpers.compiled import Normed, logged
 from tests.helpers.worlds import MODELS, each
 
-# Some of what the tracer loads when it is first asked uses torch.jit.
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+# What the tracer loads when it is first asked uses torch.jit, and torch 2.6
+# warns of its own settings.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Skipping serialization of"),
+]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -33,11 +37,12 @@ def compile_once():
 
     The first compilation of a process finds out which vectors the CPU has,
     which takes 15 s in an empty folder, such as one that a test removes.
-    Before torch 2.7, it writes a header there that the later ones use, unless
-    the kernel is in the cache already.
+    Torch 2.6 writes a header there as well, which all later ones use, unless
+    it finds this kernel in a cache.
     """
-    with torch._inductor.config.patch(force_disable_caches=True):
-        torch.compile(torch.sin)(torch.ones(2))
+    torch.compile(torch.sin)(torch.ones(2))
+    if older(torch.__version__, "2.7"):
+        torch._inductor.codecache.cpp_prefix_path()
 
 
 COUNTED = ("imports", "keep-graph", "counted")
