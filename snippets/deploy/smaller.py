@@ -251,6 +251,11 @@ tied_sizes.append(file_size(tied.state_dict()))
 
 print("float32, then int8:", tied_sizes)
 
+# %% retie
+tied[0].weight = tied[1].weight
+
+print("tied again:", file_size(tied.state_dict()))
+
 # %% salaries
 torch.manual_seed(0)
 people = torch.stack([torch.rand(256) * 40 + 20, torch.rand(256) * 60_000], 1)

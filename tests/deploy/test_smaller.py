@@ -109,7 +109,8 @@ def test_bfloat16_halves_the_file__ends_in_a_tiny_model(snippet, fails):
 
 @needs_torchao
 def test_int8_quarters_the_file(snippet):
-    run = untrained(snippet, *COMPARED)
+    with no_error():
+        run = untrained(snippet, *COMPARED)
 
     for name, model in (
         ("int8 weights", run.int8),
@@ -151,6 +152,14 @@ def test_int8_quarters_the_file__ends_in_a_narrow_layer(snippet, fails):
     more than the weights.
     """
     fails(test_int8_quarters_the_file, narrow(snippet, 8))
+
+
+def test_int8_quarters_the_file__ends_with_a_second_call(snippet, fails):
+    """Quantizing the same model twice raises a `NotImplementedError`:
+    "Int8Tensor dispatch: attempting to run unimplemented operator".
+    """
+    call = "quantize_(int8, Int8WeightOnlyConfig())"
+    fails(test_int8_quarters_the_file, snippet.edit(call, f"{call}; {call}"))
 
 
 @needs_torchao
@@ -544,9 +553,12 @@ def test_only_linear_layers_change__but_not_with(snippet, old, new, fails):
     fails(test_only_linear_layers_change, snippet.edit(old, new))
 
 
+COUNTED = (*COMPARED, "left-alone", "counted")
+
+
 @needs_torchao
 def test_the_dtype_still_says_float32(snippet):
-    run = untrained(snippet, *COMPARED, "left-alone", "counted")
+    run = untrained(snippet, *COUNTED)
 
     for place in (0, 2, 4):
         weight = run.int8[place].weight
@@ -571,6 +583,20 @@ def test_the_dtype_still_says_float32__also_with_rounded_inputs(snippet):
 def test_the_dtype_still_says_float32__but_not(snippet, old, new, fails):
     """In `float16`, it reports two bytes; not quantized, it is not int8."""
     fails(test_the_dtype_still_says_float32, snippet.edit(old, new))
+
+
+def test_the_dtype_still_says_float32__ends_in_bfloat16(snippet, fails):
+    """A `bfloat16` model that is quantized still reports `bfloat16`, and two
+    bytes an element.
+    """
+    edited = snippet.edit(
+        "int8 = copy.deepcopy(model).eval()",
+        "int8 = copy.deepcopy(half)",
+    ).edit("= int8(images[valid])", "= int8(images[valid].bfloat16())")
+    run = untrained(edited, *COUNTED)
+    weight = run.int8[0].weight
+    assert (weight.dtype, weight.element_size()) == (torch.bfloat16, 2)
+    fails(test_the_dtype_still_says_float32, edited)
 
 
 LOADED = (*COMPARED, "load")
@@ -638,6 +664,14 @@ def test_loading_needs_assign__but_not_for(snippet, old, new, fails):
     fails(test_loading_needs_assign, snippet.edit(old, new))
 
 
+def test_loading_needs_assign__ends_with_the_whole_model(snippet, fails):
+    """Without `state_dict()`, `torch.save` raises an error:
+    "'functools.partial' object has no attribute '__name__'".
+    """
+    edited = snippet.edit("save(int8.state_dict(), file)", "save(int8, file)")
+    fails(test_loading_needs_assign, edited)
+
+
 def test_loading_needs_assign__ends_in_a_quantized_model(snippet, fails):
     """A model that is quantized in the same way takes the weights without
     `assign=True`.
@@ -692,12 +726,12 @@ def test_loading_needs_torchao__but_not(snippet, old, new, fails):
 # What goes wrong
 
 
-OUTLIER = (*MEASURED, "outlier")
+SPOILED = (*MEASURED, "outlier", "levels", "keep-layer")
 
 
 @needs_torchao
 def test_one_large_weight_coarsens_its_row(snippet):
-    run = after(snippet, *OUTLIER, "levels")
+    run = after(snippet, *SPOILED)
 
     assert run.images[:, 0].max() == 0
     assert (run.spoiled[0].weight[:, 0] == 40).all()
@@ -752,12 +786,9 @@ def test_one_large_weight_coarsens_its_row__also_leaves_others_alone(snippet):
     assert same.tolist() == [True, True, False, True]
 
 
-KEPT = (*OUTLIER, "keep-layer")
-
-
 @needs_torchao
 def test_a_filter_replaces_the_test(snippet):
-    run = untrained(snippet, *KEPT)
+    run = untrained(snippet, *SPOILED)
 
     assert str(run.error_text).startswith(
         "applying int8 weight only quant requires module to have"
@@ -806,7 +837,7 @@ def test_a_filter_replaces_the_test__but_not_with(snippet, old, new, fails):
 
 @needs_torchao
 def test_a_kept_layer_rescues_the_answers(snippet):
-    run = after(snippet, *KEPT)
+    run = after(snippet, *SPOILED)
 
     assert [
         name for name, p in run.rescued.named_parameters() if is_quantized(p)
@@ -929,11 +960,23 @@ def test_one_large_weight_coarsens_its_row__ends_at_a_smaller_one(
     answers hardly change.
     """
     edited = snippet.edit("[:, 0] = 40.0", "[:, 0] = 10.0")
-    run = after(edited, *OUTLIER, "levels")
+    run = after(edited, *SPOILED)
     fewer = run.right_answers(run.spoiled) - run.right_answers(
         run.spoiled_int8
     )
     assert fewer < 0.05
+    fails(test_one_large_weight_coarsens_its_row, edited)
+
+
+def test_one_large_weight_coarsens_its_row__ends_beside_others(snippet, fails):
+    """Others keep more values if they are large as well, from 0.5 on."""
+    edited = snippet.edit(
+        "    spoiled[0].weight[:, 0] = 40.0",
+        "    spoiled[0].weight[:] *= 8\n    spoiled[0].weight[:, 0] = 40.0",
+    )
+    run = after(edited, *SPOILED)
+    assert run.spoiled[0].weight[0, 1:].abs().max() > 0.5
+    assert run.levels[1] > 3
     fails(test_one_large_weight_coarsens_its_row, edited)
 
 
@@ -979,6 +1022,55 @@ def test_a_tied_weight_is_stored_twice__ends_in_two_linear_layers(
     fails(test_a_tied_weight_is_stored_twice, edited)
 
 
+RETIED = ("measure", "tied", "retie")
+
+
+@needs_torchao
+def test_tied_again_it_is_stored_once(snippet):
+    run = pieces(snippet, *RETIED)
+
+    embedding, head = run.tied
+    assert embedding.weight is head.weight
+    assert is_quantized(head.weight)
+    assert head.weight.dtype == torch.float32
+    assert 0.25 < file_size(run.tied) / run.tied_sizes[0] < 0.29
+    words = torch.arange(1000)
+    matrix = head.weight.dequantize()
+    close(embedding(words), matrix, 1e-6)
+    close(run.tied(words), matrix @ matrix.T, 1e-3)
+
+
+@pytest.mark.parametrize(
+    "config", ["Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"]
+)
+def test_tied_again_it_is_stored_once__also_with(snippet, config):
+    run = pieces(snippet, *RETIED)
+    tied = nn.Sequential(nn.Embedding(500, 256), nn.Linear(256, 500))
+    tied[1].weight = tied[0].weight
+    whole, expected = file_size(tied), tied(torch.arange(9))
+    run.quantize_(tied, getattr(run, config)())
+    tied[0].weight = tied[1].weight
+    assert 0.25 < file_size(tied) / whole < 0.29
+    close(tied(torch.arange(9)), expected, expected.abs().max().item() / 50)
+
+
+@edits(
+    (
+        "the other way",
+        "tied[0].weight = tied[1].w",
+        "tied[1].weight = tied[0].w",
+    ),
+    ("untied", "tied[0].weight = tied[1].weight\n\nprint", "\nprint"),
+)
+def test_tied_again_it_is_stored_once__but_not(snippet, old, new, fails):
+    """Both use the `float32` matrix, or each its own."""
+    where = "# %% retie\n"
+    fails(
+        test_tied_again_it_is_stored_once,
+        snippet.edit(where + old, where + new),
+    )
+
+
 SALARIES = ("digits", "salaries")
 
 
@@ -1013,6 +1105,16 @@ def test_float16_variance_overflows__also_in(layer):
     norm(x)
     norm.eval().half()
     assert (norm(x.half()) == 0).all()
+
+
+def test_float16_variance_overflows__also_after_training():
+    """A trained BatchNorm adds its bias, so all salaries come out as that."""
+    norm = nn.BatchNorm1d(1, momentum=1.0)
+    nn.init.constant_(norm.bias, 0.5)
+    x = torch.rand(64, 1) * 60_000
+    norm(x)
+    norm.eval().half()
+    assert (norm(x.half()) == 0.5).all()
 
 
 @edits(
@@ -1078,6 +1180,8 @@ def test_zero_units_can_be_cut_out(snippet):
     run = untrained(snippet, *CUT)
 
     assert run.alike is True
+    for found, model in ((run.scores, run.cut), (run.expected, run.zeroed)):
+        close(found, model(run.images[run.valid]), 1e-5)
     assert run.kept.sum() == 256
     assert run.cut[0].weight.shape == (256, 64)
     assert run.cut[2].weight.shape == (512, 256)
@@ -1105,6 +1209,17 @@ def test_zero_units_can_be_cut_out__also_as_channels_from(seed):
     found = F.conv2d(hidden, second.weight[:, kept], second.bias)
     assert hidden.shape[1] == 4
     close(found, second(first(x).relu()), 1e-5)
+
+
+def test_zero_units_can_be_cut_out__also_beside_single_zeros(snippet):
+    """A unit goes only if all its weights are zero."""
+    edited = snippet.edit(
+        "weak = ", "zeroed[0].weight.data[:, 5] = 0\nweak = "
+    )
+    run = untrained(edited, *CUT)
+    assert run.alike is True
+    assert run.kept.sum() == 256
+    close(run.scores, run.expected, 1e-4)
 
 
 @edits(
@@ -1238,7 +1353,8 @@ PRODUCT = ("digits", "sparse-product")
 
 
 def test_equal_places_are_added(snippet):
-    run = after(snippet, *PRODUCT)
+    with no_error():
+        run = after(snippet, *PRODUCT)
 
     assert run.sparse.is_sparse
     assert run.sparse.to_dense().tolist() == [[0, 0, 1], [5, 0, 0]]
@@ -1264,6 +1380,17 @@ def test_equal_places_are_added__also_from(seed):
 def test_equal_places_are_added__but_not_at(snippet, old, new, fails):
     """Each value has a place of its own."""
     fails(test_equal_places_are_added, snippet.edit(old, new))
+
+
+def test_equal_places_are_added__ends_in_csr(snippet, fails):
+    """In CSR, each place may stand only once: `check_invariants=True` raises
+    an error.
+    """
+    edited = snippet.edit(
+        "torch.sparse_coo_tensor(\n    places,",
+        "torch.sparse_csr_tensor(\n    torch.tensor([0, 1, 3]), places[1],",
+    )
+    fails(test_equal_places_are_added, edited)
 
 
 def test_a_sparse_product_has_gradients(snippet):
@@ -1293,6 +1420,21 @@ def test_a_sparse_product_has_gradients__also_in_csr_from(seed):
     close(product, dense @ twin, 1e-5)
     (dense @ twin * weight).sum().backward()
     close(x.grad, twin.grad, 1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 1], ids="seed {}".format)
+def test_a_sparse_product_has_gradients__also_from_the_right(seed):
+    torch.manual_seed(seed)
+    places = torch.randint(0, 5, (2, 9))  # some of them equal
+    values = torch.rand(9, requires_grad=True)
+    sparse = torch.sparse_coo_tensor(
+        places, values, (5, 5), check_invariants=True
+    )
+    x, weight = torch.rand(2, 5, requires_grad=True), torch.rand(2, 5)
+    (x @ sparse * weight).sum().backward()
+    matrix = sparse.detach().to_dense()
+    close(x.grad, weight @ matrix.T, 1e-5)
+    close(values.grad, (x.detach().T @ weight)[*places], 1e-5)
 
 
 @edits(
@@ -1327,6 +1469,7 @@ def test_places_are_not_checked(snippet):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.sparse_coo_tensor([[5], [0]], [1.0], (2, 3))
+        torch.sparse_coo_tensor([[0], [-1]], [1.0], (2, 3))
 
 
 def test_places_are_not_checked__also_in_csr(snippet):
@@ -1339,6 +1482,22 @@ def test_places_are_not_checked__also_in_csr(snippet):
             run.torch.sparse_csr_tensor(
                 *parts, size=(2, 3), check_invariants=True
             )
+
+
+@true_since("2.13", "it warned nobody, or even with `check_invariants`")
+def test_places_are_not_checked__also_warns_of_right_ones():
+    warned = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # not only the first time
+    try:
+        with pytest.warns(UserWarning, match="checks are implicitly disabled"):
+            torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            torch.sparse_coo_tensor(
+                [[0], [1]], [1.0], (2, 3), check_invariants=True
+            )
+    finally:
+        torch.set_warn_always(warned)
 
 
 def test_places_are_not_checked__ends_without_a_size(snippet, fails):
