@@ -1605,6 +1605,17 @@ def test_only_the_old_call_shrinks_an_lstm__also_with(snippet, layer):
     assert file_size(layer) == whole
 
 
+def test_only_the_old_call_shrinks_an_lstm__also_beside_linear_layers(snippet):
+    edited = snippet.edit(
+        "[nn.LSTM(64, 128)]", "[nn.LSTM(64, 128), nn.Linear(128, 128)]"
+    )
+    run = untrained(edited, *LSTM)
+    lstm, linear = run.new_lstm
+    assert is_quantized(linear.weight)
+    assert not any(map(is_quantized, lstm.parameters()))
+    assert not any(map(is_quantized, run.recurrent.parameters()))
+
+
 @edits(
     (
         "linear layers alone",
