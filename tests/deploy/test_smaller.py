@@ -1484,22 +1484,6 @@ def test_places_are_not_checked__also_in_csr(snippet):
             )
 
 
-@true_since("2.13", "it warned nobody, or even with `check_invariants`")
-def test_places_are_not_checked__also_warns_of_right_ones():
-    warned = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)  # not only the first time
-    try:
-        with pytest.warns(UserWarning, match="checks are implicitly disabled"):
-            torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 3))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            torch.sparse_coo_tensor(
-                [[0], [1]], [1.0], (2, 3), check_invariants=True
-            )
-    finally:
-        torch.set_warn_always(warned)
-
-
 def test_places_are_not_checked__ends_without_a_size(snippet, fails):
     """Without a size, the places decide it, and none of them is outside; a
     negative one raises an error.
@@ -1533,6 +1517,31 @@ def test_places_are_not_checked__ends_without_a_size(snippet, fails):
 def test_places_are_not_checked__but_not_with(snippet, old, new, fails):
     """The places are inside of the matrix."""
     fails(test_places_are_not_checked, snippet.edit(old, new))
+
+
+@true_since("2.11", "it warned nobody")
+def test_an_unchecked_tensor_warns(snippet, check=None):
+    run = after(snippet, *OUTSIDE)
+
+    warned = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # not only the first time
+    try:
+        for places in (torch.tensor([[0], [1]]), run.outside):
+            with pytest.warns(UserWarning, match="SEGFAULT"):
+                torch.sparse_coo_tensor(
+                    places, torch.ones(1), (2, 3), check_invariants=check
+                )
+    finally:
+        torch.set_warn_always(warned)
+
+
+@true_since("2.13", "it warned even if this was given")
+@pytest.mark.parametrize("check", [True, False], ids=str)
+def test_an_unchecked_tensor_warns__but_not_with_check_invariants(
+    snippet, check, fails
+):
+    """If you say whether to check, nothing warns."""
+    fails(test_an_unchecked_tensor_warns, snippet, check)
 
 
 DYNAMIC = ("digits", "train", "sparse", "quantize-dynamic")
