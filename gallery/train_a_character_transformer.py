@@ -128,7 +128,7 @@ def encode(text, letters):
 #
 # ``is_causal=True`` hides from each letter those that come later, but it
 # counts from the first key. After a cache, that would hide the wrong ones. So
-# with a cache, give the model one letter at a time, which needs no mask.
+# once the cache holds letters, give the model one at a time: it needs no mask.
 
 
 class Block(nn.Module):
@@ -430,8 +430,9 @@ def begin(**changes):
 # Stop, and go on
 # ---------------
 #
-# Press Ctrl-C when you like: only the steps since the last validation are
-# lost. What belongs in a checkpoint: :doc:`/models/checkpoints`.
+# With ``--checkpoint``, press Ctrl-C when you like: only the steps since the
+# last validation are lost. What belongs in a checkpoint:
+# :doc:`/models/checkpoints`.
 #
 # .. _resuming-changes-nothing:
 #

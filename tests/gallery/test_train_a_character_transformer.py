@@ -647,6 +647,23 @@ def test_a_temperature_after_softmax_does_nothing(snippet, run=None):
     assert kinds == sorted(set(kinds))
 
 
+@pytest.mark.parametrize("temperature", [0.3, 0.7, 3.0])
+def test_a_temperature_after_softmax_does_nothing__also_for_one_letter_at(
+    snippet, temperature
+):
+    chances = once(snippet, *FULL).scores.softmax(dim=0)
+    drawn = []
+    for each in (chances, chances / temperature):
+        generator = torch.Generator().manual_seed(0)
+        letters = [
+            torch.multinomial(each, 1, generator=generator).item()
+            for _ in range(200)
+        ]
+        drawn.append(letters)
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn[0])) > 3
+
+
 def test_a_temperature_after_softmax_does_nothing__but_not_before(
     snippet, text, fails
 ):

@@ -3,6 +3,7 @@
 import math
 import warnings
 from copy import deepcopy
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -37,6 +38,13 @@ def test_the_target_is_the_next_letter(snippet):
     for first, second in zip(inputs, targets, strict=True):
         piece = torch.cat([first[:1], second])
         assert "".join(run.letters[code] for code in piece) in whole
+
+    def last_start(high, shape):
+        return torch.full(shape, high - 1)
+
+    with patch("torch.randint", last_start), no_error():
+        _, targets = run.draw_batch(1)
+    assert torch.equal(targets[0], run.train[-32:])
 
 
 @pytest.mark.parametrize("size", [1, 100], ids="{} pieces".format)
@@ -142,6 +150,7 @@ def test_training_lowers_the_loss(snippet, run=None):
     )
     both = {*seen[:-1]}.intersection(unseen[1:-1])  # two are cut in two
     assert sorted(both) == []
+    assert torch.equal(torch.cat([run.train, run.test]), run.codes)
     assert 0.35 < run.trained.mean().item() / math.log(96) < 2 / 3
 
 
@@ -177,7 +186,21 @@ def test_training_lowers_the_loss__but_not_in_three_steps(snippet, fails):
 def test_all_positions_teach_more(snippet, run=None):
     run = run or shared(snippet, *TRAIN)
     assert run.last_only.mean() > run.trained.mean() + 0.2
-    assert run.last_only[-1] > run.trained[-1]
+    assert math.log(96) - 0.5 > run.last_only[-1] > run.trained[-1]
+
+    inputs, targets = run.pieces[:, :-1], run.pieces[:, 1:]
+    last = run.last_loss(run.last_model, inputs, targets).item()
+    assert last == pytest.approx(run.last_only[-1].item(), abs=1e-4)
+    seen = []
+
+    def noted(model, inputs, targets):
+        seen.append(inputs)
+        return run.loss_of(model, inputs, targets)
+
+    for _ in range(2):
+        run.fit(run.LanguageModel(), 2, noted)
+    assert torch.equal(seen[0], seen[2])
+    assert not torch.equal(seen[0], seen[1])
 
 
 def test_all_positions_teach_more__also_in_30_steps(snippet):
@@ -304,6 +327,21 @@ def test_a_later_letter_moves_nothing_earlier__but_not_centered(
     fails(test_a_later_letter_moves_nothing_earlier, snippet, Centered)
 
 
+def test_a_later_letter_moves_nothing_earlier__ends_with_weights_of_0(
+    snippet, fails
+):
+    """If the last layer starts at 0, no letter moves any output, even without
+    the mask: train a few steps first.
+    """
+    old = "self.score = nn.Linear(width, len(letters))\n"
+    new = f"{old}        nn.init.zeros_(self.score.weight)\n"
+    edited = snippet.edit(old, new)
+    fails(test_a_later_letter_moves_nothing_earlier, edited)
+    run = shared(edited, *BUILD, "moved")
+    unmasked = run.LanguageModel(causal=False)
+    assert run.moved(unmasked, run.inputs) == 0
+
+
 def test_a_later_letter_moves_nothing_earlier__ends_with_dropout(
     snippet, fails
 ):
@@ -422,12 +460,15 @@ def test_without_the_mask_writing_fails__but_not_if_it_is_dropped(
     fails(test_without_the_mask_writing_fails, snippet, run, True)
 
 
-def test_unshifted_targets_teach_copying(snippet, run=None):
+def test_unshifted_targets_teach_copying(snippet, run=None, start="The"):
     run = run or shared(snippet, *TRAIN)
+    copies = run.copies
+    if start != "The":
+        copies = run.write(run.copier, start, 40, temperature=0.01)
 
     assert run.copied < 0.3
     assert run.losses_by_position(run.copier).mean() > math.log(96)
-    assert run.copies == "The" + 40 * "e"
+    assert copies == start + 40 * start[-1]
 
 
 COPY = (*BUILD, "train", "held-out", "write", "not-shifted")
@@ -437,6 +478,24 @@ def test_unshifted_targets_teach_copying__but_not_shifted(snippet, fails):
     """With the next letter as the target, there is something to learn."""
     edited = snippet.edit("model, inputs, inputs)", "model, inputs, targets)")
     fails(test_unshifted_targets_teach_copying, edited, after(edited, *COPY))
+
+
+@pytest.mark.parametrize("start", ["x", "in", "def "], ids=repr)
+def test_unshifted_targets_teach_copying__also_after(snippet, start):
+    test_unshifted_targets_teach_copying(snippet, None, start)
+
+
+def test_unshifted_targets_teach_copying__ends_after_a_rare_letter(
+    snippet, fails
+):
+    """In 50 steps, the model doesn't learn to copy a letter that the text
+    hardly contains.
+    """
+    run = shared(snippet, *TRAIN)
+    counts = run.train.bincount(minlength=96)
+    rare = run.letters[counts.argmin()]
+    assert counts.min() < 10
+    fails(test_unshifted_targets_teach_copying, snippet, None, f"The{rare}")
 
 
 def test_a_longer_text_raises(snippet, length=33, prepare=None):
@@ -502,6 +561,18 @@ def test_a_temperature_is_a_power__also_for_scores_of(size):
         powers = scores.softmax(dim=0) ** (1 / temperature)
         found = (scores / temperature).softmax(dim=0)
         torch.testing.assert_close(found, powers / powers.sum())
+
+
+def test_a_temperature_is_a_power__ends_at_0(snippet, fails):
+    """Temperature 0 makes nan of the probabilities, and `multinomial` raises
+    an error: take the `argmax` instead.
+    """
+    run = shared(snippet, *BUILD, "write")
+    message = "probability tensor contains either `inf`, `nan`"
+    with pytest.raises(RuntimeError, match=message):
+        run.write(run.model, "The ", 1, temperature=0)
+    edited = snippet.edit("(0.5, 1, 2)", "torch.tensor([0.0])")
+    fails(test_a_temperature_is_a_power, edited)
 
 
 def test_a_temperature_is_a_power__but_not_on_chances(snippet, fails):
@@ -680,10 +751,11 @@ def test_the_hint_alone_raises_with_gradients__but_not_with_a_mask(
     fails(test_the_hint_alone_raises_with_gradients, edited)
 
 
-def test_the_hint_alone_is_ignored_in_eval(snippet, fast=True, heads=None):
-    run = (shared if heads is None else after)(snippet, *HINT)
-    if heads is not None:
-        layer = nn.TransformerEncoderLayer(48, heads, batch_first=True)
+def test_the_hint_alone_is_ignored_in_eval(snippet, fast=True, options=None):
+    run = (shared if options is None else after)(snippet, *HINT)
+    if options is not None:
+        options = {"nhead": 4, "batch_first": True} | options
+        layer = nn.TransformerEncoderLayer(48, **options)
         run.encoder.layers = nn.ModuleList([layer.eval()])
     torch.backends.mha.set_fastpath_enabled(fast)
     try:
@@ -699,6 +771,12 @@ def test_the_hint_alone_is_ignored_in_eval(snippet, fast=True, heads=None):
 def test_the_hint_alone_is_ignored_in_eval__also_after_the_norm(snippet):
     edited = snippet.edit(", norm_first=True", "")
     test_the_hint_alone_is_ignored_in_eval(edited)
+
+
+@pytest.mark.parametrize("activation", ["gelu", nn.SiLU()], ids=str)
+def test_the_hint_alone_is_ignored_in_eval__also_with(snippet, activation):
+    options = {"activation": activation}
+    test_the_hint_alone_is_ignored_in_eval(snippet, True, options)
 
 
 def test_the_hint_alone_is_ignored_in_eval__also_in_inference_mode(snippet):
@@ -731,9 +809,14 @@ def test_the_hint_alone_is_ignored_in_eval__ends_without_the_fast_path(
     fails(test_the_hint_alone_is_ignored_in_eval, snippet, False)
 
 
-def test_the_hint_alone_is_ignored_in_eval__ends_with_one_head(snippet, fails):
-    """An odd number of heads has no fast path, so it raises the error."""
-    fails(test_the_hint_alone_is_ignored_in_eval, snippet, True, 1)
+@pytest.mark.parametrize(
+    "options",
+    [{"nhead": 1}, {"bias": False}, {"batch_first": False}],
+    ids=["one head", "no bias", "`batch_first=False`, the default"],
+)
+def test_the_hint_alone_is_ignored_in_eval__ends_with(snippet, options, fails):
+    """These layers have no fast path, so the error comes again."""
+    fails(test_the_hint_alone_is_ignored_in_eval, snippet, True, options)
 
 
 def test_the_warning_changes_no_output(snippet):
@@ -854,6 +937,24 @@ def test_padded_outputs_become_zero_in_eval__but_not_with(
     fails(test_padded_outputs_become_zero_in_eval, snippet.edit(old, new))
 
 
+def test_padded_outputs_become_zero_in_eval__but_not_without_batch_first(
+    snippet, fails
+):
+    """With the default `batch_first=False`, they are numbers, too."""
+    edited = snippet.edit(
+        "64, nhead=4, batch_first=True)\nreader", "64, nhead=4)\nreader"
+    ).edit(
+        "reader = nn.TransformerEncoder(layer, 2).eval()",
+        "with warnings.catch_warnings(action='ignore'):\n"
+        "    inner = nn.TransformerEncoder(layer, 2).eval()\n"
+        "def reader(vectors, **masks):\n"
+        "    return inner(vectors.transpose(0, 1), **masks).transpose(0, 1)",
+    )
+    fails(test_padded_outputs_become_zero_in_eval, edited)
+    run = after(edited, *PADDED)
+    torch.testing.assert_close(run.without_grad, run.with_grad)
+
+
 @edits(
     (
         "`norm_first=True`",
@@ -865,6 +966,16 @@ def test_padded_outputs_become_zero_in_eval__but_not_with(
         "one head",
         "layer = nn.TransformerEncoderLayer(64, nhead=4, batch",
         "layer = nn.TransformerEncoderLayer(64, nhead=1, batch",
+    ),
+    (
+        "no bias",
+        "batch_first=True)\nreader",
+        "batch_first=True, bias=False)\nreader",
+    ),
+    (
+        "an activation other than ReLU and GELU",
+        "batch_first=True)\nreader",
+        "batch_first=True, activation=F.silu)\nreader",
     ),
 )
 def test_padded_outputs_become_zero_in_eval__ends_with(
