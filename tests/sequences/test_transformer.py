@@ -11,7 +11,7 @@ from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after as shared
-from tests.helpers.programs import after
+from tests.helpers.programs import after, raised_in
 
 # The model, with random weights.
 BUILD = ("text", "batch", "loss-of", "block", "model", "untrained")
@@ -151,6 +151,7 @@ def test_training_lowers_the_loss(snippet, run=None):
     both = {*seen[:-1]}.intersection(unseen[1:-1])  # two are cut in two
     assert sorted(both) == []
     assert torch.equal(torch.cat([run.train, run.test]), run.codes)
+    assert run.pieces.shape == (100, 33)
     assert 0.35 < run.trained.mean().item() / math.log(96) < 2 / 3
 
 
@@ -211,11 +212,13 @@ def test_all_positions_teach_more__also_in_30_steps(snippet):
 
 def test_all_positions_teach_more__but_not_if_both_do(snippet, fails):
     """Here the loss counts each position in both trainings."""
-    edited = snippet.edit("steps=120", "steps=30").edit(
+    short = snippet.edit("steps=120", "steps=30")
+    edited = short.edit(
         "F.cross_entropy(model(inputs)[:, -1], targets[:, -1])",
         "loss_of(model, inputs, targets)",
     )
-    run = after(edited, *FIT, "last-only")
+    run = after(edited.edit("\nfit(model)\n", "\n"), *FIT, "last-only")
+    run.trained = shared(short, *FIT, "last-only").trained
     fails(test_all_positions_teach_more, edited, run)
 
 
@@ -270,7 +273,9 @@ def test_one_layer_needs_positions__but_not_with_positions(snippet, fails):
 
 @pytest.mark.parametrize("layers", [2, 3], ids="{} layers".format)
 def test_one_layer_needs_positions__ends_with(snippet, layers, fails):
-    """Later layers see what each letter knew of those before it."""
+    """From the second layer on, attention reads what each letter knew of
+    those before it.
+    """
     fails(test_one_layer_needs_positions, snippet, layers)
 
 
@@ -337,7 +342,7 @@ def test_a_later_letter_moves_nothing_earlier__ends_with_weights_of_0(
     new = f"{old}        nn.init.zeros_(self.score.weight)\n"
     edited = snippet.edit(old, new)
     fails(test_a_later_letter_moves_nothing_earlier, edited)
-    run = shared(edited, *BUILD, "moved")
+    run = shared(edited, *BUILD, "moved", "check")
     unmasked = run.LanguageModel(causal=False)
     assert run.moved(unmasked, run.inputs) == 0
 
@@ -503,6 +508,9 @@ def test_a_longer_text_raises(snippet, length=33, prepare=None):
     text = torch.zeros(1, length, dtype=torch.long)
     if prepare is not None:
         text = prepare(text)
+    elif length == 33:
+        cells = snippet.only(*BUILD, "too-long")
+        assert "index out of range" in str(raised_in(cells, "too-long"))
     with pytest.raises(IndexError, match="index out of range in self"):
         run.model(text)
 
@@ -752,18 +760,24 @@ def test_the_hint_alone_raises_with_gradients__but_not_with_a_mask(
 
 
 def test_the_hint_alone_is_ignored_in_eval(snippet, fast=True, options=None):
-    run = (shared if options is None else after)(snippet, *HINT)
+    run = shared(snippet, *HINT)
+    encoder, hinted = run.encoder, run.hinted
     if options is not None:
         options = {"nhead": 4, "batch_first": True} | options
         layer = nn.TransformerEncoderLayer(48, **options)
-        run.encoder.layers = nn.ModuleList([layer.eval()])
+        encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        encoder.eval()
+
+        def hinted(inputs):
+            return encoder(run.model.letter(inputs), is_causal=True)
+
     torch.backends.mha.set_fastpath_enabled(fast)
     try:
         with no_error(), torch.no_grad():
-            found = run.hinted(run.inputs)
-            expected = run.encoder(run.model.letter(run.inputs))
+            found = hinted(run.inputs)
+            expected = encoder(run.model.letter(run.inputs))
         assert torch.equal(found, expected)  # as with no mask at all
-        assert run.moved(run.hinted, run.inputs) == 31
+        assert run.moved(hinted, run.inputs) == 31
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
 
@@ -815,7 +829,9 @@ def test_the_hint_alone_is_ignored_in_eval__ends_without_the_fast_path(
     ids=["one head", "no bias", "`batch_first=False`, the default"],
 )
 def test_the_hint_alone_is_ignored_in_eval__ends_with(snippet, options, fails):
-    """These layers have no fast path, so the error comes again."""
+    """With an odd number of heads, with `bias=False` or the default
+    `batch_first=False`, there is no fast path, so the error comes again.
+    """
     fails(test_the_hint_alone_is_ignored_in_eval, snippet, True, options)
 
 
@@ -933,7 +949,9 @@ def test_padded_outputs_become_zero_in_eval__also_if_all_are_padded(snippet):
 def test_padded_outputs_become_zero_in_eval__but_not_with(
     snippet, old, new, fails
 ):
-    """Then the outputs at the padding are numbers like the others."""
+    """In training mode, or with `enable_nested_tensor=False`, the outputs at
+    the padding are numbers like the others.
+    """
     fails(test_padded_outputs_become_zero_in_eval, snippet.edit(old, new))
 
 
@@ -951,7 +969,7 @@ def test_padded_outputs_become_zero_in_eval__but_not_without_batch_first(
         "    return inner(vectors.transpose(0, 1), **masks).transpose(0, 1)",
     )
     fails(test_padded_outputs_become_zero_in_eval, edited)
-    run = after(edited, *PADDED)
+    run = shared(edited, *PADDED)
     torch.testing.assert_close(run.without_grad, run.with_grad)
 
 
@@ -981,7 +999,10 @@ def test_padded_outputs_become_zero_in_eval__but_not_without_batch_first(
 def test_padded_outputs_become_zero_in_eval__ends_with(
     snippet, old, new, fails
 ):
-    """Then the encoder doesn't skip the padding."""
+    """With `norm_first=True`, padding on the left, an odd number of heads,
+    `bias=False`, or an activation other than ReLU and GELU, the encoder
+    doesn't skip the padding.
+    """
     edited = snippet.edit(old, new)
     if "padding" not in old:  # it says so in a warning, which is silenced
         edited = edited.edit(
@@ -1020,7 +1041,9 @@ def test_padded_outputs_become_zero_in_eval__ends_with_a_last_norm(
 
 
 def test_the_decoder_needs_the_mask_too(snippet, training=False, size=64):
-    run = after(snippet, "text", "translate")
+    run = (shared if torch.is_grad_enabled() else after)(
+        snippet, "text", "translate"
+    )
     assert (run.one_mask - run.alone).abs().max() > 0.1
     torch.testing.assert_close(run.two_masks, run.alone, atol=1e-4, rtol=0)
 
