@@ -392,8 +392,8 @@ def top_k(scores, k):
 
 
 # %% top-k-checked
-kept = top_k(torch.tensor([1.0, 3.0, 2.0, 0.0]), 2).softmax(dim=0)
-if (kept > 0).tolist() == [False, True, True, False]:
+kept = top_k(torch.tensor([1.0, 3.0, 2.0, 0.0, -1.0]), 2).softmax(dim=0)
+if (kept > 0).tolist() == [False, True, True, False, False]:
     print("Right: only the two best letters can be drawn", kept)
 else:
     print("Not yet: letters 1 and 2 should be left, and the chances are", kept)

@@ -366,6 +366,8 @@ def encoder_looks_back_only(snippet):
     changed[:, 20:] = 0
     before, later = run.outputs_of(run.inputs), run.outputs_of(changed)
     assert (before - later)[:, :20].abs().max() < 1e-5
+    alone = run.encoder(run.model.letter(run.inputs), mask=run.future)
+    torch.testing.assert_close(before, alone, atol=1e-4, rtol=0)
 
 
 def test_a_later_letter_moves_nothing_earlier__also_in_nn_transformer_encoder(
@@ -569,6 +571,19 @@ def test_a_temperature_is_a_power__also_for_scores_of(size):
         powers = scores.softmax(dim=0) ** (1 / temperature)
         found = (scores / temperature).softmax(dim=0)
         torch.testing.assert_close(found, powers / powers.sum())
+
+
+def test_a_temperature_is_a_power__also_after_top_k(snippet):
+    run = shared(snippet, "text", "top-k", "top-k-checked")
+    assert run.kept.nonzero().flatten().tolist() == [1, 2]
+    torch.manual_seed(0)
+    scores = torch.randn(96)
+    left = run.top_k(scores, 5)
+    assert left.isfinite().sum() == 5
+    assert torch.equal(left.topk(5).values, scores.topk(5).values)
+    powers = left.softmax(dim=0) ** 2
+    found = (left / 0.5).softmax(dim=0)
+    torch.testing.assert_close(found, powers / powers.sum())
 
 
 def test_a_temperature_is_a_power__ends_at_0(snippet, fails):
