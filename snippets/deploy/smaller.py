@@ -309,6 +309,12 @@ print("bytes, with the zeros and without:", cut_sizes)
 print("the same scores, up to rounding:", alike)
 print(f"{right_answers(cut):.1%} right")
 
+# %% norm
+norm = nn.BatchNorm1d(1, eps=0).eval()
+with torch.no_grad():
+    norm.running_mean[0], norm.bias[0] = -2, 1  # as a training leaves them
+    print(norm(torch.zeros(1, 1)))
+
 # %% sparse
 import warnings
 

@@ -787,6 +787,35 @@ def test_one_large_weight_coarsens_its_row__also_leaves_others_alone(snippet):
 
 
 @needs_torchao
+def test_an_int8_convolution_raises(snippet, kind=nn.Conv2d):
+    run = after(snippet, *PIECES)
+    layer, inputs = kind(1, 8, 3), torch.rand(2, 1, 8, 8)
+    with no_error():
+        layer(inputs)
+        run.quantize_(
+            layer,
+            run.Int8WeightOnlyConfig(),
+            lambda module, name: isinstance(module, kind),
+        )
+    assert is_quantized(layer.weight)
+    with pytest.raises(NotImplementedError):
+        layer(inputs)
+
+
+class Wide(nn.Linear):
+    """A linear layer of eight numbers."""
+
+    def __init__(self, inputs, outputs, kernel):
+        super().__init__(8, outputs)
+
+
+@needs_torchao
+def test_an_int8_convolution_raises__but_not_a_linear_layer(snippet, fails):
+    """A linear layer has what its call needs."""
+    fails(test_an_int8_convolution_raises, snippet, Wide)
+
+
+@needs_torchao
 def test_a_filter_replaces_the_test(snippet):
     run = untrained(snippet, *SPOILED)
 
@@ -1263,6 +1292,47 @@ def test_zero_units_can_be_cut_out__ends_with_batchnorm(snippet, fails):
     run = untrained(edited, *CUT)
     assert not run.alike
     fails(test_zero_units_can_be_cut_out, edited)
+
+
+def with_channels(snippet, kind):
+    """Return channels of zeros, and the next two layers, after some use."""
+    run = snippet.only("digits", "norm").after("norm")
+    torch.manual_seed(0)
+    channels, norm = nn.Conv2d(3, 8, 3), kind(8)
+    following = nn.Conv2d(8, 4, 3)
+    with torch.no_grad():
+        norm.running_mean.uniform_(-2, 2)
+        norm.running_var.uniform_(0.5, 2)
+        for each in (channels.weight, channels.bias, norm.bias):
+            each.uniform_(-1, 1)
+    assert run.norm(torch.zeros(1, 1)).item() == 3
+    return channels, norm.eval(), following
+
+
+def test_a_norm_needs_zeros_too(snippet, names=("weight", "bias")):
+    channels, norm, following = with_channels(snippet, nn.BatchNorm2d)
+    kept = torch.arange(8) % 2 == 1
+    with torch.no_grad():
+        channels.weight[~kept] = 0
+        channels.bias[~kept] = 0
+        x = torch.rand(2, 3, 9, 9)
+        assert norm(channels(x))[:, ~kept].abs().max() > 0.1
+        for name in names:
+            getattr(norm, name)[~kept] = 0
+        expected = following(norm(channels(x)).relu())
+        hidden = F.conv2d(x, channels.weight[kept], channels.bias[kept])
+        four = norm.running_mean, norm.running_var, norm.weight, norm.bias
+        hidden = F.batch_norm(hidden, *(each[kept] for each in four))
+        found = F.conv2d(
+            hidden.relu(), following.weight[:, kept], following.bias
+        )
+    close(found, expected, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_a_norm_needs_zeros_too__but_not_with_one(snippet, name, fails):
+    """One of the two alone leaves a value where the zeros were."""
+    fails(test_a_norm_needs_zeros_too, snippet, (name,))
 
 
 SPARSE = ("digits", "sparse")
