@@ -167,6 +167,23 @@ for batch_size in (8, 16):
         print(f"batch_size {batch_size}, {workers} workers:", *both)
 
 
+# %% ranks
+def read_by(rank, count):  # what one of several processes reads
+    return [*DataLoader(Logs(paths[rank::count]), 4, **fork)]
+
+
+by_process = [read_by(rank, 3) for rank in range(3)]
+for rank, batches in enumerate(by_process):
+    print(f"rank {rank}:", [batch.tolist() for batch in batches])
+
+# %% as-many
+from itertools import islice
+
+steps = 2  # what each process has at least
+as_many = [len([*islice(batches, steps)]) for batches in by_process]
+print(as_many)
+
+
 # %% once
 # Wrong on purpose: do not copy.
 class Once(IterableDataset):

@@ -576,6 +576,79 @@ def test_nothing_may_be_left__but_not(snippet, old, new, fails):
     fails(test_nothing_may_be_left, snippet.edit(old, new))
 
 
+def sizes_of(run, count):
+    """Return how many batches each of some processes gets."""
+    return [len(run.read_by(rank, count)) for rank in range(count)]
+
+
+def test_a_process_takes_its_files_first(snippet, counts=(2,)):
+    run = after(snippet, "ranks")
+    assert len(run.by_process) == 3
+    assert sorted(flat(chain(*run.by_process))) == ALL
+    assert [len(each) for each in run.by_process[1]] == [4, 2]
+    assert sorted(run.Logs(run.paths)) == ALL  # without: in each process
+    for count in counts:
+        found = [flat(run.read_by(rank, count)) for rank in range(count)]
+        assert sorted(chain(*found)) == ALL
+    for files in (0, 1, 4, 9):
+        paths = [*range(files)]
+        for count in range(1, 5):
+            for workers in range(1, 4):
+                found = [
+                    shares(run, paths[rank::count], workers)
+                    for rank in range(count)
+                ]
+                assert sorted(chain(*chain(*found))) == paths
+                found = shares(run, paths, workers) * count
+                expected = dict.fromkeys(paths, count)
+                assert Counter(chain(*found)) == expected
+
+
+def test_a_process_takes_its_files_first__also_beside_fewer_files(snippet):
+    test_a_process_takes_its_files_first(snippet, (1, 5))
+
+
+@edits(
+    ("without it", "Logs(paths[rank::count])", "Logs(paths)"),
+    ("in steps of 2", "paths[rank::count]", "paths[rank::2]"),
+    ("all from the first", "paths[rank::count]", "paths[::count]"),
+    ("all to each worker", SHARE, "    return files"),
+)
+def test_a_process_takes_its_files_first__but_not(snippet, old, new, fails):
+    """Then lines come twice, or are lost."""
+    fails(test_a_process_takes_its_files_first, snippet.edit(old, new))
+
+
+def test_processes_get_unequal_numbers_of_batches(snippet, count=3):
+    run = after(snippet, "ranks", "as-many")
+    assert run.as_many == [run.steps] * 3
+    assert run.steps == min(map(len, run.by_process))
+    assert [len(each) for each in run.by_process] == sizes_of(run, 3)
+    most, *others = sorted(sizes_of(run, count), reverse=True)
+    assert len(others) == count - 1 == 2
+    assert most > others[0] == others[1]
+
+
+def test_processes_get_unequal_numbers_of_batches__ends_for_two(
+    snippet, fails
+):
+    """Four files of the same length give two processes as many batches."""
+    fails(test_processes_get_unequal_numbers_of_batches, snippet, 2)
+
+
+@edits(
+    ("for two", "for rank in range(3)", "for rank in range(2)"),
+    ("all files for each", "paths[rank::count]", "paths"),
+    ("one file for each", "paths[rank::count]", "paths[rank : rank + 1]"),
+)
+def test_processes_get_unequal_numbers_of_batches__but_not(
+    snippet, old, new, fails
+):
+    """Then all get as many batches."""
+    edited = snippet.edit(old, new)
+    fails(test_processes_get_unequal_numbers_of_batches, edited)
+
+
 def test_an_iterator_is_used_up(snippet):
     run = after(snippet, "once")
     assert run.twice == [[[0, 1, 2], [3, 4, 5]], []]
