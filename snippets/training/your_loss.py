@@ -230,6 +230,30 @@ over_known = (each * known).sum() / known.sum()
 print(too_small, over_known)
 
 
+# %% classes
+def dice_of_classes(scores, classes, ignored=255):
+    known = (classes != ignored)[:, None]  # N x 1 x H x W
+    filled = classes.where(classes != ignored, 0)  # or any other class
+    truth = F.one_hot(filled, scores.shape[1]).movedim(-1, 1) * known
+    chances = scores.softmax(dim=1) * known
+    overlap = (chances * truth).sum(dim=(2, 3))
+    total = (chances + truth).sum(dim=(2, 3))
+    return (1 - (2 * overlap + 1) / (total + 1)).mean()
+
+
+# %% classes-tried
+torch.manual_seed(0)
+raw = torch.randn(2, 3, 4, 4, requires_grad=True)  # scores of three classes
+classes = torch.randint(3, (2, 4, 4))
+classes[:, 2:] = 255  # the lower half has no labels
+
+said = error_of(F.one_hot, classes, 3)
+whole = dice_of_classes(raw, classes)
+whole.backward()
+cut_off = dice_of_classes(raw[:, :, :2], classes[:, :2])
+print(said, whole, cut_off, raw.grad[:, :, 2:].abs().max(), sep="\n")
+
+
 # %% two-tasks
 def plain_sum(scores, masks, amount, amounts):
     return ink_loss(scores, masks) + F.mse_loss(amount, amounts)

@@ -560,6 +560,94 @@ def test_ignore_index_hides_the_ink__but_not(snippet, old, new, fails):
     fails(test_ignore_index_hides_the_ink, edited)
 
 
+TRIED = ("error-of", "classes", "classes-tried")
+
+
+def test_one_hot_raises_for_255(snippet, ignored=255, count=3):
+    run = small(snippet, *TRIED)
+    assert run.said == "Class values must be smaller than num_classes."
+    labels = torch.tensor([0, 1, ignored])
+    with pytest.raises(RuntimeError, match=r"smaller than num_classes\."):
+        F.one_hot(labels, count)
+    with no_error():
+        F.one_hot(labels[:2], 2)
+
+
+@pytest.mark.parametrize("count", [2, 21, 255], ids="{} classes".format)
+def test_one_hot_raises_for_255__also_with(snippet, count):
+    test_one_hot_raises_for_255(snippet, 255, count)
+
+
+def test_one_hot_raises_for_255__but_not_if_all_are_labeled(snippet, fails):
+    """With classes from 0 to 2 alone, nothing is raised."""
+    edited = snippet.edit("classes[:, 2:] = 255", "classes[:, 2:] = 0")
+    fails(test_one_hot_raises_for_255, edited)
+
+
+def test_one_hot_raises_for_255__ends_for_minus_100(snippet, fails):
+    """For -100, it raises `Class values must be non-negative.`"""
+    fails(test_one_hot_raises_for_255, snippet, -100)
+
+
+def test_one_hot_raises_for_255__ends_without_num_classes(snippet, fails):
+    """Without `num_classes`, it counts up to the largest label, and makes 256
+    classes.
+    """
+    fails(test_one_hot_raises_for_255, snippet, 255, -1)
+
+
+def test_unlabeled_pixels_are_cut_off(snippet, share=0.5, count=3, left=255):
+    run = small(snippet, *TRIED)
+    close(run.whole, run.cut_off)
+    assert not run.raw.grad[:, :, 2:].any()
+    assert run.raw.grad[:, :, :2].all()
+    torch.manual_seed(0)
+    assert torch.equal(run.raw, torch.randn(2, 3, 4, 4))
+    assert torch.equal(run.classes[:, :2], torch.randint(3, (2, 4, 4))[:, :2])
+
+    scores = torch.randn(2, count, 6, 5, requires_grad=True)
+    labels = torch.randint(count, (2, 6, 5))
+    known = torch.rand(2, 6, 5) < share
+    labels[~known] = left
+    loss = run.dice_of_classes(scores, labels, left)
+    (pulled,) = torch.autograd.grad(loss, scores)
+    parts = []
+    for picture, classes, there in zip(scores, labels, known, strict=True):
+        chances = picture.softmax(dim=0)[:, there]
+        for kind, chance in enumerate(chances):
+            truth = (classes[there] == kind).float()
+            both = 2 * (chance * truth).sum() + 1
+            parts.append(1 - both / (chance.sum() + truth.sum() + 1))
+    expected = torch.stack(parts).mean()
+    close(loss, expected)
+    (cut,) = torch.autograd.grad(expected, scores)
+    close(pulled, cut)
+    assert torch.equal(pulled.any(dim=1), known)
+
+
+@pytest.mark.parametrize("share", [0.1, 1], ids="{:.0%} labeled".format)
+@pytest.mark.parametrize("count", [2, 5], ids="{} classes".format)
+def test_unlabeled_pixels_are_cut_off__also_with(snippet, share, count):
+    test_unlabeled_pixels_are_cut_off(snippet, share, count)
+
+
+@pytest.mark.parametrize("left", [-100, 254], ids="the label {}".format)
+def test_unlabeled_pixels_are_cut_off__also_for(snippet, left):
+    test_unlabeled_pixels_are_cut_off(snippet, left=left)
+
+
+@edits(
+    ("the chances", "softmax(dim=1) * known", "softmax(dim=1)"),
+    ("the truth", "movedim(-1, 1) * known", "movedim(-1, 1)"),
+    ("another label", "ignored)[:, None]", "0)[:, None]"),
+)
+def test_unlabeled_pixels_are_cut_off__but_not_without(
+    snippet, old, new, fails
+):
+    """Unless both sides are multiplied by `known`, these pixels count."""
+    fails(test_unlabeled_pixels_are_cut_off, snippet.edit(old, new))
+
+
 KNOWN = "over_known = (each * known).sum() /"
 
 
