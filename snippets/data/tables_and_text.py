@@ -348,6 +348,12 @@ decayed = embedding.weight[0].norm().item()
 gradient = embedding.weight.grad[0].norm().item()
 print(f"norm {filled:.2f}, then {decayed:.2f}; gradient {gradient}")
 
+# %% pretrained
+vectors = torch.randn(len(vocabulary), 8)  # such as word vectors of GloVe
+kept = nn.Embedding.from_pretrained(vectors)
+learning = nn.Embedding.from_pretrained(vectors, freeze=False)
+print(kept.weight.requires_grad, learning.weight.requires_grad)
+
 # %% deck-t
 passenger = pd.DataFrame({"deck": ["B", "T", None]})
 looked_up = passenger["deck"].map(decks).fillna(0).tolist()

@@ -1055,3 +1055,58 @@ def test_a_filled_padding_row_decays__also_after(fill):
 def test_a_filled_padding_row_decays__but_not_with(snippet, old, new, fails):
     """The row is zero, or stays, or gets a gradient."""
     fails(test_a_filled_padding_row_decays, snippet.edit(old, new))
+
+
+def test_pretrained_vectors_are_frozen(
+    snippet, make=nn.Embedding.from_pretrained, optimizer=optim.SGD
+):
+    run = after(snippet, *WORDS, "pretrained")
+    assert run.vectors.shape == (len(run.vocabulary), 8)
+    assert torch.equal(run.kept.weight, run.vectors)
+    assert torch.equal(run.learning.weight, run.vectors)
+    assert not run.kept.weight.requires_grad
+    assert run.learning.weight.requires_grad
+
+    rows = torch.arange(15.0).view(5, 3)
+    for options, stays in (({}, True), ({"freeze": False}, False)):
+        layer = make(rows.clone(), **options)
+        head = nn.Linear(3, 1)
+        trained = optimizer([*layer.parameters(), *head.parameters()], lr=0.1)
+        head(layer(torch.tensor([[0, 1]]))).square().sum().backward()
+        trained.step()
+        assert (layer.weight.grad is None) is stays
+        assert torch.equal(layer.weight, rows) is stays
+
+
+def test_pretrained_vectors_are_frozen__also_in_a_bag(snippet):
+    make = nn.EmbeddingBag.from_pretrained
+    test_pretrained_vectors_are_frozen(snippet, make)
+
+
+@pytest.mark.parametrize("optimizer", [optim.Adam, optim.AdamW])
+def test_pretrained_vectors_are_frozen__also_with(snippet, optimizer):
+    make = nn.Embedding.from_pretrained
+    test_pretrained_vectors_are_frozen(snippet, make, optimizer)
+
+
+@edits(
+    ("by default", "vectors, freeze=False", "vectors"),
+    (
+        "a new layer",
+        "kept = nn.Embedding.from_pretrained(vectors)",
+        "kept = nn.Embedding(*vectors.shape)",
+    ),
+    ("not frozen", "_pretrained(vectors)", "_pretrained(vectors, False)"),
+)
+def test_pretrained_vectors_are_frozen__but_not(snippet, old, new, fails):
+    """Without `freeze=False`, both stay; the other edits make both learn."""
+    fails(test_pretrained_vectors_are_frozen, snippet.edit(old, new))
+
+
+def test_pretrained_vectors_are_frozen__ends_after_unfreezing(snippet, fails):
+    """`requires_grad_()` of the layer or its model lets the rows learn."""
+
+    def unfrozen(rows, **options):
+        return nn.Embedding.from_pretrained(rows, **options).requires_grad_()
+
+    fails(test_pretrained_vectors_are_frozen, snippet, unfrozen)
