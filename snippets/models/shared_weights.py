@@ -235,6 +235,17 @@ plain.load_state_dict(renewed.module.state_dict())
 print([*renewed.state_dict()][:3])
 print(evaluate(plain) == evaluate(renewed))
 
+# %% wrapped
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+dist.init_process_group("gloo", **alone)  # one process, to show the names
+ddp = DDP(network())
+both_averages = [AveragedModel(each) for each in (ddp, ddp.module)]
+dist.destroy_process_group()
+print(*[[*each.state_dict()][1] for each in both_averages])
+
 # %% started-again
 # Wrong on purpose: do not copy.
 again = AveragedModel(layer, multi_avg_fn=get_ema_multi_avg_fn(0.9))

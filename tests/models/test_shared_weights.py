@@ -858,6 +858,41 @@ def test_the_model_inside_is_plain__but_not_of_the_model(snippet, fails):
     fails(test_the_model_inside_is_plain, edited)
 
 
+WRAPPED = (*DIGITS, "wrapped")
+
+
+def test_average_the_module_inside(snippet):
+    run = after(snippet, *WRAPPED)
+    outside, inside = run.both_averages
+    plain = [*AveragedModel(run.network()).state_dict()]
+
+    assert [*inside.state_dict()] == plain
+    assert [name.count("module.") for name in outside.state_dict()] == [
+        2 * name.count("module.") for name in plain
+    ]
+    with no_error():
+        AveragedModel(run.network()).load_state_dict(inside.state_dict())
+
+
+def test_average_the_module_inside__also_without_a_process_group(snippet):
+    run = after(snippet, *WRAPPED)
+    outside, inside = run.both_averages
+    assert not run.dist.is_initialized()
+
+    inside.update_parameters(run.ddp)  # as `train` does
+    inside.update_parameters(run.ddp.module)
+    assert math.isfinite(run.evaluate(copy.deepcopy(inside))[0])
+    assert bytes_of(inside) > 0
+    with pytest.raises(ValueError, match="process group"):
+        copy.deepcopy(outside)
+
+
+def test_average_the_module_inside__but_not_ddp_itself(snippet, fails):
+    """An average of the wrapped model has `module.` twice."""
+    edited = snippet.edit("(ddp, ddp.module)", "(ddp, ddp)")
+    fails(test_average_the_module_inside, edited)
+
+
 AGAIN = ("tie", "average", "by-hand", "started-again")
 
 
