@@ -280,7 +280,7 @@ print(*own_rows, sep="\n")
 def error_of(call):
     try:
         call()
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, AssertionError) as error:
         return str(error)
     return "no error"
 
@@ -368,6 +368,49 @@ for name in "layers.0.weight", "head.weight":
     same = [torch.equal(written[name], each[name]) for each in (read, plain)]
     print(name, *same)
 
+# %% resume
+from torch.distributed.checkpoint.state_dict import (
+    get_state_dict,
+    set_state_dict,
+)
+
+
+def state_of(model, optimizer):
+    weights, states = get_state_dict(model, optimizer)
+    return {"model": weights, "optimizer": states}
+
+
+def resume(folder):
+    model = make_sharded()
+    optimizer = optim.AdamW(model.parameters())
+    state = state_of(model, optimizer)
+    dcp.load(state, checkpoint_id=folder)
+    set_state_dict(
+        model,
+        optimizer,
+        model_state_dict=state["model"],
+        optim_state_dict=state["optimizer"],
+    )
+    return model, optimizer
+
+
+# %% resumed
+def go_on(rank):
+    model = make_sharded()
+    optimizer = optim.AdamW(model.parameters())
+    fit(model, optimizer, slice(rank, None, 2))
+    optimizer.param_groups[0]["lr"] = 0.02  # as a schedule would
+    dcp.save(state_of(model, optimizer), checkpoint_id="saved")
+    ends = []
+    for training in (model, optimizer), resume("saved"):
+        fit(*training, slice(rank, None, 2))
+        ends.append(get_model_state_dict(training[0], options=whole))
+    return ends
+
+
+(went_on, resumed), _ = start(go_on)
+print([torch.equal(went_on[name], resumed[name]) for name in went_on])
+
 # %% from-rank-0
 from torch.distributed.checkpoint.state_dict import set_model_state_dict
 
@@ -407,6 +450,50 @@ def precision(rank):
 
 [dtypes] = start(precision, count=1)
 print("weight inside, output, weight, gradient:", *dtypes)
+
+
+# %% accumulate
+def accumulate(rank):
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(layer.weight)
+    fully_shard(layer)
+    found = []
+    for last in False, False, True:  # three parts of a batch
+        layer.set_requires_gradient_sync(last)
+        loss = F.mse_loss(layer(torch.ones(1)), torch.tensor([targets[rank]]))
+        (loss / 3).backward()
+        grad = layer.weight.grad
+        found.append(None if grad is None else grad.full_tensor().item())
+    return found
+
+
+accumulated = start(accumulate)
+print(*accumulated, sep="\n")
+
+# %% averaged
+from torch.optim.swa_utils import AveragedModel
+
+
+def update(average, model, decay=0.9):
+    pairs = zip(average.parameters(), model.parameters(), strict=True)
+    with torch.no_grad():
+        for mean, weight in pairs:
+            mean.lerp_(weight, 1 - decay)
+
+
+def follow(rank):
+    torch.manual_seed(0)
+    model, average = make_sharded(), make_sharded()
+    average.load_state_dict(model.state_dict())
+    optimizer = optim.AdamW(model.parameters())
+    optimizer.register_step_post_hook(lambda *_: update(average, model))
+    fit(model, optimizer, slice(rank, None, 2))
+    error = error_of(lambda: AveragedModel(model))
+    return error, get_model_state_dict(average, options=whole)
+
+
+(copy_error, average), _ = start(follow)
+print(copy_error)
 
 
 # %% tied

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn, optim
 from torch.nn import functional as F
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import api_since, true_since
@@ -34,6 +35,9 @@ LATE = (*MOVES, "too-early-or-late")
 PREDICT = (*SHARDED, "error-of", "predict")
 NORMS = (*SHARDED, "shards", "norms")
 ELSEWHERE = (*WHOLE, "checkpoint", "elsewhere")
+RESUMED = (*WHOLE, "checkpoint", "resume", "resumed")
+ACCUMULATED = (*FORKS, "by-hand", "accumulate")
+AVERAGED = (*WHOLE, "error-of", "averaged")
 
 
 @pytest.fixture(autouse=True)
@@ -259,6 +263,21 @@ def add_gradients(run, rank):
     return {"on top": layer.weight.grad.full_tensor().item()}
 
 
+def accumulate_parts(run, rank):
+    """Accumulate the gradient of one layer, averaged last or each time."""
+    found = []
+    for wait in False, True:
+        torch.manual_seed(0)
+        model = run.make_sharded()
+        for part in range(3):
+            model.set_requires_gradient_sync(part == 2 or not wait)
+            mine = slice(100 * part + rank, 100 * part + 100, 2)
+            outputs = model(run.images[mine])
+            F.cross_entropy(outputs, run.labels[mine]).backward()
+        found.append(model.layers[1].weight.grad.full_tensor())
+    return {"accumulated": found}
+
+
 def mix_seeds(run, rank):
     """Make a model from another seed in each process: whose rows are they?"""
     torch.manual_seed(rank)
@@ -304,6 +323,7 @@ VARIATIONS = [
     mix_dtypes,
     tie_layers,
     add_gradients,
+    accumulate_parts,
     mix_seeds,
     predict_alike,
     save_each,
@@ -862,6 +882,71 @@ def test_a_checkpoint_fits_any_number_of_processes__but_not_other_weights(
     fails(test_a_checkpoint_fits_any_number_of_processes, edited)
 
 
+def test_a_resumed_training_goes_on(snippet):
+    run = after_once(snippet, *RESUMED)
+    assert len(run.went_on) == 5
+    for name, weight in run.went_on.items():
+        assert torch.equal(weight, run.resumed[name])
+
+
+def test_a_resumed_training_goes_on__also_in_one_process(snippet, tmp_path):
+    run = after_once(snippet, *RESUMED)
+
+    def states(model, optimizer):
+        state = run.state_of(model, optimizer)["optimizer"]["state"]
+        return {
+            name: each["exp_avg_sq"].full_tensor()
+            for name, each in state.items()
+        }
+
+    def save(rank):
+        model = run.make_sharded()
+        optimizer = optim.AdamW(model.parameters())
+        run.fit(model, optimizer, slice(rank, None, 2))
+        run.dcp.save(run.state_of(model, optimizer), checkpoint_id=tmp_path)
+        return states(model, optimizer)
+
+    def load(rank):
+        return states(*run.resume(tmp_path))
+
+    saved, _ = run.start(save)
+    [loaded] = run.start(load, 1)
+    assert len(saved) == 5
+    for name, state in saved.items():
+        assert torch.equal(state, loaded[name])
+
+
+@edits(
+    (
+        "without the weights",
+        "        fit(*training,",
+        "        training[0].load_state_dict(make_sharded().state_dict())\n"
+        "        fit(*training,",
+    ),
+    (
+        "without the optimizer states",
+        "    return model, optimizer\n",
+        "    return model, optim.AdamW(model.parameters(), lr=0.02)\n",
+    ),
+    (
+        "without the learning rate",
+        "    return model, optimizer\n",
+        '    optimizer.param_groups[0]["lr"] = 0.001\n'
+        "    return model, optimizer\n",
+    ),
+    (
+        "without set_state_dict",
+        "    set_state_dict(\n        model,\n        optimizer,\n"
+        '        model_state_dict=state["model"],\n'
+        '        optim_state_dict=state["optimizer"],\n    )\n',
+        "",
+    ),
+)
+def test_a_resumed_training_goes_on__but_not(snippet, old, new, fails):
+    edited = snippet.only(*RESUMED).edit(old, new)
+    fails(test_a_resumed_training_goes_on, edited)
+
+
 def test_rank_0_hands_out_its_weights(snippet):
     run = after_once(snippet, *WHOLE, "from-rank-0")
     assert len(run.sent) == 5
@@ -909,6 +994,94 @@ def test_only_the_computation_is_bfloat16__but_not_converted(snippet, fails):
     old = "fully_shard(model, mp_policy=policy)"
     edited = edited.edit(old, f"model.bfloat16()\n    {old}")
     fails(test_only_the_computation_is_bfloat16, edited)
+
+
+def test_the_last_part_is_averaged(snippet):
+    run = after_once(snippet, *ACCUMULATED)
+
+    # a third of the sums 3 * -2 and 3 * -6, and their mean
+    found = [None, None, pytest.approx(-4, abs=1e-5)]
+    assert run.accumulated == [found] * 2
+
+
+def test_the_last_part_is_averaged__also_in_layers(snippet):
+    for whole, parts in (
+        each["accumulated"] for each in varied(snippet.only(*VARIED))
+    ):
+        torch.testing.assert_close(whole, parts, atol=1e-5, rtol=0)
+        assert whole.abs().max() > 1e-3
+
+
+@edits(
+    ("with True in all", "gradient_sync(last)", "gradient_sync(True)"),
+    ("with False in all", "gradient_sync(last)", "gradient_sync(False)"),
+    ("without the first parts", "(loss / 3)", "(loss / 3 * last)"),
+)
+def test_the_last_part_is_averaged__but_not(snippet, old, new, fails):
+    """With `True` for all parts, `.grad` adds up from the first on."""
+    edited = snippet.only(*ACCUMULATED).edit(old, new)
+    fails(test_the_last_part_is_averaged, edited)
+
+
+def average_alone(run):
+    """Return the average that `AveragedModel` makes in one process."""
+    torch.manual_seed(0)
+    model = run.Net()
+    ema = get_ema_multi_avg_fn(0.9)
+    averaged = AveragedModel(model, multi_avg_fn=ema)
+    averaged.update_parameters(model)  # the first time, it copies
+    optimizer = optim.AdamW(model.parameters())
+    optimizer.register_step_post_hook(
+        lambda *_: averaged.update_parameters(model)
+    )
+    run.fit(model, optimizer)
+    return averaged.module.state_dict(), model.state_dict()
+
+
+def test_a_second_model_keeps_the_average(snippet):
+    run = after_once(snippet, *AVERAGED)
+
+    assert "FSDP does not support deepcopy" in run.copy_error
+    expected, trained = average_alone(run)
+    for name, weight in run.average.items():
+        torch.testing.assert_close(weight, expected[name], atol=1e-4, rtol=0)
+        assert (weight - trained[name]).abs().max() > 1e-3
+
+
+@edits(
+    (
+        "of a model that is whole",
+        "AveragedModel(model))",
+        "AveragedModel(Net()))",
+    ),
+    (
+        "with other weights at first",
+        "    average.load_state_dict(model.state_dict())\n",
+        "",
+    ),
+    ("with another decay", "decay=0.9", "decay=0.1"),
+    (
+        "updated once",
+        "lambda *_: update(average, model))\n",
+        "lambda *_: None)\n    update(average, model)\n",
+    ),
+)
+def test_a_second_model_keeps_the_average__but_not(snippet, old, new, fails):
+    edited = snippet.only(*AVERAGED).edit(old, new)
+    fails(test_a_second_model_keeps_the_average, edited)
+
+
+def test_a_second_model_keeps_the_average__ends_after_a_forward_pass_alone(
+    snippet, fails
+):
+    """Right after a validation, the head of the model is whole, and the
+    update raises an error: update after the optimizer's step."""
+    edited = snippet.only(*AVERAGED).edit(
+        "    error = error_of(lambda: AveragedModel(model))\n",
+        "    with torch.no_grad():\n        model(images[:1])\n"
+        "    error = error_of(lambda: update(average, model))\n",
+    )
+    fails(test_a_second_model_keeps_the_average, edited)
 
 
 TIED = (*FORKS, "error-of", "tied")
