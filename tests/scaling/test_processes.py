@@ -916,7 +916,10 @@ def test_detail_names_the_mismatch__also_from_the_environment(
 def test_detail_names_the_mismatch__but_not(snippet, old, new, fails):
     """Set it before `init_process_group` or `new_group`."""
     edited = snippet.edit(old, new)
-    edited = edited.edit("start(mismatch)", "start(mismatch, timeout=2)")
+    if "WORLD" not in new:  # as a new group waits for half an hour
+        seconds = "timeout=timedelta(seconds=2)"
+        edited = edited.edit("dist.new_group()", f"dist.new_group({seconds})")
+    edited = edited.edit("start(mismatch)", "start(mismatch, timeout=5)")
     fails(test_detail_names_the_mismatch, edited)
 
 
