@@ -410,40 +410,6 @@ found_unused = start(lambda rank: two_steps(rank, find_unused_parameters=True))
 print(found_unused)
 
 
-# %% recompute
-from torch.utils.checkpoint import checkpoint
-
-
-class Recomputed(nn.Module):
-    def __init__(self, times, **options):
-        super().__init__()
-        self.first, self.layer = nn.Linear(1, 1), nn.Linear(1, 1)
-        self.times, self.options = times, options
-
-    def forward(self, inputs):
-        hidden = self.first(inputs)
-        for _ in range(self.times):
-            hidden = checkpoint(self.layer, hidden, **self.options)
-        return hidden
-
-
-# %% recomputed
-def recomputed(rank, use_reentrant):
-    once = Recomputed(1, use_reentrant=use_reentrant)
-    twice = Recomputed(2, use_reentrant=use_reentrant)
-    first, second = DDP(once, find_unused_parameters=True), DDP(twice)
-    return [
-        error_of(lambda: loss_of(first, 1.0).backward()),
-        error_of(lambda: loss_of(second, 1.0).backward()),
-    ]
-
-
-reentrant, _ = start(lambda rank: recomputed(rank, use_reentrant=True))
-others, _ = start(lambda rank: recomputed(rank, use_reentrant=False))
-for error in reentrant + others:
-    print(error.partition(".")[0])
-
-
 # %% uneven
 # Wrong on purpose: do not copy.
 def uneven(rank):
@@ -469,22 +435,6 @@ def missing(rank):
 
 who = start(missing)
 print(who[0].partition(" in ")[0])
-
-
-# %% mismatch
-# Wrong on purpose: do not copy.
-def mismatch(rank):
-    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
-    dist.set_debug_level_from_env()
-    group, total = dist.new_group(), torch.ones(1)
-    if rank == 0:  # for example, if it has met a rare class
-        return error_of(lambda: dist.all_reduce(total, group=group))
-    return error_of(lambda: dist.broadcast(total, src=0, group=group))
-
-
-mismatches = start(mismatch)
-first, *_, last = mismatches[0].split(".")
-print(first, last, sep="\n")
 
 # %% taken
 import socket

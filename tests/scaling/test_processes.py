@@ -761,57 +761,6 @@ def test_find_unused_parameters_averages__but_not(snippet, old, new, fails):
     fails(test_find_unused_parameters_averages, snippet.edit(old, new))
 
 
-RECOMPUTED = ("error-of", "recompute", "recomputed")
-
-
-def test_reentrant_checkpoints_fail(snippet):
-    run = toy(snippet, *RECOMPUTED)
-    said = [each.partition(".")[0] for each in run.reentrant]
-    assert said == ["Expected to mark a variable ready only once"] * 2
-    assert run.others == ["no error"] * 2
-
-
-def test_reentrant_checkpoints_fail__also_both(snippet):
-    run = toy(snippet, *RECOMPUTED[:2])
-
-    def work(rank):
-        found = []
-        for kind in True, False:
-            twice = run.Recomputed(2, use_reentrant=kind)
-            model = DDP(twice, find_unused_parameters=True)
-            step = run.loss_of(model, 1.0).backward
-            found.append(run.error_of(step).partition(".")[0])
-        return found
-
-    words = "Expected to mark a variable ready only once"
-    assert run.start(work) == [[words, "no error"]] * 2
-
-
-@edits(
-    ("that search for none", ", find_unused_parameters=True)", ")"),
-    ("called once", "Recomputed(2,", "Recomputed(1,"),
-    (
-        "that are of the other kind",
-        "=use_reentrant)\n    twice",
-        "=False)\n    twice",
-    ),
-    (
-        "with other texts",
-        "start(lambda rank: recomputed(rank, use_reentrant=False))",
-        "start(lambda rank: recomputed(rank, use_reentrant=True))",
-    ),
-)
-def test_reentrant_checkpoints_fail__but_not(snippet, old, new, fails):
-    fails(test_reentrant_checkpoints_fail, snippet.edit(old, new))
-
-
-def test_reentrant_checkpoints_fail__ends_with_a_static_graph(snippet, fails):
-    """`DDP(model, static_graph=True)` allows both."""
-    old = "DDP(once, find_unused_parameters=True), DDP(twice)"
-    new = "DDP(once, static_graph=True), DDP(twice, static_graph=True)"
-    fails(test_reentrant_checkpoints_fail, snippet.edit(old, new))
-
-
 def test_waiting_times_out(snippet):
     run = toy(snippet, "error-of", "uneven")
     waited, done = run.hang
@@ -870,57 +819,6 @@ def test_monitored_barrier_names_the_rank__but_not_a_barrier(snippet, fails):
     edited = snippet.edit(old, "dist.barrier()")
     edited = edited.edit("start(missing)", "start(missing, timeout=5)")
     fails(test_monitored_barrier_names_the_rank, edited)
-
-
-MISMATCH = (*START, "error-of", "mismatch")
-
-
-def test_detail_names_the_mismatch(snippet):
-    run = after(snippet, *MISMATCH)
-    for each in run.mismatches:
-        assert each.startswith("Detected mismatch between collectives on ran")
-        assert "OpType=ALLREDUCE" in each
-        assert "OpType=BROADCAST" in each
-
-
-def test_detail_names_the_mismatch__also_from_the_environment(
-    snippet, monkeypatch
-):
-    run = after(snippet, *MISMATCH[:-1])
-
-    def work(rank):
-        return run.error_of(lambda: dist.all_reduce(torch.ones(1 + rank)))
-
-    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    dist.set_debug_level_from_env()
-    try:
-        found = run.start(work)
-    finally:
-        monkeypatch.undo()
-        dist.set_debug_level_from_env()
-    for each in found:
-        assert each.startswith("Detected mismatch between collectives on ran")
-        assert "TensorShape=[1]" in each
-        assert "TensorShape=[2]" in each
-
-
-@edits(
-    ("with INFO", '"DETAIL"', '"INFO"'),
-    ("if both call it", "if rank == 0:  # for", "if True:  # for"),
-    (
-        "after the group",
-        "    group, total = dist.new_group(), torch.ones(1)\n",
-        "    group, total = dist.group.WORLD, torch.ones(1)\n",
-    ),
-)
-def test_detail_names_the_mismatch__but_not(snippet, old, new, fails):
-    """Set it before `init_process_group` or `new_group`."""
-    edited = snippet.edit(old, new)
-    if "WORLD" not in new:  # as a new group waits for half an hour
-        seconds = "timeout=timedelta(seconds=2)"
-        edited = edited.edit("dist.new_group()", f"dist.new_group({seconds})")
-    edited = edited.edit("start(mismatch)", "start(mismatch, timeout=5)")
-    fails(test_detail_names_the_mismatch, edited)
 
 
 TAKEN = (*START, "error-of", "taken")
