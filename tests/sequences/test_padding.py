@@ -265,7 +265,7 @@ def test_packed_rows_go_step_by_step__but_not_with_one_length(snippet, fails):
     fails(test_packed_rows_go_step_by_step, snippet.edit(old, new))
 
 
-class Products(TorchDispatchMode):
+class MatrixProducts(TorchDispatchMode):
     """Counts the matrix products."""
 
     def __init__(self):
@@ -278,8 +278,17 @@ class Products(TorchDispatchMode):
         return call(*args, **(kwargs or {}))
 
 
-def test_packing_saves_products(snippet, kind=nn.LSTM, words=None):
+def steps_of(layer, inputs):
+    """Count the steps of a layer by their matrix products."""
+    with MatrixProducts() as products:
+        layer(inputs)
+    return products.counted[True] - 1  # one is for all inputs
+
+
+def test_packing_saves_products(snippet, kind=nn.LSTM, words=None, wider=0):
     run = after_three(snippet, "pack", "products")
+    packed = run.packed.to(torch.float64)
+    assert steps_of(run.in_float64, packed) == max(map(len, run.three))
     per_row = 4 * 32 * (16 + 32)
     padded, packed = run.padded_products, run.packed_products
     assert (padded, packed) == (9 * per_row, 6 * per_row)
@@ -287,18 +296,15 @@ def test_packing_saves_products(snippet, kind=nn.LSTM, words=None):
     words = words or run.three
     layer = kind(16, 32, batch_first=True).double()
     batch, lengths = in_a_batch(run, layer, words)
+    batch = F.pad(batch, (0, 0, 0, wider))
     shorter = pack_padded_sequence(batch, lengths, True, False)
     letters, places = lengths.sum().item(), math.prod(batch.shape[:2])
     products = run.products
     assert (
         products(layer, batch) * letters == products(layer, shorter) * places
     )
-    steps = []
-    for inputs in (batch, shorter):
-        with Products() as products:
-            layer(inputs)
-        steps.append(products.counted[True] - 1)  # one for all inputs
-    assert steps == [lengths.max()] * 2
+    assert steps_of(layer, batch) == lengths.max() + wider
+    assert steps_of(layer, shorter) == lengths.max()
 
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.RNN])
@@ -309,6 +315,10 @@ def test_packing_saves_products__also_with(snippet, kind):
 def test_packing_saves_products__also_for_many_names(snippet):
     words = after(snippet, *BASICS).words[::50]
     test_packing_saves_products(snippet, words=words)
+
+
+def test_packing_saves_products__also_in_a_wider_batch(snippet):
+    test_packing_saves_products(snippet, wider=45)
 
 
 @edits(
@@ -322,6 +332,13 @@ def test_packing_saves_products__but_not_with_padding(
     snippet, old, new, fails
 ):
     fails(test_packing_saves_products, snippet.edit(old, new))
+
+
+def test_packing_saves_products__but_not_of_names_that_are_cut(snippet, fails):
+    """The longest name is cut to two letters, and takes two steps."""
+    old = "embedding(batch), lengths, batch"
+    edited = snippet.edit(old, old.replace("lengths", "lengths.clamp(max=2)"))
+    fails(test_packing_saves_products, edited)
 
 
 def test_unpacking_restores_the_order(snippet):
