@@ -128,6 +128,13 @@ def error_of(call, *inputs, **options):
     return "no error"
 
 
+# %% mask-types
+# Wrong on purpose: do not copy.
+integers = error_of(weights_of, query, key, attn_mask=mask.long())
+short_floats = error_of(weights_of, query, key, attn_mask=mask.bfloat16())
+in_layer = error_of(layer, *[batch] * 3, key_padding_mask=keep.long())
+print(integers, short_floats, in_layer, sep="\n")
+
 # %% no-axes
 # Wrong on purpose: do not copy.
 four = query.repeat(2, 1, 1, 1)  # 4 sentences of 4 words
@@ -165,6 +172,12 @@ shifted = torch.ones(2, 4, dtype=torch.bool).tril(diagonal=4 - 2)
 last_two = weights_of(vectors[2:], vectors, attn_mask=shifted)
 print("one new word:", alone)
 print("two new words:", last_two, sep="\n")
+
+# %% documents
+ids = torch.tensor([0, 0, 1, 1])  # the document of each word
+apart = (ids[:, None] == ids) & causal
+separate = weights_of(vectors, vectors, attn_mask=apart)
+print(separate)
 
 # %% both
 from torch.nn.attention import SDPBackend, sdpa_kernel

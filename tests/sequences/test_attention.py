@@ -483,6 +483,69 @@ def test_float_masks_are_added__ends_with_integers(snippet, fails):
     fails(test_float_masks_are_added, edited)
 
 
+DTYPE = "Expected attn_mask dtype to be bool or float or to match query dtype"
+IN_LAYER = "only bool and floating types of {} are supported"
+
+
+def test_masks_of_integers_raise(snippet):
+    run = after(snippet, *START, "error-of", "mask-types")
+
+    assert run.integers.startswith(f"{DTYPE}, but got attn_mask.dtype: long")
+    assert DTYPE in run.short_floats
+    assert "BFloat16" in run.short_floats
+    assert run.in_layer == IN_LAYER.format("key_padding_mask")
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.int32, torch.int64], ids=str
+)
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_masks_of_integers_raise__also_for(dtype, need_weights):
+    torch.manual_seed(0)
+    words, ones = torch.randn(2, 4, 8), torch.ones(2, 4, dtype=dtype)
+    attend, heads = F.scaled_dot_product_attention, words[:, None]
+    layer = nn.MultiheadAttention(8, 2, batch_first=True)
+    for queries in (heads, heads.bfloat16()):
+        with pytest.raises(RuntimeError, match=DTYPE):
+            attend(queries, queries, queries, ones[:, None, None])
+    for name, mask in (
+        ("key_padding_mask", ones),
+        ("attn_mask", ones[:1].repeat(4, 1)),
+    ):
+        options = {"need_weights": need_weights, name: mask}
+        with pytest.raises(AssertionError, match=IN_LAYER.format(name)):
+            layer(words, words, words, **options)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str
+)
+def test_masks_of_integers_raise__also_floats_of_another_type(dtype):
+    heads, mask = torch.randn(2, 1, 4, 8), torch.zeros(2, 1, 1, 4, dtype=dtype)
+    with pytest.raises(RuntimeError, match=DTYPE):
+        F.scaled_dot_product_attention(heads, heads, heads, mask)
+
+
+@edits(
+    ("booleans", "attn_mask=mask.long()", "attn_mask=mask.long().bool()"),
+    ("floats", "attn_mask=mask.bfloat16()", "attn_mask=mask.float()"),
+    ("booleans in the layer", "=keep.long()", "=keep.long().bool()"),
+)
+def test_masks_of_integers_raise__but_not(snippet, old, new, fails):
+    """Masks of booleans, and of floats like the queries, raise no error."""
+    fails(test_masks_of_integers_raise, snippet.edit(old, new))
+
+
+def test_masks_of_integers_raise__ends_with_float32(snippet, fails):
+    """A `float32` mask fits queries of any type."""
+    queries = "query.bfloat16(), key.bfloat16()"
+    edited = snippet.edit(
+        "error_of(weights_of, query, key, attn_mask=mask.bfloat16())",
+        f"error_of(weights_of, {queries}, attn_mask=mask.float())",
+    )
+    fails(test_masks_of_integers_raise, edited)
+
+
 def test_a_padding_mask_needs_its_axes(snippet):
     run = after(snippet, *START, "error-of", "no-axes")
 
@@ -507,6 +570,15 @@ def test_a_padding_mask_needs_its_axes__also_without_heads():
     assert ((found > 0) == keep).all()
 
 
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("sentences", [2, 3, 5, 8])
+def test_a_padding_mask_needs_its_axes__also_for(sentences, heads):
+    inputs = torch.randn(sentences, heads, 4, 8)
+    mask = torch.ones(sentences, 4, dtype=torch.bool)
+    with pytest.raises(RuntimeError, match="must match the size of tensor"):
+        F.scaled_dot_product_attention(inputs, inputs, inputs, mask)
+
+
 @edits(
     ("both axes", "=four_masks)", "=four_masks[:, None, None])"),
     ("one row for all", "=four_masks)", "=four_masks[:1])"),
@@ -522,6 +594,15 @@ def test_a_padding_mask_needs_its_axes__ends_with_one_sentence(snippet, fails):
     old = "error_of(weights_of, query, key, attn_mask=keep)"
     new = "error_of(weights_of, query[1:], key[1:], attn_mask=keep[1:])"
     fails(test_a_padding_mask_needs_its_axes, snippet.edit(old, new))
+
+
+def test_a_padding_mask_needs_its_axes__ends_with_fewer_queries(
+    snippet, fails
+):
+    """Two queries to four words count instead: two sentences raise nothing."""
+    old = "error_of(weights_of, query, key, attn_mask=keep)"
+    edited = snippet.edit(old, old.replace("query", "query[:, :, :2]"))
+    fails(test_a_padding_mask_needs_its_axes, edited)
 
 
 def test_a_padding_mask_needs_its_axes__ends_with_one_axis_more(
@@ -708,6 +789,90 @@ def test_a_shifted_triangle_fits_a_cache__but_not_with(
 ):
     """The new words then miss a word, or see a later one."""
     fails(test_a_shifted_triangle_fits_a_cache, snippet.edit(old, new))
+
+
+def apart(ids):
+    """Return a causal mask for documents, whose numbers may be a batch."""
+    causal = torch.ones(ids.shape[-1:] * 2, dtype=torch.bool).tril()
+    return (ids[..., None] == ids[..., None, :]) & causal
+
+
+def test_documents_stay_apart(snippet, positions=None):
+    run = after(snippet, *START, "documents")
+
+    assert run.ids.tolist() == [0, 0, 1, 1]
+    for part in (slice(0, 2), slice(2, 4)):
+        alone = run.weights_of(*[run.vectors[part]] * 2, is_causal=True)
+        close(run.separate[part, part], alone)
+    assert not run.separate[:2, 2:].any()
+    assert not run.separate[2:, :2].any()
+    if positions is not None:
+        torch.manual_seed(0)
+        table = torch.randn(4, 4)
+        words = run.vectors + table[positions]
+        document = run.vectors[2:] + table[:2]
+        attend = F.scaled_dot_product_attention
+        found = attend(*[words] * 3, run.apart)
+        close(found[2:], attend(*[document] * 3, is_causal=True))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_documents_stay_apart__also_in_a_batch_of_rows(seed):
+    torch.manual_seed(seed)
+    rows = torch.randn(2, 3, 9, 8)
+    ids = torch.tensor(
+        [[4, 4, 4, 1, 1, 1, 1, 7, 7], [0, 1, 1, 1, 1, 1, 1, 2, 2]]
+    )
+    causal = torch.ones(9, 9, dtype=torch.bool).tril()
+    mask = (ids[:, None, :, None] == ids[:, None, None]) & causal
+    assert torch.equal(mask[:, 0], apart(ids))
+
+    attend = F.scaled_dot_product_attention
+    found = attend(rows, rows, rows, mask)
+    for row, numbers in enumerate(ids):
+        for number in numbers.unique():
+            part = rows[row, :, numbers == number]
+            alone = attend(part, part, part, is_causal=True)
+            close(found[row, :, numbers == number], alone)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_documents_stay_apart__also_in_multihead_attention(need_weights):
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(8, 2, batch_first=True)
+    words, ids = torch.randn(1, 5, 8), torch.tensor([0, 0, 1, 1, 1])
+    options = {"need_weights": need_weights}
+
+    once = layer(words, words, words, attn_mask=~apart(ids), **options)[0]
+    twice = layer(once, once, once, attn_mask=~apart(ids), **options)[0]
+    document, mask = words[:, 2:], ~apart(ids[2:])
+    once = layer(document, document, document, attn_mask=mask)[0]
+    close(twice[:, 2:], layer(once, once, once, attn_mask=mask)[0])
+
+
+def test_documents_stay_apart__also_with_positions_of_their_own(snippet):
+    test_documents_stay_apart(snippet, [0, 1, 0, 1])
+
+
+@edits(
+    ("a causal mask alone", "(ids[:, None] == ids) & causal", "causal"),
+    (
+        "no causal mask",
+        "(ids[:, None] == ids) & causal",
+        "ids[:, None] == ids",
+    ),
+    ("other documents", "(ids[:, None] == ids)", "(ids[:, None] != ids)"),
+)
+def test_documents_stay_apart__but_not_with(snippet, old, new, fails):
+    """Then a word reads another document, or a later word."""
+    fails(test_documents_stay_apart, snippet.edit(old, new))
+
+
+def test_documents_stay_apart__ends_with_positions_that_run_on(snippet, fails):
+    """If positions run through the row, the second document has others than
+    it has alone.
+    """
+    fails(test_documents_stay_apart, snippet, [0, 1, 2, 3])
 
 
 SAID = "Explicit attn_mask should not be set when is_causal=True"
@@ -993,6 +1158,22 @@ def test_weights_cost_the_fused_kernel(snippet):
     assert run.taken["in evaluation"] == []
     batch = [run.batch] * 3
     close(run.layer(*batch, need_weights=False)[0], run.layer(*batch)[0])
+    # Where no kernel was called, the layer has made the table itself.
+    words = [torch.randn(1, 300, 4)] * 3
+    table = 2 * 300 * 300 * 4  # bytes
+    assert run.layer.num_heads == 2
+    without = {"need_weights": False}
+    with torch.no_grad():
+        assert memory_of(run, run.layer.eval(), *words, **without) >= table
+        assert memory_of(run, run.layer.train(), *words, **without) < table
+    assert memory_of(run, run.layer, *words) >= table
+
+
+def memory_of(run, call, *inputs, **options):
+    """Return the largest sum of bytes that one function of torch takes."""
+    with run.profile(profile_memory=True) as seen:
+        call(*inputs, **options)
+    return max(row.cpu_memory_usage for row in seen.key_averages())
 
 
 @pytest.mark.parametrize("training", [True, False])
