@@ -249,6 +249,62 @@ single, _ = lstm(samples.unsqueeze(1))  # 32 sequences of one step
 print("output:", tuple(chained.shape), "h_n:", tuple(chained_h_n.shape))
 
 
+# %% series
+torch.manual_seed(1)
+moves = torch.zeros(600)
+for day in range(1, 600):
+    moves[day] = 0.7 * moves[day - 1] + torch.randn(())
+prices = moves.cumsum(dim=0)
+
+
+class Forecaster(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(1, 16, batch_first=True)
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, batch):  # N x 10 numbers
+        _, (h_n, _) = self.lstm(batch.unsqueeze(2))
+        return self.head(h_n[-1]).squeeze(1)
+
+
+def forecast(series, seed=0):  # the last 200 numbers, each from ten before it
+    torch.manual_seed(seed)
+    mean, std = series[:-200].mean(), series[:-200].std()
+    pieces = ((series - mean) / std).unfold(0, 11, 1)
+    x, y = pieces[:, :-1], pieces[:, -1]
+    model = Forecaster()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    for _ in range(60):
+        loss = F.mse_loss(model(x[:-200]), y[:-200])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        return model(x[-200:]) * std + mean
+
+
+# %% forecasts
+last_prices, next_prices = prices[-201:-1], prices[-200:]
+from_prices = forecast(prices)
+forecasts = {
+    "the last price": last_prices,
+    "LSTM fed with prices": from_prices,
+    "LSTM fed with changes": last_prices + forecast(prices.diff()),
+}
+misses = {
+    name: (each - next_prices).square().mean().sqrt().item()
+    for name, each in forecasts.items()
+}
+for name, miss in misses.items():
+    print(f"{name}: misses by {miss:.2f}")
+
+curves = torch.stack([from_prices, last_prices, next_prices])
+with_last, with_next = torch.corrcoef(curves)[0, 1:].tolist()
+print(f"fed with prices, it correlates with the last price: {with_last:.3f}")
+print(f"with the next price: {with_next:.3f}")
+
+
 # %% cat
 class WithCat(Reader):
     def __init__(self):

@@ -510,6 +510,15 @@ def test_backward_ends_at_the_first_letter__also_of(kind):
         close(layer(changed)[0][:, -1, 5:], output[:, -1, 5:])
 
 
+@pytest.mark.parametrize("kind", LAYERS.values(), ids=LAYERS)
+def test_backward_ends_at_the_first_letter__also_at_step_0_of_a_deep(kind):
+    torch.manual_seed(0)
+    for layers in (2, 3):
+        options = {"batch_first": True, "bidirectional": True}
+        layer, x = kind(3, 5, layers, **options), torch.randn(4, 7, 3)
+        close(layer(x)[0][:, 0, 5:], h_n_of(layer(x))[-1])
+
+
 def test_backward_ends_at_the_first_letter__but_not_in_the_last_step(
     snippet, fails
 ):
@@ -817,6 +826,87 @@ def test_two_axes_are_one_sequence__also_of(kind, batch_first):
 def test_two_axes_are_one_sequence__but_not(snippet, old, new, fails):
     """With three axes, the first one is the batch."""
     fails(test_two_axes_are_one_sequence, snippet.edit(old, new))
+
+
+def test_a_forecast_must_beat_the_last_value(snippet):
+    run = without_names(snippet, "series", "forecasts")
+
+    assert len(run.prices) == 600
+    close(run.prices.diff(), run.moves[1:], atol=1e-4)
+    noise = run.moves[1:] - 0.7 * run.moves[:-1]
+    assert 0.8 < noise.std() < 1.2
+    assert torch.equal(run.last_prices, run.prices[399:599])
+    assert torch.equal(run.next_prices, run.prices[400:])
+    last, of_prices, of_changes = (
+        F.mse_loss(each, run.next_prices).sqrt().item()
+        for each in run.forecasts.values()
+    )
+    assert [*run.misses.values()] == pytest.approx(
+        [last, of_prices, of_changes]
+    )
+    lag, right = (
+        torch.corrcoef(torch.stack([run.from_prices, each]))[0, 1].item()
+        for each in (run.last_prices, run.next_prices)
+    )
+    assert (run.with_last, run.with_next) == pytest.approx((lag, right))
+    assert lag > right
+    assert of_prices > last
+    assert of_changes < 0.9 * last
+
+
+@pytest.mark.parametrize("seed", [0, 2], ids="seed {}".format)
+def test_a_forecast_must_beat_the_last_value__also_from(snippet, seed):
+    edited = snippet.edit("seed(1)\nmoves", f"seed({seed})\nmoves")
+    test_a_forecast_must_beat_the_last_value(edited)
+    edited = edited.edit("forecast(prices)\n", f"forecast(prices, {seed})\n")
+    test_a_forecast_must_beat_the_last_value(edited)
+
+
+def test_a_forecast_must_beat_the_last_value__also_blind_to_the_future(
+    snippet,
+):
+    run = without_names(snippet, "series")
+    changed = run.prices.clone()
+    changed[500:] += 100
+    found, again = run.forecast(run.prices), run.forecast(changed)
+    close(again[:101], found[:101], atol=1e-3)  # up to the 500th price
+    assert (again[101] - found[101]).abs() > 1
+
+
+@edits(
+    ("no training", "for _ in range(60):", "for _ in range(0):"),
+    ("prices alone", "last_prices + forecast(prices.diff())", "from_prices"),
+    (
+        "changes alone",
+        "from_prices = forecast(prices)",
+        "from_prices = last_prices + forecast(prices.diff())",
+    ),
+)
+def test_a_forecast_must_beat_the_last_value__but_not_with(
+    snippet, old, new, fails
+):
+    """Prices alone are worse, changes alone better, and nothing is better
+    without training.
+    """
+    fails(test_a_forecast_must_beat_the_last_value, snippet.edit(old, new))
+
+
+def test_a_forecast_must_beat_the_last_value__ends_in_a_random_walk(
+    snippet, fails
+):
+    """If no change depends on those before, nothing beats the last price."""
+    edited = snippet.edit("0.7 * moves[day - 1]", "0.0 * moves[day - 1]")
+    fails(test_a_forecast_must_beat_the_last_value, edited)
+
+
+def test_a_forecast_must_beat_the_last_value__ends_if_prices_come_back(
+    snippet, fails
+):
+    """If prices keep coming back to their mean, those of the last 200 days
+    are like those before, and the LSTM fed with prices is better.
+    """
+    edited = snippet.edit("moves.cumsum(dim=0)", "moves")
+    fails(test_a_forecast_must_beat_the_last_value, edited)
 
 
 VIEW = (*NAMES, "cat", "view")
