@@ -835,6 +835,8 @@ def test_a_forecast_must_beat_the_last_value(snippet):
     close(run.prices.diff(), run.moves[1:], atol=1e-4)
     noise = run.moves[1:] - 0.7 * run.moves[:-1]
     assert 0.8 < noise.std() < 1.2
+    again = without_names(snippet, "series")
+    assert torch.equal(again.prices, run.prices)
     assert torch.equal(run.last_prices, run.prices[399:599])
     assert torch.equal(run.next_prices, run.prices[400:])
     last, of_prices, of_changes = (
