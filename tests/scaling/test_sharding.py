@@ -862,7 +862,8 @@ def test_a_checkpoint_fits_any_number_of_processes__also_three(
 def test_a_checkpoint_fits_any_number_of_processes__but_not_unloaded(
     snippet, fails
 ):
-    edited = snippet.edit("    dcp.load(state, checkpoint_id=folder)", "   ")
+    old = "    dcp.load(state, checkpoint_id=folder)  # into the shards\n"
+    edited = snippet.edit(old, "")
     fails(test_a_checkpoint_fits_any_number_of_processes, edited)
 
 
