@@ -422,8 +422,8 @@ def uneven(rank):
     return error_of(train)
 
 
-hang = start(uneven, timeout=5)
-print(hang[0].replace("5000ms", "...ms"), hang[1], sep="\n")
+hang = start(uneven, timeout=3)
+print(hang[0].replace("3000ms", "...ms"), hang[1], sep="\n")
 
 
 # %% missing

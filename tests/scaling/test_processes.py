@@ -1,6 +1,7 @@
 """The claims of docs/scaling/processes.md."""
 
 import re
+from datetime import timedelta
 from itertools import chain
 
 import pytest
@@ -764,7 +765,7 @@ def test_find_unused_parameters_averages__but_not(snippet, old, new, fails):
 def test_waiting_times_out(snippet):
     run = toy(snippet, "error-of", "uneven")
     waited, done = run.hang
-    assert waited.startswith("Timed out waiting 5000ms for ")
+    assert waited.startswith("Timed out waiting 3000ms for ")
     assert done == "no error"
 
 
@@ -772,11 +773,13 @@ def test_waiting_times_out__also_in_all_reduce(snippet):
     run = toy(snippet, "error-of")
 
     def work(rank):
+        group = dist.new_group(timeout=timedelta(seconds=1))
         if rank == 0:
-            return run.error_of(lambda: dist.all_reduce(torch.ones(1)))
+            total = torch.ones(1)
+            return run.error_of(lambda: dist.all_reduce(total, group=group))
 
-    waited, done = run.start(work, timeout=5)
-    assert waited.startswith("Timed out waiting 5000ms for ")
+    waited, done = run.start(work)
+    assert waited.startswith("Timed out waiting 1000ms for ")
     assert done is None
 
 
@@ -801,8 +804,8 @@ def test_monitored_barrier_names_the_rank(snippet):
 
 
 def test_monitored_barrier_names_the_rank__also_of_three(snippet):
-    run = after(snippet, *START, "error-of", "missing")
-    named, _, _ = run.start(run.missing, 3)
+    edited = snippet.edit("start(missing)", "start(missing, 3)")
+    named, _, _ = after(edited, *START, "error-of", "missing").who
     assert "Rank 1 failed to pass monitoredBarrier" in named
 
 
@@ -815,9 +818,11 @@ def test_monitored_barrier_names_the_rank__but_not_if_all_come(snippet, fails):
 
 def test_monitored_barrier_names_the_rank__but_not_a_barrier(snippet, fails):
     """A plain `barrier()` only says that it has waited too long."""
+    group = "    few = dist.new_group(timeout=second)\n"
+    old = "    if rank != 1:  # process 1 never comes"
+    edited = snippet.edit(old, group + old)
     old = "dist.monitored_barrier(timeout=second)"
-    edited = snippet.edit(old, "dist.barrier()")
-    edited = edited.edit("start(missing)", "start(missing, timeout=5)")
+    edited = edited.edit(old, "dist.barrier(few)")
     fails(test_monitored_barrier_names_the_rank, edited)
 
 
