@@ -52,8 +52,10 @@ MARK_ONE_OF_EACH = """() => {
 }"""
 
 # Axe believes the height that stands for what is not laid out yet.
-LAY_OUT_ALL = """for (const topic of document.querySelectorAll(".ledger-topic"))
-  topic.style.contentVisibility = "visible";"""
+LAY_OUT_ALL = """
+document.querySelectorAll(".ledger-topic").forEach(
+  (topic) => { topic.style.contentVisibility = "visible"; }
+)"""
 
 axe = Axe()
 

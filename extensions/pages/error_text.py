@@ -8,7 +8,6 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.addresses import cell_address
 from extensions.build.dependencies import KINDS, depend_on, root_of
 from extensions.claims.sphinx_claim_links import claim_link
 from extensions.core.problem import Problem
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from sphinx.util.typing import OptionSpec
 
 
-_CELL_TITLE = "The cell that met it"
 _TEST_TITLE = "The test that shows it"
 
 
@@ -35,9 +33,8 @@ def _outputs_now(app: Sphinx) -> dict[str, str]:
 class _ErrorTextDirective(SphinxDirective):
     """Show what a cell of a topic printed, from the line with some words.
 
-    Below it stand the cause in plain words and what to do, then links to the
-    claim of that topic that shows the cause, with its result, and to the cell
-    that met the error.
+    Below it stand the cause in plain words and what to do, then a link to the
+    claim of that topic that shows the cause, with its result.
     """
 
     required_arguments = 2
@@ -70,12 +67,10 @@ class _ErrorTextDirective(SphinxDirective):
         # Its words stand on its own page: a page of entries has to be light.
         shown.clear()
         shown += nodes.Text(_TEST_TITLE)
-        uri = cell_address(self.env, topic, cell.name)
-        met = nodes.reference("", _CELL_TITLE, internal=True, refuri=uri)
         block = nodes.container(classes=["raised"])
         block += nodes.literal_block(text, text, language="none")
         self.state.nested_parse(self.content, self.content_offset, block)
-        block += nodes.paragraph("", "", shown, nodes.Text(" · "), met)
+        block += nodes.paragraph("", "", shown)
         return [block]
 
 
