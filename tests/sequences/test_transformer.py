@@ -17,9 +17,8 @@ from tests.helpers.programs import after, raised_in
 BUILD = ("text", "batch", "loss-of", "block", "model", "untrained")
 # One training of each kind: for tests that change nothing.
 FIT = (*BUILD, "train", "held-out", "trained")
-TRAIN = (*FIT, "last-only", "moved", "write", "greedy", "greedy-cached")
+TRAIN = (*FIT, "last-only", "moved", "write")
 TRAIN = (*TRAIN, "no-mask", "while-writing", "not-shifted")
-GREEDY = (*BUILD, "greedy", "greedy-cached")
 ENCODER = (*BUILD, "moved", "encoder")
 
 BY_SEED = pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
@@ -307,14 +306,21 @@ def test_a_later_letter_moves_nothing_earlier__also_after_training(snippet):
 
 
 @edits(
-    ("no mask", "mask = mask.tril(seen - new)", "pass"),
-    ("a mask of one too many", "tril(seen - new)", "tril(seen - new + 1)"),
-    ("a mask of the past", "tril(seen - new)", "triu(seen - new)"),
+    ("no mask", "mask = mask.tril()", "pass"),
+    ("a mask of the past", "mask.tril()", "mask.triu()"),
 )
 def test_a_later_letter_moves_nothing_earlier__but_not_with(
     snippet, old, new, fails
 ):
     fails(test_a_later_letter_moves_nothing_earlier, snippet.edit(old, new))
+
+
+def test_a_later_letter_moves_nothing_earlier__but_not_with_one_too_many(
+    snippet, fails
+):
+    """With `tril(1)`, each letter sees the next one, too."""
+    edited = snippet.edit("mask.tril()", "mask.tril(1)")
+    fails(test_a_later_letter_moves_nothing_earlier, edited)
 
 
 class Centered(nn.Module):
@@ -549,180 +555,6 @@ def test_a_number_without_a_letter_raises__also_for(snippet, number):
 def test_a_number_without_a_letter_raises__but_not_for_95(snippet, fails):
     """The 96 letters have the numbers from 0 to 95."""
     fails(test_a_number_without_a_letter_raises, snippet, 95)
-
-
-# Temperature and the cache
-
-
-def test_a_temperature_is_a_power(snippet):
-    run = shared(snippet, "text", "hot-and-cold")
-    for temperature, found in run.hot_and_cold.items():
-        powers = run.chances ** (1 / temperature)
-        torch.testing.assert_close(found, powers / powers.sum())
-    assert set(run.hot_and_cold) == {0.5, 1, 2}
-    assert run.hot_and_cold[0.5][0] == pytest.approx(0.64 / 0.68)
-
-
-@pytest.mark.parametrize("size", [2, 96], ids="{} letters".format)
-def test_a_temperature_is_a_power__also_for_scores_of(size):
-    torch.manual_seed(0)
-    scores = torch.randn(size)
-    for temperature in (0.3, 0.5, 1, 2, 5):
-        powers = scores.softmax(dim=0) ** (1 / temperature)
-        found = (scores / temperature).softmax(dim=0)
-        torch.testing.assert_close(found, powers / powers.sum())
-
-
-def test_a_temperature_is_a_power__also_after_top_k(snippet):
-    run = shared(snippet, "text", "top-k", "top-k-checked")
-    assert run.kept.nonzero().flatten().tolist() == [1, 2]
-    torch.manual_seed(0)
-    scores = torch.randn(96)
-    left = run.top_k(scores, 5)
-    assert left.isfinite().sum() == 5
-    assert torch.equal(left.topk(5).values, scores.topk(5).values)
-    powers = left.softmax(dim=0) ** 2
-    found = (left / 0.5).softmax(dim=0)
-    torch.testing.assert_close(found, powers / powers.sum())
-
-
-def test_a_temperature_is_a_power__ends_at_0(snippet, fails):
-    """Temperature 0 makes nan of the probabilities, and `multinomial` raises
-    an error: take the `argmax` instead.
-    """
-    run = shared(snippet, *BUILD, "write")
-    message = "probability tensor contains either `inf`, `nan`"
-    with pytest.raises(RuntimeError, match=message):
-        run.write(run.model, "The ", 1, temperature=0)
-    edited = snippet.edit("(0.5, 1, 2)", "torch.tensor([0.0])")
-    fails(test_a_temperature_is_a_power, edited)
-
-
-def test_a_temperature_is_a_power__but_not_on_chances(snippet, fails):
-    """Divide the scores: softmax takes no chances."""
-    old = "(chances.log() / temperature)"
-    edited = snippet.edit(old, "(chances / temperature)")
-    fails(test_a_temperature_is_a_power, edited)
-
-
-def test_the_cache_gives_the_same_letters(
-    snippet, seed=0, dtype=None, count=24
-):
-    run = shared(snippet, *GREEDY)
-    torch.manual_seed(seed)
-    model = run.LanguageModel().to(dtype)
-
-    for start in ("The type", "def f", "x"):
-        with no_error():
-            expected = run.greedy(model, start, count)
-            found = run.greedy_cached(model, start, count)
-        assert len(set(expected[0, -24:].tolist())) > 2
-        assert found.tolist() == expected.tolist()
-
-        cache = {}  # random weights may choose alike from unlike scores
-        with torch.no_grad():
-            whole = model(expected[:, :25])[:, -1]
-            model(expected[:, :24], 0, cache)
-            last = model(expected[:, 24:25], 24, cache)[:, -1]
-        torch.testing.assert_close(last, whole, atol=1e-4, rtol=0)
-
-
-@BY_SEED
-def test_the_cache_gives_the_same_letters__also_from(snippet, seed):
-    test_the_cache_gives_the_same_letters(snippet, seed)
-
-
-def test_the_cache_gives_the_same_letters__also_in_float64(snippet):
-    test_the_cache_gives_the_same_letters(snippet, dtype=torch.float64)
-
-
-def test_the_cache_gives_the_same_letters__also_after_training(snippet):
-    run = shared(snippet, *TRAIN)
-    both = [
-        write(run.model, "The type", 24)
-        for write in (run.greedy, run.greedy_cached)
-    ]
-    assert both[0].tolist() == both[1].tolist()
-
-
-def test_the_cache_gives_the_same_letters__also_in_parts(snippet):
-    run = shared(snippet, *BUILD)
-    cache = {}
-    with torch.no_grad():
-        first = run.model(run.inputs[:, :20], 0, cache)
-        second = run.model(run.inputs[:, 20:], 20, cache)
-        whole = run.model(run.inputs)
-    found = torch.cat([first, second], dim=1)
-    torch.testing.assert_close(found, whole, atol=1e-4, rtol=0)
-
-
-@edits(
-    (
-        "`is_causal=True`, which lets the new letter see the first one alone",
-        "attention(query, key, value, mask)",
-        "attention(query, key, value, is_causal=True)",
-    ),
-    (
-        "a mask that forgets the cache",
-        "mask.tril(seen - new)",
-        "mask.tril()",
-    ),
-)
-def test_the_cache_gives_the_same_letters__but_not_with(
-    snippet, old, new, fails
-):
-    fails(test_the_cache_gives_the_same_letters, snippet.edit(old, new))
-
-
-def test_the_cache_gives_the_same_letters__but_not_at_position_0(
-    snippet, fails
-):
-    """Without `first`, each new letter is put at position 0."""
-    edited = snippet.edit("model(new, first, cache)", "model(new, 0, cache)")
-    fails(test_the_cache_gives_the_same_letters, edited)
-
-
-def test_the_cache_gives_the_same_letters__ends_after_32_letters(
-    snippet, fails
-):
-    """After 32 letters, both raise, because no position is left."""
-    fails(test_the_cache_gives_the_same_letters, snippet, 0, None, 26)
-    run = shared(snippet, *GREEDY)
-    for write in (run.greedy, run.greedy_cached):
-        with pytest.raises(IndexError, match="index out of range in self"):
-            write(run.model, "The type", 26)
-
-
-def test_the_cache_computes_each_position_once(snippet):
-    run = shared(snippet, *GREEDY, "count")
-
-    assert run.plain.tolist() == run.cached.tolist()
-    assert run.plain_count == sum(range(8, 32)) == 468
-    assert run.cached_count == 31
-
-
-@pytest.mark.parametrize("count", [1, 5], ids="{} new letters".format)
-def test_the_cache_computes_each_position_once__also_for(snippet, count):
-    run = shared(snippet, *GREEDY, "count")
-    for write, expected in (
-        (run.greedy, sum(range(8, 8 + count))),
-        (run.greedy_cached, 7 + count),
-    ):
-        _, found = run.positions_computed(
-            lambda model, start, _, write=write: write(model, start, count)
-        )
-        assert found == expected
-
-
-def test_the_cache_computes_each_position_once__but_not_without(
-    snippet, fails
-):
-    """Given the whole text each time, a model computes it again."""
-    edited = snippet.edit("new, first = written, 0", "first = 0").edit(
-        "model(new, first, cache)", "model(written)"
-    )
-    edited = edited.edit("first += new.shape[1]", "first += 1")
-    fails(test_the_cache_computes_each_position_once, edited)
 
 
 # nn.TransformerEncoder
