@@ -84,10 +84,13 @@ class Reader(nn.Module):
         return scores.softmax(dim=1)
 
 
-# %% onnx
+# %% program
 model = Reader(net).eval()
 sizes = ({0: torch.export.Dim("batch")},)  # of axis 0 of the input
 program = torch.export.export(model, (pixels[:2],), dynamic_shapes=sizes)
+
+
+# %% onnx
 onnx_program = torch.onnx.export(
     program,
     f=folder / "digits.onnx",
@@ -229,7 +232,7 @@ print(*re.findall(r"Failed to convert.*", log.getvalue()))
 
 
 # %% newer
-newer = older.model_proto
+newer = onnx_program.model_proto
 newer.ir_version = 99  # as a later version of the exporter might write it
 try:
     onnxruntime.InferenceSession(newer.SerializeToString())

@@ -9,7 +9,16 @@ from torch import nn
 
 from extensions.evidence.versions import api_since
 from extensions.programs.cached_run import after
-from tests.helpers.onnx_files import answer, answers, of_proto, to_onnx
+from tests.helpers.onnx_files import (
+    answer,
+    answers,
+    close,
+    exported,
+    of_proto,
+    read_translations_once,
+    to_onnx,
+    untrained,
+)
 
 # Some of what the exporters load uses what Python or torch has deprecated.
 pytestmark = [
@@ -20,13 +29,16 @@ pytestmark = [
 ]
 
 READER = ("digits", "net", "fit", "reader")
-CONVERTED = (*READER, "onnx")
-CHECKED = (*CONVERTED, "check")
+EXPORTED = (*READER, "program")
+CHECKED = (*EXPORTED, "onnx", "check")
+# What needs the file, in one run.
+FILE = (*CHECKED, "inputs", "apart", "newer", "providers")
 
 
-def untrained(snippet):
-    """Leave out the training where any weights will do."""
-    return snippet.edit("for _ in range(4):", "for _ in range(0):")
+@pytest.fixture(autouse=True)
+def translations(monkeypatch):
+    """Convert faster."""
+    read_translations_once(monkeypatch)
 
 
 def with_onnx(snippet, *cells):
@@ -42,19 +54,6 @@ def said_by(convert):
     with pytest.raises(Exception, match="Failed to convert") as caught:
         convert()
     return str(caught.value)
-
-
-OPEN = ({0: torch.export.Dim("batch")},)
-
-
-def exported(model, example, sizes=OPEN):
-    """Export a model with an open batch size, ready to be called."""
-    return torch.export.export(model, (example,), dynamic_shapes=sizes)
-
-
-def close(found, expected):
-    """Compare up to rounding."""
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
 # Do this
@@ -139,7 +138,7 @@ def test_onnx_runtime_drops_at_the_ends__but_not_in_eval_mode(snippet, fails):
 
 
 def test_onnx_runtime_skips_dropout(snippet, options=None):
-    run = with_onnx(snippet, *CONVERTED)
+    run = with_onnx(untrained(snippet), *EXPORTED)
     training = copy.deepcopy(run.model).train()
     session = to_onnx(run, exported(training, run.pixels[:2]), "training")
     if options:
@@ -163,10 +162,18 @@ def test_onnx_runtime_skips_dropout__also_of_batch_norm(snippet):
 
 def test_onnx_runtime_skips_dropout__but_not_noise(snippet, fails):
     """Noise of your own, drawn in training mode, is not skipped."""
-    edited = untrained(snippet).edit(
+    edited = snippet.edit(
         "self.dropout(x.flatten(1))",
         "x.flatten(1) * (torch.rand(128) if self.training else 1)",
     )
+    fails(test_onnx_runtime_skips_dropout, edited)
+
+
+def test_onnx_runtime_skips_dropout__ends_with_dropout2d(snippet, fails):
+    """`nn.Dropout2d` and `F.dropout2d` still drop, wherever they stand."""
+    pooled = "F.max_pool2d(self.conv1(x).relu(), 2)"
+    dropped = f"F.dropout2d({pooled}, training=self.training)"
+    edited = snippet.edit(pooled, dropped)
     fails(test_onnx_runtime_skips_dropout, edited)
 
 
@@ -182,7 +189,6 @@ def test_onnx_runtime_skips_dropout__ends_without_optimization(snippet, fails):
     fails(test_onnx_runtime_skips_dropout, snippet, options)
 
 
-INPUTS = (*CHECKED, "inputs", "apart")
 SAID = {
     "float64": "Unexpected input data type",
     "another size": "Got invalid dimensions for input",
@@ -193,7 +199,7 @@ SAID = {
 
 
 def test_onnx_runtime_refuses_float64(snippet, feed=None):
-    run = with_onnx(untrained(snippet), *INPUTS)
+    run = with_onnx(untrained(snippet), *FILE)
     for name, text in SAID.items():
         assert text in run.said[name]
     if feed:
@@ -227,7 +233,7 @@ def test_onnx_runtime_refuses_float64__ends_with_lists(snippet, fails):
 
 
 def test_weights_stand_in_a_second_file(snippet, external_data=None):
-    run = with_onnx(untrained(snippet), *INPUTS)
+    run = with_onnx(untrained(snippet), *FILE)
     assert "apart.onnx.data" in getattr(run, "missing", "")
     options = {} if external_data is None else {"external_data": external_data}
     path = run.folder / "default.onnx"
@@ -249,7 +255,7 @@ def test_weights_stand_in_a_second_file__but_not_with_external_data_false(
     fails(test_weights_stand_in_a_second_file, snippet, False)
 
 
-MEDIAN = (*CONVERTED, "median")
+MEDIAN = (*EXPORTED, "median")
 
 
 def test_median_does_not_convert(snippet):
@@ -376,7 +382,7 @@ def test_onnx_scatter_mean_is_wrong__but_not_a_sum(snippet, fails):
     fails(test_onnx_scatter_mean_is_wrong, edited)
 
 
-OPSET = (*CONVERTED, "opset")
+OPSET = (*EXPORTED, "opset")
 
 
 def test_an_old_opset_is_not_kept(snippet):
@@ -408,11 +414,8 @@ def test_an_old_opset_is_not_kept__ends_with_one_convolution(snippet, fails):
     fails(test_an_old_opset_is_not_kept, edited)
 
 
-NEWER = (*CHECKED, "opset", "newer")
-
-
 def test_a_later_format_is_refused(snippet):
-    run = with_onnx(untrained(snippet), *NEWER)
+    run = with_onnx(untrained(snippet), *FILE)
     said = getattr(run, "too_new", "")
     assert "Unsupported model IR version: 99, max supported IR" in said
     runtime = pytest.importorskip("onnxruntime")
@@ -442,14 +445,11 @@ def test_a_later_format_is_refused__also_by_the_older_exporter(snippet):
         )
 
 
-PROVIDERS = (*CHECKED, "providers")
-
-
 def test_without_cuda_the_cpu_answers(snippet):
     runtime = pytest.importorskip("onnxruntime")
     if "CUDAExecutionProvider" in runtime.get_available_providers():
         pytest.skip("has a package for the GPU")
-    run = with_onnx(untrained(snippet), *PROVIDERS)
+    run = with_onnx(untrained(snippet), *FILE)
     assert run.on_gpu.get_providers() == ["CPUExecutionProvider"]
     said = "'CUDAExecutionProvider' is not in available provider names"
     assert [said in str(each.message) for each in run.caught] == [True]

@@ -1,7 +1,44 @@
-"""What runs an ONNX file, or a model that was converted in memory."""
+"""What exports a model, and runs it as an ONNX file or from memory."""
+
+from functools import cache
 
 import pytest
 import torch
+
+OPEN = ({0: torch.export.Dim("batch")},)
+
+
+def untrained(snippet):
+    """Leave out the training where any weights will do."""
+    return snippet.edit("for _ in range(4):", "for _ in range(0):")
+
+
+def exported(model, example, sizes=OPEN, **options):
+    """Export a model with an open batch size, ready to be called."""
+    return torch.export.export(
+        model, (example,), dynamic_shapes=sizes, **options
+    )
+
+
+def close(found, expected):
+    """Compare up to rounding."""
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+@cache
+def _registry():
+    module = "torch.onnx._internal.exporter._registration"
+    registry = pytest.importorskip(module).ONNXRegistry
+    return registry, staticmethod(cache(registry.from_torchlib))
+
+
+def read_translations_once(monkeypatch):
+    """Let the exporter parse its translations once, not in each conversion.
+
+    That takes most of the time of converting a small model.
+    """
+    pytest.importorskip("onnxscript")
+    monkeypatch.setattr(_registry()[0], "from_torchlib", _registry()[1])
 
 
 def to_onnx(run, program, name, **options):
