@@ -178,6 +178,21 @@ for text in (without_assign, without_torchao):
         if '"0.weight"' in line or "Unsupported global" in line:
             print(line.strip())
 
+# %% int4
+from torchao.quantization import Int4WeightOnlyConfig, IntxWeightOnlyConfig
+
+try:
+    quantize_(copy.deepcopy(model), Int4WeightOnlyConfig())
+except ImportError as error:
+    without_mslk = str(error)
+    print(without_mslk)
+
+int4 = copy.deepcopy(model).eval()
+quantize_(int4, IntxWeightOnlyConfig(weight_dtype=torch.int4))
+size_of_int4 = file_size(int4.state_dict())
+print(f"{size_of_int4:,} bytes, {right_answers(int4):.1%} right")
+
+
 # %% outlier
 # Wrong on purpose: do not copy.
 spoiled = copy.deepcopy(model).eval()

@@ -5,6 +5,8 @@ import io
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -721,6 +723,92 @@ print([*torch.load({str(path)!r})])
 def test_loading_needs_torchao__but_not(snippet, old, new, fails):
     """Where torchao has been imported, the file can be read."""
     fails(test_loading_needs_torchao, snippet.edit(old, new))
+
+
+INT4 = ("digits", "train", "torchao", "measure", "int4")
+
+
+@needs_torchao
+def test_int4_needs_mslk(snippet):
+    if find_spec("mslk"):
+        pytest.skip("mslk is installed")
+    run = untrained(snippet, *INT4)
+    assert getattr(run, "without_mslk", "") == "Requires mslk >= 1.0.0"
+    packed = run.Int4WeightOnlyConfig(int4_packing_format="tile_packed_to_4d")
+    with pytest.raises(AssertionError, match="Only bfloat16 is supported"):
+        run.quantize_(copy.deepcopy(run.model), packed)
+    with suppress(AssertionError, ValueError):  # without a fitting GPU
+        run.quantize_(copy.deepcopy(run.model).bfloat16(), packed)
+
+
+@needs_torchao
+def test_int4_needs_mslk__also_in_bfloat16(snippet):
+    edited = snippet.edit(
+        "quantize_(copy.deepcopy(model), Int4",
+        "quantize_(copy.deepcopy(model).bfloat16(), Int4",
+    )
+    test_int4_needs_mslk(edited)
+
+
+@needs_torchao
+def test_int4_needs_mslk__but_not_8_bits(snippet, fails):
+    """Int8 weights need no other package."""
+    edited = snippet.edit("model), Int4Weight", "model), Int8Weight")
+    fails(test_int4_needs_mslk, edited)
+
+
+@needs_torchao
+def test_int4_needs_mslk__ends_in_a_narrow_layer(snippet, fails):
+    """Layers whose inputs can't be grouped by 128 are skipped, silently."""
+    fails(test_int4_needs_mslk, narrow(snippet, 64))
+
+
+@needs_torchao
+def test_intx_stores_whole_bytes(snippet):
+    run = untrained(snippet, *INT4)
+    assert run.size_of_int4 == file_size(run.int4)
+    int8 = copy.deepcopy(run.model)
+    run.quantize_(int8, run.Int8WeightOnlyConfig())
+    assert 0.99 < run.size_of_int4 / file_size(int8) < 1.01
+    for place in (0, 2, 4):
+        weight = run.int4[place].weight
+        assert weight.qdata.dtype == torch.int8
+        assert weight.qdata.shape == run.model[place].weight.shape
+        for row in weight.dequantize()[:20]:
+            assert len(row.unique()) <= 16
+
+
+@needs_torchao
+def test_intx_stores_whole_bytes__also_with_2_bits(snippet):
+    edited = snippet.edit("weight_dtype=torch.int4", "weight_dtype=torch.int2")
+    test_intx_stores_whole_bytes(edited)
+
+
+@needs_torchao
+def test_intx_stores_whole_bytes__but_not_in_8_bits(snippet, fails):
+    """With 8 bits, a row has up to 256 values."""
+    edited = snippet.edit("weight_dtype=torch.int4", "weight_dtype=torch.int8")
+    fails(test_intx_stores_whole_bytes, edited)
+
+
+@needs_torchao
+def test_intx_stores_whole_bytes__but_not_unchanged(snippet, fails):
+    """A weight that is not quantized takes four bytes."""
+    edited = snippet.edit(
+        "quantize_(int4, Intx", "(lambda *_: None)(int4, Intx"
+    )
+    with no_error():
+        fails(test_intx_stores_whole_bytes, edited)
+
+
+@needs_torchao
+def test_intx_stores_whole_bytes__ends_with_groups(snippet, fails):
+    """With `granularity=PerGroup(32)`, each group has its own 16 values."""
+    edited = snippet.edit(
+        "import Int4WeightOnlyConfig, IntxWeightOnlyConfig",
+        "import Int4WeightOnlyConfig, IntxWeightOnlyConfig, PerGroup",
+    ).edit("=torch.int4)", "=torch.int4, granularity=PerGroup(32))")
+    fails(test_intx_stores_whole_bytes, edited)
 
 
 # What goes wrong
