@@ -465,6 +465,15 @@ def test_an_if_on_values_raises(snippet, functions=(int, float), strict=False):
                 exported(Uses(function), example, strict=strict)
 
 
+def test_an_if_on_values_raises__also_on_an_item():
+    def at_least_one(x):
+        number = x.item()
+        return number if number > 1 else 1.0
+
+    with pytest.raises(RuntimeError, match=GUARD):
+        exported(Uses(at_least_one), torch.ones(2))
+
+
 def test_an_if_on_values_raises__also_of_math_sqrt():
     def by_python(x):
         return math.sqrt(x.item())
