@@ -1,5 +1,6 @@
 """The claims of docs/deploy/export.md."""
 
+import atexit
 import math
 import random
 import re
@@ -96,13 +97,15 @@ for path in sys.stdin:
 @cache
 def elsewhere():
     """Start a process without our classes and operators, and torchao."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-I", "-W", "ignore", "-c", ELSEWHERE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
+    atexit.register(process.communicate)  # closes its input, and so ends it
+    return process
 
 
 @cache
