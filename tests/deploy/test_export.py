@@ -461,6 +461,9 @@ GUARD = "Could not guard on data-dependent expression"
 def test_an_if_on_values_raises(snippet, functions=(int, float), strict=False):
     run = after(untrained(snippet), *IF)
     assert GUARD in getattr(run, "refused", "")
+    light = run.pixels[:3]
+    for batch in (light, 16 - light):
+        close(run.WithIf(run.net).eval()(batch), run.model(light))
     for function in functions:
         for example in (torch.ones(2), torch.tensor([1, 2])):
             match = f"{GUARD}|{SPECIALIZED}"
