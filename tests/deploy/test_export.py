@@ -551,26 +551,6 @@ def test_cond_keeps_both_sides__but_not(snippet, old, new, fails):
     fails(test_cond_keeps_both_sides, snippet.edit(old, new))
 
 
-RETURNED = "x.clone(),  # not x itself"
-
-
-def test_a_branch_copies_its_input(snippet, returned="x,"):
-    edited = untrained(snippet).edit(RETURNED, returned)
-    with pytest.raises(RuntimeError):
-        after(edited, *COND)
-
-
-def test_a_branch_copies_its_input__also_the_other(snippet):
-    edited = snippet.edit("lambda x: 16 - x,", "lambda x: x,")
-    test_a_branch_copies_its_input(edited, RETURNED)
-
-
-@pytest.mark.parametrize("copy", ["x.clone(),", "x + 0,"])
-def test_a_branch_copies_its_input__but_not(snippet, copy, fails):
-    """A copy is not the input."""
-    fails(test_a_branch_copies_its_input, snippet, copy)
-
-
 def test_trace_keeps_the_number(snippet):
     run = after(snippet, "digits", "item")
     first, second = run.examples
