@@ -629,6 +629,7 @@ def test_training_mode_stays(snippet):
     first, second = program(run.held_out), program(run.held_out)
     assert not torch.allclose(first, second, atol=0.01)
     assert run.changed > 5
+    assert not run.model.training
     torch.export.save(run.drops, run.folder / "drops.pt2")
     loaded = torch.export.load(run.folder / "drops.pt2").module()
     first, second = loaded(run.held_out), loaded(run.held_out)
