@@ -628,7 +628,7 @@ def test_training_mode_stays(snippet):
     torch.manual_seed(1)
     first, second = program(run.held_out), program(run.held_out)
     assert not torch.allclose(first, second, atol=0.01)
-    assert run.changed > 5
+    assert 5 < run.changed < 200
     assert not run.model.training
     torch.export.save(run.drops, run.folder / "drops.pt2")
     loaded = torch.export.load(run.folder / "drops.pt2").module()
@@ -681,6 +681,7 @@ def test_a_missing_normalization_is_silent(snippet):
     run = after(snippet, *SURE)
     labels = run.labels[run.valid]
     wanted = run.model(run.held_out)
+    close(run.raw.sum(dim=1), torch.ones(397))
     normalized = (run.held_out - run.mean) / run.std
     close(wanted, run.net(normalized).softmax(dim=1))
     right = (wanted.argmax(dim=1) == labels).double().mean()
