@@ -375,41 +375,49 @@ from torch.distributed.checkpoint.state_dict import (
 )
 
 
-def state_of(model, optimizer):
+def begin():
+    model = make_sharded()
+    optimizer = optim.AdamW(model.parameters(), lr=0.02)
+    return model, optimizer, optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)
+
+
+def state_of(model, optimizer, scheduler):
     weights, states = get_state_dict(model, optimizer)
-    return {"model": weights, "optimizer": states}
+    return {"model": weights, "optimizer": states, "scheduler": scheduler}
 
 
 def resume(folder):
-    model = make_sharded()
-    optimizer = optim.AdamW(model.parameters())
-    state = state_of(model, optimizer)
-    dcp.load(state, checkpoint_id=folder)
+    model, optimizer, scheduler = begin()
+    state = state_of(model, optimizer, scheduler)
+    dcp.load(state, checkpoint_id=folder)  # sets the scheduler by itself
     set_state_dict(
         model,
         optimizer,
         model_state_dict=state["model"],
         optim_state_dict=state["optimizer"],
     )
-    return model, optimizer
+    return model, optimizer, scheduler
 
 
 # %% resumed
-def go_on(rank):
-    model = make_sharded()
-    optimizer = optim.AdamW(model.parameters())
+def epoch(rank, model, optimizer, scheduler):
     fit(model, optimizer, slice(rank, None, 2))
-    optimizer.param_groups[0]["lr"] = 0.02  # as a schedule would
-    dcp.save(state_of(model, optimizer), checkpoint_id="saved")
-    ends = []
-    for training in (model, optimizer), resume("saved"):
-        fit(*training, slice(rank, None, 2))
-        ends.append(get_model_state_dict(training[0], options=whole))
-    return ends
+    scheduler.step()
+    weights = get_model_state_dict(model, options=whole)
+    return weights, scheduler.get_last_lr()
+
+
+def go_on(rank):
+    training = begin()
+    epoch(rank, *training)
+    dcp.save(state_of(*training), checkpoint_id="saved")
+    return epoch(rank, *training), epoch(rank, *resume("saved"))
 
 
 (went_on, resumed), _ = start(go_on)
-print([torch.equal(went_on[name], resumed[name]) for name in went_on])
+for name, weight in went_on[0].items():
+    print(name, "is the same:", torch.equal(weight, resumed[0][name]))
+print("learning rates:", went_on[1], resumed[1])
 
 # %% from-rank-0
 from torch.distributed.checkpoint.state_dict import set_model_state_dict
@@ -475,10 +483,15 @@ from torch.optim.swa_utils import AveragedModel
 
 
 def update(average, model, decay=0.9):
-    pairs = zip(average.parameters(), model.parameters(), strict=True)
+    for each in average, model:
+        each.reshard()  # a validation leaves the head whole
+    weights = zip(average.parameters(), model.parameters(), strict=True)
+    buffers = zip(average.buffers(), model.buffers(), strict=True)
     with torch.no_grad():
-        for mean, weight in pairs:
+        for mean, weight in weights:
             mean.lerp_(weight, 1 - decay)
+        for mine, buffer in buffers:  # as BatchNorm has
+            mine.copy_(buffer)
 
 
 def follow(rank):
