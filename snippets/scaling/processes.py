@@ -410,6 +410,43 @@ found_unused = start(lambda rank: two_steps(rank, find_unused_parameters=True))
 print(found_unused)
 
 
+# %% recompute
+from torch.utils.checkpoint import checkpoint
+
+
+class Recomputed(nn.Module):
+    def __init__(self, times, **options):
+        super().__init__()
+        self.first, self.layer = nn.Linear(1, 1), nn.Linear(1, 1)
+        self.times, self.options = times, options
+
+    def forward(self, inputs):
+        hidden = self.first(inputs)
+        for _ in range(self.times):
+            hidden = checkpoint(self.layer, hidden, **self.options)
+        return hidden
+
+
+# %% recomputed
+def recomputed(reentrant):
+    once = Recomputed(1, use_reentrant=reentrant)
+    twice = Recomputed(2, use_reentrant=reentrant)
+    first, second = DDP(once, find_unused_parameters=True), DDP(twice)
+    return [
+        error_of(lambda: loss_of(first, 1.0).backward()),
+        error_of(lambda: loss_of(second, 1.0).backward()),
+    ]
+
+
+def both_kinds(rank):
+    return recomputed(reentrant=True), recomputed(reentrant=False)
+
+
+[(reentrant, others)] = start(both_kinds, count=1)  # one is enough
+for error in reentrant + others:
+    print(error.partition(".")[0])
+
+
 # %% uneven
 # Wrong on purpose: do not copy.
 def uneven(rank):
@@ -435,6 +472,25 @@ def missing(rank):
 
 who = start(missing)
 print(who[0].partition(" in ")[0])
+
+
+# %% mismatch
+# Wrong on purpose: do not copy.
+def mismatch(rank):
+    table = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    if rank == 1:
+        table = table.T.contiguous()  # 3 rows, by mistake
+    total = table.clone()
+    dist.all_reduce(total)
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+    dist.set_debug_level_from_env()
+    group = dist.new_group()  # groups that are made from now on are checked
+    return total, error_of(lambda: dist.all_reduce(table, group=group))
+
+
+(mixed, error), (_, other_error) = start(mismatch)
+print(mixed.tolist())
+print(error.partition(".")[0], error.rpartition(".")[2], sep="\n")
 
 # %% taken
 import socket

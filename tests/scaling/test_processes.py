@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import partial
 from itertools import chain
 
 import pytest
@@ -762,6 +763,78 @@ def test_find_unused_parameters_averages__but_not(snippet, old, new, fails):
     fails(test_find_unused_parameters_averages, snippet.edit(old, new))
 
 
+RECOMPUTED = (*TOY, "error-of", "recompute", "recomputed")
+READY_TWICE = "Expected to mark a variable ready only once"
+
+
+def first_words(errors):
+    return [each.partition(".")[0] for each in errors]
+
+
+def test_reentrant_checkpoints_fail(snippet):
+    skip_if_forks_cannot_train()
+    run = after_once(snippet, *RECOMPUTED)
+    assert first_words(run.reentrant) == [READY_TWICE] * 2
+    assert run.others == ["no error"] * 2
+
+
+class Again(nn.Module):
+    """Two checkpointed parts that share a layer."""
+
+    def __init__(self, checkpoint, **options):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(1, 1) for _ in range(3))
+        self.checkpoint = partial(checkpoint, **options)
+
+    def forward(self, inputs):
+        """Call the first layer, and then the parts."""
+        first, second, shared = self.layers
+        hidden = first(inputs)
+        hidden = self.checkpoint(nn.Sequential(second, shared), hidden)
+        return self.checkpoint(nn.Sequential(shared, nn.Tanh()), hidden)
+
+
+def test_reentrant_checkpoints_fail__also_with_a_shared_layer(snippet):
+    skip_if_forks_cannot_train()
+    run = after_once(snippet, *RECOMPUTED)
+
+    def work(rank):
+        errors, gradients = [], []
+        for reentrant, wrap in (True, DDP), (False, DDP), (False, nn.Identity):
+            torch.manual_seed(0)
+            model = Again(run.checkpoint, use_reentrant=reentrant)
+            wrapped = DDP(model) if wrap is DDP else model
+            errors.append(
+                run.error_of(lambda w=wrapped: run.loss_of(w, 1.0).backward())
+            )
+            gradients.append([each.grad for each in model.parameters()])
+        return errors, gradients
+
+    [(errors, (_, averaged, alone))] = run.start(work, 1)
+    assert first_words(errors) == [READY_TWICE, "no error", "no error"]
+    for found, expected in zip(averaged, alone, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+@edits(
+    ("that search for none", ", find_unused_parameters=True)", ")"),
+    ("called once", "Recomputed(2,", "Recomputed(1,"),
+    ("with True in both", "reentrant=False)\n\n", "reentrant=True)\n\n"),
+)
+def test_reentrant_checkpoints_fail__but_not(snippet, old, new, fails):
+    edited = snippet.only(*RECOMPUTED).edit(old, new)
+    fails(test_reentrant_checkpoints_fail, edited)
+
+
+def test_reentrant_checkpoints_fail__ends_with_a_static_graph(snippet, fails):
+    """`DDP(model, static_graph=True)` allows both, if each step of the
+    training uses the same layers."""
+    old = "DDP(once, find_unused_parameters=True), DDP(twice)"
+    new = "DDP(once, static_graph=True), DDP(twice, static_graph=True)"
+    edited = snippet.only(*RECOMPUTED).edit(old, new)
+    fails(test_reentrant_checkpoints_fail, edited)
+
+
 def test_waiting_times_out(snippet):
     run = toy(snippet, "error-of", "uneven")
     waited, done = run.hang
@@ -824,6 +897,82 @@ def test_monitored_barrier_names_the_rank__but_not_a_barrier(snippet, fails):
     old = "dist.monitored_barrier(timeout=second)"
     edited = edited.edit(old, "dist.barrier(few)")
     fails(test_monitored_barrier_names_the_rank, edited)
+
+
+MISMATCH = (*START, "error-of", "mismatch")
+MISMATCHED = "Detected mismatch between collectives on ranks"
+
+
+def test_other_shapes_add_up(snippet):
+    with no_error():
+        run = after_once(snippet, *MISMATCH)
+
+    # 1, 2, 3, 4, 5, 6 and 1, 4, 2, 5, 3, 6
+    assert run.mixed.tolist() == [[2, 6, 5], [9, 8, 12]]
+
+
+def test_other_shapes_add_up__but_not_alike(snippet, fails):
+    """With the same rows in both, each number is twice as large."""
+    edited = snippet.only(*MISMATCH).edit("table.T.contiguous()", "table")
+    fails(test_other_shapes_add_up, edited)
+
+
+def test_detail_names_the_mismatch(snippet):
+    run = after_once(snippet, *MISMATCH)
+    for error in run.error, run.other_error:
+        assert error.startswith(MISMATCHED)
+        assert "OpType=ALLREDUCE, TensorShape=[2, 3]" in error
+        assert "OpType=ALLREDUCE, TensorShape=[3, 2]" in error
+
+
+def test_detail_names_the_mismatch__also_from_the_environment(
+    snippet, monkeypatch
+):
+    run = after_once(snippet, *MISMATCH)
+
+    def work(rank):
+        def call():
+            if rank == 0:
+                dist.all_reduce(torch.ones(1))
+            else:
+                dist.broadcast(torch.ones(1), src=0)
+
+        errors = [run.error_of(call)]
+        table = torch.ones(2 + rank)
+        errors.append(run.error_of(lambda: dist.all_reduce(table)))
+        table = table[:1].to([torch.float32, torch.float64][rank])
+        errors.append(run.error_of(lambda: dist.all_reduce(table)))
+        return errors
+
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    dist.set_debug_level_from_env()
+    try:
+        found = run.start(work)
+    finally:
+        monkeypatch.undo()
+        dist.set_debug_level_from_env()
+    for errors in found:
+        assert all(error.startswith(MISMATCHED) for error in errors)
+        calls, shapes, dtypes = errors
+        assert "OpType=ALLREDUCE" in calls
+        assert "OpType=BROADCAST" in calls
+        assert "TensorShape=[2]" in shapes
+        assert "TensorShape=[3]" in shapes
+        assert "TensorDtypes=Float" in dtypes
+        assert "TensorDtypes=Double" in dtypes
+
+
+@edits(
+    ("with INFO", '"DETAIL"', '"INFO"'),
+    ("in a group that was there before", "group=group", "group=None"),
+    ("alike", "table.T.contiguous()", "table"),
+)
+def test_detail_names_the_mismatch__but_not(snippet, old, new, fails):
+    """A group is checked only if `DETAIL` was set before it was made."""
+    fails(
+        test_detail_names_the_mismatch,
+        snippet.only(*MISMATCH).edit(old, new),
+    )
 
 
 TAKEN = (*START, "error-of", "taken")

@@ -18,6 +18,8 @@ from tests.helpers.forks import THREADS_MAY_BE_LEFT
 
 pytestmark = [
     THREADS_MAY_BE_LEFT,
+    # In torch 2.9, dcp warns about a call of its own.
+    pytest.mark.filterwarnings("ignore:TypedStorage is deprecated"),
     api_since("2.9", "a `fully_shard` that averages on the CPU"),
     pytest.mark.skipif(
         torch.accelerator.is_available(),
