@@ -215,6 +215,19 @@ def test_gradients_are_averaged__ends_with_autograd_grad(snippet, fails):
     fails(test_gradients_are_averaged, edited)
 
 
+def test_gradients_are_averaged__ends_with_a_second_backward_pass(
+    snippet, fails
+):
+    """If you call `backward(retain_graph=True)` and then `backward()` again,
+    the second one adds the gradient of its own process."""
+    edited = snippet.edit(
+        "    loss.backward()\n    return",
+        "    (loss / 2).backward(retain_graph=True)\n"
+        "    (loss / 2).backward()\n    return",
+    )
+    fails(test_gradients_are_averaged, edited)
+
+
 def test_module_trains_apart(snippet):
     with no_error():
         run = toy(snippet, "walk", "walks")
@@ -681,6 +694,11 @@ def test_unused_parameters_raise_later__also_with(snippet, options):
         "start(two_steps)",
         "start(lambda rank: two_steps(rank, find_unused_parameters=True))",
     ),
+    (
+        "in a static graph",
+        "start(two_steps)",
+        "start(lambda rank: two_steps(rank, static_graph=True))",
+    ),
 )
 def test_unused_parameters_raise_later__but_not_if(snippet, old, new, fails):
     """A layer that was frozen before it was wrapped is not waited for."""
@@ -688,7 +706,8 @@ def test_unused_parameters_raise_later__but_not_if(snippet, old, new, fails):
 
 
 def test_unused_parameters_raise_later__also_with_numbers_alone(snippet):
-    edited = snippet.edit("    dist.set_debug_level_from_env()\n", "")
+    old = "    dist.set_debug_level_from_env()\n    model = "
+    edited = snippet.edit(old, "    model = ")
     run = toy(edited, "error-of", "two-heads", "unused")
     for rank, (_, error) in enumerate(run.unused):
         numbers = f"did not receive grad for rank {rank}: 1 2"
@@ -750,8 +769,8 @@ def test_find_unused_parameters_averages__also_if_a_rank_uses_them(snippet):
 @edits(
     (
         "with False",
-        "find_unused_parameters=True",
-        "find_unused_parameters=False",
+        "(rank, find_unused_parameters=True)",
+        "(rank, find_unused_parameters=False)",
     ),
     (
         "by the module",
@@ -1020,7 +1039,8 @@ def test_a_taken_port_raises__but_not_a_free_one(snippet, fails):
 
 
 def test_no_sync_adds_up_first(snippet):
-    run = toy(snippet, "accumulate")
+    with no_error():
+        run = toy(snippet, "accumulate")
     # -2 and -6 stay apart; -4 and -12 are the sums, and -8 their mean
     assert run.accumulated == [(-2, -8), (-6, -8)]
 
@@ -1061,6 +1081,16 @@ OUTSIDE = """    loss = loss_of(model, targets[rank])
 def test_no_sync_adds_up_first__but_not_without(snippet, old, new, fails):
     """Put forward and backward of all parts but the last in `no_sync()`."""
     fails(test_no_sync_adds_up_first, snippet.edit(old, new))
+
+
+def test_no_sync_adds_up_first__ends_with_a_static_graph(snippet, fails):
+    """With `static_graph=True`, the first `backward()` of all has to stand
+    outside `no_sync()`, or the next one raises an error."""
+    cell = "def accumulate(rank):\n    model = DDP(make_toy()"
+    fails(
+        test_no_sync_adds_up_first,
+        snippet.edit(cell, f"{cell}, static_graph=True"),
+    )
 
 
 def test_a_barrier_waits_for_rank_0(snippet):
