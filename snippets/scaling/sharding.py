@@ -490,7 +490,7 @@ def update(average, model, decay=0.9):
     with torch.no_grad():
         for mean, weight in weights:
             mean.lerp_(weight, 1 - decay)
-        for mine, buffer in buffers:  # as BatchNorm has
+        for mine, buffer in buffers:  # such as those of BatchNorm
             mine.copy_(buffer)
 
 

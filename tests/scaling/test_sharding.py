@@ -317,6 +317,16 @@ def predict_alike(run, rank):
     return {"predict alike": found}
 
 
+def make_room(run, rank):
+    """Make a model on `meta`, and then room for what this process holds."""
+    with torch.device("meta"):
+        model = run.make_sharded()
+    metas = [weight.to_local().is_meta for weight in model.parameters()]
+    model.to_empty(device="cpu")
+    room = [weight.to_local().nbytes for weight in model.parameters()]
+    return {"metas": metas, "room": sum(room)}
+
+
 def save_each(run, rank):
     """Save the state dict in each process."""
     file = io.BytesIO()
@@ -337,6 +347,7 @@ VARIATIONS = [
     accumulate_parts,
     mix_seeds,
     predict_alike,
+    make_room,
     save_each,
 ]
 
@@ -465,6 +476,12 @@ def test_each_process_holds_its_share__also_of_four(snippet):
         # ten rows of the head: 3, 3, 3 and 1
         assert sum(each[kind] for each in found) == 2 * half
         assert max(each[kind] for each in found) < 0.52 * half
+
+
+def test_each_process_holds_its_share__also_from_meta(snippet):
+    for found in varied(snippet.only(*VARIED)):
+        assert found["metas"] == [True] * 5
+        assert found["room"] == 4 * (4 * 64 * 64 + 64 * 10) / 2
 
 
 @edits(
