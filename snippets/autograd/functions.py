@@ -165,6 +165,41 @@ for name, text in said.items():
     print(f"{name}: {text}")
 
 
+# %% outputs
+class EdgeAndCount(torch.autograd.Function):
+    @staticmethod
+    def forward(volume):
+        edge = CubeRoot.forward(volume)
+        return edge, edge.floor()  # and how many whole units fit along it
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        edge, count = output
+        ctx.save_for_backward(edge)
+        ctx.mark_non_differentiable(count)
+
+    @staticmethod
+    def backward(ctx, grad_edge, grad_count):  # one for each output
+        print("backward gets", grad_edge, grad_count)
+        return CubeRoot.backward(ctx, grad_edge)
+
+
+class Unmarked(EdgeAndCount):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output[0])
+
+
+volume = torch.tensor(10.0, requires_grad=True)
+edge, count = EdgeAndCount.apply(volume)
+edge.backward()
+said_of_count = error_of(count.backward)
+
+_, unmarked = Unmarked.apply(volume)
+slope_of_count = torch.autograd.grad(unmarked, volume)[0]
+print(edge, count, volume.grad, slope_of_count, said_of_count, sep="\n")
+
+
 # %% attribute
 # Wrong on purpose: do not copy.
 class EdgeAsAttribute(CubeRoot):

@@ -24,6 +24,7 @@ pytestmark = [
 
 CHECKED = ("cube-root", "check", "error-of")
 DIGITS = ("cube-root", "round", "digits")
+OUTPUTS = ("cube-root", "error-of", "outputs")
 ATTRIBUTE = ("cube-root", "error-of", "attribute")
 SECOND = ("cube-root", "check", "error-of", "slope", "second")
 ONCE = ("cube-root", "error-of", "penalty", "once")
@@ -508,6 +509,121 @@ def test_misfits_raise__ends_under_compile(snippet, fails):
     run = after(edited, "cube-root", "round", "error-of", "misfits")
     assert run.said["one for two"] == "no error"
     fails(test_misfits_raise, edited)
+
+
+def received(run, function, *used):
+    """Return what `backward` gets if these outputs go into the loss."""
+    seen = []
+
+    class Watched(function):
+        @staticmethod
+        def backward(ctx, *grads):
+            seen.extend(grads)
+            return function.backward(ctx, *grads)
+
+    volume = torch.tensor(10.0, requires_grad=True)
+    outputs = Watched.apply(volume)
+    with no_error():
+        sum((3 + place) * outputs[place] for place in used).backward()
+    return seen
+
+
+def without_zeros(function):
+    """Return this function, but with `None` in place of zeros."""
+
+    class NoZeros(function):
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            function.setup_context(ctx, inputs, output)
+            ctx.set_materialize_grads(False)
+
+    return NoZeros
+
+
+def test_one_gradient_for_each_output(snippet):
+    with no_error():
+        run = after(snippet, *OUTPUTS)
+    close(run.volume.grad, 1 / (3 * 10 ** (2 / 3)))
+    for function in (run.EdgeAndCount, run.Unmarked):
+        assert received(run, function, 0) == [3, 0]
+        assert received(run, without_zeros(function), 0) == [3, None]
+    assert received(run, run.Unmarked, 0, 1) == [3, 4]
+
+
+def test_one_gradient_for_each_output__also_with_ctx_in_forward(snippet):
+    run = after(snippet, *OUTPUTS)
+
+    class Older(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, volume):
+            outputs = run.EdgeAndCount.forward(volume)
+            run.EdgeAndCount.setup_context(ctx, (volume,), outputs)
+            return outputs
+
+        @staticmethod
+        def backward(ctx, grad_edge, grad_count):
+            return run.CubeRoot.backward(ctx, grad_edge)
+
+    assert received(run, Older, 0) == [3, 0]
+
+
+@edits(
+    (
+        "one output",
+        "return edge, edge.floor()",
+        "return (edge,)",
+    ),
+    (
+        "zeros",
+        "        ctx.mark_non_differentiable(count)",
+        "        ctx.mark_non_differentiable(count)\n"
+        "        ctx.set_materialize_grads(False)",
+    ),
+)
+def test_one_gradient_for_each_output__but_not(snippet, old, new, fails):
+    """One output has one gradient, or `None` takes the place of zeros."""
+    fails(test_one_gradient_for_each_output, snippet.edit(old, new))
+
+
+def test_an_unmarked_output_teaches_nothing(snippet, dtype=torch.float32):
+    with no_error():
+        run = after(snippet, *OUTPUTS)
+        volume = torch.tensor(10.0, dtype=dtype, requires_grad=True)
+        _, unmarked = run.Unmarked.apply(volume)
+        assert unmarked.dtype.is_floating_point
+        assert unmarked.requires_grad
+        ((unmarked - 5) ** 2).backward()
+    assert volume.grad == run.slope_of_count == 0
+    assert unmarked == run.count == 2
+    assert not run.count.requires_grad
+    assert "does not require grad" in run.said_of_count
+
+
+@each("dtype", DTYPES, "float64", "float16")
+def test_an_unmarked_output_teaches_nothing__also_in(snippet, dtype):
+    test_an_unmarked_output_teaches_nothing(snippet, dtype)
+
+
+@edits(
+    (
+        "both marked",
+        "        ctx.save_for_backward(output[0])\n",
+        "        ctx.save_for_backward(output[0])\n"
+        "        ctx.mark_non_differentiable(output[1])\n",
+    ),
+    ("none marked", "        ctx.mark_non_differentiable(count)\n", ""),
+)
+def test_an_unmarked_output_teaches_nothing__but_not(snippet, old, new, fails):
+    """Both raise an error, or none does."""
+    fails(test_an_unmarked_output_teaches_nothing, snippet.edit(old, new))
+
+
+def test_an_unmarked_output_teaches_nothing__ends_with_integers(
+    snippet, fails
+):
+    """An output of integers never requires a gradient, marked or not."""
+    edited = snippet.edit("edge, edge.floor()", "edge, edge.floor().int()")
+    fails(test_an_unmarked_output_teaches_nothing, edited)
 
 
 def test_attributes_hide_changes(snippet):
