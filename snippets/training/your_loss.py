@@ -221,6 +221,23 @@ positive = bce(torch.ones_like(scores), mended.float())
 counting = F.cross_entropy(background, mended.squeeze(1).long())
 print(positive, counting)
 
+
+# %% distill
+def distill(student, teacher, T=4.0):
+    soft = (teacher / T).softmax(dim=1)
+    soft_log = (student / T).log_softmax(dim=1)
+    return F.kl_div(soft_log, soft, reduction="batchmean") * T * T
+
+
+teacher = torch.tensor([[2.0, 1.0, -1.0], [0.0, 3.0, 1.0]])
+agreeing = distill(teacher, teacher)
+
+chances = teacher.softmax(dim=1)
+sure = F.one_hot(teacher.argmax(dim=1), 3).float()
+no_log = F.kl_div(chances, chances, reduction="batchmean")  # wrong: no log
+no_log_sure = F.kl_div(sure, chances, reduction="batchmean")
+print(agreeing, no_log, no_log_sure)
+
 # %% known
 known = torch.zeros_like(scores)
 known[..., :5] = 1.0  # only five columns were labeled

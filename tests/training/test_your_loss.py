@@ -651,6 +651,125 @@ def test_unlabeled_pixels_are_cut_off__but_not_without(
 KNOWN = "over_known = (each * known).sum() /"
 
 
+def scores_from(seed, rows=6, classes=10, scale=1.0):
+    """Return scores of a student and of a teacher."""
+    generator = torch.Generator().manual_seed(seed)
+    return scale * torch.randn(2, rows, classes, generator=generator)
+
+
+def test_without_the_log_kl_is_negative(snippet, scale=1.0, classes=10):
+    run = small(snippet, "distill")
+    close(run.agreeing, 0)
+    assert run.no_log_sure < run.no_log < 0
+    edited = snippet.edit(".log_softmax(", ".softmax(")
+    student, teacher = scores_from(0, classes=classes, scale=scale)
+    sure = 1e4 * F.one_hot(teacher.argmax(dim=1), classes)
+    with no_error():
+        wrong = small(edited, "distill").distill
+        assert wrong(student, teacher) < 0
+        assert wrong(sure, teacher) < wrong(teacher, teacher) < 0
+    right = small(snippet, "distill").distill
+    assert right(student, teacher) > 0
+    assert right(sure, teacher) > right(teacher, teacher)
+    close(right(teacher, teacher), 0)
+
+
+@pytest.mark.parametrize("scale", [0.1, 8.0], ids="scores around {}".format)
+def test_without_the_log_kl_is_negative__also_with(snippet, scale):
+    test_without_the_log_kl_is_negative(snippet, scale)
+
+
+@pytest.mark.parametrize("classes", [2, 100], ids="{} classes".format)
+def test_without_the_log_kl_is_negative__also_for(snippet, classes):
+    test_without_the_log_kl_is_negative(snippet, classes=classes)
+
+
+def test_without_the_log_kl_is_negative__but_not_with_log(snippet, fails):
+    """With log-probabilities, it is 0 if both agree, and positive if not."""
+    edited = snippet.edit("kl_div(chances,", "kl_div(chances.log(),")
+    fails(test_without_the_log_kl_is_negative, edited)
+
+
+def test_without_the_log_kl_is_negative__but_not_of_scores(snippet, fails):
+    """Plain scores give a positive number as well as a negative one."""
+    edited = snippet.edit("kl_div(chances,", "kl_div(teacher - 9,")
+    fails(test_without_the_log_kl_is_negative, edited)
+
+
+WARNS_OF_MEAN = pytest.mark.filterwarnings("ignore:reduction:UserWarning")
+
+
+@WARNS_OF_MEAN
+def test_mean_divides_by_the_classes(snippet, reduction="", classes=10):
+    edited = snippet.edit(', reduction="batchmean") * T', f"{reduction}) * T")
+    student, teacher = scores_from(0, classes=classes)
+    right = small(snippet, "distill").distill(student, teacher)
+    close(small(edited, "distill").distill(student, teacher), right / classes)
+    soft, other = ((s / 4).softmax(dim=1) for s in (teacher, student))
+    by_hand = (soft * (soft / other).log()).sum(dim=1).mean()
+    close(right, 16 * by_hand)
+
+
+@pytest.mark.parametrize("classes", [2, 100], ids="{} classes".format)
+@WARNS_OF_MEAN
+def test_mean_divides_by_the_classes__also_for(snippet, classes):
+    test_mean_divides_by_the_classes(snippet, classes=classes)
+
+
+@WARNS_OF_MEAN
+def test_mean_divides_by_the_classes__also_in_a_module(snippet):
+    run = small(snippet, "distill")
+    student, teacher = scores_from(0)
+    pair = (student / 4).log_softmax(dim=1), (teacher / 4).softmax(dim=1)
+    expected = run.distill(student, teacher) / 16
+    close(torch.nn.KLDivLoss()(*pair), expected / 10)
+    close(torch.nn.KLDivLoss(reduction="batchmean")(*pair), expected)
+
+
+@pytest.mark.parametrize("reduction", ["batchmean", "sum"])
+def test_mean_divides_by_the_classes__but_not_with(snippet, reduction, fails):
+    """Divided by the number of rows alone, or by nothing."""
+    chosen = f', reduction="{reduction}"'
+    fails(test_mean_divides_by_the_classes, snippet, chosen)
+
+
+def steepness(distill, T, scale=1.0):
+    """Return the norm of the gradient at the scores of a student."""
+    student, teacher = scores_from(0, scale=scale)
+    student.requires_grad_()
+    distill(student, teacher, T=T).backward()
+    return student.grad.norm().item()
+
+
+def test_t_squared_keeps_the_gradient(snippet, factor=" * T * T", T=8.0):
+    plain = snippet.edit('"batchmean") * T * T', '"batchmean")')
+    shown = snippet.edit('"batchmean") * T * T', f'"batchmean"){factor}')
+    for program, ratio in ((plain, 1 / 4), (shown, 1)):
+        distill = small(program, "distill").distill
+        steep, flat = (steepness(distill, each) for each in (T, 2 * T))
+        assert flat / steep == pytest.approx(ratio, rel=0.15)
+
+
+@pytest.mark.parametrize("T", [16.0, 50.0], ids="a temperature of {}".format)
+def test_t_squared_keeps_the_gradient__also_with(snippet, T):
+    test_t_squared_keeps_the_gradient(snippet, T=T)
+
+
+@pytest.mark.parametrize("factor", [" * T", ""], ids=["T alone", "nothing"])
+def test_t_squared_keeps_the_gradient__but_not_with(snippet, factor, fails):
+    """Then the gradient still shrinks as the temperature rises."""
+    fails(test_t_squared_keeps_the_gradient, snippet, factor)
+
+
+def test_t_squared_keeps_the_gradient__ends_at_low_temperatures(
+    snippet, fails
+):
+    """Below a temperature of about the spread of the scores, the gradient
+    shrinks less than that.
+    """
+    fails(test_t_squared_keeps_the_gradient, snippet, " * T * T", 0.5)
+
+
 def test_divide_by_the_known(snippet, known=None, unknown=0.0):
     run = untrained(snippet, "known")
 
