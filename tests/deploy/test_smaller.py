@@ -1397,6 +1397,37 @@ def with_channels(snippet, kind):
     return channels, norm.eval(), following
 
 
+def test_a_channel_is_many_columns(
+    snippet, indexed=lambda kept, size: kept.repeat_interleave(size)
+):
+    channels, _, _ = with_channels(snippet, nn.BatchNorm2d)
+    kept = torch.tensor([True, False, False, True, True, False, True, False])
+    following = nn.Linear(8 * 7 * 5, 10)
+    with torch.no_grad():
+        channels.weight[~kept] = 0
+        channels.bias[~kept] = 0
+        x = torch.rand(2, 3, 9, 7)
+        expected = following(channels(x).relu().flatten(1))
+        hidden = F.conv2d(x, channels.weight[kept], channels.bias[kept])
+        with no_error():
+            columns = following.weight[:, indexed(kept, 7 * 5)]
+        found = F.linear(hidden.relu().flatten(1), columns, following.bias)
+    assert columns.shape == (10, 4 * 7 * 5)
+    close(found, expected, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "indexed",
+    [lambda kept, size: kept.repeat(size), lambda kept, size: kept],
+    ids=["repeat", "kept alone"],
+)
+def test_a_channel_is_many_columns__but_not_with(snippet, indexed, fails):
+    """`repeat` picks columns of other channels, without an error; `kept` has
+    too few places, which raises one.
+    """
+    fails(test_a_channel_is_many_columns, snippet, indexed)
+
+
 def test_a_norm_needs_zeros_too(snippet, names=("weight", "bias")):
     channels, norm, following = with_channels(snippet, nn.BatchNorm2d)
     kept = torch.arange(8) % 2 == 1
