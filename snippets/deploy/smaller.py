@@ -408,6 +408,27 @@ lstm_sizes = [
 ]
 print("float32, quantize_, quantize_dynamic:", lstm_sizes)
 
+# %% aware
+from torchao.quantization import IntxWeightOnlyConfig
+from torchao.quantization.qat import QATConfig
+
+base = IntxWeightOnlyConfig(weight_dtype=torch.int4)
+aware = copy.deepcopy(model)
+quantize_(aware, QATConfig(base, step="prepare"))
+fit(aware)  # each forward rounds the weights
+trained_scores = aware(images[valid])
+quantize_(aware, QATConfig(base, step="convert"))
+
+kept_scores = torch.allclose(aware(images[valid]), trained_scores, atol=1e-4)
+print("the same scores:", kept_scores)
+print(f"{right_answers(aware):.1%} right")
+
+try:
+    quantize_(make_model(), QATConfig(Int8WeightOnlyConfig(), step="prepare"))
+except ValueError as error:
+    refused_base = str(error)
+    print(refused_base)
+
 # %% diagonal
 matrix = torch.eye(1000)
 coo = matrix.to_sparse()

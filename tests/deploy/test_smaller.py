@@ -1835,6 +1835,121 @@ def test_only_the_old_call_shrinks_an_lstm__ends_in_a_narrow_one(
     fails(test_only_the_old_call_shrinks_an_lstm, edited)
 
 
+AWARE = ("digits", "train", "torchao", "measure", "aware")
+
+
+def briefly(snippet):
+    """Train for one epoch in place of four, with fewer units."""
+    return (
+        snippet.edit("in range(4)", "in range(1)")
+        .edit("nn.Linear(64, 512)", "nn.Linear(64, 128)")
+        .edit("nn.Linear(512, 512)", "nn.Linear(128, 128)")
+        .edit("nn.Linear(512, 10)", "nn.Linear(128, 10)")
+    )
+
+
+def is_rounded(model):
+    """Return of each linear layer whether its weights are integers."""
+    return [is_quantized(each.weight) for each in model[::2]]
+
+
+@needs_torchao
+def test_conversion_keeps_the_scores(snippet):
+    with no_error():
+        run = after(briefly(snippet), *AWARE)
+    assert is_rounded(run.aware) == [True] * 3
+    close(run.aware(run.images[run.valid]), run.trained_scores, 1e-4)
+    assert run.kept_scores is True
+    for layer in run.aware[::2]:
+        assert len(layer.weight.dequantize()[0].unique()) <= 16
+    scores = run.model(run.images[run.valid])
+    assert not torch.allclose(scores, run.trained_scores, atol=0.1)
+    after_training = copy.deepcopy(run.model)
+    run.quantize_(after_training, run.base)
+    rounded = after_training(run.images[run.valid])
+    assert (rounded - scores).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("bits", [2, 3], ids="{} bits".format)
+def test_conversion_keeps_the_scores__also_with(snippet, bits):
+    edited = snippet.edit(
+        "(weight_dtype=torch.int4)", f"(weight_dtype=torch.int{bits})"
+    )
+    test_conversion_keeps_the_scores(edited)
+
+
+@edits(
+    (
+        "without preparing",
+        '"prepare"))\nfit(aware)',
+        '"prepare"), lambda *_: False)\nfit(aware)',
+    ),
+    (
+        "another number of bits",
+        'quantize_(aware, QATConfig(base, step="convert"))',
+        "base = IntxWeightOnlyConfig(weight_dtype=torch.int2)\n"
+        'quantize_(aware, QATConfig(base, step="convert"))',
+    ),
+    (
+        "training afterwards",
+        "trained_scores = aware(",
+        "trained_scores = model(",
+    ),
+)
+def test_conversion_keeps_the_scores__but_not(snippet, old, new, fails):
+    """The training saw other weights than those that are stored."""
+    fails(test_conversion_keeps_the_scores, snippet.edit(old, new))
+
+
+@needs_torchao
+def test_qat_needs_another_base(snippet, config="Int8WeightOnlyConfig"):
+    run = after(briefly(snippet), *AWARE)
+    text = getattr(run, "refused_base", "no error")
+    assert text.startswith("Unexpected base config: Int8WeightOnlyConfig")
+    refused = run.QATConfig(getattr(run, config)(), step="prepare")
+    with pytest.raises(ValueError, match="Unexpected base config"):
+        run.quantize_(run.make_model(), refused)
+    base = run.IntxWeightOnlyConfig(weight_dtype=torch.int8)
+    model, x = run.make_model(), run.images[run.valid]
+    with no_error():
+        run.quantize_(model, run.QATConfig(base, step="prepare"))
+        prepared = model(x)
+        run.quantize_(model, run.QATConfig(base, step="convert"))
+    assert is_rounded(model) == [True] * 3
+    close(model(x), prepared, 1e-4)
+
+
+def test_qat_needs_another_base__also_with_int8_inputs(snippet):
+    config = "Int8DynamicActivationInt8WeightConfig"
+    test_qat_needs_another_base(snippet, config)
+
+
+def test_qat_needs_another_base__but_not_with_intx(snippet, fails):
+    """`IntxWeightOnlyConfig` raises no error."""
+    old = "QATConfig(Int8WeightOnlyConfig(), "
+    edited = snippet.edit(old, "QATConfig(IntxWeightOnlyConfig(), ")
+    fails(test_qat_needs_another_base, edited)
+
+
+@needs_torchao
+def test_convert_needs_prepare(snippet, prepared=False):
+    run = after(briefly(snippet), *AWARE)
+    model = copy.deepcopy(run.model)
+    with no_error():
+        if prepared:
+            run.quantize_(model, run.QATConfig(run.base, step="prepare"))
+        run.quantize_(model, run.QATConfig(run.base, step="convert"))
+    assert is_rounded(model) == [False] * 3
+    for name, weight in run.model.state_dict().items():
+        assert torch.equal(model.state_dict()[name], weight)
+    assert is_rounded(run.aware) == [True] * 3
+
+
+def test_convert_needs_prepare__but_not_prepared(snippet, fails):
+    """After the first call, the second rounds the weights."""
+    fails(test_convert_needs_prepare, snippet, True)
+
+
 # Try it
 
 
