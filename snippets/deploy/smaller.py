@@ -408,6 +408,31 @@ lstm_sizes = [
 ]
 print("float32, quantize_, quantize_dynamic:", lstm_sizes)
 
+# %% static
+from torchao.quantization.pt2e import quantize_pt2e
+from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+torch.manual_seed(0)
+convolutions = nn.Sequential(nn.Conv2d(1, 64, 3), nn.Conv2d(64, 64, 3)).eval()
+some = images[train[:32]].view(-1, 1, 8, 8)
+
+quantizer = x86.X86InductorQuantizer()
+quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
+program = torch.export.export(convolutions, (some,)).module()
+static = quantize_pt2e.prepare_pt2e(program, quantizer)
+static(some)  # measures the ranges; take more batches
+static = quantize_pt2e.convert_pt2e(static)
+
+static_state = static.state_dict()
+for name, each in static_state.items():
+    if each.dim() == 4:
+        print(f"{name:16}{each.dtype}")
+print("off by", (static(some) - convolutions(some)).abs().max().item())
+static_sizes = [
+    file_size(each) for each in (convolutions.state_dict(), static_state)
+]
+print("bytes, before and after:", static_sizes)
+
 # %% aware
 from torchao.quantization import IntxWeightOnlyConfig
 from torchao.quantization.qat import QATConfig

@@ -1963,3 +1963,45 @@ def test_the_answers_hardly_change__also_for_the_smallest(snippet):
     run = after(snippet, *COMPARED, *cells)
     assert run.choice == "float32"
     assert run.smallest(run.models) == "int8 weights"
+
+
+STATIC = ("digits", "torchao", "measure", "static")
+
+
+# Some of what the exporter loads when it is first asked uses torch.jit.
+OF_JIT = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+
+
+@OF_JIT
+@needs_torchao
+def test_static_int8_keeps_both(snippet):
+    with no_error():
+        run = after(snippet, *STATIC)
+    used = {
+        node.target for node in run.static.graph.nodes if node.op == "get_attr"
+    }
+    weights = {k: v for k, v in run.static_state.items() if v.dim() == 4}
+    shapes = [(64, 1, 3, 3), (64, 64, 3, 3)]
+    for dtype, in_use in ((torch.int8, True), (torch.float32, False)):
+        found = {k: v for k, v in weights.items() if v.dtype == dtype}
+        assert [tuple(each.shape) for each in found.values()] == shapes
+        assert [name in used for name in found] == [in_use] * 2
+    before, later = run.static_sizes
+    assert 1.2 < later / before < 1.4
+    expected = run.convolutions(run.some)
+    off = (run.static(run.some) - expected).abs().max()
+    assert 0 < off < 0.1 * expected.abs().max()
+
+
+@OF_JIT
+@edits(
+    (
+        "not converted",
+        "static = quantize_pt2e.convert_pt2e(static)",
+        "pass",
+    ),
+    ("nothing to quantize", "quantizer.set_global(", "str("),
+)
+def test_static_int8_keeps_both__but_not(snippet, old, new, fails):
+    """Then the weights are `float32` alone."""
+    fails(test_static_int8_keeps_both, snippet.edit(old, new))
