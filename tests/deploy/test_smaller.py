@@ -763,6 +763,9 @@ def test_int4_needs_mslk__ends_in_a_narrow_layer(snippet, fails):
     fails(test_int4_needs_mslk, narrow(snippet, 64))
 
 
+INTX = "quantize_(int4, IntxWeightOnlyConfig(weight_dtype=torch."
+
+
 @needs_torchao
 def test_intx_stores_whole_bytes(snippet):
     run = untrained(snippet, *INT4)
@@ -780,14 +783,14 @@ def test_intx_stores_whole_bytes(snippet):
 
 @needs_torchao
 def test_intx_stores_whole_bytes__also_with_2_bits(snippet):
-    edited = snippet.edit("weight_dtype=torch.int4", "weight_dtype=torch.int2")
+    edited = snippet.edit(f"{INTX}int4))", f"{INTX}int2))")
     test_intx_stores_whole_bytes(edited)
 
 
 @needs_torchao
 def test_intx_stores_whole_bytes__but_not_in_8_bits(snippet, fails):
     """With 8 bits, a row has up to 256 values."""
-    edited = snippet.edit("weight_dtype=torch.int4", "weight_dtype=torch.int8")
+    edited = snippet.edit(f"{INTX}int4))", f"{INTX}int8))")
     fails(test_intx_stores_whole_bytes, edited)
 
 
@@ -807,7 +810,7 @@ def test_intx_stores_whole_bytes__ends_with_groups(snippet, fails):
     edited = snippet.edit(
         "import Int4WeightOnlyConfig, IntxWeightOnlyConfig",
         "import Int4WeightOnlyConfig, IntxWeightOnlyConfig, PerGroup",
-    ).edit("=torch.int4)", "=torch.int4, granularity=PerGroup(32))")
+    ).edit(f"{INTX}int4)", f"{INTX}int4, granularity=PerGroup(32))")
     fails(test_intx_stores_whole_bytes, edited)
 
 
@@ -1872,9 +1875,8 @@ def test_conversion_keeps_the_scores(snippet):
 
 @pytest.mark.parametrize("bits", [2, 3], ids="{} bits".format)
 def test_conversion_keeps_the_scores__also_with(snippet, bits):
-    edited = snippet.edit(
-        "(weight_dtype=torch.int4)", f"(weight_dtype=torch.int{bits})"
-    )
+    base = "base = IntxWeightOnlyConfig(weight_dtype=torch.int"
+    edited = snippet.edit(f"{base}4)", f"{base}{bits})")
     test_conversion_keeps_the_scores(edited)
 
 
