@@ -96,6 +96,26 @@ by_parts = layer.out_proj(mixed_heads.transpose(1, 2).flatten(2))
 
 print("largest difference:", (by_parts - output).abs().max().item())
 
+# %% maps
+block = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+maps = []
+
+
+def ask_for_weights(attention, inputs, options):
+    return inputs, {**options, "need_weights": True}
+
+
+def store_weights(attention, inputs, result):
+    maps.append(result[1])
+
+
+block.self_attn.register_forward_pre_hook(ask_for_weights, with_kwargs=True)
+block.self_attn.register_forward_hook(store_weights)
+
+with torch.no_grad():
+    block(batch, src_key_padding_mask=~keep)
+print("sentence 1:", maps[0][1], sep="\n")
+
 # %% inverted
 # Wrong on purpose: do not copy.
 print("SDPA, sentence 0:", inverted[0, 0], sep="\n")
@@ -130,10 +150,17 @@ def error_of(call, *inputs, **options):
 
 # %% mask-types
 # Wrong on purpose: do not copy.
+short = torch.zeros(2, 1, 1, 4).masked_fill(~mask, -torch.inf).bfloat16()
 integers = error_of(weights_of, query, key, attn_mask=mask.long())
-short_floats = error_of(weights_of, query, key, attn_mask=mask.bfloat16())
+short_floats = error_of(weights_of, query, key, attn_mask=short)
 in_layer = error_of(layer, *[batch] * 3, key_padding_mask=keep.long())
 print(integers, short_floats, in_layer, sep="\n")
+
+# %% cast
+cast = weights_of(query, key, attn_mask=short.to(query.dtype))
+upside_down = weights_of(query, key, attn_mask=short.bool())  # wrong
+print("to(query.dtype):", cast[1, 0, 0])
+print("bool():", upside_down[1, 0, 0])
 
 # %% no-axes
 # Wrong on purpose: do not copy.

@@ -328,6 +328,87 @@ def test_multihead_is_attention_between_layers__ends_with(
     fails(test_multihead_is_attention_between_layers, snippet.edit(old, new))
 
 
+def test_hooks_get_the_weights(snippet):
+    with no_error():
+        run = after(snippet, "words", "do-this", "maps")
+    attention = run.block.self_attn
+    inputs, masks = [run.batch] * 3, {"key_padding_mask": ~run.keep}
+    plain = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+    passed = []
+    plain.self_attn.register_forward_pre_hook(
+        lambda _, inputs, options: passed.append(options), with_kwargs=True
+    )
+    plain(run.batch)
+
+    assert passed[0]["need_weights"] is False
+    assert [found is not None for found in run.maps] == [True]
+    close(run.maps[0], attention(*inputs, **masks)[1])
+    assert not run.maps[0][1, :, 2:].any()
+    plain.load_state_dict(run.block.state_dict())
+    found = run.block(run.batch, src_key_padding_mask=~run.keep)
+    close(found, plain(run.batch, src_key_padding_mask=~run.keep))
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_hooks_get_the_weights__also_with(
+    snippet, norm_first, training, gradients
+):
+    run = after(snippet, "words", "do-this", "maps")
+    run.block.norm_first = norm_first
+    run.block.train(training)
+    run.maps.clear()
+    with torch.set_grad_enabled(gradients):
+        run.block(run.batch)
+    assert [found.shape for found in run.maps] == [(2, 4, 4)]
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_hooks_get_the_weights__also_in_a_whole_encoder(snippet, gradients):
+    run = after(snippet, "words", "do-this", "maps")
+    encoder = nn.TransformerEncoder(run.block, 2, enable_nested_tensor=False)
+    run.maps.clear()  # the copies of the layer store here too
+    future = torch.ones(4, 4, dtype=torch.bool).triu(diagonal=1)
+    with torch.set_grad_enabled(gradients):
+        encoder(run.batch, mask=future, is_causal=True)
+    assert [found.shape for found in run.maps] == [(2, 4, 4)] * 2
+    assert not any(found[:, future].any() for found in run.maps)
+
+
+def test_hooks_get_the_weights__also_in_a_decoder(snippet):
+    run = after(snippet, "words", "do-this", "maps")
+    layer = nn.TransformerDecoderLayer(4, 2, 8, batch_first=True)
+    run.maps.clear()
+    for part in (layer.self_attn, layer.multihead_attn):
+        part.register_forward_pre_hook(run.ask_for_weights, with_kwargs=True)
+        part.register_forward_hook(run.store_weights)
+    layer(run.batch, run.batch[:, :3])
+    assert [found.shape for found in run.maps] == [(2, 4, 4), (2, 4, 3)]
+
+
+@edits(
+    ("False", '"need_weights": True', '"need_weights": False'),
+    (
+        "no hook before the call",
+        "block.self_attn.register_forward_pre_hook"
+        "(ask_for_weights, with_kwargs=True)\n",
+        "",
+    ),
+    (
+        "no hook after the call",
+        "block.self_attn.register_forward_hook(store_weights)\n",
+        "",
+    ),
+)
+def test_hooks_get_the_weights__but_not_with(snippet, old, new, fails):
+    """Without both hooks, there are no weights to store, or nothing stores
+    them.
+    """
+    edited = snippet.edit('print("sentence 1:", maps[0][1], sep="\\n")', "")
+    fails(test_hooks_get_the_weights, edited.edit(old, new))
+
+
 # What goes wrong
 
 
@@ -339,6 +420,7 @@ def test_an_inverted_mask_is_silent(snippet):
     assert not run.padded[1, 0, :, 2:].any()
     half = torch.tensor([0.0, 0, 0.5, 0.5])
     close(run.inverted[1, 0], half.expand(4, 4))
+    assert run.wrong_output[0].isnan().all()
     # In the layer, the words of sentence 1 make no difference either.
     expected = run.layer(*[run.batch[1:, 2:]] * 3)[0][0, 0]
     close(run.wrong_output[1, 2:], expected.expand(2, 4))
@@ -493,6 +575,8 @@ def test_masks_of_integers_raise(snippet):
     assert run.integers.startswith(f"{DTYPE}, but got attn_mask.dtype: long")
     assert DTYPE in run.short_floats
     assert "BFloat16" in run.short_floats
+    assert run.short.dtype == torch.bfloat16
+    assert run.short[1].flatten().tolist() == [0, 0, -math.inf, -math.inf]
     assert run.in_layer == IN_LAYER.format("key_padding_mask")
 
 
@@ -528,7 +612,7 @@ def test_masks_of_integers_raise__also_floats_of_another_type(dtype):
 
 @edits(
     ("booleans", "attn_mask=mask.long()", "attn_mask=mask.long().bool()"),
-    ("floats", "attn_mask=mask.bfloat16()", "attn_mask=mask.float()"),
+    ("floats", "attn_mask=short)", "attn_mask=short.float())"),
     ("booleans in the layer", "=keep.long()", "=keep.long().bool()"),
 )
 def test_masks_of_integers_raise__but_not(snippet, old, new, fails):
@@ -540,10 +624,64 @@ def test_masks_of_integers_raise__ends_with_float32(snippet, fails):
     """A `float32` mask fits queries of any type."""
     queries = "query.bfloat16(), key.bfloat16()"
     edited = snippet.edit(
-        "error_of(weights_of, query, key, attn_mask=mask.bfloat16())",
-        f"error_of(weights_of, {queries}, attn_mask=mask.float())",
+        "error_of(weights_of, query, key, attn_mask=short)",
+        f"error_of(weights_of, {queries}, attn_mask=short.float())",
     )
     fails(test_masks_of_integers_raise, edited)
+
+
+CAST = (*START, "error-of", "mask-types", "cast")
+
+
+def test_bool_inverts_minus_infinity(snippet):
+    with no_error():
+        run = after(snippet, *CAST)
+
+    right = run.weights_of(run.query, run.key, attn_mask=run.mask)
+    close(run.cast, right)
+    assert not run.upside_down[1, 0, :, :2].any()
+    half = torch.tensor([0.0, 0, 0.5, 0.5])
+    close(run.upside_down[1, 0], half.expand(4, 4))
+
+
+@pytest.mark.parametrize("fill", [-math.inf, -1e4])
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str
+)
+def test_bool_inverts_minus_infinity__also_of(dtype, fill):
+    torch.manual_seed(0)
+    attend, heads = F.scaled_dot_product_attention, torch.randn(2, 3, 4, 8)
+    causal = torch.ones(4, 4, dtype=torch.bool).tril()
+    mask = torch.zeros(4, 4, dtype=dtype).masked_fill(~causal, fill)
+
+    found = attend(heads, heads, heads, mask.to(heads.dtype))
+    close(found, attend(heads, heads, heads, is_causal=True))
+    assert torch.equal(mask.bool(), ~causal)
+    found = attend(heads, heads, heads, mask.bool())[:, :, :3]
+    close(found, attend(heads, heads, heads, ~causal)[:, :, :3])
+
+
+@edits(
+    ("an inverted one", "short.bool())", "~short.bool())"),
+    ("its type", "short.bool())", "short.to(query.dtype))"),
+    ("zeros and ones", "short.bool())", "mask.long().bool())"),
+    ("an inverted cast", "short.to(query.dtype)", "-short.to(query.dtype)"),
+)
+def test_bool_inverts_minus_infinity__but_not(snippet, old, new, fails):
+    """These hide the padding; and `+inf` gives `nan`."""
+    fails(test_bool_inverts_minus_infinity, snippet.edit(old, new))
+
+
+def test_bool_inverts_minus_infinity__ends_in_multihead_attention(
+    snippet, fails
+):
+    """In `MultiheadAttention`, `True` is left out, so `bool()` hides the
+    padding.
+    """
+    old = "weights_of(query, key, attn_mask=short.bool())"
+    options = "key_padding_mask=short.bool()[:, 0, 0]"
+    new = f"layer(batch, batch, batch, {options})[1][:, None]"
+    fails(test_bool_inverts_minus_infinity, snippet.edit(old, new))
 
 
 def test_a_padding_mask_needs_its_axes(snippet):
@@ -557,7 +695,6 @@ def test_a_padding_mask_needs_its_axes(snippet):
         run.four, run.four, attn_mask=run.four_masks[:, None, None]
     )
     assert ((right > 0) == run.four_masks[:, None, None]).all()
-    assert "must match the size of tensor" in run.other_sizes
 
 
 def test_a_padding_mask_needs_its_axes__also_without_heads():
@@ -570,42 +707,69 @@ def test_a_padding_mask_needs_its_axes__also_without_heads():
     assert ((found > 0) == keep).all()
 
 
-@pytest.mark.parametrize("heads", [1, 3])
-@pytest.mark.parametrize("sentences", [2, 3, 5, 8])
-def test_a_padding_mask_needs_its_axes__also_for(sentences, heads):
-    inputs = torch.randn(sentences, heads, 4, 8)
-    mask = torch.ones(sentences, 4, dtype=torch.bool)
-    with pytest.raises(RuntimeError, match="must match the size of tensor"):
-        F.scaled_dot_product_attention(inputs, inputs, inputs, mask)
-
-
 @edits(
     ("both axes", "=four_masks)", "=four_masks[:, None, None])"),
     ("one row for all", "=four_masks)", "=four_masks[:1])"),
-    ("a fitting mask", "key, attn_mask=keep)", "key, attn_mask=mask)"),
 )
 def test_a_padding_mask_needs_its_axes__but_not_with(snippet, old, new, fails):
     """The mask of a sentence then holds for each of its words."""
     fails(test_a_padding_mask_needs_its_axes, snippet.edit(old, new))
 
 
-def test_a_padding_mask_needs_its_axes__ends_with_one_sentence(snippet, fails):
-    """A single sentence raises nothing, and its mask fits."""
-    old = "error_of(weights_of, query, key, attn_mask=keep)"
-    new = "error_of(weights_of, query[1:], key[1:], attn_mask=keep[1:])"
-    fails(test_a_padding_mask_needs_its_axes, snippet.edit(old, new))
+def test_other_numbers_of_sentences_raise(snippet):
+    run = after(snippet, *START, "error-of", "no-axes")
+
+    assert run.keep.shape == (2, 4)
+    assert "must match the size of tensor" in run.other_sizes
+    one, options = run.query[1:], {"attn_mask": run.keep[1:]}
+    found = run.weights_of(one, one, **options)
+    assert ((found > 0) == run.keep[1:]).all()
 
 
-def test_a_padding_mask_needs_its_axes__ends_with_fewer_queries(
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("sentences", [2, 3, 5, 8])
+def test_other_numbers_of_sentences_raise__also_for(sentences, heads):
+    inputs = torch.randn(sentences, heads, 4, 8)
+    mask = torch.ones(sentences, 4, dtype=torch.bool)
+    with pytest.raises(RuntimeError, match="must match the size of tensor"):
+        F.scaled_dot_product_attention(inputs, inputs, inputs, mask)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("words", [1, 2, 9])
+def test_other_numbers_of_sentences_raise__also_but_for_one(words, heads):
+    torch.manual_seed(0)
+    inputs = torch.randn(1, heads, words, 8)
+    mask = torch.arange(words)[None] < max(words - 1, 1)
+    attend = F.scaled_dot_product_attention
+    found = attend(inputs, inputs, inputs, mask)
+    close(found, attend(inputs, inputs, inputs, mask[:, None, None]))
+
+
+@edits(
+    ("a fitting mask", "key, attn_mask=keep)", "key, attn_mask=mask)"),
+    ("one sentence", "query, key, attn_mask=keep)",
+     "query[1:], key[1:], attn_mask=keep[1:])"),
+    ("four sentences", "query, key, attn_mask=keep)",
+     "four, four, attn_mask=four_masks)"),
+)  # fmt: skip
+def test_other_numbers_of_sentences_raise__but_not_with(
+    snippet, old, new, fails
+):
+    """These raise nothing."""
+    fails(test_other_numbers_of_sentences_raise, snippet.edit(old, new))
+
+
+def test_other_numbers_of_sentences_raise__ends_with_fewer_queries(
     snippet, fails
 ):
     """Two queries to four words count instead: two sentences raise nothing."""
     old = "error_of(weights_of, query, key, attn_mask=keep)"
     edited = snippet.edit(old, old.replace("query", "query[:, :, :2]"))
-    fails(test_a_padding_mask_needs_its_axes, edited)
+    fails(test_other_numbers_of_sentences_raise, edited)
 
 
-def test_a_padding_mask_needs_its_axes__ends_with_one_axis_more(
+def test_other_numbers_of_sentences_raise__ends_with_one_axis_more(
     snippet, fails
 ):
     """With `[:, None]` alone, and as many heads as sentences, no error is
@@ -614,7 +778,7 @@ def test_a_padding_mask_needs_its_axes__ends_with_one_axis_more(
     old = "error_of(weights_of, query, key, attn_mask=keep)"
     heads = "*[query.repeat(1, 2, 1, 1)] * 2"
     new = f"error_of(weights_of, {heads}, attn_mask=keep[:, None])"
-    fails(test_a_padding_mask_needs_its_axes, snippet.edit(old, new))
+    fails(test_other_numbers_of_sentences_raise, snippet.edit(old, new))
 
 
 def test_nan_spreads_in_the_next_layer(snippet):
@@ -1155,18 +1319,25 @@ def test_weights_cost_the_fused_kernel(snippet):
 
     assert run.taken["layer"] == []
     assert run.taken["need_weights=False"] == [FUSED]
-    assert run.taken["in evaluation"] == []
     batch = [run.batch] * 3
     close(run.layer(*batch, need_weights=False)[0], run.layer(*batch)[0])
     # Where no kernel was called, the layer has made the table itself.
     words = [torch.randn(1, 300, 4)] * 3
     table = 2 * 300 * 300 * 4  # bytes
     assert run.layer.num_heads == 2
-    without = {"need_weights": False}
-    with torch.no_grad():
-        assert memory_of(run, run.layer.eval(), *words, **without) >= table
-        assert memory_of(run, run.layer.train(), *words, **without) < table
     assert memory_of(run, run.layer, *words) >= table
+    assert memory_of(run, run.layer, *words, need_weights=False) < table
+
+
+def test_the_fast_path_computes_the_table(snippet):
+    run = after(snippet, *START, "error-of", "both", "kernel")
+
+    assert run.taken["in evaluation"] == []
+    words, table = [torch.randn(1, 300, 4)] * 3, 2 * 300 * 300 * 4  # bytes
+    assert not run.layer.training
+    with torch.no_grad():
+        found = memory_of(run, run.layer, *words, need_weights=False)
+    assert found >= table
 
 
 def memory_of(run, call, *inputs, **options):
@@ -1188,9 +1359,22 @@ def test_weights_cost_the_fused_kernel__also(snippet, training, padded):
     assert run.kernels(*inputs, **options) == []
     without = {"need_weights": False, **options}
     assert run.kernels(*inputs, **without) == [FUSED]
+
+
+@pytest.mark.parametrize("name", ["no mask", "key_padding_mask", "attn_mask"])
+@pytest.mark.parametrize("heads", [2, 4])
+def test_the_fast_path_computes_the_table__also(snippet, name, heads):
+    run = after(snippet, *START, "error-of", "both", "kernel")
+    layer = nn.MultiheadAttention(8, heads, batch_first=True).eval()
+    words = torch.randn(5, 5, 8)
+    masks = {name: torch.zeros(5, 5, dtype=torch.bool)}
+    masks = {} if name == "no mask" else masks
+    inputs, without = (layer, words, words, words), {"need_weights": False}
+
     with torch.no_grad():
-        expected = [FUSED] if training else []
-        assert run.kernels(*inputs, **without) == expected
+        assert run.kernels(*inputs, **without, **masks) == []
+        layer.train()
+        assert run.kernels(*inputs, **without, **masks) == [FUSED]
 
 
 @edits(
@@ -1198,17 +1382,24 @@ def test_weights_cost_the_fused_kernel__also(snippet, training, padded):
      "*words_only),"),
     ("without weights", '"layer": kernels(layer, *words_only)',
      '"layer": kernels(layer, *words_only, need_weights=False)'),
+)  # fmt: skip
+def test_weights_cost_the_fused_kernel__but_not(snippet, old, new, fails):
+    """With `need_weights=False`, a fused kernel runs."""
+    fails(test_weights_cost_the_fused_kernel, snippet.edit(old, new))
+
+
+@edits(
     ("in training mode", "layer.eval()\nwith", "layer.train()\nwith"),
     ("with other keys", "found = kernels(layer, *words_only, need",
      "found = kernels(layer, batch, batch[:, :2], batch[:, :2], need"),
     ("with gradients", "with torch.no_grad():\n    found",
      "with torch.enable_grad():\n    found"),
 )  # fmt: skip
-def test_weights_cost_the_fused_kernel__but_not(snippet, old, new, fails):
-    """With `need_weights=False`, a fused kernel runs; in evaluation, it runs
-    with gradients, and for the keys of another text.
+def test_the_fast_path_computes_the_table__but_not(snippet, old, new, fails):
+    """In training mode, with gradients, and for the keys of another text, the
+    fused kernel runs.
     """
-    fails(test_weights_cost_the_fused_kernel, snippet.edit(old, new))
+    fails(test_the_fast_path_computes_the_table, snippet.edit(old, new))
 
 
 @edits(
@@ -1221,16 +1412,14 @@ def test_weights_cost_the_fused_kernel__but_not(snippet, old, new, fails):
     ("a mask of floats", "found = kernels(layer, *words_only, ",
      "found = kernels(layer, *words_only, attn_mask=torch.zeros(4, 4), "),
 )  # fmt: skip
-def test_weights_cost_the_fused_kernel__ends_with(snippet, old, new, fails):
+def test_the_fast_path_computes_the_table__ends_with(snippet, old, new, fails):
     """The fast path needs `batch_first=True`, an even number of heads, a bias,
     and masks of `bool`; else the fused kernel runs in evaluation too.
     """
-    fails(test_weights_cost_the_fused_kernel, snippet.edit(old, new))
+    fails(test_the_fast_path_computes_the_table, snippet.edit(old, new))
 
 
-def test_weights_cost_the_fused_kernel__ends_without_the_fast_path(
-    snippet, fails
-):
+def test_the_fast_path_computes_the_table__ends_when_it_is_off(snippet, fails):
     """After `torch.backends.mha.set_fastpath_enabled(False)`, evaluation takes
     the fused kernel as well.
     """
@@ -1239,7 +1428,7 @@ def test_weights_cost_the_fused_kernel__ends_without_the_fast_path(
         "layer.eval()\nwith", f"layer.eval()\n{switched}\nwith"
     )
     try:
-        fails(test_weights_cost_the_fused_kernel, edited)
+        fails(test_the_fast_path_computes_the_table, edited)
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
 
