@@ -737,7 +737,7 @@ def test_int4_needs_mslk(snippet):
     packed = run.Int4WeightOnlyConfig(int4_packing_format="tile_packed_to_4d")
     with pytest.raises(AssertionError, match="Only bfloat16 is supported"):
         run.quantize_(copy.deepcopy(run.model), packed)
-    with suppress(AssertionError, ValueError):  # without a fitting GPU
+    with suppress(AssertionError, RuntimeError, ValueError):  # needs a GPU
         run.quantize_(copy.deepcopy(run.model).bfloat16(), packed)
 
 
