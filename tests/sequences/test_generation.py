@@ -195,6 +195,15 @@ def test_top_p_keeps_the_fewest__but_not(snippet, old, new, fails):
     fails(test_top_p_keeps_the_fewest, snippet.edit(old, new))
 
 
+def test_top_p_keeps_the_fewest__ends_in_bfloat16(snippet, fails):
+    """In `bfloat16`, the sums are rounded, and may stop short of `p`: pass
+    `scores.float()`.
+    """
+    old = "chances, order = scores.softmax(dim=0)"
+    edited = snippet.edit(old, old.replace("scores", "scores.bfloat16()"))
+    fails(test_top_p_keeps_the_fewest, edited, 1000)
+
+
 # Several texts at once
 
 
