@@ -15,6 +15,8 @@ def plot(tmp_path):
     """Draw a figure, scrape it, return the reST and the two pictures."""
     from matplotlib import pyplot as plt
 
+    plt.close("all")  # what another test of this process has left open
+
     def plot(title="A title"):
         figure, axes = plt.subplots()
         axes.plot([1, 2], color="#0072B2", label="line")
