@@ -240,6 +240,52 @@ same = [each["name"] for each in one_by_one] == [names[i] for i in places]
 print("calls:", singly, "one by one,", batched, "together")
 print("same names:", same)
 
+# %% stream
+from fastapi.responses import StreamingResponse
+
+
+def names_of(many):
+    for pixels in many:
+        yield predict(pixels)["name"] + "\n"
+
+
+@app.post("/stream")
+def stream(many: list[Picture]):
+    pieces = names_of([picture.pixels for picture in many])
+    return StreamingResponse(pieces, media_type="text/plain")
+
+
+# %% streamed
+many = [{"pixels": pixels} for pixels in sent[:3]]
+with client.stream("POST", "/stream", json=many) as response:
+    lines = [*response.iter_lines()]
+print(lines)
+
+
+# %% late-error
+@app.get("/late")
+def late():
+    pieces = names_of([first, rest])  # the second has only 63 numbers
+    return StreamingResponse(pieces, media_type="text/plain")
+
+
+response = TestClient(app, raise_server_exceptions=False).get("/late")
+print(response.status_code, repr(response.text))
+
+
+# %% block-around-yield
+# Wrong on purpose: do not copy.
+def modes():
+    with torch.inference_mode():
+        for _ in range(3):
+            yield torch.is_inference_mode_enabled()
+
+
+pieces = modes()
+with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:
+    on = [thread.submit(next, pieces).result() for thread in (one, two, one)]
+print(on)
+
 # %% warm-up
 graphs = []
 

@@ -9,7 +9,7 @@ import socket
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
@@ -170,20 +170,23 @@ def test_the_server_answers_alike(snippet):
         is_right(run, response.json(), pixels)
 
 
-def asked(port, pixels):
-    """Ask a server at a port, without looking up a host."""
-    body = json.dumps({"pixels": pixels})
-    headers = {"Content-Type": "application/json", "Connection": "close"}
+def opened(port):
+    """Connect to a server at a port, without looking up a host."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.sock = socket.socket()
-    try:
-        connection.sock.settimeout(60)
-        connection.sock.connect(("127.0.0.1", port))
+    connection.sock.settimeout(60)
+    connection.sock.connect(("127.0.0.1", port))
+    return connection
+
+
+def asked(port, pixels):
+    """Ask a server at a port."""
+    body = json.dumps({"pixels": pixels})
+    headers = {"Content-Type": "application/json", "Connection": "close"}
+    with closing(opened(port)) as connection:
         connection.request("POST", "/predict", body, headers)
         response = connection.getresponse()
         return response.status, json.loads(response.read())
-    finally:
-        connection.close()
 
 
 @contextmanager
@@ -513,6 +516,133 @@ def test_a_batch_takes_one_call(snippet):
 def test_a_batch_takes_one_call__but_not_with(snippet, old, new, fails):
     """There is a call for each picture, or they influence each other."""
     fails(test_a_batch_takes_one_call, snippet.edit(old, new))
+
+
+STREAM = (*USERS, "stream", "streamed")
+
+
+def test_each_piece_is_sent_at_once(snippet, patience=60, count=3):
+    run = quick(snippet, *STREAM)
+    assert run.lines == [each["name"] for each in run.alone[:3]]
+
+    pictures = [run.Picture(pixels=pixels) for pixels in run.sent[:count]]
+    app = run.FastAPI()
+    app.get("/")(lambda: run.stream(pictures))
+    arrived, in_time = threading.Semaphore(1), []
+    hook = run.model.register_forward_pre_hook(
+        lambda *_: in_time.append(arrived.acquire(timeout=patience))
+    )
+    lines = []
+    try:
+        with serving(app) as port, closing(opened(port)) as connection:
+            connection.request("GET", "/")
+            response = connection.getresponse()
+            while line := response.readline().decode().strip():
+                lines.append(line)
+                arrived.release()  # only now is the next one predicted
+    finally:
+        hook.remove()
+    assert in_time == [True] * count
+    assert lines == [each["name"] for each in run.alone[:count]]
+
+
+@pytest.mark.parametrize("count", [1, 20], ids="{} pictures".format)
+def test_each_piece_is_sent_at_once__also_for(snippet, count):
+    test_each_piece_is_sent_at_once(snippet, count=count)
+
+
+EACH = "names_of([picture.pixels for picture in many])"
+
+
+@edits(
+    ("one text", EACH, f"[''.join({EACH})]"),
+    ("a list", EACH, f"[*{EACH}]"),
+    ("nothing", "for pixels in many:", "for pixels in many[:0]:"),
+)
+def test_each_piece_is_sent_at_once__but_not_with(snippet, old, new, fails):
+    """All is computed before the first piece, or nothing is yielded."""
+    fails(test_each_piece_is_sent_at_once, snippet.edit(old, new), 0.2)
+
+
+LATE = (*STREAM, "late-error")
+
+
+def test_a_late_error_has_status_200(snippet):
+    run = quick(snippet, *LATE)
+
+    assert run.response.status_code == 200
+    assert run.response.text == run.alone[0]["name"] + "\n"
+    with pytest.raises(ValueError, match="a picture is 64 numbers"):
+        run.TestClient(run.app).get("/late")
+
+
+def test_a_late_error_has_status_200__also_behind_uvicorn(snippet):
+    """The connection is closed before the end of the answer."""
+    run = quick(snippet, *LATE)
+    with serving(run.app) as port, closing(opened(port)) as connection:
+        connection.request("GET", "/late")
+        response = connection.getresponse()
+        assert response.status == 200
+        with pytest.raises(http.client.IncompleteRead) as caught:
+            response.read()
+    assert caught.value.partial.decode() == run.alone[0]["name"] + "\n"
+
+
+@edits(
+    ("a right picture", "names_of([first, rest])", "names_of([first, first])"),
+    ("an error at once", "names_of([first, rest])", "names_of([rest, first])"),
+    ("a list", "names_of([first, rest])", "[*names_of([first, rest])]"),
+)
+def test_a_late_error_has_status_200__but_not_with(snippet, old, new, fails):
+    """There is no error, or it comes before the first piece."""
+    fails(test_a_late_error_has_status_200, snippet.edit(old, new))
+
+
+BLOCK = (*USERS, "block-around-yield")
+AROUND = "    with torch.inference_mode():\n        for _ in range(3):\n    "
+
+
+def test_a_block_misses_other_threads(snippet):
+    run = quick(snippet, *BLOCK)
+    assert run.on == [True, False, True]
+
+
+OTHER_MODES = {
+    "no_grad": ("no_grad()", "not torch.is_grad_enabled()"),
+    "autocast": ('autocast("cpu")', 'torch.is_autocast_enabled("cpu")'),
+}
+
+
+@pytest.mark.parametrize("mode", OTHER_MODES)
+def test_a_block_misses_other_threads__also_with(snippet, mode):
+    block, is_on = OTHER_MODES[mode]
+    other = AROUND.replace("inference_mode()", block)
+    edited = snippet.edit(AROUND, other)
+    edited = edited.edit("torch.is_inference_mode_enabled()", is_on)
+    test_a_block_misses_other_threads(edited)
+
+
+@edits(
+    ("one thread", "in (one, two, one)", "in (one, one, one)"),
+    (
+        "a block in the loop",
+        AROUND,
+        "    for _ in range(3):\n        with torch.inference_mode():\n    ",
+    ),
+)
+def test_a_block_misses_other_threads__but_not_with(snippet, old, new, fails):
+    """The mode is turned on where the piece is computed."""
+    fails(test_a_block_misses_other_threads, snippet.edit(old, new))
+
+
+def test_a_block_misses_other_threads__but_not_a_decorator(snippet, fails):
+    """Decorated, the generator has its mode in each thread."""
+    edited = snippet.edit(
+        AROUND, "    if True:\n        for _ in range(3):\n    "
+    )
+    edited = edited.edit("def modes", "@torch.inference_mode()\ndef modes")
+    assert quick(edited, *BLOCK).on == [True, True, True]
+    fails(test_a_block_misses_other_threads, edited)
 
 
 WARM = (*USERS, "warm-up")
