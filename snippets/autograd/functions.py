@@ -242,6 +242,40 @@ gc.enable()
 print(kept)
 
 
+# %% numbers-saved
+# Wrong on purpose: do not copy.
+class SavesAll(Round):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)  # a tensor, and a number
+
+
+weights = torch.ones(2, requires_grad=True)
+said_of_number = error_of(SavesAll.apply, weights, 3.0)
+print(said_of_number)
+
+
+# %% as-it-is
+# Wrong on purpose: do not copy.
+class Passes(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x  # or a view, such as x.view_as(x) or x[0]
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return -grad_output
+
+
+passed = Passes.apply(weights)
+said_of_view = error_of(passed.add_, 1)
+print(said_of_view)
+
+
 # %% slope
 # Wrong on purpose: do not copy.
 class SlopeFromForward(torch.autograd.Function):

@@ -755,6 +755,119 @@ def test_an_output_as_attribute_leaks__ends_when_garbage_is_collected(
     fails(test_an_output_as_attribute_leaks, edited)
 
 
+NOT_SAVED = "TypeError: save_for_backward can only save variables"
+
+
+def saves(snippet, value):
+    """Return what it says to saving a tensor and a value."""
+    run = after(snippet, "cube-root", "round", "error-of")
+
+    class Saves(run.Round):
+        @staticmethod
+        def forward(x, value):
+            return x * 1
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+    return run.error_of(Saves.apply, torch.ones(2, requires_grad=True), value)
+
+
+def test_only_tensors_are_saved(snippet, values=(3, "a", (1, 2), [1], {})):
+    run = after(snippet, "cube-root", "round", "error-of", "numbers-saved")
+    assert run.said_of_number == (
+        f"{NOT_SAVED}, but argument 1 is of type float"
+    )
+    for value in values:
+        said = saves(snippet, value)
+        assert said.startswith(f"{NOT_SAVED}, but argument 1 is of type ")
+        assert said.endswith(type(value).__name__)
+    for value in (torch.ones(()), torch.ones(3).long(), None):
+        assert saves(snippet, value) == "no error"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, [torch.ones(2)], (torch.ones(2),), np.ones(2), torch.float32],
+    ids=["a bool", "a list of tensors", "a tuple", "an array", "a dtype"],
+)
+def test_only_tensors_are_saved__also_for(snippet, value):
+    test_only_tensors_are_saved(snippet, [value])
+
+
+@edits(
+    ("the tensor alone", "backward(*inputs)", "backward(inputs[0])"),
+    ("an attribute", "ctx.save_for_backward(*inputs)", "ctx.kept = inputs"),
+)
+def test_only_tensors_are_saved__but_not(snippet, old, new, fails):
+    """Numbers go into an attribute of `ctx`."""
+    fails(test_only_tensors_are_saved, snippet.edit(old, new))
+
+
+def test_only_tensors_are_saved__ends_without_gradients(snippet, fails):
+    """Where no gradient is needed, nothing is saved, and nothing raised."""
+    old = "weights = torch.ones(2, requires_grad=True)"
+    edited = snippet.edit(old, "weights = torch.ones(2)")
+    fails(test_only_tensors_are_saved, edited)
+
+
+VIEWED = ("cube-root", "round", "error-of", "numbers-saved", "as-it-is")
+NOT_IN_PLACE = "is a view and is being modified inplace. This view was created"
+
+
+def test_a_returned_input_bars_in_place(snippet, change=None, weight=None):
+    run = after(snippet, *VIEWED)
+    assert NOT_IN_PLACE in run.said_of_view
+    assert "You can fix this by cloning the output" in run.said_of_view
+    weight = torch.ones(2, requires_grad=True) if weight is None else weight
+    change = change or torch.relu_
+    for x in (weight, weight * 1):  # a leaf, and a result
+        said = run.error_of(change, run.Passes.apply(x))
+        assert said.startswith("RuntimeError: Output 0 of ")
+        assert NOT_IN_PLACE in said
+
+
+@edits(
+    ("a view", "return x  #", "return x.view_as(x)  #"),
+    ("a part", "return x  #", "return x[:1]  #"),
+    ("reshaped", "return x  #", "return x.reshape(2, 1)  #"),
+)
+def test_a_returned_input_bars_in_place__also_for(snippet, old, new):
+    test_a_returned_input_bars_in_place(snippet.edit(old, new))
+
+
+CHANGES = {
+    "ReLU": torch.nn.ReLU(inplace=True),
+    "dropout": torch.nn.Dropout(inplace=True),
+    "an index": lambda x: x.__setitem__(0, 5.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_returned_input_bars_in_place__also_by(snippet, change):
+    test_a_returned_input_bars_in_place(snippet, change)
+
+
+@edits(
+    ("a copy", "return x  #", "return x.clone()  #"),
+    ("a new tensor", "return x  #", "return x * 1  #"),
+    ("no change", "passed.add_, 1", "passed.add, 1"),
+)
+def test_a_returned_input_bars_in_place__but_not_with(
+    snippet, old, new, fails
+):
+    """The output is no view, or stays as it is."""
+    fails(test_a_returned_input_bars_in_place, snippet.edit(old, new))
+
+
+def test_a_returned_input_bars_in_place__ends_without_gradients(
+    snippet, fails
+):
+    """If the input requires no gradient, nothing is raised."""
+    fails(test_a_returned_input_bars_in_place, snippet, None, torch.ones(2))
+
+
 def test_a_slope_from_forward_is_a_constant(snippet):
     with no_error():
         run = after(snippet, *SECOND)
