@@ -97,6 +97,16 @@ unpacked, their_lengths = pad_packed_sequence(packed_output, batch_first=True)
 
 print(unpacked.shape, their_lengths.tolist())
 
+# %% total-length
+wide = nn.functional.pad(embedding(batch), (0, 0, 0, 2))  # 5 steps
+packed_wide = pack_padded_sequence(
+    wide, lengths, batch_first=True, enforce_sorted=False
+)
+short, _ = pad_packed_sequence(packed_wide, batch_first=True)
+full, _ = pad_packed_sequence(packed_wide, batch_first=True, total_length=5)
+
+print(wide.shape, short.shape, full.shape)
+
 
 # %% readings
 def at_the_last_step(output, lengths):  # wrong

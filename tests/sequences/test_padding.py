@@ -389,6 +389,53 @@ def test_unpacking_restores_the_order__ends_at_the_longest(snippet, fails):
     fails(test_unpacking_restores_the_order, edited)
 
 
+def test_unpacked_it_ends_at_the_longest(snippet, more=2, kind=nn.LSTM):
+    run = after_three(snippet, "pack", "unpack", "total-length")
+    assert run.wide.shape == (3, 5, 16)
+    assert run.short.shape == (3, 3, 16)
+    assert run.full.shape == (3, 5, 16)
+    close(run.full[:, :3], run.short)
+    assert not run.full[:, 3:].any()
+
+    width = 3 + more
+    layer = kind(16, 8, batch_first=True, bidirectional=True)
+    embedded = F.pad(run.embedding(run.batch), (0, 0, 0, more))
+    packed = pack_padded_sequence(embedded, run.lengths, True, False)
+    output = layer(packed)[0]
+    assert pad_packed_sequence(output, True)[0].shape == (3, 3, 16)
+    found, _ = pad_packed_sequence(output, True, total_length=width)
+    assert found.shape == (3, width, 16)
+    by_time, _ = pad_packed_sequence(output, total_length=width)
+    assert torch.equal(by_time, found.transpose(0, 1))
+
+
+@pytest.mark.parametrize("more", [1, 20], ids="{} more steps".format)
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU], ids=["RNN", "GRU"])
+def test_unpacked_it_ends_at_the_longest__also_with(snippet, more, kind):
+    test_unpacked_it_ends_at_the_longest(snippet, more, kind)
+
+
+@edits(
+    (
+        "with total_length",
+        "(packed_wide, batch_first=True)",
+        "(packed_wide, True, total_length=5)",
+    ),
+    ("without it", ", total_length=5)", ")"),
+    ("no wider batch", "(0, 0, 0, 2))  # 5", "(0, 0, 0, 0))  # 5"),
+)
+def test_unpacked_it_ends_at_the_longest__but_not(snippet, old, new, fails):
+    """Both get the width, or neither does."""
+    fails(test_unpacked_it_ends_at_the_longest, snippet.edit(old, new))
+
+
+def test_unpacked_it_ends_at_the_longest__ends_below_it(snippet):
+    """A `total_length` below the longest name raises an error."""
+    run = after_three(snippet, "pack", "unpack", "total-length")
+    with pytest.raises(ValueError, match="total_length to be at least"):
+        pad_packed_sequence(run.packed_wide, True, total_length=2)
+
+
 # What goes wrong
 
 TRAINED = (*BASICS, "readings", "train")
