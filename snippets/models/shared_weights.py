@@ -229,6 +229,24 @@ for _ in range(2):
     with_mask.update_parameters(masked)
 print(with_mask.module.mask.tolist())
 
+
+# %% keeps-its-output
+# Wrong on purpose: do not copy.
+class Remembers(nn.Linear):
+    def forward(self, x):
+        self.hidden = super().forward(x)  # for a plot, say
+        return self.hidden
+
+
+remembering = Remembers(2, 2)
+AveragedModel(remembering)  # before the first call, it works
+remembering(torch.ones(1, 2))
+try:
+    AveragedModel(remembering)
+except RuntimeError as error:
+    not_copied = str(error)
+    print(not_copied)
+
 # %% taken-out
 plain = network()
 plain.load_state_dict(renewed.module.state_dict())

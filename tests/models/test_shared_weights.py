@@ -696,6 +696,58 @@ def test_infinite_buffers_become_nan__ends_with_avg_fn(snippet, fails):
     fails(test_infinite_buffers_become_nan, snippet, options)
 
 
+GRAPH_LEAVES = "Only Tensors created explicitly by the user"
+KEPT = ("tie", "average", "keeps-its-output")
+
+
+def bars_copies(model):
+    """Check that neither way copies a model."""
+    for copied in (AveragedModel, copy.deepcopy):
+        with pytest.raises(RuntimeError, match=GRAPH_LEAVES):
+            copied(model)
+
+
+def test_a_kept_result_bars_the_copy(snippet, model=None, inputs=None):
+    run = after(snippet, *KEPT)
+    assert getattr(run, "not_copied", "").startswith(GRAPH_LEAVES)
+    with no_error():
+        copy.deepcopy(run.Remembers(2, 2))
+    model = model or run.Remembers(4, 3)
+    model(torch.ones(2, 4) if inputs is None else inputs)
+    bars_copies(model)
+
+
+@pytest.mark.parametrize("place", ["a list", "a dict", "an inner layer"])
+def test_a_kept_result_bars_the_copy__also_in(snippet, place):
+    class Keeps(nn.Linear):
+        def forward(self, x):
+            result = super().forward(x)
+            self.kept = [result] if place == "a list" else {"last": result}
+            return result
+
+    inner = Keeps(4, 3)
+    model = nn.Sequential(inner) if place == "an inner layer" else inner
+    test_a_kept_result_bars_the_copy(snippet, model)
+
+
+def test_a_kept_result_bars_the_copy__but_not_detached(snippet, fails):
+    """Then there is no graph on the model."""
+    old = "super().forward(x)  #"
+    edited = snippet.edit(old, "super().forward(x).detach()  #")
+    fails(test_a_kept_result_bars_the_copy, edited)
+
+
+def test_a_kept_result_bars_the_copy__but_not_without_gradients(
+    snippet, fails
+):
+    """Under `no_grad`, the result has no graph."""
+    old = "remembering(torch.ones(1, 2))"
+    fails(
+        test_a_kept_result_bars_the_copy,
+        snippet.edit(old, f"torch.no_grad()({old[:11]})(torch.ones(1, 2))"),
+    )
+
+
 @torch.no_grad()
 def batch_statistics(model, batches):
     """Return the mean over the batches of the mean and the variance."""

@@ -405,6 +405,8 @@ def test_unpacked_it_ends_at_the_longest(snippet, more=2, kind=nn.LSTM):
     assert pad_packed_sequence(output, True)[0].shape == (3, 3, 16)
     found, _ = pad_packed_sequence(output, True, total_length=width)
     assert found.shape == (3, width, 16)
+    with pytest.raises(ValueError, match="total_length to be at least"):
+        pad_packed_sequence(output, True, total_length=2)
     by_time, _ = pad_packed_sequence(output, total_length=width)
     assert torch.equal(by_time, found.transpose(0, 1))
 
@@ -427,13 +429,6 @@ def test_unpacked_it_ends_at_the_longest__also_with(snippet, more, kind):
 def test_unpacked_it_ends_at_the_longest__but_not(snippet, old, new, fails):
     """Both get the width, or neither does."""
     fails(test_unpacked_it_ends_at_the_longest, snippet.edit(old, new))
-
-
-def test_unpacked_it_ends_at_the_longest__ends_below_it(snippet):
-    """A `total_length` below the longest name raises an error."""
-    run = after_three(snippet, "pack", "unpack", "total-length")
-    with pytest.raises(ValueError, match="total_length to be at least"):
-        pad_packed_sequence(run.packed_wide, True, total_length=2)
 
 
 # What goes wrong
