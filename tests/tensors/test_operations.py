@@ -922,6 +922,14 @@ def test_truth_wants_one_number(snippet):
             assert not error_of(truth, torch.ones(shape).to(dtype))
 
 
+@pytest.mark.parametrize(
+    "loss", [nn.CrossEntropyLoss, nn.MSELoss, nn.BCEWithLogitsLoss]
+)
+def test_truth_wants_one_number__also_in_the_class_of_a_loss(loss):
+    said = error_of(loss, torch.ones(3, 2), torch.ones(3, 2))
+    assert said.endswith("with more than one value is ambiguous")
+
+
 @edits(
     ("if guesses == labels:", "if (guesses == labels).any():"),
     ("if guesses == labels:", "if (guesses == labels).all():"),
