@@ -345,6 +345,14 @@ given = {
 for path, response in given.items():
     print(path, response.status_code, response.text)
 
+# %% json-of-a-tensor
+# Wrong on purpose: do not copy.
+try:
+    json.dumps({"probability": torch.tensor(0.25)})
+except TypeError as error:
+    not_json = str(error)
+    print(not_json)
+
 # %% train-mode
 # Wrong on purpose: do not copy.
 forgotten = make_model()

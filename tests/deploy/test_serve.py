@@ -852,6 +852,36 @@ def test_a_tensor_arrives_empty__ends_with_a_numpy(snippet, value, fails):
 TRAIN = (*FUNCTION, "train-mode")
 
 
+NO_TENSOR = "Object of type Tensor is not JSON serializable"
+
+
+def test_json_takes_no_tensor(snippet):
+    run = run_of(snippet, *OUT, "json-of-a-tensor")
+    assert getattr(run, "not_json", "") == NO_TENSOR
+    for tensor in (torch.rand(3), torch.tensor(1), torch.tensor([])):
+        for value in (tensor, [tensor], {"scores": tensor}):
+            with pytest.raises(TypeError, match=NO_TENSOR):
+                json.dumps(value)
+            json.dumps(str(value))
+
+
+@edits(
+    (
+        "item",
+        "torch.tensor(0.25)})\nexcept",
+        "torch.tensor(0.25).item()})\nexcept",
+    ),
+    (
+        "tolist",
+        "torch.tensor(0.25)})\nexcept",
+        "torch.tensor(0.25).tolist()})\nexcept",
+    ),
+)
+def test_json_takes_no_tensor__but_not_with(snippet, old, new, fails):
+    """These return a number of Python."""
+    fails(test_json_takes_no_tensor, snippet.edit(old, new))
+
+
 def test_train_mode_answers_differ(snippet):
     run = run_of(snippet, *TRAIN)
 
