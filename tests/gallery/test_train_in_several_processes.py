@@ -1,30 +1,26 @@
 """The claims of gallery/train_in_several_processes.py."""
 
-import importlib
 import io
 import os
-import runpy
 import sys
-import warnings
 from contextlib import redirect_stdout
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from itertools import chain, dropwhile
+from itertools import chain
 from pathlib import Path
 from unittest.mock import Mock, patch
 
 import pytest
 import torch
 import torch.distributed as dist
-from torch.distributed import run as torchrun
-from torch.distributed.launcher.api import elastic_launch
 from torch.multiprocessing import start_processes
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
 from tests.helpers.forks import (
     THREADS_MAY_BE_LEFT,
+    ForkedPython,
+    import_once,
     skip_if_forks_cannot_train,
 )
 from tests.helpers.recipes import check_arguments, given, same
@@ -74,9 +70,7 @@ def weights(run):
 def shared(program, count, folder, cell="train", take=weights):
     """Run a program in several processes; return what each took, and said."""
     skip_if_forks_cannot_train()
-    # Or each process would import it for DDP, slowly.
-    importlib.import_module("torch._dynamo")
-
+    import_once("torch._dynamo")  # for DDP
     folder.mkdir()
     inputs = (program, count, folder, cell, take)
     # If one process fails, the others wait for it in vain, and are ended.
@@ -482,36 +476,26 @@ def test_the_same_model_with_any_number_of_processes__ends_with_batch_norm(
     fails(test_the_same_model_with_any_number_of_processes, edited, tmp_path)
 
 
-def script(*command):
-    """Run the script, as Python would with the same arguments."""
-    sys.argv = [*dropwhile(lambda each: each != "train.py", command)]
-    runpy.run_path("train.py", run_name="__main__")
-
-
-def launch(config, entrypoint):
-    """Fork the processes: a new Python in each would import torch again."""
-    return elastic_launch(replace(config, start_method="fork"), script)
-
-
-def call_torchrun(_, folder):
-    """Do in this process what the command does."""
-    os.chdir(folder)
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    warnings.resetwarnings()  # as without pytest, which makes them errors
-    here = ["--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]
-    settings = ["--epochs=2", "--checkpoint=two.pt"]
-    with patch("torch.distributed.run.elastic_launch", launch):
-        torchrun.main([*here, "train.py", *settings])
-
-
 def test_the_same_model_with_any_number_of_processes__also_by_torchrun(
     snippet, tmp_path
 ):
     skip_if_forks_cannot_train()
+    import_once("torch._dynamo")
     (tmp_path / "train.py").write_text(snippet.text, encoding="utf-8")
-    # In a process of its own, since it handles signals from then on.
-    start_processes(call_torchrun, (tmp_path,), start_method="fork")
+    torchrun = [sys.executable, "-m", "torch.distributed.run"]
+    here = ["--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]
+    settings = ["--epochs=2", "--checkpoint=two.pt"]
+    command = [*torchrun, *here, "train.py", *settings]
+    with (
+        patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""),
+        ForkedPython(command, cwd=tmp_path) as run,
+    ):
+        try:
+            run.communicate(timeout=120)
+        finally:
+            run.terminate()
 
+    assert run.returncode == 0
     saved = torch.load(tmp_path / "two.pt")
     assert_close(saved["model"], weights(alone(given(snippet, EPOCHS=2))))
 

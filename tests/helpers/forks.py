@@ -1,9 +1,23 @@
 """What tests need whose programs train in forked processes."""
 
 import multiprocessing
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from importlib import import_module
+from unittest.mock import patch
 
 import pytest
 import torch
+
+from extensions.programs.snippet import printed
 
 # From Python 3.12 on; a thread may be left from the tests of another module.
 THREADS_MAY_BE_LEFT = pytest.mark.filterwarnings(
@@ -15,14 +29,129 @@ def _backward():
     torch.ones(1, requires_grad=True).backward()
 
 
-def skip_if_forks_cannot_train():
+def forks_can_train():
     """Try it where there is a GPU: its threads for autograd don't survive."""
-    if torch.accelerator.is_available():
-        fork = multiprocessing.get_context("fork").Process(target=_backward)
-        fork.start()
-        fork.join()
-        if fork.exitcode:
-            pytest.skip(
-                "where there is a GPU, a process that has run backward()"
-                " cannot fork others that train; run this module by itself"
-            )
+    if not torch.accelerator.is_available():
+        return True
+    fork = multiprocessing.get_context("fork").Process(target=_backward)
+    fork.start()
+    fork.join()
+    return not fork.exitcode
+
+
+def skip_if_forks_cannot_train():
+    """Skip a test that could only fail."""
+    if not forks_can_train():
+        pytest.skip(
+            "where there is a GPU, a process that has run backward()"
+            " cannot fork others that train; run this module by itself"
+        )
+
+
+def import_once(*names):
+    """Import what each forked process would import for itself, slowly."""
+    for name in names:
+        with suppress(ImportError):  # in another version of torch
+            import_module(name)
+
+
+@lru_cache(maxsize=16)  # those of one claim follow each other
+def _run(program, last):
+    begun = len(printed)
+    return program.after(last), printed[begun:]
+
+
+def after_once(snippet, *cells):
+    """Run these cells alone, once for all tests; return the variables.
+
+    No test may change them. What the cells print counts in each test: the
+    panel of a counter-example shows it beside what the edited program prints.
+    """
+    begun = len(printed)
+    found, said = _run(snippet.only(*cells), cells[-1])
+    if len(printed) == begun:
+        printed.extend(said)
+    return found
+
+
+def _run_file(*arguments):
+    """Run a file with its arguments, as Python would."""
+    names = [*arguments]
+    while names[0].startswith("-"):
+        del names[0]
+    sys.argv = names
+    runpy.run_path(names[0], run_name="__main__")
+
+
+def _launch(config, entrypoint):
+    """Let torchrun fork its processes: a new Python imports torch again."""
+    launcher = import_module("torch.distributed.launcher.api")
+    return launcher.elastic_launch(
+        replace(config, start_method="fork"), _run_file
+    )
+
+
+def _run_command(command, folder, stdout, stderr):
+    """Do what Python does with a command."""
+    os.setpgid(0, 0)  # so that it can be ended with its processes
+    os.chdir(folder)
+    os.dup2(stdout, 1)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    if stderr == subprocess.DEVNULL:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+    warnings.resetwarnings()  # as without pytest, which makes them errors
+    _, *arguments = command
+    if arguments[:2] == ["-m", "torch.distributed.run"]:
+        torchrun = import_module("torch.distributed.run")
+        with patch("torch.distributed.run.elastic_launch", _launch):
+            torchrun.main(arguments[2:])
+    else:
+        _run_file(*arguments)
+
+
+class ForkedPython:
+    """A `subprocess.Popen` for commands of Python that forks this process.
+
+    A new Python would import torch: ``torchrun`` three times for two
+    processes, which takes longer than most modules of tests.
+    """
+
+    def __init__(self, command, *, cwd, stderr=None, **_):
+        """Start the command; keep what it writes to its standard output."""
+        self._said, name = tempfile.mkstemp()
+        os.remove(name)
+        context = multiprocessing.get_context("fork")
+        inputs = command, cwd, self._said, stderr
+        self._process = context.Process(target=_run_command, args=inputs)
+        self._process.start()
+        with suppress(OSError):  # here as well, whichever comes first
+            os.setpgid(self._process.pid, self._process.pid)
+
+    @property
+    def returncode(self):
+        """How the command has ended, or None while it runs."""
+        return self._process.exitcode
+
+    def communicate(self, timeout):
+        """Wait for the end; return what the command has said."""
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(str(self), timeout)
+        os.lseek(self._said, 0, os.SEEK_SET)
+        with os.fdopen(self._said, closefd=False) as said:
+            return said.read(), None
+
+    def terminate(self):
+        """End the command and whatever it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def __enter__(self):
+        """Return the command that runs."""
+        return self
+
+    def __exit__(self, *_):
+        """Wait until it is over."""
+        self._process.join()
+        os.close(self._said)

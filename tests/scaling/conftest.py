@@ -1,8 +1,11 @@
 """What the tests of this chapter share: they start processes."""
 
 import gc
+import subprocess
 
 import pytest
+
+from tests.helpers.forks import ForkedPython, forks_can_train
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +22,10 @@ def children_share_memory():
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture
+def forked_python(monkeypatch):
+    """Fork the commands of a program, where forks can train."""
+    if forks_can_train():
+        monkeypatch.setattr(subprocess, "Popen", ForkedPython)

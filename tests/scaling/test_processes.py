@@ -14,12 +14,11 @@ from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after as after_once
 from tests.helpers.forks import (
     THREADS_MAY_BE_LEFT,
+    after_once,
     skip_if_forks_cannot_train,
 )
-from tests.helpers.programs import after
 
 pytestmark = THREADS_MAY_BE_LEFT
 
@@ -32,7 +31,7 @@ TORCHRUN = (*START, "train-py", "torchrun", "run-train-py")
 def toy(snippet, *cells):
     """Run these cells with the toy, and return their variables."""
     skip_if_forks_cannot_train()
-    return after(snippet, *TOY, *cells)
+    return after_once(snippet, *TOY, *cells)
 
 
 # Do this
@@ -122,6 +121,7 @@ def test_two_processes_equal_one__ends_with_an_odd_number(snippet, fails):
     fails(test_two_processes_equal_one, edited)
 
 
+@pytest.mark.usefixtures("forked_python")
 def test_torchrun_runs_the_file_in_each_process(snippet):
     run = after_once(snippet, *TORCHRUN)
     # In torch 2.9, gloo prints as well.
@@ -147,6 +147,7 @@ def test_torchrun_runs_the_file_in_each_process__also_in_three(snippet):
     assert sorted(said.splitlines()) == expected
 
 
+@pytest.mark.usefixtures("forked_python")
 def test_torchrun_runs_the_file_in_each_process__but_not_with_python(
     snippet, fails
 ):
@@ -262,7 +263,7 @@ def test_module_trains_apart__but_not(snippet, old, new, fails):
 
 
 def test_ddp_copies_rank_0(snippet):
-    run = after(snippet, *START, "noise")
+    run = after_once(snippet, *START, "noise")
 
     (weight, dropped), (other_weight, other_dropped) = run.same
     assert weight == other_weight
@@ -274,7 +275,7 @@ def test_ddp_copies_rank_0(snippet):
 
 @pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
 def test_ddp_copies_rank_0__also_from(snippet, seed):
-    run = after(snippet, *START)
+    run = after_once(snippet, *START)
 
     def work(rank):
         torch.manual_seed(seed + rank)
@@ -291,7 +292,7 @@ def test_ddp_copies_rank_0__also_from(snippet, seed):
 
 
 def test_ddp_copies_rank_0__also_if_others_began_elsewhere(snippet):
-    assert after(snippet, *START, "start-apart").begun == [5, 5]
+    assert after_once(snippet, *START, "start-apart").begun == [5, 5]
 
 
 @edits(
@@ -320,7 +321,7 @@ def test_ddp_copies_rank_0__ends_after_wrapping(snippet, fails):
 
 
 def test_each_process_reads_its_part(snippet):
-    run = after(snippet, *START, "orders")
+    run = after_once(snippet, *START, "orders")
 
     for epoch in range(2):
         first, second = (found[epoch] for found in run.shuffled)
@@ -366,7 +367,7 @@ def test_each_process_reads_its_part__ends_if_not_divisible(snippet, fails):
 
 
 def test_without_set_epoch_the_order_repeats(snippet):
-    run = after(snippet, *START, "orders", "forgotten-set-epoch")
+    run = after_once(snippet, *START, "orders", "forgotten-set-epoch")
 
     for first, second in run.shuffled:
         assert first != second
@@ -433,7 +434,7 @@ def test_without_set_epoch_the_order_repeats__but_not_with_it(snippet, fails):
 
 
 def test_padding_counts_twice(snippet):
-    run = after(snippet, *START, "padded")
+    run = after_once(snippet, *START, "padded")
 
     assert run.halves == ([0, 2, 4], [1, 3, 0])
     assert run.right.tolist() == [0, 1, 1, 1, 1]
@@ -462,7 +463,7 @@ def test_padding_counts_twice__but_not_with(snippet, old, new, fails):
 
 
 def test_summed_counts_are_exact(snippet):
-    run = after(snippet, *START, "padded", "exact")
+    run = after_once(snippet, *START, "padded", "exact")
 
     whole = [int(run.right.sum()), len(run.right)]
     assert run.exact_totals == [whole, whole]
@@ -476,7 +477,7 @@ def test_summed_counts_are_exact__also_with(snippet, size):
 
 
 def test_summed_counts_are_exact__also_for_a_mean(snippet):
-    run = after(snippet, *START, "mean-of-all", "mean-of-all-checked")
+    run = after_once(snippet, *START, "mean-of-all", "mean-of-all-checked")
     assert run.answers == [1.5, 1.5]
 
 
@@ -502,7 +503,7 @@ def test_summed_counts_are_exact__but_not(snippet, old, new, fails):
 
 
 def test_gathered_lists_are_complete(snippet):
-    run = after(snippet, *START, "gathered")
+    run = after_once(snippet, *START, "gathered")
     assert run.complete == [[0.9, 0.1, 0.4, 0.7, 0.2]] * 2
 
 
@@ -600,7 +601,7 @@ def test_a_sum_is_divided__but_not_times_the_processes(snippet, fails):
 
 
 def test_batch_norm_sees_its_own_process(snippet):
-    run = after(snippet, *START, "statistics")
+    run = after_once(snippet, *START, "statistics")
 
     for outputs in run.normalized:  # not near -1 or 1 in all four
         assert outputs.tolist() == pytest.approx([-1, 1], abs=1e-4)
@@ -609,7 +610,7 @@ def test_batch_norm_sees_its_own_process(snippet):
 
 
 def test_batch_norm_sees_its_own_process__also_in_training(snippet):
-    run = after(snippet, *START)
+    run = after_once(snippet, *START)
 
     def work(rank):
         model = DDP(nn.BatchNorm1d(1))
@@ -890,14 +891,14 @@ def test_waiting_times_out__but_not_with(snippet, old, new, fails):
 
 
 def test_monitored_barrier_names_the_rank(snippet):
-    run = after(snippet, *START, "error-of", "missing")
+    run = after_once(snippet, *START, "error-of", "missing")
     named, _ = run.who
     assert "Rank 1 failed to pass monitoredBarrier in 1000 ms" in named
 
 
 def test_monitored_barrier_names_the_rank__also_of_three(snippet):
     edited = snippet.edit("start(missing)", "start(missing, 3)")
-    named, _, _ = after(edited, *START, "error-of", "missing").who
+    named, _, _ = after_once(edited, *START, "error-of", "missing").who
     assert "Rank 1 failed to pass monitoredBarrier" in named
 
 
@@ -1007,7 +1008,7 @@ def no_group_is_left():
 
 @pytest.mark.usefixtures("no_group_is_left")
 def test_a_taken_port_raises(snippet):
-    run = after(snippet, *TAKEN)
+    run = after_once(snippet, *TAKEN)
     assert f"port: {run.port}" in run.taken
     assert "EADDRINUSE, message: address already in use" in run.taken
     assert not dist.is_initialized()
@@ -1094,7 +1095,7 @@ def test_no_sync_adds_up_first__ends_with_a_static_graph(snippet, fails):
 
 
 def test_a_barrier_waits_for_rank_0(snippet):
-    run = after(snippet, "digits", "start", "torchrun", "save")
+    run = after_once(snippet, "digits", "start", "torchrun", "save")
     assert run.there == [True, True]
 
 

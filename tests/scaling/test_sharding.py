@@ -14,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import api_since, true_since
 from extensions.programs.cached_run import after as after_once
-from tests.helpers.forks import THREADS_MAY_BE_LEFT
+from tests.helpers.forks import THREADS_MAY_BE_LEFT, import_once
 
 pytestmark = [
     THREADS_MAY_BE_LEFT,
@@ -40,6 +40,12 @@ ELSEWHERE = (*WHOLE, "checkpoint", "elsewhere")
 RESUMED = (*WHOLE, "checkpoint", "resume", "resumed")
 ACCUMULATED = (*FORKS, "by-hand", "accumulate")
 AVERAGED = (*WHOLE, "error-of", "averaged")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_process_imports():
+    """Import here what each process would import to save a checkpoint."""
+    import_once("torch.distributed.checkpoint._fsspec_filesystem")
 
 
 @pytest.fixture(autouse=True)
