@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -120,7 +121,7 @@ class ForkedPython:
     def __init__(self, command, *, cwd, stderr=None, **_):
         """Start the command; keep what it writes to its standard output."""
         self._said, name = tempfile.mkstemp()
-        os.remove(name)
+        Path(name).unlink()
         context = multiprocessing.get_context("fork")
         inputs = command, cwd, self._said, stderr
         self._process = context.Process(target=_run_command, args=inputs)
