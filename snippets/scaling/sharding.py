@@ -321,17 +321,22 @@ print(*found_norms, sep="\n")
 # %% saved-shard
 # Wrong on purpose: do not copy.
 def save_shard(rank):
-    model = make_sharded()
+    model, other = make_sharded(), make_sharded()
     if rank == 0:
         torch.save(model.state_dict(), "model.pt")
-        saved = torch.load("model.pt")
-        total = sum(local(weight).nbytes for weight in saved.values())
-        return total, error_of(lambda: Net().load_state_dict(saved))
+    dist.barrier()
+    saved = torch.load("model.pt")
+    total = sum(local(weight).nbytes for weight in saved.values())
+    error = error_of(lambda: Net().load_state_dict(saved))
+    other.load_state_dict(saved)  # no error
+    return total, error, other.head.weight.full_tensor()
 
 
-(saved_bytes, load_error), _ = start(save_shard)
+(saved_bytes, load_error, loaded), _ = start(save_shard)
 print(f"{saved_bytes:,} bytes")
 print(load_error.partition("!")[0])
+for row in 0, 5:
+    print(f"row {row} of the loaded head:", loaded[row, :4])
 
 
 # %% checkpoint

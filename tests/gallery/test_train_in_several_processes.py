@@ -30,7 +30,7 @@ pytest.importorskip("sklearn.datasets", reason="scikit-learn is not installed")
 
 pytestmark = [
     THREADS_MAY_BE_LEFT,
-    pytest.mark.usefixtures("no_process_is_left"),
+    pytest.mark.usefixtures("no_process_is_left", "frozen"),
 ]
 
 

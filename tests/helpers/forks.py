@@ -52,7 +52,9 @@ def skip_if_forks_cannot_train():
 def import_once(*names):
     """Import what each forked process would import for itself, slowly."""
     for name in names:
-        with suppress(ImportError):  # in another version of torch
+        # Another version of torch may lack it, or warn of what it imports.
+        with suppress(ImportError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             import_module(name)
 
 

@@ -229,6 +229,20 @@ def test_gradients_are_averaged__ends_with_a_second_backward_pass(
     fails(test_gradients_are_averaged, edited)
 
 
+def test_gradients_are_averaged__ends_if_unfrozen_later(snippet, fails):
+    """A parameter that was frozen when you wrapped the model is left out, so
+    after you unfreeze a layer, wrap the model again."""
+    edited = snippet.edit(
+        "    model = DDP(make_toy())\n    loss = ",
+        "    layer = make_toy()\n"
+        "    layer.other = nn.Parameter(torch.zeros(1))\n"
+        "    layer.weight.requires_grad_(False)\n"
+        "    model = DDP(layer, find_unused_parameters=True)\n"
+        "    layer.weight.requires_grad_(True)\n    loss = ",
+    )
+    fails(test_gradients_are_averaged, edited)
+
+
 def test_module_trains_apart(snippet):
     with no_error():
         run = toy(snippet, "walk", "walks")
@@ -640,8 +654,19 @@ def test_batch_norm_sees_its_own_process__but_not_with(
     fails(test_batch_norm_sees_its_own_process, snippet.edit(old, new))
 
 
+@pytest.mark.filterwarnings("ignore:.broadcast_buffers. is deprecated")
+def test_batch_norm_sees_its_own_process__ends_without_broadcast_buffers(
+    snippet, fails
+):
+    """With `broadcast_buffers=False`, each process keeps its own."""
+    old = "model = DDP(nn.BatchNorm1d(1)"
+    edited = snippet.edit(old, f"{old}, broadcast_buffers=False")
+    fails(test_batch_norm_sees_its_own_process, edited)
+
+
 def test_unused_parameters_raise_later(snippet):
-    run = toy(snippet, "error-of", "two-heads", "unused")
+    with no_error():
+        run = toy(snippet, "error-of", "two-heads", "unused")
 
     assert [first for first, _ in run.unused] == [-2, -6]
     for rank, (_, error) in enumerate(run.unused):
@@ -739,6 +764,20 @@ def test_unused_parameters_raise_later__ends_under_no_grad(snippet, fails):
     old = "error_of(lambda: loss_of(model, targets[rank]))"
     new = "error_of(torch.no_grad()(lambda: loss_of(model, targets[rank])))"
     fails(test_unused_parameters_raise_later, snippet.edit(old, new))
+
+
+def test_unused_parameters_raise_later__ends_if_another_process_uses_it(
+    snippet, fails
+):
+    """A process that does use the parameter waits in `backward()` for those
+    that don't, until the timeout."""
+    edited = snippet.edit(
+        "return self.head(inputs)",
+        "if dist.get_rank() == 0:\n"
+        "            return self.head(inputs) + self.spare(inputs)\n"
+        "        return self.head(inputs)",
+    ).edit("start(two_steps)", "start(two_steps, timeout=2)")
+    fails(test_unused_parameters_raise_later, edited)
 
 
 def test_find_unused_parameters_averages(snippet):
@@ -890,6 +929,21 @@ def test_waiting_times_out__but_not_with(snippet, old, new, fails):
     fails(test_waiting_times_out, snippet.edit(old, new))
 
 
+def test_waiting_times_out__ends_if_the_other_process_ends(snippet, fails):
+    """Once process 1 has ended, process 0 gets another error at once, such as
+    `Connection reset by peer`."""
+    edited = snippet.edit(
+        "    return error_of(train)\n",
+        "    error = error_of(train)\n"
+        "    if rank == 1:\n"
+        '        torch.save(error, "1.pt")\n'
+        '        dist.FileStore("store", 2).set("done 1", "")\n'
+        "        os._exit(0)\n"
+        "    return error\n",
+    )
+    fails(test_waiting_times_out, edited)
+
+
 def test_monitored_barrier_names_the_rank(snippet):
     run = after_once(snippet, *START, "error-of", "missing")
     named, _ = run.who
@@ -900,6 +954,32 @@ def test_monitored_barrier_names_the_rank__also_of_three(snippet):
     edited = snippet.edit("start(missing)", "start(missing, 3)")
     named, _, _ = after_once(edited, *START, "error-of", "missing").who
     assert "Rank 1 failed to pass monitoredBarrier" in named
+
+
+def test_monitored_barrier_names_the_rank__also_if_it_is_rank_0(snippet):
+    run = after_once(snippet, *START, "error-of")
+
+    def work(rank):
+        if rank != 0:
+            return run.error_of(dist.monitored_barrier)
+
+    _, named = run.start(work, timeout=2)
+    assert "waiting for send/recv from rank 0" in named
+
+
+def test_monitored_barrier_names_the_rank__also_of_two_that_miss(snippet):
+    edited = snippet.edit("if rank != 1:", "if rank not in (1, 2):")
+    edited = edited.edit("start(missing)", "start(missing, 3)")
+    edited = edited.edit("timeout=second)", "second, wait_all_ranks=True)")
+    run = after_once(
+        edited.edit(
+            "monitored_barrier(second", "monitored_barrier(None, second"
+        ),
+        *START,
+        "error-of",
+        "missing",
+    )
+    assert "Ranks 1, 2 failed to pass monitoredBarrier" in run.who[0]
 
 
 def test_monitored_barrier_names_the_rank__but_not_if_all_come(snippet, fails):

@@ -340,6 +340,18 @@ def save_each(run, rank):
     return {"saved": file.getvalue()}
 
 
+def load_shards(run, rank):
+    """Load what rank 0 has saved: are its rows in every process?"""
+    file = io.BytesIO()
+    if rank == 0:
+        torch.save(run.make_sharded().state_dict(), file)
+    files = [file.getvalue()]
+    torch.distributed.broadcast_object_list(files, src=0)
+    model = run.make_sharded()
+    model.load_state_dict(torch.load(io.BytesIO(files[0])))
+    return {"loaded": [each.full_tensor() for each in model.parameters()]}
+
+
 VARIATIONS = [
     train_pairs,
     late_and_early,
@@ -355,6 +367,7 @@ VARIATIONS = [
     predict_alike,
     make_room,
     save_each,
+    load_shards,
 ]
 
 
@@ -405,6 +418,14 @@ def test_two_processes_train_one_model__but_not(snippet, old, new, fails):
 def test_two_processes_train_one_model__ends_with_batch_norm(snippet, fails):
     """`BatchNorm` normalizes with the samples of its own process."""
     edited = trained(snippet).edit(LAYER, blocks("BatchNorm1d"))
+    fails(test_two_processes_train_one_model, edited)
+
+
+def test_two_processes_train_one_model__ends_with_dropout(snippet, fails):
+    """`Dropout` draws other numbers for two halves than for the whole."""
+    edited = trained(snippet).edit(
+        LAYER, "[nn.Sequential(nn.Linear(64, 64), nn.Dropout()) for"
+    )
     fails(test_two_processes_train_one_model, edited)
 
 
@@ -692,6 +713,18 @@ def test_a_late_optimizer_misses_the_head__ends_if_the_root_reshards(
     fails(test_a_late_optimizer_misses_the_head, edited)
 
 
+def test_a_late_optimizer_misses_the_head__ends_in_inference_mode(
+    snippet, fails
+):
+    """If the first forward pass is under `inference_mode`, the training
+    raises an error: use `no_grad` to validate before it."""
+    edited = snippet.only(*LATE).edit(
+        "    with torch.no_grad():\n        model(images[:1])",
+        "    with torch.inference_mode():\n        model(images[:1])",
+    )
+    fails(test_a_late_optimizer_misses_the_head, edited)
+
+
 def test_without_the_root_the_heads_differ(snippet):
     with no_error():
         run = after_once(snippet, *FORKS, "no-root")
@@ -757,6 +790,18 @@ def test_another_method_skips_the_hooks__ends_after_a_forward_pass_alone(
     fails(test_another_method_skips_the_hooks, edited)
 
 
+def test_another_method_skips_the_hooks__ends_if_the_head_has_its_own_call(
+    snippet, fails
+):
+    """If each weight belongs to a layer that has been sharded by itself, the
+    layers gather all of them, and `predict` works."""
+    edited = snippet.only(*PREDICT).edit(
+        "fully_shard(model)  # then",
+        "fully_shard(model.head)\n    fully_shard(model)  # then",
+    )
+    fails(test_another_method_skips_the_hooks, edited)
+
+
 def test_another_method_skips_the_hooks__but_not_after_unshard(snippet, fails):
     """`model.unshard()` makes the weights of the model's own call whole."""
     old = "    return [\n        error_of(lambda: model.predict"
@@ -797,8 +842,13 @@ def norm_alone(run):
 
 def test_clipping_takes_the_whole_norm(snippet):
     run = after_once(snippet, *NORMS)
-    expected = pytest.approx(norm_alone(run), rel=1e-4)
+    alone = norm_alone(run)
+    expected = pytest.approx(alone, rel=1e-4)
     assert [each["clip"] for each in run.found_norms] == [expected] * 2
+    found = [each["local"] for each in run.found_norms]
+    assert max(found) < 0.95 * alone
+    assert found[0] != pytest.approx(found[1], rel=0.05)
+    assert math.hypot(*found) == expected
 
 
 def test_clipping_takes_the_whole_norm__also_in_what_it_leaves(snippet):
@@ -825,26 +875,17 @@ def test_clipping_takes_the_whole_norm__but_not(snippet, old, new, fails):
     fails(test_clipping_takes_the_whole_norm, edited)
 
 
-def test_a_local_norm_is_too_small(snippet):
-    run = after_once(snippet, *NORMS)
-    alone = norm_alone(run)
-    found = [each["local"] for each in run.found_norms]
-    assert max(found) < 0.95 * alone
-    assert found[0] != pytest.approx(found[1], rel=0.05)
-    assert math.hypot(*found) == pytest.approx(alone, rel=1e-4)
-
-
-def test_a_local_norm_is_too_small__also_by_all_reduce(snippet):
+def test_clipping_takes_the_whole_norm__also_by_all_reduce(snippet):
     run = after_once(snippet, *SHARDED, "global-norm", "global-norm-checked")
     for mine, right in run.answers:
         assert mine == pytest.approx(right, rel=1e-3)
 
 
-def test_a_local_norm_is_too_small__but_not_of_the_whole(snippet, fails):
+def test_clipping_takes_the_whole_norm__but_not_of_the_whole(snippet, fails):
     old = "parts = [local(weight.grad).norm() for"
     new = "parts = [weight.grad.full_tensor().norm() for"
     edited = snippet.only(*NORMS).edit(old, new)
-    fails(test_a_local_norm_is_too_small, edited)
+    fails(test_clipping_takes_the_whole_norm, edited)
 
 
 SAVED = (*WHOLE, "shards", "error-of", "saved-shard")
@@ -864,14 +905,67 @@ def test_a_state_dict_holds_shards__also_without_processes(snippet):
         assert weight.to_local().shape == (5, 64)
 
 
+SAVE = "        torch.save(model.state_dict(),"
+SAVE_WHOLE = """    state = get_model_state_dict(model, options=whole)
+    if rank == 0:
+        torch.save(state,"""
+LOAD = "    other.load_state_dict(saved)  # no error\n"
+
+
 def test_a_state_dict_holds_shards__but_not_a_full_one(snippet, fails):
     """`get_model_state_dict` gathers the whole weights in rank 0."""
-    edited = snippet.only(*SAVED).edit(
-        "    if rank == 0:\n        torch.save(model.state_dict(),",
-        "    state = get_model_state_dict(model, options=whole)\n"
-        "    if rank == 0:\n        torch.save(state,",
-    )
+    old = f"    if rank == 0:\n{SAVE}"
+    edited = snippet.only(*SAVED).edit(old, SAVE_WHOLE).edit(LOAD, "")
     fails(test_a_state_dict_holds_shards, edited)
+
+
+def test_each_process_loads_the_rows_of_rank_0(snippet):
+    with no_error():
+        run = after_once(snippet, *SAVED)
+    first, second = run.loaded.split(5)
+    assert torch.equal(first, second)
+    assert len(first.unique()) > 1
+
+
+def test_each_process_loads_the_rows_of_rank_0__also_in_layers(snippet):
+    for found in varied(snippet.only(*VARIED)):
+        for weight in found["loaded"]:
+            first, second = weight.chunk(2)
+            assert torch.equal(first, second)
+
+
+@edits(
+    (
+        "if each process saves its own",
+        f'    if rank == 0:\n{SAVE} "model.pt")\n    dist.barrier()\n'
+        '    saved = torch.load("model.pt")',
+        "    saved = model.state_dict()",
+    ),
+    (
+        "the whole weights",
+        LOAD,
+        "    state = get_model_state_dict(model, options=whole)\n"
+        "    spread = StateDictOptions(\n"
+        "        full_state_dict=True, broadcast_from_rank0=True\n"
+        "    )\n"
+        "    from torch.distributed.checkpoint import state_dict\n"
+        "    state_dict.set_model_state_dict(other, state, options=spread)\n",
+    ),
+)
+def test_each_process_loads_the_rows_of_rank_0__but_not(
+    snippet, old, new, fails
+):
+    """Gather the whole weights, or let each process load its own shards."""
+    edited = snippet.only(*SAVED).edit(old, new)
+    fails(test_each_process_loads_the_rows_of_rank_0, edited)
+
+
+def test_each_process_loads_the_rows_of_rank_0__ends_with_odd_rows(
+    snippet, fails
+):
+    """With 11 rows, 6 don't fit into 5, and process 1 raises an error."""
+    edited = snippet.only(*SAVED).edit("nn.Linear(64, 10", "nn.Linear(64, 11")
+    fails(test_each_process_loads_the_rows_of_rank_0, edited)
 
 
 def test_a_checkpoint_fits_any_number_of_processes(snippet):
