@@ -215,8 +215,12 @@ def walk(rank, call_of):
 
 
 # %% walks
-together = start(lambda rank: walk(rank, lambda model: model))
-apart = start(lambda rank: walk(rank, lambda model: model.module))
+def both_ways(rank):
+    together = walk(rank, lambda model: model)
+    return together, walk(rank, lambda model: model.module)
+
+
+together, apart = zip(*start(both_ways), strict=True)
 
 # %% walks-drawn
 import matplotlib.pyplot as plt
@@ -361,8 +365,11 @@ def noise(rank, seed):
     return model.module.weight.item(), F.dropout(torch.ones(8)).tolist()
 
 
-same = start(lambda rank: noise(rank, seed=0))
-different = start(lambda rank: noise(rank, seed=rank))
+def two_seeds(rank):
+    return noise(rank, seed=0), noise(rank, seed=rank)
+
+
+same, different = zip(*start(two_seeds), strict=True)
 for title, found in ("seed 0", same), ("seed rank", different):
     print(title, *found, sep="\n")
 

@@ -270,7 +270,7 @@ def test_module_trains_apart__also_with_batch_norm(snippet):
 
 @edits(
     ("lambda model: model.module)", "lambda model: model)"),
-    ("lambda model: model))", "lambda model: model.module))"),
+    ("lambda model: model)\n", "lambda model: model.module)\n"),
 )
 def test_module_trains_apart__but_not(snippet, old, new, fails):
     fails(test_module_trains_apart, snippet.edit(old, new))
@@ -1143,8 +1143,9 @@ def test_no_sync_adds_up_first__also_with(snippet, parts):
         run.loss_of(model, last).backward()
         return model.module.weight.grad.item()
 
-    waiting = run.start(lambda rank: work(rank, sync=False))
-    assert waiting == run.start(lambda rank: work(rank, sync=True))
+    found = run.start(lambda rank: [work(rank, sync) for sync in (0, 1)])
+    for waiting, in_step in found:
+        assert waiting == in_step
 
 
 LINE = "    loss_of(model, targets[rank]).backward()"

@@ -968,6 +968,21 @@ def test_each_process_loads_the_rows_of_rank_0__ends_with_odd_rows(
     fails(test_each_process_loads_the_rows_of_rank_0, edited)
 
 
+def test_each_process_loads_the_rows_of_rank_0__ends_with_another_number(
+    snippet, fails
+):
+    """If the model is sharded over another number of processes, loading
+    raises an error that names different meshes."""
+    edited = snippet.only(*SAVED).edit(
+        LOAD,
+        "    other, names = Net(), ('all', 'one')\n"
+        "    from torch.distributed.device_mesh import init_device_mesh\n"
+        "    mesh = init_device_mesh('cpu', (2, 1), mesh_dim_names=names)\n"
+        f"    fully_shard(other, mesh=mesh['one'])\n{LOAD}",
+    )
+    fails(test_each_process_loads_the_rows_of_rank_0, edited)
+
+
 def test_a_checkpoint_fits_any_number_of_processes(snippet):
     run = after_once(snippet, *ELSEWHERE)
 
