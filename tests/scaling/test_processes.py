@@ -229,18 +229,25 @@ def test_gradients_are_averaged__ends_with_a_second_backward_pass(
     fails(test_gradients_are_averaged, edited)
 
 
+MADE = "    model = DDP(make_toy())\n    loss = "
+UNFROZEN = """    layer = make_toy()
+    layer.other = nn.Parameter(torch.zeros(1))
+    layer.weight.requires_grad_(False)
+    model = DDP(layer, find_unused_parameters=True)
+    layer.weight.requires_grad_(True)
+    loss = """
+AGAIN = "    model = DDP(layer, find_unused_parameters=True)\n    loss = "
+
+
 def test_gradients_are_averaged__ends_if_unfrozen_later(snippet, fails):
     """A parameter that was frozen when you wrapped the model is left out, so
     after you unfreeze a layer, wrap the model again."""
-    edited = snippet.edit(
-        "    model = DDP(make_toy())\n    loss = ",
-        "    layer = make_toy()\n"
-        "    layer.other = nn.Parameter(torch.zeros(1))\n"
-        "    layer.weight.requires_grad_(False)\n"
-        "    model = DDP(layer, find_unused_parameters=True)\n"
-        "    layer.weight.requires_grad_(True)\n    loss = ",
-    )
-    fails(test_gradients_are_averaged, edited)
+    fails(test_gradients_are_averaged, snippet.edit(MADE, UNFROZEN))
+
+
+def test_gradients_are_averaged__also_if_wrapped_again(snippet):
+    again = UNFROZEN.replace("    loss = ", AGAIN)
+    test_gradients_are_averaged(snippet.edit(MADE, again))
 
 
 def test_module_trains_apart(snippet):
