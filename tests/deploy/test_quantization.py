@@ -19,6 +19,9 @@ from tests.helpers.small_models import (
     needs_torchao,
 )
 
+# Torch 2.15 says so, once, of the quantized tensors of the old call.
+pytestmark = pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+
 
 def untrained(snippet, *cells):
     """Run these cells with models that have not been trained."""
