@@ -424,6 +424,40 @@ def test_conversion_keeps_the_scores__but_not(snippet, old, new, fails):
 
 
 @needs_torchao
+def test_qat_keeps_float32_weights(snippet, steps=("prepare",)):
+    run = untrained(snippet, *AWARE)
+    model, plain, x = run.make_model(), run.make_model(), run.images[:9]
+    plain.load_state_dict(model.state_dict())
+    for step in steps:
+        run.quantize_(model, run.QATConfig(run.base, step=step))
+    for layer, old in zip(model[::2], plain[::2], strict=True):
+        assert type(layer.weight) is nn.Parameter
+        assert layer.weight.dtype == torch.float32
+        assert torch.equal(layer.weight, old.weight)
+    expected = copy.deepcopy(plain)
+    run.quantize_(expected, run.base)
+    close(model(x), expected(x), 1e-4)
+    assert (model(x) - plain(x)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("bits", [3, 4], ids="{} bits".format)
+def test_qat_keeps_float32_weights__also_with(snippet, bits):
+    base = "base = IntxWeightOnlyConfig(weight_dtype=torch.int"
+    edited = snippet.edit(f"{base}2)", f"{base}{bits})")
+    test_qat_keeps_float32_weights(edited)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [(), ("prepare", "convert")],
+    ids=["not prepared", "converted"],
+)
+def test_qat_keeps_float32_weights__but_not(snippet, steps, fails):
+    """Before, nothing is rounded; converted, the weights are integers."""
+    fails(test_qat_keeps_float32_weights, snippet, steps)
+
+
+@needs_torchao
 def test_qat_needs_another_base(snippet, config="Int8WeightOnlyConfig"):
     run = after(briefly(snippet), *AWARE, "wrong-base")
     text = getattr(run, "refused_base", "no error")
