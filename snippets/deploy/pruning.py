@@ -124,11 +124,15 @@ for amount in amounts:
 import matplotlib.pyplot as plt
 
 _, ax = plt.subplots(figsize=(5, 3.2), layout="constrained")
-for (label, curve), style in zip(curves.items(), ("o--", "s-"), strict=True):
-    ax.plot(amounts, [each / 3 for each in curve], style, label=label)
+for (label, curve), style, color in zip(
+    curves.items(), ("o--", "s-"), ("#D55E00", "#0072B2"), strict=True
+):
+    percent = [each / 3 for each in curve]  # of 300 digits
+    ax.plot(amounts, percent, style, color=color, label=label)
 ax.axhline(right["whole"] / 3, color="gray", linestyle=":", label="whole")
 ax.set(title="Right answers with fewer of 32 channels")
-ax.set(xlabel="channels kept", ylabel="right answers, %", ylim=(0, 100))
+ax.set(xlabel="channels kept", ylabel="right answers, %", ylim=(0, 103))
+ax.set_xticks(amounts)
 ax.legend(frameon=False)
 plt.show()
 
