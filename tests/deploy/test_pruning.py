@@ -420,6 +420,11 @@ def test_pruning_stores_zeros(snippet):
 
     whole, masked, removed = run.pruned_sizes.values()
     assert whole == file_size(run.model)
+    pruned = [
+        getattr(run.model, name) for name in ("conv1", "conv2", "linear")
+    ]
+    masks = 4 * sum(layer.weight.numel() for layer in pruned)
+    assert 0 < masked - whole - masks < 2000  # longer names, and their places
     assert masked / whole == pytest.approx(2, abs=0.05)
     assert removed / whole == pytest.approx(1, abs=0.01)
     assert removed == file_size(run.pruned)
