@@ -160,9 +160,10 @@ plt.show()
 
 # %% top-p
 def top_p(scores, p):
-    chances, order = scores.softmax(dim=0).sort(descending=True)
-    likelier = chances.cumsum(dim=0) - chances  # than each letter, in all
-    return scores.index_fill(0, order[likelier >= p], -torch.inf)
+    chances, order = scores.softmax(dim=-1).sort(descending=True)
+    likelier = chances.cumsum(dim=-1) - chances  # all likelier letters
+    cut = likelier >= p
+    return scores.masked_fill(cut.scatter(-1, order, cut), -torch.inf)
 
 
 scores = torch.tensor([0.15, 0.5, 0.05, 0.3]).log()
@@ -226,6 +227,49 @@ print("the same letters:", plain == cached)
 print("positions computed:", plain_count, "and", cached_count)
 
 
+# %% fixed-cache
+def with_growing(query, key, value, cache, place):
+    keys = torch.cat([cache[0], key], dim=2)
+    values = torch.cat([cache[1], value], dim=2)
+    mixed = F.scaled_dot_product_attention(query, keys, values)
+    return mixed, (keys, values)
+
+
+def with_fixed(query, key, value, cache, place):
+    keys, values = cache
+    keys.index_copy_(2, place, key)
+    values.index_copy_(2, place, value)
+    filled = torch.arange(keys.shape[2]) <= place  # hides what is empty
+    mixed = F.scaled_dot_product_attention(query, keys, values, filled[None])
+    return mixed, cache
+
+
+# %% graphs
+graphs = []
+
+
+def keep_graph(graph, inputs):
+    graphs.append(graph)
+    return graph.forward  # as it is, no faster
+
+
+def read_compiled(attend, size):  # of the cache, at first
+    torch.compiler.reset()  # forget what was compiled before
+    graphs.clear()
+    compiled = torch.compile(attend, backend=keep_graph)
+    cache, read = tuple(torch.zeros(2, 1, 4, size, 8)), []
+    for place, part in enumerate(parts):
+        mixed, cache = compiled(*part, cache, torch.tensor([place]))
+        read.append(mixed)
+    return torch.cat(read), len(graphs)
+
+
+parts = torch.rand(20, 3, 1, 4, 1, 8)  # the query, key and value of each
+from_growing, growing_count = read_compiled(with_growing, 0)
+from_fixed, fixed_count = read_compiled(with_fixed, 32)
+print("graphs:", growing_count, "and", fixed_count)
+
+
 # %% careless
 # Wrong on purpose: do not copy.
 def careless(inputs, real, cache):
@@ -243,7 +287,7 @@ print(few, "and", fewer)
 
 # %% top-k
 def top_k(scores, k):
-    lowest = scores.topk(k).values[-1]
+    lowest = scores.topk(k).values[..., -1:]
     return scores.masked_fill(scores < lowest, -torch.inf)
 
 
