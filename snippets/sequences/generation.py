@@ -133,14 +133,14 @@ def chance_of(name, temperature):
     return chosen.sum().exp().item()  # all of them, one after the other
 
 
-# %% heat
-import matplotlib.pyplot as plt
-
 heat = {
     name: [chance_of(name, temperature) for temperature in (0.5, 1, 2)]
     for name in ("January", "June", "July")  # all that start with J
 }
 no_name = (1 - torch.tensor([*heat.values()]).sum(dim=0)).tolist()
+
+# %% heat-drawn
+import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 left = torch.zeros(3)

@@ -136,7 +136,7 @@ def test_temperature_0_raises__but_not_close_to_it(snippet, fails):
 
 
 def test_heat_misspells(snippet):
-    run = shared(snippet, *FIT, "chance-of", "heat")
+    run = shared(snippet, *FIT, "chance-of")
     cold, usual, hot = run.no_name
     assert 0 <= cold < usual < hot < 1
     assert hot > 2 * usual
