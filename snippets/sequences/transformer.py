@@ -274,6 +274,17 @@ except RuntimeError as error:
     print(error)
 print("earlier outputs that move:", moved(hinted, inputs))
 
+# %% window
+# Wrong on purpose: do not copy.
+window = future | torch.ones_like(future).tril(-4)  # hides what is far, too
+vectors = model.letter(inputs)
+windowed = encoder(vectors, mask=window)
+with_hint = encoder(vectors, mask=window, is_causal=True)
+causal_only = encoder(vectors, mask=future)
+for name, other in {"window": windowed, "causal": causal_only}.items():
+    distance = (with_hint - other).abs().max().item()
+    print(f"from the {name} mask: {distance:.2f} away")
+
 # %% warning
 import warnings
 

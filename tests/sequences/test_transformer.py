@@ -670,6 +670,17 @@ def test_the_hint_alone_is_ignored_in_eval__ends_without_the_fast_path(
     fails(test_the_hint_alone_is_ignored_in_eval, snippet, False)
 
 
+def test_the_hint_alone_is_ignored_in_eval__ends_for_one_text(snippet, fails):
+    """For one text without an axis for the batch, the error comes again."""
+    edited = snippet.edit("is_causal=True)  # no mask", "is_causal=True)")
+    old = "encoder(model.letter(inputs), is_causal"
+    edited = edited.edit(old, "encoder(model.letter(inputs[0]), is_causal")
+    edited = edited.edit(
+        'print("earlier outputs that move:", moved(hinted, inputs))', ""
+    )
+    fails(test_the_hint_alone_is_ignored_in_eval, edited)
+
+
 @pytest.mark.parametrize(
     "options",
     [{"nhead": 1}, {"bias": False}, {"batch_first": False}],
@@ -680,6 +691,69 @@ def test_the_hint_alone_is_ignored_in_eval__ends_with(snippet, options, fails):
     `batch_first=False`, there is no fast path, so the error comes again.
     """
     fails(test_the_hint_alone_is_ignored_in_eval, snippet, True, options)
+
+
+WINDOW = (*HINT, "window")
+
+
+def test_the_hint_replaces_your_mask(
+    snippet, grad=True, training=False, padding=None, shift=-4
+):
+    run = after(snippet, *WINDOW)
+    torch.testing.assert_close(
+        run.with_hint, run.causal_only, atol=1e-5, rtol=0
+    )
+    assert (run.with_hint - run.windowed).abs().max() > 0.01
+
+    layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    encoder.train(training)
+    vectors, masks = torch.rand(2, 9, 16), {"src_key_padding_mask": padding}
+    future = torch.ones(9, 9, dtype=torch.bool).triu(1)
+    window = future | torch.ones(9, 9, dtype=torch.bool).tril(shift)
+    with torch.set_grad_enabled(grad):
+        found = encoder(vectors, window, is_causal=True, **masks)
+        expected = encoder(vectors, future, **masks)
+        other = encoder(vectors, window, **masks)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    assert (found - other).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_the_hint_replaces_your_mask__also_in_training_mode(snippet, grad):
+    test_the_hint_replaces_your_mask(snippet, grad, True)
+
+
+def test_the_hint_replaces_your_mask__also_in_a_decoder():
+    torch.manual_seed(0)
+    layer = nn.TransformerDecoderLayer(16, 2, 32, 0.0, batch_first=True)
+    vectors, ones = torch.rand(2, 9, 16), torch.ones(9, 9, dtype=torch.bool)
+    future, window = ones.triu(1), ones.triu(1) | ones.tril(-4)
+    options = {"tgt_mask": window, "tgt_is_causal": True}
+    found = layer(vectors, vectors, **options)
+    expected = layer(vectors, vectors, tgt_mask=future)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+@edits(
+    ("the hint", "mask=window, is_causal=True)", "mask=window)"),
+    ("gradients", "with_hint = encoder(", "with torch.no_grad():\n"
+     "    with_hint = encoder("),
+    ("a narrower mask", "future | torch.ones_like(future).tril(-4)", "future"),
+)  # fmt: skip
+def test_the_hint_replaces_your_mask__but_not_without(
+    snippet, old, new, fails
+):
+    """Without the hint, or in evaluation without gradients, the window holds;
+    and the causal mask is what the hint means.
+    """
+    fails(test_the_hint_replaces_your_mask, snippet.edit(old, new))
+
+
+def test_the_hint_replaces_your_mask__ends_with_padding(snippet, fails):
+    """With `src_key_padding_mask` beside it, your mask counts."""
+    padding = torch.zeros(2, 9, dtype=torch.bool)
+    fails(test_the_hint_replaces_your_mask, snippet, True, False, padding)
 
 
 def test_the_warning_changes_no_output(snippet):
@@ -764,8 +838,24 @@ def test_without_batch_first_texts_mix__ends_with_a_mask(snippet, fails):
 PADDED = (*MIX, "padded")
 
 
-def test_padded_outputs_become_zero_in_eval(snippet):
+def padded_under_autocast(run):
+    """Return the outputs of a padded batch under autocast."""
+    with (
+        warnings.catch_warnings(action="ignore"),
+        torch.no_grad(),
+        torch.autocast("cpu", torch.bfloat16),
+    ):
+        return run.reader(run.vectors, src_key_padding_mask=run.padding)
+
+
+def test_padded_outputs_become_zero_in_eval(snippet, autocast=False):
     run = shared(snippet, *PADDED)
+    if autocast:
+        with no_error():
+            found = padded_under_autocast(run)
+        assert (found[run.padding] == 0).all()
+        return
+
     with_grad, without = run.with_grad, run.without_grad
     assert with_grad.shape == without.shape == (2, 5, 64)
     assert run.padding.sum(dim=1).tolist() == [0, 3]
@@ -827,6 +917,7 @@ def test_padded_outputs_become_zero_in_eval__but_not_without_batch_first(
         "batch_first=True, norm_first=True)\nreader",
     ),
     ("padding on the left", "padding[1, 2:] = True", "padding[1, :3] = True"),
+    ("padding within", "padding[1, 2:] = True", "padding[1, 1:4] = True"),
     (
         "one head",
         "layer = nn.TransformerEncoderLayer(64, nhead=4, batch",
@@ -846,8 +937,8 @@ def test_padded_outputs_become_zero_in_eval__but_not_without_batch_first(
 def test_padded_outputs_become_zero_in_eval__ends_with(
     snippet, old, new, fails
 ):
-    """With `norm_first=True`, padding on the left, an odd number of heads,
-    `bias=False`, or an activation other than ReLU and GELU, the encoder
+    """With `norm_first=True`, padding on the left or within, an odd number of
+    heads, `bias=False`, or an activation other than ReLU and GELU, the encoder
     doesn't skip the padding.
     """
     edited = snippet.edit(old, new)
@@ -857,6 +948,58 @@ def test_padded_outputs_become_zero_in_eval__ends_with(
             'with warnings.catch_warnings(action="ignore"):\n    reader =',
         )
     fails(test_padded_outputs_become_zero_in_eval, edited)
+
+
+@pytest.mark.parametrize("mode", ["inference_mode", "float_mask"])
+def test_padded_outputs_become_zero_in_eval__also_in(snippet, mode):
+    old, new = (
+        "torch.no_grad():\n    warn",
+        "torch.inference_mode():\n    warn",
+    )
+    if mode == "float_mask":
+        old = "without_grad = reader(vectors, src_key_padding_mask=padding)"
+        floats = "torch.zeros(2, 5).masked_fill(padding, -torch.inf)"
+        new = old.replace("=padding", f"={floats}")
+    test_padded_outputs_become_zero_in_eval(snippet.edit(old, new))
+
+
+def test_padded_outputs_become_zero_in_eval__also_in_a_text_of_padding_alone(
+    snippet,
+):
+    run = shared(snippet, *PADDED)
+    padding = run.padding.clone()
+    padding[1] = True
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        found = run.reader(run.vectors, src_key_padding_mask=padding)
+    assert (found[1] == 0).all()
+
+
+def test_padded_outputs_become_zero_in_eval__ends_in_a_single_layer(
+    snippet, fails
+):
+    """An `nn.TransformerEncoderLayer` by itself doesn't skip the padding."""
+    old = "nn.TransformerEncoder(layer, 2).eval()"
+    fails(
+        test_padded_outputs_become_zero_in_eval,
+        snippet.edit(old, "layer.eval()"),
+    )
+
+
+def test_padded_outputs_become_zero_in_eval__ends_under_autocast(
+    snippet, fails
+):
+    """Under `autocast`, this raises `expected scalar type Float but found
+    BFloat16`: pass `enable_nested_tensor=False`.
+    """
+    fails(test_padded_outputs_become_zero_in_eval, snippet, True)
+    with pytest.raises(RuntimeError, match="expected scalar type Float"):
+        padded_under_autocast(shared(snippet, *PADDED))
+    edited = snippet.edit(
+        "(layer, 2).eval()", "(layer, 2, None, False).eval()"
+    )
+    found = padded_under_autocast(shared(edited, *PADDED))
+    assert found.isfinite().all()
 
 
 def test_padded_outputs_become_zero_in_eval__ends_with_a_causal_mask(
