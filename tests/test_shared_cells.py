@@ -10,6 +10,7 @@ from extensions.programs.snippet import Snippet
     ("cell", "topic", "other"),
     [
         ("start", "scaling/processes", "scaling/sharding"),
+        ("start", "scaling/processes", "scaling/errors"),
         ("net", "deploy/export", "deploy/to_onnx"),
         ("fit", "deploy/export", "deploy/to_onnx"),
         ("reader", "deploy/export", "deploy/to_onnx"),
