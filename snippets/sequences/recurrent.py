@@ -305,6 +305,31 @@ print(f"fed with prices, it correlates with the last price: {with_last:.3f}")
 print(f"with the next price: {with_next:.3f}")
 
 
+# %% reads-ahead
+# Wrong on purpose: do not copy.
+def miss_noise(bidirectional, seed=0):
+    torch.manual_seed(seed)
+    lstm = nn.LSTM(1, 16, batch_first=True, bidirectional=bidirectional)
+    head = nn.Linear(32 if bidirectional else 16, 1)
+    parameters = [*lstm.parameters(), *head.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=0.02)
+    for _ in range(120):
+        noise = torch.randn(64, 6, 1)
+        loss = F.mse_loss(head(lstm(noise[:, :-1])[0]), noise[:, 1:])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    noise = torch.randn(1000, 6, 1)  # new
+    with torch.no_grad():
+        guess = head(lstm(noise[:, :-1])[0])
+    return (guess - noise[:, 1:]).square().mean(dim=(0, 2))
+
+
+both_ways, one_way = miss_noise(True), miss_noise(False)
+print("both directions:", both_ways)
+print("one direction:  ", one_way)
+
+
 # %% cat
 class WithCat(Reader):
     def __init__(self):

@@ -911,6 +911,37 @@ def test_a_forecast_must_beat_the_last_value__ends_if_prices_come_back(
     fails(test_a_forecast_must_beat_the_last_value, edited)
 
 
+def test_both_directions_read_the_target(snippet):
+    run = without_names(snippet, "reads-ahead")
+    for both_ways in (run.both_ways, run.miss_noise(True, 1)):
+        assert both_ways.shape == (5,)
+        assert both_ways[:-1].max() < 0.1
+        assert 0.7 < both_ways[-1] < 1.4
+    assert 0.7 < run.one_way.min() < run.one_way.max() < 1.4
+
+
+@pytest.mark.parametrize("kind", ["GRU", "RNN"])
+def test_both_directions_read_the_target__also_with(snippet, kind):
+    old = "nn.LSTM(1, 16, batch_first=True, bi"
+    edited = snippet.edit(old, old.replace("LSTM", kind))
+    test_both_directions_read_the_target(edited)
+
+
+def test_both_directions_read_the_target__also_behind_another(snippet):
+    old = "16, batch_first=True, bidirectional=bidirectional"
+    edited = snippet.edit(old, old.replace("16", "16, 2"))
+    test_both_directions_read_the_target(edited)
+
+
+@edits(
+    ("one direction", "= miss_noise(True), ", "= miss_noise(False), "),
+    ("two directions", "miss_noise(False)\n", "miss_noise(True)\n"),
+)
+def test_both_directions_read_the_target__but_not(snippet, old, new, fails):
+    """One direction misses by 1 everywhere, and two do so at the end alone."""
+    fails(test_both_directions_read_the_target, snippet.edit(old, new))
+
+
 VIEW = (*NAMES, "cat", "view")
 
 
