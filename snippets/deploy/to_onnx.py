@@ -7,6 +7,7 @@ Convert a model for ONNX Runtime, and check that the file answers alike.
 
 # %% digits
 import atexit
+import copy
 import logging
 import re
 import shutil
@@ -116,6 +117,87 @@ for size in (1, 2, len(held_out)):
     far = np.abs(answers[size] - wanted[:size]).max()
     same = (answers[size].argmax(1) == wanted[:size].argmax(1)).sum()
     print(f"{same} of {size} digits agree, {far:.0e} apart")
+
+
+# %% dict
+class MeanOfTokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(100, 8)
+
+    def forward(self, batch):
+        mask = batch["mask"][:, :, None]  # 0 for padding
+        vectors = self.embedding(batch["ids"]) * mask
+        return vectors.sum(dim=1) / mask.sum(dim=1)
+
+
+tokens = MeanOfTokens().eval()
+ids = torch.tensor([[5, 7, 0], [3, 1, 4]])
+batch = {"ids": ids, "mask": (ids > 0).long()}
+try:
+    torch.onnx.export(tokens, (batch,), dynamo=True, verbose=False)
+except Exception as error:
+    of_dict = str(error)
+    print(*re.findall(r"missing a required.*", of_dict))
+
+rows = {0: torch.export.Dim("batch")}
+of_tokens = torch.export.export(
+    tokens, (batch,), dynamic_shapes=({"ids": rows, "mask": rows},)
+)
+tokens_onnx = torch.onnx.export(of_tokens, dynamo=True, verbose=False)
+with_ids = onnxruntime.InferenceSession(
+    tokens_onnx.model_proto.SerializeToString()
+)
+inputs = [each.name for each in with_ids.get_inputs()]
+feed = {"batch_ids": ids.numpy(), "batch_mask": batch["mask"].numpy()}
+(of_file,) = with_ids.run(None, feed)
+print(inputs, np.abs(of_file - tokens(batch).detach().numpy()).max())
+
+
+# %% lstm
+class Names(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, names):
+        hidden, _ = self.layer(names)
+        return self.linear(hidden[:, -1])
+
+
+lstm = Names(nn.LSTM(3, 8, batch_first=True)).eval()
+names = torch.zeros(2, 5, 3)  # two names of five letters
+with warnings.catch_warnings(action="ignore"):
+    torch.onnx.export(
+        lstm,
+        (names,),
+        f=folder / "names.onnx",
+        input_names=["names"],
+        dynamic_axes={"names": {0: "batch", 1: "length"}},
+        dynamo=False,
+    )
+
+reads_names = onnxruntime.InferenceSession(folder / "names.onnx")
+longer = torch.rand(7, 9, 3)
+(of_longer,) = reads_names.run(None, {"names": longer.numpy()})
+far = np.abs(of_longer - lstm(longer).detach().numpy()).max()
+print(f"seven names of nine letters: {far:.0e} apart")
+
+
+# %% half
+half = copy.deepcopy(model).half()
+of_half = torch.export.export(half, (pixels[:2].half(),), dynamic_shapes=sizes)
+half_onnx = torch.onnx.export(
+    of_half, input_names=["pixels"], dynamo=True, verbose=False
+)
+half_session = onnxruntime.InferenceSession(
+    half_onnx.model_proto.SerializeToString()
+)
+feed = {"pixels": held_out.numpy().astype(np.float16)}
+(in_float16,) = half_session.run(None, feed)
+far = np.abs(in_float16 - wanted).max()
+print(f"{in_float16.dtype}: {far:.4f} apart")
 
 
 # %% train-mode

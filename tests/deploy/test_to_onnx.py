@@ -1,13 +1,16 @@
 """The claims of docs/deploy/to_onnx.md."""
 
 import copy
+import warnings
+from io import StringIO
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from extensions.evidence.versions import api_since
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import api_since, true_since
 from extensions.programs.cached_run import after
 from tests.helpers.onnx_files import (
     answer,
@@ -94,6 +97,325 @@ def test_the_files_answer_like_the_model__but_not_of_darker_pixels(
         "held_out[:size].numpy()", "held_out[:size].numpy() / 16"
     )
     fails(test_the_files_answer_like_the_model, edited)
+
+
+# How it works
+
+DICT = (*CHECKED, "dict")
+LIKE_TRAINED = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+class Adds(nn.Module):
+    """A model that adds up all tensors of its one input."""
+
+    def forward(self, batch):
+        """Find the tensors, however deep they are."""
+        return sum(torch.utils._pytree.tree_leaves(batch))
+
+
+def test_a_last_dict_is_keywords(snippet, model=None):
+    run = with_onnx(untrained(snippet), *DICT)
+    said = "missing a required argument: 'batch'"
+    assert said in getattr(run, "of_dict", "")
+    if model:
+        with pytest.raises(Exception, match=said):
+            torch.onnx.export(model, (run.batch,), dynamo=True, verbose=False)
+
+
+class AddsDict(nn.Module):
+    """A model with a dict behind another input."""
+
+    def forward(self, x, batch):
+        """Add the numbers of the dict."""
+        return x + batch["ids"]
+
+
+def test_a_last_dict_is_keywords__also_behind_another_input():
+    ids = torch.tensor([[5, 7, 0], [3, 1, 4]])
+    for options in ({"dynamo": True}, {"dynamo": False}):
+        pytest.importorskip("onnxscript")
+        with pytest.raises(Exception, match=r"missing .*argument: 'batch'"):
+            torch.onnx.export(
+                AddsDict(), (ids, {"ids": ids}), StringIO(), **options
+            )
+
+
+def test_a_last_dict_is_keywords__but_not_before_an_empty_dict(snippet, fails):
+    """With `(batch, {})`, the last dict is the empty one."""
+    edited = snippet.edit(
+        "tokens, (batch,), dynamo=True", "tokens, (batch, {}), dynamo=True"
+    )
+    fails(test_a_last_dict_is_keywords, edited)
+
+
+class AddsByName(nn.Module):
+    """A model whose arguments are called like the keys of the dict."""
+
+    def forward(self, ids, mask):
+        """Add the two."""
+        return ids + mask
+
+
+def test_a_last_dict_is_keywords__ends_with_arguments_of_these_names(
+    snippet, fails
+):
+    """A `forward(self, ids, mask)` takes the dict as its two arguments."""
+    fails(test_a_last_dict_is_keywords, snippet, AddsByName())
+
+
+def test_a_dict_becomes_inputs(snippet):
+    run = with_onnx(untrained(snippet), *DICT)
+    assert run.inputs == ["batch_ids", "batch_mask"]
+    longer = torch.tensor([[5, 7, 0], [3, 1, 4], [9, 0, 0], [2, 2, 2]])
+    batch = {"ids": longer, "mask": (longer > 0).long()}
+    feed = {f"batch_{key}": each.numpy() for key, each in batch.items()}
+    (found,) = run.with_ids.run(None, feed)
+    with torch.no_grad():
+        close(torch.from_numpy(found), run.tokens(batch))
+
+
+@pytest.mark.parametrize(
+    ("batch", "names"),
+    [
+        ({"b": 1, "a": 2}, ["batch_b", "batch_a"]),
+        ({"text": {"ids": 1}, "x": 2}, ["batch_text_ids", "batch_x"]),
+        ({"pair": (1, 2)}, ["batch_pair_0", "batch_pair_1"]),
+    ],
+    ids=["in their order", "a dict in the dict", "a tuple in the dict"],
+)
+def test_a_dict_becomes_inputs__also(batch, names):
+    pytest.importorskip("onnxscript")
+    tensors = torch.utils._pytree.tree_map(
+        lambda number: torch.full((2,), number), batch
+    )
+    program = torch.export.export(Adds(), (tensors,))
+    converted = torch.onnx.export(program, dynamo=True, verbose=False)
+    proto = converted.model_proto.graph.input
+    assert [each.name for each in proto] == names
+
+
+def test_a_dict_becomes_inputs__but_not_with_names_of_your_own(snippet, fails):
+    """With `input_names`, the inputs are called what you say."""
+    edited = snippet.edit(
+        "torch.onnx.export(of_tokens,",
+        'torch.onnx.export(of_tokens, input_names=["ids", "mask"],',
+    ).edit(
+        '{"batch_ids": ids.numpy(), "batch_mask": batch["mask"].numpy()}',
+        '{"ids": ids.numpy(), "mask": batch["mask"].numpy()}',
+    )
+    fails(test_a_dict_becomes_inputs, edited)
+
+
+LSTM = (*CHECKED, "lstm")
+
+
+def test_the_older_exporter_opens_the_length(snippet, layer=None):
+    if layer:
+        snippet = snippet.edit("nn.LSTM(3, 8, batch_first=True)", layer)
+    run = with_onnx(untrained(snippet), *LSTM)
+    torch.manual_seed(0)
+    for shape in ((2, 5, 3), (1, 1, 3), (2, 9, 3), (7, 50, 3)):
+        names = torch.randn(shape)
+        with no_error():
+            found = answer(run.reads_names, names)
+        with torch.no_grad():
+            close(found, run.lstm(names))
+
+
+LAYERS = {
+    "nn.GRU": "nn.GRU(3, 8, batch_first=True)",
+    "nn.RNN": "nn.RNN(3, 8, batch_first=True)",
+    "two layers": "nn.LSTM(3, 8, 2, batch_first=True)",
+    "both directions": "nn.LSTM(3, 4, batch_first=True, bidirectional=True)",
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_older_exporter_opens_the_length__also(snippet, name):
+    test_the_older_exporter_opens_the_length(snippet, LAYERS[name])
+
+
+@edits(
+    ("an axis of the batch", '0: "batch", ', ""),
+    ("an axis of the length", ', 1: "length"', ""),
+)
+def test_the_older_exporter_opens_the_length__but_not_without(
+    snippet, old, new, fails
+):
+    """An axis that `dynamic_axes` leaves out has the size of the example."""
+    edited = snippet.edit(old, new)
+    if "length" in old:
+        edited = edited.edit("longer = torch.rand(7, 9, 3)", FIVE)
+    else:
+        edited = edited.edit("longer = torch.rand(7, 9, 3)", TWO)
+    fails(test_the_older_exporter_opens_the_length, edited)
+
+
+FIVE = "longer = torch.rand(7, 5, 3)"
+TWO = "longer = torch.rand(2, 9, 3)"
+
+
+@true_since("2.12", "exporting a recurrent layer raised another error")
+@LIKE_TRAINED
+def test_the_newer_exporter_fixes_the_length(snippet, layer=nn.RNN):
+    run = with_onnx(untrained(snippet), *LSTM)
+    model = run.Names(layer(3, 8, batch_first=True)).eval()
+    dim = torch.export.Dim
+    axes = ({0: dim("batch"), 1: dim("length")},)
+    with warnings.catch_warnings(action="ignore"), no_error():
+        converted = torch.onnx.export(
+            model,
+            (run.names,),
+            dynamic_shapes=axes,
+            dynamo=True,
+            verbose=False,
+        )
+    names = torch.rand(7, 5, 3)
+    with torch.no_grad():
+        close(of_proto(converted, names), model(names))
+    with pytest.raises(Exception, match="Got invalid dimensions"):
+        of_proto(converted, torch.rand(7, 9, 3))
+
+
+class Steps(nn.Linear):
+    """A linear layer for each letter, with the outputs of an RNN."""
+
+    def __init__(self, inputs, outputs, batch_first):
+        super().__init__(inputs, outputs)
+
+    def forward(self, names):
+        """Return what an RNN would return first, and no hidden state."""
+        return super().forward(names), None
+
+
+@true_since("2.12", "exporting a recurrent layer raised another error")
+@LIKE_TRAINED
+def test_the_newer_exporter_fixes_the_length__but_not_of_a_linear_layer(
+    snippet, fails
+):
+    """A layer that is one operation for all steps leaves the length open."""
+    fails(test_the_newer_exporter_fixes_the_length, snippet, Steps)
+
+
+HALF = (*CHECKED, "half")
+
+
+def weights(converted):
+    """Count the bytes of the weights in a file."""
+    stored = converted.model_proto.graph.initializer
+    return sum(len(each.raw_data) for each in stored)
+
+
+def test_float16_files_run_on_the_cpu(snippet):
+    run = with_onnx(snippet, *HALF)
+    kinds = [each.type for each in run.half_session.get_inputs()]
+    assert kinds == ["tensor(float16)"]
+    assert run.half_session.get_providers()[-1] == "CPUExecutionProvider"
+    assert run.in_float16.shape == (397, 10)
+    assert run.in_float16.argmax(1).tolist() == run.wanted.argmax(1).tolist()
+    assert np.abs(run.in_float16 - run.wanted).max() < 0.01
+    ratio = weights(run.onnx_program) / weights(run.half_onnx)
+    assert ratio == pytest.approx(2, abs=0.1)
+    with pytest.raises(Exception, match="Unexpected input data type"):
+        answer(run.half_session, run.held_out)
+
+
+OF_LAYERS = {
+    "nn.Linear": (lambda: nn.Linear(8, 4), (2, 8)),
+    "nn.Conv2d": (lambda: nn.Conv2d(1, 4, 3), (2, 1, 8, 8)),
+    "nn.LayerNorm": (lambda: nn.LayerNorm(8), (2, 8)),
+    "a transformer layer": (
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+        (2, 5, 8),
+    ),
+}
+
+
+def in_dtype(name, dtype):
+    """Convert a layer in a dtype, and return it with an input."""
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    make, shape = OF_LAYERS[name]
+    layer, x = make().to(dtype).eval(), torch.randn(shape).to(dtype)
+    program = torch.export.export(layer, (x,))
+    return layer, x, torch.onnx.export(program, dynamo=True, verbose=False)
+
+
+@pytest.mark.parametrize("name", OF_LAYERS)
+def test_float16_files_run_on_the_cpu__also(name):
+    layer, x, converted = in_dtype(name, torch.float16)
+    found = of_proto(converted, x)
+    assert found.dtype == torch.float16
+    with torch.no_grad():
+        expected = layer.float()(x.float())
+    assert (found.float() - expected).abs().max() < 0.01
+
+
+def test_float16_files_run_on_the_cpu__but_not_float32(snippet, fails):
+    """Without `half()`, the weights take as much space as before."""
+    edited = (
+        snippet.edit("copy.deepcopy(model).half()", "copy.deepcopy(model)")
+        .edit("(pixels[:2].half(),)", "(pixels[:2],)")
+        .edit("held_out.numpy().astype(np.float16)", "held_out.numpy()")
+    )
+    fails(test_float16_files_run_on_the_cpu, edited)
+
+
+def test_float16_files_run_on_the_cpu__but_not_of_darker_pixels(
+    snippet, fails
+):
+    """The file gets other pixels than the model, and gives other answers."""
+    edited = untrained(snippet).edit(
+        "held_out.numpy().astype(np.float16)",
+        "(held_out / 16).numpy().astype(np.float16)",
+    )
+    fails(test_float16_files_run_on_the_cpu, edited)
+
+
+def test_float16_files_run_on_the_cpu__ends_with_large_numbers(snippet, fails):
+    """Above 65,504, a `float16` is infinite, and the answers are nan."""
+    edited = untrained(snippet).edit(
+        "of_half = torch", "half.net.conv1.weight.data *= 1e4\nof_half = torch"
+    )
+    fails(test_float16_files_run_on_the_cpu, edited)
+
+
+UNLOADED = (
+    r"Could not find an implementation"
+    r"|Type 'tensor\(bfloat16\)' of input parameter .* is invalid"
+)
+
+
+def test_bfloat16_files_do_not_load(
+    names=("nn.Linear", "nn.Conv2d"), dtype=torch.bfloat16
+):
+    runtime = pytest.importorskip("onnxruntime")
+    for name in names:
+        _, _, converted = in_dtype(name, dtype)
+        file = converted.model_proto.SerializeToString()
+        with pytest.raises(Exception, match=UNLOADED):
+            runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
+
+
+def test_bfloat16_files_do_not_load__also_of_the_digits(snippet):
+    runtime = pytest.importorskip("onnxruntime")
+    run = with_onnx(untrained(snippet), *EXPORTED)
+    model = copy.deepcopy(run.model).bfloat16()
+    program = exported(model, run.pixels[:2].bfloat16())
+    converted = torch.onnx.export(program, dynamo=True, verbose=False)
+    with pytest.raises(Exception, match=UNLOADED):
+        runtime.InferenceSession(converted.model_proto.SerializeToString())
+
+
+def test_bfloat16_files_do_not_load__but_not_float16(fails):
+    """In `float16`, both load."""
+    names = ("nn.Linear", "nn.Conv2d")
+    fails(test_bfloat16_files_do_not_load, names, torch.float16)
+
+
+def test_bfloat16_files_do_not_load__ends_with_a_layer_norm(fails):
+    """`nn.LayerNorm` in `bfloat16` loads."""
+    fails(test_bfloat16_files_do_not_load, ("nn.LayerNorm",))
 
 
 # What goes wrong
