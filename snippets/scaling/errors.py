@@ -58,7 +58,6 @@ def process(rank, work, count, folder, timeout):
     torch.save(work(rank), f"{rank}.pt")
     store.set(f"done {rank}", "")
     store.wait([f"done {each}" for each in range(count)])
-    dist.destroy_process_group()
 
 
 def start(work, count=2, timeout=30):
