@@ -227,6 +227,26 @@ with torch.no_grad():
     _, unmasked = evaluated(batch, batch, batch, is_causal=True)
 print("in evaluation:", unmasked[0], sep="\n")
 
+# %% mask-for-each
+out = ~keep[:, None].expand(2, 4, 4)  # a mask for each of 2 sentences
+too_few = error_of(layer, batch, batch, batch, attn_mask=out)
+in_turn = out.repeat_interleave(2, dim=0)  # for 2 heads of each
+right, _ = layer(batch, batch, batch, attn_mask=in_turn)
+swapped, _ = layer(batch, batch, batch, attn_mask=out.repeat(2, 1, 1))
+
+print(too_few)
+print("repeat_interleave:", torch.allclose(right, output))
+print("repeat:           ", torch.allclose(swapped, output))
+
+# %% mismatched
+import warnings
+
+floats = nn.Transformer.generate_square_subsequent_mask(4)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    layer(*[batch] * 3, attn_mask=floats, key_padding_mask=~keep)
+print(*(each.message for each in caught))
+
 # %% dropout
 dropping = nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True).eval()
 tries = [dropping(batch, batch, batch)[0] for _ in range(2)]

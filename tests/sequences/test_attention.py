@@ -15,6 +15,7 @@ from tests.helpers.worlds import DTYPES, each
 
 TYPES = ("float64", "float32", "bfloat16", "float16")
 START = ("words", "do-this", "by-hand", "one-call", "weights-of", "causal")
+MISMATCHED = "Support for mismatched key_padding_mask and attn_mask"
 
 
 def close(found, expected, dtype=torch.float32):
@@ -1155,6 +1156,96 @@ def test_the_hint_needs_a_mask__but_not_with(snippet, old, new, fails):
 def test_the_hint_needs_a_mask__ends_with(snippet, old, new, fails):
     """Without the fast path, evaluation raises the error, too."""
     fails(test_the_hint_needs_a_mask, snippet.edit(old, new))
+
+
+def test_each_head_needs_its_mask(snippet, sentences=5, heads=2, words=4):
+    run = after(snippet, *START, "error-of", "mask-for-each")
+    assert run.too_few == (
+        "The shape of the 3D attn_mask is torch.Size([2, 4, 4]), but should be"
+        " (4, 4, 4)."
+    )
+    torch.testing.assert_close(run.right, run.output)
+    assert (run.swapped - run.output).abs().max() > 1e-3
+
+    torch.manual_seed(1)
+    layer = nn.MultiheadAttention(4 * heads, heads, batch_first=True)
+    x = torch.randn(sentences, words, 4 * heads)
+    out = torch.rand(sentences, words, words) < 0.5
+    out &= ~torch.eye(words, dtype=torch.bool)
+    alone = torch.cat(
+        [layer(*[x[[i]]] * 3, attn_mask=out[i])[0] for i in range(sentences)]
+    )
+    right, _ = layer(*[x] * 3, attn_mask=out.repeat_interleave(heads, dim=0))
+    torch.testing.assert_close(right, alone)
+    swapped, _ = layer(*[x] * 3, attn_mask=out.repeat(heads, 1, 1))
+    assert swapped.shape == alone.shape
+    assert (swapped - alone).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("sentences", "heads"),
+    [(2, 4), (3, 2), (8, 8)],
+    ids=["2 sentences, 4 heads", "3 and 2", "8 and 8"],
+)
+def test_each_head_needs_its_mask__also_of(snippet, sentences, heads):
+    test_each_head_needs_its_mask(snippet, sentences, heads)
+
+
+def test_each_head_needs_its_mask__ends_with_one_head(snippet, fails):
+    """With a single head, or a single sentence, both are the same."""
+    fails(test_each_head_needs_its_mask, snippet, 5, 1)
+
+
+@edits(
+    (
+        "the other way",
+        "out.repeat_interleave(2, dim=0)",
+        "out.repeat(2, 1, 1)",
+    ),
+    ("once more", "=out.repeat(2, 1, 1))", "=out.repeat_interleave(2, 0))"),
+    (
+        "one sentence",
+        "lengths = torch.tensor([4, 2])",
+        "lengths = torch.tensor([2, 2])",
+    ),
+)
+def test_each_head_needs_its_mask__but_not(snippet, old, new, fails):
+    """The masks change places, or are all alike."""
+    fails(test_each_head_needs_its_mask, snippet.edit(old, new))
+
+
+def test_mismatched_masks_warn(snippet, floats=None, keys=None):
+    run = after(snippet, *START, "mismatched")
+    said = [str(each.message) for each in run.caught]
+    assert len(said) == 1
+    assert said[0].startswith(MISMATCHED)
+    assert run.floats.dtype == torch.float32
+
+    floats = run.floats if floats is None else floats
+    keys = ~run.keep if keys is None else keys
+    with pytest.warns(UserWarning, match=MISMATCHED):
+        run.layer(*[run.batch] * 3, attn_mask=floats, key_padding_mask=keys)
+    with no_error():
+        mask = ~run.causal
+        run.layer(*[run.batch] * 3, attn_mask=mask, key_padding_mask=~run.keep)
+
+
+def test_mismatched_masks_warn__also_the_other_way_round(snippet):
+    causal = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    test_mismatched_masks_warn(snippet, causal, torch.zeros(2, 4))
+
+
+@edits(
+    ("both bool", "attn_mask=floats,", "attn_mask=~causal,"),
+    (
+        "the floats alone",
+        "attn_mask=floats, key_padding_mask=~keep",
+        "attn_mask=floats",
+    ),
+)
+def test_mismatched_masks_warn__but_not(snippet, old, new, fails):
+    """Masks of one type give no warning."""
+    fails(test_mismatched_masks_warn, snippet.edit(old, new))
 
 
 def test_multihead_dropout_stops_in_eval(snippet):
