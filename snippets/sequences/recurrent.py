@@ -330,6 +330,24 @@ print("both directions:", both_ways)
 print("one direction:  ", one_way)
 
 
+# %% windows
+from torch.utils.data import random_split
+
+days = torch.arange(600)  # each stands for the number of its day
+windows = days.unfold(0, 11, 1)
+generator = torch.Generator().manual_seed(0)
+drawn = [part[:] for part in random_split(windows, [0.8, 0.2], generator)]
+cut = [part.unfold(0, 11, 1) for part in days.split([480, 120])]
+
+
+def share_seen(train, valid):  # of the numbers in validation windows
+    return torch.isin(valid, train).float().mean().item()
+
+
+print(f"windows drawn at random: {share_seen(*drawn):.1%} seen in training")
+print(f"series cut first: {share_seen(*cut):.1%}")
+
+
 # %% cat
 class WithCat(Reader):
     def __init__(self):

@@ -875,6 +875,50 @@ def test_a_forecast_must_beat_the_last_value__also_blind_to_the_future(
     assert (again[101] - found[101]).abs() > 1
 
 
+def forecast_steps(run, series, count, append):
+    """Forecast the last 200 numbers, some steps ahead of the ten given.
+
+    `append(forecasts)` is what the model reads after these forecasts.
+    """
+    pieces = series.unfold(0, 10 + count, 1)
+    torch.manual_seed(0)
+    model = run.Forecaster()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    for _ in range(60):
+        x, y = pieces[:-200, :10], pieces[:-200, 10]
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    read, made = pieces[-200:, :10], []
+    with torch.no_grad():
+        for _ in range(count):
+            made.append(model(read[:, -10:]))
+            read = torch.cat([read, append(made)[:, None]], dim=1)
+    return torch.stack(made, dim=1)
+
+
+def test_a_forecast_must_beat_the_last_value__also_in_three_steps(snippet):
+    run = without_names(snippet, "series", "forecasts")
+    last_prices, next_prices = run.prices[-203:-3], run.prices[-200:]
+    changes = run.prices.diff()
+    mean, std = changes[:-200].mean(), changes[:-200].std()
+    scaled = (changes - mean) / std
+
+    def miss_of(append):
+        made = forecast_steps(run, scaled, 3, append) * std + mean
+        return F.mse_loss(last_prices + made.sum(dim=1), next_prices)
+
+    def append_prices(made):
+        price = last_prices + sum(made) * std + mean * len(made)
+        return (price - mean) / std
+
+    last = F.mse_loss(last_prices, next_prices)
+    assert miss_of(lambda made: made[-1]) < 0.9 * last
+    assert miss_of(append_prices) > last
+
+
 @edits(
     ("no training", "for _ in range(60):", "for _ in range(0):"),
     ("prices alone", "last_prices + forecast(prices.diff())", "from_prices"),
@@ -940,6 +984,88 @@ def test_both_directions_read_the_target__also_behind_another(snippet):
 def test_both_directions_read_the_target__but_not(snippet, old, new, fails):
     """One direction misses by 1 everywhere, and two do so at the end alone."""
     fails(test_both_directions_read_the_target, snippet.edit(old, new))
+
+
+def test_both_directions_read_the_target__ends_with_one_answer(snippet, fails):
+    """If the loss asks for the last step alone, there is nothing to copy."""
+    edited = snippet.edit(
+        "head(lstm(noise[:, :-1])[0]), noise[:, 1:]",
+        "head(lstm(noise[:, :-1])[0])[:, -1], noise[:, -1]",
+    )
+    fails(test_both_directions_read_the_target, edited)
+
+
+def numbers_in(windows):
+    """Return the numbers that stand in some windows."""
+    return set(windows.flatten().tolist())
+
+
+def test_cut_before_the_windows(snippet):
+    run = without_names(snippet, "windows")
+    assert torch.equal(run.windows[7], run.days[7:18])
+    for train, valid in (run.drawn, run.cut):
+        assert train.shape[1] == valid.shape[1] == 11
+        assert len(train) > 3 * len(valid) > 300
+        assert numbers_in(train) | numbers_in(valid) == set(range(600))
+        seen = [each in numbers_in(train) for each in valid.flatten().tolist()]
+        share = sum(seen) / len(seen)
+        assert run.share_seen(train, valid) == pytest.approx(share)
+    assert run.share_seen(*run.drawn) > 0.99
+    assert run.share_seen(*run.cut) == 0
+
+
+@pytest.mark.parametrize(
+    "share", [0.1, 0.2, 0.5], ids="{:.0%} held out".format
+)
+def test_cut_before_the_windows__also_with(snippet, share):
+    share_seen = without_names(snippet, "windows").share_seen
+    for length in (5, 11, 30):
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            days = torch.arange(1000)
+            windows = days.unfold(0, length, 1)
+            order = torch.randperm(len(windows))
+            late = order[: int(share * len(windows))]
+            early = order[len(late) :]
+            assert share_seen(windows[early], windows[late]) > 0.9
+            parts = days.split([1000 - int(share * 1000), int(share * 1000)])
+            parts = [part.unfold(0, length, 1) for part in parts]
+            assert share_seen(*parts) == 0
+
+
+@edits(
+    (
+        "a series that is cut first",
+        "part[:] for part in random_split(windows, [0.8, 0.2], generator)",
+        "each.unfold(0, 11, 1) for each in days.split([480, 120])",
+    ),
+    (
+        "windows that are split in their order",
+        "part.unfold(0, 11, 1) for part in days.split([480, 120])",
+        "part for part in windows.split([472, 118])",
+    ),
+)
+def test_cut_before_the_windows__but_not_with(snippet, old, new, fails):
+    """A cut series shares nothing; windows that were made before the cut share
+    the numbers around it.
+    """
+    fails(test_cut_before_the_windows, snippet.edit(old, new))
+
+
+def test_cut_before_the_windows__ends_without_overlap(snippet, fails):
+    """Windows that begin where the last one ended share nothing."""
+    edited = snippet.edit("days.unfold(0, 11, 1)", "days.unfold(0, 11, 11)")
+    fails(test_cut_before_the_windows, edited)
+
+
+def test_cut_before_the_windows__ends_with_short_windows(snippet, fails):
+    """Of windows of two numbers, a fifth held out, only five in six numbers
+    are in training as well.
+    """
+    edited = snippet.edit("days.unfold(0, 11, 1)", "days.unfold(0, 2, 1)")
+    share = without_names(edited, "windows")
+    assert 0.75 < share.share_seen(*share.drawn) < 0.9
+    fails(test_cut_before_the_windows, edited)
 
 
 VIEW = (*NAMES, "cat", "view")
