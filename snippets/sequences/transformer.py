@@ -335,5 +335,61 @@ two_masks = decoded(
 for name, outputs in {"one mask": one_mask, "two": two_masks}.items():
     print(f"{name}: {(outputs - alone).abs().max():.2f} away")
 
+
+# %% reverser
+class Reverser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.digit = nn.Embedding(11, 32)  # ten digits, and 10 for the start
+        self.place = nn.Embedding(5, 32)
+        options = {"dropout": 0.0, "batch_first": True}
+        self.transformer = nn.Transformer(32, 4, 1, 1, 64, **options)
+        self.score = nn.Linear(32, 10)
+
+    def forward(self, source, target):
+        source, target = (
+            self.digit(part) + self.place.weight[: part.shape[1]]
+            for part in (source, target)
+        )
+        places = target.shape[1]
+        later = torch.ones(places, places, dtype=torch.bool).triu(1)
+        return self.score(self.transformer(source, target, tgt_mask=later))
+
+
+# %% teacher-forcing
+def draw_digits(count):
+    source = torch.randint(10, (count, 4))
+    start = torch.full((count, 1), 10)
+    return source, torch.cat([start, source.flip(1)], dim=1)
+
+
+torch.manual_seed(0)
+reverser = Reverser()
+optimizer = optim.Adam(reverser.parameters(), lr=0.01)
+for _ in range(60):
+    source, target = draw_digits(64)
+    scores = reverser(source, target[:, :-1])  # all but the last
+    loss = F.cross_entropy(scores.transpose(1, 2), target[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+# %% write-digits
+def write_digits(model, source):
+    written = torch.full((len(source), 1), 10)  # the start alone
+    for _ in range(4):
+        with torch.no_grad():
+            scores = model(source, written)[:, -1]  # of the next digit
+        written = torch.cat([written, scores.argmax(1, keepdim=True)], dim=1)
+    return written[:, 1:]
+
+
+source, target = draw_digits(300)
+answers = write_digits(reverser, source)
+reversed_right = (answers == target[:, 1:]).all(dim=1).float().mean().item()
+print(source[0], "becomes", answers[0])
+print(f"right: {reversed_right:.0%}")
+
 # %% first-loss
 print(f"{torch.tensor(50257.0).log():.2f}")

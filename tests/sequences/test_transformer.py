@@ -1086,3 +1086,68 @@ def test_the_decoder_needs_the_mask_too__but_not_with(
     snippet, old, new, fails
 ):
     fails(test_the_decoder_needs_the_mask_too, snippet.edit(old, new))
+
+
+REVERSE = ("text", "reverser", "teacher-forcing", "write-digits")
+
+
+def test_teacher_forcing_teaches_to_write(snippet):
+    with no_error():
+        run = after(snippet, *REVERSE)
+    source, target = run.draw_digits(7)
+    assert (target[:, 0] == 10).all()
+    assert torch.equal(target[:, 1:], source.flip(1))
+    assert run.source.shape == run.answers.shape == (300, 4)
+    right = (run.answers == run.source.flip(1)).all(dim=1).float().mean()
+    assert run.reversed_right == pytest.approx(right.item())
+    assert right > 0.9
+    assert run.loss < 0.1
+    # Alone, a source is written as in the batch, digit by digit.
+    for source in run.source[:5]:
+        written = [10]
+        for _ in range(4):
+            scores = run.reverser(source[None], torch.tensor([written]))
+            written.append(scores[0, -1].argmax().item())
+        assert written[1:] == source.tolist()[::-1]
+
+
+@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+def test_teacher_forcing_teaches_to_write__also_from(snippet, seed):
+    old = "torch.manual_seed(0)\nreverser"
+    edited = snippet.edit(old, old.replace("0", str(seed)))
+    test_teacher_forcing_teaches_to_write(edited)
+
+
+@edits(
+    ("two layers", "32, 4, 1, 1, 64", "32, 4, 2, 2, 64"),
+    ("dropout", '"dropout": 0.0', '"dropout": 0.1'),
+    ("GELU", '{"dropout": 0.0,', '{"dropout": 0.0, "activation": "gelu",'),
+)
+def test_teacher_forcing_teaches_to_write__also_with(snippet, old, new):
+    edited = snippet.edit(old, new).edit("range(60)", "range(150)")
+    edited = edited.edit(
+        "write_digits(reverser,", "write_digits(reverser.eval(),"
+    )
+    test_teacher_forcing_teaches_to_write(edited)
+
+
+@edits(
+    ("a target that is not shifted", "target[:, :-1])", "target[:, 1:])"),
+    ("no tgt_mask", ", tgt_mask=later)", ")"),
+    (
+        "a target of starts alone",
+        "target[:, :-1])",
+        "torch.full((64, 1), 10).expand(64, 4))",
+    ),
+    ("another start", "(len(source), 1), 10)", "(len(source), 1), 0)"),
+    ("no training", "range(60)", "range(0)"),
+)
+def test_teacher_forcing_teaches_to_write__but_not_with(
+    snippet, old, new, fails
+):
+    """If the model reads the digit that it should predict, or none at all, or
+    begins with something else, it writes other digits.
+    """
+    if new == "range(0)":
+        new = "range(1)"  # so that there is a loss
+    fails(test_teacher_forcing_teaches_to_write, snippet.edit(old, new))
