@@ -277,6 +277,20 @@ new_scaled_t = (new_column - column.mean()) / column.std()
 
 print("training:", scaled_t[:3], "new:", new_scaled_t[new_column == 1])
 
+# %% scaled-back
+from sklearn.preprocessing import StandardScaler
+
+forecast = torch.tensor([-0.5, 0.0, 2.0]).numpy()  # three fares, scaled
+scaler = StandardScaler().fit(train[numeric])
+
+of_scaler = error_of(scaler.inverse_transform, forecast[:, None])
+of_columns = error_of(lambda: forecast * std.to_numpy() + mean.to_numpy())
+print(of_scaler)
+print(of_columns)
+
+fares = forecast * std["fare"] + mean["fare"]
+print("the fares:", fares.round(2))
+
 # %% untrained
 # Wrong on purpose: do not copy.
 every = {"<pad>": 0, "<unk>": 1}

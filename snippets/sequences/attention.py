@@ -267,6 +267,12 @@ print("the first sentence moves by", (after - before)[0].abs().max().item())
 swapped = error_of(mixing, batch, batch, batch, key_padding_mask=~keep)
 print(swapped)
 
+# %% other-lengths
+# Wrong on purpose: do not copy.
+longer = torch.rand(2, 6, 4)  # two sentences of six words
+crossed = error_of(mixing, batch, longer, longer)
+print(crossed)
+
 # %% kernel
 from torch.profiler import profile
 

@@ -843,6 +843,97 @@ def test_a_constant_column_becomes_nan__ends_for_a_tenth(snippet, fails):
     fails(test_a_constant_column_becomes_nan, snippet, column)
 
 
+BACK = (*READ, "error-of", "scaled-back")
+
+
+def test_scale_back_with_the_targets_own(snippet):
+    run = after(snippet, *BACK)
+    operand = "non-broadcastable output operand with shape (3,1)"
+    assert operand in run.of_scaler
+    columns = "operands could not be broadcast together with shapes (3,) (5,)"
+    assert columns in run.of_columns
+    again = (run.fares - run.mean["fare"]) / run.std["fare"]
+    np.testing.assert_allclose(again, run.forecast, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", range(5), ids="column {}".format)
+def test_scale_back_with_the_targets_own__also_for(snippet, target):
+    run = after(snippet, *BACK)
+    name, rows = run.numeric[target], run.valid[run.numeric].dropna()
+    scaled = (rows - run.mean) / run.std
+    back = scaled[name] * run.std[name] + run.mean[name]
+    np.testing.assert_allclose(back, rows[name], atol=1e-6)
+    scaler = run.scaler
+    scaled = scaler.transform(rows)[:, target]
+    back = scaled * scaler.scale_[target] + scaler.mean_[target]
+    np.testing.assert_allclose(back, rows[name], atol=1e-6)
+
+
+def test_scale_back_with_the_targets_own__also_as_tensors(snippet):
+    run = after(snippet, *BACK)
+    forecast = torch.tensor(run.forecast)
+    mean, std = (
+        torch.tensor(each.to_numpy("float32")) for each in (run.mean, run.std)
+    )
+    with pytest.raises(RuntimeError, match=r"must match the size of tensor b"):
+        forecast * std + mean
+    for shaped in (forecast, forecast[:, None]):
+        fares = shaped * std[2] + mean[2]
+        torch.testing.assert_close(
+            fares.flatten(), torch.tensor(run.fares).float()
+        )
+
+
+@edits(
+    (
+        "a scaler of the target alone",
+        "fit(train[numeric])",
+        'fit(train[["fare"]])',
+    ),
+    (
+        "the numbers of the target alone",
+        "std.to_numpy() + mean.to_numpy()",
+        'std["fare"] + mean["fare"]',
+    ),
+    ("another column", '* std["fare"]', '* std["age"]'),
+    ("another mean", '+ mean["fare"]\nprint', '+ mean["age"]\nprint'),
+)
+def test_scale_back_with_the_targets_own__but_not_with(
+    snippet, old, new, fails
+):
+    """Statistics of one column raise nothing; those of another column give
+    other numbers.
+    """
+    fails(test_scale_back_with_the_targets_own, snippet.edit(old, new))
+
+
+def test_scale_back_with_the_targets_own__ends_with_a_second_axis(
+    snippet, fails
+):
+    """NumPy and torch broadcast forecasts of shape (N, 1) with five columns:
+    no error, but five answers for each.
+    """
+    edited = snippet.edit(
+        "lambda: forecast * std.to_numpy()",
+        "lambda: forecast[:, None] * std.to_numpy()",
+    )
+    run = after(edited, *BACK)
+    assert run.of_columns == "no error"
+    fails(test_scale_back_with_the_targets_own, edited)
+
+
+def test_scale_back_with_the_targets_own__ends_with_as_many_rows(
+    snippet, fails
+):
+    """As many forecasts as there are columns raise nothing: each is scaled as
+    another column.
+    """
+    edited = snippet.edit("[-0.5, 0.0, 2.0]", "[-0.5, 0.0, 2.0, 1.0, 0.5]")
+    run = after(edited, *BACK)
+    assert run.of_columns == "no error"
+    fails(test_scale_back_with_the_targets_own, edited)
+
+
 def test_unk_needs_rare_words(snippet):
     run = after(snippet, *WORDS, "untrained")
 

@@ -1337,6 +1337,74 @@ def test_without_batch_first_sentences_mix__but_not_with(
     fails(test_without_batch_first_sentences_mix, snippet.edit(old, new))
 
 
+LENGTHS = ("words", "do-this", "error-of", "batch-first", "other-lengths")
+
+
+def test_other_lengths_raise(snippet):
+    run = after(snippet, *LENGTHS)
+    assert run.batch.shape == (2, 4, 4)
+    assert run.longer.shape == (2, 6, 4)
+    assert run.crossed == "shape '[2, 8, 2]' is invalid for input of size 48"
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    layer.load_state_dict(run.mixing.state_dict())
+    with no_error():
+        found, _ = layer(run.batch, run.longer, run.longer)
+    for one, memory, alone in zip(run.batch, run.longer, found, strict=True):
+        close(layer(one, memory, memory)[0], alone)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize(
+    ("sentences", "queries", "keys"),
+    [(1, 1, 23), (2, 4, 3), (3, 5, 10), (4, 4, 2)],
+    ids=["1 and 23 words", "4 and 3", "5 and 10", "4 and 2"],
+)
+def test_other_lengths_raise__also_for(sentences, queries, keys, need_weights):
+    said = "is invalid for input of size"
+    for options in ({}, {"kdim": 8, "vdim": 8}, {"add_zero_attn": True}):
+        layer = nn.MultiheadAttention(8, 2, **options)
+        query = torch.rand(sentences, queries, 8)
+        key = torch.rand(sentences, keys, 8)
+        for training in (True, False):
+            layer.train(training)
+            asked = {"need_weights": need_weights}
+            with (
+                torch.set_grad_enabled(training),
+                pytest.raises(RuntimeError, match=said),
+            ):
+                layer(query, key, key, **asked)
+    decoder = nn.TransformerDecoderLayer(8, 2, 16)
+    assert said in error_of(decoder, query, key)
+    with warnings.catch_warnings(action="ignore"):  # no nested tensors
+        both = nn.Transformer(8, 2, 1, 1, 16)
+    said = "the batch number of src and tgt must be equal"
+    assert error_of(both, key, query) == said
+
+
+@edits(
+    (
+        "batch_first in the layer",
+        "mixing = nn.MultiheadAttention(4, num_heads=2)",
+        "mixing = nn.MultiheadAttention(4, num_heads=2, batch_first=True)",
+    ),
+    ("sentences of one length", "torch.rand(2, 6, 4)", "torch.rand(2, 4, 4)"),
+)
+def test_other_lengths_raise__but_not_with(snippet, old, new, fails):
+    """With `batch_first=True`, lengths may differ; equal ones raise nothing,
+    and the sentences mix.
+    """
+    fails(test_other_lengths_raise, snippet.edit(old, new))
+
+
+def test_other_lengths_raise__ends_without_a_batch(snippet, fails):
+    """For a single sentence without an axis for the batch, lengths may
+    differ.
+    """
+    old = "error_of(mixing, batch, longer, longer)"
+    new = "error_of(mixing, batch[0], longer[0], longer[0])"
+    fails(test_other_lengths_raise, snippet.edit(old, new))
+
+
 # Memory and kernels
 
 FUSED = "aten::_scaled_dot_product_flash_attention_for_cpu"
