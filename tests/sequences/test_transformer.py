@@ -1102,6 +1102,11 @@ def test_teacher_forcing_teaches_to_write(snippet):
     assert run.reversed_right == pytest.approx(right.item())
     assert right > 0.9
     assert run.loss < 0.1
+    # At most 3840 of the 10,000 sources were in training.
+    every = torch.cartesian_prod(*[torch.arange(10)] * 4)
+    written = run.write_digits(run.reverser, every)
+    right = (written == every.flip(1)).all(dim=1).sum().item()
+    assert (right - 60 * 64) / (10_000 - 60 * 64) > 0.9
     # Alone, a source is written as in the batch, digit by digit.
     for source in run.source[:5]:
         written = [10]
