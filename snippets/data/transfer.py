@@ -6,6 +6,7 @@ A loop that does not wait for its copies, and what can go wrong with them.
 """
 
 # %% photos
+import copy
 import dataclasses
 
 import torch
@@ -31,9 +32,12 @@ def move(batch, device, pinned):
     if isinstance(batch, (list, tuple)):
         return type(batch)(move(part, device, pinned) for part in batch)
     if dataclasses.is_dataclass(batch):
-        names = [each.name for each in dataclasses.fields(batch) if each.init]
-        parts = {name: getattr(batch, name) for name in names}
-        return dataclasses.replace(batch, **move(parts, device, pinned))
+        moved = copy.copy(batch)  # replace would run __post_init__ again
+        names = {each.name for each in dataclasses.fields(batch)}
+        for name in names.union(getattr(batch, "__dict__", ())):
+            part = move(getattr(batch, name), device, pinned)
+            object.__setattr__(moved, name, part)  # even if it is frozen
+        return moved
     return batch
 
 

@@ -3,7 +3,7 @@
 import re
 import typing
 from collections import OrderedDict, UserList, defaultdict, deque, namedtuple
-from dataclasses import dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields
 from functools import reduce
 from itertools import pairwise, product
 from types import SimpleNamespace
@@ -261,6 +261,166 @@ class Moved(deque):
     def to(self, device, **options):
         """Move all parts."""
         return Moved(part.to(device, **options) for part in self)
+
+
+@dataclass
+class Photo:
+    """A photo that scales its own pixels."""
+
+    pixels: torch.Tensor
+
+    def __post_init__(self):
+        """Scale the pixels."""
+        self.pixels = self.pixels / 255
+
+
+@dataclass(frozen=True)
+class FrozenPhoto:
+    """A photo that nobody can change, once it is made."""
+
+    pixels: torch.Tensor
+
+    def __post_init__(self):
+        """Scale the pixels."""
+        object.__setattr__(self, "pixels", self.pixels / 255)
+
+
+@dataclass(frozen=True, slots=True)
+class SlottedPhoto(FrozenPhoto):
+    """A frozen photo with another field, in a slot."""
+
+    mask: torch.Tensor = field(
+        default_factory=lambda: torch.ones(2), init=False
+    )
+
+
+@dataclass
+class CountedPhoto(Photo):
+    """A photo with a field that it makes by itself, and keeps."""
+
+    seen: torch.Tensor = field(init=False)
+
+    def __post_init__(self):
+        """Nobody has seen it yet."""
+        super().__post_init__()
+        self.seen = torch.zeros(())
+
+
+@dataclass
+class NotedPhoto(Photo):
+    """A photo that keeps a tensor that is no field."""
+
+    def __post_init__(self):
+        """Note the mean, as it is now."""
+        self.mean = self.pixels.mean()
+
+
+@dataclass
+class DividedPhoto:
+    """A photo whose divisor is known only while it is made."""
+
+    pixels: torch.Tensor
+    by: InitVar[float]
+
+    def __post_init__(self, by):
+        """Scale the pixels."""
+        self.pixels = self.pixels / by
+
+
+def seen_photo(pixels):
+    """Return a photo that was seen since it was made."""
+    photo = CountedPhoto(pixels)
+    photo.seen += 1
+    return photo
+
+
+def noted_photo(pixels):
+    """Return a photo that was changed since it was made."""
+    photo = NotedPhoto(pixels)
+    photo.pixels = photo.pixels / 255
+    return photo
+
+
+def tensors_of(photo):
+    """Return all tensors of a photo, by name."""
+    names = {each.name for each in fields(photo)}
+    names |= getattr(photo, "__dict__", {}).keys()
+    return {name: getattr(photo, name) for name in sorted(names)}
+
+
+def test_a_dataclass_is_not_built_again(snippet, make=Photo):
+    move = snippet.after("move").move
+    photo = make(torch.tensor([255.0, 51.0]))
+    before = tensors_of(photo)
+    assert before["pixels"].tolist() == pytest.approx([1, 0.2])
+
+    with no_error():
+        (here,) = move([photo], "cpu", False)
+        (there,) = move([photo], "meta", False)
+
+    for moved in (here, there):
+        assert type(moved) is type(photo)
+        assert moved is not photo
+        assert tensors_of(moved).keys() == before.keys()
+    numbers = {name: part.tolist() for name, part in before.items()}
+    for each in (here, photo):
+        found = {
+            name: part.tolist() for name, part in tensors_of(each).items()
+        }
+        assert found == numbers
+    assert all(part.is_meta for part in tensors_of(there).values())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        FrozenPhoto,
+        SlottedPhoto,
+        seen_photo,
+        noted_photo,
+        lambda pixels: DividedPhoto(pixels, 255),
+    ],
+    ids=[
+        "if it is frozen",
+        "with slots",
+        "with a field that init leaves out",
+        "with a tensor that is no field",
+        "with an InitVar",
+    ],
+)
+def test_a_dataclass_is_not_built_again__also(snippet, make):
+    test_a_dataclass_is_not_built_again(snippet, make)
+
+
+SET = "object.__setattr__(moved, name, part)"
+
+
+@edits(
+    by_replace=(SET, "moved = dataclasses.replace(moved, **{name: part})"),
+    without_a_copy=("moved = copy.copy(batch)", "moved = batch"),
+)
+def test_a_dataclass_is_not_built_again__but_not(snippet, old, new, fails):
+    """`dataclasses.replace` runs `__post_init__` again; without a copy, your
+    own object moves.
+    """
+    fails(test_a_dataclass_is_not_built_again, snippet.edit(old, new))
+
+
+def test_a_dataclass_is_not_built_again__but_not_with_setattr(snippet, fails):
+    """A plain `setattr` raises an error if the dataclass is frozen."""
+    edited = snippet.edit(SET, "setattr(moved, name, part)")
+    fails(test_a_dataclass_is_not_built_again, edited, FrozenPhoto)
+
+
+def test_a_dataclass_is_not_built_again__but_not_of_fields_alone(
+    snippet, fails
+):
+    """If `move` looks at fields alone, a tensor that `__post_init__` keeps
+    elsewhere stays behind.
+    """
+    old = 'names.union(getattr(batch, "__dict__", ()))'
+    edited = snippet.edit(old, "names")
+    fails(test_a_dataclass_is_not_built_again, edited, noted_photo)
 
 
 def test_other_containers_stay(snippet, kind=deque):
