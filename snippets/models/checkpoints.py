@@ -8,6 +8,7 @@ A training that goes on from its file as if it had never stopped.
 # %% imports
 import atexit
 import copy
+import math
 import random
 import shutil
 import tempfile
@@ -111,7 +112,8 @@ def train(path, epochs):
     for _ in range(len(errors), epochs):
         one_epoch(**parts, loader=loader)
         errors.append(error_of(parts["model"]))
-        if errors[-1] == min(errors):
+        finite = [error for error in errors if math.isfinite(error)]
+        if errors[-1] == min(finite, default=None):
             write(parts["model"].state_dict(), f"{path}.best")
         save(path, parts, generator, errors=errors)
     return parts["model"], errors

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import gc
+import math
 import os
 import random
 import signal
@@ -27,6 +28,8 @@ from extensions.evidence.counterexamples import no_error
 from extensions.evidence.versions import true_since
 from tests.helpers import worlds
 
+IS_BEST = "errors[-1] == min(finite, default=None)"
+NAN = math.nan
 PARTS = {"model", "optimizer", "scheduler", "progress"}
 PARTS |= {"loader", "torch", "python", "numpy"}
 LOOP = """for name in ["model", *others, "progress"]:
@@ -409,6 +412,7 @@ def test_the_best_file_is_kept(snippet, stops=(3, 6), number=24):
         run.seed(number)
         for epochs in stops:
             _, errors = run.train(path, epochs)
+        assert Path(f"{path}.best").exists()
         best = torch.load(f"{path}.best")
 
     model = run.build()["model"]
@@ -430,7 +434,7 @@ def with_errors(snippet, *errors):
     return snippet.edit(
         'errors.append(error_of(parts["model"]))',
         'nn.init.constant_(parts["model"][0].bias, len(errors))\n'
-        f"        errors.append({list(errors)}[len(errors)])",
+        f"        errors.append(float({[*map(str, errors)]}[len(errors)]))",
     )
 
 
@@ -453,31 +457,83 @@ def test_the_best_file_is_kept__also_from_long_ago_after(snippet, stops):
     assert best_of(snippet, errors, stops) == 1
 
 
-def test_the_best_file_is_kept__ends_if_the_first_error_is_nan(snippet, fails):
-    """If the first error is `nan`, no later one counts as smaller, and the
-    file keeps the first weights.
-    """
+def test_the_best_file_is_kept__ends_if_every_error_is_nan(snippet, fails):
+    """If every error is `nan`: no file is written."""
     edited = snippet.edit(
         'errors.append(error_of(parts["model"]))',
-        'errors.append(error_of(parts["model"]) if errors else math.nan)\n'
-        "        if len(errors) == 1:\n"
-        '            write(parts["model"].state_dict(), f"{path}.best")',
-    ).edit("import atexit\n", "import atexit\nimport math\n")
+        'errors.append(float("nan"))',
+    )
     fails(test_the_best_file_is_kept, edited)
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("errors[-1] == min(errors)", "True"),
-        ("errors[-1] == min(errors)", "errors[-1] == min(errors[3:] or [0])"),
-        ("errors[-1] == min(errors)", "errors[-1] == max(errors)"),
+        (IS_BEST, "True"),
+        (IS_BEST, "errors[-1] == min(errors[3:] or [0])"),
+        (IS_BEST, "errors[-1] == max(errors)"),
     ],
     ids=["the last one", "the best since it was resumed", "the worst"],
 )
 def test_the_best_file_is_kept__but_not(snippet, old, new, fails):
     """With any other condition, a worse epoch overwrites the best weights."""
     fails(test_the_best_file_is_kept, snippet.edit(old, new))
+
+
+def test_a_nan_is_never_best(
+    snippet, errors=(NAN, 0.5, 0.4, 0.6), kept=3, stops=(4,)
+):
+    run = with_errors(snippet, *errors).after("seed")
+    with a_file() as path:
+        for stop in stops:
+            run.train(path, stop)
+        best = Path(f"{path}.best")
+        found = best.exists() and torch.load(best)["0.bias"][0].item() + 1
+
+    assert found == kept
+
+
+@pytest.mark.parametrize(
+    ("errors", "kept"),
+    [
+        ((0.5, NAN, 0.4, 0.6), 3),
+        ((0.4, 0.5, 0.6, NAN), 1),
+        ((NAN, NAN, NAN, 0.6), 4),
+        ((NAN, NAN, NAN, NAN), False),
+        ((math.inf, NAN, 0.4, math.inf), 3),
+    ],
+    ids=[
+        "in the second epoch",
+        "in the last epoch",
+        "in all epochs but the last",
+        "in all epochs",
+        "between infinite errors",
+    ],
+)
+@pytest.mark.parametrize(
+    "stops", [(4,), (1, 2, 3, 4)], ids=["no stop", "a stop after each"]
+)
+def test_a_nan_is_never_best__also(snippet, errors, kept, stops):
+    test_a_nan_is_never_best(snippet, errors, kept, stops)
+
+
+def test_a_nan_is_never_best__but_not_with_all_errors(snippet, fails):
+    """The `min` of a list that begins with `nan` is `nan`, which equals no
+    error: nothing is ever saved.
+    """
+    edited = snippet.edit("min(finite, default=None)", "min(errors)")
+    fails(test_a_nan_is_never_best, edited)
+
+
+def test_a_nan_is_never_best__but_not_if_none_has_to_be_smaller(
+    snippet, fails
+):
+    """Asked whether an earlier error is smaller, a `nan` has none, and is
+    saved.
+    """
+    new = "not any(error < errors[-1] for error in errors)"
+    edited = snippet.edit(IS_BEST, new)
+    fails(test_a_nan_is_never_best, edited, (0.4, 0.5, 0.6, NAN), 1)
 
 
 def test_resuming_equals_not_stopping(snippet, stops=None, number=0):
