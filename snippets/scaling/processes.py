@@ -91,8 +91,7 @@ apart = max((trained[0][name] - alone[name]).abs().max() for name in alone)
 print(f"largest difference: {apart:.0e}")
 
 # %% train-py
-train_py = """
-import os
+train_py = """import os
 
 import torch
 import torch.distributed as dist
@@ -146,6 +145,7 @@ if rank == 0:
 dist.barrier()  # from here on, the file is there
 dist.destroy_process_group()
 """
+print(train_py)
 
 # %% torchrun
 import subprocess

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.snippet import printed
 from tests.helpers.forks import (
     THREADS_MAY_BE_LEFT,
     after_once,
@@ -145,6 +146,29 @@ def test_torchrun_runs_the_file_in_each_process__also_in_three(snippet):
     said, _ = after_once(snippet, *TORCHRUN[:-1]).torchrun(SAYS, 3)
     expected = [f"{rank} {rank} 3 3 True" for rank in range(3)]
     assert sorted(said.splitlines()) == expected
+
+
+@pytest.mark.usefixtures("forked_python")
+def test_torchrun_runs_the_file_in_each_process__also_as_copied(snippet):
+    """What the page shows to copy is the output, which is the program."""
+    begun = len(printed)
+    run = after_once(snippet, *TORCHRUN[:-1])
+    [copied] = [each["train-py"] for each in printed[begun:]]
+    said, files = run.torchrun(copied)
+
+    assert re.search(r"^\d+ of 597 are right, with 2 processes$", said, re.M)
+    assert files == ["model.pt", "train.py"]
+
+
+@pytest.mark.usefixtures("forked_python")
+def test_torchrun_runs_the_file_in_each_process__but_not_the_cell(
+    snippet, fails
+):
+    """The folded cell only makes a string of the program: saved as a file, it
+    runs, and trains nothing."""
+    string = 'torchrun(f"train_py = {train_py!r}")'
+    edited = snippet.edit("torchrun(train_py)", string)
+    fails(test_torchrun_runs_the_file_in_each_process, edited)
 
 
 @pytest.mark.usefixtures("forked_python")
