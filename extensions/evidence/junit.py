@@ -86,7 +86,9 @@ def properties_of(element: ElementTree.Element) -> dict[str, str]:
     Most are the same in thousands of results, and are kept once for all.
     """
     return {
-        intern(each.get("name", "")): intern(each.get("value", each.text or ""))
+        intern(each.get("name", "")): intern(
+            each.get("value", each.text or "")
+        )
         for each in element.findall("properties/property")
     }
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 from itertools import takewhile
-from pathlib import Path
 from types import FunctionType
 
 import pytest

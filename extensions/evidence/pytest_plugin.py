@@ -37,10 +37,10 @@ from extensions.evidence.lacking import (
 )
 from extensions.evidence.modules import evidence_modules
 from extensions.evidence.outcomes import NEEDS
+from extensions.evidence.printed import keep_printed
 from extensions.evidence.surroundings import OF_CI
 from extensions.evidence.versions import expect
 from extensions.evidence.walk import Code
-from extensions.evidence.printed import keep_printed
 from extensions.programs.snippet import printed, ran
 
 pytest_plugins = ["extensions.evidence.pytest_fixtures"]

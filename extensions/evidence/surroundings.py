@@ -37,7 +37,13 @@ _SETTINGS = (
 # does away with them.
 OF_CI = ("CI", "BUILD_NUMBER")
 # The environment variables with which machines differ, and no claim does.
-_LOCAL = ("$LANG", "$LC_", "$OPENBLAS_", "$TZ", *(f"${each}" for each in OF_CI))
+_LOCAL = (
+    "$LANG",
+    "$LC_",
+    "$OPENBLAS_",
+    "$TZ",
+    *(f"${each}" for each in OF_CI),
+)
 
 
 def surroundings(

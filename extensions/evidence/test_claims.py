@@ -1,10 +1,10 @@
 """Test the claims: ``python -m extensions.evidence.test_claims``.
 
 Only those modules run again whose results are missing, or were made from
-something else, and whose recorded ones do not count here either. pytest runs
-once, and its results join those that are kept in
-``build/evidence/this-build/tests.xml``. With ``--all``, no recorded one does. Ends with 0 if all tests passed, 1 if
-some did not, 2 if pytest did not run. Does not import torch.
+something else, and whose recorded results do not count here either; with
+``--all``, none of these does. pytest runs once, and its results join those
+that are kept in ``build/evidence/this-build/tests.xml``. Ends with 0 if all
+tests passed, 1 if some did not, 2 if pytest did not run. Imports no torch.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ def update(
     if again:
         chosen |= {module_of(case) for case in failed(kept)}
     kept = [case for case in kept if module_of(case) not in chosen | taken]
-    recorded = [case for name in sorted(taken) for case in locked.results(name)]
+    recorded = [
+        case for name in sorted(taken) for case in locked.results(name)
+    ]
     note_fingerprints(recorded, now)
     kept += recorded
     for case in failed(kept):

@@ -86,7 +86,11 @@ def test_a_clone_has_nothing_to_test_and_says_who_did(clone, tested):
 
     found = entry(clone)
     assert tested == []
-    assert (found.verdict, found.cases, len(found.failures)) == ("passed", 1, 2)
+    assert (found.verdict, found.cases, len(found.failures)) == (
+        "passed",
+        1,
+        2,
+    )
     assert found.own.recorded.startswith("torch ")
     assert renew(clone, check=True) == 0
 
@@ -117,7 +121,11 @@ def test_nothing_is_lost_of_what_a_page_shows(clone):
     [
         (PROGRAM, 'word = "one"', 'word = "two"'),
         (ONE, '.word == "one"', '.word == "two"'),
-        ("extensions/programs/fresh_torch.py", "import torch\n", "raise OSError\n"),
+        (
+            "extensions/programs/fresh_torch.py",
+            "import torch\n",
+            "raise OSError\n",
+        ),
     ],
 )
 def test_what_was_recorded_before_a_change_does_not_count(
@@ -201,7 +209,9 @@ def test_only_the_test_that_changed_is_recorded_again(clone, capsys):
     after = (clone / RECORDED).read_text()
     changed = {*before.splitlines()} ^ {*after.splitlines()}
     assert changed
-    assert all("depends on" in each or "OTHER" in each.upper() for each in changed)
+    assert all(
+        "depends on" in each or "OTHER" in each.upper() for each in changed
+    )
     assert renew(clone, check=True) == 0
 
 
@@ -229,5 +239,5 @@ def test_the_results_of_a_topic_that_is_gone_go_as_well(clone):
 def test_a_damaged_file_is_named(clone, old):
     edit(clone / RECORDED, old, "")
 
-    with pytest.raises(Problem, match="one.xml:"):
+    with pytest.raises(Problem, match=r"one\.xml:"):
         update(clone)
