@@ -9,21 +9,15 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2025.2.9"
-nox.options.default_venv_backend = "venv"
+nox.options.default_venv_backend = "uv|venv"
 nox.options.reuse_existing_virtualenvs = True
-nox.options.sessions = ["lint", "types", "tests"]
+nox.options.sessions = ["lint", "tests"]
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
-LOCKED = [
-    "nox",
-    "torch-needs",
-    "lint",
-    "types",
-    "tests",
-    "browser",
-    "live",
-    "lock",
-]
+LOCKED = ["nox", "torch-needs", "lint", "types", "tests", "browser", "lock"]
+# One environment for all that needs torch: it takes a minute and 1.9 GB.
+TORCH = Path(".nox/torch").resolve()
+UV = shutil.which("uv")
 
 HTML = "build/html"
 # What a site that is published knows, in a build that only tries it.
@@ -32,10 +26,19 @@ PUBLISHED = {
     "PROVEN_PYTORCH_NOTEBOOKS": "example/guide/blob/notebooks",
     "PROVEN_PYTORCH_REPOSITORY": "https://example.org/example/guide",
 }
-TEST_CLAIMS = ["python", "-m", "extensions.evidence.test_claims"]
-MEASURE = ["python", "-m", "extensions.measurements.measure"]
-RECORD = ["python", "-m", "extensions.evidence.record"]
-CANARY = ["python", "-m", "extensions.claims.canary"]
+
+
+def python_of(environment: Path) -> str:
+    """Return the Python of an environment."""
+    folder = "Scripts" if sys.platform == "win32" else "bin"
+    return str(environment / folder / "python")
+
+
+PYTHON = python_of(TORCH)
+TEST_CLAIMS = [PYTHON, "-m", "extensions.evidence.test_claims"]
+SOME_FAILED = 3  # how that ends, and recording, if all was tested
+RECORD = [PYTHON, "-m", "extensions.evidence.record"]
+MEASURE = [PYTHON, "-m", "extensions.measurements.measure"]
 # The validator of the W3C, as npm has it.
 VALIDATOR = "vnu-jar@26.9.27"
 VALIDATOR_HASH = (
@@ -44,15 +47,23 @@ VALIDATOR_HASH = (
 OTHER_TORCHES = ["2.6", "2.9", "2.12", "newest"]
 # Before the first of those: on each side of each change, with its NumPy.
 OLDER_TORCHES = {"1.13": "numpy<2", "2.3": "numpy<3", "2.5": "numpy<3"}
-CHANGED = ["--changed-by", OTHER_TORCHES[0]]
 OTHER_TESTS = [
     "tests/extensions",
     "tests/test_course.py",
     "tests/test_house.py",
     "tests/test_locks.py",
 ]
-SPHINX = ["--conf-dir=.", "--doctree-dir=build/doctrees", "docs", HTML]
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--jobs=2"]
+
+# What pip is told about packages, uv is told as well, and asks all of them.
+for pip, uv in {
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+}.items():
+    if pip in os.environ:
+        os.environ.setdefault(uv, os.environ[pip])
+        os.environ.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
 
 
 def install(session: nox.Session, group: str) -> None:
@@ -60,77 +71,74 @@ def install(session: nox.Session, group: str) -> None:
     session.install("--require-hashes", "-r", f"requirements/{group}.txt")
 
 
-def install_torch(session: nox.Session) -> None:
-    """Install torch, with every package that it needs pinned.
+def with_torch(session: nox.Session) -> None:
+    """Bring the environment that has torch up to date.
 
     torch itself has no hash in a lock, because its builds differ by machine.
     What every build needs is installed first, with hashes; what a build for
     CUDA needs besides is limited by ``requirements/torch.txt``.
     """
-    install(session, "torch-needs")
     torch = nox.project.dependency_groups(PYPROJECT, "torch")
-    session.install("--constraint=requirements/torch.txt", *torch)
+    files = [f"requirements/{name}.txt" for name in ("torch-needs", "tests")]
+    limits = "requirements/torch.txt"
+    texts = [Path(each).read_text("utf-8") for each in (*files, limits)]
+    pinned = "\n".join([*torch, *texts])
+    done = TORCH / "installed"
+    if not done.exists() or done.read_text("utf-8") != pinned:
+        needs, tests = (["--require-hashes", "-r", each] for each in files)
+        locks = [needs, [f"--constraint={limits}", *torch], tests]
+        make_environment(session, TORCH, *locks)
+        done.write_text(pinned, "utf-8")
+
+
+def make_environment(
+    session: nox.Session, folder: Path, *installed: list[str]
+) -> str:
+    """Install some things into an environment; return its Python."""
+    python = python_of(folder)
+    if UV:
+        make = [UV, "venv", "--seed", f"--python={sys.executable}"]
+        pip = [UV, "pip", "install", f"--python={python}"]
+    else:
+        make = [sys.executable, "-m", "venv"]
+        pip = [python, "-m", "pip", "install"]
+    if not Path(python).exists():
+        session.run(*make, str(folder), external=True)
+    for each in installed:
+        session.run(*pip, *each, external=True)
+    return python
+
+
+def build(session: nox.Session, html: str, *options: str, **env: str) -> None:
+    """Build the site in a folder."""
+    doctrees = Path(html).parent / "doctrees"
+    places = ["--conf-dir=.", f"--doctree-dir={doctrees}", "docs", html]
+    sphinx = [PYTHON, "-m", "sphinx", *STRICT, *places, *options]
+    session.run(*sphinx, env=env, external=True)
 
 
 # -- Every day ----------------------------------------------------------------
 
 
-@nox.session
-def lint(session: nox.Session) -> None:
-    """Check the style and spelling of every file."""
-    install(session, "lint")
-    session.run("ruff", "check")
-    session.run("ruff", "format", "--check")
-    session.run("codespell")
-    session.run("zizmor", "--offline", "--quiet", ".github")
-
-
-@nox.session
-def types(session: nox.Session) -> None:
-    """Check the types of the extensions."""
-    install(session, "types")
-    session.run("mypy")
-
-
-@nox.session
-def tests(session: nox.Session) -> None:
-    """Test the extensions, the rules, and each claim that has changed.
-
-    With arguments, such as ``-- -k detach``, pytest runs only what they select
-    and no result is kept.
-    """
-    install_torch(session)
-    install(session, "tests")
-    if session.posargs:
-        session.run("pytest", *session.posargs)
-    else:
-        session.run(*TEST_CLAIMS, "--again", "--also", *OTHER_TESTS)
-
-
-@nox.session(default=False)
+@nox.session(default=False, venv_backend="none")
 def docs(session: nox.Session) -> None:
     """Build the site in build/html; test the claims that have changed."""
-    install_torch(session)
-    install(session, "tests")
+    with_torch(session)
     # A claim that fails does not stop here: the site shows it in red, and
     # Sphinx reports it at its line and fails.
-    session.run(*TEST_CLAIMS, success_codes=[0, 1])
-    session.run("sphinx-build", *STRICT, *SPHINX, *session.posargs)
+    codes = [0, SOME_FAILED]
+    session.run(*TEST_CLAIMS, success_codes=codes, external=True)
+    build(session, HTML, *session.posargs)
     session.log(f"Open {Path(HTML, 'index.html').resolve().as_uri()}")
 
 
-@nox.session(default=False)
+@nox.session(default=False, venv_backend="none")
 def live(session: nox.Session) -> None:
     """Serve the site, and update it and its claims each time you save."""
-    install_torch(session)
-    install(session, "live")
-    session.run(
-        "python",
-        "-m",
-        "extensions.live",
-        *SPHINX,
-        *session.posargs,
-    )
+    with_torch(session)
+    places = ["--conf-dir=.", "--doctree-dir=build/doctrees", "docs", HTML]
+    live = [PYTHON, "-m", "extensions.live", *places, *session.posargs]
+    session.run(*live, external=True)
 
 
 @nox.session(default=False, venv_backend="none")
@@ -139,164 +147,126 @@ def new(session: nox.Session) -> None:
     session.run(sys.executable, "-m", "extensions.new_topic", *session.posargs)
 
 
-# -- Before a release ---------------------------------------------------------
+# -- Before a change goes in --------------------------------------------------
 
 
-@nox.session(default=False)
-def notebooks(session: nox.Session) -> None:
-    """Run every script and notebook that the built site offers."""
-    install_torch(session)
-    install(session, "tests")
-    session.run("python", "-m", "extensions.notebooks.run_downloads")
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and spelling of every file, and types of the extensions."""
+    install(session, "lint")
+    install(session, "types")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("codespell")
+    session.run("zizmor", "--offline", "--quiet", ".github")
+    session.run("mypy")
 
 
-@nox.session(default=False)
-def published(session: nox.Session) -> None:
-    """Build the site in build/published, with all addresses set."""
-    install_torch(session)
-    install(session, "tests")
-    places = ["--conf-dir=.", "--doctree-dir=build/published-doctrees"]
-    sphinx = ["sphinx-build", *STRICT, *places, "docs", "build/published"]
-    session.run(*sphinx, env=PUBLISHED)
+@nox.session(venv_backend="none")
+def tests(session: nox.Session) -> None:
+    """Test every claim, the extensions and the rules.
+
+    What this build has tested itself counts until it changes; recorded results
+    do not. With arguments, such as ``-- -k detach``, pytest runs only what
+    they select and no result is kept.
+    """
+    with_torch(session)
+    command = [*TEST_CLAIMS, "--all", "--again", "--also", *OTHER_TESTS]
+    if session.posargs:
+        command = [PYTHON, "-m", "pytest", *session.posargs]
+    session.run(*command, external=True)
+
+
+@nox.session(default=False, venv_backend="none")
+def record(session: nox.Session) -> None:
+    """Renew the recorded results of what has changed, for the next clone.
+
+    With ``-- --check``, only say which. With a folder, such as
+    ``-- evidence/<machine>``, all tests and measurements of this machine are
+    recorded there.
+    """
+    with_torch(session)
+    if "--check" in session.posargs:
+        session.run(*RECORD, "--check", external=True)
+    elif session.posargs:
+        command = [*RECORD, *session.posargs]
+        session.run(*command, success_codes=[0, SOME_FAILED], external=True)
+        session.run(*MEASURE, *session.posargs, external=True)
+    else:
+        session.run(*TEST_CLAIMS, external=True)
+        session.run(*RECORD, external=True)
 
 
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
-    """Use the built site in Chromium, as its readers do."""
-    install(session, "browser")
-    if "GITHUB_ACTIONS" in os.environ:  # elsewhere, a word says how
-        session.run("playwright", "install", "--with-deps", "chromium")
-    session.run("pytest", "browser", "--numprocesses=2", *session.posargs)
+    """Use the built site as its readers do, in Chromium: -- --all pages.
+
+    Its HTML goes through the validator, and its notebooks run. Without
+    ``--all``, that is a part of the pages, and the notebooks that have changed
+    since all have run.
+    """
+    use_in_browser(session, *session.posargs)
+
+
+# -- Each night, and before a release -----------------------------------------
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Check everything that the checks of a change leave out.
+
+    That is each page in a browser, each notebook and script, the claims in
+    reverse order, since a test may leave something behind that changes what
+    the next one finds, and the site as it is when it is published. At the end,
+    the pages are noted as checked.
+    """
+    docs(session)
+    use_in_browser(session, "--all")
+    without = [f"--ignore={each}" for each in OTHER_TESTS]
+    order = ["--reverse", "--numprocesses=auto", "--dist=loadfile"]
+    session.run(PYTHON, "-m", "pytest", *without, *order, external=True)
+    build(session, "build/published/html", **PUBLISHED)
+    session.run(PYTHON, "-m", "extensions.core.checked_pages", external=True)
 
 
 @nox.session(default=False, venv_backend="none")
-def valid(session: nox.Session) -> None:
-    """Check the HTML of the built site with the W3C's validator.
-
-    This needs Java, and npm to download the validator. Without them, the
-    session is skipped.
-    """
-    for tool, what in (("java", "runs"), ("npm", "fetches")):
-        if shutil.which(tool) is None:
-            session.skip(f"nothing is checked: {tool} {what} the validator")
-    folder = Path(session.create_tmp())
-    packed = folder / f"{VALIDATOR.replace('@', '-')}.tgz"
-    if not packed.exists():
-        target = f"--pack-destination={folder}"
-        pack = ["npm", "pack", "--silent", VALIDATOR, target]
-        session.run(*pack, success_codes=range(256))
-        if not packed.exists():
-            session.skip("nothing is checked: npm did not fetch the validator")
-    if hashlib.sha256(packed.read_bytes()).hexdigest() != VALIDATOR_HASH:
-        session.error(f"{packed} is not the validator that is known here")
-    shutil.unpack_archive(packed, folder)
-    jar = folder / "package/build/dist/vnu.jar"
-    check = ["java", "-jar", str(jar), "--errors-only", "--skip-non-html"]
-    session.run(*check, HTML)
-
-
-@nox.session(default=False)
-def backwards(session: nox.Session) -> None:
-    """Test all claims in reverse order, so that none depends on another.
-
-    A test may leave something behind, such as a program that ran under its
-    settings, that changes what a later test finds. When several processes
-    share the tests, the order is arbitrary.
-    """
-    install_torch(session)
-    install(session, "tests")
-    without = [f"--ignore={each}" for each in OTHER_TESTS]
-    order = ["--reverse", "--numprocesses=auto", "--dist=loadfile"]
-    session.run("pytest", *without, *order, *session.posargs)
-
-
-@nox.session(default=False)
 def mutants(session: nox.Session) -> None:
     """List the changes of a program that no test notices: -- data/loading.
 
     Without arguments, all programs are changed; with ``--since HEAD^``, those
     that differ from a commit.
     """
-    install_torch(session)
-    install(session, "tests")
-    session.run(
-        "python",
-        "-m",
-        "extensions.mutants",
-        *session.posargs,
-    )
+    with_torch(session)
+    find = [PYTHON, "-m", "extensions.mutants", *session.posargs]
+    session.run(*find, external=True)
 
 
-# -- Other machines, other versions of torch ----------------------------------
+@nox.session(default=False, venv_backend="none")
+def versions(session: nox.Session) -> None:
+    """Record the tests of all claims on other versions of torch: -- 2.6 2.9.
 
-
-@nox.session(default=False)
-def cuda(session: nox.Session) -> None:
-    """Test the claims that need a GPU; fail if there is none."""
-    install_torch(session)
-    install(session, "tests")
-    session.run("python", "-c", "import torch; torch.zeros(1, device='cuda')")
-    session.run("pytest", "-m", "cuda", *session.posargs)
-
-
-@nox.session(default=False)
-def record(session: nox.Session) -> None:
-    """Record tests and measurements of this machine: -- evidence/<machine>.
-
-    With torch, pytest and NumPy alone, the two commands below do the same;
-    claims whose program imports more are then not run.
+    Those before 2.6 are asked only for the claims that became true by then;
+    the locks do not fit them, and they need Python 3.11. Each environment is
+    removed again, since a torch for CUDA takes gigabytes.
     """
-    install_torch(session)
-    install(session, "tests")
-    if not session.posargs:
-        session.error("say where: nox -s record -- evidence/<machine>")
-    session.run(*RECORD, *session.posargs, success_codes=[0, 1])
-    session.run(*MEASURE, *session.posargs)
-
-
-@nox.session(default=False)
-def measure(session: nox.Session) -> None:
-    """Record the measurements of this machine alone: -- evidence/<machine>."""
-    install_torch(session)
-    install(session, "tests")
-    if not session.posargs:
-        session.error("say where: nox -s measure -- evidence/<machine>")
-    session.run(*MEASURE, *session.posargs)
-
-
-@nox.session(default=False, reuse_venv=False)
-@nox.parametrize("torch", OTHER_TORCHES)
-def versions(session: nox.Session, torch: str) -> None:
-    """Record the tests of all claims on other versions of torch.
-
-    The newest version is recorded as well. The environment is removed again,
-    since a torch for CUDA takes gigabytes.
-    """
-    session.install("torch" if torch == "newest" else f"torch=={torch}.*")
-    install(session, "tests")
-    code = "import torch; print(torch.__version__.partition('+')[0])"
-    version = session.run("python", "-c", code, silent=True)
-    folder = f"evidence/cpu-torch-{str(version).strip()}"
-    # A claim that fails there is part of what is recorded.
-    session.run(*RECORD, folder, *session.posargs, success_codes=[0, 1])
-    shutil.rmtree(session.virtualenv.location)
-
-
-@nox.session(default=False, reuse_venv=False, python="3.11")
-@nox.parametrize("torch", list(OLDER_TORCHES))
-def older(session: nox.Session, torch: str) -> None:
-    """Record, on a torch before 2.6, the claims that became true by then.
-
-    The locks do not fit such an old torch, and Python 3.11 is the newest that
-    the oldest of these versions supports.
-    """
-    needs = [OLDER_TORCHES[torch], "filelock", "pytest>=9,<10"]
-    session.install(f"torch=={torch}.*", *needs)
-    code = "import torch; print(torch.__version__.partition('+')[0])"
-    version = session.run("python", "-c", code, silent=True)
-    folder = f"evidence/cpu-torch-{str(version).strip()}"
-    session.run(*RECORD, folder, *CHANGED, success_codes=[0, 1])
-    shutil.rmtree(session.virtualenv.location)
+    for torch in session.posargs or OTHER_TORCHES:
+        name = "torch" if torch == "newest" else f"torch=={torch}.*"
+        tests, options = (
+            ["--require-hashes", "-r", "requirements/tests.txt"],
+            [],
+        )
+        if torch in OLDER_TORCHES:
+            tests = [OLDER_TORCHES[torch], "filelock", "pytest>=9,<10"]
+            options = ["--changed-by", OTHER_TORCHES[0]]
+        folder = Path(".nox/other-torch").resolve()
+        python = make_environment(session, folder, [name], tests)
+        code = "import torch; print(torch.__version__.partition('+')[0])"
+        found = session.run(python, "-c", code, silent=True, external=True)
+        place = f"evidence/cpu-torch-{str(found).strip()}"
+        # A claim that fails there is part of what is recorded.
+        record = [python, *RECORD[1:], place, *options]
+        session.run(*record, success_codes=[0, SOME_FAILED], external=True)
+        shutil.rmtree(folder)
 
 
 @nox.session(default=False)
@@ -312,10 +282,8 @@ def canary(session: nox.Session) -> None:
     if not index:
         session.error("TORCH_NIGHTLY_INDEX says where nightly builds are")
     session.install("--pre", "--upgrade", f"--index-url={index}", "torch")
-    session.run(*CANARY, *session.posargs)
-
-
-# -- Upkeep -------------------------------------------------------------------
+    canary = ["python", "-m", "extensions.claims.canary"]
+    session.run(*canary, *session.posargs)
 
 
 @nox.session(default=False)
@@ -327,13 +295,6 @@ def lock(session: nox.Session) -> None:
     # Only to constrain: pip takes no constraint with a hash for a torch
     # without one.
     compile_lock(session, "torch", "--no-emit-package=torch")
-
-
-@nox.session(default=False)
-def inventory(session: nox.Session) -> None:
-    """Fetch the names that the documentation of torch lists."""
-    install(session, "tests")
-    session.run("python", "-m", "extensions.prose.sphinx_inventory")
 
 
 def compile_lock(session: nox.Session, group: str, option: str) -> None:
@@ -352,3 +313,35 @@ def compile_lock(session: nox.Session, group: str, option: str) -> None:
         *session.posargs,
         "pyproject.toml",
     )
+
+
+def use_in_browser(session: nox.Session, *options: str) -> None:
+    """Test the built site in a browser, with the validator if there is one."""
+    with_torch(session)
+    install(session, "browser")
+    if "GITHUB_ACTIONS" in os.environ:  # elsewhere, a word says how
+        session.run("playwright", "install", "--with-deps", "chromium")
+    pytest = ["pytest", "browser", "--numprocesses=2", *options]
+    validator = fetch_validator(session)
+    env = {"VALIDATOR": validator, "PYTHON_WITH_TORCH": PYTHON}
+    session.run(*pytest, env=env)
+
+
+def fetch_validator(session: nox.Session) -> str:
+    """Return where the W3C's validator is; '' without Java and npm."""
+    if missing := [each for each in ("java", "npm") if not shutil.which(each)]:
+        session.warn(f"no HTML is checked: {missing[0]} is not installed")
+        return ""
+    folder = Path(session.create_tmp())
+    packed = folder / f"{VALIDATOR.replace('@', '-')}.tgz"
+    if not packed.exists():
+        pack = ["npm", "pack", "--silent", VALIDATOR]
+        done = [*pack, f"--pack-destination={folder}"]
+        session.run(*done, success_codes=range(256), external=True)
+    if not packed.exists():
+        session.warn("no HTML is checked: npm did not fetch the validator")
+        return ""
+    if hashlib.sha256(packed.read_bytes()).hexdigest() != VALIDATOR_HASH:
+        session.error(f"{packed} is not the validator that is known here")
+    shutil.unpack_archive(packed, folder)
+    return str(folder / "package/build/dist/vnu.jar")

@@ -21,7 +21,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-HTML = Path(__file__).parent.parent / "build/html"
+ROOT = Path(__file__).parent.parent
+HTML = ROOT / "build/html"
 SUBPATH = "/guide"
 PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1366, "height": 900}
@@ -40,6 +41,18 @@ HOW_TO_GET_ONE = """there is no browser to test with: install one with
 or, on Debian and Ubuntu, with
     apt-get install chromium
 or say in CHROMIUM where one is"""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let all pages be opened, and all that can be downloaded run."""
+    parser.addoption("--all", action="store_true", help="leave out no page")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say what a run leaves out."""
+    if config.getoption("all"):
+        return "every page, every script, every notebook"
+    return "a part of the pages, notebooks that have changed: --all has all"
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -5,7 +5,9 @@ or asks another host, fails by its context.
 """
 
 import gzip
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,15 +15,48 @@ import pytest
 from playwright.sync_api import Page
 
 from browser.axe import CONTRAST, violations
-from browser.conftest import DESKTOP, HTML, PHONE
+from browser.conftest import DESKTOP, HTML, PHONE, ROOT
+from extensions.core.checked_pages import changed_pages
 
-PAGES = sorted(path.relative_to(HTML) for path in HTML.rglob("*.html"))
 FILES = re.compile(r'<(?:script|link rel="stylesheet")[^>]*="([^"?]+\.\w+)')
 # Bytes of a first view, as a server sends it.
 WORDS = 80_000
 WITH_PICTURES = 150_000
 # Bytes of a page as a browser has to read it.
 UNPACKED = 300_000
+
+
+def pages_to_open(is_all: bool) -> list[Path]:
+    """Return the pages to open, below the folder of the site.
+
+    Of those that a template makes, three each: the first, the last, and the
+    longest. Of the others, those that have changed, those at the top, and the
+    first of each chapter.
+    """
+    pages = sorted(path.relative_to(HTML) for path in HTML.rglob("*.html"))
+    if is_all:
+        return pages
+    changed, made = changed_pages(ROOT), dict[Path, list[Path]]()
+    chosen = set()
+    for page in pages:
+        name = page.with_suffix("").as_posix()
+        if page.parts[0] in {"evidence", "code", "gallery"}:
+            made.setdefault(page.parent, []).append(page)
+        elif len(page.parts) == 1 or page.stem == "index":
+            chosen.add(page)
+        if name in changed:
+            chosen.add(page)
+    for those in made.values():
+        size = {page: (HTML / page).stat().st_size for page in those}
+        chosen |= {those[0], those[-1], max(those, key=size.__getitem__)}
+    return sorted(chosen)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that asks for a path each page that is to be opened."""
+    if "path" in metafunc.fixturenames:
+        pages = pages_to_open(metafunc.config.getoption("all"))
+        metafunc.parametrize("path", pages, ids=str)
 
 
 def too_wide(page: Page) -> Iterator[str]:
@@ -84,7 +119,6 @@ def too_heavy(path: Path, page: Page, site: str) -> Iterator[str]:
         yield f"weighs {total} bytes with its pictures"
 
 
-@pytest.mark.parametrize("path", PAGES, ids=str)
 def test_a_page_can_be_read_by_everyone(path: Path, page: Page, site: str):
     page.goto(f"{site}/{path.as_posix()}")
 
@@ -95,7 +129,23 @@ def test_a_page_can_be_read_by_everyone(path: Path, page: Page, site: str):
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=str)
 def test_a_first_view_is_light(path: Path):
     assert weight(path) <= WORDS
     assert (HTML / path).stat().st_size <= UNPACKED
+
+
+def test_the_validator_finds_no_error(request: pytest.FixtureRequest):
+    validator = os.environ.get("VALIDATOR")
+    if not validator:
+        pytest.skip("the W3C's validator is not here: it needs Java and npm")
+    pages = pages_to_open(request.config.getoption("all"))
+    command = ["java", "-jar", validator, "--errors-only"]
+    done = subprocess.run(
+        [*command, *map(str, pages)],
+        cwd=HTML,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

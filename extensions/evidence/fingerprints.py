@@ -16,7 +16,7 @@ from extensions.core.fingerprint import Fingerprint
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of
 from extensions.evidence.modules import classname, conftests, programs
-from extensions.evidence.surroundings import surroundings
+from extensions.evidence.surroundings import portable, surroundings
 from extensions.evidence.walk import Code
 
 FINGERPRINT = "fingerprint"  # the property of a result that has its digest
@@ -26,6 +26,25 @@ def _files_of(code: Code, module: Path) -> set[Path]:
     """Return the files that the results of a module depend on."""
     files = code.all_imported([module, *conftests(code.root, module)])
     return files.union(programs(code.root, module))
+
+
+def _needs(code: Code, files: Iterable[Path]) -> tuple[set[str], set[str]]:
+    """Return the libraries that some files import, and variables they read."""
+    libraries, variables = {"pytest"}, set[str]()
+    for path in files:
+        try:
+            read = code.module(path)
+        except Problem:  # a rule reports it, or pytest
+            continue
+        libraries |= read.libraries
+        variables |= read.variables
+    return libraries, variables
+
+
+def made_with(code: Code, module: Path) -> list[str]:
+    """Return what a result of a module is made with besides code, by line."""
+    found = portable(code.root, *_needs(code, _files_of(code, module)))
+    return [f"{name} {found[name]}" for name in sorted(found)]
 
 
 def fingerprints(
@@ -38,16 +57,7 @@ def fingerprints(
         parts: dict[str, str | bytes] = {
             path.relative_to(root).as_posix(): bytes_of(path) for path in files
         }
-        libraries = {"pytest"}
-        variables: set[str] = set()
-        for path in files:
-            try:
-                read = code.module(path)
-            except Problem:  # a rule reports it, or pytest
-                continue
-            libraries |= read.libraries
-            variables |= read.variables
-        parts |= surroundings(root, libraries, variables)
+        parts |= surroundings(root, *_needs(code, files))
         found[classname(root, module)] = Fingerprint.of(parts)
     return found
 

@@ -8,6 +8,7 @@ Sphinx nor torch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from sys import intern
@@ -18,6 +19,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, xml_in
 
 FACTS = ("torch", "python", "machine", "date")
+RECORDED = "recorded on"  # of a result: where, if it was not made here
 PART = "claims"  # a fact that only a run of some claims has
 _OLDEST_TORCH = (2, 6)  # that the guide is written for
 _NAMES = ("tests.xml", "tests.xml.gz")
@@ -84,9 +86,25 @@ def properties_of(element: ElementTree.Element) -> dict[str, str]:
     Most are the same in thousands of results, and are kept once for all.
     """
     return {
-        intern(each.get("name", "")): intern(each.get("value", ""))
+        intern(each.get("name", "")): intern(
+            each.get("value", each.text or "")
+        )
         for each in element.findall("properties/property")
     }
+
+
+def add_properties(
+    element: ElementTree.Element, values: Mapping[str, str]
+) -> None:
+    """Add properties as pytest writes them; several lines, as lines."""
+    if values:
+        inside = ElementTree.SubElement(element, "properties")
+        for name, value in values.items():
+            new = ElementTree.SubElement(inside, "property", name=name)
+            if "\n" in value and "\r" not in value:  # which XML would lose
+                new.text = value
+            else:
+                new.set("value", value)
 
 
 def outcome_of(case: ElementTree.Element) -> str:

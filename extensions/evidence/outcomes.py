@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from extensions.core.topics import Topic
 from extensions.evidence.dependencies import CASES, DEPENDS_ON
-from extensions.evidence.junit import Result, Run
+from extensions.evidence.junit import RECORDED, Result, Run
 from extensions.evidence.modules import classname
 
 DECIDED = {"failed", "passed"}
@@ -41,6 +41,8 @@ class Outcome:
     """The tests that failed."""
     empty: tuple[str, ...] = ()
     """The counter-examples that passed, and yet saw no test fail."""
+    recorded: str = ""
+    """Where it was recorded, if this build took it from there."""
     needs: tuple[str, ...] = ()
     """What lacked where it did not run: a device, libraries."""
 
@@ -96,6 +98,7 @@ def outcome(
         max((each.get("date", "") for each in facts), default=""),
         tuple(failed),
         tuple(empty),
+        max((each.get(RECORDED, "") for each in facts), default=""),
         _needs(found) if said == WHY_NOT[NEEDS] else (),
     )
 

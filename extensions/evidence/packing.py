@@ -11,7 +11,12 @@ from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from extensions.evidence.dependencies import DEPENDS_ON
-from extensions.evidence.junit import key_of, outcome_of, properties_of
+from extensions.evidence.junit import (
+    add_properties,
+    key_of,
+    outcome_of,
+    properties_of,
+)
 
 # What the pages show of a recorded result.
 _SHOWN = (
@@ -31,13 +36,13 @@ def packed(run: Element) -> bytes:
     suites = Element("testsuites")
     for suite in run.findall("testsuite"):
         kept = SubElement(suites, "testsuite", name=suite.get("name", ""))
-        _add_properties(kept, properties_of(suite))
+        add_properties(kept, properties_of(suite))
         cases = sorted(suite.findall("testcase"), key=_order)
         for (module, _), group in groupby(cases, key=key_of):
             for case in _merged(list(group)):
                 name = case.get("name", "")
                 new = SubElement(kept, "testcase", classname=module, name=name)
-                _add_properties(new, _shown_of(case))
+                add_properties(new, _shown_of(case))
                 _add_outcome(new, case)
     content: bytes = tostring(suites, encoding="utf-8", xml_declaration=True)
     return gzip.compress(content, mtime=0)
@@ -62,14 +67,6 @@ def _shown_of(case: Element) -> dict[str, str]:
     """Return the properties of a case that its page shows."""
     found = properties_of(case)
     return {key: found[key] for key in _SHOWN if key in found}
-
-
-def _add_properties(place: Element, values: dict[str, str]) -> None:
-    """Add properties as pytest writes them."""
-    if values:
-        inside = SubElement(place, "properties")
-        for name, value in values.items():
-            SubElement(inside, "property", name=name, value=value)
 
 
 def _add_outcome(new: Element, case: Element) -> None:

@@ -9,9 +9,7 @@ Sphinx.
 from __future__ import annotations
 
 import contextlib
-from functools import cache
 from itertools import takewhile
-from pathlib import Path
 from types import FunctionType
 
 import pytest
@@ -24,6 +22,7 @@ from extensions.programs.outputs import VARYING
 from extensions.programs.snippet import Snippet, printed
 
 _Runs = list[dict[str, str]]  # what each cell printed, run by run
+_before: dict[str, _Runs] = {}  # in a test, with programs as they stand
 
 _LINES = 6  # of an output that is shown
 _LETTERS = 100  # of such a line
@@ -48,10 +47,7 @@ def properties_of_outputs(
     plain = all(isinstance(each, (Snippet, *PLAIN)) for each in inputs)
     if not edited or not plain or not any(after):
         return []  # a folder, say, is no longer as it was
-    if len(inputs) == 1:
-        before = _printed_by(test, edited[0].path)
-    else:
-        before = _printed_while(test, *map(_as_it_stands, inputs))
+    before = _printed_by(test, *map(_as_it_stands, inputs))
     same = _cells_before_the_edit(edited[0])
     found = _first_difference(before, after, same)
     return [
@@ -65,10 +61,31 @@ def _as_it_stands(value: object) -> object:
     return Snippet.read(value.path) if isinstance(value, Snippet) else value
 
 
-@cache
-def _printed_by(test: FunctionType, path: Path) -> _Runs:
-    """Return what a program prints, as it stands, in the test of a claim."""
-    return _printed_while(test, Snippet.read(path))
+def keep_printed(test: FunctionType, program: Snippet) -> None:
+    """Keep what a program has printed in the test of a claim.
+
+    Each of its counter-examples is compared with that.
+    """
+    _before[_key(test, program)] = [*printed]
+
+
+def _printed_by(test: FunctionType, *inputs: object) -> _Runs:
+    """Return what programs print, as they stand, in the test of a claim.
+
+    It runs for that only where it has not run with these inputs.
+    """
+    key = _key(test, *inputs)
+    if key not in _before:
+        _before[key] = _printed_while(test, *inputs)
+    return _before[key]
+
+
+def _key(test: FunctionType, *inputs: object) -> str:
+    """Return what tells runs of a test apart."""
+    said = [
+        each.path if isinstance(each, Snippet) else each for each in inputs
+    ]
+    return f"{test.__code__.co_filename} {test.__qualname__} {said!r}"
 
 
 def _printed_while(test: FunctionType, *inputs: object) -> _Runs:

@@ -14,6 +14,7 @@ import platform
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from inspect import signature
 from pathlib import Path
 
 import numpy
@@ -36,16 +37,16 @@ from extensions.evidence.lacking import (
 )
 from extensions.evidence.modules import evidence_modules
 from extensions.evidence.outcomes import NEEDS
+from extensions.evidence.printed import keep_printed
+from extensions.evidence.surroundings import OF_CI
 from extensions.evidence.versions import expect
 from extensions.evidence.walk import Code
-from extensions.programs.snippet import ran
+from extensions.programs.snippet import printed, ran
 
 pytest_plugins = ["extensions.evidence.pytest_fixtures"]
 
 _CODE = Code(ROOT)
 _TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
-# Where one of them is set, pytest takes the machine for one of CI.
-_OF_CI = "CI", "BUILD_NUMBER"
 
 
 def pytest_configure() -> None:
@@ -54,7 +55,7 @@ def pytest_configure() -> None:
     On CI, pytest compares all of two lists, letter by letter, which takes
     hours for long ones. Counter-examples fail on purpose, thousands of times.
     """
-    for name in _OF_CI:
+    for name in OF_CI:
         os.environ.pop(name, None)
 
 
@@ -157,6 +158,20 @@ def pytest_runtest_makereport(
 ) -> None:
     """Note for the lack of what a test skipped itself."""
     note_what_lacks(item, call)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Function) -> Iterator[None]:
+    """Keep what the program of a page prints in a test that needs no more."""
+    printed.clear()
+    yield
+    asked = [
+        name
+        for name, each in signature(item.function).parameters.items()
+        if each.default is each.empty
+    ]
+    if asked == ["snippet"]:
+        keep_printed(item.function, item.funcargs["snippet"])
 
 
 @pytest.hookimpl(trylast=True)

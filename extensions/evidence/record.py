@@ -6,6 +6,10 @@ pytest and NumPy; what programs import besides may be missing, and their claims
 are then *not run*. A warning is no error, since other versions have others.
 Ends with 0 if all passed, 1 if some did not, 2 if nothing was tested.
 
+Without a folder, the results of this build take the place of those in
+``evidence/locked`` that count no more, which a clone brings along; with
+``--check``, those are named, and the end is 1 if there are any.
+
 What is named behind the folder is recorded alone: a folder of tests, a module,
 or a test with its whole claim. ``--changed-by 2.6`` names the claims that say
 that they are true since that torch or an older one; a torch that the guide is
@@ -26,15 +30,27 @@ from extensions.core.command_line import in_one_line
 from extensions.core.problem import Problem
 from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
-from extensions.core.writing import write
-from extensions.evidence.fingerprints import changed_since, stamps_of
+from extensions.core.writing import remove, write
+from extensions.evidence.fingerprints import (
+    changed_since,
+    fingerprints,
+    stamps_of,
+)
 from extensions.evidence.junit import (
     PART,
+    RECORDED,
     key_of,
-    outcome_of,
     properties_of,
 )
-from extensions.evidence.merging import deselected, module_of, run_with
+from extensions.evidence.locked_run import FOLDER, LockedRun
+from extensions.evidence.merging import (
+    current,
+    deselected,
+    failed,
+    lacking,
+    module_of,
+    run_with,
+)
 from extensions.evidence.modules import classname, evidence_modules
 from extensions.evidence.packing import packed
 from extensions.evidence.selection import (
@@ -44,7 +60,12 @@ from extensions.evidence.selection import (
     on_cuda,
     with_their_claims,
 )
-from extensions.evidence.test_claims import IN_PARALLEL, end, run_pytest
+from extensions.evidence.test_claims import (
+    EVIDENCE,
+    IN_PARALLEL,
+    end,
+    run_pytest,
+)
 
 _QUIET = ["--quiet", "--override-ini=filterwarnings=default"]
 PACKED = "tests.xml.gz"
@@ -94,7 +115,7 @@ def record(folder: Path, options: list[str]) -> int:
     if partly := deselected(cases):
         message = f"some cases of {min(partly)} were deselected: as before"
         raise Problem(path, 1, message)
-    failed = [case for case in cases if outcome_of(case) == "failed"]
+    wrong = failed(cases)
     if names_tests(options):
         kept, is_part = _kept_of(path, run)
         if is_part:
@@ -102,10 +123,51 @@ def record(folder: Path, options: list[str]) -> int:
         cases += not_renewed(kept, cases, options)
     folder.mkdir(parents=True, exist_ok=True)
     write(path, packed(ElementTree.fromstring(run_with(run, cases))))
-    for case in failed:
+    for case in wrong:
         module, _ = key_of(case)
         print(f"failed: {module}::{case.get('name')}")
     return status
+
+
+def renew(root: Path, check: bool) -> int:
+    """Renew the recorded run of the torch that is locked; return the status.
+
+    Of what has not changed since it was recorded, nothing is written.
+    """
+    modules = {classname(root, each): each for each in evidence_modules(root)}
+    locked = LockedRun(root, modules.values())
+    reasons = {name: why for name in modules if (why := locked.why_not(name))}
+    for name, why in reasons.items():
+        print(f"{locked.path(name).relative_to(root).as_posix()}: {why}")
+    known = {locked.path(name) for name in modules}
+    gone = sorted({*(root / FOLDER).glob("**/*.xml")} - known)
+    for path in gone:
+        print(f"{path.relative_to(root).as_posix()}: its topic is gone")
+    if check or not (reasons or gone):
+        return 1 if reasons or gone else 0
+    for path in gone:
+        remove(path)
+    run = xml_of(root / EVIDENCE)
+    now = fingerprints(root, modules.values())
+    cases = [
+        case
+        for case in current([*run.iter("testcase")], now)
+        if RECORDED not in properties_of(case)
+    ]
+    left = {*lacking(modules, cases), *map(module_of, failed(cases))}
+    for name in reasons:
+        if name in left:
+            print(f"not recorded, since this build has no result: {name}")
+        else:
+            those = [case for case in cases if module_of(case) == name]
+            locked.keep(name, _facts_of(run), those)
+    return 1 if left & reasons.keys() else 0
+
+
+def _facts_of(run: Element) -> dict[str, str]:
+    """Return the facts of a run, but for its day, which each result has."""
+    [facts] = [properties_of(suite) for suite in run.iter("testsuite")]
+    return {name: facts[name] for name in facts if name != "date"}
 
 
 def _kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
@@ -143,7 +205,12 @@ def _note_part(run: Element) -> None:
 def main() -> None:
     """Record into a folder; further options, and tests, go to pytest."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="where the run goes")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", help="where the run goes"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only name what is to be renewed"
+    )
     parser.add_argument(
         "--changed-by",
         metavar="TORCH",
@@ -155,6 +222,8 @@ def main() -> None:
         help="only the claims that need a CUDA device",
     )
     chosen, options = parser.parse_known_args()
+    if chosen.folder is None:
+        raise SystemExit(renew(ROOT, chosen.check))
     if chosen.cuda:
         options += on_cuda(ROOT)
     if chosen.changed_by:

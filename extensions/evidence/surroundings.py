@@ -12,6 +12,7 @@ from importlib.metadata import (
     distribution,
     entry_points,
     packages_distributions,
+    version,
 )
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +23,7 @@ from extensions.core.environment import device, environment_variables
 from extensions.core.fingerprint import digest
 from extensions.core.reading import bytes_of, toml_of
 
+_MISSING = "not there"
 # Files in which pytest finds settings, besides pyproject.toml.
 _SETTINGS = (
     "pytest.toml",
@@ -30,6 +32,17 @@ _SETTINGS = (
     ".pytest.ini",
     "tox.ini",
     "setup.cfg",
+)
+# Where one of them is set, pytest takes the machine for one of CI; the plugin
+# does away with them.
+OF_CI = ("CI", "BUILD_NUMBER")
+# The environment variables with which machines differ, and no claim does.
+_LOCAL = (
+    "$LANG",
+    "$LC_",
+    "$OPENBLAS_",
+    "$TZ",
+    *(f"${each}" for each in OF_CI),
 )
 
 
@@ -46,10 +59,36 @@ def surroundings(
     return found
 
 
-def _versions(libraries: Iterable[str]) -> dict[str, str]:
+def portable(
+    root: Path, libraries: Iterable[str], variables: Iterable[str]
+) -> dict[str, str]:
+    """Return what two machines must share for a result to count on both.
+
+    That is less than what one machine has to leave as it is: not the build of
+    torch with all that this brings along, nor the release of Python within a
+    version, nor language, time zone and the kernels of a processor.
+    """
+    found = {
+        "Python": platform.python_version().rpartition(".")[0],
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": device() or "none",
+        "plugins": digest(_plugins()),
+        "settings": digest(*(each for _, each in _settings(root))),
+        "torch": version("torch").partition("+")[0],
+    }
+    for name, each in _versions(libraries, without="torch").items():
+        if each != _MISSING:
+            found[name] = each
+    for name, each in environment_variables(variables).items():
+        if each != repr(None) and not name.startswith(_LOCAL):
+            found[name] = digest(each)
+    return found
+
+
+def _versions(libraries: Iterable[str], without: str = "") -> dict[str, str]:
     """Return the versions of some libraries, and of all that these need."""
     found: dict[str, str] = {}
-    todo, known = [*libraries], set(sys.stdlib_module_names)
+    todo, known = [*libraries], {*sys.stdlib_module_names, without}
     while todo:
         if (name := todo.pop()) in known:
             continue
@@ -76,7 +115,7 @@ def _version(name: str) -> tuple[str, tuple[str, ...]]:
     except PackageNotFoundError:
         spec = find_spec(name) if name.isidentifier() else None
         if spec is None or not spec.has_location or not spec.origin:
-            return "not there", ()
+            return _MISSING, ()
         return digest(bytes_of(Path(spec.origin))), ()
     needs = [Requirement(each) for each in found.requires or ()]
     return found.version, tuple(

@@ -1,9 +1,10 @@
 """Test the claims: ``python -m extensions.evidence.test_claims``.
 
 Only those modules run again whose results are missing, or were made from
-something else. pytest runs once, and its results join those that are kept in
-``build/evidence/this-build/tests.xml``. Ends with 0 if all tests passed, 1 if
-some did not, 2 if pytest did not run. Does not import torch.
+something else, and whose recorded results do not count here either; with
+``--all``, none of these does. pytest runs once, and its results join those
+that are kept in ``build/evidence/this-build/tests.xml``. Ends with 0 if all
+tests passed, 1 if some did not, 2 if pytest did not run. Imports no torch.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from extensions.evidence.fingerprints import (
     fingerprints,
     stamps_of,
 )
+from extensions.evidence.junit import RECORDED, properties_of
+from extensions.evidence.locked_run import LockedRun
 from extensions.evidence.merging import (
     cases_in,
     current,
@@ -128,35 +131,60 @@ def reasons(
         yield f"{paths[0]}{more}: {why}"
 
 
-def _keep_only(path: Path, kept: list[Element]) -> None:
-    """Drop all results but some; a file that is not whole has none."""
-    try:
-        write(path, run_with(xml_of(path), kept))
-    except Problem:
+def _keep(path: Path, kept: list[Element], locked: LockedRun) -> None:
+    """Write the results that count, in the run that they are from."""
+    if not kept:
         remove(path)
+        return
+    recorded = {
+        module_of(case) for case in kept if RECORDED in properties_of(case)
+    }
+    if all(module_of(case) in recorded for case in kept):
+        run = locked.run_of(recorded)
+    else:
+        run = xml_of(path)
+    write(path, run_with(run, kept))
 
 
-def update(root: Path, also: list[str], again: bool) -> int:
+def update(
+    root: Path, also: list[str], again: bool, anew: bool = False
+) -> int:
     """Test what has to be tested, renew the evidence, return the status."""
     path = root / EVIDENCE
     modules = {classname(root, each): each for each in evidence_modules(root)}
+    locked = LockedRun(root, modules.values())
     now = fingerprints(root, modules.values())
     kept = current(cases_in(path), now)
+    if anew:
+        kept = [case for case in kept if RECORDED not in properties_of(case)]
     chosen = set(lacking(modules, kept))
+    why = {} if anew else {name: locked.why_not(name) for name in chosen}
+    taken = {name for name in why if not why[name]}
+    chosen -= taken
     if again:
         chosen |= {module_of(case) for case in failed(kept)}
-    kept = [case for case in kept if module_of(case) not in chosen]
+    kept = [case for case in kept if module_of(case) not in chosen | taken]
+    recorded = [
+        case for name in sorted(taken) for case in locked.results(name)
+    ]
+    note_fingerprints(recorded, now)
+    kept += recorded
     for case in failed(kept):
         print(f"failed before: {module_of(case)}::{case.get('name')}")
+    if taken:
+        print(f"{len(taken)} modules with recorded results that count here")
     print(f"{len(chosen)} of {len(modules)} modules to test", flush=True)
-    if not chosen and not also:
-        return 1 if failed(kept) else 0
     before = _read_fingerprints(root)
     for line in reasons({name: now[name] for name in chosen}, before):
         print(line, flush=True)
+    for line in {each for each in why.values() if each}:
+        print(f"what is recorded does not count: {line}", flush=True)
     # Whatever ends this run, what is stale does not stand.
-    if chosen:
-        _keep_only(path, kept)
+    if chosen or taken:
+        _keep(path, kept, locked)
+    if not chosen and not also:
+        _write_fingerprints(root, now)
+        return 1 if failed(kept) else 0
 
     paths = [str(modules[name].relative_to(root)) for name in sorted(chosen)]
     workers = IN_PARALLEL if also or len(chosen) > _FEW else []
@@ -191,6 +219,11 @@ def main() -> int:
         "--also", nargs="+", default=[], help="tests to run in any case"
     )
     parser.add_argument(
+        "--all",
+        action="store_true",
+        help="test whatever this build has not tested itself",
+    )
+    parser.add_argument(
         "--again", action="store_true", help="run what failed before, too"
     )
     chosen = parser.parse_args()
@@ -203,7 +236,7 @@ def main() -> int:
             load(lock.parent, code)
             fingerprints(ROOT, evidence_modules(ROOT))
             save(lock.parent, code)
-            return update(ROOT, chosen.also, chosen.again)
+            return update(ROOT, chosen.also, chosen.again, chosen.all)
     except OSError as error:
         print(Problem(lock, 1, f"cannot be locked: {error.strerror}"))
     except Problem as problem:

@@ -1,7 +1,7 @@
 """The inventory of torch's API: which names it describes, and where.
 
-Any site that Sphinx builds offers its own as ``objects.inv``.
-``nox -s inventory`` calls this module, which fetches that of the version in
+Any site that Sphinx builds offers its own as ``objects.inv``. ``python -m
+extensions.prose.sphinx_inventory`` fetches that of the version in
 ``docs/torch_names.toml``, keeps what it says of Python, and takes the names
 that it has out of the list. A build asks nothing of a network: it reads the
 file, and where there is none, the list alone.

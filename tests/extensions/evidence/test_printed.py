@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from extensions.evidence.printed import properties_of_outputs
+from extensions.evidence.printed import keep_printed, properties_of_outputs
 from extensions.programs.snippet import Snippet, printed
 
 PROGRAM = """\
@@ -50,6 +50,25 @@ def test_the_first_output_that_differs_is_recorded(snippet):
         "output before": "begins with one",
         "output after": "begins with three",
     }
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_program_as_it_stands_runs_once(snippet, is_kept):
+    runs = []
+
+    def word_is_one(snippet):
+        runs.append(snippet.text)
+        assert snippet.after("start").word == "one"
+
+    if is_kept:
+        printed.clear()
+        word_is_one(snippet)
+        keep_printed(word_is_one, snippet)
+    for word in ("two", "three"):
+        found = outputs(word_is_one, snippet.edit('"one"', f'"{word}"'))
+        assert found["output before"] == "begins with one"
+
+    assert runs.count(PROGRAM) == 1
 
 
 def test_a_cell_that_prints_nothing_more_is_shown(snippet):

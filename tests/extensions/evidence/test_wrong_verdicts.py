@@ -3,6 +3,7 @@
 Each test goes the steps that once ended in a claim that passed for good.
 """
 
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 from extensions.claims.ledger import read_ledger
 from extensions.core.problem import Problem
 from extensions.evidence.junit import runs
+from extensions.evidence.record import renew
 from extensions.evidence.test_claims import update
 
 COMMAND = [sys.executable, "-m", "extensions.evidence.test_claims"]
@@ -57,6 +59,15 @@ def fails():
     return lambda *_: None
 
 """
+
+
+@pytest.fixture(autouse=True, params=["alone", "beside a recorded run"])
+def _recorded(whole, request):
+    """Go the same steps in a clone that brings results along."""
+    if request.param != "alone":
+        assert update(whole, also=[], again=False) == 0
+        assert renew(whole, check=False) == 0
+        shutil.rmtree(whole / "build/evidence")
 
 
 @pytest.fixture

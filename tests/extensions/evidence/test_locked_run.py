@@ -1,0 +1,243 @@
+"""Recorded results count as this build's own, as long as nothing is other."""
+
+import shutil
+
+import pytest
+
+from extensions.claims.ledger import read_ledger
+from extensions.core.problem import Problem
+from extensions.evidence import surroundings, test_claims
+from extensions.evidence.junit import properties_of, runs
+from extensions.evidence.locked_run import FOLDER
+from extensions.evidence.merging import cases_in
+from extensions.evidence.record import renew
+
+ONE = "tests/part/test_one.py"
+PROGRAM = "snippets/part/one.py"
+RECORDED = FOLDER / "part/one.xml"
+VARIED = """
+import pytest
+
+def test_word_is_one(snippet):
+    assert snippet.after("start").word == "one"
+
+@pytest.mark.parametrize("case", ["upper", "lower"])
+def test_word_is_one__but_not_of_another(snippet, fails, case):
+    new = getattr("Other", case)()
+    fails(test_word_is_one, snippet.edit('word = "one"', f'word = "{new}"'))
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(new_house, make_whole):
+    """A house whose results are recorded, as somebody clones it."""
+    with pytest.MonkeyPatch.context() as patch:
+        house = new_house()
+        make_whole(house)
+        patch.setenv("PYTHONPATH", str(house))
+        (house / ONE).write_text(VARIED)
+        assert test_claims.update(house, [], again=False) == 0
+        assert renew(house, check=False) == 0
+    shutil.copytree(house / "build/evidence", house / "before")
+    shutil.rmtree(house / "build/evidence")
+    return house
+
+
+@pytest.fixture
+def clone(recorded, tmp_path, monkeypatch):
+    house = tmp_path / "house"
+    shutil.copytree(recorded, house)
+    monkeypatch.setenv("PYTHONPATH", str(house))
+    return house
+
+
+@pytest.fixture
+def tested(monkeypatch):
+    """Note which modules pytest is to test."""
+    tested = []
+    run_pytest = test_claims.run_pytest
+
+    def noted(root, arguments, xml):
+        tested.extend(each for each in arguments if each.startswith("tests/"))
+        return run_pytest(root, arguments, xml)
+
+    monkeypatch.setattr(test_claims, "run_pytest", noted)
+    return tested
+
+
+def update(house, anew=False):
+    return test_claims.update(house, [], again=False, anew=anew)
+
+
+def entry(house):
+    """Return what the site would say of the claim that a word is one."""
+    found = runs([house / "build/evidence", house / "evidence"])
+    return read_ledger(house, found).of("part/one")[0]
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_clone_has_nothing_to_test_and_says_who_did(clone, tested):
+    assert update(clone) == 0
+
+    found = entry(clone)
+    assert tested == []
+    assert (found.verdict, found.cases, len(found.failures)) == (
+        "passed",
+        1,
+        2,
+    )
+    assert found.own.recorded.startswith("torch ")
+    assert renew(clone, check=True) == 0
+
+
+def test_nothing_is_lost_of_what_a_page_shows(clone):
+    before = clone / "before/this-build/tests.xml"
+    update(clone)
+
+    def told(path):
+        return sorted(
+            (
+                case.get("classname"),
+                case.get("name"),
+                tuple(
+                    pair
+                    for pair in sorted(properties_of(case).items())
+                    if pair[0] not in {"fingerprint", "recorded on"}
+                ),
+            )
+            for case in cases_in(path)
+        )
+
+    assert told(clone / test_claims.EVIDENCE) == told(before)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        (PROGRAM, 'word = "one"', 'word = "two"'),
+        (ONE, '.word == "one"', '.word == "two"'),
+        (
+            "extensions/programs/fresh_torch.py",
+            "import torch\n",
+            "raise OSError\n",
+        ),
+    ],
+)
+def test_what_was_recorded_before_a_change_does_not_count(
+    clone, tested, name, old, new
+):
+    edit(clone / name, old, new)
+
+    assert update(clone) == 1
+    assert ONE in tested
+    assert entry(clone).verdict == "failed"
+    assert not entry(clone).own.recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("version", lambda name: "99.0"),
+        ("device", lambda: "Model: a GPU"),
+        ("_plugins", lambda: "another plugin"),
+    ],
+)
+def test_what_was_recorded_elsewhere_does_not_count(
+    clone, tested, monkeypatch, name, value
+):
+    monkeypatch.setattr(surroundings, name, value)
+    update(clone)
+
+    assert ONE in tested
+    assert not entry(clone).own.recorded
+
+
+@pytest.mark.parametrize(
+    ("variable", "counts"),
+    [("TORCH_SHOW_CPP_STACKTRACES", False), ("LANG", True), ("CI", True)],
+)
+def test_a_variable_that_torch_reads_counts(
+    clone, tested, monkeypatch, variable, counts
+):
+    monkeypatch.setenv(variable, "1")
+    update(clone)
+
+    assert (tested == []) is counts
+
+
+def test_what_pytest_is_told_to_leave_out_counts(clone, tested):
+    edit(clone / "pyproject.toml", 'addopts = ["-ra", ', 'addopts = ["-x", ')
+    update(clone)
+
+    assert ONE in tested
+
+
+def test_all_is_tested_where_that_is_asked_for(clone, tested):
+    update(clone)
+    assert update(clone, anew=True) == 0
+    assert ONE in tested
+    assert not entry(clone).own.recorded
+
+    tested.clear()
+    assert update(clone, anew=True) == 0
+    assert update(clone) == 0
+    assert tested == []
+
+
+def test_an_edit_behind_recorded_results_is_tested(clone, tested):
+    update(clone)
+    edit(clone / PROGRAM, 'word = "one"', 'word = "two"')
+
+    assert update(clone) == 1
+    assert tested == [ONE]
+    assert entry(clone).verdict == "failed"
+
+
+def test_only_the_test_that_changed_is_recorded_again(clone, capsys):
+    before = (clone / RECORDED).read_text()
+    edit(clone / ONE, '"Other"', '"Another"')
+    assert renew(clone, check=True) == 1
+    assert "but_not_of_another changed" in capsys.readouterr().out
+    update(clone)
+    assert renew(clone, check=False) == 0
+
+    after = (clone / RECORDED).read_text()
+    changed = {*before.splitlines()} ^ {*after.splitlines()}
+    assert changed
+    assert all(
+        "depends on" in each or "OTHER" in each.upper() for each in changed
+    )
+    assert renew(clone, check=True) == 0
+
+
+def test_a_failure_is_not_recorded(clone, capsys):
+    before = (clone / RECORDED).read_bytes()
+    edit(clone / PROGRAM, 'word = "one"', 'word = "two"')
+    update(clone)
+
+    assert renew(clone, check=False) == 1
+    assert "no result: tests.part.test_one" in capsys.readouterr().out
+    assert (clone / RECORDED).read_bytes() == before
+
+
+def test_the_results_of_a_topic_that_is_gone_go_as_well(clone):
+    for name in (ONE, PROGRAM):
+        (clone / name).unlink()
+
+    assert renew(clone, check=True) == 1
+    update(clone)
+    renew(clone, check=False)
+    assert not (clone / RECORDED).exists()
+
+
+@pytest.mark.parametrize("old", ["</testsuites>", "tests.part.test_one"])
+def test_a_damaged_file_is_named(clone, old):
+    edit(clone / RECORDED, old, "")
+
+    with pytest.raises(Problem, match=r"one\.xml:"):
+        update(clone)
