@@ -38,6 +38,7 @@ PYTHON = python_of(TORCH)
 TEST_CLAIMS = [PYTHON, "-m", "extensions.evidence.test_claims"]
 SOME_FAILED = 3  # how that ends, and recording, if all was tested
 RECORD = [PYTHON, "-m", "extensions.evidence.record"]
+CANARY = ["python", "-m", "extensions.claims.canary"]
 MEASURE = [PYTHON, "-m", "extensions.measurements.measure"]
 # The validator of the W3C, as npm has it.
 VALIDATOR = "vnu-jar@26.9.27"
@@ -282,8 +283,7 @@ def canary(session: nox.Session) -> None:
     if not index:
         session.error("TORCH_NIGHTLY_INDEX says where nightly builds are")
     session.install("--pre", "--upgrade", f"--index-url={index}", "torch")
-    canary = ["python", "-m", "extensions.claims.canary"]
-    session.run(*canary, *session.posargs)
+    session.run(*CANARY, *session.posargs)
 
 
 @nox.session(default=False)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from watchfiles import PythonFilter, watch
 
 from extensions.core.topics import ROOT
-from extensions.evidence.test_claims import EVIDENCE
+from extensions.evidence.junit import EVIDENCE
 
 _PYTHON = [sys.executable, "-m"]
 TESTS = [*_PYTHON, "extensions.evidence.test_claims"]

@@ -121,6 +121,12 @@ class Ledger:
         """Return how many claims have each verdict."""
         return Counter(entry.verdict for entry in self.entries)
 
+    def recorded(self) -> int:
+        """Return of how many claims this build took recorded results."""
+        return sum(
+            bool(each.own and each.own.recorded) for each in self.entries
+        )
+
     def needs(self) -> Counter[str]:
         """Return how many claims no run could test, by what they need."""
         found = [" and ".join(entry.needs) for entry in self.entries]

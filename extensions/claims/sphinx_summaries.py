@@ -146,6 +146,7 @@ def template_values(
         ),
         "tally": ledger.tally(),
         "needs": ledger.needs(),
+        "recorded": ledger.recorded(),
         "kinds": ledger.kinds,
         "prose": ledger.prose,
         "cited": ledger.cited,

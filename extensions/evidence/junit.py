@@ -23,7 +23,7 @@ RECORDED = "recorded on"  # of a result: where, if it was not made here
 PART = "claims"  # a fact that only a run of some claims has
 _OLDEST_TORCH = (2, 6)  # that the guide is written for
 _NAMES = ("tests.xml", "tests.xml.gz")
-_OWN = "this-build/tests.xml"  # below build/evidence
+EVIDENCE = Path("build/evidence/this-build/tests.xml")  # of this build
 _OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
@@ -158,7 +158,7 @@ def _all_of(folders: list[Path]) -> list[Run | Problem]:
     The run of this build has a place of its own in the first; all others are
     recorded.
     """
-    own = folders[0] / _OWN if folders else None
+    own = folders[0].joinpath(*EVIDENCE.parts[2:]) if folders else None
     return [
         _run_or_problem(path, path == own)
         for folder in folders

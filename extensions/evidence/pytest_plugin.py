@@ -22,6 +22,8 @@ import pytest
 import torch
 from _pytest.junitxml import xml_key
 
+from extensions.core.cache import load
+from extensions.core.environment import our_code
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, topic_of_tests
 from extensions.evidence.case_names import name_of_value
@@ -30,6 +32,7 @@ from extensions.evidence.dependencies import (
     DEPENDS_ON,
     Dependencies,
 )
+from extensions.evidence.junit import EVIDENCE
 from extensions.evidence.lacking import (
     lacking_by_cell,
     note_what_lacks,
@@ -57,6 +60,8 @@ def pytest_configure() -> None:
     """
     for name in OF_CI:
         os.environ.pop(name, None)
+    # What the caller has parsed, no process has to parse again.
+    load(ROOT / EVIDENCE.parent, our_code("core", "evidence", "programs"))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,7 +4,7 @@
 writes ``tests.xml.gz`` there, and names each test that failed. Needs torch,
 pytest and NumPy; what programs import besides may be missing, and their claims
 are then *not run*. A warning is no error, since other versions have others.
-Ends with 0 if all passed, 1 if some did not, 2 if nothing was tested.
+Ends with 0 if all passed, 3 if some did not, 2 if nothing was tested.
 
 Without a folder, the results of this build take the place of those in
 ``evidence/locked`` that count no more, which a clone brings along; with
@@ -37,6 +37,7 @@ from extensions.evidence.fingerprints import (
     stamps_of,
 )
 from extensions.evidence.junit import (
+    EVIDENCE,
     PART,
     RECORDED,
     key_of,
@@ -53,18 +54,18 @@ from extensions.evidence.merging import (
 )
 from extensions.evidence.modules import classname, evidence_modules
 from extensions.evidence.packing import packed
+from extensions.evidence.pytest_process import (
+    IN_PARALLEL,
+    SOME_FAILED,
+    end,
+    run_pytest,
+)
 from extensions.evidence.selection import (
     changed_by,
     names_tests,
     not_renewed,
     on_cuda,
     with_their_claims,
-)
-from extensions.evidence.test_claims import (
-    EVIDENCE,
-    IN_PARALLEL,
-    end,
-    run_pytest,
 )
 
 _QUIET = ["--quiet", "--override-ini=filterwarnings=default"]
@@ -126,7 +127,7 @@ def record(folder: Path, options: list[str]) -> int:
     for case in wrong:
         module, _ = key_of(case)
         print(f"failed: {module}::{case.get('name')}")
-    return status
+    return SOME_FAILED if status else 0
 
 
 def renew(root: Path, check: bool) -> int:

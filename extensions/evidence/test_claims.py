@@ -4,20 +4,16 @@ Only those modules run again whose results are missing, or were made from
 something else, and whose recorded results do not count here either; with
 ``--all``, none of these does. pytest runs once, and its results join those
 that are kept in ``build/evidence/this-build/tests.xml``. Ends with 0 if all
-tests passed, 1 if some did not, 2 if pytest did not run. Imports no torch.
+tests passed, 3 if some did not, 2 if pytest did not run. Imports no torch.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -35,7 +31,7 @@ from extensions.evidence.fingerprints import (
     fingerprints,
     stamps_of,
 )
-from extensions.evidence.junit import RECORDED, properties_of
+from extensions.evidence.junit import EVIDENCE, RECORDED, properties_of
 from extensions.evidence.locked_run import LockedRun
 from extensions.evidence.merging import (
     cases_in,
@@ -47,49 +43,17 @@ from extensions.evidence.merging import (
     run_with,
 )
 from extensions.evidence.modules import classname, evidence_modules
+from extensions.evidence.parsed_tests import tests_in
+from extensions.evidence.pytest_process import (
+    IN_PARALLEL,
+    SOME_FAILED,
+    end,
+    run_pytest,
+)
 
-EVIDENCE = Path("build/evidence/this-build/tests.xml")
 # From what these results were made, to say why some are made again.
 _FINGERPRINTS = EVIDENCE.with_name("fingerprints.json")
-IN_PARALLEL = ["--numprocesses=auto", "--dist=worksteal"]
 _FEW = 4  # modules: one process is done before each of several has torch
-# How pytest ends where it did not test what it should.
-ENDS = {
-    2: "was interrupted",
-    3: "met an error of its own",
-    4: "was called in a wrong way",
-    5: "found no tests",
-}
-
-
-def run_pytest(root: Path, arguments: list[str], xml: Path) -> int:
-    """Run pytest, which writes its results into a file; return its status."""
-    if find_spec("pytest") is None:
-        raise Problem(root, 1, "pytest is not installed: nothing was tested")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--continue-on-collection-errors",
-        f"--junitxml={xml}",
-        *arguments,
-    ]
-    # Whoever calls this may have options of pytest in the environment, which
-    # could leave tests out.
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PYTEST_")
-    }
-    done = subprocess.run(command, cwd=root, env=environment, check=False)
-    return done.returncode
-
-
-def end(status: int) -> str:
-    """Return how pytest ended where it did not test what it should."""
-    if status < 0:
-        return f"was ended by {signal.Signals(-status).name}"
-    return ENDS.get(status, f"ended with {status}")
 
 
 def _read_fingerprints(root: Path) -> dict[str, Fingerprint]:
@@ -184,7 +148,7 @@ def update(
         _keep(path, kept, locked)
     if not chosen and not also:
         _write_fingerprints(root, now)
-        return 1 if failed(kept) else 0
+        return SOME_FAILED if failed(kept) else 0
 
     paths = [str(modules[name].relative_to(root)) for name in sorted(chosen)]
     workers = IN_PARALLEL if also or len(chosen) > _FEW else []
@@ -209,7 +173,7 @@ def update(
         _write_fingerprints(root, now)
     for name in (left := lacking(modules, kept)):
         print(f"tests without a result: {name}")
-    return 1 if status or left or failed(kept) else 0
+    return SOME_FAILED if status or left or failed(kept) else 0
 
 
 def main() -> int:
@@ -231,10 +195,14 @@ def main() -> int:
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
-            # To parse all tests again takes ten times as long.
+            # To parse all tests again takes ten times as long, here and in
+            # each process of pytest.
             code = our_code("core", "evidence", "programs")
             load(lock.parent, code)
-            fingerprints(ROOT, evidence_modules(ROOT))
+            modules = evidence_modules(ROOT)
+            fingerprints(ROOT, modules)
+            for module in modules:
+                tests_in(module)
             save(lock.parent, code)
             return update(ROOT, chosen.also, chosen.again, chosen.all)
     except OSError as error:

@@ -207,7 +207,7 @@ def test_what_failed_is_named(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(record, "run_pytest", fail)
 
-    assert record.record(tmp_path, []) == 1
+    assert record.record(tmp_path, []) == record.SOME_FAILED
     assert capsys.readouterr().out == "failed: tests.a::test_b\n"
 
 

@@ -1,5 +1,6 @@
 """Only what is missing or stale is tested again."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,8 +10,13 @@ import pytest
 from extensions.claims.ledger import read_ledger
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT
-from extensions.evidence import test_claims
+from extensions.evidence import pytest_process, test_claims
 from extensions.evidence.junit import read_run, runs
+from extensions.evidence.pytest_process import (
+    ENDS,
+    IN_PARALLEL,
+    SOME_FAILED,
+)
 from tests.helpers.evidence import record
 
 ONE, TWO, THREE = "part.test_one", "part.test_two", "gallery.test_three"
@@ -120,7 +126,7 @@ def test_damaged_evidence_is_made_anew(house, calls, evidence):
 def test_a_failure_is_told_at_every_call(house, calls, evidence, capsys):
     record(house, test_word_is_one="failed")
 
-    assert update(house) == 1
+    assert update(house) == SOME_FAILED
     assert calls == []
     assert "failed before: tests.part.test_one::test_word_is_one" in (
         capsys.readouterr().out
@@ -140,8 +146,8 @@ def test_other_tests_join_the_same_run_but_not_the_evidence(
     before = evidence.read_bytes()
     calls.status = 1
 
-    assert update(house, also=["tests/extensions"]) == 1
-    assert calls == [[*test_claims.IN_PARALLEL, "tests/extensions"]]
+    assert update(house, also=["tests/extensions"]) == SOME_FAILED
+    assert calls == [[*IN_PARALLEL, "tests/extensions"]]
     assert evidence.read_bytes() == before
 
 
@@ -153,7 +159,7 @@ def test_only_what_is_stale_goes_where_pytest_did_not_run(
         file.write("# more\n")
     calls.status = status
 
-    with pytest.raises(Problem, match=test_claims.ENDS[status]):
+    with pytest.raises(Problem, match=ENDS[status]):
         update(house)
 
     assert dates(evidence) == {TWO: OLD, THREE: OLD}
@@ -187,7 +193,7 @@ def test_a_case_that_crashed_takes_its_test_along(house, calls, monkeypatch):
 
     monkeypatch.setattr(test_claims, "run_pytest", run_pytest)
 
-    assert update(house) == 1
+    assert update(house) == SOME_FAILED
     run = read_run(house / test_claims.EVIDENCE)
     assert ("tests.part.test_one", "test_word_is_one") not in run.results
 
@@ -204,7 +210,7 @@ def test_a_file_saved_during_the_run_is_tested_again(
         return stand_in(root, arguments, xml)
 
     monkeypatch.setattr(test_claims, "run_pytest", run_pytest)
-    assert update(house) == 1
+    assert update(house) == SOME_FAILED
     assert dates(evidence) == {TWO: OLD, THREE: OLD}
 
     monkeypatch.setattr(test_claims, "run_pytest", stand_in)
@@ -215,12 +221,12 @@ def test_a_file_saved_during_the_run_is_tested_again(
 def test_a_module_that_is_not_python_is_never_done(house, calls, evidence):
     (house / "tests/part/test_one.py").write_text("def\n")
 
-    assert update(house) == 1
+    assert update(house) == SOME_FAILED
     assert calls == [["tests/part/test_one.py"]]
 
 
 def test_without_pytest_one_line_says_so(house, monkeypatch):
-    monkeypatch.setattr(test_claims, "find_spec", lambda name: None)
+    monkeypatch.setattr(pytest_process, "find_spec", lambda name: None)
     (house / "tests/conftest.py").write_text("")
 
     with pytest.raises(Problem, match="pytest is not installed"):
@@ -251,7 +257,7 @@ def test_a_real_run_stands_and_a_broken_module_fails_alone(whole):
     one.write_text("import lost\n" + one.read_text())
     (whole / "snippets/part/two.py").write_text("boom\n")
     status, said = run(whole)
-    assert status == 1
+    assert status == SOME_FAILED
     assert "No module named 'lost'" in said
     assert said.endswith("tests without a result: tests.part.test_one\n")
     results = read_run(evidence).results
@@ -272,6 +278,17 @@ def test_two_commands_at_once_test_everything_once(whole):
     said = sorted(each.communicate()[0].splitlines()[0] for each in both)
 
     assert said == ["0 of 3 modules to test", "3 of 3 modules to test"]
+
+
+@pytest.mark.parametrize(
+    "name", ["noxfile.py", "extensions/notebooks/templates/record_a_run.py"]
+)
+def test_what_goes_on_where_some_failed_stops_at_a_crash(name):
+    text = (ROOT / name).read_text("utf-8")
+    [borne] = re.findall(r"(?:SOME_FAILED = |allowed=.0, )(\d)", text)
+
+    assert int(borne) == SOME_FAILED
+    assert SOME_FAILED != 1  # as which Python ends at an error
 
 
 def test_the_command_imports_no_torch():

@@ -12,6 +12,8 @@ import pytest
 from extensions.claims.ledger import read_ledger
 from extensions.core.problem import Problem
 from extensions.evidence.junit import runs
+from extensions.evidence.locked_run import FOLDER
+from extensions.evidence.pytest_process import SOME_FAILED
 from extensions.evidence.record import renew
 from extensions.evidence.test_claims import update
 
@@ -61,13 +63,24 @@ def fails():
 """
 
 
+@pytest.fixture(scope="module")
+def recorded(new_house, make_whole):
+    """A clone that brings its results along."""
+    with pytest.MonkeyPatch.context() as patch:
+        house = new_house()
+        make_whole(house)
+        patch.setenv("PYTHONPATH", str(house))
+        assert update(house, also=[], again=False) == 0
+        assert renew(house, check=False) == 0
+    shutil.rmtree(house / "build/evidence")
+    return house
+
+
 @pytest.fixture(autouse=True, params=["alone", "beside a recorded run"])
-def _recorded(whole, request):
-    """Go the same steps in a clone that brings results along."""
+def _recorded(whole, recorded, request):
+    """Go the same steps with results that are recorded."""
     if request.param != "alone":
-        assert update(whole, also=[], again=False) == 0
-        assert renew(whole, check=False) == 0
-        shutil.rmtree(whole / "build/evidence")
+        shutil.copytree(recorded / FOLDER, whole / FOLDER)
 
 
 @pytest.fixture
@@ -124,7 +137,7 @@ def test_a_library_that_is_upgraded(whole):
 
     because = "tests/part/test_one.py: tested again, because fakelib changed"
     assert because in said.splitlines()
-    assert (status, verdict(whole)) == (1, "failed")
+    assert (status, verdict(whole)) == (SOME_FAILED, "failed")
 
 
 def test_a_program_that_changes_while_it_is_tested_and_is_put_back(
@@ -136,7 +149,7 @@ def test_a_program_that_changes_while_it_is_tested_and_is_put_back(
     status, said = retest()
 
     assert said.endswith("tests without a result: tests.part.test_one\n")
-    assert (status, verdict(whole)) == (1, "missing")
+    assert (status, verdict(whole)) == (SOME_FAILED, "missing")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +162,7 @@ def test_a_case_that_the_environment_deselects(
     option = option.replace("-k", "-k 'not 3'")
     monkeypatch.setenv("PYTEST_ADDOPTS", option)
 
-    assert retest()[0] == 1
+    assert retest()[0] == SOME_FAILED
     assert verdict(whole) == "failed"
 
 
@@ -161,10 +174,10 @@ def test_a_case_that_the_settings_deselect(whole, retest):
     status, said = retest()
     assert "1 deselected" in said
     assert said.endswith("tests without a result: tests.part.test_one\n")
-    assert (status, verdict(whole)) == (1, "missing")
+    assert (status, verdict(whole)) == (SOME_FAILED, "missing")
 
     settings.write_text(text)
-    assert retest()[0] == 1
+    assert retest()[0] == SOME_FAILED
     assert verdict(whole) == "failed"
 
 
@@ -178,7 +191,7 @@ def test_a_conftest_that_forces_success_and_goes(whole, retest):
 
     conftest.unlink()
     assert verdict(whole) == "stale"
-    assert retest()[0] == 1
+    assert retest()[0] == SOME_FAILED
     assert verdict(whole) == "failed"
 
 
