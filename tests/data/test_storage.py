@@ -65,16 +65,14 @@ KEPT = "for array in self.arrays)"
 
 def test_each_epoch_is_shuffled(snippet):
     run = after(snippet, *HDF5, "do-this")
-    epochs = [[*run.loader] for _ in range(2)]
-
     orders = []
-    for batches in epochs:
+    for _ in range(2):
+        batches = [*run.loader]
         assert [len(days) for _, days in batches] == [20] * 5
         for temperatures, days in batches:
             assert np.array_equal(temperatures, run.temperature[days])
         orders.append([day for _, days in batches for day in days.tolist()])
-    for order in orders:
-        assert sorted(order) == [*range(100)] != order
+        assert sorted(orders[-1]) == [*range(100)] != orders[-1]
     assert orders[0] != orders[1]
 
 
@@ -1115,7 +1113,7 @@ def cut_shards(run):
     """Cut a shard in and between days; return the days, and the error."""
     found = {}
     for day in (1, 13, 24):
-        for more in (0, 1, 10, 511, 512, 513, 1100, 2048, 2570, 4090):
+        for more in (0, 1, 511, 512, 513, 2570, 4090):
             length = 4096 * day + more
             path = cut(run, "days-0.tar", length).with_name("days-%d.tar")
             found[day, more] = counted(run.from_webdataset(path))
@@ -1395,7 +1393,7 @@ def spawned(snippet, folder, monkeypatch):
     loader = DataLoader(
         module.Together(module.datasets),
         batch_size=None,
-        num_workers=2,
+        num_workers=1,  # it imports all libraries
         multiprocessing_context="spawn",
     )
     found = {name: [] for name in FORMATS}

@@ -7,6 +7,7 @@ import tarfile
 import traceback
 import warnings
 from collections import Counter
+from itertools import takewhile
 from types import MappingProxyType
 from unittest.mock import call, patch
 
@@ -32,7 +33,7 @@ pytestmark = [
         "ignore:This process .* is multi-threaded:DeprecationWarning"
     ),
     pytest.mark.filterwarnings("ignore:This DataLoader will:UserWarning"),
-    pytest.mark.usefixtures("collected", "crash_in_silence"),
+    pytest.mark.usefixtures("collected", "crash_in_silence", "opener"),
 ]
 
 
@@ -97,11 +98,6 @@ def test_three_epochs_are_complete__ends_if_no_batch_comes(snippet, fails):
 
 @edits(
     ("if all are said to differ", "len(days.unique())", "len(days)"),
-    (
-        "if some are not counted",
-        "{len(days)} days, {len(days.u",
-        "{len(days) - 1} days, {len(days.u",
-    ),
     ("without the error", "found.append(own_words(error))", "pass"),
     ("with one day less", "return 100", "return 99"),
     (
@@ -134,14 +130,6 @@ def test_no_index_repeats_the_records__also_three_times(snippet):
     test_no_index_repeats_the_records(snippet, 3)
 
 
-def test_no_index_repeats_the_records__but_not_without_workers(snippet, fails):
-    """Without workers, there is a single reader, and each record comes
-    once.
-    """
-    edited = snippet.edit("arrivals(None, **two)", "arrivals(None)")
-    fails(test_no_index_repeats_the_records, edited)
-
-
 def test_no_index_repeats_the_records__but_not_with_an_index(snippet, fails):
     """With the index, the two workers share the records."""
     edited = snippet.edit("arrivals(None, **two)", "arrivals(index, **two)")
@@ -157,13 +145,15 @@ def few(snippet, count):
 
 
 def test_an_index_divides_the_records(snippet, workers=2, count=None):
-    if count is None:
-        cells = (*BASE, "records", "number", "orders")
+    cells = (*BASE, "records", "number", "orders")
+    if count:
+        run, found = few(snippet, count), []
+    elif workers == 2:
         run, epochs = workers_of(snippet, *cells)
         found = [run.orders["two workers, an index"]]
         assert epochs == [2, 2, 0]
     else:
-        run, found = few(snippet, count), []
+        run, found = after(snippet, *cells), []
     try:
         found.append(run.arrivals(run.index, num_workers=workers, **FORK))
     except IndexError as error:
@@ -174,14 +164,13 @@ def test_an_index_divides_the_records(snippet, workers=2, count=None):
         assert sorted(days) == [*range(100 if count is None else count)]
 
 
-@pytest.mark.parametrize("workers", [1, 3, 4])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_an_index_divides_the_records__also_among(snippet, workers):
     test_an_index_divides_the_records(snippet, workers)
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_an_index_divides_the_records__also_fewer_than_workers(snippet, count):
-    test_an_index_divides_the_records(snippet, count + 1, count)
+def test_an_index_divides_the_records__also_fewer_than_workers(snippet):
+    test_an_index_divides_the_records(snippet, 3, 2)
 
 
 def test_an_index_divides_the_records__ends_with_a_single_record(
@@ -477,15 +466,6 @@ def test_each_read_takes_a_place__but_not_in_250_places(snippet, fails):
     fails(test_each_read_takes_a_place, snippet.edit(LOCKED, new))
 
 
-def test_each_read_takes_a_place__but_not_if_opened_in_the_worker(
-    snippet, fails
-):
-    """`Days` opens the environment in the worker, and without the lock."""
-    old = f"{LOCKED} = epochs(DataLoader(OpenedBefore(file)"
-    new = "if True:\n    locked = epochs(DataLoader(Days()"
-    fails(test_each_read_takes_a_place, snippet.edit(old, new))
-
-
 def test_without_locks_all_epochs_pass(snippet):
     cells = (*LMDB, "opened-before-the-fork", "without-locks")
     with patch.object(lmdb, "open", wraps=lmdb.open) as opened:
@@ -659,6 +639,42 @@ def test_unique_restores_the_order__but_not(snippet, fails, old, new):
 
 
 HDF5 = (*BASE, "hdf5", "elsewhere", "hdf5-locked")
+# Another process that opens files, once for all tests: each forks this one,
+# so that none but the first imports h5py.
+OPENER = """
+import os, sys, traceback, h5py
+
+for program in sys.stdin:
+    if not (child := os.fork()):
+        try:
+            exec(program)
+        except Exception:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(flush=True, file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def opener():
+    """Let a process that is there already open files in place of a new one."""
+    pipes = dict.fromkeys(("stdin", "stderr"), subprocess.PIPE)
+    command = [sys.executable, "-c", OPENER]
+
+    def run(command, **_):
+        print(command[-1], file=process.stdin, flush=True)
+        lines = takewhile(str.strip, process.stderr)
+        return subprocess.CompletedProcess(command, 0, stderr="".join(lines))
+
+    with (
+        subprocess.Popen(command, text=True, **pipes) as process,
+        patch.object(subprocess, "run", run),
+    ):
+        yield
+
+
 BLOCKED = "BlockingIOError: [Errno 11] Unable to synchronously "
 
 
@@ -954,10 +970,11 @@ def test_two_shards_serve_two_workers(snippet):
     assert epochs == [2, 2]
     assert run.served == [WHOLE, "50 days, 50 different"]
     for dataset in (run.two_shards, run.unchecked):
-        found = [*DataLoader(dataset, batch_size=None, num_workers=1, **FORK)]
-        assert len(found) == (100 if dataset is run.two_shards else 50)
-        for hours, day in found:
-            assert np.array_equal(hours, run.temperature[day])
+        found = [*DataLoader(dataset, batch_size=50, num_workers=1, **FORK)]
+        assert len(found) == (2 if dataset is run.two_shards else 1)
+        for hours, days in found:
+            assert len(days) == 50
+            assert np.array_equal(hours, run.temperature[days])
 
 
 @edits(

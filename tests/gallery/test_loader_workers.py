@@ -1,7 +1,6 @@
 """The claims of gallery/loader_workers.py."""
 
 import os
-import subprocess
 import sys
 from functools import cache
 from itertools import chain
@@ -11,9 +10,10 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from extensions.evidence.counterexamples import edits
+from tests.helpers.forks import ForkedPython, import_once
 from tests.helpers.recipes import (
     BROKEN,
     check_arguments,
@@ -24,6 +24,7 @@ from tests.helpers.recipes import (
     written,
 )
 
+import_once("numpy.random")  # each worker seeds it
 pytest.importorskip("tqdm", reason="tqdm is not installed")
 pytestmark = pytest.mark.usefixtures("nothing_stays")
 
@@ -209,15 +210,11 @@ def test_a_file_of_yours_is_read__also_by_spawned_workers(snippet, tmp_path):
     text = text.replace('"fork" if', '"spawn" if')
     text = text.replace("counts + counts[::-1]", "[1, 0]")
     script.write_text(text)
-    done = subprocess.run(
-        [sys.executable, script, "--dataset", path, "--workers", "1"],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        cwd=tmp_path,
-        text=True,
-        capture_output=True,
-    )
+    arguments = [str(script), "--dataset", path, "--workers", "1"]
+    with ForkedPython([sys.executable, *arguments], cwd=tmp_path) as done:
+        said, _ = done.communicate(60)
 
-    assert done.stdout.startswith("my_data samples: ")
+    assert said.startswith("my_data samples: ")
     assert done.returncode == 0
 
 
@@ -271,17 +268,17 @@ def test_what_cannot_be_timed_is_named__but_not_with(
 # -- The loader --------------------------------------------------------------
 
 
-class Operators(TorchDispatchMode):
+class Operators(TorchFunctionMode):
     """Notes how many numbers each operator gives."""
 
     def __init__(self):
         super().__init__()
         self.numbers = {}
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         found = func(*args, **kwargs or {})
         first = found[0] if isinstance(found, tuple) else found
-        self.numbers[func.overloadpacket.__name__] = first.numel()
+        self.numbers[func.__name__] = first.numel()
         return found
 
 
@@ -374,7 +371,7 @@ def test_the_number_of_workers_changes_no_sample(snippet, **settings):
         assert torch.equal(indices, loaded[0])
 
 
-@pytest.mark.parametrize("size", [5, 64])
+@pytest.mark.parametrize("size", [9, 64])
 def test_the_number_of_workers_changes_no_sample__also_in_batches_of(
     snippet, size
 ):
@@ -401,8 +398,8 @@ def test_the_number_of_workers_changes_no_sample__but_not_with(
     fails(test_the_number_of_workers_changes_no_sample, snippet.edit(old, new))
 
 
-def test_as_many_processes_as_workers(snippet, size=8):
-    origins = checked(given(snippet, BATCH_SIZE=size)).origins
+def test_as_many_processes_as_workers(snippet, **settings):
+    origins = checked(given(snippet, **settings)).origins
 
     assert list(origins) == [0, 1, 2, 4]
     assert set(origins[0]) == {os.getpid()}
@@ -411,14 +408,14 @@ def test_as_many_processes_as_workers(snippet, size=8):
         assert os.getpid() not in origins[workers]
 
 
-@pytest.mark.parametrize("size", [16, 9])
-def test_as_many_processes_as_workers__also_in_batches_of(snippet, size):
-    test_as_many_processes_as_workers(snippet, size)
+def test_as_many_processes_as_workers__also_in_batches_of_9(snippet):
+    test_as_many_processes_as_workers(snippet, BATCH_SIZE=9)
 
 
 def test_as_many_processes_as_workers__ends_with_fewer_batches(snippet, fails):
     """With fewer batches than workers: some of the workers make none."""
-    fails(test_as_many_processes_as_workers, snippet, 64)
+    all_in_one = given(snippet, BATCH_SIZE=64)
+    fails(test_as_many_processes_as_workers, all_in_one)
 
 
 @edits(

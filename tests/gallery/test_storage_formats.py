@@ -9,6 +9,7 @@ import pytest
 from torch.utils.data import DataLoader, IterableDataset
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.cached_run import after
 from tests.helpers.recipes import as_script, constants, given, told
 
 for library in ("h5py", "lmdb", "pyarrow", "tfrecord", "webdataset"):
@@ -59,6 +60,12 @@ def test_each_argument_sets_its_constant__but_not_with(
     edits change a default or a type, or parse in a notebook.
     """
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
+
+
+def few_discs(snippet):
+    """Return the cells to the samples, where discs are only made in vain."""
+    start = snippet.only("settings", "options", "setup", "samples")
+    return start.edit("np.zeros((400", "np.zeros((2")
 
 
 def refusal(snippet, cell, **constants):
@@ -164,7 +171,7 @@ def senseless(folder):
 
 
 def test_at_most_1000_samples_are_taken(snippet, tmp_path):
-    start = snippet.only("settings", "options", "setup", "samples")
+    start = few_discs(snippet)
     path = str(tmp_path / "mine.npy")
     for shape in ((2,), (999, 3), (1000, 2), (1001, 2), (5000,)):
         values = np.arange(np.prod(shape)).reshape(shape)
@@ -194,7 +201,7 @@ def test_at_most_1000_samples_are_taken__but_not(
 
 
 def test_a_senseless_array_is_refused(snippet, tmp_path):
-    start = snippet.only("settings", "options", "setup", "samples")
+    start = few_discs(snippet)
     for path in senseless(tmp_path):
         said = refusal(start, "samples", ARRAY=str(path)) or "nothing"
         assert said.partition(": ")[0] == f"cannot use {path}"
@@ -306,15 +313,15 @@ def test_each_worker_opens_its_own_file(snippet):
             list(DataLoader(dataset, batch_size=20, **options))
             assert not opened.called
             assert dataset.file is None
-            told = list(DataLoader(telling(kind)(name), **options))
+            told = list(DataLoader(telling(kind)(name), 20, **options))
             assert not opened.called
             for index in (0, 5, 5):
                 dataset[index]
             assert opened.call_count == 1
-        readers = {process.item() for process, _ in told}
+        readers = {each for pids, _ in told for each in pids.tolist()}
         assert len(readers) == 2
         assert os.getpid() not in readers
-        assert {number.item() for _, number in told} == {1}
+        assert {each for _, times in told for each in times.tolist()} == {1}
 
 
 def telling(kind):
@@ -352,8 +359,16 @@ def test_each_worker_opens_its_own_file__but_not(snippet, fails, old, new):
     fails(test_each_worker_opens_its_own_file, snippet.edit(old, new))
 
 
-def reader(_):
-    return os.getpid()
+class Readers(IterableDataset):
+    """The streams of some datasets, each with the process that reads it."""
+
+    def __init__(self, datasets):
+        self.datasets = datasets
+
+    def __iter__(self):
+        for name, dataset in self.datasets.items():
+            if isinstance(dataset, IterableDataset):
+                yield from ((name, os.getpid()) for _ in dataset)
 
 
 def test_every_format_gives_every_sample_once(
@@ -368,10 +383,11 @@ def test_every_format_gives_every_sample_once(
     assert capsys.readouterr().out == "".join(lines)
     if number > 40 * workers > 0:
         options = {"num_workers": workers, "multiprocessing_context": "fork"}
-        for dataset in run.datasets.values():
-            size = None if isinstance(dataset, IterableDataset) else 40
-            loader = DataLoader(dataset, size, collate_fn=reader, **options)
-            assert len({*loader} - {os.getpid()}) == workers
+        readers = DataLoader(Readers(run.datasets), None, **options)
+        found = {*map(tuple, readers)}
+        for stream in ("Parquet", "TFRecord", "WebDataset"):
+            pids = {pid for name, pid in found if name == stream}
+            assert len(pids - {os.getpid()}) == workers
     for x, y, _ in run.loaded.values():
         assert y.tolist() == list(range(number))
         assert np.array_equal(x.numpy(), run.samples)
@@ -380,14 +396,8 @@ def test_every_format_gives_every_sample_once(
 
 @pytest.mark.parametrize(
     ("number", "workers"),
-    [(400, 0), (2, 4), (85, 3), (125, 3), (165, 4)],
-    ids=[
-        "400 samples and no worker",
-        "2 samples and 4 workers",
-        "85 and 3",
-        "125 and 3",
-        "165 and 4",
-    ],
+    [(2, 3), (125, 3)],
+    ids=["2 samples and 3 workers", "125 and 3"],
 )
 def test_every_format_gives_every_sample_once__also_for(
     snippet, number, workers, capsys
@@ -398,7 +408,8 @@ def test_every_format_gives_every_sample_once__also_for(
 def test_every_format_gives_every_sample_once__also_from_twelve_shards(
     snippet,
 ):
-    run = given(snippet, WORKERS=12).only(*READ[:-1]).after("as-stream")
+    twelve = few(given(snippet, WORKERS=12), 24)
+    run = twelve.only(*READ[:-1]).after("as-stream")
     shards = [str(path) for path in run.folder.glob("*.tar*")]
     assert len(shards) >= 12
     assert sorted(run.tars) == sorted(shards)
@@ -409,20 +420,16 @@ def test_every_format_gives_every_sample_once__also_from_twelve_shards(
     [
         np.arange(3),
         np.random.default_rng(0).normal(size=(45, 2, 5)),
-        np.random.default_rng(0).normal(size=(41, 2)).astype("float32"),
         np.arange(50).reshape(5, 10) % 3 == 0,
         np.asfortranarray(np.arange(50).reshape(5, 10)),
         np.zeros((2, 6_000_000), np.uint8),
-        np.zeros((1100, 2100), np.uint8),
     ],
     ids=[
         "numbers",
         "float64",
-        "float32",
         "bool",
         "columns",
         "12 MB",
-        "1,100 samples",
     ],
 )
 def test_every_format_gives_every_sample_once__also_of(
@@ -430,7 +437,7 @@ def test_every_format_gives_every_sample_once__also_of(
 ):
     np.save(tmp_path / "mine.npy", values)
     path = str(tmp_path / "mine.npy")
-    edited = given(snippet, ARRAY=path, MOST=2000)
+    edited = given(snippet, ARRAY=path)
 
     run = edited.after("samples")
     assert np.array_equal(run.samples, values)
@@ -441,7 +448,6 @@ def test_every_format_gives_every_sample_once__also_of(
 @edits(
     ("(worker.id, worker.num_workers) if worker else (0, 1)", "(0, 1)"),
     ("    index_path,\n    {", "    None,\n    {"),
-    (", row_group_size=40", ""),
     ("maxcount=each, ", ""),
 )
 def test_every_format_gives_every_sample_once__but_not_shared_out(
@@ -487,7 +493,7 @@ ROOM = (*READ[:-1], "room")
 
 def room_of(snippet):
     """Return the room of each format, and the program; nothing is read."""
-    run = snippet.only(*ROOM).after("room")
+    run = after(snippet, *ROOM)
     assert set(run.room) == SIX
     paths = {
         "HDF5": ["samples.h5"],
@@ -519,15 +525,14 @@ def test_gzip_and_parquet_take_the_least_room(snippet):
 @edits(
     ("noise", DISCS, "image[:] = random.integers(256, size=(28, 28))"),
     ("no gzip", ', compression="gzip"', ""),
-    ("lzf", 'compression="gzip"', 'compression="lzf"'),
     ("plain Parquet", "row_group_size=40", 'compression="none"'),
     ("tar.gz", '"shard-%d.tar"', '"shard-%d.tar.gz"'),
 )
 def test_gzip_and_parquet_take_the_least_room__but_not(
     snippet, fails, old, new
 ):
-    """Noise gets no smaller; the other edits compress HDF5 or Parquet
-    otherwise or not, or the tar as well.
+    """Noise gets no smaller; the other edits do not compress HDF5 or Parquet,
+    or compress the tar as well.
     """
     edited = snippet.edit(old, new)
     if new.endswith('.gz"'):

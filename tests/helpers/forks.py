@@ -83,6 +83,7 @@ def _run_file(*arguments):
     while names[0].startswith("-"):
         del names[0]
     sys.argv = names
+    sys.path.insert(0, os.path.dirname(names[0]))  # noqa: PTH120
     runpy.run_path(names[0], run_name="__main__")
 
 
