@@ -17,19 +17,20 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from tests.helpers.programs import resumed
 
 pytest.importorskip("fastapi")
 
 FUNCTION = ("digits", "make-model", "trained", "predict", "first")
-SERVER = (*FUNCTION, "server", "refuse", "ask", "bad")
+APP = ("server", "refuse", "ask", "bad")  # one app
+SERVER = (*FUNCTION, APP)
 USERS = (*SERVER, "users")
 WAYS = (*SERVER, "right", "scaled-twice")
 
 
 def run_of(snippet, *cells):
     """Run these cells behind a model that is hardly trained, once."""
-    return after(snippet.edit("in range(5):", "in range(1):"), *cells)
+    return resumed(snippet.edit("in range(5):", "in range(1):"), *cells)
 
 
 def quick(snippet, *cells):
@@ -96,7 +97,7 @@ def test_predict_returns_plain_values__also_for_a(snippet, kind):
 
 
 def test_predict_returns_plain_values__also_trained(snippet):
-    run = after(snippet, *WAYS)
+    run = resumed(snippet, *WAYS)
     named = [run.predict(run.pictures[i].tolist())["name"] for i in run.test]
     truth = [run.digit_names[run.digits.target[i]] for i in run.test]
     right = sum(map(str.__eq__, named, truth))
@@ -489,7 +490,8 @@ def test_async_def_takes_one_at_a_time__but_not_with(snippet, old, new, fails):
     fails(test_async_def_takes_one_at_a_time, snippet.edit(old, new))
 
 
-BATCH = (*USERS, "batch")
+OF_MODEL = ("predict", "first", *APP, "users", "batch")  # also trains it
+BATCH = (*FUNCTION[:3], OF_MODEL)
 
 
 def test_a_batch_takes_one_call(snippet):
@@ -518,7 +520,8 @@ def test_a_batch_takes_one_call__but_not_with(snippet, old, new, fails):
     fails(test_a_batch_takes_one_call, snippet.edit(old, new))
 
 
-STREAM = (*USERS, "stream", "streamed")
+OF_APP = (*APP, "users", "stream", "streamed")
+STREAM = (*FUNCTION, OF_APP)
 
 
 def test_each_piece_is_sent_at_once(snippet, patience=60, count=3):
@@ -564,7 +567,7 @@ def test_each_piece_is_sent_at_once__but_not_with(snippet, old, new, fails):
     fails(test_each_piece_is_sent_at_once, snippet.edit(old, new), 0.2)
 
 
-LATE = (*STREAM, "late-error")
+LATE = (*FUNCTION, (*OF_APP, "late-error"))
 
 
 def test_a_late_error_has_status_200(snippet):
@@ -924,7 +927,7 @@ def test_dividing_twice_is_silent(snippet):
 
 
 def test_dividing_twice_is_silent__also_after_five_epochs(snippet):
-    run = after(snippet, *WAYS)
+    run = resumed(snippet, *WAYS)
     assert run.twice < 0.5
     assert run.once > 0.85
 
@@ -949,7 +952,7 @@ def test_dividing_twice_is_silent__but_not(snippet, old, new, fails):
     fails(test_dividing_twice_is_silent, snippet.edit(old, new))
 
 
-MIXED = (*USERS, "remembers", "mixed")
+MIXED = (*USERS, ("remembers", "mixed"))
 
 
 def test_self_mixes_users(snippet):

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
+from tests.helpers.programs import resumed
 from tests.helpers.small_models import (
     close,
     file_size,
@@ -151,7 +152,7 @@ def test_int8_quarters_the_file__ends_with_a_second_call(snippet, fails):
 
 @needs_torchao
 def test_the_answers_hardly_change(snippet):
-    run = after(snippet, *COMPARED)
+    run = resumed(snippet, *COMPARED)
 
     generator = torch.Generator().manual_seed(0)
     assert torch.equal(run.order, torch.randperm(1797, generator=generator))
@@ -180,7 +181,7 @@ def test_the_answers_hardly_change__also_from(snippet, seed):
 
     torch.manual_seed(seed)
     order = snippet.only("digits").after("digits").order
-    assert torch.equal(order, after(edited, *COMPARED).order)
+    assert torch.equal(order, resumed(edited, *COMPARED).order)
 
 
 @edits(
@@ -713,7 +714,7 @@ SPOILED = (*MEASURED, "outlier", "levels", "keep-layer")
 
 @needs_torchao
 def test_one_large_weight_coarsens_its_row(snippet):
-    run = after(snippet, *SPOILED)
+    run = resumed(snippet, *SPOILED)
 
     assert run.images[:, 0].max() == 0
     assert (run.spoiled[0].weight[:, 0] == 40).all()
@@ -848,7 +849,7 @@ def test_a_filter_replaces_the_test__but_not_with(snippet, old, new, fails):
 
 @needs_torchao
 def test_a_kept_layer_rescues_the_answers(snippet):
-    run = after(snippet, *SPOILED)
+    run = resumed(snippet, *SPOILED)
 
     assert [
         name for name, p in run.rescued.named_parameters() if is_quantized(p)
@@ -971,7 +972,7 @@ def test_one_large_weight_coarsens_its_row__ends_at_a_smaller_one(
     answers hardly change.
     """
     edited = snippet.edit("[:, 0] = 40.0", "[:, 0] = 10.0")
-    run = after(edited, *SPOILED)
+    run = resumed(edited, *SPOILED)
     fewer = run.right_answers(run.spoiled) - run.right_answers(
         run.spoiled_int8
     )
@@ -985,7 +986,7 @@ def test_one_large_weight_coarsens_its_row__ends_beside_others(snippet, fails):
         "    spoiled[0].weight[:, 0] = 40.0",
         "    spoiled[0].weight[:] *= 8\n    spoiled[0].weight[:, 0] = 40.0",
     )
-    run = after(edited, *SPOILED)
+    run = resumed(edited, *SPOILED)
     assert run.spoiled[0].weight[0, 1:].abs().max() > 0.5
     assert run.levels[1] > 3
     fails(test_one_large_weight_coarsens_its_row, edited)

@@ -22,6 +22,7 @@ from tests.helpers.onnx_files import (
     to_onnx,
     untrained,
 )
+from tests.helpers.programs import resumed
 
 # Some of what the exporters load uses what Python or torch has deprecated.
 pytestmark = [
@@ -48,7 +49,7 @@ def with_onnx(snippet, *cells):
     """Run cells that convert a model, where that can be done."""
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
-    return after(snippet, *cells)
+    return resumed(snippet, *cells)
 
 
 def said_by(convert):
@@ -174,23 +175,14 @@ def test_a_dict_becomes_inputs(snippet):
         close(torch.from_numpy(found), run.tokens(batch))
 
 
-@pytest.mark.parametrize(
-    ("batch", "names"),
-    [
-        ({"b": 1, "a": 2}, ["batch_b", "batch_a"]),
-        ({"text": {"ids": 1}, "x": 2}, ["batch_text_ids", "batch_x"]),
-        ({"pair": (1, 2)}, ["batch_pair_0", "batch_pair_1"]),
-    ],
-    ids=["in their order", "a dict in the dict", "a tuple in the dict"],
-)
-def test_a_dict_becomes_inputs__also(batch, names):
+def test_a_dict_becomes_inputs__also_with_a_dict_and_a_tuple_in_it():
     pytest.importorskip("onnxscript")
-    tensors = torch.utils._pytree.tree_map(
-        lambda number: torch.full((2,), number), batch
-    )
-    program = torch.export.export(Adds(), (tensors,))
+    b, ids, first, second = torch.ones(4, 2)
+    batch = {"b": b, "a": {"ids": ids}, "pair": (first, second)}
+    program = torch.export.export(Adds(), (batch,))
     converted = torch.onnx.export(program, dynamo=True, verbose=False)
     proto = converted.model_proto.graph.input
+    names = ["batch_b", "batch_a_ids", "batch_pair_0", "batch_pair_1"]
     assert [each.name for each in proto] == names
 
 
@@ -341,9 +333,8 @@ def in_dtype(name, dtype):
     return layer, x, torch.onnx.export(program, dynamo=True, verbose=False)
 
 
-@pytest.mark.parametrize("name", OF_LAYERS)
-def test_float16_files_run_on_the_cpu__also(name):
-    layer, x, converted = in_dtype(name, torch.float16)
+def test_float16_files_run_on_the_cpu__also_of_a_transformer_layer():
+    layer, x, converted = in_dtype("a transformer layer", torch.float16)
     found = of_proto(converted, x)
     assert found.dtype == torch.float16
     with torch.no_grad():
@@ -397,16 +388,6 @@ def test_bfloat16_files_do_not_load(
             runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
 
 
-def test_bfloat16_files_do_not_load__also_of_the_digits(snippet):
-    runtime = pytest.importorskip("onnxruntime")
-    run = with_onnx(untrained(snippet), *EXPORTED)
-    model = copy.deepcopy(run.model).bfloat16()
-    program = exported(model, run.pixels[:2].bfloat16())
-    converted = torch.onnx.export(program, dynamo=True, verbose=False)
-    with pytest.raises(Exception, match=UNLOADED):
-        runtime.InferenceSession(converted.model_proto.SerializeToString())
-
-
 def test_bfloat16_files_do_not_load__but_not_float16(fails):
     """In `float16`, both load."""
     names = ("nn.Linear", "nn.Conv2d")
@@ -445,7 +426,7 @@ class Ends(nn.Module):
 
 
 def test_onnx_runtime_drops_at_the_ends__also_at_the_start(snippet):
-    run = after(snippet, "digits")
+    run = resumed(snippet, "digits")
     model, batch = Ends().train(), torch.randn(50, 3)
     session = to_onnx(run, exported(model, batch), "ends")
     twice = answers(session, batch), answers(session, batch)
@@ -460,19 +441,20 @@ def test_onnx_runtime_drops_at_the_ends__but_not_in_eval_mode(snippet, fails):
 
 
 def test_onnx_runtime_skips_dropout(snippet, options=None):
-    run = with_onnx(untrained(snippet), *EXPORTED)
-    training = copy.deepcopy(run.model).train()
+    run = after(untrained(snippet), *READER)  # with a folder of its own
+    model = run.Reader(run.net).eval()
+    training = copy.deepcopy(model).train()
     session = to_onnx(run, exported(training, run.pixels[:2]), "training")
     if options:
         runtime = pytest.importorskip("onnxruntime")
         path = run.folder / "training.onnx"
         session = runtime.InferenceSession(path, options(runtime))
     found = answer(session, run.held_out)
-    assert (found - run.model(run.held_out)).abs().max() < 1e-4
+    assert (found - model(run.held_out)).abs().max() < 1e-4
 
 
 def test_onnx_runtime_skips_dropout__also_of_batch_norm(snippet):
-    run = after(snippet, "digits")
+    run = resumed(snippet, "digits")
     torch.manual_seed(0)
     model = nn.BatchNorm1d(3).train()
     batch = 5 + torch.randn(8, 3)
@@ -646,7 +628,7 @@ def test_median_does_not_convert__ends_with_nan(snippet, fails):
 
 def test_the_older_exporter_knows_no_fft(snippet, function=torch.fft.rfft):
     pytest.importorskip("onnxscript")
-    run = after(snippet, "digits")
+    run = resumed(snippet, "digits")
     model = Applies(lambda x: function(x).abs()).eval()
     example = torch.tensor([[1.0, 5.0, 2.0, 0.0], [7.0, 3.0, 9.0, 1.0]])
     said = r"Exporting the operator 'aten::\w+' to ONNX .* is not supported"
@@ -713,16 +695,14 @@ def test_an_old_opset_is_not_kept(snippet):
     assert of_proto(run.older, run.held_out).shape == (397, 10)
 
 
-@pytest.mark.parametrize("opset", [11, 99], ids="opset {}".format)
-def test_an_old_opset_is_not_kept__also(snippet, opset):
-    edited = snippet.edit("opset_version=13", f"opset_version={opset}")
+def test_an_old_opset_is_not_kept__also_opset_99(snippet):
+    edited = snippet.edit("opset_version=13", "opset_version=99")
     test_an_old_opset_is_not_kept(edited)
 
 
-@pytest.mark.parametrize("opset", [19, 21], ids="opset {}".format)
-def test_an_old_opset_is_not_kept__but_not(snippet, opset, fails):
+def test_an_old_opset_is_not_kept__but_not_opset_19(snippet, fails):
     """From 18 on, the file has the opset that you ask for."""
-    edited = snippet.edit("opset_version=13", f"opset_version={opset}")
+    edited = snippet.edit("opset_version=13", "opset_version=19")
     fails(test_an_old_opset_is_not_kept, edited)
 
 

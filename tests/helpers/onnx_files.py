@@ -35,16 +35,38 @@ def _registry():
     return registry, staticmethod(cache(registry.from_torchlib))
 
 
+@cache
+def _operations():
+    """Return what lists the operations of torch that others make up."""
+    return cache(
+        import_module("torch._export.utils")._collect_all_valid_cia_ops
+    )
+
+
+@cache
+def _decompositions(path, name):
+    """Return what makes the exporter's table of decompositions."""
+    table = cache(getattr(import_module(path), name))
+    return lambda operations: dict(table(frozenset(operations)))
+
+
 def read_translations_once(monkeypatch):
-    """Let the exporter parse its translations once, not in each conversion.
+    """Let the exporter read what it knows once, not in each conversion.
 
     That takes most of the time of converting a small model. A torch that
-    keeps them elsewhere converts as always.
+    keeps it elsewhere converts as always.
     """
     pytest.importorskip("onnxscript")
     with suppress(ImportError, AttributeError):
         registry, reader = _registry()
         monkeypatch.setattr(registry, "from_torchlib", reader)
+    with suppress(ImportError, AttributeError):
+        for module in ("_export.utils", "export.exported_program"):
+            path = f"torch.{module}._collect_all_valid_cia_ops"
+            monkeypatch.setattr(path, _operations())
+        path = "torch.onnx._internal.exporter._decomp"
+        name = "create_onnx_friendly_decomposition_table"
+        monkeypatch.setattr(f"{path}.{name}", _decompositions(path, name))
 
 
 def to_onnx(run, program, name, **options):

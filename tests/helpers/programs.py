@@ -1,6 +1,13 @@
 """A program that prints errors, and how tests run programs and read errors."""
 
+from functools import cache
+from types import SimpleNamespace
+
 import pytest
+import torch
+
+from extensions.programs.empty_folder import empty_folder
+from extensions.programs.snippet import _noted, compiled, printed, ran
 
 PROGRAM = """
 # %% ask
@@ -29,6 +36,39 @@ except IndexError as error:
 def after(snippet, *cells):
     """Run these cells alone, and return the variables after the last."""
     return snippet.only(*cells).after(cells[-1])
+
+
+def resumed(snippet, *steps):
+    """Run these cells alone, each step once behind the same steps.
+
+    So programs that differ only in later cells share what comes before, in
+    which these must change nothing. A step is a cell, or a tuple of cells of
+    which a later one changes what an earlier one made, or is used by it.
+    """
+    known = snippet.cells()
+    names = [(each,) if isinstance(each, str) else each for each in steps]
+    cells = tuple(tuple(known[name] for name in each) for each in names)
+    variables, outputs, _ = _resumed(snippet.path, cells)
+    printed.append(outputs)
+    return SimpleNamespace(**variables)
+
+
+@cache
+def _resumed(path, steps):
+    """Return the variables, what was printed, and the state of the seed."""
+    *before, cells = steps
+    variables, outputs = {"__name__": "__main__"}, {}
+    if before:
+        variables, outputs, state = _resumed(path, tuple(before))
+        torch.set_rng_state(state)
+    variables = {**variables}
+    printed.append({})
+    for cell in cells:
+        ran.add(cell.name)
+        with empty_folder(), _noted(cell.name):
+            exec(compiled(cell, path), variables)
+    outputs = {**outputs, **printed.pop()}
+    return variables, outputs, torch.get_rng_state()
 
 
 def raised_in(snippet, name):

@@ -4,6 +4,7 @@ import io
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,11 +12,16 @@ from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import true_since
-from tests.helpers.programs import after
+from extensions.programs import cached_run
+from tests.helpers.forks import THREADS_MAY_BE_LEFT, ForkedPython
+from tests.helpers.programs import after, resumed
 from tests.helpers.worlds import DTYPES, MODELS, each
+
+pytestmark = THREADS_MAY_BE_LEFT
 
 # All that a prediction needs: without these cells, a model is random.
 PREDICT = ("data", "make-model", "save", "predict")
+TRAINED = ("data", "make-model", "train", "save", "predict")
 
 
 def without_training(snippet, *cells):
@@ -58,7 +64,7 @@ def test_a_loaded_model_answers_alike(snippet, build=None):
 
 
 def test_a_loaded_model_answers_alike__also_after_training(snippet):
-    answers_alike(snippet.after("predict"))
+    answers_alike(resumed(snippet, *TRAINED))
 
 
 @each(
@@ -289,7 +295,7 @@ def test_a_scan_gets_the_same_answer(snippet):
 
 
 def test_a_scan_gets_the_same_answer__also_after_training(snippet):
-    run = snippet.after("from-a-file")
+    run = resumed(snippet, *TRAINED, *SCAN[2:], "from-a-file")
     with torch.inference_mode():
         scores = run.loaded(run.images[run.test[:40]])
     probabilities = scores.softmax(dim=1).max(dim=1)
@@ -349,13 +355,13 @@ def test_a_scan_gets_the_same_answer__ends_with_a_margin(snippet, fails):
 # What goes wrong: the preprocessing
 
 
-JUDGED = ("data", "make-model", "train", "save", "predict", "ways", "judge")
+JUDGED = (*TRAINED, "ways", "judge")
 
 
 def from_seed(snippet, seed):
     """Return the results of a model that was trained from another seed."""
     edited = snippet.edit("torch.manual_seed(0)", f"torch.manual_seed({seed})")
-    return after(edited, *JUDGED)
+    return resumed(edited, *JUDGED)
 
 
 def test_wrong_preprocessing_is_silent(snippet, seed=0):
@@ -533,7 +539,7 @@ def test_a_new_model_is_in_training_mode__ends_with_a_whole_model(
 
 
 def test_dropout_changes_the_answer(snippet):
-    run = snippet.after("forgotten-eval")
+    run = resumed(snippet, *TRAINED, "forgotten-eval")
 
     first, second = (each.argmax(dim=1) for each in run.tries)
     assert (first != second).sum() >= 3
@@ -642,9 +648,22 @@ THIRD = "{network}\nload(weights_only=False)\n"
 
 def elsewhere(snippet):
     """Save in one program, open in another, and return what that says."""
-    run = after(snippet, *PROGRAMS)
+    run = cached_run.after(snippet, *PROGRAMS)
     assert run.trained_lines == []
     return run
+
+
+def run_forked(command, *, cwd, **_):
+    """Do what subprocess.run does with a command of Python."""
+    with ForkedPython(command, cwd=cwd) as forked:
+        said, _ = forked.communicate(timeout=60)
+    return SimpleNamespace(stdout=said, stderr="")
+
+
+@pytest.fixture
+def forks(monkeypatch):
+    """Fork, for edited programs: a new Python imports torch again."""
+    monkeypatch.setattr(subprocess, "run", run_forked)
 
 
 @true_since("2.6", "by default, torch.load took every object")
@@ -663,7 +682,9 @@ def test_a_whole_model_needs_its_class(snippet):
     ("{imports}\ndef load", "{imports}{network}\ndef load"),
     ("torch.save(Net(), ", "torch.save(Net().state_dict(), "),
 )
-def test_a_whole_model_needs_its_class__but_not(snippet, old, new, fails):
+def test_a_whole_model_needs_its_class__but_not(
+    snippet, old, new, forks, fails
+):
     """With `weights_only=False` in both calls, the first error is the second
     one as well; with the class, or a `state_dict`, it is gone.
     """
@@ -671,7 +692,7 @@ def test_a_whole_model_needs_its_class__but_not(snippet, old, new, fails):
 
 
 def test_a_whole_model_needs_its_class__ends_with_layers_of_torch(
-    snippet, fails
+    snippet, forks, fails
 ):
     """A layer of `torch.nn` opens with `weights_only=False`, because every
     program has its class.
@@ -687,14 +708,16 @@ def test_the_class_opens_the_file(snippet):
     assert opened.endswith("Net'>")
 
 
-def test_the_class_opens_the_file__also_if_imported(snippet):
+def test_the_class_opens_the_file__also_if_imported(snippet, forks):
     module = "open('net.py', 'w').write('{imports}{network}')"
     module = module.replace("'{", "'''{").replace("}')", "}''')")
     new = f"\n{module}\nfrom net import Net\nload(weights_only=False)\n"
     test_the_class_opens_the_file(snippet.edit(THIRD, new))
 
 
-def test_the_class_opens_the_file__ends_if_it_was_imported(snippet, fails):
+def test_the_class_opens_the_file__ends_if_it_was_imported(
+    snippet, forks, fails
+):
     """If the class was in a module when the model was saved, the file names
     that module: the other program has to find `net.py`.
     """
@@ -711,7 +734,7 @@ def test_the_class_opens_the_file__ends_if_it_was_imported(snippet, fails):
     (THIRD, "{network}\nload()\n"),
     (THIRD, "{network}\nOther = Net\ndel Net\nload(weights_only=False)\n"),
 )
-def test_the_class_opens_the_file__but_not(snippet, old, new, fails):
+def test_the_class_opens_the_file__but_not(snippet, old, new, forks, fails):
     """Without the class, under another name, or by default, it stays shut."""
     fails(test_the_class_opens_the_file, snippet.edit(old, new))
 

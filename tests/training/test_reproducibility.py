@@ -1196,11 +1196,8 @@ def test_a_bit_grows(snippet, seed=0):
     assert run.distances[0] == (second - first).abs()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_bit_grows__also_from(snippet, seed):
-    test_a_bit_grows(
-        snippet.edit("apart(seed=0)", f"apart(seed={seed})"), seed
-    )
+def test_a_bit_grows__also_from_seed_1(snippet):
+    test_a_bit_grows(snippet.edit("apart(seed=0)", "apart(seed=1)"), 1)
 
 
 @edits(
