@@ -31,6 +31,7 @@ from extensions.evidence.parsed_tests import tests_in
 from extensions.evidence.walk import Code
 
 FOLDER = Path("evidence/locked")
+NOTHING = "nothing is recorded"
 _MADE_WITH = "made with"
 # What is kept once for all cases of a test, or follows from the file.
 _NOT_OF_A_CASE = (CASES, DEPENDS_ON, FINGERPRINT, RECORDED, "date")
@@ -54,7 +55,7 @@ class LockedRun:
     def why_not(self, name: str) -> str:
         """Return why the results of a module do not count; '' if they do."""
         if not self.path(name).exists():
-            return "nothing is"
+            return NOTHING
         suite = self._suite(name)
         before = properties_of(suite).get(_MADE_WITH, "").splitlines()
         if other := {*before} ^ {*self._made_with(name)}:

@@ -32,7 +32,7 @@ from extensions.evidence.fingerprints import (
     stamps_of,
 )
 from extensions.evidence.junit import EVIDENCE, RECORDED, properties_of
-from extensions.evidence.locked_run import LockedRun
+from extensions.evidence.locked_run import NOTHING, LockedRun
 from extensions.evidence.merging import (
     cases_in,
     current,
@@ -141,7 +141,7 @@ def update(
     before = _read_fingerprints(root)
     for line in reasons({name: now[name] for name in chosen}, before):
         print(line, flush=True)
-    for line in {each for each in why.values() if each}:
+    for line in sorted({*why.values()} - {"", NOTHING}):
         print(f"what is recorded does not count: {line}", flush=True)
     # Whatever ends this run, what is stale does not stand.
     if chosen or taken:
