@@ -11,10 +11,17 @@ from torch import nn
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older, true_since
 from extensions.programs import after
-from tests.helpers.compiled import Normed, logged
+from tests.helpers.compiled import Normed, logged, unobserved
 
 # Some of what the tracer loads when it is first asked uses torch.jit.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unobserved():
+    with unobserved():
+        yield
+
 
 COUNTED = ("imports", "keep-graph", "counted")
 TENSOR = "counting-in-a-tensor"
@@ -66,26 +73,22 @@ def test_guards_check_the_tensor(
     dtypes = [each.dtype for each in run.inputs.values()]
     assert dtypes.count(torch.float32) == 6
 
-    for other in others.values():
-        called = run.counted(function or (lambda x: 2 * x))
-        called(torch.rand(32, 4))
-        for make in alike.values():
-            called(make())
-            assert len(run.graphs) == 1
-        called(other())
-        assert len(run.graphs) == 2
-        called(torch.rand(32, 4))  # the first graph is kept
-        assert len(run.graphs) == 2
+    called = run.counted(function or (lambda x: 2 * x))
+    for make in alike.values():
+        called(make())
+        assert len(run.graphs) == 1
+    with graphs_at_most(1 + len(others)):
+        for met, other in enumerate(others.values(), 2):
+            called(other())
+            assert len(run.graphs) == met
+            called(torch.rand(32, 4))  # the first graph is kept
+            assert len(run.graphs) == met
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        pytest.param(lambda x: x.flatten().sum(), id="sum"),
-    ],
-)
-def test_guards_check_the_tensor__also_of(snippet, function):
-    test_guards_check_the_tensor(snippet, function)
+def test_guards_check_the_tensor__also_of_a_sum(snippet):
+    names = "strides, by T", "strides, by a slice", "dtype"
+    others = {name: GUARDED[name] for name in names}
+    test_guards_check_the_tensor(snippet, lambda x: x.flatten().sum(), others)
 
 
 def test_guards_check_the_tensor__also_under_compile_of_a_model(snippet):
@@ -105,7 +108,6 @@ def test_guards_check_the_tensor__also_under_compile_of_a_model(snippet):
 
 @edits(
     ("torch.rand(4, 32).T,", "torch.rand(32, 4),"),
-    ("torch.rand(32, 8)[:, :4]", "torch.rand(32, 4)[:, :4]"),
     ("torch.rand(32, 4).double()", "torch.rand(32, 4)"),
     ("torch.rand(32, 4).requires_grad_()", "torch.rand(32, 4)"),
 )
@@ -158,7 +160,6 @@ def test_contiguous_fits_the_guards__but_not_before_the_transpose(
         pytest.param(
             lambda: torch.rand(1, 4).expand(32, 4), id="expanding a row"
         ),
-        pytest.param(lambda: torch.rand(4, 32).mT, id="transposing by mT"),
     ],
 )
 def test_contiguous_fits_the_guards__also_after(snippet, make):
@@ -271,17 +272,15 @@ def test_three_graphs_for_all_sizes(snippet, sizes=None):
             assert numbers[last] == number
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_three_graphs_for_all_sizes__also_drawn(snippet, seed):
-    test_three_graphs_for_all_sizes(snippet, drawn_sizes(seed))
+def test_three_graphs_for_all_sizes__also_drawn(snippet):
+    test_three_graphs_for_all_sizes(snippet, drawn_sizes(0))
 
 
 def test_three_graphs_for_all_sizes__also_in_other_orders_of_sizes(snippet):
-    run = snippet.only(*MODEL, SO_FAR).after(SO_FAR)
+    run = after(snippet, *MODEL, SO_FAR)
 
     assert run.graphs_so_far([20, 1, 7, 9, 30, 20, 1]) == [1, 2, 3, 3, 3, 3, 3]
     assert run.graphs_so_far([1, 20, 7, 9, 1]) == [1, 2, 2, 2, 2]
-    assert run.graphs_so_far([20, 7, 9, 2]) == [1, 2, 2, 2]
 
 
 def test_three_graphs_for_all_sizes__also_with_batch_norm(snippet):
@@ -319,9 +318,8 @@ def test_dynamic_needs_two(snippet, sizes=None):
         assert number == (1 in met) + any(size > 1 for size in met)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_dynamic_needs_two__also_drawn(snippet, seed):
-    test_dynamic_needs_two(snippet, drawn_sizes(seed))
+def test_dynamic_needs_two__also_drawn(snippet):
+    test_dynamic_needs_two(snippet, drawn_sizes(1))
 
 
 def test_dynamic_needs_two__but_not_by_default(snippet, fails):
@@ -345,9 +343,8 @@ def test_static_needs_one_for_each(snippet, sizes=None):
         assert number == len(set(sizes[:last]))
 
 
-@pytest.mark.parametrize("sizes", [[1, 2, 3, 2, 1], [9, 8, 7, 6, 5, 9, 30]])
-def test_static_needs_one_for_each__also_of(snippet, sizes):
-    test_static_needs_one_for_each(snippet, sizes)
+def test_static_needs_one_for_each__also_in_another_order(snippet):
+    test_static_needs_one_for_each(snippet, [1, 9, 8, 9, 1, 30])
 
 
 def test_static_needs_one_for_each__but_not_by_default(snippet, fails):
@@ -391,10 +388,8 @@ def test_a_marked_size_needs_one__but_not_by_a_copy(snippet, fails):
     fails(test_a_marked_size_needs_one, edited)
 
 
-@pytest.mark.parametrize("make", [Normed], ids=["BatchNorm"])
-@pytest.mark.parametrize("sizes", [(2, 3, 99), (500, 2)], ids=str)
-def test_a_marked_size_needs_one__also_with(snippet, make, sizes):
-    test_a_marked_size_needs_one(snippet, make, sizes)
+def test_a_marked_size_needs_one__also_with_batch_norm(snippet):
+    test_a_marked_size_needs_one(snippet, Normed, (2, 3, 99))
 
 
 def test_a_marked_size_needs_one__ends_if_unmarked(snippet, fails):
@@ -409,7 +404,7 @@ def test_a_marked_size_needs_one__ends_for_a_single_sample(snippet, fails):
 
 
 def test_a_stance_finds_recompiles(snippet, function=None):
-    run = snippet.only(*MODEL, "do-this", "again").after("again")
+    run = after(snippet, *MODEL, "do-this", "again")
     assert "Detected recompile" in run.stopped
     assert torch.equal(run.checked(run.batch), run.model(run.batch))
 
@@ -473,28 +468,29 @@ def test_a_counter_recompiles(snippet):
 
 
 def test_a_counter_recompiles__ends_with_another_limit(snippet, fails):
-    """With another `torch._dynamo.config.recompile_limit`, here 10: there are
-    more than eight.
+    """With another `torch._dynamo.config.recompile_limit`, here 3: there are
+    fewer than eight.
     """
-    with graphs_at_most(10):
+    with graphs_at_most(3):
         fails(test_a_counter_recompiles, snippet)
 
 
 @true_since("2.9", "a counter of a model made two graphs")
 def test_the_limit_ends_compiling(snippet):
-    run = snippet.only(*COUNTED, "counting").after("counting")
-    model = run.Counting()
-    plain = copy.deepcopy(model)
-    called = run.counted(model)
-
-    with logged() as said, no_error():
-        for call in range(1, 12):
-            batch = torch.rand(32, 4)
-            assert torch.equal(called(batch), plain(batch))
-            assert len(run.graphs) == min(call, 8)
-            assert len(said) == (call > 8)
+    with logged() as said:
+        run = snippet.only(*COUNTED, "counting").after("counting")
+        assert len(run.graphs) == 8
+        assert said == []
+        model = run.tried._orig_mod
+        plain = copy.deepcopy(model)
+        with no_error():
+            for _ in range(3):
+                batch = torch.rand(32, 4)
+                assert torch.equal(run.tried(batch), plain(batch))
+                assert len(run.graphs) == 8
+                assert len(said) == 1
     assert said[0].startswith("torch._dynamo hit config.recompile_limit (8)")
-    assert model.calls == plain.calls != 0
+    assert model.calls == plain.calls == 11
 
 
 def test_the_limit_ends_compiling__but_not_without_a_counter(snippet, fails):
@@ -513,17 +509,9 @@ def test_the_limit_ends_compiling__ends_with_fullgraph(snippet, fails):
     fails(test_the_limit_ends_compiling, edited)
 
 
-@pytest.mark.parametrize(
-    "new",
-    [
-        pytest.param("self.calls -= 3", id="it counts down"),
-        pytest.param(
-            "self.calls += 1; x = x + self.calls", id="uses the number"
-        ),
-    ],
-)
-def test_a_counter_recompiles__also_if(snippet, new):
-    test_a_counter_recompiles(snippet.edit(COUNTS, f"{new}\n{FORWARD}"))
+def test_a_counter_recompiles__also_if_it_counts_down_and_is_used(snippet):
+    new = f"self.calls -= 3; x = x + self.calls\n{FORWARD}"
+    test_a_counter_recompiles(snippet.edit(COUNTS, new))
 
 
 @edits(
@@ -613,11 +601,12 @@ def test_blocks_share_the_limit__but_not_if_all_is_forgotten(snippet, fails):
 def test_blocks_share_the_limit__also_by_the_function(snippet):
     run = snippet.only(*COUNTED).after("counted")
     run.counted(torch.sin)
-    for width in range(4, 16):
-        torch.compile(Block(width), backend=run.keep_graph)(
-            torch.rand(3, width)
-        )
-    assert len(run.graphs) == 8
+    with graphs_at_most(3):
+        for width in range(4, 9):
+            torch.compile(Block(width), backend=run.keep_graph)(
+                torch.rand(3, width)
+            )
+    assert len(run.graphs) == 3
 
 
 def test_blocks_share_the_limit__ends_for_two_classes(snippet, fails):
@@ -627,17 +616,16 @@ def test_blocks_share_the_limit__ends_for_two_classes(snippet, fails):
     fails(test_blocks_share_the_limit, snippet, Other)
 
 
-def test_blocks_share_the_limit__ends_with_a_higher_limit(snippet, fails):
-    """With a higher `torch._dynamo.config.recompile_limit`: they share more
-    than eight.
+def test_blocks_share_the_limit__ends_with_another_limit(snippet, fails):
+    """With another `torch._dynamo.config.recompile_limit`, here 3: they share
+    fewer than eight.
     """
-    with graphs_at_most(12):
+    with graphs_at_most(3):
         fails(test_blocks_share_the_limit, snippet)
 
 
 NUMBERS = {
     "numbers in a row": range(1, 12),
-    "integers": [26, 50, 28, 4, 18],
     "both signs": [7, 1, 0, -3, 8, 9],
     "floats": [1.5, -2.5, 0.25, 7.0, 1e9],
 }
@@ -694,8 +682,8 @@ def test_each_string_recompiles__but_not_if_told_to_run_uncompiled(
 
 @pytest.mark.parametrize(
     "texts",
-    [("a", "b"), ("", "x", "xx"), ("one", "two", "six")],
-    ids=["two letters", "other lengths", "one length"],
+    [("", "x"), ("one", "two")],
+    ids=["other lengths", "one length"],
 )
 def test_each_string_recompiles__also_for(snippet, texts):
     test_each_string_recompiles(snippet, texts)
@@ -719,10 +707,12 @@ def test_numbers_make_two_graphs__but_not_if_static(snippet, fails):
 
 
 def test_a_question_splits_the_graph(snippet, function=None):
-    run = snippet.only(*COUNTED, "asks").after("asks")
-    assert len(run.graphs) == 2
+    cells = COUNTED if function else (*COUNTED, "asks")
+    run = snippet.only(*cells).after(cells[-1])
+    if function is None:
+        function = run.shares
+        assert len(run.graphs) == 2
 
-    function = function or run.shares
     for x in (torch.rand(32, 4), torch.ones(3, 2)):
         called = run.counted(function)
         assert torch.equal(called(x), function(x))
@@ -803,14 +793,16 @@ DIVIDED = (*COUNTED, "heard", "item", "item-kept")
 
 
 def test_item_breaks_the_graph(snippet, function=None):
-    run = snippet.only(*DIVIDED).after("item-kept")
-    assert len(run.graphs) == 1
+    cells = COUNTED if function else DIVIDED
+    run = snippet.only(*cells).after(cells[-1])
+    assert len(run.graphs) == (function is None)
 
-    function = function or run.divided
     for x in (torch.rand(32, 4), torch.ones(3, 2)):
-        called = run.counted(function)
-        assert torch.equal(called(x), function(x))
+        called = run.counted(function or run.divided)
+        assert torch.equal(called(x), (function or run.divided)(x))
         assert len(run.graphs) == 2
+    if function:
+        return
     called = run.counted(run.divided_by_tensor, fullgraph=True)
     for x in (torch.rand(32, 4), -torch.rand(32, 4), torch.rand(32, 4) * 1e4):
         assert torch.allclose(called(x), run.divided(x))
@@ -821,7 +813,6 @@ def test_item_breaks_the_graph(snippet, function=None):
     "function",
     [
         pytest.param(lambda x: x * float(x.mean()), id="float()"),
-        pytest.param(lambda x: x + x.amax().item(), id="a maximum"),
         pytest.param(lambda x: x - x[0].tolist()[0], id="tolist()"),
     ],
 )
@@ -887,8 +878,8 @@ def test_where_keeps_one_graph(snippet, scale=1, more=()):
 
 
 def test_where_keeps_one_graph__also_for_large_and_small_inputs(snippet):
-    test_where_keeps_one_graph(snippet, 300)
-    test_where_keeps_one_graph(snippet, 0.01)
+    small = torch.rand(32, 4) / 100
+    test_where_keeps_one_graph(snippet, 300, [small, -small])
 
 
 def test_where_keeps_one_graph__ends_for_the_gradient_at_a_sum_of_0(
@@ -916,7 +907,7 @@ TRACED = (*COUNTED, "asks", "chosen", "traced")
 
 
 def test_a_trace_keeps_one_branch(snippet, scale=-1):
-    run = snippet.only(*TRACED).after("traced")
+    run = after(snippet, *TRACED)
     assert PYTHON_BOOLEAN in "".join(run.said)
     assert torch.equal(run.traced(run.batch), run.shares(run.batch))
 
@@ -948,7 +939,7 @@ def test_a_trace_keeps_one_branch__ends_where_the_answer_is_the_same(
 
 
 def test_where_is_traced_right(snippet):
-    run = snippet.only(*TRACED, "traced-right").after("traced-right")
+    run = after(snippet, *TRACED, "traced-right")
 
     for x in (run.batch, -run.batch, torch.rand(3, 2), -torch.rand(3, 2)):
         assert torch.allclose(run.traced_chosen(x), run.shares(x))

@@ -10,10 +10,15 @@ from torch.profiler import ProfilerActivity, profile
 from torch.testing import assert_close
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs import after
 from tests.helpers import worlds
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64]
 SHAPES = [(1, 1), (1, 9), (8, 1), (4, 7), (30, 3)]
+LOOP = ("load", "do-this", "loop", "at-once")
+CALLS = ("load", "loop", "at-once", "watch", "calls")
+CHUNKS = ("load", "at-once", "watch", "chunks")
+SOLUTION = ("load", "do-this", "table", "solution", "solution-checked")
 SIZES = [(200, 30), (9, 5), (40, 1), (1, 7)]
 LAID_OUT = worlds.each(
     "table",
@@ -39,7 +44,7 @@ def tables(dtype=torch.float32):
 
 
 def test_every_row_meets_every_row(snippet, call=torch.cdist, others=()):
-    run = snippet.after("do-this")
+    run = after(snippet, "load", "do-this")
     pairs = [(t, t.flip(1)[:3]) for t in tables()]
 
     for i, j in product(range(4), range(4, 9)):
@@ -125,7 +130,7 @@ def check_neighbors(way, *tables):
 
 @pytest.mark.parametrize("way", WAYS, ids="by {}".format)
 def test_the_loop_finds_the_same_neighbors(snippet, way, others=()):
-    run = snippet.after("at-once")
+    run = after(snippet, *LOOP)
     torch.manual_seed(0)
     rows = [torch.randn(9, 5), torch.randn(2, 1), torch.ones(4, 3)]
 
@@ -197,7 +202,7 @@ def test_the_loop_finds_the_same_neighbors__also_far_from_zero_at_once(
 
 
 def test_the_loop_finds_the_same_neighbors__also_with_a_nan_filled_in(snippet):
-    run = snippet.after("mended")
+    run = after(snippet, *CHUNKS, "torn", "mended")
     kept = [i for i in range(200) if i != 7]
     known = run.torn[kept]
 
@@ -210,7 +215,7 @@ def test_the_loop_finds_the_same_neighbors__also_with_a_nan_filled_in(snippet):
 
 
 def test_new_axes_make_all_pairs(snippet, others=()):
-    run = snippet.after("by-hand")
+    run = after(snippet, "load", "by-hand")
     points = run.points
 
     for table in others:
@@ -253,7 +258,7 @@ def test_new_axes_make_all_pairs__ends_in_uint8(snippet, fails):
 
 
 def test_eight_calls_a_pair(snippet):
-    run = snippet.after("calls")
+    run = after(snippet, *CALLS)
 
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         for n, d in ((1, 3), (2, 1), (9, 64), (20, 5)):
@@ -292,7 +297,7 @@ def test_eight_calls_a_pair__but_not_with_other_steps(
 
 
 def test_calls_stay_the_same(snippet, sizes=(1, 2, 9, 200)):
-    run = snippet.after("calls")
+    run = after(snippet, *CALLS)
     few = run.watched(run.nearest_at_once, run.flat[:10]).calls
 
     assert len(few) == 7
@@ -303,7 +308,7 @@ def test_calls_stay_the_same(snippet, sizes=(1, 2, 9, 200)):
 
 
 def test_calls_stay_the_same__also_with_cdist_from_26_rows(snippet):
-    run = snippet.after("calls")
+    run = after(snippet, *CALLS)
     few = run.watched(run.nearest_by_cdist, run.flat[:26]).calls
 
     for n in (30, 100, 400):
@@ -334,7 +339,7 @@ def bytes_of_differences(run, way, table, made_by="sub"):
 
 
 def test_all_pairs_take_n_n_d(snippet, dtype="float32"):
-    run = snippet.after("chunks")
+    run = after(snippet, *CHUNKS)
 
     for n, d in SIZES:
         table = torch.rand(n, d, dtype=getattr(torch, dtype))
@@ -349,7 +354,7 @@ def test_all_pairs_take_n_n_d(snippet, dtype="float32"):
 def test_all_pairs_take_n_n_d__also_in_the_text_of_the_error(snippet):
     numbers = 100_000_000 * 100_000_000 * 64
     assert 4 * numbers > 2**57  # as many bytes as a processor has addresses
-    run = snippet.after("too-many-pairs")
+    run = after(snippet, "load", "at-once", "too-many-pairs")
     with pytest.raises(RuntimeError, match=f"{4 * numbers} bytes"):
         run.nearest_at_once(run.many)
 
@@ -380,7 +385,7 @@ def test_all_pairs_take_n_n_d__ends_in_float64(snippet, fails):
 
 @pytest.mark.parametrize("size", [20, 1, 7, 300])
 def test_chunks_take_k_n_d(snippet, size):
-    run = snippet.after("chunks")
+    run = after(snippet, *CHUNKS)
 
     def way(rows):
         return run.nearest_in_chunks(rows, size)
@@ -427,7 +432,7 @@ def peak(way, *tables):
 
 
 def test_cdist_makes_no_differences(snippet):
-    run = snippet.after("chunks")
+    run = after(snippet, *CHUNKS)
     rows = torch.rand(100, 64)
 
     assert 0 < peak(run.nearest_by_cdist, run.few) < 10_240_000 / 10
@@ -447,7 +452,7 @@ def test_cdist_makes_no_differences__but_not_all_at_once(snippet, fails):
 
 
 def test_where_picks_by_mask(snippet, call="torch.where(mask, a, b)"):
-    run = snippet.after("choose")
+    run = after(snippet, "load", "choose")
     assert run.clean[:20].tolist() == [
         [[16.0 if n > 8 else 0.0 for n in row] for row in image]
         for image in run.images[:20].tolist()
@@ -494,7 +499,7 @@ def test_where_picks_by_mask__but_not_otherwise(snippet, old, new, fails):
 
 
 def test_cumsum_is_a_running_total(snippet, more=()):
-    run = snippet.after("running")
+    run = after(snippet, "load", "running")
     assert_close(
         run.rows[:50],
         torch.tensor(
@@ -561,7 +566,7 @@ def test_cumsum_is_a_running_total__but_not_otherwise(
 
 
 def test_cummax_is_a_running_maximum(snippet, more=()):
-    run = snippet.after("running")
+    run = after(snippet, "load", "running")
     for table, values, places in (
         (run.rows[:50], run.most_so_far[:50], run.at_row[:50]),
         *((t, *t.cummax(dim=1)) for t in (*tables(), *more)),
@@ -600,7 +605,7 @@ def test_cummax_is_a_running_maximum__ends_with_nan(snippet, fails):
 def test_unfold_shows_windows(
     snippet, call="table.unfold(1, 3, 1)", columns=10
 ):
-    run = snippet.after("running")
+    run = after(snippet, "load", "running")
     assert run.of_three.shape == (len(run.rows), 6)
     for d in range(6):
         assert_close(run.of_three[:, d], run.rows[:, d : d + 3].sum(dim=1))
@@ -638,7 +643,7 @@ def test_unfold_shows_windows__ends_with_two_columns(snippet, fails):
 
 
 def test_index_add_sums_per_group(snippet, labels=(3, 0, 3, 3), numbers=()):
-    run = snippet.after("groups")
+    run = after(snippet, "load", "groups")
     numbers = torch.tensor(numbers or [1.0, 2.0, 3.0, 4.0])
     with no_error():
         few = torch.zeros(5).index_add(0, torch.tensor(labels), numbers)
@@ -697,7 +702,7 @@ def test_index_add_sums_per_group__also_other_dtypes(dtype):
 
 
 def test_bincount_counts_each_group(snippet, others=()):
-    run = snippet.after("groups")
+    run = after(snippet, "load", "groups")
     for labels in others:
         with no_error():
             counts = torch.tensor(labels).bincount(minlength=10).tolist()
@@ -750,7 +755,7 @@ def test_bincount_counts_each_group__but_not_otherwise(
 
 
 def test_bincount_counts_each_group__also_for_pairs_of_digits(snippet):
-    run = snippet.after("solution-checked")
+    run = after(snippet, *SOLUTION)
 
     assert run.confusion.tolist() == run.table.tolist()
     assert run.confusion.sum() == len(run.labels)
@@ -792,7 +797,7 @@ EQUATIONS = [
 
 @pytest.mark.parametrize(("equation", "shapes"), EQUATIONS)
 def test_einsum_adds_over_other_letters(snippet, equation, shapes):
-    run = snippet.after("einsum")
+    run = after(snippet, "load", "einsum")
     flat = run.flat
     assert_close(run.products, flat @ flat.T)
     assert_close(run.squares, flat.square().sum(dim=1))
@@ -842,7 +847,7 @@ def test_einsum_adds_over_other_letters__but_not_otherwise(
 
 
 def test_vmap_runs_each_row(snippet, more=()):
-    run = snippet.after("vmap")
+    run = after(snippet, "load", "vmap")
     looped = [image[:4].sum() / image.sum() for image in run.images]
     assert_close(run.shares, torch.stack(looped))
     for table in tables():
@@ -894,7 +899,7 @@ def test_vmap_runs_each_row__ends_with_random_numbers(snippet, fails):
 
 
 def test_cdist_is_off_from_26_rows(snippet):
-    run = snippet.after("from-itself")
+    run = after(snippet, "load", "from-itself")
 
     assert_close(run.centered.mean(dim=0), torch.zeros(64), atol=1e-3, rtol=0)
     assert_close(run.centered[0], run.flat[0] - run.flat.mean(dim=0))
@@ -930,7 +935,7 @@ def test_cdist_is_off_from_26_rows__also_with_other_images(snippet, start):
 
 
 def test_the_exact_mode_gives_zero(snippet, others=tables):
-    run = snippet.after("from-itself")
+    run = after(snippet, "load", "from-itself")
 
     assert run.from_exact.tolist() == [0.0] * 26
     for dtype in (torch.float32, torch.float64):
@@ -963,7 +968,7 @@ def test_a_nan_is_everyones_neighbor(
 ):
     if place != 7:
         snippet = snippet.edit("torn[7, 3]", f"torn[{place}, 3]")
-    run = snippet.after("torn")
+    run = after(snippet, "load", "loop", *CHUNKS[1:], "torn")
     assert not run.few.isnan().any()
 
     for way, n in product(ways, sizes):
@@ -1010,7 +1015,7 @@ def added_up(rows):
 
 
 def test_tolist_leaves_torch(snippet, taken="table.tolist()"):
-    run = snippet.after("calls")
+    run = after(snippet, *CALLS)
 
     for dtype in DTYPES:
         for table in (run.flat[:9].to(dtype), *tables(dtype)):
