@@ -19,6 +19,8 @@ import warnings
 from collections.abc import Iterator
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from extensions.core.problem import Problem
@@ -72,19 +74,23 @@ def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
     """Run a program in a process of its own; return all that was wrong."""
     processes = multiprocessing.get_context(method())
     receiver, sender = processes.Pipe(duplex=False)
-    process = processes.Process(  # type: ignore[attr-defined]
-        target=_work, args=(sender, topic, conf, seconds)
-    )
-    process.start()
-    sender.close()
     said: list[_Said] = []
-    with contextlib.suppress(EOFError):  # the process has ended
-        said.append(receiver.recv())
-    process.join()
+    with tempfile.TemporaryDirectory() as folder:
+        process = processes.Process(  # type: ignore[attr-defined]
+            target=_work, args=(sender, topic, conf, seconds, folder)
+        )
+        process.start()
+        sender.close()
+        with contextlib.suppress(EOFError):  # the process has ended
+            said.append(receiver.recv())
+        process.join()
+        left = ", ".join(sorted(path.name for path in Path(folder).glob("*")))
     with contextlib.suppress(EOFError):  # a fork of it may have spoken too
         while receiver.poll():
             said.append(receiver.recv())
     wrong = _wrong_with(topic, process.exitcode or 0, seconds, said)
+    if left:
+        wrong.append((1, f"leaves behind in the working folder: {left}"))
     return [Problem(topic.snippet, line, message) for line, message in wrong]
 
 
@@ -119,9 +125,13 @@ class _Heard(logging.Handler):
 
 
 def _work(
-    answer: Connection, topic: Topic, conf: dict[str, Any], seconds: int
+    answer: Connection,
+    topic: Topic,
+    conf: dict[str, Any],
+    seconds: int,
+    folder: str,
 ) -> None:
-    """Let sphinx-gallery run a program, and send what was wrong."""
+    """Let sphinx-gallery run a program in a folder; send what was wrong."""
     gc.freeze()  # sphinx-gallery collects garbage, but not all of torch's
     # sphinx-gallery looks up each attribute that a program names, and a page
     # may well show what torch warns of.
@@ -129,6 +139,7 @@ def _work(
     from sphinx_gallery.gen_rst import generate_file_rst
 
     end_after(seconds)
+    _work_in(folder, topic.snippet.parent)
     heard = _Heard()
     logging.getLogger("sphinx").addHandler(heard)
     end = partial(_end_fork, os.getpid(), answer)
@@ -149,6 +160,16 @@ def _work(
     else:
         said += [(1, message) for message in heard.messages]
     answer.send(said)
+
+
+def _work_in(folder: str, source: Path) -> None:
+    """Let sphinx-gallery work in a folder, and not in that of a program."""
+    from sphinx_gallery import gen_rst
+
+    def change(path: Any) -> None:
+        os.chdir(folder if path == source else path)
+
+    gen_rst.os = SimpleNamespace(**{**vars(os), "chdir": change})
 
 
 def end_after(seconds: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from extensions.core.topics import ROOT
 from extensions.programs import stamp
 
+REMOVES = "import os, shutil\nprint(os.listdir())\nshutil.rmtree(os.getcwd())"
 THREAD = "import threading as t, time\nt.Thread(target=time.sleep, args=[99])"
 BAD = {
     "exits": ("import sys\nsys.exit(0)", "13: ERROR: SystemExit: 0"),
@@ -33,6 +34,10 @@ BAD = {
     "prints_on_and_on": (
         "print('x' * 300_000)",
         "1: ERROR: prints 301,",
+    ),
+    "leaves_a_file": (
+        "open('left.txt', 'w').close()",
+        "1: ERROR: leaves behind in the working folder: left.txt",
     ),
     "fails": (
         "word[9]",
@@ -104,6 +109,16 @@ def test_a_program_leaves_nothing_to_the_next(add, build):
 
     shown = path.parents[1] / "docs/gallery/three.rst"
     assert "None" in shown.read_text()
+
+
+def test_a_program_works_in_an_empty_folder_and_may_remove_it(add, build):
+    path = add(REMOVES)
+
+    build()
+
+    shown = path.parents[2] / "docs/code/part/one.rst"
+    assert "[]" in shown.read_text()
+    assert path.exists()
 
 
 def test_each_program_that_runs_says_why(house, build):
