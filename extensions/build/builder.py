@@ -7,7 +7,7 @@ each page is written from with a record of what it was written from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -73,6 +73,13 @@ class SiteBuilder(StandaloneHTMLBuilder):
     def get_outdated_docs(self) -> Iterator[str]:
         """Return none: Sphinx asks before it reads, :meth:`compare` later."""
         return iter(())
+
+    def build_specific(  # type: ignore[misc]
+        self, filenames: Sequence[Path]
+    ) -> None:
+        """Refuse to write named pages alone: all others would stay old."""
+        message = "a page cannot be built alone: name no file"
+        stop([Problem(Path(filenames[0]), 1, message)])
 
     def compare(self) -> None:
         """Find the pages that are to be written, and what has changed."""

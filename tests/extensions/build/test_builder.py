@@ -237,6 +237,15 @@ def test_another_builder_ends_before_a_program_runs(unbuilt, stopped):
     assert not (unbuilt / "docs/code").exists()
 
 
+def test_a_page_cannot_be_built_alone(house, build):
+    app = build()
+    page = house / "docs/part/two.md"
+
+    with pytest.raises(SystemExit):
+        app.build(filenames=[page])
+    assert f"{page}:1: ERROR: a page cannot be built" in app.warning.getvalue()
+
+
 def test_a_build_says_why_it_writes_a_page(house, build):
     build()
     page = house / "docs/part/two.md"
