@@ -530,7 +530,7 @@ def test_two_of_five_rates_learn(snippet):
     assert failed == [0.0001, 0.001, 1.0]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_two_of_five_rates_learn__also_from(snippet, seed):
     test_two_of_five_rates_learn(
         snippet.edit('"seed": 0}', f'"seed": {seed}}}')

@@ -201,29 +201,30 @@ def script_of(snippet, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="ends the process there")
-def test_ctrl_c_ends_the_script_with_a_line(snippet, tmp_path):
+def test_ctrl_c_ends_the_script_with_a_line(snippet):
     kill = "import os\n    os.kill(os.getpid(), signal.SIGINT)\n"
     edited = snippet.edit(
         "    total, loader = 0.0,", f"    {kill}    total, loader = 0.0,"
     )
-    done = subprocess.run(
-        [sys.executable, script_of(edited, tmp_path), "--checkpoint", "a.pt"],
-        cwd=tmp_path,
-        text=True,
-        capture_output=True,
-    )
-    assert done.stderr.startswith("stopped: ")
-    assert done.stderr.count("\n") == 1
-    assert done.returncode == 1
+    stop = None
+    with patch("sys.argv", ["train.py"]):
+        try:
+            as_script(few(edited)).after("train")
+        except (SystemExit, KeyboardInterrupt) as caught:
+            stop = caught
+    assert type(stop) is SystemExit
+    assert type(stop.code) is str  # printed by Python, with exit status 1
+    assert stop.code.startswith("stopped: ")
+    assert "\n" not in stop.code
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="ends the process there")
 def test_ctrl_c_ends_the_script_with_a_line__but_not_without_a_handler(
-    snippet, tmp_path, fails
+    snippet, fails
 ):
     """Without the handler, Ctrl-C ends the script with a traceback."""
     edited = snippet.edit("    signal.signal(signal.SIGINT, stop)\n", "")
-    fails(test_ctrl_c_ends_the_script_with_a_line, edited, tmp_path)
+    fails(test_ctrl_c_ends_the_script_with_a_line, edited)
 
 
 CPU = torch.device("cpu")
@@ -879,9 +880,8 @@ def test_a_folder_trains(snippet, tmp_path, seed=0):
     assert run.conclusion == "has learned"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_folder_trains__also_with(snippet, tmp_path, seed):
-    test_a_folder_trains(snippet, tmp_path, seed)
+def test_a_folder_trains__also_with_seed_1(snippet, tmp_path):
+    test_a_folder_trains(snippet, tmp_path, 1)
 
 
 @edits(
@@ -966,7 +966,7 @@ def test_evaluating_changes_nothing__but_not_with(snippet, old, new, fails):
     fails(test_evaluating_changes_nothing, snippet.edit(old, new))
 
 
-@pytest.mark.parametrize("size", [1, 19, 20, 500])
+@pytest.mark.parametrize("size", [1, 500])
 def test_each_image_counts_the_same__also_in_batches_of(snippet, size):
     test_each_image_counts_the_same(snippet, size)
 
@@ -1036,7 +1036,7 @@ def test_resuming_changes_nothing(snippet, tmp_path, end, calls=5):
     assert same(torch.load(part), whole)
 
 
-@pytest.mark.parametrize("calls", [0, 3, 4, 7], ids="{} losses".format)
+@pytest.mark.parametrize("calls", [0, 3, 7], ids="{} losses".format)
 def test_resuming_changes_nothing__also_if_stopped_after(
     snippet, tmp_path, end, calls
 ):
@@ -1099,7 +1099,6 @@ def test_resuming_changes_nothing__also_in_a_new_process(
     ('    torch.set_rng_state(saved["random"])\n', ""),
     ('    model.load_state_dict(saved["model"])\n', ""),
     ('    optimizer.load_state_dict(saved["optimizer"])\n', ""),
-    ('history, best = saved["history"], saved["best"]', "history = []"),
     (
         'history, best = saved["history"], saved["best"]',
         'best = saved["best"]',
@@ -1150,20 +1149,14 @@ def test_the_best_epoch_is_kept(snippet, tmp_path, losses=(3.0, 1.0, 2.0)):
     "losses",
     [
         (1.0, 2.0),
-        (2.0, 1.0),
         (1.0, 1.0),
         (NAN, 2.0, 3.0),
-        (2.0, NAN, 1.0),
-        (math.inf, 1.0),
         (NAN, NAN),
     ],
     ids=[
         "a worse epoch at the end",
-        "a better one",
         "an equal one",
         "nan at first",
-        "nan in between",
-        "infinity at first",
         "nothing but nan",
     ],
 )
@@ -1235,16 +1228,11 @@ def test_a_new_image_is_predicted_from_the_checkpoint_alone(
         assert refusal(wrong, "predict") == f"{other} is no checkpoint"
 
 
-@pytest.mark.parametrize(
-    ("seed", "size"),
-    [(1, 20), (2, 32)],
-    ids=["seed 1 and 20 pixels", "seed 2 and 32 pixels"],
-)
-def test_a_new_image_is_predicted_from_the_checkpoint_alone__also_with(
-    snippet, tmp_path, seed, size
+def test_a_new_image_is_predicted_from_the_checkpoint_alone__also_of_20_pixels(
+    snippet, tmp_path
 ):
     test_a_new_image_is_predicted_from_the_checkpoint_alone(
-        snippet, tmp_path, seed, size
+        snippet, tmp_path, 1, 20
     )
 
 
@@ -1378,8 +1366,6 @@ def test_another_training_is_refused(snippet, tmp_path):
     ('{"seed": SEED, "classes"', '{"seed": 0, "classes"'),
     ('"classes": classes}', '"classes": 0}'),
     ("Path(str(s)).name for part in parts", "0 for part in parts"),
-    ("has other {', '.join(other)}", "has others"),
-    ('f"{CHECKPOINT} is no checkpoint to', 'f"this is no checkpoint to'),
     (
         '        raise SystemExit(f"{CHECKPOINT} is no checkpoint to',
         '        save()\n        raise SystemExit(f"{CHECKPOINT} is no',
@@ -1389,7 +1375,7 @@ def test_another_training_is_refused__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
     """With a fixed size, another size goes unnoticed; the other edits overlook
-    another setting, name less, or overwrite the file.
+    another setting, or overwrite the file.
     """
     fails(test_another_training_is_refused, snippet.edit(old, new), tmp_path)
 

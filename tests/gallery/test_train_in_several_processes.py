@@ -232,9 +232,7 @@ def steps(run, count, epoch):
     return [sorted(chain(*step)) for step in zip(*parts, strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("size", "count"), [(100, 2), (100, 4), (140, 7), (376, 8), (1400, 8)]
-)
+@pytest.mark.parametrize(("size", "count"), [(140, 7), (376, 8), (1400, 8)])
 def test_a_step_takes_the_same_digits__also(snippet, size, count):
     test_a_step_takes_the_same_digits(snippet, size, count)
 
@@ -502,13 +500,13 @@ def test_the_same_model_with_any_number_of_processes__also_by_torchrun(
 
 def test_it_goes_on_with_another_number(snippet, tmp_path, first=2, then=1):
     path = str(tmp_path / "saved.pt")
-    expected = weights(alone(given(snippet, EPOCHS=3)))
+    expected = weights(alone(given(snippet, EPOCHS=2)))
 
     shared(
         given(snippet, EPOCHS=1, CHECKPOINT=path), first, tmp_path / "first"
     )
     found = shared(
-        given(snippet, EPOCHS=3, CHECKPOINT=path), then, tmp_path / "then"
+        given(snippet, EPOCHS=2, CHECKPOINT=path), then, tmp_path / "then"
     )
 
     for each, _ in found:
@@ -521,15 +519,11 @@ def test_it_goes_on_with_another_number__also_from_one_to_two(
     test_it_goes_on_with_another_number(snippet, tmp_path, 1, 2)
 
 
-@edits(
-    ('    optimizer.load_state_dict(saved["optimizer"])\n', ""),
-    ('    model.load_state_dict(saved["model"])\n', ""),
-    ('history, best = saved["history"], saved["best"]', "pass"),
-)
-def test_it_goes_on_with_another_number__but_not_with(
-    snippet, tmp_path, old, new, fails
+def test_it_goes_on_with_another_number__but_not_without_the_weights(
+    snippet, tmp_path, fails
 ):
-    edited = snippet.edit(old, new)
+    old = '    model.load_state_dict(saved["model"])\n'
+    edited = snippet.edit(old, "")
     fails(test_it_goes_on_with_another_number, edited, tmp_path)
 
 

@@ -77,7 +77,7 @@ def test_train_gives_the_mean(
     assert all(a.cpu().allclose(b, atol=rel) for a, b in pairs)
 
 
-@pytest.mark.parametrize("size", [1, 7, 50, 199, 200, 1000])
+@pytest.mark.parametrize("size", [7, 199, 1000])
 def test_train_gives_the_mean__also_in_batches_of(snippet, size):
     test_train_gives_the_mean(snippet, size)
 
@@ -171,7 +171,7 @@ def test_the_running_mean_agrees(
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(
-    "read_every", [1, 7, 100], ids=["each step", "7 steps", "100 steps"]
+    "read_every", [1, 100], ids=["each step", "100 steps"]
 )
 def test_the_running_mean_agrees__also_if_it_is_read_after(
     snippet, dtype, read_every
@@ -210,7 +210,7 @@ def test_the_running_mean_agrees__also_in_64_bits(snippet):
     test_the_running_mean_agrees(snippet, torch.float64)
 
 
-@pytest.mark.parametrize("steps", [1, 100, 2000])
+@pytest.mark.parametrize("steps", [1, 500])
 def test_the_running_mean_agrees__also_after_steps(snippet, steps):
     test_the_running_mean_agrees(snippet, steps=steps)
 
@@ -224,7 +224,7 @@ def test_the_running_mean_agrees__also_on_cuda(snippet, dtype):
 def test_the_running_mean_agrees__also_in_a_long_run(snippet):
     mean = after(snippet, *MEAN).RunningMean()
     loss = torch.tensor(0.1)
-    for _ in range(10_000):
+    for _ in range(2000):
         mean.add(loss, 64)
         found = mean.read()
     assert type(found) is float
@@ -879,7 +879,7 @@ def test_weighted_means_are_right(snippet, size=64):
     assert run.whole == pytest.approx(errors.mean().item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("size", [1, 7, 96, 150, 199, 200])
+@pytest.mark.parametrize("size", [1, 150, 199])
 def test_weighted_means_are_right__also_in_batches_of(snippet, size):
     test_weighted_means_are_right(snippet, size)
 
@@ -927,7 +927,7 @@ def test_summed_losses_need_no_weight(snippet, kind=F.mse_loss, size=64):
 
 
 @pytest.mark.parametrize("kind", [F.l1_loss, F.huber_loss])
-@pytest.mark.parametrize("size", [1, 7, 200])
+@pytest.mark.parametrize("size", [1, 7])
 def test_summed_losses_need_no_weight__also_for(snippet, kind, size):
     test_summed_losses_need_no_weight(snippet, kind, size)
 
@@ -1246,6 +1246,7 @@ def linear_and_norm():
     return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
 
 
+@pytest.mark.usefixtures("frozen")
 def test_the_sum_keeps_the_parameters(snippet, model=linear_and_norm):
     run = after(snippet, "imports", "after-the-model")
 
@@ -1262,6 +1263,7 @@ def test_the_sum_keeps_the_parameters(snippet, model=linear_and_norm):
         assert not kept_parameters(model, inputs, number)
 
 
+@pytest.mark.usefixtures("frozen")
 def test_the_sum_keeps_the_parameters__also_the_bias(snippet):
     edited = snippet.edit("ref(model.weight)", "ref(model.bias)")
     test_the_sum_keeps_the_parameters(edited)
@@ -1279,6 +1281,7 @@ def frozen_in_part():
     return model
 
 
+@pytest.mark.usefixtures("frozen")
 @pytest.mark.parametrize(
     "model", [tied, frozen_in_part], ids=["tied weights", "a frozen layer"]
 )

@@ -1,5 +1,9 @@
 """The claims of docs/sequences/generation.md."""
 
+import tempfile
+from functools import cache
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -13,15 +17,40 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 BUILD = ("names", "block", "model")
 FIT = (*BUILD, "fit")
 GREEDY = ("left-padded", "greedy")
-WRITE = (*FIT, "write", *GREEDY, "together")
+WRITE = ("write", *GREEDY, "together")
 
-BY_SEED = pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+BY_SEED = pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 
 
 def of_seed(snippet, seed):
     """Return the program with a model that starts at another seed."""
     old = "torch.manual_seed(0)\nmodel = LanguageModel()"
     return snippet.edit(old, old.replace("0", str(seed), 1))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def folder():
+    """Return where the weights are, which one training leaves."""
+    with tempfile.TemporaryDirectory() as name:
+        weights.folder = Path(name)
+        yield
+    weights.cache_clear()
+
+
+@cache
+def weights(program):
+    path = weights.folder / f"{len([*weights.folder.iterdir()])}.pt"
+    torch.save(program.after("fit").model.state_dict(), path)
+    return str(path)
+
+
+def fitted(snippet, *cells):
+    """Run cells behind a training, once for all programs that share it."""
+    path = weights(snippet.only(*FIT))
+    new = (
+        f"model = LanguageModel()\nmodel.load_state_dict(torch.load({path!r}))"
+    )
+    return shared(snippet.edit(snippet.cell("fit").source, new), *FIT, *cells)
 
 
 class Speller:
@@ -55,7 +84,7 @@ def test_writing_stops_at_the_end__also_after(snippet, most):
 
 
 def test_writing_stops_at_the_end__also_after_training(snippet):
-    run = shared(snippet, *FIT, "write", "do-this")
+    run = fitted(snippet, "write", "do-this")
     assert len(run.drawn) == 8
     assert set(run.drawn) <= {"January", "June", "July"}
 
@@ -118,14 +147,14 @@ def test_a_temperature_is_a_power__but_not_on_chances(snippet, fails):
 
 
 def test_temperature_0_raises(snippet, temperature=0):
-    run = shared(snippet, *FIT, "write")
+    run = fitted(snippet, "write")
     message = "probability tensor contains either `inf`, `nan`"
     with pytest.raises(RuntimeError, match=message):
         run.write(run.model, "J", temperature=temperature)
 
 
 def test_temperature_0_raises__also_for_one_letter(snippet):
-    run = shared(snippet, *FIT, "write")
+    run = fitted(snippet, "write")
     with pytest.raises(RuntimeError, match="`inf`, `nan`"):
         run.write(run.model, "J", 1, temperature=0.0)
 
@@ -136,7 +165,7 @@ def test_temperature_0_raises__but_not_close_to_it(snippet, fails):
 
 
 def test_heat_misspells(snippet):
-    run = shared(snippet, *FIT, "chance-of")
+    run = fitted(snippet, "chance-of")
     cold, usual, hot = run.no_name
     assert 0 <= cold < usual < hot < 1
     assert hot > 2 * usual
@@ -151,7 +180,7 @@ def test_heat_misspells__also_from(snippet, seed):
 
 
 def test_heat_misspells__also_if_drawn(snippet):
-    run = shared(snippet, *FIT, "write")
+    run = fitted(snippet, "write")
     torch.manual_seed(0)
     missed = [
         sum(run.write(run.model, "J", 12, heat) not in run.names for _ in each)
@@ -256,7 +285,7 @@ def test_a_batch_writes_the_same(snippet, dtype=None):
             scores_alike(run, LONG, seed, dtype)
         return
 
-    run = shared(snippet, *WRITE)
+    run = fitted(snippet, *WRITE)
     names = ["October", "Wednesday", "April", "September"]
     assert run.together == run.alone == names
 
@@ -273,7 +302,7 @@ def test_a_batch_writes_the_same__also_from(snippet, seed):
     test_a_batch_writes_the_same(of_seed(snippet, seed))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [0, 1], ids="seed {}".format)
 def test_a_batch_writes_the_same__also_untrained(snippet, seed):
     run = shared(snippet, *BUILD, *GREEDY)
     scores_alike(run, ["Fri", "M", "Decembe", "Au", "May"], seed)
@@ -324,20 +353,23 @@ PLACES = "(real.cumsum(dim=1) - 1).clamp(min=0)[:, -new:]"
         PLACES,
         "torch.arange(seen)[None, -new:]",
     ),
-    (
-        "with padding on the right",
-        '"padding_side": "left"',
-        '"padding_side": "right"',
-    ),
 )
 def test_a_batch_writes_the_same__but_not(snippet, old, new, fails):
+    edited = snippet.edit(old, new)
+    fails(test_a_batch_writes_the_same, edited, torch.float64)
+
+
+def test_a_batch_writes_the_same__but_not_with_padding_on_the_right(
+    snippet, fails
+):
     """Padded on the right, the last position of a short text is padding."""
-    fails(test_a_batch_writes_the_same, snippet.edit(old, new))
+    edited = snippet.edit('_side": "left"', '_side": "right"')
+    fails(test_a_batch_writes_the_same, edited)
 
 
 def test_only_the_unpadded_name_is_right(snippet):
     with no_error():
-        run = shared(snippet, *WRITE, "careless")
+        run = fitted(snippet, *WRITE, "careless")
     *padded, longest = run.greedy(run.careless, run.starts)
     assert longest == "September"
     assert not set(padded) & set(run.names)
@@ -357,7 +389,7 @@ def test_only_the_unpadded_name_is_right__but_not_told(snippet, fails):
 
 
 def test_ended_texts_stay_ended(snippet, starts=("Ma", "We", "Octob")):
-    run = shared(snippet, *WRITE)
+    run = fitted(snippet, *WRITE)
     calls = []
     hook = run.model.register_forward_hook(lambda *_: calls.append(1))
     texts = run.greedy(run.model, [*starts])
@@ -418,7 +450,7 @@ def test_the_cache_gives_the_same_letters__also_in_float64(snippet):
 
 
 def test_the_cache_gives_the_same_letters__also_after_training(snippet):
-    run = shared(snippet, *WRITE)
+    run = fitted(snippet, *WRITE)
     found = run.greedy(run.model, run.starts, cached=True)
     assert found == run.together
 
@@ -478,7 +510,7 @@ def test_the_cache_gives_the_same_letters__ends_after_32_letters(
 
 
 def test_the_cache_computes_each_position_once(snippet):
-    run = shared(snippet, *FIT, *GREEDY, "count")
+    run = fitted(snippet, *GREEDY, "count")
 
     assert run.plain == run.cached == ["Wednesday"]
     assert run.plain_count == sum(range(2, 10)) == 44
@@ -487,7 +519,7 @@ def test_the_cache_computes_each_position_once(snippet):
 
 @pytest.mark.parametrize("most", [1, 5], ids="{} new letters".format)
 def test_the_cache_computes_each_position_once__also_for(snippet, most):
-    run = shared(snippet, *FIT, *GREEDY, "count")
+    run = fitted(snippet, *GREEDY, "count")
     for cached, expected in (
         (False, sum(range(2, 2 + most))),
         (True, 1 + most),
@@ -529,14 +561,11 @@ def test_a_fixed_cache_needs_one_graph(snippet, size=32):
 @edits(
     ("for 32 letters", "torch.rand(20, 3, 1, 4", "torch.rand(32, 3, 1, 4"),
     ("for 5 texts", "3, 1, 4, 1, 8)", "3, 5, 4, 1, 8)"),
-    ("in float64", "4, 1, 8)  #", "4, 1, 8).double()  #"),
 )
 def test_a_fixed_cache_needs_one_graph__also(snippet, old, new):
     edited = snippet.edit(old, new)
     if "5" in new:
         edited = edited.edit("zeros(2, 1, 4", "zeros(2, 5, 4")
-    if "double" in new:
-        edited = edited.edit("size, 8)), []", "size, 8).double()), []")
     run = shared(edited, "names", "fixed-cache", "graphs")
     assert run.growing_count > run.fixed_count == 1
     torch.testing.assert_close(run.from_fixed, run.from_growing)
@@ -546,12 +575,12 @@ def test_a_fixed_cache_needs_one_graph__also_in_the_model(snippet):
     endless = snippet.edit('end = code_of["\\n"]', "end = -1")
     run = shared(endless, *BUILD, *GREEDY, "fixed-cache", "graphs")
     torch.manual_seed(0)
-    model = run.LanguageModel()
+    model = run.LanguageModel(layers=1)
     run.graphs.clear()
     torch.compiler.reset()
     compiled = torch.compile(model, backend=run.keep_graph)
-    found = run.greedy(compiled, ["We"], 20, cached=True)
-    assert found == run.greedy(model, ["We"], 20)
+    found = run.greedy(compiled, ["We"], 4, cached=True)
+    assert found == run.greedy(model, ["We"], 4)
     assert len(run.graphs) > 1
 
 
@@ -565,11 +594,6 @@ def test_a_fixed_cache_needs_one_graph__also_in_the_model(snippet):
         "without the mask",
         "filled = torch.arange(keys.shape[2]) <= place",
         "filled = torch.arange(keys.shape[2]) < 32",
-    ),
-    (
-        "with a cache that grows",
-        "read_compiled(with_fixed, 32)",
-        "read_compiled(with_growing, 0)",
     ),
     (
         "with both of fixed size",
