@@ -202,6 +202,7 @@ def test_a_sample_is_ready_for_a_model(snippet):
     ):
         with Image.open(path) as file:
             assert file.mode == mode
+    torch.manual_seed(0)  # the crop may leave out the brightest point
     for index, path in enumerate(run.paths):
         image, label = run.training[index]
         assert image.shape == (3, 24, 24)
