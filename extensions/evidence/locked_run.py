@@ -28,6 +28,7 @@ from extensions.evidence.junit import (
 )
 from extensions.evidence.modules import classname, programs
 from extensions.evidence.parsed_tests import tests_in
+from extensions.evidence.readable import readable
 from extensions.evidence.walk import Code
 
 FOLDER = Path("evidence/locked")
@@ -150,7 +151,7 @@ def _packed(test: str, made_from: str, cases: list[Element]) -> Element:
     for case in cases:
         new = SubElement(suite, "testcase", name=case.get("name", ""))
         own = {
-            each: value
+            each: readable(value)
             for each, value in properties_of(case).items()
             if each not in _NOT_OF_A_CASE and (each, value) not in _CPU.items()
         }

@@ -173,7 +173,7 @@ def failures(
             test.name,
             test.words,
             result.case,
-            result.properties.get("edit", ""),
+            readable(result.properties.get("edit", "")),
             result.properties.get("cell edited", ""),
             readable(result.properties.get("input", "")),
             readable(result.properties["said"]),

@@ -1,8 +1,8 @@
 """What a failure shows, without what is of one run or one machine alone.
 
 Addresses in memory and folders differ each time. They are left out, or named
-in the order in which they come, where a result is read: what is recorded stays
-as it is. Imports neither Sphinx nor torch.
+in the order in which they come, where a result is read, or recorded for others
+to read. Imports neither Sphinx nor torch.
 """
 
 from __future__ import annotations
