@@ -344,4 +344,4 @@ def fetch_validator(session: nox.Session) -> str:
     if hashlib.sha256(packed.read_bytes()).hexdigest() != VALIDATOR_HASH:
         session.error(f"{packed} is not the validator that is known here")
     shutil.unpack_archive(packed, folder)
-    return str(folder / "package/build/dist/vnu.jar")
+    return str(folder.resolve() / "package/build/dist/vnu.jar")
