@@ -10,15 +10,12 @@ import tempfile
 import warnings
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 import torch
-
-from extensions.programs.snippet import printed
 
 # From Python 3.12 on; a thread may be left from the tests of another module.
 THREADS_MAY_BE_LEFT = pytest.mark.filterwarnings(
@@ -56,25 +53,6 @@ def import_once(*names):
         with suppress(ImportError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import_module(name)
-
-
-@lru_cache(maxsize=16)  # those of one claim follow each other
-def _run(program, last):
-    begun = len(printed)
-    return program.after(last), printed[begun:]
-
-
-def after_once(snippet, *cells):
-    """Run these cells alone, once for all tests; return the variables.
-
-    No test may change them. What the cells print counts in each test: the
-    panel of a counter-example shows it beside what the edited program prints.
-    """
-    begun = len(printed)
-    found, said = _run(snippet.only(*cells), cells[-1])
-    if len(printed) == begun:
-        printed.extend(said)
-    return found
 
 
 def _run_file(*arguments):
