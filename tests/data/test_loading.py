@@ -11,7 +11,8 @@ import traceback
 import types
 import warnings
 from contextlib import ExitStack
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
+from multiprocessing import forkserver
 from pathlib import Path
 from pickle import PicklingError
 from tempfile import TemporaryDirectory
@@ -35,8 +36,6 @@ from tests.helpers import spawns
 from tests.helpers.forks import import_once
 
 import_once("numpy.random")  # each worker seeds it
-# So that a worker of forkserver is there at once.
-multiprocessing.set_forkserver_preload(["torch.utils.data"])
 
 # From Python 3.12 on; a thread may be left from the tests of another module.
 pytestmark = [
@@ -49,6 +48,18 @@ pytestmark = [
 FORK = {"multiprocessing_context": "fork"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def with_torch():
+    """Let no process import torch again, and end the one that forks."""
+    with spawns.with_torch():
+        yield
+    forkserver._forkserver._stop()
+
+
+# Ask whether the workers live each moment, not after five seconds.
+POLLED = patch.object(
+    _MultiProcessingDataLoaderIter._try_get_data, "__defaults__", (0.1,)
+)
 FUNCTION = types.FunctionType
 RUNS = {}
 
@@ -664,17 +675,17 @@ def test_more_workers_than_cores_warn__but_not_as_many(snippet, fails):
 
 
 class Slow(Dataset):
-    """A sample that takes more than half a second."""
+    """A sample that takes a third of a second."""
 
     def __len__(self):
         return 1
 
     def __getitem__(self, index):
-        time.sleep(0.6)
+        time.sleep(0.33)
         return index
 
 
-def test_slow_batches_time_out(seconds=0.2):
+def test_slow_batches_time_out(seconds=0.1):
     """No counter-example can edit the page, which has no cell of this."""
     error = raised(Slow(), timeout=seconds)
 
@@ -1064,7 +1075,7 @@ def program(guard, start, data):
         path.write_text(text)
         main = types.ModuleType("__main__")
         main.__file__ = str(path)
-        with patch.dict(sys.modules, __main__=main), spawns.with_torch():
+        with patch.dict(sys.modules, __main__=main), POLLED:
             error = error_of(lambda: exec(text, vars(main)))
     return getattr(main, "given", error), getattr(main, "written", None)
 
@@ -1076,6 +1087,7 @@ def check_program(guard, start):
     assert "exited unexpectedly" in str(error)
 
 
+said = functools.cache(lambda run, guard: run(guard))  # once for all tests
 NOTED = 'import sys\nprint("top", file=sys.stderr)\n'
 
 
@@ -1083,8 +1095,8 @@ def test_spawned_processes_run_the_top_level(snippet, guard=GUARD):
     run = after(snippet, "program", "run-program")
     under = f"{NOTED}{guard}:\n    {NOTED.splitlines()[1]}\n{guard}"
 
-    assert run.run(f"{NOTED}{GUARD}").stderr == "top\n" * 2
-    assert run.run(under).stderr == "top\n" * 3
+    assert said(run.run, f"{NOTED}{GUARD}").stderr == "top\n" * 2
+    assert said(run.run, under).stderr == "top\n" * 3
 
 
 def test_spawned_processes_run_the_top_level__also_each_of_two(snippet):
@@ -1138,7 +1150,7 @@ def test_starting_needs_a_guard(snippet, guard=GUARD, start="forkserver"):
     run = after(snippet, "program", "run-program", "guard")
 
     assert "An attempt has been made to start a new process" in run.unguarded
-    guarded = run.run(guard)
+    guarded = said(run.run, guard)
     assert (guarded.returncode, guarded.stderr) == (0, "")
     check_program(guard, start)
 
@@ -1331,7 +1343,7 @@ def test_errors_keep_their_class__but_not(snippet, old, new, fails):
     """`SystemExit` ends the worker, and a class that is made on the spot
     cannot be pickled.
     """
-    fails(test_errors_keep_their_class, snippet.edit(old, new), None, 1)
+    fails(test_errors_keep_their_class, snippet.edit(old, new), None, 0.3)
 
 
 def test_errors_keep_their_class__ends_for_those_with_a_message(
@@ -1390,22 +1402,30 @@ def local_or(batch):
 
 
 def test_what_cannot_be_pickled_hangs(
-    snippet, data=None, collate_fn=None, seconds=2
+    snippet, data=None, collate_fn=None, start=60, seconds=0.2
 ):
     run = after(snippet, *HANG, again=True)
-    given = []
+    given, began = [], []
     loader = DataLoader(
         FirstOf(data or run.Unpicklable()),
         num_workers=1,
-        timeout=seconds,  # enough for a worker to start
+        timeout=start,
         in_order=False,
         collate_fn=collate_fn,
         worker_init_fn=run.quiet,
         **FORK,
     )
-    began = time.monotonic()
-    error = error_of(lambda: given.extend(loader))
-    waited = time.monotonic() - began
+    batches = iter(loader)
+
+    def take():
+        given.extend(islice(batches, 3))  # the worker goes on
+        batches._timeout = seconds
+        began.append(time.monotonic())
+        next(batches)
+
+    error = error_of(take)
+    waited = time.monotonic() - began[0] if began else 0
+    batches._shutdown_workers()
     text = os.pread(run.said, 9999, 0).decode()
     os.close(run.said)
 
@@ -1414,7 +1434,7 @@ def test_what_cannot_be_pickled_hangs(
     assert waited >= seconds
     assert "Traceback (most recent call last):" in text
     assert "pickle local object" in text
-    assert len(given) == 3  # the worker goes on
+    assert len(given) == 3
 
 
 def test_what_cannot_be_pickled_hangs__also_batches(snippet):
@@ -1427,7 +1447,7 @@ def test_what_cannot_be_pickled_hangs__also_without_a_timeout(snippet):
 
     run = after(snippet, *HANG)
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, 1)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
     try:
         error = raised(run.Unpicklable(), worker_init_fn=mute)
     finally:
@@ -1461,7 +1481,7 @@ def test_what_cannot_be_pickled_hangs__but_not_if_the_worker_ends(
 ):
     """If the worker ends, the main process notices, and says so."""
     edited = snippet.edit("raise MissingDay(day)", "raise SystemExit")
-    fails(test_what_cannot_be_pickled_hangs, edited, None, None, 1)
+    fails(test_what_cannot_be_pickled_hangs, edited, None, None, 0.3)
 
 
 KILL = ("days", "three-epochs", "killed")
@@ -1475,11 +1495,8 @@ def mute(worker_id):
 
 def killed_by(name, start):
     """Return the error of a worker that raises a signal in itself."""
-    polled = _MultiProcessingDataLoaderIter._try_get_data
-    with (  # no main program to import, and a second in place of five
-        patch.dict(sys.modules, __main__=types.ModuleType("__main__")),
-        patch.object(polled, "__defaults__", (1,)),
-    ):
+    main = types.ModuleType("__main__")  # nothing to import
+    with patch.dict(sys.modules, __main__=main), POLLED:
         return raised(
             [getattr(signal, name)],
             batch_size=None,

@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+from contextlib import suppress
 from multiprocessing import util
 from types import ModuleType
 from unittest.mock import patch
@@ -13,20 +14,26 @@ _START = util.spawnv_passfds
 def _fork(path, command, files):
     """Let a fork do what a new Python would do with this command.
 
-    It runs the main file anew, and reads the pickle of what it is to do.
+    It runs the main file anew, and reads the pickle of what it is to do; or
+    it forks others, until nobody has the other end of its pipe.
     """
-    if "--multiprocessing-fork" not in command:  # it tracks resources
+    source = command[command.index("-c") + 1]
+    if "resource_tracker" in source:
         return _START(path, command, files)
     if child := os.fork():
         return child
     code = 1
     try:
+        for file in {*range(3, max(files) + 9)} - {*files}:
+            with suppress(OSError):  # there is none of this number
+                if any(os.path.sameopenfile(file, each) for each in files):
+                    os.close(file)
         util._run_after_forkers()
         sys.modules["__main__"] = ModuleType("__main__")
         sys.argv = command[-2:]
-        exec(command[-2], {})
+        exec(source, {})
     except SystemExit as stop:
-        code = stop.code
+        code = stop.code or 0
     except Exception:
         traceback.print_exc()
     finally:

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import gc
 import math
 import os
@@ -27,6 +28,7 @@ from torch.utils.data import DataLoader, Dataset
 from extensions.evidence.counterexamples import no_error
 from extensions.evidence.versions import true_since
 from tests.helpers import worlds
+from tests.helpers.programs import resumed
 
 IS_BEST = "errors[-1] == min(finite, default=None)"
 NAN = math.nan
@@ -35,23 +37,12 @@ PARTS |= {"loader", "torch", "python", "numpy"}
 LOOP = """for name in ["model", *others, "progress"]:
     rows[name] = resume_without(name)
 """
-SLOW = {
-    LOOP: "\n\n",
-    '= train(folder / "whole.pt", epochs=6)': '= build()["model"], []',
-    '= train(folder / "rest.pt", epochs=6)': '= build()["model"], []',
-    "= resume_without(*others)": "= 0, []",
-    '{"nothing": resume_without()}': "{}",
-    "keep_best(lambda state: state)": "0, 0, 0",
-    "keep_best(copy.deepcopy)": "0, 0, 0",
-}
-
-
-def after_quickly(snippet, cell):
-    """Run to the end of a cell that needs only one of the trainings before."""
-    head, mark, tail = snippet.text.partition(f"# %% {cell}\n")
-    for slow, fast in SLOW.items():
-        head = head.replace(slow, fast)
-    return replace(snippet, text=head + mark + tail).after(cell)
+BUILT = (
+    *("imports", "write", "save", "resume", "random-states"),
+    *("set-random-states", "days", "build", "one-epoch", "error-of", "train"),
+    "seed",
+)
+TRAINED = (*BUILT, "go-on"), "leave-out"  # "assign" changes what that loads
 
 
 @contextlib.contextmanager
@@ -333,7 +324,7 @@ def test_taken_names_are_refused__ends_for_another(snippet, fails):
 WRITE = "dict(**states, **random_states(generator), progress=progress)"
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", ["loader", "progress"])
 def test_taken_names_are_refused__but_not_if_merged(snippet, name, fails):
     """Merged with `|`, the second of two equal names silently replaces the
     first; `dict(**a, **b)` raises.
@@ -510,11 +501,8 @@ def test_a_nan_is_never_best(
         "between infinite errors",
     ],
 )
-@pytest.mark.parametrize(
-    "stops", [(4,), (1, 2, 3, 4)], ids=["no stop", "a stop after each"]
-)
-def test_a_nan_is_never_best__also(snippet, errors, kept, stops):
-    test_a_nan_is_never_best(snippet, errors, kept, stops)
+def test_a_nan_is_never_best__also(snippet, errors, kept):
+    test_a_nan_is_never_best(snippet, errors, kept, (1, 2, 3, 4))
 
 
 def test_a_nan_is_never_best__but_not_with_all_errors(snippet, fails):
@@ -686,7 +674,7 @@ def test_resuming_equals_not_stopping__ends_within_an_epoch(snippet, fails):
 
 def test_every_part_is_needed(snippet):
     with no_error():
-        run = snippet.after("rows")
+        run = resumed(snippet, *TRAINED, "rows")
         distance, _ = run.resume_without("python")
     rows = run.rows
 
@@ -759,7 +747,7 @@ def test_every_part_is_needed__but_not_in_silence_if_empty(snippet, fails):
 def test_the_model_alone_is_worse(snippet, number=11):
     edited = snippet.text.replace(LOOP, "\n\n")
     edited = edited.replace("seed(11)", f"seed({number})")
-    run = replace(snippet, text=edited).after("rows")
+    run = resumed(replace(snippet, text=edited), *TRAINED, "rows")
 
     alone = run.rows["all but model and progress"][1]
     assert len(alone) == len(run.errors) == 6
@@ -770,9 +758,13 @@ def test_the_model_alone_is_worse(snippet, number=11):
 
 def test_the_model_alone_is_worse__also_from_most_starts(snippet):
     worse = 0
+    quick = snippet.edit(
+        'train(folder / "rest.pt", epochs=6)', "model, errors"
+    )
+    quick = quick.edit('{"nothing": resume_without()}', "{}")
     for number in range(6):
         with contextlib.suppress(AssertionError):
-            test_the_model_alone_is_worse(snippet, number)
+            test_the_model_alone_is_worse(quick, number)
             worse += 1
 
     assert worse >= 5
@@ -818,7 +810,7 @@ def scale_is_kept(run, scale, good):
 
 
 def test_a_scaler_keeps_its_scale(snippet):
-    run = after_quickly(snippet, "scaler-resumed")
+    run = resumed(snippet, BUILT, ("scaler", "scaler-resumed"))
 
     assert run.start_scale == 65_536
     assert run.fresh.get_scale() == 1024
@@ -877,15 +869,16 @@ def nothing_loads_of(share, size):
 
 def test_a_cut_file_does_not_load(snippet, share=0.5, size=4):
     nothing_loads_of(share, size)
-    run = after_quickly(snippet, "cut")
+    run = resumed(snippet, *TRAINED, ("refusal", "cut"))
     assert run.cut_said is not None
     assert "failed finding central directory" in run.cut_said
     with pytest.raises(BROKEN):
         torch.load(run.folder / "cut.pt")
 
 
-@pytest.mark.parametrize("size", [2, 300])
-@pytest.mark.parametrize("share", [0, 0.01, 0.1, 0.9, 0.999])
+@pytest.mark.parametrize(
+    ("share", "size"), [(0, 2), (0.01, 300), (0.1, 2), (0.9, 2), (0.999, 300)]
+)
 def test_a_cut_file_does_not_load__also_after_a_share_of(share, size):
     nothing_loads_of(share, size)
 
@@ -918,7 +911,7 @@ def test_an_interrupted_save_leaves_the_old_file(
 ):
     save = torch.save
     with no_error():
-        run = after_quickly(snippet, "interrupt")
+        run = resumed(snippet, *TRAINED, "interrupt")
 
     assert same(run.kept, run.half)
     with a_file() as path:
@@ -1044,7 +1037,7 @@ def copies(name, assign=False):
 
 def test_a_model_copies(snippet, name="two layers", assign=False):
     copies(name, assign)
-    run = after_quickly(snippet, "shares")
+    run = resumed(snippet, *TRAINED, "shares")
     assert same(run.saved["model"], run.half["model"])
     assert not same(run.parts["model"].state_dict(), run.half["model"])
 
@@ -1092,7 +1085,7 @@ def shares(name, dtype=torch.float32):
 
 def test_an_optimizer_shares(snippet, name="Adam", dtype=torch.float32):
     shares(name, dtype)
-    run = after_quickly(snippet, "shares")
+    run = resumed(snippet, *TRAINED, "shares")
     states = run.parts["optimizer"].state_dict()["state"]
     assert states[0]["exp_avg"] is run.average
     for number, state in states.items():
@@ -1147,22 +1140,7 @@ def test_an_optimizer_shares__but_not_what_was_copied(snippet, fails):
     fails(test_an_optimizer_shares, edited)
 
 
-def test_deleting_keeps_the_optimizer_state(snippet, name="Adam"):
-    run = after_quickly(snippet, "shares")
-    average, weight = weakref.ref(run.average), weakref.ref(run.weight)
-    stored = [
-        StorageWeakRef(each.untyped_storage())
-        for each in run.saved["model"].values()
-    ]
-    for names in (vars(run), run.train.__globals__):
-        for each in ("saved", "average", "weight", "part"):
-            names.pop(each, None)
-    gc.collect()
-    assert weight() is None
-    assert len(stored) == 4
-    assert all(each.expired() for each in stored)
-    assert average() is not None
-
+def are_kept(name):
     loaded = trained_state(name)
     model = nn.Linear(4, 2)
     optimizer = OPTIMIZERS[name](model.parameters())
@@ -1178,11 +1156,32 @@ def test_deleting_keeps_the_optimizer_state(snippet, name="Adam"):
     assert all(each() is not None for each in states)
 
 
-@pytest.mark.parametrize("name", SHARING)
-def test_deleting_keeps_the_optimizer_state__also_for(snippet, name):
-    test_deleting_keeps_the_optimizer_state(snippet, name)
+@pytest.mark.usefixtures("frozen")
+def test_deleting_keeps_the_optimizer_state(snippet):
+    are_kept("Adam")
+    run = snippet.only(*BUILT, "go-on", "shares").after("shares")
+    average, weight = weakref.ref(run.average), weakref.ref(run.weight)
+    stored = [
+        StorageWeakRef(each.untyped_storage())
+        for each in run.saved["model"].values()
+    ]
+    for names in (vars(run), run.train.__globals__):
+        for each in ("saved", "average", "weight", "part"):
+            names.pop(each, None)
+    gc.collect()
+    assert weight() is None
+    assert len(stored) == 4
+    assert all(each.expired() for each in stored)
+    assert average() is not None
 
 
+@pytest.mark.usefixtures("frozen")
+@pytest.mark.parametrize("name", SHARING[1:])
+def test_deleting_keeps_the_optimizer_state__also_for(name):
+    are_kept(name)
+
+
+@pytest.mark.usefixtures("frozen")
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -1216,7 +1215,9 @@ def moves_on(name):
 
 
 def test_a_state_dict_is_no_copy(snippet):
-    best, kept, last = after_quickly(snippet, "best-wrong").wrong
+    best, kept, last = resumed(
+        snippet, BUILT, ("keep-best", "best-wrong")
+    ).wrong
     assert kept == last > best
     moves_on("BatchNorm")
 
@@ -1254,7 +1255,7 @@ def stays(name):
 
 
 def test_a_deep_copy_keeps_the_best(snippet):
-    run = after_quickly(snippet, "best")
+    run = resumed(snippet, BUILT, ("keep-best", "best"))
     best, kept, last = run.right
     assert kept == best < last
     assert run.keep_best(copy.deepcopy) == run.right
@@ -1298,7 +1299,7 @@ def is_left_behind(name, assign=True):
 def test_assign_leaves_the_optimizer_behind(snippet, name="Adam", assign=True):
     is_left_behind(name, assign)
     with no_error():
-        run = after_quickly(snippet, "assign")
+        run = resumed(snippet, TRAINED[0], ("leave-out", "assign"))
     weights = run.parts["model"].parameters()
     assert all(weight.grad is not None for weight in weights)
     assert run.parts["scheduler"].last_epoch == 1
@@ -1391,7 +1392,7 @@ def test_a_late_move_leaves_the_state_behind(
     snippet, name="Adam", dtype=torch.float64, made=torch.float32
 ):
     stays_behind(name, dtype, made)
-    run = after_quickly(snippet, "moved-too-late")
+    run = resumed(snippet, *TRAINED, ("refusal", "moved", "moved-too-late"))
     assert run.late_said is not None
     assert run.late_said.startswith("RuntimeError: expected dtype float")
 
@@ -1481,8 +1482,10 @@ def test_two_devices_raise(
     }
 
 
-@pytest.mark.parametrize("name", ["Adam", "SGD with momentum"])
-@pytest.mark.parametrize("shape", [(1,), (5,), (2, 4), (2, 1, 3)])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("Adam", (1,)), ("Adam", (2, 1, 3)), ("SGD with momentum", (5,))],
+)
 def test_two_devices_raise__also_for(snippet, name, shape):
     test_two_devices_raise(snippet, name, shape=shape)
 
@@ -1545,7 +1548,7 @@ def test_an_optimizer_converts(
     snippet, name="Adam", dtype=torch.float64, device="cpu", capturable=False
 ):
     converts(name, dtype, device, capturable)
-    run = after_quickly(snippet, "moved-first")
+    run = resumed(snippet, *TRAINED, ("moved", "moved-first"))
     types = {key: each.dtype for key, each in run.state.items()}
     saved = run.half["optimizer"]["state"][0]
     assert run.state["step"] == saved["step"] + 1
@@ -1613,7 +1616,7 @@ REFUSED = "RNG state must be a torch.ByteTensor"
 
 
 def test_a_moved_state_is_refused(snippet):
-    run = after_quickly(snippet, "map")
+    run = resumed(snippet, *TRAINED, ("refusal", "map"))
 
     assert run.elsewhere["torch"].is_meta
     assert run.elsewhere["loader"].is_meta
@@ -1753,7 +1756,7 @@ def is_new(order, again, used):
 
 
 def test_the_middle_begins_a_new_order(snippet):
-    run = after_quickly(snippet, "order")
+    run = resumed(snippet, "imports", ("middle", "order"))
     assert sorted(flat(run.order)) == list(range(8))
     is_new(run.order, run.again[1], used=1)
 
@@ -1782,7 +1785,7 @@ def test_the_middle_begins_a_new_order__but_not(snippet, old, new, fails):
 
 
 def test_the_start_gives_the_same_order(snippet):
-    run = after_quickly(snippet, "order")
+    run = resumed(snippet, "imports", ("middle", "order"))
     assert sorted(flat(run.order)) == list(range(8))
     assert run.again[0] == run.order
 
@@ -1826,6 +1829,7 @@ class Noisy(Dataset):
         return index, self.scale * torch.rand(()).item()
 
 
+@functools.cache
 def second_epoch(persistent, stop, shuffle, scale, restore):
     """Return order and noise of an epoch, perhaps resumed before it."""
     torch.manual_seed(0)
@@ -1853,10 +1857,9 @@ def test_persistent_workers_forget(
     """No cell shows it: the loader of the test keeps its workers."""
     assert "persistent" not in snippet.text
     for persistent in (True, False):
-        options = {"shuffle": shuffle, "scale": scale, "restore": restore}
-        whole = second_epoch(persistent, stop=False, **options)
-        resumed = second_epoch(persistent, stop=True, **options)
-        for one, other in zip(whole, resumed, strict=True):
+        whole = second_epoch(persistent, False, shuffle, scale, True)
+        again = second_epoch(persistent, True, shuffle, scale, restore)
+        for one, other in zip(whole, again, strict=True):
             assert (one != other) == persistent
 
 
@@ -1881,7 +1884,7 @@ def is_decided(name, rate):
 
 
 def test_the_file_decides_the_rate(snippet):
-    run = after_quickly(snippet, "rate")
+    run = resumed(snippet, *TRAINED, "rate")
     [group] = run.optimizer.param_groups
     [saved] = run.half["optimizer"]["param_groups"]
     assert run.optimizer.defaults["lr"] == 0.3
@@ -1889,9 +1892,9 @@ def test_the_file_decides_the_rate(snippet):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("rate", [1e-5, 2.0])
-def test_the_file_decides_the_rate__also_for(name, rate):
-    is_decided(name, rate)
+def test_the_file_decides_the_rate__also_for(name):
+    for rate in (1e-5, 2.0):
+        is_decided(name, rate)
 
 
 @pytest.mark.parametrize(
@@ -1929,7 +1932,7 @@ def are_refused(name, given):
 
 def test_other_parameters_are_refused(snippet, name="Adam", given="fewer"):
     are_refused(name, given)
-    run = after_quickly(snippet, "groups")
+    run = resumed(snippet, *TRAINED, ("refusal", "groups"))
     assert run.frozen_said is not None
     assert "doesn't match the size of optimizer's group" in run.frozen_said
 
@@ -1968,7 +1971,7 @@ def test_state_goes_by_position(
     snippet, load=torch.optim.Adam.load_state_dict
 ):
     """No cell decides it: the optimizer itself hands out the state."""
-    half = after_quickly(snippet, "cut").folder / "half.pt"
+    half = resumed(snippet, *TRAINED).folder / "half.pt"
     saved = torch.load(half)["optimizer"]
     model = snippet.after("build").build()["model"]
     weights = list(model.parameters())[::-1]

@@ -58,7 +58,7 @@ def test_ten_scores_for_each_picture(
     torch.testing.assert_close(run.model(images)[:5], alone)
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 100, 5000])
+@pytest.mark.parametrize("size", [0, 1, 7, 300])
 def test_ten_scores_for_each_picture__also_for(snippet, size):
     test_ten_scores_for_each_picture(snippet, (size, 1, 28, 28))
 

@@ -151,8 +151,11 @@ def test_padding_makes_sizes_repeat(snippet, count=200):
         assert 0 <= filled - length < 8_000
 
 
-@pytest.mark.parametrize("count", [120, 3000], ids="{} recordings".format)
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize(
+    ("seed", "count"),
+    [(1, 120), (2, 600)],
+    ids=["seed 1-120 recordings", "seed 2-600 recordings"],
+)
 def test_padding_makes_sizes_repeat__also(snippet, count, seed):
     line = "torch.manual_seed(0)\nlengths"
     edited = snippet.edit(line, line.replace("0", str(seed)))

@@ -3,6 +3,7 @@
 import itertools
 import math
 import sys
+from functools import cache
 from subprocess import PIPE, Popen
 
 import pytest
@@ -365,19 +366,34 @@ def test_generators_stand_apart__but_not_under_two_names(snippet, fails):
 # What goes wrong
 
 
-def outputs(code):
-    """Return what a program prints in each of two new processes."""
+# What stands in the place of a seed, and what is drawn at the end. The seed
+# comes last, since these programs follow each other in one process.
+STARTS = [
+    ("", "torch.rand(3)"),
+    ("", "torch.rand(3, generator=torch.Generator())"),
+    ("torch.manual_seed(0)", "torch.rand(3)"),
+]
+
+
+@cache
+def outputs(snippet):
+    """Return what the program prints, by start, in each of two processes."""
+    code = ""
+    for first, draw in STARTS:
+        edited = snippet.edit("torch.manual_seed(0)\nnoise", f"{first}\nnoise")
+        program = edited.cell("do-this").source
+        code += f"{program}\nprint({draw})\nprint('over')\n"
     runs = [
         Popen([sys.executable, "-c", code], stdout=PIPE, text=True)
         for _ in range(2)
     ]
-    return [run.communicate()[0].splitlines() for run in runs]
+    said = [run.communicate()[0].split("over\n")[:-1] for run in runs]
+    pairs = zip(*said, strict=True)
+    return dict(zip(STARTS, pairs, strict=True))
 
 
 def test_no_seed_no_repeat(snippet, first="", draw="torch.rand(3)"):
-    seeded = "torch.manual_seed(0)\nnoise"
-    program = snippet.edit(seeded, f"{first}\nnoise").cell("do-this").source
-    one, other = outputs(f"{program}\nprint({draw})")
+    one, other = map(str.splitlines, outputs(snippet)[first, draw])
 
     assert len(one) == len(other) > 2
     assert one[:2] != other[:2]
