@@ -20,7 +20,6 @@ def setup(app):
     ("event", "more"),
     [
         ("builder-inited", ""),
-        ("env-get-outdated", ""),
         ("doctree-resolved", ""),
         ("html-collect-pages", "yield"),
         ("build-finished", ""),

@@ -29,7 +29,6 @@ def warnings_of(app):
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 def test_it_is_said_in_each_build_until_it_is_mended(house, build, text):
-    build()
     put_back = added(house, text)
 
     first, second = warnings_of(build()), warnings_of(build())
@@ -41,7 +40,6 @@ def test_it_is_said_in_each_build_until_it_is_mended(house, build, text):
 
 
 def test_only_its_page_is_read_and_written_again(house, build):
-    build()
     added(house, "[a](nowhere.md)\n")
     build()
 
@@ -52,7 +50,6 @@ def test_only_its_page_is_read_and_written_again(house, build):
 
 
 def test_it_is_said_by_the_next_build_if_one_is_killed(house, build, kill):
-    build()
     added(house, "[a](nowhere.md)\n")
 
     assert kill("html-page-context") == 9
@@ -61,8 +58,6 @@ def test_it_is_said_by_the_next_build_if_one_is_killed(house, build, kill):
 
 
 def test_after_a_build_without_a_warning_nothing_is_read_again(build):
-    build()
-
     app = build()
 
     assert app.builder.is_current

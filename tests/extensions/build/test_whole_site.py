@@ -102,15 +102,7 @@ def test_a_build_without_any_run_is_reported_once(house, build):
     assert "build/evidence:1: WARNING: no run of the tests" in report
 
 
-def test_nothing_is_written_when_nothing_has_changed(build):
-    build()
-
-    assert written(build()) == set()
-
-
 def test_a_new_result_renews_its_page_and_the_pages_of_all(house, build):
-    build()
-
     record(house, test_word_is_one="skipped for cuda")
     app = build()
 
@@ -118,8 +110,6 @@ def test_a_new_result_renews_its_page_and_the_pages_of_all(house, build):
 
 
 def test_a_deleted_test_is_noticed_by_the_next_build(house, build):
-    build()
-
     (house / "tests/part/test_one.py").write_text("")
     record(house)
 
@@ -127,8 +117,6 @@ def test_a_deleted_test_is_noticed_by_the_next_build(house, build):
 
 
 def test_a_deleted_page_takes_its_claims_along(house, build):
-    build()
-
     (house / "docs/part/one.md").unlink()
     app = build()
 
@@ -136,7 +124,6 @@ def test_a_deleted_page_takes_its_claims_along(house, build):
 
 
 def test_parallel_readers_show_the_same(house, build):
-    build()
     serial = (house / "out/html/part/two.html").read_text()
 
     build(freshenv=True, parallel=2)

@@ -54,7 +54,6 @@ def test_a_notebook_is_left_alone_if_nothing_changed(house, build):
 def test_a_program_that_runs_again_keeps_the_notebook_of_its_page(
     house, build
 ):
-    build()
     path = house / "docs/code/part/one.ipynb"
     before = path.read_text()
     path.with_suffix(".ran").unlink()

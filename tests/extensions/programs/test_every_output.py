@@ -75,7 +75,6 @@ def named(path):
 
 
 def test_what_another_hand_has_changed_is_made_as_it_was(house, build):
-    build()
     before = {path: path.read_bytes() for path in left_in(house)}
     for path in before:
         if path.suffix == ".svg":
@@ -89,7 +88,6 @@ def test_what_another_hand_has_changed_is_made_as_it_was(house, build):
 
 
 def test_an_output_as_it_stood_holds_without_a_run(house, build):
-    build()
     kept = shutil.copytree(house / "docs/code", house / "kept")
     (house / "docs/code/part/one.rst").write_text("FORGED")
     shutil.rmtree(house / "docs/code")

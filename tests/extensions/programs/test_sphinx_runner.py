@@ -140,7 +140,6 @@ def edit(path, old, new):
 
 
 def test_what_a_program_that_is_gone_has_left_goes_too(house, build):
-    build()
     (house / "gallery/three.py").unlink()
     (house / "tests/gallery/test_three.py").unlink()
 
