@@ -122,7 +122,9 @@ def update(
     if anew:
         kept = [case for case in kept if RECORDED not in properties_of(case)]
     chosen = set(lacking(modules, kept))
-    why = {} if anew else {name: locked.why_not(name) for name in chosen}
+    # What fails here is not made good by what passed elsewhere.
+    asked = chosen - {module_of(case) for case in failed(kept)}
+    why = {} if anew else {name: locked.why_not(name) for name in asked}
     taken = {name for name in why if not why[name]}
     chosen -= taken
     if again:

@@ -1,6 +1,7 @@
 """Recorded results count as this build's own, as long as nothing is other."""
 
 import shutil
+from xml.etree import ElementTree
 
 import pytest
 
@@ -203,6 +204,21 @@ def test_all_is_tested_where_that_is_asked_for(clone, tested):
     assert update(clone, anew=True) == 0
     assert update(clone) == 0
     assert tested == []
+
+
+def test_a_failure_here_is_not_made_good_by_what_was_recorded(
+    clone, not_counted
+):
+    update(clone)
+    path = clone / test_claims.EVIDENCE
+    run = ElementTree.parse(path)
+    [suite] = run.iter("testsuite")
+    here = [case for case in suite if "test_one" in case.get("classname", "")]
+    suite.remove(here.pop())
+    ElementTree.SubElement(here[0], "failure", message="assert")
+    run.write(path)
+
+    assert not_counted() == [ONE]
 
 
 def test_an_edit_behind_recorded_results_is_tested(clone, tested):
