@@ -85,7 +85,8 @@ def with_torch(session: nox.Session) -> None:
     texts = [Path(each).read_text("utf-8") for each in (*files, limits)]
     pinned = "\n".join([*torch, *texts])
     done = TORCH / "installed"
-    if not done.exists() or done.read_text("utf-8") != pinned:
+    before = done.read_text("utf-8") if done.exists() else ""
+    if before != pinned or not Path(PYTHON).exists():  # its Python may be gone
         needs, tests = (["--require-hashes", "-r", each] for each in files)
         locks = [needs, [f"--constraint={limits}", *torch], tests]
         make_environment(session, TORCH, *locks)
