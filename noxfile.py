@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|venv"
@@ -116,7 +117,12 @@ def build(session: nox.Session, html: str, *options: str, **env: str) -> None:
     doctrees = Path(html).parent / "doctrees"
     places = ["--conf-dir=.", f"--doctree-dir={doctrees}", "docs", html]
     sphinx = [PYTHON, "-m", "sphinx", *STRICT, *places, *options]
-    session.run(*sphinx, env=env, external=True)
+    try:
+        session.run(*sphinx, env=env, external=True)
+    except CommandFailed:
+        # Sphinx warns of a page when it reads it: the next build reads all.
+        shutil.rmtree(doctrees, ignore_errors=True)
+        raise
 
 
 # -- Every day ----------------------------------------------------------------

@@ -1,10 +1,9 @@
 """How the site is built, whatever its pages show.
 
-Sphinx reads pages into doctrees and writes these as HTML. This package lets it
-do both only where something has changed: a page names as *dependencies* what
-it shows of others, and keeps a *fingerprint* of all that it was written from.
-One build works at a time, and one that meets a problem ends in a line that
-names the file.
+Sphinx reads pages into doctrees and writes these as HTML. A page names as
+*dependencies* what it shows of others, and says in its head from what it was
+made, so that it is made again where that has changed. A build that meets a
+problem ends in a line that names the file.
 """
 
 from __future__ import annotations
@@ -30,25 +29,21 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     if missing := not_installed("docs"):
         errors.stop(missing)
     from extensions.build import (
-        builder,
         cache_file,
+        chapters,
         dependencies,
         details,
         html_node,
-        lock,
         metadata,
-        repeated_warnings,
-        title_dependency,
+        site_files,
     )
 
     errors.setup_errors(app)
-    lock.setup_lock(app)
     cache_file.setup_cache_file(app)
     dependencies.setup_dependencies(app)
-    title_dependency.setup_title_dependency(app)
-    repeated_warnings.setup_repeated_warnings(app)
+    chapters.setup_titles(app)
+    site_files.setup_site_files(app)
     details.setup_details(app)
     html_node.setup_html_element(app)
-    builder.setup_builder(app)
     app.add_config_value("repository", "", "html", str)  # of several features
     return metadata.METADATA

@@ -1,46 +1,56 @@
-"""What each page depends on besides its own files, kept on the environment.
+"""Which pages are made again: those that would no longer be the same.
 
-A page is read again once what it depends on has changed: all of a kind, or
-the parts of it that the page shows. Sphinx's ``note_dependency`` knows files
-alone, and takes a folder for a missing one. A feature adds a function to
-:data:`KINDS`, and its directives call :func:`depend_on`.
+Sphinx makes a page again where its source is newer. Ours show more than their
+source: results of tests, outputs of programs, words and titles of other pages.
+So each page says in its head from what it was made, and is made again where
+that has changed since. A feature adds a function to :data:`KINDS`, and its
+directives call :func:`depend_on`; or it adds one to :data:`PAGE_PARTS`.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+from weakref import WeakKeyDictionary
 
-from extensions.build.reasons import log_reasons
-from extensions.core.fingerprint import digest
+from sphinx.builders.html._build_info import BuildInfo  # no public way
+from sphinx.util import logging
+
+from extensions.build.errors import stop
+from extensions.core.environment import installed, our_code
+from extensions.core.fingerprint import Fingerprint, digest
+from extensions.core.problem import Problem
+from extensions.core.reading import bytes_of
+from extensions.core.writing import remove
 
 if TYPE_CHECKING:
     from collections.abc import Set
+    from typing import Any
 
+    from docutils import nodes
     from sphinx.application import Sphinx
+    from sphinx.builders.html import StandaloneHTMLBuilder
     from sphinx.environment import BuildEnvironment
 
+_logger = logging.getLogger(__name__)
+
 ALL = ""  # the part that is the whole
-_Dependency = tuple[str, str]  # a kind, and the name of a part
-# What a page can depend on, by kind: a text for each part, which is another
-# once that part has changed.
+# What pages can depend on, by kind: a text for each part, which is another
+# once that part has changed. Known before any page is read.
 KINDS: dict[str, Callable[[Sphinx], Mapping[str, str]]] = {}
+# What a feature shows on each page without being asked, by the name of what
+# it shows; on pages that no document stands behind, too. Known once all pages
+# are read.
+PAGE_PARTS: dict[str, Callable[[Sphinx], Mapping[str, str]]] = {}
+_HEAD = 20_000  # bytes of a page among which its head is
+_MADE_FROM = re.compile(rb'<meta name="made-from" content="([^"]*)">')
+_MOST = 4  # pages to name where many are made again for one reason
 
-
-class Dependencies:
-    """What pages depend on: now, and, page by page, when each was read."""
-
-    def __init__(self) -> None:
-        self.now: dict[_Dependency, str] = {}
-        self.when_read: dict[str, dict[_Dependency, str]] = {}
-
-    def by_kind(self, name: str) -> dict[str, str]:
-        """Return by kind what a page depended on when it was read."""
-        found: dict[str, str] = {}
-        for (kind, part), then in sorted(self.when_read.get(name, {}).items()):
-            found[kind] = f"{found.get(kind, '')}{part} {then}\n"
-        return found
+# From what each page of a build is made.
+_NOW: WeakKeyDictionary[Sphinx, dict[str, Fingerprint]] = WeakKeyDictionary()
 
 
 def root_of(env: BuildEnvironment) -> Path:
@@ -48,12 +58,9 @@ def root_of(env: BuildEnvironment) -> Path:
     return Path(env.srcdir).parent
 
 
-def dependencies_of(env: BuildEnvironment) -> Dependencies:
-    """Return what the pages of a site depend on."""
-    if not hasattr(env, "page_dependencies"):
-        env.page_dependencies = Dependencies()  # type: ignore[attr-defined]
-    found: Dependencies = env.page_dependencies  # type: ignore[attr-defined]
-    return found
+def builder_of(app: Sphinx) -> StandaloneHTMLBuilder:
+    """Return the builder, which no feature has to ask what it is."""
+    return cast("StandaloneHTMLBuilder", app.builder)
 
 
 def depend_on(env: BuildEnvironment, kind: str, part: str = ALL) -> None:
@@ -63,9 +70,149 @@ def depend_on(env: BuildEnvironment, kind: str, part: str = ALL) -> None:
     """
     if kind not in KINDS:
         raise KeyError(kind)
-    known, dependency = dependencies_of(env), (kind, part)
-    then = known.now.get(dependency, "")
-    known.when_read.setdefault(env.docname, {})[dependency] = then
+    _shown(env).setdefault(env.docname, set()).add((kind, part))
+
+
+def is_to_be_written(app: Sphinx, name: str) -> bool:
+    """Whether a page, such as a generated one, has changed since."""
+    return _NOW[app][name] != _before(_path(app, name))
+
+
+def log_reasons(what: str, reasons: Mapping[str, list[str]]) -> None:
+    """Log what happens to some pages, in one line for each reason."""
+    because: dict[str, list[str]] = {}
+    for name, why in sorted(reasons.items()):
+        because.setdefault(", ".join(why), []).append(name)
+    for reason, names in because.items():
+        few = len(names) <= _MOST
+        said = ", ".join(names) if few else f"{len(names)} pages"
+        _logger.info("%s: %s (%s)", said, what, reason)
+
+
+def _shown(env: BuildEnvironment) -> dict[str, set[tuple[str, str]]]:
+    """Return by page on which parts of which kinds it depends."""
+    if not hasattr(env, "shown_on_pages"):
+        env.shown_on_pages = {}  # type: ignore[attr-defined]
+    return env.shown_on_pages  # type: ignore[attr-defined,no-any-return]
+
+
+def _path(app: Sphinx, name: str) -> Path:
+    return Path(builder_of(app).get_output_path(name))
+
+
+def _before(path: Path) -> Fingerprint:
+    """Return from what a page says that it was made; nothing if it is not."""
+    if not path.is_file():
+        return Fingerprint()
+    found = _MADE_FROM.search(bytes_of(path)[:_HEAD])
+    said = found[1].decode() if found else ""
+    return Fingerprint(dict(re.findall(r"(?:^|; )([^:;]+): (\w+)", said)))
+
+
+def _fingerprint(
+    env: BuildEnvironment, parts: Mapping[str, str]
+) -> Fingerprint:
+    """Return the hash of parts, wherever the project stands."""
+    root = str(root_of(env))
+    return Fingerprint.of(
+        {name: each.replace(root, "") for name, each in parts.items()}
+    )
+
+
+def _depended_on(app: Sphinx) -> dict[str, dict[str, str]]:
+    """Return by page, and by kind, what it depends on as it is now."""
+    now = {kind: of(app) for kind, of in KINDS.items()}
+    found: dict[str, dict[str, str]] = {}
+    for name, shown in _shown(app.env).items():
+        parts = found.setdefault(name, {})
+        for kind, part in sorted(shown):
+            said = f"{part} {now[kind].get(part)}\n"
+            parts[kind] = parts.get(kind, "") + said
+    return found
+
+
+def _of_all_pages(app: Sphinx) -> dict[str, str]:
+    """Return from what every page is made, such as the navigation."""
+    config, env, early = app.config, app.env, builder_of(app).build_info
+    # Such as the colours of code: a theme adds them later.
+    late = BuildInfo(config, app.tags, {"env"})
+    folders = [*config.templates_path, *config.html_static_path]
+    paths = [
+        path
+        for folder in folders
+        for path in sorted(Path(app.confdir, folder).rglob("*"))
+        if path.is_file()
+    ]
+    titles = {name: node.astext() for name, node in env.titles.items()}
+    return {
+        "our code": our_code(),
+        "libraries": installed(),
+        "conf.py": early.config_hash + early.tags_hash + late.config_hash,
+        "templates and styles": digest(*map(bytes_of, paths)),
+        "navigation": json.dumps(
+            [titles, env.toctree_includes], sort_keys=True
+        ),
+    }
+
+
+def _to_be_read(app: Sphinx, env: BuildEnvironment, *_: Set[str]) -> list[str]:
+    """Return the pages that depend on something that has changed."""
+    reasons = {}
+    for name, parts in _depended_on(app).items():
+        before = _before(_path(app, name))
+        now = _fingerprint(env, parts)
+        own = {kind: before.parts.get(kind, "") for kind in now.parts}
+        if why := now.changes_since(Fingerprint(own)):
+            reasons[name] = why
+    log_reasons("to be read", reasons)
+    return [*reasons]
+
+
+def _to_be_written(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Return the pages that were made from something else, or not made."""
+    pages = _depended_on(app)
+    for name in env.found_docs:
+        files = [env.doc2path(name), *sorted(env.dependencies[name])]
+        paths = [Path(app.srcdir, file) for file in files]
+        text = digest(*(bytes_of(path) for path in paths if path.is_file()))
+        pages[name] = {**pages.get(name, {}), "text": text}
+    for part, of in PAGE_PARTS.items():
+        for name, shown in of(app).items():
+            pages.setdefault(name, {})[part] = shown
+    shared = _of_all_pages(app)
+    now = {
+        name: _fingerprint(env, shared | parts)
+        for name, parts in pages.items()
+    }
+    _NOW[app] = now
+    there = {
+        path.relative_to(app.outdir).with_suffix("").as_posix(): path
+        for path in Path(app.outdir).rglob("*.html")
+    }
+    for name in there.keys() - now.keys():
+        if _before(there[name]).parts:  # a page of ours that is gone
+            remove(there[name])
+    reasons = {
+        name: why
+        for name in now
+        if (why := now[name].changes_since(_before(_path(app, name))))
+    }
+    log_reasons("to be written", reasons)
+    return sorted(reasons.keys() & env.found_docs)
+
+
+def _say_made_from(
+    app: Sphinx,
+    name: str,
+    template: str,
+    values: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Let the head of a page say from what it was made."""
+    if made_from := _NOW[app].get(name):
+        said = "; ".join(f"{n}: {h}" for n, h in made_from.parts.items())
+        tag = f'\n<meta name="made-from" content="{said}">'
+        values["metatags"] = tag + values.get("metatags", "")
 
 
 def _pages(app: Sphinx) -> dict[str, str]:
@@ -75,7 +222,7 @@ def _pages(app: Sphinx) -> dict[str, str]:
 
 def _purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
     """Forget a page that is gone, or about to be read."""
-    dependencies_of(env).when_read.pop(docname, None)
+    _shown(env).pop(docname, None)
 
 
 def _merge(
@@ -85,48 +232,30 @@ def _merge(
     other: BuildEnvironment,
 ) -> None:
     """Take over what another process has noted of the pages that it read."""
-    read = dependencies_of(other).when_read
-    names = docnames & read.keys()
-    dependencies_of(env).when_read.update({name: read[name] for name in names})
+    read = _shown(other)
+    _shown(env).update({name: read[name] for name in docnames & read.keys()})
 
 
-def _outdated(
-    app: Sphinx,
-    env: BuildEnvironment,
-    added: Set[str],
-    changed: Set[str],
-    removed: Set[str],
-) -> list[str]:
-    """Return the pages that depended on something else."""
-    known = dependencies_of(env)
-    known.now = {
-        (kind, part): digest(text)
-        for kind, of in KINDS.items()
-        for part, text in of(app).items()
-    }
-    reasons = {
-        name: why
-        for name, then in known.when_read.items()
-        if (why := _changed(known.now, then))
-    }
-    log_reasons("to be read", reasons)
-    return [*reasons]
+def _only_html(app: Sphinx) -> None:
+    """Refuse another builder before any program is run.
 
-
-def _changed(
-    now: Mapping[tuple[str, str], str], then: Mapping[tuple[str, str], str]
-) -> list[str]:
-    """Return what a page depended on that is no longer what it was."""
-    return [
-        f"{kind} of {part}" if part else kind
-        for (kind, part), was in then.items()
-        if now.get((kind, part), "") != was
-    ]
+    Panels, tables and notebooks are HTML, or stand beside it.
+    """
+    if app.builder.name != "html":
+        message = (
+            f"the site cannot be built as {app.builder.name}:"
+            " build html, with -b html or without -b"
+        )
+        stop([Problem(Path(app.confdir, "conf.py"), 1, message)])
+    builder_of(app).search = False  # the site brings its own
 
 
 def setup_dependencies(app: Sphinx) -> None:
     """Add the handlers."""
     KINDS["pages"] = _pages
+    app.connect("builder-inited", _only_html, priority=1)
     app.connect("env-purge-doc", _purge)
     app.connect("env-merge-info", _merge)
-    app.connect("env-get-outdated", _outdated)
+    app.connect("env-get-outdated", _to_be_read)
+    app.connect("env-updated", _to_be_written, priority=900)
+    app.connect("html-page-context", _say_made_from)

@@ -1,7 +1,7 @@
 """Files that belong to the whole site, such as ``sitemap.xml``.
 
-A feature adds a function that returns what such a file holds; the builder
-writes all of them once the pages are written.
+A feature adds a function that returns what such a file holds; all of them are
+written once the pages are written.
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ if TYPE_CHECKING:
 SITE_FILES: dict[str, Callable[[Sphinx], str | None]] = {}
 
 
-def write_site_files(app: Sphinx) -> None:
+def _write(app: Sphinx, error: Exception | None) -> None:
     """Write each file beside the pages."""
+    if error:
+        return
     for name, text_of in SITE_FILES.items():
         if (text := text_of(app)) is not None:
             write(Path(app.outdir, name), text)
+
+
+def setup_site_files(app: Sphinx) -> None:
+    """Add the handler."""
+    app.connect("build-finished", _write)

@@ -70,7 +70,10 @@ class Ledger:
     @cached_property
     def rows(self) -> dict[str, str]:
         """A hash of what is said of each claim, by the name of its row."""
-        return {each.anchor: digest(repr(each)) for each in self.entries}
+        return {
+            each.anchor: digest(repr(each).replace(str(each.topic.root), ""))
+            for each in self.entries
+        }
 
     @cached_property
     def lists(self) -> dict[str, str]:

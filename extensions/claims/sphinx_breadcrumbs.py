@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from extensions.build.builder import SiteBuilder
+    from sphinx.builders.html import StandaloneHTMLBuilder
 
 LEDGER = ("evidence/index", "evidence/claims")
 UNPROVEN = ("evidence/index", "evidence/unproven")
 
 
 def crumbs(
-    builder: SiteBuilder, page: str, above: tuple[str, ...]
+    builder: StandaloneHTMLBuilder, page: str, above: tuple[str, ...]
 ) -> list[tuple[str, str]]:
     """Return the titles and addresses of pages, as seen from another."""
     return [

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from extensions.build.builder import builder_of
-from extensions.build.dependencies import root_of
-from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.build.dependencies import PAGE_PARTS, builder_of, root_of
 from extensions.claims.ledger import Ledger, read_ledger
 from extensions.claims.signs import mark_of
 from extensions.core.cache import gc_paused

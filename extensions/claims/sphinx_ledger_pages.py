@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from extensions.build.builder import builder_of
 from extensions.build.chapters import chapter_name
-from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.build.dependencies import (
+    PAGE_PARTS,
+    builder_of,
+    is_to_be_written,
+)
 from extensions.claims.entry import Entry
 from extensions.claims.ledger_rows import (
     CHANGED_PAGE,
@@ -43,7 +46,7 @@ def _ledger_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each page whose rows have changed."""
     builder, ledger = builder_of(app), ledger_of(app)
     for name, entries in rows_by_page(ledger).items():
-        if name not in builder.written:
+        if not is_to_be_written(app, name):
             continue
         chapter = chapter_name(builder.env, name.rpartition("/")[2])
         title = f"The ledger: {chapter.lower()}"

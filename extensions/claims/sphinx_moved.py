@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 
-from extensions.build.builder import builder_of
-from extensions.build.dependencies import root_of
+from extensions.build.dependencies import (
+    PAGE_PARTS,
+    builder_of,
+    is_to_be_written,
+    root_of,
+)
 from extensions.build.html_node import HtmlNode
 from extensions.build.inline_code import words
-from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.build.warnings import report
 from extensions.claims.moved import Moved, exists, read_moved
 from extensions.claims.page import read_page
@@ -113,7 +116,7 @@ def _pages_left(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the small page that each page that moved leaves behind."""
     moved = read_moved(root_of(app.env))
     for old, (new, title) in _left(app, moved).items():
-        if old not in builder_of(app).written:
+        if not is_to_be_written(app, old):
             continue
         link = _link(app, old, new)
         values = {

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sphinx.environment.adapters.toctree import global_toctree_for_doc
 
-from extensions.build.builder import builder_of
+from extensions.build.dependencies import builder_of
 from extensions.build.page_context import PageContext, on_page_context
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
-
-    from extensions.build.builder import SiteBuilder
+    from sphinx.builders.html import StandaloneHTMLBuilder
 
 _LEDGER = "evidence/claims"
 # By the beginning of the name of a page: the page that leads to it.
@@ -36,7 +35,7 @@ _ABOVE = {
 class _SeenFrom:
     """A builder as the navigation asks it, whose addresses fit one page."""
 
-    builder: SiteBuilder
+    builder: StandaloneHTMLBuilder
     page: str
 
     def get_relative_uri(self, _: str, to: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from extensions.build.ancestors import paragraph_of
-from extensions.build.builder import SiteBuilder, builder_of
+from extensions.build.dependencies import builder_of
 from extensions.build.html_node import (
     HtmlNode,
     add_html_node,
@@ -36,6 +36,7 @@ from extensions.core.problem import Problem
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.builders.html import StandaloneHTMLBuilder
 
     from extensions.claims.entry import Entry
 
@@ -107,14 +108,16 @@ def _put_below(words: nodes.Element, panel: nodes.Element) -> None:
 
 
 def render_for_claim(
-    builder: SiteBuilder, name: str, **values: object
+    builder: StandaloneHTMLBuilder, name: str, **values: object
 ) -> HtmlNode:
     """Return the HTML of a template, as a node."""
     html = builder.templates.render(f"{name}.html", values)
     return HtmlNode(html=html.strip())
 
 
-def _sign_of(builder: SiteBuilder, entry: Entry, *, is_link: bool) -> HtmlNode:
+def _sign_of(
+    builder: StandaloneHTMLBuilder, entry: Entry, *, is_link: bool
+) -> HtmlNode:
     """Return the sign of a claim, which may open its panel."""
     sign = sign_of(entry.verdict, entry.needs)
     return render_for_claim(

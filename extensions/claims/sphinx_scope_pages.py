@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util import logging
 
-from extensions.build.builder import builder_of
 from extensions.build.chapters import chapter_name
-from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.build.dependencies import (
+    PAGE_PARTS,
+    builder_of,
+    is_to_be_written,
+)
 from extensions.claims.ledger_rows import ledger_page, scope_page
 from extensions.claims.scope_report import scope_report
 from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
@@ -61,7 +64,7 @@ def _scope_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     builder, ledger = builder_of(app), ledger_of(app)
     for name, those in groupby(ledger.entries, key=scope_page):
         entries = list(those)
-        if name not in builder.written:
+        if not is_to_be_written(app, name):
             continue
         chapter = chapter_name(builder.env, entries[0].topic.chapter)
         title = f"How far the claims reach: {chapter.lower()}"

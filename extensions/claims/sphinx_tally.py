@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.builder import builder_of
+from extensions.build.dependencies import builder_of
 from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.signs import SIGNS, sign_of
 from extensions.claims.sphinx_ledger import ledger_of

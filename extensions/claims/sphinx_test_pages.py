@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from extensions.build.builder import builder_of
+from extensions.build.dependencies import (
+    PAGE_PARTS,
+    builder_of,
+    is_to_be_written,
+)
 from extensions.build.inline_code import words
 from extensions.build.page_context import PageContext, on_page_context
-from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.proof_parts import ProofPart, proof_parts
 from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
+    from sphinx.builders.html import StandaloneHTMLBuilder
 
-    from extensions.build.builder import SiteBuilder
     from extensions.claims.claim import Claim
     from extensions.claims.entry import Entry
     from extensions.evidence.parsed_tests import Test
@@ -64,7 +67,7 @@ def _test_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     builder, ledger = builder_of(app), ledger_of(app)
     for topic in ledger.tested:
         name = topic.tests_page
-        if name not in builder.written:
+        if not is_to_be_written(app, name):
             continue
         said = builder.env.titles[topic.name].astext()
         title = f"Tests: {said}"
@@ -92,7 +95,7 @@ def _test_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 def _highlighted(
-    builder: SiteBuilder, module: Path
+    builder: StandaloneHTMLBuilder, module: Path
 ) -> Iterator[tuple[ProofPart, str]]:
     """Yield each part of a module with its code, highlighted."""
     text = text_of(module)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from extensions.build.builder import builder_of
 from extensions.build.chapters import chapter_name
-from extensions.build.page_fingerprints import PAGE_PARTS
+from extensions.build.dependencies import (
+    PAGE_PARTS,
+    builder_of,
+    is_to_be_written,
+)
 from extensions.claims.sphinx_breadcrumbs import UNPROVEN, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_summaries import template_values
@@ -36,7 +39,9 @@ def _unproven_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each page whose sentences have changed."""
     builder, ledger = builder_of(app), ledger_of(app)
     prose = ledger.prose
-    for name in sorted(set(map(unproven_page, prose)) & builder.written):
+    for name in sorted(set(map(unproven_page, prose))):
+        if not is_to_be_written(app, name):
+            continue
         chapter = chapter_name(builder.env, name.rpartition("/")[2])
         title = f"What is not proven: {chapter.lower()}"
         own = {

@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extensions.build.reasons import log_reasons
+from extensions.build.dependencies import log_reasons
 from extensions.build.warnings import report
 from extensions.claims.page import read_page
 from extensions.claims.repairs import Repair, repairs_of

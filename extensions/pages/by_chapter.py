@@ -6,8 +6,8 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.addresses import address
+from extensions.build.chapters import title_shown
 from extensions.build.dependencies import depend_on, root_of
-from extensions.build.title_dependency import title_shown
 from extensions.core.reading_order import Chapter, chapters
 from extensions.core.topics import Topic
 

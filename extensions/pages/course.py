@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from extensions.build.dependencies import PAGE_PARTS
 from extensions.build.page_context import PageContext, on_page_context
-from extensions.build.page_fingerprints import PAGE_PARTS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -13,9 +13,9 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.addresses import address
+from extensions.build.chapters import title_shown
 from extensions.build.dependencies import root_of
 from extensions.build.html_node import HtmlElement, html_element
-from extensions.build.title_dependency import title_shown
 from extensions.core.topics import Topic
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from docutils.parsers.rst import directives
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.builder import builder_of
-from extensions.build.dependencies import root_of
+from extensions.build.dependencies import builder_of, root_of
 from extensions.build.html_node import HtmlElement, html_element
 from extensions.build.page_context import PageContext, on_page_context
 from extensions.claims.sphinx_claim_links import claim_link

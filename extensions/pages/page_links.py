@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from extensions.build.builder import builder_of
-from extensions.build.dependencies import root_of
+from extensions.build.dependencies import builder_of, root_of
 from extensions.build.page_context import PageContext, on_page_context
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.topics import Topic

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.builder import builder_of
 from extensions.build.chapters import INDEX, chapters_of
-from extensions.build.dependencies import depend_on
+from extensions.build.dependencies import builder_of, depend_on
 from extensions.build.html_node import HtmlNode, add_html_node
 from extensions.build.inline_code import words
 from extensions.pages.course import keep_course

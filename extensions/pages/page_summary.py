@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from extensions.build.ancestors import is_within
+from extensions.build.dependencies import PAGE_PARTS
 from extensions.build.details import Details
-from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.prose.sentences import END
 
 if TYPE_CHECKING:

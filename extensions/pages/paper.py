@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extensions.build.dependencies import PAGE_PARTS
 from extensions.build.page_context import PageContext, on_page_context
-from extensions.build.page_fingerprints import PAGE_PARTS
 from extensions.claims.sphinx_ledger import ledger_of
 
 if TYPE_CHECKING:

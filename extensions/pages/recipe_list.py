@@ -9,10 +9,10 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.addresses import address
+from extensions.build.chapters import title_shown
 from extensions.build.dependencies import depend_on, root_of
 from extensions.build.html_node import HtmlNode, add_html_node
 from extensions.build.inline_code import words
-from extensions.build.title_dependency import title_shown
 from extensions.core.topics import Topic
 from extensions.pages.page_summary import show_summaries, summary_of
 from extensions.programs.sphinx_recipe_cards import pictures, recipe_card

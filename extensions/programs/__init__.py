@@ -25,8 +25,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.metadata import METADATA
     from extensions.programs import (
         sphinx_cell,
-        sphinx_gallery_lists,
-        sphinx_image_names,
         sphinx_image_sizes,
         sphinx_recipe_cards,
         sphinx_recipe_result,
@@ -34,9 +32,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_tables,
     )
 
-    runner = sphinx_runner.setup_runner(app)
-    sphinx_gallery_lists.setup_gallery_lists(app, runner.settings)
-    sphinx_image_names.setup_image_names(app)
+    sphinx_runner.setup_runner(app)
     sphinx_image_sizes.setup_image_sizes(app)
     sphinx_tables.setup_tables(app)
     sphinx_recipe_cards.setup_recipe_cards(app)

@@ -99,7 +99,7 @@ def _seconds_last_time(topic: Topic) -> float:
     return 1e6 if topic.is_recipe else 1e5
 
 
-def setup_runner(app: Sphinx) -> Runner:
+def setup_runner(app: Sphinx) -> None:
     """Run the programs before sphinx-gallery lists them."""
     app.add_config_value("program_seconds", 60, "", int)
     root = Path(app.srcdir).parent
@@ -116,5 +116,4 @@ def setup_runner(app: Sphinx) -> Runner:
     settings = json.dumps(conf, sort_keys=True, default=repr)
     runner = Runner(root, settings)
     runner.begin()
-    app.connect("builder-inited", runner.run_stale)
-    return runner
+    app.connect("builder-inited", runner.run_stale, priority=400)

@@ -13,8 +13,8 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
+from extensions.build.chapters import title_shown
 from extensions.build.dependencies import depend_on
-from extensions.build.title_dependency import title_shown
 from extensions.core.problem import Problem
 from extensions.prose.source_texts import SourceText, read_texts
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extensions.build.builder import builder_of
+from extensions.build.dependencies import builder_of
 from extensions.build.page_context import PageContext, on_page_context
 from extensions.core.reading import text_of
 

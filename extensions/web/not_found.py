@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from extensions.build.builder import builder_of
+from extensions.build.dependencies import builder_of
 from extensions.build.page_context import PageContext, on_page_context
 
 if TYPE_CHECKING:

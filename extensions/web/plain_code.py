@@ -10,7 +10,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import Text
 from sphinx.highlighting import PygmentsBridge
 
-from extensions.build.builder import builder_of
+from extensions.build.dependencies import builder_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

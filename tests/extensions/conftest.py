@@ -89,7 +89,6 @@ def run_programs(house):
         check=True,
     )
     shutil.rmtree(house / "out")
-    (house / "build/site.lock").unlink()
     return house
 
 

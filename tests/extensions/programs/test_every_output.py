@@ -14,7 +14,7 @@ from extensions.programs.sphinx_runner import Runner
 # What is made from the outputs, each with a stamp of its own, and what
 # sphinx-gallery leaves that nothing reads.
 NO_OUTPUTS = (".ipynb", ".notebook.json", ".zip", ".cost.json", "/index.rst")
-NO_OUTPUTS += ("/.listed", "sg_execution_times.rst", ".new")
+NO_OUTPUTS += ("sg_execution_times.rst", ".new")
 
 
 @pytest.fixture
