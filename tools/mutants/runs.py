@@ -27,9 +27,9 @@ from extensions.core.reading import json_of
 from extensions.core.topics import Topic
 from extensions.core.writing import write
 from extensions.evidence.parsed_tests import EXPECTS_FAILURE
-from extensions.mutants.forks import silent_calls
-from extensions.mutants.mutations import Mutation
 from extensions.programs.snippet import Snippet
+from tools.mutants.forks import silent_calls
+from tools.mutants.mutations import Mutation
 
 _LONGEST = 3600  # seconds for the tests of an unchanged program
 

@@ -14,8 +14,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from extensions.core.reading import python_in
-from extensions.mutants.node_changes import MEANINGLESS_KEYWORDS, Node, changes
 from extensions.programs.snippet import Cell, Snippet
+from tools.mutants.node_changes import MEANINGLESS_KEYWORDS, Node, changes
 
 
 @dataclass(frozen=True)

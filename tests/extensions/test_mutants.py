@@ -8,8 +8,8 @@ import pytest
 
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, Topic
-from extensions.mutants import __main__ as mutants
 from tests.helpers.evidence import HOUSE
+from tools.mutants import __main__ as mutants
 
 CONFTEST = """
 import pytest
@@ -72,28 +72,13 @@ def test_left(snippet):
 def test_order(snippet):
     assert snippet.after("order").numbers[:3] == [1, 2, 3]
 """
-EQUIVALENTS = """
-[[equivalent]]
-cell = "order"
-old = "numbers.sort()"
-new = "pass"
-why = "The numbers are in order before."
-
-[[equivalent]]
-cell = "start"
-old = "numbers.sort()"
-new = "pass"
-why = "Not in this cell."
-"""
 
 
-def add(house, name, program, tests, equivalents=""):
-    """Write a topic, and what stands beside it."""
+def add(house, name, program, tests):
+    """Write a topic."""
     topic = Topic(house, name)
     topic.snippet.write_text(program)
     topic.tests.write_text(tests)
-    if equivalents:
-        topic.equivalents.write_text(equivalents)
     return topic
 
 
@@ -113,14 +98,15 @@ def said(tmp_path_factory):
     """Call the command once, on all kinds of topics; return what it says."""
     folder = tmp_path_factory.mktemp("mutants")
     house = shutil.copytree(HOUSE, folder / "house")
-    shutil.copytree(ROOT / "extensions", house / "extensions")
+    for each in ("extensions", "tools"):
+        shutil.copytree(ROOT / each, house / each)
     shutil.copy(ROOT / "pyproject.toml", house)
     (house / "tests/conftest.py").write_text(CONFTEST)
-    add(house, "part/four", FOUR, TEST_FOUR, EQUIVALENTS)
+    add(house, "part/four", FOUR, TEST_FOUR)
     add(house, "part/five", FOUR, TEST_FOUR.replace("== 5", "== 6"))
     add(house, "part/six", FOUR, "import lost\n")
     add(house, "part/seven", FOUR, "")
-    command = [sys.executable, "-m", "extensions.mutants"]
+    command = [sys.executable, "-m", "tools.mutants"]
     names = ["four", "five", "six", "seven", "one"]
     done = subprocess.run(
         [*command, *(f"part/{name}" for name in names)],
@@ -144,30 +130,18 @@ def said(tmp_path_factory):
 
 def test_a_topic_is_summed_up_in_one_line(said):
     """Two mutants loop without end, and counter-examples do not count."""
-    assert "part/four: 9 made, 6 noticed, 1 equivalent, 2 survive" in said
+    assert "part/four: 9 made, 6 noticed, 3 survive" in said
 
 
 def test_a_survivor_is_listed_with_its_line(said):
     assert [line for line in said if ": survives:" in line] == [
+        "snippets/part/four.py:17: survives:"
+        " delete statement: numbers.sort() -> pass",
         "snippets/part/four.py:18: survives:"
         " delete statement: numbers.append(total) -> pass",
         "snippets/part/four.py:21: survives:"
         " delete statement: numbers.clear() -> pass",
     ]
-
-
-def test_an_equivalent_is_listed_with_its_reason(said):
-    assert (
-        "snippets/part/four.py:17: equivalent: delete statement:"
-        " numbers.sort() -> pass (The numbers are in order before.)"
-    ) in said
-
-
-def test_an_equivalent_that_is_not_needed_is_reported(said):
-    assert (
-        "tests/part/four_equivalents.toml:8:"
-        " no such mutant survives: numbers.sort() -> pass"
-    ) in said
 
 
 def test_tests_that_cannot_notice_anything_are_reported(said):
@@ -195,39 +169,6 @@ def test_a_topic_without_tests_is_reported(house):
 def test_an_unknown_topic_is_reported(house):
     with pytest.raises(Problem, match="no such topic: part/none"):
         mutants.chosen_topics(house, ["part/one", "part/none"], "")
-
-
-@pytest.mark.parametrize(
-    ("lines", "status"), [([], 0), ([17], 0), ([21], 1), ([17, 21], 1)]
-)
-def test_the_status_says_whether_one_survives(house, lines, status):
-    equivalent = EQUIVALENTS.split("\n\n")[0] if 17 in lines else ""
-    topic = add(house, "part/four", FOUR, TEST_FOUR, equivalent)
-
-    def survivors(_, made):
-        return [each for each in made if each.line in lines]
-
-    assert mutants.report_on_topic(topic, survivors) == status
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "wrong"),
-    [
-        ('why = "The numbers are in order before."', 'why = " "', "why does"),
-        ("cell =", "step =", "has the keys cell, new, old, why"),
-        ('"order"', "3", "cell is no string: 3"),
-    ],
-)
-def test_an_equivalent_that_says_too_little_is_reported(
-    house, old, new, wrong
-):
-    listed = EQUIVALENTS.replace(old, new)
-    topic = add(house, "part/four", FOUR, TEST_FOUR, listed)
-
-    with pytest.raises(Problem, match=wrong) as caught:
-        mutants.report_on_topic(topic, all_survive)
-
-    assert (caught.value.path, caught.value.line) == (topic.equivalents, 2)
 
 
 def git(house, *arguments):

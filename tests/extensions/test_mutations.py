@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from extensions.mutants.equivalents import outermost
-from extensions.mutants.mutations import mutations
 from extensions.programs.snippet import Snippet
+from tools.mutants.__main__ import outermost
+from tools.mutants.mutations import mutations
 
 HEAD = '"""\nTitle\n=====\n"""\n\n# %% start\n'
 
