@@ -136,7 +136,6 @@ DIRECTIVES: dict[str, Meaning] = {
     "recipes": _DATA,
     "rules": _DATA,
     "search-box": _DATA,
-    "source-texts": _DATA,
     "tally": _DATA,
     "unproven": _DATA,
     # Of docutils and Sphinx

@@ -80,10 +80,6 @@ CASES = {
         append("snippets/part/GALLERY_HEADER.rst", BAD),
         "snippets/part/GALLERY_HEADER.rst:3: not UTF-8 (byte 0xff)",
     ),
-    "a list of texts that is not UTF-8": (
-        put("docs/evidence/sources.toml", BAD),
-        "docs/evidence/sources.toml:1: not UTF-8",
-    ),
     "a list of corrections that is not UTF-8": (
         put("docs/evidence/corrections/part/one.toml", BAD),
         "docs/evidence/corrections/part/one.toml:1: not UTF-8",
