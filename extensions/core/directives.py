@@ -131,7 +131,6 @@ DIRECTIVES: dict[str, Meaning] = {
     "measurements": _DATA,
     "numbers": _DATA,
     "play": Meaning(Body.DATA, RemarkExport("lets you try others.", EXAMPLES)),
-    "ranking": _DATA,
     "recap": Meaning(Body.DATA, ClaimsExport()),
     "recipes": _DATA,
     "rules": _DATA,

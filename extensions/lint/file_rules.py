@@ -21,8 +21,7 @@ from extensions.core.reading import bytes_of, python_in, text_of
 from extensions.core.titles import HEADER
 from extensions.core.topics import measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
-from extensions.measurements.recordings import read_recordings
-from extensions.measurements.results import workload_of
+from extensions.measurements.results import read_recordings, workload_of
 from extensions.programs.snippet import Snippet
 from extensions.prose.primary_sources import read_sources
 
