@@ -92,12 +92,11 @@ def _failure(what: str, cases: list[Element]) -> str:
     text = said.text or ""
     # The statement that failed, or the last of several, and what is wrong.
     last = text[text.rfind("\n>") + 1 :].splitlines()
-    lines = [
-        each[:_LONGEST] for each in last if each[:2].strip() in {">", "E"}
-    ]
+    lines = [each for each in last if each.startswith((">", "E "))]
     if not lines:  # a crash, or a test that passes and should not
         lines = said.get("message", "").splitlines()
-    block = "\n".join([_FENCE, *lines[:_MOST], _FENCE])
+    kept = [each[:_LONGEST] for each in lines[:_MOST]]
+    block = "\n".join([_FENCE, *kept, _FENCE])
     return f"{what}, `{first.get('name')}`{others}:\n\n{block}"
 
 
