@@ -50,5 +50,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     details.setup_details(app)
     html_node.setup_html_element(app)
     builder.setup_builder(app)
-    app.add_config_value("repository", "", "html", str)  # of several features
     return metadata.METADATA
