@@ -36,7 +36,7 @@ TEXTS = """\
 
 | section | pages |
 |---|---|
-| 2 Words | [Words](https://example.org/) |
+| 2 Words | {doc}`/part/one` |
 """
 NO_SOURCE = "docs/evidence/sources.md has no source"
 

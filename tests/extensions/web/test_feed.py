@@ -27,7 +27,7 @@ TEXTS = """\
 
 | section | pages |
 |---|---|
-| 2 Words | [Words](https://example.org/) |
+| 2 Words | {doc}`/part/two` |
 """
 
 
