@@ -59,8 +59,7 @@ myst_heading_anchors = 3
 copybutton_selector = "div.highlight pre:not(.cell-wrong *)"
 
 # Where the guide is kept, such as https://github.com/owner/name: pages offer
-# to report a mistake and to edit them, and the notebook that records a run on
-# a GPU takes it from there.
+# to report a mistake and to edit them.
 repository = os.environ.get("PROVEN_PYTORCH_REPOSITORY", "")
 
 # Where all notebooks are kept on GitHub, such as owner/name/blob/notebooks;

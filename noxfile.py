@@ -245,7 +245,7 @@ def mutants(session: nox.Session) -> None:
     that differ from a commit.
     """
     with_torch(session)
-    find = [PYTHON, "-m", "extensions.mutants", *session.posargs]
+    find = [PYTHON, "-m", "tools.mutants", *session.posargs]
     session.run(*find, external=True)
 
 

@@ -45,5 +45,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     site_files.setup_site_files(app)
     details.setup_details(app)
     html_node.setup_html_element(app)
-    app.add_config_value("repository", "", "html", str)  # of several features
     return metadata.METADATA

@@ -12,116 +12,92 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from extensions.claims.claim import Claim
-from extensions.claims.failed_claims import (
-    FailedClaim,
-    FailedClaims,
-    UnloadedModule,
-    failed_claims_in,
-)
+from extensions.claims.page import read_page
 from extensions.core.command_line import in_one_line
 from extensions.core.problem import Problem
-from extensions.core.topics import ROOT, Topic
+from extensions.core.topics import ROOT, Topic, topics
 from extensions.core.writing import remove, write
-from extensions.evidence.failed_tests import Failed
-from extensions.evidence.junit import outcome_of, properties_of
+from extensions.evidence.junit import key_of, outcome_of, properties_of
+from extensions.evidence.outcomes import module_of
+from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.evidence.record import run_of_claims
 
 _FENCE = "~~~"  # for what is said in Markdown, too
+_MOST = 8  # lines of what pytest says of a failure
+_LONGEST = 160  # letters of such a line
+
+# By module and test: its failed cases.
+_Failed = dict[tuple[str, str], list[Element]]
 
 
-def _counted(number: int, word: str) -> str:
-    """Return a number of things in words."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def _page_of(topic: Topic) -> str:
-    """Return the path of a page in the project."""
-    return topic.page.relative_to(topic.root).as_posix()
-
-
-def _tested_and_counted(run: Element, found: FailedClaims) -> Iterator[str]:
-    """Yield what was tested, on what, and how it went in numbers."""
+def _report_in_markdown(root: Path, run: Element) -> str:
+    """Return the report, page by page."""
+    left: _Failed = {}
+    for case in run.iter("testcase"):
+        if outcome_of(case) == "failed":
+            left.setdefault(key_of(case), []).append(case)
+    pages = [part for topic in topics(root) for part in _of_page(topic, left)]
+    if left:
+        pages.append("## Tests behind which no sentence stands")
+        for (module, _), cases in left.items():
+            pages.append(_failure(f"`{module}`", cases))
     suite = run.find("testsuite")
     facts = {} if suite is None else properties_of(suite)
-    torch, python, system, machine, date = (
-        facts.get(name, "unknown")
-        for name in ("torch", "python", "system", "machine", "date")
-    )
     said = Counter(map(outcome_of, run.iter("testcase")))
-    broken = _counted(len(found.claims), "sentence")
-    yield f"# torch {torch} makes {broken} false"
-    yield f"Python {python}, {system} {machine}, {date}."
-    lost = sum(len(each.claims) for each in found.unloaded)
-    yield (
-        f"Claims: {len(found.claims)} false, {found.held} true,"
-        f" {found.skipped} skipped,"
-        f" {lost} in {_counted(len(found.unloaded), 'module')} that cannot be"
-        " loaded.\n"
+    title = f"# torch {facts.get('torch', 'unknown')} makes sentences false"
+    counts = (
         f"Tests: {said['failed']} failed, {said['passed']} passed,"
         f" {said['skipped']} skipped."
     )
+    return "\n\n".join([title, counts, *pages]) + "\n"
 
 
-def _quoted_claim(topic: Topic, claim: Claim) -> str:
-    """Return the sentence of a claim, and where it stands."""
-    place = f"{_page_of(topic)}#{claim.name}"
-    return f"> {claim.sentence}\n\n`{place}`, line {claim.line}"
+def _of_page(topic: Topic, left: _Failed) -> Iterator[str]:
+    """Yield the sentences of a page that became false, and by which tests.
 
-
-def _verbatim(lines: tuple[str, ...]) -> str:
-    """Return what pytest said as a block of text."""
-    return "\n".join([_FENCE, *lines, _FENCE])
-
-
-def _lines_of_test(failed: Failed) -> Iterator[str]:
-    """Yield which test failed, and what it said."""
-    more = f", and {_counted(failed.more, 'case')} more" if failed.more else ""
-    kind = f"{failed.kind} ".lstrip().capitalize()
-    yield f"{kind}`{failed.place}`, `{failed.name}`{more}:"
-    yield _verbatim(failed.said)
-
-
-def _lines_of_module(unloaded: UnloadedModule) -> Iterator[str]:
-    """Yield why the tests of a page could not be loaded, and what they keep.
-
-    Whether the sentences are true is open.
+    What is told is taken out of what is left. Where the tests cannot be
+    loaded, whether the sentences are true is open.
     """
-    topic = unloaded.topic
-    module = topic.tests.relative_to(topic.root).as_posix()
-    yield f"`{module}` cannot be loaded, so that no sentence was tested:"
-    yield _verbatim(unloaded.said)
-    for claim in unloaded.claims:
-        yield _quoted_claim(topic, claim)
-
-
-def _report_in_markdown(run: Element, found: FailedClaims) -> str:
-    """Return the report in Markdown, page by page."""
-
-    def page(broken: FailedClaim) -> str:
-        return _page_of(broken.topic)
-
-    parts = [*_tested_and_counted(run, found)]
-    for name, group in groupby(found.claims, key=page):
-        parts.append(f"## {name}")
-        for broken in group:
-            parts.append(_quoted_claim(broken.topic, broken.claim))
-            for failed in broken.failures:
-                parts += _lines_of_test(failed)
-    for unloaded in found.unloaded:
-        parts += [
-            f"## {_page_of(unloaded.topic)}",
-            *_lines_of_module(unloaded),
+    module, tests = module_of(topic), tests_in(topic.tests)
+    page = topic.page.relative_to(topic.root).as_posix()
+    place = topic.tests.relative_to(topic.root).as_posix()
+    # pytest reports a module that it cannot load as a test of that name.
+    unloaded = left.pop(("", module), [])
+    found = (
+        [_failure(f"`{place}` cannot be loaded", unloaded)] if unloaded else []
+    )
+    for claim in read_page(topic.page).claims:
+        said = [
+            _failure(f"{test.kind.capitalize()} `{place}:{test.line}`", cases)
+            for test in tests.values()
+            if test.of == test_of(claim.name)
+            if (cases := left.pop((module, test.name), []))
         ]
-    if found.others:
-        parts.append("## Tests behind which no sentence stands")
-        for failed in found.others:
-            parts += _lines_of_test(failed)
-    return "\n\n".join(parts) + "\n"
+        if said or unloaded:
+            found.append(f"> {claim.sentence}")
+            found.append(f"`{page}#{claim.name}`, line {claim.line}")
+        found += said
+    if found:
+        yield from [f"## {page}", *found]
+
+
+def _failure(what: str, cases: list[Element]) -> str:
+    """Return which test failed, and what pytest says of its first case."""
+    first, *more = cases
+    others = f", and {len(more)} more" if more else ""
+    [said, *_] = [each for each in first if each.tag in {"failure", "error"}]
+    text = said.text or ""
+    # The statement that failed, or the last of several, and what is wrong.
+    last = text[text.rfind("\n>") + 1 :].splitlines()
+    lines = [each for each in last if each.startswith((">", "E "))]
+    if not lines:  # a crash, or a test that passes and should not
+        lines = said.get("message", "").splitlines()
+    kept = [each[:_LONGEST] for each in lines[:_MOST]]
+    block = "\n".join([_FENCE, *kept, _FENCE])
+    return f"{what}, `{first.get('name')}`{others}:\n\n{block}"
 
 
 def canary(report: Path, options: list[str]) -> int:
@@ -135,7 +111,7 @@ def canary(report: Path, options: list[str]) -> int:
     if status == 0:
         remove(report)
     else:
-        write(report, _report_in_markdown(run, failed_claims_in(ROOT, run)))
+        write(report, _report_in_markdown(ROOT, run))
         print(f"sentences are about to become false: {report}")
     return status
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +11,16 @@ from extensions.claims.entry import Entry
 from extensions.claims.ledger import Ledger
 from extensions.claims.page import read_page
 from extensions.core.problem import Problem
+from extensions.core.reading import text_of
 from extensions.core.topics import Topic, measured_topics, topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
 from extensions.prose.primary_sources import read_sources
-from extensions.prose.source_texts import LIST, read_texts
 
+# A heading for each text that the guide reorganizes, a row for each section.
+_TEXTS = "docs/evidence/sources.md"
+_ROW = re.compile(r"^\| (.+?) +\| \{doc\}", re.MULTILINE)
 _TEST = "nox -s docs"  # what makes results that are missing or stale
 
 
@@ -202,14 +206,19 @@ def corrections_name_sections(root: Path) -> Iterator[Problem]:
 
     A source is one of the texts, or a primary one, whose sections are pages.
     """
-    listed = read_texts(root / LIST) if (root / LIST).exists() else []
-    sections = {each.title: {*each.sections} for each in listed}
+    sections = _sections_of_texts(root / _TEXTS)
     sections |= {each.name: {*each.pages} for each in read_sources(root)}
     for path in correction_files(root):
         for row in corrections_in(root, path):
             if row.source not in sections:
-                message = f"{LIST.name} has no source {row.source!r}"
+                message = f"{_TEXTS} has no source {row.source!r}"
                 yield Problem(path, row.lines["source"], message)
             elif row.section not in sections[row.source]:
                 message = f"{row.source!r} has no section {row.section!r}"
                 yield Problem(path, row.lines["section"], message)
+
+
+def _sections_of_texts(path: Path) -> dict[str, set[str]]:
+    """Return the sections of each text on the page of the texts."""
+    _, *texts = text_of(path).split("\n## ") if path.exists() else [""]
+    return {each.partition("\n")[0]: {*_ROW.findall(each)} for each in texts}

@@ -131,12 +131,10 @@ DIRECTIVES: dict[str, Meaning] = {
     "measurements": _DATA,
     "numbers": _DATA,
     "play": Meaning(Body.DATA, RemarkExport("lets you try others.", EXAMPLES)),
-    "ranking": _DATA,
     "recap": Meaning(Body.DATA, ClaimsExport()),
     "recipes": _DATA,
     "rules": _DATA,
     "search-box": _DATA,
-    "source-texts": _DATA,
     "tally": _DATA,
     "unproven": _DATA,
     # Of docutils and Sphinx

@@ -55,12 +55,6 @@ class Topic:
         return path.with_name(f"test_{path.name}")
 
     @property
-    def equivalents(self) -> Path:
-        """Where the mutants stand that mean the same as the code."""
-        path = self.root / "tests" / f"{self.name}.toml"
-        return path.with_stem(f"{path.stem}_equivalents")
-
-    @property
     def tests_page(self) -> str:
         """The name of the page that shows the tests."""
         return f"evidence/tests/{self.name}"

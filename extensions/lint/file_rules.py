@@ -21,11 +21,9 @@ from extensions.core.reading import bytes_of, python_in, text_of
 from extensions.core.titles import HEADER
 from extensions.core.topics import measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
-from extensions.measurements.recordings import read_recordings
-from extensions.measurements.results import workload_of
+from extensions.measurements.results import read_recordings, workload_of
 from extensions.programs.snippet import Snippet
 from extensions.prose.primary_sources import read_sources
-from extensions.prose.source_texts import LIST, read_texts
 
 _TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
 
@@ -116,12 +114,6 @@ def corrections_are_whole(root: Path) -> Iterator[Problem]:
 def moves_are_whole(root: Path) -> Iterator[Problem]:
     """Yield what is wrong with the list of what moved."""
     yield from _unreadable(read_moved, [root])
-
-
-def texts_are_whole(root: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the list of the texts behind the guide."""
-    if (root / LIST).exists():
-        yield from _unreadable(read_texts, [root / LIST])
 
 
 def sources_are_whole(root: Path) -> Iterator[Problem]:

@@ -47,7 +47,6 @@ FIRST_RULES = (
     file_rules.corrections_are_whole,
     file_rules.moves_are_whole,
     file_rules.sources_are_whole,
-    file_rules.texts_are_whole,
 )
 # These hold once every file can be read.
 LATER_RULES = (

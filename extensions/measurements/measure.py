@@ -14,23 +14,141 @@ A file that says ``NEEDS = "cuda"`` is measured on a CUDA device alone.
 from __future__ import annotations
 
 import argparse
+import datetime
+import itertools
 import json
+import os
+import platform
+import random
 import runpy
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.benchmark import Timer
 
 from extensions.core.command_line import in_one_line
 from extensions.core.problem import Problem
-from extensions.core.reading import json_of
+from extensions.core.reading import json_of, text_of
 from extensions.core.topics import ROOT, Topic, measured_topics, sha256
 from extensions.core.writing import write
-from extensions.measurements.machine_facts import machine_facts
-from extensions.measurements.meters import peak_bytes, seconds_by_case
 from extensions.measurements.results import workload_of
+
+_ROUNDS = 15
+_SECONDS_PER_ROUND = 0.05  # for each case; one call where a call takes longer
+_CALLS = 3  # of which the peak is taken: what the first leaves, the next find
+
+_Repetition = Callable[[], object]
+
+
+def seconds_by_case(cases: dict[str, _Repetition]) -> dict[str, list[float]]:
+    """Return the seconds of a call, one number for each round.
+
+    The cases take turns within a round, each round in another order, so that
+    what else the machine does meets all of them alike.
+    """
+    timers, numbers = {}, {}
+    for name, case in cases.items():
+        threads = torch.get_num_threads()
+        timer = Timer("case()", globals={"case": case}, num_threads=threads)
+        timer.timeit(2)  # warm up
+        seconds = timer.timeit(1).median
+        numbers[name] = max(1, round(_SECONDS_PER_ROUND / seconds))
+        timers[name] = timer
+    order = random.Random(0)
+    rounds = [
+        {
+            name: timers[name].timeit(numbers[name]).median
+            for name in order.sample(list(timers), len(timers))
+        }
+        for _ in range(_ROUNDS)
+    ]
+    return {name: [each[name] for each in rounds] for name in timers}
+
+
+def peak_bytes(case: _Repetition, device: str) -> int:
+    """Return how many bytes of tensors the calls of a case hold at most.
+
+    Counted is what comes on top of what stood before the first call, so the
+    case has to be a new one: a training step then counts its gradients and
+    the state of its optimizer, and not its parameters and its inputs.
+    """
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        _call_as_training_does(case)
+        torch.cuda.synchronize()
+        peak: int = torch.cuda.max_memory_allocated()
+        return peak - int(before)
+    activities = [ProfilerActivity.CPU]
+    with profile(activities=activities, profile_memory=True) as run:
+        _call_as_training_does(case)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        run.export_chrome_trace(str(path))
+        events = json_of(path)["traceEvents"]
+    changes = sorted(
+        (each["ts"], each["args"]["Bytes"])
+        for each in events
+        if each.get("name") == "[memory]"
+    )
+    held = itertools.accumulate(size for _, size in changes)
+    return int(max([0, *held]))
+
+
+def _call_as_training_does(case: _Repetition) -> None:
+    """Call a case a few times, as a training does."""
+    for _ in range(_CALLS):
+        case()
+
+
+def machine_facts(device: str) -> dict[str, str]:
+    """Return on what the measurements are made."""
+    found = {
+        "device": _cpu_in_words(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "threads": str(torch.get_num_threads()),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+    if device == "cuda":
+        found |= {
+            "device": torch.cuda.get_device_name(),
+            "processor": _cpu_in_words(),
+            "cuda": str(torch.version.cuda),
+            "driver": _driver_version(),
+        }
+    return found
+
+
+def _cpu_in_words() -> str:
+    """Return what the CPU calls itself, with its family and model.
+
+    Names repeat: two of one name differ in what they can do in 16 bits.
+    """
+    path = Path("/proc/cpuinfo")
+    said: dict[str, str] = {}
+    for line in text_of(path).splitlines() if path.exists() else []:
+        name, _, value = line.partition(":")
+        said.setdefault(name.strip(), value.strip())
+    if "model name" not in said:
+        return platform.machine()
+    family, model = said.get("cpu family", "?"), said.get("model", "?")
+    return f"{said['model name']} (family {family}, model {model})"
+
+
+def _driver_version() -> str:
+    """Return the version of the driver of the CUDA device."""
+    query = ["--query-gpu=driver_version", "--format=csv,noheader"]
+    said = subprocess.check_output(["nvidia-smi", *query], text=True)
+    return said.splitlines()[0].strip()
 
 
 def _measure_here(topic: Topic, device: str) -> dict[str, Any]:
@@ -57,10 +175,8 @@ def _measure_in_own_process(
     print(name, flush=True)
     command = [sys.executable, "-m", "extensions.measurements.measure"]
     options = [str(folder), name, "--print", "--device", device]
-    done = subprocess.run(
-        [*command, *options], check=True, stdout=subprocess.PIPE, text=True
-    )
-    measured: dict[str, Any] = json.loads(done.stdout)
+    said = subprocess.check_output([*command, *options], text=True)
+    measured: dict[str, Any] = json.loads(said)
     return measured
 
 
@@ -103,9 +219,9 @@ def main() -> None:
     dated = {}
     if chosen.topics:
         record, dated = _record_to_add_to(path, now), {"date": now["date"]}
-    found = record["measurements"]
-    if unable and not chosen.topics:
+    elif unable:
         print(f"left out, since a CUDA device is needed: {unable}")
+    found = record["measurements"]
     for name in chosen.topics or able:
         found[name] = dated | _measure_in_own_process(
             name, chosen.folder, device

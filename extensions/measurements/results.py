@@ -7,67 +7,20 @@ from __future__ import annotations
 
 import ast
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from extensions.core.problem import Problem
-from extensions.core.reading import python_of
+from extensions.core.reading import json_of, python_of
 from extensions.core.topics import Topic, sha256
-from extensions.measurements.recordings import read_recordings
 
-# A smaller change counts as none: other work on the machine makes as much.
-_MARGIN = 0.05
+_FACTS = ("device", "machine", "threads", "torch", "python", "date")
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
-
-def _quartiles(numbers: Sequence[float]) -> tuple[float, float, float]:
-    """Return the first quartile, the median, and the third quartile."""
-    first, middle, third = statistics.quantiles(numbers, method="inclusive")
-    return first, middle, third
-
-
-def effect_of_ratio(low: float, high: float) -> str:
-    """Return a word for a ratio, given its first and its third quartile."""
-    if high < 1 - _MARGIN:
-        return "helps"
-    if low > 1 + _MARGIN:
-        return "hurts"
-    if low >= 1 - _MARGIN and high <= 1 + _MARGIN:
-        return "no effect"
-    return "unclear"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One way of doing the work, with what it took in each round."""
-
-    name: str
-    seconds: tuple[float, ...]
-    peak_bytes: int
-    base: tuple[float, ...] | None
-    """The seconds of the first case of its group; none for that case."""
-
-    @property
-    def time(self) -> tuple[float, float, float]:
-        """Quartiles of the seconds of one repetition."""
-        return _quartiles(self.seconds)
-
-    @property
-    def ratio(self) -> tuple[float, float, float]:
-        """Quartiles of the ratio to the base, round by round."""
-        base = self.base or self.seconds
-        pairs = zip(self.seconds, base, strict=True)
-        return _quartiles([own / other for own, other in pairs])
-
-    @property
-    def effect(self) -> str:
-        """What the case does to the time, in a word."""
-        if self.base is None:
-            return ""
-        low, _, high = self.ratio
-        return effect_of_ratio(low, high)
+Quartiles = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -85,15 +38,48 @@ class Workload:
 
 
 @dataclass(frozen=True)
+class Case:
+    """One way of doing the work."""
+
+    name: str
+    rounds: int
+    time: Quartiles
+    """Of the seconds of one repetition."""
+    ratio: Quartiles
+    """Of the ratio to the first case of its group, round by round."""
+    peak_bytes: int
+
+    @property
+    def beside(self) -> str:
+        """The ratio in words: its median, and its middle half."""
+        low, middle, high = (
+            f"{each:.2g}" if each < 10 else f"{each:.0f}"
+            for each in self.ratio
+        )
+        spread = "" if low == high else f" ({low} to {high})"
+        return f"{middle} times as long{spread}"
+
+
+@dataclass(frozen=True)
 class Recording:
     """What one machine measured of one topic."""
 
     facts: dict[str, str]
-    groups: dict[str, tuple[Case, ...]]
-    is_stale: bool
-    """Whether the file has changed since."""
+    groups: dict[str, list[Case]]
+    sha256: str
+    """Of the file as it was measured."""
     date: str
     """When: a topic may be measured later than the rest."""
+
+    @property
+    def machine(self) -> str:
+        """What decides on its times, beside the device."""
+        facts = self.facts
+        said = [facts["machine"], f"{facts['threads']} threads"]
+        if "cuda" in facts:
+            said = [facts["processor"], *said]
+            said += [f"CUDA {facts['cuda']}", f"driver {facts['driver']}"]
+        return ", ".join(said)
 
 
 def workload_of(topic: Topic) -> Workload:
@@ -121,37 +107,60 @@ def _needs_cuda(path: Path, program: ast.Module) -> bool:
     return False
 
 
-def recorded_machines(paths: Sequence[Path]) -> list[dict[str, str]]:
-    """Return the facts of the machines that measured."""
-    return [read_recordings(path)["facts"] for path in paths]
-
-
-def recordings_of(topic: Topic, paths: Sequence[Path]) -> list[Recording]:
-    """Return what each machine measured of a topic."""
-    found = []
-    for path in paths:
-        record = read_recordings(path)
-        if measured := record["measurements"].get(topic.name):
-            stale = measured["sha256"] != sha256(topic.measurement)
-            groups = cases_by_group(measured["cases"])
-            date = measured.get("date", record["facts"]["date"])
-            found.append(Recording(record["facts"], groups, stale, date))
+def read_recordings(path: Path) -> dict[str, Recording]:
+    """Return by topic what a ``measurements.json`` holds, if it is whole."""
+    record, found, part = json_of(path), {}, "the record"
+    try:
+        facts = record["facts"]
+        if lost := [each for each in _FACTS if type(facts[each]) is not str]:
+            raise TypeError(f"no text as {', '.join(lost)}")
+        for part, each in record["measurements"].items():
+            groups = _cases_by_group(each["cases"])
+            date = each.get("date", facts["date"])
+            found[part] = Recording(facts, groups, each["sha256"], date)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        message = f"{part} is not whole ({error!r}): measure again"
+        raise Problem(path, 1, message) from error
     return found
 
 
-def cases_by_group(
-    cases: dict[str, dict[str, Any]],
-) -> dict[str, tuple[Case, ...]]:
+def is_stale(recording: Recording, topic: Topic) -> bool:
+    """Whether the file has changed since it was measured."""
+    return recording.sha256 != sha256(topic.measurement)
+
+
+def _cases_by_group(cases: dict[str, dict[str, Any]]) -> dict[str, list[Case]]:
     """Return the cases by the group that their names open with."""
-    groups = {}
+    groups: dict[str, list[Case]] = {}
     for group, names in groupby(cases, lambda name: name.rpartition(": ")[0]):
-        base: tuple[float, ...] | None = None
-        members = []
+        groups[group] = []
+        base: list[float] = []
         for name in names:
-            seconds = tuple(cases[name]["seconds"])
-            peak = cases[name]["peak_bytes"]
-            own = name.rpartition(": ")[2]
-            members.append(Case(own, seconds, peak, base))
+            seconds, peak = cases[name]["seconds"], cases[name]["peak_bytes"]
+            if min(seconds) <= 0:
+                raise ValueError(f"{name!r} took no time")
             base = base or seconds
-        groups[group] = tuple(members)
+            ratios = [a / b for a, b in zip(seconds, base, strict=True)]
+            case = Case(
+                name.rpartition(": ")[2],
+                len(seconds),
+                _quartiles(seconds),
+                _quartiles(ratios),
+                int(peak),
+            )
+            groups[group].append(case)
     return groups
+
+
+def _quartiles(numbers: list[float]) -> Quartiles:
+    """Return the first quartile, the median, and the third quartile."""
+    first, middle, third = statistics.quantiles(numbers, method="inclusive")
+    return first, middle, third
+
+
+def with_unit(number: float, units: tuple[tuple[float, str], ...]) -> str:
+    """Return a number in the largest unit that leaves it at least one."""
+    size, unit = next(
+        (each for each in units if abs(number) >= each[0]), units[-1]
+    )
+    return f"{number / size:.3g} {unit}"

@@ -26,11 +26,9 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_downloads,
         sphinx_markdown,
         sphinx_notebooks,
-        sphinx_record_notebook,
     )
 
     sphinx_notebooks.setup_notebooks(app)
-    sphinx_record_notebook.setup_record_notebook(app)
     sphinx_archives.setup_archives(app)
     sphinx_downloads.setup_downloads(app)
     sphinx_markdown.setup_markdown(app)

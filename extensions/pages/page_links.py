@@ -65,4 +65,5 @@ def _add_links(page: PageContext) -> None:
 
 def setup_page_links(app: Sphinx) -> None:
     """Add the links to each page."""
+    app.add_config_value("repository", "", "html", str)
     on_page_context(app, _add_links)

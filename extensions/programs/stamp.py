@@ -29,7 +29,7 @@ _DRAWN = (
     "images/sphx_glr_{}_[0-9]*",
     "images/thumb/sphx_glr_{}_thumb.*",
 )
-_LEFT = ("{}.*", "images/measured_{}_[0-9]*", *_DRAWN)
+_LEFT = ("{}.*", *_DRAWN)
 # Of what is left: what pages show, and what sphinx-gallery reads again.
 _OUTPUTS = ("{}.rst", "{}.py", "{}.py.md5", "{}.codeobj.json", *_DRAWN)
 NO_RUN = "no run of it is recorded"

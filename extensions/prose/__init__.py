@@ -23,15 +23,8 @@ __all__ = ["Sentence", "prose_of", "read_sources", "sentences_of"]
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
     from extensions.build.metadata import METADATA
-    from extensions.prose import (
-        sphinx_api_links,
-        sphinx_glossary,
-        sphinx_source_texts,
-        sphinx_unused_names,
-    )
+    from extensions.prose import sphinx_api_links, sphinx_glossary
 
     sphinx_api_links.setup_api_links(app)
-    sphinx_unused_names.setup_unused_names(app)
     sphinx_glossary.setup_glossary(app)
-    sphinx_source_texts.setup_source_texts(app)
     return METADATA

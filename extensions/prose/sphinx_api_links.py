@@ -15,15 +15,13 @@ from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
 from extensions.build.ancestors import is_within, paragraph_of
-from extensions.build.dependencies import depend_on, root_of
+from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
 from extensions.build.warnings import report
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
 from extensions.prose.linked_code import Link, linked
-from extensions.prose.sphinx_inventory import read_all_names
-from extensions.prose.sphinx_unused_names import used_on
-from extensions.prose.torch_names import LIST
+from extensions.prose.torch_names import LIST, read_names
 from extensions.prose.torch_uses import (
     USUAL,
     Use,
@@ -53,8 +51,7 @@ class _LinkNames(SphinxTransform):
     def apply(self) -> None:
         """Look at the code of the page, in its prose and between it."""
         program = self.program(self.env.docname)
-        self.names = read_all_names(root_of(self.env))
-        self.used = used_on(self.env, self.env.docname)
+        self.names = read_names(root_of(self.env))
         self.imports = imports_of(program)
         self.bound = bound_in(program)
         self.seen: set[tuple[nodes.Node, str]] = set()
@@ -118,14 +115,10 @@ class _LinkNames(SphinxTransform):
             place = Path(source or self.document["source"])
             message = f"{use.name} is not in {LIST}: add its address"
             report(Problem(place, line or 1, message))
-        elif known in self.names.unlinked:
-            self.used.add(str(known))
-            return None
-        return known
+        return None if known in self.names.unlinked else known
 
     def is_first(self, name: str, node: nodes.Node) -> bool:
-        """Whether a name was not there before; it is used in any case."""
-        self.used.add(name)
+        """Whether a name was not there before."""
         found = (node, name) in self.seen
         self.seen.add((node, name))
         return not found
@@ -143,8 +136,14 @@ def _visit_code(
         raise
 
 
+def _names_now(app: Sphinx) -> dict[str, str]:
+    """Return what says whether a name has come, gone or moved."""
+    return {ALL: f"{read_names(root_of(app.env))}"}
+
+
 def setup_api_links(app: Sphinx) -> None:
     """Add the transform; write blocks of code with their links."""
+    KINDS["torch names"] = _names_now
     app.add_transform(_LinkNames)
     app.add_node(
         nodes.literal_block,

@@ -1,12 +1,10 @@
 """The names of torch that the site uses, and where its API describes each.
 
-The list is a TOML file of ours beside the pages, which stands beside the
-inventory of the API (``sphinx_inventory``). Imports neither Sphinx nor torch.
+The list is a TOML file beside the pages. Imports neither Sphinx nor torch.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +14,11 @@ from extensions.core.problem import Problem
 from extensions.core.reading import text_of, toml_of
 
 LIST = "docs/torch_names.toml"
-_NAME = re.compile(r'"(torch[\w.]*)"')
 
 
 @dataclass(frozen=True)
 class TorchNames:
-    """What the list holds, alone or with the inventory."""
+    """What the list holds."""
 
     base: str
     """How all addresses begin."""
@@ -31,8 +28,6 @@ class TorchNames:
     """By word: the whole name that it stands for."""
     unlinked: tuple[str, ...]
     """Names that lead nowhere."""
-    lines: dict[str, int]
-    """By whole name: the line of the list at which it first stands."""
 
     def address(self, name: str) -> str:
         """Return where the API describes a name."""
@@ -67,7 +62,7 @@ class TorchNames:
         return found if "".join(of_class)[:1].isupper() else None
 
 
-_NO_NAMES = TorchNames("", {}, {}, (), {})
+_NO_NAMES = TorchNames("", {}, {}, ())
 
 
 def read_names(root: Path) -> TorchNames:
@@ -83,10 +78,10 @@ def _names_in(path: Path, text: str) -> TorchNames:
     base, pages = content.get("base"), content.get("pages")
     if not isinstance(base, str) or not isinstance(pages, dict):
         raise Problem(path, 1, "write base, an address, and a table [pages]")
-    lines = {
-        match[1]: text.count("\n", 0, match.start()) + 1
-        for match in reversed([*_NAME.finditer(text)])
-    }
     short = content.get("short", {})
+    for word, name in short.items():
+        if name not in pages:
+            line = text.count("\n", 0, text.index(f'"{name}"')) + 1
+            raise Problem(path, line, f"{word}: [pages] has no {name}")
     unlinked = tuple(content.get("unlinked", []))
-    return TorchNames(base, pages, short, unlinked, lines)
+    return TorchNames(base, pages, short, unlinked)

@@ -157,13 +157,6 @@ def test_the_guide_shows_the_example_of_a_new_page_as_it_is():
         assert text_of(path) in shown
 
 
-def test_the_guide_shows_an_equivalent_mutant_as_it_is():
-    path = "tests/training/losses_equivalents.toml"
-
-    assert f"`{path}`" in TEXTS["CONTRIBUTING.md"]
-    assert f"```toml\n{text_of(ROOT / path)}```" in TEXTS["CONTRIBUTING.md"]
-
-
 def test_each_session_has_words_that_tell_what_it_does():
     for node in python_of(ROOT / "noxfile.py").body:
         if isinstance(node, ast.FunctionDef) and node.decorator_list:

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -45,11 +46,8 @@ def test_length_counts_letters(snippet):
 """
 
 REPORT = """\
-# torch 2.13.0 makes 2 sentences false
+# torch 2.13.0 makes sentences false
 
-Python 3.11.7, unknown x86_64, 2026-01-31.
-
-Claims: 2 false, 1 true, 0 skipped, 0 in 0 modules that cannot be loaded.
 Tests: 2 failed, 4 passed, 0 skipped.
 
 ## docs/part/one.md
@@ -113,7 +111,7 @@ def test_a_sentence_that_becomes_false_is_reported_and_no_other(fly):
     status, report = fly("first = 'two'")
 
     assert status == 1
-    assert report.partition("\n")[0].endswith(" makes 1 sentence false")
+    assert report.partition("\n")[0].endswith(" makes sentences false")
     assert [line for line in report.splitlines() if line[:3] == "## "] == [
         f"## {PAGE}"
     ]
@@ -132,7 +130,6 @@ def test_tests_that_cannot_be_loaded_are_reported_with_all_they_keep(fly):
     status, report = fly("")
 
     assert status == 1
-    assert "makes 0 sentences false" in report
     assert f"`{MODULE}` cannot be loaded" in report
     assert "No module named 'torch.words'" in report
     assert quotes(report) == [
@@ -167,6 +164,62 @@ def test_each_page_has_its_part_of_the_report(told):
 
     assert status == 1
     assert report == REPORT
+
+
+CASE = '<testcase classname="{}" name="{}">{}</testcase>'
+FAILED = '<failure message="{}">{}</failure>'
+
+
+def said_of(house, *cases):
+    """Return what is reported of a run that has some cases besides."""
+    run = xml_of(record(house))
+    more = ElementTree.fromstring(f"<all>{''.join(cases)}</all>")
+    run.find("testsuite").extend(more)
+    return canary._report_in_markdown(house, run)
+
+
+def test_the_cases_of_one_test_are_told_as_one(house):
+    one = "tests.part.test_one"
+    report = said_of(
+        house,
+        CASE.format(one, "test_word_is_one[a]", ""),
+        CASE.format(one, "test_word_is_one[b]", FAILED.format("second", "")),
+        CASE.format(one, "test_word_is_one[c]", FAILED.format("third", "")),
+    )
+
+    assert "`test_word_is_one[b]`, and 1 more:\n\n~~~\nsecond\n~~~" in report
+    assert "third" not in report
+
+
+def test_a_failure_behind_which_no_claim_stands_is_not_lost(house):
+    case = CASE.format("tests.test_cuda", "test_it[a]", FAILED.format("b", ""))
+
+    report = said_of(house, case)
+
+    assert quotes(report) == []
+    assert "no sentence stands\n\n`tests.test_cuda`, `test_it[a]`:" in report
+
+
+def test_of_several_errors_the_last_is_told_with_its_statement(house):
+    text = """
+    def test_it():
+&gt;       first()
+E       TypeError: first
+
+test_it.py:3: TypeError
+
+&gt;       assert x == [
+            1,
+        ]
+E       assert [] == [1]
+
+test_it.py:9: AssertionError"""
+    case = CASE.format("tests.a", "test_it", FAILED.format("", text))
+
+    report = said_of(house, case)
+
+    said = ">       assert x == [\nE       assert [] == [1]"
+    assert f"~~~\n{said}\n~~~" in report
 
 
 @pytest.mark.parametrize(

@@ -30,19 +30,23 @@ prefix = "https://example.org/manual/"
 pages = ["words/word.html#two.words"]
 """
 TEXTS = """\
-[[source]]
-title = "A text"
-author = "Someone"
-date = "undated"
+# Sources
 
-[source.sections]
-"2 Words" = ["part/one"]
+## A text
+
+| section | pages |
+|---|---|
+| 2 Words | {doc}`/part/one` |
 """
+NO_SOURCE = "docs/evidence/sources.md has no source"
 
 
 def correct_in(house, content):
     """Write the corrections of a topic."""
-    (house / "docs/evidence/sources.toml").write_text(TEXTS)
+    (house / "docs/evidence/sources.md").write_text(TEXTS)
+    index = house / "docs/index.md"
+    listed = "evidence/claims\nevidence/sources\n```"
+    index.write_text(index.read_text().replace("evidence/claims\n```", listed))
     path = house / "docs/evidence/corrections/part/one.toml"
     path.parent.mkdir(parents=True)
     path.write_text(content)
@@ -131,7 +135,7 @@ def test_a_choice_of_no_correction_is_named_at_its_line(house, build, correct):
 
     warning = build().warning.getvalue()
     assert (
-        "index.md:14: ERROR: no correction rests on part/two#word" in warning
+        "index.md:15: ERROR: no correction rests on part/two#word" in warning
     )
 
 
@@ -206,7 +210,11 @@ def test_a_correction_that_names_no_claim_is_a_problem_at_its_line(
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("A text", "B text", "2: sources.toml has no source 'B text'"),
+        (
+            "A text",
+            "B text",
+            f"2: {NO_SOURCE} 'B text'",
+        ),
         ("2 Words", "3 More", "3: 'A text' has no section '3 More'"),
     ],
 )
@@ -254,12 +262,12 @@ def test_a_correction_of_a_listed_section_is_none(house, correct):
     assert not [*corrections_name_sections(house)]
 
 
-def test_without_a_list_of_sources_each_correction_is_a_problem(
+def test_without_a_page_of_sources_each_correction_is_a_problem(
     house, correct
 ):
     path = correct(ROW)
-    (house / "docs/evidence/sources.toml").unlink()
+    (house / "docs/evidence/sources.md").unlink()
 
     [problem] = corrections_name_sections(house)
 
-    assert str(problem) == f"{path}:2: sources.toml has no source 'A text'"
+    assert str(problem) == f"{path}:2: {NO_SOURCE} 'A text'"

@@ -280,12 +280,9 @@ def test_two_commands_at_once_test_everything_once(whole):
     assert said == ["0 of 3 modules to test", "3 of 3 modules to test"]
 
 
-@pytest.mark.parametrize(
-    "name", ["noxfile.py", "extensions/notebooks/templates/record_a_run.py"]
-)
-def test_what_goes_on_where_some_failed_stops_at_a_crash(name):
-    text = (ROOT / name).read_text("utf-8")
-    [borne] = re.findall(r"(?:SOME_FAILED = |allowed=.0, )(\d)", text)
+def test_what_goes_on_where_some_failed_stops_at_a_crash():
+    text = (ROOT / "noxfile.py").read_text("utf-8")
+    [borne] = re.findall(r"SOME_FAILED = (\d)", text)
 
     assert int(borne) == SOME_FAILED
     assert SOME_FAILED != 1  # as which Python ends at an error

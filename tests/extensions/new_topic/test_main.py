@@ -75,8 +75,8 @@ def test_a_new_topic_can_be_built(chapter, build):
 
 def run(chapter, *arguments):
     """Run a module of Python in a house that has all that tests need."""
-    shutil.copytree(ROOT / "extensions", chapter / "extensions")
-    shutil.copytree(ROOT / "tests/helpers", chapter / "tests/helpers")
+    for each in ("extensions", "tests/helpers", "tools"):
+        shutil.copytree(ROOT / each, chapter / each)
     for name in ("pyproject.toml", "tests/conftest.py"):
         shutil.copy(ROOT / name, chapter / name)
     return subprocess.run(
@@ -101,7 +101,7 @@ def test_the_tests_of_a_new_topic_pass(chapter):
 def test_the_tests_of_a_new_topic_notice_each_mutant(chapter):
     new_topic(chapter, "part/three_more")
 
-    done = run(chapter, "extensions.mutants", "part/three_more")
+    done = run(chapter, "tools.mutants", "part/three_more")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 survive" in done.stdout

@@ -175,10 +175,6 @@ def test_a_cell_inside_boxes_stands_between_their_words(exported):
         ("[](two.md)", "Two"),
         ("```{measured}\n```", "The page shows what was measured."),
         (
-            "```{measured}\n:curve: rows\n```",
-            "The page shows what was measured.",
-        ),
-        (
             "```{play} gradient\n```",
             f"{EXAMPLES['gradient']}\n\nThe page lets you try others.",
         ),

@@ -99,6 +99,12 @@ def test_without_a_list_nothing_is_known(tmp_path):
     [
         ("base =", "root =", 1, "write base"),
         ("[pages]", "[page]", 1, "write base"),
+        (
+            'item = "torch.Tensor.item"',
+            'item = "torch.lost"',
+            12,
+            r"item: \[pages\] has no torch.lost",
+        ),
     ],
 )
 def test_a_broken_list_says_where(listed, old, new, line, said):

@@ -21,13 +21,13 @@ holds = "`word` is two."
 claim = "word-is-two"
 """
 TEXTS = """\
-[[source]]
-title = "A text"
-author = "Someone"
-date = "undated"
+# Sources
 
-[source.sections]
-"2 Words" = ["part/two"]
+## A text
+
+| section | pages |
+|---|---|
+| 2 Words | {doc}`/part/two` |
 """
 
 
@@ -48,7 +48,7 @@ def change(house):
             date=date,
             test_word_is_one=outcome,
         )
-    (house / "docs/evidence/sources.toml").write_text(TEXTS)
+    (house / "docs/evidence/sources.md").write_text(TEXTS)
     path = house / "docs/evidence/corrections/part/two.toml"
     path.parent.mkdir(parents=True)
     path.write_text(CORRECTION)

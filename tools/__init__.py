@@ -1,0 +1,1 @@
+"""What maintainers call by hand."""
