@@ -32,7 +32,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_labels,
         sphinx_ledger,
         sphinx_ledger_pages,
-        sphinx_moved,
         sphinx_navigation,
         sphinx_panels,
         sphinx_recap,
@@ -60,5 +59,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sphinx_unproven_pages.setup_unproven_pages(app)
     sphinx_json.setup_claims_json(app)
     sphinx_labels.setup_labels(app)
-    sphinx_moved.setup_moved(app)
     return METADATA

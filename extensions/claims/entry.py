@@ -5,7 +5,6 @@ Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -56,23 +55,11 @@ class Entry:
     """In words, on what it held besides, a line for each variation."""
     also_in_full: tuple[str, ...]
     """The same lines, in which each list names all its values."""
-    formerly: tuple[str, ...]
-    """Old addresses that lead to the claim, such as autograd/detach#cut."""
 
     @property
     def anchor(self) -> str:
         """The name of the claim's row, unique in the whole site."""
         return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
-
-    @property
-    def former_anchors(self) -> list[str]:
-        """The names that its row had on the same page of the ledger."""
-        chapter = f"{self.topic.chapter}/"
-        return [
-            re.sub("[/#]", "-", each)
-            for each in self.formerly
-            if each.startswith(chapter)
-        ]
 
     def failures_of(self, counter: str) -> list[Failure]:
         """Return how a counter-example fails, on each of its cases.

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from extensions.claims.claim import Claim
 from extensions.claims.entry import Entry
-from extensions.claims.moved import read_moved
 from extensions.claims.page import read_page
 from extensions.claims.wording import (
     cases_in_words,
@@ -135,7 +134,7 @@ class Ledger:
 
 def read_ledger(root: Path, runs: list[Run]) -> Ledger:
     """Join the pages, the tests and some runs of the project at a folder."""
-    entries, code, moved = [], Code(root), read_moved(root)
+    entries, code = [], Code(root)
     for topic in topics(root):
         tests, depends = tests_in(topic.tests), Dependencies(topic, code)
         now = {name: depends.of(name) for name in tests}
@@ -145,8 +144,7 @@ def read_ledger(root: Path, runs: list[Run]) -> Ledger:
         for claim in read_page(topic.page).claims:
             name = test_of(claim.name)
             those = behind[name] if name in tests else []
-            formerly = moved.formerly(f"{topic.name}#{claim.name}")
-            entries.append(entry_of(topic, claim, those, runs, now, formerly))
+            entries.append(entry_of(topic, claim, those, runs, now))
     return Ledger(tuple(runs), tuple(entries), prose_of(root))
 
 
@@ -156,7 +154,6 @@ def entry_of(
     behind: list[Test],
     runs: list[Run],
     now: dict[str, str],
-    formerly: tuple[str, ...],
 ) -> Entry:
     """Return a claim with what is behind it, given what tests depend on."""
     name, module = test_of(claim.name), module_of(topic)
@@ -201,7 +198,6 @@ def entry_of(
         cases_in_words(_cases_of(own, module, name)),
         tuple(scope_in_short(*each) for each in tried),
         tuple(scope(*each) for each in tried),
-        formerly,
     )
 
 

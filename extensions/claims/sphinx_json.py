@@ -31,7 +31,6 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "sentence": entry.claim.text,
                 "url": builder.get_target_uri(entry.topic.name)
                 + f"#{entry.claim.name}",
-                **({"formerly": entry.formerly} if entry.formerly else {}),
                 "test": entry.test.name if entry.test else None,
                 "true_since": _version_of(
                     entry.test.since if entry.test else ()

@@ -45,7 +45,6 @@ def _scopes_now(app: Sphinx) -> dict[str, str]:
     found: dict[str, str] = {}
     for entry in ledger_of(app).entries:
         shown = (
-            entry.formerly,
             entry.claim.text,
             entry.tried_on_in_full,
             entry.ends,
