@@ -118,7 +118,6 @@ def test_a_filter_without_scripts_is_not_shown(browser: Browser, site: str):
         ("measurements", "Measurements"),
         ("claims/autograd", "The ledger"),
         ("tests/autograd/detach", "The ledger"),
-        ("unproven/autograd", "What is not proven"),
     ],
 )
 def test_the_sidebar_shows_where_one_is(

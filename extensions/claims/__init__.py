@@ -35,11 +35,9 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_navigation,
         sphinx_panels,
         sphinx_recap,
-        sphinx_scope_pages,
         sphinx_summaries,
         sphinx_tally,
         sphinx_test_pages,
-        sphinx_unproven_pages,
     )
 
     app.setup_extension("extensions.evidence")
@@ -54,9 +52,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sphinx_panels.setup_panels(app)
     sphinx_navigation.setup_navigation(app)
     sphinx_ledger_pages.setup_ledger_pages(app)
-    sphinx_scope_pages.setup_scope_pages(app)
     sphinx_test_pages.setup_test_pages(app)
-    sphinx_unproven_pages.setup_unproven_pages(app)
     sphinx_json.setup_claims_json(app)
     sphinx_labels.setup_labels(app)
     return METADATA

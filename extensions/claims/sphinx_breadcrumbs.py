@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from extensions.build.builder import SiteBuilder
 
 LEDGER = ("evidence/index", "evidence/claims")
-UNPROVEN = ("evidence/index", "evidence/unproven")
 
 
 def crumbs(

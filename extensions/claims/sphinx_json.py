@@ -1,4 +1,7 @@
-"""The ledger for programs to read: ``claims.json``, beside the pages."""
+"""The ledger for programs to read, and the sentences that nothing proves.
+
+``claims.json`` and ``unproven.txt`` stand beside the pages.
+"""
 
 from __future__ import annotations
 
@@ -82,6 +85,17 @@ def _claims_json(app: Sphinx) -> str:
     return json.dumps(content, ensure_ascii=False) + "\n"
 
 
+def _unproven_txt(app: Sphinx) -> str:
+    """Return a line for each sentence that is neither proven nor cited."""
+    return "".join(
+        f"{page}: {sentence.text}\n"
+        for page, sentences in ledger_of(app).prose.items()
+        for sentence in sentences
+        if sentence.kind == "neither"
+    )
+
+
 def setup_claims_json(app: Sphinx) -> None:
-    """Add the file."""
+    """Add the files."""
     SITE_FILES["claims.json"] = _claims_json
+    SITE_FILES["unproven.txt"] = _unproven_txt

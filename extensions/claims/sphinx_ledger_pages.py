@@ -14,7 +14,6 @@ from extensions.claims.ledger_rows import (
     CHANGED_PAGE,
     columns_of,
     rows_by_page,
-    scope_page,
 )
 from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
@@ -62,7 +61,6 @@ def _ledger_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             "above": crumbs(builder, name, LEDGER),
             "here": title.removeprefix("The ledger: ").capitalize(),
             "lead": lead,
-            "scope_page": scope_page,
         }
         body = builder.templates.render("ledger_page.html", values)
         about = {"title": title, "lead": lead, "body": body}

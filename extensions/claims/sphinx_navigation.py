@@ -22,14 +22,8 @@ if TYPE_CHECKING:
     from extensions.build.builder import SiteBuilder
 
 _LEDGER = "evidence/claims"
-# By the beginning of the name of a page: the page that leads to it.
-_ABOVE = {
-    "evidence/changed": _LEDGER,
-    "evidence/claims/": _LEDGER,
-    "evidence/scopes/": _LEDGER,
-    "evidence/tests/": _LEDGER,
-    "evidence/unproven/": "evidence/unproven",
-}
+# How the names of the pages begin that it leads to.
+_BELOW = ("evidence/changed", "evidence/claims/", "evidence/tests/")
 
 
 @dataclass(frozen=True)
@@ -46,16 +40,15 @@ class _SeenFrom:
 
 def _navigate(page: PageContext) -> None:
     """Mark the entry that leads to a page, and open its chapter alone."""
-    starts = [each for each in _ABOVE if page.name.startswith(each)]
-    if not starts:
+    if not page.name.startswith(_BELOW):
         return
-    builder, above = builder_of(page.app), _ABOVE[starts[0]]
+    builder = builder_of(page.app)
     seen = cast("Builder", _SeenFrom(builder, page.name))
 
     def toctree(**how: Any) -> str:
         tree = global_toctree_for_doc(
             builder.env,
-            above,
+            _LEDGER,
             seen,
             tags=builder.tags,
             **how | {"collapse": True},

@@ -16,7 +16,6 @@ from extensions.build.inline_code import words
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
-from extensions.prose.pages import unproven_page
 from extensions.prose.primary_sources import (
     Source,
     read_sources,
@@ -152,7 +151,6 @@ def template_values(
         "cited": ledger.cited,
         "sources": sources,
         "source_of": source_of,
-        "unproven_page": unproven_page,
         "words": words,
         "title": title,
         "link": link,
