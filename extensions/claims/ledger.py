@@ -15,12 +15,7 @@ from pathlib import Path
 from extensions.claims.claim import Claim
 from extensions.claims.entry import Entry
 from extensions.claims.page import read_page
-from extensions.claims.wording import (
-    cases_in_words,
-    scope,
-    scope_in_short,
-    words_of,
-)
+from extensions.claims.words import cases_in_words, scope
 from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic, topics
 from extensions.evidence.dependencies import Dependencies
@@ -165,10 +160,6 @@ def entry_of(
     variations = tuple(each for each in holds if each.is_variation)
     own = [run for run in runs if run.is_own]
     names = [each.name for each in ends]
-    tried = [
-        (words_of(each, claim.text), _cases_of(own, module, each.name))
-        for each in variations
-    ]
     outcomes = [outcome(run, module, depends, names) for run in runs]
     return Entry(
         topic,
@@ -196,8 +187,10 @@ def entry_of(
             for each in holds
         ),
         cases_in_words(_cases_of(own, module, name)),
-        tuple(scope_in_short(*each) for each in tried),
-        tuple(scope(*each) for each in tried),
+        tuple(
+            scope(each, _cases_of(own, module, each.name))
+            for each in variations
+        ),
     )
 
 

@@ -46,7 +46,7 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "variations": [each.name for each in entry.variations],
                 "limits": [each.name for each in entry.limits],
                 "cases": entry.cases,
-                "tried_on": entry.tried_on_in_full,
+                "tried_on": entry.tried_on,
                 "breaks": entry.breaks,
                 "ends": entry.ends,
                 "verdict": entry.verdict,

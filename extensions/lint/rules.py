@@ -54,6 +54,7 @@ LATER_RULES = (
     _of_whole_files(claim_rules.pages_show_their_measurements),
     _of_whole_files(claim_rules.pages_mirror_snippets),
     _of_whole_files(claim_rules.claims_and_tests_pair_off),
+    _of_whole_files(claim_rules.failures_are_said),
     _of_whole_files(test_rules.tests_mirror_topics),
     _of_whole_files(test_rules.tests_import_what_is_everywhere),
     _of_whole_files(test_rules.counter_examples_are_honest),
