@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from extensions.claims.ledger import Ledger
 
 # To be raised by whatever change would break a program that reads the file.
-_SCHEMA_VERSION = 6
+_SCHEMA_VERSION = 7
 
 
 def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
@@ -42,7 +42,6 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "counter_examples": [
                     each.name for each in entry.counter_examples
                 ],
-                "failures": [vars(each) for each in entry.failures],
                 "variations": [each.name for each in entry.variations],
                 "limits": [each.name for each in entry.limits],
                 "cases": entry.cases,
