@@ -26,7 +26,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.claims import (
-        sphinx_corrections,
         sphinx_exercise,
         sphinx_json,
         sphinx_labels,
@@ -45,7 +44,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     add_static(app, __file__)
     sphinx_ledger.setup_ledger(app)
     sphinx_summaries.setup_summaries(app)
-    sphinx_corrections.setup_corrections(app)
     sphinx_recap.setup_recap(app)
     sphinx_exercise.setup_exercise(app)
     sphinx_tally.setup_tally(app)

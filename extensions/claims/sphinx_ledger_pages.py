@@ -15,8 +15,8 @@ from extensions.claims.ledger_rows import (
     columns_of,
     rows_by_page,
 )
-from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.sphinx_navigation import ABOVE, crumbs
 from extensions.claims.sphinx_summaries import template_values
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _ledger_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
                 for rows in [list(those)]
             ],
             "heading": title,
-            "above": crumbs(builder, name, LEDGER),
+            "above": crumbs(builder, name, ABOVE),
             "here": title.removeprefix("The ledger: ").capitalize(),
             "lead": lead,
         }

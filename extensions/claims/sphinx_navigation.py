@@ -1,4 +1,4 @@
-"""The navigation of pages that stand in no list of pages.
+"""The way to pages that stand in no list: their navigation and breadcrumbs.
 
 A page of the ledger or of tests shows the chapters, and of its own one the
 entry that leads to it as if that were open: the whole navigation would be most
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from extensions.build.builder import SiteBuilder
 
 _LEDGER = "evidence/claims"
+ABOVE = ("evidence/index", _LEDGER)
 # How the names of the pages begin that it leads to.
 _BELOW = ("evidence/changed", "evidence/claims/", "evidence/tests/")
 
@@ -36,6 +37,20 @@ class _SeenFrom:
     def get_relative_uri(self, _: str, to: str) -> str:
         """Return the address of another page."""
         return self.builder.get_relative_uri(self.page, to)
+
+
+def crumbs(
+    builder: SiteBuilder, page: str, above: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    """Return the titles and addresses of pages, as seen from another."""
+    return [
+        (
+            builder.env.titles[name].astext(),
+            builder.get_relative_uri(page, name),
+        )
+        for name in above
+        if name in builder.env.titles
+    ]
 
 
 def _navigate(page: PageContext) -> None:

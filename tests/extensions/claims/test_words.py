@@ -58,9 +58,7 @@ def a_test(behind, docstring=""):
 
 def a_failure(edit="", parameters=""):
     """Return how a counter-example failed."""
-    return Failure(
-        *("", "", "", edit), cell="", given="", said="", parameters=parameters
-    )
+    return Failure("", edit, given="", said="", parameters=parameters)
 
 
 @pytest.mark.parametrize(
