@@ -1,4 +1,4 @@
-"""What a reader filters: symptoms, error texts, and tables."""
+"""What a reader filters: symptoms and tables."""
 
 import re
 
@@ -22,17 +22,6 @@ def test_a_pasted_error_finds_its_entry(page: Page, site: str):
     expect(found).to_have_count(1)
     found.get_by_role("link").click()
     expect(page).to_have_url(re.compile("#shapes-cannot-be-multiplied$"))
-
-
-def test_words_find_an_error_text_and_its_code(page: Page, site: str):
-    page.goto(f"{site}/error_texts.html")
-    page.locator(".entry-filter input").fill("Long not implemented")
-    found = page.locator(".entry-group li:visible")
-
-    expect(page.locator("output")).to_contain_text("error texts")
-    assert 0 < found.count() < 10
-    found.first.get_by_role("link").click()
-    expect(page).to_have_url(re.compile("#cell-"))
 
 
 @pytest.mark.parametrize("name", ["symptoms", "evidence/claims/autograd"])
@@ -73,19 +62,19 @@ def test_words_that_no_entry_has_can_be_searched_everywhere(
     expect(page.locator(".search-panel:visible")).to_have_count(1)
 
 
-def test_a_text_that_is_no_symptom_is_looked_for_elsewhere(
+def test_a_pasted_error_that_is_no_symptom_is_searched_everywhere(
     page: Page, site: str
 ):
-    page.goto(f"{site}/symptoms.html")
-    box = page.locator(".entry-filter input")
-    box.fill("CUDA error: device-side assert triggered")
-    said = page.locator("output")
+    page.goto(f"{site}/index.html")
+    page.get_by_role("link", name="Paste your error").click()
+    expect(page.locator(".entry-filter input")).to_be_focused()
+    page.keyboard.insert_text("CUDA error: device-side assert triggered")
+    said = page.locator(".entry-filter output")
     expect(said).to_contain_text("none has all of these words")
 
-    said.get_by_role("link", name="All error texts").click()
-    expect(page).to_have_url(re.compile(r"/error_texts\.html\?words=CUDA"))
-    expect(box).to_have_value("CUDA error: device-side assert triggered")
-    said.get_by_role("link", name="the whole guide").click()
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(re.compile(r"\?q=CUDA\+error"))
     expect(page.locator(".search-panel:visible")).to_contain_text(
         "device-side assert triggered"
     )
@@ -118,7 +107,6 @@ def test_a_filter_without_scripts_is_not_shown(browser: Browser, site: str):
         ("measurements", "Measurements"),
         ("claims/autograd", "The ledger"),
         ("tests/autograd/detach", "The ledger"),
-        ("unproven/autograd", "What is not proven"),
     ],
 )
 def test_the_sidebar_shows_where_one_is(

@@ -424,10 +424,6 @@ def test_a_row_leads_to_its_words_and_its_test(page: Page, site: str):
     row.get_by_role("link", name="test", exact=True).click()
     expect(page.locator("[id^=line-]:target")).to_contain_text("def test_")
     page.go_back()
-    row.get_by_role("link", name="counter-example").click()
-    expect(page.locator("p:target")).to_be_in_viewport()
-    expect(page.locator("p:target + dl")).to_contain_text("Breaks")
-    page.go_back()
     words.click()
 
     expect(page.locator(f"#{claim}:target")).to_be_in_viewport()

@@ -72,7 +72,11 @@ for (const form of document.querySelectorAll(".row-filter")) {
   };
   form.addEventListener("input", filter);
   form.addEventListener("input", keep);
-  form.addEventListener("submit", (event) => event.preventDefault());
+  // Enter looks for it where the last link leads: in the whole guide.
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    form.querySelector("output > a:last-of-type")?.click();
+  });
   // A link to what is filtered out puts all of it back.
   addEventListener("hashchange", () => {
     const target = document.querySelector("[hidden]:target");

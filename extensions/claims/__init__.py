@@ -26,21 +26,17 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.claims import (
-        sphinx_corrections,
         sphinx_exercise,
         sphinx_json,
         sphinx_labels,
         sphinx_ledger,
         sphinx_ledger_pages,
-        sphinx_moved,
         sphinx_navigation,
         sphinx_panels,
         sphinx_recap,
-        sphinx_scope_pages,
         sphinx_summaries,
         sphinx_tally,
         sphinx_test_pages,
-        sphinx_unproven_pages,
     )
 
     app.setup_extension("extensions.evidence")
@@ -48,17 +44,13 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     add_static(app, __file__)
     sphinx_ledger.setup_ledger(app)
     sphinx_summaries.setup_summaries(app)
-    sphinx_corrections.setup_corrections(app)
     sphinx_recap.setup_recap(app)
     sphinx_exercise.setup_exercise(app)
     sphinx_tally.setup_tally(app)
     sphinx_panels.setup_panels(app)
     sphinx_navigation.setup_navigation(app)
     sphinx_ledger_pages.setup_ledger_pages(app)
-    sphinx_scope_pages.setup_scope_pages(app)
     sphinx_test_pages.setup_test_pages(app)
-    sphinx_unproven_pages.setup_unproven_pages(app)
     sphinx_json.setup_claims_json(app)
     sphinx_labels.setup_labels(app)
-    sphinx_moved.setup_moved(app)
     return METADATA

@@ -5,12 +5,11 @@ Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
 from extensions.claims.claim import Claim
-from extensions.claims.wording import caption, words_of
+from extensions.claims.words import caption
 from extensions.core.topics import Topic
 from extensions.evidence.outcomes import DECIDED, Outcome
 from extensions.evidence.parsed_tests import Failure, Test
@@ -54,25 +53,11 @@ class Entry:
     """In words, on which cases of its own test it held; empty for one."""
     also: tuple[str, ...]
     """In words, on what it held besides, a line for each variation."""
-    also_in_full: tuple[str, ...]
-    """The same lines, in which each list names all its values."""
-    formerly: tuple[str, ...]
-    """Old addresses that lead to the claim, such as autograd/detach#cut."""
 
     @property
     def anchor(self) -> str:
         """The name of the claim's row, unique in the whole site."""
         return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
-
-    @property
-    def former_anchors(self) -> list[str]:
-        """The names that its row had on the same page of the ledger."""
-        chapter = f"{self.topic.chapter}/"
-        return [
-            re.sub("[/#]", "-", each)
-            for each in self.formerly
-            if each.startswith(chapter)
-        ]
 
     def failures_of(self, counter: str) -> list[Failure]:
         """Return how a counter-example fails, on each of its cases.
@@ -92,43 +77,21 @@ class Entry:
             ),
         )
 
-    def caption_of(self, test: Test) -> str:
-        """Return in words when a counter-example or a limit fails.
-
-        What somebody wrote into its docstring reads better than its name.
-        """
-        if test.docstring:
-            return " ".join(test.docstring.split())
-        words = words_of(test, self.claim.text)
-        failures = self.failures_of(test.name)
-        return caption(words, failures) if failures else words
-
     @property
     def tried_on(self) -> tuple[str, ...]:
         """In words, on what the claim was tried, a line for each test."""
-        return (f"for {self.on}", *self.also) if self.on else self.also
-
-    @property
-    def tried_on_in_full(self) -> tuple[str, ...]:
-        """The same, in which each list names all its values."""
-        return tuple(self.in_full.get(each, each) for each in self.tried_on)
-
-    @property
-    def in_full(self) -> dict[str, str]:
-        """The whole of each line that tells a list in few words."""
-        lines = zip(self.also, self.also_in_full, strict=True)
-        return {short: whole for short, whole in lines if short != whole}
+        return (f"for: {self.on}", *self.also) if self.on else self.also
 
     @cached_property
     def breaks(self) -> tuple[str, ...]:
         """In words, what makes the claim false."""
-        return tuple(map(self.caption_of, self.counter_examples))
+        return tuple(map(caption, self.counter_examples))
 
     @cached_property
     def ends(self) -> tuple[str, ...]:
         """In words, where the claim ends."""
         return tuple(
-            self.caption_of(each).removeprefix("ends ") for each in self.limits
+            caption(each).removeprefix("ends ") for each in self.limits
         )
 
     @property

@@ -14,14 +14,8 @@ from pathlib import Path
 
 from extensions.claims.claim import Claim
 from extensions.claims.entry import Entry
-from extensions.claims.moved import read_moved
 from extensions.claims.page import read_page
-from extensions.claims.wording import (
-    cases_in_words,
-    scope,
-    scope_in_short,
-    words_of,
-)
+from extensions.claims.words import cases_in_words, scope
 from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic, topics
 from extensions.evidence.dependencies import Dependencies
@@ -138,7 +132,7 @@ class Ledger:
 
 def read_ledger(root: Path, runs: list[Run]) -> Ledger:
     """Join the pages, the tests and some runs of the project at a folder."""
-    entries, code, moved = [], Code(root), read_moved(root)
+    entries, code = [], Code(root)
     for topic in topics(root):
         tests, depends = tests_in(topic.tests), Dependencies(topic, code)
         now = {name: depends.of(name) for name in tests}
@@ -148,8 +142,7 @@ def read_ledger(root: Path, runs: list[Run]) -> Ledger:
         for claim in read_page(topic.page).claims:
             name = test_of(claim.name)
             those = behind[name] if name in tests else []
-            formerly = moved.formerly(f"{topic.name}#{claim.name}")
-            entries.append(entry_of(topic, claim, those, runs, now, formerly))
+            entries.append(entry_of(topic, claim, those, runs, now))
     return Ledger(tuple(runs), tuple(entries), prose_of(root))
 
 
@@ -159,7 +152,6 @@ def entry_of(
     behind: list[Test],
     runs: list[Run],
     now: dict[str, str],
-    formerly: tuple[str, ...],
 ) -> Entry:
     """Return a claim with what is behind it, given what tests depend on."""
     name, module = test_of(claim.name), module_of(topic)
@@ -171,10 +163,6 @@ def entry_of(
     variations = tuple(each for each in holds if each.is_variation)
     own = [run for run in runs if run.is_own]
     names = [each.name for each in ends]
-    tried = [
-        (words_of(each, claim.text), _cases_of(own, module, each.name))
-        for each in variations
-    ]
     outcomes = [outcome(run, module, depends, names) for run in runs]
     return Entry(
         topic,
@@ -202,9 +190,10 @@ def entry_of(
             for each in holds
         ),
         cases_in_words(_cases_of(own, module, name)),
-        tuple(scope_in_short(*each) for each in tried),
-        tuple(scope(*each) for each in tried),
-        formerly,
+        tuple(
+            scope(each, _cases_of(own, module, each.name))
+            for each in variations
+        ),
     )
 
 

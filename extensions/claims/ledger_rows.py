@@ -1,4 +1,4 @@
-"""On which page each row of the ledger stands, and each scope."""
+"""On which page each row of the ledger stands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from extensions.claims.ledger import Ledger
 from extensions.evidence.outcomes import NOT_ASKED
 
 _FOLDER = "evidence/claims"
-_SCOPES = "evidence/scopes"
 CHANGED_PAGE = "evidence/changed"
 # Outcomes that leave open whether a claim holds on a version of torch.
 UNDECIDED = {"missing", "not run", "skipped", "stale", NOT_ASKED}
@@ -16,11 +15,6 @@ UNDECIDED = {"missing", "not run", "skipped", "stale", NOT_ASKED}
 def ledger_page(entry: Entry) -> str:
     """Return the name of the page on which the row of a claim stands."""
     return f"{_FOLDER}/{entry.topic.chapter}"
-
-
-def scope_page(entry: Entry) -> str:
-    """Return the name of the page that says how far a claim reaches."""
-    return f"{_SCOPES}/{entry.topic.chapter}"
 
 
 def rows_by_page(ledger: Ledger) -> dict[str, list[Entry]]:

@@ -121,6 +121,18 @@ def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
                 yield Problem(topic.tests, each.line, message)
 
 
+def failures_are_said(root: Path) -> Iterator[Problem]:
+    """Yield counter-examples and limits without a docstring for the panel."""
+    for topic in topics(root):
+        for each in tests_in(topic.tests).values():
+            if (each.is_counter or each.is_limit) and not each.docstring:
+                message = (
+                    f"{each.name} has no docstring: say in a sentence when"
+                    " the claim is false"
+                )
+                yield Problem(topic.tests, each.line, message)
+
+
 def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
     """Yield claims that failed, or that no run decides."""
     reasons = {

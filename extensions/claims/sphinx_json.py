@@ -1,4 +1,7 @@
-"""The ledger for programs to read: ``claims.json``, beside the pages."""
+"""The ledger for programs to read, and the sentences that nothing proves.
+
+``claims.json`` and ``unproven.txt`` stand beside the pages.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from extensions.claims.ledger import Ledger
 
 # To be raised by whatever change would break a program that reads the file.
-_SCHEMA_VERSION = 6
+_SCHEMA_VERSION = 7
 
 
 def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
@@ -31,7 +34,6 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "sentence": entry.claim.text,
                 "url": builder.get_target_uri(entry.topic.name)
                 + f"#{entry.claim.name}",
-                **({"formerly": entry.formerly} if entry.formerly else {}),
                 "test": entry.test.name if entry.test else None,
                 "true_since": _version_of(
                     entry.test.since if entry.test else ()
@@ -40,11 +42,10 @@ def _as_json(ledger: Ledger, builder: Builder) -> dict[str, Any]:
                 "counter_examples": [
                     each.name for each in entry.counter_examples
                 ],
-                "failures": [vars(each) for each in entry.failures],
                 "variations": [each.name for each in entry.variations],
                 "limits": [each.name for each in entry.limits],
                 "cases": entry.cases,
-                "tried_on": entry.tried_on_in_full,
+                "tried_on": entry.tried_on,
                 "breaks": entry.breaks,
                 "ends": entry.ends,
                 "verdict": entry.verdict,
@@ -83,6 +84,17 @@ def _claims_json(app: Sphinx) -> str:
     return json.dumps(content, ensure_ascii=False) + "\n"
 
 
+def _unproven_txt(app: Sphinx) -> str:
+    """Return a line for each sentence that is neither proven nor cited."""
+    return "".join(
+        f"{page}: {sentence.text}\n"
+        for page, sentences in ledger_of(app).prose.items()
+        for sentence in sentences
+        if sentence.kind == "neither"
+    )
+
+
 def setup_claims_json(app: Sphinx) -> None:
-    """Add the file."""
+    """Add the files."""
     SITE_FILES["claims.json"] = _claims_json
+    SITE_FILES["unproven.txt"] = _unproven_txt

@@ -17,10 +17,9 @@ from extensions.claims.ledger_rows import (
     CHANGED_PAGE,
     columns_of,
     rows_by_page,
-    scope_page,
 )
-from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.sphinx_navigation import ABOVE, crumbs
 from extensions.claims.sphinx_summaries import template_values
 
 if TYPE_CHECKING:
@@ -62,10 +61,9 @@ def _ledger_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
                 for rows in [list(those)]
             ],
             "heading": title,
-            "above": crumbs(builder, name, LEDGER),
+            "above": crumbs(builder, name, ABOVE),
             "here": title.removeprefix("The ledger: ").capitalize(),
             "lead": lead,
-            "scope_page": scope_page,
         }
         body = builder.templates.render("ledger_page.html", values)
         about = {"title": title, "lead": lead, "body": body}

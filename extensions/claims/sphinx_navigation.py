@@ -1,4 +1,4 @@
-"""The navigation of pages that stand in no list of pages.
+"""The way to pages that stand in no list: their navigation and breadcrumbs.
 
 A page of the ledger or of tests shows the chapters, and of its own one the
 entry that leads to it as if that were open: the whole navigation would be most
@@ -21,14 +21,9 @@ if TYPE_CHECKING:
     from sphinx.builders.html import StandaloneHTMLBuilder
 
 _LEDGER = "evidence/claims"
-# By the beginning of the name of a page: the page that leads to it.
-_ABOVE = {
-    "evidence/changed": _LEDGER,
-    "evidence/claims/": _LEDGER,
-    "evidence/scopes/": _LEDGER,
-    "evidence/tests/": _LEDGER,
-    "evidence/unproven/": "evidence/unproven",
-}
+ABOVE = ("evidence/index", _LEDGER)
+# How the names of the pages begin that it leads to.
+_BELOW = ("evidence/changed", "evidence/claims/", "evidence/tests/")
 
 
 @dataclass(frozen=True)
@@ -43,18 +38,31 @@ class _SeenFrom:
         return self.builder.get_relative_uri(self.page, to)
 
 
+def crumbs(
+    builder: SiteBuilder, page: str, above: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    """Return the titles and addresses of pages, as seen from another."""
+    return [
+        (
+            builder.env.titles[name].astext(),
+            builder.get_relative_uri(page, name),
+        )
+        for name in above
+        if name in builder.env.titles
+    ]
+
+
 def _navigate(page: PageContext) -> None:
     """Mark the entry that leads to a page, and open its chapter alone."""
-    starts = [each for each in _ABOVE if page.name.startswith(each)]
-    if not starts:
+    if not page.name.startswith(_BELOW):
         return
-    builder, above = builder_of(page.app), _ABOVE[starts[0]]
+    builder = builder_of(page.app)
     seen = cast("Builder", _SeenFrom(builder, page.name))
 
     def toctree(**how: Any) -> str:
         tree = global_toctree_for_doc(
             builder.env,
-            above,
+            _LEDGER,
             seen,
             tags=builder.tags,
             **how | {"collapse": True},

@@ -26,11 +26,10 @@ from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
-from extensions.claims.wording import (
+from extensions.claims.words import (
+    case_in_words,
     change_in_words,
-    name_of,
-    scope_shown_and_hidden,
-    shown_and_hidden,
+    folded,
 )
 from extensions.core.problem import Problem
 
@@ -65,9 +64,8 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             row=builder.get_relative_uri(docname, ledger_page(entry)),
             link=partial(link_to_test, builder, docname, entry),
             change_in_words=change_in_words,
-            name_of=name_of,
-            cut=shown_and_hidden,
-            cut_scope=scope_shown_and_hidden,
+            case_in_words=case_in_words,
+            folded=folded,
             words=words_as_html,
         )
         panels.append((node, panel))

@@ -1,4 +1,8 @@
-"""``{ledger}``, ``{tally}`` and others: summaries of claims and sentences."""
+"""``{ledger}``, ``{tally}`` and others: summaries of claims and sentences.
+
+``{corrected}`` shows some corrections, chosen by the claims that show them,
+such as ``training/zero_grad#between-nothing-is-learned``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,6 @@ from extensions.build.inline_code import words
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
-from extensions.prose.pages import unproven_page
 from extensions.prose.primary_sources import (
     Source,
     read_sources,
@@ -94,6 +97,26 @@ class _SummaryDirective(SphinxDirective):
         return [place]
 
 
+class _CorrectedDirective(SphinxDirective):
+    """Show the corrections that rest on the named claims, in their order."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return a placeholder, which is filled in when all pages are read."""
+        depend_on(self.env, "corrections")
+        rows = read_corrections(root_of(self.env))
+        known = {row.name for row in rows}
+        only = self.arguments[0].split()
+        for name in only:
+            if name not in known:
+                raise self.error(f"no correction rests on {name}")
+            depend_on(self.env, "claims", name)
+            depend_on(self.env, "titles", name.partition("#")[0])
+        return [Summary(template="corrected.html", only=only)]
+
+
 def _render_summaries(
     app: Sphinx, doctree: nodes.document, docname: str
 ) -> None:
@@ -152,7 +175,6 @@ def template_values(
         "cited": ledger.cited,
         "sources": sources,
         "source_of": source_of,
-        "unproven_page": unproven_page,
         "words": words,
         "title": title,
         "link": link,
@@ -182,4 +204,5 @@ def setup_summaries(app: Sphinx) -> None:
     add_html_node(app, Summary)
     for name in _DEPENDENCIES:
         app.add_directive(name, _SummaryDirective)
+    app.add_directive("corrected", _CorrectedDirective)
     app.connect("doctree-resolved", _render_summaries)

@@ -17,8 +17,8 @@ from extensions.build.dependencies import (
 from extensions.build.inline_code import words
 from extensions.build.page_context import PageContext, on_page_context
 from extensions.claims.proof_parts import ProofPart, proof_parts
-from extensions.claims.sphinx_breadcrumbs import LEDGER, crumbs
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.sphinx_navigation import ABOVE, crumbs
 from extensions.core.fingerprint import digest
 from extensions.core.reading import text_of
 from extensions.evidence.parsed_tests import test_of
@@ -79,7 +79,7 @@ def _test_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         body = builder.templates.render(
             "tests.html",
             {
-                "above": crumbs(builder, name, (*LEDGER, topic.name)),
+                "above": crumbs(builder, name, (*ABOVE, topic.name)),
                 "title": title,
                 "module": topic.tests.relative_to(topic.root).as_posix(),
                 "page": builder.get_relative_uri(name, topic.name),

@@ -122,7 +122,6 @@ DIRECTIVES: dict[str, Meaning] = {
     "course": _DATA,
     "entries": _DATA,
     "error-text": _PROSE,
-    "error-texts": _DATA,
     "exercise": Meaning(Body.PROSE, ExerciseExport()),
     "featured-claim": _PROSE,
     "fold": _box("More", has_own_title=True),

@@ -86,14 +86,8 @@ class Failure:
 
     test: str
     """The name of the counter-example."""
-    words: str
-    """What that name says."""
-    case: str
-    """The name of its case, if it has some."""
     edit: str
     """What was changed in the program, as lines with ``-`` and ``+``."""
-    cell: str
-    """The cell in which the change begins."""
     given: str
     """What the test was given besides, as Python writes it."""
     said: str
@@ -171,10 +165,7 @@ def failures(
     return tuple(
         Failure(
             test.name,
-            test.words,
-            result.case,
             readable(result.properties.get("edit", "")),
-            result.properties.get("cell edited", ""),
             readable(result.properties.get("input", "")),
             readable(result.properties["said"]),
             result.properties.get("output before", ""),

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from extensions.claims.corrections import correction_files, corrections_in
-from extensions.claims.moved import read_moved
 from extensions.core.cache import cached_by_content
 from extensions.core.front_matter import front_matter_of
 from extensions.core.problem import Problem
@@ -109,11 +108,6 @@ def corrections_are_whole(root: Path) -> Iterator[Problem]:
         corrections_in(root, path)
 
     yield from _unreadable(read, correction_files(root))
-
-
-def moves_are_whole(root: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the list of what moved."""
-    yield from _unreadable(read_moved, [root])
 
 
 def sources_are_whole(root: Path) -> Iterator[Problem]:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 
-from extensions.claims import moved
 from extensions.claims import rules as claim_rules
 from extensions.core.problem import Problem
 from extensions.evidence import rules as test_rules
@@ -45,7 +44,6 @@ FIRST_RULES = (
     file_rules.workloads_are_said,
     file_rules.recordings_are_whole,
     file_rules.corrections_are_whole,
-    file_rules.moves_are_whole,
     file_rules.sources_are_whole,
 )
 # These hold once every file can be read.
@@ -55,6 +53,7 @@ LATER_RULES = (
     _of_whole_files(claim_rules.pages_show_their_measurements),
     _of_whole_files(claim_rules.pages_mirror_snippets),
     _of_whole_files(claim_rules.claims_and_tests_pair_off),
+    _of_whole_files(claim_rules.failures_are_said),
     _of_whole_files(test_rules.tests_mirror_topics),
     _of_whole_files(test_rules.tests_import_what_is_everywhere),
     _of_whole_files(test_rules.counter_examples_are_honest),
@@ -73,6 +72,5 @@ LATER_RULES = (
     _of_whole_files(program_rules.outputs_do_not_vary),
     _of_whole_files(claim_rules.corrections_name_claims),
     _of_whole_files(claim_rules.corrections_name_sections),
-    _of_whole_files(moved.moves_lead_somewhere),
 )
 RULES = (*FIRST_RULES, *LATER_RULES)

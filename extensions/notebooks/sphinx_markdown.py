@@ -20,6 +20,7 @@ from extensions.claims.entry import Entry
 from extensions.claims.ledger import Ledger
 from extensions.claims.repairs import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.words import caption
 from extensions.core.topics import Topic
 from extensions.core.writing import write
 from extensions.notebooks.html_tables import table_in
@@ -93,7 +94,7 @@ def _claim_with_results(entry: Entry, ledger: Ledger) -> str:
     lines += [f"  - {said}: {', '.join(runs[said])}" for said in runs]
     lines += [f"  - tried {line}" for line in entry.tried_on]
     for test in (*entry.counter_examples, *entry.limits):
-        lines.append(f"  - {test.kind}, {entry.caption_of(test)}")
+        lines.append(f"  - {test.kind}: {caption(test)}")
         lines += [*_failure(entry.failures_of(test.name))]
     return "\n".join(lines)
 

@@ -22,7 +22,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         course,
         entries,
         error_text,
-        error_texts,
         featured_claim,
         fold,
         page_head,
@@ -41,7 +40,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     page_head.setup_page_head(app)
     entries.setup_entries(app)
     error_text.setup_error_text(app)
-    error_texts.setup_error_texts(app)
     rules_page.setup_rules_page(app)
     featured_claim.setup_featured_claim(app)
     fold.setup_fold(app)

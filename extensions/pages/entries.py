@@ -29,7 +29,7 @@ class _Entries(nodes.General, nodes.Element):
     """A placeholder for the list, until the whole page is read."""
 
 
-def entry_filter(
+def _entry_filter(
     label: str, noun: str, count: int, more: Mapping[str, str]
 ) -> HtmlElement:
     """Return a box that leaves the items of all lists of entries it fits.
@@ -88,7 +88,7 @@ def _list_entries(app: Sphinx, doctree: nodes.document) -> None:
         count = sum(
             len(list(each.findall(nodes.reference))) for each in groups
         )
-        found = entry_filter(
+        found = _entry_filter(
             place["label"], place["noun"], count, place["more"]
         )
         place.replace_self([found, *groups])

@@ -5,19 +5,14 @@ Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator
 from textwrap import dedent
 
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
 from extensions.programs.outputs import outputs_in
-from extensions.programs.snippet import Cell, Snippet
+from extensions.programs.snippet import Cell
 
-_ERROR = re.compile(r"\b[A-Z]\w*(Error|Exception)\b")
-_WORDS = re.compile(r"([A-Za-z][\w'-]*[^\w.]+){3}[A-Za-z]")  # four in a row
 _MARKUP = (".. ", ":")  # how lines begin that say how an output is shown
 
 
@@ -59,47 +54,3 @@ def lines_that_say(topic: Topic, cell: Cell, words: str) -> str:
                 return "\n".join(lines[place:])
     message = f"cell {cell.name!r} prints no line with {words!r}"
     raise Problem(topic.snippet, cell.line, message)
-
-
-def said_in(topic: Topic) -> Iterator[tuple[str, Cell]]:
-    """Yield each error text of a topic, with the cell that printed it.
-
-    An error says in words what is wrong; what a cell prints besides, such as
-    numbers and shapes, has none.
-    """
-    for cell, output in _caught_in(topic):
-        for line in output.splitlines():
-            is_at_the_margin = line == line.lstrip()
-            if _ERROR.search(line) or (
-                is_at_the_margin and _WORDS.search(line)
-            ):
-                yield line.strip(), cell
-
-
-def _caught_in(topic: Topic) -> Iterator[tuple[Cell, str]]:
-    """Yield each cell that catches an error, with all that it printed.
-
-    A cell also catches if it calls a function of its program that does.
-    """
-    functions: set[str] = set()
-    outputs = printed(topic)
-    for cell in Snippet.read(topic.snippet).cells().values():
-        catching = False
-        for node in ast.parse(cell.code).body:
-            if not _catches(node, functions):
-                continue
-            if isinstance(node, ast.FunctionDef):
-                functions.add(node.name)
-            else:
-                catching = True
-        if catching and (output := outputs.get(cell.code_line)):
-            yield cell, output
-
-
-def _catches(tree: ast.AST, functions: set[str]) -> bool:
-    """Whether some code handles an error, or calls a function that does."""
-    return any(
-        isinstance(node, ast.ExceptHandler)
-        or (isinstance(node, ast.Name) and node.id in functions)
-        for node in ast.walk(tree)
-    )

@@ -73,9 +73,3 @@ def _sentences_in(text: str, first: int, kind: str) -> Iterator[Sentence]:
         if re.search(r"\w", said):
             yield Sentence(line, (Part(said, kind),))
         start = end
-
-
-def unproven_page(name: str) -> str:
-    """Return the page that lists what is not proven on another."""
-    chapter, slash, _ = name.rpartition("/")
-    return f"evidence/unproven/{chapter if slash else 'others'}"

@@ -61,12 +61,6 @@ class Sentence:
         return next(kind for kind in KINDS if kind in found)
 
     @property
-    def is_partly(self) -> bool:
-        """Whether words stand beside what is proven or cited."""
-        beside = [each.text for each in self.parts if each.kind == KINDS[-1]]
-        return self.kind != KINDS[-1] and bool(re.search(r"\w", f"{beside}"))
-
-    @property
     def holds_two(self) -> bool:
         """Whether there is a second one behind it."""
         return END.search(CODE.sub("`C`", self.text)) is not None

@@ -402,6 +402,7 @@ def test_gradcheck_needs_float64__also_for(snippet, volume):
 
 
 def test_gradcheck_needs_float64__but_not_in_float64(snippet, fails):
+    """In `float64`, it passes the right gradient."""
     edited = snippet.edit(
         "in_float32 = torch.tensor([8.0, 27.0], requires_grad=True)",
         "in_float32 = some",
@@ -948,6 +949,7 @@ def test_a_slope_from_forward_is_a_constant__also(snippet, which):
 def test_a_slope_from_forward_is_a_constant__but_not_if_the_edge_is_saved(
     snippet, fails
 ):
+    """With the edge saved, `backward` makes the slope: no term is lost."""
     edited = snippet.edit(
         "ctx.save_for_backward(1 / (3 * edge**2))",
         "ctx.save_for_backward(edge)",
@@ -984,6 +986,7 @@ def test_gradgradcheck_finds_it__but_not_with_a_wrong_slope(snippet, fails):
 
 
 def test_gradgradcheck_finds_it__but_not_if_the_edge_is_saved(snippet, fails):
+    """With the edge saved, `gradgradcheck` passes the function, too."""
     edited = snippet.edit(
         "ctx.save_for_backward(1 / (3 * edge**2))",
         "ctx.save_for_backward(edge)",

@@ -384,6 +384,7 @@ def test_layers_in_a_row_are_one_layer__also_convolutions(snippet):
     ("return 2 * x + 1", "return 2 * x.square() + 1"),
 )
 def test_layers_in_a_row_are_one_layer__but_not(snippet, old, new, fails):
+    """With `relu` in between, or a square, the line is no longer straight."""
     fails(test_layers_in_a_row_are_one_layer, snippet.edit(old, new))
 
 
@@ -410,6 +411,7 @@ def test_relu_makes_a_bend__also_between_layers(seed):
     ("second(first(x).relu())", "second(first(x)).relu()"),
 )
 def test_relu_makes_a_bend__but_not(snippet, old, new, fails):
+    """Without `relu`, the line is straight; at the end, it bends elsewhere."""
     fails(test_relu_makes_a_bend, snippet.edit(old, new))
 
 

@@ -168,6 +168,7 @@ def test_a_low_rate_is_slow__also_from_seed_1(snippet):
 
 
 def test_a_low_rate_is_slow__but_not_at_a_rate_of_0_3(snippet, fails):
+    """At 0.3, it takes much more off the loss."""
     edited = snippet.edit(RATES, '"too low": 0.3')
     fails(test_a_low_rate_is_slow, edited)
 
@@ -182,6 +183,7 @@ def test_sgd_learns_at_a_higher_rate__also_from_seed_1(snippet):
 
 
 def test_sgd_learns_at_a_higher_rate__but_not_at_0_01(snippet, fails):
+    """At 0.01, the loss stays above 0.5."""
     edited = snippet.edit(RATES, '"good": 0.01')
     fails(test_sgd_learns_at_a_higher_rate, edited)
 
@@ -227,6 +229,7 @@ def test_a_huge_rate_is_stuck__also_from_seed(snippet, seed):
 
 
 def test_a_huge_rate_is_stuck__but_not_at_0_3(snippet, fails):
+    """At 0.3, the loss falls."""
     edited = snippet.edit(RATES, '"far too high": 0.3')
     fails(test_a_huge_rate_is_stuck, edited)
 
@@ -269,6 +272,7 @@ def test_one_batch_is_learned_by_heart__also_from_seed_1(snippet):
 
 
 def test_one_batch_is_learned_by_heart__but_not_in_ten_steps(snippet, fails):
+    """After 10 steps, the loss is still above 0.01."""
     edited = snippet.edit("range(100)", "range(10)")
     fails(test_one_batch_is_learned_by_heart, edited)
 

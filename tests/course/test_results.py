@@ -266,6 +266,7 @@ def test_off_by_one_point__also_for_other(snippet, share, pictures):
     ("without the share of mistakes", "accuracy * (1 - accuracy)", "accuracy"),
 )
 def test_off_by_one_point__but_not(snippet, old, new, fails):
+    """Fewer pictures or a coin spread more; the formula needs each part."""
     fails(test_off_by_one_point, snippet.edit(old, new))
 
 

@@ -377,6 +377,9 @@ def test_repeats_leak_into_the_end(snippet):
     ("no repeats in the help", "topics[name] for name", "name for name"),
 )
 def test_repeats_leak_into_the_end__but_not_with(snippet, old, new, fails):
+    """Repeats leak, and so does an end that is trained; a help without repeats
+    does not.
+    """
     fails(test_repeats_leak_into_the_end, snippet.edit(old, new))
 
 

@@ -112,6 +112,7 @@ def test_each_argument_sets_its_constant(snippet):
 def test_each_argument_sets_its_constant__but_not_with(
     snippet, old, new, fails
 ):
+    """With fixed values, or without its line, an argument sets nothing."""
     fails(test_each_argument_sets_its_constant, snippet.edit(old, new))
 
 
@@ -142,6 +143,7 @@ def test_without_torchrun_there_is_one_process(snippet):
 def test_without_torchrun_there_is_one_process__but_not(
     snippet, old, new, fails
 ):
+    """Without `torchrun`, joining a group raises an error, and so does DDP."""
     edited = snippet.edit(old, new)
     fails(test_without_torchrun_there_is_one_process, edited)
 
@@ -180,6 +182,7 @@ def test_each_process_has_a_gpu_of_its_own__also(snippet, gpus, count):
 def test_each_process_has_a_gpu_of_its_own__but_not_with(
     snippet, old, new, fails
 ):
+    """It takes `LOCAL_RANK`, `set_device`, and the backend of GPUs."""
     fails(test_each_process_has_a_gpu_of_its_own, snippet.edit(old, new))
 
 
@@ -198,6 +201,7 @@ def test_a_batch_that_cannot_be_shared_is_refused__also(snippet, size, count):
 
 
 def test_a_batch_that_cannot_be_shared_is_refused__but_not(snippet, fails):
+    """If only a batch smaller than the count is refused, this one passes."""
     edited = snippet.edit("if BATCH_SIZE % count:", "if BATCH_SIZE < count:")
     fails(test_a_batch_that_cannot_be_shared_is_refused, edited)
 
@@ -259,6 +263,7 @@ def test_a_step_takes_the_same_digits(snippet, size=100, count=2):
     ),
 )
 def test_a_step_takes_the_same_digits__but_not(snippet, old, new, fails):
+    """Each process needs its own part of a batch, in an order of them all."""
     fails(test_a_step_takes_the_same_digits, snippet.edit(old, new))
 
 
@@ -293,6 +298,7 @@ def test_each_epoch_has_an_order_of_its_own(snippet):
 def test_each_epoch_has_an_order_of_its_own__but_not_with(
     snippet, old, new, fails
 ):
+    """Without `set_epoch`, or without shuffling, the order stays the same."""
     fails(test_each_epoch_has_an_order_of_its_own, snippet.edit(old, new))
 
 
@@ -322,6 +328,7 @@ def test_all_processes_read_the_checkpoint(snippet, tmp_path):
 def test_all_processes_read_the_checkpoint__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """One process alone reads it, or a part of it is not read."""
     edited = snippet.edit(old, new)
     fails(test_all_processes_read_the_checkpoint, edited, tmp_path)
 
@@ -348,6 +355,7 @@ def test_other_settings_are_refused(
 
 
 def test_other_settings_are_refused__but_not(snippet, tmp_path, fails):
+    """Without the comparison, any checkpoint is read."""
     edited = snippet.edit('saved["settings"] != settings', "False")
     fails(test_other_settings_are_refused, edited, tmp_path)
 
@@ -392,6 +400,7 @@ PART = "Subset(valid, range(rank, len(valid), count))"
     ("without a sum", "    [right] = total(right)\n", ""),
 )
 def test_each_digit_counts_once__but_not(snippet, tmp_path, old, new, fails):
+    """Each process takes all digits, or equally many, or nobody adds up."""
     edited = snippet.edit(old, new)
     fails(test_each_digit_counts_once, edited, tmp_path)
 
@@ -416,6 +425,7 @@ def test_the_loss_is_that_of_all_processes(snippet, tmp_path):
 def test_the_loss_is_that_of_all_processes__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without the sum over processes, or without the sizes of batches."""
     edited = snippet.edit(old, new)
     fails(test_the_loss_is_that_of_all_processes, edited, tmp_path)
 
@@ -462,6 +472,7 @@ def test_the_same_model_with_any_number_of_processes(
 def test_the_same_model_with_any_number_of_processes__but_not(
     snippet, tmp_path, old, new, fails
 ):
+    """Without DDP, or with whole batches in each process, weights differ."""
     edited = snippet.edit(old, new)
     fails(test_the_same_model_with_any_number_of_processes, edited, tmp_path)
 
@@ -522,6 +533,7 @@ def test_it_goes_on_with_another_number__also_from_one_to_two(
 def test_it_goes_on_with_another_number__but_not_without_the_weights(
     snippet, tmp_path, fails
 ):
+    """If the weights are not read, it goes on with untrained ones."""
     old = '    model.load_state_dict(saved["model"])\n'
     edited = snippet.edit(old, "")
     fails(test_it_goes_on_with_another_number, edited, tmp_path)
@@ -599,6 +611,7 @@ def test_one_process_writes_and_prints__also_as_it_goes_on(snippet, tmp_path):
 def test_one_process_writes_and_prints__but_not_with(
     snippet, tmp_path, old, new, fails
 ):
+    """Without the checks of `rank`, others write or print as well."""
     edited = snippet.edit(old, new)
     fails(test_one_process_writes_and_prints, edited, tmp_path)
 
@@ -623,6 +636,7 @@ def test_a_failed_write_keeps_the_last_checkpoint(snippet, tmp_path):
 def test_a_failed_write_keeps_the_last_checkpoint__but_not(
     snippet, tmp_path, fails
 ):
+    """Written in place, half a file is left of the checkpoint."""
     name = 'f"{CHECKPOINT}.partial"'
     old = f"{name})\n    Path({name}).replace(CHECKPOINT)"
     edited = snippet.edit(old, "CHECKPOINT)")

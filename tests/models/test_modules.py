@@ -844,6 +844,7 @@ def test_relu_is_relu__also_for(snippet, shape, dtype):
     ],
 )
 def test_relu_is_relu__but_not(snippet, fails, old, new):
+    """`LeakyReLU`, `gelu` and `abs` give other numbers."""
     fails(test_relu_is_relu, snippet.edit(old, new))
 
 

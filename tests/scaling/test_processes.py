@@ -218,6 +218,7 @@ def test_gradients_are_averaged__also_in_bucket_views_and_a_static_graph(
     ("loss.backward()\n    return", "(loss * 2).backward()\n    return"),
 )
 def test_gradients_are_averaged__but_not(snippet, old, new, fails):
+    """Through `model.module`, each keeps its own; a double loss doubles it."""
     fails(test_gradients_are_averaged, snippet.edit(old, new))
 
 
@@ -294,6 +295,7 @@ def test_module_trains_apart__also_with_batch_norm(snippet):
     ("lambda model: model)\n", "lambda model: model.module)\n"),
 )
 def test_module_trains_apart__but_not(snippet, old, new, fails):
+    """Through the wrapped model, they train together; else apart."""
     fails(test_module_trains_apart, snippet.edit(old, new))
 
 
@@ -339,6 +341,7 @@ def test_ddp_copies_rank_0__also_if_others_began_elsewhere(snippet):
     ("with other seeds", "noise(rank, seed=0)", "noise(rank, seed=5 + rank)"),
 )
 def test_ddp_copies_rank_0__but_not(snippet, old, new, fails):
+    """Without DDP, weights differ; with one seed in all, dropout does not."""
     fails(test_ddp_copies_rank_0, snippet.edit(old, new))
 
 
@@ -533,6 +536,7 @@ def test_summed_counts_are_exact__also_for_a_mean(snippet):
     ),
 )
 def test_summed_counts_are_exact__but_not(snippet, old, new, fails):
+    """Padding, no `all_reduce`, or all samples in each give other counts."""
     fails(test_summed_counts_are_exact, snippet.edit(old, new))
 
 
@@ -757,6 +761,7 @@ def test_unused_parameters_raise_later__also_with_numbers_alone(snippet):
 
 
 def test_unused_parameters_raise_later__but_not_averaged(snippet, fails):
+    """With an `all_reduce` by hand, the first step has their sum."""
     old = "gradient = model.module.head.weight.grad.item()"
     new = "dist.all_reduce(model.module.head.weight.grad)\n    " + old
     fails(test_unused_parameters_raise_later, snippet.edit(old, new))
@@ -833,6 +838,7 @@ def test_find_unused_parameters_averages__also_if_a_rank_uses_them(snippet):
     ),
 )
 def test_find_unused_parameters_averages__but_not(snippet, old, new, fails):
+    """With `False`, it raises an error; `model.module` averages nothing."""
     fails(test_find_unused_parameters_averages, snippet.edit(old, new))
 
 
@@ -895,6 +901,7 @@ def test_reentrant_checkpoints_fail__also_with_a_shared_layer(snippet):
     ("with True in both", "reentrant=False)\n\n", "reentrant=True)\n\n"),
 )
 def test_reentrant_checkpoints_fail__but_not(snippet, old, new, fails):
+    """Without the search, or called once, it works; with `True`, it fails."""
     edited = snippet.only(*RECOMPUTED).edit(old, new)
     fails(test_reentrant_checkpoints_fail, edited)
 

@@ -608,6 +608,7 @@ def test_gradients_are_averaged__also_on_top_of_another(snippet):
     ),
 )
 def test_gradients_are_averaged__but_not(snippet, old, new, fails):
+    """Without synchronization, there is none; twice the loss doubles it."""
     edited = snippet.only(*FORKS, "by-hand").edit(old, new)
     if "sync" in new:
         edited = edited.edit(
@@ -732,6 +733,7 @@ def test_without_the_root_the_heads_differ(snippet):
 
 
 def test_without_the_root_the_heads_differ__but_not_with_it(snippet, fails):
+    """With the call for the model, both processes hold one head."""
     edited = snippet.only(*FORKS, "no-root")
     edited = edited.edit(
         "        fully_shard(layer)  # fully_shard(model) is missing\n",
@@ -870,6 +872,7 @@ def test_clipping_takes_the_whole_norm__also_in_what_it_leaves(snippet):
     ),
 )
 def test_clipping_takes_the_whole_norm__but_not(snippet, old, new, fails):
+    """A norm over the shards of one process is too small."""
     edited = snippet.only(*NORMS).edit(old, new)
     edited = edited.edit("norm.full_tensor().item()", "norm.item()")
     fails(test_clipping_takes_the_whole_norm, edited)
@@ -882,6 +885,7 @@ def test_clipping_takes_the_whole_norm__also_by_all_reduce(snippet):
 
 
 def test_clipping_takes_the_whole_norm__but_not_of_the_whole(snippet, fails):
+    """Over `full_tensor()`, each process finds the norm of the whole."""
     old = "parts = [local(weight.grad).norm() for"
     new = "parts = [weight.grad.full_tensor().norm() for"
     edited = snippet.only(*NORMS).edit(old, new)
@@ -1005,6 +1009,7 @@ def test_a_checkpoint_fits_any_number_of_processes__also_three(
 def test_a_checkpoint_fits_any_number_of_processes__but_not_unloaded(
     snippet, fails
 ):
+    """Without `dcp.load`, the model keeps the weights that it began with."""
     old = "    dcp.load(state, checkpoint_id=folder)  # into the shards\n"
     edited = snippet.edit(old, "")
     fails(test_a_checkpoint_fits_any_number_of_processes, edited)
@@ -1084,6 +1089,7 @@ def test_a_resumed_training_goes_on__also_in_one_process(snippet, tmp_path):
     ),
 )
 def test_a_resumed_training_goes_on__but_not(snippet, old, new, fails):
+    """Without weights, optimizer states or scheduler, the two differ."""
     edited = snippet.only(*RESUMED).edit(old, new)
     fails(test_a_resumed_training_goes_on, edited)
 
@@ -1123,6 +1129,7 @@ def test_only_the_computation_is_bfloat16__also_in_two_processes(snippet):
 
 
 def test_only_the_computation_is_bfloat16__but_not_without(snippet, fails):
+    """Without the policy, layers compute in `float32`."""
     edited = snippet.only(*FORKS, "precision")
     edited = edited.edit(
         "fully_shard(model, mp_policy=policy)", "fully_shard(model)"
@@ -1224,6 +1231,9 @@ def test_a_second_model_keeps_the_average(snippet):
     ("with another decay", "decay=0.9", "decay=0.1"),
 )
 def test_a_second_model_keeps_the_average__but_not(snippet, old, new, fails):
+    """A whole model is copied; other weights at first, or another decay, give
+    another average.
+    """
     edited = snippet.only(*AVERAGED).edit(old, new)
     fails(test_a_second_model_keeps_the_average, edited)
 
@@ -1291,5 +1301,6 @@ def test_tied_weights_go_into_one_call__also_as_a_whole(snippet):
     ),
 )
 def test_tied_weights_go_into_one_call__but_not(snippet, old, new, fails):
+    """Untied, two calls work; tied, a call without the head does not."""
     edited = snippet.only(*TIED).edit(old, new)
     fails(test_tied_weights_go_into_one_call, edited)

@@ -94,6 +94,7 @@ def test_writing_stops_at_the_end__also_after_training(snippet):
     ("at another letter", 'end = code_of["\\n"]', 'end = code_of["a"]'),
 )
 def test_writing_stops_at_the_end__but_not(snippet, old, new, fails):
+    """If the end is not looked for, or another letter, it stops elsewhere."""
     fails(test_writing_stops_at_the_end, snippet.edit(old, new))
 
 
@@ -255,6 +256,9 @@ def test_top_p_keeps_the_fewest__also_with_p_of_1(snippet):
     ),
 )
 def test_top_p_keeps_the_fewest__but_not(snippet, old, new, fails):
+    """It cuts the letter that reaches `p`, sorts the wrong way, or cuts by
+    place.
+    """
     fails(test_top_p_keeps_the_fewest, snippet.edit(old, new))
 
 
@@ -355,6 +359,7 @@ PLACES = "(real.cumsum(dim=1) - 1).clamp(min=0)[:, -new:]"
     ),
 )
 def test_a_batch_writes_the_same__but_not(snippet, old, new, fails):
+    """Without the mask, or if positions count the padding, scores differ."""
     edited = snippet.edit(old, new)
     fails(test_a_batch_writes_the_same, edited, torch.float64)
 
@@ -411,6 +416,7 @@ def test_ended_texts_stay_ended__also_alone(snippet):
     ("without the break", "if ended.all():", "if False:"),
 )
 def test_ended_texts_stay_ended__but_not(snippet, old, new, fails):
+    """Without the fill, texts go on; without the break, the loop does."""
     fails(test_ended_texts_stay_ended, snippet.edit(old, new))
 
 
@@ -484,6 +490,7 @@ def test_the_cache_gives_the_same_letters__also_in_parts(snippet):
 def test_the_cache_gives_the_same_letters__but_not_with(
     snippet, old, new, fails
 ):
+    """With `is_causal=True`, or a mask without the cache, it sees too few."""
     fails(test_the_cache_gives_the_same_letters, snippet.edit(old, new))
 
 

@@ -174,6 +174,7 @@ def test_packing_gives_the_same_state__also_for_many_names(snippet):
 def test_packing_gives_the_same_state__but_not_with_padding(
     snippet, old, new, fails
 ):
+    """If the padding is read as well, it is the state behind that."""
     fails(test_packing_gives_the_same_state, snippet.edit(old, new))
 
 
@@ -331,6 +332,7 @@ def test_packing_saves_products__also_in_a_wider_batch(snippet):
 def test_packing_saves_products__but_not_with_padding(
     snippet, old, new, fails
 ):
+    """If the padding is read as well, nothing is saved."""
     fails(test_packing_saves_products, snippet.edit(old, new))
 
 
@@ -654,6 +656,7 @@ def test_neighbors_change_the_last_step__also_with(snippet, build):
 def test_neighbors_change_the_last_step__but_not_with(
     snippet, old, new, fails
 ):
+    """Without padding, it does not; with it, other readings do as well."""
     fails(test_neighbors_change_the_last_step, snippet.edit(old, new))
 
 
@@ -997,6 +1000,7 @@ def test_lengths_beyond_the_batch__ends_with_as_many_names_as_letters(
 
 
 def test_lengths_beyond_the_batch__but_not_if_cut_as_well(snippet, fails):
+    """If the lengths are cut as well, nothing is raised."""
     old = "embedding(batch[:, :2]), lengths, batch"
     edited = snippet.edit(old, old.replace("lengths", "lengths.clamp(max=2)"))
     fails(test_lengths_beyond_the_batch, edited)

@@ -66,6 +66,7 @@ def test_the_target_is_the_next_letter__also_in(snippet, size):
     ),
 )
 def test_the_target_is_the_next_letter__but_not(snippet, old, new, fails):
+    """The targets are the inputs, or the letters after the next."""
     fails(test_the_target_is_the_next_letter, snippet.edit(old, new))
 
 
@@ -100,6 +101,7 @@ def test_an_untrained_model_guesses__also_from(snippet, width, seed):
     ),
 )
 def test_an_untrained_model_guesses__but_not_with(snippet, old, new, fails):
+    """Of fewer letters, a guess is better; with larger scores, it is worse."""
     edited = snippet.edit(old, new)
     if "64" in new:
         edited = edited.edit("context, 96)", "context, len(letters))")
@@ -312,6 +314,7 @@ def test_a_later_letter_moves_nothing_earlier__also_after_training(snippet):
 def test_a_later_letter_moves_nothing_earlier__but_not_with(
     snippet, old, new, fails
 ):
+    """Without a mask, or with one that hides the past, all of them move."""
     fails(test_a_later_letter_moves_nothing_earlier, snippet.edit(old, new))
 
 
@@ -408,6 +411,7 @@ def test_a_later_letter_moves_nothing_earlier__also_in_an_encoder_with(
 def test_a_later_letter_moves_nothing_earlier__but_not_in_an_encoder_with(
     snippet, old, new, fails
 ):
+    """In an encoder: no mask, one of the past, or one that starts too late."""
     edited = snippet.edit(old, new)
     if new.endswith("triu(2)"):  # the hint would win over the mask
         edited = edited.edit("mask=future, is_causal=True", "mask=future")
@@ -1085,6 +1089,7 @@ def test_the_decoder_needs_the_mask_too__also_without_gradients(snippet):
 def test_the_decoder_needs_the_mask_too__but_not_with(
     snippet, old, new, fails
 ):
+    """A mask of nothing, the decoder's alone, or both masks at once."""
     fails(test_the_decoder_needs_the_mask_too, snippet.edit(old, new))
 
 

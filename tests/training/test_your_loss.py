@@ -264,6 +264,7 @@ def test_forgotten_weights_stay__also_with(snippet, kind):
 def test_forgotten_weights_stay__but_not_if_the_optimizer_has_them(
     snippet, fails
 ):
+    """If the optimizer has them, they are trained."""
     old = "combine = LearnedSum(1)\noptimizer = torch.optim.Adam(model."
     edited = snippet.edit(old, old.replace("(model.", "(combine."))
     fails(test_forgotten_weights_stay, edited)

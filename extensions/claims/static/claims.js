@@ -139,11 +139,9 @@ document.addEventListener("click", ({ target }) => {
 });
 
 // Who follows the address of a claim, or of its panel, sees the words and the
-// panel. Who follows an old address goes on to the new one at once.
+// panel.
 const openTarget = () => {
   const name = location.hash.slice(1).replace(/^proof-/, "");
-  const moved = document.getElementById(name)?.closest(".moved > li");
-  if (moved) return location.replace(moved.querySelector("a").href);
   const sign = document.getElementById(`sign-${name}`);
   if (sign === null) return;
   if (location.hash !== `#${name}`) location.replace(`#${name}`);

@@ -7,9 +7,7 @@ import pytest
 ABOVE = {
     "changed": "claims.html",
     "claims/part": "../claims.html",
-    "scopes/part": "../claims.html",
     "tests/part/one": "../../claims.html",
-    "unproven/part": "../unproven.html",
 }
 CURRENT = r'<li class="toctree-l(\d) current"><a class="[^"]*" href="(.*?)"'
 # The house has no navigation of its own.
@@ -22,10 +20,8 @@ SIDEBAR = {
 @pytest.fixture
 def listed(house):
     """The house, of which a chapter lists the ledger."""
-    index = "# Evidence\n\n```{toctree}\nclaims\nunproven\n```\n"
+    index = "# Evidence\n\n```{toctree}\nclaims\n```\n"
     (house / "docs/evidence/index.md").write_text(index)
-    unproven = "# What is not proven\n\n```{unproven}\n```\n"
-    (house / "docs/evidence/unproven.md").write_text(unproven)
     front = house / "docs/index.md"
     text = front.read_text().replace("evidence/claims", "evidence/index")
     front.write_text(text)

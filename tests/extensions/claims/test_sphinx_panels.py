@@ -71,7 +71,7 @@ def test_a_panel_says_the_result_and_what_makes_the_claim_false(site):
     [panel] = panels(site, "part/one")
 
     assert "<strong>✓ Passed</strong> on CPU: torch 2.13.0 (x86_64)," in panel
-    assert "<summary>… but not of another</summary>" in panel
+    assert "<summary>Another word is not one.</summary>" in panel
     assert '<span class="claim-old">-old</span>' in panel
     assert '<span class="claim-new">+new</span>' in panel
     assert "assert old == new" in panel
@@ -142,6 +142,7 @@ def tested_otherwise(new_house):
         f"{one.read_text()}\n\n"
         "def test_word_is_one__also_twice(): ...\n\n\n"
         "def test_word_is_one__ends_at_night(snippet, fails):\n"
+        '    """At night, it is two."""\n'
         "    fails(test_word_is_one, snippet, 2)\n"
     )
     two = house / "tests/part/test_two.py"
@@ -159,28 +160,44 @@ def test_a_panel_says_on_how_much_the_claim_was_tested(tested_otherwise):
 
 
 def test_a_panel_names_cases_and_folds_all_changes_but_one(house, build):
-    module = house / "tests/part/test_one.py"
-    name = "test_word_is_one__but_not"
-    module.write_text(module.read_text().replace(f"{name}_of_another", name))
+    name = "test_word_is_one__but_not_of_another"
     path = record(house)
     begin, word, end = path.read_text().partition(f'name="{name}"')
     head, case, facts = begin.rpartition("<testcase")
     one, close, rest = f"{case}{facts}{word}{end}".partition("</testcase>")
     cases = [
-        one.replace(f'{name}"', f'{name}[{new}]"').replace("+new", f"+{new}")
-        for new in ("two words", "no_grad")
+        one.replace(f'{name}"', f'{name}[{case}]"').replace("+new", f"+{new}")
+        for case, new in (("two", "2"), ("none at all", "0"))
     ]
     path.write_text(close.join([head + cases[0], cases[1], rest]))
 
     html = html_of(build(), "part/one")
 
-    names = "two words or <code>no_grad</code>"
-    assert f"<summary>… but not {names}</summary>" in html
     shown, folded = html.split(
         "<summary>1 more change does the same</summary>"
     )
-    assert "+two words" in shown
-    assert "+no_grad" in folded.partition("</details>")[0]
+    assert "+2" in shown
+    folded = folded.partition("</details>")[0]
+    assert "<p>none at all</p>" in folded
+    assert "+0" in folded
+
+
+def test_a_panel_folds_a_long_list(house, build):
+    module = house / "tests/part/test_one.py"
+    name = "test_word_is_one__also_in"
+    module.write_text(f"{module.read_text()}\n\ndef {name}(head): ...\n")
+    path = record(house)
+    text = path.read_text()
+    [case] = re.findall(f'<testcase [^>]*name="{name}".*?</testcase>', text)
+    heads = [f"head number {number}" for number in range(9)]
+    cases = [case.replace(f'{name}"', f'{name}[{each}]"') for each in heads]
+    path.write_text(text.replace(case, "".join(cases)))
+
+    shown = f"also in: {', '.join(heads[:6])}, …"
+    rest = ", ".join(heads[6:])
+    assert f"<summary>{shown}</summary>{rest}</details>" in html_of(
+        build(), "part/one"
+    )
 
 
 def test_a_panel_links_to_its_row_and_to_its_tests(site):
@@ -195,8 +212,8 @@ def test_a_panel_tells_a_limit_from_a_counter_example(tested_otherwise):
     [panel] = panels(tested_otherwise, "part/one")
 
     breaks, ends = panel.split("Where it ends")
-    assert "<summary>… but not of another</summary>" in breaks
-    assert "<summary>at night</summary>" in ends
+    assert "<summary>Another word is not one.</summary>" in breaks
+    assert "<summary>At night, it is two.</summary>" in ends
 
 
 def test_a_claim_whose_device_is_simulated_has_a_sign_of_its_own(

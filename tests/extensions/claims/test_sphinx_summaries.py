@@ -31,13 +31,17 @@ def ledger(compared):
     return (compared / "evidence/claims/part.html").read_text()
 
 
-def test_a_row_links_the_claim_its_test_and_how_far_it_reaches(ledger):
+def test_a_row_links_the_claim_and_its_test_and_counts_the_rest(ledger):
     row = re.search(r'<tr id="part-one-word-is-one".*?</tr>', ledger, re.S)[0]
 
     assert '<a href="../../part/one.html#word-is-one"><code>word</code>' in row
     assert '<a href="../tests/part/one.html#line-1">test</a>' in row
-    scope = "../scopes/part.html#part-one-word-is-one"
-    assert f'<a href="{scope}">1 counter-example</a>' in row
+    assert "<br>1 counter-example</td>" in row
+
+
+def test_a_chapter_of_the_ledger_lists_its_pages(ledger):
+    assert '<a href="#page-part-one">One</a> <small>1 claim</small>' in ledger
+    assert 'id="page-part-one"' in ledger
 
 
 def test_each_run_has_a_column(ledger):
@@ -269,25 +273,13 @@ def prose(new_house):
     return built(house).outdir
 
 
-def test_what_is_not_proven_is_listed_by_page(prose):
-    folder = prose / "evidence"
-    html = (folder / "unproven/part.html").read_text()
-
-    section = html[html.index('id="of-part-one"') :]
-    section = section[: section.index("</section>")]
-    assert '<a href="../../part/one.html">One</a></h2>' in section
-    assert "<li>Do this.</li>" in section
-    assert "promised" not in section
-    assert (
-        '<li><span class="covered"><code>word</code> has letters</span>,'
-        " of course.</li>"
-    ) in section
-    html = (folder / "unproven.html").read_text()
-    row = html[html.index('href="unproven/part.html#of-part-one"') :]
-    assert row.startswith(
-        'href="unproven/part.html#of-part-one">One</a></th>'
-        "<td>2</td><td>1</td><td>1</td></tr>"
-    )
+def test_what_is_not_proven_is_counted_by_page_and_listed(prose):
+    html = (prose / "evidence/unproven.html").read_text()
+    row = html[html.index('href="../part/one.html">One</a></th>') :]
+    assert row.partition("</tr>")[0].endswith("<td>2</td><td>1</td><td>1</td>")
+    listed = (prose / "unproven.txt").read_text().splitlines()
+    assert "part/one: Do this." in listed
+    assert not [each for each in listed if "promised" in each]
 
 
 def test_what_is_cited_is_listed_with_its_source(prose):
@@ -328,8 +320,7 @@ def test_an_edited_sentence_renews_the_list(house, build):
     build()
     page.write_text(page.read_text().replace("Do this", "Do that"))
 
-    html = (build().outdir / "evidence/unproven/part.html").read_text()
-    assert "Do that." in html
+    assert "Do that." in (build().outdir / "unproven.txt").read_text()
 
 
 def test_the_guide_in_numbers_leads_to_what_it_counts(counted):

@@ -218,7 +218,7 @@ def test_a_counter_example_that_passes_is_reported_in_ten_lines(whole, retest):
     lines = report.partition("=====")[0].strip("_ \n").splitlines()
 
     assert len(lines) <= 10
-    assert "tests/part/test_one.py:6: AssertionError" in lines
+    assert "tests/part/test_one.py:7: AssertionError" in lines
     assert (
         "E       AssertionError: test_word_is_one passes:"
         " the words are still true; change what makes them false, or name it"

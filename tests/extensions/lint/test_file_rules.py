@@ -74,7 +74,7 @@ CASES = {
     ),
     "a test module that is not UTF-8": (
         append("tests/part/test_one.py", BAD),
-        "tests/part/test_one.py:7: not UTF-8 (byte 0xff)",
+        "tests/part/test_one.py:8: not UTF-8 (byte 0xff)",
     ),
     "a header that is not UTF-8": (
         append("snippets/part/GALLERY_HEADER.rst", BAD),
@@ -122,7 +122,7 @@ CASES = {
     ),
     "a null byte in a test module": (
         append("tests/part/test_one.py", b"\0\n"),
-        "tests/part/test_one.py:7: not Python: a null byte",
+        "tests/part/test_one.py:8: not Python: a null byte",
     ),
     "a snippet that does not parse": (
         append(SNIPPET, b"word = (\n"),
@@ -130,7 +130,7 @@ CASES = {
     ),
     "a test module that does not parse": (
         append("tests/part/test_one.py", b"word = (\n"),
-        "tests/part/test_one.py:7: '(' was never closed",
+        "tests/part/test_one.py:8: '(' was never closed",
     ),
     "a recipe without a title": (
         put("gallery/three.py", b"# %% draw\nx = 1\n"),

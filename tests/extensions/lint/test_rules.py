@@ -117,6 +117,13 @@ CASES = {
         "fails(test_word_is_two, ",
         "tests/part/test_one.py:5: test_word_is_one__but_not_of_another does",
     ),
+    "a counter-example without a docstring": (
+        "tests/part/test_one.py",
+        '    """Another word is not one."""\n',
+        "",
+        "tests/part/test_one.py:5: test_word_is_one__but_not_of_another has"
+        " no docstring: say in a sentence when the claim is false",
+    ),
     "a variation that expects a failure": (
         "tests/part/test_one.py",
         "__but_not_of_another",

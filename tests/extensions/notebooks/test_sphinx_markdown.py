@@ -50,7 +50,7 @@ def test_a_claim_stands_with_its_result_and_what_makes_it_false(text):
 
     assert "- `word` is one\n  - failed on CPU: torch 2.13.0" in claims
     diff = "    ```diff\n    -old\n    +new\n    ```"
-    assert f"  - counter-example, but not of another\n{diff}" in claims
+    assert f"  - counter-example: Another word is not one.\n{diff}" in claims
     assert ".claim" not in text
 
 
@@ -134,10 +134,10 @@ def test_of_some_cases_the_first_is_told_as_in_the_panel(house, build):
     text = (app.outdir / "part/one.md").read_text()
     html = (app.outdir / "part/one.html").read_text()
     assert (
-        "  - counter-example, but not of another\n"
+        "  - counter-example: Another word is not one.\n"
         "    ```diff\n    -old\n    +first\n    ```" in text
     )
-    assert "<summary>… but not of another</summary>" in html
+    assert "<summary>Another word is not one.</summary>" in html
     assert "+first" in html
     assert "+last" not in text
 

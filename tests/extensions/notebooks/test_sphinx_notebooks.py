@@ -136,4 +136,4 @@ def test_a_notebook_says_how_far_its_claims_reach(site):
 
     last = "".join(notebook["cells"][-1]["source"])
     assert last.startswith("## How far the claims reach\n\n<details>")
-    assert "- `word` is one\n  - Breaks: but not of another" in last
+    assert "- `word` is one\n  - Breaks: Another word is not one" in last

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.prose.pages import prose_of, sentences_of, unproven_page
+from extensions.prose.pages import prose_of, sentences_of
 
 RECIPE = '''"""
 A title
@@ -57,8 +57,3 @@ def test_the_prose_of_a_recipe_is_split_at_each_full_stop(root):
         (18, "proven", "It is so."),
         (23, "neither", "The last words."),
     ]
-
-
-def test_what_is_not_proven_is_listed_by_chapter():
-    assert unproven_page("part/one") == "evidence/unproven/part"
-    assert unproven_page("index") == "evidence/unproven/others"

@@ -34,12 +34,6 @@ def test_a_claim_proves_its_sentence_and_a_link_may_cite():
     assert cited == ["", "https://a.b/c#d", ""]
 
 
-def test_words_beside_a_claim_are_seen():
-    text = "[All]{#all .claim}.\n[All]{#each .claim}, and more.\nNothing.\n"
-
-    assert [each.is_partly for each in in_page(text)] == [False, True, False]
-
-
 def test_lists_tables_and_boxes_hold_sentences_and_code_does_not():
     text = (
         "- Item.\n\n| head |\n|---|\n| entry |\n\n"

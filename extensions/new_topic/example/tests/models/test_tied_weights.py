@@ -23,11 +23,13 @@ def test_a_tied_weight_counts_once__also_with(count):
 
 
 def test_a_tied_weight_counts_once__but_not_wrapped(snippet, fails):
+    """A new `nn.Parameter` of the same numbers is another weight."""
     old = "= embedding.weight"
     edited = snippet.edit(old, "= nn.Parameter(embedding.weight)")
     fails(test_a_tied_weight_counts_once, edited)
 
 
 def test_a_tied_weight_counts_once__ends_in_a_state_dict(snippet, fails):
+    """A `state_dict` holds a tied weight under each of its names."""
     listed = nn.Module.state_dict
     fails(test_a_tied_weight_counts_once, snippet, listed)
