@@ -2,7 +2,7 @@
 
 The head with the minutes it takes, lists of chapters and the way through the
 course, rules to remember, error texts, the claim that the front page features,
-pieces to play with, links to report a mistake, and what a page says on paper.
+two shapes to try, links to report a mistake, and what a page says on paper.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.pages import (
+        broadcasting,
         course,
         entries,
         error_text,
@@ -30,7 +31,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         page_lists,
         page_summary,
         paper,
-        play,
         recipe_list,
         rules_page,
     )
@@ -45,7 +45,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     rules_page.setup_rules_page(app)
     featured_claim.setup_featured_claim(app)
     fold.setup_fold(app)
-    play.setup_play(app)
+    broadcasting.setup_broadcasting(app)
     page_lists.setup_page_lists(app)
     recipe_list.setup_recipe_list(app)
     course.setup_course(app)
