@@ -21,7 +21,6 @@ NEEDED_BY = {
     "copybutton.js": 'class="highlight',
     "design-tabs.js": "sd-tab-",
     "documentation_options.js": 'class="highlight',  # of copybutton.js
-    "exercises.js": 'class="exercise ',
     "sphinx-design.min.css": 'class="sd-',
 }
 # Sphinx's own search is not on the site, and what sphinx-gallery writes has
