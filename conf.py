@@ -59,8 +59,8 @@ myst_heading_anchors = 3
 copybutton_selector = "div.highlight pre:not(.cell-wrong *)"
 
 # Where the guide is kept, such as https://github.com/owner/name: pages offer
-# to report a mistake and to edit them, and the notebook that records a run on
-# a GPU takes it from there.
+# to edit them, and the notebook that records a run on a GPU takes it from
+# there.
 repository = os.environ.get("PROVEN_PYTORCH_REPOSITORY", "")
 
 # Where all notebooks are kept on GitHub, such as owner/name/blob/notebooks;
@@ -111,7 +111,10 @@ pygments_dark_style = "a11y-dark"
 # What leads somewhere is blue: green is for what is proven, red for what is
 # wrong.
 html_theme_options = {
-    "top_of_page_buttons": [],
+    "top_of_page_buttons": ["edit"],  # where the repository is known
+    "source_repository": repository,
+    "source_branch": "main",
+    "source_directory": "docs/",
     "light_css_variables": {
         "color-brand-primary": "#0a56b3",
         "color-brand-content": "#0a56b3",

@@ -13,8 +13,8 @@ from extensions.build.addresses import cell_address
 from extensions.build.dependencies import depend_on, root_of
 from extensions.build.html_node import HtmlElement, html_element
 from extensions.core.topics import Topic
-from extensions.pages.by_chapter import ByChapterDirective
-from extensions.pages.entries import entry_filter
+from extensions.pages.errors import entry_filter
+from extensions.pages.lists import ByChapterDirective
 from extensions.programs.error_texts import said_in
 
 if TYPE_CHECKING:

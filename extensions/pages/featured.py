@@ -194,7 +194,7 @@ def _add_style(page: PageContext) -> None:
         page.app.add_css_file("front.css")
 
 
-def setup_featured_claim(app: Sphinx) -> None:
+def setup_featured(app: Sphinx) -> None:
     """Add the directive."""
     app.add_node(_CounterexamplePlace)
     app.add_directive("featured-claim", _FeaturedClaimDirective)
