@@ -59,7 +59,7 @@ myst_heading_anchors = 3
 copybutton_selector = "div.highlight pre:not(.cell-wrong *)"
 
 # Where the guide is kept, such as https://github.com/owner/name: pages offer
-# to report a mistake and to edit them.
+# to edit them.
 repository = os.environ.get("PROVEN_PYTORCH_REPOSITORY", "")
 
 # Where all notebooks are kept on GitHub, such as owner/name/blob/notebooks;
@@ -110,7 +110,10 @@ pygments_dark_style = "a11y-dark"
 # What leads somewhere is blue: green is for what is proven, red for what is
 # wrong.
 html_theme_options = {
-    "top_of_page_buttons": [],
+    "top_of_page_buttons": ["edit"],  # where the repository is known
+    "source_repository": repository,
+    "source_branch": "main",
+    "source_directory": "docs/",
     "light_css_variables": {
         "color-brand-primary": "#0a56b3",
         "color-brand-content": "#0a56b3",

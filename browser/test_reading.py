@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -216,27 +215,6 @@ def test_a_panel_gives_the_address_of_its_words(topic: Page):
     expect(topic.locator(".claim:target")).to_be_in_viewport()
 
 
-def test_a_report_from_a_panel_names_the_claim(topic: Page):
-    topic.evaluate("""() => {
-      const link = '<a class="page-report" href="https://example.org/new'
-        + '?body=Page%3A%20detach.html%0AMy%20versions%3A">Report</a>';
-      document.querySelector("footer").insertAdjacentHTML("afterbegin", link);
-    }""")
-    sign, panel = first_claim(topic)
-    for _ in range(3):
-        sign.click()
-    [address] = panel.locator(".claim-report").evaluate_all(
-        "all => all.map((each) => each.href)"
-    )
-
-    [body] = parse_qs(urlsplit(address).query)["body"]
-    page, claim, rest = body.split("\n")
-    name = str(panel.get_attribute("id")).removeprefix("proof-")
-    assert page == f"Page: detach.html#{name}"
-    assert claim == f"Claim: {panel.locator('.claim-words').inner_text()}"
-    assert rest == "My versions:"
-
-
 def test_a_fold_opens_by_click_and_by_key(topic: Page):
     fold = topic.locator(".cell-folded > details").first
 
@@ -254,26 +232,6 @@ def test_an_exercise_answers_when_asked(topic: Page):
     answer.locator("summary").click()
 
     expect(answer.locator("pre").first).to_be_visible()
-
-
-def test_on_paper_hints_and_answers_follow_the_text(topic: Page):
-    box = topic.locator(".exercise").first
-    folds = box.locator("details").count()
-    everywhere = topic.locator(".exercise details").count()
-    assert folds
-
-    topic.evaluate("dispatchEvent(new Event('beforeprint'))")
-
-    last = topic.locator("article > *").last
-    expect(last.locator("h2")).to_have_text("Hints and answers")
-    assert last.locator("details").count() == everywhere
-    assert topic.locator(".exercise details").count() == 0
-    expect(box).to_contain_text("Exercise 1")
-
-    topic.evaluate("dispatchEvent(new Event('afterprint'))")
-
-    assert box.locator("details").count() == folds
-    expect(topic.locator(".exercise-answers")).to_have_count(0)
 
 
 def test_a_button_copies_a_cell_as_it_stands(topic: Page):

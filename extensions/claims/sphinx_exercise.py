@@ -134,6 +134,5 @@ def setup_exercise(app: Sphinx) -> None:
     """Add the directive."""
     app.add_node(_Repair)
     app.add_directive("exercise", _ExerciseDirective)
-    app.add_js_file("exercises.js", loading_method="defer")
     # Before Sphinx highlights code, and before panels are added.
     app.connect("doctree-resolved", _put_repairs)

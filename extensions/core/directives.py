@@ -9,14 +9,19 @@ that is a file of the site.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 
 from extensions.core.markdown import directive_of, line_of, parse
-from extensions.core.pieces import EXAMPLES
 
 TABLE = "extensions/core/directives.py"
+# What there is instead of two shapes to try, where no script runs.
+BROADCASTING = (
+    "For example, `(8, 8)` and `(1797, 1, 8)` give `(1797, 8, 8)`: the first"
+    " is stretched along a new dimension of 1797, and the second along its"
+    " dimension of 1."
+)
 
 
 class Body(Enum):
@@ -57,8 +62,8 @@ class RemarkExport:
 
     says: str
     """What follows the words *The page*."""
-    examples: Mapping[str, str] = field(default_factory=dict)
-    """What stands before them where the body is none: for each argument."""
+    before: str = ""
+    """What stands before them where the body is no prose."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,9 @@ def _box(title: str, *, has_own_title: bool = False) -> Meaning:
 
 DIRECTIVES: dict[str, Meaning] = {
     # Of ours
+    "broadcasting": Meaning(
+        Body.DATA, RemarkExport("lets you try others.", BROADCASTING)
+    ),
     "cell": Meaning(Body.DATA, CellExport()),
     "chapter-answers": _DATA,
     "chapters": _DATA,
@@ -129,7 +137,6 @@ DIRECTIVES: dict[str, Meaning] = {
     "measured": Meaning(Body.DATA, RemarkExport("shows what was measured.")),
     "measurements": _DATA,
     "numbers": _DATA,
-    "play": Meaning(Body.DATA, RemarkExport("lets you try others.", EXAMPLES)),
     "recap": Meaning(Body.DATA, ClaimsExport()),
     "recipes": _DATA,
     "rules": _DATA,

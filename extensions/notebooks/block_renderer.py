@@ -96,10 +96,10 @@ def _directive(inline: InlineRenderer, directive: Directive) -> list[Token]:
             return _exercise(inline, directive)
         case ListingExport(language):
             return [_listing(directive, language)]
-        case RemarkExport(says, examples):
+        case RemarkExport(says, example):
             text, first = directive.body, directive.first
             if meaning.body is Body.DATA:
-                text, first = examples.get(directive.argument, ""), first - 1
+                text, first = example, first - 1
             before = plain_blocks(inline, text, first)
             return [*before, *_the_page(inline, says)]
     what = f"{{{directive.name}}}: see {TABLE}"

@@ -1,8 +1,8 @@
 """Pages: what a page says of itself and of others.
 
-The head with the minutes it takes, lists of chapters and the way through the
-course, rules to remember, error texts, the claim that the front page features,
-pieces to play with, links to report a mistake, and what a page says on paper.
+The head with the minutes it takes, lists of pages, the way through the course,
+rules to remember, errors with their causes, the claim that the front page
+features, and two shapes to try.
 """
 
 from __future__ import annotations
@@ -19,34 +19,20 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.pages import (
-        course,
-        entries,
-        error_text,
-        featured_claim,
+        broadcasting,
+        errors,
+        featured,
         fold,
-        page_head,
-        page_links,
-        page_lists,
-        page_summary,
-        paper,
-        play,
-        recipe_list,
-        rules_page,
+        head,
+        lists,
     )
 
     add_templates(app, __file__)
     add_static(app, __file__)
-    page_summary.setup_page_summary(app)
-    page_head.setup_page_head(app)
-    entries.setup_entries(app)
-    error_text.setup_error_text(app)
-    rules_page.setup_rules_page(app)
-    featured_claim.setup_featured_claim(app)
+    head.setup_head(app)
+    errors.setup_errors(app)
+    featured.setup_featured(app)
     fold.setup_fold(app)
-    play.setup_play(app)
-    page_lists.setup_page_lists(app)
-    recipe_list.setup_recipe_list(app)
-    course.setup_course(app)
-    page_links.setup_page_links(app)
-    paper.setup_paper(app)
+    broadcasting.setup_broadcasting(app)
+    lists.setup_lists(app)
     return METADATA

@@ -21,12 +21,6 @@ NEEDED_BY = {
     "copybutton.js": 'class="highlight',
     "design-tabs.js": "sd-tab-",
     "documentation_options.js": 'class="highlight',  # of copybutton.js
-    "exercises.js": 'class="exercise ',
-    "play.css": 'class="play"',
-    "play.js": 'class="play"',
-    "play-broadcasting.js": 'data-play="broadcasting"',
-    "play-gradient.js": 'data-play="gradient"',
-    "play-reshape.js": 'data-play="reshape"',
     "sphinx-design.min.css": 'class="sd-',
 }
 # Sphinx's own search is not on the site, and what sphinx-gallery writes has

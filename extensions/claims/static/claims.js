@@ -41,27 +41,10 @@ const remember = (place) => {
   const address = location.pathname + location.search + place;
   history.replaceState(history.state, "", address);
 };
-// A report from a panel names the claim, where the page offers reports at all.
-const offerReport = (panel) => {
-  const page = document.querySelector(".page-report");
-  if (page === null || panel.querySelector(".claim-report") !== null) return;
-  const address = new URL(page.href);
-  const words = panel.querySelector(".claim-words").textContent;
-  const body = address.searchParams
-    .get("body")
-    .replace(/^Page: .*$/m, (line) => `${line}#${wordsOf(panel).id}\nClaim: ${words}`);
-  address.searchParams.set("body", body);
-  const link = document.createElement("a");
-  link.className = "claim-report";
-  link.href = address.href;
-  link.textContent = page.textContent;
-  panel.querySelector(".claim-links").append(" · ", link);
-};
 const open = (sign) =>
   inPlace(sign, () => {
     close();
     opened = sign;
-    offerReport(panelOf(sign));
     show(sign, true);
     remember(addressOf(sign));
   });

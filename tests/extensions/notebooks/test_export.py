@@ -4,8 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from extensions.core.directives import TABLE
-from extensions.core.pieces import EXAMPLES
+from extensions.core.directives import BROADCASTING, TABLE
 from extensions.core.topics import Topic
 from extensions.notebooks.export import ExportedCell, export_page
 
@@ -175,8 +174,8 @@ def test_a_cell_inside_boxes_stands_between_their_words(exported):
         ("[](two.md)", "Two"),
         ("```{measured}\n```", "The page shows what was measured."),
         (
-            "```{play} gradient\n```",
-            f"{EXAMPLES['gradient']}\n\nThe page lets you try others.",
+            "```{broadcasting}\n```",
+            f"{BROADCASTING}\n\nThe page lets you try others.",
         ),
         ("---\nhide-toc: true\n---\n\n# One", "# One"),
         ("(a-label)=\n# One\n\n% a remark\n\n+++\n\nEnd.", "# One\n\nEnd."),

@@ -1,8 +1,12 @@
-"""The summary of a page: its first sentence, and its reading time.
+"""What a page says of itself: at its head, and where others list it.
 
-Both are found when a page is read, and kept in its metadata, which Sphinx
-purges and merges. A page that lists others calls :func:`show_summaries`, and
-is written again when one of their summaries changes.
+The line at its head says its place in the course, how long it takes, what to
+read first, and what its program needs. The files of the page are in that line
+from the beginning: Sphinx collects them before it knows the rest.
+
+The first sentence and the reading time are found when a page is read, and kept
+in its metadata, which Sphinx purges and merges. A page that lists others calls
+:func:`show_summaries`, and is written again when one of them changes.
 """
 
 from __future__ import annotations
@@ -13,8 +17,13 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from extensions.build.ancestors import is_within
-from extensions.build.dependencies import PAGE_PARTS
+from extensions.build.dependencies import PAGE_PARTS, root_of
 from extensions.build.details import Details
+from extensions.build.head_line import head_of, put_head
+from extensions.core.front_matter import READ_FIRST
+from extensions.core.topics import Topic
+from extensions.programs.requirements import libraries
+from extensions.programs.snippet import Snippet
 from extensions.prose.sentences import END
 
 if TYPE_CHECKING:
@@ -27,6 +36,7 @@ _WORDS_PER_MINUTE = 200  # of prose in a minute
 _LINES_PER_MINUTE = 30  # of code in a minute
 _SUMMARY = "page_summary"
 _SHOWN = "summaries_shown"
+COURSE = "course"  # whether a page lists the pages below it as a course
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,56 @@ def _summaries_by_page(app: Sphinx) -> dict[str, str]:
     }
 
 
-def setup_page_summary(app: Sphinx) -> None:
-    """Keep it after Sphinx's own collectors, which clear the metadata."""
+def _course_of(env: BuildEnvironment) -> tuple[str, list[str]]:
+    """Return the page that lists the course, and the pages of the course."""
+    for name in sorted(env.found_docs):
+        if env.metadata[name].get(COURSE):
+            return name, env.toctree_includes.get(name, [])
+    return "", []
+
+
+def _fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Say in the line at the head of a page what is known of it."""
+    index, names = _course_of(app.env)
+    said: list[nodes.Node] = []
+    if docname in names:
+        place = f"Page {names.index(docname) + 1} of {len(names)} of "
+        said += [nodes.Text(place), _link(app, docname, index, "the course")]
+    line = head_of(doctree)
+    if line is None:  # no program, and no files
+        if said:
+            put_head(doctree, said)
+        return
+    minutes = summary_of(app.env, docname).minutes
+    said.append(nodes.Text(f"{' · ' if said else ''}{minutes} min to read"))
+    first = app.env.metadata[docname].get(READ_FIRST)
+    if first in app.env.titles:
+        title = app.env.titles[first].astext()
+        said.append(nodes.Text(" · read first: "))
+        said.append(_link(app, docname, first, title))
+    needs = _needs_in_words(Topic(root_of(app.env), docname))
+    said.append(nodes.Text(f" · needs {needs} · "))
+    line[:0] = said
+
+
+def _link(app: Sphinx, docname: str, name: str, words: str) -> nodes.reference:
+    """Return a link from one page to another."""
+    uri = app.builder.get_relative_uri(docname, name)
+    return nodes.reference("", words, internal=True, refuri=uri)
+
+
+def _needs_in_words(topic: Topic) -> str:
+    """Return in words what a program needs."""
+    snippet = Snippet.read(topic.snippet)
+    *most, last = libraries(snippet.text) or ["Python"]
+    said = f"{', '.join(most)} and {last}" if most else last
+    if any(cell.is_cuda for cell in snippet.cells().values()):
+        said += ", for a part a CUDA device"
+    return said
+
+
+def setup_head(app: Sphinx) -> None:
+    """Keep summaries after Sphinx's own collectors, which clear metadata."""
     PAGE_PARTS["the summaries of listed pages"] = _summaries_by_page
     app.connect("doctree-read", _keep_summary)
+    app.connect("doctree-resolved", _fill_head)

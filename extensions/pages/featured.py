@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class _CounterexamplePlace(nodes.General, nodes.Element):
+class _Proof(nodes.General, nodes.Element):
     """A placeholder for a counter-example and the outcome of each run."""
 
 
@@ -65,48 +65,21 @@ class _FeaturedClaimDirective(SphinxDirective):
         if not isinstance(guesses, nodes.bullet_list):
             raise self.error("end with a list of guesses")
         box.remove(guesses)
-        place = _CounterexamplePlace(
-            topic=name, claim=claim, edit=self.options["edit"]
-        )
-        self.set_source_info(place)
-        box += [
-            nodes.container(
-                "",
-                self.program(),
-                self.form(guesses),
-                classes=["surprise-program"],
-            ),
-            nodes.container(
-                "",
-                self.drawn("before"),
-                self.words([claim]),
-                classes=["surprise-before"],
-            ),
-            html_element(
-                "div",
-                nodes.container(
-                    "",
-                    self.drawn("after"),
-                    self.words(self.options["then"].split()),
-                    place,
-                    classes=["surprise-after"],
-                ),
-                role="status",
-            ),
-        ]
+        proof = _Proof(topic=name, claim=claim, edit=self.options["edit"])
+        self.set_source_info(proof)
+        then = self.words(self.options["then"].split())
+        after = _part("after", self.drawn("after"), then, proof)
+        box += _part("program", self.program(), self.form(guesses))
+        box += _part("before", self.drawn("before"), self.words([claim]))
+        box += html_element("div", after, role="status")
         return [box]
 
     def program(self) -> nodes.literal_block:
         """Return the code of the cell, with the line to delete marked."""
         cell, _ = cell_and_output(self, self.topic, self.options["cell"])
-        lines = cell.code.splitlines()
-        marked = [
-            number
-            for number, line in enumerate(lines, start=1)
-            if self.options["edit"] in line
-        ]
+        edit, lines = self.options["edit"], cell.code.splitlines()
+        marked = [at for at, line in enumerate(lines, start=1) if edit in line]
         if not marked:
-            edit = self.options["edit"]
             raise self.error(f"no line of {cell.name!r} holds {edit!r}")
         code = nodes.literal_block(cell.code, cell.code, language="python")
         code["highlight_args"] = {"hl_lines": marked}
@@ -148,43 +121,39 @@ class _FeaturedClaimDirective(SphinxDirective):
         return said
 
 
-def _put_counterexamples(
-    app: Sphinx, doctree: nodes.document, docname: str
-) -> None:
-    """Replace each placeholder by what the test says without the line."""
-    for place in list(doctree.findall(_CounterexamplePlace)):
-        place.replace_self(_counterexample(app, place, docname))
+def _part(name: str, *shown: nodes.Node) -> nodes.container:
+    """Return a part of the box."""
+    return nodes.container("", *shown, classes=[f"surprise-{name}"])
 
 
-def _counterexample(
-    app: Sphinx, place: _CounterexamplePlace, docname: str
-) -> list[nodes.Node]:
-    """Return the first counter-example whose edit contains some text."""
+def _put_proofs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Show the first counter-example whose edit holds the line to delete."""
     builder, ledger = builder_of(app), ledger_of(app)
-    for entry in ledger.of(place["topic"]):
-        if entry.claim.name != place["claim"]:
+    for place in list(doctree.findall(_Proof)):
+        found = (
+            (entry, failure)
+            for entry in ledger.of(place["topic"])
+            if entry.claim.name == place["claim"]
+            for failure in entry.failures
+            if place["edit"] in failure.edit
+        )
+        entry, failure = next(found, (None, None))
+        if entry is None or failure is None:
+            message = "no run of the tests has recorded an edit of %s with %r"
+            said = (place["claim"], place["edit"])
+            logger.warning(message, *said, location=place)
+            place.replace_self([])
             continue
-        for failure in entry.failures:
-            if place["edit"] in failure.edit:
-                runs = zip(ledger.runs, entry.outcomes, strict=True)
-                test = next(
-                    each
-                    for each in entry.counter_examples
-                    if each.name == failure.test
-                )
-                return [
-                    render_for_claim(
-                        builder,
-                        "featured_claim",
-                        failure=failure,
-                        runs=list(runs),
-                        link=link_to_test(builder, docname, entry, test),
-                    )
-                ]
-    message = "no run of the tests has recorded an edit of %s with %r"
-    said = (place["claim"], place["edit"])
-    logger.warning(message, *said, location=place)
-    return []
+        tests = {test.name: test for test in entry.counter_examples}
+        test = tests[failure.test]
+        proof = render_for_claim(
+            builder,
+            "featured_claim",
+            failure=failure,
+            runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
+            link=link_to_test(builder, docname, entry, test),
+        )
+        place.replace_self(proof)
 
 
 def _add_style(page: PageContext) -> None:
@@ -193,9 +162,9 @@ def _add_style(page: PageContext) -> None:
         page.app.add_css_file("front.css")
 
 
-def setup_featured_claim(app: Sphinx) -> None:
+def setup_featured(app: Sphinx) -> None:
     """Add the directive."""
-    app.add_node(_CounterexamplePlace)
+    app.add_node(_Proof)
     app.add_directive("featured-claim", _FeaturedClaimDirective)
-    app.connect("doctree-resolved", _put_counterexamples)
+    app.connect("doctree-resolved", _put_proofs)
     on_page_context(app, _add_style)
