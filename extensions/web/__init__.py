@@ -1,6 +1,6 @@
 """What a web site needs besides its pages, and no reader thinks of.
 
-The search, the feed, ``sitemap.xml`` and ``llms.txt``, the page for addresses
+The search, ``sitemap.xml`` and ``llms.txt``, the page for addresses
 that have none, what search engines and shared links show, and a policy that
 lets browsers run nothing but our scripts.
 """
@@ -21,7 +21,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.web import (
         asset_pruning,
         content_security_policy,
-        feed,
         llms_txt,
         not_found,
         page_meta,
@@ -38,7 +37,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     search_texts.setup_search_texts(app)
     search_index.setup_search_index(app)
     search_box.setup_search_box(app)
-    feed.setup_feed(app)
     llms_txt.setup_llms_txt(app)
     sitemap.setup_sitemap(app)
     not_found.setup_not_found(app)
