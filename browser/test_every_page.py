@@ -1,7 +1,7 @@
 """What holds on every page: it is opened once, and looked at from all sides.
 
-A page that says something on the console, its policy's complaints included,
-or asks another host, fails by its context.
+A page that says something on the console, or asks another host, fails by its
+context.
 """
 
 import gzip

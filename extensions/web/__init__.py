@@ -1,8 +1,7 @@
 """What a web site needs besides its pages, and no reader thinks of.
 
 The search, ``sitemap.xml`` and ``llms.txt``, the page for addresses
-that have none, what search engines and shared links show, and a policy that
-lets browsers run nothing but our scripts.
+that have none, and what search engines and shared links show.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.metadata import METADATA
     from extensions.web import (
         asset_pruning,
-        content_security_policy,
         llms_txt,
         not_found,
         page_meta,
@@ -41,6 +39,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sitemap.setup_sitemap(app)
     not_found.setup_not_found(app)
     page_meta.setup_page_meta(app)
-    content_security_policy.setup_content_security_policy(app)
     asset_pruning.setup_asset_pruning(app)
     return METADATA
