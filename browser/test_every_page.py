@@ -23,7 +23,7 @@ FILES = re.compile(r'<(?:script|link rel="stylesheet")[^>]*="([^"?]+\.\w+)')
 WORDS = 80_000
 WITH_PICTURES = 150_000
 # Bytes of a page as a browser has to read it.
-UNPACKED = 300_000
+UNPACKED = 400_000
 
 
 def pages_to_open(is_all: bool) -> list[Path]:
