@@ -22,7 +22,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         llms_txt,
         not_found,
         page_meta,
-        plain_code,
         search_box,
         search_index,
         search_texts,
@@ -31,7 +30,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
 
     add_templates(app, __file__)
     add_static(app, __file__)
-    plain_code.setup_plain_code(app)
     search_texts.setup_search_texts(app)
     search_index.setup_search_index(app)
     search_box.setup_search_box(app)
