@@ -13,6 +13,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.html_node import HtmlNode, add_html_node
+from extensions.build.page_context import PageContext, on_page_context
 from extensions.core.pieces import EXAMPLES
 
 if TYPE_CHECKING:
@@ -45,12 +46,18 @@ def _render_pieces(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         place["html"] = render(f"play/{piece}.html", {"piece": piece})
 
 
+def _add_scripts(page: PageContext) -> None:
+    """Load the style and the scripts of the pieces that a page holds."""
+    places = page.doctree.findall(_Piece) if page.doctree else ()
+    for name in sorted({place["piece"] for place in places}):
+        page.app.add_css_file("play.css")
+        page.app.add_js_file("play.js", loading_method="defer")
+        page.app.add_js_file(f"play-{name}.js", loading_method="defer")
+
+
 def setup_play(app: Sphinx) -> None:
-    """Add the directive, and the scripts, for pages that have a piece."""
+    """Add the directive."""
     add_html_node(app, _Piece)
     app.add_directive("play", _PlayDirective)
     app.connect("doctree-resolved", _render_pieces)
-    app.add_css_file("play.css")
-    app.add_js_file("play.js", loading_method="defer")
-    for name in sorted(EXAMPLES):
-        app.add_js_file(f"play-{name}.js", loading_method="defer")
+    on_page_context(app, _add_scripts)

@@ -6,19 +6,44 @@ that have none, and what search engines and shared links show.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
+    from extensions.build.page_context import PageContext
+
+# Libraries load these on every page, a sixth of its weight. The site has keys
+# and a search of its own, no tabs and no tags, and a grid on its front page.
+_UNUSED = {
+    "design-tabs.js",
+    "doctools.js",
+    "sg-tags.js",
+    "sphinx_highlight.js",
+}
+_OF_A_GRID = {"sphinx-design.min.css"}
+
+
+def _leave_out(page: PageContext) -> None:
+    """Leave out the files that a page does not need."""
+    has_grid = 'class="sd-' in page.values.get("body", "")
+    unneeded = _UNUSED if has_grid else _UNUSED | _OF_A_GRID
+    for kind in ("css_files", "script_files"):
+        page.values[kind] = [
+            each
+            for each in page.values[kind]
+            if Path(str(each.filename)).name not in unneeded
+        ]
+
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
+    from extensions.build.page_context import on_page_context
     from extensions.web import (
-        asset_pruning,
         llms_txt,
         not_found,
         page_meta,
@@ -37,5 +62,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     sitemap.setup_sitemap(app)
     not_found.setup_not_found(app)
     page_meta.setup_page_meta(app)
-    asset_pruning.setup_asset_pruning(app)
+    on_page_context(app, _leave_out)
     return METADATA

@@ -9,7 +9,6 @@ import torch
 from extensions.core.pieces import EXAMPLES
 from extensions.core.reading import text_of
 from extensions.core.topics import ROOT
-from extensions.web.asset_pruning import NEEDED_BY
 from tests.helpers.builds import built
 from tests.helpers.pieces import ANSWERS, all_answers, as_text
 
@@ -98,7 +97,6 @@ def test_each_piece_has_all_its_parts():
     assert sorted(p.stem for p in TEMPLATES.glob("[!p]*.html")) == names
     scripts = [f"play-{name}.js" for name in names]
     assert sorted(p.name for p in STATIC.glob("play-*.js")) == scripts
-    assert {"play.css", "play.js", *scripts} <= NEEDED_BY.keys()
     assert list(all_answers()) == ["broadcasting", "reshape", "gradient"]
 
 
