@@ -1,6 +1,6 @@
 """What a web site needs besides its pages, and no reader thinks of.
 
-The search, ``sitemap.xml`` and ``llms.txt``, the page for addresses
+The search, ``sitemap.xml``, the page for addresses
 that have none, and what search engines and shared links show.
 """
 
@@ -44,7 +44,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.metadata import METADATA
     from extensions.build.page_context import on_page_context
     from extensions.web import (
-        llms_txt,
         not_found,
         page_meta,
         search_box,
@@ -58,7 +57,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     search_texts.setup_search_texts(app)
     search_index.setup_search_index(app)
     search_box.setup_search_box(app)
-    llms_txt.setup_llms_txt(app)
     sitemap.setup_sitemap(app)
     not_found.setup_not_found(app)
     page_meta.setup_page_meta(app)

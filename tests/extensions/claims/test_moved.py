@@ -90,7 +90,6 @@ def test_a_page_that_moved_leaves_one_behind(build, moved, base, canonical):
     assert '<li id="gone">' in html
     tests = (app.outdir / "evidence/tests/part/old.html").read_text()
     assert '<a id="page" href="one.html">Tests: One</a>' in tests
-    assert "part/old" not in (app.outdir / "llms.txt").read_text()
     moved("")
     assert not (build().outdir / "part/old.html").exists()
 
