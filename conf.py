@@ -85,6 +85,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # likewise
     "show_signature": False,
     "download_all_examples": False,  # the front page offers all of them
+    "css": [],  # its cards and outputs have the styles of the house
     "reset_modules": (
         "matplotlib",
         "extensions.programs.fresh_torch.reset_torch",

@@ -94,5 +94,3 @@ def test_a_page_has_its_text_beside_it(leading: Page, site: str):
 
     text = leading.request.get(f"{site}/autograd/detach.md").text()
     assert text.startswith("# Detach")
-    listed = leading.request.get(f"{site}/llms.txt").text()
-    assert "(autograd/detach.md)" in listed

@@ -9,7 +9,7 @@ from extensions.evidence.outcomes import NOT_ASKED
 _FOLDER = "evidence/claims"
 CHANGED_PAGE = "evidence/changed"
 # Outcomes that leave open whether a claim holds on a version of torch.
-UNDECIDED = {"missing", "not run", "skipped", "stale", NOT_ASKED}
+_UNDECIDED = {"missing", "not run", "skipped", "stale", NOT_ASKED}
 
 
 def ledger_page(entry: Entry) -> str:
@@ -31,7 +31,7 @@ def rows_by_page(ledger: Ledger) -> dict[str, list[Entry]]:
 def _has_changed(entry: Entry) -> bool:
     """Whether the outcome of a claim differs between runs."""
     words = {outcome.word for outcome in entry.outcomes}
-    return len(words - UNDECIDED) > 1
+    return len(words - _UNDECIDED) > 1
 
 
 def columns_of(ledger: Ledger, entries: list[Entry]) -> list[int]:

@@ -39,7 +39,7 @@ class _SeenFrom:
 
 
 def crumbs(
-    builder: SiteBuilder, page: str, above: tuple[str, ...]
+    builder: StandaloneHTMLBuilder, page: str, above: tuple[str, ...]
 ) -> list[tuple[str, str]]:
     """Return the titles and addresses of pages, as seen from another."""
     return [

@@ -20,6 +20,7 @@ from extensions.build.html_node import (
     html_element,
 )
 from extensions.build.inline_code import words as words_as_html
+from extensions.build.page_context import PageContext, on_page_context
 from extensions.build.warnings import report
 from extensions.claims.entry import in_a_row
 from extensions.claims.ledger_rows import ledger_page
@@ -131,9 +132,15 @@ def _put_behind(node: nodes.Element, sign: HtmlNode) -> None:
         node.parent.insert(node.parent.index(node) + 1, sign)
 
 
+def _add_script(page: PageContext) -> None:
+    """Load the script on pages that have a panel."""
+    if 'class="claim-panel' in page.values.get("body", ""):
+        page.app.add_js_file("claims.js", loading_method="defer")
+
+
 def setup_panels(app: Sphinx) -> None:
     """Add the sign, its style and its script."""
     app.add_css_file("claims.css")
-    app.add_js_file("claims.js", loading_method="defer")
     add_html_node(app, HtmlNode)
     app.connect("doctree-resolved", _add_panels)
+    on_page_context(app, _add_script)

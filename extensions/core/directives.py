@@ -3,8 +3,7 @@
 Rules, ledger and notebooks read a page as text. Two tables tell them what the
 body of a directive is and what a download shows in its place: whoever adds a
 directive or a role adds one line here. What its HTML and the search show is
-said by its nodes, in its own module; the content policy allows each script
-that is a file of the site.
+said by its nodes, in its own module.
 """
 
 from __future__ import annotations

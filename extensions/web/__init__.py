@@ -1,31 +1,51 @@
 """What a web site needs besides its pages, and no reader thinks of.
 
-The search, the feed, ``sitemap.xml`` and ``llms.txt``, the page for addresses
-that have none, what search engines and shared links show, and a policy that
-lets browsers run nothing but our scripts.
+The search, ``sitemap.xml``, the page for addresses
+that have none, and what search engines and shared links show.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
+    from extensions.build.page_context import PageContext
+
+# Libraries load these on every page, a sixth of its weight. The site has keys
+# and a search of its own, no tabs and no tags, and a grid on its front page.
+_UNUSED = {
+    "design-tabs.js",
+    "doctools.js",
+    "sg-tags.js",
+    "sphinx_highlight.js",
+}
+_OF_A_GRID = {"sphinx-design.min.css"}
+
+
+def _leave_out(page: PageContext) -> None:
+    """Leave out the files that a page does not need."""
+    has_grid = 'class="sd-' in page.values.get("body", "")
+    unneeded = _UNUSED if has_grid else _UNUSED | _OF_A_GRID
+    for kind in ("css_files", "script_files"):
+        page.values[kind] = [
+            each
+            for each in page.values[kind]
+            if Path(str(each.filename)).name not in unneeded
+        ]
+
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
+    from extensions.build.page_context import on_page_context
     from extensions.web import (
-        asset_pruning,
-        content_security_policy,
-        feed,
-        llms_txt,
         not_found,
         page_meta,
-        plain_code,
         search_box,
         search_index,
         search_texts,
@@ -34,15 +54,11 @@ def setup(app: Sphinx) -> ExtensionMetadata:
 
     add_templates(app, __file__)
     add_static(app, __file__)
-    plain_code.setup_plain_code(app)
     search_texts.setup_search_texts(app)
     search_index.setup_search_index(app)
     search_box.setup_search_box(app)
-    feed.setup_feed(app)
-    llms_txt.setup_llms_txt(app)
     sitemap.setup_sitemap(app)
     not_found.setup_not_found(app)
     page_meta.setup_page_meta(app)
-    content_security_policy.setup_content_security_policy(app)
-    asset_pruning.setup_asset_pruning(app)
+    on_page_context(app, _leave_out)
     return METADATA

@@ -55,7 +55,7 @@ def test_what_a_page_says_and_what_its_code_shows_is_compared(tmp_path):
 
 def test_what_is_added_and_taken_away_is_named(tmp_path):
     old, new = write(tmp_path / "old"), write(tmp_path / "new")
-    (old / "feed.xml").touch()
+    (old / "gone.json").touch()
     (new / "two.html").touch()
     claims = json.loads((new / "claims.json").read_text())
     claims["claims"][0]["verdict"] = "failed"
@@ -64,7 +64,7 @@ def test_what_is_added_and_taken_away_is_named(tmp_path):
     assert compared(old, new) == (
         1,
         [
-            "- file feed.xml",
+            "- file gone.json",
             "+ file two.html",
             "~ claim part/one#it-holds: passed → failed",
         ],

@@ -15,15 +15,6 @@ class Table:
 
 Table()
 """
-INDEX = """# House
-
-The house has rooms.
-
-```{toctree}
-part/index
-other
-```
-"""
 
 
 @pytest.fixture(scope="module")
@@ -88,34 +79,6 @@ def test_a_page_that_is_current_is_not_written_again(build):
     build()
 
     assert path.stat().st_mtime_ns == before
-
-
-@pytest.mark.parametrize(
-    ("base", "place"), [("", ""), ("https://a.org/b/", "https://a.org/b/")]
-)
-def test_the_list_names_the_pages_by_chapter(house, build, base, place):
-    docs = house / "docs"
-    (docs / "index.md").write_text(INDEX)
-    part = "# Part\n\nParts.\n\n```{toctree}\none\ntwo\n```\n"
-    (docs / "part/index.md").write_text(part)
-    (docs / "other.md").write_text("# Other\n\nYou look.\nThen you go.\n")
-
-    app = build(confoverrides={"html_baseurl": base})
-
-    assert (app.outdir / "llms.txt").read_text().splitlines() == [
-        "# House",
-        "",
-        "> The house has rooms.",
-        "",
-        "## Part",
-        "",
-        f"- [One]({place}part/one.md): `word` is one.",
-        f"- [Two]({place}part/two.md): `word` is two.",
-        "",
-        "## To look up",
-        "",
-        f"- [Other]({place}other.html): You look.",
-    ]
 
 
 def test_of_some_cases_the_first_is_told_as_in_the_panel(house, build):
