@@ -150,9 +150,10 @@ sitemap_excludes = ["404.html"]
 notfound_urls_prefix = urlsplit(html_baseurl).path
 notfound_context = {
     "title": "No such page",
-    "body": """
+    "body": f"""
 <h1>No such page</h1>
 <p>Nothing stands at this address: it may be mistyped, or its page may have
-moved. The chapters stand beside this, and the search finds all pages.</p>
+moved. <a href="{notfound_urls_prefix}index.html">The front page</a> searches
+all pages, and shows the chapters.</p>
 """,
 }
