@@ -4,8 +4,10 @@ Values only: no functions, no setup(). Behaviour lives in extensions/.
 """
 
 import os
+import posixpath
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent))  # where extensions/ stands
 
@@ -95,8 +97,9 @@ sphinx_gallery_conf = {
 # -- HTML --------------------------------------------------------------------
 
 html_theme = "furo"
-# Where the site is hosted; notebooks then link back to their pages.
-html_baseurl = os.environ.get("PROVEN_PYTORCH_URL", "")
+# Where the site is hosted, if anywhere; notebooks then link back to their
+# pages.
+html_baseurl = posixpath.join(os.environ.get("PROVEN_PYTORCH_URL", ""), "")
 html_title = project
 html_favicon = "docs/_static/favicon.svg"
 html_scaled_image_link = False  # a picture says its size, and is whole
@@ -131,4 +134,28 @@ html_theme_options = {
         "color-brand-content": "#7db8ff",
         "color-brand-visited": "#7db8ff",
     },
+}
+
+# -- What needs the address of the site --------------------------------------
+
+# A description in the head of each page, a sitemap, a page for addresses that
+# do not exist.
+extensions += (
+    ["notfound.extension", "sphinx_sitemap", "sphinxext.opengraph"]
+    if html_baseurl
+    else []
+)
+ogp_site_url = html_baseurl
+ogp_social_cards = {"enable": False}  # a picture of the title, for each page
+sitemap_url_scheme = "{link}"  # one version, in one language
+sitemap_excludes = ["404.html"]
+notfound_urls_prefix = urlsplit(html_baseurl).path
+notfound_context = {
+    "title": "No such page",
+    "body": f"""
+<h1>No such page</h1>
+<p>Nothing stands at this address: it may be mistyped, or its page may have
+moved. <a href="{notfound_urls_prefix}index.html">The front page</a> searches
+all pages, and shows the chapters.</p>
+""",
 }

@@ -56,24 +56,13 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serve the site below its sub-path, with its own page for what is not."""
+    """Serve the site below its sub-path, without a log."""
 
     def translate_path(self, path: str) -> str:
         """Return the file of an address; outside of the sub-path is none."""
         if not path.startswith(f"{SUBPATH}/"):
             return str(HTML / "nothing")
         return super().translate_path(path.removeprefix(SUBPATH))
-
-    def send_error(
-        self, code: int, message: str | None = None, explain: str | None = None
-    ) -> None:
-        """Answer with the site's own page, as hosts do."""
-        body = (HTML / "404.html").read_bytes()
-        self.send_response(code, message)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""

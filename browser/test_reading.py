@@ -416,21 +416,6 @@ def test_every_link_of_the_site_reaches_a_file():
             assert (path.parent / link).exists(), f"{path}: {link}"
 
 
-@pytest.mark.parametrize("name", ["nothing.html", "autograd/no/thing.html"])
-def test_an_address_without_a_page_leads_on(
-    browser: Browser, site: str, name: str
-):
-    page = browser.new_page()
-
-    answer = page.goto(f"{site}/{name}", wait_until="networkidle")
-    expect(page.locator("body")).to_have_css("max-width", "640px")
-    page.get_by_role("link", name="front page").click()
-
-    assert answer is not None
-    assert answer.status == 404
-    expect(page).to_have_url(f"{site}/index.html")
-
-
 # -- The way a page comes ----------------------------------------------------
 
 

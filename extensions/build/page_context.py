@@ -25,10 +25,9 @@ class PageContext:
     doctree: nodes.document | None
     """The text of the page, if it is no generated one."""
 
-    def add_to_head(self, html: str, *, first: bool = False) -> None:
-        """Add some HTML to the head of the page, behind or before the rest."""
-        rest = self.values.get("metatags", "")
-        self.values["metatags"] = html + rest if first else rest + html
+    def add_to_head(self, html: str) -> None:
+        """Add some HTML to the head of the page, behind the rest."""
+        self.values["metatags"] = self.values.get("metatags", "") + html
 
 
 def on_page_context(

@@ -1,4 +1,4 @@
-"""Files that belong to the whole site, such as ``sitemap.xml``.
+"""Files that belong to the whole site, such as ``claims.json``.
 
 A feature adds a function that returns what such a file holds; all of them are
 written once the pages are written.
@@ -15,8 +15,8 @@ from extensions.core.writing import write
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# By name: what returns its text, or None where the site has no such file.
-SITE_FILES: dict[str, Callable[[Sphinx], str | None]] = {}
+# By name: what returns its text.
+SITE_FILES: dict[str, Callable[[Sphinx], str]] = {}
 
 
 def _write(app: Sphinx, error: Exception | None) -> None:
@@ -24,8 +24,7 @@ def _write(app: Sphinx, error: Exception | None) -> None:
     if error:
         return
     for name, text_of in SITE_FILES.items():
-        if (text := text_of(app)) is not None:
-            write(Path(app.outdir, name), text)
+        write(Path(app.outdir, name), text_of(app))
 
 
 def setup_site_files(app: Sphinx) -> None:

@@ -66,8 +66,7 @@ def _ledger_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             "lead": lead,
         }
         body = builder.templates.render("ledger_page.html", values)
-        about = {"title": title, "lead": lead, "body": body}
-        yield name, about, "page.html"
+        yield name, {"title": title, "body": body}, "page.html"
 
 
 def setup_ledger_pages(app: Sphinx) -> None:

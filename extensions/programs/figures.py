@@ -1,8 +1,7 @@
 """Draw each figure of a snippet twice: for light pages and for dark ones.
 
 sphinx-gallery calls :func:`scrape` behind each block of code. The dark figure
-is the light one with its neutral colours swapped; other colours stay. A third
-one, in pixels, is for the card of the page.
+is the light one with its neutral colours swapped; other colours stay.
 """
 
 from __future__ import annotations
@@ -71,11 +70,6 @@ def _artists(figure: Figure) -> Iterator[Artist]:
                 yield patch
 
 
-def on_card(drawn: Path) -> Path:
-    """Return where a figure stands in pixels, given where the light one is."""
-    return drawn.with_name(f"{drawn.stem}_card.png")
-
-
 def title_of(figure: Figure) -> str:
     """Return the titles of a figure: what a reader who cannot see it hears."""
     titles = [figure.get_suptitle(), *(ax.get_title() for ax in figure.axes)]
@@ -98,14 +92,11 @@ def _save(figure: Figure, path: Path) -> None:
 def save_twice(figure: Figure, path: Path) -> dict[str, Path]:
     """Write a figure, then the same for dark pages; return both by theme.
 
-    That for a card is found by :func:`on_card`. Leaves the figure with its
-    colours swapped.
+    Leaves the figure with its colours swapped.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     dark = path.with_name(f"{path.stem}_dark{path.suffix}")
     _save(figure, path)
-    metadata = {"Software": None}
-    figure.savefig(on_card(path), bbox_inches="tight", metadata=metadata)
     for artist in _artists(figure):
         _swap_neutrals(artist)
     _save(figure, dark)

@@ -1,7 +1,7 @@
-"""What a web site needs besides its pages, and no reader thinks of.
+"""The search of the site, and what a page loads.
 
-The search, ``sitemap.xml``, the page for addresses
-that have none, and what search engines and shared links show.
+What else a site on the web has, such as a sitemap, libraries add, where
+``conf.py`` knows the address of the site.
 """
 
 from __future__ import annotations
@@ -43,22 +43,12 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.build.page_context import on_page_context
-    from extensions.web import (
-        not_found,
-        page_meta,
-        search_box,
-        search_index,
-        search_texts,
-        sitemap,
-    )
+    from extensions.web import search_box, search_index, search_texts
 
     add_templates(app, __file__)
     add_static(app, __file__)
     search_texts.setup_search_texts(app)
     search_index.setup_search_index(app)
     search_box.setup_search_box(app)
-    sitemap.setup_sitemap(app)
-    not_found.setup_not_found(app)
-    page_meta.setup_page_meta(app)
     on_page_context(app, _leave_out)
     return METADATA
