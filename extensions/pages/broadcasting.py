@@ -40,7 +40,7 @@ class _BroadcastingDirective(SphinxDirective):
     """Let the reader try two shapes."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the form; the script puts its answer in an example's place."""
+        """Return the form, with an example where the script answers."""
         fields = [("a", "a", "8, 8"), ("b", "b", "1797, 1, 8")]
         typed = "\n".join(_FIELD.format(*field) for field in fields)
         tried = "\n".join(_BUTTON.format(*(x + x)) for x in _EXAMPLES)
