@@ -71,14 +71,14 @@ def test_a_shape_is_read_as_people_write_it(page: Page, site: str, text: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["2, -1", "2, 1.5", "two", "10000", "1, 1, 1, 1, 1, 1, 1"]
+    "text", ["2, -1", "2, 1.5", "two", "10000", "1, 1, 1, 1, 1, 1"]
 )
 def test_what_is_no_shape_is_named(page: Page, site: str, text: str):
     piece = opened(page, site)
     typed(piece, "8", text)
 
     expect(said(piece)).to_have_text(
-        "Type at most six whole numbers below 10,000, as in 8, 8."
+        "Type at most five whole numbers below 10,000, as in 8, 8."
     )
     field = piece.get_by_label("Shape of b")
     expect(field).to_have_attribute("aria-invalid", "true")
@@ -163,7 +163,7 @@ def test_whatever_one_types_a_phone_and_everyone_can_read_it(
     for a, b in [
         ("8, 8", "1797, 1, 8"),
         ("5, 3, 1", "3, 4, 0"),
-        ("1111, 1111, 1111, 1, 1, 1", "1, 1, 1, 1111, 1111, 1111"),
+        ("1111, 1111, 1111, 1, 1", "1, 1, 1, 1111, 1111"),
         ("no", "-1"),
     ]:
         typed(piece, a, b)

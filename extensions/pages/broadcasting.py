@@ -40,18 +40,17 @@ class _BroadcastingDirective(SphinxDirective):
     """Let the reader try two shapes."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the form; without scripts, there is an example instead."""
+        """Return the form, with an example where the script answers."""
         fields = [("a", "a", "8, 8"), ("b", "b", "1797, 1, 8")]
         typed = "\n".join(_FIELD.format(*field) for field in fields)
         tried = "\n".join(_BUTTON.format(*(x + x)) for x in _EXAMPLES)
         html = f"""<div class="broadcasting">
 <p><strong>Shapes that broadcast</strong></p>
-<noscript><p>{words(BROADCASTING)}</p></noscript>
 <form autocomplete="off">
 {typed}
 <p>Or try {tried}</p>
 </form>
-<div role="status"></div>
+<div role="status"><p>{words(BROADCASTING)}</p></div>
 <table></table>
 </div>
 """

@@ -106,7 +106,7 @@ def _groups(doctree: nodes.document) -> Iterator[HtmlElement]:
         entries = [each for each in section if isinstance(each, nodes.section)]
         if not entries or isinstance(section.parent, nodes.document):
             continue
-        listed = html_element("ul", class_="entry-columns")
+        listed = html_element("ul")
         for entry in entries:
             [name, *_] = entry["ids"]
             words = [each.deepcopy() for each in _title(entry)]

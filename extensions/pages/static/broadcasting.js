@@ -11,7 +11,7 @@ for (const piece of document.querySelectorAll(".broadcasting")) {
     const text = field.value.replace(/torch\.Size|[()[\]]/g, " ");
     const words = text.match(/[^\s,x×*]+/g) ?? [];
     const isShape =
-      words.length <= 6 && words.every((word) => /^\d{1,4}$/.test(word));
+      words.length <= 5 && words.every((word) => /^\d{1,4}$/.test(word));
     field.setAttribute("aria-invalid", !isShape);
     return isShape ? words.map(Number) : null;
   };
@@ -78,7 +78,7 @@ for (const piece of document.querySelectorAll(".broadcasting")) {
     table.hidden = !found.length;
     draw(found);
     if (shapes.includes(null))
-      say("Type at most six whole numbers below 10,000, as in <code>8, 8</code>.");
+      say("Type at most five whole numbers below 10,000, as in <code>8, 8</code>.");
     else sayResult(found);
   };
   form.addEventListener("input", show);
