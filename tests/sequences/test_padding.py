@@ -459,7 +459,7 @@ def test_the_last_step_is_padding(snippet, seeds=()):
         assert given == [labels.mode().values]
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_the_last_step_is_padding__also_from(snippet, seed):
     test_the_last_step_is_padding(snippet, {seed})
 
@@ -528,7 +528,7 @@ def test_padded_by_batch_it_learns_slowly(snippet, seeds=(), names=RIGHT_WAYS):
     assert largest + 0.05 < share < least - 0.02
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_padded_by_batch_it_learns_slowly__also_from(snippet, seed):
     test_padded_by_batch_it_learns_slowly(snippet, {seed}, RIGHT_WAYS[:1])
 
