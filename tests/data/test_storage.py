@@ -11,6 +11,7 @@ import tarfile
 import traceback
 import zlib
 from collections import Counter
+from multiprocessing import util
 from unittest.mock import patch
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
+from tests.helpers import spawns
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")
@@ -1357,7 +1359,7 @@ def test_tfrecord_needs_a_transform__but_not_if_it_has_one(snippet, fails):
     fails(test_tfrecord_needs_a_transform, snippet.edit(old, new))
 
 
-# At the end, because other processes have to import all libraries
+# In spawned workers
 
 TOGETHER = '''
 
@@ -1378,6 +1380,15 @@ class Together(IterableDataset):
 '''
 
 
+def forget(module):
+    """Let a worker import a module anew, as one does that starts without.
+
+    LMDB would refuse to open in it what is open already.
+    """
+    module.datasets["LMDB"].file.close()
+    sys.modules.pop(module.__name__, None)
+
+
 def spawned(snippet, folder, monkeypatch):
     """Read the datasets in spawned workers, which import a module."""
     cells = snippet.cells()
@@ -1393,12 +1404,15 @@ def spawned(snippet, folder, monkeypatch):
     loader = DataLoader(
         module.Together(module.datasets),
         batch_size=None,
-        num_workers=1,  # it imports all libraries
+        num_workers=1,
         multiprocessing_context="spawn",
     )
+    util.register_after_fork(module, forget)
+    monkeypatch.setattr("tempfile.tempdir", str(folder))  # of the worker
     found = {name: [] for name in FORMATS}
-    for name, hours, days in loader:
-        found[name] += zip(days.tolist(), hours.tolist(), strict=True)
+    with spawns.with_torch():
+        for name, hours, days in loader:
+            found[name] += zip(days.tolist(), hours.tolist(), strict=True)
     return found, module.temperature
 
 
