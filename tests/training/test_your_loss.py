@@ -8,7 +8,10 @@ from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
+from tests.helpers import digits
 from tests.helpers.worlds import DTYPES, each
+
+digits.read_once()
 
 BASE = ("scenes", "dice", "fit")
 SCORED = (*BASE, "learned")
