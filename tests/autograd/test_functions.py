@@ -748,6 +748,7 @@ def test_an_output_as_attribute_leaks__ends_with_an_input(snippet, fails):
     fails(test_an_output_as_attribute_leaks, edited)
 
 
+@pytest.mark.usefixtures("frozen")
 def test_an_output_as_attribute_leaks__ends_when_garbage_is_collected(
     snippet, fails
 ):

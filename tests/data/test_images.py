@@ -869,12 +869,13 @@ def test_exif_transpose_turns_upright__also(snippet, orientation, turn):
     run = after(snippet, *TURNED)
     exif, phone = run.Image.Exif(), run.BytesIO()
     exif[0x0112] = orientation
-    run.Image.fromarray(run.pixels).save(phone, "PNG", exif=exif)
+    pixels = run.pixels[:40, :60]
+    run.Image.fromarray(pixels).save(phone, "PNG", exif=exif)
 
     with run.Image.open(phone) as file:
-        assert np.array_equal(np.array(file), run.pixels)
+        assert np.array_equal(np.array(file), pixels)
         upright = np.array(run.ImageOps.exif_transpose(file))
-    assert np.array_equal(upright, turn(run.pixels))
+    assert np.array_equal(upright, turn(pixels))
 
 
 @pytest.mark.parametrize(
@@ -985,7 +986,7 @@ def test_the_wrong_range_is_silent(snippet, seed=0):
     assert found["0 to 255"] < 0.65
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 def test_the_wrong_range_is_silent__also_from(snippet, seed):
     test_the_wrong_range_is_silent(snippet, seed)
 

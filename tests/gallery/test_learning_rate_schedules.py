@@ -122,7 +122,7 @@ def test_a_number_out_of_bounds_is_refused__but_not_with(
 
 
 def test_the_scheduler_is_all_that_differs(snippet):
-    run, seen, settings = snippet.after("train"), [], []
+    run, seen, settings = given(snippet, STEPS=60).after("train"), [], []
     randint, step = torch.randint, torch.optim.SGD.step
 
     def drawn(*given):
@@ -434,8 +434,8 @@ def test_exponential_lr_ends_at_its_last__but_not_with(
 
 
 def test_all_but_the_constant_rate_end_low(snippet):
-    run = snippet.after("train")
-    lasts = {name: run.train(make)[0] for name, make in run.schedules.items()}
+    run = curved(snippet)
+    lasts = {name: rates for name, (rates, _) in run.curves.items()}
 
     low = {name for name, rates in lasts.items() if rates[-1] < run.RATE / 10}
     assert low == FALLING

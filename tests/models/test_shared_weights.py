@@ -532,7 +532,7 @@ def test_the_average_is_better(snippet):
     assert 0.35 < smooth / plain < 0.7
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_the_average_is_better__also_from(snippet, seed):
     edited = snippet.edit(
         "torch.manual_seed(0)\nmodel_of_digits",

@@ -813,7 +813,7 @@ def test_the_wrong_loss_is_silent(snippet):
     assert abs(run.with_colon[0] - math.log(10)) < 0.05
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 def test_the_wrong_loss_is_silent__also_from(snippet, seed):
     old = "torch.manual_seed(0)"
     test_the_wrong_loss_is_silent(

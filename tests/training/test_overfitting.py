@@ -10,6 +10,7 @@ from torch import nn
 
 from extensions.evidence.counterexamples import edits
 from tests.helpers import digits
+from tests.helpers.programs import resumed
 
 digits.read_once()
 
@@ -223,7 +224,7 @@ def assert_parts(curve):
 
 
 def test_the_curves_part(snippet):
-    run = snippet.only(*SETUP, "fit", "two").after("two")
+    run = resumed(snippet, (*SETUP, "fit", "two"))
 
     assert_parts(run.overfits)
     loss, share = run.evaluate(run.late, run.validation)
@@ -263,7 +264,7 @@ def test_the_curves_part__but_not_with(snippet, old, new, fails):
 
 
 def test_underfitting_is_high_on_both(snippet):
-    run = snippet.only(*SETUP, "fit", "two").after("two")
+    run = resumed(snippet, (*SETUP, "fit", "two"))
 
     assert run.underfits[:, 0].min() > 1
     assert run.underfits[:, 2].min() > 1
@@ -285,7 +286,7 @@ def test_underfitting_is_high_on_both__but_not_with_16(snippet, fails):
 
 def confident(snippet):
     cells = (*SETUP, "early-stopping", "fit", "two", "confident")
-    return snippet.only(*cells).after("confident")
+    return resumed(snippet, cells)
 
 
 def test_the_late_model_is_right_more_often(snippet):

@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
 from tests.helpers import digits
+from tests.helpers.programs import resumed
 from tests.helpers.worlds import DTYPES, each
 
 digits.read_once()
@@ -17,6 +17,11 @@ BASE = ("scenes", "dice", "fit")
 SCORED = (*BASE, "learned")
 TASKS = (*BASE, "two-tasks", "parts")
 bce = F.binary_cross_entropy_with_logits
+
+
+def after(snippet, first, *others):
+    """Run these cells; the first, which makes the pictures, only once."""
+    return resumed(snippet, first, others)
 
 
 def untrained(snippet, *cells):
