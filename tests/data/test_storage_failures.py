@@ -120,7 +120,8 @@ def test_three_epochs_are_complete__but_not(snippet, fails, old, new):
 def test_no_index_repeats_the_records(snippet, workers=2):
     run = after(snippet, *BASE, "records", "number", "orders")
     found = [run.orders["two workers, no index"]] if workers == 2 else []
-    found.append(run.arrivals(None, num_workers=workers, **FORK))
+    options = {"batch_size": 20, "num_workers": workers, **FORK}
+    found.append(run.arrivals(None, **options))
 
     for days in found:
         assert Counter(days) == dict.fromkeys(range(100), workers)
@@ -155,7 +156,8 @@ def test_an_index_divides_the_records(snippet, workers=2, count=None):
     else:
         run, found = after(snippet, *cells), []
     try:
-        found.append(run.arrivals(run.index, num_workers=workers, **FORK))
+        options = {"batch_size": 20, "num_workers": workers, **FORK}
+        found.append(run.arrivals(run.index, **options))
     except IndexError as error:
         traceback.clear_frames(error.__traceback__)
         pytest.fail("IndexError")
@@ -200,7 +202,7 @@ def test_an_index_starts_anywhere(snippet):
     orders = [run.orders["no workers, an index"]]
     for seed in (*range(8), 48):  # the last begins at the first record
         np.random.seed(seed)
-        orders.append(run.arrivals(run.index))
+        orders.append(run.arrivals(run.index, batch_size=20))
 
     for days in orders:
         start = days[0]
@@ -294,10 +296,10 @@ def test_a_cached_environment_is_shared(snippet):
     with pytest.raises(lmdb.ReadonlyError):
         opened.begin(write=True)
     loader = DataLoader(run.together, **run.two)
-    epochs = run.epochs(loader)
+    epochs = run.epochs(loader, 2)
     opened.close()
     run.environment.cache_clear()
-    assert epochs == ["200 days, 100 different"] * 3
+    assert epochs == ["200 days, 100 different"] * 2
 
 
 @edits(

@@ -570,7 +570,7 @@ EACH = "names_of([picture.pixels for picture in many])"
 )
 def test_each_piece_is_sent_at_once__but_not_with(snippet, old, new, fails):
     """All is computed before the first piece, or nothing is yielded."""
-    fails(test_each_piece_is_sent_at_once, snippet.edit(old, new), 0.2)
+    fails(test_each_piece_is_sent_at_once, snippet.edit(old, new), 0.05)
 
 
 LATE = (*FUNCTION, (*OF_APP, "late-error"))
