@@ -248,7 +248,7 @@ def test_each_epoch_has_its_order(snippet, count=10, size=4, seed=0):
     assert min(drawn.values()) > 25
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("count", [9, 100])
 def test_each_epoch_has_its_order__also_for(snippet, count, seed):
     test_each_epoch_has_its_order(snippet, count, 7, seed)
@@ -1115,7 +1115,7 @@ def test_shuffled_epochs_drop_others(snippet, count=10, size=4, seed=0):
     assert set(chain(*kept)) == set(range(count))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("size", [3, 7, 19, 20])
 def test_shuffled_epochs_drop_others__also_for(snippet, size, seed):
     test_shuffled_epochs_drop_others(snippet, 20, size, seed)

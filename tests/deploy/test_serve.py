@@ -900,7 +900,7 @@ def test_train_mode_answers_differ(snippet):
     assert len({kept, *run.means}) == 4
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_train_mode_answers_differ__also_from(snippet, seed):
     old = "torch.manual_seed(0)\nmodel"
     edited = snippet.edit(old, old.replace("0", str(seed)))
@@ -938,7 +938,7 @@ def test_dividing_twice_is_silent__also_after_five_epochs(snippet):
     assert run.once > 0.85
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_dividing_twice_is_silent__also_from(snippet, seed):
     old = "torch.manual_seed(0)\nmodel"
     edited = snippet.edit(old, old.replace("0", str(seed)))

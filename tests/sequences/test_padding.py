@@ -577,7 +577,7 @@ def test_padding_wears_names_off(snippet, build=None, seed=0):
     assert closer[10] > 10
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 @pytest.mark.parametrize("size", [8, 128], ids="{} features".format)
 def test_padding_wears_names_off__also_from(snippet, seed, size):
     test_padding_wears_names_off(

@@ -159,8 +159,8 @@ def test_padding_makes_sizes_repeat(snippet, count=200):
 
 @pytest.mark.parametrize(
     ("seed", "count"),
-    [(1, 120), (2, 600)],
-    ids=["seed 1-120 recordings", "seed 2-600 recordings"],
+    [(1, 120)],
+    ids=["seed 1-120 recordings"],
 )
 def test_padding_makes_sizes_repeat__also(snippet, count, seed):
     line = "torch.manual_seed(0)\nlengths"
@@ -218,7 +218,7 @@ def test_a_coarse_multiple_adds_zeros(snippet):
         assert more > zeros
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_a_coarse_multiple_adds_zeros__also_for_lengths_from(snippet, seed):
     line = "torch.manual_seed(0)\nlengths"
     edited = snippet.edit(line, line.replace("0", str(seed)))

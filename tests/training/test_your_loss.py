@@ -870,7 +870,7 @@ def test_the_larger_loss_drowns__also_from(snippet, seed):
     drowns(run, plain, weighted)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_the_larger_loss_drowns__also_at_the_start_from(snippet, seed):
     run = after(snippet, *TASKS)
     torch.manual_seed(seed)
