@@ -11,7 +11,10 @@ from torch.autograd import gradcheck, gradgradcheck
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older
 from extensions.programs.cached_run import after
+from tests.helpers import digits
 from tests.helpers.worlds import DTYPES, TENSORS, each
+
+digits.read_once()
 
 # Some of what the compiler loads when it is first asked uses torch.jit.
 pytestmark = [
@@ -746,6 +749,7 @@ def test_an_output_as_attribute_leaks__ends_with_an_input(snippet, fails):
     fails(test_an_output_as_attribute_leaks, edited)
 
 
+@pytest.mark.usefixtures("frozen")
 def test_an_output_as_attribute_leaks__ends_when_garbage_is_collected(
     snippet, fails
 ):

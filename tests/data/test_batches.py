@@ -248,7 +248,7 @@ def test_each_epoch_has_its_order(snippet, count=10, size=4, seed=0):
     assert min(drawn.values()) > 25
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("count", [9, 100])
 def test_each_epoch_has_its_order__also_for(snippet, count, seed):
     test_each_epoch_has_its_order(snippet, count, 7, seed)
@@ -402,7 +402,7 @@ def whole(samples):
 
 
 def next_said(batches):
-    """Return the next batch, or what is said within a second instead."""
+    """Return the next batch, or what is said when none comes."""
     try:
         return next(batches)
     except RuntimeError as error:
@@ -414,19 +414,20 @@ def test_a_worker_sends_no_non_leaf(snippet, capfd, review=None, join=None):
     review = torch.ones(3, requires_grad=True) if review is None else review
     samples = [review, review] if join else [(review, 1), (review, 0)]
     options = {"num_workers": 1, "multiprocessing_context": "fork"}
-    options |= {"collate_fn": join or run.pad, "timeout": 1}
+    options |= {"collate_fn": join or run.pad, "timeout": 0.2}
 
     batches = iter(DataLoader(samples, 2, **options))
 
     refused = "Cowardly refusing to serialize non-leaf tensor"
     errors = ""
-    for _ in range(60):  # seconds that a slow machine may take
-        assert next_said(batches) == "DataLoader timed out after 1 seconds"
+    silence = "DataLoader timed out after 0.2 seconds"
+    for _ in range(300):  # a slow machine may take a minute
+        assert next_said(batches) == silence
         errors += capfd.readouterr().err
         if refused in errors:
             break
     assert refused in errors
-    assert next_said(batches) == "DataLoader timed out after 1 seconds"
+    assert next_said(batches) == silence
 
 
 def test_a_worker_sends_no_non_leaf__but_not_if_pad_detaches(
@@ -1114,7 +1115,7 @@ def test_shuffled_epochs_drop_others(snippet, count=10, size=4, seed=0):
     assert set(chain(*kept)) == set(range(count))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("size", [3, 7, 19, 20])
 def test_shuffled_epochs_drop_others__also_for(snippet, size, seed):
     test_shuffled_epochs_drop_others(snippet, 20, size, seed)

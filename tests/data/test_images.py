@@ -9,6 +9,9 @@ from torch import nn
 
 from extensions.evidence.counterexamples import no_error
 from extensions.programs.cached_run import after
+from tests.helpers import digits
+
+digits.read_once()
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:__array__ implementation:DeprecationWarning"
@@ -409,7 +412,7 @@ def test_the_mean_of_deviations_is_too_small(snippet):
     assert ((share > 0.25) & (share < 0.4)).all()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_mean_of_deviations_is_too_small__also_with(seed):
     generator = torch.Generator().manual_seed(seed)
     images = torch.rand(20, 3, 6, 6, generator=generator)
@@ -866,12 +869,13 @@ def test_exif_transpose_turns_upright__also(snippet, orientation, turn):
     run = after(snippet, *TURNED)
     exif, phone = run.Image.Exif(), run.BytesIO()
     exif[0x0112] = orientation
-    run.Image.fromarray(run.pixels).save(phone, "PNG", exif=exif)
+    pixels = run.pixels[:40, :60]
+    run.Image.fromarray(pixels).save(phone, "PNG", exif=exif)
 
     with run.Image.open(phone) as file:
-        assert np.array_equal(np.array(file), run.pixels)
+        assert np.array_equal(np.array(file), pixels)
         upright = np.array(run.ImageOps.exif_transpose(file))
-    assert np.array_equal(upright, turn(run.pixels))
+    assert np.array_equal(upright, turn(pixels))
 
 
 @pytest.mark.parametrize(
@@ -982,7 +986,7 @@ def test_the_wrong_range_is_silent(snippet, seed=0):
     assert found["0 to 255"] < 0.65
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 def test_the_wrong_range_is_silent__also_from(snippet, seed):
     test_the_wrong_range_is_silent(snippet, seed)
 

@@ -755,9 +755,7 @@ def test_a_copied_generator_repeats(snippet):
         assert first == [rng.random() for _ in range(6)]
 
 
-@pytest.mark.parametrize(
-    "made", ["np.random.RandomState(1)", "random.Random()"]
-)
+@pytest.mark.parametrize("made", ["random.Random()"])
 def test_a_copied_generator_repeats__also_of(snippet, made):
     edited = snippet.edit("np.random.default_rng(0)", made)
     test_a_copied_generator_repeats(edited)
@@ -1447,7 +1445,7 @@ def test_what_cannot_be_pickled_hangs__also_without_a_timeout(snippet):
 
     run = after(snippet, *HANG)
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
         error = raised(run.Unpicklable(), worker_init_fn=mute)
     finally:
@@ -1461,10 +1459,11 @@ def test_what_cannot_be_pickled_hangs__also_in_what_the_page_prints(
 ):
     names = "days", "three-epochs", "without-numbers", "program"
     cells = "unpicklable", "quiet", "hang", "said"
-    after(snippet, *names, *cells, again=True)
+    sooner = snippet.edit("timeout=1,", "timeout=0.3,")
+    after(sooner, *names, *cells, again=True)
     timed_out, said = capfd.readouterr().out.splitlines()
 
-    assert timed_out == "DataLoader timed out after N seconds"
+    assert timed_out == "DataLoader timed out after N.N seconds"
     assert "Can't pickle local object" in said
 
 
@@ -1486,7 +1485,6 @@ def test_what_cannot_be_pickled_hangs__but_not_if_the_worker_ends(
 
 KILL = ("days", "three-epochs", "killed")
 KILLED = {"SIGKILL": "Killed", "SIGBUS": "Bus error"}
-KILLED |= {"SIGSEGV": "Segmentation fault"}
 
 
 def mute(worker_id):
@@ -1515,7 +1513,7 @@ def test_a_killed_worker_raises(snippet, name="SIGKILL"):
     assert ("raise your shared memory" in said) == (name == "SIGBUS")
 
 
-@pytest.mark.parametrize("name", ["SIGBUS", "SIGSEGV"])
+@pytest.mark.parametrize("name", ["SIGBUS"])
 def test_a_killed_worker_raises__also_by(snippet, name):
     test_a_killed_worker_raises(snippet, name)
 

@@ -19,7 +19,7 @@ LEARNED = (*MODEL, "learned", "pulls")
 SHOWN = (*READ, "error-of", "objects", "frames")
 SCALER = """\
 __import__("sklearn.preprocessing").preprocessing.StandardScaler()"""
-SPLITS = pytest.mark.parametrize("seed", [1, 2], ids="split {}".format)
+SPLITS = pytest.mark.parametrize("seed", [1], ids="split {}".format)
 
 
 def split_by(snippet, seed):
@@ -135,7 +135,7 @@ def test_it_learns_who_survived(snippet):
     assert survived.float().mean() < 0.45
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_it_learns_who_survived__also_from(snippet, seed):
     run = after(snippet, *MODEL)
     model = run.fit(run.train, seed)

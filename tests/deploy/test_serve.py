@@ -10,6 +10,7 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,10 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers import digits
 from tests.helpers.programs import resumed
+
+digits.read_once()
 
 pytest.importorskip("fastapi")
 
@@ -34,8 +38,10 @@ def run_of(snippet, *cells):
 
 
 def quick(snippet, *cells):
-    """Do the same with twenty pictures in place of a hundred."""
-    return run_of(snippet.edit("in test[:100]", "in test[:20]"), *cells)
+    """Do the same with twenty pictures, and without a second of waiting."""
+    fewer = snippet.edit("in test[:100]", "in test[:20]")
+    sooner = fewer.text.replace("patience=1)", "patience=0.1)")
+    return run_of(replace(fewer, text=sooner), *cells)
 
 
 def alone_in(run, pixels):
@@ -564,7 +570,7 @@ EACH = "names_of([picture.pixels for picture in many])"
 )
 def test_each_piece_is_sent_at_once__but_not_with(snippet, old, new, fails):
     """All is computed before the first piece, or nothing is yielded."""
-    fails(test_each_piece_is_sent_at_once, snippet.edit(old, new), 0.2)
+    fails(test_each_piece_is_sent_at_once, snippet.edit(old, new), 0.05)
 
 
 LATE = (*FUNCTION, (*OF_APP, "late-error"))
@@ -894,7 +900,7 @@ def test_train_mode_answers_differ(snippet):
     assert len({kept, *run.means}) == 4
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_train_mode_answers_differ__also_from(snippet, seed):
     old = "torch.manual_seed(0)\nmodel"
     edited = snippet.edit(old, old.replace("0", str(seed)))
@@ -932,7 +938,7 @@ def test_dividing_twice_is_silent__also_after_five_epochs(snippet):
     assert run.once > 0.85
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_dividing_twice_is_silent__also_from(snippet, seed):
     old = "torch.manual_seed(0)\nmodel"
     edited = snippet.edit(old, old.replace("0", str(seed)))
@@ -1025,6 +1031,7 @@ def test_without_it_the_graph_is_saved__but_not_with(snippet, old, new, fails):
     fails(test_without_it_the_graph_is_saved, snippet.edit(old, new))
 
 
+@pytest.mark.usefixtures("frozen")
 def test_without_it_the_graph_is_saved__also_until_the_answer_goes(snippet):
     run = run_of(snippet, *GRAPH)
 

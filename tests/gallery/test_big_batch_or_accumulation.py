@@ -215,7 +215,7 @@ def test_weighted_parts_give_the_gradient_of_the_whole(snippet):
 
 
 @pytest.mark.parametrize("size", [2, 64, 230, 331])
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2])
 def test_weighted_parts_give_the_gradient_of_the_whole__also_for(
     snippet, size, seed
 ):
@@ -325,7 +325,7 @@ def test_a_short_part_counts_too_much(snippet):
     assert errors[2] < 1e-12
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1])
 def test_a_short_part_counts_too_much__also_from(snippet, seed):
     test_a_short_part_counts_too_much(seeded(snippet, seed))
 
@@ -392,7 +392,7 @@ def test_batch_norm_parts_are_off(snippet):
         run.in_parts(run.ways[BATCH][0], 230, run.by_size)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1])
 def test_batch_norm_parts_are_off__also_from(snippet, seed):
     test_batch_norm_parts_are_off(seeded(snippet, seed))
 

@@ -122,7 +122,7 @@ def test_a_number_out_of_bounds_is_refused__but_not_with(
 
 
 def test_the_scheduler_is_all_that_differs(snippet):
-    run, seen, settings = snippet.after("train"), [], []
+    run, seen, settings = given(snippet, STEPS=60).after("train"), [], []
     randint, step = torch.randint, torch.optim.SGD.step
 
     def drawn(*given):
@@ -434,8 +434,8 @@ def test_exponential_lr_ends_at_its_last__but_not_with(
 
 
 def test_all_but_the_constant_rate_end_low(snippet):
-    run = snippet.after("train")
-    lasts = {name: run.train(make)[0] for name, make in run.schedules.items()}
+    run = curved(snippet)
+    lasts = {name: rates for name, (rates, _) in run.curves.items()}
 
     low = {name for name, rates in lasts.items() if rates[-1] < run.RATE / 10}
     assert low == FALLING
@@ -503,10 +503,12 @@ def test_a_constant_rate_is_too_high_or_too_low__but_not_with(
 
 
 def test_a_high_rate_is_closer_at_first(snippet, number=2):
-    run = start(snippet, number).only(*FIRST, "train", "rates").after("rates")
-    found = {
-        factor: run.train(run.constant(factor)) for factor in run.constants
-    }
+    kept = start(snippet, number).edit(
+        "    _, losses = train(constant(factor))\n",
+        "    found[factor] = _, losses = train(constant(factor))\n",
+    )
+    kept = kept.edit("constants = {}\n", "constants, found = {}, {}\n")
+    found = kept.only(*FIRST, "train", "rates").after("rates").found
 
     for factor, (rates, _) in found.items():
         assert rates == [factor * 0.2] * 300

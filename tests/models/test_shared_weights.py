@@ -17,6 +17,9 @@ from torch.optim.swa_utils import (
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
+from tests.helpers import digits
+
+digits.read_once()
 
 DIGITS = ("tie", "average", "digits")
 TRAINED = (*DIGITS, "trained")
@@ -529,7 +532,7 @@ def test_the_average_is_better(snippet):
     assert 0.35 < smooth / plain < 0.7
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_the_average_is_better__also_from(snippet, seed):
     edited = snippet.edit(
         "torch.manual_seed(0)\nmodel_of_digits",
@@ -798,7 +801,7 @@ def test_measuring_again_lowers_the_loss(snippet):
     assert renewed[0] < 0.95 * copied[0]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_measuring_again_lowers_the_loss__also_from(snippet, seed):
     edited = snippet.edit(
         "torch.manual_seed(0)\nother", f"torch.manual_seed({seed})\nother"
@@ -872,7 +875,7 @@ def test_a_slow_average_knows_nothing(snippet):
     assert run.evaluate(run.slow)[1] < 0.5
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_a_slow_average_knows_nothing__also_from(snippet, seed):
     edited = snippet.edit(
         "torch.manual_seed(0)\nnew = ", f"torch.manual_seed({seed})\nnew = "

@@ -461,7 +461,7 @@ def test_the_last_step_is_padding(snippet, seeds=()):
         assert given == [labels.mode().values]
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_the_last_step_is_padding__also_from(snippet, seed):
     test_the_last_step_is_padding(snippet, {seed})
 
@@ -530,7 +530,7 @@ def test_padded_by_batch_it_learns_slowly(snippet, seeds=(), names=RIGHT_WAYS):
     assert largest + 0.05 < share < least - 0.02
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_padded_by_batch_it_learns_slowly__also_from(snippet, seed):
     test_padded_by_batch_it_learns_slowly(snippet, {seed}, RIGHT_WAYS[:1])
 
@@ -579,7 +579,7 @@ def test_padding_wears_names_off(snippet, build=None, seed=0):
     assert closer[10] > 10
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 @pytest.mark.parametrize("size", [8, 128], ids="{} features".format)
 def test_padding_wears_names_off__also_from(snippet, seed, size):
     test_padding_wears_names_off(

@@ -44,6 +44,12 @@ for line in {LINES}:
 """
 
 
+def without_recordings(snippet, cell):
+    """Run the program to the end of a cell, without its recordings."""
+    slow = {"recordings", "sizes"}
+    return snippet.only(*snippet.cells().keys() - slow).after(cell)
+
+
 @functools.cache
 def switches_at_start():
     """Return the three switches of one fresh process, after each line."""
@@ -153,8 +159,8 @@ def test_padding_makes_sizes_repeat(snippet, count=200):
 
 @pytest.mark.parametrize(
     ("seed", "count"),
-    [(1, 120), (2, 600)],
-    ids=["seed 1-120 recordings", "seed 2-600 recordings"],
+    [(1, 120)],
+    ids=["seed 1-120 recordings"],
 )
 def test_padding_makes_sizes_repeat__also(snippet, count, seed):
     line = "torch.manual_seed(0)\nlengths"
@@ -212,7 +218,7 @@ def test_a_coarse_multiple_adds_zeros(snippet):
         assert more > zeros
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_a_coarse_multiple_adds_zeros__also_for_lengths_from(snippet, seed):
     line = "torch.manual_seed(0)\nlengths"
     edited = snippet.edit(line, line.replace("0", str(seed)))
@@ -239,7 +245,8 @@ def test_pad_to_adds_zeros_behind(
 ):
     recording = (100 * torch.randn(*channels, length)).to(dtype)
 
-    padded = snippet.after("recordings").pad_to(recording, multiple)
+    fewer = snippet.edit("(200,)).tolist()", "(2,)).tolist()")
+    padded = fewer.after("recordings").pad_to(recording, multiple)
 
     assert padded.shape[:-1] == channels
     assert padded.shape[-1] % multiple == 0
@@ -347,7 +354,7 @@ def named(snippet, old, new):
 
 def test_a_misspelt_switch_is_taken(snippet):
     with no_error():
-        run = snippet.after("misspelt")
+        run = without_recordings(snippet, "misspelt")
 
     assert run.still is False
     assert not hasattr(CUDNN, "benchmrk")
@@ -362,7 +369,7 @@ def test_a_misspelt_switch_is_taken__also_while_on(snippet):
     line = "torch.backends.cudnn.benchmark = False\ntorch"
     edited = snippet.edit(line, line.replace("False", "True"))
 
-    assert edited.after("misspelt").still is True
+    assert without_recordings(edited, "misspelt").still is True
 
 
 def test_a_misspelt_switch_is_taken__but_the_right_one_changes(snippet, fails):
@@ -384,7 +391,7 @@ def test_a_misspelt_switch_is_taken__but_not_without_a_module(snippet, fails):
 def test_a_misspelt_module_is_not(snippet, name="cudn"):
     edited = named(snippet, "backends.cudn.", f"backends.{name}.")
 
-    said = vars(edited.after("misspelt")).get("said")
+    said = vars(without_recordings(edited, "misspelt")).get("said")
 
     assert said == f"module 'torch.backends' has no attribute '{name}'"
 
@@ -401,7 +408,7 @@ def test_a_misspelt_module_is_not__but_the_right_one_is(snippet, fails):
 
 
 def test_flags_set_what_you_do_not_name(snippet):
-    run = snippet.after("flags-wrong")
+    run = without_recordings(snippet, "flags-wrong")
 
     assert run.unnamed == UNNAMED
     before = run.switches()  # whatever was set before
@@ -414,7 +421,7 @@ def test_flags_set_what_you_do_not_name(snippet):
 def test_flags_set_what_you_do_not_name__also_after_any_values_of_the_switches(
     snippet, before
 ):
-    run = snippet.after("switches")
+    run = without_recordings(snippet, "switches")
 
     outer = CUDNN.flags(**dict(zip(UNNAMED, before, strict=True)))
     with outer, CUDNN.flags(benchmark=True):
@@ -442,9 +449,9 @@ def test_flags_are_put_back(snippet, values=(True, True, True, False)):
     words = ", ".join(f"{name}={value}" for name, value in values.items())
     if words != NAMED:
         snippet = snippet.edit(NAMED, words)
-    before = snippet.after("flags-wrong").switches()
+    before = without_recordings(snippet, "flags-wrong").switches()
 
-    run = snippet.after("flags-right")
+    run = without_recordings(snippet, "flags-right")
 
     assert run.named == values
     assert run.after == before

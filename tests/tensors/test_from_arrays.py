@@ -13,6 +13,9 @@ from torch import nn
 
 from extensions.evidence.counterexamples import no_error
 from extensions.evidence.versions import older
+from tests.helpers import digits
+
+digits.read_once()
 
 DTYPES = [
     *("float64", "float32", "float16", "complex64", "complex128"),
@@ -813,22 +816,24 @@ def test_three_arrays_are_refused__ends_for_an_empty_array(snippet, fails):
 
 LISTS = """
 import warnings, numpy, torch
-with warnings.catch_warnings(record=True, action="always") as caught:
-    arrays = [numpy.ones(2)] * 3
-    for call in (torch.tensor, torch.tensor, torch.as_tensor, torch.asarray):
-        call(arrays)
-print(len(caught))
+for always in (False, True):
+    torch.set_warn_always(always)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        arrays = [numpy.ones(2)] * 3
+        for call in ("tensor", "tensor", "as_tensor", "asarray"):
+            getattr(torch, call)(arrays)
+    print(len(caught))
 """
 SLOW = "Creating a tensor from a list of numpy.ndarrays is extremely slow"
 
 
 @functools.cache
-def printed(script):
-    """Return what a program prints in a process of its own."""
+def counted_warnings():
+    """Count the warnings of a new process, as it starts and with all."""
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, check=True
+        [sys.executable, "-c", LISTS], capture_output=True, check=True
     )
-    return done.stdout.decode().strip()
+    return [int(count) for count in done.stdout.split()]
 
 
 def lists(*dtypes):
@@ -842,7 +847,7 @@ def lists(*dtypes):
 
 
 @pytest.mark.parametrize("name", ["tensor", "as_tensor", "asarray"])
-def test_a_list_of_arrays_warns(snippet, name, script=LISTS, more=()):
+def test_a_list_of_arrays_warns(snippet, name, always=False, more=()):
     run = snippet.after("list-of-arrays")
 
     # The fixture of the tests asks for a warning each time: one for an array.
@@ -855,20 +860,19 @@ def test_a_list_of_arrays_warns(snippet, name, script=LISTS, more=()):
             _, texts = run.told(getattr(torch, name), each)
         assert texts
         assert all(text.startswith(SLOW) for text in texts)
-    assert printed(script) == "1"
+    assert counted_warnings()[always] == 1
 
 
 def test_a_list_of_arrays_warns__ends_with_set_warn_always(snippet, fails):
     """`torch.set_warn_always(True)` brings the warning for each array."""
-    always = "import torch; torch.set_warn_always(True)" + LISTS
-    fails(test_a_list_of_arrays_warns, snippet, "tensor", always)
-    assert printed(always) == "12"
+    fails(test_a_list_of_arrays_warns, snippet, "tensor", True)
+    assert counted_warnings() == [1, 12]
 
 
 def test_a_list_of_arrays_warns__ends_for_arrays_of_one_number(snippet, fails):
     """Arrays without axes, such as `np.array(0.5)`, raise a `TypeError`."""
     more = [[np.array(0.5), np.array(1.5)]]
-    fails(test_a_list_of_arrays_warns, snippet, "tensor", LISTS, more)
+    fails(test_a_list_of_arrays_warns, snippet, "tensor", False, more)
     with pytest.raises(TypeError, match="len"):
         torch.tensor(more[0])
     assert torch.from_numpy(np.stack(more[0])).tolist() == [0.5, 1.5]

@@ -8,7 +8,10 @@ import torch
 from torch.nn import functional
 
 from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers import digits
 from tests.helpers.worlds import TENSORS, each
+
+digits.read_once()
 
 EACH = each(
     "tensor",
@@ -65,6 +68,12 @@ def shares(part, whole):
     return part.untyped_storage().data_ptr() == (
         whole.untyped_storage().data_ptr()
     )
+
+
+def untrained(snippet, cell):
+    """Run the program to the end of a cell, without what it trains."""
+    cells = [each for each in snippet.cells() if each != "losses"]
+    return snippet.only(*cells).after(cell)
 
 
 # Integers and slices
@@ -645,11 +654,12 @@ def test_assignment_reaches_x__also_with(index):
 
 
 def test_assignment_reaches_x__also_for_one_element_per_row(snippet):
-    run = snippet.after("margins-checked")
+    run = untrained(snippet, "margins-checked")
     assert torch.allclose(run.margins, run.expected)
     assert run.right
     old = "others.amax(dim=1)"
-    assert not snippet.edit(old, "0").after("margins-checked").right
+    edited = snippet.edit(old, "0")
+    assert not untrained(edited, "margins-checked").right
     assert run.scores.isfinite().all()
     rest = zip(run.scores.tolist(), run.labels.tolist(), strict=True)
     best = [max(row[:k] + row[k + 1 :]) for row, k in rest]
@@ -803,7 +813,7 @@ def test_the_wrong_loss_is_silent(snippet):
     assert abs(run.with_colon[0] - math.log(10)) < 0.05
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 def test_the_wrong_loss_is_silent__also_from(snippet, seed):
     old = "torch.manual_seed(0)"
     test_the_wrong_loss_is_silent(
@@ -828,7 +838,7 @@ ONCE = "once[labels] += 1"
 
 
 def test_repeated_places_count_once(snippet):
-    run = snippet.after("count-once")
+    run = untrained(snippet, "count-once")
 
     assert run.once.tolist() == [1.0] * 10
     assert len(run.labels) > 10
@@ -860,7 +870,7 @@ def test_repeated_places_count_once__but_not_otherwise(
 
 
 def test_accumulation_counts_all(snippet, dtype=torch.float32, times=1):
-    run = snippet.after("count-all")
+    run = untrained(snippet, "count-all")
     labels = run.labels.tolist()
     counted = [labels.count(k) for k in range(10)]
     assert run.counts.tolist() == counted
@@ -902,7 +912,7 @@ def test_accumulation_counts_all__ends_in_16_bits(snippet, fails):
 
 def test_two_brackets_write_into_a_copy(snippet):
     with no_error():
-        run = snippet.after("two-brackets")
+        run = untrained(snippet, "two-brackets")
 
     assert (run.lost != run.images).sum() == 0
     is_three = run.labels == 3
@@ -958,7 +968,7 @@ def test_numbers_are_no_mask(snippet, dtype="long", masked="byte"):
     if dtype != "long":
         snippet = snippet.edit(".long()", f".{dtype}()")
     with no_error():
-        run = snippet.after("integer-mask")
+        run = untrained(snippet, "integer-mask")
 
     assert len(run.by_numbers) == len(run.images)
     for picked, label in zip(run.by_numbers, run.labels.tolist(), strict=True):
@@ -1014,7 +1024,7 @@ def test_numbers_are_no_mask__ends_if_a_number_is_assigned(snippet, fails):
 
 
 def test_no_negative_steps(snippet, way="x[::step]", method="x.flip(0)"):
-    run = snippet.after("backwards")
+    run = untrained(snippet, "backwards")
     assert run.said == "step must be greater than zero"
     lines = run.image.tolist()
     assert run.mirrored.tolist() == [line[::-1] for line in lines]

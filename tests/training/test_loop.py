@@ -859,7 +859,7 @@ def test_without_zero_grad_it_is_worse(snippet):
     check_the_order(run, "no zero_grad")
 
 
-@pytest.mark.parametrize("seed", [2, 3, 4])
+@pytest.mark.parametrize("seed", [2])
 def test_without_zero_grad_it_is_worse__also_from_start(snippet, seed):
     edited = snippet.edit("torch.manual_seed(1)", f"torch.manual_seed({seed})")
     test_without_zero_grad_it_is_worse(edited)
@@ -1665,7 +1665,7 @@ def test_clipping_saves_the_weights(snippet):
     assert type(loss) is float
 
 
-@pytest.mark.parametrize("seed", [2, 3, 4])
+@pytest.mark.parametrize("seed", [2])
 def test_clipping_saves_the_weights__also_from_start(snippet, seed):
     edited = snippet.edit("torch.manual_seed(1)", f"torch.manual_seed({seed})")
     test_clipping_saves_the_weights(edited)
@@ -1973,7 +1973,7 @@ def test_a_closure_resets(snippet):
     assert run.stays == pytest.approx(again, rel=0.01)
 
 
-@pytest.mark.parametrize("seed", [2, 3, 4])
+@pytest.mark.parametrize("seed", [2])
 def test_a_closure_resets__also_from_start(snippet, seed):
     edited = snippet.edit("torch.manual_seed(1)", f"torch.manual_seed({seed})")
     test_a_closure_resets(edited)

@@ -7,13 +7,21 @@ import torch
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from tests.helpers import digits
+from tests.helpers.programs import resumed
 from tests.helpers.worlds import DTYPES, each
+
+digits.read_once()
 
 BASE = ("scenes", "dice", "fit")
 SCORED = (*BASE, "learned")
 TASKS = (*BASE, "two-tasks", "parts")
 bce = F.binary_cross_entropy_with_logits
+
+
+def after(snippet, first, *others):
+    """Run these cells; the first, which makes the pictures, only once."""
+    return resumed(snippet, first, others)
 
 
 def untrained(snippet, *cells):
@@ -863,7 +871,7 @@ def test_the_larger_loss_drowns__also_from(snippet, seed):
     drowns(run, plain, weighted)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_the_larger_loss_drowns__also_at_the_start_from(snippet, seed):
     run = after(snippet, *TASKS)
     torch.manual_seed(seed)
