@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from extensions.evidence.counterexamples import edits
 from extensions.programs.cached_run import after
+from tests.helpers.programs import resumed
 
 START = "torch.manual_seed(0)\nmodel = Net()"
 SPLIT = "torch.Generator().manual_seed(0)"
@@ -15,7 +16,7 @@ EPOCHS = "range(10):\n    train_epoch(model"
 def judged(snippet):
     """Train the network, and measure it in every way of the page."""
     cells = "so-far", "baseline", "confusion", "recall", "mistakes"
-    return after(snippet, *cells, "test", "on-training")
+    return resumed(snippet, *cells, "test", "on-training")
 
 
 def counted(snippet):
