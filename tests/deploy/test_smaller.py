@@ -689,13 +689,10 @@ try:
     torch.load({str(path)!r})
 except pickle.UnpicklingError as error:
     print(error)
-import torchao
-print([*torch.load({str(path)!r})])
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Unsupported global: GLOBAL torchao" in done.stdout
-    assert done.stdout.strip().endswith(str([*run.int8.state_dict()]))
 
 
 @edits(

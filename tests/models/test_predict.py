@@ -95,10 +95,8 @@ def test_a_loaded_model_answers_alike__also_in_another_program(
         snippet.cell("predict").source,
         "print(probabilities.tolist())",
     ]
-    command = [sys.executable, "-c", "\n".join(lines)]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    (tmp_path / "predict.py").write_text("\n".join(lines), encoding="utf-8")
+    done = run_forked([sys.executable, "predict.py"], cwd=tmp_path)
 
     *_, last = done.stdout.splitlines()
     torch.testing.assert_close(
