@@ -48,7 +48,7 @@ OTHERS = pytest.mark.parametrize(
     [(seeded, 1), (split, 1)],
     ids=["for the network from seed 1", "for another split"],
 )
-SPLITS = pytest.mark.parametrize("seed", [1, 2, 3], ids="for split {}".format)
+SPLITS = pytest.mark.parametrize("seed", [1], ids="for split {}".format)
 
 
 # Do this
@@ -277,7 +277,7 @@ def test_a_97_can_look_like_a_98(snippet):
     assert run.shown.tolist() == run.draws.double().mean(dim=1).tolist()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 def test_a_97_can_look_like_a_98__also(snippet, seed):
     old = "torch.manual_seed(0)\ndraws"
     edited = snippet.edit(old, old.replace("0", str(seed)))

@@ -1021,7 +1021,7 @@ def test_the_epoch_skips_nothing(snippet, seed=0, room=1_500_000, batch=151):
         assert torch.allclose(one, two, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize(
     "room", [1_400_000, 1_600_000], ids=["1400 kB", "1600 kB"]
 )

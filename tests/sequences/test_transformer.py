@@ -806,7 +806,7 @@ def test_without_batch_first_texts_mix(snippet, mask=None):
     assert run.mixing > 0.01
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_without_batch_first_texts_mix__also_in_an_encoder(seed):
     torch.manual_seed(seed)
     layer = nn.TransformerEncoderLayer(16, 2)

@@ -45,7 +45,7 @@ def test_the_loop_finds_the_prices(snippet):
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 def test_the_loop_finds_the_prices__also_from_another_start(snippet, seed):
     edited = snippet.edit(
         "manual_seed(0)\nbought", f"manual_seed({seed})\nbought"
@@ -98,7 +98,7 @@ def test_three_places_are_the_same(snippet, kinds=FOUR, **options):
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.05])
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2])
 def test_three_places_are_the_same__also_from(snippet, seed, rate):
     test_three_places_are_the_same(snippet, seed=seed, lr=rate)
 
@@ -208,7 +208,7 @@ def test_no_reset_is_a_momentum_of_one(snippet, momentum=1.0, **options):
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.3])
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2])
 def test_no_reset_is_a_momentum_of_one__also_from(snippet, seed, rate):
     test_no_reset_is_a_momentum_of_one(snippet, seed=seed, lr=rate)
 
