@@ -33,6 +33,17 @@ except IndexError as error:
 """
 
 
+class Variables(SimpleNamespace):
+    """The variables of a program, of which pytest prints none.
+
+    To print a model and all tensors takes longer than most programs.
+    """
+
+    def __repr__(self):
+        """Return what stands for all of them where an assertion fails."""
+        return "namespace(...)"
+
+
 def after(snippet, *cells):
     """Run these cells alone, and return the variables after the last."""
     return snippet.only(*cells).after(cells[-1])
@@ -50,7 +61,7 @@ def resumed(snippet, *steps):
     cells = tuple(tuple(known[name] for name in each) for each in names)
     variables, outputs, _ = _resumed(snippet.path, cells)
     printed.append(outputs)
-    return SimpleNamespace(**variables)
+    return Variables(**variables)
 
 
 @cache
