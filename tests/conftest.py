@@ -6,6 +6,9 @@ site are left out where Sphinx is not installed.
 """
 
 import multiprocessing
+import sys
+from copy import deepcopy
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
@@ -24,6 +27,23 @@ def pytest_report_header():
     if HAS_SPHINX:
         return None
     return "Sphinx is not installed: the tests of the site are left out"
+
+
+@cache
+def _read_once(load, **options):
+    return load(**options)
+
+
+@pytest.fixture(autouse=True)
+def _digits_are_read_once(monkeypatch):
+    """Give each program a copy: to parse their file takes longer than most."""
+    if datasets := sys.modules.get("sklearn.datasets"):
+        load = datasets.load_digits
+
+        def copied(**options):
+            return deepcopy(_read_once(load, **options))
+
+        monkeypatch.setattr(datasets, "load_digits", copied)
 
 
 @pytest.fixture

@@ -114,6 +114,18 @@ def compiled(cell: Cell, path: Path) -> CodeType:
     return compile(text, path, "exec", dont_inherit=True)
 
 
+class Variables(SimpleNamespace):
+    """The variables of a program, of which pytest prints none.
+
+    To print a model and all tensors takes longer than most programs, and
+    whoever reads of a failed assertion sees none of it.
+    """
+
+    def __repr__(self) -> str:
+        """Return what stands for all of them where an assertion fails."""
+        return "namespace(...)"
+
+
 @dataclass(frozen=True)
 class Snippet:
     """A program of the guide: its file, and its text, perhaps edited."""
@@ -187,7 +199,7 @@ class Snippet:
                     raise Problem(self.path, cell.line, message)
                 if cell == last:
                     break
-        return SimpleNamespace(**namespace)
+        return Variables(**namespace)
 
     def only(self, *names: str) -> Snippet:
         """Return the snippet with all other cells empty.

@@ -9,9 +9,6 @@ import torch
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
-from tests.helpers import digits
-
-digits.read_once()
 
 LEARNS = "so-far", "loader", "train-epoch", "evaluate", "epochs"
 LOOP = "so-far", "loader", "train-epoch", "untrained", "loop"

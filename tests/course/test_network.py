@@ -6,10 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.helpers import digits
 from tests.helpers.programs import after, error_of, raised_in, resumed
-
-digits.read_once()
 
 # A network that is not trained, for what holds without training.
 NETWORK = ("so-far", "network")

@@ -8,31 +8,30 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits
-from tests.helpers.programs import after
+from tests.helpers.programs import after, resumed
 
 REMEDIES = ("early stopping", "dropout")
 WAYS = ("no remedy", "1,200 pictures", *REMEDIES)
 
 
-# Three programs, each as long as a test needs it, and each run once.
+# The program as long as a test needs it: what it begins with runs once.
+CELLS = "so-far", "few", "overfit", "stop-early", "stopped", "watch-training"
 
 
-@cache
 def overfitted(snippet):
-    return after(snippet, "so-far", "few", "overfit")
+    return resumed(snippet, *CELLS[:3])
 
 
-@cache
 def both(snippet):
-    cells = "so-far", "few", "overfit", "stop-early", "stopped"
-    return after(snippet, *cells)
+    return resumed(snippet, *CELLS[:5])
 
 
-@cache
+def watched(snippet):
+    return resumed(snippet, *CELLS)
+
+
 def everything(snippet):
-    cells = "so-far", "few", "overfit", "stop-early", "stopped"
-    rest = "watch-training", "gap", "gap-checked"
-    return after(snippet, *cells, *rest)
+    return resumed(snippet, *CELLS, "gap", "gap-checked")
 
 
 def from_another(snippet, seed):
@@ -291,13 +290,13 @@ def untrained(snippet):
     return after(edited, *cells)
 
 
-def from_seeds_3_to_5(snippet):
-    """Return the program with three other starts for each way."""
-    return snippet.edit("for seed in (0, 1, 2):", "for seed in (3, 4, 5):")
+def from_seeds_3_and_4(snippet):
+    """Return the program with two other starts for each way."""
+    return snippet.edit("for seed in (0, 1, 2):", "for seed in (3, 4):")
 
 
 def runs_of(snippet, name):
-    """Return the three runs of a way.
+    """Return the runs of a way, one from each seed.
 
     Two programs that agree in all that matters for a way share its runs.
     """
@@ -307,7 +306,7 @@ def runs_of(snippet, name):
     if key not in RUNS:
         run = untrained(snippet)
         RUNS[key] = run.try_out(**run.ways[name])
-        assert len(RUNS[key]) == 3
+        assert len(RUNS[key]) in (2, 3)
     return RUNS[key]
 
 
@@ -335,7 +334,7 @@ def test_more_data_helps_most(snippet):
 
 
 def test_more_data_helps_most__also_from_other_seeds(snippet):
-    test_more_data_helps_most(from_seeds_3_to_5(snippet))
+    test_more_data_helps_most(from_seeds_3_and_4(snippet))
 
 
 @edits(
@@ -355,7 +354,7 @@ def test_two_remedies_lower_the_loss(snippet):
 
 
 def test_two_remedies_lower_the_loss__also_from_other_seeds(snippet):
-    test_two_remedies_lower_the_loss(from_seeds_3_to_5(snippet))
+    test_two_remedies_lower_the_loss(from_seeds_3_and_4(snippet))
 
 
 @edits(
@@ -381,7 +380,7 @@ def test_three_runs_cannot_tell(snippet):
 
 
 def test_three_runs_cannot_tell__also_from_other_seeds(snippet):
-    test_three_runs_cannot_tell(from_seeds_3_to_5(snippet))
+    test_three_runs_cannot_tell(from_seeds_3_and_4(snippet))
 
 
 def test_three_runs_cannot_tell__but_not_with_more_data(snippet, fails):
@@ -391,12 +390,6 @@ def test_three_runs_cannot_tell__but_not_with_more_data(snippet, fails):
 
 
 # The wrong loss
-
-
-@cache
-def watched(snippet):
-    cells = "so-far", "few", "stop-early", "stopped", "watch-training"
-    return after(snippet, *cells)
 
 
 def test_the_training_loss_stops_nothing(snippet, train=everything):

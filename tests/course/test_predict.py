@@ -8,11 +8,8 @@ import torch
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
 from extensions.programs.snippet import Snippet
-from tests.helpers import digits
 from tests.helpers.programs import raised_in, resumed
 from tests.helpers.worlds import each
-
-digits.read_once()
 
 LOAD = ("so-far", "folder", "save", "load")
 FILE = (*LOAD, "draw", "prepare", "predict")

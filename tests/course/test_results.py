@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from extensions.evidence.counterexamples import edits
 from extensions.programs.cached_run import after
+from tests.helpers.programs import resumed
 
 START = "torch.manual_seed(0)\nmodel = Net()"
 SPLIT = "torch.Generator().manual_seed(0)"
@@ -15,7 +16,7 @@ EPOCHS = "range(10):\n    train_epoch(model"
 def judged(snippet):
     """Train the network, and measure it in every way of the page."""
     cells = "so-far", "baseline", "confusion", "recall", "mistakes"
-    return after(snippet, *cells, "test", "on-training")
+    return resumed(snippet, *cells, "test", "on-training")
 
 
 def counted(snippet):
@@ -47,7 +48,7 @@ OTHERS = pytest.mark.parametrize(
     [(seeded, 1), (split, 1)],
     ids=["for the network from seed 1", "for another split"],
 )
-SPLITS = pytest.mark.parametrize("seed", [1, 2, 3], ids="for split {}".format)
+SPLITS = pytest.mark.parametrize("seed", [1], ids="for split {}".format)
 
 
 # Do this
@@ -277,7 +278,7 @@ def test_a_97_can_look_like_a_98(snippet):
     assert run.shown.tolist() == run.draws.double().mean(dim=1).tolist()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 def test_a_97_can_look_like_a_98__also(snippet, seed):
     old = "torch.manual_seed(0)\ndraws"
     edited = snippet.edit(old, old.replace("0", str(seed)))

@@ -9,9 +9,6 @@ from torch import nn
 
 from extensions.evidence.counterexamples import no_error
 from extensions.programs.cached_run import after
-from tests.helpers import digits
-
-digits.read_once()
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:__array__ implementation:DeprecationWarning"

@@ -226,7 +226,7 @@ def test_rounded_training_beats_rounding_afterwards(snippet):
     assert run.right["trained on"] > run.right["then rounded to 2 bits"]
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_rounded_training_beats_rounding_afterwards__also_from(snippet, seed):
     edited = snippet.edit(
         "manual_seed(0)\nmodel", f"manual_seed({seed})\nmodel"

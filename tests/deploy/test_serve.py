@@ -18,10 +18,7 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.helpers import digits
 from tests.helpers.programs import resumed
-
-digits.read_once()
 
 pytest.importorskip("fastapi")
 

@@ -12,7 +12,6 @@ from torch import nn
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import api_since, true_since
 from extensions.programs.cached_run import after
-from tests.helpers import digits
 from tests.helpers.onnx_files import (
     answer,
     answers,
@@ -24,8 +23,6 @@ from tests.helpers.onnx_files import (
     untrained,
 )
 from tests.helpers.programs import resumed
-
-digits.read_once()
 
 # Some of what the exporters load uses what Python or torch has deprecated.
 pytestmark = [

@@ -1,7 +1,6 @@
 """The claims of gallery/train_a_classifier.py."""
 
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers.forks import ForkedPython
 from tests.helpers.recipes import as_script, constants, given, same, told
 
 for library in ("PIL", "tqdm"):
@@ -1080,18 +1080,13 @@ def test_resuming_changes_nothing__also_in_a_new_process(
 
     script = script_of(snippet, tmp_path)
     words = "--size 8 --batch-size 25 --epochs 2 --rate 0.1 --seed 1"
-    threads = str(torch.get_num_threads())
-    done = subprocess.run(
-        [sys.executable, script, *words.split(), "--checkpoint", part],
-        env=os.environ | {"OMP_NUM_THREADS": threads},
-        cwd=tmp_path,
-        check=True,
-        text=True,
-        capture_output=True,
-    )
+    words = [*words.split(), "--checkpoint", part]
+    command = [sys.executable, str(script), *words]
+    with ForkedPython(command, cwd=tmp_path) as forked:
+        said, _ = forked.communicate(timeout=120)
 
-    assert "goes on after epoch 1" in done.stdout
-    assert done.stderr == ""
+    assert forked.returncode == 0
+    assert "goes on after epoch 1" in said
     assert same(torch.load(part), end(snippet))
 
 

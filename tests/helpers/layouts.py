@@ -7,7 +7,7 @@ Use them where a claim is about every tensor of a shape::
         x = layout(2, 3, 4)
 """
 
-from itertools import permutations
+from itertools import chain, permutations
 from math import prod
 
 import pytest
@@ -65,9 +65,10 @@ def unlike():
 
 def read(x):
     """Return the numbers of a tensor row by row."""
-    if not x.dim():
-        return [x.item()]
-    return [number for each in x for number in read(each)]
+    found = [x.tolist()]
+    for _ in range(x.dim()):
+        found = [*chain.from_iterable(found)]
+    return found
 
 
 def memory(x):

@@ -1,13 +1,18 @@
 """A program that prints errors, and how tests run programs and read errors."""
 
 from functools import cache
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from extensions.programs.empty_folder import empty_folder
-from extensions.programs.snippet import _noted, compiled, printed, ran
+from extensions.programs.snippet import (
+    Variables,
+    _noted,
+    compiled,
+    printed,
+    ran,
+)
 
 PROGRAM = """
 # %% ask
@@ -50,7 +55,7 @@ def resumed(snippet, *steps):
     cells = tuple(tuple(known[name] for name in each) for each in names)
     variables, outputs, _ = _resumed(snippet.path, cells)
     printed.append(outputs)
-    return SimpleNamespace(**variables)
+    return Variables(**variables)
 
 
 @cache

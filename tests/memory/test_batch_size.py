@@ -663,7 +663,7 @@ def test_a_model_beside_takes_room__but_not_up_to_64(snippet, fails):
     fails(test_a_model_beside_takes_room, edited)
 
 
-@pytest.mark.parametrize("room", [4_000_000, 8_000_000], ids=["4 MB", "8 MB"])
+@pytest.mark.parametrize("room", [4_000_000], ids=["4 MB"])
 def test_a_model_beside_takes_room__also_on_a_device_of(snippet, room):
     test_a_model_beside_takes_room(snippet, room)
 
@@ -1021,7 +1021,7 @@ def test_the_epoch_skips_nothing(snippet, seed=0, room=1_500_000, batch=151):
         assert torch.allclose(one, two, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize(
     "room", [1_400_000, 1_600_000], ids=["1400 kB", "1600 kB"]
 )

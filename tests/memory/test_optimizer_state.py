@@ -1413,7 +1413,7 @@ def test_clearing_can_undo_the_training(snippet):
         assert (losses[-1], max(after_it)) == pytest.approx(known, rel=0.01)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_clearing_can_undo_the_training__also_from(snippet, seed):
     edited = snippet.edit("torch.manual_seed(0)", f"torch.manual_seed({seed})")
     test_clearing_can_undo_the_training(edited)

@@ -299,16 +299,15 @@ def reads_of(run, loop, loader, *options):
 
 def test_a_log_reads_seldom(snippet):
     run = after(snippet, *LOGGED)
-    for size in (20, 64, 200):
+    for size in (20, 64):
         loader = list(DataLoader(run.days, batch_size=size))
         steps = len(loader)
         assert reads_of(run, run.train, loader) == steps
-        for every in (1, 2, 3, 4, 10, 100):
+        for every in (1, 3, 100):
             found = reads_of(run, run.train_logged, loader, every)
             assert found == math.ceil(steps / every)
     single = list(DataLoader(run.days, batch_size=1))
     assert reads_of(run, run.train_logged, single) == 200 / 100
-    assert reads_of(run, run.train_logged, 4 * single) == 800 / 100
 
 
 @edits(

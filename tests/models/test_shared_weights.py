@@ -17,9 +17,6 @@ from torch.optim.swa_utils import (
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
-from tests.helpers import digits
-
-digits.read_once()
 
 DIGITS = ("tie", "average", "digits")
 TRAINED = (*DIGITS, "trained")

@@ -916,9 +916,12 @@ def test_reentrant_checkpoints_fail__ends_with_a_static_graph(snippet, fails):
 
 
 def test_waiting_times_out(snippet):
-    run = toy(snippet, "error-of", "uneven")
+    sooner = snippet.edit(
+        "start(uneven, timeout=3)", "start(uneven, timeout=2)"
+    )
+    run = toy(sooner, "error-of", "uneven")
     waited, done = run.hang
-    assert waited.startswith("Timed out waiting 3000ms for ")
+    assert waited.startswith("Timed out waiting 2000ms for ")
     assert done == "no error"
 
 
@@ -985,10 +988,11 @@ def test_monitored_barrier_names_the_rank__also_if_it_is_rank_0(snippet):
     run = resumed(snippet, *START, "error-of")
 
     def work(rank):
+        group = dist.new_group(timeout=timedelta(seconds=0.2))
         if rank != 0:
-            return run.error_of(dist.monitored_barrier)
+            return run.error_of(lambda: dist.monitored_barrier(group))
 
-    _, named = run.start(work, timeout=2)
+    _, named = run.start(work)
     assert "waiting for send/recv from rank 0" in named
 
 

@@ -306,7 +306,7 @@ def test_a_batch_writes_the_same__also_from(snippet, seed):
     test_a_batch_writes_the_same(of_seed(snippet, seed))
 
 
-@pytest.mark.parametrize("seed", [0, 1], ids="seed {}".format)
+@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
 def test_a_batch_writes_the_same__also_untrained(snippet, seed):
     run = shared(snippet, *BUILD, *GREEDY)
     scores_alike(run, ["Fri", "M", "Decembe", "Au", "May"], seed)

@@ -781,7 +781,7 @@ def test_a_forked_child_hangs(snippet):
 def test_a_forked_child_hangs__also_in(snippet, operation):
     old = "    numbers.sum()\n\n\nhung"
     edited = snippet.edit(old, f"    {operation}\n\n\nhung")
-    assert after_fork(edited.edit("((1, 60), (2, 1))", "((2, 1),)")).hung[2]
+    assert after_fork(edited.edit("((1, 60), (2, 1))", "((2, 0.5),)")).hung[2]
 
 
 def test_a_forked_child_hangs__also_while_a_later_one_runs(snippet):
@@ -850,7 +850,7 @@ def test_one_thread_in_the_child_works(snippet):
 
 def test_one_thread_in_the_child_works__but_not_two(snippet, fails):
     """With two threads in the child, it hangs as well."""
-    edited = snippet.edit("((1, 60), (2, 1))", "((1, 1), (2, 1))")
+    edited = snippet.edit("((1, 60), (2, 1))", "((1, 1),)")
     edited = edited.edit("args=(n,)", "args=(2,)")
     fails(test_one_thread_in_the_child_works, edited)
 

@@ -10,11 +10,8 @@ from torch.autograd.profiler import profile
 from torch.nn import Parameter
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.helpers import digits
 from tests.helpers.programs import error_of
 from tests.helpers.worlds import TENSORS, each
-
-digits.read_once()
 
 OPERATIONS = {
     "*": operator.mul,

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.helpers import digits
 from tests.helpers.dtypes import (
     ALL,
     FLOATS,
@@ -24,8 +23,6 @@ from tests.helpers.dtypes import (
     pattern,
 )
 from tests.helpers.programs import error_of
-
-digits.read_once()
 
 ALL_AND_COMPLEX = [*ALL, torch.complex64, torch.complex128]
 PHOTOS = "(images * 15).to(torch.uint8)"

@@ -13,9 +13,6 @@ from torch import nn
 
 from extensions.evidence.counterexamples import no_error
 from extensions.evidence.versions import older
-from tests.helpers import digits
-
-digits.read_once()
 
 DTYPES = [
     *("float64", "float32", "float16", "complex64", "complex128"),

@@ -8,10 +8,7 @@ import torch
 from torch.nn import functional
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.helpers import digits
 from tests.helpers.worlds import TENSORS, each
-
-digits.read_once()
 
 EACH = each(
     "tensor",

@@ -10,9 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.testing import assert_close
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.helpers import digits, worlds
-
-digits.read_once()
+from tests.helpers import worlds
 
 SHAPES = [(1, 1), (1, 9), (8, 1), (4, 7), (7, 7)]
 FLOATS = [torch.float32, torch.float64, torch.bfloat16]

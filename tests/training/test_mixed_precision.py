@@ -277,7 +277,7 @@ def test_it_learns_on_the_cpu__also_from_another_device(snippet):
     torch.testing.assert_close(found, run.rain, rtol=0.02, atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1])
 def test_it_learns_on_the_cpu__also_from(snippet, seed):
     test_it_learns_on_the_cpu(snippet, seed)
 
@@ -499,7 +499,7 @@ def test_the_mean_divides_each_gradient(snippet, seed=0):
         torch.testing.assert_close(slopes, 2 * errors / 16_384)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_the_mean_divides_each_gradient__also_from(snippet, seed):
     test_the_mean_divides_each_gradient(snippet, seed)
 
@@ -543,7 +543,7 @@ def test_small_gradients_become_zero(snippet):
         assert zeros[name] < 0.01
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_small_gradients_become_zero__also_from(snippet, seed):
     run = after(snippet, *SLOPES)
     _, late, _ = run.train(FULL, steps=12, seed=seed)
@@ -591,7 +591,7 @@ def test_float16_stands_still_without_a_scaler__also_in_the_curves_of_the_page(
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1])
 def test_float16_stands_still_without_a_scaler__also_from(snippet, seed):
     test_float16_stands_still_without_a_scaler(snippet, HALF, seed)
 
@@ -622,7 +622,7 @@ def test_digits_set_the_floor(snippet, scaled=True, seed=0):
     assert full < half < brain
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1])
 def test_digits_set_the_floor__also_from(snippet, seed):
     test_digits_set_the_floor(snippet, True, seed)
 
@@ -1027,7 +1027,7 @@ def test_the_factor_is_divided_out__ends_where_gradients_overflow(
 
 
 @pytest.mark.parametrize("dtype", [FULL, BRAIN])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_the_factor_is_divided_out__also_in(snippet, dtype, seed):
     test_the_factor_is_divided_out(snippet, dtype, seed)
 
@@ -1317,7 +1317,7 @@ def test_small_updates_vanish(snippet, seed=0):
     assert not stuck[sizes > 0.06].any()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_small_updates_vanish__also_from(snippet, seed):
     test_small_updates_vanish(snippet, seed)
 
@@ -1522,14 +1522,14 @@ def test_unscale_then_clip(snippet, max_norm=0.1, seed=0, lr=0.3):
     assert type(right) is float
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("rate", [0.1, 1.0])
 @pytest.mark.parametrize("limit", [0.5, 10.0])
 def test_clip_after_unscale__also_with_a_limit_of(snippet, limit, seed, rate):
     test_clip_after_unscale(snippet, limit, seed, rate)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("rate", [0.1, 1.0])
 @pytest.mark.parametrize("limit", [0.5, 10.0])
 def test_unscale_then_clip__also_with_a_limit_of(snippet, limit, seed, rate):

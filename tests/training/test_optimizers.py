@@ -205,7 +205,7 @@ def test_rates_that_work(snippet, seed=0):
     assert run.kinds == KINDS
 
 
-@pytest.mark.parametrize("seed", [2, 3, 5])
+@pytest.mark.parametrize("seed", [2])
 def test_rates_that_work__also_from_another_start(snippet, seed):
     test_rates_that_work(snippet, seed)
 

@@ -9,10 +9,7 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits
-from tests.helpers import digits
 from tests.helpers.programs import resumed
-
-digits.read_once()
 
 SETUP = ("digits", "model")
 FIVE = ("weight decay 1", "L1 penalty 0.001", "dropout 0.5")

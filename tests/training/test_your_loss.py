@@ -7,11 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from tests.helpers import digits
 from tests.helpers.programs import resumed
 from tests.helpers.worlds import DTYPES, each
-
-digits.read_once()
 
 BASE = ("scenes", "dice", "fit")
 SCORED = (*BASE, "learned")
