@@ -25,6 +25,7 @@ from extensions.measurements.recordings import read_recordings
 from extensions.measurements.results import workload_of
 from extensions.programs.snippet import Snippet
 from extensions.prose.primary_sources import read_sources
+from extensions.prose.search_words import read_synonyms
 from extensions.prose.source_texts import LIST, read_texts
 
 _TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
@@ -127,3 +128,8 @@ def texts_are_whole(root: Path) -> Iterator[Problem]:
 def sources_are_whole(root: Path) -> Iterator[Problem]:
     """Yield what is wrong with the list of primary sources."""
     yield from _unreadable(read_sources, [root])
+
+
+def synonyms_are_whole(root: Path) -> Iterator[Problem]:
+    """Yield what is wrong with the list of synonyms."""
+    yield from _unreadable(read_synonyms, [root])
