@@ -26,17 +26,15 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         not_found,
         page_meta,
         plain_code,
+        search,
         search_box,
-        search_index,
-        search_texts,
         sitemap,
     )
 
     add_templates(app, __file__)
     add_static(app, __file__)
     plain_code.setup_plain_code(app)
-    search_texts.setup_search_texts(app)
-    search_index.setup_search_index(app)
+    search.setup_search(app)
     search_box.setup_search_box(app)
     feed.setup_feed(app)
     llms_txt.setup_llms_txt(app)
