@@ -11,20 +11,28 @@ window.siteSearch = (() => {
     too up use used using vs want was we were what when where which while why
     will with would you your`.split(/\s+/),
   );
+  // What is made of a word, which comes again and again.
+  const kept = (make) => {
+    const made = new Map();
+    return (word) => {
+      if (!made.has(word)) made.set(word, make(word));
+      return made.get(word);
+    };
+  };
   // Names of code are found by their parts as well: CrossEntropyLoss, grad_fn.
   const PART = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+/g;
   const words = (text) => text.match(/[\p{L}\p{N}_]+/gu) ?? [];
-  const wordsAndParts = (text) =>
-    words(text).flatMap((word) => {
-      const parts = word.match(PART) ?? [];
-      return parts.length > 1 ? [word, ...parts] : [word];
-    });
+  const partsOf = kept((word) => {
+    const parts = word.match(PART) ?? [];
+    return parts.length > 1 ? [word, ...parts] : [word];
+  });
+  const wordsAndParts = (text) => words(text).flatMap(partsOf);
   // A size or a time says nothing; endings neither, but for names of code.
-  const asTerm = (word) => {
+  const asTerm = kept((word) => {
     const lower = word.toLowerCase();
     if (lower.length < 2 || /^[\d_]+$/.test(lower) || EMPTY.has(lower)) return null;
     return /[\d_]/.test(lower) ? lower : lower.replace(/(?<=...)(?:ing|ed|es|s|e)$/, "");
-  };
+  });
   const asTerms = (text) => words(text).map(asTerm).filter(Boolean);
 
   const known = new Map(); // how often a term stands anywhere
@@ -135,8 +143,8 @@ window.siteSearch = (() => {
       boost: { title: 6, heading: 3, names: 4, code: 0.8 },
       boostTerm: (term) => (own.has(term) ? 1 : 0.4),
       prefix: (term) => term === last || (own.has(term) && term.length > 3),
-      fuzzy: (term) => own.has(term) && !known.has(term) && term.length > 4 && 0.25,
-      weights: { prefix: 0.5, fuzzy: 0.45 },
+      fuzzy: (term) => own.has(term) && !known.has(term) && term.length > 4 && 0.2,
+      weights: { prefix: 0.5, fuzzy: 0.9 },
     });
     const byPage = new Map();
     for (const { page, part, score, queryTerms, terms } of found) {
