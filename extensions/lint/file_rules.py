@@ -23,6 +23,7 @@ from extensions.evidence.parsed_tests import tests_of
 from extensions.measurements.results import read_recordings, workload_of
 from extensions.programs.snippet import Snippet
 from extensions.prose.primary_sources import read_sources
+from extensions.prose.search_words import read_synonyms
 
 _TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
 
@@ -113,3 +114,8 @@ def corrections_are_whole(root: Path) -> Iterator[Problem]:
 def sources_are_whole(root: Path) -> Iterator[Problem]:
     """Yield what is wrong with the list of primary sources."""
     yield from _unreadable(read_sources, [root])
+
+
+def synonyms_are_whole(root: Path) -> Iterator[Problem]:
+    """Yield what is wrong with the list of synonyms."""
+    yield from _unreadable(read_synonyms, [root])

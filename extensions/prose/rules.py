@@ -13,7 +13,6 @@ from extensions.core.front_matter import (
     KEYS,
     NAMED_BY,
     READ_FIRST,
-    SEARCH,
     front_matter_of,
 )
 from extensions.core.markdown import line_of, parse
@@ -40,18 +39,6 @@ def fronts_name_pages(root: Path) -> Iterator[Problem]:
             elif key == NAMED_BY and value != HEADINGS:
                 message = f"{key} has to be {HEADINGS!r}, not {value!r}"
                 yield Problem(path, line, message)
-            elif key == SEARCH:
-                for said in _faults_of_words(value):
-                    yield Problem(path, line, f"{key} {said}")
-
-
-def _faults_of_words(value: str) -> Iterator[str]:
-    """Yield what is wrong with words that are divided by commas."""
-    words = [word.strip().lower() for word in value.split(",")]
-    if not all(words):
-        yield f"has a comma too many: {value!r}"
-    for word in sorted({word for word in words if words.count(word) > 1}):
-        yield f"says {word!r} twice"
 
 
 # The sections that pages have, in their order. Others may stand between them.

@@ -43,12 +43,11 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
     from extensions.build.page_context import on_page_context
-    from extensions.web import search_box, search_index, search_texts
+    from extensions.web import search, search_box
 
     add_templates(app, __file__)
     add_static(app, __file__)
-    search_texts.setup_search_texts(app)
-    search_index.setup_search_index(app)
+    search.setup_search(app)
     search_box.setup_search_box(app)
     on_page_context(app, _leave_out)
     return METADATA

@@ -5,8 +5,7 @@
   const root = new URL(document.documentElement.dataset.content_root, location);
   const PAGES = 8;
   const SECTIONS = 2;
-  const TO_LOAD = ["search-index.js", "_static/searching.js"];
-  const TEXTS = "search-texts.js"; // quoted once they are there
+  const TO_LOAD = ["_static/minisearch.min.js", "search-index.js", "_static/searching.js"];
 
   // Scripts, since a page that was opened from a folder can load nothing else.
   const script = (name) =>
@@ -20,15 +19,14 @@
     });
   let loading = null;
   const load = () => {
-    loading ??= Promise.all(TO_LOAD.map(script)).catch((error) => {
-      loading = null; // the next try loads again
-      throw error;
-    });
+    loading ??= Promise.all(TO_LOAD.map(script))
+      .then(() => siteSearch.ready)
+      .catch((error) => {
+        loading = null; // the next try loads again
+        throw error;
+      });
     return loading;
   };
-
-  let loadingTexts = null;
-  const loadTexts = () => (loadingTexts ??= script(TEXTS));
 
   // A search has an address, which comes back with the page.
   const ASKED = "q";
@@ -94,8 +92,8 @@
       element.append(words);
       return element;
     };
-    const quote = (option, place, query) => {
-      const { pieces, claim } = siteSearch.quoted(place, query);
+    const quote = (option, place) => {
+      const { pieces, claim } = siteSearch.quoted(place);
       const shown = pieces.map(({ words, isHit }) => {
         if (!isHit) return words;
         const mark = document.createElement("mark");
@@ -114,7 +112,7 @@
       // Who chooses the words of a claim, and no page, gets to its panel.
       if (option.hash) option.hash = anchor;
     };
-    const group = (query) => (found) => {
+    const group = (found) => {
       const { name, title, chapter, address, sections = [], best } = found;
       const element = document.createElement("div");
       element.setAttribute("role", "group");
@@ -127,10 +125,10 @@
       for (const section of shown) {
         const { anchor, heading } = section;
         const option = link("search-section", heading, `${address}#${anchor}`);
-        quote(option, section, query);
+        quote(option, section);
         element.append(option);
       }
-      if (!shown.length && best) quote(page, best, query);
+      if (!shown.length && best) quote(page, best);
       return element;
     };
     const say = (words) => {
@@ -146,7 +144,7 @@
       const shown = found.slice(0, PAGES);
       const isThere = shown.some(({ name }) => name === elsewhere?.name);
       if (isMissing && elsewhere && !isThere) shown.push(elsewhere);
-      list.replaceChildren(...shown.map(group(query)));
+      list.replaceChildren(...shown.map(group));
       list.hidden = shown.length === 0;
       options().forEach((option, at) => {
         option.id = `${list.id}-${at}`;
@@ -163,30 +161,17 @@
     const search = async () => {
       const query = box.value.trim();
       if (query.length < 2) return close();
-      if (!window.siteSearch) {
-        try {
-          await load();
-        } catch {
-          list.replaceChildren();
-          list.hidden = true;
-          say("The search could not be loaded: reload the page, and try again.");
-          return open();
-        }
-        if (query !== box.value.trim()) return; // a newer call shows its own
+      try {
+        await load();
+      } catch {
+        list.replaceChildren();
+        list.hidden = true;
+        say("The search could not be loaded: reload the page, and try again.");
+        return open();
       }
+      if (query !== box.value.trim()) return; // a newer call shows its own
       show(query);
       open();
-      if (window.searchTexts) return;
-      try {
-        await loadTexts();
-      } catch {
-        return; // results do without
-      }
-      if (query === box.value.trim() && isOpen()) {
-        const at = options().indexOf(active());
-        show(query);
-        choose(options()[at]);
-      }
     };
 
     box.addEventListener("input", search);

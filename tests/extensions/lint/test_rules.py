@@ -231,7 +231,26 @@ CASES = {
         "docs/part/one.md",
         "# One\n",
         "---\nsearch: leak, OOM, Leak\n---\n\n# One\n",
-        "docs/part/one.md:2: search says 'leak' twice",
+        "docs/part/one.md:2: search says 'Leak', whose words stand there",
+    ),
+    "words to search by that the page says": (
+        "docs/part/one.md",
+        "# One\n",
+        "---\nsearch: leak, One\n---\n\n# One\n",
+        "docs/part/one.md:2: search says 'One', whose words stand there",
+    ),
+    "too many phrases to search by": (
+        "docs/part/one.md",
+        "# One\n",
+        "---\nsearch: aa, bb, cc, dd, ee, ff, gg, hh, ii\n---\n\n# One\n",
+        "docs/part/one.md:2: search has 9 phrases: 8 are enough",
+    ),
+    "too many words to search by": (
+        "docs/part/one.md",
+        "# One\n",
+        f"---\nsearch: {' '.join(map('w{}'.format, range(2501)))}\n---\n\n"
+        "# One\n",
+        "docs/part/one.md:2: search has word 2501 of all pages, which have",
     ),
     "front matter without an end": (
         "docs/part/one.md",

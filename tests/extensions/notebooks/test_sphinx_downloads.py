@@ -49,7 +49,7 @@ def test_files_of_one_name_are_saved_apart(site, page):
 
 
 def test_the_files_are_not_searched(site):
-    text = (site.outdir / "search-texts.js").read_text()
+    text = (site.outdir / "search-index.js").read_text()
 
     assert "notebook" not in text
 
