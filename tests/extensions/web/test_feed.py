@@ -25,9 +25,9 @@ TEXTS = """\
 
 ## A text
 
-| section | pages |
-|---|---|
-| 2 Words | {doc}`/part/two` |
+```{csv-table}
+"2 Words", "{doc}`/part/two`"
+```
 """
 
 
