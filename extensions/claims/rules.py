@@ -20,7 +20,7 @@ from extensions.prose.primary_sources import read_sources
 
 # A heading for each text that the guide reorganizes, a row for each section.
 _TEXTS = "docs/evidence/sources.md"
-_ROW = re.compile(r"^\| (.+?) +\| \{doc\}", re.MULTILINE)
+_ROW = re.compile(r'^"(.+?)", "\{doc\}', re.MULTILINE)
 _TEST = "nox -s docs"  # what makes results that are missing or stale
 
 

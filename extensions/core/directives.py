@@ -147,6 +147,7 @@ DIRECTIVES: dict[str, Meaning] = {
     "caution": _box("Caution"),
     "code": _CODE,
     "code-block": _CODE,
+    "csv-table": _DATA,
     "danger": _box("Danger"),
     "figure": _PROSE,
     "glossary": Meaning(Body.TERMS),

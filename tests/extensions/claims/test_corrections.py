@@ -34,9 +34,9 @@ TEXTS = """\
 
 ## A text
 
-| section | pages |
-|---|---|
-| 2 Words | {doc}`/part/one` |
+```{csv-table}
+"2 Words", "{doc}`/part/one`"
+```
 """
 NO_SOURCE = "docs/evidence/sources.md has no source"
 
