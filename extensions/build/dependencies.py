@@ -19,10 +19,8 @@ from weakref import WeakKeyDictionary
 from sphinx.builders.html._build_info import BuildInfo  # no public way
 from sphinx.util import logging
 
-from extensions.build.errors import stop
 from extensions.core.environment import installed, our_code
 from extensions.core.fingerprint import Fingerprint, digest
-from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of
 from extensions.core.writing import remove
 
@@ -236,24 +234,9 @@ def _merge(
     _shown(env).update({name: read[name] for name in docnames & read.keys()})
 
 
-def _only_html(app: Sphinx) -> None:
-    """Refuse another builder before any program is run.
-
-    Panels, tables and notebooks are HTML, or stand beside it.
-    """
-    if app.builder.name != "html":
-        message = (
-            f"the site cannot be built as {app.builder.name}:"
-            " build html, with -b html or without -b"
-        )
-        stop([Problem(Path(app.confdir, "conf.py"), 1, message)])
-    builder_of(app).search = False  # the site brings its own
-
-
 def setup_dependencies(app: Sphinx) -> None:
     """Add the handlers."""
     KINDS["pages"] = _pages
-    app.connect("builder-inited", _only_html, priority=1)
     app.connect("env-purge-doc", _purge)
     app.connect("env-merge-info", _merge)
     app.connect("env-get-outdated", _to_be_read)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from functools import wraps
 from inspect import isgeneratorfunction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sphinx.util import logging
 
+from extensions.build.dependencies import builder_of
 from extensions.core.problem import Problem
 
 if TYPE_CHECKING:
@@ -64,6 +66,21 @@ def watch(app: Sphinx, config: Config) -> None:
                 listeners[place] = each._replace(handler=handler)
 
 
+def _only_html(app: Sphinx) -> None:
+    """Refuse another builder before any program is run.
+
+    Panels, tables and notebooks are HTML, or stand beside it.
+    """
+    if app.builder.name != "html":
+        message = (
+            f"the site cannot be built as {app.builder.name}:"
+            " build html, with -b html or without -b"
+        )
+        stop([Problem(Path(app.confdir, "conf.py"), 1, message)])
+    builder_of(app).search = False  # the site brings its own
+
+
 def setup_errors(app: Sphinx) -> None:
     """Connect behind whatever connects when the configuration is known."""
     app.connect("config-inited", watch)
+    app.connect("builder-inited", _only_html, priority=1)
