@@ -99,7 +99,12 @@ def test_a_wrong_kind_is_told(check, milestone, value):
 
 
 WRONG = [
-    (1, "names = sorted({", "names = list({", "names are not sorted"),
+    (
+        1,
+        "names = sorted({path.parent.name for path in paths})",
+        "names = sorted({path.parent.name for path in paths}, reverse=True)",
+        "names are not sorted",
+    ),
     (
         1,
         "names = sorted({path.parent.name for path in paths})",
