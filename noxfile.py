@@ -68,9 +68,10 @@ for pip, uv in {
         os.environ.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
 
 
-def install(session: nox.Session, group: str) -> None:
-    """Install the locked packages of a group, and nothing else."""
-    session.install("--require-hashes", "-r", f"requirements/{group}.txt")
+def install(session: nox.Session, *groups: str) -> None:
+    """Install the locked packages of some groups, and nothing else."""
+    files = [f"--requirement=requirements/{group}.txt" for group in groups]
+    session.install("--require-hashes", *files)
 
 
 def with_torch(session: nox.Session) -> None:
@@ -161,8 +162,7 @@ def new(session: nox.Session) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style and spelling of every file, and types of the extensions."""
-    install(session, "lint")
-    install(session, "types")
+    install(session, "lint", "types")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("codespell")

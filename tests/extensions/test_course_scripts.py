@@ -359,7 +359,10 @@ WRONG += [
 
 @pytest.mark.parametrize(("milestone", "old", "new", "said"), WRONG)
 def test_a_wrong_version_is_told(check, milestone, old, new, said):
-    found = check(edited(old, new), milestone)
+    program = edited(old, new)
+    if milestone == 7:  # its command has to run, and not to train well
+        program = program.replace("range(15)", "range(1)")
+    found = check(program, milestone)
     assert f"Milestone {milestone}: not yet." in found
     assert said in found
     assert "Traceback" not in found
