@@ -430,23 +430,23 @@ def test_each_library_has_its_own_seed__but_not_with(snippet, old, new, fails):
 
 
 def draws_with_both(run):
-    """Whether the dataset draws one number of `random`, one of NumPy."""
+    """Expect the dataset to draw one number of `random`, one of NumPy."""
     random.seed(3), np.random.seed(3)
     expected = torch.tensor([random.random(), np.random.rand()])
     random.seed(3), np.random.seed(3)
-    return torch.equal(run.Noise()[0], expected)
+    assert run.Noise()[0].tolist() == expected.tolist()
 
 
 def test_a_worker_follows_torch(snippet):
     run = snippet.only(*SOURCES).after("seeds")
     drawn = run.sources["both in a worker"]
 
-    assert draws_with_both(run)
-    torch.manual_seed(3)
-    first = drawn().tolist()
-    torch.manual_seed(3)
-    assert drawn().tolist() == first
-    assert run.repeats(run.seed_everything, drawn)
+    draws_with_both(run)
+    for seed in (torch.manual_seed, run.seed_everything):
+        seed(3)
+        first = drawn().tolist()
+        seed(3)
+        assert drawn().tolist() == first
     assert not run.repeats(random.seed, drawn)
     assert not run.repeats(np.random.seed, drawn)
     torch.manual_seed(1)
@@ -484,7 +484,7 @@ def test_a_worker_follows_the_generator(snippet):
         (found,) = DataLoader(run.Noise(), 4, **options)
         return found
 
-    assert draws_with_both(run)
+    draws_with_both(run)
     assert run.repeats(generator.manual_seed, drawn)
     assert not run.repeats(run.seed_everything, drawn)
 
