@@ -1,4 +1,4 @@
-"""Each page as Markdown, and the list of all of them."""
+"""Each page as Markdown."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_a_recipe_is_written_as_its_page_would_be(house, build):
         "# Three\n\nSee One.\n\nOne line is drawn.\n\n```python\nimport "
     )
     assert text.count("(A picture: Three points.)") == 1
-    said = "Say:\n\n```\nthree\n```\n\n```python\nprint(len(lines))\n```\n\n"
+    said = "Say:\n\n    three\n\n```python\nprint(len(lines))\n```\n\n"
     assert f"{said}```text\n1\n```\n\n## The claims of this page" in text
     assert "- One line is drawn.\n  - passed on CPU" in text
 
