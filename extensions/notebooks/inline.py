@@ -26,14 +26,13 @@ _INLINE = re.compile(
     | {_CODE}
     | (?P<picture>!?)(?<!\\)
       \[(?P<words>(?:{_CODE}|\[(?:{_CODE}|[^]`])*\]|[^][`])*)\]
-      (?:\((?P<target>(?:[^()\s]|\([^()\s]*\))*)(?P<title>\s"[^"]*")?\))?
+      (?:\((?P<target>(?P<scheme>[a-z]+:)?(?:[^()\s]|\([^()\s]*\))*)(?P<title>\s"[^"]*")?\))?
       (?P<attributes>\{{[^{{}}`]+\}})?
     """,
     re.VERBOSE,
 )
 _EXPLICIT = re.compile(r"(?P<words>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
-_SCHEME = re.compile(r"(?P<name>[a-z]+):")
-_KNOWN_SCHEMES = {"http", "https", "mailto"}
+_SCHEMES = {"http:", "https:", "mailto:"}
 
 # From the reStructuredText of recipes to MyST, each on as many lines.
 _FROM_RST = (
@@ -88,23 +87,22 @@ class Inline:
 
     def _bracket(self, found: re.Match[str], line: int) -> str:
         """Return what stands in brackets: a claim, a link, or just words."""
-        target = found["target"]
-        if found["picture"] and not _scheme(target or ""):
+        target, scheme = found["target"], found["scheme"]
+        if found["picture"] and not scheme:
             return self.report(line, "a picture of the page")
         if found["words"].startswith("^"):
             return self.report(line, "a footnote")
         words = self.plain(found["words"], line)
-        name = re.search(r"#([\w-]+)", found["attributes"] or "")
-        if target is None and not found["attributes"]:
-            words = f"[{words}]"
-        elif target and (scheme := _scheme(target)):
-            if scheme not in _KNOWN_SCHEMES:
-                self.report(line, f"a link of {scheme}:")
+        if scheme:
+            if scheme not in _SCHEMES:
+                self.report(line, f"a link of {scheme}")
             title = found["title"] or ""
             words = f"{found['picture']}[{words}]({target}{title})"
         elif target:
-            words = words or self._title(target.partition("#")[0], line)
-            words = _linked(words, self._address(target))
+            words = self._page(words, target, line)
+        elif not found["attributes"]:
+            words = f"[{words}]"
+        name = re.search(r"#([\w-]+)", found["attributes"] or "")
         return words + (self._sign(name[1]) if name else "")
 
     def _sign(self, name: str) -> str:
@@ -116,24 +114,18 @@ class Inline:
         address = page and f'{page}#{name} "{sign.tip}"'
         return f" {_linked(sign.mark, address)}"
 
-    def _address(self, target: str) -> str:
-        """Return the address of what a link of the page leads to."""
+    def _page(self, words: str, target: str, line: int) -> str:
+        """Return a link to a page; its title stands in for no words."""
         page, mark, place = target.partition("#")
         name = name_of(page.removesuffix(".md"), self.topic.name)
-        if not page:
-            name = self.topic.name
-        elif title_of(self.topic.root, name) is None:
-            return ""  # a label, which only Sphinx can find
-        address = address_of(name, self.base)
-        return address and f"{address}{mark}{place}"
-
-    def _title(self, target: str, line: int) -> str:
-        """Return the words of a link that has none: the title of its page."""
-        name = name_of(target.removesuffix(".md"), self.topic.name)
+        name = name if page else self.topic.name
         title = title_of(self.topic.root, name)
-        if title is None:
-            return self.report(line, f"the title of {target}: no such page")
-        return self.plain(title, line)
+        if page and title is None:  # a label, which only Sphinx can find
+            what = f"the title of {page}: no such page"
+            return words or self.report(line, what)
+        words = words or self.plain(title or "", line)
+        address = address_of(name, self.base)
+        return _linked(words, address and f"{address}{mark}{place}")
 
     def _role(self, role: str, said: str, line: int) -> str:
         """Return what a role says: of a page its title, of a file its name."""
@@ -141,8 +133,7 @@ class Inline:
         target = explicit["target"] if explicit else said.strip()
         words = explicit["words"] if explicit else ""
         if role == "doc":
-            words = words or self._title(target, line)
-            return _linked(words, self._address(target))
+            return self._page(words, target, line)
         if role == "download":
             # The address of the file holds a hash that Sphinx chooses.
             return self.link(words or Path(target).name)
@@ -152,12 +143,6 @@ class Inline:
 def _linked(words: str, address: str) -> str:
     """Return words as a link, if there is an address."""
     return f"[{words}]({address})" if words and address else words
-
-
-def _scheme(target: str) -> str:
-    """Return the scheme of an address, or ""."""
-    found = _SCHEME.match(target)
-    return found["name"] if found else ""
 
 
 def from_rst(text: str) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 
 from extensions.claims.signs import SIGNS
 from extensions.core.reading import text_of
-from extensions.core.titles import address_of
 from extensions.core.topics import Topic
 from extensions.notebooks.export import ExportedPage, code_of
 from extensions.programs.outputs import outputs_in
@@ -57,7 +56,7 @@ def notebook_of(page: ExportedPage, scopes: str = "") -> _Json:
         title, _, opening = str(pieces.pop(0)).partition("\n\n")
     parts = [
         title,
-        f"{_note(topic, names, page.words.base)} {_systems(snippet)}".strip(),
+        _note(page, snippet, names),
         _legend(page.words.verdicts),
     ]
     cells = [_words("\n\n".join(part for part in parts if part))]
@@ -179,14 +178,6 @@ def _cell(cell: Cell, fold: str, outputs: Sequence[_Json]) -> _Json:
     return found
 
 
-def _systems(snippet: Snippet) -> str:
-    """Return where a program cannot run, if it starts workers by forking.
-
-    A notebook has no other way to give them what it defines.
-    """
-    return _NO_WINDOWS if '"fork"' in snippet.text else ""
-
-
 def _legend(verdicts: Mapping[str, str]) -> str:
     """Return what the signs behind the claims of a notebook mean."""
     said = {*verdicts.values()}
@@ -194,13 +185,17 @@ def _legend(verdicts: Mapping[str, str]) -> str:
     return " ".join(f"{sign.mark} {sign.legend}." for sign in shown)
 
 
-def _note(topic: Topic, names: list[str], base: str) -> str:
+def _note(page: ExportedPage, snippet: Snippet, names: list[str]) -> str:
     """Return what a notebook says of itself, below its title."""
-    url = address_of(topic.name, base)
-    page = f"[this page]({url})" if url else f"the page `{topic.name}`"
-    note = f"The notebook of {page} of Proven PyTorch."
-    needs = ", ".join(f"`{each}`" for each in names)
-    return f"{note} It needs {needs}." if needs else note
+    name = f"the page `{page.words.topic.name}`"
+    link = page.words.link("this page") if page.words.base else name
+    said = [f"The notebook of {link} of Proven PyTorch."]
+    if names:
+        said.append(f"It needs {', '.join(f'`{each}`' for each in names)}.")
+    if '"fork"' in snippet.text:
+        # A notebook has no other way to give workers what it defines.
+        said.append(_NO_WINDOWS)
+    return " ".join(said)
 
 
 def check_of(names: list[str]) -> list[_Json]:

@@ -72,15 +72,6 @@ def test_the_page_says_where_its_markdown_is(site):
     assert alternate in html
 
 
-def test_a_page_that_is_current_is_not_written_again(build):
-    path = build().outdir / "part/one.md"
-    before = path.stat().st_mtime_ns
-
-    build()
-
-    assert path.stat().st_mtime_ns == before
-
-
 def test_of_some_cases_the_first_is_told_as_in_the_panel(house, build):
     path = record(house)
     begin, name, end = path.read_text().partition("__but_not_of_another")
