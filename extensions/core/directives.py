@@ -1,9 +1,10 @@
 """What each directive and each role means, for whoever reads without Sphinx.
 
-Rules, ledger and notebooks read a page as text. Two tables tell them what the
+Rules, ledger and notebooks read a page as text. A table tells them what the
 body of a directive is and what a download shows in its place: whoever adds a
-directive or a role adds one line here. What its HTML and the search show is
-said by its nodes, in its own module.
+directive adds one line here. What its HTML and the search show is said by its
+nodes, in its own module. Of cells, exercises and repeated claims,
+:mod:`extensions.notebooks.export` itself knows what downloads show.
 """
 
 from __future__ import annotations
@@ -37,90 +38,33 @@ class Body(Enum):
 
 
 @dataclass(frozen=True)
-class CellExport:
-    """The cell of the program that the argument names."""
-
-
-@dataclass(frozen=True)
-class ClaimsExport:
-    """The claims that the argument names, as a list."""
-
-
-@dataclass(frozen=True)
-class BoxExport:
-    """A title in bold above the body."""
-
-    title: str
-    has_own_title: bool = False
-    """Whether the argument is a title; else the body begins with it."""
-
-
-@dataclass(frozen=True)
-class RemarkExport:
-    """The body, if it is prose, and then what the page itself has."""
-
-    says: str
-    """What follows the words *The page*."""
-    before: str = ""
-    """What stands before them where the body is no prose."""
-
-
-@dataclass(frozen=True)
-class ListingExport:
-    """The body as it stands, as a block of a language."""
-
-    language: str
-
-
-@dataclass(frozen=True)
-class ExerciseExport:
-    """A question, its cells as :mod:`extensions.core.exercises` says, and its
-    hint."""
-
-
-Export = (
-    CellExport
-    | ClaimsExport
-    | BoxExport
-    | RemarkExport
-    | ListingExport
-    | ExerciseExport
-    | None
-)
-
-
-@dataclass(frozen=True)
 class Meaning:
     """What one directive means."""
 
     body: Body = Body.DATA
-    export: Export = None
-    """What downloads show of it; with none, a page that has downloads cannot
-    use it."""
+    export: str = ""
+    """What downloads show in its place, as Markdown: ``{title}`` stands for
+    its argument, ``{body}`` for its body, ``{page}`` for a link to the page.
+    With nothing, a page that has downloads cannot use it."""
 
 
-class RoleExport(Enum):
-    """What downloads show of a role."""
-
-    PAGE = "the title of the page that it names, as a link to it"
-    FILE = "the name of the file, as a link to the page that offers it"
-
-
+_BOX = "**{title}**\n\n{body}"  # with a title of its own
 _CODE = Meaning(Body.CODE)
 _DATA = Meaning()
 _PROSE = Meaning(Body.PROSE)
 
 
-def _box(title: str, *, has_own_title: bool = False) -> Meaning:
-    return Meaning(Body.PROSE, BoxExport(title, has_own_title))
+def _called(title: str) -> Meaning:
+    """Return a box that is called by its kind; its text may begin at once."""
+    return Meaning(Body.PROSE, f"**{title}**\n\n{{body}}")
 
 
 DIRECTIVES: dict[str, Meaning] = {
     # Of ours
     "broadcasting": Meaning(
-        Body.DATA, RemarkExport("lets you try others.", BROADCASTING)
+        Body.DATA, f"{BROADCASTING}\n\n{{page}} lets you try others."
     ),
-    "cell": Meaning(Body.DATA, CellExport()),
+    "cell": _DATA,  # a cell of the program, or of that of another page
     "chapter-answers": _DATA,
     "chapters": _DATA,
     "cited": _DATA,
@@ -129,38 +73,38 @@ DIRECTIVES: dict[str, Meaning] = {
     "course": _DATA,
     "entries": _DATA,
     "error-text": _PROSE,
-    "exercise": Meaning(Body.PROSE, ExerciseExport()),
+    "exercise": _PROSE,
     "featured-claim": _PROSE,
-    "fold": _box("More", has_own_title=True),
+    "fold": Meaning(Body.PROSE, _BOX),
     "ledger": _DATA,
-    "measured": Meaning(Body.DATA, RemarkExport("shows what was measured.")),
+    "measured": Meaning(Body.DATA, "{page} shows what was measured."),
     "measurements": _DATA,
     "numbers": _DATA,
-    "recap": Meaning(Body.DATA, ClaimsExport()),
+    "recap": _DATA,  # claims, as a list
     "recipes": _DATA,
     "rules": _DATA,
     "search-box": _DATA,
     "tally": _DATA,
     "unproven": _DATA,
     # Of docutils and Sphinx
-    "admonition": _box("Note", has_own_title=True),
-    "caution": _box("Caution"),
+    "admonition": Meaning(Body.PROSE, _BOX),
+    "caution": _called("Caution"),
     "code": _CODE,
     "code-block": _CODE,
     "csv-table": _DATA,
-    "danger": _box("Danger"),
+    "danger": _called("Danger"),
     "figure": _PROSE,
     "glossary": Meaning(Body.TERMS),
-    "hint": _box("Hint"),
+    "hint": _called("Hint"),
     "image": _DATA,
-    "important": _box("Important"),
+    "important": _called("Important"),
     "literalinclude": _CODE,
-    "note": _box("Note"),
+    "note": _called("Note"),
     "parsed-literal": _CODE,
     "sourcecode": _CODE,
-    "tip": _box("Tip"),
+    "tip": _called("Tip"),
     "toctree": _DATA,
-    "warning": _box("Warning"),
+    "warning": _called("Warning"),
     # Of MyST and sphinx-design
     "card": _PROSE,
     "code-cell": _CODE,
@@ -169,15 +113,8 @@ DIRECTIVES: dict[str, Meaning] = {
     "grid-item-card": _PROSE,
 }
 
-# With none, a page that has downloads cannot use the role.
-ROLES: dict[str, RoleExport | None] = {
-    "doc": RoleExport.PAGE,
-    "download": RoleExport.FILE,
-    "kbd": None,
-    "math": None,
-    "ref": None,
-    "term": None,
-}
+# Downloads show the first two; the others cannot be on a page that has some.
+ROLES = frozenset({"doc", "download", "kbd", "math", "ref", "term"})
 
 
 def body_of(name: str) -> Body:

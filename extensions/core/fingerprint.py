@@ -1,8 +1,8 @@
 """Fingerprints: what something was made from, so that it can say what changed.
 
-Programs, results of tests, notebooks and pages each keep one beside what was
-made. A fingerprint has named parts, such as ``program`` or ``libraries``; what
-was made is stale as soon as one of them is another, and that one says why.
+Programs, results of tests and pages each keep one beside what was made. A
+fingerprint has named parts, such as ``program`` or ``libraries``; what was
+made is stale as soon as one of them is another, and that one says why.
 """
 
 from __future__ import annotations

@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from extensions.core.markdown import directive_of, line_of, parse
+from extensions.core.markdown import (
+    directive_of,
+    line_of,
+    parse,
+    parse_line,
+)
 from extensions.core.reading import text_of
 from extensions.core.titles import name_of, title_of
 from extensions.core.topics import topics
@@ -100,4 +105,5 @@ def toctrees_of(root: Path, name: str) -> list[_Toctree]:
 
 def words_of_title(root: Path, name: str) -> str:
     """Return the title of a page, without its markup."""
-    return "".join(token.content for token in title_of(root, name) or [])
+    tokens = parse_line(title_of(root, name) or "")
+    return "".join(token.content for token in tokens)

@@ -7,11 +7,8 @@ import posixpath
 from itertools import pairwise
 from pathlib import Path
 
-from markdown_it.token import Token
-
 from extensions.core.cache import cached_by_content
 from extensions.core.markdown import parse
-from extensions.core.markdown_tokens import words
 from extensions.core.reading import python_in, text_of
 
 # What sphinx-gallery calls the text above a list of programs.
@@ -31,8 +28,8 @@ def address_of(name: str, base: str) -> str:
     return f"{base.rstrip('/')}/{name}.html" if base else ""
 
 
-def title_of(root: Path, name: str) -> list[Token] | None:
-    """Return the title of a page as inline tokens; none where no page is."""
+def title_of(root: Path, name: str) -> str | None:
+    """Return the title of a page as Markdown; none where no page is."""
     page = root / "docs" / f"{name}.md"
     if name == "gallery/index":
         page = root / "gallery" / HEADER
@@ -42,31 +39,13 @@ def title_of(root: Path, name: str) -> list[Token] | None:
 
 
 @cached_by_content
-def _title_in(path: Path, text: str) -> list[Token] | None:
+def _title_in(path: Path, text: str) -> str | None:
     """Return the title that the text of a page, header or recipe has."""
     if path.suffix == ".md":
         for token, following in pairwise(parse(text)):
             if token.type == "heading_open":
-                return following.children
+                return following.content
         return None
     if path.suffix == ".py":
         text = ast.get_docstring(python_in(path, text)) or ""
-    return [words(text.partition("\n")[0])]
-
-
-def first_lines(root: Path) -> str:
-    """Return all lines that may be the title of a page."""
-    pages = sorted(root.glob("docs/**/*.md"))
-    recipes = sorted(root.glob("gallery/*"))
-    found = [
-        line
-        for page in pages
-        for line in text_of(page).splitlines()
-        if line.startswith("# ")
-    ]
-    found += [
-        "\n".join(text_of(path).splitlines()[:3])
-        for path in recipes
-        if path.is_file()
-    ]
-    return "\n".join(found)
+    return text.partition("\n")[0]

@@ -9,27 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.notebooks.archives import ARCHIVES, zipped
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-__all__ = ["ARCHIVES", "setup", "zipped"]
+__all__ = ["setup"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Set up the parts, in the order of their work."""
+    """Set up the files that pages offer."""
     from extensions.build.metadata import METADATA
-    from extensions.notebooks import (
-        sphinx_archives,
-        sphinx_downloads,
-        sphinx_markdown,
-        sphinx_notebooks,
-    )
+    from extensions.notebooks.sphinx_offer import setup_offer
 
-    sphinx_notebooks.setup_notebooks(app)
-    sphinx_archives.setup_archives(app)
-    sphinx_downloads.setup_downloads(app)
-    sphinx_markdown.setup_markdown(app)
+    setup_offer(app)
     return METADATA

@@ -248,7 +248,7 @@ def test_the_directive_of_the_guide_works(house, build, monkeypatch):
     page = (app.outdir / "part/one.html").read_text()
     assert '<pre class="mermaid">a --&gt; b</pre>' in page
     assert "mermaid.js" in page
-    assert "```mermaid\na --> b" in (app.outdir / "part/one.md").read_text()
+    assert "~~~mermaid\na --> b" in (app.outdir / "part/one.md").read_text()
 
 
 ARROWS = {

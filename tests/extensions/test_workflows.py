@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from extensions.core.reading import python_of, text_of, toml_of
 from extensions.core.topics import ROOT
-from extensions.notebooks.archives import ARCHIVES
+from extensions.notebooks.sphinx_offer import ARCHIVES
 
 TEXTS = {
     path.stem: text_of(path)

@@ -10,7 +10,6 @@ from extensions.claims.page import read_page
 from extensions.core.directives import (
     DIRECTIVES,
     Body,
-    ListingExport,
     Meaning,
     body_of,
     unknown_in,
@@ -45,7 +44,7 @@ def drawing(house):
     """A topic whose page uses a new directive, with its one line."""
     topic = Topic(house, "part/one")
     topic.page.write_text(topic.page.read_text() + DRAWING.split("\n", 3)[3])
-    line = {"drawing": Meaning(Body.DATA, ListingExport("mermaid"))}
+    line = {"drawing": Meaning(Body.DATA, "```mermaid\n{body}\n```")}
     with patch.dict(DIRECTIVES, line):
         yield topic
 
@@ -57,7 +56,7 @@ def test_a_new_directive_needs_one_line(drawing):
 
     assert sentences == ["Words."]
     assert claims == ["word-is-one"]
-    assert export.problems == []
+    assert export.words.problems == []
     assert "```mermaid\na --> b\n```" in export.pieces[-1]
 
 

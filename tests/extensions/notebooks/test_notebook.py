@@ -11,7 +11,11 @@ import pytest
 from extensions.core.markdown import parse
 from extensions.core.topics import ROOT, Topic, topics
 from extensions.notebooks.export import code_of, export_page
-from extensions.notebooks.notebook_file import check_of, notebook_of
+from extensions.notebooks.notebook import (
+    check_of,
+    notebook_of,
+    outputs_by_cell,
+)
 from extensions.programs.requirements import libraries
 from extensions.programs.snippet import Snippet
 
@@ -42,7 +46,7 @@ def test_a_notebook_holds_the_prose_between_the_cells(house):
     page = Topic(house, "part/one")
 
     base = "https://example.org"
-    notebook = notebook_of(page, export_page(page, base), base)
+    notebook = notebook_of(export_page(page, base))
 
     nbformat.validate(notebook)
     kinds = [cell["cell_type"] for cell in notebook["cells"]]
@@ -50,7 +54,7 @@ def test_a_notebook_holds_the_prose_between_the_cells(house):
     first = notebook["cells"][0]["source"]
     assert first.startswith("# One")
     assert "(https://example.org/part/one.html)" in first
-    assert ".claim" not in nbformat.writes(notebook)
+    assert ".claim" not in str(notebook)
 
 
 @pytest.mark.parametrize(
@@ -61,9 +65,9 @@ def test_a_notebook_holds_the_prose_between_the_cells(house):
 @pytest.mark.parametrize("base", ["", "https://example.org"])
 def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
     exported = export_page(topic, base)
-    notebook = notebook_of(topic, exported, base)
+    notebook = notebook_of(exported)
 
-    assert not exported.problems
+    assert not exported.words.problems
     nbformat.validate(notebook)
     cells = notebook["cells"]
     code = [
@@ -116,7 +120,7 @@ def test_a_page_that_begins_with_a_cell_loses_nothing(house):
     page = Topic(house, "part/one")
     page.page.write_text("```{cell} start\n```\n\n:::{cell} count\n:::")
 
-    note, *cells = notebook_of(page, export_page(page, ""), "")["cells"]
+    note, *cells = notebook_of(export_page(page, ""))["cells"]
 
     assert note["source"].startswith("The notebook of the page `part/one`")
     assert [each["source"] for each in cells] == [
@@ -128,7 +132,7 @@ def test_a_page_that_begins_with_a_cell_loses_nothing(house):
 def test_a_program_without_imports_needs_nothing(house):
     page = Topic(house, "part/one")
 
-    title = notebook_of(page, export_page(page, ""), "")["cells"][0]["source"]
+    title = notebook_of(export_page(page, ""))["cells"][0]["source"]
 
     assert title == (
         "# One\n\nThe notebook of the page `part/one` of Proven PyTorch."
@@ -140,7 +144,7 @@ def test_the_signs_of_a_notebook_are_explained_at_its_head(house):
 
     def head(verdicts):
         exported = export_page(page, "", verdicts)
-        return notebook_of(page, exported, "", verdicts)["cells"][0]["source"]
+        return notebook_of(exported)["cells"][0]["source"]
 
     assert "✓" not in head({})
     assert head({"word-is-one": "passed", "other": "not run"}).endswith(
@@ -153,7 +157,7 @@ def test_a_folded_cell_is_closed_in_jupyter_and_in_colab(house):
     page = Topic(house, "part/one")
     page.page.write_text("```{cell} count\n:folded: How to count\n```")
 
-    notebook = notebook_of(page, export_page(page, ""), "")
+    notebook = notebook_of(export_page(page, ""))
 
     cell = notebook["cells"][-1]
     assert cell["source"].startswith("# @title How to count\nprint(word")
@@ -167,8 +171,84 @@ def test_a_notebook_that_forks_says_so_first(house):
     page = Topic(house, "part/one")
     page.snippet.write_text(page.snippet.read_text() + 'how = "fork"\n')
 
-    head = notebook_of(page, export_page(page, ""), "")["cells"][0]
+    head = notebook_of(export_page(page, ""))["cells"][0]
 
     assert head["source"].endswith(
         "It forks, which Windows cannot: run it on Linux or macOS."
     )
+
+
+DRAWN = """\
+.. image:: /code/part/images/one.svg
+   :alt: A line
+   :class: only-light
+
+.. image:: /code/part/images/one_dark.svg
+   :alt: A line
+   :class: only-dark
+"""
+TABLE = """\
+.. raw:: html
+
+    <div><style scoped>tr th { color: red }</style><table>
+      <tr><th></th><th>a|b</th></tr>
+      <tr><th>one</th><td>x &lt; <b>y</b></td></tr><tr><td>two</td></tr>
+    </table></div>
+    <br />
+"""
+PRINTED = """\
+.. rst-class:: sphx-glr-script-out
+
+ .. code-block:: none
+
+    a
+      b
+
+    .. image:: c
+"""
+
+
+@pytest.fixture
+def given(house):
+    """Return the outputs of a cell that gave what sphinx-gallery wrote."""
+    topic = Topic(house, "part/one")
+    images = house / "docs/code/part/images"
+    images.mkdir(exist_ok=True)
+    (images / "one.svg").write_text("<svg>one</svg>")
+    line = Snippet.read(topic.snippet).cell("count").code_line
+
+    def given(rst):
+        topic.output.write_text(
+            f".. GENERATED FROM PYTHON SOURCE LINES {line}-{line}\n\n"
+            f".. code-block:: Python\n\n    1\n\n\n{rst}\n\n"
+        )
+        return outputs_by_cell(topic)["count"]
+
+    return given
+
+
+def test_what_a_cell_gave_is_kept_in_its_order(given):
+    printed, picture, table = given(f"{PRINTED}\n{DRAWN}\n{TABLE}")
+
+    assert printed["text"] == "a\n  b\n\n.. image:: c\n"
+    assert picture["data"] == {
+        "image/svg+xml": "<svg>one</svg>",
+        "text/plain": "A line",
+    }
+    assert table["data"]["text/html"].startswith("<div><style")
+    assert table["data"]["text/plain"].splitlines() == [
+        r"|  | a\|b |",
+        "| --- | --- |",
+        "| one | x < y |",
+        "| two |  |",
+    ]
+
+
+def test_html_that_is_no_table_has_no_words(given):
+    [output] = given(".. raw:: html\n\n    <p>Words.</p>\n")
+
+    assert output["data"]["text/plain"] == ""
+
+
+def test_a_program_that_never_ran_gave_nothing(unbuilt):
+    assert outputs_by_cell(Topic(unbuilt, "part/one")) == {}
