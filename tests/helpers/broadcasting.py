@@ -1,6 +1,6 @@
 """What PyTorch prints of the sums of hundreds of pairs of tensors.
 
-A test in ``browser/``, where no torch is installed, compares a script with it.
+A test in ``tests/browser/``, where no torch is installed, compares a script with it.
 ``python -m tests.helpers.broadcasting`` writes it again.
 """
 
@@ -12,7 +12,7 @@ import torch
 from extensions.core.topics import ROOT
 from extensions.core.writing import write
 
-PRINTED = ROOT / "browser/broadcasting.json"
+PRINTED = ROOT / "tests/browser/broadcasting.json"
 SHAPES = [
     *(shape for axes in range(3) for shape in product(range(4), repeat=axes)),
     *[(1, 1, 2), (2, 1, 3), (3, 2, 1), (1, 3, 1, 2)],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from browser.conftest import ROOT
+from tests.browser.conftest import ROOT
 from extensions.core.checked_pages import changed_pages
 
 LIMIT = 120  # seconds

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browser.conftest import DESKTOP, PHONE
+from tests.browser.conftest import DESKTOP, PHONE
 
 
 def rows_of(page: Page, ledger: str) -> list[str]:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from browser.axe import CONTRAST, violations
-from browser.conftest import DESKTOP, HTML, PHONE, ROOT
+from tests.browser.axe import CONTRAST, violations
+from tests.browser.conftest import DESKTOP, HTML, PHONE, ROOT
 from extensions.core.checked_pages import changed_pages
 
 FILES = re.compile(r'<(?:script|link rel="stylesheet")[^>]*="([^"?]+\.\w+)')

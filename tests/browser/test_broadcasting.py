@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from browser.axe import violations
-from browser.conftest import HTML
+from tests.browser.axe import violations
+from tests.browser.conftest import HTML
 
 # What PyTorch prints, as tests/helpers/broadcasting.py has asked it.
 PRINTED = json.loads(Path(__file__).with_name("broadcasting.json").read_text())

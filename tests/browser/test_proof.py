@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Locator, Page, expect
 
-from browser.conftest import PHONE
+from tests.browser.conftest import PHONE
 
 
 def outputs(page: Page, site: str) -> list[Locator]:

@@ -21,7 +21,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 HTML = ROOT / "build/html"
 SUBPATH = "/guide"
 PHONE = {"width": 390, "height": 844}

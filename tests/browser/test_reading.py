@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from browser.conftest import HTML, PHONE
+from tests.browser.conftest import HTML, PHONE
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from browser.conftest import HTML, PHONE
+from tests.browser.conftest import HTML, PHONE
 
 QUERIES = {
     query: pages
