@@ -1,7 +1,7 @@
 """What PyTorch prints of the sums of hundreds of pairs of tensors.
 
-A test in ``tests/browser/``, where no torch is installed, compares a script with it.
-``python -m tests.helpers.broadcasting`` writes it again.
+A test in ``tests/browser/``, where no torch is installed, compares a script
+with it. ``python -m tests.helpers.broadcasting`` writes it again.
 """
 
 import json
