@@ -2,7 +2,8 @@
 
 The tests of claims need torch, pytest and NumPy; those whose program imports
 more, such as scikit-learn, are skipped where it is missing. The tests of the
-site are left out where Sphinx is not installed.
+site are left out where Sphinx is not installed; those in a browser have an
+environment of their own, which ``nox -s browser`` uses.
 """
 
 import multiprocessing
@@ -19,7 +20,8 @@ HAS_SPHINX = find_spec("sphinx") is not None
 OF_SITE = ["pytester", "sphinx.testing.fixtures"] if HAS_SPHINX else []
 
 pytest_plugins = ["extensions.evidence.pytest_plugin", *OF_SITE]
-collect_ignore = [] if HAS_SPHINX else ["extensions", "test_house.py"]
+OF_SITE_ONLY = [] if HAS_SPHINX else ["extensions", "test_house.py"]
+collect_ignore = ["browser", *OF_SITE_ONLY]
 
 
 def pytest_report_header():

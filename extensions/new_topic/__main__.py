@@ -33,7 +33,7 @@ They hold an example that builds and passes its tests. What is left to do:
    .venv/bin/nox -s live
    shows the page and the results of its claims each time you save.
 3. Add names of torch that docs/torch_names.toml lacks, as the build says.
-4. Add to browser/queries.toml what people will type to find the page.
+4. Add to tests/browser/queries.toml what people will type to find the page.
 5. Find out what the tests do not notice:
    .venv/bin/nox -s mutants -- {topic}
 """

@@ -128,8 +128,7 @@ def _pages_of(app: Sphinx) -> Iterator[list[object]]:
         claims = {}
         for entry in ledger_of(app).of(name):
             sign = sign_of(entry.verdict).mark
-            scope = " · ".join(entry.reach).replace("`", "")
-            claims[entry.claim.name] = (entry.claim.name, sign, scope)
+            claims[entry.claim.name] = (entry.claim.name, sign)
         yield [
             name,
             app.builder.get_target_uri(name),

@@ -1,7 +1,7 @@
 """What PyTorch prints of the sums of hundreds of pairs of tensors.
 
-A test in ``browser/``, where no torch is installed, compares a script with it.
-``python -m tests.helpers.broadcasting`` writes it again.
+A test in ``tests/browser/``, where no torch is installed, compares a script
+with it. ``python -m tests.helpers.broadcasting`` writes it again.
 """
 
 import json
@@ -12,7 +12,7 @@ import torch
 from extensions.core.topics import ROOT
 from extensions.core.writing import write
 
-PRINTED = ROOT / "browser/broadcasting.json"
+PRINTED = ROOT / "tests/browser/broadcasting.json"
 SHAPES = [
     *(shape for axes in range(3) for shape in product(range(4), repeat=axes)),
     *[(1, 1, 2), (2, 1, 3), (3, 2, 1), (1, 3, 1, 2)],

@@ -167,7 +167,7 @@ window.siteSearch = (() => {
 
   // The sentence of a section that has most of the words that were found, cut
   // around the first of them, as pieces that are or are not such a word. If it
-  // is a claim, its anchor, its sign and how far it reaches come with it.
+  // is a claim, its anchor and its sign come with it.
   const LONG = 150;
   const quoted = ({ text, claims, terms }) => {
     const isHit = (word) => terms.some((term) => wordsAndParts(word).map(asTerm).includes(term));

@@ -171,14 +171,14 @@ def test_each_section_has_its_sentences_for_results_to_quote(house, build):
     assert text.startswith("First of all.\nThe second one.\n")
 
 
-def test_a_sentence_that_is_a_claim_has_its_sign_and_its_scope(house, build):
+def test_a_sentence_that_is_a_claim_has_its_sign(house, build):
     edit(house, "# One\n", "# One\n\nFirst\nand second.\n")
 
     [[_, _, text, _, claims]] = sections(build(), "part/one")
 
     [(line, found)] = claims.items()
     assert text.split("\n")[int(line)] == "word is one."
-    assert found == ["word-is-one", "✓", ""]
+    assert found == ["word-is-one", "✓"]
 
 
 def test_a_result_names_the_chapter_of_its_page(house, build):

@@ -18,24 +18,16 @@ from playwright.sync_api import (
     BrowserContext,
     Error,
     Page,
+    expect,
     sync_playwright,
 )
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 HTML = ROOT / "build/html"
 SUBPATH = "/guide"
 PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1366, "height": 900}
 NAMES = ["chromium", "chromium-browser", "google-chrome", "chrome"]
-# Nothing of its own does the browser look for in the network.
-OPTIONS = [
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 HOW_TO_GET_ONE = """there is no browser to test with: install one with
     python -m playwright install chromium
 or, on Debian and Ubuntu, with
@@ -53,6 +45,9 @@ def pytest_report_header(config: pytest.Config) -> str:
     if config.getoption("all"):
         return "every page, every script, every notebook"
     return "a part of the pages, notebooks that have changed: --all has all"
+
+
+expect.set_options(timeout=30_000)  # a machine may be busy with other things
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -91,9 +86,7 @@ def browser() -> Iterator[Browser]:
         ):
             found = next(filter(None, map(shutil.which, NAMES)), None)
         try:
-            browser = playwright.chromium.launch(
-                executable_path=found, args=OPTIONS
-            )
+            browser = playwright.chromium.launch(executable_path=found)
         except Error as error:
             pytest.exit(f"{HOW_TO_GET_ONE}\n\n{error}", 1)
         yield browser
@@ -130,3 +123,10 @@ def context(browser: Browser, site: str) -> Iterator[BrowserContext]:
 def page(context: BrowserContext) -> Page:
     """Return a page as wide as a laptop's, in light."""
     return context.new_page()
+
+
+@pytest.fixture
+def detach(page: Page, site: str) -> Page:
+    """Return a page that stands for those with a program, opened."""
+    page.goto(f"{site}/autograd/detach.html")
+    return page

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from browser.conftest import ROOT
 from extensions.core.checked_pages import changed_pages
+from tests.browser.conftest import ROOT
 
 LIMIT = 120  # seconds
 RUN_NOTEBOOK = f"""
