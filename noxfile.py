@@ -160,7 +160,7 @@ def new(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and spelling of every file, and types of the extensions."""
+    """Check style and spelling of all files, types and imports of ours."""
     install(session, "lint")
     install(session, "types")
     session.run("ruff", "check")
@@ -168,6 +168,7 @@ def lint(session: nox.Session) -> None:
     session.run("codespell")
     session.run("zizmor", "--offline", "--quiet", ".github")
     session.run("mypy")
+    session.run("lint-imports", "--no-cache")
 
 
 @nox.session(venv_backend="none")
