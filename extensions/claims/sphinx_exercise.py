@@ -14,7 +14,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import root_of
-from extensions.build.details import Details
+from extensions.build.nodes import Details
 from extensions.claims.repairs import (
     NO_ANSWER,
     NO_LONGER_TRUE,

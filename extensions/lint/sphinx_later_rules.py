@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from extensions.build.dependencies import root_of
-from extensions.build.warnings import report
+from extensions.build.errors import report
 from extensions.claims.rules import evidence_stands, failures_show_values
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.problem import Problem

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extensions.build.warnings import report
+from extensions.build.errors import report
 from extensions.core.problem import Problem
 from extensions.core.topics import topics
 from extensions.core.writing import write

@@ -16,7 +16,7 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 from extensions.build.dependencies import root_of
-from extensions.build.head_line import put_head
+from extensions.build.nodes import put_head
 from extensions.core.topics import Topic
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from extensions.build.dependencies import root_of
-from extensions.build.page_context import PageContext, on_page_context
+from extensions.build.site import PageContext, on_page_context
 from extensions.claims.entry import Entry
 from extensions.claims.ledger import Ledger
 from extensions.claims.repairs import repairs_of

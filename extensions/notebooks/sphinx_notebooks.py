@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extensions.build.dependencies import log_reasons
-from extensions.build.warnings import report
+from extensions.build.errors import report
 from extensions.claims.page import read_page
 from extensions.claims.repairs import Repair, repairs_of
 from extensions.claims.sphinx_ledger import ledger_of

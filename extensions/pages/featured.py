@@ -16,8 +16,8 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import builder_of, root_of
-from extensions.build.html_node import HtmlElement, html_element
-from extensions.build.page_context import PageContext, on_page_context
+from extensions.build.nodes import HtmlElement, html_element
+from extensions.build.site import PageContext, on_page_context
 from extensions.claims.sphinx_claim_links import claim_link
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_panels import render_for_claim

@@ -12,7 +12,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import root_of
-from extensions.build.details import Details
+from extensions.build.nodes import Details
 from extensions.core.topics import Topic
 from extensions.programs.folding import fold_title
 from extensions.programs.snippet import WRONG

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.addresses import cell_address
-from extensions.build.chapters import title_shown
 from extensions.build.dependencies import root_of
+from extensions.build.site import cell_address, title_shown
 from extensions.core.topics import Topic
 from extensions.programs.sphinx_output import cell_and_output, output_shown
 

@@ -11,8 +11,7 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
 from extensions.build.dependencies import root_of
-from extensions.build.head_line import put_below_opening
-from extensions.build.html_node import html_element
+from extensions.build.nodes import html_element, put_below_opening
 from extensions.core.topics import Topic
 
 if TYPE_CHECKING:

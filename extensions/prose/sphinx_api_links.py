@@ -14,9 +14,9 @@ from sphinx.addnodes import pending_xref
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
-from extensions.build.ancestors import is_within, paragraph_of
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
-from extensions.build.warnings import report
+from extensions.build.errors import report
+from extensions.build.nodes import is_within, paragraph_of
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic

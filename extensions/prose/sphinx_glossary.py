@@ -8,8 +8,8 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-from extensions.build.ancestors import is_within
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
+from extensions.build.nodes import is_within
 from extensions.prose.glossary import pattern_of, term_of, terms_of
 
 if TYPE_CHECKING:
