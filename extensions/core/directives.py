@@ -74,7 +74,7 @@ class ListingExport:
 
 @dataclass(frozen=True)
 class ExerciseExport:
-    """A question, its cells as :mod:`extensions.core.exercises` says, and its
+    """A question, its cells as :mod:`extensions.core.syntax` says, and its
     hint."""
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
-from extensions.core.front_matter import front_matter_of
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, python_in, text_of
-from extensions.core.titles import HEADER
+from extensions.core.reading_order import HEADER
+from extensions.core.syntax import front_matter_of
 from extensions.core.topics import measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
 from extensions.measurements.results import read_recordings, workload_of

@@ -11,8 +11,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from extensions.core.problem import Problem
-from extensions.core.reading_order import Chapter, chapters, toctrees_of
-from extensions.core.titles import name_of
+from extensions.core.reading_order import (
+    Chapter,
+    chapters,
+    name_of,
+    toctrees_of,
+)
 
 _HOME = "index"
 

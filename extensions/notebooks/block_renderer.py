@@ -31,18 +31,21 @@ from extensions.core.directives import (
     Meaning,
     RemarkExport,
 )
-from extensions.core.exercises import Exercise, Kind, exercise_of
 from extensions.core.markdown import (
     Directive,
+    bold,
     directive_of,
     kind_of,
     line_of,
+    linked,
+    paragraph,
     parse,
     parse_line,
+    words,
 )
-from extensions.core.markdown_tokens import bold, linked, paragraph, words
 from extensions.core.problem import Problem
-from extensions.core.titles import address_of
+from extensions.core.reading_order import address_of
+from extensions.core.syntax import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of
 from extensions.notebooks import markdown_tables

@@ -19,10 +19,9 @@ from mdformat.renderer import DEFAULT_RENDERERS
 from extensions.claims.repairs import Repair
 from extensions.claims.signs import SIGNS
 from extensions.core.directives import ROLES, TABLE, RoleExport
-from extensions.core.markdown import kind_of
-from extensions.core.markdown_tokens import linked, words
+from extensions.core.markdown import kind_of, linked, words
 from extensions.core.problem import Problem
-from extensions.core.titles import address_of, name_of, title_of
+from extensions.core.reading_order import address_of, name_of, title_of
 from extensions.core.topics import Topic
 
 _EXPLICIT = re.compile(r"(?P<words>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)

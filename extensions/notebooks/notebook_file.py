@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from extensions.claims.signs import SIGNS
-from extensions.core.titles import address_of
+from extensions.core.reading_order import address_of
 from extensions.core.topics import Topic
 from extensions.notebooks.cell_outputs import outputs_by_line
 from extensions.notebooks.export import ExportedPage, OwnCode, code_of

@@ -21,7 +21,7 @@ from extensions.core.environment import installed, our_code
 from extensions.core.fingerprint import Fingerprint, digest
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, json_of, text_of
-from extensions.core.titles import first_lines
+from extensions.core.reading_order import first_lines
 from extensions.core.topics import Topic, topics
 from extensions.core.writing import write
 from extensions.notebooks.cell_outputs import pictures_of

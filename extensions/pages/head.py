@@ -18,7 +18,7 @@ from docutils import nodes
 
 from extensions.build.dependencies import PAGE_PARTS, root_of
 from extensions.build.nodes import Details, head_of, is_within, put_head
-from extensions.core.front_matter import READ_FIRST
+from extensions.core.syntax import READ_FIRST
 from extensions.core.topics import Topic
 from extensions.programs.requirements import libraries
 from extensions.programs.snippet import Snippet

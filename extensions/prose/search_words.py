@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from extensions.core.front_matter import SEARCH, front_matter_of
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of, toml_of
+from extensions.core.syntax import SEARCH, front_matter_of
 
 _SYNONYMS = "docs/synonyms.toml"
 _PHRASES = 8  # of a page

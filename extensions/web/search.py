@@ -22,7 +22,7 @@ from extensions.build.nodes import Details, is_within
 from extensions.build.site import SITE_FILES
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.core.front_matter import HEADINGS, NAMED_BY, SEARCH
+from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
 from extensions.core.writing import remove
 from extensions.prose.search_words import read_synonyms
 
