@@ -22,8 +22,7 @@ from extensions.core.topics import measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
 from extensions.measurements.results import read_recordings, workload_of
 from extensions.programs.snippet import Snippet
-from extensions.prose.primary_sources import read_sources
-from extensions.prose.search_words import read_synonyms
+from extensions.prose.lists import read_sources, read_synonyms
 
 _TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
 

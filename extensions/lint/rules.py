@@ -16,8 +16,8 @@ from extensions.core.problem import Problem
 from extensions.evidence import rules as test_rules
 from extensions.lint import directive_rules, file_rules, toctree_rules
 from extensions.programs import rules as program_rules
+from extensions.prose import lists
 from extensions.prose import rules as prose_rules
-from extensions.prose import search_words
 
 _Rule = Callable[[Path], Iterator[Problem]]
 
@@ -60,7 +60,7 @@ LATER_RULES = (
     _of_whole_files(test_rules.tests_import_what_is_everywhere),
     _of_whole_files(test_rules.counter_examples_are_honest),
     _of_whole_files(prose_rules.fronts_name_pages),
-    _of_whole_files(search_words.phrases_add_words),
+    _of_whole_files(lists.phrases_add_words),
     _of_whole_files(toctree_rules.pages_are_listed),
     _of_whole_files(toctree_rules.indexes_answer),
     _of_whole_files(prose_rules.pages_have_their_sections),

@@ -20,9 +20,8 @@ from extensions.core.syntax import (
     front_matter_of,
 )
 from extensions.core.topics import topics
-from extensions.prose.pages import sentences_of, split_up
-from extensions.prose.primary_sources import LIST as SOURCES
-from extensions.prose.primary_sources import read_sources, source_of
+from extensions.prose.lists import SOURCES, read_sources, source_of
+from extensions.prose.sentences import sentences_of, split_up
 
 _SECTION = re.compile(r'^section = "(.*)"$', re.MULTILINE)
 
