@@ -26,7 +26,7 @@ from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.syntax import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of
-from extensions.programs.sphinx_output import cell_and_output, output_shown
+from extensions.programs.sphinx_cell import cell_and_output, output_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

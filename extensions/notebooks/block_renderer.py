@@ -50,7 +50,7 @@ from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of
 from extensions.notebooks import markdown_tables
 from extensions.notebooks.inline_renderer import InlineRenderer
-from extensions.programs.folding import fold_title
+from extensions.programs.outputs import fold_title
 from extensions.programs.snippet import Snippet
 
 # What a page says to Sphinx alone.

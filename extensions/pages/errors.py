@@ -20,7 +20,7 @@ from extensions.build.site import address, title_shown
 from extensions.claims.sphinx_claim_links import claim_link
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, sha256, topics
-from extensions.programs.error_texts import lines_that_say
+from extensions.programs.outputs import lines_that_say
 from extensions.programs.snippet import Snippet
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_panels import render_for_claim
 from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.core.topics import Topic
-from extensions.programs.sphinx_output import cell_and_output, output_shown
+from extensions.programs.sphinx_cell import cell_and_output, output_shown
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

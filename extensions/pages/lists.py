@@ -22,7 +22,7 @@ from extensions.claims.sphinx_claim_links import claim_link
 from extensions.core.reading_order import Chapter, chapters
 from extensions.core.topics import Topic, topics
 from extensions.pages.head import COURSE, show_summaries, summary_of
-from extensions.programs.sphinx_recipe_cards import pictures, recipe_card
+from extensions.programs.sphinx_recipes import pictures, recipe_card
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
