@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -55,6 +56,20 @@ OTHER_TESTS = [
     "tests/test_house.py",
     "tests/test_locks.py",
 ]
+# What a page shows, besides the pages themselves.
+WATCHED = [
+    "build/evidence",
+    "evidence",
+    "extensions",
+    "gallery",
+    "measurements",
+    "snippets",
+    "tests",
+]
+# What the build writes, and what no page shows.
+NOT_WATCHED = ["docs/code", "docs/gallery", "tests/extensions"]
+# Compiled modules, caches, locks, unfinished files, what editors leave.
+PASSING = r"/__pycache__/|/\.[^/]*$|\.pickle$|~$"
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--jobs=2"]
 
 # What pip is told about packages, uv is told as well, and asks all of them.
@@ -145,9 +160,16 @@ def docs(session: nox.Session) -> None:
 def live(session: nox.Session) -> None:
     """Serve the site, and update it and its claims each time you save."""
     with_torch(session)
+    session.run(*TEST_CLAIMS, success_codes=[0, SOME_FAILED], external=True)
+    # A page that is saved is shown first; what the save made stale is tested
+    # then, and where that changes a result, the site is built once more.
+    watch = [f"--watch={each}" for each in WATCHED]
+    ignore = [f"--ignore={each}" for each in NOT_WATCHED]
+    test = f"--post-build={shlex.join(TEST_CLAIMS)}"
+    options = [*watch, *ignore, f"--re-ignore={PASSING}", test]
     places = ["--conf-dir=.", "--doctree-dir=build/doctrees", "docs", HTML]
-    live = [PYTHON, "-m", "extensions.live", *places, *session.posargs]
-    session.run(*live, external=True)
+    serve = [PYTHON, "-m", "sphinx_autobuild", *options, *places]
+    session.run(*serve, *session.posargs, external=True)
 
 
 @nox.session(default=False, venv_backend="none")
@@ -161,13 +183,14 @@ def new(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and spelling of every file, and types of the extensions."""
+    """Check style and spelling of all files, types and imports of ours."""
     install(session, "lint", "types")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("codespell")
     session.run("zizmor", "--offline", "--quiet", ".github")
     session.run("mypy")
+    session.run("lint-imports", "--no-cache")
 
 
 @nox.session(venv_backend="none")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from extensions.build.dependencies import depend_on, root_of
-from extensions.build.warnings import report
+from extensions.build.errors import report
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -28,21 +28,18 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     # First of all: each import below may need one of these.
     if missing := not_installed("docs"):
         errors.stop(missing)
-    from extensions.build import (
-        cache_file,
-        chapters,
-        dependencies,
-        details,
-        html_node,
-        metadata,
-        site_files,
-    )
+    from extensions.build import dependencies, metadata, nodes, site
 
-    errors.setup_errors(app)
-    cache_file.setup_cache_file(app)
+    # Behind whatever connects when the configuration is known.
+    app.connect("config-inited", errors.watch)
+    app.connect("builder-inited", errors.only_html, priority=1)
+    app.connect("config-inited", metadata.load_cache)
+    app.connect("build-finished", metadata.save_cache)
     dependencies.setup_dependencies(app)
-    chapters.setup_titles(app)
-    site_files.setup_site_files(app)
-    details.setup_details(app)
-    html_node.setup_html_element(app)
+    dependencies.KINDS["titles"] = site.titles
+    app.connect("build-finished", site.write_site_files)
+    app.add_node(nodes.Details, html=(nodes.open_details, nodes.close_details))
+    app.add_node(
+        nodes.HtmlElement, html=(nodes.open_element, nodes.close_element)
+    )
     return metadata.METADATA

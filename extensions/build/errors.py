@@ -1,7 +1,8 @@
 """End a build that meets a problem in one line, which names file and cause.
 
 Sphinx shows an error of its own, too, with versions, extensions and a
-traceback. A :class:`~extensions.core.problem.Problem` needs none of them.
+traceback. A :class:`~extensions.core.problem.Problem` needs none of them. What
+a build can go on with is a warning.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def watch(app: Sphinx, config: Config) -> None:
                 listeners[place] = each._replace(handler=handler)
 
 
-def _only_html(app: Sphinx) -> None:
+def only_html(app: Sphinx) -> None:
     """Refuse another builder before any program is run.
 
     Panels, tables and notebooks are HTML, or stand beside it.
@@ -80,7 +81,7 @@ def _only_html(app: Sphinx) -> None:
     builder_of(app).search = False  # the site brings its own
 
 
-def setup_errors(app: Sphinx) -> None:
-    """Connect behind whatever connects when the configuration is known."""
-    app.connect("config-inited", watch)
-    app.connect("builder-inited", _only_html, priority=1)
+def report(problem: Problem) -> None:
+    """Warn of a broken rule, at its place."""
+    place = f"{problem.path}:{problem.line}"
+    _logger.warning(problem.message, location=place, type="proven")

@@ -1,12 +1,18 @@
-"""What each of our extensions tells Sphinx about itself."""
+"""What depends on which code of ours this is: whether Sphinx reads all pages
+again, and whether :mod:`extensions.core.cache` takes what was kept.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extensions.core.environment import our_code
+from extensions.core.cache import load, save
+from extensions.core.environment import installed, our_code
 
 if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
     from sphinx.util.typing import ExtensionMetadata
 
 # Sphinx reads all pages again after an upgrade of an extension.
@@ -16,3 +22,17 @@ METADATA: ExtensionMetadata = {
     "parallel_read_safe": True,
     "parallel_write_safe": True,
 }
+
+
+def _code() -> str:
+    return our_code() + installed()
+
+
+def load_cache(app: Sphinx, config: Config) -> None:
+    """Load the cache, before any file is parsed."""
+    load(Path(app.doctreedir), _code())
+
+
+def save_cache(app: Sphinx, error: Exception | None) -> None:
+    """Keep the cache beside the doctrees."""
+    save(Path(app.doctreedir), _code())

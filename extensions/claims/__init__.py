@@ -23,8 +23,8 @@ __all__ = ["Claim", "Ledger", "read_ledger", "read_page"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
+    from extensions.build.site import add_static, add_templates
     from extensions.claims import (
         sphinx_exercise,
         sphinx_json,

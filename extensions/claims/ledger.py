@@ -33,8 +33,7 @@ from extensions.evidence.parsed_tests import (
     tests_in,
 )
 from extensions.evidence.walk import Code
-from extensions.prose.pages import prose_of
-from extensions.prose.sentences import Sentence
+from extensions.prose.sentences import Sentence, prose_of
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from pathlib import Path
 from extensions.claims.claim import Claim, claims_in
 from extensions.core.cache import cached_by_content
 from extensions.core.directives import Body, body_of
-from extensions.core.exercises import Kind, exercise_of
 from extensions.core.markdown import (
     Directive,
     directive_of,
@@ -22,6 +21,7 @@ from extensions.core.markdown import (
     parse,
 )
 from extensions.core.reading import text_of
+from extensions.core.syntax import Kind, exercise_of
 
 _RECIPE_CLAIM = re.compile(
     r"^# \.\. _(?P<name>.*):\n#\n(?P<text>(?:# .*\n)+)", re.MULTILINE

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from docutils.statemachine import StringList
 
-from extensions.build.addresses import address
 from extensions.build.dependencies import depend_on
+from extensions.build.site import address
 from extensions.claims.page import read_page
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import root_of
-from extensions.build.details import Details
+from extensions.build.nodes import Details
 from extensions.claims.repairs import (
     NO_ANSWER,
     NO_LONGER_TRUE,
@@ -23,10 +23,10 @@ from extensions.claims.repairs import (
     repairs_of,
 )
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.core.exercises import Exercise, Kind, exercise_of
+from extensions.core.syntax import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of
-from extensions.programs.sphinx_output import cell_and_output, output_shown
+from extensions.programs.sphinx_cell import cell_and_output, output_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

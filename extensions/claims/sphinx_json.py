@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from extensions.build.site_files import SITE_FILES
+from extensions.build.site import SITE_FILES
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.prose.sentences import KINDS
 

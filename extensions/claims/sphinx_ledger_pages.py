@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from extensions.build.chapters import chapter_name
 from extensions.build.dependencies import (
     PAGE_PARTS,
     builder_of,
     is_to_be_written,
 )
+from extensions.build.site import chapter_name
 from extensions.claims.entry import Entry
 from extensions.claims.ledger_rows import (
     CHANGED_PAGE,

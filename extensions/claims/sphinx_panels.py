@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.ancestors import paragraph_of
 from extensions.build.dependencies import builder_of
-from extensions.build.html_node import (
+from extensions.build.errors import report
+from extensions.build.nodes import (
     HtmlNode,
     add_html_node,
     html_element,
+    paragraph_of,
 )
-from extensions.build.inline_code import words as words_as_html
-from extensions.build.page_context import PageContext, on_page_context
-from extensions.build.warnings import report
+from extensions.build.nodes import words as words_as_html
+from extensions.build.site import PageContext, on_page_context
 from extensions.claims.entry import in_a_row
 from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.signs import sign_of

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.chapters import chapter_name, reading_place
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
-from extensions.build.html_node import HtmlNode, add_html_node
-from extensions.build.inline_code import words
+from extensions.build.nodes import HtmlNode, add_html_node, words
+from extensions.build.site import chapter_name, reading_place
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
-from extensions.prose.primary_sources import (
+from extensions.prose.lists import (
     Source,
     read_sources,
     source_of,

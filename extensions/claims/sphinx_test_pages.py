@@ -14,8 +14,8 @@ from extensions.build.dependencies import (
     builder_of,
     is_to_be_written,
 )
-from extensions.build.inline_code import words
-from extensions.build.page_context import PageContext, on_page_context
+from extensions.build.nodes import words
+from extensions.build.site import PageContext, on_page_context
 from extensions.claims.proof_parts import ProofPart, proof_parts
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_navigation import ABOVE, crumbs

@@ -20,11 +20,8 @@ __all__ = ["RULES"]
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
     from extensions.build.metadata import METADATA
-    from extensions.lint import (
-        sphinx_first_rules,
-        sphinx_later_rules,
-    )
+    from extensions.lint import sphinx_rules
 
-    sphinx_first_rules.setup_first_rules(app)
-    sphinx_later_rules.setup_later_rules(app)
+    app.connect("config-inited", sphinx_rules.hold_first_rules)
+    app.connect("builder-inited", sphinx_rules.hold_later_rules)
     return METADATA

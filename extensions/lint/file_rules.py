@@ -1,29 +1,40 @@
-"""Rules of files: each can be read, as what it should be.
+"""Rules of files, toctrees and directives.
 
-They hold before the other rules, which take for granted what these say.
+Each file can be read, as what it should be: the other rules take that for
+granted. Each page is listed in a toctree, and a question leads to it: Sphinx
+says only that a page is in no toctree, these name the line to add. A page uses
+only directives and roles that have a meaning.
 """
 
 from __future__ import annotations
 
 import ast
 import codecs
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
-from extensions.core.front_matter import front_matter_of
+from extensions.core.directives import TABLE, unknown_in
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of, python_in, text_of
-from extensions.core.titles import HEADER
+from extensions.core.reading_order import (
+    HEADER,
+    Chapter,
+    chapters,
+    name_of,
+    toctrees_of,
+)
+from extensions.core.syntax import front_matter_of
 from extensions.core.topics import measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
 from extensions.measurements.results import read_recordings, workload_of
 from extensions.programs.snippet import Snippet
-from extensions.prose.primary_sources import read_sources
-from extensions.prose.search_words import read_synonyms
+from extensions.prose.lists import read_sources, read_synonyms
 
 _TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
 
@@ -119,3 +130,95 @@ def sources_are_whole(root: Path) -> Iterator[Problem]:
 def synonyms_are_whole(root: Path) -> Iterator[Problem]:
     """Yield what is wrong with the list of synonyms."""
     yield from _unreadable(read_synonyms, [root])
+
+
+_HOME = "index"
+
+
+def pages_are_listed(root: Path) -> Iterator[Problem]:
+    """Yield the line at which a page is to be added to a toctree."""
+    names = _pages(root)
+    listed = {
+        name_of(entry, name)
+        for name in names
+        for toctree in toctrees_of(root, name)
+        for entry in toctree.entries
+    }
+    for name in names:
+        if name != _HOME and not any(fnmatch(name, each) for each in listed):
+            yield _missing(root, name)
+
+
+def indexes_answer(root: Path) -> Iterator[Problem]:
+    """Yield pages to which no question of their chapter's index leads.
+
+    An index without questions, such as that of a course, needs none.
+    """
+    for chapter in chapters(root):
+        answered = {name for name, _ in chapter.rules}
+        for name in chapter.pages if answered else ():
+            if name not in answered:
+                yield _unanswered(root, chapter, name)
+
+
+def _pages(root: Path) -> list[str]:
+    """Return the names of all pages that are written by hand."""
+    docs = root / "docs"
+    found = (page.relative_to(docs) for page in docs.glob("**/*.md"))
+    return sorted(
+        page.with_suffix("").as_posix()
+        for page in found
+        if not page.parts[0].startswith("_")
+    )
+
+
+def _index_of(root: Path, name: str) -> str:
+    """Return the page that should list another: the nearest index."""
+    folder = posixpath.dirname(name)
+    index = posixpath.join(folder, _HOME)
+    if index == name or not (root / "docs" / f"{index}.md").exists():
+        return _index_of(root, folder) if folder else _HOME
+    return index
+
+
+def _missing(root: Path, name: str) -> Problem:
+    """Return where a page is to be added."""
+    index = _index_of(root, name)
+    page = root / "docs" / f"{index}.md"
+    entry = posixpath.relpath(name, posixpath.dirname(index) or ".")
+    for toctree in toctrees_of(root, index):
+        return Problem(page, toctree.line, f"add {entry} to this toctree")
+    return Problem(page, 1, f"no toctree: add one that lists {entry}")
+
+
+def _unanswered(root: Path, chapter: Chapter, name: str) -> Problem:
+    """Return where a question with its answer is to be added."""
+    index = f"{chapter.name}/{_HOME}"
+    page = root / "docs" / f"{index}.md"
+    entry = posixpath.relpath(name, chapter.name)
+    line = toctrees_of(root, index)[0].line
+    message = (
+        f"no question leads to {entry}: add one above this toctree,"
+        f" '- A question?', and its answer, '  A rule: [Title]({entry}.md).'"
+    )
+    return Problem(page, line, message)
+
+
+def directives_have_a_meaning(root: Path) -> Iterator[Problem]:
+    """Yield directives and roles that readers without Sphinx do not know.
+
+    Where a page has a program, the export of its notebook reports them.
+    """
+    exported = {topic.page for topic in topics(root)}
+    for path in sorted(root.glob("docs/**/*.md")):
+        if path not in exported:
+            yield from _unknown(path, text_of(path))
+
+
+@cached_by_content
+def _unknown(path: Path, text: str) -> list[Problem]:
+    """Return what the text of a page uses, and no table names."""
+    return [
+        Problem(path, line, f"nothing says what {name} means: see {TABLE}")
+        for line, name in unknown_in(text, 1)
+    ]

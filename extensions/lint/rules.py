@@ -14,10 +14,10 @@ from pathlib import Path
 from extensions.claims import rules as claim_rules
 from extensions.core.problem import Problem
 from extensions.evidence import rules as test_rules
-from extensions.lint import directive_rules, file_rules, toctree_rules
+from extensions.lint import file_rules
 from extensions.programs import rules as program_rules
+from extensions.prose import lists
 from extensions.prose import rules as prose_rules
-from extensions.prose import search_words
 
 _Rule = Callable[[Path], Iterator[Problem]]
 
@@ -49,31 +49,36 @@ FIRST_RULES = (
     file_rules.synonyms_are_whole,
 )
 # These hold once every file can be read.
-LATER_RULES = (
-    _of_whole_files(claim_rules.pages_show_their_cells),
-    _of_whole_files(claim_rules.pages_hold_no_code),
-    _of_whole_files(claim_rules.pages_show_their_measurements),
-    _of_whole_files(claim_rules.pages_mirror_snippets),
-    _of_whole_files(claim_rules.claims_and_tests_pair_off),
-    _of_whole_files(claim_rules.failures_are_said),
-    _of_whole_files(test_rules.tests_mirror_topics),
-    _of_whole_files(test_rules.tests_import_what_is_everywhere),
-    _of_whole_files(test_rules.counter_examples_are_honest),
-    _of_whole_files(prose_rules.fronts_name_pages),
-    _of_whole_files(search_words.phrases_add_words),
-    _of_whole_files(toctree_rules.pages_are_listed),
-    _of_whole_files(toctree_rules.indexes_answer),
-    _of_whole_files(prose_rules.pages_have_their_sections),
-    _of_whole_files(directive_rules.directives_have_a_meaning),
-    _of_whole_files(prose_rules.sentences_stand_alone),
-    _of_whole_files(prose_rules.citations_are_primary),
-    _of_whole_files(claim_rules.recaps_name_claims),
-    _of_whole_files(claim_rules.exercises_name_counter_examples),
-    _of_whole_files(program_rules.topics_have_plain_names),
-    _of_whole_files(program_rules.folders_hold_programs_only),
-    _of_whole_files(program_rules.snippets_stand_alone),
-    _of_whole_files(program_rules.outputs_do_not_vary),
-    _of_whole_files(claim_rules.corrections_name_claims),
-    _of_whole_files(claim_rules.corrections_name_sections),
+LATER_RULES = tuple(
+    map(
+        _of_whole_files,
+        (
+            claim_rules.pages_show_their_cells,
+            claim_rules.pages_hold_no_code,
+            claim_rules.pages_show_their_measurements,
+            claim_rules.pages_mirror_snippets,
+            claim_rules.claims_and_tests_pair_off,
+            claim_rules.failures_are_said,
+            test_rules.tests_mirror_topics,
+            test_rules.tests_import_what_is_everywhere,
+            test_rules.counter_examples_are_honest,
+            prose_rules.fronts_name_pages,
+            lists.phrases_add_words,
+            file_rules.pages_are_listed,
+            file_rules.indexes_answer,
+            prose_rules.pages_have_their_sections,
+            file_rules.directives_have_a_meaning,
+            prose_rules.sentences_stand_alone,
+            prose_rules.citations_are_primary,
+            claim_rules.recaps_name_claims,
+            claim_rules.exercises_name_counter_examples,
+            program_rules.topics_have_plain_names,
+            program_rules.folders_hold_programs_only,
+            program_rules.snippets_stand_alone,
+            program_rules.outputs_do_not_vary,
+            claim_rules.corrections_name_claims,
+            claim_rules.corrections_name_sections,
+        ),
+    ),
 )
 RULES = (*FIRST_RULES, *LATER_RULES)

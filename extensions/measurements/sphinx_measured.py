@@ -14,8 +14,8 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
-from extensions.build.feature_files import add_templates
-from extensions.build.html_node import HtmlNode, add_html_node
+from extensions.build.nodes import HtmlNode, add_html_node
+from extensions.build.site import add_templates
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, measured_topics, sha256
 from extensions.evidence.sphinx_runs import folders_of

@@ -25,13 +25,13 @@ from extensions.claims.repairs import (
     Repair,
 )
 from extensions.core.directives import DIRECTIVES, TABLE, Body, Meaning
-from extensions.core.exercises import Exercise, Kind, exercise_of
 from extensions.core.markdown import Directive, directive_of, line_of, parse
 from extensions.core.reading import python_in, text_of
+from extensions.core.syntax import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of
 from extensions.notebooks.inline import Inline, from_rst
-from extensions.programs.folding import fold_title
+from extensions.programs.outputs import fold_title
 from extensions.programs.snippet import Cell, Snippet
 
 # What a page says to Sphinx alone.

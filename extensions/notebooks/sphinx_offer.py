@@ -21,9 +21,9 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 from extensions.build.dependencies import root_of
-from extensions.build.head_line import put_head
-from extensions.build.page_context import PageContext, on_page_context
-from extensions.build.warnings import report
+from extensions.build.errors import report
+from extensions.build.nodes import put_head
+from extensions.build.site import PageContext, on_page_context
 from extensions.claims.repairs import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.problem import Problem

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.feature_files import add_static, add_templates
     from extensions.build.metadata import METADATA
+    from extensions.build.site import add_static, add_templates
     from extensions.pages import (
         broadcasting,
         errors,

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.html_node import HtmlNode, add_html_node
-from extensions.build.inline_code import words
-from extensions.build.page_context import PageContext, on_page_context
+from extensions.build.nodes import HtmlNode, add_html_node, words
+from extensions.build.site import PageContext, on_page_context
 from extensions.core.directives import BROADCASTING
 
 if TYPE_CHECKING:

@@ -14,14 +14,13 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.addresses import address
-from extensions.build.chapters import title_shown
 from extensions.build.dependencies import KINDS, depend_on, root_of
-from extensions.build.html_node import HtmlElement, html_element
+from extensions.build.nodes import HtmlElement, html_element
+from extensions.build.site import address, title_shown
 from extensions.claims.sphinx_claim_links import claim_link
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, sha256, topics
-from extensions.programs.error_texts import lines_that_say
+from extensions.programs.outputs import lines_that_say
 from extensions.programs.snippet import Snippet
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.details import Details
+from extensions.build.nodes import Details
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.ancestors import is_within
 from extensions.build.dependencies import PAGE_PARTS, root_of
-from extensions.build.details import Details
-from extensions.build.head_line import head_of, put_head
-from extensions.core.front_matter import READ_FIRST
+from extensions.build.nodes import Details, head_of, is_within, put_head
+from extensions.core.syntax import READ_FIRST
 from extensions.core.topics import Topic
 from extensions.programs.requirements import libraries
 from extensions.programs.snippet import Snippet

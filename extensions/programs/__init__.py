@@ -23,19 +23,13 @@ __all__ = ["Cell", "Snippet", "after"]
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
     from extensions.build.metadata import METADATA
-    from extensions.programs import (
-        sphinx_cell,
-        sphinx_image_sizes,
-        sphinx_recipe_cards,
-        sphinx_recipe_result,
-        sphinx_runner,
-        sphinx_tables,
-    )
+    from extensions.programs import sphinx_cell, sphinx_recipes, sphinx_runner
 
     sphinx_runner.setup_runner(app)
-    sphinx_image_sizes.setup_image_sizes(app)
-    sphinx_tables.setup_tables(app)
-    sphinx_recipe_cards.setup_recipe_cards(app)
-    sphinx_recipe_result.setup_recipe_result(app)
-    sphinx_cell.setup_cell(app)
+    # Once a page is to be written, so that nothing on it moves later.
+    app.connect("doctree-resolved", sphinx_recipes.measure_images)
+    app.add_transform(sphinx_recipes.PlainTables)
+    app.add_transform(sphinx_recipes.RecipeCards)
+    app.add_transform(sphinx_recipes.RecipeResult)
+    app.add_directive("cell", sphinx_cell.CellDirective)
     return METADATA

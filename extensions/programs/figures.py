@@ -1,15 +1,16 @@
 """Draw each figure of a snippet twice: for light pages and for dark ones.
 
 sphinx-gallery calls :func:`scrape` behind each block of code. The dark figure
-is the light one with its neutral colours swapped; other colours stay.
+is the light one with its neutral colours swapped; other colours stay. A figure
+with ``num="timings"`` shows how long its run took, which differs at every
+build: the page says so, and shows what was recorded in evidence/.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from extensions.programs.timings import RECORDED, TIMINGS, shows_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,3 +136,24 @@ def scrape(
             rst += _IMAGE.format(path=source, alt=alt, theme=theme)
     plt.close("all")
     return rst
+
+
+TIMINGS = "timings"
+RECORDED = """
+The program draws a picture here that differs at every run.
+This page shows what was recorded instead; run the program for your picture.
+
+.. measured::
+"""
+# In the label of an axis: what is drawn along it was timed.
+_TIME = re.compile(r"\b(time|[mnµ]?s|(milli)?seconds?)\b")
+
+
+def shows_a_time(figure: Figure) -> bool:
+    """Whether a time is drawn along an axis of a figure."""
+    labels = [
+        label
+        for ax in figure.axes
+        for label in (ax.get_xlabel(), ax.get_ylabel())
+    ]
+    return any(_TIME.search(label) for label in labels)

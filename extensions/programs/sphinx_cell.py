@@ -1,6 +1,6 @@
 """``{cell}``: one cell of the page's snippet, with the output it gave.
 
-With ``:from:`` it is a cell of another page.
+With ``:from:`` it is a cell of another page, its code or what it gave.
 """
 
 from __future__ import annotations
@@ -9,19 +9,80 @@ from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import root_of
-from extensions.build.details import Details
+from extensions.build.nodes import Details
+from extensions.build.site import cell_address, title_shown
+from extensions.core.problem import Problem
+from extensions.core.reading import text_of
 from extensions.core.topics import Topic
-from extensions.programs.folding import fold_title
-from extensions.programs.snippet import WRONG
-from extensions.programs.sphinx_cell_reference import cell_of_another_page
-from extensions.programs.sphinx_output import cell_and_output, output_shown
+from extensions.programs.outputs import fold_title, outputs_in
+from extensions.programs.snippet import WRONG, Cell, Snippet
 
 if TYPE_CHECKING:
-    from sphinx.application import Sphinx
     from sphinx.util.typing import OptionSpec
+
+
+def cell_and_output(
+    directive: SphinxDirective, topic: Topic, name: str
+) -> tuple[Cell, str]:
+    """Return a cell of a topic's program, and what it gave, as reST."""
+    directive.env.note_dependency(str(topic.snippet))
+    directive.env.note_dependency(str(topic.output))
+    try:
+        cell = Snippet.read(topic.snippet).cell(name)
+        page = text_of(topic.output)
+        return cell, outputs_in(page)[cell.code_line].strip()
+    except Problem as error:
+        raise directive.error(str(error)) from error
+    except KeyError as error:
+        message = f"cell {name!r} begins with no code: {topic.snippet}"
+        raise directive.error(message) from error
+
+
+def output_shown(
+    directive: SphinxDirective, topic: Topic, output: str
+) -> nodes.container:
+    """Return what a cell gave, as a part of the page being read."""
+    shown = nodes.container("", classes=["cell-output"])
+    rst = ["```````{eval-rst}", *output.splitlines(), "```````"]
+    lines = StringList(rst, str(topic.output))
+    directive.state.nested_parse(lines, 0, shown)
+    # What MyST parses as reST stays bound to a document of its own, which
+    # would take the whole environment along into the doctree of the page.
+    for node in shown.findall():
+        node.document = directive.state.document
+    return shown
+
+
+def cell_of_another_page(
+    directive: SphinxDirective, name: str
+) -> nodes.container:
+    """Return a cell below the title of its page, which is a link to it.
+
+    The code is shown, or with ``:output:`` the output.
+    """
+    options = directive.options
+    if options.keys() & {"folded", "open"}:
+        raise directive.error("a cell of another page is not folded")
+    topic = Topic(root_of(directive.env), options["from"])
+    cell, output = cell_and_output(directive, topic, name)
+    title = title_shown(directive.env, topic.name)
+    uri = cell_address(directive.env, topic, cell.name)
+    link = nodes.reference("", title, internal=True, refuri=uri)
+    block = nodes.container("", classes=["cell", "again"])
+    block += nodes.paragraph("", "", link)
+    if "output" not in options:
+        block += nodes.literal_block(
+            cell.code, cell.code, language="python", topic=topic.name
+        )
+    elif output:
+        block += output_shown(directive, topic, output)
+    else:
+        raise directive.error(f"{topic.name}: {cell.name!r} gave nothing")
+    return block
 
 
 class RecordedOutput(nodes.container):
@@ -81,8 +142,3 @@ class CellDirective(SphinxDirective):
             block["classes"].append("cell-folded")
             block += details
         return [block]
-
-
-def setup_cell(app: Sphinx) -> None:
-    """Add the directive."""
-    app.add_directive("cell", CellDirective)

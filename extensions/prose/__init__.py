@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.prose.pages import prose_of, sentences_of
-from extensions.prose.primary_sources import read_sources
-from extensions.prose.sentences import Sentence
+from extensions.prose.lists import read_sources
+from extensions.prose.sentences import Sentence, prose_of, sentences_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -22,9 +21,23 @@ __all__ = ["Sentence", "prose_of", "read_sources", "sentences_of"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.metadata import METADATA
-    from extensions.prose import sphinx_api_links, sphinx_glossary
+    from docutils import nodes
+    from sphinx.writers.html5 import HTML5Translator
 
-    sphinx_api_links.setup_api_links(app)
-    sphinx_glossary.setup_glossary(app)
+    from extensions.build.dependencies import KINDS
+    from extensions.build.metadata import METADATA
+    from extensions.prose import sphinx_links
+
+    KINDS["torch names"] = sphinx_links.names_now
+    app.add_transform(sphinx_links.LinkNames)
+    app.add_node(
+        nodes.literal_block,
+        override=True,
+        html=(
+            sphinx_links.visit_code,
+            HTML5Translator.depart_literal_block,
+        ),
+    )
+    KINDS["terms"] = sphinx_links.terms_now
+    app.add_transform(sphinx_links.LinkTerms)
     return METADATA

@@ -8,21 +8,20 @@ from itertools import pairwise
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
-from extensions.core.front_matter import (
+from extensions.core.markdown import line_of, parse
+from extensions.core.problem import Problem
+from extensions.core.reading import text_of
+from extensions.core.reading_order import title_of
+from extensions.core.syntax import (
     HEADINGS,
     KEYS,
     NAMED_BY,
     READ_FIRST,
     front_matter_of,
 )
-from extensions.core.markdown import line_of, parse
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
-from extensions.core.titles import title_of
 from extensions.core.topics import topics
-from extensions.prose.pages import sentences_of, split_up
-from extensions.prose.primary_sources import LIST as SOURCES
-from extensions.prose.primary_sources import read_sources, source_of
+from extensions.prose.lists import SOURCES, read_sources, source_of
+from extensions.prose.sentences import sentences_of, split_up
 
 _SECTION = re.compile(r'^section = "(.*)"$', re.MULTILINE)
 

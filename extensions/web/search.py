@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from docutils import nodes
 from sphinx import addnodes
 
-from extensions.build.ancestors import is_within
 from extensions.build.dependencies import PAGE_PARTS, root_of
-from extensions.build.details import Details
-from extensions.build.site_files import SITE_FILES
+from extensions.build.nodes import Details, is_within
+from extensions.build.site import SITE_FILES
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.core.front_matter import HEADINGS, NAMED_BY, SEARCH
+from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
 from extensions.core.writing import remove
-from extensions.prose.search_words import read_synonyms
+from extensions.prose.lists import read_synonyms
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -69,3 +69,9 @@ def test_there_are_not_too_many_files():
     paths = [*(ROOT / "extensions").rglob("*.py")]
 
     assert FILES - 5 < len(paths) <= FILES
+
+
+def test_no_module_is_long():
+    paths = (ROOT / "extensions").rglob("*.py")
+
+    assert [path for path in paths if text_of(path).count("\n") > 350] == []

@@ -12,7 +12,6 @@ import sys
 
 import pytest
 import yaml
-from packaging.specifiers import SpecifierSet
 
 from extensions.core.reading import python_of, text_of, toml_of
 from extensions.core.topics import ROOT
@@ -29,7 +28,6 @@ JOBS = [
     for name, workflow in WORKFLOWS.items()
     for key, job in workflow["jobs"].items()
 ]
-STEPS = [step for param in JOBS for step in param.values[0]["steps"]]
 CALLED = re.compile(r"/nox -s \"?([a-z ]+)")
 NOXFILE = python_of(ROOT / "noxfile.py")
 PASSES = """\
@@ -69,17 +67,6 @@ def test_what_may_write_runs_nothing_of_ours(job):
     assert writes or job["permissions"] == {"contents": "read"}
 
 
-def test_no_checkout_leaves_a_token_behind():
-    found = [
-        step["with"]["persist-credentials"]
-        for step in STEPS
-        if step.get("uses", "").startswith("actions/checkout@")
-    ]
-
-    assert found
-    assert not any(found)
-
-
 @pytest.mark.parametrize("name", TEXTS)
 def test_each_session_that_is_called_exists(name):
     sessions = {
@@ -92,26 +79,14 @@ def test_each_session_that_is_called_exists(name):
     assert called_in(TEXTS[name]) <= sessions
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_what_a_workflow_sets_is_read(name):
-    readers = text_of(ROOT / "conf.py") + text_of(ROOT / "noxfile.py")
-
-    for variable in WORKFLOWS[name].get("env", {}):
-        assert variable in readers or variable.startswith("PIP_")
-
-
 def test_the_claims_are_tested_on_each_python_that_is_supported():
     matrix = WORKFLOWS["ci"]["jobs"]["tests"]["strategy"]["matrix"]["python"]
     project = toml_of(ROOT / "pyproject.toml")["project"]
-    supported = SpecifierSet(project["requires-python"])
-    minors = [int(each.partition(".")[2]) for each in matrix]
 
+    assert project["requires-python"] == f">={matrix[0]}"
     assert project["classifiers"] == [
         f"Programming Language :: Python :: {each}" for each in matrix
     ]
-    assert minors == [*range(minors[0], minors[-1] + 1)]
-    assert all(each in supported for each in matrix)
-    assert f"3.{minors[0] - 1}" not in supported
 
 
 def test_the_checks_are_those_that_run_here():
@@ -135,8 +110,6 @@ def test_what_is_published_was_built_without_a_fault():
     assert upload["with"]["path"] == constant("HTML")
     assert (ROOT / keep["with"]["path"]).name in ARCHIVES
     assert pages["publish"]["needs"] == "build"
-    assert pages["notebooks"]["needs"] == "publish"
-    assert "pull_request" not in WORKFLOWS["pages"][True]
 
 
 def test_each_recorded_torch_has_a_job():
@@ -145,25 +118,18 @@ def test_each_recorded_torch_has_a_job():
     assert matrix["torch"] == constant("OTHER_TORCHES")
 
 
-SEEN = "issue view 7 --json body --jq .body"
-EDITED = "issue edit 7 --body-file body.md"
-TOLD = "issue comment 7 --body-file body.md"
-OPENED = [
-    "label create canary --force"
-    " --description The next torch makes a sentence false",
-    "issue create --title Sentences are about to become false"
-    " --label canary --body-file body.md",
-]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs bash")
 @pytest.mark.parametrize(
     ("number", "known", "expected"),
     [
-        pytest.param("", "", OPENED, id="none is open"),
-        pytest.param("7", "> It was so.", [SEEN, EDITED], id="known"),
-        pytest.param("7", "> Another.", [SEEN, EDITED, TOLD], id="others"),
-        pytest.param("7", "", [SEEN, EDITED, TOLD], id="none known"),
+        pytest.param("", "", ["label", "issue create"], id="none is open"),
+        pytest.param("7", "> So.", ["issue view 7", "issue edit 7"], id="so"),
+        pytest.param(
+            "7",
+            "> Another.",
+            ["issue view 7", "issue edit 7", "issue comment 7"],
+            id="others",
+        ),
     ],
 )
 def test_a_report_opens_an_issue_or_renews_the_open_one(
@@ -173,24 +139,16 @@ def test_a_report_opens_an_issue_or_renews_the_open_one(
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/gh").write_text(PASSES)
     (tmp_path / "bin/gh").chmod(0o755)
-    report = "# report\n\n> It was so.\n\n" + 9 * 9999 * "a"
-    (tmp_path / "canary.md").write_text(report)
-    subprocess.run(
-        ["bash", "-e", "-c", step["run"]],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
-            "OPEN": number,
-            "KNOWN": known,
-            "RUN": "https://github.com/a/b/actions/runs/1",
-        },
-        check=True,
-    )
+    (tmp_path / "canary.md").write_text("# report\n\n> So.\n" + 90_000 * "a")
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    said = {"PATH": path, "OPEN": number, "KNOWN": known, "RUN": "a-run"}
+    command = ["bash", "-e", "-c", step["run"]]
+    subprocess.run(command, cwd=tmp_path, env=os.environ | said, check=True)
 
-    _, *said = (tmp_path / "said").read_text().splitlines()
-    assert said == expected
+    _, *calls = (tmp_path / "said").read_text().splitlines()
+    assert len(calls) == len(expected)
+    assert all(map(str.startswith, calls, expected))
     body = (tmp_path / "body.md").read_text()
-    assert body.startswith("Reported by https://github.com/a/b/actions/")
+    assert body.startswith("Reported by a-run")
     assert "\n\n# report\n" in body
-    assert len(body) < 65_536
+    assert len(body) < 65_536  # what GitHub takes

@@ -1,6 +1,6 @@
 """Directives and roles on pages without a program."""
 
-from extensions.lint.directive_rules import directives_have_a_meaning
+from extensions.lint.file_rules import directives_have_a_meaning
 
 
 def test_what_has_no_meaning_is_reported_at_its_line(house):

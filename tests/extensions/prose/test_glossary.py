@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.prose.glossary import (
+from extensions.prose.lists import (
     pattern_of,
     term_of,
     terms_of,

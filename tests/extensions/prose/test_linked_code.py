@@ -1,6 +1,6 @@
 """Links inside of highlighted code."""
 
-from extensions.prose.linked_code import linked
+from extensions.prose.torch_uses import linked
 
 HTML = (
     '<pre><span></span><span class="kd">@torch</span>'

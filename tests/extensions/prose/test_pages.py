@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.prose.pages import prose_of, sentences_of
+from extensions.prose.sentences import prose_of, sentences_of
 
 RECIPE = '''"""
 A title

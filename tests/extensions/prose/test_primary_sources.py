@@ -3,9 +3,9 @@
 import pytest
 
 from extensions.core.problem import Problem
-from extensions.prose.primary_sources import LIST, read_sources, source_of
+from extensions.prose.lists import SOURCES, read_sources, source_of
 
-SOURCES = """
+LISTED = """
 [[source]]
 name = "PyTorch"
 prefix = "https://example.org/docs/"
@@ -20,9 +20,9 @@ pages = []
 
 @pytest.fixture
 def path(tmp_path):
-    path = tmp_path / LIST
+    path = tmp_path / SOURCES
     path.parent.mkdir(parents=True)
-    path.write_text(SOURCES)
+    path.write_text(LISTED)
     return path
 
 
@@ -51,7 +51,7 @@ def test_without_a_list_there_are_no_sources(tmp_path):
     ],
 )
 def test_a_broken_list_says_where(path, tmp_path, old, new, line, said):
-    path.write_text(SOURCES.replace(old, new))
+    path.write_text(LISTED.replace(old, new))
 
     with pytest.raises(Problem, match=said) as caught:
         read_sources(tmp_path)

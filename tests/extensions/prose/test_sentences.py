@@ -2,8 +2,7 @@
 
 import pytest
 
-from extensions.prose.pages import prose_of, sentences_of
-from extensions.prose.sentences import in_page
+from extensions.prose.sentences import in_page, prose_of, sentences_of
 
 
 def found(text):

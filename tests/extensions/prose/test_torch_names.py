@@ -8,7 +8,7 @@ import pytest
 
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT
-from extensions.prose.torch_names import read_names
+from extensions.prose.lists import read_names
 from extensions.prose.torch_uses import USUAL, bound_in, imports_of, uses_in
 
 LIST = """base = "https://example.org/"

@@ -1,8 +1,10 @@
-"""The list of recipes: a picture of each, its name, and what it shows.
+"""What sphinx-gallery and pandas write, as the site shows it.
 
 sphinx-gallery says what a recipe shows only to a mouse that rests on its
 picture, in an attribute that HTML does not have, and shows one picture in both
-themes.
+themes. A recipe draws at its end, but whoever opens its page sees first what
+for. pandas writes a style of its own with each table, and an empty header
+above the names of the rows, which is read aloud as one.
 """
 
 from __future__ import annotations
@@ -14,8 +16,12 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
+from sphinx.util.images import get_image_size
 
+from extensions.build.dependencies import root_of
+from extensions.build.nodes import html_element, put_below_opening
 from extensions.core.reading import bytes_of
+from extensions.core.topics import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
 _OPENING = re.compile(r'<div class="sphx-glr-thumbcontainer" tooltip="(.*)">')
 
 
-class _RecipeCards(SphinxTransform):
+class RecipeCards(SphinxTransform):
     """Make a card of each thumbnail."""
 
     default_priority = 400  # before Sphinx collects the pictures
@@ -78,6 +84,63 @@ def pictures(source: Path, image: nodes.image) -> Iterator[nodes.image]:
     yield image
 
 
-def setup_recipe_cards(app: Sphinx) -> None:
-    """Add the transform."""
-    app.add_transform(_RecipeCards)
+_THEMES = ("only-light", "only-dark")
+
+
+class RecipeResult(SphinxTransform):
+    """Show the first picture of a recipe at its head as well."""
+
+    default_priority = 390  # above the line of a page with its files
+
+    def apply(self) -> None:
+        """Put the picture of each theme below the first paragraph."""
+        topic = Topic(root_of(self.env), self.env.docname)
+        if not (topic.is_recipe and topic.snippet.exists()):
+            return
+        drawn = list(self.document.findall(nodes.image))
+        first = [
+            each.deepcopy()
+            for each, theme in zip(drawn, _THEMES, strict=False)
+            if theme in each["classes"]
+        ]
+        if first:
+            label = html_element("p", nodes.Text("What comes of it:"))
+            shown = nodes.container("", label, *first, classes=["result"])
+            put_below_opening(self.document, shown)
+
+
+_TABLE = '<table border="1" class="dataframe">'
+_STYLE = re.compile(r"<style scoped>.*?</style>\n?", re.DOTALL)
+
+
+def plain(html: str) -> str:
+    """Return a table of pandas without what HTML does not allow."""
+    for old, new in (
+        (_TABLE, '<table class="dataframe">'),
+        ('<tr style="text-align: right;">', "<tr>"),
+        ("<th></th>", "<td></td>"),
+    ):
+        html = html.replace(old, new)
+    return _STYLE.sub("", html)
+
+
+class PlainTables(SphinxTransform):
+    """Make plain what pandas has written, on pages and in recipes."""
+
+    default_priority = 400
+
+    def apply(self) -> None:
+        """Write each table anew."""
+        for raw in self.document.findall(nodes.raw):
+            if _TABLE in raw.astext():
+                raw[:] = [nodes.Text(plain(raw.astext()))]
+
+
+def measure_images(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Give each picture of a page the width and the height of its file."""
+    for image in doctree.findall(nodes.image):
+        if "width" in image or "height" in image:
+            continue
+        size = get_image_size(Path(app.srcdir, image["uri"]))
+        if size is not None:
+            image["width"], image["height"] = map(str, size)

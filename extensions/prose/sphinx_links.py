@@ -1,6 +1,7 @@
-"""Lead from each name of torch, in prose and in code, to its page of the API.
+"""Lead from names of torch to the API, and from terms to the glossary.
 
-Once in each paragraph and block; a name that is not listed is reported.
+A name leads there once in each paragraph and block, and one that is not listed
+is reported; a term leads there where a page first uses it.
 """
 
 from __future__ import annotations
@@ -10,23 +11,31 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 from docutils.utils import get_source_line
+from sphinx import addnodes
 from sphinx.addnodes import pending_xref
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
-from extensions.build.ancestors import is_within, paragraph_of
-from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
-from extensions.build.warnings import report
+from extensions.build.dependencies import ALL, depend_on, root_of
+from extensions.build.errors import report
+from extensions.build.nodes import is_within, paragraph_of
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
-from extensions.prose.linked_code import Link, linked
-from extensions.prose.torch_names import LIST, read_names
+from extensions.prose.lists import (
+    TORCH_NAMES,
+    pattern_of,
+    read_names,
+    term_of,
+    terms_of,
+)
 from extensions.prose.torch_uses import (
     USUAL,
+    Link,
     Use,
     bound_in,
     imports_of,
+    linked,
     uses_in,
 )
 
@@ -43,7 +52,7 @@ _NO_LINKS = (
 )
 
 
-class _LinkNames(SphinxTransform):
+class LinkNames(SphinxTransform):
     """Add the links to a page that was read."""
 
     default_priority = 860  # behind all that makes links
@@ -113,7 +122,7 @@ class _LinkNames(SphinxTransform):
         if known is None and self.names.pages and use.name != "torch":
             source, line = get_source_line(node)
             place = Path(source or self.document["source"])
-            message = f"{use.name} is not in {LIST}: add its address"
+            message = f"{use.name} is not in {TORCH_NAMES}: add its address"
             report(Problem(place, line or 1, message))
         return None if known in self.names.unlinked else known
 
@@ -124,9 +133,7 @@ class _LinkNames(SphinxTransform):
         return not found
 
 
-def _visit_code(
-    translator: HTML5Translator, node: nodes.literal_block
-) -> None:
+def visit_code(translator: HTML5Translator, node: nodes.literal_block) -> None:
     """Write a block as Sphinx does, and the links into it."""
     try:
         HTML5Translator.visit_literal_block(translator, node)
@@ -136,17 +143,76 @@ def _visit_code(
         raise
 
 
-def _names_now(app: Sphinx) -> dict[str, str]:
+def names_now(app: Sphinx) -> dict[str, str]:
     """Return what says whether a name has come, gone or moved."""
     return {ALL: f"{read_names(root_of(app.env))}"}
 
 
-def setup_api_links(app: Sphinx) -> None:
-    """Add the transform; write blocks of code with their links."""
-    KINDS["torch names"] = _names_now
-    app.add_transform(_LinkNames)
-    app.add_node(
-        nodes.literal_block,
-        override=True,
-        html=(_visit_code, HTML5Translator.depart_literal_block),
-    )
+# No term stands in these: they lead elsewhere, or are no prose of the page.
+_NO_TERMS = (
+    nodes.reference,
+    nodes.literal,
+    nodes.FixedTextElement,
+    nodes.Invisible,
+    nodes.raw,
+    addnodes.glossary,
+    addnodes.pending_xref,
+    addnodes.download_reference,
+)
+
+
+def terms_now(app: Sphinx) -> dict[str, str]:
+    """Return what says whether a term has come or gone."""
+    return {ALL: f"{terms_of(root_of(app.env))}"}
+
+
+class LinkTerms(SphinxTransform):
+    """Make a link of the first use of each term in the prose of a page."""
+
+    default_priority = 870  # behind the links of all others
+
+    def apply(self) -> None:
+        """Look at each paragraph but the first, which says what one gets."""
+        body = [
+            paragraph
+            for paragraph in self.document.findall(nodes.paragraph)
+            if not isinstance(paragraph.parent, nodes.field_body)
+        ]
+        self.terms = terms_of(root_of(self.env))
+        self.left = set(self.terms)
+        self.pattern = pattern_of(self.terms)
+        depend_on(self.env, "terms")
+        if self.env.docname == self.env.config.root_doc:
+            return  # its cards are links as a whole
+        for paragraph in body[1:]:
+            for text in [*paragraph.findall(nodes.Text)]:
+                if not is_within(text, _NO_TERMS, "cell"):
+                    self.link(text)
+
+    def link(self, text: nodes.Text) -> None:
+        """Cut some words at the terms that the page has not used before."""
+        found: list[nodes.Node] = []
+        place, words = 0, text.astext()
+        for match in self.pattern.finditer(words):
+            term = term_of(match[0], self.terms)
+            if term in self.left:
+                self.left.remove(term)
+                found.append(nodes.Text(words[place : match.start()]))
+                found.append(self.reference(term, match[0]))
+                place = match.end()
+        if found:
+            found.append(nodes.Text(words[place:]))
+            text.parent.replace(text, found)
+
+    def reference(self, term: str, words: str) -> addnodes.pending_xref:
+        """Return some words as a link to what the glossary says of a term."""
+        return addnodes.pending_xref(
+            "",
+            nodes.inline("", words, classes=["term"]),
+            refdomain="std",
+            reftype="term",
+            reftarget=term,
+            refdoc=self.env.docname,
+            refexplicit=True,
+            refwarn=True,
+        )

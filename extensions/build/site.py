@@ -1,0 +1,145 @@
+"""What a feature knows of the site, and what it adds: chapters, titles and
+addresses, what stands around each page, and files beside the pages.
+
+The order of the chapters is the one of the table of contents on the front
+page, and stands nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sphinx.util.osutil import relative_uri
+
+from extensions.build.dependencies import ALL, depend_on, root_of
+from extensions.core.reading_order import words_of_title
+from extensions.core.writing import write
+
+if TYPE_CHECKING:
+    from docutils import nodes
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+    from extensions.core.topics import Topic
+
+INDEX = "/index"
+
+
+def chapters_of(env: BuildEnvironment) -> list[str]:
+    """Return the names of the chapters as the site orders them."""
+    pages = env.toctree_includes.get(env.config.root_doc, [])
+    return [name.removesuffix(INDEX) for name in pages if name.endswith(INDEX)]
+
+
+def reading_place(env: BuildEnvironment, chapter: str) -> int:
+    """Return where a chapter stands on the site; elsewhere, at the end."""
+    chapters = chapters_of(env)
+    return chapters.index(chapter) if chapter in chapters else len(chapters)
+
+
+def chapter_name(env: BuildEnvironment, chapter: str) -> str:
+    """Return what the site calls a chapter."""
+    title = env.titles.get(f"{chapter}{INDEX}")
+    return title.astext() if title else chapter.capitalize()
+
+
+def title_shown(env: BuildEnvironment, name: str) -> str:
+    """Return the title of a page; the page being read then depends on it."""
+    depend_on(env, "titles", name)
+    return words_of_title(root_of(env), name)
+
+
+def titles(app: Sphinx) -> dict[str, str]:
+    """Return the title of each page, and all of them."""
+    root = root_of(app.env)
+    found = {
+        name: words_of_title(root, name) for name in sorted(app.env.found_docs)
+    }
+    return found | {ALL: f"{found}"}
+
+
+def address(env: BuildEnvironment, topic: Topic, anchor: str) -> str:
+    """Return how the page being read links to a place on a topic's page."""
+    page = relative_uri(f"{env.docname}.html", f"{topic.name}.html")
+    return f"{page}#{anchor}"
+
+
+def cell_address(env: BuildEnvironment, topic: Topic, name: str) -> str:
+    """Return how the page being read links to a cell on its topic's page."""
+    return address(env, topic, f"cell-{name}")
+
+
+@dataclass(frozen=True)
+class PageContext:
+    """A page that is about to be written."""
+
+    app: Sphinx
+    name: str
+    values: dict[str, Any]
+    """What the template of the page uses; to be changed in place."""
+    doctree: nodes.document | None
+    """The text of the page, if it is no generated one."""
+
+    def add_to_head(self, html: str) -> None:
+        """Add some HTML to the head of the page, behind the rest."""
+        self.values["metatags"] = self.values.get("metatags", "") + html
+
+
+def on_page_context(
+    app: Sphinx, change: Callable[[PageContext], None]
+) -> None:
+    """Let a function change each page before it is written."""
+
+    def handle(
+        app: Sphinx,
+        name: str,
+        template: str,
+        values: dict[str, Any],
+        doctree: nodes.document | None,
+    ) -> None:
+        change(PageContext(app, name, values, doctree))
+
+    app.connect("html-page-context", handle)
+
+
+def add_templates(app: Sphinx, package: str) -> None:
+    """Let Sphinx find the templates beside the ``__init__.py`` of a package.
+
+    Those of the site itself come first.
+    """
+    config = app.config
+    config.templates_path = [
+        *config.templates_path,
+        _beside(app, package, "templates"),
+    ]
+
+
+def add_static(app: Sphinx, package: str) -> None:
+    """Let Sphinx copy the styles and scripts of a package into ``_static``."""
+    config = app.config
+    config.html_static_path = [
+        *config.html_static_path,
+        _beside(app, package, "static"),
+    ]
+
+
+def _beside(app: Sphinx, package: str, name: str) -> str:
+    # As conf.py would name it: the hash that Sphinx takes of all settings
+    # must not differ from one clone to the next.
+    return os.path.relpath(Path(package).with_name(name), app.confdir)
+
+
+# By name: what returns its text.
+SITE_FILES: dict[str, Callable[[Sphinx], str]] = {}
+
+
+def write_site_files(app: Sphinx, error: Exception | None) -> None:
+    """Write each file beside the pages."""
+    if error:
+        return
+    for name, text_of in SITE_FILES.items():
+        write(Path(app.outdir, name), text_of(app))
