@@ -76,7 +76,7 @@ def test_a_cell_of_another_page_is_none_of_the_page_itself(house, build):
 
     said = build().warning.getvalue()
 
-    assert "a notebook cannot show {cell} with :from:" in said
+    assert "a notebook cannot show {cell}" in said
     assert "shown twice" not in said
 
 
