@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -21,6 +22,9 @@ import torch
 THREADS_MAY_BE_LEFT = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
 )
+
+PATIENCE = 60  # seconds until a forked command counts as stuck
+_Popen = subprocess.Popen  # which tests replace
 
 
 def _backward():
@@ -101,6 +105,8 @@ class ForkedPython:
 
     def __init__(self, command, *, cwd, stderr=None, **_):
         """Start the command; keep what it writes to its standard output."""
+        self._start = {"args": command, "cwd": cwd, "stderr": stderr}
+        self._again = None
         self._said, name = tempfile.mkstemp()
         Path(name).unlink()
         context = multiprocessing.get_context("fork")
@@ -113,16 +119,30 @@ class ForkedPython:
     @property
     def returncode(self):
         """How the command has ended, or None while it runs."""
-        return self._process.exitcode
+        return (self._again or self._process).exitcode
 
     def communicate(self, timeout):
-        """Wait for the end; return what the command has said."""
-        self._process.join(timeout)
+        """Wait for the end; return what the command has said.
+
+        What is forked beside threads may wait forever for a lock that one of
+        them held: it is then ended, and a new Python does what it was to do.
+        """
+        self._process.join(min(timeout, PATIENCE))
+        if self.returncode is None and timeout > PATIENCE:
+            self.terminate()
+            self._process.join()
+            return self._run_again(timeout)
         if self.returncode is None:
             raise subprocess.TimeoutExpired(str(self), timeout)
         os.lseek(self._said, 0, os.SEEK_SET)
         with os.fdopen(self._said, closefd=False) as said:
             return said.read(), None
+
+    def _run_again(self, timeout):
+        new = _Popen(**self._start, stdout=subprocess.PIPE, text=True)
+        said, _ = new.communicate(timeout=timeout)
+        self._again = SimpleNamespace(exitcode=new.returncode)
+        return said, None
 
     def terminate(self):
         """End the command and whatever it has started."""
