@@ -37,6 +37,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("build-finished", metadata.save_cache)
     dependencies.setup_dependencies(app)
     dependencies.KINDS["titles"] = site.titles
+    site.on_page_context(app, site.say_made_from)
     app.connect("build-finished", site.write_site_files)
     app.add_node(nodes.Details, html=(nodes.open_details, nodes.close_details))
     app.add_node(

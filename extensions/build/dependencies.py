@@ -26,9 +26,7 @@ from extensions.core.writing import remove
 
 if TYPE_CHECKING:
     from collections.abc import Set
-    from typing import Any
 
-    from docutils import nodes
     from sphinx.application import Sphinx
     from sphinx.builders.html import StandaloneHTMLBuilder
     from sphinx.environment import BuildEnvironment
@@ -47,8 +45,10 @@ _HEAD = 20_000  # bytes of a page among which its head is
 _MADE_FROM = re.compile(rb'<meta name="made-from" content="([^"]*)">')
 _MOST = 4  # pages to name where many are made again for one reason
 
-# From what each page of a build is made.
+# By build: from what each page is made, and the pages to write, with reasons.
 _NOW: WeakKeyDictionary[Sphinx, dict[str, Fingerprint]] = WeakKeyDictionary()
+_CHANGED: WeakKeyDictionary[Sphinx, dict[str, list[str]]]
+_CHANGED = WeakKeyDictionary()
 
 
 def root_of(env: BuildEnvironment) -> Path:
@@ -73,10 +73,22 @@ def depend_on(env: BuildEnvironment, kind: str, part: str = ALL) -> None:
 
 def is_to_be_written(app: Sphinx, name: str) -> bool:
     """Whether a page, such as a generated one, has changed since."""
-    return _NOW[app][name] != _before(_path(app, name))
+    return name in _CHANGED[app]
 
 
-def log_reasons(what: str, reasons: Mapping[str, list[str]]) -> None:
+def made_from(app: Sphinx, name: str) -> str:
+    """Return what the head of a page says of that; "" if it is none of ours.
+
+    A later build reads it with ``_before``.
+    """
+    if name not in _NOW[app]:
+        return ""
+    parts = _NOW[app][name].parts
+    said = "; ".join(f"{kind}: {known}" for kind, known in parts.items())
+    return f'\n<meta name="made-from" content="{said}">'
+
+
+def _log_reasons(what: str, reasons: Mapping[str, list[str]]) -> None:
     """Log what happens to some pages, in one line for each reason."""
     because: dict[str, list[str]] = {}
     for name, why in sorted(reasons.items()):
@@ -162,7 +174,7 @@ def _to_be_read(app: Sphinx, env: BuildEnvironment, *_: Set[str]) -> list[str]:
         own = {kind: before.parts.get(kind, "") for kind in now.parts}
         if why := now.changes_since(Fingerprint(own)):
             reasons[name] = why
-    log_reasons("to be read", reasons)
+    _log_reasons("to be read", reasons)
     return [*reasons]
 
 
@@ -190,27 +202,13 @@ def _to_be_written(app: Sphinx, env: BuildEnvironment) -> list[str]:
     for name in there.keys() - now.keys():
         if _before(there[name]).parts:  # a page of ours that is gone
             remove(there[name])
-    reasons = {
+    _CHANGED[app] = reasons = {
         name: why
         for name in now
         if (why := now[name].changes_since(_before(_path(app, name))))
     }
-    log_reasons("to be written", reasons)
+    _log_reasons("to be written", reasons)
     return sorted(reasons.keys() & env.found_docs)
-
-
-def _say_made_from(
-    app: Sphinx,
-    name: str,
-    template: str,
-    values: dict[str, Any],
-    doctree: nodes.document | None,
-) -> None:
-    """Let the head of a page say from what it was made."""
-    if made_from := _NOW[app].get(name):
-        said = "; ".join(f"{n}: {h}" for n, h in made_from.parts.items())
-        tag = f'\n<meta name="made-from" content="{said}">'
-        values["metatags"] = tag + values.get("metatags", "")
 
 
 def _pages(app: Sphinx) -> dict[str, str]:
@@ -241,4 +239,3 @@ def setup_dependencies(app: Sphinx) -> None:
     app.connect("env-merge-info", _merge)
     app.connect("env-get-outdated", _to_be_read)
     app.connect("env-updated", _to_be_written, priority=900)
-    app.connect("html-page-context", _say_made_from)

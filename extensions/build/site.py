@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util.osutil import relative_uri
 
-from extensions.build.dependencies import ALL, depend_on, root_of
+from extensions.build.dependencies import ALL, depend_on, made_from, root_of
 from extensions.core.reading_order import words_of_title
 from extensions.core.writing import write
 
@@ -104,6 +104,11 @@ def on_page_context(
         change(PageContext(app, name, values, doctree))
 
     app.connect("html-page-context", handle)
+
+
+def say_made_from(page: PageContext) -> None:
+    """Let the head of a page say from what it was made."""
+    page.add_to_head(made_from(page.app, page.name))
 
 
 def add_templates(app: Sphinx, package: str) -> None:

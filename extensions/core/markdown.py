@@ -62,11 +62,6 @@ def line_of(token: Token, first: int) -> int:
     return first + (token.map[0] if token.map else 0)
 
 
-def kind_of(token: Token) -> str:
-    """Return what a token opens, closes, or is."""
-    return token.type.removesuffix("_open").removesuffix("_close")
-
-
 def has_class(token: Token, name: str) -> bool:
     """Whether a span, or a link, has a class."""
     return name in str(token.attrs.get("class", "")).split()
@@ -105,31 +100,3 @@ def _options_in(lines: list[str]) -> int:
         if line.startswith("---")
     )
     return next(ends, len(lines))
-
-
-def words(text: str) -> Token:
-    """Return plain words."""
-    return Token("text", "", 0, content=text)
-
-
-def linked(said: list[Token], address: str) -> list[Token]:
-    """Return words as a link, if there is an address."""
-    if not address or not said:
-        return said
-    opening = Token("link_open", "a", 1, attrs={"href": address})
-    return [opening, *said, Token("link_close", "a", -1)]
-
-
-def bold(said: list[Token]) -> list[Token]:
-    """Return words in bold."""
-    opening = Token("strong_open", "strong", 1, markup="**")
-    return [opening, *said, Token("strong_close", "strong", -1, markup="**")]
-
-
-def paragraph(said: list[Token]) -> list[Token]:
-    """Return words as a paragraph of its own."""
-    return [
-        Token("paragraph_open", "p", 1),
-        Token("inline", "", 0, children=said),
-        Token("paragraph_close", "p", -1),
-    ]

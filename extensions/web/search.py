@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from docutils import nodes
 from sphinx import addnodes
 
-from extensions.build.dependencies import PAGE_PARTS, root_of
+from extensions.build.dependencies import root_of
 from extensions.build.nodes import Details, is_within
 from extensions.build.site import SITE_FILES
 from extensions.claims.signs import sign_of
@@ -142,11 +142,6 @@ def _pages_of(app: Sphinx) -> Iterator[list[object]]:
         ]
 
 
-def _synonyms(app: Sphinx) -> dict[str, str]:
-    """Return what a page is written from; one is enough for a new script."""
-    return {app.config.root_doc: json.dumps(read_synonyms(root_of(app.env)))}
-
-
 def _script(app: Sphinx) -> str:
     """Return the script with all pages, and the synonyms."""
     found = [[*_pages_of(app)], [*read_synonyms(root_of(app.env)).items()]]
@@ -161,7 +156,6 @@ def _remove_own_search_of_sphinx(app: Sphinx, error: Exception | None) -> None:
 
 def setup_search(app: Sphinx) -> None:
     """Keep the texts of each page, and write them once all are read."""
-    PAGE_PARTS["the synonyms"] = _synonyms
     SITE_FILES["search-index.js"] = _script
     # After those of the whole site, which Sphinx adds with 800.
     app.add_css_file("search.css", priority=801)

@@ -11,9 +11,9 @@ from extensions.core.topics import ROOT
 
 # Lines of what is written here, by folder: code, styles, templates, lists.
 BUDGETS = {
-    "extensions/build": 685,
+    "extensions/build": 688,
     "extensions/claims": 3425,
-    "extensions/core": 1171,
+    "extensions/core": 1138,
     "extensions/evidence": 3802,
     "extensions/lint": 387,
     "extensions/measurements": 581,
@@ -22,7 +22,7 @@ BUDGETS = {
     "extensions/pages": 1322,
     "extensions/programs": 1492,
     "extensions/prose": 1024,
-    "extensions/web": 776,
+    "extensions/web": 770,
     "docs/_static": 717,
     "tests/extensions": 13526,
     "tests/helpers": 1098,
