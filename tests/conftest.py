@@ -19,7 +19,11 @@ pytest.register_assert_rewrite("tests.helpers")
 HAS_SPHINX = find_spec("sphinx") is not None
 OF_SITE = ["pytester", "sphinx.testing.fixtures"] if HAS_SPHINX else []
 
-pytest_plugins = ["extensions.evidence.pytest_plugin", *OF_SITE]
+pytest_plugins = [
+    "extensions.evidence.pytest_fixtures",
+    "extensions.evidence.pytest_plugin",
+    *OF_SITE,
+]
 OF_SITE_ONLY = [] if HAS_SPHINX else ["extensions", "test_house.py"]
 collect_ignore = ["browser", *OF_SITE_ONLY]
 

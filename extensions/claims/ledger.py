@@ -32,7 +32,7 @@ from extensions.evidence.parsed_tests import (
     test_of,
     tests_in,
 )
-from extensions.evidence.walk import Code
+from extensions.evidence.sources import Code
 from extensions.prose.sentences import Sentence, prose_of
 
 

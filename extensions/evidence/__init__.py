@@ -11,15 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.evidence.dependencies import Dependencies
-from extensions.evidence.fingerprints import fingerprints
-from extensions.evidence.junit import Result, Run, runs
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-__all__ = ["Dependencies", "Result", "Run", "fingerprints", "runs"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -1,8 +1,4 @@
-"""Names of values: what a case is called that hands one to its test.
-
-pytest asks this module for the names, so each result of this build depends on
-it; none depends on what puts the names into words.
-"""
+"""Names of cases: what pytest calls the values that one hands to its test."""
 
 from __future__ import annotations
 
@@ -10,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 from types import FunctionType
+
+import pytest
 
 from extensions.core.reading import python_of
 
@@ -45,3 +43,21 @@ def _returned(function: FunctionType) -> str:
         if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
     ]
     return found[0] if len(found) == 1 else ""
+
+
+def parameters_of(item: pytest.Function) -> str:
+    """Return what a case is made of: a line for each parametrization.
+
+    It holds the names of the arguments, and what pytest calls their values.
+    """
+    marks = [*item.iter_markers("parametrize")]
+    names = getattr(item, "callspec", None) and item.callspec._idlist
+    if not names or len(names) != len(marks):
+        return ""
+    lines = []
+    for mark, name in zip(marks, names, strict=True):
+        arguments = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        if not isinstance(arguments, str):
+            arguments = ",".join(arguments)
+        lines.append(f"{arguments.replace(' ', '')}={name}")
+    return "\n".join(lines)

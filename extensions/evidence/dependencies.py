@@ -1,45 +1,38 @@
-"""What the result of a test depends on, so that an edit makes stale only that.
+"""What the result of a test depends on, so that a change makes it stale.
 
-Of the code, that is the test and all that it names, wherever that is defined:
-in its module, in what this imports of ours, in a conftest.py or in a plugin of
-pytest; the fixtures that it asks for, and those that are there for all; and
-what a module does while it is imported. Of the program it is the cells up to
-the last one that the tests name.
+Of its own module, that is the test, the test of its claim, and all that these
+name there; of what the module, its conftest.py and their plugins import, all
+of each file of ours; of the program, the cells up to the last that the tests
+name. Besides, there is what a module was *made with*: libraries and the like.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
 from extensions.core.fingerprint import digest
 from extensions.core.problem import Problem
-from extensions.core.reading import python_in, text_of
+from extensions.core.reading import text_of
 from extensions.core.topics import Topic
-from extensions.evidence.parts import Part, dumped
-from extensions.evidence.walk import Code
+from extensions.evidence.modules import conftests, programs
+from extensions.evidence.sources import Code, Source, Statement, source_of
+from extensions.evidence.surroundings import surroundings
 from extensions.programs.snippet import Snippet
 
 # Properties of a result: what it depends on, and how many cases its test has.
 DEPENDS_ON = "depends on"
 CASES = "cases"
-# What pytest calls by these names, without being asked for.
-_CALLED = {
-    "pytestmark",
-    "setup_function",
-    "setup_module",
-    "teardown_function",
-    "teardown_module",
-}
+# It notes what results are, and decides none.
+_REPORTS = "extensions.evidence.pytest_plugin"
 
 
 @cached_by_content
 def _cells_of(path: Path, text: str) -> dict[str, str]:
     """Return a hash of each cell of a program, by name, in file order."""
     return {
-        name: digest(dumped(python_in(path, cell.source)))
+        name: source_of(path, cell.source).code
         for name, cell in Snippet(path, text).cells().items()
     }
 
@@ -57,115 +50,124 @@ class Dependencies:
     def __init__(self, topic: Topic, code: Code | None = None) -> None:
         """Read the tests, what they use, and the program."""
         self._code = code or Code(topic.root)
-        self._module = topic.tests
-        self._behind: dict[Part, set[Part]] = {}
-        self._all_behind: dict[Part, set[Part]] = {}
-        self._named: dict[Part, set[str]] = {}
-        self._fixtures: dict[str, set[Part]] = {}
+        self._root, self._module = topic.root, topic.tests
         self.cells: dict[str, str] = {}
+        self._source = Source()
         try:
-            self.cells = _cells_of(topic.snippet, text_of(topic.snippet))
-            self._scopes = self._code.scopes(topic.tests)
-            self._find_fixtures()
-            self._for_all = self._parts(self._roots())
+            self._source = self._code.source(topic.tests)
+            if topic.snippet.is_file():
+                self.cells = _cells_of(topic.snippet, text_of(topic.snippet))
+            self._shared = [
+                self._code.source(path).code
+                for path in sorted(self.files - {topic.tests})
+            ]
+            self.is_readable = True
         except Problem:  # a rule reports it, and no result counts
-            self.cells = {}
+            self.is_readable = False
+
+    @cached_property
+    def files(self) -> set[Path]:
+        """The files behind the tests, without what is only a program."""
+        found: set[Path] = set()
+        for path in (self._module, *conftests(self._root, self._module)):
+            found |= self._code.behind(path, but=_REPORTS)
+        return found
+
+    @cached_property
+    def programs(self) -> list[Path]:
+        """The program, or all programs with cells for a device."""
+        return programs(self._root, self._module)
 
     def of(self, test: str) -> str:
-        """Return one hash of all that the result of a test depends on."""
-        if not self.cells or not self._code.lookup(self._module, test):
+        """Return one hash of all that the result of a test depends on.
+
+        It is empty for a test that is not there, or that cannot be read.
+        """
+        statements = self._of(test)
+        if not self.is_readable or not statements:
             return ""
-        parts = self._of(test)
-        codes = sorted({part.code for part in parts})
-        cells = [self.cells[name] for name in self._reached(parts)]
-        return digest("\n".join([*codes, *cells]))
+        cells = [self.cells[name] for name in self._reached(statements)]
+        if not self.cells:
+            cells = [digest(text_of(path)) for path in self.programs]
+        codes = [each.code for each in statements]
+        return digest("\n".join([*self._shared, *codes, "", *cells]))
 
     def may_run(self, test: str) -> list[str]:
         """Return the cells that a test may run: all up to the last named."""
-        return self._reached(self._of(test)) if self.cells else []
+        return self._reached(self._of(test)) if self.is_readable else []
 
-    def _of(self, test: str) -> set[Part]:
-        """Return all parts that count for a test.
+    @cached_property
+    def made_with(self) -> list[str]:
+        """What results are made with besides code, a line for each."""
+        libraries, variables = {"pytest"}, set[str]()
+        for path in {*self.files, *self.programs}:
+            try:
+                source = self._code.source(path)
+            except Problem:  # a rule reports it, or pytest
+                continue
+            libraries |= source.libraries
+            variables |= source.variables
+        found = surroundings(self._root, libraries, variables)
+        return [f"{name} {found[name]}" for name in sorted(found)]
 
-        Tests share most of what they lead to, which is found once for each.
+    def stamp(self) -> str:
+        """Return when each of the files was last written to.
+
+        A file that was changed and put back while pytest ran has its old
+        content, and yet another time of change.
         """
-        tests = self._code.lookup(self._module, test)
-        found = {*self._for_all, *tests}
-        for part in tests:
-            for each in self._next(part):
-                if each not in self._all_behind:
-                    self._all_behind[each] = self._parts([each])
-                found |= self._all_behind[each]
-        return found
+        stats = [
+            (path, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+            for path in sorted({*self.files, *self.programs})
+            if path.exists()
+            for stat in [path.stat()]
+        ]
+        return repr(stats)
 
-    def _find_fixtures(self) -> None:
-        for path in self._scopes:
-            module = self._code.module(path)
-            for name in {*module.parts, *module.imports}:
-                found = self._code.lookup(path, name)
-                fixtures = {each for each in found if each.is_fixture}
-                if fixtures:
-                    self._fixtures.setdefault(name, set()).update(fixtures)
+    def _of(self, test: str) -> list[Statement]:
+        """Return the statements of the module that count for a test."""
+        if not any(test in each.defines for each in self._source.statements):
+            return []
+        names = {test, test.partition("__")[0]}
+        return _reached_from(names, self._source.statements)
 
-    def _roots(self) -> set[Part]:
-        """Return what counts for each test of the module."""
-        code, conftests = (
-            self._code,
-            [path for path in self._scopes if path.name == "conftest.py"],
-        )
-        found = {
-            place
-            for places in self._fixtures.values()
-            for place in places
-            if place.is_autouse
-        }
-        for name in _CALLED:
-            found |= code.lookup(self._module, name)
-        for path in conftests:
-            for name in code.module(path).parts:
-                if name.startswith("pytest_"):  # a hook
-                    found |= code.lookup(path, name)
-        for path in code.all_imported(self._scopes, lazily=False):
-            found.update(code.module(path).effects)
-        return found
-
-    def _parts(self, start: Iterable[Part]) -> set[Part]:
-        """Return some parts, with all that they lead to."""
-        found: set[Part] = set()
-        todo = [*start]
-        while todo:
-            if (part := todo.pop()) not in found:
-                found.add(part)
-                todo += self._next(part)
-        return found
-
-    def _next(self, part: Part) -> set[Part]:
-        """Return what a part names: definitions, and perhaps fixtures."""
-        if part not in self._behind:
-            found: set[Part] = set()
-            for name in part.names:
-                found |= self._code.lookup(part.path, name)
-            for each in part.imports:
-                found |= self._code.behind(part.path, each)
-            for name in self._fixtures.keys() & (part.names | part.words):
-                found |= self._fixtures[name]
-            self._behind[part] = found
-        return self._behind[part]
-
-    def _reached(self, parts: set[Part]) -> list[str]:
+    def _reached(self, statements: list[Statement]) -> list[str]:
         """Return the cells up to the last that tests and helpers name."""
         cells = list(self.cells)
-        named = set().union(*map(self._cells_in, parts))
-        last = max(map(cells.index, named), default=len(cells))
-        return cells[: last + 1]
+        names = set().union(*(each.mentions for each in statements))
+        those = [*statements, *_reached_from(names, self._helpers)]
+        named = {name for each in those for name in each.strings}
+        if any(each.runs_any_cell for each in those):
+            return cells
+        last = [place for place, name in enumerate(cells) if name in named]
+        return cells[: last[-1] + 1] if last else cells
 
-    def _cells_in(self, part: Part) -> set[str]:
-        """Return the cells that a part names, if it is of the tests."""
-        if part not in self._named:
-            tests = f"{self._code.root / 'tests'}{os.sep}"
-            is_ours = str(part.path).startswith(tests)
-            words = self.cells if part.runs_any_cell else part.words
-            self._named[part] = {*self.cells}.intersection(
-                words if is_ours else ()
-            )
-        return self._named[part]
+    @cached_property
+    def _helpers(self) -> list[Statement]:
+        """The statements of helpers of tests, which may name cells."""
+        return [
+            each
+            for path in sorted(self.files - {self._module})
+            if path.relative_to(self._root).parts[0] == "tests"
+            for each in self._code.source(path).statements
+        ]
+
+
+def _reached_from(
+    names: set[str], statements: list[Statement]
+) -> list[Statement]:
+    """Return the statements that some names lead to, in their order."""
+    by_name: dict[str, list[int]] = {}
+    todo = []
+    for place, each in enumerate(statements):
+        for name in each.defines:
+            by_name.setdefault(name, []).append(place)
+        if each.is_for_all or each.defines & names:
+            todo.append(place)
+    found: set[int] = set()
+    while todo:
+        if (place := todo.pop()) not in found:
+            found.add(place)
+            for name in statements[place].mentions & by_name.keys():
+                todo += by_name[name]
+    return [statements[place] for place in sorted(found)]

@@ -1,15 +1,15 @@
 """Evidence: what runs of the tests said, as pytest wrote it in JUnit XML.
 
-A run is a folder with a ``tests.xml``, packed where it is recorded. Its facts
-(torch, Python, machine, date) are properties of the suite; what a result
-depends on, its device and its date are properties of the test. Imports neither
-Sphinx nor torch.
+A recorded run is a folder with a ``tests.xml``, packed. Its facts (torch,
+Python, machine, date) are properties of the suite; what a result depends on,
+its device and its date are properties of the test. The run of this build is a
+folder with a file for each topic. Imports neither Sphinx nor torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
 from xml.etree import ElementTree
@@ -23,7 +23,8 @@ RECORDED = "recorded on"  # of a result: where, if it was not made here
 PART = "claims"  # a fact that only a run of some claims has
 _OLDEST_TORCH = (2, 6)  # that the guide is written for
 _NAMES = ("tests.xml", "tests.xml.gz")
-EVIDENCE = Path("build/evidence/this-build/tests.xml")  # of this build
+OWN = Path("build/evidence/this-build")
+CPU = {"device": "CPU"}  # where most tests run, which no file says of each
 _OUTCOMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
@@ -120,15 +121,37 @@ def key_of(case: ElementTree.Element) -> tuple[str, str]:
 
 
 def read_run(path: Path) -> Run:
-    """Return the run that a JUnit file holds."""
-    return _run_in(path, bytes_of(path))
+    """Return the run that a JUnit file holds, as pytest writes it.
+
+    Raises
+    ------
+    Problem
+        If it cannot be read, or does not say on what it was made.
+    """
+    facts, results = _run_in(path, bytes_of(path))
+    return Run(path, facts, results)
+
+
+_Results = dict[tuple[str, str], list[Result]]
 
 
 @cached_by_content
-def _run_in(path: Path, content: bytes) -> Run:
-    """Return the run that the content of a JUnit file is."""
+def _run_in(path: Path, content: bytes) -> tuple[dict[str, str], _Results]:
     root = xml_in(path, content)
-    suite = root.find("testsuite")
+    results: _Results = {}
+    for case in root.iter("testcase"):
+        result = _result(case, properties_of(case))
+        results.setdefault(key_of(case), []).append(result)
+    return _facts(path, root.find("testsuite")), results
+
+
+def _result(case: ElementTree.Element, properties: dict[str, str]) -> Result:
+    name = case.get("name", "").partition("[")[2].removesuffix("]")
+    return Result(outcome_of(case), properties, name)
+
+
+def _facts(path: Path, suite: ElementTree.Element | None) -> dict[str, str]:
+    """Return on what a run was made."""
     facts = {} if suite is None else properties_of(suite)
     if missing := [name for name in FACTS if name not in facts]:
         message = (
@@ -136,35 +159,64 @@ def _run_in(path: Path, content: bytes) -> Run:
             " record it with the tests of this project"
         )
         raise Problem(path, 1, message)
-    results: dict[tuple[str, str], list[Result]] = {}
-    for case in root.iter("testcase"):
-        name = case.get("name", "").partition("[")[2].removesuffix("]")
-        result = Result(outcome_of(case), properties_of(case), name)
-        results.setdefault(key_of(case), []).append(result)
-    return Run(path, facts, results)
+    return facts
 
 
-def _run_or_problem(path: Path, is_own: bool) -> Run | Problem:
+def _own_run(folder: Path, paths: list[Path]) -> Run:
+    """Return the run of this build, of which each topic has a file."""
+    facts: dict[str, str] = {}
+    results: _Results = {}
+    for path in paths:
+        more, those = _topic_in(path, bytes_of(path))
+        facts = more | {"date": max(more["date"], facts.get("date", ""))}
+        results |= those
+    return Run(folder, facts, results, is_own=True)
+
+
+@cached_by_content
+def _topic_in(path: Path, content: bytes) -> tuple[dict[str, str], _Results]:
+    results: _Results = {}
+    suite = xml_in(path, content).find("testsuite")
+    if suite is None:
+        raise Problem(path, 1, "holds no results")
+    facts = {"date": ""} | properties_of(suite)
+    for test in suite.iterfind("testsuite"):
+        shared = properties_of(test)
+        facts["date"] = max(shared["date"], facts["date"])
+        if RECORDED in facts:
+            shared[RECORDED] = facts[RECORDED]
+        key = suite.get("name", ""), test.get("name", "")
+        results[key] = [
+            _result(case, _device(case) | shared | properties_of(case))
+            for case in test.iterfind("testcase")
+        ]
+    return {name: facts[name] for name in FACTS}, results
+
+
+def _device(case: ElementTree.Element) -> dict[str, str]:
+    return {} if outcome_of(case) == "skipped" else CPU
+
+
+def _read(path: Path, paths: list[Path]) -> Run | Problem:
     """Return a run, or what is wrong with it."""
     try:
-        return replace(read_run(path), is_own=is_own)
+        return _own_run(path, paths) if paths else read_run(path)
     except Problem as problem:
         return problem
 
 
 def _all_of(folders: list[Path]) -> list[Run | Problem]:
-    """Return what stands below some folders, in their order.
-
-    The run of this build has a place of its own in the first; all others are
-    recorded.
-    """
-    own = folders[0].joinpath(*EVIDENCE.parts[2:]) if folders else None
-    return [
-        _run_or_problem(path, path == own)
+    """Return the run of this build, which the first has, and all others."""
+    own = [folder / OWN.name for folder in folders[:1]]
+    topics = [(each, sorted(each.glob("**/*.xml"))) for each in own]
+    packed: list[tuple[Path, list[Path]]] = [
+        (path, [])
         for folder in folders
         for path in sorted(folder.glob("*/tests.xml*"))
-        if path.name in _NAMES
+        if path.name in _NAMES and path.parent not in own
     ]
+    found = [each for each in topics if each[1]]
+    return [_read(path, paths) for path, paths in [*found, *packed]]
 
 
 def runs(folders: list[Path]) -> list[Run]:

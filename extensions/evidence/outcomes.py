@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from extensions.core.topics import Topic
-from extensions.evidence.dependencies import CASES, DEPENDS_ON
+from extensions.evidence.dependencies import DEPENDS_ON
 from extensions.evidence.junit import RECORDED, Result, Run
 from extensions.evidence.modules import classname
 
@@ -126,7 +126,7 @@ def _word(found: dict[str, list[Result]], now: dict[str, str]) -> str:
     None of them has failed.
     """
     results = [result for each in found.values() for result in each]
-    if not found or not all(map(_is_whole, found.values())):
+    if not found or not all(found.values()):
         return "missing"
     if not all(
         is_fresh(result, now[test])
@@ -139,9 +139,3 @@ def _word(found: dict[str, list[Result]], now: dict[str, str]) -> str:
         if any(why in result.properties for result in skipped):
             return said
     return "skipped" if skipped else "passed"
-
-
-def _is_whole(results: list[Result]) -> bool:
-    """Whether there is a result of each case of a test."""
-    counts = {each.properties.get(CASES) for each in results}
-    return bool(results) and counts <= {None, str(len(results))}

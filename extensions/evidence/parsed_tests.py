@@ -14,10 +14,8 @@ from pathlib import Path
 from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
-from extensions.evidence.imports import statements
 from extensions.evidence.junit import Result, Run
 from extensions.evidence.outcomes import is_fresh, results_of
-from extensions.evidence.pytest_marks import arguments, marks_in
 from extensions.evidence.readable import readable
 
 # How a name goes on behind that of its claim's test.
@@ -116,16 +114,16 @@ def tests_in(module: Path) -> dict[str, Test]:
 def tests_of(module: Path, text: str) -> dict[str, Test]:
     """Return the tests that the text of a module holds."""
     body = python_in(module, text).body
-    marks = marks_in(body)
+    marks = _marks_in(body)
     return {
         node.name: Test(
             node.name,
             node.lineno,
             ast.get_docstring(node) or "",
             tuple(_falsified(node)),
-            arguments(marks[node.name], "true_since"),
-            arguments(marks[node.name], "api_since"),
-            arguments(marks[node.name], "pytest.mark.simulates"),
+            _arguments(marks[node.name], "true_since"),
+            _arguments(marks[node.name], "api_since"),
+            _arguments(marks[node.name], "pytest.mark.simulates"),
             any(_CUDA in ast.unparse(each) for each in marks[node.name]),
         )
         for node in body
@@ -133,11 +131,49 @@ def tests_of(module: Path, text: str) -> dict[str, Test]:
     }
 
 
+def _marks_in(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
+    """Return the marks of each function of a module, with those of all.
+
+    A mark may have a name in the module, and then stands for what it names.
+    """
+    named = {
+        target.id: node.value
+        for node in body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    shared = _elements(named.get("pytestmark"))
+    return {
+        node.name: [
+            named.get(each.id, each) if isinstance(each, ast.Name) else each
+            for each in [*node.decorator_list, *shared]
+        ]
+        for node in body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def _elements(marks: ast.expr | None) -> list[ast.expr]:
+    """Return the marks of a module: one, a list of them, or none."""
+    if marks is None:
+        return []
+    return marks.elts if isinstance(marks, ast.List) else [marks]
+
+
+def _arguments(marks: list[ast.expr], name: str) -> tuple[str, ...]:
+    """Return what the first of some marks that has a name says."""
+    for each in marks:
+        if isinstance(each, ast.Call) and ast.unparse(each.func) == name:
+            return tuple(ast.literal_eval(arg) for arg in each.args)
+    return ()
+
+
 def _falsified(test: ast.FunctionDef) -> list[str]:
     """Return which tests a test hands to the fixture that expects failure."""
     calls = [
         node.value
-        for node in statements(test)
+        for node in ast.walk(test)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     ]
     return [

@@ -19,11 +19,7 @@ import pytest
 import torch
 
 from extensions.core.topics import ROOT, topic_of_tests
-from extensions.evidence.counterexamples import (
-    failure_of,
-    properties_of_inputs,
-)
-from extensions.evidence.printed import properties_of_outputs
+from extensions.evidence.counterexamples import SEEN, Failure, failure_of
 from extensions.programs.fresh_torch import reset_torch
 from extensions.programs.snippet import Snippet, printed
 
@@ -125,7 +121,7 @@ def snippet(request: pytest.FixtureRequest) -> Snippet:
 
 @pytest.fixture
 def fails(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Expect the test of a claim to fail, and note on what, and with what.
+    """Expect the test of a claim to fail, and note how.
 
     ``fails(test_it_holds, snippet.edit(old, new))`` is a counter-example; so
     is ``fails(test_it_holds, snippet, another_input)``.
@@ -134,11 +130,8 @@ def fails(request: pytest.FixtureRequest) -> Callable[..., None]:
     def fails(test: FunctionType, *inputs: object) -> None:
         __tracebackhide__ = True
         printed.clear()
-        said = failure_of(test, *inputs)
-        request.node.user_properties += [
-            *properties_of_inputs(inputs),
-            ("said", said),
-            *properties_of_outputs(test, inputs, [*printed]),
-        ]
+        failure = failure_of(test, *inputs)
+        seen = Failure(test, inputs, failure, [*printed])
+        request.node.stash[SEEN] = seen
 
     return fails

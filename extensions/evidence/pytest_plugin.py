@@ -1,9 +1,10 @@
 """What pytest notes of each result of a claim, and what it leaves out.
 
-``tests/conftest.py`` loads this plugin, which brings the fixtures along. It
-writes into the JUnit XML on what a run was made, and of each result what it
-depends on, its device and its day. Needs torch, pytest and NumPy alone: what
-programs import besides is noted where it lacks, and their tests are skipped.
+``tests/conftest.py`` loads this plugin. It writes into the JUnit XML on what a
+run was made, and of each result its device, its day, and how a counter-example
+failed. No result depends on this module, which decides none. Needs torch,
+pytest and NumPy alone: what programs import besides is noted where it lacks,
+and their tests are skipped.
 """
 
 from __future__ import annotations
@@ -22,31 +23,23 @@ import pytest
 import torch
 from _pytest.junitxml import xml_key
 
-from extensions.core.cache import load
-from extensions.core.environment import our_code
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, topic_of_tests
-from extensions.evidence.case_names import name_of_value
-from extensions.evidence.dependencies import (
-    CASES,
-    DEPENDS_ON,
-    Dependencies,
-)
-from extensions.evidence.junit import EVIDENCE
-from extensions.evidence.lacking import (
+from extensions.evidence.case_names import name_of_value, parameters_of
+from extensions.evidence.counterexamples import SEEN
+from extensions.evidence.dependencies import CASES, Dependencies
+from extensions.evidence.failures import keep_printed, properties_of_failure
+from extensions.evidence.modules import evidence_modules
+from extensions.evidence.pytest_needs import (
+    expect,
     lacking_by_cell,
     note_what_lacks,
     skip_without,
+    skip_without_device,
 )
-from extensions.evidence.modules import evidence_modules
-from extensions.evidence.outcomes import NEEDS
-from extensions.evidence.printed import keep_printed
+from extensions.evidence.sources import Code
 from extensions.evidence.surroundings import OF_CI
-from extensions.evidence.versions import expect
-from extensions.evidence.walk import Code
 from extensions.programs.snippet import printed, ran
-
-pytest_plugins = ["extensions.evidence.pytest_fixtures"]
 
 _CODE = Code(ROOT)
 _TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -60,8 +53,6 @@ def pytest_configure() -> None:
     """
     for name in OF_CI:
         os.environ.pop(name, None)
-    # What the caller has parsed, no process has to parse again.
-    load(ROOT / EVIDENCE.parent, our_code("core", "evidence", "programs"))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,24 +66,6 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return name_of_value(val)
 
 
-def parameters_of(item: pytest.Function) -> str:
-    """Return what a case is made of: a line for each parametrization.
-
-    It holds the names of the arguments, and what pytest calls their values.
-    """
-    marks = [*item.iter_markers("parametrize")]
-    names = getattr(item, "callspec", None) and item.callspec._idlist
-    if not names or len(names) != len(marks):
-        return ""
-    lines = []
-    for mark, name in zip(marks, names, strict=True):
-        arguments = mark.args[0] if mark.args else mark.kwargs["argnames"]
-        if not isinstance(arguments, str):
-            arguments = ",".join(arguments)
-        lines.append(f"{arguments.replace(' ', '')}={name}")
-    return "\n".join(lines)
-
-
 @cache
 def _dependencies(module: Path) -> Dependencies:
     return Dependencies(topic_of_tests(ROOT, module), _CODE)
@@ -100,8 +73,10 @@ def _dependencies(module: Path) -> Dependencies:
 
 def _lacking(item: pytest.Function) -> set[str]:
     """Return the libraries that the cells of a test import and that lack."""
-    program = topic_of_tests(ROOT, item.path).snippet
-    lacking = lacking_by_cell(program)
+    try:
+        lacking = lacking_by_cell(topic_of_tests(ROOT, item.path).snippet)
+    except Problem:  # the test says so, too
+        return set()
     if not any(lacking.values()):
         return set()
     cells = _dependencies(item.path).may_run(item.originalname)
@@ -125,14 +100,9 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
             ]
             if parameters := parameters_of(item):
                 item.user_properties.append(("parameters", parameters))
-            if found := _dependencies(item.path).of(name):
-                item.user_properties.append((DEPENDS_ON, found))
-                skip_without(item, _lacking(item))
+            skip_without(item, _lacking(item))
         expect(item, torch.__version__)
-        if item.get_closest_marker("cuda"):
-            item.user_properties.append((NEEDS, "cuda"))
-            if not torch.cuda.is_available():
-                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+        skip_without_device(item)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -167,9 +137,15 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Function) -> Iterator[None]:
-    """Keep what the program of a page prints in a test that needs no more."""
+    """Tell how a counter-example failed, and what the program prints else."""
     printed.clear()
-    yield
+    try:
+        yield
+        if seen := item.stash.get(SEEN, None):
+            item.user_properties += properties_of_failure(seen)
+    finally:
+        if SEEN in item.stash:  # it holds all variables of the program
+            del item.stash[SEEN]
     asked = [
         name
         for name, each in signature(item.function).parameters.items()
@@ -182,6 +158,8 @@ def pytest_runtest_call(item: pytest.Function) -> Iterator[None]:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Function) -> None:
     """Let no result depend on a cell that its test does not seem to run."""
+    if not ran:
+        return
     found = _dependencies(item.path)
     unnamed = ran & found.cells.keys() - found.may_run(item.originalname)
     if unnamed:

@@ -20,88 +20,82 @@ that need a CUDA device.
 from __future__ import annotations
 
 import argparse
+import gzip
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
-from xml.etree import ElementTree
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from extensions.core.command_line import in_one_line
 from extensions.core.problem import Problem
 from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
 from extensions.core.writing import remove, write
-from extensions.evidence.fingerprints import (
-    changed_since,
-    fingerprints,
-    stamps_of,
-)
+from extensions.evidence.dependencies import CASES, DEPENDS_ON
 from extensions.evidence.junit import (
-    EVIDENCE,
+    OWN,
     PART,
-    RECORDED,
+    add_properties,
     key_of,
+    outcome_of,
     properties_of,
 )
-from extensions.evidence.locked_run import FOLDER, LockedRun
-from extensions.evidence.merging import (
-    current,
-    deselected,
-    failed,
-    lacking,
-    module_of,
-    run_with,
-)
-from extensions.evidence.modules import classname, evidence_modules
-from extensions.evidence.packing import packed
-from extensions.evidence.pytest_process import (
+from extensions.evidence.kept_results import LOCKED, KeptResults, Modules
+from extensions.evidence.modules import evidence_modules
+from extensions.evidence.parsed_tests import tests_in
+from extensions.evidence.test_claims import (
     IN_PARALLEL,
     SOME_FAILED,
-    end,
     run_pytest,
 )
-from extensions.evidence.selection import (
-    changed_by,
-    names_tests,
-    not_renewed,
-    on_cuda,
-    with_their_claims,
-)
+from extensions.evidence.versions import older
 
 _QUIET = ["--quiet", "--override-ini=filterwarnings=default"]
 PACKED = "tests.xml.gz"
+# What the pages show of a result that is recorded.
+_SHOWN = (
+    DEPENDS_ON,
+    "device",
+    "date",
+    "needs",
+    "api since",
+    "true since",
+    "cell",
+    "output",
+)
 
 
-def run_of_claims(options: list[str], path: Path) -> tuple[int, Element]:
-    """Test all claims; return the status and the run as pytest wrote it.
+def run_of_claims(options: list[str]) -> tuple[bool, Element]:
+    """Test all claims; return if all passed, and the run as pytest wrote it.
 
-    Options that begin with ``tests/`` are tested instead of all. The path is
-    that of what the caller is about to write.
+    Options that begin with ``tests/`` are tested instead of all.
     """
-    modules = [] if names_tests(options) else evidence_modules(ROOT)
-    paths = [str(each.relative_to(ROOT)) for each in modules]
+    tests = Modules(ROOT)
+    modules = [] if _names_tests(options) else tests.modules.values()
+    paths = [each.relative_to(ROOT).as_posix() for each in modules]
     workers = IN_PARALLEL if find_spec("xdist") else []
-    known = {classname(ROOT, each): each for each in evidence_modules(ROOT)}
-    stamps = stamps_of(ROOT, known.values())
+    before = {name: each.stamp() for name, each in tests.depend.items()}
     with tempfile.TemporaryDirectory() as place:
         xml = Path(place, "tests.xml")
         chosen = with_their_claims(ROOT, options)
-        status = run_pytest(ROOT, [*workers, *_QUIET, *chosen, *paths], xml)
-        if status not in {0, 1}:
-            raise Problem(path, 1, f"pytest {end(status)}: as before")
+        arguments = [*workers, *_QUIET, *chosen, *paths]
+        passed = run_pytest(ROOT, arguments, xml)
         run = xml_of(xml)
-    drop(run, changed_since(ROOT, known, stamps))
-    return status, run
-
-
-def drop(run: Element, changed: set[str]) -> None:
-    """Drop the results of modules that changed while they were tested."""
+    after = {name: each.stamp() for name, each in tests.depend.items()}
     for suite in run.iter("testsuite"):
         for case in suite.findall("testcase"):
-            if module_of(case) in changed:
+            module, test = key_of(case)
+            if module not in tests.modules:
+                continue
+            if after[module] != before[module]:
                 suite.remove(case)
-    for name in sorted(changed):
-        print(f"changed while it was tested, and has no result: {name}")
+                print(f"changed while it was tested: {module}::{test}")
+            elif DEPENDS_ON not in properties_of(case):
+                depends = {DEPENDS_ON: tests.now(module)[test]}
+                add_properties(case, depends)
+    return passed, run
 
 
 def record(folder: Path, options: list[str]) -> int:
@@ -111,23 +105,68 @@ def record(folder: Path, options: list[str]) -> int:
     folder holds; a run that never held all says so.
     """
     path = folder / PACKED
-    status, run = run_of_claims(options, path)
+    passed, run = run_of_claims(options)
     cases = list(run.iter("testcase"))
-    if partly := deselected(cases):
-        message = f"some cases of {min(partly)} were deselected: as before"
-        raise Problem(path, 1, message)
-    wrong = failed(cases)
-    if names_tests(options):
+    for (_, test), group in groupby(sorted(cases, key=_order), key_of):
+        those = list(group)
+        counts = {properties_of(case).get(CASES) for case in those}
+        if not counts <= {None, str(len(those))}:  # None of what crashed
+            message = f"some cases of {test} were deselected: as before"
+            raise Problem(path, 1, message)
+    if _names_tests(options):
         kept, is_part = _kept_of(path, run)
         if is_part:
-            _note_part(run)
+            for facts in run.iterfind("testsuite/properties"):
+                SubElement(facts, "property", name=PART, value="some")
         cases += not_renewed(kept, cases, options)
     folder.mkdir(parents=True, exist_ok=True)
-    write(path, packed(ElementTree.fromstring(run_with(run, cases))))
-    for case in wrong:
-        module, _ = key_of(case)
-        print(f"failed: {module}::{case.get('name')}")
-    return SOME_FAILED if status else 0
+    write(path, packed(run, cases))
+    for case in run.iter("testcase"):
+        if outcome_of(case) == "failed":
+            print(f"failed: {key_of(case)[0]}::{case.get('name')}")
+    return 0 if passed else SOME_FAILED
+
+
+def packed(run: Element, cases: list[Element]) -> bytes:
+    """Return some results, with the facts of a run, as packed JUnit XML.
+
+    Tests that passed in all their cases become one; how a counter-example
+    failed, how long each took and the name of the host are left out.
+    """
+    suites = Element("testsuites")
+    for suite in run.findall("testsuite"):
+        kept = SubElement(suites, "testsuite", name=suite.get("name", ""))
+        add_properties(kept, properties_of(suite))
+        for (module, _), group in groupby(sorted(cases, key=_order), key_of):
+            for case in _merged(list(group)):
+                name = case.get("name", "")
+                new = SubElement(kept, "testcase", classname=module, name=name)
+                add_properties(new, _shown_of(case))
+                for each in case:
+                    if each.tag in {"failure", "error", "skipped"}:
+                        said = each.get("message", "").partition("\n")[0]
+                        SubElement(new, each.tag, message=said)
+    content: bytes = tostring(suites, encoding="utf-8", xml_declaration=True)
+    return gzip.compress(content, mtime=0)
+
+
+def _order(case: Element) -> tuple[str, str, str]:
+    return *key_of(case), case.get("name", "")
+
+
+def _merged(cases: list[Element]) -> list[Element]:
+    """Return the cases of one function, as one if they say the same."""
+    said = {
+        (outcome_of(case), tuple(_shown_of(case).items())) for case in cases
+    }
+    if len(said) > 1 or outcome_of(cases[0]) == "failed":
+        return cases
+    return cases[:1]
+
+
+def _shown_of(case: Element) -> dict[str, str]:
+    found = properties_of(case)
+    return {key: found[key] for key in _SHOWN if key in found}
 
 
 def renew(root: Path, check: bool) -> int:
@@ -135,40 +174,30 @@ def renew(root: Path, check: bool) -> int:
 
     Of what has not changed since it was recorded, nothing is written.
     """
-    modules = {classname(root, each): each for each in evidence_modules(root)}
-    locked = LockedRun(root, modules.values())
-    reasons = {name: why for name in modules if (why := locked.why_not(name))}
+    tests = Modules(root)
+    own, locked = KeptResults(tests, OWN), KeptResults(tests, LOCKED)
+    reasons = {name: locked.why_not(name) for name in tests.modules}
+    reasons = {name: why for name, why in reasons.items() if why}
     for name, why in reasons.items():
         print(f"{locked.path(name).relative_to(root).as_posix()}: {why}")
-    known = {locked.path(name) for name in modules}
-    gone = sorted({*(root / FOLDER).glob("**/*.xml")} - known)
+    gone = locked.of_no_module()
     for path in gone:
         print(f"{path.relative_to(root).as_posix()}: its topic is gone")
     if check or not (reasons or gone):
         return 1 if reasons or gone else 0
     for path in gone:
         remove(path)
-    run = xml_of(root / EVIDENCE)
-    now = fingerprints(root, modules.values())
-    cases = [
-        case
-        for case in current([*run.iter("testcase")], now)
-        if RECORDED not in properties_of(case)
+    left = [
+        name
+        for name in reasons
+        if own.why_not(name, recorded=False) or own.failed(name)
     ]
-    left = {*lacking(modules, cases), *map(module_of, failed(cases))}
+    for name in left:
+        print(f"not recorded, since this build has no result: {name}")
     for name in reasons:
-        if name in left:
-            print(f"not recorded, since this build has no result: {name}")
-        else:
-            those = [case for case in cases if module_of(case) == name]
-            locked.keep(name, _facts_of(run), those)
-    return 1 if left & reasons.keys() else 0
-
-
-def _facts_of(run: Element) -> dict[str, str]:
-    """Return the facts of a run, but for its day, which each result has."""
-    [facts] = [properties_of(suite) for suite in run.iter("testsuite")]
-    return {name: facts[name] for name in facts if name != "date"}
+        if name not in left:
+            locked.take(own, name)
+    return 1 if left else 0
 
 
 def _kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
@@ -197,10 +226,83 @@ def _kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
     return list(root.iter("testcase")), PART in then
 
 
-def _note_part(run: Element) -> None:
-    """Note in a run that it holds some claims alone."""
-    for facts in run.iterfind("testsuite/properties"):
-        SubElement(facts, "property", name=PART, value="some")
+# -- Which tests, where not all are recorded ----------------------------------
+
+
+def _tests_of(root: Path, module: Path, main: str) -> Iterator[str]:
+    """Yield the tests of a claim, as pytest is given them."""
+    for test in tests_in(module).values():
+        if test.of == main:
+            yield f"{module.relative_to(root).as_posix()}::{test.name}"
+
+
+def with_their_claims(root: Path, options: list[str]) -> list[str]:
+    """Return the options of pytest, with whole claims for single tests."""
+    found: list[str] = []
+    for option in options:
+        path, _, name = option.partition("::")
+        main = name.partition("[")[0].partition("__")[0]
+        tests = _tests_of(root, root / path, main)
+        found += list(tests) or [option]
+    return found
+
+
+def changed_by(root: Path, limit: str) -> list[str]:
+    """Return the tests of the claims that became true with some torch.
+
+    That torch is the given one, or an older one.
+    """
+    return [
+        name
+        for module in evidence_modules(root)
+        for main, test in tests_in(module).items()
+        if test.since and not older(limit, test.since[0])
+        for name in _tests_of(root, module, main)
+    ]
+
+
+def on_cuda(root: Path) -> list[str]:
+    """Return the tests of the claims of which one needs a CUDA device."""
+    found: list[str] = []
+    for module in evidence_modules(root):
+        tests = tests_in(module).values()
+        for main in dict.fromkeys(
+            each.of for each in tests if each.needs_cuda
+        ):
+            found += _tests_of(root, module, main)
+    return found
+
+
+def _names_tests(options: list[str]) -> bool:
+    """Whether some options of pytest say which tests to run."""
+    return any(each.startswith("tests/") for each in options)
+
+
+def _claim_of(case: Element) -> tuple[str, str]:
+    """Return the module and the main test of the claim of a result."""
+    module, name = key_of(case)
+    return module, name.partition("__")[0]
+
+
+def not_renewed(
+    kept: list[Element], new: list[Element], options: list[str]
+) -> list[Element]:
+    """Return those kept results whose place no new one takes.
+
+    Of a module that was tested as a whole, no old result stays.
+    """
+    claims = {_claim_of(case) for case in new}
+    single = {
+        each.partition("::")[0].removesuffix(".py").replace("/", ".")
+        for each in options
+        if "::" in each
+    }
+    whole = {module for module, _ in claims} - single
+    return [
+        case
+        for case in kept
+        if _claim_of(case) not in claims and _claim_of(case)[0] not in whole
+    ]
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
 from extensions.core.topics import topic_of_tests, topics
-from extensions.evidence.imports import bound
 from extensions.evidence.parsed_tests import (
     ALSO,
     BUT,
@@ -18,6 +17,7 @@ from extensions.evidence.parsed_tests import (
     EXPECTS_FAILURE,
     tests_in,
 )
+from extensions.evidence.sources import imports_in
 
 # What is installed wherever tests of claims run.
 _EVERYWHERE = {*sys.stdlib_module_names, "numpy", "pytest", "torch"}
@@ -56,9 +56,8 @@ def tests_import_what_is_everywhere(root: Path) -> Iterator[Problem]:
 def _imported(path: Path, text: str) -> list[tuple[int, str]]:
     """Return what a module imports that is not ours, line by line."""
     return [
-        (node.lineno, each.module[0])
-        for node in python_in(path, text).body
-        for _, each in bound([node])
+        (line, each.module[0])
+        for line, _, each in imports_in(python_in(path, text).body)
         if not each.is_ours
     ]
 

@@ -48,19 +48,6 @@ _LOCAL = (
 
 def surroundings(
     root: Path, libraries: Iterable[str], variables: Iterable[str]
-) -> dict[str, str | bytes]:
-    """Return what a run depends on besides files, by name."""
-    found: dict[str, str | bytes] = {"Python": platform.python_version()}
-    found |= _versions(libraries)
-    found["the plugins of pytest"] = _plugins()
-    found["the device"] = device()
-    found |= _settings(root)
-    found |= environment_variables(variables)
-    return found
-
-
-def portable(
-    root: Path, libraries: Iterable[str], variables: Iterable[str]
 ) -> dict[str, str]:
     """Return what two machines must share for a result to count on both.
 

@@ -1,185 +1,163 @@
 """Test the claims: ``python -m extensions.evidence.test_claims``.
 
-Only those modules run again whose results are missing, or were made from
-something else, and whose recorded results do not count here either; with
-``--all``, none of these does. pytest runs once, and its results join those
-that are kept in ``build/evidence/this-build/tests.xml``. Ends with 0 if all
-tests passed, 3 if some did not, 2 if pytest did not run. Imports no torch.
+Only those modules run again whose results are missing, or do not count any
+more, and whose recorded results do not count here either; with ``--all``, none
+of these does. pytest runs once for all of them. Ends with 0 if all tests
+passed, 3 if some did not, 2 if pytest did not run. Imports no torch.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
+import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from filelock import FileLock
-
 from extensions.core.cache import load, save
 from extensions.core.environment import our_code
-from extensions.core.fingerprint import Fingerprint
 from extensions.core.problem import Problem
-from extensions.core.reading import json_of, xml_of
+from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
-from extensions.core.writing import remove, write
-from extensions.evidence.fingerprints import (
-    changed_since,
-    fingerprints,
-    stamps_of,
-)
-from extensions.evidence.junit import EVIDENCE, RECORDED, properties_of
-from extensions.evidence.locked_run import NOTHING, LockedRun
-from extensions.evidence.merging import (
-    cases_in,
-    current,
-    failed,
-    lacking,
-    module_of,
-    note_fingerprints,
-    run_with,
-)
-from extensions.evidence.modules import classname, evidence_modules
-from extensions.evidence.parsed_tests import tests_in
-from extensions.evidence.pytest_process import (
-    IN_PARALLEL,
-    SOME_FAILED,
-    end,
-    run_pytest,
-)
+from extensions.core.writing import remove
+from extensions.evidence.junit import OWN, key_of, properties_of
+from extensions.evidence.kept_results import LOCKED, KeptResults, Modules
 
-# From what these results were made, to say why some are made again.
-_FINGERPRINTS = EVIDENCE.with_name("fingerprints.json")
+IN_PARALLEL = ["--numprocesses=auto", "--dist=worksteal"]
 _FEW = 4  # modules: one process is done before each of several has torch
+# How a command ends if all was tested; a crash ends it with 1.
+SOME_FAILED = 3
+# How pytest ends where it did not test what it should.
+ENDS = {
+    2: "was interrupted",
+    3: "met an error of its own",
+    4: "was called in a wrong way",
+    5: "found no tests",
+}
 
 
-def _read_fingerprints(root: Path) -> dict[str, Fingerprint]:
-    """Return from what the last results were made, by module."""
-    try:
-        found = json_of(root / _FINGERPRINTS)
-    except Problem:
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {name: Fingerprint.read(each) for name, each in found.items()}
+def run_pytest(root: Path, arguments: list[str], xml: Path) -> bool:
+    """Run pytest, which writes its results to a file; return if all passed.
 
-
-def _write_fingerprints(root: Path, now: Mapping[str, Fingerprint]) -> None:
-    """Keep from what the results were made."""
-    parts = {name: dict(each.parts) for name, each in now.items()}
-    text = json.dumps(parts, indent=1, sort_keys=True)
-    write(root / _FINGERPRINTS, f"{text}\n")
-
-
-def reasons(
-    chosen: Mapping[str, Fingerprint], before: Mapping[str, Fingerprint]
-) -> Iterator[str]:
-    """Yield why some modules are tested again, all of one reason at once."""
-    modules: dict[str, list[str]] = {}
-    for name in sorted(chosen):
-        path = f"{name.replace('.', '/')}.py"
-        if name not in before:
-            why = "tested, because it has no results"
-        elif changes := chosen[name].changes_since(before[name]):
-            more = f" and {len(changes) - 1} more" if changes[1:] else ""
-            first = path if path in changes else changes[0]
-            why = f"tested again, because {first}{more} changed"
-        else:
-            why = "tested again, because results failed or are missing"
-        modules.setdefault(why, []).append(path)
-    for why, paths in modules.items():
-        more = f" and {len(paths) - 1} more" if paths[1:] else ""
-        yield f"{paths[0]}{more}: {why}"
-
-
-def _keep(path: Path, kept: list[Element], locked: LockedRun) -> None:
-    """Write the results that count, in the run that they are from."""
-    if not kept:
-        remove(path)
-        return
-    recorded = {
-        module_of(case) for case in kept if RECORDED in properties_of(case)
+    Raises
+    ------
+    Problem
+        If it did not test what it should.
+    """
+    if find_spec("pytest") is None:
+        raise Problem(root, 1, "pytest is not installed: nothing was tested")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--continue-on-collection-errors",
+        f"--junitxml={xml}",
+        *arguments,
+    ]
+    # Whoever calls this may have options of pytest in the environment, which
+    # could leave tests out.
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYTEST_")
     }
-    if all(module_of(case) in recorded for case in kept):
-        run = locked.run_of(recorded)
-    else:
-        run = xml_of(path)
-    write(path, run_with(run, kept))
+    done = subprocess.run(command, cwd=root, env=environment, check=False)
+    status = done.returncode
+    if status not in {0, 1}:
+        end = ENDS.get(status, f"ended with {status}")
+        if status < 0:
+            end = f"was ended by {signal.Signals(-status).name}"
+        message = f"pytest {end}: what it was to test has no result"
+        raise Problem(root, 1, message)
+    return status == 0
 
 
 def update(
     root: Path, also: list[str], again: bool, anew: bool = False
 ) -> int:
     """Test what has to be tested, renew the evidence, return the status."""
-    path = root / EVIDENCE
-    modules = {classname(root, each): each for each in evidence_modules(root)}
-    locked = LockedRun(root, modules.values())
-    now = fingerprints(root, modules.values())
-    kept = current(cases_in(path), now)
-    if anew:
-        kept = [case for case in kept if RECORDED not in properties_of(case)]
-    chosen = set(lacking(modules, kept))
-    # What fails here is not made good by what passed elsewhere.
-    asked = chosen - {module_of(case) for case in failed(kept)}
-    why = {} if anew else {name: locked.why_not(name) for name in asked}
-    taken = {name for name in why if not why[name]}
-    chosen -= taken
-    if again:
-        chosen |= {module_of(case) for case in failed(kept)}
-    kept = [case for case in kept if module_of(case) not in chosen | taken]
-    recorded = [
-        case for name in sorted(taken) for case in locked.results(name)
-    ]
-    note_fingerprints(recorded, now)
-    kept += recorded
-    for case in failed(kept):
-        print(f"failed before: {module_of(case)}::{case.get('name')}")
+    tests = Modules(root)
+    own, locked = KeptResults(tests, OWN), KeptResults(tests, LOCKED)
+    for path in own.of_no_module():
+        remove(path)
+    reasons: dict[str, str] = {}
+    taken = 0
+    for name in tests.modules:
+        failed = own.failed(name)
+        why = own.why_not(name, recorded=not anew)
+        if not why and not (failed and again):
+            for case in failed:
+                print(f"failed before: {name}::{case}")
+            continue
+        # What fails here is not made good by what passed elsewhere.
+        if anew or failed:
+            reasons[name] = why or "it failed before"
+        elif not (other := locked.why_not(name)):
+            own.take(locked, name)
+            taken += 1
+            continue
+        else:
+            reasons[name] = f"{why}; {other}" if other != why else why
+        # Whatever ends this run, what is stale does not stand.
+        own.drop(name)
     if taken:
-        print(f"{len(taken)} modules with recorded results that count here")
-    print(f"{len(chosen)} of {len(modules)} modules to test", flush=True)
-    before = _read_fingerprints(root)
-    for line in reasons({name: now[name] for name in chosen}, before):
-        print(line, flush=True)
-    for line in sorted({*why.values()} - {"", NOTHING}):
-        print(f"what is recorded does not count: {line}", flush=True)
-    # Whatever ends this run, what is stale does not stand.
-    if chosen or taken:
-        _keep(path, kept, locked)
-    if not chosen and not also:
-        _write_fingerprints(root, now)
-        return SOME_FAILED if failed(kept) else 0
+        print(f"{taken} modules with recorded results that count here")
+    print(f"{len(reasons)} of {len(tests.modules)} modules to test")
+    _tell(reasons)
+    passed = True
+    if reasons or also:
+        passed = _test(tests, own, [*reasons], also)
+    left = [name for name in tests.modules if own.why_not(name)]
+    for name in left:
+        print(f"tests without a result: {name}")
+    some_failed = any(own.failed(name) for name in tests.modules)
+    return SOME_FAILED if left or some_failed or not passed else 0
 
-    paths = [str(modules[name].relative_to(root)) for name in sorted(chosen)]
-    workers = IN_PARALLEL if also or len(chosen) > _FEW else []
-    stamps = stamps_of(root, modules.values())
+
+def _tell(reasons: Mapping[str, str]) -> None:
+    """Say why modules are tested, all of one reason at once."""
+    for why in dict.fromkeys(reasons.values()):
+        first, *others = [name for name in reasons if reasons[name] == why]
+        more = f" and {len(others)} more" if others else ""
+        print(f"{first}{more}: tested, because {why}", flush=True)
+
+
+def _test(
+    tests: Modules, own: KeptResults, names: list[str], also: list[str]
+) -> bool:
+    """Test some modules, keep their results, return if all passed."""
+    paths = [
+        tests.modules[name].relative_to(tests.root).as_posix()
+        for name in sorted(names)
+    ]
+    workers = IN_PARALLEL if also or len(names) > _FEW else []
+    before = {name: tests.depend[name].stamp() for name in names}
     with tempfile.TemporaryDirectory() as folder:
         xml = Path(folder, "tests.xml")
-        status = run_pytest(root, [*workers, *paths, *also], xml)
-        if status not in {0, 1}:
-            message = (
-                f"pytest {end(status)}: what it was to test has no result"
-            )
-            raise Problem(path, 1, message)
+        passed = run_pytest(tests.root, [*workers, *paths, *also], xml)
         run = xml_of(xml)
-    untouched = chosen - changed_since(root, modules, stamps)
-    cases = [
-        case for case in run.iter("testcase") if module_of(case) in untouched
-    ]
-    note_fingerprints(cases, now)
-    kept += current(cases, fingerprints(root, modules.values()))
-    if chosen:
-        write(path, run_with(run, kept))
-        _write_fingerprints(root, now)
-    for name in (left := lacking(modules, kept)):
-        print(f"tests without a result: {name}")
-    return SOME_FAILED if status or left or failed(kept) else 0
+    facts = facts_of(run)
+    cases = list(run.iter("testcase"))
+    for name in names:
+        if tests.depend[name].stamp() == before[name]:
+            those = [case for case in cases if key_of(case)[0] == name]
+            own.keep(name, facts, those)
+    return passed
+
+
+def facts_of(run: Element) -> dict[str, str]:
+    """Return the facts of a run, but for its day, which each result has."""
+    [facts] = [properties_of(suite) for suite in run.iter("testsuite")]
+    return {name: facts[name] for name in facts if name != "date"}
 
 
 def main() -> int:
-    """Test what has to be tested, one process at a time."""
+    """Test what has to be tested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--also", nargs="+", default=[], help="tests to run in any case"
@@ -193,22 +171,13 @@ def main() -> int:
         "--again", action="store_true", help="run what failed before, too"
     )
     chosen = parser.parse_args()
-    lock = ROOT / EVIDENCE.with_name(f".{EVIDENCE.name}.lock")
+    # To parse all tests again takes ten times as long.
+    cache, code = ROOT / OWN.parent, our_code("core", "evidence", "programs")
     try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock):
-            # To parse all tests again takes ten times as long, here and in
-            # each process of pytest.
-            code = our_code("core", "evidence", "programs")
-            load(lock.parent, code)
-            modules = evidence_modules(ROOT)
-            fingerprints(ROOT, modules)
-            for module in modules:
-                tests_in(module)
-            save(lock.parent, code)
-            return update(ROOT, chosen.also, chosen.again, chosen.all)
-    except OSError as error:
-        print(Problem(lock, 1, f"cannot be locked: {error.strerror}"))
+        load(cache, code)
+        status = update(ROOT, chosen.also, chosen.again, chosen.all)
+        save(cache, code)
+        return status
     except Problem as problem:
         print(problem)
     except KeyboardInterrupt:

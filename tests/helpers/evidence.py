@@ -1,13 +1,12 @@
 """Evidence for the house in miniature, as if its tests had run."""
 
 from pathlib import Path
+from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
-from extensions.core.topics import topics
-from extensions.evidence.dependencies import CASES, DEPENDS_ON, Dependencies
-from extensions.evidence.fingerprints import FINGERPRINT, fingerprints
-from extensions.evidence.modules import classname, evidence_modules
-from extensions.evidence.parsed_tests import tests_in
+from extensions.evidence.dependencies import CASES, DEPENDS_ON
+from extensions.evidence.junit import OWN
+from extensions.evidence.kept_results import KeptResults, Modules
 
 HOUSE = Path(__file__).parents[1] / "extensions/house"
 FACTS = {
@@ -34,7 +33,7 @@ def properties(values):
 
 def record(
     house,
-    folder="build/evidence/this-build",
+    folder=OWN,
     suite=None,
     device="CPU",
     date=FACTS["date"],
@@ -42,28 +41,24 @@ def record(
     failures_of=None,
     **outcomes,
 ):
-    """Write the JUnit file of a run in which some tests did not pass.
+    """Write the results of a run in which some tests did not pass.
 
     What counter-examples and limits note of their failures may be given, for
-    all of them or by name.
+    all of them or by name. The run of this build goes where it stands; any
+    other is one file, as pytest writes it.
     """
     failures_of = failures_of or {}
     failures = failures or {"edit": "-old\n+new", "said": "assert old == new"}
-    cases = []
-    found = fingerprints(house, evidence_modules(house))
-    for topic in topics(house):
-        if not topic.tests.exists():
-            continue
-        module = classname(house, topic.tests)
-        fingerprint = {FINGERPRINT: found[module].digest}
-        depends = Dependencies(topic)
-        for name in tests_in(topic.tests):
+    tests, cases = Modules(house), {}
+    for module in tests.modules:
+        cases[module] = []
+        for name, depends in tests.now(module).items():
             outcome, _, need = outcomes.get(name, "passed").partition(" for ")
             facts = {
                 "date": date,
                 "device": device,
                 CASES: "1",
-                DEPENDS_ON: depends.of(name),
+                DEPENDS_ON: depends,
             }
             if outcome == "skipped":
                 del facts["device"]
@@ -71,16 +66,22 @@ def record(
                 facts["needs"] = need
             if "__" in name:
                 facts |= failures_of.get(name, failures)
-            cases.append(
+            cases[module].append(
                 f'<testcase classname="{module}" name="{name}">'
-                f"{properties(fingerprint | facts)}"
-                f"{ELEMENTS[outcome]}</testcase>"
+                f"{properties(facts)}{ELEMENTS[outcome]}</testcase>"
             )
+    facts = FACTS | (suite or {})
+    if folder == OWN:
+        kept = KeptResults(tests, OWN)
+        for module, those in cases.items():
+            run = ElementTree.fromstring(f"<run>{''.join(those)}</run>")
+            kept.keep(module, facts | {"date": date}, list(run))
+        return house / OWN
     path = house / folder / "tests.xml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    suite = properties(FACTS | (suite or {})) + "\n".join(cases)
+    lines = "\n".join(each for those in cases.values() for each in those)
     path.write_text(
-        f'<testsuites>\n<testsuite name="pytest">\n{suite}\n'
-        "</testsuite>\n</testsuites>\n"
+        f'<testsuites>\n<testsuite name="pytest">\n{properties(facts)}'
+        f"{lines}\n</testsuite>\n</testsuites>\n"
     )
     return path

@@ -1,4 +1,4 @@
-"""What is recorded of a counter-example."""
+"""Whether the test of a claim fails, as a counter-example expects."""
 
 import pytest
 
@@ -7,7 +7,6 @@ from extensions.evidence.counterexamples import (
     edits,
     failure_of,
     no_error,
-    properties_of_inputs,
 )
 from extensions.programs.snippet import Snippet
 
@@ -29,19 +28,8 @@ def no_word(snippet):
         snippet.after("start")
 
 
-def test_the_failing_statement_is_said_and_what_python_says_of_it(snippet):
-    said = failure_of(word_is, snippet.edit('"one"', '"two"'))
-
-    assert said.splitlines()[:3] == [
-        "assert run.word == word, (",
-        '    "the word is not what the claim says that it should be"',
-        ")",
-    ]
-    assert said.splitlines()[3].startswith("the word is not what")
-
-
 def test_an_error_that_did_not_come_is_a_failure(snippet):
-    assert "DID NOT RAISE" in failure_of(no_word, snippet)
+    assert "DID NOT RAISE" in str(failure_of(no_word, snippet))
 
 
 def test_an_edit_has_the_name_that_it_is_given():
@@ -75,34 +63,4 @@ def test_a_program_may_fail_a_test_that_says_it_does_not(snippet):
 
     said = failure_of(runs, snippet.edit('word = "one"', "1 / 0"))
 
-    assert said.endswith("ZeroDivisionError: division by zero")
-
-
-def test_an_edit_is_recorded_with_its_cell(snippet):
-    edited = snippet.edit('"counted"', '"told",\n    "twice"')
-
-    assert properties_of_inputs((edited,)) == [
-        (
-            "edit",
-            '-print(word, "counted")\n+print(word, "told",\n+    "twice")',
-        ),
-        ("cell edited", "count"),
-    ]
-
-
-def test_cells_that_a_test_leaves_out_are_no_part_of_the_edit(snippet):
-    edited = snippet.only("count").edit('"counted"', '"told"')
-
-    [(kind, lines), *_] = properties_of_inputs((edited,))
-
-    assert kind == "edit"
-    assert lines == '-print(word, "counted")\n+print(word, "told")'
-
-
-def test_another_input_is_recorded_if_it_says_something(snippet, capsys):
-    inputs = (snippet, (1, 3), capsys, "fork", snippet.path)
-
-    assert properties_of_inputs(inputs) == [
-        ("input", "(1, 3)"),
-        ("input", "'fork'"),
-    ]
+    assert str(said).endswith("ZeroDivisionError: division by zero")

@@ -17,7 +17,7 @@ def problem(path):
 
 
 def test_a_run_knows_its_facts_and_results(house):
-    run = read_run(record(house, test_word_is_one="failed"))
+    run = read_run(record(house, "evidence/other", test_word_is_one="failed"))
 
     assert run.facts == FACTS
     assert run.title == "torch 2.13.0 (x86_64)"
@@ -28,7 +28,7 @@ def test_a_run_knows_its_facts_and_results(house):
 
 
 def test_a_truncated_file_is_a_problem_at_its_line(house):
-    path = record(house)
+    path = record(house, "evidence/other")
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:4]))
 
@@ -36,7 +36,7 @@ def test_a_truncated_file_is_a_problem_at_its_line(house):
 
 
 def test_a_file_that_is_not_xml_is_a_problem(house):
-    path = record(house)
+    path = record(house, "evidence/other")
     path.write_text("all passed\n")
 
     assert problem(path).startswith(f"{path}:1: not whole XML")
@@ -51,7 +51,7 @@ def test_a_file_that_is_not_xml_is_a_problem(house):
     ],
 )
 def test_a_file_that_cannot_be_decoded_is_a_problem(house, content):
-    path = record(house)
+    path = record(house, "evidence/other")
     path.write_bytes(content)
 
     assert problem(path).startswith(f"{path}:1: not ")
@@ -68,7 +68,7 @@ def test_a_damaged_run_is_told_and_the_others_are_read(house):
 
 
 def test_a_run_without_facts_is_a_problem_that_names_them(house):
-    path = record(house)
+    path = record(house, "evidence/other")
     text = path.read_text()
     path.write_text(text.replace('name="torch"', 'name="other"'))
 
@@ -78,7 +78,7 @@ def test_a_run_without_facts_is_a_problem_that_names_them(house):
 
 
 def test_the_results_of_one_function_stand_together(house):
-    path = record(house)
+    path = record(house, "evidence/other")
     text = path.read_text()
     name = 'name="test_word_is_one__but_not_of_another"'
     path.write_text(text.replace(name, 'name="test_word_is_one[b]"'))
@@ -100,7 +100,11 @@ def test_a_changed_file_is_read_again(house):
 
 def test_the_own_run_comes_first_and_then_the_oldest_torch(house):
     for version in ("2.12.1", "2.6.0+cu124", "2.9.1", "2.16.0.dev2026"):
-        record(house, f"evidence/cpu-{version}", suite={"torch": version})
+        record(
+            house,
+            f"evidence/cpu-{version}",
+            suite={"torch": version},
+        )
     record(house, suite={"torch": "2.13.0"})
 
     found = runs([house / "build/evidence", house / "evidence"])

@@ -1,6 +1,7 @@
 """Recorded results count as this build's own, as long as nothing is other."""
 
 import shutil
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -8,14 +9,13 @@ import pytest
 from extensions.claims.ledger import read_ledger
 from extensions.core.problem import Problem
 from extensions.evidence import surroundings, test_claims
-from extensions.evidence.junit import properties_of, runs
-from extensions.evidence.locked_run import FOLDER
-from extensions.evidence.merging import cases_in
+from extensions.evidence.junit import OWN, RECORDED, runs
+from extensions.evidence.kept_results import LOCKED
 from extensions.evidence.record import renew
 
 ONE = "tests/part/test_one.py"
 PROGRAM = "snippets/part/one.py"
-RECORDED = FOLDER / "part/one.xml"
+FILE = Path("part/one.xml")
 VARIED = """
 import pytest
 
@@ -97,24 +97,15 @@ def test_a_clone_has_nothing_to_test_and_says_who_did(clone, tested):
 
 
 def test_nothing_is_lost_of_what_a_page_shows(clone):
-    before = clone / "before/this-build/tests.xml"
     update(clone)
+    [before], [after, *_] = (
+        runs([clone / each]) for each in ("before", "build/evidence")
+    )
 
-    def told(path):
-        return sorted(
-            (
-                case.get("classname"),
-                case.get("name"),
-                tuple(
-                    pair
-                    for pair in sorted(properties_of(case).items())
-                    if pair[0] not in {"fingerprint", "recorded on"}
-                ),
-            )
-            for case in cases_in(path)
-        )
-
-    assert told(clone / test_claims.EVIDENCE) == told(before)
+    for results in after.results.values():
+        for each in results:
+            assert each.properties.pop(RECORDED)
+    assert after.results == before.results
 
 
 @pytest.fixture
@@ -210,13 +201,11 @@ def test_a_failure_here_is_not_made_good_by_what_was_recorded(
     clone, not_counted
 ):
     update(clone)
-    path = clone / test_claims.EVIDENCE
-    run = ElementTree.parse(path)
-    [suite] = run.iter("testsuite")
-    here = [case for case in suite if "test_one" in case.get("classname", "")]
-    suite.remove(here.pop())
-    ElementTree.SubElement(here[0], "failure", message="assert")
-    run.write(path)
+    run = ElementTree.parse(clone / OWN / FILE)
+    first, second = run.findall("testsuite/testsuite")
+    ElementTree.SubElement(first.find("testcase"), "failure", message="no")
+    run.find("testsuite").remove(second)
+    run.write(clone / OWN / FILE)
 
     assert not_counted() == [ONE]
 
@@ -231,14 +220,14 @@ def test_an_edit_behind_recorded_results_is_tested(clone, tested):
 
 
 def test_only_the_test_that_changed_is_recorded_again(clone, capsys):
-    before = (clone / RECORDED).read_text()
+    before = (clone / LOCKED / FILE).read_text()
     edit(clone / ONE, '"Other"', '"Another"')
     assert renew(clone, check=True) == 1
     assert "but_not_of_another changed" in capsys.readouterr().out
     update(clone)
     assert renew(clone, check=False) == 0
 
-    after = (clone / RECORDED).read_text()
+    after = (clone / LOCKED / FILE).read_text()
     changed = {*before.splitlines()} ^ {*after.splitlines()}
     assert changed
     assert all(
@@ -248,13 +237,13 @@ def test_only_the_test_that_changed_is_recorded_again(clone, capsys):
 
 
 def test_a_failure_is_not_recorded(clone, capsys):
-    before = (clone / RECORDED).read_bytes()
+    before = (clone / LOCKED / FILE).read_bytes()
     edit(clone / PROGRAM, 'word = "one"', 'word = "two"')
     update(clone)
 
     assert renew(clone, check=False) == 1
     assert "no result: tests.part.test_one" in capsys.readouterr().out
-    assert (clone / RECORDED).read_bytes() == before
+    assert (clone / LOCKED / FILE).read_bytes() == before
 
 
 def test_the_results_of_a_topic_that_is_gone_go_as_well(clone):
@@ -264,12 +253,12 @@ def test_the_results_of_a_topic_that_is_gone_go_as_well(clone):
     assert renew(clone, check=True) == 1
     update(clone)
     renew(clone, check=False)
-    assert not (clone / RECORDED).exists()
+    assert not (clone / LOCKED / FILE).exists()
 
 
 @pytest.mark.parametrize("old", ["</testsuites>", "tests.part.test_one"])
 def test_a_damaged_file_is_named(clone, old):
-    edit(clone / RECORDED, old, "")
+    edit(clone / LOCKED / FILE, old, "")
 
     with pytest.raises(Problem, match=r"one\.xml:"):
         update(clone)

@@ -10,13 +10,9 @@ import pytest
 from extensions.claims.ledger import read_ledger
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT
-from extensions.evidence import pytest_process, test_claims
-from extensions.evidence.junit import read_run, runs
-from extensions.evidence.pytest_process import (
-    ENDS,
-    IN_PARALLEL,
-    SOME_FAILED,
-)
+from extensions.evidence import test_claims
+from extensions.evidence.junit import OWN, runs
+from extensions.evidence.test_claims import ENDS, IN_PARALLEL, SOME_FAILED
 from tests.helpers.evidence import record
 
 ONE, TWO, THREE = "part.test_one", "part.test_two", "gallery.test_three"
@@ -24,22 +20,22 @@ ONE, TWO, THREE = "part.test_one", "part.test_two", "gallery.test_three"
 
 @pytest.fixture
 def evidence(house):
-    return house / test_claims.EVIDENCE
+    return house / OWN / "part/one.xml"
 
 
 @pytest.fixture
-def calls(house, monkeypatch):
+def calls(house, monkeypatch, tmp_path):
     """Put a stand-in for pytest in place; return what it is called with."""
 
     class Calls(list):
-        status = 0
+        passed = True
 
     calls = Calls()
 
     def run_pytest(root, arguments, xml):
         calls.append(arguments)
-        shutil.move(record(house, "new", date="2026-02-02"), xml)
-        return calls.status
+        shutil.move(record(house, tmp_path, date="2026-02-02"), xml)
+        return calls.passed
 
     monkeypatch.setattr(test_claims, "run_pytest", run_pytest)
     return calls
@@ -49,15 +45,26 @@ def update(house, also=(), again=False):
     return test_claims.update(house, list(also), again)
 
 
-def dates(path):
+def results(house):
+    """Return the results of this build."""
+    return runs([house / OWN.parent])[0].results
+
+
+def dates(house):
     """Return the dates of the results of each module."""
     found = {}
-    for (module, _), results in read_run(path).results.items():
+    for (module, _), cases in results(house).items():
         name = module.removeprefix("tests.")
         found.setdefault(name, set()).update(
-            each.properties["date"] for each in results
+            each.properties["date"] for each in cases
         )
     return found
+
+
+def add_to(path, statement="print(1)"):
+    """Add a statement to the first cell of a program, or to a module."""
+    start, cell, rest = path.read_text().partition("# %% start\n")
+    path.write_text(f"{start}{cell}{statement}\n{rest}")
 
 
 OLD, NEW = {"2026-01-31"}, {"2026-02-02"}
@@ -72,7 +79,7 @@ def test_nothing_runs_where_nothing_has_changed(house, calls, evidence):
 
 
 def test_everything_runs_where_there_is_no_evidence(house, calls, evidence):
-    evidence.unlink()
+    shutil.rmtree(house / OWN)
 
     assert update(house) == 0
     [arguments] = calls
@@ -81,19 +88,18 @@ def test_everything_runs_where_there_is_no_evidence(house, calls, evidence):
         "tests/part/test_one.py",
         "tests/part/test_two.py",
     ]
-    assert dates(evidence) == {ONE: NEW, TWO: NEW, THREE: NEW}
+    assert dates(house) == {ONE: NEW, TWO: NEW, THREE: NEW}
 
 
 @pytest.mark.parametrize(
     "name", ["snippets/part/one.py", "tests/part/test_one.py"]
 )
 def test_a_changed_file_runs_its_own_topic_again(house, calls, evidence, name):
-    with (house / name).open("a") as file:
-        file.write("# more\n")
+    add_to(house / name)
 
     assert update(house) == 0
     assert calls == [["tests/part/test_one.py"]]
-    assert dates(evidence) == {ONE: NEW, TWO: OLD, THREE: OLD}
+    assert dates(house) == {ONE: NEW, TWO: OLD, THREE: OLD}
 
 
 def test_a_result_that_the_evidence_lacks_is_made(house, calls, evidence):
@@ -102,8 +108,7 @@ def test_a_result_that_the_evidence_lacks_is_made(house, calls, evidence):
 
     assert update(house) == 0
     assert calls == [["tests/part/test_one.py"]]
-    run = read_run(evidence)
-    assert ("tests.part.test_one", "test_other") not in run.results
+    assert ("tests.part.test_one", "test_other") not in results(house)
 
 
 def test_the_results_of_a_topic_that_is_gone_vanish(house, calls, evidence):
@@ -113,14 +118,14 @@ def test_the_results_of_a_topic_that_is_gone_vanish(house, calls, evidence):
 
     update(house)
 
-    assert dates(evidence) == {ONE: NEW, THREE: NEW}
+    assert dates(house) == {ONE: NEW, THREE: NEW}
 
 
 def test_damaged_evidence_is_made_anew(house, calls, evidence):
     evidence.write_text(evidence.read_text()[:500])
 
     assert update(house) == 0
-    assert dates(evidence) == {ONE: NEW, TWO: NEW, THREE: NEW}
+    assert dates(house) == {ONE: NEW, TWO: OLD, THREE: OLD}
 
 
 def test_a_failure_is_told_at_every_call(house, calls, evidence, capsys):
@@ -144,36 +149,27 @@ def test_other_tests_join_the_same_run_but_not_the_evidence(
     house, calls, evidence
 ):
     before = evidence.read_bytes()
-    calls.status = 1
+    calls.passed = False
 
     assert update(house, also=["tests/extensions"]) == SOME_FAILED
     assert calls == [[*IN_PARALLEL, "tests/extensions"]]
     assert evidence.read_bytes() == before
 
 
-@pytest.mark.parametrize("status", [2, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("status", "end"), [*ENDS.items(), (9, "ended with 9"), (-11, "SIGSEGV")]
+)
 def test_only_what_is_stale_goes_where_pytest_did_not_run(
-    house, calls, evidence, status
+    house, monkeypatch, status, end
 ):
-    with (house / "snippets/part/one.py").open("a") as file:
-        file.write("# more\n")
-    calls.status = status
+    add_to(house / "snippets/part/one.py")
+    done = subprocess.CompletedProcess([], status)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
 
-    with pytest.raises(Problem, match=ENDS[status]):
+    with pytest.raises(Problem, match=end):
         update(house)
 
-    assert dates(evidence) == {TWO: OLD, THREE: OLD}
-
-
-def test_a_crash_leaves_its_topics_without_a_result(house, calls, evidence):
-    with (house / "snippets/part/one.py").open("a") as file:
-        file.write("# more\n")
-    calls.status = -11
-
-    with pytest.raises(Problem, match="ended by SIGSEGV"):
-        update(house)
-
-    assert dates(evidence) == {TWO: OLD, THREE: OLD}
+    assert dates(house) == {TWO: OLD, THREE: OLD}
 
 
 def test_a_case_that_crashed_takes_its_test_along(house, calls, monkeypatch):
@@ -183,35 +179,34 @@ def test_a_case_that_crashed_takes_its_test_along(house, calls, monkeypatch):
         '<testcase classname="tests.part.test_one" name="test_word_is_one[b]">'
         "<failure /></testcase>"
     )
-    (house / "tests/conftest.py").write_text("")
+    add_to(house / "snippets/part/one.py")
     stand_in = test_claims.run_pytest
 
     def run_pytest(root, arguments, xml):
-        status = stand_in(root, arguments, xml)
+        passed = stand_in(root, arguments, xml)
         xml.write_text(xml.read_text().replace(old, crashed + old))
-        return status
+        return passed
 
     monkeypatch.setattr(test_claims, "run_pytest", run_pytest)
 
     assert update(house) == SOME_FAILED
-    run = read_run(house / test_claims.EVIDENCE)
-    assert ("tests.part.test_one", "test_word_is_one") not in run.results
+    assert ("tests.part.test_one", "test_word_is_one") not in results(house)
 
 
 def test_a_file_saved_during_the_run_is_tested_again(
     house, calls, evidence, monkeypatch
 ):
     snippet = house / "snippets/part/one.py"
-    snippet.write_text(snippet.read_text() + "# more\n")
+    add_to(snippet)
     stand_in = test_claims.run_pytest
 
     def run_pytest(root, arguments, xml):
-        snippet.write_text(snippet.read_text() + "# still more\n")
+        add_to(snippet)
         return stand_in(root, arguments, xml)
 
     monkeypatch.setattr(test_claims, "run_pytest", run_pytest)
     assert update(house) == SOME_FAILED
-    assert dates(evidence) == {TWO: OLD, THREE: OLD}
+    assert dates(house) == {TWO: OLD, THREE: OLD}
 
     monkeypatch.setattr(test_claims, "run_pytest", stand_in)
     assert update(house) == 0
@@ -226,8 +221,8 @@ def test_a_module_that_is_not_python_is_never_done(house, calls, evidence):
 
 
 def test_without_pytest_one_line_says_so(house, monkeypatch):
-    monkeypatch.setattr(pytest_process, "find_spec", lambda name: None)
-    (house / "tests/conftest.py").write_text("")
+    monkeypatch.setattr(test_claims, "find_spec", lambda name: None)
+    add_to(house / "snippets/part/one.py")
 
     with pytest.raises(Problem, match="pytest is not installed"):
         update(house)
@@ -243,7 +238,7 @@ def run(whole):
 
 
 def test_a_real_run_stands_and_a_broken_module_fails_alone(whole):
-    evidence = whole / test_claims.EVIDENCE
+    evidence = whole / OWN / "part/one.xml"
 
     assert run(whole)[0] == 0
     ledger = read_ledger(whole, runs([whole / "build/evidence"]))
@@ -255,29 +250,18 @@ def test_a_real_run_stands_and_a_broken_module_fails_alone(whole):
 
     one = whole / "tests/part/test_one.py"
     one.write_text("import lost\n" + one.read_text())
-    (whole / "snippets/part/two.py").write_text("boom\n")
+    add_to(whole / "snippets/part/two.py", "boom")
     status, said = run(whole)
     assert status == SOME_FAILED
     assert "No module named 'lost'" in said
     assert said.endswith("tests without a result: tests.part.test_one\n")
-    results = read_run(evidence).results
-    assert {module for module, _ in results} == {
+    found = results(whole)
+    assert {module for module, _ in found} == {
         "tests.gallery.test_three",
         "tests.part.test_two",
     }
-    [two] = results["tests.part.test_two", "test_word_is_two"]
+    [two] = found["tests.part.test_two", "test_word_is_two"]
     assert two.outcome == "failed"
-
-
-def test_two_commands_at_once_test_everything_once(whole):
-    command = [sys.executable, "-m", "extensions.evidence.test_claims"]
-    both = [
-        subprocess.Popen(command, cwd=whole, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    said = sorted(each.communicate()[0].splitlines()[0] for each in both)
-
-    assert said == ["0 of 3 modules to test", "3 of 3 modules to test"]
 
 
 def test_what_goes_on_where_some_failed_stops_at_a_crash():

@@ -3,14 +3,13 @@
 import pytest
 
 from extensions.core.reading import xml_of
-from extensions.evidence import versions
 from extensions.evidence.junit import outcome_of, properties_of
-from extensions.evidence.outcomes import WHY_NOT
+from extensions.evidence.outcomes import API, SINCE, WHY_NOT
 from extensions.evidence.versions import older
 
 CONFTEST = """
 import pytest
-from extensions.evidence.versions import expect
+from extensions.evidence.pytest_needs import expect
 
 INSTALLED = "{installed}"
 
@@ -83,24 +82,24 @@ def test_a_torch_of_that_version_runs_all(results):
 def test_before_it_the_test_of_a_claim_has_to_fail(results):
     found = results("2.8.0", False)
 
-    assert found["test_a"] == ("skipped", versions.SINCE)
-    assert found["test_a__but_not_otherwise"] == ("skipped", versions.SINCE)
+    assert found["test_a"] == ("skipped", SINCE)
+    assert found["test_a__but_not_otherwise"] == ("skipped", SINCE)
     assert found["test_b"] == found["test_c"] == PASSED
 
 
 def test_a_claim_that_was_true_already_is_a_failure(results):
-    assert results("2.8.0", True)["test_a"] == ("failed", versions.SINCE)
+    assert results("2.8.0", True)["test_a"] == ("failed", SINCE)
 
 
 def test_an_error_is_no_proof_that_the_words_were_false(results):
     found = results("2.8.0", "None.lost")
 
-    assert found["test_a"] == ("failed", versions.SINCE)
+    assert found["test_a"] == ("failed", SINCE)
 
 
 def test_what_was_not_there_is_not_called(results):
     found = results("2.6.0", False, body="raise AttributeError")
 
-    assert found["test_b"] == ("skipped", versions.API)
-    assert found["test_b__also_twice"] == ("skipped", versions.API)
+    assert found["test_b"] == ("skipped", API)
+    assert found["test_b__also_twice"] == ("skipped", API)
     assert found["test_c"] == PASSED

@@ -12,10 +12,9 @@ import pytest
 from extensions.claims.ledger import read_ledger
 from extensions.core.problem import Problem
 from extensions.evidence.junit import runs
-from extensions.evidence.locked_run import FOLDER
-from extensions.evidence.pytest_process import SOME_FAILED
+from extensions.evidence.kept_results import LOCKED
 from extensions.evidence.record import renew
-from extensions.evidence.test_claims import update
+from extensions.evidence.test_claims import SOME_FAILED, update
 
 COMMAND = [sys.executable, "-m", "extensions.evidence.test_claims"]
 PARAMETRIZED = """
@@ -79,7 +78,7 @@ def recorded(new_house, make_whole):
 @pytest.fixture(autouse=True)
 def _recorded(whole, recorded):
     """Go all steps beside results that are recorded."""
-    shutil.copytree(recorded / FOLDER, whole / FOLDER)
+    shutil.copytree(recorded / LOCKED, whole / LOCKED)
 
 
 @pytest.fixture
@@ -134,7 +133,7 @@ def test_a_library_that_is_upgraded(whole):
     library.write_text('def f():\n    return "two"\n')
     status, said = retest_anew(whole)
 
-    because = "tests/part/test_one.py: tested again, because fakelib changed"
+    because = "tests.part.test_one: tested, because another fakelib"
     assert because in said.splitlines()
     assert (status, verdict(whole)) == (SOME_FAILED, "failed")
 

@@ -1,11 +1,10 @@
-"""What the results of this build were made from, and when it changes."""
+"""What results are made with besides code, and which files they depend on."""
 
 import pytest
 
 from extensions.core import environment
 from extensions.evidence import surroundings
-from extensions.evidence.fingerprints import fingerprints
-from extensions.evidence.modules import evidence_modules
+from extensions.evidence.kept_results import Modules
 from extensions.programs.snippet import CUDA_GUARD
 
 ONE, TWO, THREE, CUDA = (
@@ -35,7 +34,7 @@ def fixture():
 """,
     "tests/helpers/of_plugin.py": "",
     "tests/helpers/of_one.py": "import fake\nimport os\nos.environ['FAKE']\n",
-    "tests/test_cuda_cells.py": "",
+    "tests/test_cuda_cells.py": "def test_a_cell():\n    pass\n",
 }
 
 
@@ -62,23 +61,24 @@ def add_device(snippet):
 
 
 def made(project):
-    """Return what each module is made from, as a new process would find.
+    """Return what each module is made with, and a hash of its test's code.
 
-    Only ``install`` changes what is installed, which takes long to read.
+    As a new process would find it; only ``install`` changes what is installed,
+    which takes long to read.
     """
     surroundings.device.cache_clear()
-    return fingerprints(project, evidence_modules(project))
+    tests = Modules(project)
+    return {
+        name: {*tests.depend[name].made_with, *tests.now(name).values()}
+        for name in tests.modules
+    }
 
 
 def changed(now, before):
     """Return the modules of which something changed, and what, once."""
-    found = {
-        name: now[name].changes_since(before[name])
-        for name in now
-        if now[name].digest != before[name].digest
-    }
-    parts = {part for each in found.values() for part in each}
-    return {*found}, parts
+    modules = {name for name in now if now[name] != before[name]}
+    lines = [line for name in modules for line in now[name] ^ before[name]]
+    return modules, {line.split()[0] for line in lines if " " in line}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,6 @@ def changed(now, before):
         ("tests/helpers/of_plugin.py", ALL),
         ("tests/conftest.py", ALL),
         ("conftest.py", ALL),
-        ("pytest.ini", ALL),
         ("extensions/__init__.py", ALL),
         ("extensions/first.py", ALL),
         ("extensions/deep/__init__.py", ALL),
@@ -104,17 +103,18 @@ def changed(now, before):
         ("docs/part/one.md", set()),
     ],
 )
-def test_a_file_that_changes_is_named_and_holds_again_once_put_back(
+def test_a_file_that_changes_counts_and_holds_again_once_put_back(
     project, name, whose
 ):
     before = made(project)
     path = project / name
     text = path.read_text()
-    path.write_text(f"{text}# more\n")
+    start, is_program, rest = text.partition("# %% start\n")
+    path.write_text(f"{start}{is_program}print(1)\n{rest}")
     now = made(project)
     path.write_text(text)
 
-    assert changed(now, before) == (whose, {name} if whose else set())
+    assert changed(now, before)[0] == whose
     assert made(project) == before
 
 
@@ -131,7 +131,7 @@ def test_the_settings_of_pytest_count_and_no_others(project, old, new, whose):
     path = project / "pyproject.toml"
     path.write_text(path.read_text().replace(old, new))
 
-    part = {"pyproject.toml [tool.pytest]"} if whose else set()
+    part = {"settings"} if whose else set()
     assert changed(made(project), before) == (whose, part)
 
 
@@ -202,7 +202,7 @@ def test_a_plugin_that_pytest_loads_by_itself_counts(project, install):
     before = made(project)
     install("fake-plugin", "1", points="[pytest11]\nfake = fake_plugin\n")
 
-    assert changed(made(project), before) == (ALL, {"the plugins of pytest"})
+    assert changed(made(project), before) == (ALL, {"plugins"})
 
 
 @pytest.mark.parametrize(
@@ -236,13 +236,15 @@ def test_the_device_counts(project, monkeypatch, tmp_path):
     now = made(project)
     (tmp_path / "gpus/0/information").write_text("Model: GPU 9\nIRQ: 2\n")
 
-    assert changed(now, before) == (ALL, {"the device"})
+    assert changed(now, before) == (ALL, {"device"})
     assert made(project) == now
 
 
 def test_the_version_of_python_counts(project, monkeypatch):
     before = made(project)
-    monkeypatch.setattr(surroundings.platform, "python_version", lambda: "4")
+    monkeypatch.setattr(
+        surroundings.platform, "python_version", lambda: "4.0.1"
+    )
 
     assert changed(made(project), before) == (ALL, {"Python"})
 
@@ -251,7 +253,7 @@ def test_the_test_of_cuda_cells_depends_on_new_ones_too(project):
     before = made(project)
     add_device(project / "snippets/part/one.py")
 
-    assert changed(made(project), before)[0] == {ONE, CUDA}
+    assert changed(made(project), before)[0] == {CUDA}
 
 
 def test_a_file_that_is_not_python_has_a_fingerprint_too(project):

@@ -1,26 +1,32 @@
-"""What a program prints as it stands, and after an edit.
+"""What is told of a failure that a counter-example, or a limit, expects.
 
-A counter-example hands the test of its claim an edited program. That test,
+Its edit, what pytest explains of the failed assertion, and what the edited
+program prints otherwise than the one that stands. The test of the claim,
 handed the program as it stands, runs the same cells under the same conditions,
-so whatever these print differently comes from the edit. Does not import
-Sphinx.
+so whatever these print differently comes from the edit.
 """
 
 from __future__ import annotations
 
 import contextlib
+from difflib import SequenceMatcher
 from itertools import takewhile
-from types import FunctionType
+from pathlib import Path
+from textwrap import dedent
+from traceback import extract_tb
+from types import FunctionType, TracebackType
 
 import pytest
 
 from extensions.core.reading import text_of
-from extensions.evidence.counterexamples import PLAIN
-from extensions.evidence.explanations import cut
+from extensions.evidence.counterexamples import Failure
+from extensions.evidence.explanations import cut, explained
 from extensions.programs.fresh_torch import reset_torch
 from extensions.programs.outputs import VARYING
 from extensions.programs.snippet import Snippet, printed
 
+# What says something to a reader who sees it as an input.
+_PLAIN = (bool, bytes, float, int, list, str, tuple, type(None))
 _Runs = list[dict[str, str]]  # what each cell printed, run by run
 _before: dict[str, _Runs] = {}  # in a test, with programs as they stand
 
@@ -35,7 +41,84 @@ _ENDS = (
 )
 
 
-def properties_of_outputs(
+def properties_of_failure(failure: Failure) -> list[tuple[str, str]]:
+    """Return what is to be recorded of a failure."""
+    test, inputs, error, after = failure
+    trace = error.__traceback__
+    where = _statement(trace, test.__code__.co_filename)
+    return [
+        *_properties_of_inputs(inputs),
+        ("said", f"{where}\n{explained(str(error), trace)}"),
+        *_properties_of_outputs(test, inputs, after),
+    ]
+
+
+def _statement(trace: TracebackType | None, module: str) -> str:
+    """Return the last statement of a module that an error came through."""
+    frames = [each for each in extract_tb(trace) if each.filename == module]
+    last = frames[-1]
+    lines = text_of(Path(module)).splitlines()
+    first = last.lineno or 1
+    return dedent("\n".join(lines[first - 1 : last.end_lineno or first]))
+
+
+def _changes(snippet: Snippet) -> tuple[list[str], int]:
+    """Return an edit as lines with ``-`` and ``+``, and where it begins.
+
+    Cells that the test leaves out, with ``only``, are no part of the edit.
+    """
+    whole = Snippet.read(snippet.path)
+    kept = _sizes(whole).keys() - _left_out(whole, snippet)
+    old, new = whole.only(*kept).text.splitlines(), snippet.text.splitlines()
+    lines, first = [], 0
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind != "equal":
+            lines += [f"-{line}" for line in old[a:b] if line.strip()]
+            lines += [f"+{line}" for line in new[c:d] if line.strip()]
+            first = first or a + 1
+    return lines, first
+
+
+def _sizes(snippet: Snippet) -> dict[str, int]:
+    """Return how many lines each cell has."""
+    cells = [*snippet.cells().values()]
+    ends = [cell.line for cell in cells[1:]]
+    ends.append(len(snippet.text.splitlines()) + 1)
+    return {
+        cell.name: end - cell.line
+        for cell, end in zip(cells, ends, strict=True)
+    }
+
+
+def _left_out(whole: Snippet, snippet: Snippet) -> set[str]:
+    """Return the cells that are empty, but have the lines that they had."""
+    sizes, cells = _sizes(snippet), snippet.cells()
+    return {
+        name
+        for name, size in _sizes(whole).items()
+        if sizes.get(name) == size and not cells[name].source.strip()
+    }
+
+
+def _properties_of_inputs(inputs: tuple[object, ...]) -> list[tuple[str, str]]:
+    """Return what is to be recorded: the edit, its cell, other inputs."""
+    found = []
+    for each in inputs:
+        if isinstance(each, Snippet):
+            lines, first = _changes(each)
+            if not lines:
+                continue
+            cells = Snippet.read(each.path).cells().values()
+            before = [cell.name for cell in cells if cell.line <= first]
+            found.append(("edit", "\n".join(lines)))
+            found += [("cell edited", name) for name in before[-1:]]
+        elif isinstance(each, _PLAIN) or type(each).__module__ == "torch":
+            found.append(("input", f"{each!r}"))
+    return found
+
+
+def _properties_of_outputs(
     test: FunctionType, inputs: tuple[object, ...], after: _Runs
 ) -> list[tuple[str, str]]:
     """Return what is to be recorded of the outputs that an edit changes.
@@ -44,7 +127,7 @@ def properties_of_outputs(
     """
     programs = [each for each in inputs if isinstance(each, Snippet)]
     edited = [each for each in programs if each.text != text_of(each.path)]
-    plain = all(isinstance(each, (Snippet, *PLAIN)) for each in inputs)
+    plain = all(isinstance(each, (Snippet, *_PLAIN)) for each in inputs)
     if not edited or not plain or not any(after):
         return []  # a folder, say, is no longer as it was
     before = _printed_by(test, *map(_as_it_stands, inputs))

@@ -1,22 +1,26 @@
-"""Libraries that tests need and that are not installed.
+"""What a test needs, and is skipped without: a library, a device, a torch.
 
-A claim whose test needs one is *not run* there. That goes only for what this
-project installs for its programs: any other name is a mistake, and the test
+A claim whose test needs a library is *not run* where that is missing, if this
+project installs it for its programs: any other name is a mistake, and the test
 fails.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 from packaging.requirements import Requirement
 
 from extensions.core.reading import toml_of
 from extensions.core.topics import ROOT
-from extensions.evidence.outcomes import NEEDS
+from extensions.evidence.counterexamples import FAILURES
+from extensions.evidence.outcomes import API, NEEDS, SINCE
+from extensions.evidence.versions import older
 from extensions.programs.requirements import distribution_of, imported
 from extensions.programs.snippet import Snippet
 
@@ -73,3 +77,46 @@ def note_what_lacks(
             name, *_ = str(frame.f_locals["modname"]).split(".")
             if library := _lacking(name):
                 item.user_properties.append((NEEDS, library))
+
+
+def skip_without_device(item: pytest.Function) -> None:
+    """Skip a test that needs a CUDA device, where there is none."""
+    if item.get_closest_marker("cuda"):
+        item.user_properties.append((NEEDS, "cuda"))
+        if not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def _marks_of(item: pytest.Function, name: str) -> Iterator[pytest.Mark]:
+    """Yield the marks of a test, or of the test of its claim."""
+    yield from item.iter_markers(name)
+    main = item.originalname.partition("__")[0]
+    if item.originalname != main:
+        test = getattr(item.module, main, None)
+        for mark in getattr(test, "pytestmark", []):
+            if mark.name == name:
+                yield mark
+
+
+def expect(item: pytest.Function, installed: str) -> None:
+    """Skip a test, or expect it to fail, where torch is older than it says."""
+    for mark in _marks_of(item, "api_since"):
+        version, name = mark.args
+        if older(installed, version):
+            said = f"{name}, which torch has since {version}"
+            item.user_properties.append((API, said))
+            item.add_marker(pytest.mark.skip(reason=f"needs {said}"))
+            return
+    for mark in _marks_of(item, "true_since"):
+        version, why = mark.args
+        if older(installed, version):
+            item.user_properties.append((SINCE, version))
+            reason = f"false before torch {version}: {why}"
+            if "__" in item.originalname:
+                item.add_marker(pytest.mark.skip(reason=reason))
+            else:
+                item.add_marker(
+                    pytest.mark.xfail(
+                        reason=reason, raises=FAILURES, strict=True
+                    )
+                )

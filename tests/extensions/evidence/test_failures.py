@@ -1,10 +1,11 @@
-"""What is recorded of the outputs that an edit changes."""
+"""What is told of a failure: the edit, the assertion, changed outputs."""
 
 import itertools
 
 import pytest
 
-from extensions.evidence.printed import keep_printed, properties_of_outputs
+from extensions.evidence.counterexamples import Failure, failure_of
+from extensions.evidence.failures import keep_printed, properties_of_failure
 from extensions.programs.snippet import Snippet, printed
 
 PROGRAM = """\
@@ -34,12 +35,26 @@ def word_is_one(snippet):
     assert run.word == "one"
 
 
-def outputs(test, *inputs):
+def told(test, *inputs):
     """Return what is recorded once a test has failed."""
     printed.clear()
-    with pytest.raises(AssertionError):
-        test(*inputs)
-    return dict(properties_of_outputs(test, inputs, [*printed]))
+    error = failure_of(test, *inputs)
+    return properties_of_failure(Failure(test, inputs, error, [*printed]))
+
+
+def outputs(test, *inputs):
+    """Return what is recorded of outputs."""
+    found = dict(told(test, *inputs))
+    return {name: found[name] for name in found if "output" in name}
+
+
+def fails(*_):
+    raise AssertionError
+
+
+def inputs_told(*inputs):
+    """Return what is recorded of the inputs of a test."""
+    return [each for each in told(fails, *inputs) if each[0] != "said"]
 
 
 def test_the_first_output_that_differs_is_recorded(snippet):
@@ -156,3 +171,50 @@ def test_the_program_as_it_stands_has_no_output_of_its_own(snippet):
         assert len(snippet.after("count").word) == number
 
     assert outputs(counts, snippet, 4) == {}
+
+
+def test_the_failing_statement_is_said_and_what_python_says_of_it(snippet):
+    def word_is_one(snippet):
+        word = snippet.after("start").word
+        assert word == "one", (
+            "the word is not what the claim says that it should be"
+        )
+
+    said = dict(told(word_is_one, snippet.edit('"one"', '"two"')))["said"]
+
+    assert said.splitlines()[:3] == [
+        'assert word == "one", (',
+        '    "the word is not what the claim says that it should be"',
+        ")",
+    ]
+    assert said.splitlines()[3].startswith("the word is not what")
+
+
+def test_an_edit_is_recorded_with_its_cell(snippet):
+    edited = snippet.edit('"done"', '"told",\n    "twice"')
+
+    assert inputs_told(edited) == [
+        (
+            "edit",
+            '-print("done")\n+print("told",\n+    "twice")',
+        ),
+        ("cell edited", "count"),
+    ]
+
+
+def test_cells_that_a_test_leaves_out_are_no_part_of_the_edit(snippet):
+    edited = snippet.only("count").edit('"done"', '"told"')
+
+    [(kind, lines), *_] = inputs_told(edited)
+
+    assert kind == "edit"
+    assert lines == '-print("done")\n+print("told")'
+
+
+def test_another_input_is_recorded_if_it_says_something(snippet, capsys):
+    inputs = (snippet, (1, 3), capsys, "fork", snippet.path)
+
+    assert inputs_told(*inputs) == [
+        ("input", "(1, 3)"),
+        ("input", "'fork'"),
+    ]
