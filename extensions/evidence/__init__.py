@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
     from extensions.build.metadata import METADATA
-    from extensions.evidence import sphinx_recorded_outputs, sphinx_runs
+    from extensions.evidence import sphinx_runs
 
     sphinx_runs.setup_runs(app)
-    sphinx_recorded_outputs.setup_recorded_outputs(app)
     return METADATA

@@ -8,6 +8,7 @@ name. Besides, there is what a module was *made with*: libraries and the like.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -15,8 +16,7 @@ from extensions.core.cache import cached_by_content
 from extensions.core.fingerprint import digest
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
-from extensions.core.topics import Topic
-from extensions.evidence.modules import conftests, programs
+from extensions.core.topics import Topic, topic_of_tests, topics
 from extensions.evidence.sources import Code, Source, Statement, source_of
 from extensions.evidence.surroundings import surroundings
 from extensions.programs.snippet import Snippet
@@ -26,6 +26,44 @@ DEPENDS_ON = "depends on"
 CASES = "cases"
 # It notes what results are, and decides none.
 _REPORTS = "extensions.evidence.pytest_plugin"
+
+
+# What stands beside the topics: a test of all cells that need a device.
+_CUDA_CELLS = "tests/test_cuda_cells.py"
+
+
+def classname(root: Path, module: Path) -> str:
+    """Return a module of tests as JUnit XML names it: a dotted path."""
+    return ".".join(module.relative_to(root).with_suffix("").parts)
+
+
+def evidence_modules(root: Path) -> list[Path]:
+    """Return each module whose results the site shows."""
+    modules = [*(topic.tests for topic in topics(root)), root / _CUDA_CELLS]
+    return [module for module in modules if module.is_file()]
+
+
+def _conftests(root: Path, module: Path) -> Iterator[Path]:
+    """Yield each conftest.py that pytest reads for a module, nearest first."""
+    for folder in module.relative_to(root).parents:
+        if (path := root / folder / "conftest.py").is_file():
+            yield path
+
+
+def _programs(root: Path, module: Path) -> list[Path]:
+    """Return the program behind a module, or all with cells for a device."""
+    snippet = topic_of_tests(root, module).snippet
+    return [snippet] if snippet.is_file() else [*_with_device(root)]
+
+
+def _with_device(root: Path) -> Iterator[Path]:
+    for topic in topics(root):
+        try:
+            cells = Snippet(topic.snippet, text_of(topic.snippet)).cells()
+        except Problem:  # a rule reports it
+            continue
+        if any(cell.is_cuda for cell in cells.values()):
+            yield topic.snippet
 
 
 @cached_by_content
@@ -69,14 +107,14 @@ class Dependencies:
     def files(self) -> set[Path]:
         """The files behind the tests, without what is only a program."""
         found: set[Path] = set()
-        for path in (self._module, *conftests(self._root, self._module)):
+        for path in (self._module, *_conftests(self._root, self._module)):
             found |= self._code.behind(path, but=_REPORTS)
         return found
 
     @cached_property
     def programs(self) -> list[Path]:
         """The program, or all programs with cells for a device."""
-        return programs(self._root, self._module)
+        return _programs(self._root, self._module)
 
     def of(self, test: str) -> str:
         """Return one hash of all that the result of a test depends on.

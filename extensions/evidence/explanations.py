@@ -3,6 +3,8 @@
 Where an assertion compares, its first line does: ``assert 2 == 3``. Where it
 calls or looks something up, that line is ``assert False``, and the values
 stand in those below: ``where False = are_close(tensor(0.6), tensor(0.5))``.
+Addresses in memory and folders differ each time: they are left out, or named
+in the order in which they come.
 Imports neither Sphinx nor torch.
 """
 
@@ -10,11 +12,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from types import GeneratorType, TracebackType
 
 from _pytest._io.saferepr import saferepr
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _BREAK = re.compile(r"\\n\s*|\s*\n\s*")  # the first as pytest writes it
 _LONGEST = 200  # letters of what a reader is shown
 _VALUE = 100  # letters of one value
@@ -73,7 +75,7 @@ def shows_nothing(said: str) -> bool:
 
 def in_one_line(text: str) -> str:
     """Return a text in one line, without the addresses of objects."""
-    return _BREAK.sub(" ", _ADDRESS.sub("", text))
+    return _BREAK.sub(" ", _OBJECT.sub("", text))
 
 
 def cut(text: str, letters: int) -> str:
@@ -174,3 +176,40 @@ def _parts(arguments: str) -> list[str]:
         else:
             found[-1] += letter
     return [each.strip() for each in found]
+
+
+# -- Without what is of one run, or one machine, alone ------------------------
+
+_OBJECT = re.compile(r" at 0x[0-9a-f]+")
+_FUNCTION = re.compile(
+    r"<(?:built-in )?(?:function|method) (?:\w+\.<locals>\.)*(<lambda>|\w+)"
+    r"(?: of type object)?>"
+)
+_TEMPORARY = re.compile(
+    r"/[\w./-]*(?:/pytest-of-\w+/pytest-\d+(?:/popen-\w+)?/\w+|/tmp\w{8}\b)"
+)
+_CHECKOUT = re.compile(r"/(?:[\w.+-]+/)+(?=(?:snippets|tests|gallery)/)")
+# A whole number, which no other digits or letters touch.
+_NUMBER = re.compile(r"(?<![\w.])\d{14,15}(?![\w.])")
+# Such numbers, of which pytest has cut out the middle.
+_CUT = re.compile(r"(?<![\w.])\d{6,}\.\.\.\d{6,}(?![\w.])")
+# Where Linux keeps what a process allocates.
+_FIRST, _LAST = 0x5500_0000_0000, 0x7FFF_FFFF_FFFF
+
+
+def readable(text: str) -> str:
+    """Return a text without addresses and without the folders of a run."""
+    text = _FUNCTION.sub(r"\1", _OBJECT.sub("", text))
+    text = _CHECKOUT.sub("", _TEMPORARY.sub("…", text))
+    text = _CUT.sub("addresses", text)
+    names: dict[str, str] = {}
+
+    def named(number: re.Match[str]) -> str:
+        """Return a name for a number that is an address."""
+        is_address = _FIRST <= int(number[0]) <= _LAST
+        if not is_address or len(names) == len(ascii_uppercase):
+            return number[0]
+        letter = ascii_uppercase[len(names)]
+        return names.setdefault(number[0], f"address {letter}")
+
+    return _NUMBER.sub(named, text)

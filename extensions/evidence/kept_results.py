@@ -19,7 +19,14 @@ from extensions.core.problem import Problem
 from extensions.core.reading import xml_of
 from extensions.core.topics import topic_of_tests
 from extensions.core.writing import remove, write
-from extensions.evidence.dependencies import CASES, DEPENDS_ON, Dependencies
+from extensions.evidence.dependencies import (
+    CASES,
+    DEPENDS_ON,
+    Dependencies,
+    classname,
+    evidence_modules,
+)
+from extensions.evidence.explanations import readable
 from extensions.evidence.junit import (
     CPU,
     OWN,
@@ -29,9 +36,7 @@ from extensions.evidence.junit import (
     outcome_of,
     properties_of,
 )
-from extensions.evidence.modules import classname, evidence_modules
 from extensions.evidence.parsed_tests import tests_in
-from extensions.evidence.readable import readable
 from extensions.evidence.sources import Code
 
 LOCKED = Path("evidence/locked")

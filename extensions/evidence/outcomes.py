@@ -9,9 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from extensions.core.topics import Topic
-from extensions.evidence.dependencies import DEPENDS_ON
+from extensions.evidence.dependencies import DEPENDS_ON, classname
 from extensions.evidence.junit import RECORDED, Result, Run
-from extensions.evidence.modules import classname
 
 DECIDED = {"failed", "passed"}
 # Why a test was skipped, as a property of its result, and what that means.

@@ -14,9 +14,9 @@ from pathlib import Path
 from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import python_in, text_of
+from extensions.evidence.explanations import readable
 from extensions.evidence.junit import Result, Run
 from extensions.evidence.outcomes import is_fresh, results_of
-from extensions.evidence.readable import readable
 
 # How a name goes on behind that of its claim's test.
 ALSO, BUT, ENDS = "also_", "but_", "ends_"

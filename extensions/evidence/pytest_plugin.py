@@ -9,14 +9,17 @@ and their tests are skipped.
 
 from __future__ import annotations
 
+import ast
 import datetime
 import os
 import platform
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from inspect import signature
 from pathlib import Path
+from types import FunctionType
 
 import numpy
 import pytest
@@ -24,12 +27,15 @@ import torch
 from _pytest.junitxml import xml_key
 
 from extensions.core.problem import Problem
+from extensions.core.reading import python_of
 from extensions.core.topics import ROOT, topic_of_tests
-from extensions.evidence.case_names import name_of_value, parameters_of
 from extensions.evidence.counterexamples import SEEN
-from extensions.evidence.dependencies import CASES, Dependencies
+from extensions.evidence.dependencies import (
+    CASES,
+    Dependencies,
+    evidence_modules,
+)
 from extensions.evidence.failures import keep_printed, properties_of_failure
-from extensions.evidence.modules import evidence_modules
 from extensions.evidence.pytest_needs import (
     expect,
     lacking_by_cell,
@@ -42,6 +48,8 @@ from extensions.evidence.surroundings import OF_CI
 from extensions.programs.snippet import printed, ran
 
 _CODE = Code(ROOT)
+# A name of a value, of no address, which each process has anew.
+_SHORT = re.compile(r"[\w ,.:()\[\]{}='+-]{1,40}")
 _TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
@@ -183,3 +191,51 @@ def _device(request: pytest.FixtureRequest) -> Iterator[None]:
     touched = allocations() != before
     device = torch.cuda.get_device_name() if touched else "CPU"
     request.node.user_properties.append(("device", device))
+
+
+def name_of_value(value: object) -> str | None:
+    """Return what names a value that a case hands to its test.
+
+    None, for what pytest names well, and for what has no short name that is
+    the same in each process.
+    """
+    if isinstance(value, str | bytes | complex | float | int | set | None):
+        return None
+    if isinstance(value, FunctionType) and value.__name__ == "<lambda>":
+        name = _returned(value)
+    elif hasattr(value, "__name__"):
+        return None
+    elif isinstance(value, dict) and all(isinstance(k, str) for k in value):
+        name = ", ".join(f"{key}={each!r}" for key, each in value.items())
+    else:
+        name = repr(value).removeprefix("torch.")
+    return name if _SHORT.fullmatch(name) else None
+
+
+def _returned(function: FunctionType) -> str:
+    """Return what a lambda returns; "" for one that shares its line."""
+    code = function.__code__
+    found = [
+        ast.unparse(node.body)
+        for node in ast.walk(python_of(Path(code.co_filename)))
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+    ]
+    return found[0] if len(found) == 1 else ""
+
+
+def parameters_of(item: pytest.Function) -> str:
+    """Return what a case is made of: a line for each parametrization.
+
+    It holds the names of the arguments, and what pytest calls their values.
+    """
+    marks = [*item.iter_markers("parametrize")]
+    names = getattr(item, "callspec", None) and item.callspec._idlist
+    if not names or len(names) != len(marks):
+        return ""
+    lines = []
+    for mark, name in zip(marks, names, strict=True):
+        arguments = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        if not isinstance(arguments, str):
+            arguments = ",".join(arguments)
+        lines.append(f"{arguments.replace(' ', '')}={name}")
+    return "\n".join(lines)

@@ -33,7 +33,11 @@ from extensions.core.problem import Problem
 from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
 from extensions.core.writing import remove, write
-from extensions.evidence.dependencies import CASES, DEPENDS_ON
+from extensions.evidence.dependencies import (
+    CASES,
+    DEPENDS_ON,
+    evidence_modules,
+)
 from extensions.evidence.junit import (
     OWN,
     PART,
@@ -43,7 +47,6 @@ from extensions.evidence.junit import (
     properties_of,
 )
 from extensions.evidence.kept_results import LOCKED, KeptResults, Modules
-from extensions.evidence.modules import evidence_modules
 from extensions.evidence.parsed_tests import tests_in
 from extensions.evidence.test_claims import (
     IN_PARALLEL,

@@ -13,8 +13,8 @@ from extensions.claims.words import (
     scope,
 )
 from extensions.evidence import parsed_tests
-from extensions.evidence.case_names import name_of_value
 from extensions.evidence.parsed_tests import Failure
+from extensions.evidence.pytest_plugin import name_of_value
 
 
 class Model:

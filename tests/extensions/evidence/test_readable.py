@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.evidence.readable import readable
+from extensions.evidence.explanations import readable
 
 HERE, THERE = "93896308748800", "140119028805248"
 FOLDER = "/tmp/pytest-of-me/pytest-32/popen-gw0/test_a_file3"

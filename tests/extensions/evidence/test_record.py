@@ -16,14 +16,13 @@ from extensions.core.problem import Problem
 from extensions.core.reading import xml_of
 from extensions.core.topics import ROOT
 from extensions.evidence import parsed_tests, record
-from extensions.evidence.dependencies import CASES
+from extensions.evidence.dependencies import CASES, classname, evidence_modules
 from extensions.evidence.junit import (
     outcome_of,
     properties_of,
     read_run,
     runs,
 )
-from extensions.evidence.modules import classname, evidence_modules
 from tests.helpers.evidence import FACTS, HOUSE
 from tests.helpers.evidence import record as record_run
 

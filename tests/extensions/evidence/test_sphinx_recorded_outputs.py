@@ -5,7 +5,7 @@ from docutils import nodes
 
 from extensions.core.topics import Topic
 from extensions.evidence.dependencies import DEPENDS_ON, cells_up_to
-from extensions.evidence.sphinx_recorded_outputs import NEVER_RAN
+from extensions.evidence.sphinx_runs import NEVER_RAN
 from extensions.programs.snippet import CUDA_GUARD
 from tests.helpers.evidence import properties, record
 
