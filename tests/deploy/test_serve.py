@@ -851,8 +851,13 @@ def test_a_tensor_arrives_empty__ends_with_rows_of_two(snippet, fails):
     "value", [np.float32(0.5), np.zeros(2)], ids=["number", "array"]
 )
 def test_a_tensor_arrives_empty__ends_with_a_numpy(snippet, value, fails):
-    """A NumPy number or array gives status 500."""
+    """A NumPy `float32`, or an array, gives status 500."""
     fails(test_a_tensor_arrives_empty, snippet, value)
+
+
+def test_a_tensor_arrives_empty__ends_with_a_float64(snippet, fails):
+    """A NumPy `float64` is a Python `float` as well, and arrives."""
+    fails(test_a_tensor_arrives_empty, snippet, np.float64(0.5))
 
 
 TRAIN = (*FUNCTION, "train-mode")

@@ -305,13 +305,21 @@ def test_three_graphs_for_all_sizes__but_not_if_static(snippet, fails):
     fails(test_three_graphs_for_all_sizes, other)
 
 
-def test_dynamic_needs_two(snippet, sizes=None):
+def convolved():
+    return nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 2, 2))
+
+
+def test_dynamic_needs_two(snippet, sizes=None, make=None):
     cells = () if sizes else ("sizes",)
     run = after(snippet, *MODEL, SO_FAR, *cells)
     if sizes is None:
         sizes, numbers = run.sizes, run.by_option["dynamic=True"]
     else:
-        numbers = run.graphs_so_far(sizes, dynamic=True)
+        called = run.counted((make or run.Forecast)(), dynamic=True)
+        numbers = []
+        for size in sizes:
+            called(torch.rand(size, 4))
+            numbers.append(len(run.graphs))
 
     for last, number in enumerate(numbers, 1):
         met = sizes[:last]
@@ -320,6 +328,18 @@ def test_dynamic_needs_two(snippet, sizes=None):
 
 def test_dynamic_needs_two__also_drawn(snippet):
     test_dynamic_needs_two(snippet, drawn_sizes(1))
+
+
+def test_dynamic_needs_two__ends_with_four_samples_of_four(snippet, fails):
+    """If the first batch has as many samples as features: the two get one
+    symbol, and the next size needs one more graph.
+    """
+    fails(test_dynamic_needs_two, snippet, [4, 7, 9, 1])
+
+
+def test_dynamic_needs_two__ends_with_a_convolution(snippet, fails):
+    """With a convolution on a CPU: the second size needs one more graph."""
+    fails(test_dynamic_needs_two, snippet, [32, 7, 9, 1], convolved)
 
 
 def test_dynamic_needs_two__but_not_by_default(snippet, fails):
@@ -396,6 +416,11 @@ def test_a_marked_size_needs_one__ends_if_unmarked(snippet, fails):
     """Without the mark: the first size has a graph of its own."""
     sizes = (32, 2, 7)
     fails(test_a_marked_size_needs_one, snippet, None, sizes, id)
+
+
+def test_a_marked_size_needs_one__ends_with_a_convolution(snippet, fails):
+    """With a convolution on a CPU: the second size needs one more graph."""
+    fails(test_a_marked_size_needs_one, snippet, convolved, (32, 7))
 
 
 def test_a_marked_size_needs_one__ends_for_a_single_sample(snippet, fails):

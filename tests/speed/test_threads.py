@@ -679,6 +679,30 @@ def test_running_threads_keep_their_number__but(snippet, old, new, fails):
     fails(test_running_threads_keep_their_number, snippet.edit(old, new))
 
 
+@needs_mkl
+@edits(
+    (
+        "a product",
+        "running.submit(numbers.sum)",
+        "running.submit(torch.mv, matrix, numbers[:1000])",
+    ),
+    (
+        "a convolution",
+        "running.submit(numbers.sum)",
+        "running.submit(torch.conv2d, pictures, pictures)",
+    ),
+)
+def test_running_threads_keep_their_number__ends_after(
+    snippet, old, new, fails
+):
+    """After matrix products and convolutions alone, a thread takes the number
+    that another one sets.
+    """
+    made = "matrix, pictures = torch.rand(1000, 1000), torch.rand(8, 3, 9, 9)"
+    edited = snippet.edit(old, new).edit("running = T", f"{made}\nrunning = T")
+    fails(test_running_threads_keep_their_number, edited)
+
+
 FIRST = (*LARGE, "first-product")
 
 
