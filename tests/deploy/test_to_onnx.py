@@ -243,6 +243,14 @@ def test_the_older_exporter_opens_the_length__but_not_without(
     fails(test_the_older_exporter_opens_the_length, edited)
 
 
+def test_the_older_exporter_opens_the_length__ends_with_proj_size(
+    snippet, fails
+):
+    """An LSTM with `proj_size` does not convert."""
+    layer = "nn.LSTM(3, 16, batch_first=True, proj_size=8)"
+    fails(test_the_older_exporter_opens_the_length, snippet, layer)
+
+
 FIVE = "longer = torch.rand(7, 5, 3)"
 TWO = "longer = torch.rand(2, 9, 3)"
 

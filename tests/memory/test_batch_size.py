@@ -876,6 +876,15 @@ def test_one_sample_raises__also_in_what_the_page_prints(snippet, capsys):
     assert said[2].startswith("RuntimeError")
 
 
+def test_one_sample_raises__ends_with_a_length(snippet, fails):
+    """If a sample has several numbers of a channel, one is enough."""
+    with_length = (
+        "nn.Unflatten(1, (64, 4)), nn.BatchNorm1d(64), nn.Flatten(), "
+    )
+    edited = snippet.edit("nn.BatchNorm1d(256), ", with_length)
+    fails(test_one_sample_raises, edited)
+
+
 @edits(
     ("without it", "nn.BatchNorm1d(256), ", ""),
     ("of layers", "nn.BatchNorm1d(256), ", "nn.LayerNorm(256), "),

@@ -1,6 +1,6 @@
 """The claims of docs/models/devices.md."""
 
-from collections import deque
+from collections import deque, namedtuple
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -923,10 +923,17 @@ def of_keys(parts):
     return dict(enumerate(parts))
 
 
-@pytest.mark.parametrize("kept", [of_keys, deque])
+Pair = namedtuple("Pair", "tensor")
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [of_keys, deque, lambda parts: [parts], lambda parts: Pair(*parts)],
+    ids=["a dict", "a deque", "a list in a list", "a named tuple"],
+)
 def test_tensors_of_finds_all__ends_in(snippet, kept, fails):
-    """In a dict or a `deque`: `tensors_of` looks only into lists and
-    tuples.
+    """In a dict, a `deque`, a named tuple or a list in a list: `tensors_of`
+    looks only into plain lists and tuples.
     """
     fails(test_tensors_of_finds_all, snippet, kept)
 

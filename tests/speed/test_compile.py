@@ -549,6 +549,12 @@ def test_a_product_stays_as_it_is__but_not_with_relu(snippet, fails):
     fails(test_a_product_stays_as_it_is, edited)
 
 
+def test_a_product_stays_as_it_is__ends_with_a_vector(snippet, fails):
+    """With a vector: Inductor multiplies and adds up in its own kernel."""
+    inputs = torch.rand(64, 64), torch.rand(64)
+    fails(test_a_product_stays_as_it_is, snippet, torch.mv, *inputs)
+
+
 def test_a_product_stays_as_it_is__ends_for_a_batch_of_rows(snippet, fails):
     """For a batch of products whose first factor has a single row: Inductor
     multiplies and adds up in a kernel of its own.
@@ -726,6 +732,18 @@ def test_only_last_digits_differ__but_not_with_a_tracing_backend(
         'torch.compile(standardized, backend="eager")(x)',
     )
     fails(test_only_last_digits_differ, edited)
+
+
+def test_only_last_digits_differ__ends_far_from_zero(snippet, fails):
+    """For numbers of about 200 with a spread of 1: `assert_close` refuses some
+    of the results.
+    """
+    fails(
+        test_only_last_digits_differ,
+        snippet,
+        None,
+        lambda: torch.randn(500, 20) + 200,
+    )
 
 
 def test_only_last_digits_differ__but_not_of_other_inputs(snippet, fails):

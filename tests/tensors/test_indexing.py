@@ -866,7 +866,9 @@ def test_repeated_places_count_once__but_not_otherwise(
     fails(test_repeated_places_count_once, snippet.edit(old, new))
 
 
-def test_accumulation_counts_all(snippet, dtype=torch.float32, times=1):
+def test_accumulation_counts_all(
+    snippet, dtype=torch.float32, times=1, start=0
+):
     run = untrained(snippet, "count-all")
     labels = run.labels.tolist()
     counted = [labels.count(k) for k in range(10)]
@@ -874,8 +876,8 @@ def test_accumulation_counts_all(snippet, dtype=torch.float32, times=1):
 
     index = run.labels.repeat(times)
     ones = torch.ones(len(index), dtype=dtype)
-    counts = torch.zeros(10, dtype=dtype).index_add_(0, index, ones)
-    assert counts.tolist() == [times * count for count in counted]
+    counts = torch.full((10,), start, dtype=dtype).index_add_(0, index, ones)
+    assert counts.tolist() == [start + times * count for count in counted]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
@@ -902,6 +904,12 @@ def test_accumulation_counts_all__but_not_by_a_copy(snippet, old, new, fails):
 def test_accumulation_counts_all__ends_in_16_bits(snippet, fails):
     """In `float16`, a count stops at 2,048, because 2,049 is rounded down."""
     fails(test_accumulation_counts_all, snippet, torch.float16, 20)
+
+
+def test_accumulation_counts_all__ends_at_16777216(snippet, fails):
+    """In `float32`, a count stops at 16,777,216, for the same reason."""
+    many = 16_777_216
+    fails(test_accumulation_counts_all, snippet, torch.float32, 1, many)
 
 
 # Two pairs of brackets

@@ -522,6 +522,12 @@ def test_an_overlap_raises__ends_with_gaps(snippet, fails):
     fails(test_an_overlap_raises, snippet, [line])
 
 
+def test_an_overlap_raises__ends_with_masked_scatter(snippet, fails):
+    """`masked_scatter_` mixes old and new values, and raises no error."""
+    line = "x[1:].masked_scatter_(x[1:] > -1, x[:-1])"
+    fails(test_an_overlap_raises, snippet, [line])
+
+
 @edits(("    x[1:] += x[:-1]\n", "    x[1:] += x[:-1].clone()\n"))
 def test_an_overlap_raises__but_not_with_a_clone(snippet, old, new, fails):
     """With `clone()`, the line adds the old values."""

@@ -569,6 +569,12 @@ def test_two_axes_are_too_few__but_not_with_an_axis_in_front(
     fails(test_two_axes_are_too_few, snippet.edit(old, new))
 
 
+def test_two_axes_are_too_few__ends_with_another_dtype(snippet, fails):
+    """An image of another dtype than the weights raises that error first."""
+    edited = snippet.edit("conv(images[0])", "conv(images[0].double())")
+    fails(test_two_axes_are_too_few, edited)
+
+
 def test_two_axes_are_too_few__ends_with_circular_padding(snippet, fails):
     """Padding other than with zeros raises its own error first."""
     old = "conv = nn.Conv2d(3, 8, 3)\n"

@@ -610,6 +610,20 @@ def test_weighted_parts_equal_the_batch(snippet):
         assert apart(found, whole) < 1e-5
 
 
+@pytest.mark.parametrize(
+    "option", ["weight=torch.tensor([1.0, 2.0, 5.0])", "ignore_index=0"]
+)
+def test_weighted_parts_equal_the_batch__ends_with(snippet, option, fails):
+    """With weights of classes or ignored labels, the mean of a part divides by
+    something else than its days.
+    """
+    edited = snippet.edit(
+        "loss = F.cross_entropy(model(inputs), labels)  # the mean",
+        f"loss = F.cross_entropy(model(inputs), labels, {option})  # the mean",
+    )
+    fails(test_weighted_parts_equal_the_batch, edited)
+
+
 @edits(
     ("[5 / 12, 5 / 12, 2 / 12]", "[1 / 3, 1 / 3, 1 / 3]"),
     (
@@ -747,6 +761,13 @@ def test_a_part_keeps_its_share__ends_for_parts_of_one_day(snippet, fails):
     4 bytes beside 96.
     """
     fails(test_a_part_keeps_its_share, snippet, 0, (4096,))
+
+
+def test_a_part_keeps_its_share__ends_under_autocast(snippet, fails):
+    """Under `autocast`, its copies of the weights stay beside each part."""
+    step = "lambda: big_step(model, optimizer, parts)"
+    edited = snippet.edit(step, f"torch.autocast('cpu')({step})")
+    fails(test_a_part_keeps_its_share, edited)
 
 
 def test_a_part_keeps_its_share__also_of_other_days(snippet):

@@ -384,6 +384,15 @@ def test_a_number_adds_no_gradient__but_not_without_item(snippet, fails):
     )
 
 
+def test_a_number_adds_no_gradient__ends_for_a_factor(snippet, fails):
+    """As a factor, the number scales the gradient."""
+    edited = snippet.edit(
+        "+ dice_loss(raw, masks[300:]).item()",
+        "* (1 + dice_loss(raw, masks[300:]).item())",
+    )
+    fails(test_a_number_adds_no_gradient, edited)
+
+
 def test_a_number_adds_no_gradient__also_in_the_exercise(snippet):
     run = small(snippet, "small-sum")
     assert run.loss.item() == 16
