@@ -204,7 +204,8 @@ LSTM = (*CHECKED, "lstm")
 def test_the_older_exporter_opens_the_length(snippet, layer=None):
     if layer:
         snippet = snippet.edit("nn.LSTM(3, 8, batch_first=True)", layer)
-    run = with_onnx(untrained(snippet), *LSTM)
+    with no_error():
+        run = with_onnx(untrained(snippet), *LSTM)
     torch.manual_seed(0)
     for shape in ((2, 5, 3), (1, 1, 3), (2, 9, 3), (7, 50, 3)):
         names = torch.randn(shape)
