@@ -105,7 +105,7 @@ here = int(os.environ["LOCAL_RANK"])  # the number on this machine
 if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
     device = torch.device("cuda", here)  # one GPU for each process
     torch.cuda.set_device(device)
-    dist.init_process_group("nccl")
+    dist.init_process_group("nccl", device_id=device)
 else:
     device = torch.device("cpu")
     dist.init_process_group("gloo")

@@ -37,7 +37,8 @@ class Net(nn.Module):
 def fit(model, optimizer, part=slice(None)):
     for batch in torch.arange(600).split(200):
         mine = batch[part]
-        loss = F.cross_entropy(model(images[mine]), labels[mine])
+        output = model(images[mine])  # on the device of the model
+        loss = F.cross_entropy(output, labels[mine].to(output.device))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

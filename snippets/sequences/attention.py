@@ -321,8 +321,8 @@ print(even)
 
 # %% mask-for
 def mask_for(lengths, size):
-    keep = torch.arange(size) < lengths[:, None]
-    causal = torch.ones(size, size, dtype=torch.bool).tril()
+    keep = torch.arange(size, device=lengths.device) < lengths[:, None]
+    causal = torch.ones(size, size).tril().to(keep)
     return keep[:, None, None] & causal
 
 

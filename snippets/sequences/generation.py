@@ -186,10 +186,10 @@ print(real.int())
 
 # %% greedy
 @torch.no_grad()
-def greedy(model, starts, most=12, cached=False):
-    written, real = left_padded(starts)
+def greedy(model, starts, most=12, cached=False, device="cpu"):
+    written, real = (each.to(device) for each in left_padded(starts))
     new, cache = written, {} if cached else None
-    ended = torch.zeros(len(starts), 1, dtype=torch.bool)
+    ended = torch.zeros(len(starts), 1, dtype=torch.bool, device=device)
     for _ in range(most):
         scores = model(new if cached else written, real, cache)
         new = scores[:, -1:].argmax(dim=-1)
@@ -239,7 +239,8 @@ def with_fixed(query, key, value, cache, place):
     keys, values = cache
     keys.index_copy_(2, place, key)
     values.index_copy_(2, place, value)
-    filled = torch.arange(keys.shape[2]) <= place  # hides what is empty
+    # What is empty is hidden.
+    filled = torch.arange(keys.shape[2], device=keys.device) <= place
     mixed = F.scaled_dot_product_attention(query, keys, values, filled[None])
     return mixed, cache
 

@@ -118,8 +118,9 @@ def at_the_last_letter(output, lengths):
 
 
 def mean_of_letters(output, lengths):
-    mask = torch.arange(output.shape[1]) < lengths[:, None]
-    return (output * mask[..., None]).sum(dim=1) / lengths[:, None]
+    lengths = lengths.to(output.device)[:, None]
+    mask = torch.arange(output.shape[1], device=output.device) < lengths
+    return (output * mask[..., None]).sum(dim=1) / lengths
 
 
 # %% train
@@ -319,7 +320,8 @@ print(output[:, lengths - 1].shape)
 
 # %% largest
 def largest(output, lengths):
-    mask = torch.arange(output.shape[1]) < lengths[:, None]
+    lengths = lengths.to(output.device)[:, None]
+    mask = torch.arange(output.shape[1], device=output.device) < lengths
     return output.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
 
 

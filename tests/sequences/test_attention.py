@@ -235,6 +235,9 @@ def test_causal_hides_the_future__also_in_a_mask_of_both(snippet):
     assert not run.padding
     assert not run.missed
     close(run.table[0], run.past)
+    elsewhere = run.mask_for(run.lengths.to("meta"), 4)
+    assert elsewhere.device.type == "meta"
+    assert elsewhere.dtype == torch.bool
 
     both = "keep[:, None, None] & causal"
     for mask, later, padding in (

@@ -565,6 +565,15 @@ def test_a_fixed_cache_needs_one_graph(snippet, size=32):
     torch.testing.assert_close(found, expected)
 
 
+def test_a_fixed_cache_needs_one_graph__also_on_another_device(snippet):
+    run = shared(snippet, "names", "fixed-cache")
+    part = torch.rand(3, 1, 4, 1, 8, device="meta")
+    cache = tuple(torch.zeros(2, 1, 4, 32, 8, device="meta"))
+    place = torch.tensor([3], device="meta")
+    mixed, _ = run.with_fixed(*part, cache, place)
+    assert mixed.device.type == "meta"
+
+
 @edits(
     ("for 32 letters", "torch.rand(20, 3, 1, 4", "torch.rand(32, 3, 1, 4"),
     ("for 5 texts", "3, 1, 4, 1, 8)", "3, 5, 4, 1, 8)"),
@@ -599,7 +608,7 @@ def test_a_fixed_cache_needs_one_graph__also_in_the_model(snippet):
     ),
     (
         "without the mask",
-        "filled = torch.arange(keys.shape[2]) <= place",
+        "filled = torch.arange(keys.shape[2], device=keys.device) <= place",
         "filled = torch.arange(keys.shape[2]) < 32",
     ),
     (

@@ -614,6 +614,15 @@ def test_neighbors_change_the_last_step(snippet):
     assert moved["mean_of_letters"] < 1e-6
 
 
+def test_neighbors_change_the_last_step__also_on_another_device(snippet):
+    run = after_three(snippet, "readings")
+    elsewhere = torch.rand(2, 5, 3, device="meta")
+    lengths = torch.tensor([2, 5])  # where packing wants them
+    for reading in (run.at_the_last_letter, run.mean_of_letters):
+        found = reading(elsewhere, lengths)
+        assert (found.device.type, found.shape) == ("meta", (2, 3))
+
+
 @each("build", LAYERS)
 def test_neighbors_change_the_last_step__also_with(snippet, build):
     run = after_three(snippet, *MOVED)
