@@ -8,12 +8,13 @@ From a picture file to the batch that a model takes: axes, range and size.
 # %% read
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 
 def read(path):
     with Image.open(path) as file:
-        pixels = np.array(file.convert("RGB"))  # (height, width, 3), uint8
+        upright = ImageOps.exif_transpose(file)  # a photo from a phone
+        pixels = np.array(upright.convert("RGB"))  # (height, width, 3), uint8
     channels_first = torch.from_numpy(pixels).permute(2, 0, 1)
     return channels_first / 255  # float32, from 0 to 1
 
@@ -250,8 +251,6 @@ plt.show()
 
 # %% turned
 from io import BytesIO
-
-from PIL import ImageOps
 
 exif = Image.Exif()
 exif[0x0112] = 6  # orientation: turn it by 90 degrees, clockwise

@@ -98,11 +98,12 @@ torch.save(checkpoint, path)
 
 # %% prepare
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 
 def prepare(file, saved):
-    gray = Image.open(file).convert("L")
+    upright = ImageOps.exif_transpose(Image.open(file))
+    gray = upright.convert("L")
     small = gray.resize(saved["size"], Image.Resampling.BOX)
     light = torch.tensor(np.array(small)) / 255  # black is 0, white is 1
     pixels = saved["black"] + (saved["white"] - saved["black"]) * light

@@ -123,7 +123,7 @@ def test_any_picture_becomes_rgb__ends_with_16_bits_a_channel(
     fails(test_any_picture_becomes_rgb, snippet, tmp_path, "I;16")
 
 
-def test_photos_come_upright(snippet, tmp_path, mode="RGB"):
+def test_photos_come_upright(snippet, tmp_path, mode="RGB", kind="png"):
     run = after(snippet, base=("do-this",))
     image = Image.new("RGB", (48, 40), "red")
     image.paste("blue", (0, 0, 24, 10))
@@ -134,7 +134,7 @@ def test_photos_come_upright(snippet, tmp_path, mode="RGB"):
         turned = image.transpose(Image.Transpose(turn)).convert(mode)
         exif = Image.Exif()
         exif[274] = orientation  # the tag of EXIF
-        path = saved(turned, tmp_path / f"{orientation}.png", exif=exif)
+        path = saved(turned, tmp_path / f"{orientation}.{kind}", exif=exif)
         # Only resized otherwise, as height and width are exchanged.
         assert (run.read(path) - upright).abs().mean() < 8, orientation
 
@@ -147,6 +147,10 @@ def saved(image, path, **options):
 
 def test_photos_come_upright__also_with_alpha(snippet, tmp_path):
     test_photos_come_upright(snippet, tmp_path, "RGBA")
+
+
+def test_photos_come_upright__also_from_jpeg(snippet, tmp_path):
+    test_photos_come_upright(snippet, tmp_path, kind="jpg")
 
 
 @edits(

@@ -60,7 +60,7 @@ def test_a_file_becomes_a_tensor__also_in_mode(snippet, mode, tmp_path):
         (".permute(2, 0, 1)\n", ".permute(2, 1, 0)\n"),
         ("channels_first / 255 ", "channels_first "),
         ("channels_first / 255 ", "channels_first.double() / 255 "),
-        ('file.convert("RGB"))  #', 'file.convert("L"))[..., None]  #'),
+        ('upright.convert("RGB"))  #', 'upright.convert("L"))[..., None]  #'),
         ("channels_first / 255 ", "channels_first.flip(0) / 255 "),
     ],
     ids=["channels last", "transposed", "bytes", "float64", "gray", "BGR"],
@@ -838,9 +838,19 @@ def test_exif_transpose_turns_upright(snippet, turn=lambda x: np.rot90(x, -1)):
         run = snippet.only(*TURNED).after("turned")
 
     assert np.array_equal(run.opened, run.pixels)
-    assert torch.equal(run.read(run.phone), run.image)
     assert run.upright.shape == (640, 427, 3)
     assert np.array_equal(run.upright, turn(run.pixels))
+    assert torch.equal(run.read(run.phone), run.image.rot90(-1, (1, 2)))
+
+
+def test_exif_transpose_turns_upright__also_as_jpeg(snippet):
+    run = after(snippet, *TURNED)
+    phone = run.BytesIO()
+    picture = run.Image.fromarray(run.pixels)
+    picture.save(phone, "JPEG", exif=run.exif, quality=95)
+    found = run.read(phone)
+    assert found.shape == (3, 640, 427)
+    assert (found - run.image.rot90(-1, (1, 2))).abs().mean() < 0.02
 
 
 @pytest.mark.parametrize(

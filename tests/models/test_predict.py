@@ -292,6 +292,20 @@ def test_a_scan_gets_the_same_answer(snippet):
     assert shown == pytest.approx(probability.item(), abs=0.01)
 
 
+def test_a_scan_gets_the_same_answer__also_if_the_phone_was_turned(snippet):
+    run = after(snippet, *SCAN)
+    saved, place = torch.load(run.path), run.folder / "turned.png"
+    digit = run.images[run.test[0]]
+    run.scan(digit, place)
+    exif = run.Image.Exif()
+    exif[0x0112] = 6  # as seen, the picture lies on its left side
+    with run.Image.open(place) as file:
+        lying = file.transpose(run.Image.Transpose.ROTATE_90)
+    lying.save(place, exif=exif)
+    pixels = run.prepare(place, saved)
+    torch.testing.assert_close(pixels, digit, atol=0.003, rtol=0)
+
+
 def test_a_scan_gets_the_same_answer__also_after_training(snippet):
     run = resumed(snippet, *TRAINED, *SCAN[2:], "from-a-file")
     with torch.inference_mode():
