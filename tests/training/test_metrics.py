@@ -137,7 +137,8 @@ def counted(labels, guesses, classes):
     """Count pairs one by one."""
     table = [[0] * classes for _ in range(classes)]
     for label, guess in zip(labels.tolist(), guesses.tolist(), strict=True):
-        table[label][guess] += 1
+        if guess < classes:
+            table[label][guess] += 1
     return table
 
 
@@ -189,6 +190,15 @@ def test_rows_are_labels__ends_with_ignored_labels(snippet, fails):
     """A label of -100 makes `bincount` raise an error: leave it out."""
     labels, guesses = guessed(5, 3, 9)
     labels[0] = -100
+    fails(test_rows_are_labels, snippet, [(labels, guesses, 3)])
+
+
+def test_rows_are_labels__ends_with_a_guess_beyond_the_classes(snippet, fails):
+    """A guess of `classes` or more counts in the next row: give as many
+    classes as the model has scores.
+    """
+    labels, guesses = guessed(5, 3, 9)
+    labels[0], guesses[0] = 0, 3
     fails(test_rows_are_labels, snippet, [(labels, guesses, 3)])
 
 
