@@ -20,10 +20,6 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-from extensions.build.dependencies import root_of
-from extensions.build.errors import report
-from extensions.build.nodes import put_head
-from extensions.build.site import PageContext, on_page_context
 from extensions.claims.repairs import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.problem import Problem
@@ -33,6 +29,10 @@ from extensions.core.writing import write
 from extensions.notebooks.export import export_page
 from extensions.notebooks.markdown import markdown_of
 from extensions.notebooks.notebook import notebook_of
+from extensions.site.dependencies import root_of
+from extensions.site.errors import report
+from extensions.site.layout import PageContext, on_page_context
+from extensions.site.nodes import put_head
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
