@@ -17,7 +17,13 @@ from sphinx.util.osutil import relative_uri
 
 from extensions.core.reading_order import words_of_title
 from extensions.core.writing import write
-from extensions.site.dependencies import ALL, depend_on, made_from, root_of
+from extensions.site.dependencies import (
+    ALL,
+    builder_of,
+    depend_on,
+    made_from,
+    root_of,
+)
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -109,6 +115,11 @@ def on_page_context(
 def say_made_from(page: PageContext) -> None:
     """Let the head of a page say from what it was made."""
     page.add_to_head(made_from(page.app, page.name))
+
+
+def leave_search_out(app: Sphinx) -> None:
+    """Leave out the search of Sphinx: the site brings its own."""
+    builder_of(app).search = False
 
 
 def add_templates(app: Sphinx, package: str) -> None:
