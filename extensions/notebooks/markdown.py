@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from extensions.claims.words import caption
-from extensions.notebooks.export import ExportedPage, code_of, fenced
-from extensions.notebooks.notebook import outputs_by_cell
+from extensions.notebooks.export import Export, code_of, fenced
+from extensions.notebooks.notebook import Json, outputs_by_cell
 
 if TYPE_CHECKING:
     from extensions.claims.entry import Entry
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from extensions.evidence.parsed_tests import Failure
 
 
-def markdown_of(page: ExportedPage, ledger: Ledger) -> str:
+def markdown_of(page: Export, ledger: Ledger) -> str:
     """Return a page with all that its program and its tests gave."""
-    topic = page.words.topic
+    topic = page.topic
     outputs = outputs_by_cell(topic)
     parts: list[str] = []
     for piece in page.pieces:
@@ -32,14 +32,12 @@ def markdown_of(page: ExportedPage, ledger: Ledger) -> str:
             if not piece.asks:
                 parts += map(_shown, outputs.get(piece.cell.name, []))
     if entries := ledger.of(topic.name):
-        parts.append("## The claims of this page")
-        parts.append(
-            "\n".join(_claim_with_results(each, ledger) for each in entries)
-        )
+        claims = [_claim_with_results(each, ledger) for each in entries]
+        parts += ["## The claims of this page", "\n".join(claims)]
     return "\n\n".join(parts) + "\n"
 
 
-def _shown(output: dict[str, Any]) -> str:
+def _shown(output: Json) -> str:
     """Return one output of a cell."""
     if "text" in output:
         return fenced(output["text"], "text")
@@ -59,25 +57,20 @@ def _claim_with_results(entry: Entry, ledger: Ledger) -> str:
     lines += [f"  - tried {line}" for line in entry.tried_on]
     for test in (*entry.counter_examples, *entry.limits):
         lines.append(f"  - {test.kind}: {caption(test)}")
-        lines += [*_failure(entry.failures_of(test.name))]
+        for failure in entry.failures_of(test.name)[:1]:
+            lines += _failure_lines(failure)
     return "\n".join(lines)
 
 
-def _failure(failures: list[Failure]) -> Iterator[str]:
-    """Yield what makes a claim false, in the first case of its test."""
-    if not failures:
-        return
-    failure = failures[0]
+def _failure_lines(failure: Failure) -> Iterator[str]:
+    """Yield what makes a claim false."""
     if failure.edit:
         yield textwrap.indent(fenced(failure.edit, "diff"), "    ")
     elif failure.given:
         yield f"    (given `{failure.given}`)"
     if failure.prints:
-        for what, text in (
-            ("before", failure.before),
-            ("after", failure.after),
-        ):
+        printed = {"before": failure.before, "after": failure.after}
+        for when, text in printed.items():
             shown = fenced(text or "(nothing)", "text")
-            yield textwrap.indent(
-                f"It prints {what} the change:\n{shown}", " " * 4
-            )
+            said = f"It prints {when} the change:\n{shown}"
+            yield textwrap.indent(said, "    ")
