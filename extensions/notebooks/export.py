@@ -30,9 +30,9 @@ from extensions.claims.repairs import (
 )
 from extensions.claims.signs import SIGNS
 from extensions.core.directives import DIRECTIVES, TABLE, Body, Meaning
-from extensions.core.markdown import Directive, directive_of, line_of, parse
+from extensions.core.markdown import Directive, directive_of, parse
 from extensions.core.problem import Problem
-from extensions.core.reading import python_in, text_of
+from extensions.core.reading import python_of, text_of
 from extensions.core.reading_order import address_of, name_of, title_of
 from extensions.core.syntax import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
@@ -57,7 +57,7 @@ _INLINE = re.compile(
 )
 _EXPLICIT = re.compile(r"(.+?)\s*<([^<>]+)>", re.DOTALL)
 
-# From the reStructuredText of recipes to MyST, each on as many lines.
+# From the reStructuredText of recipes to MyST.
 _FROM_RST = (
     (r"^\.\. _(.*):\n\n(\S.*(?:\n\S.*)*)", r"\n\n[\2]{#\1 .claim}"),
     (r"^\.\. ([\w:-]+)::.*$", r"{\1}`directive`"),  # which is reported
@@ -94,11 +94,10 @@ def export_page(
     """
     cells = Snippet.read(topic.snippet).cells()
     export = Export(topic, base, verdicts or {}, repairs or {}, cells)
-    text = text_of(topic.page)
     if topic.is_recipe:
-        export.add_recipe(text)
+        export.add_recipe()
     else:
-        export.add_blocks(text, 1)
+        export.add_blocks(text_of(topic.page))
     return export
 
 
@@ -132,32 +131,31 @@ class Export:
         """Return words as a link to the page itself."""
         return _linked(words, address_of(self.topic.name, self.base))
 
-    def add_recipe(self, text: str) -> None:
+    def add_recipe(self) -> None:
         """Add a recipe as the page that it would be: all of its cells."""
-        module = python_in(self.topic.page, text)
-        opening = ast.get_docstring(module, clean=False) or ""
-        self.add_blocks(_from_rst(opening), 1)
+        opening = ast.get_docstring(python_of(self.topic.page)) or ""
+        self.add_blocks(_from_rst(opening))
         for cell in self.cells.values():
             prose = re.sub("^# ?", "", cell.prose, flags=re.MULTILINE)
-            self.add_blocks(_from_rst(prose), cell.line + 1)
+            self.add_blocks(_from_rst(prose))
             if cell.code:
                 self._add(ExportedCell(cell))
             if RECIPE_TIMINGS.search(cell.code):
-                self.add_blocks("```{measured}\n```", cell.line)
+                self.add_blocks("```{measured}\n```")
 
-    def add_blocks(self, text: str, first: int) -> None:
-        """Add some Markdown, whose first line has a number."""
+    def add_blocks(self, text: str) -> None:
+        """Add some Markdown."""
         lines = text.splitlines()
         at = 0
         for token in parse(text):
-            directive = directive_of(token, line_of(token, first))
+            directive = directive_of(token, 1)
             if token.map and (directive or token.type in _UNSEEN):
                 start, end = token.map
-                self._add_prose(lines[at:start], first + at)
+                self._add_prose(lines[at:start])
                 at = end
                 if directive:
                     self._add_directive(directive)
-        self._add_prose(lines[at:], first + at)
+        self._add_prose(lines[at:])
 
     def _add(self, piece: str | ExportedCell) -> None:
         """Add a cell, or a text to the one before."""
@@ -167,9 +165,8 @@ class Export:
         elif piece:
             self.pieces.append(piece)
 
-    def _add_prose(self, lines: Iterable[str], line: int) -> None:
-        """Add some lines, of which the first has a number."""
-        text = self._plain("\n".join(lines), line).strip("\n")
+    def _add_prose(self, lines: Iterable[str]) -> None:
+        text = self._plain("\n".join(lines)).strip("\n")
         self._add(re.sub("\n{3,}", "\n\n", text))
 
     def _add_directive(self, directive: Directive) -> None:
@@ -188,22 +185,21 @@ class Export:
 
     def _add_meaning(self, directive: Directive) -> None:
         """Add what the table of directives says of one."""
-        argument, line = directive.argument, directive.line
         meaning = DIRECTIVES.get(directive.name, Meaning())
         if not meaning.export:
-            self._report(line, f"{{{directive.name}}}: see {TABLE}")
+            self._report(f"{{{directive.name}}}", f": see {TABLE}")
             return
-        title, page = self._plain(argument, line), self.link("The page")
+        title, page = self._plain(directive.argument), self.link("The page")
         shown = meaning.export.format(title=title, page=page, body="\0")
         before, _, after = shown.partition("\0")
-        text, first = directive.body, directive.first
+        body = directive.body.rstrip()
         if meaning.body is Body.DATA:
-            self._add(f"{before}{text.rstrip()}{after}")
+            self._add(f"{before}{body}{after}")
             return
-        if argument and "{title}" not in meaning.export:
-            text, first = f"{argument}\n{text}", first - 1
+        if directive.argument and "{title}" not in meaning.export:
+            body = f"{directive.argument}\n{body}"
         self._add(before.strip())
-        self.add_blocks(text, first)
+        self.add_blocks(body)
         self._add(after.strip())
 
     def _add_recap(self, directive: Directive) -> None:
@@ -213,7 +209,7 @@ class Export:
             topic = Topic(self.topic.root, page or self.topic.name)
             claims = read_page(topic.page).claims
             lines += [f"- {c.sentence}" for c in claims if c.name == name]
-        self._add_prose(lines, directive.line)
+        self._add_prose(lines)
 
     def _add_exercise(self, directive: Directive) -> None:
         """Add the question; its hint and its answer are folded."""
@@ -221,9 +217,9 @@ class Export:
         if exercise is None:
             return  # the directive reports it
         self._add(f"**{exercise.kind.value.capitalize()}**")
-        self.add_blocks(directive.body, directive.first)
+        self.add_blocks(directive.body)
         if hint := directive.options.get("hint"):
-            self._add(_folded("Hint", self._plain(hint, directive.line)))
+            self._add(_folded("Hint", self._plain(hint)))
         match exercise:
             case Exercise(Kind.PREDICT, (name,)):
                 self._add(ExportedCell(self.cells.get(name), asks=True))
@@ -235,57 +231,49 @@ class Export:
                     answer = fenced(solution.code, "python")
                     self._add(_folded("Answer", answer))
             case Exercise(Kind.REPAIR, (name,)):
-                answer = self._repair(test_of(name), directive.line)
-                self._add(_folded("Answer", answer))
+                self._add(_folded("Answer", self._repair(test_of(name))))
 
-    def _repair(self, test: str, line: int) -> str:
+    def _repair(self, test: str) -> str:
         repair = self.repairs.get(test)
         if repair is None:
             return NO_ANSWER
         parts = [fenced(repair.change, "diff")]
         if repair.after:
             parts += [PRINTS, fenced(repair.after, "text")]
-        parts += [NO_LONGER_TRUE, f"> {self._plain(repair.sentence, line)}"]
+        parts += [NO_LONGER_TRUE, f"> {self._plain(repair.sentence)}"]
         return "\n\n".join(parts)
 
-    def _plain(self, text: str, line: int) -> str:
-        """Return words, at a line, without what only MyST knows."""
+    def _plain(self, text: str) -> str:
+        """Return words without what only MyST knows."""
+        return _INLINE.sub(self._without_myst, text)
 
-        def replaced(found: re.Match[str]) -> str:
-            here = line + text.count("\n", 0, found.start())
-            if found["role"]:
-                return self._role(found["role"], found["said"], here)
-            if found["words"] is None:
-                return found[0]
-            return self._bracket(found, here)
-
-        return _INLINE.sub(replaced, text)
-
-    def _role(self, role: str, said: str, line: int) -> str:
-        explicit = _EXPLICIT.fullmatch(said.strip())
-        words, target = explicit.groups() if explicit else ("", said.strip())
-        if role == "doc":
-            return self._page(words, target, line)
-        if role == "download":
-            # The address of the file holds a hash that Sphinx chooses.
-            return self.link(words or Path(target).name)
-        return self._report(line, f"{{{role}}}: see {TABLE}")
-
-    def _bracket(self, found: re.Match[str], line: int) -> str:
-        """Return what stands in brackets: a claim, a link, or just words."""
-        words = self._plain(found["words"], line)
+    def _without_myst(self, found: re.Match[str]) -> str:
+        if role := found["role"]:
+            explicit = _EXPLICIT.fullmatch(found["said"])
+            words, target = (
+                explicit.groups() if explicit else ("", found["said"])
+            )
+            if role == "doc":
+                return self._page(words, target)
+            if role == "download":
+                # The address of the file holds a hash that Sphinx chooses.
+                return self.link(words or Path(target).name)
+            return self._report(f"{{{role}}}", f": see {TABLE}")
+        if found["words"] is None:  # code
+            return found[0]
         if found["picture"]:
-            return self._report(line, "a picture of the page")
+            return self._report(found[0])
+        words = self._plain(found["words"])
         if found["scheme"]:
             words = f"[{words}]({found['target']})"
         elif found["target"]:
-            words = self._page(words, found["target"], line)
+            words = self._page(words, found["target"])
         elif not found["attributes"]:
             words = f"[{words}]"
         name = re.search(r"#([\w-]+)", found["attributes"] or "")
         return words + (self._sign(name[1]) if name else "")
 
-    def _page(self, words: str, target: str, line: int) -> str:
+    def _page(self, words: str, target: str) -> str:
         """Return a link to a page; its title stands in for no words."""
         page, mark, place = target.partition("#")
         name = self.topic.name
@@ -294,7 +282,7 @@ class Export:
         title = title_of(self.topic.root, name)
         if page and title is None:  # a label, which only Sphinx can find
             return words
-        words = words or self._plain(title or "", line)
+        words = words or self._plain(title or "")
         address = address_of(name, self.base)
         return _linked(words, address and f"{address}{mark}{place}")
 
@@ -307,9 +295,11 @@ class Export:
         address = page and f'{page}#{name} "{sign.tip}"'
         return f" {_linked(sign.mark, address)}"
 
-    def _report(self, line: int, what: str) -> str:
+    def _report(self, what: str, why: str = "") -> str:
         """Keep a problem, and show nothing in the place of what has it."""
-        message = f"a notebook cannot show {what}"
+        text = text_of(self.topic.page)
+        line = text.count("\n", 0, max(0, text.find(what))) + 1
+        message = f"a notebook cannot show {what}{why}"
         self.problems.append(Problem(self.topic.page, line, message))
         return ""
 

@@ -127,26 +127,19 @@ def add_templates(app: Sphinx, package: str) -> None:
 
     Those of the site itself come first.
     """
-    config = app.config
-    config.templates_path = [
-        *config.templates_path,
-        _beside(app, package, "templates"),
-    ]
+    _add_folder(app, "templates_path", package, "templates")
 
 
 def add_static(app: Sphinx, package: str) -> None:
     """Let Sphinx copy the styles and scripts of a package into ``_static``."""
-    config = app.config
-    config.html_static_path = [
-        *config.html_static_path,
-        _beside(app, package, "static"),
-    ]
+    _add_folder(app, "html_static_path", package, "static")
 
 
-def _beside(app: Sphinx, package: str, name: str) -> str:
+def _add_folder(app: Sphinx, setting: str, package: str, name: str) -> None:
     # As conf.py would name it: the hash that Sphinx takes of all settings
     # must not differ from one clone to the next.
-    return os.path.relpath(Path(package).with_name(name), app.confdir)
+    folder = os.path.relpath(Path(package).with_name(name), app.confdir)
+    app.config[setting] = [*app.config[setting], folder]
 
 
 # By name: what returns its text.

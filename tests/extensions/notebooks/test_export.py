@@ -167,7 +167,7 @@ def test_what_no_notebook_can_show_is_reported_and_left_out(export):
     assert [(each.line, each.message) for each in page.problems] == [
         (6, f"a notebook cannot show {{card}}: see {TABLE}"),
         (11, f"a notebook cannot show {{math}}: see {TABLE}"),
-        (12, "a notebook cannot show a picture of the page"),
+        (12, "a notebook cannot show ![a](b.png)"),
     ]
 
 
@@ -221,5 +221,5 @@ def test_a_recipe_is_exported_as_the_page_that_it_would_be(house):
     assert names == ["first", "last", "picture"]
     assert page.endswith("shows what was measured.")
     [problem] = found.problems
-    assert (problem.path, problem.line) == (recipe.page, 25)
+    assert (problem.path, problem.line) == (recipe.page, 1)
     assert problem.message == "a notebook cannot show {note}: see " + TABLE
