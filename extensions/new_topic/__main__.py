@@ -21,20 +21,13 @@ _TITLE = "Tied weights"
 _LEFT = """\
 Wrote {files}.
 
-They hold an example that builds and passes its tests. What is left to do:
+They hold an example that builds and passes its tests: replace all of it with
+your own, since no check notices what you leave. List the page in
+docs/{chapter}/index.md: the line "{page}" in the toctree, and above it a
+question with the rule that answers it, which ends in [{title}]({page}.md).
 
-1. List the page in docs/{chapter}/index.md: add the line "{page}" to the
-   toctree, and above it a question with the rule that answers it:
-   - How do I ...?
-     Do this and that: [{title}]({page}.md).
-2. Replace the example with your own program, prose, claims and tests, all of
-   it: no check notices what you leave.
-   .venv/bin/nox -s live
-   shows the page and the results of its claims each time you save.
-3. Add names of torch that docs/torch_names.toml lacks, as the build says.
-4. Add to tests/browser/queries.toml what people will type to find the page.
-5. Find out what the tests do not notice:
-   .venv/bin/nox -s mutants -- {topic}
+.venv/bin/nox -s live shows the page, and the results of its claims, each time
+you save. CONTRIBUTING.md says what else makes a page.
 """
 
 
@@ -93,7 +86,6 @@ def main() -> None:
         chapter=topic.chapter,
         page=topic.page.stem,
         title=_title(topic),
-        topic=topic.name,
     )
     print(said, end="")
 

@@ -1,7 +1,8 @@
 """The notebook of a page, which teaches without the site.
 
 It opens as the page does: each cell with what it gave, each claim with its
-sign, and helpers folded, in Jupyter as in Colab.
+sign, and helpers folded, in Jupyter as in Colab. As Markdown, it is for
+whoever reads with a program that knows no HTML.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from extensions.claims.signs import SIGNS
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
-from extensions.notebooks.export import Export, code_of
+from extensions.notebooks.export import Export, code_of, fenced
 from extensions.programs.outputs import outputs_in
 from extensions.programs.requirements import libraries
 from extensions.programs.snippet import Snippet
@@ -68,6 +69,25 @@ def notebook_of(page: Export, scopes: str = "") -> Json:
         "nbformat": 4,
         "nbformat_minor": 5,
     }
+
+
+def markdown_of(notebook: Json) -> str:
+    """Return a notebook as Markdown, with what its cells gave."""
+    parts = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            parts.append(cell["source"])
+        else:
+            parts.append(fenced(cell["source"], "python"))
+            parts += map(_shown, cell["outputs"])
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(output: Json) -> str:
+    if "text" in output:
+        return fenced(output["text"], "text")
+    words = str(output["data"]["text/plain"])
+    return words if "text/html" in output["data"] else f"(A picture: {words}.)"
 
 
 def _words(text: str) -> Json:

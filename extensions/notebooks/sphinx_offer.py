@@ -24,8 +24,7 @@ from extensions.core.reading import bytes_of
 from extensions.core.topics import Topic, topics
 from extensions.core.writing import write
 from extensions.notebooks.export import export_page
-from extensions.notebooks.markdown import markdown_of
-from extensions.notebooks.notebook import notebook_of
+from extensions.notebooks.notebook import markdown_of, notebook_of
 from extensions.site.dependencies import root_of
 from extensions.site.errors import report
 from extensions.site.nodes import put_head
@@ -57,20 +56,16 @@ def write_files(app: Sphinx) -> None:
 
 
 def _write_page(app: Sphinx, topic: Topic) -> None:
-    base, ledger = app.config.html_baseurl, ledger_of(app)
-    entries = ledger.of(topic.name)
+    entries = ledger_of(app).of(topic.name)
     verdicts = {each.claim.name: each.verdict for each in entries}
-    repairs = repairs_of(entries)
+    base, repairs = app.config.html_baseurl, repairs_of(entries)
     page = export_page(topic, base, verdicts, repairs)
     for problem in page.problems:
         report(problem)
     notebook = notebook_of(page, _scopes(entries))
     content = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     write(topic.output.with_suffix(".ipynb"), content)
-    # The claims stand below the Markdown, with their results: it needs no
-    # signs.
-    page = export_page(topic, base, repairs=repairs)
-    write(Path(app.outdir, f"{topic.name}.md"), markdown_of(page, ledger))
+    write(Path(app.outdir, f"{topic.name}.md"), markdown_of(notebook))
 
 
 def _scopes(entries: tuple[Entry, ...]) -> str:

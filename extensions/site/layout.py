@@ -18,7 +18,6 @@ from sphinx.util.osutil import relative_uri
 from extensions.core.reading_order import words_of_title
 from extensions.core.writing import write
 from extensions.site.dependencies import (
-    ALL,
     builder_of,
     depend_on,
     made_from,
@@ -60,12 +59,9 @@ def title_shown(env: BuildEnvironment, name: str) -> str:
 
 
 def titles(app: Sphinx) -> dict[str, str]:
-    """Return the title of each page, and all of them."""
+    """Return the title of each page."""
     root = root_of(app.env)
-    found = {
-        name: words_of_title(root, name) for name in sorted(app.env.found_docs)
-    }
-    return found | {ALL: f"{found}"}
+    return {name: words_of_title(root, name) for name in app.env.found_docs}
 
 
 def address(env: BuildEnvironment, topic: Topic, anchor: str) -> str:

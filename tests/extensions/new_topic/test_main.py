@@ -131,5 +131,5 @@ def test_the_command_says_what_is_left_to_do(chapter, monkeypatch, capsys):
         "Wrote docs/part/three_more.md, snippets/part/three_more.py,"
         " tests/part/test_three_more.py.\n"
     )
-    assert 'docs/part/index.md: add the line "three_more"' in said
+    assert 'docs/part/index.md: the line "three_more"' in said
     assert "[Three more](three_more.md)." in said
