@@ -11,23 +11,6 @@ from extensions.core.topics import ROOT, Topic
 from tests.helpers.evidence import HOUSE
 from tools.mutants.__main__ import chosen_topics
 
-CONFTEST = """
-import pytest
-
-from extensions.evidence.counterexamples import failure_of
-from extensions.programs.snippet import Snippet
-from extensions.core.topics import ROOT, topic_of_tests
-
-
-@pytest.fixture
-def snippet(request):
-    return Snippet.read(topic_of_tests(ROOT, request.path).snippet)
-
-
-@pytest.fixture
-def fails():
-    return failure_of
-"""
 FOUR = '''"""
 Four
 ====
@@ -89,10 +72,10 @@ def house(tmp_path):
 
 def test_what_survives_is_listed_and_what_cannot_be_tried_is_reported(house):
     """Two mutants loop without end, and counter-examples do not count."""
-    for each in ("extensions", "tools"):
-        shutil.copytree(ROOT / each, house / each)
-    shutil.copy(ROOT / "pyproject.toml", house)
-    (house / "tests/conftest.py").write_text(CONFTEST)
+    for name in ("extensions", "tools", "tests/helpers"):
+        shutil.copytree(ROOT / name, house / name)
+    for name in ("pyproject.toml", "tests/conftest.py"):
+        shutil.copy(ROOT / name, house / name)
     add(house, "part/four", FOUR, TEST_FOUR)
     add(house, "part/five", FOUR, TEST_FOUR.replace("== 5", "== 6"))
     add(house, "part/six", FOUR, "import lost\n")
