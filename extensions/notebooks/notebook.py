@@ -112,9 +112,8 @@ def _code(source: str, outputs: Sequence[Json] = (), fold: str = "") -> Json:
 
 def _note(page: Export) -> str:
     """Return what a notebook says of itself, below its title."""
-    name = f"the page `{page.topic.name}`"
-    link = page.link("this page") if page.base else name
-    said = f"The notebook of {link} of Proven PyTorch."
+    link = page.link(f"the page `{page.topic.name}`")
+    said = f"From {link} of Proven PyTorch."
     if names := libraries(Snippet.read(page.topic.snippet).text):
         listed = " ".join(_REQUIREMENTS.get(each, each) for each in names)
         said += f" To install what it needs: `pip install {listed}`."

@@ -12,6 +12,7 @@ import io
 import json
 import zipfile
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -23,7 +24,7 @@ from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.reading import bytes_of
 from extensions.core.topics import Topic, topics
 from extensions.core.writing import write
-from extensions.notebooks.export import export_page
+from extensions.notebooks.export import export_page, fenced
 from extensions.notebooks.notebook import markdown_of, notebook_of
 from extensions.site.dependencies import root_of
 from extensions.site.errors import report
@@ -69,12 +70,16 @@ def _write_page(app: Sphinx, topic: Topic) -> None:
 
 
 def _scopes(entries: tuple[Entry, ...]) -> str:
-    """Return how far some claims reach, as a list."""
+    """Return how far some claims reach, as a list, and what breaks them."""
     lines = []
     for entry in entries:
         if scope := entry.scope:
             lines.append(f"- {entry.claim.sentence}")
             lines += [f"  - {each}" for each in scope]
+        for test in entry.counter_examples:
+            for failure in entry.failures_of(test.name)[:1]:
+                if failure.edit:
+                    lines.append(indent(fenced(failure.edit, "diff"), "    "))
     return "\n".join(lines)
 
 

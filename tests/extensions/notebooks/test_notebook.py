@@ -66,7 +66,7 @@ def test_a_page_that_begins_with_a_cell_loses_nothing(house):
     page.page.write_text("```{cell} start\n```\n\n:::{cell} count\n:::")
 
     assert [each["source"] for each in cells_of(page, "")] == [
-        "The notebook of the page `part/one` of Proven PyTorch.",
+        "From the page `part/one` of Proven PyTorch.",
         'word = "one"',
         'print(word, "counted")',
     ]
@@ -82,7 +82,7 @@ def test_a_notebook_says_what_to_install_and_what_its_signs_mean(house):
     head = cells_of(page, "https://e.org", verdicts)[0]["source"]
 
     assert head == (
-        "# One\n\nThe notebook of [this page](https://e.org/part/one.html) of"
+        "# One\n\nFrom [the page `part/one`](https://e.org/part/one.html) of"
         " Proven PyTorch. To install what it needs:"
         ' `pip install "torch>=2.6" numpy pillow`.\n\n'
         "✓ follows what a test has shown."

@@ -97,13 +97,14 @@ def test_a_notebook_holds_what_its_cells_gave_and_how_far_claims_reach(site):
     text = (site.srcdir / "gallery/three.ipynb").read_text()
     opening, code, last = json.loads(text)["cells"]
 
-    assert opening["source"].startswith("# Three\n\nThe notebook of the page")
+    assert opening["source"].startswith("# Three\n\nFrom the page")
     assert opening["source"].endswith("\n\nOne line is drawn. ✓")
     assert code["source"].startswith("import matplotlib")
     kinds = [kind for out in code["outputs"] for kind in out.get("data", ())]
     assert "image/svg+xml" in kinds
     assert last["source"].startswith("## How far the claims reach\n")
     assert "- One line is drawn.\n  - Breaks: " in last["source"]
+    assert "\n    ```diff\n    -old\n    +new\n    ```" in last["source"]
 
 
 def test_a_build_warns_of_what_no_notebook_can_show(house, build):
