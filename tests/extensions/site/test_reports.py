@@ -13,12 +13,12 @@ from extensions.core.problem import Problem
 
 def handler(*args):
     raise Problem("some/file", 7, "cannot be written")
-    {more}
+    yield  # as the handlers of this event do
 
 handler.__module__ = "extensions.site.other"
 
 def setup(app):
-    app.connect("{event}", handler)
+    app.connect("html-collect-pages", handler)
 """
 
 
@@ -105,14 +105,8 @@ def test_a_damaged_run_leaves_the_others_standing(house, build):
     assert "Passed: word is one" in (app.outdir / "part/one.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("event", "more"),
-    [("doctree-resolved", ""), ("html-collect-pages", "yield")],
-)
-def test_a_problem_in_a_handler_ends_the_build_in_one_line(
-    house, stopped, event, more
-):
-    (house / "other.py").write_text(HANDLER.format(event=event, more=more))
+def test_a_problem_in_a_handler_ends_the_build_in_one_line(house, stopped):
+    (house / "other.py").write_text(HANDLER)
     with (house / "docs/conf.py").open("a") as file:
         file.write("extensions += ['other']\n")
 
