@@ -171,7 +171,7 @@ WRONG = {
         (SCORES, f"{SCORES}.softmax(dim=1)", "Leave softmax out"),
         (SCORES, f"{SCORES}.relu()", "Leave softmax out"),
         ("(x.flatten(1))", "(0 * x.flatten(1))", "the same scores"),
-        ("return Net(number_of_classes)", "return Net", "the class Net itsel"),
+        ("return Net(number_of_classes)", "return Net", "the class Net"),
     ],
     5: [
         (
