@@ -22,6 +22,7 @@ from pathlib import Path
 
 # What says when, or from which bytes, a file was made, and not what it says.
 _STAMP = re.compile(r"\?v=[0-9a-f]{8}|(?<=-)[0-9a-f]{32,64}(?=\.)")
+_MOST = 12  # lines of each change that are shown
 _NO_TEXT = {"script", "style", "template"}
 _VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 _INLINE = {
@@ -129,7 +130,7 @@ def same_changes(
     return found
 
 
-def compare(old: Path, new: Path, most: int) -> bool:
+def compare(old: Path, new: Path) -> bool:
     """Print how two sites differ; return whether they do."""
     before, after = files_of(old), files_of(new)
     said = [
@@ -145,9 +146,9 @@ def compare(old: Path, new: Path, most: int) -> bool:
     for change, names in sorted(changes.items(), key=lambda each: each[1]):
         more = f" and {len(names) - 1} more" if names[1:] else ""
         said.append(f"~ text of {min(names)}{more}:")
-        said += [f"    {line}" for line in change[:most]]
-        if change[most:]:
-            said.append(f"    … {len(change) - most} more lines")
+        said += [f"    {line}" for line in change[:_MOST]]
+        if change[_MOST:]:
+            said.append(f"    … {len(change) - _MOST} more lines")
     for line in said:
         print(line)
     sizes = [
@@ -166,8 +167,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("old", type=Path, help="folder of one built site")
     parser.add_argument("new", type=Path, help="folder of the other")
-    parser.add_argument(
-        "--lines", type=int, default=12, help="shown of each change"
-    )
     options = parser.parse_args()
-    raise SystemExit(compare(options.old, options.new, options.lines))
+    raise SystemExit(compare(options.old, options.new))

@@ -12,16 +12,6 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.dependencies import builder_of
-from extensions.build.errors import report
-from extensions.build.nodes import (
-    HtmlNode,
-    add_html_node,
-    html_element,
-    paragraph_of,
-)
-from extensions.build.nodes import words as words_as_html
-from extensions.build.site import PageContext, on_page_context
 from extensions.claims.entry import in_a_row
 from extensions.claims.ledger_rows import ledger_page
 from extensions.claims.signs import sign_of
@@ -33,6 +23,16 @@ from extensions.claims.words import (
     folded,
 )
 from extensions.core.problem import Problem
+from extensions.site.dependencies import builder_of
+from extensions.site.errors import report
+from extensions.site.layout import PageContext, on_page_context
+from extensions.site.nodes import (
+    HtmlNode,
+    add_html_node,
+    html_element,
+    paragraph_of,
+)
+from extensions.site.nodes import words as words_as_html
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

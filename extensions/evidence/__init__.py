@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.metadata import METADATA
     from extensions.evidence import sphinx_runs
+    from extensions.site.metadata import METADATA
 
     sphinx_runs.setup_runs(app)
     return METADATA

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the directives."""
-    from extensions.build.metadata import METADATA
     from extensions.measurements.sphinx_measured import setup_measured
+    from extensions.site.metadata import METADATA
 
     setup_measured(app)
     return METADATA

@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
-from extensions.build.nodes import HtmlNode, add_html_node
-from extensions.build.site import add_templates
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, measured_topics, sha256
 from extensions.evidence.sphinx_runs import folders_of
@@ -27,6 +24,9 @@ from extensions.measurements.results import (
     with_unit,
     workload_of,
 )
+from extensions.site.dependencies import ALL, KINDS, depend_on, root_of
+from extensions.site.layout import add_templates
+from extensions.site.nodes import HtmlNode, add_html_node
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -15,83 +15,61 @@ from extensions.core.reading import text_of
 from extensions.core.topics import ROOT, Topic
 from extensions.core.writing import write
 
-NAME = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
 EXAMPLE = Topic(Path(__file__).parent / "example", "models/tied_weights")
-TITLE = "Tied weights"
-UNDERLINED = f"{TITLE}\n{'=' * len(TITLE)}\n"
-LEFT = """\
+_NAME = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
+_TITLE = "Tied weights"
+_LEFT = """\
 Wrote {files}.
 
-They hold an example that builds and passes its tests. What is left to do:
+They hold an example that builds and passes its tests: replace all of it with
+your own, since no check notices what you leave. List the page in
+docs/{chapter}/index.md: the line "{page}" in the toctree, and above it a
+question with the rule that answers it, which ends in [{title}]({page}.md).
 
-1. List the page in docs/{chapter}/index.md: add the line "{page}" to the
-   toctree, and above it a question with the rule that answers it:
-   - How do I ...?
-     Do this and that: [{title}]({page}.md).
-2. Replace the example with your own program, prose, claims and tests, all of
-   it: no check notices what you leave.
-   .venv/bin/nox -s live
-   shows the page and the results of its claims each time you save.
-3. Add names of torch that docs/torch_names.toml lacks, as the build says.
-4. Add to tests/browser/queries.toml what people will type to find the page.
-5. Find out what the tests do not notice:
-   .venv/bin/nox -s mutants -- {topic}
+.venv/bin/nox -s live shows the page, and the results of its claims, each time
+you save. CONTRIBUTING.md says what else makes a page.
 """
 
 
 def new_topic(root: Path, name: str) -> list[Path]:
-    """Write the page, the program and the tests of a topic."""
+    """Write the page, the program and the tests of a topic.
+
+    Raises
+    ------
+    Problem
+        If the name is none of a topic, or one of its files exists.
+    """
     topic = Topic(root, name)
-    _check(topic)
-    for path in _files(topic):
-        if path.exists():
-            raise Problem(path, 1, f"the topic {name} exists already")
-    for path, example in zip(_files(topic), _files(EXAMPLE), strict=True):
-        write(path, _renamed(text_of(example), name))
-    return _files(topic)
-
-
-def _files(topic: Topic) -> list[Path]:
-    """Return the files that every topic has."""
-    return [topic.page, topic.snippet, topic.tests]
-
-
-def _chapters(root: Path) -> list[str]:
-    """Return the folders of programs that have an index of pages, too."""
-    names = sorted(each.name for each in root.glob("snippets/*/"))
-    return [
-        name for name in names if (root / f"docs/{name}/index.md").exists()
-    ]
-
-
-def _check(topic: Topic) -> None:
-    """Raise what is wrong with the name of a topic."""
-    name, known = topic.name, _chapters(topic.root)
     if topic.is_recipe:
         message = f"{name} is a recipe, one file: copy another of gallery/"
-    elif not NAME.fullmatch(name):
+        raise Problem(root, 1, message)
+    if not _NAME.fullmatch(name):
         message = (
             f"no name of a topic: {name!r}: write chapter/topic,"
             " lower-case words joined by underscores"
         )
-    elif topic.chapter not in known:
-        message = f"no chapter {topic.chapter!r}; there are: "
-        message += ", ".join(known)
-    else:
-        return
-    raise Problem(topic.root, 1, message)
+        raise Problem(root, 1, message)
+    index = topic.page.with_name("index.md")
+    if not (index.exists() and topic.snippet.parent.exists()):
+        message = f"no chapter {topic.chapter!r}, with an index and programs"
+        raise Problem(root, 1, message)
+    for path in _files(topic):
+        if path.exists():
+            raise Problem(path, 1, f"the topic {name} exists already")
+    title = _title(topic)
+    for path, example in zip(_files(topic), _files(EXAMPLE), strict=True):
+        text = text_of(example).replace(EXAMPLE.name, name)
+        text = text.replace("=" * len(_TITLE), "=" * len(title))
+        write(path, text.replace(_TITLE, title))
+    return _files(topic)
 
 
-def _renamed(text: str, name: str) -> str:
-    """Return a file of the example as that of another topic."""
-    title = _title(name)
-    text = text.replace(UNDERLINED, f"{title}\n{'=' * len(title)}\n")
-    return text.replace(TITLE, title).replace(EXAMPLE.name, name)
+def _files(topic: Topic) -> list[Path]:
+    return [topic.page, topic.snippet, topic.tests]
 
 
-def _title(name: str) -> str:
-    """Return what a topic of a name may be called."""
-    return name.partition("/")[2].replace("_", " ").capitalize()
+def _title(topic: Topic) -> str:
+    return topic.page.stem.replace("_", " ").capitalize()
 
 
 def main() -> None:
@@ -101,19 +79,15 @@ def main() -> None:
         description="Write the three files of a new topic.",
     )
     parser.add_argument("topic", help="such as models/tied_weights")
-    name = parser.parse_args().topic
-    files = [each.relative_to(ROOT) for each in new_topic(ROOT, name)]
-    chapter, _, page = name.partition("/")
-    print(
-        LEFT.format(
-            files=", ".join(each.as_posix() for each in files),
-            chapter=chapter,
-            page=page,
-            title=_title(name),
-            topic=name,
-        ),
-        end="",
+    topic = Topic(ROOT, parser.parse_args().topic)
+    files = [path.relative_to(ROOT) for path in new_topic(ROOT, topic.name)]
+    said = _LEFT.format(
+        files=", ".join(path.as_posix() for path in files),
+        chapter=topic.chapter,
+        page=topic.page.stem,
+        title=_title(topic),
     )
+    print(said, end="")
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-__all__ = ["setup"]
-
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Set up the files that pages offer."""
-    from extensions.build.metadata import METADATA
-    from extensions.notebooks.sphinx_offer import setup_offer
+    """Write the files once the programs have run, and offer them."""
+    from extensions.notebooks import sphinx_offer
+    from extensions.site.metadata import METADATA
 
-    setup_offer(app)
+    app.add_config_value("notebooks_repository", "", "env", str)
+    app.connect("builder-inited", sphinx_offer.write_files)
+    app.add_transform(sphinx_offer.OfferFiles)
     return METADATA

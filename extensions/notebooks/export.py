@@ -1,8 +1,11 @@
 """Export a page: its prose as plain Markdown, and the cells between it.
 
 The text of the page stays as it was written, but for what only this site
-knows: claims, roles, links and directives. A recipe is taken from
-reStructuredText to what a page would say before.
+knows: of a claim the words stay, and its sign follows; a role becomes the
+words or the link that the site shows; a link stays where the site's address is
+known, else its words do; what stands for a directive is said in
+:mod:`extensions.core.directives`. A recipe is taken from reStructuredText to
+what a page would say before.
 
 It is read as text, and not from Sphinx's doctree, which also holds what the
 site adds for its readers: links to the API, signs, panels, curly quotation
@@ -14,8 +17,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from extensions.claims.page import RECIPE_TIMINGS, read_page
 from extensions.claims.repairs import (
@@ -24,23 +28,45 @@ from extensions.claims.repairs import (
     PRINTS,
     Repair,
 )
+from extensions.claims.signs import SIGNS
 from extensions.core.directives import DIRECTIVES, TABLE, Body, Meaning
-from extensions.core.markdown import Directive, directive_of, line_of, parse
-from extensions.core.reading import python_in, text_of
+from extensions.core.markdown import Directive, directive_of, parse
+from extensions.core.problem import Problem
+from extensions.core.reading import python_of, text_of
+from extensions.core.reading_order import address_of, name_of, title_of
 from extensions.core.syntax import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of
-from extensions.notebooks.inline import Inline, from_rst
 from extensions.programs.outputs import fold_title
 from extensions.programs.snippet import Cell, Snippet
 
 # What a page says to Sphinx alone.
-_UNSEEN = {
-    "front_matter",
-    "myst_block_break",
-    "myst_line_comment",
-    "myst_target",
-}
+_UNSEEN = {"front_matter", "myst_line_comment", "myst_target"}
+_CODE = r"(?:``(?:[^`]|`(?!`))+``|`[^`]+`)"
+# All that may be other than in plain Markdown; code stays as it is.
+_INLINE = re.compile(
+    rf"""
+    \{{(?P<role>[\w:-]+)\}}`(?P<said>[^`]+)`
+    | {_CODE}
+    | (?P<picture>!?)(?<!\\)
+      \[(?P<words>(?:{_CODE}|\[(?:{_CODE}|[^]`])*\]|[^][`])*)\]
+      (?:\((?P<target>(?P<scheme>[a-z]+:)?(?:[^()\s]|\([^()\s]*\))*)\))?
+      (?P<attributes>\{{[^{{}}`]+\}})?
+    """,
+    re.VERBOSE,
+)
+_EXPLICIT = re.compile(r"(.+?)\s*<([^<>]+)>", re.DOTALL)
+
+# From the reStructuredText of recipes to MyST.
+_FROM_RST = (
+    (r"^\.\. _(.*):\n\n(\S.*(?:\n\S.*)*)", r"\n\n[\2]{#\1 .claim}"),
+    (r"^\.\. ([\w:-]+)::.*$", r"{\1}`directive`"),  # which is reported
+    (r"^(\S.*)\n=+$", r"# \1\n"),
+    (r"^(\S.*)\n-+$", r"## \1\n"),
+    (r":([\w:-]+):`", r"{\1}`"),
+    (r"^::$|(?<=\S:):$", ""),
+    (r"``", "`"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,35 +81,24 @@ class ExportedCell:
     """Whether the reader is to say what it gives."""
 
 
-_Pieces = list[str | ExportedCell]
-
-
-@dataclass(frozen=True)
-class ExportedPage:
-    """A page as its notebook and its Markdown show it."""
-
-    words: Inline
-    """Whose page it is, and what no notebook can show of it."""
-    pieces: _Pieces
-    """Markdown, and the cells between it."""
-
-
 def export_page(
     topic: Topic,
     base: str,
     verdicts: Mapping[str, str] | None = None,
     repairs: Mapping[str, Repair] | None = None,
-) -> ExportedPage:
+) -> Export:
     """Return the page of a topic; ``base`` is the site's address or "".
 
     Claims are followed by the signs of their verdicts, given by their names,
     and exercises by repairs, given by the names of their tests.
     """
     cells = Snippet.read(topic.snippet).cells()
-    export = _Export(topic, base, verdicts or {}, repairs or {}, cells)
-    text = text_of(topic.page)
-    pieces = export.recipe(text) if topic.is_recipe else export.blocks(text, 1)
-    return ExportedPage(export, _joined(pieces))
+    export = Export(topic, base, verdicts or {}, repairs or {}, cells)
+    if topic.is_recipe:
+        export.add_recipe()
+    else:
+        export.add_blocks(text_of(topic.page))
+    return export
 
 
 def code_of(cell: Cell) -> str:
@@ -98,117 +113,199 @@ def fenced(text: str, language: str = "") -> str:
 
 
 @dataclass
-class _Export(Inline):
-    """The blocks of one page."""
+class Export:
+    """A page as its notebook and its Markdown show it."""
 
+    topic: Topic
+    base: str
+    """The address of the site, or ""."""
+    verdicts: Mapping[str, str]
+    """What the tests say of each claim, by its name."""
     repairs: Mapping[str, Repair]
     cells: Mapping[str, Cell]
+    pieces: list[str | ExportedCell] = field(default_factory=list)
+    """Markdown, and the cells between it."""
+    problems: list[Problem] = field(default_factory=list)
 
-    def recipe(self, text: str) -> _Pieces:
-        """Return a recipe as the page that it would be: all of its cells."""
-        module = python_in(self.topic.page, text)
-        opening = ast.get_docstring(module, clean=False) or ""
-        pieces = self.blocks(from_rst(opening), 1)
+    def link(self, words: str) -> str:
+        """Return words as a link to the page itself."""
+        return _linked(words, address_of(self.topic.name, self.base))
+
+    def add_recipe(self) -> None:
+        """Add a recipe as the page that it would be: all of its cells."""
+        opening = ast.get_docstring(python_of(self.topic.page)) or ""
+        self.add_blocks(_from_rst(opening))
         for cell in self.cells.values():
             prose = re.sub("^# ?", "", cell.prose, flags=re.MULTILINE)
-            pieces += self.blocks(from_rst(prose), cell.line + 1)
+            self.add_blocks(_from_rst(prose))
             if cell.code:
-                pieces.append(ExportedCell(cell))
+                self._add(ExportedCell(cell))
             if RECIPE_TIMINGS.search(cell.code):
-                pieces += self.blocks("```{measured}\n```", cell.line)
-        return pieces
+                self.add_blocks("```{measured}\n```")
 
-    def blocks(self, text: str, first: int) -> _Pieces:
-        """Return some Markdown, whose first line has a number."""
+    def add_blocks(self, text: str) -> None:
+        """Add some Markdown."""
         lines = text.splitlines()
-        pieces: _Pieces = []
         at = 0
         for token in parse(text):
-            directive = directive_of(token, line_of(token, first))
+            directive = directive_of(token, 1)
             if token.map and (directive or token.type in _UNSEEN):
                 start, end = token.map
-                pieces.append(self.prose(lines[at:start], first + at))
+                self._add_prose(lines[at:start])
                 at = end
-                if directive and token.level:
-                    what = f"{{{directive.name}}} inside a list or a quotation"
-                    self.report(directive.line, what)
-                elif directive:
-                    pieces += self.directive(directive)
-        return [*pieces, self.prose(lines[at:], first + at)]
+                if directive:
+                    self._add_directive(directive)
+        self._add_prose(lines[at:])
 
-    def directive(self, directive: Directive) -> _Pieces:
-        """Return what stands in the place of a directive."""
-        argument, line = directive.argument, directive.line
-        if directive.name == "cell" and "from" not in directive.options:
-            # A rule reports an unknown name.
-            cell = self.cells.get(argument)
-            fold = cell and fold_title(cell, directive.options)
-            return [ExportedCell(cell, fold or "")] if cell else []
-        if directive.name == "exercise":
-            return self.exercise(directive)
-        if directive.name == "recap":
-            return [self.recap(directive)]
+    def _add(self, piece: str | ExportedCell) -> None:
+        """Add a cell, or a text to the one before."""
+        last = self.pieces[-1] if self.pieces else None
+        if isinstance(piece, str) and isinstance(last, str):
+            self.pieces[-1] = f"{last}\n\n{piece}" if piece else last
+        elif piece:
+            self.pieces.append(piece)
+
+    def _add_prose(self, lines: Iterable[str]) -> None:
+        text = self._plain("\n".join(lines)).strip("\n")
+        self._add(re.sub("\n{3,}", "\n\n", text))
+
+    def _add_directive(self, directive: Directive) -> None:
+        match directive.name:
+            case "cell" if "from" not in directive.options:
+                # A rule reports a name that no cell has.
+                if cell := self.cells.get(directive.argument):
+                    fold = fold_title(cell, directive.options)
+                    self._add(ExportedCell(cell, fold))
+            case "exercise":
+                self._add_exercise(directive)
+            case "recap":
+                self._add_recap(directive)
+            case _:
+                self._add_meaning(directive)
+
+    def _add_meaning(self, directive: Directive) -> None:
+        """Add what the table of directives says of one."""
         meaning = DIRECTIVES.get(directive.name, Meaning())
         if not meaning.export:
-            return [self.report(line, f"{{{directive.name}}}: see {TABLE}")]
-        shown = meaning.export.format(
-            title=self.plain(argument, line),
-            page=self.link("The page"),
-            body="{body}",
-        )
+            self._report(f"{{{directive.name}}}", f": see {TABLE}")
+            return
+        title, page = self._plain(directive.argument), self.link("The page")
+        shown = meaning.export.format(title=title, page=page, body="\0")
+        before, _, after = shown.partition("\0")
+        body = directive.body.rstrip()
         if meaning.body is Body.DATA:
-            return [shown.replace("{body}", directive.body.rstrip())]
-        text, first = directive.body, directive.first
-        if argument and "{title}" not in meaning.export:
-            text, first = f"{argument}\n{text}", first - 1
-        before, _, after = shown.partition("{body}")
-        return [before.strip(), *self.blocks(text, first), after.strip()]
+            self._add(f"{before}{body}{after}")
+            return
+        if directive.argument and "{title}" not in meaning.export:
+            body = f"{directive.argument}\n{body}"
+        self._add(before.strip())
+        self.add_blocks(body)
+        self._add(after.strip())
 
-    def recap(self, directive: Directive) -> str:
-        """Return the claims that the page says to remember, as a list."""
+    def _add_recap(self, directive: Directive) -> None:
         lines = []
         for each in directive.argument.split():
             page, _, name = each.rpartition("#")
-            topic = Topic(self.topic.root, page) if page else self.topic
-            for claim in read_page(topic.page).claims:
-                if claim.name == name:
-                    lines.append(f"- {claim.sentence}")
-        return self.prose(lines, directive.line)
+            topic = Topic(self.topic.root, page or self.topic.name)
+            claims = read_page(topic.page).claims
+            lines += [f"- {c.sentence}" for c in claims if c.name == name]
+        self._add_prose(lines)
 
-    def exercise(self, directive: Directive) -> _Pieces:
-        """Return the question; its hint and its answer are folded."""
+    def _add_exercise(self, directive: Directive) -> None:
+        """Add the question; its hint and its answer are folded."""
         exercise = exercise_of(directive.argument)
         if exercise is None:
-            return []  # the directive reports it
-        pieces: _Pieces = [f"**{exercise.kind.value.capitalize()}**"]
-        pieces += self.blocks(directive.body, directive.first)
+            return  # the directive reports it
+        self._add(f"**{exercise.kind.value.capitalize()}**")
+        self.add_blocks(directive.body)
         if hint := directive.options.get("hint"):
-            pieces.append(_folded("Hint", self.plain(hint, directive.line)))
+            self._add(_folded("Hint", self._plain(hint)))
         match exercise:
             case Exercise(Kind.PREDICT, (name,)):
-                pieces.append(ExportedCell(self.cells.get(name), asks=True))
-                pieces.append("Run the cell: it gives the answer.")
+                self._add(ExportedCell(self.cells.get(name), asks=True))
+                self._add("Run the cell: it gives the answer.")
             case Exercise(Kind.BUILD, (name, check)):
-                pieces.append(ExportedCell(None))
-                pieces.append(ExportedCell(self.cells.get(check), asks=True))
+                self._add(ExportedCell(None))
+                self._add(ExportedCell(self.cells.get(check), asks=True))
                 if solution := self.cells.get(name):
                     answer = fenced(solution.code, "python")
-                    pieces.append(_folded("Answer", answer))
+                    self._add(_folded("Answer", answer))
             case Exercise(Kind.REPAIR, (name,)):
-                repair = self.repairs.get(test_of(name))
-                answer = self.repair(repair, directive.line)
-                pieces.append(_folded("Answer", answer))
-        return pieces
+                self._add(_folded("Answer", self._repair(test_of(name))))
 
-    def repair(self, repair: Repair | None, line: int) -> str:
-        """Return an edit, and what is no longer true with it."""
+    def _repair(self, test: str) -> str:
+        repair = self.repairs.get(test)
         if repair is None:
             return NO_ANSWER
         parts = [fenced(repair.change, "diff")]
         if repair.after:
             parts += [PRINTS, fenced(repair.after, "text")]
-        parts += [NO_LONGER_TRUE, f"> {self.plain(repair.sentence, line)}"]
+        parts += [NO_LONGER_TRUE, f"> {self._plain(repair.sentence)}"]
         return "\n\n".join(parts)
+
+    def _plain(self, text: str) -> str:
+        """Return words without what only MyST knows."""
+        return _INLINE.sub(self._without_myst, text)
+
+    def _without_myst(self, found: re.Match[str]) -> str:
+        if role := found["role"]:
+            explicit = _EXPLICIT.fullmatch(found["said"])
+            words, target = (
+                explicit.groups() if explicit else ("", found["said"])
+            )
+            if role == "doc":
+                return self._page(words, target)
+            if role == "download":
+                # The address of the file holds a hash that Sphinx chooses.
+                return self.link(words or Path(target).name)
+            return self._report(f"{{{role}}}", f": see {TABLE}")
+        if found["words"] is None:  # code
+            return found[0]
+        if found["picture"]:
+            return self._report(found[0])
+        words = self._plain(found["words"])
+        if found["scheme"]:
+            words = f"[{words}]({found['target']})"
+        elif found["target"]:
+            words = self._page(words, found["target"])
+        elif not found["attributes"]:
+            words = f"[{words}]"
+        name = re.search(r"#([\w-]+)", found["attributes"] or "")
+        return words + (self._sign(name[1]) if name else "")
+
+    def _page(self, words: str, target: str) -> str:
+        """Return a link to a page; its title stands in for no words."""
+        page, mark, place = target.partition("#")
+        name = self.topic.name
+        if page:
+            name = name_of(page.removesuffix(".md"), name)
+        title = title_of(self.topic.root, name)
+        if page and title is None:  # a label, which only Sphinx can find
+            return words
+        words = words or self._plain(title or "")
+        address = address_of(name, self.base)
+        return _linked(words, address and f"{address}{mark}{place}")
+
+    def _sign(self, name: str) -> str:
+        """Return what follows the words of a claim: a link to its proof."""
+        sign = SIGNS.get(self.verdicts.get(name, ""))
+        if sign is None:
+            return ""
+        page = address_of(self.topic.name, self.base)
+        address = page and f'{page}#{name} "{sign.tip}"'
+        return f" {_linked(sign.mark, address)}"
+
+    def _report(self, what: str, why: str = "") -> str:
+        """Keep a problem, and show nothing in the place of what has it."""
+        text = text_of(self.topic.page)
+        line = text.count("\n", 0, max(0, text.find(what))) + 1
+        message = f"a notebook cannot show {what}{why}"
+        self.problems.append(Problem(self.topic.page, line, message))
+        return ""
+
+
+def _linked(words: str, address: str) -> str:
+    return f"[{words}]({address})" if words and address else words
 
 
 def _folded(title: str, said: str) -> str:
@@ -216,12 +313,7 @@ def _folded(title: str, said: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{said}\n\n</details>"
 
 
-def _joined(pieces: _Pieces) -> _Pieces:
-    """Return the pieces with one text between two cells."""
-    found: _Pieces = []
-    for piece in [each for each in pieces if each]:
-        if isinstance(piece, str) and found and isinstance(found[-1], str):
-            found[-1] = f"{found[-1]}\n\n{piece}"
-        else:
-            found.append(piece)
-    return found
+def _from_rst(text: str) -> str:
+    for pattern, instead in _FROM_RST:
+        text = re.sub(pattern, instead, text, flags=re.MULTILINE)
+    return text

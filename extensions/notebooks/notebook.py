@@ -1,32 +1,32 @@
 """The notebook of a page, which teaches without the site.
 
 It opens as the page does: each cell with what it gave, each claim with its
-sign, and helpers folded, in Jupyter as in Colab.
+sign, and helpers folded, in Jupyter as in Colab. As Markdown, it is for
+whoever reads with a program that knows no HTML.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import unescape
 from typing import Any
 
 from extensions.claims.signs import SIGNS
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
-from extensions.notebooks.export import ExportedPage, code_of
+from extensions.notebooks.export import Export, code_of, fenced
 from extensions.programs.outputs import outputs_in
 from extensions.programs.requirements import libraries
-from extensions.programs.snippet import Cell, Snippet
+from extensions.programs.snippet import Snippet
 
-_Json = dict[str, Any]
-_OLDEST = (2, 6)
+Json = dict[str, Any]
 _OWN_CODE = "# Your code"
-_NO_WINDOWS = "It forks, which Windows cannot: run it on Linux or macOS."
+_REQUIREMENTS = {"torch": '"torch>=2.6"'}
 _SCOPES = (
     "## How far the claims reach\n\n<details><summary>What each was tried on,"
-    " where it ends, and what breaks it</summary>"
+    " where it ends, and what breaks it</summary>\n\n{}\n\n</details>"
 )
 # A directive, and what is indented below it.
 _DIRECTIVE = re.compile(
@@ -34,34 +34,17 @@ _DIRECTIVE = re.compile(
     r"(?P<body>(?:(?: {3,}.*)?\n)*)",
     re.MULTILINE,
 )
-_CHECK = """# {needs}; to install what is missing:
-# %pip install {names}
-import torch
-
-if tuple(map(int, torch.__version__.split(".")[:2])) < {version}:
-    raise RuntimeError(
-        f"torch {{torch.__version__}} is too old: install {oldest} or newer"
-    )"""
 
 
-def notebook_of(page: ExportedPage, scopes: str = "") -> _Json:
+def notebook_of(page: Export, scopes: str = "") -> Json:
     """Return the notebook of a page; ``scopes``: how far its claims reach."""
-    topic = page.words.topic
-    snippet = Snippet.read(topic.snippet)
-    names = libraries(snippet.text)
-    outputs = outputs_by_cell(topic)
+    outputs = outputs_by_cell(page.topic)
     pieces = [*page.pieces]
     title, opening = "", ""
     if pieces and isinstance(pieces[0], str):
         title, _, opening = str(pieces.pop(0)).partition("\n\n")
-    parts = [
-        title,
-        _note(page, snippet, names),
-        _legend(page.words.verdicts),
-    ]
+    parts = [title, _note(page), _legend(page), opening]
     cells = [_words("\n\n".join(part for part in parts if part))]
-    cells += check_of(names)
-    cells += [_words(opening)] if opening else []
     for piece in pieces:
         if isinstance(piece, str):
             cells.append(_words(piece))
@@ -70,13 +53,13 @@ def notebook_of(page: ExportedPage, scopes: str = "") -> _Json:
         else:
             is_check = cells[-1]["source"] == _OWN_CODE
             given = [] if piece.asks else outputs.get(piece.cell.name, [])
-            cells.append(_cell(piece.cell, piece.fold, given))
+            cells.append(_code(code_of(piece.cell), given, piece.fold))
             if is_check:
                 # It may name what the reader has not defined yet: Jupyter goes
                 # on with the next cell.
                 cells[-1]["metadata"]["tags"] = ["raises-exception"]
     if scopes:
-        cells.append(_words(f"{_SCOPES}\n\n{scopes}\n\n</details>"))
+        cells.append(_words(_SCOPES.format(scopes)))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not at random
     kernel = {"name": "python3", "display_name": "Python 3"}
@@ -88,32 +71,63 @@ def notebook_of(page: ExportedPage, scopes: str = "") -> _Json:
     }
 
 
-def _words(text: str) -> _Json:
-    """Return a cell of Markdown."""
+def markdown_of(notebook: Json) -> str:
+    """Return a notebook as Markdown, with what its cells gave."""
+    parts = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            parts.append(cell["source"])
+        else:
+            parts.append(fenced(cell["source"], "python"))
+            parts += map(_shown, cell["outputs"])
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(output: Json) -> str:
+    if "text" in output:
+        return fenced(output["text"], "text")
+    words = str(output["data"]["text/plain"])
+    return words if "text/html" in output["data"] else f"(A picture: {words}.)"
+
+
+def _words(text: str) -> Json:
     return {"cell_type": "markdown", "metadata": {}, "source": text}
 
 
-def _code(source: str, outputs: Sequence[_Json] = ()) -> _Json:
-    """Return a cell of code."""
+def _code(source: str, outputs: Sequence[Json] = (), fold: str = "") -> Json:
+    """Return a cell of code, closed if it folds behind some words."""
+    metadata: Json = {}
+    if fold:
+        # Jupyter reads the first, Colab the second, with the title in code.
+        metadata = {"jupyter": {"source_hidden": True}, "cellView": "form"}
+        source = f"# @title {fold}\n{source}"
     return {
         "cell_type": "code",
         "execution_count": None,
-        "metadata": {},
+        "metadata": metadata,
         "outputs": [*outputs],
         "source": source,
     }
 
 
-def _display(kind: str, data: str, words: str) -> _Json:
-    """Return an output of a kind, with words for who cannot see it."""
-    return {
-        "output_type": "display_data",
-        "metadata": {},
-        "data": {kind: data, "text/plain": words},
-    }
+def _note(page: Export) -> str:
+    """Return what a notebook says of itself, below its title."""
+    link = page.link(f"the page `{page.topic.name}`")
+    said = f"From {link} of Proven PyTorch."
+    if names := libraries(Snippet.read(page.topic.snippet).text):
+        listed = " ".join(_REQUIREMENTS.get(each, each) for each in names)
+        said += f" To install what it needs: `pip install {listed}`."
+    return said
 
 
-def outputs_by_cell(topic: Topic) -> dict[str, list[_Json]]:
+def _legend(page: Export) -> str:
+    """Return what the signs behind the claims of a notebook mean."""
+    verdicts = {*page.verdicts.values()}
+    shown = [sign for verdict, sign in SIGNS.items() if verdict in verdicts]
+    return " ".join(f"{sign.mark} {sign.legend}." for sign in shown)
+
+
+def outputs_by_cell(topic: Topic) -> dict[str, list[Json]]:
     """Return what each cell of a program gave, by its name.
 
     It is read back from the page that sphinx-gallery has written. In a recipe,
@@ -130,7 +144,7 @@ def outputs_by_cell(topic: Topic) -> dict[str, list[_Json]]:
     }
 
 
-def _outputs(topic: Topic, rst: str) -> Iterator[_Json]:
+def _outputs(topic: Topic, rst: str) -> Iterator[Json]:
     """Yield the outputs in some reStructuredText of sphinx-gallery.
 
     Of a picture for light pages and one for dark ones, a notebook has the
@@ -150,8 +164,17 @@ def _outputs(topic: Topic, rst: str) -> Iterator[_Json]:
                 yield _display("image/svg+xml", text_of(path), words)
 
 
+def _display(kind: str, data: str, words: str) -> Json:
+    """Return an output of a kind, with words for who cannot see it."""
+    return {
+        "output_type": "display_data",
+        "metadata": {},
+        "data": {kind: data, "text/plain": words},
+    }
+
+
 def _table_in(html: str) -> str:
-    """Return the table of some HTML as Markdown; "" if there is none."""
+    """Return the table of some HTML as Markdown."""
     rows = [
         [
             unescape(re.sub("<[^>]*>", "", cell)).strip().replace("|", "\\|")
@@ -159,58 +182,5 @@ def _table_in(html: str) -> str:
         ]
         for row in re.findall(r"(?s)<tr\b[^>]*>(.*?)</tr>", html)
     ]
-    width = max(map(len, rows), default=0)
-    rows[1:1] = [["---"] * width] if rows else []
-    lines = (row + [""] * (width - len(row)) for row in rows)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cell(cell: Cell, fold: str, outputs: Sequence[_Json]) -> _Json:
-    """Return a cell with its outputs, closed if it folds behind some words."""
-    if not fold:
-        return _code(code_of(cell), outputs)
-    # Jupyter reads the first, Colab the second, with the title in code.
-    found = _code(f"# @title {fold}\n{code_of(cell)}", outputs)
-    found["metadata"] = {
-        "jupyter": {"source_hidden": True},
-        "cellView": "form",
-    }
-    return found
-
-
-def _legend(verdicts: Mapping[str, str]) -> str:
-    """Return what the signs behind the claims of a notebook mean."""
-    said = {*verdicts.values()}
-    shown = [sign for verdict, sign in SIGNS.items() if verdict in said]
-    return " ".join(f"{sign.mark} {sign.legend}." for sign in shown)
-
-
-def _note(page: ExportedPage, snippet: Snippet, names: list[str]) -> str:
-    """Return what a notebook says of itself, below its title."""
-    name = f"the page `{page.words.topic.name}`"
-    link = page.words.link("this page") if page.words.base else name
-    said = [f"The notebook of {link} of Proven PyTorch."]
-    if names:
-        said.append(f"It needs {', '.join(f'`{each}`' for each in names)}.")
-    if '"fork"' in snippet.text:
-        # A notebook has no other way to give workers what it defines.
-        said.append(_NO_WINDOWS)
-    return " ".join(said)
-
-
-def check_of(names: list[str]) -> list[_Json]:
-    """Return the cell that looks whether a program can run, if one needs to.
-
-    A torch that is newer than any that the guide knows is let pass.
-    """
-    if "torch" not in names:
-        return []
-    oldest = ".".join(map(str, _OLDEST))
-    others = f", with {', '.join(names[1:])}" if names[1:] else ""
-    code = _CHECK.format(
-        needs=f"Needs torch {oldest} or newer{others}",
-        oldest=oldest,
-        names=" ".join(names),
-        version=_OLDEST,
-    )
-    return [_code(code)]
+    rows[1:1] = [["---"] * len(row) for row in rows[:1]]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

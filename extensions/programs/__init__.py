@@ -22,8 +22,8 @@ __all__ = ["Cell", "Snippet", "after"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.metadata import METADATA
     from extensions.programs import sphinx_cell, sphinx_recipes, sphinx_runner
+    from extensions.site.metadata import METADATA
 
     sphinx_runner.setup_runner(app)
     # Once a page is to be written, so that nothing on it moves later.

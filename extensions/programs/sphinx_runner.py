@@ -16,11 +16,11 @@ from sphinx.util import logging
 from sphinx.util.display import status_iterator
 from sphinx_gallery import gen_gallery
 
-from extensions.build.errors import stop
 from extensions.core.problem import Problem
 from extensions.core.reading import json_of, text_of
 from extensions.core.topics import Topic, topics
 from extensions.programs import program_process, stamp
+from extensions.site.errors import stop
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -137,7 +137,7 @@ def house(request, pattern, tmp_path):
 
     Where a test builds it, it has been built before, in the same place: what
     a test changes is then built within a fraction of the time, and
-    ``build/test_every_input.py`` sees that the site is that of a fresh build.
+    ``site/test_rebuilding.py`` sees that the site is that of a fresh build.
     """
     if "build" not in request.fixturenames:
         return Path(shutil.copytree(pattern, tmp_path / "house"))

@@ -4,68 +4,64 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from extensions.core.topics import ROOT
 
-PAGE = """<html><head><title>{title}</title>
-<script>let when = "{title}"</script>
-<link rel="stylesheet" href="house.css?v={stamp}"></head>
-<body><p>Some <b>words</b>{more}.</p><pre>a = 1\n{code}</pre></body></html>
+PAGE = """<html><head><title>One</title>
+<script>let when = "STAMP"</script>
+<link rel="stylesheet" href="house.css?v=STAMP"></head>
+<body><p>Some <b>words</b>.</p><pre>a = 1\nb = 2</pre></body></html>
 """
 
 
-def write(site, *, title="One", stamp="0a1b2c3d", more="", code="b = 2"):
-    """Write a site of one page and one claim; return its folder."""
-    (site / "part").mkdir(parents=True)
-    text = PAGE.format(title=title, stamp=stamp, more=more, code=code)
-    (site / "part/one.html").write_text(text)
+@pytest.fixture
+def sites(tmp_path):
+    """Two sites of one page and one claim, which differ in a stamp."""
     claim = {"topic": "part/one", "id": "it-holds", "verdict": "passed"}
-    (site / "claims.json").write_text(json.dumps({"claims": [claim]}))
-    return site
+    for name, stamp in (("old", "0a1b2c3d"), ("new", "f" * 8)):
+        (tmp_path / name / "part").mkdir(parents=True)
+        page = PAGE.replace("STAMP", stamp)
+        (tmp_path / name / "part/one.html").write_text(page)
+        claims = json.dumps({"claims": [claim]})
+        (tmp_path / name / "claims.json").write_text(claims)
+    return tmp_path / "old", tmp_path / "new"
 
 
-def compared(old, new):
+def compared(sites):
     """Return the status and what is said, but for the weight."""
-    command = [sys.executable, ROOT / "tools/compare_sites.py", old, new]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, ROOT / "tools/compare_sites.py", *sites]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.stderr == ""
     return done.returncode, done.stdout.splitlines()[:-1]
 
 
-def test_sites_that_differ_in_a_stamp_are_the_same(tmp_path):
-    old, new = write(tmp_path / "old"), write(tmp_path / "new", stamp="f" * 8)
-
-    assert compared(old, new) == (0, [])
+def test_sites_that_differ_in_a_stamp_are_the_same(sites):
+    assert compared(sites) == (0, [])
 
 
-def test_what_a_page_says_and_what_its_code_shows_is_compared(tmp_path):
-    old = write(tmp_path / "old")
-    new = write(tmp_path / "new", more=" more", code="b = 3")
-
-    assert compared(old, new) == (
-        1,
-        [
-            "~ text of part/one.html:",
-            "    -Some words.",
-            "    +Some words more.",
-            "    -b = 2",
-            "    +b = 3",
-        ],
-    )
-
-
-def test_what_is_added_and_taken_away_is_named(tmp_path):
-    old, new = write(tmp_path / "old"), write(tmp_path / "new")
+def test_what_a_reader_would_see_differ_is_named(sites):
+    old, new = sites
     (old / "gone.json").touch()
     (new / "two.html").touch()
-    claims = json.loads((new / "claims.json").read_text())
-    claims["claims"][0]["verdict"] = "failed"
-    (new / "claims.json").write_text(json.dumps(claims))
+    for name, old_text, new_text in (
+        ("part/one.html", "</b>", "</b> more"),
+        ("part/one.html", "b = 2", "b = 3"),
+        ("claims.json", "passed", "failed"),
+    ):
+        text = (new / name).read_text()
+        (new / name).write_text(text.replace(old_text, new_text))
 
-    assert compared(old, new) == (
+    assert compared(sites) == (
         1,
         [
             "- file gone.json",
             "+ file two.html",
             "~ claim part/one#it-holds: passed → failed",
+            "~ text of part/one.html:",
+            "    -Some words.",
+            "    +Some words more.",
+            "    -b = 2",
+            "    +b = 3",
         ],
     )

@@ -9,25 +9,8 @@ import pytest
 from extensions.core.problem import Problem
 from extensions.core.topics import ROOT, Topic
 from tests.helpers.evidence import HOUSE
-from tools.mutants import __main__ as mutants
+from tools.mutants.__main__ import chosen_topics
 
-CONFTEST = """
-import pytest
-
-from extensions.evidence.counterexamples import failure_of
-from extensions.programs.snippet import Snippet
-from extensions.core.topics import ROOT, topic_of_tests
-
-
-@pytest.fixture
-def snippet(request):
-    return Snippet.read(topic_of_tests(ROOT, request.path).snippet)
-
-
-@pytest.fixture
-def fails():
-    return failure_of
-"""
 FOUR = '''"""
 Four
 ====
@@ -79,12 +62,6 @@ def add(house, name, program, tests):
     topic = Topic(house, name)
     topic.snippet.write_text(program)
     topic.tests.write_text(tests)
-    return topic
-
-
-def all_survive(topic, made):
-    """Return all, as if there were no tests."""
-    return made
 
 
 @pytest.fixture
@@ -93,82 +70,51 @@ def house(tmp_path):
     return shutil.copytree(HOUSE, tmp_path / "house")
 
 
-@pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """Call the command once, on all kinds of topics; return what it says."""
-    folder = tmp_path_factory.mktemp("mutants")
-    house = shutil.copytree(HOUSE, folder / "house")
-    for each in ("extensions", "tools"):
-        shutil.copytree(ROOT / each, house / each)
-    shutil.copy(ROOT / "pyproject.toml", house)
-    (house / "tests/conftest.py").write_text(CONFTEST)
+def test_what_survives_is_listed_and_what_cannot_be_tried_is_reported(house):
+    """Two mutants loop without end, and counter-examples do not count."""
+    for name in ("extensions", "tools", "tests/helpers"):
+        shutil.copytree(ROOT / name, house / name)
+    for name in ("pyproject.toml", "tests/conftest.py"):
+        shutil.copy(ROOT / name, house / name)
     add(house, "part/four", FOUR, TEST_FOUR)
     add(house, "part/five", FOUR, TEST_FOUR.replace("== 5", "== 6"))
     add(house, "part/six", FOUR, "import lost\n")
     add(house, "part/seven", FOUR, "")
-    command = [sys.executable, "-m", "tools.mutants"]
-    names = ["four", "five", "six", "seven", "one"]
+    add(house, "part/eight", FOUR, "")
+    (house / "tests/part/test_eight.py").unlink()
+    names = ["four", "five", "six", "seven", "eight", "one"]
     done = subprocess.run(
-        [*command, *(f"part/{name}" for name in names)],
+        [sys.executable, "-m", "tools.mutants", *(f"part/{n}" for n in names)],
         cwd=house,
         capture_output=True,
         text=True,
-        check=False,
     )
-    # What is left by the tests is said at once, before the sum.
-    assert sorted(done.stderr.splitlines()) == [
-        f"snippets/part/four.py:{line}: unnoticed: delete statement: {each}"
-        for line, each in (
-            (17, "numbers.sort() -> pass"),
-            (18, "numbers.append(total) -> pass"),
-            (21, "numbers.clear() -> pass"),
-        )
-    ]
+
     assert done.returncode == 2
-    return done.stdout.replace(f"{house}/", "").splitlines()
-
-
-def test_a_topic_is_summed_up_in_one_line(said):
-    """Two mutants loop without end, and counter-examples do not count."""
-    assert "part/four: 9 made, 6 noticed, 3 survive" in said
-
-
-def test_a_survivor_is_listed_with_its_line(said):
-    assert [line for line in said if ": survives:" in line] == [
-        "snippets/part/four.py:17: survives:"
-        " delete statement: numbers.sort() -> pass",
-        "snippets/part/four.py:18: survives:"
-        " delete statement: numbers.append(total) -> pass",
-        "snippets/part/four.py:21: survives:"
-        " delete statement: numbers.clear() -> pass",
+    left = {
+        17: "delete statement: numbers.sort() -> pass",
+        18: "delete statement: numbers.append(total) -> pass",
+        21: "delete statement: numbers.clear() -> pass",
+    }
+    program = "snippets/part/four.py"
+    # What no test notices is said at once, before the sum.
+    assert sorted(done.stderr.splitlines()) == [
+        f"{program}:{line}: unnoticed: {each}" for line, each in left.items()
     ]
-
-
-def test_tests_that_cannot_notice_anything_are_reported(said):
-    assert [line for line in said if "tests/part/test_" in line] == [
-        "tests/part/test_five.py:1:"
-        " fails before anything is changed: test_total",
-        "tests/part/test_seven.py:1: no test that could notice a mutant",
-        "tests/part/test_six.py:1:"
-        " cannot be collected: tests/part/test_six.py",
-    ]
-
-
-def test_a_program_without_a_meaning_to_change_is_reported(said):
-    assert "snippets/part/one.py:1: nothing to mutate" in said
-
-
-def test_a_topic_without_tests_is_reported(house):
-    topic = add(house, "part/four", FOUR, "")
-    topic.tests.unlink()
-
-    with pytest.raises(Problem, match=r"four\.py:1: no tests that could"):
-        mutants.report_on_topic(topic, all_survive)
-
-
-def test_an_unknown_topic_is_reported(house):
-    with pytest.raises(Problem, match="no such topic: part/none"):
-        mutants.chosen_topics(house, ["part/one", "part/none"], "")
+    said = done.stdout.replace(f"{house}/", "").splitlines()
+    assert sorted(said) == sorted(
+        [
+            "part/four: 9 made, 6 noticed, 3 survive",
+            *(f"{program}:{n}: survives: {each}" for n, each in left.items()),
+            "tests/part/test_five.py:1: fails before anything is changed:"
+            " test_total",
+            "tests/part/test_six.py:1: cannot be collected:"
+            " tests/part/test_six.py",
+            "tests/part/test_seven.py:1: no test that could notice a mutant",
+            "snippets/part/eight.py:1: no tests that could notice a mutant",
+            "snippets/part/one.py:1: nothing to mutate",
+        ]
+    )
 
 
 def git(house, *arguments):
@@ -181,18 +127,13 @@ def test_only_what_changed_since_a_revision_is_chosen(house):
     git(house, "add", ".")
     git(house, "commit", "--quiet", "--message=first")
 
-    assert mutants.chosen_topics(house, [], "HEAD") == []
+    assert chosen_topics(house, [], "HEAD") == []
     with (house / "snippets/part/two.py").open("a") as file:
         file.write("# more\n")
     (house / "tests/part/test_one.py").write_text("")
-    assert mutants.chosen_topics(house, [], "HEAD") == [
-        Topic(house, "part/two")
-    ]
-    assert mutants.chosen_topics(house, ["part/one"], "HEAD") == []
-
-
-def test_a_revision_that_git_does_not_know_is_reported(house):
-    git(house, "init", "--quiet")
-
+    assert chosen_topics(house, [], "HEAD") == [Topic(house, "part/two")]
+    assert chosen_topics(house, ["part/one"], "HEAD") == []
     with pytest.raises(Problem, match=r"git cannot compare: .*lost"):
-        mutants.chosen_topics(house, [], "lost")
+        chosen_topics(house, [], "lost")
+    with pytest.raises(Problem, match="no such topic: part/none"):
+        chosen_topics(house, ["part/one", "part/none"], "")

@@ -26,44 +26,29 @@ def changes(code, kind):
     [
         ("drop detach()", "y = x.detach()", "y = x"),
         ("drop detach()", "y = x.detach().sum()", "y = x.sum()"),
-        ("drop detach()", "y = (a + b).detach()", "y = a + b"),
         ("drop abs()", "y = abs(x)", "y = x"),
         ("drop abs()", "y = abs(a - b) * 2", "y = (a - b) * 2"),
         ("drop model()", "y = model(x)", "y = x"),
         ("drop keyword k", "y = f(a, k=1)", "y = f(a)"),
-        ("drop keyword k", "y = f(k=1)", "y = f()"),
         ("drop keyword k", "y = f(k=1, l=2)", "y = f(l=2)"),
         ("drop keyword k", "y = f((a), k=(1), *b)", "y = f(a, *b)"),
         ("delete statement", "f(x)", "pass"),
-        ("delete statement", "x += 1", "pass"),
         ("delete statement", "del x", "pass"),
-        ("delete statement", "x[0] = 1", "pass"),
         ("delete statement", "x.grad = None", "pass"),
         ("flip", "y = f(True)", "y = f(False)"),
-        ("flip", "y = f(k=False)", "y = f(k=True)"),
         ("swap comparison", "y = a == b", "y = a != b"),
         ("swap comparison", "y = (a) < b", "y = a >= b"),
         ("swap comparison", "y = a not in b", "y = a in b"),
-        ("swap comparison", "y = a is None", "y = a is not None"),
         ("swap operator", "y = a * b", "y = a / b"),
         ("swap operator", "y = a**b", "y = a * b"),
-        ("swap operator", "y = a @ b", "y = a * b"),
         ("swap operator", "x += 1", "x -= 1"),
         ("change number", "y = x.sum(dim=1)", "y = x.sum(dim=0)"),
-        ("change number", "y = x.sum(-1)", "y = x.sum(-0)"),
         ("change number", "y = x[0]", "y = x[1]"),
         ("change number", "y = x[:, 2]", "y = x[:, 1]"),
         ("change number", "y = x > 0.5", "y = x > -0.5"),
-        ("change number", "y = x % 4", "y = x % 3"),
         ("swap sum", "y = x.sum()", "y = x.mean()"),
-        ("swap max", "y = max(x, y)", "y = min(x, y)"),
         ("swap all", "y = torch.all(x)", "y = torch.any(x)"),
         ("negate condition", "y = a if b else c", "y = a if not b else c"),
-        (
-            "negate condition",
-            "y = a if not b else c",
-            "y = a if not not b else c",
-        ),
     ],
 )
 def test_a_mutator_changes_a_line(kind, old, new):
@@ -94,47 +79,36 @@ def test_a_function_returns_none_and_loses_its_decorator():
         "import torch.nn as nn\n",
         "print(x.item(), x > 1, sep=1)\n",
         "for each in x.values():\n    print(each)\n",
-        "if x > 1:\n    print(x)\n",
-        "'words'\n",
         "y = 'words'\n",
         "y = f'{x + 1}'\n",
-        "x = 1\n",
         "x = torch.randn(64, 3)\n",
         "x = torch.tensor([1.0, -2.0, [True]])\n",
         "torch.manual_seed(0)\n",
         "optimizer = SGD(a, b, lr=0.1)\n",
-        "rate = add('--rate', metavar='NUMBER', help='of the optimizer')\n",
         "steps = tqdm(options, desc='steps', leave=False, disable=None)\n",
         "for one, other in zip(a, b, strict=True):\n    x = one\n",
         "class A:\n    def __init__(self):\n        self.x = 1\n",
+        "import pandas\n\nx.f()\n",
+        "if torch.cuda.is_available():\n    x.f()\n",
     ],
 )
 def test_what_means_nothing_to_a_test_stays(code):
-    assert made(code, HEAD + "import torch\n") == []
+    first = HEAD.replace("start", "first") + "import torch\n\n# %% start\n"
+    assert made(code, first) == []
 
 
 def test_a_seed_that_a_cell_sets_twice_matters():
-    seeds = ["torch.manual_seed(1)\n"] * 2
+    seed = "torch.manual_seed(1)\n"
 
-    assert changes("a = 1\n".join(seeds), "delete statement") == ["pass"] * 2
-    assert made("# %% second-step\n".join(seeds)) == []
+    assert changes(f"{seed}a = 1\n{seed}", "delete statement") == ["pass"] * 2
+    assert made(f"{seed}# %% second-step\n{seed}") == []
 
 
 def test_what_backward_starts_from_may_have_any_scale():
     assert changes("x.sum().backward()\n", "swap sum") == []
-    assert changes("x.sum().backward()\n", "drop sum()") == ["x.backward()"]
     assert changes("x.max().backward()\n", "swap max") == [
         "x.min().backward()"
     ]
-
-
-@pytest.mark.parametrize("first", ["import pandas", "import matplotlib"])
-def test_display_cells_stay(first):
-    assert made(f"{first}\n\nx.f()\n") == []
-
-
-def test_cuda_cells_stay():
-    assert made("if torch.cuda.is_available():\n    x.f()\n") == []
 
 
 def test_each_mutation_says_where_it_is():
@@ -147,7 +121,6 @@ def test_each_mutation_says_where_it_is():
 
 
 def test_all_other_lines_stay_where_they_are():
-    """Whatever is changed, and however many lines that takes."""
     code = (
         "über = f(  # why\n    'ü', a.detach(\n    ),\n    k=1,\n)\n\n"
         "# %% second-step\nwith no_grad(\n    1\n):\n    ü += g(\n        b\n"
@@ -157,7 +130,6 @@ def test_all_other_lines_stay_where_they_are():
     ends = {7: 11, 14: 16, 17: 20, 23: 23}
     found = made(code)
 
-    assert len(found) > 8
     assert {each.line for each in found} == ends.keys()
     for mutation in found:
         lines = mutation.text.split("\n")
@@ -165,11 +137,6 @@ def test_all_other_lines_stay_where_they_are():
         assert lines[:before] == program[:before]
         assert lines[after:] == program[after:]
         assert len(lines) == len(program)
-        assert Snippet(Path("one.py"), mutation.text).cells().keys() == {
-            "start",
-            "second-step",
-            "third-step",
-        }
 
 
 def test_two_ways_to_the_same_program_are_one_mutant():

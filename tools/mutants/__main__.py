@@ -51,12 +51,9 @@ def chosen_topics(root: Path, names: list[str], since: str) -> list[Topic]:
 def _changed_since(root: Path, revision: str) -> set[Path]:
     """Return the files that git knows and that differ from a revision."""
     command = ["git", "diff", "--name-only", "--relative", "-z", revision]
-    try:
-        done = subprocess.run(
-            [*command, "--"], cwd=root, capture_output=True, text=True
-        )
-    except FileNotFoundError as error:
-        raise Problem(root, 1, "git is not installed") from error
+    done = subprocess.run(
+        [*command, "--"], cwd=root, capture_output=True, text=True
+    )
     if done.returncode:
         said = done.stderr.strip().partition("\n")[0]
         raise Problem(root, 1, f"git cannot compare: {said}")

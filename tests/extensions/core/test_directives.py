@@ -56,7 +56,7 @@ def test_a_new_directive_needs_one_line(drawing):
 
     assert sentences == ["Words."]
     assert claims == ["word-is-one"]
-    assert export.words.problems == []
+    assert export.problems == []
     assert "```mermaid\na --> b\n```" in export.pieces[-1]
 
 

@@ -12,58 +12,30 @@ SITE = "https://example.org/guide/"
 
 
 @pytest.fixture
-def exported(house):
-    """Export a page of a topic that holds a text."""
+def export(house):
+    """Export the page of a topic, with another text."""
     topic = Topic(house, "part/one")
 
-    def exported(text, base=""):
+    def export(text, base="", **options):
         topic.page.write_text(dedent(text))
-        return export_page(topic, base)
+        return export_page(topic, base, **options)
 
-    return exported
-
-
-@pytest.fixture
-def words(exported):
-    """Export a page without cells; return its Markdown."""
-
-    def words(text, base=""):
-        page = exported(text, base)
-        assert page.words.problems == []
-        [markdown] = page.pieces
-        return markdown
-
-    return words
-
-
-@pytest.fixture
-def said(exported):
-    """Export a page; return the lines and the messages of its problems."""
-
-    def said(text):
-        return [
-            (each.line, each.message) for each in exported(text).words.problems
-        ]
-
-    return said
+    return export
 
 
 @pytest.mark.parametrize(
     "cell",
     [
         "```{cell} count\n```\n",
-        "```{cell} count\n```",
-        "```{cell}   count  \n```\n",
-        "`````{cell} count\n`````\n",
+        "```{cell}   count  \n```",
         "~~~{cell} count\n~~~\n",
-        ":::{cell} count\n:::\n",
         ":::::{cell} count\n:::::",
         "```{cell} count\n:folded: A *title*\n```\n",
         "```{cell} count\n---\nopen:\n---\n```\n",
     ],
 )
-def test_a_cell_is_found_behind_any_fence(exported, cell):
-    words, found = exported(f"Words.\n\n{cell}").pieces
+def test_a_cell_is_found_behind_any_fence(export, cell):
+    words, found = export(f"Words.\n\n{cell}").pieces
 
     assert words == "Words."
     assert found.cell.name == "count"
@@ -72,65 +44,36 @@ def test_a_cell_is_found_behind_any_fence(exported, cell):
 @pytest.mark.parametrize(
     ("options", "fold"),
     [
-        ("", ""),
-        (":folded: A title\n", "A title"),
-        (":folded:\n", "How this was made"),
-        ("---\nfolded: A title\n---\n", "A title"),
+        ("count\n", ""),
+        ("count\n:folded: A title\n", "A title"),
+        ("count\n:folded:\n", "How this was made"),
+        ("draw\n", "How this was made"),
+        ("draw\n:open:\n", ""),
     ],
 )
-def test_a_cell_that_folds_has_the_words_of_its_fold(exported, options, fold):
-    [found] = exported(f"```{{cell}} count\n{options}```").pieces
+def test_a_cell_folds_as_on_the_page(export, house, options, fold):
+    with (house / "snippets/part/one.py").open("a") as file:
+        file.write("\n# %% draw\nimport pandas\n")
+
+    [found] = export(f"```{{cell}} {options}```").pieces
 
     assert found.fold == fold
 
 
-def test_a_cell_that_only_draws_folds_unless_the_page_opens_it(
-    exported, house
-):
-    snippet = house / "snippets/part/one.py"
-    snippet.write_text(snippet.read_text() + "\n# %% draw\nimport pandas\n")
-    page = exported("```{cell} draw\n```\n\n```{cell} draw\n:open:\n```")
+def test_a_claim_is_followed_by_its_sign(export):
+    text = "[One]{#a .claim}, [two]{#b .claim}, [three]{#c .claim}."
+    verdicts = {"a": "passed", "b": "not run", "c": "missing"}
+    tip = '"Tested: see what would make this false"'
 
-    assert [each.fold for each in page.pieces] == ["How this was made", ""]
+    [words] = export(text, verdicts=verdicts).pieces
+    [linked] = export(text, SITE, verdicts=verdicts).pieces
 
-
-@pytest.mark.parametrize(
-    ("base", "expected"),
-    [
-        ("", "So `a` is one ✓."),
-        (
-            "https://a.org",
-            'So `a` is one [✓](https://a.org/part/one.html#a "Tested: see what'
-            ' would make this false").',
-        ),
-    ],
-)
-def test_the_words_of_a_claim_are_followed_by_its_sign(house, base, expected):
-    topic = Topic(house, "part/one")
-    topic.page.write_text("So [`a` is one]{#a .claim}.")
-
-    assert export_page(topic, base, {"a": "passed"}).pieces == [expected]
+    assert words == "One ✓, two ○, three."
+    assert linked.startswith(f"One [✓]({SITE}part/one.html#a {tip}), two")
 
 
-def test_a_claim_of_which_nothing_is_known_has_no_sign(house):
-    topic = Topic(house, "part/one")
-    topic.page.write_text("[One]{#a .claim} and [two]{#b .claim}.")
-
-    page = export_page(topic, "", {"a": "missing", "b": "not run"})
-
-    assert page.pieces == ["One and two ○."]
-
-
-def test_a_claim_of_a_recipe_has_its_sign(house):
-    page = export_page(
-        Topic(house, "gallery/three"), "", {"one-line-is-drawn": "failed"}
-    )
-
-    assert page.pieces[0] == "# Three\n\nOne line is drawn. ✗"
-
-
-def test_a_cell_inside_boxes_stands_between_their_words(exported):
-    before, found, after = exported("""\
+def test_a_cell_inside_boxes_stands_between_their_words(export):
+    before, found, after = export("""\
         :::::{fold} See all
         Before.
 
@@ -148,6 +91,31 @@ def test_a_cell_inside_boxes_stands_between_their_words(exported):
     assert after == "After."
 
 
+LINKS = [
+    ("{doc}`A page </part/two>`.", f"[A page]({SITE}part/two.html)."),
+    ("{doc}`two`", f"[Two]({SITE}part/two.html)"),
+    ("{doc}`/gallery/three`", f"[Three]({SITE}gallery/three.html)"),
+    ("{doc}`/gallery/index`", f"[Recipes]({SITE}gallery/index.html)"),
+    ("{download}`All </code/a.zip>`", f"[All]({SITE}part/one.html)"),
+    ("{download}`/code/a.zip`", f"[a.zip]({SITE}part/one.html)"),
+    ("[a](two.md#c)", f"[a]({SITE}part/two.html#c)"),
+    ("[a](/part/two.md)", f"[a]({SITE}part/two.html)"),
+    ("[a](#c)", f"[a]({SITE}part/one.html#c)"),
+    ("[](two.md)", f"[Two]({SITE}part/two.html)"),
+    (
+        "```{measured}\n```",
+        f"[The page]({SITE}part/one.html) shows what was measured.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), LINKS)
+def test_links_lead_to_the_site_if_its_address_is_known(
+    export, text, expected
+):
+    assert export(text, SITE).pieces == [expected]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -159,26 +127,15 @@ def test_a_cell_inside_boxes_stands_between_their_words(exported):
         ),
         ("[a\nb]{#x .claim}\nc", "a\nb\nc"),
         ("[a](https://a.org){.cited}", "[a](https://a.org)"),
+        ("[a](label)", "a"),
         ("A list `[1]` of [brackets].", "A list `[1]` of [brackets]."),
-        ("{doc}`A page </part/two>`.", "A page."),
-        ("{doc}`/part/two`.", "Two."),
-        ("{doc}`two`.", "Two."),
-        ("{doc}`/gallery/three`.", "Three."),
-        ("{doc}`/gallery/index`.", "Recipes."),
-        ("{download}`All </code/a.zip>`.", "All."),
-        ("{download}`/code/a.zip`.", "a.zip."),
-        (
-            "See [it](two.md#c), [here](#d) or [there](label).",
-            "See it, here or there.",
-        ),
-        ("[](two.md)", "Two"),
-        ("```{measured}\n```", "The page shows what was measured."),
+        ("See [it](two.md#c) or {doc}`two`.", "See it or Two."),
         (
             "```{broadcasting}\n```",
             f"{BROADCASTING}\n\nThe page lets you try others.",
         ),
         ("---\nhide-toc: true\n---\n\n# One", "# One"),
-        ("(a-label)=\n# One\n\n% a remark\n\n+++\n\nEnd.", "# One\n\nEnd."),
+        ("(a-label)=\n# One\n\n% a remark\n\nEnd.", "# One\n\nEnd."),
         ("```{tip}\nDo.\n```", "**Tip**\n\nDo."),
         ("```{warning} Do not.\n```", "**Warning**\n\nDo not."),
         (":::{admonition} A `b`\n:class: c\n\nDo.\n:::", "**A `b`**\n\nDo."),
@@ -187,67 +144,31 @@ def test_a_cell_inside_boxes_stands_between_their_words(exported):
             "`[a]{#b .claim}` ``{doc}`two` `` [`]`]{#b .claim}",
             "`[a]{#b .claim}` ``{doc}`two` `` `]`",
         ),
-    ],
-)
-def test_a_page_becomes_plain_markdown(words, text, expected):
-    assert words(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("[a](two.md#c)", "[a](https://example.org/guide/part/two.html#c)"),
-        ("[a](/part/two.md)", "[a](https://example.org/guide/part/two.html)"),
-        ("[a](#c)", "[a](https://example.org/guide/part/one.html#c)"),
-        ("[a](label)", "a"),
         (
-            "{doc}`../gallery/three`",
-            "[Three](https://example.org/guide/gallery/three.html)",
-        ),
-        (
-            "{download}`All </code/a.zip>`",
-            "[All](https://example.org/guide/part/one.html)",
-        ),
-        (
-            "```{measured}\n```",
-            "[The page](https://example.org/guide/part/one.html)"
-            " shows what was measured.",
+            "```{recap} part/two#word-is-two\n```",
+            "- `word` is two",
         ),
     ],
 )
-def test_links_lead_to_the_site_if_its_address_is_known(words, text, expected):
-    assert words(text, SITE) == expected
+def test_a_page_becomes_plain_markdown(export, text, expected):
+    page = export(text)
+
+    assert page.pieces == [expected]
+    assert page.problems == []
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "what"),
-    [
-        ("# T\n\n```{figure} a.png\n```", 3, f"{{figure}}: see {TABLE}"),
-        (
-            "# T\n\n::::{note}\n:class: a\n\n:::{card}\n:::\n::::",
-            6,
-            f"{{card}}: see {TABLE}",
-        ),
-        ("# T\n\nA\nb {math}`x`.", 4, f"{{math}}: see {TABLE}"),
-        ("# T\n\n![a](b.png)", 3, "a picture of the page"),
-        ("# T\n\n[a](project:b)", 3, "a link of project:"),
-        ("# T\n\n{doc}`/lost`", 3, "the title of /lost: no such page"),
-        ("# T\n\na[^1]\n\n[^1]: b", 3, "a footnote"),
-        (
-            "# T\n\n- a\n\n  ```{cell} b\n  ```",
-            5,
-            "{cell} inside a list or a quotation",
-        ),
-    ],
-)
-def test_what_no_notebook_can_show_is_a_problem(said, text, line, what):
-    assert (line, f"a notebook cannot show {what}") in said(text)
+def test_what_no_notebook_can_show_is_reported_and_left_out(export):
+    page = export(
+        "One.\n\n::::{note}\n:class: a\n\n:::{card}\nRaw.\n:::\n::::\n\n"
+        "{math}`x`\n![a](b.png)two"
+    )
 
-
-def test_nothing_raw_is_left_of_a_problem(exported):
-    page = exported("One.\n\n:::{card}\nRaw.\n:::\n\n{math}`x`![a](b.png)two")
-
-    assert page.pieces == ["One.\n\ntwo"]
+    assert page.pieces == ["One.\n\n**Note**\n\ntwo"]
+    assert [(each.line, each.message) for each in page.problems] == [
+        (6, f"a notebook cannot show {{card}}: see {TABLE}"),
+        (11, f"a notebook cannot show {{math}}: see {TABLE}"),
+        (12, "a notebook cannot show ![a](b.png)"),
+    ]
 
 
 RECIPE = '''"""
@@ -288,17 +209,17 @@ def test_a_recipe_is_exported_as_the_page_that_it_would_be(house):
     recipe = Topic(house, "gallery/three")
     recipe.page.write_text(RECIPE)
 
-    found = export_page(recipe, SITE)
+    found = export_page(recipe, SITE, {"words-are-true": "failed"})
 
     address = f"{SITE}part/one.html"
     opening, first, last, picture, page = found.pieces
-    assert opening == (
+    assert opening.startswith(
         "# Title\n\nRun it:\n\n    one ::two\n\nIt *has* `code`.\n\n"
-        f"## Part\n\nSee [One]({address}), or that."
+        f"## Part\n\nSee [One]({address}), or that. [✗]({SITE}gallery/three"
     )
     names = [each.cell.name for each in (first, last, picture)]
     assert names == ["first", "last", "picture"]
     assert page.endswith("shows what was measured.")
-    [problem] = found.words.problems
-    assert (problem.path, problem.line) == (recipe.page, 25)
+    [problem] = found.problems
+    assert (problem.path, problem.line) == (recipe.page, 1)
     assert problem.message == "a notebook cannot show {note}: see " + TABLE

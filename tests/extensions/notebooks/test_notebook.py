@@ -1,9 +1,7 @@
 """What the notebook of a page holds."""
 
 import re
-from contextlib import nullcontext
 from itertools import pairwise
-from unittest.mock import patch
 
 import nbformat
 import pytest
@@ -11,12 +9,7 @@ import pytest
 from extensions.core.markdown import parse
 from extensions.core.topics import ROOT, Topic, topics
 from extensions.notebooks.export import code_of, export_page
-from extensions.notebooks.notebook import (
-    check_of,
-    notebook_of,
-    outputs_by_cell,
-)
-from extensions.programs.requirements import libraries
+from extensions.notebooks.notebook import notebook_of, outputs_by_cell
 from extensions.programs.snippet import Snippet
 
 # A directive, a role, the attributes of a claim, a label, and what stands for
@@ -33,43 +26,17 @@ def kinds_in(markdown):
     return found | {t.type for t in blocks if t.type != "fence" or t.info}
 
 
-def test_the_libraries_of_a_program_are_named_for_the_installer():
-    text = (
-        "import os\nimport numpy as np\nfrom PIL import Image\nimport torch.nn"
-        "\nfrom sklearn.datasets import load_digits"
-    )
-
-    assert libraries(text) == ["torch", "numpy", "pillow", "scikit-learn"]
-
-
-def test_a_notebook_holds_the_prose_between_the_cells(house):
-    page = Topic(house, "part/one")
-
-    base = "https://example.org"
-    notebook = notebook_of(export_page(page, base))
-
+def cells_of(page, *arguments):
+    """Return the cells of the notebook of a page."""
+    notebook = notebook_of(export_page(page, *arguments))
     nbformat.validate(notebook)
-    kinds = [cell["cell_type"] for cell in notebook["cells"]]
-    assert kinds.count("code") == 2
-    first = notebook["cells"][0]["source"]
-    assert first.startswith("# One")
-    assert "(https://example.org/part/one.html)" in first
-    assert ".claim" not in str(notebook)
+    return notebook["cells"]
 
 
-@pytest.mark.parametrize(
-    "topic",
-    topics(ROOT),
-    ids=lambda topic: topic.name,
-)
-@pytest.mark.parametrize("base", ["", "https://example.org"])
-def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
-    exported = export_page(topic, base)
-    notebook = notebook_of(exported)
-
-    assert not exported.words.problems
-    nbformat.validate(notebook)
-    cells = notebook["cells"]
+@pytest.mark.parametrize("topic", topics(ROOT), ids=lambda topic: topic.name)
+def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic):
+    assert not export_page(topic, "https://example.org").problems
+    cells = cells_of(topic, "https://example.org")
     code = [
         each["source"].partition("\n")[2]
         if each["metadata"].get("cellView") == "form"
@@ -77,16 +44,12 @@ def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
         for each in cells
         if each["cell_type"] == "code"
     ]
-    snippet = Snippet.read(topic.snippet)
     asked = re.findall(r"\{exercise\} build ([\w-]+)", topic.page.read_text())
-    shown = [
+    shown = Snippet.read(topic.snippet).cells().items()
+    assert code == [
         "# Your code" if name in asked else code_of(cell)
-        for name, cell in snippet.cells().items()
+        for name, cell in shown
     ]
-    assert (
-        code
-        == ([code[0]] if "torch" in libraries(snippet.text) else []) + shown
-    )
     for own, check in pairwise(cells):
         if own["source"] == "# Your code":
             assert check["metadata"]["tags"] == ["raises-exception"]
@@ -98,57 +61,31 @@ def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic, base):
         assert not MYST & kinds_in(listed)
 
 
-@pytest.mark.parametrize(
-    ("version", "passes"),
-    [("2.5.1+cu124", False), ("2.6.0", True), ("3.0.0.dev20300101", True)],
-)
-def test_a_notebook_says_first_whether_torch_is_too_old(version, passes):
-    [cell] = check_of(["torch", "numpy"])
-    assert "# %pip install torch numpy\n" in cell["source"]
-    too_old = pytest.raises(RuntimeError, match=r"2\.5\.1.* is too old")
-
-    expected = nullcontext() if passes else too_old
-    with patch("torch.__version__", version), expected:
-        exec(cell["source"], {})
-
-
-def test_a_notebook_without_torch_has_nothing_to_check():
-    assert check_of(["numpy"]) == []
-
-
 def test_a_page_that_begins_with_a_cell_loses_nothing(house):
     page = Topic(house, "part/one")
     page.page.write_text("```{cell} start\n```\n\n:::{cell} count\n:::")
 
-    note, *cells = notebook_of(export_page(page, ""))["cells"]
-
-    assert note["source"].startswith("The notebook of the page `part/one`")
-    assert [each["source"] for each in cells] == [
+    assert [each["source"] for each in cells_of(page, "")] == [
+        "From the page `part/one` of Proven PyTorch.",
         'word = "one"',
         'print(word, "counted")',
     ]
 
 
-def test_a_program_without_imports_needs_nothing(house):
+def test_a_notebook_says_what_to_install_and_what_its_signs_mean(house):
     page = Topic(house, "part/one")
+    with page.snippet.open("a") as file:
+        file.write("import os\nimport numpy\nfrom PIL import Image, torch\n")
+        file.write("import torch.nn\n")
+    verdicts = {"word-is-one": "passed", "other": "not run"}
 
-    title = notebook_of(export_page(page, ""))["cells"][0]["source"]
+    head = cells_of(page, "https://e.org", verdicts)[0]["source"]
 
-    assert title == (
-        "# One\n\nThe notebook of the page `part/one` of Proven PyTorch."
-    )
-
-
-def test_the_signs_of_a_notebook_are_explained_at_its_head(house):
-    page = Topic(house, "part/one")
-
-    def head(verdicts):
-        exported = export_page(page, "", verdicts)
-        return notebook_of(exported)["cells"][0]["source"]
-
-    assert "✓" not in head({})
-    assert head({"word-is-one": "passed", "other": "not run"}).endswith(
-        "\n\n✓ follows what a test has shown."
+    assert head == (
+        "# One\n\nFrom [the page `part/one`](https://e.org/part/one.html) of"
+        " Proven PyTorch. To install what it needs:"
+        ' `pip install "torch>=2.6" numpy pillow`.\n\n'
+        "✓ follows what a test has shown."
         " ○ follows what no test has shown yet: no run had what it needs."
     )
 
@@ -157,9 +94,8 @@ def test_a_folded_cell_is_closed_in_jupyter_and_in_colab(house):
     page = Topic(house, "part/one")
     page.page.write_text("```{cell} count\n:folded: How to count\n```")
 
-    notebook = notebook_of(export_page(page, ""))
+    cell = cells_of(page, "")[-1]
 
-    cell = notebook["cells"][-1]
     assert cell["source"].startswith("# @title How to count\nprint(word")
     assert cell["metadata"] == {
         "jupyter": {"source_hidden": True},
@@ -167,36 +103,7 @@ def test_a_folded_cell_is_closed_in_jupyter_and_in_colab(house):
     }
 
 
-def test_a_notebook_that_forks_says_so_first(house):
-    page = Topic(house, "part/one")
-    page.snippet.write_text(page.snippet.read_text() + 'how = "fork"\n')
-
-    head = notebook_of(export_page(page, ""))["cells"][0]
-
-    assert head["source"].endswith(
-        "It forks, which Windows cannot: run it on Linux or macOS."
-    )
-
-
-DRAWN = """\
-.. image:: /code/part/images/one.svg
-   :alt: A line
-   :class: only-light
-
-.. image:: /code/part/images/one_dark.svg
-   :alt: A line
-   :class: only-dark
-"""
-TABLE = """\
-.. raw:: html
-
-    <div><style scoped>tr th { color: red }</style><table>
-      <tr><th></th><th>a|b</th></tr>
-      <tr><th>one</th><td>x &lt; <b>y</b></td></tr><tr><td>two</td></tr>
-    </table></div>
-    <br />
-"""
-PRINTED = """\
+GIVEN = """\
 .. rst-class:: sphx-glr-script-out
 
  .. code-block:: none
@@ -205,30 +112,37 @@ PRINTED = """\
       b
 
     .. image:: c
+
+.. image:: /code/part/images/one.svg
+   :alt: A line
+   :class: only-light
+
+.. image:: /code/part/images/one_dark.svg
+   :alt: A line
+   :class: only-dark
+
+.. raw:: html
+
+    <div><style scoped>tr th { color: red }</style><table>
+      <tr><th></th><th>a|b</th></tr>
+      <tr><th>one</th><td>x &lt; <b>y</b></td></tr>
+    </table></div>
+    <br />
 """
 
 
-@pytest.fixture
-def given(house):
-    """Return the outputs of a cell that gave what sphinx-gallery wrote."""
+def test_what_a_cell_gave_is_kept_in_its_order(house):
     topic = Topic(house, "part/one")
     images = house / "docs/code/part/images"
     images.mkdir(exist_ok=True)
     (images / "one.svg").write_text("<svg>one</svg>")
     line = Snippet.read(topic.snippet).cell("count").code_line
+    topic.output.write_text(
+        f".. GENERATED FROM PYTHON SOURCE LINES {line}-{line}\n\n"
+        f".. code-block:: Python\n\n    1\n\n\n{GIVEN}\n\n"
+    )
 
-    def given(rst):
-        topic.output.write_text(
-            f".. GENERATED FROM PYTHON SOURCE LINES {line}-{line}\n\n"
-            f".. code-block:: Python\n\n    1\n\n\n{rst}\n\n"
-        )
-        return outputs_by_cell(topic)["count"]
-
-    return given
-
-
-def test_what_a_cell_gave_is_kept_in_its_order(given):
-    printed, picture, table = given(f"{PRINTED}\n{DRAWN}\n{TABLE}")
+    printed, picture, table = outputs_by_cell(topic)["count"]
 
     assert printed["text"] == "a\n  b\n\n.. image:: c\n"
     assert picture["data"] == {
@@ -240,14 +154,7 @@ def test_what_a_cell_gave_is_kept_in_its_order(given):
         r"|  | a\|b |",
         "| --- | --- |",
         "| one | x < y |",
-        "| two |  |",
     ]
-
-
-def test_html_that_is_no_table_has_no_words(given):
-    [output] = given(".. raw:: html\n\n    <p>Words.</p>\n")
-
-    assert output["data"]["text/plain"] == ""
 
 
 def test_a_program_that_never_ran_gave_nothing(unbuilt):

@@ -41,9 +41,6 @@ class HtmlNode(nodes.Inline, nodes.Element):
     """
 
 
-_VOID = {"input"}  # elements that hold nothing, and are not closed
-
-
 class HtmlElement(nodes.General, nodes.TextElement):
     """An element of HTML around its children: ``tag`` and ``attributes``."""
 
@@ -73,7 +70,7 @@ def open_element(translator: HTML5Translator, node: HtmlElement) -> None:
 
 def close_element(translator: HTML5Translator, node: HtmlElement) -> None:
     """Close it, if it can hold something."""
-    if node["tag"] not in _VOID:
+    if node["tag"] != "input":
         translator.body.append(f"</{node['tag']}>")
 
 

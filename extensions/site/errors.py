@@ -8,17 +8,15 @@ a build can go on with is a warning.
 from __future__ import annotations
 
 from functools import wraps
-from inspect import isgeneratorfunction
-from pathlib import Path
+from inspect import isgenerator
 from typing import TYPE_CHECKING, Any
 
 from sphinx.util import logging
 
-from extensions.build.dependencies import builder_of
 from extensions.core.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import NoReturn
 
     from sphinx.application import Sphinx
@@ -29,32 +27,18 @@ _logger = logging.getLogger(__name__)
 _FAILED = 2  # how Sphinx itself exits when it cannot go on
 
 
+def report(problem: Problem) -> None:
+    """Warn of a broken rule, at its place."""
+    place = f"{problem.path}:{problem.line}"
+    _logger.warning(problem.message, location=place, type="proven")
+
+
 def stop(problems: Iterable[Problem]) -> NoReturn:
     """Say each problem in a line of its own, and end the build."""
     for problem in problems:
         place = f"{problem.path}:{problem.line}"
         _logger.error(problem.message, location=place, type="proven")
     raise SystemExit(_FAILED)
-
-
-def _stopping(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the handler of an event, so that a problem in it ends all."""
-
-    @wraps(handler)
-    def handle(*args: Any) -> Any:
-        try:
-            return handler(*args)
-        except Problem as problem:
-            stop([problem])
-
-    @wraps(handler)
-    def generate(*args: Any) -> Iterator[Any]:
-        try:
-            yield from handler(*args)
-        except Problem as problem:
-            stop([problem])
-
-    return generate if isgeneratorfunction(handler) else handle
 
 
 def watch(app: Sphinx, config: Config) -> None:
@@ -67,21 +51,16 @@ def watch(app: Sphinx, config: Config) -> None:
                 listeners[place] = each._replace(handler=handler)
 
 
-def only_html(app: Sphinx) -> None:
-    """Refuse another builder before any program is run.
+def _stopping(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the handler of an event, so that a problem in it ends all."""
 
-    Panels, tables and notebooks are HTML, or stand beside it.
-    """
-    if app.builder.name != "html":
-        message = (
-            f"the site cannot be built as {app.builder.name}:"
-            " build html, with -b html or without -b"
-        )
-        stop([Problem(Path(app.confdir, "conf.py"), 1, message)])
-    builder_of(app).search = False  # the site brings its own
+    @wraps(handler)
+    def handle(*args: Any) -> Any:
+        try:
+            given = handler(*args)
+            # Generated pages: a problem in one is raised when it is made.
+            return [*given] if isgenerator(given) else given
+        except Problem as problem:
+            stop([problem])
 
-
-def report(problem: Problem) -> None:
-    """Warn of a broken rule, at its place."""
-    place = f"{problem.path}:{problem.line}"
-    _logger.warning(problem.message, location=place, type="proven")
+    return handle

@@ -10,37 +10,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.build.dependencies import depend_on, root_of
-from extensions.build.errors import report
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-__all__ = ["depend_on", "report", "root_of"]
-
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build import errors
     from extensions.core.environment import not_installed
+    from extensions.site import errors
 
     # First of all: each import below may need one of these.
     if missing := not_installed("docs"):
         errors.stop(missing)
-    from extensions.build import dependencies, metadata, nodes, site
+    from extensions.site import dependencies, layout, metadata, nodes
 
     # Behind whatever connects when the configuration is known.
     app.connect("config-inited", errors.watch)
-    app.connect("builder-inited", errors.only_html, priority=1)
     app.connect("config-inited", metadata.load_cache)
-    app.connect("build-finished", metadata.save_cache)
-    dependencies.setup_dependencies(app)
-    dependencies.KINDS["titles"] = site.titles
-    site.on_page_context(app, site.say_made_from)
-    app.connect("build-finished", site.write_site_files)
+    app.connect("builder-inited", layout.leave_search_out)
+    dependencies.KINDS["titles"] = layout.titles
+    app.connect("env-get-outdated", dependencies.pages_to_read)
+    app.connect("env-updated", dependencies.pages_to_write, priority=900)
+    layout.on_page_context(app, layout.say_made_from)
     app.add_node(nodes.Details, html=(nodes.open_details, nodes.close_details))
     app.add_node(
         nodes.HtmlElement, html=(nodes.open_element, nodes.close_element)
     )
+    app.connect("build-finished", metadata.save_cache)
+    app.connect("build-finished", layout.write_site_files)
     return metadata.METADATA

@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util.osutil import relative_uri
 
-from extensions.build.dependencies import ALL, depend_on, made_from, root_of
 from extensions.core.reading_order import words_of_title
 from extensions.core.writing import write
+from extensions.site.dependencies import (
+    builder_of,
+    depend_on,
+    made_from,
+    root_of,
+)
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -54,12 +59,9 @@ def title_shown(env: BuildEnvironment, name: str) -> str:
 
 
 def titles(app: Sphinx) -> dict[str, str]:
-    """Return the title of each page, and all of them."""
+    """Return the title of each page."""
     root = root_of(app.env)
-    found = {
-        name: words_of_title(root, name) for name in sorted(app.env.found_docs)
-    }
-    return found | {ALL: f"{found}"}
+    return {name: words_of_title(root, name) for name in app.env.found_docs}
 
 
 def address(env: BuildEnvironment, topic: Topic, anchor: str) -> str:
@@ -111,31 +113,29 @@ def say_made_from(page: PageContext) -> None:
     page.add_to_head(made_from(page.app, page.name))
 
 
+def leave_search_out(app: Sphinx) -> None:
+    """Leave out the search of Sphinx: the site brings its own."""
+    builder_of(app).search = False
+
+
 def add_templates(app: Sphinx, package: str) -> None:
     """Let Sphinx find the templates beside the ``__init__.py`` of a package.
 
     Those of the site itself come first.
     """
-    config = app.config
-    config.templates_path = [
-        *config.templates_path,
-        _beside(app, package, "templates"),
-    ]
+    _add_folder(app, "templates_path", package, "templates")
 
 
 def add_static(app: Sphinx, package: str) -> None:
     """Let Sphinx copy the styles and scripts of a package into ``_static``."""
-    config = app.config
-    config.html_static_path = [
-        *config.html_static_path,
-        _beside(app, package, "static"),
-    ]
+    _add_folder(app, "html_static_path", package, "static")
 
 
-def _beside(app: Sphinx, package: str, name: str) -> str:
+def _add_folder(app: Sphinx, setting: str, package: str, name: str) -> None:
     # As conf.py would name it: the hash that Sphinx takes of all settings
     # must not differ from one clone to the next.
-    return os.path.relpath(Path(package).with_name(name), app.confdir)
+    folder = os.path.relpath(Path(package).with_name(name), app.confdir)
+    app.config[setting] = [*app.config[setting], folder]
 
 
 # By name: what returns its text.

@@ -1,0 +1,113 @@
+"""What a build says of what is wrong, and where."""
+
+import pytest
+
+from tests.helpers.builds import written
+from tests.helpers.evidence import record
+
+PAGE, SNIPPET = "docs/part/one.md", "snippets/part/one.py"
+RUN = "build/evidence/this-build/tests.xml"
+CLAIM = f"{PAGE}:6: WARNING: claim 'word-is-one'"
+HANDLER = """
+from extensions.core.problem import Problem
+
+def handler(*args):
+    raise Problem("some/file", 7, "cannot be written")
+    yield  # as the handlers of this event do
+
+handler.__module__ = "extensions.site.other"
+
+def setup(app):
+    app.connect("html-collect-pages", handler)
+"""
+
+
+def reports(app):
+    """Return what the house reported in a build."""
+    lines = app.warning.getvalue().splitlines()
+    return [line for line in lines if "[proven]" in line]
+
+
+def test_a_whole_house_builds_without_a_warning(site):
+    assert not site.warning.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "said"),
+    [
+        (
+            PAGE,
+            lambda text: f"{text}\n```python\n1\n```\n",
+            f"{PAGE}:11: WARNING: code on a page",
+        ),
+        (
+            SNIPPET,
+            lambda text: text.replace('"one"', '"o" + "ne"'),
+            f"{CLAIM}: what test_word",
+        ),
+        (
+            RUN,
+            lambda text: text.replace('"test_word_is_one"', '"test_other"'),
+            f"{CLAIM}: no result of",
+        ),
+        (RUN, lambda text: text[:400], f"{RUN}:3: WARNING: not whole XML"),
+        (RUN, None, "build/evidence:1: WARNING: no run of the tests"),
+    ],
+)
+def test_what_is_wrong_is_a_warning_at_its_line(
+    house, build, name, edit, said
+):
+    path = house / name
+    if edit:
+        path.write_text(edit(path.read_text()))
+    else:
+        path.unlink()
+
+    [report] = reports(build())
+
+    assert f"{house}/{said}" in report
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("failed", "its test failed"),
+        ("skipped", "its test was"),
+        ("skipped for cuda", None),  # it may wait for one
+    ],
+)
+def test_a_new_result_is_reported_and_shown(house, build, outcome, said):
+    record(house, test_word_is_one=outcome)
+
+    app = build()
+
+    assert len(reports(app)) == bool(said)
+    assert all(f"{CLAIM}: {said}" in line for line in reports(app))
+    assert written(app) == {"part/one", "index", "evidence/claims"}
+    assert "claim-passed" not in (app.outdir / "part/one.html").read_text()
+
+
+def test_a_deleted_test_is_reported(house, build):
+    (house / "tests/part/test_one.py").write_text("")
+    record(house)
+
+    assert f"{CLAIM} has no test" in reports(build())[0]
+
+
+def test_a_damaged_run_leaves_the_others_standing(house, build):
+    path = record(house, "evidence/other")
+    path.write_bytes(b"\xff\xfe\x00")
+
+    app = build()
+
+    [report] = reports(app)
+    assert f"{path}:1: WARNING: not " in report
+    assert "Passed: word is one" in (app.outdir / "part/one.html").read_text()
+
+
+def test_a_problem_in_a_handler_ends_the_build_in_one_line(house, stopped):
+    (house / "other.py").write_text(HANDLER)
+    with (house / "docs/conf.py").open("a") as file:
+        file.write("extensions += ['other']\n")
+
+    assert stopped() == ["some/file:7: ERROR: cannot be written [proven]"]
