@@ -1,12 +1,14 @@
 """What a build says of what is wrong, and where."""
 
+import shutil
+
 import pytest
 
 from tests.helpers.builds import written
 from tests.helpers.evidence import record
 
 PAGE, SNIPPET = "docs/part/one.md", "snippets/part/one.py"
-RUN = "build/evidence/this-build/tests.xml"
+RUN = "build/evidence/this-build/part/one.xml"
 CLAIM = f"{PAGE}:6: WARNING: claim 'word-is-one'"
 HANDLER = """
 from extensions.core.problem import Problem
@@ -50,7 +52,7 @@ def test_a_whole_house_builds_without_a_warning(site):
             lambda text: text.replace('"test_word_is_one"', '"test_other"'),
             f"{CLAIM}: no result of",
         ),
-        (RUN, lambda text: text[:400], f"{RUN}:3: WARNING: not whole XML"),
+        (RUN, lambda text: text[:400], f"{RUN}:13: WARNING: not whole XML"),
         (RUN, None, "build/evidence:1: WARNING: no run of the tests"),
     ],
 )
@@ -61,7 +63,7 @@ def test_what_is_wrong_is_a_warning_at_its_line(
     if edit:
         path.write_text(edit(path.read_text()))
     else:
-        path.unlink()
+        shutil.rmtree(path.parents[1])
 
     [report] = reports(build())
 
