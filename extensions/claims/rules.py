@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from extensions.claims.corrections import correction_files, corrections_in
-from extensions.claims.entry import Entry
-from extensions.claims.ledger import Ledger
+from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
 from extensions.core.problem import Problem
-from extensions.core.reading import text_of
 from extensions.core.topics import Topic, measured_topics, topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
-from extensions.prose.lists import read_sources
 
-# A heading for each text that the guide reorganizes, a row for each section.
-_TEXTS = "docs/evidence/sources.md"
-_ROW = re.compile(r'^"(.+?)", "\{doc\}', re.MULTILINE)
 _TEST = "nox -s docs"  # what makes results that are missing or stale
 
 
@@ -201,36 +193,3 @@ def exercises_name_counter_examples(root: Path) -> Iterator[Problem]:
             if test_of(each.name) not in known:
                 message = f"an exercise of no counter-example: {each.name!r}"
                 yield Problem(path, each.line, message)
-
-
-def corrections_name_claims(root: Path) -> Iterator[Problem]:
-    """Yield corrections that name no claim of their topic."""
-    for path in correction_files(root):
-        for row in corrections_in(root, path):
-            claims = {each.name for each in read_page(row.topic.page).claims}
-            if row.claim not in claims:
-                message = f"{row.topic.name} has no claim {row.claim!r}"
-                yield Problem(path, row.lines["claim"], message)
-
-
-def corrections_name_sections(root: Path) -> Iterator[Problem]:
-    """Yield corrections that name no source, or no section of it.
-
-    A source is one of the texts, or a primary one, whose sections are pages.
-    """
-    sections = _sections_of_texts(root / _TEXTS)
-    sections |= {each.name: {*each.pages} for each in read_sources(root)}
-    for path in correction_files(root):
-        for row in corrections_in(root, path):
-            if row.source not in sections:
-                message = f"{_TEXTS} has no source {row.source!r}"
-                yield Problem(path, row.lines["source"], message)
-            elif row.section not in sections[row.source]:
-                message = f"{row.source!r} has no section {row.section!r}"
-                yield Problem(path, row.lines["section"], message)
-
-
-def _sections_of_texts(path: Path) -> dict[str, set[str]]:
-    """Return the sections of each text on the page of the texts."""
-    _, *texts = text_of(path).split("\n## ") if path.exists() else [""]
-    return {each.partition("\n")[0]: {*_ROW.findall(each)} for each in texts}

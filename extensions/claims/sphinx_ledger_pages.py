@@ -1,75 +1,186 @@
-"""The rows of the ledger: a page for each chapter, and one of what changed."""
+"""The pages of the ledger and of the tests, which no document stands behind.
+
+The ledger has a page of rows for each chapter, and one of what changed between
+versions. A claim links to the line of its test, on a page of the module's
+source, so that a reader sees the proof itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
-from extensions.build.dependencies import (
-    PAGE_PARTS,
-    builder_of,
-    is_to_be_written,
-)
-from extensions.build.site import chapter_name
-from extensions.claims.entry import Entry
-from extensions.claims.ledger_rows import (
-    CHANGED_PAGE,
-    columns_of,
-    rows_by_page,
-)
-from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.sphinx_navigation import ABOVE, crumbs
-from extensions.claims.sphinx_summaries import template_values
+from sphinx.application import Sphinx
+from sphinx.builders import Builder
+from sphinx.builders.html import StandaloneHTMLBuilder
+from sphinx.environment.adapters.toctree import global_toctree_for_doc
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
+from extensions.build.dependencies import builder_of, is_to_be_written
+from extensions.build.site import PageContext, chapter_name
+from extensions.claims.ledger import CHANGED_PAGE, Entry
+from extensions.claims.sphinx_ledger import ledger_of, page_values
+from extensions.core.fingerprint import digest
+from extensions.core.reading import python_in, text_of
+from extensions.evidence.parsed_tests import Test, test_of, tests_of
 
-
-def _topic_name(entry: Entry) -> str:
-    """Return the name of the page of a claim."""
-    return entry.topic.name
+_LEDGER = "evidence/claims"
+# How the names of the pages begin.
+_BELOW = (CHANGED_PAGE, f"{_LEDGER}/", "evidence/tests/")
+# As Sphinx asks for it: name, values, template.
+_Page = tuple[str, dict[str, Any], str]
 
 
-def _rows_now(app: Sphinx) -> dict[str, str]:
+def rows_by_page(app: Sphinx) -> dict[str, str]:
     """Return what each page of the ledger shows."""
     ledger = ledger_of(app)
     facts = repr([run.facts for run in ledger.runs])
     return {
         name: " ".join([*(ledger.rows[e.anchor] for e in entries), facts])
-        for name, entries in rows_by_page(ledger).items()
+        for name, entries in ledger.by_page.items()
     }
 
 
-def _ledger_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield each page whose rows have changed."""
+def tests_by_page(app: Sphinx) -> dict[str, str]:
+    """Return what each page of tests shows: their source, and the claims."""
+    return {
+        entries[0].topic.tests_page: "\n".join(
+            [
+                digest(text_of(entries[0].topic.tests)),
+                *(each.claim.sentence for each in entries),
+            ]
+        )
+        for entries in _tested(app)
+    }
+
+
+def ledger_pages(app: Sphinx) -> Iterator[_Page]:
+    """Yield each page of the ledger whose rows have changed."""
     builder, ledger = builder_of(app), ledger_of(app)
-    for name, entries in rows_by_page(ledger).items():
+    for name, entries in ledger.by_page.items():
         if not is_to_be_written(app, name):
             continue
         chapter = chapter_name(builder.env, name.rpartition("/")[2])
-        title = f"The ledger: {chapter.lower()}"
+        heading = f"The ledger: {chapter.lower()}"
         lead = "Each claim of this chapter, with what each run says of it."
         if name == CHANGED_PAGE:
-            title = "What changed between versions"
+            heading = "What changed between versions"
             lead = "The claims of which the runs do not all say the same."
-        values = template_values(ledger, builder, name) | {
-            "entries": entries,
-            "topics": [
-                (topic, columns_of(ledger, rows), rows)
-                for topic, those in groupby(entries, key=_topic_name)
-                for rows in [list(those)]
+        topics = [
+            (topic, ledger.columns_of(rows), rows)
+            for topic, those in groupby(entries, lambda e: e.topic.name)
+            for rows in [list(those)]
+        ]
+        yield _rendered(
+            builder,
+            name,
+            "ledger_page.html",
+            heading=heading,
+            lead=lead,
+            entries=entries,
+            topics=topics,
+            runs=ledger.runs,
+        )
+
+
+def test_pages(app: Sphinx) -> Iterator[_Page]:
+    """Yield the page of each module of tests that has changed."""
+    builder = builder_of(app)
+    for entries in _tested(app):
+        topic = entries[0].topic
+        if not is_to_be_written(app, topic.tests_page):
+            continue
+        heading = f"Tests: {builder.env.titles[topic.name].astext()}"
+        behind, shared = _source_of(entries)
+        yield _rendered(
+            builder,
+            topic.tests_page,
+            "tests.html",
+            heading=heading,
+            topic=topic,
+            module=topic.tests.relative_to(topic.root).as_posix(),
+            proofs=[
+                (entry.claim, behind.get(test_of(entry.claim.name), []))
+                for entry in entries
             ],
-            "heading": title,
-            "above": crumbs(builder, name, ABOVE),
-            "here": title.removeprefix("The ledger: ").capitalize(),
-            "lead": lead,
-        }
-        body = builder.templates.render("ledger_page.html", values)
-        yield name, {"title": title, "body": body}, "page.html"
+            shared=shared,
+            highlight=builder.highlighter.highlight_block,
+        )
 
 
-def setup_ledger_pages(app: Sphinx) -> None:
-    """Add the pages."""
-    PAGE_PARTS["rows of the ledger"] = _rows_now
-    app.connect("html-collect-pages", _ledger_pages)
+def _tested(app: Sphinx) -> list[tuple[Entry, ...]]:
+    """Return the claims of each topic that has a module of tests."""
+    found = ledger_of(app).by_topic.values()
+    return [entries for entries in found if entries[0].topic.tests.exists()]
+
+
+def _source_of(
+    entries: tuple[Entry, ...],
+) -> tuple[dict[str, list[tuple[Test, str]]], str]:
+    """Return the tests behind each claim with their source, and the rest.
+
+    By the name of the test of the claim. A comment belongs to what follows it.
+    """
+    path = entries[0].topic.tests
+    text = text_of(path)
+    tests, lines = tests_of(path, text), text.splitlines()
+    names = {test_of(entry.claim.name) for entry in entries}
+    behind: dict[str, list[tuple[Test, str]]] = {}
+    shared: list[str] = []
+    last = 0
+    for node in python_in(path, text).body:
+        end = node.end_lineno or node.lineno
+        source = lines[last:end]
+        last = end
+        test = tests.get(getattr(node, "name", ""))
+        if test and test.of in names:
+            code = "\n".join(source).strip("\n")
+            behind.setdefault(test.of, []).append((test, code))
+        else:
+            shared += source
+    return behind, "\n".join(shared).strip("\n")
+
+
+def _rendered(
+    builder: StandaloneHTMLBuilder,
+    name: str,
+    template: str,
+    heading: str,
+    **values: Any,
+) -> _Page:
+    values |= page_values(builder, name) | {"heading": heading}
+    body = builder.templates.render(template, values)
+    return name, {"title": heading, "body": body}, "page.html"
+
+
+@dataclass(frozen=True)
+class _SeenFrom:
+    """A builder as the navigation asks it, whose addresses fit one page."""
+
+    builder: StandaloneHTMLBuilder
+    page: str
+
+    def get_relative_uri(self, _: str, to: str) -> str:
+        return self.builder.get_relative_uri(self.page, to)
+
+
+def navigate(page: PageContext) -> None:
+    """Mark the entry that leads to a page, and open its chapter alone.
+
+    The whole navigation would be most of the page, and of the time to write
+    it.
+    """
+    if not page.name.startswith(_BELOW):
+        return
+    builder = builder_of(page.app)
+    seen = cast("Builder", _SeenFrom(builder, page.name))
+
+    def toctree(**how: Any) -> str:
+        how["collapse"] = True
+        tree = global_toctree_for_doc(
+            builder.env, _LEDGER, seen, tags=builder.tags, **how
+        )
+        return builder.render_partial(tree)["fragment"]
+
+    page.values["toctree"] = toctree

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 
+from extensions.claims import corrections
 from extensions.claims import rules as claim_rules
 from extensions.core.problem import Problem
 from extensions.evidence import rules as test_rules
@@ -76,8 +77,8 @@ LATER_RULES = tuple(
             program_rules.folders_hold_programs_only,
             program_rules.snippets_stand_alone,
             program_rules.outputs_do_not_vary,
-            claim_rules.corrections_name_claims,
-            claim_rules.corrections_name_sections,
+            corrections.corrections_name_claims,
+            corrections.corrections_name_sections,
         ),
     ),
 )

@@ -17,13 +17,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from extensions.claims.ledger import Repair
 from extensions.claims.page import RECIPE_TIMINGS, read_page
-from extensions.claims.repairs import (
-    NO_ANSWER,
-    NO_LONGER_TRUE,
-    PRINTS,
-    Repair,
-)
+from extensions.claims.words import NO_ANSWER, NO_LONGER_TRUE, PRINTS
 from extensions.core.directives import DIRECTIVES, TABLE, Body, Meaning
 from extensions.core.markdown import Directive, directive_of, line_of, parse
 from extensions.core.reading import python_in, text_of

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extensions.claims.signs import SIGNS
+from extensions.claims.words import SIGNS
 from extensions.core.directives import TABLE
 from extensions.core.problem import Problem
 from extensions.core.reading_order import address_of, name_of, title_of

@@ -24,7 +24,7 @@ from extensions.build.dependencies import root_of
 from extensions.build.errors import report
 from extensions.build.nodes import put_head
 from extensions.build.site import PageContext, on_page_context
-from extensions.claims.repairs import repairs_of
+from extensions.claims.ledger import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.problem import Problem
 from extensions.core.reading import bytes_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
 
-    from extensions.claims.entry import Entry
+    from extensions.claims.ledger import Entry
 
 # By the name of an archive: the suffix of what it holds.
 ARCHIVES = {"scripts.zip": ".py", "notebooks.zip": ".ipynb"}

@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.build.dependencies import KINDS, depend_on, root_of
 from extensions.build.nodes import HtmlElement, html_element
 from extensions.build.site import address, title_shown
-from extensions.claims.sphinx_claim_links import claim_link
+from extensions.claims.sphinx_panels import claim_link
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, sha256, topics
 from extensions.programs.outputs import lines_that_say

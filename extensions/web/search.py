@@ -20,8 +20,8 @@ from sphinx import addnodes
 from extensions.build.dependencies import root_of
 from extensions.build.nodes import Details, is_within
 from extensions.build.site import SITE_FILES
-from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.words import sign_of
 from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
 from extensions.core.writing import remove
 from extensions.prose.lists import read_synonyms

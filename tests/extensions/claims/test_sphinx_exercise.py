@@ -1,11 +1,11 @@
-"""Exercises: what a reader is asked, and what the page then shows."""
+"""Recaps and exercises: what a reader is asked, and what the page shows."""
 
 import re
 
 import nbformat
 import pytest
 
-from extensions.claims.repairs import NO_ANSWER
+from extensions.claims.words import NO_ANSWER
 from tests.helpers.builds import built
 from tests.helpers.evidence import record
 
@@ -22,8 +22,6 @@ number = 4
 print("Right: even" if number % 2 == 0 else "Not yet: odd")
 """
 BUILD = "\n```{exercise} build number check\nWrite an even number.\n```\n"
-
-
 CELL = "```{cell} count\n```\n"
 COUNT = "\n```{exercise} predict count\n:hint: One.\n\nWhat is it?\n```\n"
 
@@ -64,7 +62,7 @@ def repair(new_house):
     """A site that asks for a change, and knows what that makes it print."""
     house = new_house()
     outputs = {"output before": "one", "output after": "other"}
-    record(house, failures={"edit": "+new", "said": "assert"} | outputs)
+    record(house, failures={"edit": "-old\n+new", "said": "assert"} | outputs)
     return built_with(house, CELL + REPAIR)
 
 
@@ -78,7 +76,6 @@ def test_what_a_cell_prints_is_the_answer_of_who_predicts(predict):
     words, html = shown(predict)
 
     assert not predict.warning.getvalue()
-
     assert words == (
         'Predict What is it? print(word, "counted")'
         " Hint One. Answer one counted"
@@ -98,38 +95,29 @@ def test_a_notebook_lets_who_predicts_run_the_cell(predict):
     assert answer["source"] == "Run the cell: it gives the answer."
 
 
-def test_the_edit_is_the_answer_of_who_repairs(house):
-    app = built_with(house, CELL + REPAIR)
+def test_the_edit_is_the_answer_of_who_repairs(repair):
+    words, html = shown(repair)
 
-    words, html = shown(app)
-    assert not app.warning.getvalue()
-
+    assert not repair.warning.getvalue()
     assert words == (
         "Repair Change one line so that it is another."
-        " Hint Look at word . Answer -old +new"
+        " Hint Look at word . Answer -old +new Now the program prints: other"
         " With this change, this is no longer true: word is one."
     )
     assert html.count("<summary>Answer</summary>") == 1
-
-
-def test_a_repair_shows_what_the_program_then_prints(repair):
-    words, _ = shown(repair)
-
-    assert not repair.warning.getvalue()
-    assert " Answer +new Now the program prints: other With this" in words
 
 
 def test_a_notebook_has_the_hint_and_the_answer_of_a_repair(repair):
     assert cells(repair)[-2]["source"] == (
         "**Repair**\n\nChange one line so that it is another.\n\n"
         "<details><summary>Hint</summary>\n\nLook at `word`.\n\n</details>"
-        "\n\n<details><summary>Answer</summary>\n\n```diff\n+new\n```\n\n"
+        "\n\n<details><summary>Answer</summary>\n\n```diff\n-old\n+new\n```\n\n"
         "Now the program prints:\n\n```text\nother\n```\n\n"
         "With this change, this is no longer true:\n\n> `word` is one.\n\n"
         "</details>"
     )
     text = (repair.outdir / "part/one.md").read_text()
-    assert "```diff\n+new\n```" in text.partition("## The claims")[0]
+    assert "```diff\n-old\n+new\n```" in text.partition("## The claims")[0]
 
 
 def test_a_repair_that_no_run_has_recorded_says_so(house):
@@ -185,3 +173,30 @@ def test_an_unclear_exercise_is_an_error_at_its_line(unclear, argument):
         f"one.md:{line}: ERROR: expected predict CELL, repair COUNTER-EXAMPLE,"
         f" or build SOLUTION CHECK: '{argument}'"
     ) in unclear
+
+
+# -- Recaps ------------------------------------------------------------------
+
+
+def test_a_recap_repeats_claims_and_results_and_where_they_end(varied):
+    html = varied.html("part/one")
+    own, other = re.findall(
+        "<li>(.*?)</li>",
+        re.findall('<ul class="recap.*?</ul>', html, re.S)[0],
+        re.S,
+    )
+
+    assert 'href="#word-is-one"' in own
+    assert 'href="two.html#word-is-two"' in other
+    assert html.count('id="word-is-one"') == 1
+    ends = "Where it ends: At night, it is two."
+    assert f'<small class="claim-ends">{ends}</small>' in own
+    said = [re.sub("<.*?>", "", each).split() for each in (own, other)]
+    assert said == [
+        ["word", "is", "one✓", *ends.split()],
+        ["word", "is", "two◐", "Two"],
+    ]
+    assert not varied.warnings
+    notebook = varied.app.srcdir / "code/part/one.ipynb"
+    assert "- `word` is one" in notebook.read_text()
+    assert "- `word` is two" in notebook.read_text()
