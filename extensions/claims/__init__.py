@@ -10,14 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.claims.ledger import Ledger, read_ledger
-from extensions.claims.page import Claim, read_page
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-__all__ = ["Claim", "Ledger", "read_ledger", "read_page"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
@@ -61,8 +56,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     add_html_node(app, HtmlNode)
     add_html_node(app, sphinx_summaries.Summary)
 
-    PAGE_PARTS["results of its claims"] = sphinx_panels.results_by_page
-    PAGE_PARTS["rows of the ledger"] = sphinx_ledger_pages.rows_by_page
+    PAGE_PARTS["results of claims"] = sphinx_ledger.results_by_page
     PAGE_PARTS["the tests"] = sphinx_ledger_pages.tests_by_page
     app.connect("env-updated", sphinx_panels.label_first_pages)
     app.connect("doctree-resolved", sphinx_summaries.render_summaries)

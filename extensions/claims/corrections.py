@@ -46,14 +46,6 @@ class Correction:
         """The claim that it rests on, with its page."""
         return f"{self.topic.name}#{self.claim}"
 
-    @property
-    def part(self) -> str:
-        """The section as a reader is told of it; of a page, its last name."""
-        page, end, anchor = self.section.partition(".html")
-        if not end:
-            return self.section
-        return anchor.removeprefix("#") or page.rpartition("/")[2]
-
 
 def correction_files(root: Path) -> list[Path]:
     """Return the files of corrections, one for each topic that has some."""

@@ -196,9 +196,13 @@ class Ledger:
         found[CHANGED_PAGE] = [e for e in self.entries if e.has_changed]
         return found
 
+    def state_of(self, entries: Iterable[Entry]) -> str:
+        """Return what is another once pages say another thing of claims."""
+        facts = [run.facts for run in self.runs]
+        return f"{[self._hashes[each.anchor] for each in entries]} {facts}"
+
     @cached_property
-    def rows(self) -> dict[str, str]:
-        """A hash of what is said of each claim, by the name of its row."""
+    def _hashes(self) -> dict[str, str]:
         return {
             each.anchor: digest(repr(each).replace(str(each.topic.root), ""))
             for each in self.entries

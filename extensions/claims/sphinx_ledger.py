@@ -12,12 +12,7 @@ from sphinx.builders import Builder
 from extensions.build.dependencies import builder_of, root_of
 from extensions.build.nodes import words
 from extensions.claims.ledger import Entry, Ledger, read_ledger
-from extensions.claims.words import (
-    case_in_words,
-    change_in_words,
-    folded,
-    mark_of,
-)
+from extensions.claims.words import change_in_words, mark_of
 from extensions.core.cache import gc_paused
 from extensions.evidence.parsed_tests import Test
 from extensions.evidence.sphinx_runs import runs_of
@@ -39,12 +34,15 @@ def read(app: Sphinx) -> None:
     with gc_paused():  # it stays until the build ends
         _LEDGERS[app] = read_ledger(root_of(app.env), runs_of(app.env))
     builder_of(app).templates.environment.globals.update(
-        mark=mark_of,
-        words=words,
-        change_in_words=change_in_words,
-        case_in_words=case_in_words,
-        folded=folded,
+        mark=mark_of, words=words, change_in_words=change_in_words
     )
+
+
+def results_by_page(app: Sphinx) -> dict[str, str]:
+    """Return what pages, and those of the ledger, show of results."""
+    ledger = ledger_of(app)
+    pages = {**ledger.by_topic, **ledger.by_page}
+    return {name: ledger.state_of(those) for name, those in pages.items()}
 
 
 def page_values(builder: Builder, docname: str) -> dict[str, Any]:

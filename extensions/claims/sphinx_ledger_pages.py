@@ -21,7 +21,6 @@ from extensions.build.dependencies import builder_of, is_to_be_written
 from extensions.build.site import PageContext, chapter_name
 from extensions.claims.ledger import CHANGED_PAGE, Entry
 from extensions.claims.sphinx_ledger import ledger_of, page_values
-from extensions.core.fingerprint import digest
 from extensions.core.reading import python_in, text_of
 from extensions.evidence.parsed_tests import Test, test_of, tests_of
 
@@ -32,27 +31,14 @@ _BELOW = (CHANGED_PAGE, f"{_LEDGER}/", "evidence/tests/")
 _Page = tuple[str, dict[str, Any], str]
 
 
-def rows_by_page(app: Sphinx) -> dict[str, str]:
-    """Return what each page of the ledger shows."""
-    ledger = ledger_of(app)
-    facts = repr([run.facts for run in ledger.runs])
-    return {
-        name: " ".join([*(ledger.rows[e.anchor] for e in entries), facts])
-        for name, entries in ledger.by_page.items()
-    }
-
-
 def tests_by_page(app: Sphinx) -> dict[str, str]:
     """Return what each page of tests shows: their source, and the claims."""
-    return {
-        entries[0].topic.tests_page: "\n".join(
-            [
-                digest(text_of(entries[0].topic.tests)),
-                *(each.claim.sentence for each in entries),
-            ]
-        )
-        for entries in _tested(app)
-    }
+    found = {}
+    for entries in _tested(app):
+        topic = entries[0].topic
+        sentences = [each.claim.sentence for each in entries]
+        found[topic.tests_page] = f"{sentences} {text_of(topic.tests)}"
+    return found
 
 
 def ledger_pages(app: Sphinx) -> Iterator[_Page]:
@@ -72,16 +58,9 @@ def ledger_pages(app: Sphinx) -> Iterator[_Page]:
             for topic, those in groupby(entries, lambda e: e.topic.name)
             for rows in [list(those)]
         ]
-        yield _rendered(
-            builder,
-            name,
-            "ledger_page.html",
-            heading=heading,
-            lead=lead,
-            entries=entries,
-            topics=topics,
-            runs=ledger.runs,
-        )
+        values = {"entries": entries, "topics": topics, "runs": ledger.runs}
+        values |= {"heading": heading, "lead": lead}
+        yield _rendered(builder, name, "ledger_page.html", values)
 
 
 def test_pages(app: Sphinx) -> Iterator[_Page]:
@@ -91,22 +70,19 @@ def test_pages(app: Sphinx) -> Iterator[_Page]:
         topic = entries[0].topic
         if not is_to_be_written(app, topic.tests_page):
             continue
-        heading = f"Tests: {builder.env.titles[topic.name].astext()}"
         behind, shared = _source_of(entries)
-        yield _rendered(
-            builder,
-            topic.tests_page,
-            "tests.html",
-            heading=heading,
-            topic=topic,
-            module=topic.tests.relative_to(topic.root).as_posix(),
-            proofs=[
+        values = {
+            "heading": f"Tests: {builder.env.titles[topic.name].astext()}",
+            "topic": topic,
+            "module": topic.tests.relative_to(topic.root).as_posix(),
+            "proofs": [
                 (entry.claim, behind.get(test_of(entry.claim.name), []))
                 for entry in entries
             ],
-            shared=shared,
-            highlight=builder.highlighter.highlight_block,
-        )
+            "shared": shared,
+            "highlight": builder.highlighter.highlight_block,
+        }
+        yield _rendered(builder, topic.tests_page, "tests.html", values)
 
 
 def _tested(app: Sphinx) -> list[tuple[Entry, ...]]:
@@ -125,7 +101,6 @@ def _source_of(
     path = entries[0].topic.tests
     text = text_of(path)
     tests, lines = tests_of(path, text), text.splitlines()
-    names = {test_of(entry.claim.name) for entry in entries}
     behind: dict[str, list[tuple[Test, str]]] = {}
     shared: list[str] = []
     last = 0
@@ -134,7 +109,7 @@ def _source_of(
         source = lines[last:end]
         last = end
         test = tests.get(getattr(node, "name", ""))
-        if test and test.of in names:
+        if test:
             code = "\n".join(source).strip("\n")
             behind.setdefault(test.of, []).append((test, code))
         else:
@@ -146,12 +121,11 @@ def _rendered(
     builder: StandaloneHTMLBuilder,
     name: str,
     template: str,
-    heading: str,
-    **values: Any,
+    values: dict[str, Any],
 ) -> _Page:
-    values |= page_values(builder, name) | {"heading": heading}
+    values |= page_values(builder, name)
     body = builder.templates.render(template, values)
-    return name, {"title": heading, "body": body}, "page.html"
+    return name, {"title": values["heading"], "body": body}, "page.html"
 
 
 @dataclass(frozen=True)

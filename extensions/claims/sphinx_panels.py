@@ -40,16 +40,6 @@ from extensions.core.topics import Topic, topics
 _CITED = "evidence/claims"
 
 
-def results_by_page(app: Sphinx) -> dict[str, str]:
-    """Return what each page shows of the results of its claims."""
-    ledger = ledger_of(app)
-    runs = " ".join(run.title for run in ledger.runs)
-    return {
-        name: " ".join([runs, *(ledger.rows[each.anchor] for each in entries)])
-        for name, entries in ledger.by_topic.items()
-    }
-
-
 def claim_link(
     directive: SphinxDirective, topic: Topic, name: str
 ) -> nodes.reference | None:

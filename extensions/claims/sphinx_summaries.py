@@ -44,14 +44,13 @@ DEPENDENCIES = {
 
 
 def claims_now(app: Sphinx) -> dict[str, str]:
-    """Return a fingerprint of each claim's row, and of all of them."""
+    """Return the state of each claim, and of all of them."""
     ledger = ledger_of(app)
-    facts = [run.facts for run in ledger.runs]
     found = {
-        f"{each.topic.name}#{each.claim.name}": ledger.rows[each.anchor]
+        f"{each.topic.name}#{each.claim.name}": ledger.state_of([each])
         for each in ledger.entries
     }
-    return found | {ALL: f"{ledger.rows} {facts}"}
+    return found | {ALL: ledger.state_of(ledger.entries)}
 
 
 def sentences_now(app: Sphinx) -> dict[str, str]:

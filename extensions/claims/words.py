@@ -29,8 +29,6 @@ _PROPER = (
 _NAMES = {each.lower(): each for each in _PROPER.split()}
 # A value that is no words, but code.
 _CODE = re.compile(r"(?![a-z]+ [a-z]).*([_()\[\]{}=*<>]|\.[A-Za-z])")
-_LONGEST_VALUE = 80  # letters that somebody would read
-_LONGEST_LINE = 100  # letters that a panel does not fold
 
 
 @dataclass(frozen=True)
@@ -120,16 +118,6 @@ def cases_in_words(cases: list[str]) -> str:
     return _said_of(cases) if len(cases) > 1 else ""
 
 
-def case_in_words(failure: Failure) -> str:
-    """Return the name of a case; "" where that only repeats its edit."""
-    lines = [
-        line
-        for line in failure.parameters.splitlines()
-        if line.partition("=")[2].rpartition("-")[2] not in failure.edit
-    ]
-    return _said_of(["\n".join(lines)])
-
-
 def _name_of(test: Test) -> str:
     return " ".join(_NAMES.get(each, each) for each in test.words.split())
 
@@ -165,19 +153,8 @@ def _told(arguments: str, values: list[str]) -> Iterator[str]:
     for value in values:
         if not value or (arguments and counted.search(value)):
             continue
-        if len(value) > _LONGEST_VALUE:
-            value = f"{value[:_LONGEST_VALUE]}…"
-        yield (
-            f"`{value}`" if _CODE.match(value) and "`" not in value else value
-        )
-
-
-def folded(line: str) -> tuple[str, str]:
-    """Return of a long line the values that are always shown, and the rest."""
-    cut = line.rfind(", ", 0, _LONGEST_LINE)
-    if cut < 0 or len(line) <= _LONGEST_LINE:
-        return line, ""
-    return line[:cut], line[cut + 2 :]
+        is_code = _CODE.match(value) and "`" not in value
+        yield f"`{value}`" if is_code else value
 
 
 def change_in_words(failure: Failure) -> str:

@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 
 from extensions.claims.corrections import (
-    Correction,
     corrections_name_claims,
     corrections_name_sections,
 )
@@ -78,15 +77,3 @@ def test_without_a_page_of_sources_each_correction_is_a_problem(
     [problem] = corrections_name_sections(house)
 
     assert str(problem) == f"{path}:2: {NO_SOURCE} 'A text'"
-
-
-@pytest.mark.parametrize(
-    ("section", "part"),
-    [
-        ("words/word.html#two.words", "two.words"),
-        ("words/two.words.html", "two.words"),
-        ("3.1 Trains/tests", "3.1 Trains/tests"),
-    ],
-)
-def test_a_page_is_named_by_what_it_is_about(section, part):
-    assert Correction(None, 1, "", section, "", "", "").part == part

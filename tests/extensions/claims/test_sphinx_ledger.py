@@ -26,13 +26,6 @@ def test_a_row_links_the_claim_and_its_test_and_counts_the_rest(varied):
     assert "<small>true since torch 2.9, needs torch 2.7</small>" in row
 
 
-def test_a_chapter_of_the_ledger_lists_its_pages(varied):
-    html = varied.html("evidence/claims/part")
-
-    assert '<a href="#page-part-one">One</a> <small>1 claim</small>' in html
-    assert 'id="page-part-one"' in html
-
-
 def test_each_run_has_a_column_where_it_says_something(varied):
     html = varied.html("evidence/claims/part")
     one, two = re.findall(

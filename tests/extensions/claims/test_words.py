@@ -6,10 +6,8 @@ import pytest
 
 from extensions.claims.words import (
     caption,
-    case_in_words,
     cases_in_words,
     change_in_words,
-    folded,
     scope,
 )
 from extensions.evidence import parsed_tests
@@ -55,13 +53,6 @@ def a_test(behind, docstring=""):
     return parsed_tests.Test(f"test_a__{behind}", 1, docstring)
 
 
-def a_failure(edit="", parameters=""):
-    """Return how a counter-example failed."""
-    return parsed_tests.Failure(
-        "", edit, given="", said="", parameters=parameters
-    )
-
-
 @pytest.mark.parametrize(
     ("behind", "cases", "said"),
     [
@@ -82,7 +73,6 @@ def a_failure(edit="", parameters=""):
         ("also_in", ["kind=of shape (2,)"], "also in: of shape (2,)"),
         ("also_for", ["layer=layer0", "layer=GRU"], "also for: GRU"),
         ("also_for", ["layer,n=layer0-n0"], "also for"),
-        ("also_of", [f"text={'a' * 99}"], f"also of: {'a' * 80}…"),
     ],
 )
 def test_a_variation_is_told_by_its_name_and_its_cases(behind, cases, said):
@@ -99,19 +89,6 @@ def test_a_docstring_says_when_a_claim_is_false():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ("old,new=in chunks", "in chunks"),
-        ("old,new=a-b", ""),
-        ("old,new=a-", ""),
-        ("name=no reset\nold,new=a-b", "no reset"),
-    ],
-)
-def test_a_case_has_a_name_if_its_edit_does_not_say_it(parameters, said):
-    assert case_in_words(a_failure("-a\n+b", parameters)) == said
-
-
-@pytest.mark.parametrize(
     ("edit", "said"),
     [
         ("-a", "Without this line"),
@@ -123,15 +100,4 @@ def test_a_case_has_a_name_if_its_edit_does_not_say_it(parameters, said):
     ],
 )
 def test_a_change_adds_lines_leaves_some_out_or_both(edit, said):
-    assert change_in_words(a_failure(edit)) == said
-
-
-def test_a_long_line_is_folded_between_two_values():
-    line = f"also for: {', '.join(['an LSTM'] * 20)}"
-
-    shown, rest = folded(line)
-
-    assert shown.endswith("an LSTM")
-    assert len(shown) <= 100
-    assert f"{shown}, {rest}" == line
-    assert folded("also for: a, b") == ("also for: a, b", "")
+    assert change_in_words(parsed_tests.Failure("", edit, "", "")) == said
