@@ -7,7 +7,7 @@ Imports neither Sphinx nor torch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -236,14 +236,6 @@ class Ledger:
             words = Counter(each.word for each in outcomes)
             found.append((run, words, sorted(devices)))
         return found
-
-    def cited(self) -> Iterator[tuple[str, Sentence, str]]:
-        """Yield each page with a sentence that is cited, and an address."""
-        for page, sentences in self.prose.items():
-            for sentence in sentences:
-                for part in sentence.parts:
-                    if part.address:
-                        yield page, sentence, part.address
 
 
 def read_ledger(root: Path, runs: list[Run]) -> Ledger:

@@ -26,19 +26,18 @@ def pages_show_their_cells(root: Path) -> Iterator[Problem]:
             yield Problem(topic.snippet, 1, f"no page {topic.name} shows it")
             continue
         order = list(cells)
-        last = -1
-        shown = set()
+        shown: list[str] = []
         for each in read_page(topic.page).cells:
             if each.name not in cells:
                 continue  # the directive reports it
+            message = ""
             if each.name in shown:
                 message = f"cell {each.name!r} is shown a second time"
-                yield Problem(topic.page, each.line, message)
-            elif order.index(each.name) < last:
+            elif {*order[order.index(each.name) :]} & {*shown}:
                 message = f"cell {each.name!r} is shown out of file order"
+            if message:
                 yield Problem(topic.page, each.line, message)
-            last = max(last, order.index(each.name))
-            shown.add(each.name)
+            shown.append(each.name)
         for cell in cells.values():
             if cell.name not in shown:
                 message = f"no page shows cell {cell.name!r}"
@@ -76,7 +75,10 @@ def pages_show_their_measurements(root: Path) -> Iterator[Problem]:
 
 
 def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
-    """Yield claims without name, test or counter-example, and the reverse."""
+    """Yield claims without name, test or counter-example, and the reverse.
+
+    A panel shows the docstring of a counter-example, or of a limit.
+    """
     for topic in topics(root):
         tests = tests_in(topic.tests)
         module = topic.tests.relative_to(root)
@@ -110,19 +112,14 @@ def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
         for each in tests.values():
             if each.of not in known:
                 message = f"{each.name} has no claim on {topic.name}"
-                yield Problem(topic.tests, each.line, message)
-
-
-def failures_are_said(root: Path) -> Iterator[Problem]:
-    """Yield counter-examples and limits without a docstring for the panel."""
-    for topic in topics(root):
-        for each in tests_in(topic.tests).values():
-            if (each.is_counter or each.is_limit) and not each.docstring:
+            elif (each.is_counter or each.is_limit) and not each.docstring:
                 message = (
                     f"{each.name} has no docstring: say in a sentence when"
                     " the claim is false"
                 )
-                yield Problem(topic.tests, each.line, message)
+            else:
+                continue
+            yield Problem(topic.tests, each.line, message)
 
 
 def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
@@ -160,9 +157,9 @@ def _failures(entry: Entry) -> Iterator[str]:
     place = entry.topic.tests.relative_to(entry.topic.root).as_posix()
     failed = {name for each in entry.deciding for name in each.failed}
     empty = {name for each in entry.deciding for name in each.empty}
-    if entry.test and entry.test.name in failed:
-        yield f"its test failed: {place}:{entry.test.line}"
-    for test in (*entry.counter_examples, *entry.variations, *entry.limits):
+    own = (entry.test,) if entry.test else ()
+    more = (*entry.counter_examples, *entry.variations, *entry.limits)
+    for test in (*own, *more):
         where = f"{place}:{test.line} ({test.name})"
         if test.name in failed:
             yield f"its {test.kind} failed: {where}"

@@ -157,7 +157,8 @@ def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             continue
         unseen -= names
         entry = entries[names.pop()]
-        node["classes"].append("claim")
+        kind = entry.verdict.replace(" ", "-")
+        node["classes"] += ["claim", f"claim-{kind}"]
         _put_sign(builder, node, entry, is_link=True)
         panel = render_for_claim(
             builder,

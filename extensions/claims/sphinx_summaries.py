@@ -22,7 +22,7 @@ from extensions.build.site import chapter_name, reading_place
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.ledger import Ledger
 from extensions.claims.sphinx_ledger import ledger_of, page_values
-from extensions.prose.lists import read_sources, source_of
+from extensions.prose.lists import read_sources
 
 
 class Summary(HtmlNode):
@@ -38,7 +38,6 @@ DEPENDENCIES = {
     "numbers": ("claims", "corrections"),
     "tally": ("claims", "sentences"),
     "corrections": ("corrections", "titles"),
-    "cited": ("sentences", "titles"),
     "unproven": ("sentences", "titles"),
 }
 
@@ -54,8 +53,8 @@ def claims_now(app: Sphinx) -> dict[str, str]:
 
 
 def sentences_now(app: Sphinx) -> dict[str, str]:
-    """Return all sentences, and the sources that they may cite."""
-    return {ALL: f"{ledger_of(app).prose} {read_sources(root_of(app.env))}"}
+    """Return all sentences."""
+    return {ALL: f"{ledger_of(app).prose}"}
 
 
 def corrections_now(app: Sphinx) -> dict[str, str]:
@@ -116,8 +115,7 @@ def _values(env: BuildEnvironment, ledger: Ledger) -> dict[str, Any]:
     groups = groupby(ledger.entries, key=lambda each: each.topic.chapter)
     chapters = {name: list(entries) for name, entries in groups}
     read = partial(reading_place, env)
-    sources = read_sources(root_of(env))
-    addresses = {each.name: each.prefix for each in sources}
+    addresses = {each.name: each.prefix for each in read_sources(root_of(env))}
 
     def verdict_of(row: Correction) -> str:
         found = ledger.of(row.topic.name)
@@ -150,5 +148,4 @@ def _values(env: BuildEnvironment, ledger: Ledger) -> dict[str, Any]:
             }
             for row in read_corrections(root_of(env))
         ],
-        "source_of": lambda address: source_of(address, sources),
     }

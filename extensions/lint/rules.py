@@ -59,7 +59,6 @@ LATER_RULES = tuple(
             claim_rules.pages_show_their_measurements,
             claim_rules.pages_mirror_snippets,
             claim_rules.claims_and_tests_pair_off,
-            claim_rules.failures_are_said,
             test_rules.tests_mirror_topics,
             test_rules.tests_import_what_is_everywhere,
             test_rules.counter_examples_are_honest,

@@ -67,7 +67,7 @@ def add_pages(house):
     corrections = folder / "corrections/part/one.toml"
     corrections.parent.mkdir(parents=True)
     corrections.write_text(CORRECTION + OF_MANUAL)
-    for name in ("unproven", "cited", "corrections"):
+    for name in ("unproven", "corrections"):
         text = f"# List\n\n```{{{name}}}\n```\n"
         (folder / f"{name}.md").write_text(text)
     index = house / "docs/index.md"

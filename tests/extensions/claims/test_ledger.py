@@ -26,11 +26,6 @@ def entry(house):
     return entry
 
 
-def words(entry):
-    """Return what each run says of a claim."""
-    return [outcome.word for outcome in entry.outcomes]
-
-
 def test_an_entry_joins_claim_test_and_counter_examples(entry):
     found = entry()
 
@@ -122,47 +117,48 @@ def test_a_claim_without_a_run_is_missing(house, entry):
     assert (entry().outcomes, entry().verdict) == ((), "missing")
 
 
-@pytest.mark.parametrize("verdict", ["passed", "failed"])
-def test_a_recorded_run_decides_what_this_build_could_not_run(
-    house, entry, verdict
-):
-    record(house, test_word_is_one="skipped for cuda")
-    record(house, "evidence/gpu", device="GPU")
-    record(house, "evidence/other", device="GPU", test_word_is_one=verdict)
-
-    assert words(entry()) == ["not run", "passed", verdict]
-    assert entry().verdict == verdict
-
-
-@pytest.mark.parametrize("own", ["passed", "failed", "skipped"])
-def test_what_this_build_says_decides(house, entry, own):
-    other = "passed" if own == "failed" else "failed"
-    record(house, test_word_is_one=own)
-    record(house, "evidence/other", test_word_is_one=other)
-
-    assert words(entry()) == [own, other]
-    assert entry().verdict == own
-
-
-def test_recorded_runs_alone_decide_nothing(house, entry):
-    record(house, "evidence/other")
-    (house / "build/evidence/this-build/tests.xml").unlink()
-
-    assert words(entry()) == ["passed"]
-    assert entry().verdict == "missing"
-
-
 @pytest.mark.parametrize(
-    ("torch", "verdict"),
-    [("1.13.1", "not run"), ("2.5.1", "not run"), ("2.6.0", "passed")],
+    ("own", "recorded", "verdict"),
+    [
+        # Recorded runs decide what this build could not run, and only that,
+        ("skipped for cuda", {"2.13.0": "passed"}, "passed"),
+        (
+            "skipped for cuda",
+            {"2.13.0": "passed", "2.15.0": "failed"},
+            "failed",
+        ),
+        ("passed", {"2.13.0": "failed"}, "passed"),
+        ("failed", {"2.13.0": "passed"}, "failed"),
+        ("skipped", {"2.13.0": "failed"}, "skipped"),
+        ("", {"2.13.0": "passed"}, "missing"),
+        # if they ran on a torch of the guide.
+        ("skipped for cuda", {"1.13.1": "passed"}, "not run"),
+        ("skipped for cuda", {"2.5.1": "passed"}, "not run"),
+        ("skipped for cuda", {"2.6.0": "passed"}, "passed"),
+    ],
 )
-def test_only_a_torch_of_the_guide_decides_what_this_build_could_not_run(
-    house, entry, torch, verdict
+def test_the_run_of_this_build_decides_where_it_could_run(
+    house, entry, own, recorded, verdict
 ):
-    record(house, test_word_is_one="skipped for cuda")
-    record(house, "evidence/gpu", suite={"torch": torch}, device="GPU")
+    if own:
+        record(house, test_word_is_one=own)
+    else:
+        (house / "build/evidence/this-build/tests.xml").unlink()
+    for torch, outcome in recorded.items():
+        record(
+            house,
+            f"evidence/{torch}",
+            {"torch": torch},
+            "GPU",
+            test_word_is_one=outcome,
+        )
 
-    assert entry().verdict == verdict
+    found = entry()
+
+    first = [own.replace("skipped for cuda", "not run")] if own else []
+    words = [outcome.word for outcome in found.outcomes]
+    assert words == [*first, *recorded.values()]
+    assert found.verdict == verdict
 
 
 @pytest.mark.parametrize("folder", ["aaa", "zzz"])
@@ -207,7 +203,7 @@ def test_a_recorded_counter_example_need_not_say_how_it_failed(house, entry):
     [
         (
             "test_word_is_one",
-            "its test failed: tests/part/test_one.py:1",
+            "its test failed: tests/part/test_one.py:1 (test_word_is_one)",
         ),
         (
             BUT,
