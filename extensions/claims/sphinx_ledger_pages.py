@@ -8,12 +8,11 @@ source, so that a reader sees the proof itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 from sphinx.application import Sphinx
-from sphinx.builders import Builder
 from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.environment.adapters.toctree import global_toctree_for_doc
 
@@ -128,17 +127,6 @@ def _rendered(
     return name, {"title": values["heading"], "body": body}, "page.html"
 
 
-@dataclass(frozen=True)
-class _SeenFrom:
-    """A builder as the navigation asks it, whose addresses fit one page."""
-
-    builder: StandaloneHTMLBuilder
-    page: str
-
-    def get_relative_uri(self, _: str, to: str) -> str:
-        return self.builder.get_relative_uri(self.page, to)
-
-
 def navigate(page: PageContext) -> None:
     """Mark the entry that leads to a page, and open its chapter alone.
 
@@ -148,13 +136,14 @@ def navigate(page: PageContext) -> None:
     if not page.name.startswith(_BELOW):
         return
     builder = builder_of(page.app)
-    seen = cast("Builder", _SeenFrom(builder, page.name))
+    # A builder as Sphinx asks it, whose addresses fit this page.
+    seen: Any = SimpleNamespace(
+        get_relative_uri=lambda _, to: builder.get_relative_uri(page.name, to)
+    )
 
     def toctree(**how: Any) -> str:
-        how["collapse"] = True
-        tree = global_toctree_for_doc(
-            builder.env, _LEDGER, seen, tags=builder.tags, **how
-        )
+        how |= {"collapse": True, "tags": builder.tags}
+        tree = global_toctree_for_doc(builder.env, _LEDGER, seen, **how)
         return builder.render_partial(tree)["fragment"]
 
     page.values["toctree"] = toctree
