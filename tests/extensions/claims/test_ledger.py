@@ -255,34 +255,16 @@ def test_what_a_program_prints_otherwise_stands_first(house, entry):
     module = house / "tests/part/test_one.py"
     text = module.read_text()
     again = text[text.index(f"def {BUT}") :].replace("another", "any")
-    again = again.replace("Another word", "No word")
+    again = again.replace("Another word is", "No word\n    is")
     module.write_text(f"{text}\n\n{again}")
-    path = record(house)
-    head, rest = path.read_text().split('__but_not_of_any"')
-    said = '<property name="said"'
-    printed = '<property name="output after" value="two" />'
-    rest = rest.replace(said, printed + said, 1)
-    path.write_text(f'{head}__but_not_of_any"{rest}')
-
-    captions = [said for _, said in entry().surprises]
-
-    assert captions == ["No word is not one.", "Another word is not one."]
-
-
-@pytest.mark.parametrize("ending", [".", ""])
-def test_a_docstring_is_the_line_of_a_counter_example(house, entry, ending):
-    module = house / "tests/part/test_one.py"
-    text = module.read_text()
-    said = "Another word is not one, and\n    the test says so"
-    text = text.replace("Another word is not one.", f"{said}{ending}\n    ")
-    module.write_text(text)
-    record(house)
+    printed = {"edit": "+new", "said": "assert", "output after": "two"}
+    record(house, failures_of={"test_word_is_one__but_not_of_any": printed})
 
     found = entry()
 
-    line = "Another word is not one, and the test says so"
-    assert found.breaks == (f"{line}{ending}",)
-    assert found.scope[-1] == f"Breaks: {line}"
+    first, second = "No word is not one", "Another word is not one"
+    assert [said for _, said in found.surprises] == [f"{first}.", f"{second}."]
+    assert found.scope == [f"Breaks: {second}; {first}"]
 
 
 # -- Rows --------------------------------------------------------------------
