@@ -12,7 +12,11 @@ from sphinx.builders import Builder
 from extensions.build.dependencies import builder_of, root_of
 from extensions.build.nodes import words
 from extensions.claims.ledger import Entry, Ledger, read_ledger
-from extensions.claims.words import change_in_words, mark_of
+from extensions.claims.words import (
+    case_in_words,
+    change_in_words,
+    mark_of,
+)
 from extensions.core.cache import gc_paused
 from extensions.evidence.parsed_tests import Test
 from extensions.evidence.sphinx_runs import runs_of
@@ -34,7 +38,10 @@ def read(app: Sphinx) -> None:
     with gc_paused():  # it stays until the build ends
         _LEDGERS[app] = read_ledger(root_of(app.env), runs_of(app.env))
     builder_of(app).templates.environment.globals.update(
-        mark=mark_of, words=words, change_in_words=change_in_words
+        mark=mark_of,
+        words=words,
+        change_in_words=change_in_words,
+        case_in_words=case_in_words,
     )
 
 

@@ -118,6 +118,16 @@ def cases_in_words(cases: list[str]) -> str:
     return _said_of(cases) if len(cases) > 1 else ""
 
 
+def case_in_words(failure: Failure) -> str:
+    """Return the name of a case; "" where that only repeats its edit."""
+    lines = [
+        line
+        for line in failure.parameters.splitlines()
+        if line.partition("=")[2].rpartition("-")[2] not in failure.edit
+    ]
+    return _said_of(["\n".join(lines)])
+
+
 def _name_of(test: Test) -> str:
     return " ".join(_NAMES.get(each, each) for each in test.words.split())
 

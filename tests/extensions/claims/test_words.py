@@ -6,6 +6,7 @@ import pytest
 
 from extensions.claims.words import (
     caption,
+    case_in_words,
     cases_in_words,
     change_in_words,
     scope,
@@ -86,6 +87,21 @@ def test_the_cases_of_a_claim_are_told_if_there_are_some():
 
 def test_a_docstring_says_when_a_claim_is_false():
     assert caption(a_test("but_not", "It\n    is cut.")) == "It is cut."
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ("old,new=in chunks", "in chunks"),
+        ("old,new=a-b", ""),
+        ("old,new=a-", ""),
+        ("name=no reset\nold,new=a-b", "no reset"),
+    ],
+)
+def test_a_case_has_a_name_if_its_edit_does_not_say_it(parameters, said):
+    failure = parsed_tests.Failure("", "-a\n+b", "", "", "", "", parameters)
+
+    assert case_in_words(failure) == said
 
 
 @pytest.mark.parametrize(
