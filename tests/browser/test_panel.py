@@ -27,9 +27,9 @@ def test_keys_reach_a_sign_its_panel_and_the_text_again(detach: Page):
             break
     expect(panel).to_be_hidden()
 
-    # Enter opens it; Escape, and Enter at its cross, close it.
-    for closes in ("Escape", "Enter"):
-        detach.keyboard.press("Enter")
+    # Enter and Space open it, Escape and Enter at its cross close it.
+    for opens, closes in (("Enter", "Escape"), ("Space", "Enter")):
+        detach.keyboard.press(opens)
         expect(sign).to_have_attribute("aria-expanded", "true")
         expect(panel).to_be_focused()
         detach.keyboard.press("Tab")

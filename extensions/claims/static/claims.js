@@ -42,6 +42,7 @@ const close = () => {
   sign.focus({ preventScroll: true });
 };
 for (const sign of document.querySelectorAll("a.claim-sign")) {
+  sign.setAttribute("role", "button");
   sign.setAttribute("aria-expanded", "false");
   sign.addEventListener("click", (event) => {
     event.preventDefault();
@@ -58,8 +59,12 @@ for (const sign of document.querySelectorAll("a.claim-sign")) {
     close();
   });
 }
-document.addEventListener("keydown", ({ key }) => {
+document.addEventListener("keydown", (event) => {
+  const { key, target } = event;
   if (key === "Escape" && opened) close();
+  if (key !== " " || !target.matches("a.claim-sign")) return;
+  event.preventDefault();
+  target.click(); // a button answers the space bar as well
 });
 const USED = ".claim, .claim-panel, a, button, input, label, summary";
 document.addEventListener("click", ({ target }) => {
