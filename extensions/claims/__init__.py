@@ -10,47 +10,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.claims.claim import Claim
-from extensions.claims.ledger import Ledger, read_ledger
-from extensions.claims.page import read_page
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-__all__ = ["Claim", "Ledger", "read_ledger", "read_page"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
     from extensions.claims import (
         sphinx_exercise,
-        sphinx_json,
-        sphinx_labels,
         sphinx_ledger,
         sphinx_ledger_pages,
-        sphinx_navigation,
         sphinx_panels,
-        sphinx_recap,
         sphinx_summaries,
-        sphinx_tally,
-        sphinx_test_pages,
     )
-    from extensions.site.layout import add_static, add_templates
+    from extensions.site.dependencies import KINDS, PAGE_PARTS
+    from extensions.site.layout import (
+        SITE_FILES,
+        add_static,
+        add_templates,
+        on_page_context,
+    )
     from extensions.site.metadata import METADATA
+    from extensions.site.nodes import HtmlNode, add_html_node
 
     app.setup_extension("extensions.evidence")
     add_templates(app, __file__)
     add_static(app, __file__)
-    sphinx_ledger.setup_ledger(app)
-    sphinx_summaries.setup_summaries(app)
-    sphinx_recap.setup_recap(app)
-    sphinx_exercise.setup_exercise(app)
-    sphinx_tally.setup_tally(app)
-    sphinx_panels.setup_panels(app)
-    sphinx_navigation.setup_navigation(app)
-    sphinx_ledger_pages.setup_ledger_pages(app)
-    sphinx_test_pages.setup_test_pages(app)
-    sphinx_json.setup_claims_json(app)
-    sphinx_labels.setup_labels(app)
+    app.add_css_file("claims.css")
+
+    # The ledger is read before the rules ask for it, and pages show it.
+    app.connect("builder-inited", sphinx_ledger.read)
+    SITE_FILES["claims.json"] = sphinx_ledger.claims_json
+    SITE_FILES["unproven.txt"] = sphinx_ledger.unproven_txt
+
+    KINDS["claims"] = sphinx_summaries.claims_now
+    KINDS["sentences"] = sphinx_summaries.sentences_now
+    KINDS["corrections"] = sphinx_summaries.corrections_now
+    for name in sphinx_summaries.DEPENDENCIES:
+        app.add_directive(name, sphinx_summaries.SummaryDirective)
+    app.add_directive("corrected", sphinx_summaries.CorrectedDirective)
+    app.add_directive("recap", sphinx_exercise.RecapDirective)
+    app.add_directive("exercise", sphinx_exercise.ExerciseDirective)
+    app.add_node(sphinx_exercise.RepairPlace)
+    add_html_node(app, HtmlNode)
+    add_html_node(app, sphinx_summaries.Summary)
+
+    PAGE_PARTS["results of claims"] = sphinx_ledger.results_by_page
+    PAGE_PARTS["the tests"] = sphinx_ledger_pages.tests_by_page
+    app.connect("env-updated", sphinx_panels.label_first_pages)
+    app.connect("doctree-resolved", sphinx_summaries.render_summaries)
+    # Before Sphinx highlights code, and before panels are added.
+    app.connect("doctree-resolved", sphinx_exercise.put_repairs)
+    # The tally goes below the first paragraph: panels hold some, too.
+    app.connect("doctree-resolved", sphinx_panels.add_tally)
+    app.connect("doctree-resolved", sphinx_panels.add_panels)
+    app.connect("html-collect-pages", sphinx_ledger_pages.ledger_pages)
+    app.connect("html-collect-pages", sphinx_ledger_pages.test_pages)
+    on_page_context(app, sphinx_ledger_pages.navigate)
+    on_page_context(app, sphinx_panels.add_script)
     return METADATA

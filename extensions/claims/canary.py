@@ -26,8 +26,7 @@ from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.evidence.record import run_of_claims
 
 _FENCE = "~~~"  # for what is said in Markdown, too
-_MOST = 8  # lines of what pytest says of a failure
-_LONGEST = 160  # letters of such a line
+_MOST = 12  # lines of what pytest says of a failure
 
 # By module and test: its failed cases.
 _Failed = dict[tuple[str, str], list[Element]]
@@ -35,14 +34,14 @@ _Failed = dict[tuple[str, str], list[Element]]
 
 def _report_in_markdown(root: Path, run: Element) -> str:
     """Return the report, page by page."""
-    left: _Failed = {}
+    failed: _Failed = {}
     for case in run.iter("testcase"):
         if outcome_of(case) == "failed":
-            left.setdefault(key_of(case), []).append(case)
-    pages = [part for topic in topics(root) for part in _of_page(topic, left)]
-    if left:
+            failed.setdefault(key_of(case), []).append(case)
+    pages = [part for topic in topics(root) for part in _page(topic, failed)]
+    if failed:
         pages.append("## Tests behind which no sentence stands")
-        for (module, _), cases in left.items():
+        for (module, _), cases in failed.items():
             pages.append(_failure(f"`{module}`", cases))
     suite = run.find("testsuite")
     facts = {} if suite is None else properties_of(suite)
@@ -55,48 +54,42 @@ def _report_in_markdown(root: Path, run: Element) -> str:
     return "\n\n".join([title, counts, *pages]) + "\n"
 
 
-def _of_page(topic: Topic, left: _Failed) -> Iterator[str]:
+def _page(topic: Topic, failed: _Failed) -> Iterator[str]:
     """Yield the sentences of a page that became false, and by which tests.
 
-    What is told is taken out of what is left. Where the tests cannot be
+    What is told is taken out of what failed. Where the tests cannot be
     loaded, whether the sentences are true is open.
     """
     module, tests = module_of(topic), tests_in(topic.tests)
     page = topic.page.relative_to(topic.root).as_posix()
     place = topic.tests.relative_to(topic.root).as_posix()
+    parts: list[str] = []
     # pytest reports a module that it cannot load as a test of that name.
-    unloaded = left.pop(("", module), [])
-    found = (
-        [_failure(f"`{place}` cannot be loaded", unloaded)] if unloaded else []
-    )
+    unloaded = failed.pop(("", module), [])
+    if unloaded:
+        parts.append(_failure(f"`{place}` cannot be loaded", unloaded))
     for claim in read_page(topic.page).claims:
-        said = [
+        failures = [
             _failure(f"{test.kind.capitalize()} `{place}:{test.line}`", cases)
             for test in tests.values()
             if test.of == test_of(claim.name)
-            if (cases := left.pop((module, test.name), []))
+            if (cases := failed.pop((module, test.name), []))
         ]
-        if said or unloaded:
-            found.append(f"> {claim.sentence}")
-            found.append(f"`{page}#{claim.name}`, line {claim.line}")
-        found += said
-    if found:
-        yield from [f"## {page}", *found]
+        if failures or unloaded:
+            parts.append(f"> {claim.sentence}")
+            parts.append(f"`{page}#{claim.name}`, line {claim.line}")
+        parts += failures
+    if parts:
+        yield from [f"## {page}", *parts]
 
 
 def _failure(what: str, cases: list[Element]) -> str:
-    """Return which test failed, and what pytest says of its first case."""
+    """Return which test failed, and how pytest's words on it end."""
     first, *more = cases
     others = f", and {len(more)} more" if more else ""
     [said, *_] = [each for each in first if each.tag in {"failure", "error"}]
-    text = said.text or ""
-    # The statement that failed, or the last of several, and what is wrong.
-    last = text[text.rfind("\n>") + 1 :].splitlines()
-    lines = [each for each in last if each.startswith((">", "E "))]
-    if not lines:  # a crash, or a test that passes and should not
-        lines = said.get("message", "").splitlines()
-    kept = [each[:_LONGEST] for each in lines[:_MOST]]
-    block = "\n".join([_FENCE, *kept, _FENCE])
+    text = (said.text or said.get("message") or "").strip()
+    block = "\n".join([_FENCE, *text.splitlines()[-_MOST:], _FENCE])
     return f"{what}, `{first.get('name')}`{others}:\n\n{block}"
 
 

@@ -7,17 +7,22 @@ no list: ``docs/evidence/corrections/<topic>.toml``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from extensions.claims.page import read_page
 from extensions.core.cache import cached_by_content
 from extensions.core.problem import Problem
 from extensions.core.reading import tables_of, text_of
 from extensions.core.topics import Topic
+from extensions.prose.lists import read_sources
 
 _FOLDER = "docs/evidence/corrections"
 _KEYS = ["claim", "holds", "said", "section", "source"]
-_KEY = re.compile(r"\s*(\w+)\s*=")
+# A heading for each text that the guide reorganizes, a row for each section.
+_TEXTS = "docs/evidence/sources.md"
+_ROW = re.compile(r'^"(.+?)", "\{doc\}', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -25,8 +30,7 @@ class Correction:
     """One statement of a source, and what is true instead."""
 
     topic: Topic
-    lines: dict[str, int]
-    """Where each key stands, or else where the correction begins."""
+    line: int
     source: str
     section: str
     """The part of the source, as the list of the sources names it.
@@ -42,14 +46,6 @@ class Correction:
         """The claim that it rests on, with its page."""
         return f"{self.topic.name}#{self.claim}"
 
-    @property
-    def part(self) -> str:
-        """The section as a reader is told of it; of a page, its last name."""
-        page, end, anchor = self.section.partition(".html")
-        if not end:
-            return self.section
-        return anchor.removeprefix("#") or page.rpartition("/")[2]
-
 
 def correction_files(root: Path) -> list[Path]:
     """Return the files of corrections, one for each topic that has some."""
@@ -57,43 +53,28 @@ def correction_files(root: Path) -> list[Path]:
 
 
 def corrections_in(root: Path, path: Path) -> list[Correction]:
-    """Return the corrections of one topic."""
+    """Return the corrections of one topic.
+
+    Raises ``Problem`` for one that lacks a key, or has another.
+    """
     name = path.relative_to(root / _FOLDER).with_suffix("").as_posix()
     return [
-        Correction(Topic(root, name), lines, **row)
-        for lines, row in _rows_with_lines(path, text_of(path))
+        Correction(Topic(root, name), line, **row)
+        for line, row in _rows_in(path, text_of(path))
     ]
 
 
 @cached_by_content
-def _rows_with_lines(
-    path: Path, text: str
-) -> list[tuple[dict[str, int], dict[str, str]]]:
-    """Return the corrections in a file, each with the lines of its keys."""
-    lines = text.splitlines()
-    found = []
-    for first, row in tables_of(path, "correction"):
+def _rows_in(path: Path, _text: str) -> list[tuple[int, dict[str, str]]]:
+    rows = tables_of(path, "correction")
+    for line, row in rows:
         if sorted(row) != _KEYS:
             message = f"a correction has {sorted(row)}, not {_KEYS}"
-            raise Problem(path, first, message)
+            raise Problem(path, line, message)
         if wrong := [key for key in _KEYS if not isinstance(row[key], str)]:
             message = f"a correction needs text as its {', '.join(wrong)}"
-            raise Problem(path, first, message)
-        behind = [*enumerate(lines[first - 1 :], first)]
-        at = {
-            key: next(
-                (at for at, each in behind if _sets_key(each, key)), first
-            )
-            for key in _KEYS
-        }
-        found.append((at, row))
-    return found
-
-
-def _sets_key(line: str, key: str) -> bool:
-    """Whether a line sets a key."""
-    match = _KEY.match(line)
-    return match is not None and match[1] == key
+            raise Problem(path, line, message)
+    return rows
 
 
 def read_corrections(root: Path) -> list[Correction]:
@@ -103,3 +84,32 @@ def read_corrections(root: Path) -> list[Correction]:
         for path in correction_files(root)
         for row in corrections_in(root, path)
     ]
+
+
+def corrections_name_claims(root: Path) -> Iterator[Problem]:
+    """Yield corrections that name no claim of their topic."""
+    for path in correction_files(root):
+        for row in corrections_in(root, path):
+            claims = {each.name for each in read_page(row.topic.page).claims}
+            if row.claim not in claims:
+                message = f"{row.topic.name} has no claim {row.claim!r}"
+                yield Problem(path, row.line, message)
+
+
+def corrections_name_sections(root: Path) -> Iterator[Problem]:
+    """Yield corrections that name no source, or no section of it.
+
+    A source is one of the texts, or a primary one, whose sections are pages.
+    """
+    sections = {each.name: {*each.pages} for each in read_sources(root)}
+    texts = root / _TEXTS
+    for each in text_of(texts).split("\n## ")[1:] if texts.exists() else ():
+        sections[each.partition("\n")[0]] = {*_ROW.findall(each)}
+    for path in correction_files(root):
+        for row in corrections_in(root, path):
+            if row.source not in sections:
+                message = f"{_TEXTS} has no source {row.source!r}"
+                yield Problem(path, row.line, message)
+            elif row.section not in sections[row.source]:
+                message = f"{row.source!r} has no section {row.section!r}"
+                yield Problem(path, row.line, message)

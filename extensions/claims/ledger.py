@@ -1,31 +1,34 @@
 """The ledger: each claim with its test, its counter-examples, its results.
 
-Joins pages, tests and evidence by name. Imports neither Sphinx nor torch.
+Joins pages, tests and evidence by name, and gives each claim a verdict.
+Imports neither Sphinx nor torch.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
-from extensions.claims.claim import Claim
-from extensions.claims.entry import Entry
-from extensions.claims.page import read_page
-from extensions.claims.words import cases_in_words, scope
+from extensions.claims.page import Claim, read_page
+from extensions.claims.words import SIMULATED, caption, cases_in_words, scope
 from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic, topics
 from extensions.evidence.dependencies import Dependencies
 from extensions.evidence.junit import Run
 from extensions.evidence.outcomes import (
+    DECIDED,
+    NOT_ASKED,
+    Outcome,
     module_of,
     outcome,
     results_of,
 )
 from extensions.evidence.parsed_tests import (
+    Failure,
     Test,
     failures,
     parameters_of,
@@ -34,6 +37,130 @@ from extensions.evidence.parsed_tests import (
 )
 from extensions.evidence.sources import Code
 from extensions.prose.sentences import Sentence, prose_of
+
+# The page of the claims of which the runs do not all say the same.
+CHANGED_PAGE = "evidence/changed"
+# Outcomes that leave open whether a claim holds on a version of torch.
+_UNDECIDED = {"missing", "not run", "skipped", "stale", NOT_ASKED}
+
+
+def in_a_row(parts: tuple[str, ...]) -> str:
+    """Return some parts of a scope, phrases or sentences, in one line."""
+    return "; ".join(each.removesuffix(".") for each in parts)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A claim of the ledger, with what is behind it and what that says."""
+
+    topic: Topic
+    claim: Claim
+    test: Test | None
+    counter_examples: tuple[Test, ...]
+    variations: tuple[Test, ...]
+    limits: tuple[Test, ...]
+    outcomes: tuple[Outcome, ...]
+    """One for each run."""
+    own: Outcome | None
+    """That of this build's run, if there is one."""
+    elsewhere: tuple[Outcome, ...]
+    """Those of recorded runs on a torch that the guide is written for."""
+    failures: tuple[Failure, ...]
+    """How its test fails on counter-examples and at limits, as this build's
+    run has recorded it."""
+    cases: int
+    """On how many cases the claim held in this build's run."""
+    on: str
+    """In words, on which cases of its own test it held; empty for one."""
+    also: tuple[str, ...]
+    """In words, on what it held besides, a line for each variation."""
+
+    @property
+    def anchor(self) -> str:
+        """The name of the claim's row, unique in the whole site."""
+        return f"{self.topic.name.replace('/', '-')}-{self.claim.name}"
+
+    @property
+    def row_page(self) -> str:
+        """The name of the page on which its row stands."""
+        return f"evidence/claims/{self.topic.chapter}"
+
+    def failures_of(self, counter: str) -> list[Failure]:
+        """Return how a counter-example fails, on each of its cases.
+
+        A case in which the program prints something else stands first.
+        """
+        found = [each for each in self.failures if each.test == counter]
+        return sorted(found, key=lambda each: not each.prints)
+
+    @property
+    def surprises(self) -> list[tuple[Test, str]]:
+        """The counter-examples with their captions, what prints first."""
+        return sorted(
+            zip(self.counter_examples, self.breaks, strict=True),
+            key=lambda pair: (
+                not any(each.prints for each in self.failures_of(pair[0].name))
+            ),
+        )
+
+    @property
+    def tried_on(self) -> tuple[str, ...]:
+        """In words, on what the claim was tried, a line for each test."""
+        return (f"for: {self.on}", *self.also) if self.on else self.also
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """In words, what makes the claim false."""
+        return tuple(map(caption, self.counter_examples))
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """In words, where the claim ends."""
+        return tuple(map(caption, self.limits))
+
+    @property
+    def scope(self) -> list[str]:
+        """How far the claim reaches, and what breaks it, in lines."""
+        lines = {
+            "Tried on the program of its page,": self.tried_on,
+            "Ends:": self.ends,
+            "Breaks:": self.breaks,
+        }
+        return [
+            f"{start} {in_a_row(parts)}"
+            for start, parts in lines.items()
+            if parts
+        ]
+
+    @property
+    def verdict(self) -> str:
+        """What this build's run says, or others where it could not run.
+
+        A test that passes on a device that it simulates proves less.
+        """
+        own = self.own.word if self.own else "missing"
+        said = {each.word for each in self.elsewhere} & DECIDED
+        if own == "not run" and said:
+            own = "failed" if "failed" in said else "passed"
+        is_simulated = self.test and self.test.simulates
+        return SIMULATED if own == "passed" and is_simulated else own
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What lacked, in words, if no run that decides could test it."""
+        return self.own.needs if self.own and self.verdict == "not run" else ()
+
+    @property
+    def deciding(self) -> tuple[Outcome, ...]:
+        """Of this build's run, or of others where it could not run."""
+        if self.own and self.own.word != "not run":
+            return (self.own,)
+        return self.elsewhere
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether its outcome differs between runs that decide it."""
+        return len({each.word for each in self.outcomes} - _UNDECIDED) > 1
 
 
 @dataclass(frozen=True)
@@ -61,72 +188,54 @@ class Ledger:
         return {name: tuple(entries) for name, entries in groups}
 
     @cached_property
-    def rows(self) -> dict[str, str]:
-        """A hash of what is said of each claim, by the name of its row."""
+    def by_page(self) -> dict[str, list[Entry]]:
+        """The entries of each page of the ledger, in their order."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.row_page, []).append(entry)
+        found[CHANGED_PAGE] = [e for e in self.entries if e.has_changed]
+        return found
+
+    def state_of(self, entries: Iterable[Entry]) -> str:
+        """Return what is another once pages say another thing of claims."""
+        facts = [run.facts for run in self.runs]
+        return f"{[self._hashes[each.anchor] for each in entries]} {facts}"
+
+    @cached_property
+    def _hashes(self) -> dict[str, str]:
         return {
             each.anchor: digest(repr(each).replace(str(each.topic.root), ""))
             for each in self.entries
         }
 
-    @cached_property
-    def lists(self) -> dict[str, str]:
-        """A hash of the sentences of each page, by its name."""
-        return {name: digest(repr(each)) for name, each in self.prose.items()}
+    def columns_of(self, entries: Iterable[Entry]) -> list[int]:
+        """Return the places of the runs that were asked of some claims.
 
-    @cached_property
-    def tested(self) -> list[Topic]:
-        """The topics whose claims have a module of tests."""
-        found = {entry.topic for entry in self.entries}
-        return sorted(topic for topic in found if topic.tests.exists())
+        Runs of a part of the claims stand last: most of their cells are empty.
+        """
+        asked = {
+            place
+            for entry in entries
+            for place, each in enumerate(entry.outcomes)
+            if each.word != NOT_ASKED
+        }
+        return sorted(asked, key=lambda at: (self.runs[at].is_part, at))
 
     def kinds(self, name: str = "") -> Counter[str]:
         """Return how many sentences of a page, or of all, are of each kind."""
         pages = [self.prose[name]] if name else self.prose.values()
         return Counter(each.kind for page in pages for each in page)
 
-    @cached_property
-    def said_by_run(self) -> list[tuple[Run, Counter[str]]]:
-        """For each run, of how many claims it says what."""
-        return [
-            (run, Counter(each.outcomes[place].word for each in self.entries))
-            for place, run in enumerate(self.runs)
-        ]
-
-    @cached_property
-    def devices_by_run(self) -> list[tuple[Run, list[str]]]:
-        """For each run, the names of the devices that it had."""
-        return [
-            (run, sorted({*self.devices(place)}))
-            for place, run in enumerate(self.runs)
-        ]
-
-    def devices(self, place: int) -> Iterator[str]:
-        """Yield the devices on which a run has looked at claims."""
-        for entry in self.entries:
-            yield from entry.outcomes[place].devices
-
-    def cited(self) -> Iterator[tuple[str, Sentence, str]]:
-        """Yield each page with a sentence that is cited, and an address."""
-        for page, sentences in self.prose.items():
-            for sentence in sentences:
-                for part in sentence.parts:
-                    if part.address:
-                        yield page, sentence, part.address
-
-    def tally(self) -> Counter[str]:
-        """Return how many claims have each verdict."""
-        return Counter(entry.verdict for entry in self.entries)
-
-    def recorded(self) -> int:
-        """Return of how many claims this build took recorded results."""
-        return sum(
-            bool(each.own and each.own.recorded) for each in self.entries
-        )
-
-    def needs(self) -> Counter[str]:
-        """Return how many claims no run could test, by what they need."""
-        found = [" and ".join(entry.needs) for entry in self.entries]
-        return Counter(each for each in found if each)
+    @property
+    def by_run(self) -> list[tuple[Run, Counter[str], list[str]]]:
+        """For each run, of how many claims it says what, and its devices."""
+        found = []
+        for place, run in enumerate(self.runs):
+            outcomes = [each.outcomes[place] for each in self.entries]
+            devices = {name for each in outcomes for name in each.devices}
+            words = Counter(each.word for each in outcomes)
+            found.append((run, words, sorted(devices)))
+        return found
 
 
 def read_ledger(root: Path, runs: list[Run]) -> Ledger:
@@ -141,11 +250,11 @@ def read_ledger(root: Path, runs: list[Run]) -> Ledger:
         for claim in read_page(topic.page).claims:
             name = test_of(claim.name)
             those = behind[name] if name in tests else []
-            entries.append(entry_of(topic, claim, those, runs, now))
+            entries.append(_entry_of(topic, claim, those, runs, now))
     return Ledger(tuple(runs), tuple(entries), prose_of(root))
 
 
-def entry_of(
+def _entry_of(
     topic: Topic,
     claim: Claim,
     behind: list[Test],
@@ -160,46 +269,63 @@ def entry_of(
     ends = (*counter_examples, *limits)
     holds = [each for each in behind if each not in ends]
     variations = tuple(each for each in holds if each.is_variation)
-    own = [run for run in runs if run.is_own]
     names = [each.name for each in ends]
     outcomes = [outcome(run, module, depends, names) for run in runs]
+    by_run = list(zip(runs, outcomes, strict=True))
+    own = [run for run in runs if run.is_own]
+
+    def cases_of(test: str) -> list[str]:
+        """Return the cases of a test in the run of this build."""
+        return [
+            parameters_of(result)
+            for run in own
+            for result in results_of(run, module, test)
+        ]
+
     return Entry(
-        topic,
-        claim,
-        next((each for each in behind if each.name == name), None),
-        counter_examples,
-        variations,
-        limits,
-        tuple(outcomes),
-        outcomes[runs.index(own[0])] if own else None,
-        tuple(
-            each
-            for run, each in zip(runs, outcomes, strict=True)
-            if run.decides and not run.is_own
+        topic=topic,
+        claim=claim,
+        test=next((each for each in behind if each.name == name), None),
+        counter_examples=counter_examples,
+        variations=variations,
+        limits=limits,
+        outcomes=tuple(outcomes),
+        own=next((each for run, each in by_run if run.is_own), None),
+        elsewhere=tuple(
+            each for run, each in by_run if run.decides and not run.is_own
         ),
-        tuple(
+        failures=tuple(
             failure
             for run in own
             for each in ends
             for failure in failures(run, module, each, now[each.name])
         ),
-        sum(
-            len(results_of(run, module, each.name))
-            for run in own
-            for each in holds
-        ),
-        cases_in_words(_cases_of(own, module, name)),
-        tuple(
-            scope(each, _cases_of(own, module, each.name))
-            for each in variations
-        ),
+        cases=sum(len(cases_of(each.name)) for each in holds),
+        on=cases_in_words(cases_of(name)),
+        also=tuple(scope(each, cases_of(each.name)) for each in variations),
     )
 
 
-def _cases_of(own: list[Run], module: str, test: str) -> list[str]:
-    """Return the cases of a test in the run of this build."""
-    return [
-        parameters_of(result)
-        for run in own
-        for result in results_of(run, module, test)
-    ]
+@dataclass(frozen=True)
+class Repair:
+    """The answer of an exercise that asks for a repair: an edit of a test."""
+
+    change: str
+    after: str
+    """What the program then prints, if that is something else."""
+    sentence: str
+    """The claim that is no longer true."""
+
+
+def repairs_of(entries: Iterable[Entry]) -> dict[str, Repair]:
+    """Return the edits of counter-examples by the names of their tests."""
+    return {
+        test.name: Repair(
+            failure.edit or failure.given,
+            failure.after,
+            f"{entry.claim.sentence}.",
+        )
+        for entry in entries
+        for test in entry.counter_examples
+        for failure in entry.failures_of(test.name)[:1]
+    }

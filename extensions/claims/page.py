@@ -8,15 +8,18 @@ Reads files as text, without Sphinx, so that rules and ledger see one truth.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extensions.claims.claim import Claim, claims_in
+from markdown_it.token import Token
+
 from extensions.core.cache import cached_by_content
 from extensions.core.directives import Body, body_of
 from extensions.core.markdown import (
     Directive,
     directive_of,
+    has_class,
     line_of,
     parse,
 )
@@ -28,6 +31,21 @@ _RECIPE_CLAIM = re.compile(
 )
 # A recipe shows its recorded measurements after its figure of timings.
 RECIPE_TIMINGS = re.compile(r'\bnum="timings"')
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Words that a test keeps true."""
+
+    name: str
+    text: str
+    """The words as Markdown."""
+    line: int = field(repr=False)  # no page shows it
+
+    @property
+    def sentence(self) -> str:
+        """The words as they begin a sentence; no code gets a capital."""
+        return self.text[:1].upper() + self.text[1:]
 
 
 @dataclass(frozen=True)
@@ -64,7 +82,6 @@ def read_page(path: Path) -> Page:
 
 @cached_by_content
 def _parsed_page(path: Path, text: str) -> Page:
-    """Return the contents of a page."""
     page = Page(path)
     if path.suffix == ".py":
         _add_recipe(page, text)
@@ -90,32 +107,50 @@ def _add_markdown(page: Page, text: str, first: int) -> None:
     for token in parse(text):
         line = line_of(token, first)
         if token.type == "inline":
-            page.claims += claims_in(token, line)
+            page.claims += _claims_in(token, line)
         elif directive := directive_of(token, line):
             _add_directive(page, directive)
         elif token.type in {"code_block", "fence", "colon_fence"}:
             page.code.append(line)
 
 
-def _add_exercise(page: Page, directive: Directive) -> None:
-    """Add what an exercise refers to; the directive reports an unclear one."""
-    if exercise := exercise_of(directive.argument):
-        items = [NamedItem(each, directive.line) for each in exercise.names]
-        is_repair = exercise.kind is Kind.REPAIR
-        (page.exercises if is_repair else page.cells).extend(items)
+def _claims_in(paragraph: Token, line: int) -> Iterator[Claim]:
+    words: list[str] = []
+    name, begun = None, line
+    for token in paragraph.children or []:
+        if token.type == "span_open" and has_class(token, "claim"):
+            name, begun = str(token.attrs.get("id", "")), line
+            words = []
+        elif token.type == "span_close" and name is not None:
+            yield Claim(name, "".join(words), begun)
+            name = None
+        elif token.type in {"softbreak", "hardbreak"}:
+            words.append(" ")
+            line += 1
+        elif token.type == "code_inline":
+            words.append(f"`{token.content}`")
+        else:
+            words.append(token.content)
 
 
 def _add_directive(page: Page, directive: Directive) -> None:
     """Add what a directive refers to, or the contents of its body."""
+
+    def items(names: list[str] | tuple[str, ...]) -> list[NamedItem]:
+        return [NamedItem(name, directive.line) for name in names]
+
     if directive.name == "cell" and "from" not in directive.options:
-        page.cells.append(NamedItem(directive.argument, directive.line))
+        page.cells += items([directive.argument])
     elif directive.name == "measured":
         page.measured.append(directive.line)
     elif directive.name == "recap":
-        names = directive.argument.split()
-        page.recapped += [NamedItem(name, directive.line) for name in names]
-    elif directive.name == "exercise":
-        _add_exercise(page, directive)
+        page.recapped += items(directive.argument.split())
+    elif directive.name == "exercise" and (
+        exercise := exercise_of(directive.argument)
+    ):  # the directive itself reports an unclear one
+        is_repair = exercise.kind is Kind.REPAIR
+        named = page.exercises if is_repair else page.cells
+        named += items(exercise.names)
     body = body_of(directive.name)
     if body is Body.CODE:
         page.code.append(directive.line)

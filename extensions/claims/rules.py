@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from extensions.claims.corrections import correction_files, corrections_in
-from extensions.claims.entry import Entry
-from extensions.claims.ledger import Ledger
+from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
 from extensions.core.problem import Problem
-from extensions.core.reading import text_of
 from extensions.core.topics import Topic, measured_topics, topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
-from extensions.prose.lists import read_sources
 
-# A heading for each text that the guide reorganizes, a row for each section.
-_TEXTS = "docs/evidence/sources.md"
-_ROW = re.compile(r'^"(.+?)", "\{doc\}', re.MULTILINE)
 _TEST = "nox -s docs"  # what makes results that are missing or stale
 
 
@@ -34,19 +26,18 @@ def pages_show_their_cells(root: Path) -> Iterator[Problem]:
             yield Problem(topic.snippet, 1, f"no page {topic.name} shows it")
             continue
         order = list(cells)
-        last = -1
-        shown = set()
+        shown: list[str] = []
         for each in read_page(topic.page).cells:
             if each.name not in cells:
                 continue  # the directive reports it
+            message = ""
             if each.name in shown:
                 message = f"cell {each.name!r} is shown a second time"
-                yield Problem(topic.page, each.line, message)
-            elif order.index(each.name) < last:
+            elif {*order[order.index(each.name) :]} & {*shown}:
                 message = f"cell {each.name!r} is shown out of file order"
+            if message:
                 yield Problem(topic.page, each.line, message)
-            last = max(last, order.index(each.name))
-            shown.add(each.name)
+            shown.append(each.name)
         for cell in cells.values():
             if cell.name not in shown:
                 message = f"no page shows cell {cell.name!r}"
@@ -84,7 +75,10 @@ def pages_show_their_measurements(root: Path) -> Iterator[Problem]:
 
 
 def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
-    """Yield claims without name, test or counter-example, and the reverse."""
+    """Yield claims without name, test or counter-example, and the reverse.
+
+    A panel shows the docstring of a counter-example, or of a limit.
+    """
     for topic in topics(root):
         tests = tests_in(topic.tests)
         module = topic.tests.relative_to(root)
@@ -118,19 +112,14 @@ def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
         for each in tests.values():
             if each.of not in known:
                 message = f"{each.name} has no claim on {topic.name}"
-                yield Problem(topic.tests, each.line, message)
-
-
-def failures_are_said(root: Path) -> Iterator[Problem]:
-    """Yield counter-examples and limits without a docstring for the panel."""
-    for topic in topics(root):
-        for each in tests_in(topic.tests).values():
-            if (each.is_counter or each.is_limit) and not each.docstring:
+            elif (each.is_counter or each.is_limit) and not each.docstring:
                 message = (
                     f"{each.name} has no docstring: say in a sentence when"
                     " the claim is false"
                 )
-                yield Problem(topic.tests, each.line, message)
+            else:
+                continue
+            yield Problem(topic.tests, each.line, message)
 
 
 def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
@@ -168,9 +157,9 @@ def _failures(entry: Entry) -> Iterator[str]:
     place = entry.topic.tests.relative_to(entry.topic.root).as_posix()
     failed = {name for each in entry.deciding for name in each.failed}
     empty = {name for each in entry.deciding for name in each.empty}
-    if entry.test and entry.test.name in failed:
-        yield f"its test failed: {place}:{entry.test.line}"
-    for test in (*entry.counter_examples, *entry.variations, *entry.limits):
+    own = (entry.test,) if entry.test else ()
+    more = (*entry.counter_examples, *entry.variations, *entry.limits)
+    for test in (*own, *more):
         where = f"{place}:{test.line} ({test.name})"
         if test.name in failed:
             yield f"its {test.kind} failed: {where}"
@@ -201,36 +190,3 @@ def exercises_name_counter_examples(root: Path) -> Iterator[Problem]:
             if test_of(each.name) not in known:
                 message = f"an exercise of no counter-example: {each.name!r}"
                 yield Problem(path, each.line, message)
-
-
-def corrections_name_claims(root: Path) -> Iterator[Problem]:
-    """Yield corrections that name no claim of their topic."""
-    for path in correction_files(root):
-        for row in corrections_in(root, path):
-            claims = {each.name for each in read_page(row.topic.page).claims}
-            if row.claim not in claims:
-                message = f"{row.topic.name} has no claim {row.claim!r}"
-                yield Problem(path, row.lines["claim"], message)
-
-
-def corrections_name_sections(root: Path) -> Iterator[Problem]:
-    """Yield corrections that name no source, or no section of it.
-
-    A source is one of the texts, or a primary one, whose sections are pages.
-    """
-    sections = _sections_of_texts(root / _TEXTS)
-    sections |= {each.name: {*each.pages} for each in read_sources(root)}
-    for path in correction_files(root):
-        for row in corrections_in(root, path):
-            if row.source not in sections:
-                message = f"{_TEXTS} has no source {row.source!r}"
-                yield Problem(path, row.lines["source"], message)
-            elif row.section not in sections[row.source]:
-                message = f"{row.source!r} has no section {row.section!r}"
-                yield Problem(path, row.lines["section"], message)
-
-
-def _sections_of_texts(path: Path) -> dict[str, set[str]]:
-    """Return the sections of each text on the page of the texts."""
-    _, *texts = text_of(path).split("\n## ") if path.exists() else [""]
-    return {each.partition("\n")[0]: {*_ROW.findall(each)} for each in texts}

@@ -1,47 +1,149 @@
-"""A small sign after each claim, and the panel that it opens.
+"""What a page says of its claims: a sign after each, and the panel it opens.
 
 The sign is a link to the panel, which stands below the paragraph of the claim
 or below its row of a table: so it never covers the sentence, is as wide as the
-page, and opens without a script as well.
+page, and opens without a script as well. The *tally*, a line at the head of
+the page, counts the signs, and so is their legend. The words of a claim that
+other pages repeat lead to where they are proven.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
+from sphinx.environment import BuildEnvironment
+from sphinx.util.docutils import SphinxDirective
 
-from extensions.claims.entry import in_a_row
-from extensions.claims.ledger_rows import ledger_page
-from extensions.claims.signs import sign_of
-from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.sphinx_test_pages import link_to_test
-from extensions.claims.words import (
-    case_in_words,
-    change_in_words,
-    folded,
-)
+from extensions.claims.ledger import Entry, Ledger, in_a_row
+from extensions.claims.page import read_page
+from extensions.claims.sphinx_ledger import ledger_of, link_to_test
+from extensions.claims.words import SIGNS, sign_of
 from extensions.core.problem import Problem
-from extensions.site.dependencies import builder_of
+from extensions.core.topics import Topic, topics
+from extensions.site.dependencies import builder_of, depend_on, root_of
 from extensions.site.errors import report
-from extensions.site.layout import PageContext, on_page_context
+from extensions.site.layout import PageContext, address
 from extensions.site.nodes import (
     HtmlNode,
-    add_html_node,
     html_element,
     paragraph_of,
+    put_below_opening,
+    words,
 )
-from extensions.site.nodes import words as words_as_html
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.builders.html import StandaloneHTMLBuilder
-
-    from extensions.claims.entry import Entry
+_CITED = "evidence/claims"
 
 
-def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def claim_link(
+    directive: SphinxDirective, topic: Topic, name: str
+) -> nodes.reference | None:
+    """Return the sentence of a claim as a link to where it is proven.
+
+    None if the page of the topic has no such claim.
+    """
+    depend_on(directive.env, "claims", f"{topic.name}#{name}")
+    page = read_page(topic.page)
+    claims = {claim.name: claim.sentence for claim in page.claims}
+    if name not in claims:
+        return None
+    sentence = nodes.paragraph()
+    lines = StringList([claims[name]], page.path.as_posix())
+    directive.state.nested_parse(lines, 0, sentence)
+    uri = address(directive.env, topic, name)
+    link = nodes.reference(
+        "", "", *sentence[0].children, internal=True, refuri=uri
+    )
+    link["names_claim"] = topic.name, name
+    link["classes"].append("recapped")
+    return link
+
+
+def render_for_claim(
+    builder: StandaloneHTMLBuilder, name: str, **values: object
+) -> HtmlNode:
+    """Return the HTML of a template, as a node."""
+    html = builder.templates.render(f"{name}.html", values)
+    return HtmlNode(html=html.strip())
+
+
+def label_first_pages(app: Sphinx, env: BuildEnvironment) -> None:
+    """Let a label of two pages lead to the first, whichever was read last.
+
+    Claims of two pages may have one name; the inventory for other projects has
+    room for one of them. A link to ``page.md#name`` has to find either, so
+    each page keeps the names of its own claims.
+    """
+    labels = env.domains.standard_domain.anonlabels
+    for topic in reversed(topics(root_of(env))):
+        for claim in read_page(topic.page).claims:
+            if claim.name in labels and topic.name in env.found_docs:
+                labels[claim.name] = topic.name, claim.name
+                ids = env.metadata[topic.name].setdefault("myst_slugs", {})
+                # A line, the id, and words for a link that has none.
+                ids.setdefault(claim.name, (claim.line, claim.name, ""))
+
+
+def add_tally(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Say below the first paragraph how many claims have each verdict."""
+    builder, ledger = builder_of(app), ledger_of(app)
+    entries = ledger.of(docname)
+    if not entries:
+        return
+    rows = builder.get_relative_uri(docname, entries[0].row_page)
+    parts = list(_parts_of_tally(ledger, entries, rows))
+    if number := ledger.kinds(docname)["cited"]:
+        cited = builder.get_relative_uri(docname, _CITED)
+        parts.append(("§", "cited", f"{number} cited", f"{cited}#cited"))
+    html = builder.templates.render("page_tally.html", {"parts": parts})
+    put_below_opening(doctree, HtmlNode(html=f"{html}\n"))
+
+
+def _parts_of_tally(
+    ledger: Ledger, entries: tuple[Entry, ...], rows: str
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the sign of each verdict, and a link to its first claim.
+
+    Claims that did not run are counted by what they need.
+    """
+    for verdict in SIGNS:
+        alike: dict[tuple[str, ...], list[Entry]] = {}
+        for entry in entries:
+            if entry.verdict == verdict:
+                alike.setdefault(entry.needs, []).append(entry)
+        for needs, found in alike.items():
+            sign, number = sign_of(verdict, needs), len(found)
+            said = f"{number} {sign.one if number == 1 else sign.many}"
+            if verdict == "passed":
+                said += _tested_on(ledger, entries)
+            yield sign.mark, verdict, said, f"{rows}#{found[0].anchor}"
+
+
+def _tested_on(ledger: Ledger, entries: tuple[Entry, ...]) -> str:
+    """Say on which torch, on which day, and on how many other versions."""
+    own = ledger.own_run
+    if own is None:
+        return ""
+    days = [each.own.date for each in entries if each.own]
+    others = {
+        run.release
+        for place, run in enumerate(ledger.runs)
+        if run.decides and run.release != own.release
+        if any(each.outcomes[place].word == "passed" for each in entries)
+    }
+    said = f" on torch {own.release}, {max(days)}"
+    if others:
+        versions = "version" if len(others) == 1 else "versions"
+        said += f", and on {len(others)} other {versions}"
+    return said
+
+
+def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Add a sign after each claim of a page, and its panel below."""
     builder, ledger = builder_of(app), ledger_of(app)
     entries = {each.claim.name: each for each in ledger.of(docname)}
@@ -55,29 +157,29 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             continue
         unseen -= names
         entry = entries[names.pop()]
-        node["classes"].append("claim")
-        _put_behind(node, _sign_of(builder, entry, is_link=True))
+        kind = entry.verdict.replace(" ", "-")
+        node["classes"] += ["claim", f"claim-{kind}"]
+        _put_sign(builder, node, entry, is_link=True)
         panel = render_for_claim(
             builder,
             "panel",
             entry=entry,
             runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
-            row=builder.get_relative_uri(docname, ledger_page(entry)),
+            row=builder.get_relative_uri(docname, entry.row_page),
             link=partial(link_to_test, builder, docname, entry),
-            change_in_words=change_in_words,
-            case_in_words=case_in_words,
-            folded=folded,
-            words=words_as_html,
         )
         panels.append((node, panel))
-    for words in doctree.findall(nodes.reference):
-        topic_name, name = words.get("names_claim", ("", ""))
+    for link in doctree.findall(nodes.reference):
+        topic_name, name = link.get("names_claim", ("", ""))
         for entry in ledger.of(topic_name):
             if entry.claim.name == name:
-                _put_behind(words, _sign_of(builder, entry, is_link=False))
-                in_recap = isinstance(words.parent.parent, nodes.list_item)
+                _put_sign(builder, link, entry, is_link=False)
+                in_recap = isinstance(link.parent.parent, nodes.list_item)
                 if entry.ends and in_recap:
-                    words.parent.append(_where_it_ends(entry))
+                    ends = words(in_a_row(entry.ends))
+                    said = f"Where it ends: {ends}."
+                    html = f' <small class="claim-ends">{said}</small>'
+                    link.parent.append(HtmlNode(html=html))
     for name in sorted(unseen):
         claim = entries[name].claim
         message = f"claim {name!r} has the address of a heading: rename one"
@@ -86,16 +188,26 @@ def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         _put_below(node, panel)
 
 
-def _where_it_ends(entry: Entry) -> HtmlNode:
-    """Return a line that says where a claim ends."""
-    said = words_as_html(in_a_row(entry.ends))
-    html = f' <small class="claim-ends">Where it ends: {said}.</small>'
-    return HtmlNode(html=html)
+def _put_sign(
+    builder: StandaloneHTMLBuilder,
+    node: nodes.Element,
+    entry: Entry,
+    *,
+    is_link: bool,
+) -> None:
+    """Add a sign after some words, or at the end of a whole paragraph."""
+    values: dict[str, Any] = {"entry": entry, "is_link": is_link}
+    values["sign"] = sign_of(entry.verdict, entry.needs)
+    sign = render_for_claim(builder, "sign", **values)
+    if isinstance(node, nodes.paragraph):
+        node += sign
+    else:
+        node.parent.insert(node.parent.index(node) + 1, sign)
 
 
-def _put_below(words: nodes.Element, panel: nodes.Element) -> None:
+def _put_below(node: nodes.Element, panel: nodes.Element) -> None:
     """Add a panel below the paragraph of some words, or below their row."""
-    block = row = paragraph_of(words)
+    block = row = paragraph_of(node)
     while row.parent is not None and not isinstance(row, nodes.row):
         row = row.parent
     if isinstance(row, nodes.row):
@@ -106,41 +218,7 @@ def _put_below(words: nodes.Element, panel: nodes.Element) -> None:
     block.parent.insert(block.parent.index(block) + 1, panel)
 
 
-def render_for_claim(
-    builder: StandaloneHTMLBuilder, name: str, **values: object
-) -> HtmlNode:
-    """Return the HTML of a template, as a node."""
-    html = builder.templates.render(f"{name}.html", values)
-    return HtmlNode(html=html.strip())
-
-
-def _sign_of(
-    builder: StandaloneHTMLBuilder, entry: Entry, *, is_link: bool
-) -> HtmlNode:
-    """Return the sign of a claim, which may open its panel."""
-    sign = sign_of(entry.verdict, entry.needs)
-    return render_for_claim(
-        builder, "sign", entry=entry, sign=sign, is_link=is_link
-    )
-
-
-def _put_behind(node: nodes.Element, sign: HtmlNode) -> None:
-    """Add a sign after some words, or at the end of a whole paragraph."""
-    if isinstance(node, nodes.paragraph):
-        node += sign
-    else:
-        node.parent.insert(node.parent.index(node) + 1, sign)
-
-
-def _add_script(page: PageContext) -> None:
+def add_script(page: PageContext) -> None:
     """Load the script on pages that have a panel."""
     if 'class="claim-panel' in page.values.get("body", ""):
         page.app.add_js_file("claims.js", loading_method="defer")
-
-
-def setup_panels(app: Sphinx) -> None:
-    """Add the sign, its style and its script."""
-    app.add_css_file("claims.css")
-    add_html_node(app, HtmlNode)
-    app.connect("doctree-resolved", _add_panels)
-    on_page_context(app, _add_script)

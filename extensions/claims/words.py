@@ -1,4 +1,4 @@
-"""What a panel says of the tests behind a claim, in their own words.
+"""What is said of a claim: the sign of its verdict, and the tests behind it.
 
 A counter-example or a limit says in its docstring under what the claim is
 false. A variation says with its name and those of its cases, as pytest gives
@@ -8,11 +8,18 @@ them, on what it holds as well: "also with: 3 rows, 4 rows".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
-if TYPE_CHECKING:
-    from extensions.evidence.parsed_tests import Failure, Test
+from extensions.evidence.parsed_tests import Failure, Test
+
+# The verdict on a claim whose test passes on a device that it simulates.
+SIMULATED = "simulated"
+
+# Around the answer of an exercise, on a page and in its notebook.
+NO_ANSWER = "No run of the tests has recorded the answer."
+PRINTS = "Now the program prints:"
+NO_LONGER_TRUE = "With this change, this is no longer true:"
 
 # Names that a function of Python cannot have in its own.
 _PROPER = (
@@ -22,13 +29,82 @@ _PROPER = (
 _NAMES = {each.lower(): each for each in _PROPER.split()}
 # A value that is no words, but code.
 _CODE = re.compile(r"(?![a-z]+ [a-z]).*([_()\[\]{}=*<>]|\.[A-Za-z])")
-_LONGEST_VALUE = 80  # letters that somebody would read
-_LONGEST_LINE = 100  # letters that a panel does not fold
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What stands behind the words of a claim."""
+
+    mark: str
+    tip: str
+    """What it means for one claim."""
+    one: str
+    """What a page says of one statement that has it,"""
+    many: str
+    """and of more."""
+    legend: str
+    """What a notebook says of all that have it."""
+
+
+SIGNS = {
+    "passed": Sign(
+        "✓",
+        "Tested: see what would make this false",
+        "statement tested",
+        "statements tested",
+        "follows what a test has shown",
+    ),
+    SIMULATED: Sign(
+        "◐",
+        "Tested on a device that the test only simulates",
+        "on a simulated device",
+        "on a simulated device",
+        "follows what a test has shown on a device that it simulates",
+    ),
+    "not run": Sign(
+        "○",
+        "Not run yet: no run had what it needs",
+        "not run yet",
+        "not run yet",
+        "follows what no test has shown yet: no run had what it needs",
+    ),
+    "failed": Sign(
+        "✗", "The test fails", "fails", "fail", "follows what a test refutes"
+    ),
+}
+_UNKNOWN = Sign("?", "No run of its test counts", "", "", "")
+# What else a run can say of a claim, which is no verdict.
+_MARKS = {
+    "not there yet": SIGNS["not run"].mark,
+    "false then": SIGNS[SIMULATED].mark,
+}
+
+
+def mark_of(word: str) -> str:
+    """Return the mark of a verdict, or of what a run says of a claim."""
+    return _MARKS.get(word, sign_of(word).mark)
+
+
+def sign_of(verdict: str, needs: Collection[str] = ()) -> Sign:
+    """Return the sign of a verdict; of any other, that no run counts.
+
+    That of a claim which did not run says what it needs.
+    """
+    sign = SIGNS.get(verdict, _UNKNOWN)
+    if not needs:
+        return sign
+    said = " and ".join(needs)
+    return replace(
+        sign,
+        tip=f"Not run: needs {said}",
+        one=f"needs {said}",
+        many=f"need {said}",
+    )
 
 
 def caption(test: Test) -> str:
     """Return under what a claim is false, or where it ends."""
-    return " ".join(test.docstring.split()) or _name_of(test)
+    return " ".join(test.docstring.split())
 
 
 def scope(test: Test, cases: Iterable[str]) -> str:
@@ -53,7 +129,6 @@ def case_in_words(failure: Failure) -> str:
 
 
 def _name_of(test: Test) -> str:
-    """Return what the name of a test says behind that of the claim's test."""
     return " ".join(_NAMES.get(each, each) for each in test.words.split())
 
 
@@ -88,19 +163,8 @@ def _told(arguments: str, values: list[str]) -> Iterator[str]:
     for value in values:
         if not value or (arguments and counted.search(value)):
             continue
-        if len(value) > _LONGEST_VALUE:
-            value = f"{value[:_LONGEST_VALUE]}…"
-        yield (
-            f"`{value}`" if _CODE.match(value) and "`" not in value else value
-        )
-
-
-def folded(line: str) -> tuple[str, str]:
-    """Return of a long line the values that are always shown, and the rest."""
-    cut = line.rfind(", ", 0, _LONGEST_LINE)
-    if cut < 0 or len(line) <= _LONGEST_LINE:
-        return line, ""
-    return line[:cut], line[cut + 2 :]
+        is_code = _CODE.match(value) and "`" not in value
+        yield f"`{value}`" if is_code else value
 
 
 def change_in_words(failure: Failure) -> str:

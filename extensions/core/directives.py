@@ -67,7 +67,6 @@ DIRECTIVES: dict[str, Meaning] = {
     "cell": _DATA,  # a cell of the program, or of that of another page
     "chapter-answers": _DATA,
     "chapters": _DATA,
-    "cited": _DATA,
     "corrected": _DATA,
     "corrections": _DATA,
     "course": _DATA,

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 
+from extensions.claims import corrections
 from extensions.claims import rules as claim_rules
 from extensions.core.problem import Problem
 from extensions.evidence import rules as test_rules
@@ -58,7 +59,6 @@ LATER_RULES = tuple(
             claim_rules.pages_show_their_measurements,
             claim_rules.pages_mirror_snippets,
             claim_rules.claims_and_tests_pair_off,
-            claim_rules.failures_are_said,
             test_rules.tests_mirror_topics,
             test_rules.tests_import_what_is_everywhere,
             test_rules.counter_examples_are_honest,
@@ -76,8 +76,8 @@ LATER_RULES = tuple(
             program_rules.folders_hold_programs_only,
             program_rules.snippets_stand_alone,
             program_rules.outputs_do_not_vary,
-            claim_rules.corrections_name_claims,
-            claim_rules.corrections_name_sections,
+            corrections.corrections_name_claims,
+            corrections.corrections_name_sections,
         ),
     ),
 )

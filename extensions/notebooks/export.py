@@ -21,14 +21,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from extensions.claims.ledger import Repair
 from extensions.claims.page import RECIPE_TIMINGS, read_page
-from extensions.claims.repairs import (
-    NO_ANSWER,
-    NO_LONGER_TRUE,
-    PRINTS,
-    Repair,
-)
-from extensions.claims.signs import SIGNS
+from extensions.claims.words import NO_ANSWER, NO_LONGER_TRUE, PRINTS, SIGNS
 from extensions.core.directives import DIRECTIVES, TABLE, Body, Meaning
 from extensions.core.markdown import Directive, directive_of, parse
 from extensions.core.problem import Problem

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from html import unescape
 from typing import Any
 
-from extensions.claims.signs import SIGNS
+from extensions.claims.words import SIGNS
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
 from extensions.notebooks.export import Export, code_of, fenced

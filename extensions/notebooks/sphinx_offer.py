@@ -19,7 +19,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-from extensions.claims.repairs import repairs_of
+from extensions.claims.ledger import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.reading import bytes_of
 from extensions.core.topics import Topic, topics
@@ -33,7 +33,7 @@ from extensions.site.nodes import put_head
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-    from extensions.claims.entry import Entry
+    from extensions.claims.ledger import Entry
 
 # By the name of an archive: the suffix of what it holds.
 ARCHIVES = {"scripts.zip": ".py", "notebooks.zip": ".ipynb"}

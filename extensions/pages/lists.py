@@ -15,7 +15,7 @@ from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.claims.page import read_page
-from extensions.claims.sphinx_claim_links import claim_link
+from extensions.claims.sphinx_panels import claim_link
 from extensions.core.reading_order import Chapter, chapters
 from extensions.core.topics import Topic, topics
 from extensions.pages.head import COURSE, show_summaries, summary_of

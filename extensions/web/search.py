@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from docutils import nodes
 from sphinx import addnodes
 
-from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.words import sign_of
 from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
 from extensions.core.writing import remove
 from extensions.prose.lists import read_synonyms

@@ -1,12 +1,17 @@
 """Claims, joined with their tests and with what runs say of them."""
 
 import gzip
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from extensions.claims.ledger import read_ledger
+from extensions.claims.ledger import Entry, Ledger, read_ledger
 from extensions.claims.rules import evidence_stands, failures_show_values
+from extensions.core.topics import Topic
 from extensions.evidence.junit import runs
+from extensions.evidence.outcomes import Outcome
 from tests.helpers.evidence import record
 
 
@@ -19,11 +24,6 @@ def entry(house):
         return read_ledger(house, found).of("part/one")[0]
 
     return entry
-
-
-def words(entry):
-    """Return what each run says of a claim."""
-    return [outcome.word for outcome in entry.outcomes]
 
 
 def test_an_entry_joins_claim_test_and_counter_examples(entry):
@@ -39,41 +39,42 @@ def test_an_entry_joins_claim_test_and_counter_examples(entry):
     assert (outcome.word, found.verdict) == ("passed", "passed")
 
 
+BUT = "test_word_is_one__but_not_of_another"
+
+
 @pytest.mark.parametrize(
-    ("outcome", "verdict"),
+    ("name", "outcome", "verdict"),
     [
-        ("failed", "failed"),
-        ("skipped", "skipped"),
-        ("skipped for cuda", "not run"),
-        ("skipped for scikit-learn", "not run"),
+        ("test_word_is_one", "failed", "failed"),
+        ("test_word_is_one", "skipped", "skipped"),
+        ("test_word_is_one", "skipped for cuda", "not run"),
+        ("test_word_is_one", "skipped for scikit-learn", "not run"),
+        (BUT, "failed", "failed"),
     ],
 )
-def test_a_claim_is_what_its_test_says(house, entry, outcome, verdict):
-    record(house, test_word_is_one=outcome)
+def test_a_claim_is_what_its_tests_say(house, entry, name, outcome, verdict):
+    record(house, **{name: outcome})
 
     assert entry().verdict == verdict
 
 
-def test_a_counter_example_that_fails_fails_the_claim(house, entry):
-    record(house, test_word_is_one__but_not_of_another="failed")
+@pytest.mark.parametrize(
+    ("outcome", "old", "new", "verdict"),
+    [
+        # A counter-example that never ran; a failure outweighs it.
+        ("passed", f'name="{BUT}"', 'name="test_other"', "missing"),
+        ("failed", f'name="{BUT}"', 'name="test_other"', "failed"),
+        # A case that was deselected.
+        ("passed", '"cases" value="1"', '"cases" value="2"', "missing"),
+    ],
+)
+def test_a_claim_of_which_a_result_lacks_is_missing(
+    house, entry, outcome, old, new, verdict
+):
+    path = record(house, test_word_is_one=outcome)
+    path.write_text(path.read_text().replace(old, new))
 
-    assert entry().verdict == "failed"
-
-
-def test_a_claim_whose_counter_example_never_ran_is_missing(house, entry):
-    path = record(house)
-    name = 'name="test_word_is_one__but_not_of_another"'
-    path.write_text(path.read_text().replace(name, 'name="test_other"'))
-
-    assert entry().verdict == "missing"
-
-
-def test_a_failure_outweighs_a_counter_example_that_never_ran(house, entry):
-    path = record(house, test_word_is_one="failed")
-    name = 'name="test_word_is_one__but_not_of_another"'
-    path.write_text(path.read_text().replace(name, 'name="test_other"'))
-
-    assert entry().verdict == "failed"
+    assert entry().verdict == verdict
 
 
 def test_an_outcome_says_where_its_tests_ran_and_when_the_last_did(
@@ -111,57 +112,53 @@ def test_a_result_is_stale_once_what_it_rests_on_changes(
 
 
 def test_a_claim_without_a_run_is_missing(house, entry):
-    (house / "build/evidence/this-build/tests.xml").unlink()
+    shutil.rmtree(house / "build/evidence/this-build")
 
     assert (entry().outcomes, entry().verdict) == ((), "missing")
 
 
-def test_a_recorded_run_decides_what_this_build_could_not_run(house, entry):
-    record(house, test_word_is_one="skipped for cuda")
-    record(house, "evidence/gpu-torch-2.13.0", device="GPU")
-
-    assert words(entry()) == ["not run", "passed"]
-    assert entry().verdict == "passed"
-
-
-def test_a_recorded_failure_fails_what_this_build_could_not_run(house, entry):
-    record(house, test_word_is_one="skipped for cuda")
-    record(house, "evidence/gpu", device="GPU")
-    record(house, "evidence/other", device="GPU", test_word_is_one="failed")
-
-    assert words(entry()) == ["not run", "passed", "failed"]
-    assert entry().verdict == "failed"
-
-
-@pytest.mark.parametrize("own", ["passed", "failed", "skipped"])
-def test_what_this_build_says_decides(house, entry, own):
-    other = "passed" if own == "failed" else "failed"
-    record(house, test_word_is_one=own)
-    record(house, "evidence/other", test_word_is_one=other)
-
-    assert words(entry()) == [own, other]
-    assert entry().verdict == own
-
-
-def test_recorded_runs_alone_decide_nothing(house, entry):
-    record(house, "evidence/other")
-    (house / "build/evidence/this-build/tests.xml").unlink()
-
-    assert words(entry()) == ["passed"]
-    assert entry().verdict == "missing"
-
-
 @pytest.mark.parametrize(
-    ("torch", "verdict"),
-    [("1.13.1", "not run"), ("2.5.1", "not run"), ("2.6.0", "passed")],
+    ("own", "recorded", "verdict"),
+    [
+        # Recorded runs decide what this build could not run, and only that,
+        ("skipped for cuda", {"2.13.0": "passed"}, "passed"),
+        (
+            "skipped for cuda",
+            {"2.13.0": "passed", "2.15.0": "failed"},
+            "failed",
+        ),
+        ("passed", {"2.13.0": "failed"}, "passed"),
+        ("failed", {"2.13.0": "passed"}, "failed"),
+        ("skipped", {"2.13.0": "failed"}, "skipped"),
+        ("", {"2.13.0": "passed"}, "missing"),
+        # if they ran on a torch of the guide.
+        ("skipped for cuda", {"1.13.1": "passed"}, "not run"),
+        ("skipped for cuda", {"2.5.1": "passed"}, "not run"),
+        ("skipped for cuda", {"2.6.0": "passed"}, "passed"),
+    ],
 )
-def test_only_a_torch_of_the_guide_decides_what_this_build_could_not_run(
-    house, entry, torch, verdict
+def test_the_run_of_this_build_decides_where_it_could_run(
+    house, entry, own, recorded, verdict
 ):
-    record(house, test_word_is_one="skipped for cuda")
-    record(house, "evidence/gpu", suite={"torch": torch}, device="GPU")
+    if own:
+        record(house, test_word_is_one=own)
+    else:
+        shutil.rmtree(house / "build/evidence/this-build")
+    for torch, outcome in recorded.items():
+        record(
+            house,
+            f"evidence/{torch}",
+            {"torch": torch},
+            "GPU",
+            test_word_is_one=outcome,
+        )
 
-    assert entry().verdict == verdict
+    found = entry()
+
+    first = [own.replace("skipped for cuda", "not run")] if own else []
+    words = [outcome.word for outcome in found.outcomes]
+    assert words == [*first, *recorded.values()]
+    assert found.verdict == verdict
 
 
 @pytest.mark.parametrize("folder", ["aaa", "zzz"])
@@ -184,21 +181,13 @@ def test_a_packed_run_is_not_that_of_this_build(house, entry):
     assert entry().verdict == "missing"
 
 
-def test_a_test_of_which_a_case_was_deselected_is_missing(house, entry):
-    path = record(house)
-    one = '"cases" value="1"'
-    path.write_text(path.read_text().replace(one, '"cases" value="2"'))
-
-    assert entry().verdict == "missing"
-
-
 def test_a_counter_example_that_saw_no_test_fail_fails_the_claim(house, entry):
     path = record(house)
     path.write_text(path.read_text().replace('name="said"', 'name="other"'))
 
     found = entry()
     assert found.verdict == "failed"
-    assert found.own.empty == ("test_word_is_one__but_not_of_another",)
+    assert found.own.empty == (BUT,)
 
 
 def test_a_recorded_counter_example_need_not_say_how_it_failed(house, entry):
@@ -210,21 +199,20 @@ def test_a_recorded_counter_example_need_not_say_how_it_failed(house, entry):
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "said"),
+    ("name", "said"),
     [
         (
-            {"test_word_is_one": "failed"},
-            "its test failed: tests/part/test_one.py:1",
+            "test_word_is_one",
+            "its test failed: tests/part/test_one.py:1 (test_word_is_one)",
         ),
         (
-            {"test_word_is_one__but_not_of_another": "failed"},
-            "its counter-example failed: tests/part/test_one.py:5"
-            " (test_word_is_one__but_not_of_another)",
+            BUT,
+            f"its counter-example failed: tests/part/test_one.py:5 ({BUT})",
         ),
     ],
 )
-def test_a_failure_is_reported_by_the_test_that_failed(house, outcomes, said):
-    record(house, **outcomes)
+def test_a_failure_is_reported_by_the_test_that_failed(house, name, said):
+    record(house, **{name: "failed"})
     ledger = read_ledger(house, runs([house / "build/evidence"]))
 
     [problem] = evidence_stands(ledger)
@@ -234,7 +222,7 @@ def test_a_failure_is_reported_by_the_test_that_failed(house, outcomes, said):
 
 
 def test_a_result_that_is_missing_says_the_command_that_makes_it(house):
-    (house / "build/evidence/this-build/tests.xml").unlink()
+    shutil.rmtree(house / "build/evidence/this-build")
 
     problems = [*evidence_stands(read_ledger(house, []))]
 
@@ -266,33 +254,47 @@ def test_a_failure_shows_more_than_true_or_false(
 def test_what_a_program_prints_otherwise_stands_first(house, entry):
     module = house / "tests/part/test_one.py"
     text = module.read_text()
-    name = "test_word_is_one__but_not_of_another"
-    again = text[text.index(f"def {name}") :].replace("another", "any")
-    again = again.replace("Another word", "No word")
+    again = text[text.index(f"def {BUT}") :].replace("another", "any")
+    again = again.replace("Another word is", "No word\n    is")
     module.write_text(f"{text}\n\n{again}")
-    path = record(house)
-    head, rest = path.read_text().split('__but_not_of_any"')
-    said = '<property name="said"'
-    printed = '<property name="output after" value="two" />'
-    rest = rest.replace(said, printed + said, 1)
-    path.write_text(f'{head}__but_not_of_any"{rest}')
-
-    captions = [said for _, said in entry().surprises]
-
-    assert captions == ["No word is not one.", "Another word is not one."]
-
-
-@pytest.mark.parametrize("ending", [".", ""])
-def test_a_docstring_is_the_line_of_a_counter_example(house, entry, ending):
-    module = house / "tests/part/test_one.py"
-    text = module.read_text()
-    said = "Another word is not one, and\n    the test says so"
-    text = text.replace("Another word is not one.", f"{said}{ending}\n    ")
-    module.write_text(text)
-    record(house)
+    printed = {"edit": "+new", "said": "assert", "output after": "two"}
+    record(house, failures_of={"test_word_is_one__but_not_of_any": printed})
 
     found = entry()
 
-    line = "Another word is not one, and the test says so"
-    assert found.breaks == (f"{line}{ending}",)
-    assert found.scope[-1] == f"Breaks: {line}"
+    first, second = "No word is not one", "Another word is not one"
+    assert [said for _, said in found.surprises] == [f"{first}.", f"{second}."]
+    assert found.scope == [f"Breaks: {second}; {first}"]
+
+
+# -- Rows --------------------------------------------------------------------
+
+
+def claim(chapter, *words):
+    """Return an entry of a chapter, with the outcome of each run in a word."""
+    topic = Topic(Path(), f"{chapter}/topic")
+    outcomes = tuple(Outcome(word) for word in words)
+    behind = {each.name: () for each in fields(Entry)}
+    return Entry(**behind | {"topic": topic, "outcomes": outcomes})
+
+
+def test_rows_stand_by_chapter_and_those_that_changed_again():
+    same = claim("a", "passed", "passed")
+    changed = claim("b", "passed", "failed")
+    undecided = claim("b", "passed", "not run")
+
+    assert Ledger((), (same, changed, undecided), {}).by_page == {
+        "evidence/claims/a": [same],
+        "evidence/claims/b": [changed, undecided],
+        "evidence/changed": [changed],
+    }
+
+
+def test_a_run_has_a_column_if_it_was_asked_and_a_partial_one_the_last():
+    words = ["passed", "not asked", "passed", "passed"]
+    runs = [
+        SimpleNamespace(is_part=part) for part in (True, False, False, True)
+    ]
+    row = claim("a", *words)
+
+    assert Ledger(runs, (row,), {}).columns_of([row]) == [2, 0, 3]

@@ -4,8 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from extensions.claims.claim import Claim
-from extensions.claims.page import NamedItem, read_page
+from extensions.claims.page import Claim, NamedItem, read_page
 
 
 @pytest.fixture
@@ -27,36 +26,74 @@ def test_a_claim_keeps_its_words_and_its_line(read):
         Look: [`a[0]` is
         *very* small]{#a-is-small .claim}.
         And [another]{.claim #other}.
+        [No claim]{#id .other}, [nameless]{.claim}.
+
+        ::::{admonition} Title
+        :class: tip
+        See [this]{#this .claim}.
+        ::::
         """)
 
     assert page.claims == [
         Claim("a-is-small", "`a[0]` is very small", 3),
         Claim("other", "another", 5),
+        Claim("", "nameless", 6),
+        Claim("this", "this", 10),
     ]
 
 
-def test_a_claim_in_a_note_is_found(read):
-    page = read("""\
-        # Title
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a layer stays frozen", "A layer stays frozen"),
+        ("`backward` adds up", "`backward` adds up"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_unless_with_code(text, sentence):
+    assert Claim("its-name", text, 1).sentence == sentence
 
-        :::{note}
-        See [this]{#this .claim}.
-        :::
+
+def test_a_claim_that_moves_to_another_line_shows_the_same():
+    assert repr(Claim("its-name", "words", 1)) == repr(
+        Claim("its-name", "words", 2)
+    )
+
+
+def test_cells_and_claims_are_found_where_directives_name_them(read):
+    page = read("""\
+        ````{note}
+        ```{cell} step
+        :wrong: why
+        ```
+        ````
+
+        ```{cell} other
+        :from: data/loading
+        ```
+
+        ```{exercise} build solution check
+        Write.
+        ```
+
+        ```{exercise} repair it-grows__but-not
+        Repair.
+        ```
+
+        ```{recap} it-grows page#other
+        ```
         """)
 
-    assert page.claims == [Claim("this", "this", 4)]
-
-
-def test_a_claim_without_an_id_has_an_empty_name(read):
-    assert read("[words]{.claim}\n").claims == [Claim("", "words", 1)]
-
-
-def test_another_span_is_no_claim(read):
-    assert read("[words]{#id .other}\n").claims == []
-
-
-def test_a_cell_is_found_at_its_line(read):
-    assert read("# T\n\n```{cell} step\n```\n").cells == [NamedItem("step", 3)]
+    assert page.cells == [
+        NamedItem("step", 2),
+        NamedItem("solution", 11),
+        NamedItem("check", 11),
+    ]
+    assert page.exercises == [NamedItem("it-grows__but-not", 15)]
+    assert page.recapped == [
+        NamedItem("it-grows", 19),
+        NamedItem("page#other", 19),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,15 +104,14 @@ def test_a_cell_is_found_at_its_line(read):
         "```{code-block} python\n1\n```",
         "```{literalinclude} a.py\n```",
         "    indented = 1",
+        "- item\n  ```python\n  1\n  ```",
+        "```{note}\n~~~\n1\n~~~\n```",
     ],
 )
 def test_code_on_a_page_is_found_at_its_line(read, code):
-    assert read(f"# T\n\nWords.\n\n{code}\n").code == [5]
+    line = 6 if code[:2] == "- " or "note" in code else 5
 
-
-def test_code_in_a_list_or_a_note_is_found(read):
-    assert read("- item\n\n  ```python\n  1\n  ```\n").code == [3]
-    assert read("```{note}\nWords\n\n~~~\n1\n~~~\n```\n").code == [4]
+    assert read(f"# T\n\nWords.\n\n{code}\n").code == [line]
 
 
 def test_a_recipe_claims_by_paragraph(read):
@@ -102,19 +138,3 @@ def test_a_recipe_claims_by_paragraph(read):
 
 def test_a_page_that_is_missing_holds_nothing(tmp_path):
     assert read_page(tmp_path / "lost.md").claims == []
-
-
-def test_options_are_no_part_of_what_a_directive_shows(read):
-    page = read("""\
-        ::::{admonition} Title
-        :class: tip
-        See [this]{#this .claim}.
-
-        :::{cell} step
-        :wrong: why
-        :::
-        ::::
-        """)
-
-    assert page.claims == [Claim("this", "this", 3)]
-    assert page.cells == [NamedItem("step", 5)]
