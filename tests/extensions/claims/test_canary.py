@@ -128,7 +128,7 @@ def told(house, monkeypatch):
 
     def told(status, *cases, **outcomes):
         report.write_text("of yesterday")
-        run = xml_of(record(house, **outcomes))
+        run = xml_of(record(house, "evidence/other", **outcomes))
         more = [ElementTree.fromstring(CASE.format(*case)) for case in cases]
         run.find("testsuite").extend(more)
         monkeypatch.setattr(canary, "run_of_claims", lambda *_: (status, run))
@@ -164,7 +164,7 @@ def test_a_run_that_says_nothing_is_a_problem(
 ):
     outcomes = {
         case.get("name"): outcome
-        for case in xml_of(record(house)).iter("testcase")
+        for case in xml_of(record(house, "evidence/other")).iter("testcase")
     }
 
     with pytest.raises(Problem, match=wrong):

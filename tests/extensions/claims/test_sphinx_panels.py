@@ -128,10 +128,10 @@ def test_a_panel_shows_what_comes_of_an_edit_or_of_an_input(house, build):
 
 
 def test_a_panel_folds_all_changes_but_one(house, build):
-    path = record(house)
+    path = record(house) / "part/one.xml"
     name = "test_word_is_one__but_not_of_another"
     text = path.read_text()
-    [one] = re.findall(f'<testcase [^>]*name="{name}".*?</testcase>', text)
+    [one] = re.findall(f'(?s)<testcase name="{name}".*?</testcase>', text)
     more = one.replace(f'{name}"', f'{name}[none at all]"').replace(
         "+new", "+none"
     )
