@@ -13,8 +13,7 @@ from pathlib import Path
 
 from extensions.claims.page import read_page
 from extensions.core.cache import cached_by_content
-from extensions.core.problem import Problem
-from extensions.core.reading import tables_of, text_of
+from extensions.core.files import Problem, tables_of, text_of
 from extensions.core.topics import Topic
 from extensions.prose.lists import read_sources
 

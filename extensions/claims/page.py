@@ -15,15 +15,16 @@ from pathlib import Path
 from markdown_it.token import Token
 
 from extensions.core.cache import cached_by_content
-from extensions.core.directives import Body, body_of
+from extensions.core.files import text_of
 from extensions.core.markdown import (
+    Body,
     Directive,
+    body_of,
     directive_of,
     has_class,
     line_of,
     parse,
 )
-from extensions.core.reading import text_of
 from extensions.core.syntax import Kind, exercise_of
 
 _RECIPE_CLAIM = re.compile(

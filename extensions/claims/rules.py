@@ -7,7 +7,7 @@ from pathlib import Path
 
 from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import Topic, measured_topics, topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in

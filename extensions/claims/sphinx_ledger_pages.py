@@ -18,7 +18,7 @@ from sphinx.environment.adapters.toctree import global_toctree_for_doc
 
 from extensions.claims.ledger import CHANGED_PAGE, Entry
 from extensions.claims.sphinx_ledger import ledger_of, page_values
-from extensions.core.reading import python_in, text_of
+from extensions.core.files import python_in, text_of
 from extensions.evidence.parsed_tests import Test, test_of, tests_of
 from extensions.site.dependencies import builder_of, is_to_be_written
 from extensions.site.layout import PageContext, chapter_name

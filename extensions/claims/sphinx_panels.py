@@ -24,7 +24,7 @@ from extensions.claims.ledger import Entry, Ledger, in_a_row
 from extensions.claims.page import read_page
 from extensions.claims.sphinx_ledger import ledger_of, link_to_test
 from extensions.claims.words import SIGNS, sign_of
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import Topic, topics
 from extensions.site.dependencies import builder_of, depend_on, root_of
 from extensions.site.errors import report

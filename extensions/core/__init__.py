@@ -8,10 +8,8 @@ with one into a :class:`Problem` with its path and line. A
 
 from __future__ import annotations
 
+from extensions.core.files import Problem, text_of, write
 from extensions.core.fingerprint import Fingerprint
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
 from extensions.core.topics import Topic, topics
-from extensions.core.writing import write
 
 __all__ = ["Fingerprint", "Problem", "Topic", "text_of", "topics", "write"]

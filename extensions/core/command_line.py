@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 _STATUS = 2  # as for wrong arguments: 1 is what a command has found out
 

@@ -1,7 +1,7 @@
 """Read a file, or say in one line what is wrong with it, and where.
 
 Every file of the project is read through one of these. Each raises a
-:class:`~extensions.core.problem.Problem`, whatever the file has become: gone,
+:class:`~extensions.core.files.Problem`, whatever the file has become: gone,
 a folder, not readable, not UTF-8, or not in the format that it should have.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 
 def bytes_of(path: Path) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 
 def write(path: Path, content: str | bytes) -> bool:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.programs.snippet import Snippet
 
 # What fails a test: an assertion, or an error or a warning that did not come.

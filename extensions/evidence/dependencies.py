@@ -13,9 +13,8 @@ from functools import cached_property
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
+from extensions.core.files import Problem, text_of
 from extensions.core.fingerprint import digest
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
 from extensions.core.topics import Topic, topic_of_tests, topics
 from extensions.evidence.sources import Code, Source, Statement, source_of
 from extensions.evidence.surroundings import surroundings

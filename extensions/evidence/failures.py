@@ -18,12 +18,11 @@ from types import FunctionType, TracebackType
 
 import pytest
 
-from extensions.core.reading import text_of
+from extensions.core.files import text_of
 from extensions.evidence.counterexamples import Failure
 from extensions.evidence.explanations import cut, explained
-from extensions.programs.fresh_torch import reset_torch
 from extensions.programs.outputs import VARYING
-from extensions.programs.snippet import Snippet, printed
+from extensions.programs.snippet import Snippet, printed, reset_torch
 
 # What says something to a reader who sees it as an input.
 _PLAIN = (bool, bytes, float, int, list, str, tuple, type(None))

@@ -15,10 +15,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from extensions.core.environment import our_code
-from extensions.core.problem import Problem
-from extensions.core.reading import xml_of
+from extensions.core.files import Problem, remove, write, xml_of
 from extensions.core.topics import topic_of_tests
-from extensions.core.writing import remove, write
 from extensions.evidence.dependencies import (
     CASES,
     DEPENDS_ON,

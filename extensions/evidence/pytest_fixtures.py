@@ -20,8 +20,7 @@ import torch
 
 from extensions.core.topics import ROOT, topic_of_tests
 from extensions.evidence.counterexamples import SEEN, Failure, failure_of
-from extensions.programs.fresh_torch import reset_torch
-from extensions.programs.snippet import Snippet, printed
+from extensions.programs.snippet import Snippet, printed, reset_torch
 
 # The other cores have work of their own, other tests or the build, and threads
 # that wait for each other then wait for minutes.

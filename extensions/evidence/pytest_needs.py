@@ -16,13 +16,12 @@ import pytest
 import torch
 from packaging.requirements import Requirement
 
-from extensions.core.reading import toml_of
+from extensions.core.files import toml_of
 from extensions.core.topics import ROOT
 from extensions.evidence.counterexamples import FAILURES
 from extensions.evidence.outcomes import API, NEEDS, SINCE
 from extensions.evidence.versions import older
-from extensions.programs.requirements import distribution_of, imported
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Snippet, distribution_of, imported
 
 # The groups of pyproject.toml with what programs import besides torch.
 _GROUPS = ("snippets", "data", "deploy")

@@ -26,8 +26,7 @@ import pytest
 import torch
 from _pytest.junitxml import xml_key
 
-from extensions.core.problem import Problem
-from extensions.core.reading import python_of
+from extensions.core.files import Problem, python_of
 from extensions.core.topics import ROOT, topic_of_tests
 from extensions.evidence.counterexamples import SEEN
 from extensions.evidence.dependencies import (

@@ -28,11 +28,8 @@ from itertools import groupby
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from extensions.core.command_line import in_one_line
-from extensions.core.problem import Problem
-from extensions.core.reading import xml_of
+from extensions.core.files import Problem, in_one_line, remove, write, xml_of
 from extensions.core.topics import ROOT
-from extensions.core.writing import remove, write
 from extensions.evidence.dependencies import (
     CASES,
     DEPENDS_ON,

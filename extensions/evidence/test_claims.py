@@ -21,10 +21,8 @@ from xml.etree.ElementTree import Element
 
 from extensions.core.cache import load, save
 from extensions.core.environment import our_code
-from extensions.core.problem import Problem
-from extensions.core.reading import xml_of
+from extensions.core.files import Problem, remove, xml_of
 from extensions.core.topics import ROOT
-from extensions.core.writing import remove
 from extensions.evidence.junit import OWN, key_of, properties_of
 from extensions.evidence.kept_results import LOCKED, KeptResults, Modules
 

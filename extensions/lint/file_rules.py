@@ -19,20 +19,23 @@ from typing import Any
 
 from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
-from extensions.core.directives import TABLE, unknown_in
-from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of, python_in, text_of
-from extensions.core.reading_order import (
+from extensions.core.files import Problem, bytes_of, python_in, text_of
+from extensions.core.markdown import (
     HEADER,
+    TABLE,
     Chapter,
     chapters,
     name_of,
     toctrees_of,
+    unknown_in,
 )
 from extensions.core.syntax import front_matter_of
 from extensions.core.topics import measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
-from extensions.measurements.results import read_recordings, workload_of
+from extensions.measurements.sphinx_measured import (
+    read_recordings,
+    workload_of,
+)
 from extensions.programs.snippet import Snippet
 from extensions.prose.lists import read_sources, read_synonyms
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import Topic, measured_topics, sha256
 from extensions.evidence.sphinx_runs import folders_of
-from extensions.measurements.results import (
+from extensions.measurements.sphinx_measured import (
     SIZES,
     TIMES,
     is_stale,

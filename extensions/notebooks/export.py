@@ -4,7 +4,7 @@ The text of the page stays as it was written, but for what only this site
 knows: of a claim the words stay, and its sign follows; a role becomes the
 words or the link that the site shows; a link stays where the site's address is
 known, else its words do; what stands for a directive is said in
-:mod:`extensions.core.directives`. A recipe is taken from reStructuredText to
+:mod:`extensions.core.markdown`. A recipe is taken from reStructuredText to
 what a page would say before.
 
 It is read as text, and not from Sphinx's doctree, which also holds what the
@@ -24,11 +24,19 @@ from pathlib import Path
 from extensions.claims.ledger import Repair
 from extensions.claims.page import RECIPE_TIMINGS, read_page
 from extensions.claims.words import NO_ANSWER, NO_LONGER_TRUE, PRINTS, SIGNS
-from extensions.core.directives import DIRECTIVES, TABLE, Body, Meaning
-from extensions.core.markdown import Directive, directive_of, parse
-from extensions.core.problem import Problem
-from extensions.core.reading import python_of, text_of
-from extensions.core.reading_order import address_of, name_of, title_of
+from extensions.core.files import Problem, python_of, text_of
+from extensions.core.markdown import (
+    DIRECTIVES,
+    TABLE,
+    Body,
+    Directive,
+    Meaning,
+    address_of,
+    directive_of,
+    name_of,
+    parse,
+    title_of,
+)
 from extensions.core.syntax import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of

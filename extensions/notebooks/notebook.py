@@ -14,12 +14,11 @@ from html import unescape
 from typing import Any
 
 from extensions.claims.words import SIGNS
-from extensions.core.reading import text_of
+from extensions.core.files import text_of
 from extensions.core.topics import Topic
 from extensions.notebooks.export import Export, code_of, fenced
 from extensions.programs.outputs import outputs_in
-from extensions.programs.requirements import libraries
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Snippet, libraries
 
 Json = dict[str, Any]
 _OWN_CODE = "# Your code"

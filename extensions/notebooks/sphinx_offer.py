@@ -21,9 +21,8 @@ from sphinx.transforms import SphinxTransform
 
 from extensions.claims.ledger import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.core.reading import bytes_of
+from extensions.core.files import bytes_of, write
 from extensions.core.topics import Topic, topics
-from extensions.core.writing import write
 from extensions.notebooks.export import export_page, fenced
 from extensions.notebooks.notebook import markdown_of, notebook_of
 from extensions.site.dependencies import root_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.core.directives import BROADCASTING
+from extensions.core.markdown import BROADCASTING
 from extensions.site.layout import PageContext, on_page_context
 from extensions.site.nodes import HtmlNode, add_html_node, words
 

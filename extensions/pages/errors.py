@@ -15,7 +15,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.claims.sphinx_panels import claim_link
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import Topic, sha256, topics
 from extensions.programs.outputs import lines_that_say
 from extensions.programs.snippet import Snippet

@@ -18,8 +18,7 @@ from docutils import nodes
 
 from extensions.core.syntax import READ_FIRST
 from extensions.core.topics import Topic
-from extensions.programs.requirements import libraries
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Snippet, libraries
 from extensions.prose.sentences import END
 from extensions.site.dependencies import PAGE_PARTS, root_of
 from extensions.site.nodes import Details, head_of, is_within, put_head

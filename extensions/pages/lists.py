@@ -16,10 +16,10 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.claims.page import read_page
 from extensions.claims.sphinx_panels import claim_link
-from extensions.core.reading_order import Chapter, chapters
+from extensions.core.markdown import Chapter, chapters
 from extensions.core.topics import Topic, topics
 from extensions.pages.head import COURSE, show_summaries, summary_of
-from extensions.programs.sphinx_recipes import pictures, recipe_card
+from extensions.programs.sphinx_figures import pictures, recipe_card
 from extensions.site.dependencies import KINDS, builder_of, depend_on, root_of
 from extensions.site.layout import INDEX, address, chapters_of, title_shown
 from extensions.site.nodes import HtmlNode, add_html_node, words

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.programs.cached_run import after
-from extensions.programs.snippet import Cell, Snippet
+from extensions.programs.snippet import Cell, Snippet, after
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -12,8 +12,7 @@ from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
 from extensions.programs.outputs import fold_title, outputs_in
 from extensions.programs.snippet import WRONG, Cell, Snippet

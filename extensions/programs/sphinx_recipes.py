@@ -18,7 +18,7 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 from sphinx.util.images import get_image_size
 
-from extensions.core.reading import bytes_of
+from extensions.core.files import bytes_of
 from extensions.core.topics import Topic
 from extensions.site.dependencies import root_of
 from extensions.site.nodes import html_element, put_below_opening

@@ -16,8 +16,7 @@ from sphinx.util import logging
 from sphinx.util.display import status_iterator
 from sphinx_gallery import gen_gallery
 
-from extensions.core.problem import Problem
-from extensions.core.reading import json_of, text_of
+from extensions.core.files import Problem, json_of, text_of
 from extensions.core.topics import Topic, topics
 from extensions.programs import program_process, stamp
 from extensions.site.errors import stop

@@ -16,8 +16,7 @@ from sphinx.addnodes import pending_xref
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
 from extensions.prose.lists import (
     TORCH_NAMES,

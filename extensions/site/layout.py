@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util.osutil import relative_uri
 
-from extensions.core.reading_order import words_of_title
-from extensions.core.writing import write
+from extensions.core.files import write
+from extensions.core.markdown import words_of_title
 from extensions.site.dependencies import (
     builder_of,
     depend_on,

@@ -19,8 +19,8 @@ from sphinx import addnodes
 
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.words import sign_of
+from extensions.core.files import remove
 from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
-from extensions.core.writing import remove
 from extensions.prose.lists import read_synonyms
 from extensions.site.dependencies import root_of
 from extensions.site.layout import SITE_FILES

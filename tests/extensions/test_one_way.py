@@ -2,7 +2,8 @@
 
 import re
 
-from extensions.core.reading import text_of
+from extensions.core.files import text_of
+
 from extensions.core.topics import ROOT
 
 # What opens a file by itself.

@@ -5,10 +5,9 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
+from extensions.core.files import Problem, xml_of
 
 from extensions.claims import canary
-from extensions.core.problem import Problem
-from extensions.core.reading import xml_of
 from tests.helpers.evidence import record
 
 MODULE = "tests/part/test_one.py"
@@ -131,7 +130,9 @@ def told(house, monkeypatch):
         run = xml_of(record(house, "evidence/other", **outcomes))
         more = [ElementTree.fromstring(CASE.format(*case)) for case in cases]
         run.find("testsuite").extend(more)
-        monkeypatch.setattr(canary, "run_of_claims", lambda *_: (not status, run))
+        monkeypatch.setattr(
+            canary, "run_of_claims", lambda *_: (not status, run)
+        )
         done = canary.canary(report, [])
         return done, report.read_text() if report.exists() else ""
 

@@ -1,9 +1,9 @@
 """A page counts as changed until all pages have been checked again."""
 
 import pytest
+from extensions.core.files import Problem
 
 from extensions.core.checked_pages import CHECKED, changed_pages, note
-from extensions.core.problem import Problem
 
 ALL = {"evidence/claims", "gallery/three", "index", "part/one", "part/two"}
 

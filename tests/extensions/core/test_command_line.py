@@ -3,9 +3,7 @@
 from pathlib import Path
 
 import pytest
-
-from extensions.core.command_line import in_one_line
-from extensions.core.problem import Problem
+from extensions.core.files import Problem, in_one_line
 
 
 def test_a_problem_is_the_last_that_a_command_says(capsys):

@@ -7,7 +7,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 
 from extensions.claims.page import read_page
-from extensions.core.directives import (
+from extensions.core.markdown import (
     DIRECTIVES,
     Body,
     Meaning,

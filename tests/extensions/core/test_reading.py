@@ -4,9 +4,9 @@ import errno
 from pathlib import Path
 
 import pytest
+from extensions.core.files import Problem
 
 from extensions.core import reading
-from extensions.core.problem import Problem
 
 READERS = [
     reading.bytes_of,

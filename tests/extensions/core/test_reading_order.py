@@ -1,6 +1,6 @@
 """The order in which the site is read."""
 
-from extensions.core.reading_order import Chapter, chapters
+from extensions.core.markdown import Chapter, chapters
 from extensions.core.topics import ROOT
 
 INDEX = """# Site

@@ -5,9 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-
-from extensions.core.problem import Problem
-from extensions.core.writing import remove, write
+from extensions.core.files import Problem, remove, write
 
 
 @pytest.fixture

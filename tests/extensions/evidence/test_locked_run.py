@@ -5,9 +5,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from extensions.core.files import Problem
 
 from extensions.claims.ledger import read_ledger
-from extensions.core.problem import Problem
 from extensions.evidence import test_claims
 from extensions.evidence.junit import OWN, RECORDED, runs
 from extensions.evidence.kept_results import LOCKED

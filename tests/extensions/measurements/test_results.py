@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from extensions.measurements.results import (
+from extensions.measurements.sphinx_measured import (
     SIZES,
     TIMES,
     Recording,

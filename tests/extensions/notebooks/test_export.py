@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from extensions.core.directives import BROADCASTING, TABLE
+from extensions.core.markdown import BROADCASTING, TABLE
 from extensions.core.topics import Topic
 from extensions.notebooks.export import export_page
 

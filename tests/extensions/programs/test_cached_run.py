@@ -1,7 +1,6 @@
 """Programs that several tests look at."""
 
-from extensions.programs.cached_run import after
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Snippet, after
 
 PROGRAM = """
 # %% one

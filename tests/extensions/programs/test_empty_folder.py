@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from extensions.programs.empty_folder import empty_folder
+from extensions.programs.snippet import empty_folder
 
 
 def folder_of(program):

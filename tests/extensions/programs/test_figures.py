@@ -4,8 +4,7 @@ import re
 
 import matplotlib
 import pytest
-
-from extensions.programs.figures import scrape, swapped
+from extensions.programs.sphinx_figures import scrape, swapped
 
 matplotlib.use("agg")
 

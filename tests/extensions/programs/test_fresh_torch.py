@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from extensions.core.topics import ROOT
-from extensions.programs.fresh_torch import reset_torch
+from extensions.programs.snippet import reset_torch
 
 
 def test_a_snippet_finds_the_torch_of_a_fresh_prompt():
@@ -82,7 +82,7 @@ def test_a_snippet_finds_nothing_compiled(monkeypatch, loaded):
 
 def test_a_fresh_torch_comes_without_the_compiler():
     code = (
-        "import sys; from extensions.programs.fresh_torch import reset_torch;"
+        "import sys; from extensions.programs.snippet import reset_torch;"
         " reset_torch({}, ''); sys.exit('torch._inductor' in sys.modules)"
     )
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from extensions.core.files import Problem
 
-from extensions.core.problem import Problem
 from extensions.programs.snippet import Snippet
 
 PATH = Path("folder/name.py")

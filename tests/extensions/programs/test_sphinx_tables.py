@@ -2,8 +2,7 @@
 
 import pandas as pd
 from docutils import nodes
-
-from extensions.programs.sphinx_recipes import plain
+from extensions.programs.sphinx_figures import plain
 
 ROWS = {"float32": {"bytes": 4}, "float16": {"bytes": 2}}
 FRAME = pd.DataFrame.from_dict(ROWS, orient="index")

@@ -11,7 +11,7 @@ PAGE, SNIPPET = "docs/part/one.md", "snippets/part/one.py"
 RUN = "build/evidence/this-build/part/one.xml"
 CLAIM = f"{PAGE}:6: WARNING: claim 'word-is-one'"
 HANDLER = """
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 def handler(*args):
     raise Problem("some/file", 7, "cannot be written")
