@@ -7,7 +7,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from extensions.core.reading import python_of, text_of, toml_of
+from extensions.core.files import python_of, text_of, toml_of
 from extensions.core.topics import ROOT
 
 GROUPS = toml_of(ROOT / "pyproject.toml")["dependency-groups"]

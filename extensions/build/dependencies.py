@@ -20,9 +20,8 @@ from sphinx.builders.html._build_info import BuildInfo  # no public way
 from sphinx.util import logging
 
 from extensions.core.environment import installed, our_code
+from extensions.core.files import bytes_of, remove
 from extensions.core.fingerprint import Fingerprint, digest
-from extensions.core.reading import bytes_of
-from extensions.core.writing import remove
 
 if TYPE_CHECKING:
     from collections.abc import Set

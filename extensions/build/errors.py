@@ -1,7 +1,7 @@
 """End a build that meets a problem in one line, which names file and cause.
 
 Sphinx shows an error of its own, too, with versions, extensions and a
-traceback. A :class:`~extensions.core.problem.Problem` needs none of them. What
+traceback. A :class:`~extensions.core.files.Problem` needs none of them. What
 a build can go on with is a warning.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sphinx.util import logging
 
 from extensions.build.dependencies import builder_of
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sphinx.util.osutil import relative_uri
 
 from extensions.build.dependencies import ALL, depend_on, made_from, root_of
+from extensions.core.files import write
 from extensions.core.reading_order import words_of_title
-from extensions.core.writing import write
 
 if TYPE_CHECKING:
     from docutils import nodes

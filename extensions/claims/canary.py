@@ -16,10 +16,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from extensions.claims.page import read_page
-from extensions.core.command_line import in_one_line
-from extensions.core.problem import Problem
+from extensions.core.files import Problem, in_one_line, remove, write
 from extensions.core.topics import ROOT, Topic, topics
-from extensions.core.writing import remove, write
 from extensions.evidence.junit import key_of, outcome_of, properties_of
 from extensions.evidence.outcomes import module_of
 from extensions.evidence.parsed_tests import test_of, tests_in

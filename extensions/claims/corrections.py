@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
-from extensions.core.problem import Problem
-from extensions.core.reading import tables_of, text_of
+from extensions.core.files import Problem, tables_of, text_of
 from extensions.core.topics import Topic
 
 _FOLDER = "docs/evidence/corrections"

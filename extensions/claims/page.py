@@ -14,13 +14,13 @@ from pathlib import Path
 from extensions.claims.claim import Claim, claims_in
 from extensions.core.cache import cached_by_content
 from extensions.core.directives import Body, body_of
+from extensions.core.files import text_of
 from extensions.core.markdown import (
     Directive,
     directive_of,
     line_of,
     parse,
 )
-from extensions.core.reading import text_of
 from extensions.core.syntax import Kind, exercise_of
 
 _RECIPE_CLAIM = re.compile(

@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from extensions.core.reading import python_in
+from extensions.core.files import python_in
 from extensions.evidence.parsed_tests import Test, tests_of
 
 

@@ -10,8 +10,7 @@ from extensions.claims.corrections import correction_files, corrections_in
 from extensions.claims.entry import Entry
 from extensions.claims.ledger import Ledger
 from extensions.claims.page import read_page
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic, measured_topics, topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in

@@ -32,7 +32,7 @@ from extensions.claims.words import (
     change_in_words,
     folded,
 )
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

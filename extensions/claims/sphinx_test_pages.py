@@ -19,8 +19,8 @@ from extensions.build.site import PageContext, on_page_context
 from extensions.claims.proof_parts import ProofPart, proof_parts
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_navigation import ABOVE, crumbs
+from extensions.core.files import text_of
 from extensions.core.fingerprint import digest
-from extensions.core.reading import text_of
 from extensions.evidence.parsed_tests import test_of
 
 if TYPE_CHECKING:

@@ -15,10 +15,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TypeVar, cast
 
+from extensions.core.files import Problem, bytes_of, remove, write
 from extensions.core.fingerprint import digest
-from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of
-from extensions.core.writing import remove, write
 
 C = TypeVar("C", str, bytes)
 T = TypeVar("T")
@@ -35,7 +33,7 @@ def cached_by_content(
     """Return a function that parses the content of a file only once.
 
     It has to depend on the content and the path alone. A
-    :class:`~extensions.core.problem.Problem` that it raises is cached as well.
+    :class:`~extensions.core.files.Problem` that it raises is cached as well.
     Nobody may change what it returns.
     """
     what = f"{find.__module__}.{find.__qualname__}"

@@ -12,11 +12,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from extensions.core.files import Problem, json_of, text_of, write
 from extensions.core.fingerprint import digest
-from extensions.core.problem import Problem
-from extensions.core.reading import json_of, text_of
 from extensions.core.topics import ROOT, Topic, topics
-from extensions.core.writing import write
 
 CHECKED = Path("evidence/checked_pages.json")
 _WRITTEN = ("code/", "gallery/")  # by the build

@@ -14,8 +14,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of, text_of, toml_of
+from extensions.core.files import Problem, bytes_of, text_of, toml_of
 from extensions.core.topics import ROOT
 
 # How the environment variables begin that torch, its libraries and Python

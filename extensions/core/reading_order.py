@@ -16,13 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
+from extensions.core.files import python_in, text_of
 from extensions.core.markdown import (
     directive_of,
     line_of,
     parse,
     parse_line,
 )
-from extensions.core.reading import python_in, text_of
 from extensions.core.topics import topics
 
 # What sphinx-gallery calls the text above a list of programs.

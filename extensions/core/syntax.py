@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 
 EXTENSIONS = {"attrs_inline", "colon_fence"}  # of MyST
 

@@ -12,7 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from extensions.core.reading import bytes_of
+from extensions.core.files import bytes_of
 
 ROOT = Path(__file__).parents[2]
 OURS = {"extensions", "tests"}  # what can be imported from there

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from types import FunctionType
 
-from extensions.core.reading import python_of
+from extensions.core.files import python_of
 
 NAME = r"[\w ,.:()\[\]{}='+-]"  # of no address, which each process has anew
 _SHORT = re.compile(rf"{NAME}{{1,40}}")

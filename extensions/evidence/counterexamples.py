@@ -17,8 +17,7 @@ from types import FunctionType, TracebackType
 
 import pytest
 
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.evidence.explanations import explained
 from extensions.programs.snippet import Snippet
 

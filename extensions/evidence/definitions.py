@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
+from extensions.core.files import python_in
 from extensions.core.fingerprint import digest
-from extensions.core.reading import python_in
 from extensions.evidence.imports import Import, bound, statements
 from extensions.evidence.parts import Part, names_of_fixture, part_of
 

@@ -14,9 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
+from extensions.core.files import Problem, python_in, text_of
 from extensions.core.fingerprint import digest
-from extensions.core.problem import Problem
-from extensions.core.reading import python_in, text_of
 from extensions.core.topics import Topic
 from extensions.evidence.parts import Part, dumped
 from extensions.evidence.walk import Code

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from extensions.core.files import Problem, bytes_of
 from extensions.core.fingerprint import Fingerprint
-from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of
 from extensions.evidence.modules import classname, conftests, programs
 from extensions.evidence.surroundings import portable, surroundings
 from extensions.evidence.walk import Code

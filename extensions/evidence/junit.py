@@ -15,8 +15,7 @@ from sys import intern
 from xml.etree import ElementTree
 
 from extensions.core.cache import cached_by_content
-from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of, xml_in
+from extensions.core.files import Problem, bytes_of, xml_in
 
 FACTS = ("torch", "python", "machine", "date")
 RECORDED = "recorded on"  # of a result: where, if it was not made here

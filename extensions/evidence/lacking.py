@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from extensions.core.reading import toml_of
+from extensions.core.files import toml_of
 from extensions.core.topics import ROOT
 from extensions.evidence.outcomes import NEEDS
 from extensions.programs.requirements import distribution_of, imported

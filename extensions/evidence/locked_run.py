@@ -13,11 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from extensions.core.files import Problem, text_of, write, xml_of
 from extensions.core.fingerprint import digest
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of, xml_of
 from extensions.core.topics import topic_of_tests
-from extensions.core.writing import write
 from extensions.evidence.dependencies import CASES, DEPENDS_ON, Dependencies
 from extensions.evidence.fingerprints import FINGERPRINT, made_with
 from extensions.evidence.junit import (

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from extensions.core.files import Problem, python_of, xml_of
 from extensions.core.fingerprint import Fingerprint
-from extensions.core.problem import Problem
-from extensions.core.reading import python_of, xml_of
 from extensions.evidence.dependencies import CASES
 from extensions.evidence.fingerprints import FINGERPRINT
 from extensions.evidence.junit import key_of, outcome_of, properties_of

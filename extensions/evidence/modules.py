@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.core.topics import topic_of_tests, topics
 from extensions.programs.snippet import Snippet
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
-from extensions.core.problem import Problem
-from extensions.core.reading import python_in, text_of
+from extensions.core.files import Problem, python_in, text_of
 from extensions.evidence.imports import statements
 from extensions.evidence.junit import Result, Run
 from extensions.evidence.outcomes import is_fresh, results_of

@@ -14,7 +14,7 @@ from types import FunctionType
 
 import pytest
 
-from extensions.core.reading import text_of
+from extensions.core.files import text_of
 from extensions.evidence.counterexamples import PLAIN
 from extensions.evidence.explanations import cut
 from extensions.programs.fresh_torch import reset_torch

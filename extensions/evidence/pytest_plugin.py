@@ -24,7 +24,7 @@ from _pytest.junitxml import xml_key
 
 from extensions.core.cache import load
 from extensions.core.environment import our_code
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT, topic_of_tests
 from extensions.evidence.case_names import name_of_value
 from extensions.evidence.dependencies import (

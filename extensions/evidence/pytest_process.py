@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 IN_PARALLEL = ["--numprocesses=auto", "--dist=worksteal"]
 # How a command ends if all was tested; a crash ends it with 1.

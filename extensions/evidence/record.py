@@ -26,11 +26,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from extensions.core.command_line import in_one_line
-from extensions.core.problem import Problem
-from extensions.core.reading import xml_of
+from extensions.core.files import Problem, in_one_line, remove, write, xml_of
 from extensions.core.topics import ROOT
-from extensions.core.writing import remove, write
 from extensions.evidence.fingerprints import (
     changed_since,
     fingerprints,

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
-from extensions.core.problem import Problem
-from extensions.core.reading import python_in, text_of
+from extensions.core.files import Problem, python_in, text_of
 from extensions.core.topics import topic_of_tests, topics
 from extensions.evidence.imports import bound
 from extensions.evidence.parsed_tests import (

@@ -20,8 +20,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from extensions.core.environment import device, environment_variables
+from extensions.core.files import bytes_of, toml_of
 from extensions.core.fingerprint import digest
-from extensions.core.reading import bytes_of, toml_of
 
 _MISSING = "not there"
 # Files in which pytest finds settings, besides pyproject.toml.

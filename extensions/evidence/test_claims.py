@@ -21,11 +21,9 @@ from filelock import FileLock
 
 from extensions.core.cache import load, save
 from extensions.core.environment import our_code
+from extensions.core.files import Problem, json_of, remove, write, xml_of
 from extensions.core.fingerprint import Fingerprint
-from extensions.core.problem import Problem
-from extensions.core.reading import json_of, xml_of
 from extensions.core.topics import ROOT
-from extensions.core.writing import remove, write
 from extensions.evidence.fingerprints import (
     changed_since,
     fingerprints,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.core.topics import OURS
 from extensions.evidence.definitions import Module, definitions
 from extensions.evidence.imports import Import

@@ -20,8 +20,7 @@ from typing import Any
 from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
 from extensions.core.directives import TABLE, unknown_in
-from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of, python_in, text_of
+from extensions.core.files import Problem, bytes_of, python_in, text_of
 from extensions.core.reading_order import (
     HEADER,
     Chapter,

@@ -12,7 +12,7 @@ from functools import wraps
 from pathlib import Path
 
 from extensions.claims import rules as claim_rules
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.evidence import rules as test_rules
 from extensions.lint import file_rules
 from extensions.programs import rules as program_rules

@@ -32,11 +32,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
-from extensions.core.command_line import in_one_line
-from extensions.core.problem import Problem
-from extensions.core.reading import json_of, text_of
+from extensions.core.files import Problem, in_one_line, json_of, text_of, write
 from extensions.core.topics import ROOT, Topic, measured_topics, sha256
-from extensions.core.writing import write
 from extensions.measurements.results import workload_of
 
 _ROUNDS = 15

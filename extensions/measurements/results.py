@@ -12,8 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from extensions.core.problem import Problem
-from extensions.core.reading import json_of, python_of
+from extensions.core.files import Problem, json_of, python_of
 from extensions.core.topics import Topic, sha256
 
 _FACTS = ("device", "machine", "threads", "torch", "python", "date")

@@ -16,7 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
 from extensions.build.nodes import HtmlNode, add_html_node
 from extensions.build.site import add_templates
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import Topic, measured_topics, sha256
 from extensions.evidence.sphinx_runs import folders_of
 from extensions.measurements.results import (

@@ -9,11 +9,8 @@ import argparse
 import re
 from pathlib import Path
 
-from extensions.core.command_line import in_one_line
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, in_one_line, text_of, write
 from extensions.core.topics import ROOT, Topic
-from extensions.core.writing import write
 
 NAME = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
 EXAMPLE = Topic(Path(__file__).parent / "example", "models/tied_weights")

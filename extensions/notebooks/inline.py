@@ -14,7 +14,7 @@ from pathlib import Path
 
 from extensions.claims.signs import SIGNS
 from extensions.core.directives import TABLE
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.reading_order import address_of, name_of, title_of
 from extensions.core.topics import Topic
 

@@ -13,7 +13,7 @@ from html import unescape
 from typing import Any
 
 from extensions.claims.signs import SIGNS
-from extensions.core.reading import text_of
+from extensions.core.files import text_of
 from extensions.core.topics import Topic
 from extensions.notebooks.export import ExportedPage, code_of
 from extensions.programs.outputs import outputs_in

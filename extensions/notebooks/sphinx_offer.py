@@ -26,10 +26,8 @@ from extensions.build.nodes import put_head
 from extensions.build.site import PageContext, on_page_context
 from extensions.claims.repairs import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of
+from extensions.core.files import Problem, bytes_of, write
 from extensions.core.topics import Topic, topics
-from extensions.core.writing import write
 from extensions.notebooks.export import export_page
 from extensions.notebooks.markdown import markdown_of
 from extensions.notebooks.notebook import notebook_of

@@ -18,7 +18,7 @@ from extensions.build.dependencies import KINDS, depend_on, root_of
 from extensions.build.nodes import HtmlElement, html_element
 from extensions.build.site import address, title_shown
 from extensions.claims.sphinx_claim_links import claim_link
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import Topic, sha256, topics
 from extensions.programs.outputs import lines_that_say
 from extensions.programs.snippet import Snippet

@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping
 from textwrap import dedent
 
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
 from extensions.programs.snippet import Cell
 

@@ -23,8 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
 
 _Said = list[tuple[int, str]]  # what is wrong with a program, by line

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
-from extensions.core.problem import Problem
-from extensions.core.reading import python_in, text_of
+from extensions.core.files import Problem, python_in, text_of
 from extensions.core.reading_order import HEADER
 from extensions.core.topics import OURS, topics
 from extensions.programs.outputs import VARYING, outputs_in

@@ -17,8 +17,7 @@ from pathlib import Path
 from types import CodeType, SimpleNamespace
 from typing import TextIO
 
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.programs.empty_folder import empty_folder
 
 MARKER = re.compile(r"^# ?%%(?P<name>.*)$", re.MULTILINE)

@@ -15,8 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.build.dependencies import root_of
 from extensions.build.nodes import Details
 from extensions.build.site import cell_address, title_shown
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
 from extensions.programs.outputs import fold_title, outputs_in
 from extensions.programs.snippet import WRONG, Cell, Snippet

@@ -20,7 +20,7 @@ from sphinx.util.images import get_image_size
 
 from extensions.build.dependencies import root_of
 from extensions.build.nodes import html_element, put_below_opening
-from extensions.core.reading import bytes_of
+from extensions.core.files import bytes_of
 from extensions.core.topics import Topic
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from sphinx.util.display import status_iterator
 from sphinx_gallery import gen_gallery
 
 from extensions.build.errors import stop
-from extensions.core.problem import Problem
-from extensions.core.reading import json_of, text_of
+from extensions.core.files import Problem, json_of, text_of
 from extensions.core.topics import Topic, topics
 from extensions.programs import program_process, stamp
 

@@ -17,11 +17,16 @@ from extensions.core.environment import (
     installed,
     our_code,
 )
+from extensions.core.files import (
+    Problem,
+    bytes_of,
+    json_of,
+    remove,
+    text_of,
+    write,
+)
 from extensions.core.fingerprint import Fingerprint
-from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of, json_of, text_of
 from extensions.core.topics import Topic, topics
-from extensions.core.writing import remove, write
 
 # What a program draws, and all that it leaves, by its name, and no other whose
 # name holds it.

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.core.cache import cached_by_content
+from extensions.core.files import Problem, tables_of, text_of, toml_of
 from extensions.core.markdown import directive_of, line_of, parse
-from extensions.core.problem import Problem
-from extensions.core.reading import tables_of, text_of, toml_of
 from extensions.core.syntax import SEARCH, front_matter_of
 
 SOURCES = Path("docs/evidence/primary_sources.toml")

@@ -18,13 +18,13 @@ from markdown_it.token import Token
 
 from extensions.core.cache import cached_by_content
 from extensions.core.directives import Body, body_of
+from extensions.core.files import python_in, text_of
 from extensions.core.markdown import (
     directive_of,
     has_class,
     line_of,
     parse,
 )
-from extensions.core.reading import python_in, text_of
 from extensions.prose.lists import definitions_in
 
 KINDS = ("proven", "cited", "neither")

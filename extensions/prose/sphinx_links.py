@@ -19,8 +19,7 @@ from sphinx.writers.html5 import HTML5Translator
 from extensions.build.dependencies import ALL, depend_on, root_of
 from extensions.build.errors import report
 from extensions.build.nodes import is_within, paragraph_of
-from extensions.core.problem import Problem
-from extensions.core.reading import text_of
+from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
 from extensions.prose.lists import (
     TORCH_NAMES,

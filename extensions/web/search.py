@@ -22,8 +22,8 @@ from extensions.build.nodes import Details, is_within
 from extensions.build.site import SITE_FILES
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.core.files import remove
 from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
-from extensions.core.writing import remove
 from extensions.prose.lists import read_synonyms
 
 if TYPE_CHECKING:

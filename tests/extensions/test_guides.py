@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from extensions.core import directives
-from extensions.core.reading import text_of
+from extensions.core.files import text_of
 from extensions.core.topics import ROOT
 from extensions.new_topic.__main__ import EXAMPLE
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT, Topic
 from tests.helpers.evidence import HOUSE
 from tools.mutants import __main__ as mutants

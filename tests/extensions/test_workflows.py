@@ -13,7 +13,7 @@ import sys
 import pytest
 import yaml
 
-from extensions.core.reading import python_of, text_of, toml_of
+from extensions.core.files import python_of, text_of, toml_of
 from extensions.core.topics import ROOT
 from extensions.notebooks.sphinx_offer import ARCHIVES
 

@@ -9,8 +9,8 @@ from itertools import product
 
 import torch
 
+from extensions.core.files import write
 from extensions.core.topics import ROOT
-from extensions.core.writing import write
 
 PRINTED = ROOT / "tests/browser/broadcasting.json"
 SHAPES = [

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT, Topic, topics
 from extensions.programs.snippet import Snippet
 from tools.mutants.mutations import Mutation, mutations

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from extensions.core.reading import python_in
+from extensions.core.files import python_in
 from extensions.programs.snippet import Cell, Snippet
 from tools.mutants.node_changes import MEANINGLESS_KEYWORDS, Node, changes
 

@@ -22,10 +22,8 @@ from unittest.mock import patch
 
 import pytest
 
-from extensions.core.problem import Problem
-from extensions.core.reading import json_of
+from extensions.core.files import Problem, json_of, write
 from extensions.core.topics import Topic
-from extensions.core.writing import write
 from extensions.evidence.parsed_tests import EXPECTS_FAILURE
 from extensions.programs.snippet import Snippet
 from tools.mutants.forks import silent_calls

@@ -3,7 +3,7 @@
 import pytest
 
 HANDLER = """
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 def handler(*args):
     raise Problem("some/file", 7, "cannot be written")

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from extensions.claims import canary
-from extensions.core.problem import Problem
-from extensions.core.reading import python_of, xml_of
+from extensions.core.files import Problem, python_of, xml_of
 from extensions.core.topics import ROOT
 from tests.helpers.evidence import record
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from extensions.core.reading import xml_of
+from extensions.core.files import xml_of
 from extensions.core.topics import ROOT
 from tests.helpers.builds import built
 from tests.helpers.evidence import record

@@ -7,7 +7,7 @@ import pytest
 
 from extensions.core import cache
 from extensions.core.cache import load, save
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 PATH = Path("some.txt")
 looked = []

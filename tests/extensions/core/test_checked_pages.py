@@ -3,7 +3,7 @@
 import pytest
 
 from extensions.core.checked_pages import CHECKED, changed_pages, note
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 
 ALL = {"evidence/claims", "gallery/three", "index", "part/one", "part/two"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.evidence.counterexamples import (
     edits,
     failure_of,

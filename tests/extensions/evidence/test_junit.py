@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import Topic
 from extensions.evidence.dependencies import DEPENDS_ON, Dependencies
 from extensions.evidence.junit import read_run, runs, unreadable_runs

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from extensions.claims.ledger import read_ledger
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.evidence import surroundings, test_claims
 from extensions.evidence.junit import properties_of, runs
 from extensions.evidence.locked_run import FOLDER

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from extensions.claims.ledger import read_ledger
-from extensions.core.problem import Problem
-from extensions.core.reading import bytes_of, xml_of
+from extensions.core.files import Problem, bytes_of, xml_of
 from extensions.evidence.junit import runs
 from extensions.evidence.packing import packed
 from tests.helpers.evidence import FACTS, record

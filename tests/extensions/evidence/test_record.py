@@ -8,8 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from extensions.core.problem import Problem
-from extensions.core.reading import xml_of
+from extensions.core.files import Problem, xml_of
 from extensions.core.topics import ROOT
 from extensions.evidence import record, selection
 from extensions.evidence.dependencies import CASES

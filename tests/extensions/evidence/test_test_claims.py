@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from extensions.claims.ledger import read_ledger
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT
 from extensions.evidence import pytest_process, test_claims
 from extensions.evidence.junit import read_run, runs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.core.reading import xml_of
+from extensions.core.files import xml_of
 from extensions.evidence import versions
 from extensions.evidence.junit import outcome_of, properties_of
 from extensions.evidence.outcomes import WHY_NOT

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from extensions.claims.ledger import read_ledger
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.evidence.junit import runs
 from extensions.evidence.locked_run import FOLDER
 from extensions.evidence.pytest_process import SOME_FAILED

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from extensions.claims.rules import pages_show_their_measurements
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import Topic, sha256
 from extensions.lint.file_rules import workloads_are_said
 from extensions.measurements import measure

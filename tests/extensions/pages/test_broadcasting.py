@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from extensions.core.directives import BROADCASTING
-from extensions.core.reading import text_of
+from extensions.core.files import text_of
 from tests.helpers.broadcasting import PRINTED, as_text
 from tests.helpers.builds import built
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.programs.snippet import Snippet
 
 PATH = Path("folder/name.py")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.prose.lists import SOURCES, read_sources, source_of
 
 LISTED = """

@@ -6,7 +6,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from extensions.core.problem import Problem
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT
 from extensions.prose.lists import read_names
 from extensions.prose.torch_uses import USUAL, bound_in, imports_of, uses_in
