@@ -17,7 +17,7 @@ from sphinx.util.osutil import relative_uri
 
 from extensions.build.dependencies import ALL, depend_on, made_from, root_of
 from extensions.core.files import write
-from extensions.core.reading_order import words_of_title
+from extensions.core.markdown import words_of_title
 
 if TYPE_CHECKING:
     from docutils import nodes

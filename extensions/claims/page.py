@@ -13,10 +13,11 @@ from pathlib import Path
 
 from extensions.claims.claim import Claim, claims_in
 from extensions.core.cache import cached_by_content
-from extensions.core.directives import Body, body_of
 from extensions.core.files import text_of
 from extensions.core.markdown import (
+    Body,
     Directive,
+    body_of,
     directive_of,
     line_of,
     parse,

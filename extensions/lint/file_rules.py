@@ -19,9 +19,8 @@ from typing import Any
 
 from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
-from extensions.core.directives import TABLE, unknown_in
 from extensions.core.files import Problem, bytes_of, python_in, text_of
-from extensions.core.reading_order import (
+from extensions.core.markdown import (
     HEADER,
     Chapter,
     chapters,
@@ -201,23 +200,3 @@ def _unanswered(root: Path, chapter: Chapter, name: str) -> Problem:
         f" '- A question?', and its answer, '  A rule: [Title]({entry}.md).'"
     )
     return Problem(page, line, message)
-
-
-def directives_have_a_meaning(root: Path) -> Iterator[Problem]:
-    """Yield directives and roles that readers without Sphinx do not know.
-
-    Where a page has a program, the export of its notebook reports them.
-    """
-    exported = {topic.page for topic in topics(root)}
-    for path in sorted(root.glob("docs/**/*.md")):
-        if path not in exported:
-            yield from _unknown(path, text_of(path))
-
-
-@cached_by_content
-def _unknown(path: Path, text: str) -> list[Problem]:
-    """Return what the text of a page uses, and no table names."""
-    return [
-        Problem(path, line, f"nothing says what {name} means: see {TABLE}")
-        for line, name in unknown_in(text, 1)
-    ]

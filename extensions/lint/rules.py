@@ -67,7 +67,6 @@ LATER_RULES = tuple(
             file_rules.pages_are_listed,
             file_rules.indexes_answer,
             prose_rules.pages_have_their_sections,
-            file_rules.directives_have_a_meaning,
             prose_rules.sentences_stand_alone,
             prose_rules.citations_are_primary,
             claim_rules.recaps_name_claims,

@@ -2,7 +2,7 @@
 
 A page is exported as a notebook and as Markdown, with its program cell by
 cell. Directives and roles, which only this site knows, become what
-:mod:`extensions.core.directives` says of each.
+:mod:`extensions.core.markdown` says of each.
 """
 
 from __future__ import annotations

@@ -24,9 +24,17 @@ from extensions.claims.repairs import (
     PRINTS,
     Repair,
 )
-from extensions.core.directives import DIRECTIVES, TABLE, Body, Meaning
 from extensions.core.files import python_in, text_of
-from extensions.core.markdown import Directive, directive_of, line_of, parse
+from extensions.core.markdown import (
+    DIRECTIVES,
+    TABLE,
+    Body,
+    Directive,
+    Meaning,
+    directive_of,
+    line_of,
+    parse,
+)
 from extensions.core.syntax import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extensions.claims.signs import SIGNS
-from extensions.core.directives import TABLE
 from extensions.core.files import Problem
-from extensions.core.reading_order import address_of, name_of, title_of
+from extensions.core.markdown import TABLE, address_of, name_of, title_of
 from extensions.core.topics import Topic
 
 _CODE = r"(?:``(?:[^`]|`(?!`))+``|`[^`]+`)"

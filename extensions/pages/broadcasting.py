@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.nodes import HtmlNode, add_html_node, words
 from extensions.build.site import PageContext, on_page_context
-from extensions.core.directives import BROADCASTING
+from extensions.core.markdown import BROADCASTING
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

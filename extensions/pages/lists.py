@@ -19,7 +19,7 @@ from extensions.build.nodes import HtmlNode, add_html_node, words
 from extensions.build.site import INDEX, address, chapters_of, title_shown
 from extensions.claims.page import read_page
 from extensions.claims.sphinx_claim_links import claim_link
-from extensions.core.reading_order import Chapter, chapters
+from extensions.core.markdown import Chapter, chapters
 from extensions.core.topics import Topic, topics
 from extensions.pages.head import COURSE, show_summaries, summary_of
 from extensions.programs.sphinx_recipes import pictures, recipe_card

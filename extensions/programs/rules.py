@@ -9,7 +9,7 @@ from pathlib import Path
 
 from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, python_in, text_of
-from extensions.core.reading_order import HEADER
+from extensions.core.markdown import HEADER
 from extensions.core.topics import OURS, topics
 from extensions.programs.outputs import VARYING, outputs_in
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, text_of
-from extensions.core.markdown import line_of, parse
-from extensions.core.reading_order import title_of
+from extensions.core.markdown import line_of, parse, title_of
 from extensions.core.syntax import (
     HEADINGS,
     KEYS,

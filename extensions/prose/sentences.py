@@ -17,9 +17,10 @@ from pathlib import Path
 from markdown_it.token import Token
 
 from extensions.core.cache import cached_by_content
-from extensions.core.directives import Body, body_of
 from extensions.core.files import python_in, text_of
 from extensions.core.markdown import (
+    Body,
+    body_of,
     directive_of,
     has_class,
     line_of,

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from extensions.core import directives
+from extensions.core import markdown
 from extensions.core.files import text_of
 from extensions.core.topics import ROOT
 from extensions.new_topic.__main__ import EXAMPLE
@@ -124,9 +124,9 @@ def test_the_directive_of_the_guide_works(house, build, monkeypatch):
     [line] = re.findall(r'`("mermaid": Meaning\(.*?)`', DEVELOPING)
     monkeypatch.syspath_prepend(house)
     monkeypatch.setitem(
-        directives.DIRECTIVES,
+        markdown.DIRECTIVES,
         "mermaid",
-        eval(f"{{{line}}}", vars(directives))["mermaid"],
+        eval(f"{{{line}}}", vars(markdown))["mermaid"],
     )
 
     app = build()

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from extensions.core.directives import BROADCASTING, TABLE
+from extensions.core.markdown import BROADCASTING, TABLE
 from extensions.core.topics import Topic
 from extensions.notebooks.export import export_page
 
@@ -75,7 +75,6 @@ def test_a_cell_is_found_behind_any_fence(exported, cell):
         ("", ""),
         (":folded: A title\n", "A title"),
         (":folded:\n", "How this was made"),
-        ("---\nfolded: A title\n---\n", "A title"),
     ],
 )
 def test_a_cell_that_folds_has_the_words_of_its_fold(exported, options, fold):
