@@ -90,7 +90,7 @@ sphinx_gallery_conf = {
     "css": [],  # its cards and outputs have the styles of the house
     "reset_modules": (
         "matplotlib",
-        "extensions.programs.fresh_torch.reset_torch",
+        "extensions.programs.snippet.reset_torch",
     ),
 }
 

@@ -17,8 +17,7 @@ from packaging.requirements import Requirement
 from extensions.core.files import toml_of
 from extensions.core.topics import ROOT
 from extensions.evidence.outcomes import NEEDS
-from extensions.programs.requirements import distribution_of, imported
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Snippet, distribution_of, imported
 
 # The groups of pyproject.toml with what programs import besides torch.
 _GROUPS = ("snippets", "data", "deploy")

@@ -17,9 +17,8 @@ import pytest
 from extensions.core.files import text_of
 from extensions.evidence.counterexamples import PLAIN
 from extensions.evidence.explanations import cut
-from extensions.programs.fresh_torch import reset_torch
 from extensions.programs.outputs import VARYING
-from extensions.programs.snippet import Snippet, printed
+from extensions.programs.snippet import Snippet, printed, reset_torch
 
 _Runs = list[dict[str, str]]  # what each cell printed, run by run
 _before: dict[str, _Runs] = {}  # in a test, with programs as they stand

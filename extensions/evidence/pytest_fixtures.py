@@ -24,8 +24,7 @@ from extensions.evidence.counterexamples import (
     properties_of_inputs,
 )
 from extensions.evidence.printed import properties_of_outputs
-from extensions.programs.fresh_torch import reset_torch
-from extensions.programs.snippet import Snippet, printed
+from extensions.programs.snippet import Snippet, printed, reset_torch
 
 # The other cores have work of their own, other tests or the build, and threads
 # that wait for each other then wait for minutes.

@@ -17,8 +17,7 @@ from extensions.core.files import text_of
 from extensions.core.topics import Topic
 from extensions.notebooks.export import ExportedPage, code_of
 from extensions.programs.outputs import outputs_in
-from extensions.programs.requirements import libraries
-from extensions.programs.snippet import Cell, Snippet
+from extensions.programs.snippet import Cell, Snippet, libraries
 
 _Json = dict[str, Any]
 _OLDEST = (2, 6)

@@ -20,8 +20,7 @@ from extensions.build.dependencies import PAGE_PARTS, root_of
 from extensions.build.nodes import Details, head_of, is_within, put_head
 from extensions.core.syntax import READ_FIRST
 from extensions.core.topics import Topic
-from extensions.programs.requirements import libraries
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Snippet, libraries
 from extensions.prose.sentences import END
 
 if TYPE_CHECKING:

@@ -10,14 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.programs.cached_run import after
-from extensions.programs.snippet import Cell, Snippet
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
-
-__all__ = ["Cell", "Snippet", "after"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

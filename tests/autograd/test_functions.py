@@ -10,7 +10,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 from tests.helpers.worlds import DTYPES, TENSORS, each
 
 # Some of what the compiler loads when it is first asked uses torch.jit.

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 # Forward mode loads code that uses torch.jit.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")

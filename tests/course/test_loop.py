@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 LEARNS = "so-far", "loader", "train-epoch", "evaluate", "epochs"
 LOOP = "so-far", "loader", "train-epoch", "untrained", "loop"

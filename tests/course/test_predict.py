@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Snippet, after
 from tests.helpers.programs import raised_in, resumed
 from tests.helpers.worlds import each
 

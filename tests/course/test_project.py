@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 SOLUTION = (
     "so-far",

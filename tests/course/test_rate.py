@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 BASE = ("so-far", "losses-at")
 SGD = torch.optim.SGD

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from extensions.evidence.counterexamples import edits
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 from tests.helpers.programs import resumed
 
 START = "torch.manual_seed(0)\nmodel = Net()"

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:__array__ implementation:DeprecationWarning"

@@ -20,7 +20,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 from tests.helpers import spawns
 
 h5py = pytest.importorskip("h5py")

@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")

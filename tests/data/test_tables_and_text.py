@@ -10,7 +10,7 @@ from torch import nn, optim
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 READ = ("file", "read", "to-tensors")
 WORDS = (*READ, "vocabulary")

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import true_since
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 from tests.helpers.programs import resumed
 from tests.helpers.small_models import close, file_size
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import true_since
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 from tests.helpers.small_models import (
     close,
     file_size,

@@ -9,7 +9,7 @@ import pytest
 from torch.utils.data import DataLoader, IterableDataset
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 from tests.helpers.recipes import as_script, constants, given, told
 
 for library in ("h5py", "lmdb", "pyarrow", "tfrecord", "webdataset"):

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after as once
+from extensions.programs.snippet import after as once
 from tests.helpers.recipes import check_arguments, given, same
 
 MODEL = ("settings", "options", "setup", "encode", "block", "model", "write")

@@ -5,11 +5,11 @@ from functools import cache
 import pytest
 import torch
 
-from extensions.programs.empty_folder import empty_folder
 from extensions.programs.snippet import (
     Variables,
     _noted,
     compiled,
+    empty_folder,
     printed,
     ran,
 )

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import api_since
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 without_cuda = pytest.mark.skipif(
     torch.backends.cuda.is_built(), reason="this PyTorch is built with CUDA"

@@ -16,7 +16,7 @@ from torch import nn, optim
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import api_since, true_since
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 muon = api_since("2.9", "torch.optim.Muon")
 

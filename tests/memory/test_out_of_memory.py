@@ -11,7 +11,7 @@ from torch import optim
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 MODEL = ("imports", "block", "recompute", "step", "days")
 COUNTED = (*MODEL, "history", "two-steps")

@@ -16,7 +16,7 @@ from torch.optim.swa_utils import (
 )
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 DIGITS = ("tie", "average", "digits")
 TRAINED = (*DIGITS, "trained")

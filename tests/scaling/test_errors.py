@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after as after_once
+from extensions.programs.snippet import after as after_once
 from tests.helpers.forks import (
     THREADS_MAY_BE_LEFT,
     skip_if_forks_cannot_train,

@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import api_since, true_since
-from extensions.programs.cached_run import after as after_once
+from extensions.programs.snippet import after as after_once
 from tests.helpers.forks import THREADS_MAY_BE_LEFT, import_once
 
 pytestmark = [

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after as shared
+from extensions.programs.snippet import after as shared
 
 # Some of what the tracer loads when it is first asked uses torch.jit.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from extensions.evidence.counterexamples import edits
-from extensions.programs.cached_run import after as once
+from extensions.programs.snippet import after as once
 from tests.helpers.programs import after
 from tests.helpers.worlds import each
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 from tests.helpers.programs import error_of
 from tests.helpers.worlds import DTYPES, each
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after as shared
+from extensions.programs.snippet import after as shared
 from tests.helpers.programs import after, raised_in
 
 # The model, with random weights.

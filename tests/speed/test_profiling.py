@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import api_since, older, true_since
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 from tests.helpers import worlds
 
 WAITS = ("imports", "wait", "waits", "late-batches", "data-or-model")

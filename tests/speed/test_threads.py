@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import edits
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 from tests.helpers.worlds import DTYPES, each
 
 # From Python 3.12 on.

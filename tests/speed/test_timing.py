@@ -11,7 +11,7 @@ from torch.utils import benchmark
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older, true_since
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 COMPARE = ("imports", "compare", "verdict", "pretended-clock")
 

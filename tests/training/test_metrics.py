@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.cached_run import after
+from extensions.programs.snippet import after
 
 
 def measured(snippet, *more):

@@ -144,7 +144,7 @@ def not_counted(clone, monkeypatch):
         (PROGRAM, 'word = "one"', 'word = "two"'),
         (ONE, '.word == "one"', '.word == "two"'),
         (
-            "extensions/programs/fresh_torch.py",
+            "extensions/programs/snippet.py",
             "import torch\n",
             "raise OSError\n",
         ),

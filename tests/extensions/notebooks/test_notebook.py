@@ -16,8 +16,7 @@ from extensions.notebooks.notebook import (
     notebook_of,
     outputs_by_cell,
 )
-from extensions.programs.requirements import libraries
-from extensions.programs.snippet import Snippet
+from extensions.programs.snippet import Snippet, libraries
 
 # A directive, a role, the attributes of a claim, a label, and what stands for
 # them in a recipe: as text, as tokens.
