@@ -28,7 +28,7 @@ from myst_parser.parsers.mdit import create_md_parser
 from extensions.core.cache import cached_by_content
 from extensions.core.files import python_in, text_of
 from extensions.core.syntax import EXTENSIONS
-from extensions.core.topics import topics
+from extensions.core.topics import HEADER, topics
 
 _PARSER = create_md_parser(
     MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML
@@ -146,8 +146,6 @@ def body_of(name: str) -> Body:
     return DIRECTIVES[name].body if name in DIRECTIVES else Body.PROSE
 
 
-# What sphinx-gallery calls the text above a list of programs.
-HEADER = "GALLERY_HEADER.rst"
 _RULE = re.compile(
     r"^  (?P<rule>.+): \[[^\]]*\]\((?P<page>[\w/.]+)\.md(#[\w-]+)?\)\.$",
     re.MULTILINE,

@@ -16,6 +16,8 @@ from extensions.core.files import bytes_of
 
 ROOT = Path(__file__).parents[2]
 OURS = {"extensions", "tests"}  # what can be imported from there
+# What sphinx-gallery calls the text above a list of programs.
+HEADER = "GALLERY_HEADER.rst"
 
 
 @dataclass(frozen=True, order=True)

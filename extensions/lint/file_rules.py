@@ -21,14 +21,13 @@ from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, bytes_of, python_in, text_of
 from extensions.core.markdown import (
-    HEADER,
     Chapter,
     chapters,
     name_of,
     toctrees_of,
 )
 from extensions.core.syntax import front_matter_of
-from extensions.core.topics import measured_topics, topics
+from extensions.core.topics import HEADER, measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
 from extensions.measurements.results import read_recordings, workload_of
 from extensions.programs.snippet import Snippet

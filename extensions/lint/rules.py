@@ -15,7 +15,7 @@ from extensions.claims import rules as claim_rules
 from extensions.core.files import Problem
 from extensions.evidence import rules as test_rules
 from extensions.lint import file_rules
-from extensions.programs import rules as program_rules
+from extensions.programs import outputs as program_rules
 from extensions.prose import lists
 from extensions.prose import rules as prose_rules
 
