@@ -81,7 +81,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",  # every program runs, not only plot_*
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
-    "image_scrapers": ("extensions.programs.figures.scrape",),
+    "image_scrapers": ("extensions.programs.sphinx_figures.scrape",),
     "ignore_repr_types": r"matplotlib\.",  # the picture says it
     "min_reported_time": sys.maxsize,  # a time would change at every build
     "write_computation_times": False,  # likewise

@@ -79,7 +79,10 @@ def pattern(tmp_path_factory):
 
 
 def run_programs(house):
-    """Copy the house to a place, run its programs there, and return it."""
+    """Copy the house to a place, run its programs there, and return it.
+
+    The site that this has built stands beside it.
+    """
     shutil.copytree(HOUSE, house)
     record(house)
     command = [sys.executable, "-m", "sphinx", "--quiet"]
@@ -88,8 +91,14 @@ def run_programs(house):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,
     )
-    shutil.rmtree(house / "out")
+    (house / "out").rename(house.with_name("first_site"))
     return house
+
+
+@pytest.fixture(scope="session")
+def first_site(pattern):
+    """The site of a house in which no program had run."""
+    return pattern.with_name("first_site")
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["code", "gallery"],
     "filename_pattern": r"\.py$",
     "abort_on_example_error": True,
-    "image_scrapers": ("extensions.programs.figures.scrape",),
+    "image_scrapers": ("extensions.programs.sphinx_figures.scrape",),
     "reset_modules": ("matplotlib",),
     "min_reported_time": 60,
     "write_computation_times": False,
