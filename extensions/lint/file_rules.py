@@ -29,7 +29,10 @@ from extensions.core.markdown import (
 from extensions.core.syntax import front_matter_of
 from extensions.core.topics import HEADER, measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
-from extensions.measurements.results import read_recordings, workload_of
+from extensions.measurements.sphinx_measured import (
+    read_recordings,
+    workload_of,
+)
 from extensions.programs.snippet import Snippet
 from extensions.prose.lists import read_sources, read_synonyms
 
