@@ -22,13 +22,7 @@ __all__ = ["depend_on", "report", "root_of"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build import errors
-    from extensions.core.environment import not_installed
-
-    # First of all: each import below may need one of these.
-    if missing := not_installed("docs"):
-        errors.stop(missing)
-    from extensions.build import dependencies, metadata, nodes, site
+    from extensions.build import dependencies, errors, metadata, nodes, site
 
     # Behind whatever connects when the configuration is known.
     app.connect("config-inited", errors.watch)

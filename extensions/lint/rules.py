@@ -72,7 +72,6 @@ LATER_RULES = tuple(
             claim_rules.recaps_name_claims,
             claim_rules.exercises_name_counter_examples,
             program_rules.topics_have_plain_names,
-            program_rules.folders_hold_programs_only,
             program_rules.snippets_stand_alone,
             program_rules.outputs_do_not_vary,
             claim_rules.corrections_name_claims,

@@ -14,7 +14,7 @@ from textwrap import dedent
 
 from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, python_in, text_of
-from extensions.core.topics import HEADER, OURS, Topic, topics
+from extensions.core.topics import OURS, Topic, topics
 from extensions.programs.snippet import Cell
 
 # How sphinx-gallery 0.22 marks the blocks of a page it writes: by comments.
@@ -92,16 +92,6 @@ def topics_have_plain_names(root: Path) -> Iterator[Problem]:
                 " write lower-case words joined by underscores"
             )
             yield Problem(topic.snippet, 1, message)
-
-
-def folders_hold_programs_only(root: Path) -> Iterator[Problem]:
-    """Yield files beside the programs that a program may have left."""
-    for folder in ("snippets", "gallery"):
-        for path in sorted((root / folder).rglob("*")):
-            is_known = path.suffix in {".py", ".pyc"} or path.name == HEADER
-            if path.is_file() and not is_known:
-                message = "not a program: did a snippet leave it behind?"
-                yield Problem(path, 1, message)
 
 
 def snippets_stand_alone(root: Path) -> Iterator[Problem]:

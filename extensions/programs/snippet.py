@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, SimpleNamespace
-from typing import Any, TextIO
+from typing import Any
 
 from extensions.core.files import Problem, text_of
 
@@ -82,25 +82,15 @@ ran: set[str] = set()
 printed: list[dict[str, str]] = []
 
 
-class _Copy(io.StringIO):
-    """A copy of what is written to another stream."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write to both."""
-        self._stream.write(text)
-        return super().write(text)
-
-
 @contextlib.contextmanager
 def _noted(name: str) -> Iterator[None]:
     """Note what a cell prints that ends without an error."""
-    run = printed[-1]
-    with contextlib.redirect_stdout(_Copy(sys.stdout)) as copy:
-        yield
+    run, stdout = printed[-1], sys.stdout
+    with contextlib.redirect_stdout(io.StringIO()) as copy:
+        try:
+            yield
+        finally:
+            stdout.write(copy.getvalue())
     run[name] = copy.getvalue()
 
 

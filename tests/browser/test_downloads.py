@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from extensions.core.checked_pages import changed_pages
 from tests.browser.conftest import ROOT
+from tools.checked_pages import changed_pages
 
 LIMIT = 120  # seconds
 RUN_NOTEBOOK = f"""

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from extensions.core.checked_pages import changed_pages
 from tests.browser.axe import CONTRAST, violations
 from tests.browser.conftest import DESKTOP, HTML, PHONE, ROOT
+from tools.checked_pages import changed_pages
 
 FILES = re.compile(r'<(?:script|link rel="stylesheet")[^>]*="([^"?]+\.\w+)')
 # Bytes of a first view, as a server sends it, without pictures.

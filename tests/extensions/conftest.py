@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,7 +14,6 @@ from jinja2 import FileSystemBytecodeCache
 from jinja2.sandbox import SandboxedEnvironment
 from sphinx import jinja2glue
 
-from extensions.core import environment
 from extensions.core.topics import ROOT
 from tests.helpers.builds import built
 from tests.helpers.evidence import HOUSE, record
@@ -51,14 +50,6 @@ def _templates(tmp_path_factory):
     cache = CompiledTemplates(str(tmp_path_factory.mktemp("templates")))
     kept = partial(SandboxedEnvironment, bytecode_cache=cache)
     with patch.object(jinja2glue, "SandboxedEnvironment", kept):
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _installed():
-    """Ask once whether all is installed, and not again for each build."""
-    known = cache(environment.not_installed)
-    with patch.object(environment, "not_installed", known):
         yield
 
 

@@ -409,14 +409,6 @@ def test_a_program_with_a_space_in_its_name_is_a_problem(house):
     ) in problems(house)
 
 
-def test_a_file_left_among_the_snippets_is_a_problem(house):
-    (house / "snippets/part/left.txt").touch()
-
-    assert problems(house)[0].startswith(
-        "snippets/part/left.txt:1: not a program"
-    )
-
-
 def test_a_snippet_without_a_page_is_a_problem(house):
     (house / "docs/part/one.md").unlink()
 

@@ -283,23 +283,3 @@ def test_two_builds_are_the_same(first_site, house):
     first, second = site_of(first_site), site_of(other / "out")
     assert first.keys() == second.keys()
     assert not [name for name in first if first[name] != second[name]]
-
-
-@pytest.mark.parametrize("name", ["numpy", "myst-parser"])
-def test_what_is_not_installed_is_one_line(house, stopped, name):
-    (house / "sitecustomize.py").write_text(
-        "import sys\n"
-        "from importlib import metadata\n"
-        "known = metadata.version\n"
-        "def version(name):\n"
-        f"    if name == {name!r}:\n"
-        "        raise metadata.PackageNotFoundError(name)\n"
-        "    return known(name)\n"
-        "metadata.version = version\n"
-        f"sys.modules[{name.replace('-', '_')!r}] = None\n"
-    )
-
-    [line] = stopped()
-
-    assert "pyproject.toml:" in line
-    assert f"{name} is not installed: nox -s docs brings it along" in line
