@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
@@ -14,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from extensions.core.files import bytes_of, text_of
+from extensions.core.fingerprint import digest
 from extensions.core.topics import ROOT
 
 # How the environment variables begin that torch, its libraries and Python
@@ -33,18 +33,15 @@ def installed() -> str:
     # it, adds a folder with copies of its own to the path.
     folders = [Path(at) for at in sys.path if Path(at).name != "_vendor"]
     parts = {path.name for at in folders for path in at.glob("*-info")}
-    lines = [platform.python_version(), *sorted(parts)]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return digest(platform.python_version(), *sorted(parts))
 
 
 @cache
 def our_code(*packages: str) -> str:
     """Return a hash of our packages, of those named or of all."""
-    found = hashlib.sha256()
-    for folder in packages or ("",):
-        for path in sorted((ROOT / "extensions" / folder).rglob("*.py")):
-            found.update(bytes_of(path))
-    return found.hexdigest()
+    folders = [ROOT / "extensions" / each for each in packages or ("",)]
+    paths = [path for at in folders for path in sorted(at.rglob("*.py"))]
+    return digest(*map(bytes_of, paths))
 
 
 @cache

@@ -12,7 +12,7 @@ import statistics
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
@@ -26,7 +26,6 @@ from extensions.evidence.sphinx_runs import folders_of
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
-    from sphinx.util.typing import OptionSpec
 
 _FACTS = ("device", "machine", "threads", "torch", "python", "date")
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -168,21 +167,17 @@ class Measured(HtmlNode):
 class MeasuredDirective(SphinxDirective):
     """Show what was measured of the topic of the page, or of which topics."""
 
-    option_spec: ClassVar[OptionSpec] = {}
-
     def run(self) -> list[nodes.Node]:
         """Read what there is; a template shows it when the page is written."""
         root = root_of(self.env)
         depend_on(self.env, "recordings")
+        topics = [Topic(root, self.env.docname)]
+        if self.name == "measurements":
+            topics = measured_topics(root)
+        elif not topics[0].measurement.exists():
+            raise self.error(f"no measurements/{topics[0].name}.py to show")
         try:
-            topics = (
-                measured_topics(root)
-                if self.name == "measurements"
-                else [self._topic_of_page(root)]
-            )
-            recorded = [
-                read_recordings(path) for path in _recording_files(self.env)
-            ]
+            recorded = [*map(read_recordings, _recording_files(self.env))]
             shown = [
                 (
                     each,
@@ -196,14 +191,6 @@ class MeasuredDirective(SphinxDirective):
         for topic in topics:
             self.env.note_dependency(str(topic.measurement))
         return [Measured(template=f"{self.name}.html", topics=shown)]
-
-    def _topic_of_page(self, root: Path) -> Topic:
-        """Return the topic of the page, if there is something to show."""
-        topic = Topic(root, self.env.docname)
-        if not topic.measurement.exists():
-            name = topic.measurement.relative_to(root)
-            raise Problem(topic.page, self.lineno, f"no {name} to show")
-        return topic
 
 
 def _recording_files(env: BuildEnvironment) -> list[Path]:
@@ -223,17 +210,15 @@ def recordings_now(app: Sphinx) -> dict[str, str]:
 
 def render(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Render the templates of a page."""
-
-    def page(topic: Topic) -> str:
-        return app.builder.get_relative_uri(docname, topic.name)
-
     for place in doctree.findall(Measured):
         context = {
             "topics": place["topics"],
             "is_stale": is_stale,
             "time": lambda seconds: with_unit(seconds, TIMES),
             "size": lambda number: with_unit(number, SIZES),
-            "page": page,
+            "page": lambda topic: app.builder.get_relative_uri(
+                docname, topic.name
+            ),
         }
         place["html"] = app.builder.templates.render(
             place["template"], context

@@ -121,6 +121,8 @@ def _faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
             yield "a snippet may not end the program"
     elif isinstance(node, ast.Import | ast.ImportFrom):
         module = getattr(node, "module", None)
+        if module == "__future__":
+            yield "on its page this holds for all cells, in a test for one"
         for name in [module or each.name for each in node.names]:
             if name.partition(".")[0] in OURS:
                 yield f"imports {name}, which no reader has"

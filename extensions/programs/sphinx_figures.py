@@ -9,6 +9,7 @@ build: the page says so, and shows what was recorded in evidence/.
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,6 @@ from extensions.build.nodes import html_element, put_below_opening
 from extensions.core.topics import Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
     from sphinx.application import Sphinx
 
@@ -67,49 +65,20 @@ def swapped(color: Any) -> Any:
     return light, light, light, alpha
 
 
-def _swap_neutrals(artist: Artist) -> None:
-    """Swap the neutral colours of one artist, in place."""
+def _swap_neutrals(figure: Figure) -> None:
+    """Swap the neutral colours of all that a figure draws, in place."""
     from matplotlib.colors import to_rgba_array
 
-    for name in _PROPERTIES:
-        get = getattr(artist, f"get_{name}", None)
-        if get is None:
-            continue
-        colors = [swapped(each) for each in to_rgba_array(get())]
-        if colors:
-            value = colors[0] if len(colors) == 1 else colors
-            getattr(artist, f"set_{name}")(value)
-
-
-def _artists(figure: Figure) -> Iterator[Artist]:
-    """Yield what a figure draws, boxes and arrows of its texts included."""
-    for artist in figure.findobj():
-        yield artist
-        for part in ("_bbox_patch", "arrow_patch"):
-            if (patch := getattr(artist, part, None)) is not None:
-                yield patch
-
-
-def _save(figure: Figure, path: Path) -> None:
-    """Write a figure as SVG that is the same at every build."""
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": path.name}):
-        figure.savefig(
-            path,
-            transparent=True,
-            bbox_inches="tight",
-            metadata={"Creator": None, "Date": None},
-        )
-
-
-def _title_and_labels(figure: Figure) -> tuple[str, str]:
-    """Return the titles of a figure, and all labels of its axes."""
-    axes = figure.axes
-    titles = [figure.get_suptitle(), *(each.get_title() for each in axes)]
-    alt = ". ".join(" ".join(each.split()) for each in titles if each)
-    labels = [f"{each.get_xlabel()} {each.get_ylabel()}" for each in axes]
-    return alt, "\n".join(labels)
+    artists = figure.findobj()
+    for name in ("_bbox_patch", "arrow_patch"):  # of texts
+        parts = (getattr(each, name, None) for each in [*artists])
+        artists += filter(None, parts)
+    for artist, name in product(artists, _PROPERTIES):
+        if get := getattr(artist, f"get_{name}", None):
+            colors = [swapped(each) for each in to_rgba_array(get())]
+            if colors:
+                value = colors[0] if len(colors) == 1 else colors
+                getattr(artist, f"set_{name}")(value)
 
 
 def scrape(
@@ -130,19 +99,28 @@ def scrape(
         if figure.get_label() == _TIMINGS:
             rst += _RECORDED
             continue
-        alt, labels = _title_and_labels(figure)
+        titles = [figure.get_suptitle(), *(a.get_title() for a in figure.axes)]
+        alt = ". ".join(" ".join(each.split()) for each in titles if each)
         if not alt:
             raise ValueError(f"{place}: an untitled figure")
-        if _TIME.search(labels):
-            message = f'a figure of times without num="{_TIMINGS}"'
-            raise ValueError(f"{place}: {message}")
+        for axes in figure.axes:
+            if _TIME.search(f"{axes.get_xlabel()} {axes.get_ylabel()}"):
+                message = f'a figure of times without num="{_TIMINGS}"'
+                raise ValueError(f"{place}: {message}")
         path = Path(next(block_vars["image_path_iterator"]))
         path.parent.mkdir(parents=True, exist_ok=True)
         for theme, end in _THEMES.items():
-            for artist in _artists(figure) if theme == "dark" else ():
-                _swap_neutrals(artist)
+            if theme == "dark":
+                _swap_neutrals(figure)
             drawn = path.with_name(f"{path.stem}{end}.svg")
-            _save(figure, drawn)
+            # So it is the same at every build.
+            with plt.rc_context({"svg.hashsalt": drawn.name}):
+                figure.savefig(
+                    drawn,
+                    transparent=True,
+                    bbox_inches="tight",
+                    metadata={"Creator": None, "Date": None},
+                )
             source = drawn.relative_to(gallery_conf["src_dir"]).as_posix()
             rst += _IMAGE.format(path=source, alt=alt, theme=theme)
     plt.close("all")

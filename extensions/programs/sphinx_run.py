@@ -50,6 +50,7 @@ from extensions.core.files import (
 )
 from extensions.core.fingerprint import Fingerprint
 from extensions.core.topics import Topic, topics
+from extensions.programs.snippet import no_network
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -275,7 +276,7 @@ def _work(
     conf = {**conf, "image_scrapers": (end_fork, *conf["image_scrapers"])}
     said: _Said = []
     try:
-        with _no_other_stdout(said):
+        with no_network(), _no_other_stdout(said):
             gen_rst.generate_file_rst(
                 topic.snippet.name, topic.output.parent, source, conf
             )

@@ -264,6 +264,12 @@ CASES = {
         'from extensions.core.topics import ROOT\n\nword = "one"',
         "snippets/part/one.py:7: imports extensions.core.topics",
     ),
+    "an import for all cells": (
+        "snippets/part/one.py",
+        'word = "one"',
+        'from __future__ import annotations\n\nword = "one"',
+        "snippets/part/one.py:7: on its page this holds for all cells, in a",
+    ),
     "an assert in a snippet": (
         "snippets/part/one.py",
         'word = "one"',

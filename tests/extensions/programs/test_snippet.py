@@ -12,7 +12,7 @@ from extensions.core.topics import ROOT
 from extensions.programs.snippet import (
     Snippet,
     after,
-    empty_folder,
+    fresh_start,
     reset_torch,
 )
 
@@ -172,7 +172,7 @@ def test_cells_run_alone_and_once_for_all_tests():
 
 def folder_of(program):
     """Return the folder in which a program has run."""
-    with empty_folder():
+    with fresh_start():
         place = Path.cwd()
         assert not list(place.iterdir())
         program(place)

@@ -22,6 +22,11 @@ SETTINGS = "as conf.py has them"
 # sphinx-gallery leaves that nothing reads.
 NO_OUTPUTS = (".ipynb", ".notebook.json", ".zip", ".cost.json", "/index.rst")
 NO_OUTPUTS += ("sg_execution_times.rst", ".new")
+PARTS = {
+    "our_code": "our code",
+    "installed": "the libraries",
+    "device": "the device",
+}
 REMOVES = "import os, shutil\nprint(os.listdir())\nshutil.rmtree(os.getcwd())"
 SETS = "import os\nprint(os.environ.get('LEFT'))\nos.environ['LEFT'] = 'x'"
 BAD = {
@@ -46,6 +51,10 @@ BAD = {
     "leaves_a_file": (
         "open('left.txt', 'w').close()",
         "1: ERROR: leaves behind in the working folder: left.txt",
+    ),
+    "asks_for_the_network": (
+        "import socket\nsocket.getaddrinfo('localhost', 80)",
+        "13: ERROR: OSError: a program asked for the network: localhost",
     ),
     "fails": ("word[9]", "12: ERROR: IndexError: string index out of range"),
 }
@@ -190,40 +199,20 @@ def test_each_file_makes_its_program_stale_and_put_back_holds(noted):
         assert not stale(noted, SETTINGS), path
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("installed", "the libraries"),
-        ("device", "the device"),
-        ("our_code", "our code"),
-    ],
-)
-def test_what_a_program_runs_with_makes_it_stale(
-    noted, monkeypatch, name, why
-):
-    topic = Topic(noted, "part/one")
-    asked = []
-    monkeypatch.setattr(
-        sphinx_run, name, lambda *of: asked.append(of) or "another"
-    )
-
-    assert why_stale(topic, SETTINGS) == [why]
-    assert asked == [("programs", "core") if name == "our_code" else ()]
-
-
-@pytest.mark.parametrize("name", ["TZ", "OMP_NUM_THREADS", "PYTHONHASHSEED"])
-def test_an_environment_variable_makes_programs_stale(
-    noted, monkeypatch, name
-):
-    monkeypatch.setenv(name, "7")
-
-    assert why_stale(Topic(noted, "part/one"), SETTINGS) == [f"${name}"]
-
-
-def test_other_settings_make_programs_stale(noted):
-    topic = Topic(noted, "part/one")
+def test_what_a_program_runs_with_makes_it_stale(noted, monkeypatch):
+    topic, asked = Topic(noted, "part/one"), []
+    for name, why in PARTS.items():
+        with monkeypatch.context() as patched:
+            new = lambda *of: asked.append(of) or "another"  # noqa: E731
+            patched.setattr(sphinx_run, name, new)
+            assert why_stale(topic, SETTINGS) == [why]
+    for name in ("TZ", "OMP_NUM_THREADS", "PYTHONHASHSEED"):
+        with monkeypatch.context() as patched:
+            patched.setenv(name, "7")
+            assert why_stale(topic, SETTINGS) == [f"${name}"]
 
     assert why_stale(topic, "others") == ["sphinx_gallery_conf"]
+    assert asked == [("programs", "core"), (), ()]
 
 
 def test_a_program_edited_while_it_runs_and_put_back_runs_again(noted):
