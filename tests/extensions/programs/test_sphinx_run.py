@@ -6,7 +6,6 @@ thought of is changed too.
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,17 +93,6 @@ def test_each_program_that_does_not_end_well_is_named_and_runs_again(
         [line] = [line for line in said if f"/{name}.py:" in line]
         assert f"/{name}.py:{cause}" in line
         assert why_stale(Topic(house, f"part/{name}"), SETTINGS) == [NO_RUN]
-
-
-@pytest.mark.parametrize(
-    ("answers", "went_on"), [([], "the program"), ([[]], "a thread")]
-)
-def test_a_thread_that_a_program_leaves_is_no_part_of_it(answers, went_on):
-    topic = Topic(ROOT, "part/one")
-
-    [(_, said)] = sphinx_run._wrong_with(topic, -signal.SIGALRM, 8, answers)
-
-    assert said.startswith(f"was ended after 8 s: {went_on}")
 
 
 def test_a_program_works_alone_in_an_empty_folder_and_may_remove_it(
