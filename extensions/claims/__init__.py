@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.claims.claim import Claim
 from extensions.claims.ledger import Ledger, read_ledger
-from extensions.claims.page import read_page
+from extensions.claims.page import Claim, read_page
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -23,8 +22,6 @@ __all__ = ["Claim", "Ledger", "read_ledger", "read_page"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.metadata import METADATA
-    from extensions.build.site import add_static, add_templates
     from extensions.claims import (
         sphinx_exercise,
         sphinx_json,
@@ -38,6 +35,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_tally,
         sphinx_test_pages,
     )
+    from extensions.site.layout import add_static, add_templates
+    from extensions.site.metadata import METADATA
 
     app.setup_extension("extensions.evidence")
     add_templates(app, __file__)

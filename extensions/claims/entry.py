@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from extensions.claims.claim import Claim
+from extensions.claims.page import Claim
 from extensions.claims.words import caption
 from extensions.core.topics import Topic
 from extensions.evidence.outcomes import DECIDED, Outcome

@@ -12,9 +12,8 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
-from extensions.claims.claim import Claim
-from extensions.claims.entry import Entry
-from extensions.claims.page import read_page
+from extensions.claims.ledger import Entry
+from extensions.claims.page import Claim, read_page
 from extensions.claims.words import cases_in_words, scope
 from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic, topics

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from extensions.claims.entry import Entry
-from extensions.claims.ledger import Ledger
+from extensions.claims.ledger import Entry, Ledger
 from extensions.evidence.outcomes import NOT_ASKED
 
 _FOLDER = "evidence/claims"

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extensions.claims.claim import Claim, claims_in
+from extensions.claims.page import Claim, claims_in
 from extensions.core.cache import cached_by_content
 from extensions.core.files import text_of
 from extensions.core.markdown import (

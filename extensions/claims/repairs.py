@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from extensions.claims.entry import Entry
+    from extensions.claims.ledger import Entry
 
 NO_ANSWER = "No run of the tests has recorded the answer."
 PRINTS = "Now the program prints:"

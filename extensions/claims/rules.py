@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from extensions.claims.corrections import correction_files, corrections_in
-from extensions.claims.entry import Entry
-from extensions.claims.ledger import Ledger
+from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
 from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic, measured_topics, topics

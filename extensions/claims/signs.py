@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from extensions.claims.entry import SIMULATED
+from extensions.claims.ledger import SIMULATED
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from docutils.statemachine import StringList
 
-from extensions.build.dependencies import depend_on
-from extensions.build.site import address
 from extensions.claims.page import read_page
+from extensions.site.dependencies import depend_on
+from extensions.site.layout import address
 
 if TYPE_CHECKING:
     from sphinx.util.docutils import SphinxDirective

@@ -13,9 +13,7 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import root_of
-from extensions.build.nodes import Details
-from extensions.claims.repairs import (
+from extensions.claims.ledger import (
     NO_ANSWER,
     NO_LONGER_TRUE,
     PRINTS,
@@ -27,6 +25,8 @@ from extensions.core.syntax import Exercise, Kind, exercise_of
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of
 from extensions.programs.sphinx_cell import cell_and_output, output_shown
+from extensions.site.dependencies import root_of
+from extensions.site.nodes import Details
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

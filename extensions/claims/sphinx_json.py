@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from extensions.build.site import SITE_FILES
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.prose.sentences import KINDS
+from extensions.site.layout import SITE_FILES
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

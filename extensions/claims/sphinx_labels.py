@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.build.dependencies import root_of
 from extensions.claims.page import read_page
 from extensions.core.topics import topics
+from extensions.site.dependencies import root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from extensions.build.dependencies import PAGE_PARTS, builder_of, root_of
 from extensions.claims.ledger import Ledger, read_ledger
-from extensions.claims.signs import mark_of
+from extensions.claims.words import mark_of
 from extensions.core.cache import gc_paused
 from extensions.evidence.sphinx_runs import runs_of
+from extensions.site.dependencies import PAGE_PARTS, builder_of, root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from extensions.build.dependencies import (
-    PAGE_PARTS,
-    builder_of,
-    is_to_be_written,
-)
-from extensions.build.site import chapter_name
-from extensions.claims.entry import Entry
-from extensions.claims.ledger_rows import (
+from extensions.claims.ledger import (
     CHANGED_PAGE,
+    Entry,
     columns_of,
     rows_by_page,
 )
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_navigation import ABOVE, crumbs
 from extensions.claims.sphinx_summaries import template_values
+from extensions.site.dependencies import (
+    PAGE_PARTS,
+    builder_of,
+    is_to_be_written,
+)
+from extensions.site.layout import chapter_name
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sphinx.environment.adapters.toctree import global_toctree_for_doc
 
-from extensions.build.dependencies import builder_of
-from extensions.build.site import PageContext, on_page_context
+from extensions.site.dependencies import builder_of
+from extensions.site.layout import PageContext, on_page_context
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

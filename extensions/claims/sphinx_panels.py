@@ -12,33 +12,32 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.dependencies import builder_of
-from extensions.build.errors import report
-from extensions.build.nodes import (
-    HtmlNode,
-    add_html_node,
-    html_element,
-    paragraph_of,
-)
-from extensions.build.nodes import words as words_as_html
-from extensions.build.site import PageContext, on_page_context
-from extensions.claims.entry import in_a_row
-from extensions.claims.ledger_rows import ledger_page
-from extensions.claims.signs import sign_of
+from extensions.claims.ledger import in_a_row, ledger_page
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.claims.words import (
     case_in_words,
     change_in_words,
     folded,
+    sign_of,
 )
 from extensions.core.files import Problem
+from extensions.site.dependencies import builder_of
+from extensions.site.errors import report
+from extensions.site.layout import PageContext, on_page_context
+from extensions.site.nodes import (
+    HtmlNode,
+    add_html_node,
+    html_element,
+    paragraph_of,
+)
+from extensions.site.nodes import words as words_as_html
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.builders.html import StandaloneHTMLBuilder
 
-    from extensions.claims.entry import Entry
+    from extensions.claims.ledger import Entry
 
 
 def _add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:

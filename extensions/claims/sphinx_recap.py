@@ -12,9 +12,9 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import root_of
-from extensions.claims.sphinx_claim_links import claim_link
+from extensions.claims.sphinx_panels import claim_link
 from extensions.core.topics import Topic
+from extensions.site.dependencies import root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

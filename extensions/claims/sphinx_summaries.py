@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
-from extensions.build.nodes import HtmlNode, add_html_node, words
-from extensions.build.site import chapter_name, reading_place
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
@@ -24,6 +21,9 @@ from extensions.prose.lists import (
     read_sources,
     source_of,
 )
+from extensions.site.dependencies import ALL, KINDS, depend_on, root_of
+from extensions.site.layout import chapter_name, reading_place
+from extensions.site.nodes import HtmlNode, add_html_node, words
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.dependencies import builder_of
-from extensions.claims.ledger_rows import ledger_page
-from extensions.claims.signs import SIGNS, sign_of
+from extensions.claims.ledger import ledger_page
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.words import SIGNS, sign_of
+from extensions.site.dependencies import builder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sphinx.application import Sphinx
 
-    from extensions.claims.entry import Entry
-    from extensions.claims.ledger import Ledger
+    from extensions.claims.ledger import Entry, Ledger
 
 _CITED = "evidence/claims"
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from extensions.build.dependencies import (
-    PAGE_PARTS,
-    builder_of,
-    is_to_be_written,
-)
-from extensions.build.nodes import words
-from extensions.build.site import PageContext, on_page_context
 from extensions.claims.proof_parts import ProofPart, proof_parts
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_navigation import ABOVE, crumbs
 from extensions.core.files import text_of
 from extensions.core.fingerprint import digest
 from extensions.evidence.parsed_tests import test_of
+from extensions.site.dependencies import (
+    PAGE_PARTS,
+    builder_of,
+    is_to_be_written,
+)
+from extensions.site.layout import PageContext, on_page_context
+from extensions.site.nodes import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from sphinx.builders import Builder
     from sphinx.builders.html import StandaloneHTMLBuilder
 
-    from extensions.claims.claim import Claim
-    from extensions.claims.entry import Entry
+    from extensions.claims.ledger import Entry
+    from extensions.claims.page import Claim
     from extensions.evidence.parsed_tests import Test
 
 

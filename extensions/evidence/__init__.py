@@ -24,8 +24,8 @@ __all__ = ["Dependencies", "Result", "Run", "fingerprints", "runs"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.metadata import METADATA
     from extensions.evidence import sphinx_recorded_outputs, sphinx_runs
+    from extensions.site.metadata import METADATA
 
     sphinx_runs.setup_runs(app)
     sphinx_recorded_outputs.setup_recorded_outputs(app)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.dependencies import ALL, KINDS, depend_on, root_of
 from extensions.core.topics import Topic
 from extensions.evidence.dependencies import DEPENDS_ON, cells_up_to
 from extensions.evidence.sphinx_runs import runs_of
 from extensions.programs.sphinx_cell import RecordedOutput
+from extensions.site.dependencies import ALL, KINDS, depend_on, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

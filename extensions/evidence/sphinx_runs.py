@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extensions.build.dependencies import root_of
 from extensions.evidence.junit import Run, runs
+from extensions.site.dependencies import root_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

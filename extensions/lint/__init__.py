@@ -19,8 +19,8 @@ __all__ = ["RULES"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.metadata import METADATA
     from extensions.lint import sphinx_rules
+    from extensions.site.metadata import METADATA
 
     app.connect("config-inited", sphinx_rules.hold_first_rules)
     app.connect("builder-inited", sphinx_rules.hold_later_rules)

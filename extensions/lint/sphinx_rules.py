@@ -10,14 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extensions.build.dependencies import root_of
-from extensions.build.errors import report, stop
 from extensions.claims.rules import evidence_stands, failures_show_values
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.files import Problem
 from extensions.evidence.junit import unreadable_runs
 from extensions.evidence.sphinx_runs import folders_of
 from extensions.lint.rules import FIRST_RULES, LATER_RULES
+from extensions.site.dependencies import root_of
+from extensions.site.errors import report, stop
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

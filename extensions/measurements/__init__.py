@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the directives."""
-    from extensions.build.dependencies import KINDS
-    from extensions.build.metadata import METADATA
-    from extensions.build.nodes import add_html_node
-    from extensions.build.site import add_templates
     from extensions.measurements import sphinx_measured
+    from extensions.site.dependencies import KINDS
+    from extensions.site.layout import add_templates
+    from extensions.site.metadata import METADATA
+    from extensions.site.nodes import add_html_node
 
     KINDS["recordings"] = sphinx_measured.recordings_now
     add_templates(app, __file__)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import ALL, depend_on, root_of
-from extensions.build.nodes import HtmlNode
 from extensions.core.files import Problem, json_of, python_of
 from extensions.core.topics import Topic, measured_topics, sha256
 from extensions.evidence.sphinx_runs import folders_of
+from extensions.site.dependencies import ALL, depend_on, root_of
+from extensions.site.nodes import HtmlNode
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

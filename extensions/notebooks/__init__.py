@@ -18,8 +18,8 @@ __all__ = ["setup"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the files that pages offer."""
-    from extensions.build.metadata import METADATA
     from extensions.notebooks.sphinx_offer import setup_offer
+    from extensions.site.metadata import METADATA
 
     setup_offer(app)
     return METADATA

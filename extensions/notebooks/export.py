@@ -17,13 +17,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extensions.claims.page import RECIPE_TIMINGS, read_page
-from extensions.claims.repairs import (
+from extensions.claims.ledger import (
     NO_ANSWER,
     NO_LONGER_TRUE,
     PRINTS,
     Repair,
 )
+from extensions.claims.page import RECIPE_TIMINGS, read_page
 from extensions.core.files import python_in, text_of
 from extensions.core.markdown import (
     DIRECTIVES,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extensions.claims.signs import SIGNS
+from extensions.claims.words import SIGNS
 from extensions.core.files import Problem
 from extensions.core.markdown import TABLE, address_of, name_of, title_of
 from extensions.core.topics import Topic

@@ -14,8 +14,7 @@ from extensions.notebooks.export import ExportedPage, code_of, fenced
 from extensions.notebooks.notebook import outputs_by_cell
 
 if TYPE_CHECKING:
-    from extensions.claims.entry import Entry
-    from extensions.claims.ledger import Ledger
+    from extensions.claims.ledger import Entry, Ledger
     from extensions.evidence.parsed_tests import Failure
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
 from typing import Any
 
-from extensions.claims.signs import SIGNS
+from extensions.claims.words import SIGNS
 from extensions.core.files import text_of
 from extensions.core.topics import Topic
 from extensions.notebooks.export import ExportedPage, code_of

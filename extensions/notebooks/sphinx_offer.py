@@ -20,23 +20,23 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-from extensions.build.dependencies import root_of
-from extensions.build.errors import report
-from extensions.build.nodes import put_head
-from extensions.build.site import PageContext, on_page_context
-from extensions.claims.repairs import repairs_of
+from extensions.claims.ledger import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.files import Problem, bytes_of, write
 from extensions.core.topics import Topic, topics
 from extensions.notebooks.export import export_page
 from extensions.notebooks.markdown import markdown_of
 from extensions.notebooks.notebook import notebook_of
+from extensions.site.dependencies import root_of
+from extensions.site.errors import report
+from extensions.site.layout import PageContext, on_page_context
+from extensions.site.nodes import put_head
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
 
-    from extensions.claims.entry import Entry
+    from extensions.claims.ledger import Entry
 
 # By the name of an archive: the suffix of what it holds.
 ARCHIVES = {"scripts.zip": ".py", "notebooks.zip": ".ipynb"}

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.metadata import METADATA
-    from extensions.build.site import add_static, add_templates
     from extensions.pages import (
         broadcasting,
         errors,
@@ -26,6 +24,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         head,
         lists,
     )
+    from extensions.site.layout import add_static, add_templates
+    from extensions.site.metadata import METADATA
 
     add_templates(app, __file__)
     add_static(app, __file__)

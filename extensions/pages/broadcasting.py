@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.nodes import HtmlNode, add_html_node, words
-from extensions.build.site import PageContext, on_page_context
 from extensions.core.markdown import BROADCASTING
+from extensions.site.layout import PageContext, on_page_context
+from extensions.site.nodes import HtmlNode, add_html_node, words
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

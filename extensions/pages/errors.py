@@ -14,14 +14,14 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import KINDS, depend_on, root_of
-from extensions.build.nodes import HtmlElement, html_element
-from extensions.build.site import address, title_shown
-from extensions.claims.sphinx_claim_links import claim_link
+from extensions.claims.sphinx_panels import claim_link
 from extensions.core.files import Problem
 from extensions.core.topics import Topic, sha256, topics
 from extensions.programs.outputs import lines_that_say
 from extensions.programs.snippet import Snippet
+from extensions.site.dependencies import KINDS, depend_on, root_of
+from extensions.site.layout import address, title_shown
+from extensions.site.nodes import HtmlElement, html_element
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,15 +15,14 @@ from docutils.parsers.rst import directives
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import builder_of, root_of
-from extensions.build.nodes import HtmlElement, html_element
-from extensions.build.site import PageContext, on_page_context
-from extensions.claims.sphinx_claim_links import claim_link
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.claims.sphinx_panels import render_for_claim
+from extensions.claims.sphinx_panels import claim_link, render_for_claim
 from extensions.claims.sphinx_test_pages import link_to_test
 from extensions.core.topics import Topic
 from extensions.programs.sphinx_cell import cell_and_output, output_shown
+from extensions.site.dependencies import builder_of, root_of
+from extensions.site.layout import PageContext, on_page_context
+from extensions.site.nodes import HtmlElement, html_element
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

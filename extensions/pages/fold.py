@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.nodes import Details
+from extensions.site.nodes import Details
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from extensions.build.dependencies import PAGE_PARTS, root_of
-from extensions.build.nodes import Details, head_of, is_within, put_head
 from extensions.core.syntax import READ_FIRST
 from extensions.core.topics import Topic
 from extensions.programs.snippet import Snippet, libraries
 from extensions.prose.sentences import END
+from extensions.site.dependencies import PAGE_PARTS, root_of
+from extensions.site.nodes import Details, head_of, is_within, put_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,15 +13,15 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import KINDS, builder_of, depend_on, root_of
-from extensions.build.nodes import HtmlNode, add_html_node, words
-from extensions.build.site import INDEX, address, chapters_of, title_shown
 from extensions.claims.page import read_page
-from extensions.claims.sphinx_claim_links import claim_link
+from extensions.claims.sphinx_panels import claim_link
 from extensions.core.markdown import Chapter, chapters
 from extensions.core.topics import Topic, topics
 from extensions.pages.head import COURSE, show_summaries, summary_of
 from extensions.programs.sphinx_figures import recipe_card
+from extensions.site.dependencies import KINDS, builder_of, depend_on, root_of
+from extensions.site.layout import INDEX, address, chapters_of, title_shown
+from extensions.site.nodes import HtmlNode, add_html_node, words
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

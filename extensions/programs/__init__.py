@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.metadata import METADATA
     from extensions.programs import sphinx_cell, sphinx_figures, sphinx_run
+    from extensions.site.metadata import METADATA
 
     app.setup_extension("sphinx_gallery.gen_gallery")
     # Before sphinx-gallery fills in what conf.py leaves open.

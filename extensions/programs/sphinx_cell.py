@@ -9,13 +9,13 @@ from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import root_of
-from extensions.build.nodes import Details
-from extensions.build.site import cell_address, title_shown
 from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
 from extensions.programs.outputs import fold_title, outputs_in
 from extensions.programs.snippet import WRONG, Cell, Snippet
+from extensions.site.dependencies import root_of
+from extensions.site.layout import cell_address, title_shown
+from extensions.site.nodes import Details
 
 if TYPE_CHECKING:
     from sphinx.util.typing import OptionSpec

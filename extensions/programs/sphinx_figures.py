@@ -17,9 +17,9 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 from sphinx.util.images import get_image_size
 
-from extensions.build.dependencies import root_of
-from extensions.build.nodes import html_element, put_below_opening
 from extensions.core.topics import Topic
+from extensions.site.dependencies import root_of
+from extensions.site.nodes import html_element, put_below_opening
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

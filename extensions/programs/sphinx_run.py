@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 from sphinx.util import logging
 from sphinx.util.display import status_iterator
 
-from extensions.build.errors import stop
 from extensions.core.environment import (
     device,
     environment_variables,
@@ -51,6 +50,7 @@ from extensions.core.files import (
 from extensions.core.fingerprint import Fingerprint
 from extensions.core.topics import Topic, topics
 from extensions.programs.snippet import no_network
+from extensions.site.errors import stop
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

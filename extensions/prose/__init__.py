@@ -24,9 +24,9 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from docutils import nodes
     from sphinx.writers.html5 import HTML5Translator
 
-    from extensions.build.dependencies import KINDS
-    from extensions.build.metadata import METADATA
     from extensions.prose import sphinx_links
+    from extensions.site.dependencies import KINDS
+    from extensions.site.metadata import METADATA
 
     KINDS["torch names"] = sphinx_links.names_now
     app.add_transform(sphinx_links.LinkNames)

@@ -16,9 +16,6 @@ from sphinx.addnodes import pending_xref
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
-from extensions.build.dependencies import ALL, depend_on, root_of
-from extensions.build.errors import report
-from extensions.build.nodes import is_within, paragraph_of
 from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
 from extensions.prose.lists import (
@@ -37,6 +34,9 @@ from extensions.prose.torch_uses import (
     linked,
     uses_in,
 )
+from extensions.site.dependencies import ALL, depend_on, root_of
+from extensions.site.errors import report
+from extensions.site.nodes import is_within, paragraph_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-    from extensions.build.site import PageContext
+    from extensions.site.layout import PageContext
 
 # Libraries load these on every page, a sixth of its weight. The site has keys
 # and a search of its own, no tabs and no tags, and a grid on its front page.
@@ -40,12 +40,12 @@ def _leave_out(page: PageContext) -> None:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build.metadata import METADATA
-    from extensions.build.site import (
+    from extensions.site.layout import (
         add_static,
         add_templates,
         on_page_context,
     )
+    from extensions.site.metadata import METADATA
     from extensions.web import search, search_box
 
     add_templates(app, __file__)

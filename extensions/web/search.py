@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from docutils import nodes
 from sphinx import addnodes
 
-from extensions.build.dependencies import root_of
-from extensions.build.nodes import Details, is_within
-from extensions.build.site import SITE_FILES
-from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
+from extensions.claims.words import sign_of
 from extensions.core.files import remove
 from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
 from extensions.prose.lists import read_synonyms
+from extensions.site.dependencies import root_of
+from extensions.site.layout import SITE_FILES
+from extensions.site.nodes import Details, is_within
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

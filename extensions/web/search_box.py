@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.nodes import HtmlNode, add_html_node
+from extensions.site.nodes import HtmlNode, add_html_node
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extensions.claims.claim import Claim
+from extensions.claims.page import Claim
 
 
 @pytest.mark.parametrize(

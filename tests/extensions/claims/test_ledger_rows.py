@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from extensions.claims.ledger_rows import (
+from extensions.claims.ledger import (
     CHANGED_PAGE,
     columns_of,
     ledger_page,

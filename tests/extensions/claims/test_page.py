@@ -4,8 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from extensions.claims.claim import Claim
-from extensions.claims.page import NamedItem, read_page
+from extensions.claims.page import Claim, NamedItem, read_page
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from extensions.claims.repairs import NO_ANSWER
+from extensions.claims.ledger import NO_ANSWER
 from tests.helpers.builds import built
 from tests.helpers.evidence import record
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util.osutil import relative_uri
 
-from extensions.build.dependencies import ALL, depend_on, made_from, root_of
 from extensions.core.files import write
 from extensions.core.markdown import words_of_title
+from extensions.site.dependencies import ALL, depend_on, made_from, root_of
 
 if TYPE_CHECKING:
     from docutils import nodes

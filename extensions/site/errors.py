@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util import logging
 
-from extensions.build.dependencies import builder_of
 from extensions.core.files import Problem
+from extensions.site.dependencies import builder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

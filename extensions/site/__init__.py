@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.build.dependencies import depend_on, root_of
-from extensions.build.errors import report
+from extensions.site.dependencies import depend_on, root_of
+from extensions.site.errors import report
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -22,7 +22,7 @@ __all__ = ["depend_on", "report", "root_of"]
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.build import dependencies, errors, metadata, nodes, site
+    from extensions.site import dependencies, errors, metadata, nodes, site
 
     # Behind whatever connects when the configuration is known.
     app.connect("config-inited", errors.watch)

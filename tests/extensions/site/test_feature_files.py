@@ -3,7 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from extensions.build.site import add_static, add_templates
+from extensions.site.layout import add_static, add_templates
 
 
 def test_a_feature_brings_its_templates_and_its_styles(site):

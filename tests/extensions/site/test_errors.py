@@ -9,7 +9,7 @@ def handler(*args):
     raise Problem("some/file", 7, "cannot be written")
     {more}
 
-handler.__module__ = "extensions.build.other"
+handler.__module__ = "extensions.site.other"
 
 def setup(app):
     app.connect("{event}", handler)

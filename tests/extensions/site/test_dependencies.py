@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from extensions.build.dependencies import depend_on
+from extensions.site.dependencies import depend_on
 from tests.helpers.evidence import record
 
 RECAP = "\n```{recap} part/one#word-is-one\n```\n"

@@ -121,7 +121,7 @@ def test_our_own_code_and_what_is_installed_write_all_pages_again(
 ):
     for part in ("installed", "our_code"):
         monkeypatch.setattr(
-            f"extensions.build.dependencies.{part}", lambda: "other"
+            f"extensions.site.dependencies.{part}", lambda: "other"
         )
 
         assert written(build()) >= {"index", "part/one"}
