@@ -257,7 +257,7 @@ def release(session: nox.Session) -> None:
     order = ["--reverse", "--numprocesses=auto", "--dist=loadfile"]
     session.run(PYTHON, "-m", "pytest", *without, *order, external=True)
     build(session, "build/published/html", **PUBLISHED)
-    session.run(PYTHON, "-m", "extensions.core.checked_pages", external=True)
+    session.run(PYTHON, "-m", "tools.checked_pages", external=True)
 
 
 @nox.session(default=False, venv_backend="none")

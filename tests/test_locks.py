@@ -4,10 +4,10 @@ import ast
 from importlib.metadata import requires
 
 import pytest
-from extensions.core.files import python_of, text_of, toml_of
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from extensions.core.files import python_of, text_of, toml_of
 from extensions.core.topics import ROOT
 
 GROUPS = toml_of(ROOT / "pyproject.toml")["dependency-groups"]

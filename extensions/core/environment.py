@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from extensions.core.files import Problem, bytes_of, text_of, toml_of
+from extensions.core.files import bytes_of, text_of
+from extensions.core.fingerprint import digest
 from extensions.core.topics import ROOT
 
 # How the environment variables begin that torch, its libraries and Python
 # read; which others a program reads stands in its code.
-_VARIABLES = (
-    "CUBLAS_",
-    "CUDA_",
-    "CUDNN_",
-    "KMP_",
-    "LANG",
-    "LC_",
-    "MKL_",
-    "NCCL_",
-    "OMP_",
-    "OPENBLAS_",
-    "PYTHONHASHSEED",
-    "PYTHONOPTIMIZE",
-    "PYTHONUTF8",
-    "PYTHONWARNINGS",
-    "PYTORCH_",
-    "TORCH",
-    "TZ",
+_VARIABLES = re.compile(
+    "(CUBLAS|CUDA|CUDNN|KMP|LC|MKL|NCCL|OMP|OPENBLAS|PYTORCH)_|LANG|TORCH|TZ"
+    "|PYTHON(HASHSEED|OPTIMIZE|UTF8|WARNINGS)"
 )
 _GPUS = Path("/proc/driver/nvidia/gpus")
 
@@ -49,18 +33,15 @@ def installed() -> str:
     # it, adds a folder with copies of its own to the path.
     folders = [Path(at) for at in sys.path if Path(at).name != "_vendor"]
     parts = {path.name for at in folders for path in at.glob("*-info")}
-    lines = [platform.python_version(), *sorted(parts)]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return digest(platform.python_version(), *sorted(parts))
 
 
 @cache
 def our_code(*packages: str) -> str:
     """Return a hash of our packages, of those named or of all."""
-    found = hashlib.sha256()
-    for folder in packages or ("",):
-        for path in sorted((ROOT / "extensions" / folder).rglob("*.py")):
-            found.update(bytes_of(path))
-    return found.hexdigest()
+    folders = [ROOT / "extensions" / each for each in packages or ("",)]
+    paths = [path for at in folders for path in sorted(at.rglob("*.py"))]
+    return digest(*map(bytes_of, paths))
 
 
 @cache
@@ -89,31 +70,8 @@ def environment_variables(others: Iterable[str] = ()) -> dict[str, str]:
 
     Others are named; one that is not set counts as such.
     """
-    common = {name for name in os.environ if name.startswith(_VARIABLES)}
+    common = filter(_VARIABLES.match, os.environ)
     return {
         f"${name}": repr(os.environ.get(name))
-        for name in sorted(common.union(others))
+        for name in sorted({*common, *others})
     }
-
-
-def not_installed(group: str) -> list[Problem]:
-    """Return what a group of pyproject.toml names and is not installed."""
-    path = ROOT / "pyproject.toml"
-    found = []
-    for requirement in _requirements(path, group):
-        name = re.split(r"[^\w-]", requirement, maxsplit=1)[0]
-        try:
-            version(name)
-        except PackageNotFoundError:
-            line = text_of(path).partition(f'"{requirement}"')[0].count("\n")
-            message = f"{name} is not installed: nox -s docs brings it along"
-            found.append(Problem(path, line + 1, message))
-    return found
-
-
-def _requirements(path: Path, group: str) -> Iterator[str]:
-    for each in toml_of(path)["dependency-groups"][group]:
-        if isinstance(each, dict):
-            yield from _requirements(path, each["include-group"])
-        else:
-            yield each

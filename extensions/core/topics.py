@@ -16,6 +16,8 @@ from extensions.core.files import bytes_of
 
 ROOT = Path(__file__).parents[2]
 OURS = {"extensions", "tests"}  # what can be imported from there
+# What sphinx-gallery calls the text above a list of programs.
+HEADER = "GALLERY_HEADER.rst"
 
 
 @dataclass(frozen=True, order=True)
@@ -81,15 +83,11 @@ def topic_of_tests(root: Path, module: Path) -> Topic:
 
 def topics(root: Path) -> list[Topic]:
     """Return every topic that has a snippet, in order of name."""
-    names = [
-        *(
-            path.relative_to(root / "snippets")
-            for path in root.glob("snippets/**/*.py")
-        ),
-        *(path.relative_to(root) for path in root.glob("gallery/*.py")),
-    ]
+    snippets = root / "snippets"
+    paths = [path.relative_to(snippets) for path in snippets.glob("**/*.py")]
+    paths += [path.relative_to(root) for path in root.glob("gallery/*.py")]
     return sorted(
-        Topic(root, name.with_suffix("").as_posix()) for name in names
+        Topic(root, path.with_suffix("").as_posix()) for path in paths
     )
 
 

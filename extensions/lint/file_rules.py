@@ -21,16 +21,13 @@ from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, bytes_of, python_in, text_of
 from extensions.core.markdown import (
-    HEADER,
-    TABLE,
     Chapter,
     chapters,
     name_of,
     toctrees_of,
-    unknown_in,
 )
 from extensions.core.syntax import front_matter_of
-from extensions.core.topics import measured_topics, topics
+from extensions.core.topics import HEADER, measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
 from extensions.measurements.sphinx_measured import (
     read_recordings,
@@ -205,23 +202,3 @@ def _unanswered(root: Path, chapter: Chapter, name: str) -> Problem:
         f" '- A question?', and its answer, '  A rule: [Title]({entry}.md).'"
     )
     return Problem(page, line, message)
-
-
-def directives_have_a_meaning(root: Path) -> Iterator[Problem]:
-    """Yield directives and roles that readers without Sphinx do not know.
-
-    Where a page has a program, the export of its notebook reports them.
-    """
-    exported = {topic.page for topic in topics(root)}
-    for path in sorted(root.glob("docs/**/*.md")):
-        if path not in exported:
-            yield from _unknown(path, text_of(path))
-
-
-@cached_by_content
-def _unknown(path: Path, text: str) -> list[Problem]:
-    """Return what the text of a page uses, and no table names."""
-    return [
-        Problem(path, line, f"nothing says what {name} means: see {TABLE}")
-        for line, name in unknown_in(text, 1)
-    ]

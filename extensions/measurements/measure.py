@@ -17,12 +17,11 @@ import argparse
 import datetime
 import itertools
 import json
+import multiprocessing
 import os
 import platform
 import random
 import runpy
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +33,6 @@ from torch.utils.benchmark import Timer
 
 from extensions.core.files import Problem, in_one_line, json_of, text_of, write
 from extensions.core.topics import ROOT, Topic, measured_topics, sha256
-from extensions.measurements.sphinx_measured import workload_of
 
 _ROUNDS = 15
 _SECONDS_PER_ROUND = 0.05  # for each case; one call where a call takes longer
@@ -79,13 +77,15 @@ def peak_bytes(case: _Repetition, device: str) -> int:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        _call_as_training_does(case)
+        for _ in range(_CALLS):
+            case()
         torch.cuda.synchronize()
         peak: int = torch.cuda.max_memory_allocated()
         return peak - int(before)
     activities = [ProfilerActivity.CPU]
     with profile(activities=activities, profile_memory=True) as run:
-        _call_as_training_does(case)
+        for _ in range(_CALLS):
+            case()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trace.json")
         run.export_chrome_trace(str(path))
@@ -99,12 +99,6 @@ def peak_bytes(case: _Repetition, device: str) -> int:
     return int(max([0, *held]))
 
 
-def _call_as_training_does(case: _Repetition) -> None:
-    """Call a case a few times, as a training does."""
-    for _ in range(_CALLS):
-        case()
-
-
 def machine_facts(device: str) -> dict[str, str]:
     """Return on what the measurements are made."""
     found = {
@@ -116,12 +110,9 @@ def machine_facts(device: str) -> dict[str, str]:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
     if device == "cuda":
-        found |= {
-            "device": torch.cuda.get_device_name(),
-            "processor": _cpu_in_words(),
-            "cuda": str(torch.version.cuda),
-            "driver": _driver_version(),
-        }
+        found["processor"] = found["device"]
+        found["device"] = torch.cuda.get_device_name()
+        found["cuda"] = str(torch.version.cuda)
     return found
 
 
@@ -141,16 +132,12 @@ def _cpu_in_words() -> str:
     return f"{said['model name']} (family {family}, model {model})"
 
 
-def _driver_version() -> str:
-    """Return the version of the driver of the CUDA device."""
-    query = ["--query-gpu=driver_version", "--format=csv,noheader"]
-    said = subprocess.check_output(["nvidia-smi", *query], text=True)
-    return said.splitlines()[0].strip()
-
-
-def _measure_here(topic: Topic, device: str) -> dict[str, Any]:
-    """Return what one file measures on a device."""
-    cases = runpy.run_path(str(topic.measurement))["cases"]
+def _measure(topic: Topic, device: str) -> dict[str, Any] | None:
+    """Return what one file measures on a device, if the device is able to."""
+    program = runpy.run_path(str(topic.measurement))
+    if program.get("NEEDS", device) != device:
+        return None
+    cases = program["cases"]
     torch.manual_seed(0)
     seconds = seconds_by_case(cases(device))
     return {
@@ -165,16 +152,10 @@ def _measure_here(topic: Topic, device: str) -> dict[str, Any]:
     }
 
 
-def _measure_in_own_process(
-    name: str, folder: Path, device: str
-) -> dict[str, Any]:
-    """Return what one file measures in a process that runs nothing else."""
-    print(name, flush=True)
-    command = [sys.executable, "-m", "extensions.measurements.measure"]
-    options = [str(folder), name, "--print", "--device", device]
-    said = subprocess.check_output([*command, *options], text=True)
-    measured: dict[str, Any] = json.loads(said)
-    return measured
+def _in_own_process(topic: Topic, device: str) -> dict[str, Any] | None:
+    """Measure one file in a process that runs nothing else."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure, (topic, device))
 
 
 def _record_to_add_to(path: Path, now: dict[str, str]) -> dict[str, Any]:
@@ -195,34 +176,23 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where the record goes")
     parser.add_argument("topics", nargs="*", help="only these")
     parser.add_argument("--device", default=None, choices=["cpu", "cuda"])
-    parser.add_argument("--print", action="store_true", help="do not record")
     chosen = parser.parse_args()
     device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
     topics = {topic.name: topic for topic in measured_topics(ROOT)}
     if lost := set(chosen.topics) - set(topics):
         parser.error(f"no measurement of {', '.join(sorted(lost))}")
-    able = [
-        name for name in topics if workload_of(topics[name]).runs_on(device)
-    ]
-    unable = ", ".join(sorted(set(topics) - set(able)))
-    if refused := set(chosen.topics) - set(able):
-        parser.error(f"{', '.join(sorted(refused))}: needs a CUDA device")
-    if chosen.print:
-        for name in chosen.topics:
-            print(json.dumps(_measure_here(Topic(ROOT, name), device)))
-        return
     path, now = chosen.folder / "measurements.json", machine_facts(device)
     record: dict[str, Any] = {"facts": now, "measurements": {}}
     dated = {}
     if chosen.topics:
         record, dated = _record_to_add_to(path, now), {"date": now["date"]}
-    elif unable:
-        print(f"left out, since a CUDA device is needed: {unable}")
     found = record["measurements"]
-    for name in chosen.topics or able:
-        found[name] = dated | _measure_in_own_process(
-            name, chosen.folder, device
-        )
+    for name in chosen.topics or topics:
+        print(name, flush=True)
+        if measured := _in_own_process(topics[name], device):
+            found[name] = dated | measured
+        else:
+            print("left out, since it needs a CUDA device")
     record["measurements"] = {name: found[name] for name in sorted(found)}
     write(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 

@@ -7,7 +7,6 @@ repeat what to remember, chapter by chapter. All of it stands on those pages.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
@@ -19,7 +18,7 @@ from extensions.claims.sphinx_panels import claim_link
 from extensions.core.markdown import Chapter, chapters
 from extensions.core.topics import Topic, topics
 from extensions.pages.head import COURSE, show_summaries, summary_of
-from extensions.programs.sphinx_figures import pictures, recipe_card
+from extensions.programs.sphinx_figures import recipe_card
 from extensions.site.dependencies import KINDS, builder_of, depend_on, root_of
 from extensions.site.layout import INDEX, address, chapters_of, title_shown
 from extensions.site.nodes import HtmlNode, add_html_node, words
@@ -86,13 +85,10 @@ class _RecipesDirective(_LinkingDirective):
         return [nodes.container("", *cards, classes=["recipe-cards"])]
 
     def card(self, recipe: Topic) -> nodes.container:
-        """Return the picture of a recipe above its title and its words."""
-        folder, _, stem = recipe.name.rpartition("/")
-        thumbnail = f"/{folder}/images/thumb/sphx_glr_{stem}_thumb.svg"
-        drawn = pictures(Path(self.env.srcdir), nodes.image(uri=thumbnail))
+        """Return the title of a recipe, its words and its picture."""
         depend_on(self.env, "programs", recipe.name)
         summary = _Summary(name=recipe.name)
-        return recipe_card(drawn, self.page(recipe.name), summary)
+        return recipe_card(recipe, self.page(recipe.name), summary)
 
 
 class ByChapterDirective(_LinkingDirective):

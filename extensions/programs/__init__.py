@@ -8,27 +8,35 @@ with. Pages show cells with ``{cell}``; tests run a program up to one.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-from extensions.programs.snippet import Cell, Snippet, after
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-__all__ = ["Cell", "Snippet", "after"]
-
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.programs import sphinx_cell, sphinx_recipes, sphinx_runner
+    from extensions.programs import sphinx_cell, sphinx_figures, sphinx_run
     from extensions.site.metadata import METADATA
 
-    sphinx_runner.setup_runner(app)
-    # Once a page is to be written, so that nothing on it moves later.
-    app.connect("doctree-resolved", sphinx_recipes.measure_images)
-    app.add_transform(sphinx_recipes.PlainTables)
-    app.add_transform(sphinx_recipes.RecipeCards)
-    app.add_transform(sphinx_recipes.RecipeResult)
+    app.setup_extension("sphinx_gallery.gen_gallery")
+    # Before sphinx-gallery fills in what conf.py leaves open.
+    conf = app.config.sphinx_gallery_conf
+    settings = json.dumps(conf, sort_keys=True, default=repr)
+    sphinx_run.import_once(Path(app.srcdir).parent, settings)
+    app.add_config_value("program_seconds", 60, "", int)
+    app.connect(
+        "builder-inited",
+        lambda app: sphinx_run.run_stale(app, settings),
+        priority=400,  # before sphinx-gallery lists them
+    )
     app.add_directive("cell", sphinx_cell.CellDirective)
+    app.connect("source-read", sphinx_figures.list_recipes)
+    app.connect("doctree-read", sphinx_figures.plain_tables)
+    app.add_transform(sphinx_figures.RecipeResult)
+    # Once a page is to be written, so that nothing on it moves later.
+    app.connect("doctree-resolved", sphinx_figures.measure_images)
     return METADATA

@@ -1,4 +1,4 @@
-"""What a page shows of a cell: its output, the text of an error in it, a fold.
+"""What programs give: on a page, in a notebook, and by which rules.
 
 sphinx-gallery keeps the output of a block only in the page that it writes, so
 this reads it back from there. Imports neither Sphinx nor torch.
@@ -6,12 +6,15 @@ this reads it back from there. Imports neither Sphinx nor torch.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from textwrap import dedent
 
-from extensions.core.files import Problem, text_of
-from extensions.core.topics import Topic
+from extensions.core.cache import cached_by_content
+from extensions.core.files import Problem, python_in, text_of
+from extensions.core.topics import OURS, Topic, topics
 from extensions.programs.snippet import Cell
 
 # How sphinx-gallery 0.22 marks the blocks of a page it writes: by comments.
@@ -21,6 +24,10 @@ _CODE = re.compile(r"^\.\. code-block:: Python\n(?:\n|    .*\n)*", re.M)
 _END = re.compile(
     r"^\.\. (rst-class:: sphx-glr-timing|_sphx_glr_download_)", re.M
 )
+# How lines begin that say how an output is shown.
+_MARKUP = (".. ", ":")
+# Where sphinx-gallery put a picture: a path of the site, not an output.
+_IMAGE = re.compile(r"^ *\.\. image::.*\n", re.MULTILINE)
 
 # What an output may not show, because it differs from run to run.
 VARYING = {
@@ -41,30 +48,6 @@ def outputs_in(page: str) -> dict[int, str]:
     }
 
 
-_MARKUP = (".. ", ":")  # how lines begin that say how an output is shown
-
-
-def printed(topic: Topic) -> dict[int, str]:
-    """Return what the cells of a topic printed when its page was built.
-
-    By the line at which the code of each begins.
-    """
-    return {
-        line: _plain(output)
-        for line, output in outputs_in(text_of(topic.output)).items()
-    }
-
-
-def _plain(output: str) -> str:
-    """Return the text of an output without the markup around it."""
-    lines = [
-        line
-        for line in output.splitlines()
-        if not line.strip().startswith(_MARKUP)
-    ]
-    return dedent("\n".join(lines)).strip("\n")
-
-
 def lines_that_say(topic: Topic, cell: Cell, words: str) -> str:
     """Return what a cell printed from the line with some words on.
 
@@ -75,8 +58,11 @@ def lines_that_say(topic: Topic, cell: Cell, words: str) -> str:
     Problem
         If no line has these words.
     """
-    for block in printed(topic).get(cell.code_line, "").split("\n\n"):
-        lines = block.splitlines()
+    output = outputs_in(text_of(topic.output)).get(cell.code_line, "")
+    shown = output.splitlines()
+    plain = [each for each in shown if not each.strip().startswith(_MARKUP)]
+    for block in dedent("\n".join(plain)).split("\n\n"):
+        lines = block.strip("\n").splitlines()
         for place, line in enumerate(lines):
             if words in line:
                 return "\n".join(lines[place:])
@@ -95,3 +81,68 @@ def fold_title(cell: Cell, options: Mapping[str, str]) -> str:
     if "folded" in options:
         return options["folded"] or _MADE
     return _MADE if cell.is_display and "open" not in options else ""
+
+
+def topics_have_plain_names(root: Path) -> Iterator[Problem]:
+    """Yield programs whose path no address and no test could hold."""
+    for topic in topics(root):
+        if not re.fullmatch(r"[a-z0-9_]+(/[a-z0-9_]+)*", topic.name):
+            message = (
+                f"malformed name {topic.name!r}:"
+                " write lower-case words joined by underscores"
+            )
+            yield Problem(topic.snippet, 1, message)
+
+
+def snippets_stand_alone(root: Path) -> Iterator[Problem]:
+    """Yield asserts, exits and imports of ours in readers' programs."""
+    for topic in topics(root):
+        yield from _what_no_reader_has(topic.snippet, text_of(topic.snippet))
+
+
+@cached_by_content
+def _what_no_reader_has(path: Path, text: str) -> list[Problem]:
+    """Return asserts, exits and imports of ours in a program."""
+    return [
+        Problem(path, node.lineno, message)
+        for node in ast.walk(python_in(path, text))
+        if isinstance(node, ast.stmt | ast.expr)
+        for message in _faults_of(node)
+    ]
+
+
+def _faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
+    """Yield what is wrong with a piece of a program."""
+    if isinstance(node, ast.Assert):
+        yield "an assert in a snippet: write a test instead"
+    elif isinstance(node, ast.Call):
+        # It would end the build as well, without a site or an error.
+        if ast.unparse(node.func) in {"exit", "quit", "sys.exit"}:
+            yield "a snippet may not end the program"
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        module = getattr(node, "module", None)
+        if module == "__future__":
+            yield "on its page this holds for all cells, in a test for one"
+        for name in [module or each.name for each in node.names]:
+            if name.partition(".")[0] in OURS:
+                yield f"imports {name}, which no reader has"
+
+
+def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
+    """Yield outputs of the last build that will differ in the next."""
+    for topic in topics(root):
+        if not topic.output.exists():
+            continue
+        for line, message in _varying(topic.output, text_of(topic.output)):
+            yield Problem(topic.snippet, line, message)
+
+
+@cached_by_content
+def _varying(path: Path, text: str) -> list[tuple[int, str]]:
+    """Return what will differ in the outputs of a program, with its line."""
+    return [
+        (line, f"an output shows {what}: {found[0]!r}")
+        for line, output in outputs_in(text).items()
+        for what, pattern in VARYING.items()
+        if (found := pattern.search(_IMAGE.sub("", output)))
+    ]

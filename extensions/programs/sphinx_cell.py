@@ -1,7 +1,4 @@
-"""``{cell}``: one cell of the page's snippet, with the output it gave.
-
-With ``:from:`` it is a cell of another page, its code or what it gave.
-"""
+"""``{cell}``: one cell of the page's snippet, with the output it gave."""
 
 from __future__ import annotations
 
@@ -56,34 +53,6 @@ def output_shown(
     return shown
 
 
-def cell_of_another_page(
-    directive: SphinxDirective, name: str
-) -> nodes.container:
-    """Return a cell below the title of its page, which is a link to it.
-
-    The code is shown, or with ``:output:`` the output.
-    """
-    options = directive.options
-    if options.keys() & {"folded", "open"}:
-        raise directive.error("a cell of another page is not folded")
-    topic = Topic(root_of(directive.env), options["from"])
-    cell, output = cell_and_output(directive, topic, name)
-    title = title_shown(directive.env, topic.name)
-    uri = cell_address(directive.env, topic, cell.name)
-    link = nodes.reference("", title, internal=True, refuri=uri)
-    block = nodes.container("", classes=["cell", "again"])
-    block += nodes.paragraph("", "", link)
-    if "output" not in options:
-        block += nodes.literal_block(
-            cell.code, cell.code, language="python", topic=topic.name
-        )
-    elif output:
-        block += output_shown(directive, topic, output)
-    else:
-        raise directive.error(f"{topic.name}: {cell.name!r} gave nothing")
-    return block
-
-
 class RecordedOutput(nodes.container):
     """The place for what a CUDA cell gave where it ran.
 
@@ -93,7 +62,11 @@ class RecordedOutput(nodes.container):
 
 
 class CellDirective(SphinxDirective):
-    """Show the named cell of the snippet that mirrors this page."""
+    """Show the named cell of the snippet that mirrors this page.
+
+    With ``:from:`` it is a cell of another page, below the title of that page:
+    its code, or with ``:output:`` what it gave.
+    """
 
     required_arguments = 1
     option_spec: ClassVar[OptionSpec] = {
@@ -107,9 +80,7 @@ class CellDirective(SphinxDirective):
         """Return the code and its output, which stands first if it folds."""
         name = self.arguments[0]
         if "from" in self.options:
-            return [cell_of_another_page(self, name)]
-        if "output" in self.options:
-            raise self.error("only a cell :from: another page is shown so")
+            return [self.cell_of_another_page(name)]
         topic = Topic(root_of(self.env), self.env.docname)
         cell, output = cell_and_output(self, topic, name)
         if cell.prose and not cell.is_wrong:
@@ -118,9 +89,14 @@ class CellDirective(SphinxDirective):
 
         code = nodes.literal_block(cell.code, cell.code, language="python")
         self.set_source_info(code)
-        block = nodes.container(
-            "", code, classes=["cell"], ids=[f"cell-{name}"]
-        )
+        block = nodes.container("", classes=["cell"], ids=[f"cell-{name}"])
+        if cell.is_wrong:
+            block["classes"].append("cell-wrong")
+            label = nodes.paragraph("", WRONG.strip("#. \n"))
+            block += nodes.container("", label, classes=["cell-label"])
+        summary = fold_title(cell, self.options)
+        if not summary:
+            block += code
         if output:
             block += output_shown(self, topic, output)
         elif cell.is_cuda:
@@ -129,15 +105,26 @@ class CellDirective(SphinxDirective):
                 cell=name,
                 classes=["cell-output", "cell-recorded"],
             )
-        if cell.is_wrong:
-            block["classes"].append("cell-wrong")
-            label = nodes.paragraph("", WRONG.strip("#. \n"))
-            block.insert(0, nodes.container("", label, classes=["cell-label"]))
-        if "folded" in self.options and "open" in self.options:
-            raise self.error("a cell is folded or open, not both")
-        if summary := fold_title(cell, self.options):
-            details = Details("", code, summary=summary)
-            block.remove(code)
+        if summary:
             block["classes"].append("cell-folded")
-            block += details
+            block += Details("", code, summary=summary)
         return [block]
+
+    def cell_of_another_page(self, name: str) -> nodes.container:
+        """Return a cell below the title of its page, which is a link to it."""
+        topic = Topic(root_of(self.env), self.options["from"])
+        cell, output = cell_and_output(self, topic, name)
+        title = title_shown(self.env, topic.name)
+        uri = cell_address(self.env, topic, cell.name)
+        link = nodes.reference("", title, internal=True, refuri=uri)
+        block = nodes.container("", classes=["cell", "again"])
+        block += nodes.paragraph("", "", link)
+        if "output" not in self.options:
+            block += nodes.literal_block(
+                cell.code, cell.code, language="python", topic=topic.name
+            )
+        elif output:
+            block += output_shown(self, topic, output)
+        else:
+            raise self.error(f"{topic.name}: {cell.name!r} gave nothing")
+        return block

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.core.environment import not_installed
-    from extensions.site import errors
-
-    # First of all: each import below may need one of these.
-    if missing := not_installed("docs"):
-        errors.stop(missing)
-    from extensions.site import dependencies, layout, metadata, nodes
+    from extensions.site import dependencies, errors, layout, metadata, nodes
 
     # Behind whatever connects when the configuration is known.
     app.connect("config-inited", errors.watch)

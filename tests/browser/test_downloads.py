@@ -9,8 +9,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 from extensions.core.checked_pages import changed_pages
+
 from tests.browser.conftest import ROOT
 
 LIMIT = 120  # seconds

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from extensions.core.checked_pages import changed_pages
 from playwright.sync_api import Page
 
-from extensions.core.checked_pages import changed_pages
 from tests.browser.axe import CONTRAST, violations
 from tests.browser.conftest import DESKTOP, HTML, PHONE, ROOT
 

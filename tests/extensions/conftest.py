@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,7 +14,6 @@ from jinja2 import FileSystemBytecodeCache
 from jinja2.sandbox import SandboxedEnvironment
 from sphinx import jinja2glue
 
-from extensions.core import environment
 from extensions.core.topics import ROOT
 from tests.helpers.builds import built
 from tests.helpers.evidence import HOUSE, record
@@ -54,14 +53,6 @@ def _templates(tmp_path_factory):
         yield
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _installed():
-    """Ask once whether all is installed, and not again for each build."""
-    known = cache(environment.not_installed)
-    with patch.object(environment, "not_installed", known):
-        yield
-
-
 @pytest.fixture(scope="session")
 def pattern(tmp_path_factory):
     """A house whose programs have run, which takes the longest, to copy.
@@ -79,7 +70,10 @@ def pattern(tmp_path_factory):
 
 
 def run_programs(house):
-    """Copy the house to a place, run its programs there, and return it."""
+    """Copy the house to a place, run its programs there, and return it.
+
+    The site that this has built stands beside it.
+    """
     shutil.copytree(HOUSE, house)
     record(house)
     command = [sys.executable, "-m", "sphinx", "--quiet"]
@@ -88,8 +82,14 @@ def run_programs(house):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,
     )
-    shutil.rmtree(house / "out")
+    (house / "out").rename(house.with_name("first_site"))
     return house
+
+
+@pytest.fixture(scope="session")
+def first_site(pattern):
+    """The site of a house in which no program had run."""
+    return pattern.with_name("first_site")
 
 
 @pytest.fixture(scope="session")

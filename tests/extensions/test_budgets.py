@@ -5,8 +5,8 @@ says why.
 """
 
 import pytest
-from extensions.core.files import text_of
 
+from extensions.core.files import text_of
 from extensions.core.topics import ROOT
 
 # Lines of what is written here, by folder: code, styles, templates, lists.

@@ -4,9 +4,9 @@ import re
 from importlib.util import find_spec
 
 import pytest
-from extensions.core.files import text_of
 
-from extensions.core import directives
+from extensions.core import markdown
+from extensions.core.files import text_of
 from extensions.core.topics import ROOT
 from extensions.new_topic.__main__ import EXAMPLE
 
@@ -119,10 +119,10 @@ def test_the_directive_of_the_guide_works(house, build, monkeypatch):
     for name, text in added.items():
         with (house / name).open("a") as file:
             file.write(text)
-    meaning = eval(f"{{{line}}}", vars(directives))
+    meaning = eval(f"{{{line}}}", vars(markdown))
     monkeypatch.syspath_prepend(house)
     for name in meaning:
-        monkeypatch.setitem(directives.DIRECTIVES, name, meaning[name])
+        monkeypatch.setitem(markdown.DIRECTIVES, name, meaning[name])
 
     app = build()
 

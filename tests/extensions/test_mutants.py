@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from extensions.core.files import Problem
 
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT, Topic
 from tests.helpers.evidence import HOUSE
 from tools.mutants.__main__ import chosen_topics

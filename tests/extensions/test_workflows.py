@@ -12,8 +12,8 @@ import sys
 
 import pytest
 import yaml
-from extensions.core.files import text_of, toml_of
 
+from extensions.core.files import text_of, toml_of
 from extensions.core.topics import ROOT
 from extensions.notebooks.sphinx_offer import ARCHIVES
 

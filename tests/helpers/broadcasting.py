@@ -8,8 +8,8 @@ import json
 from itertools import product
 
 import torch
-from extensions.core.files import write
 
+from extensions.core.files import write
 from extensions.core.topics import ROOT
 
 PRINTED = ROOT / "tests/browser/broadcasting.json"

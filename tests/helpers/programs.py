@@ -9,7 +9,7 @@ from extensions.programs.snippet import (
     Variables,
     _noted,
     compiled,
-    empty_folder,
+    fresh_start,
     printed,
     ran,
 )
@@ -70,7 +70,7 @@ def _resumed(path, steps):
     printed.append({})
     for cell in cells:
         ran.add(cell.name)
-        with empty_folder(), _noted(cell.name):
+        with fresh_start(), _noted(cell.name):
             exec(compiled(cell, path), variables)
     outputs = {**outputs, **printed.pop()}
     return variables, outputs, torch.get_rng_state()

@@ -20,8 +20,8 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from extensions.core.files import Problem
 
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT, Topic, topics
 from extensions.programs.snippet import Snippet
 from tools.mutants.mutations import Mutation, mutations

@@ -14,7 +14,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from extensions.core.files import python_in
-
 from extensions.programs.snippet import Cell, Snippet
 from tools.mutants.node_changes import MEANINGLESS_KEYWORDS, Node, changes
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from extensions.core.files import Problem, json_of, write
 
+from extensions.core.files import Problem, json_of, write
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import EXPECTS_FAILURE
 from extensions.programs.snippet import Snippet

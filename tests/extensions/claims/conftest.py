@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
-from extensions.core.files import xml_of
 
+from extensions.core.files import xml_of
 from tests.helpers.builds import built
 from tests.helpers.evidence import record
 

@@ -5,9 +5,9 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from extensions.core.files import Problem, xml_of
 
 from extensions.claims import canary
+from extensions.core.files import Problem, xml_of
 from tests.helpers.evidence import record
 
 MODULE = "tests/part/test_one.py"

@@ -4,10 +4,10 @@ import gc
 from pathlib import Path
 
 import pytest
-from extensions.core.files import Problem
 
 from extensions.core import cache
 from extensions.core.cache import load, save
+from extensions.core.files import Problem
 
 PATH = Path("some.txt")
 looked = []

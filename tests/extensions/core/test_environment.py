@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from extensions.core.environment import environment_variables, installed
+from extensions.core.environment import installed
 
 
 @pytest.fixture
@@ -29,15 +29,3 @@ def test_what_setuptools_brings_for_itself_is_not_installed(packages):
     sys.path.append(str(vendored))
 
     assert installed.__wrapped__() == before
-
-
-def test_variables_come_in_one_order_however_they_were_set(monkeypatch):
-    names = [f"TORCH_TEST_{number}" for number in range(50)]
-    found = []
-    for order in (names, names[::-1]):
-        with monkeypatch.context() as patched:
-            for name in order:
-                patched.setenv(name, "1")
-            found.append(list(environment_variables()))
-
-    assert found[0] == found[1]

@@ -1,8 +1,8 @@
 """Whether the test of a claim fails, as a counter-example expects."""
 
 import pytest
-from extensions.core.files import Problem
 
+from extensions.core.files import Problem
 from extensions.evidence.counterexamples import (
     edits,
     failure_of,

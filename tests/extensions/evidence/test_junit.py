@@ -1,8 +1,8 @@
 """Runs of the tests, read from JUnit XML."""
 
 import pytest
-from extensions.core.files import Problem
 
+from extensions.core.files import Problem
 from extensions.core.topics import Topic
 from extensions.evidence.dependencies import DEPENDS_ON, Dependencies
 from extensions.evidence.junit import read_run, runs, unreadable_runs

@@ -5,9 +5,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from extensions.core.files import Problem
 
 from extensions.claims.ledger import read_ledger
+from extensions.core.files import Problem
 from extensions.evidence import test_claims
 from extensions.evidence.junit import OWN, RECORDED, runs
 from extensions.evidence.kept_results import LOCKED
@@ -135,7 +135,7 @@ def not_counted(clone, monkeypatch):
         (PROGRAM, 'word = "one"', 'word = "two"'),
         (ONE, '.word == "one"', '.word == "two"'),
         (
-            "extensions/programs/fresh_torch.py",
+            "extensions/programs/snippet.py",
             "import torch\n",
             "raise OSError\n",
         ),

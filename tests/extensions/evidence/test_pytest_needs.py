@@ -1,9 +1,9 @@
 """What a test is skipped without: a torch that is new enough, a library."""
 
 import pytest
-from extensions.core.files import xml_of
 
 from extensions.claims.ledger import read_ledger
+from extensions.core.files import xml_of
 from extensions.core.topics import Topic
 from extensions.evidence import test_claims
 from extensions.evidence.junit import outcome_of, properties_of, runs

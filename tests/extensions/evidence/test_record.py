@@ -10,9 +10,9 @@ from unittest.mock import patch
 from xml.etree import ElementTree
 
 import pytest
-from extensions.core.files import Problem, xml_of
 
 from extensions.claims.ledger import read_ledger
+from extensions.core.files import Problem, xml_of
 from extensions.core.topics import ROOT
 from extensions.evidence import parsed_tests, record
 from extensions.evidence.dependencies import CASES, classname, evidence_modules

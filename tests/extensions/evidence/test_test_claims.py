@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from extensions.core.files import Problem
 
 from extensions.claims.ledger import read_ledger
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT
 from extensions.evidence import test_claims
 from extensions.evidence.junit import OWN, runs

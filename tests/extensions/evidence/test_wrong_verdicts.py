@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from extensions.core.files import Problem
 
 from extensions.claims.ledger import read_ledger
+from extensions.core.files import Problem
 from extensions.evidence.junit import runs
 from extensions.evidence.kept_results import LOCKED
 from extensions.evidence.record import renew

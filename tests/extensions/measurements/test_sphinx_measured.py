@@ -1,15 +1,18 @@
-"""What the tips buy: recorded, and shown on pages."""
+"""What the tips buy: read, compared, and shown on pages."""
 
 import json
 
 import pytest
-import torch
-from extensions.core.files import Problem
 
 from extensions.claims.rules import pages_show_their_measurements
 from extensions.core.topics import Topic, sha256
-from extensions.lint.file_rules import workloads_are_said
-from extensions.measurements import measure
+from extensions.measurements.sphinx_measured import (
+    SIZES,
+    TIMES,
+    Recording,
+    read_recordings,
+    with_unit,
+)
 from tests.helpers.builds import built
 from tests.helpers.evidence import record
 
@@ -17,50 +20,49 @@ WORKLOAD = '''"""Adding and multiplying
 
 Two numbers.
 """
-
+{needs}
 
 def cases(device):
     """Return what is timed."""
-    return {"small: add": lambda: 1 + 1, "small: multiply": lambda: 2 * 2}
+    return {{"small: add": lambda: 1 + 1, "small: multiply": lambda: 2 * 2}}
 '''
 PAGE = "# One\n\n```{measured}\n```\n\n"
+FACTS = {
+    "device": "A processor",
+    "torch": "2.13.0",
+    "python": "3.11.7",
+    "machine": "x86_64, 2 cores",
+    "threads": "2",
+    "date": "2026-01-31",
+}
+CASES = {
+    "small: add": {"seconds": [0.010, 0.010, 0.012], "peak_bytes": 4000},
+    "small: multiply": {
+        "seconds": [0.005, 0.005, 0.006],
+        "peak_bytes": 8_000_000,
+    },
+}
 
 
-def measure_one(house):
+def recorded(path, topics, **facts):
+    """Write what a machine measured of some topics."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = {"facts": FACTS | facts, "measurements": topics}
+    path.write_text(json.dumps(found))
+
+
+def measure_one(house, needs=""):
     """Let one topic of a house be measured, and add its recording."""
     topic = Topic(house, "part/one")
     topic.measurement.parent.mkdir(parents=True)
-    topic.measurement.write_text(WORKLOAD)
+    topic.measurement.write_text(WORKLOAD.format(needs=needs))
     text = topic.page.read_text()
     topic.page.write_text(text.replace("# One\n\n", PAGE, 1))
-    record = {
-        "facts": {
-            "device": "A processor",
-            "torch": "2.13.0",
-            "python": "3.11.7",
-            "machine": "x86_64, 2 cores",
-            "threads": "2",
-            "date": "2026-01-31",
-        },
-        "measurements": {
-            "part/one": {
-                "sha256": sha256(topic.measurement),
-                "cases": {
-                    "small: add": {
-                        "seconds": [0.010, 0.010, 0.012],
-                        "peak_bytes": 4000,
-                    },
-                    "small: multiply": {
-                        "seconds": [0.005, 0.005, 0.006],
-                        "peak_bytes": 8_000_000,
-                    },
-                },
-            }
-        },
-    }
+    page = house / "docs/evidence/claims.md"
+    page.write_text("# Measurements\n\n```{measurements}\n```\n")
+    found = {"sha256": sha256(topic.measurement), "cases": CASES}
     path = house / "evidence/here/measurements.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(record))
+    recorded(path, {"part/one": found | {"date": "2026-02-28"}})
     return topic
 
 
@@ -70,106 +72,76 @@ def measured(house):
     return measure_one(house)
 
 
-@pytest.fixture(scope="module")
-def shown(new_house):
-    """A site that shows what was measured, on its page and on one of all."""
+def pages(app):
+    """Return the page of the topic, and the one that leads to all."""
+    names = "part/one.html", "evidence/claims.html"
+    return [(app.outdir / name).read_text() for name in names]
+
+
+def test_a_page_shows_what_was_measured_and_one_leads_to_all(new_house):
     house = new_house()
     measure_one(house)
-    page = house / "docs/evidence/claims.md"
-    page.write_text("# Measurements\n\n```{measurements}\n```\n")
-    return built(house)
 
+    app = built(house)
 
-def needing_cuda(topic, value='"cuda"'):
-    """Let the measurement of a topic need a CUDA device."""
-    text = topic.measurement.read_text()
-    needing = text.replace(
-        "\n\ndef cases", f"\nNEEDS = {value}\n\n\ndef cases"
-    )
-    topic.measurement.write_text(needing)
-
-
-def test_a_page_shows_what_was_measured(shown):
-    html = (shown.outdir / "part/one.html").read_text()
-    assert not shown.warning.getvalue()
-    assert "Adding and multiplying" in html
-    assert (
-        "A processor (x86_64, 2 cores, 2 threads), torch 2.13.0, 2026-01-31"
-        in html
-    )
-    assert "10 ms" in html
-    assert "8 MB" in html
-    assert "<td>0.5 times as long</td>" in html
-    assert "No CUDA device has measured it yet, so" in html
-    assert "stale" not in html
-
-
-def test_one_page_leads_to_all_measurements(shown):
-    html = (shown.outdir / "evidence/claims.html").read_text()
+    assert not app.warning.getvalue()
+    page, every = pages(app)
+    assert "Adding and multiplying" in page
+    said = "A processor (x86_64, 2 cores, 2 threads), torch 2.13.0, 2026-02-28"
+    assert said in page
+    assert "10 ms" in page
+    assert "8 MB" in page
+    assert "<td>0.5 times as long</td>" in page
+    assert "No CUDA device has measured it yet, so" in page
+    assert "stale" not in page
     assert (
         '<li><a href="../part/one.html#measured">Adding and multiplying</a>:'
         " A processor</li>"
-    ) in html
+    ) in every
 
 
-def test_a_changed_workload_makes_a_recording_stale(measured, house, build):
-    page = house / "docs/evidence/claims.md"
-    page.write_text("# Measurements\n\n```{measurements}\n```\n")
+def test_what_has_changed_since_is_shown_by_the_next_build(
+    measured, house, build
+):
     build()
-    measured.measurement.write_text(WORKLOAD + "# changed\n")
-
-    app = build()
-
-    assert "stale: the" in (app.outdir / "part/one.html").read_text()
-    assert "(stale)" in (app.outdir / "evidence/claims.html").read_text()
-
-
-def test_a_new_recording_is_shown_by_the_next_build(measured, house, build):
-    build()
+    with measured.measurement.open("a") as file:
+        file.write("# changed\n")
     old = house / "evidence/here/measurements.json"
     new = house / "evidence/there/measurements.json"
     new.parent.mkdir()
     new.write_text(old.read_text().replace("A processor", "Another"))
 
-    app = build()
+    page, every = pages(build())
 
-    assert "Another (x86_64" in (app.outdir / "part/one.html").read_text()
-
-
-def test_without_a_recording_a_page_says_so(measured, house, build):
-    (house / "evidence/here/measurements.json").unlink()
-
-    app = build()
-
-    assert "Not measured" in (app.outdir / "part/one.html").read_text()
+    assert "stale: the" in page
+    assert "(stale)" in every
+    assert "Another (x86_64" in page
 
 
-def test_a_page_says_what_a_measurement_needs(measured, house, build):
-    needing_cuda(measured)
-    path = house / "evidence/here/measurements.json"
-    facts = json.loads(path.read_text())["facts"]
-    path.write_text(json.dumps({"facts": facts, "measurements": {}}))
-    page = house / "docs/evidence/claims.md"
-    page.write_text("# Measurements\n\n```{measurements}\n```\n")
+@pytest.mark.parametrize(
+    ("needs", "on_its_page", "among_all"),
+    [
+        ("", "Not measured on any machine yet", "not measured yet</li>"),
+        (
+            'NEEDS = "cuda"',
+            "Not measured on any machine with one yet",
+            "not measured yet, since it needs a CUDA device",
+        ),
+    ],
+)
+def test_without_a_recording_a_page_says_so(
+    house, build, needs, on_its_page, among_all
+):
+    measure_one(house, needs)
+    recorded(house / "evidence/here/measurements.json", {})
 
     app = build()
 
     assert not app.warning.getvalue()
-    html = (app.outdir / "part/one.html").read_text()
-    assert "Does not apply without a CUDA device" in html
-    assert "Not measured on any machine with one yet" in html
-    html = (app.outdir / "evidence/claims.html").read_text()
-    assert "not measured yet, since it needs a CUDA device" in html
-
-
-def test_a_need_that_is_not_known_is_a_problem(measured):
-    needing_cuda(measured, '"a GPU"')
-
-    [problem] = workloads_are_said(measured.root)
-
-    assert str(problem) == (
-        f'{measured.measurement}:6: NEEDS is "cuda" or left out'
-    )
+    page, every = pages(app)
+    assert on_its_page in page
+    assert ("Does not apply without a CUDA device" in page) == bool(needs)
+    assert among_all in every
 
 
 def test_a_page_without_a_measurement_to_show_is_reported(measured, build):
@@ -193,11 +165,11 @@ def timed_recipe(house):
     recipe = Topic(house, "gallery/three")
     with recipe.snippet.open("a") as file:
         file.write(
-            "\n# %% times\nfigure, axes = plt.subplots(num='timings')\n"
-            "axes.set_ylabel('time, ms')\n".replace("'", '"')
+            '\n# %% times\nfigure, axes = plt.subplots(num="timings")\n'
+            'axes.set_ylabel("time, ms")\n'
         )
     recipe.measurement.parent.mkdir(parents=True)
-    recipe.measurement.write_text(WORKLOAD)
+    recipe.measurement.write_text(WORKLOAD.format(needs=""))
     record(house)
     return recipe
 
@@ -218,14 +190,6 @@ def test_a_recipe_shows_what_was_measured_instead_of_timings(
         assert ".. measured::" not in program
 
 
-def test_timings_need_a_measurement(timed_recipe, build):
-    timed_recipe.measurement.unlink()
-
-    warning = build().warning.getvalue()
-
-    assert "no measurements/gallery/three.py to show" in warning
-
-
 def test_the_timings_of_a_recipe_show_its_measurement(timed_recipe):
     assert list(pages_show_their_measurements(timed_recipe.root)) == []
     text = timed_recipe.snippet.read_text()
@@ -236,117 +200,60 @@ def test_the_timings_of_a_recipe_show_its_measurement(timed_recipe):
     assert problem.message == 'no num="timings" in gallery/three shows it'
 
 
-@pytest.fixture
-def run_measure(house, monkeypatch):
-    """Measure in the house, whose cases all take one second."""
-
-    def run(*arguments):
-        monkeypatch.setattr(measure, "ROOT", house)
-        monkeypatch.setattr(
-            measure,
-            "_measure_in_own_process",
-            lambda name, *_: {"cases": name},
-        )
-        folder = str(house / "evidence/here")
-        monkeypatch.setattr("sys.argv", ["measure", folder, *arguments])
-        measure.main()
-        path = house / "evidence/here/measurements.json"
-        return json.loads(path.read_text())
-
-    return run
+def groups_of(tmp_path, cases):
+    """Return some recorded cases, as they are read."""
+    path = tmp_path / "measurements.json"
+    given = {
+        name: {"seconds": s, "peak_bytes": 0} for name, s in cases.items()
+    }
+    recorded(path, {"part/one": {"sha256": "x", "cases": given}})
+    return read_recordings(path)["part/one"].groups
 
 
-def recorded_by(house, **facts):
-    """Let the recording of a house be made by this machine, but for facts."""
-    path = house / "evidence/here/measurements.json"
-    record = json.loads(path.read_text())
-    record["facts"] = measure.machine_facts("cpu") | facts
-    path.write_text(json.dumps(record))
+def test_the_first_of_each_group_is_its_base(tmp_path):
+    slow, fast = [1.0, 2.0], [0.5, 1.0]
+    cases = {"a: x": slow, "a: y": fast, "b: x": fast, "b: y": fast}
+
+    groups = groups_of(tmp_path, cases)
+
+    assert [each.name for each in groups["a"]] == ["x", "y"]
+    assert groups["a"][1].beside == "0.5 times as long"
+    assert groups["b"][1].beside == "1 times as long"
 
 
-def test_a_topic_is_measured_into_what_is_recorded(
-    measured, timed_recipe, run_measure
+def test_a_ratio_is_taken_round_by_round_and_shows_its_middle_half(tmp_path):
+    base, other = [1.0, 2.0, 4.0, 1.0, 1.0], [0.9, 2.0, 4.4, 1.2, 0.5]
+
+    groups = groups_of(tmp_path, {"old": base, "new": other})
+
+    assert groups[""][1].beside == "1 times as long (0.9 to 1.1)"
+    assert groups[""][1].time == (0.9, 1.2, 2.0)
+    assert groups[""][1].rounds == 5
+
+
+@pytest.mark.parametrize(
+    ("number", "units", "said"),
+    [
+        (2, TIMES, "2 s"),
+        (0.0125, TIMES, "12.5 ms"),
+        (0.001, TIMES, "1 ms"),
+        (0.000999, TIMES, "999 µs"),
+        (3e-11, TIMES, "0.03 ns"),
+        (0, SIZES, "0 B"),
+        (4000, SIZES, "4 kB"),
+        (-8_000_000, SIZES, "-8 MB"),
+    ],
+)
+def test_a_number_has_the_largest_unit_that_leaves_it_at_least_one(
+    number, units, said
 ):
-    recorded_by(measured.root, date="2026-01-31")
-
-    found = run_measure("gallery/three", "--device=cpu")
-
-    assert list(found["measurements"]) == ["gallery/three", "part/one"]
-    assert found["facts"]["date"] == "2026-01-31"
-    today = measure.machine_facts("cpu")["date"]
-    assert found["measurements"]["gallery/three"]["date"] == today
-    assert "date" not in found["measurements"]["part/one"]
+    assert with_unit(number, units) == said
 
 
-def test_a_page_shows_the_day_of_its_own_measurement(measured, build):
-    path = measured.root / "evidence/here/measurements.json"
-    record = json.loads(path.read_text())
-    record["measurements"]["part/one"]["date"] = "2026-02-28"
-    path.write_text(json.dumps(record))
+def test_the_words_for_a_machine_name_what_a_device_needs():
+    device = FACTS | {"processor": "A CPU", "cuda": "13.0"}
 
-    app = build()
-
-    html = (app.outdir / "part/one.html").read_text()
-    assert "torch 2.13.0, 2026-02-28" in html
-
-
-@pytest.mark.parametrize("fact", ["torch", "device", "machine", "python"])
-def test_no_topic_joins_the_record_of_another_machine(
-    measured, timed_recipe, run_measure, fact
-):
-    recorded_by(measured.root, **{fact: "another"})
-    path = measured.root / "evidence/here/measurements.json"
-    before = path.read_text()
-
-    with pytest.raises(Problem, match=f"recorded with another {fact}"):
-        run_measure("gallery/three", "--device=cpu")
-
-    assert path.read_text() == before
-
-
-def test_without_names_all_topics_are_measured_anew(
-    measured, timed_recipe, run_measure
-):
-    found = run_measure("--device=cpu")
-
-    assert list(found["measurements"]) == ["gallery/three", "part/one"]
-    assert found["facts"] == measure.machine_facts("cpu")
-    assert "date" not in found["measurements"]["gallery/three"]
-
-
-def test_a_topic_that_is_not_measured_is_refused(run_measure, capsys):
-    with pytest.raises(SystemExit):
-        run_measure("part/lost")
-
-    assert "no measurement of part/lost" in capsys.readouterr().err
-
-
-def test_what_needs_cuda_is_measured_on_cuda_alone(
-    measured, timed_recipe, run_measure, capsys, monkeypatch
-):
-    needing_cuda(measured)
-
-    assert list(run_measure("--device=cpu")["measurements"]) == [
-        "gallery/three"
-    ]
-    assert "a CUDA device is needed: part/one" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        run_measure("part/one", "--device=cpu")
-    assert "part/one: needs a CUDA device" in capsys.readouterr().err
-
-    monkeypatch.setattr(
-        measure, "machine_facts", lambda _: {"date": "2026-01-31"}
+    assert Recording(FACTS, {}, "", "").machine == "x86_64, 2 cores, 2 threads"
+    assert Recording(device, {}, "", "").machine == (
+        "A CPU, x86_64, 2 cores, 2 threads, CUDA 13.0"
     )
-    assert "part/one" in run_measure("--device=cuda")["measurements"]
-
-
-def test_a_recording_is_written_where_it_is_asked_for(tmp_path, monkeypatch):
-    folder = tmp_path / "here"
-    monkeypatch.setattr(measure, "measured_topics", lambda root: [])
-    monkeypatch.setattr("sys.argv", ["measure", str(folder)])
-
-    measure.main()
-
-    record = json.loads((folder / "measurements.json").read_text())
-    assert record["measurements"] == {}
-    assert record["facts"]["torch"] == torch.__version__

@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from extensions.core.files import Problem
 
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT, Topic
 from extensions.lint.rules import RULES
 from extensions.new_topic import __main__ as command

@@ -4,8 +4,8 @@ import json
 
 import pytest
 import torch
-from extensions.core.files import text_of
 
+from extensions.core.files import text_of
 from extensions.core.markdown import BROADCASTING
 from tests.helpers.broadcasting import PRINTED, as_text
 from tests.helpers.builds import built

@@ -1,11 +1,20 @@
 """Snippets, cut into cells and run."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from extensions.core.files import Problem
+import torch
 
-from extensions.programs.snippet import Snippet
+from extensions.core.files import Problem
+from extensions.core.topics import ROOT
+from extensions.programs.snippet import (
+    Snippet,
+    after,
+    fresh_start,
+    reset_torch,
+)
 
 PATH = Path("folder/name.py")
 TEXT = '''"""
@@ -93,22 +102,18 @@ def test_a_cell_with_a_guard_needs_cuda():
     assert not Snippet(PATH, TEXT).cells()["first"].is_cuda
 
 
-def test_a_malformed_name_is_a_problem_at_its_line():
-    text = TEXT.replace("# %% last", "# %% Last_One")
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        ("# %% Last_One", "malformed cell name 'Last_One': write lower-case"),
+        ("# %%", "malformed cell name '': write lower-case"),
+        ("# %% first", "cell 'first' stands at line 6 already"),
+    ],
+)
+def test_a_bad_name_is_a_problem_at_its_line(mark, said):
+    text = TEXT.replace("# %% last", mark)
 
-    assert problem(text).startswith(f"{PATH}:20: malformed cell name")
-
-
-def test_a_nameless_cell_is_a_problem_at_its_line():
-    text = TEXT.replace("# %% last", "# %%")
-
-    assert problem(text).startswith(f"{PATH}:20: malformed cell name ''")
-
-
-def test_a_repeated_name_is_a_problem_that_names_both_lines():
-    text = TEXT.replace("# %% last", "# %% first")
-
-    assert problem(text) == f"{PATH}:20: cell 'first' stands at line 6 already"
+    assert problem(text).startswith(f"{PATH}:20: {said}")
 
 
 def test_an_unknown_name_is_a_problem_that_lists_the_known_ones():
@@ -149,3 +154,104 @@ def test_a_snippet_that_asks_for_the_network_fails():
 
     with pytest.raises(OSError, match="asked for the network: host"):
         Snippet(PATH, text).after("ask")
+
+
+def test_cells_run_alone_and_once_for_all_tests():
+    text = (
+        "# %% one\nruns = [1]\n# %% two\nruns += [2]\n# %% three\nruns += [3]"
+    )
+    snippet = Snippet(PATH, text)
+
+    run = after(snippet, "one", "three")
+
+    assert run.runs == [1, 3]
+    assert after(snippet, "one", "three") is run
+    assert after(snippet, "one", "two", "three") is not run
+    assert after(snippet.edit("[3]", "[4]"), "one", "three").runs == [1, 4]
+
+
+def folder_of(program):
+    """Return the folder in which a program has run."""
+    with fresh_start():
+        place = Path.cwd()
+        assert not list(place.iterdir())
+        program(place)
+    return place
+
+
+def leave(place):
+    (place / "left").mkdir()
+    (place / "left/file").touch()
+
+
+def test_a_program_runs_in_the_folder_of_the_one_before():
+    here = Path.cwd()
+    first = folder_of(lambda place: None)
+
+    assert folder_of(lambda place: None) == first
+    assert Path.cwd() == here != first
+
+
+@pytest.mark.parametrize("program", [leave, Path.rmdir])
+def test_a_folder_that_is_not_left_empty_is_given_up(program):
+    first = folder_of(program)
+
+    assert not first.exists()
+    assert folder_of(lambda place: None) != first
+
+
+def test_a_program_finds_the_torch_of_a_fresh_prompt(monkeypatch):
+    cudnn = torch.backends.cudnn
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    torch.set_printoptions(precision=1)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    torch.backends.fp32_precision = "ieee"
+    cudnn.enabled, cudnn.benchmark = False, True
+    cudnn.deterministic, cudnn.allow_tf32 = True, False
+    monkeypatch.setattr(sys, "excepthook", print)
+
+    reset_torch({}, "")
+
+    assert torch.tensor(1.0).dtype == torch.float32
+    assert torch.is_grad_enabled()
+    assert repr(torch.tensor(0.1234)) == "tensor(0.1234)"
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.backends.fp32_precision == "none"
+    assert (cudnn.enabled, cudnn.benchmark) == (True, False)
+    assert (cudnn.deterministic, cudnn.allow_tf32) == (False, True)
+    assert sys.excepthook is sys.__excepthook__
+
+
+def test_a_program_that_forgets_its_seed_differs_from_run_to_run():
+    reset_torch({}, "")
+    first = torch.rand(10)
+    reset_torch({}, "")
+
+    assert not torch.equal(first, torch.rand(10))
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_program_finds_nothing_compiled(monkeypatch, loaded):
+    calls = []
+    monkeypatch.setattr(torch.compiler, "reset", lambda: calls.append(1))
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+    if loaded:
+        monkeypatch.setitem(sys.modules, "torch._dynamo", torch)
+
+    reset_torch({}, "")
+
+    assert len(calls) == loaded
+
+
+def test_a_fresh_torch_comes_without_the_compiler():
+    code = (
+        "import sys; from extensions.programs.snippet import reset_torch;"
+        " reset_torch({}, ''); sys.exit('torch._inductor' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
+
+    assert done.returncode == 0

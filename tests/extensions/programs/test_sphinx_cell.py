@@ -1,10 +1,23 @@
-"""The cell directive."""
+"""Cells on pages, those of other pages among them."""
+
+import re
+from pathlib import Path
 
 import pytest
 from docutils import nodes
 
 from extensions.programs.snippet import WRONG
+from tests.helpers.builds import built
 from tests.helpers.evidence import record
+
+SHOWS = "import pandas as pd\n\npd.DataFrame([[1]])"
+# Cells on pages beside those of topics.
+ELSEWHERE = {
+    "code": "count\n:from: part/one",
+    "output": "count\n:from: part/one\n:output:",
+    "no cell": "nothing\n:from: part/one\n:output:",
+    "no output": "start\n:from: part/one\n:output:",
+}
 
 
 def cells(app):
@@ -22,82 +35,69 @@ def test_a_cell_shows_its_code_then_its_output_and_no_more(site):
     assert not site.warning.getvalue()
 
 
-def test_an_unknown_cell_is_reported_at_its_line(house, build):
-    page = house / "docs/part/one.md"
-    page.write_text(page.read_text().replace("{cell} count", "{cell} lost"))
+def test_no_doctree_takes_the_whole_environment_along(site):
+    for path in Path(site.doctreedir).rglob("*.doctree"):
+        assert b"BuildEnvironment" not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "said"),
+    [
+        (
+            "docs/part/one.md",
+            "{cell} count",
+            "{cell} lost",
+            "no cell 'lost'; there are: start, count",
+        ),
+        (
+            "snippets/part/one.py",
+            "print",
+            "# Words.\nprint",
+            "cell 'count' begins with a comment",
+        ),
+    ],
+)
+def test_a_cell_that_cannot_be_shown_is_reported_at_its_line(
+    house, build, path, old, new, said
+):
+    (house / path).write_text((house / path).read_text().replace(old, new))
 
     warning = build().warning.getvalue()
 
     assert "one.md:8: ERROR:" in warning
-    assert "no cell 'lost'; there are: start, count" in warning
+    assert said in warning
 
 
-def test_a_cell_that_begins_with_prose_is_reported(house, build):
-    snippet = house / "snippets/part/one.py"
-    snippet.write_text(snippet.read_text().replace("print", "# Words.\nprint"))
-
-    warning = build().warning.getvalue()
-
-    assert "one.md:8: ERROR: cell 'count' begins with a comment" in warning
-
-
-def classes(app, name):
-    """Return the classes of a cell, and of what stands in it, in order."""
-    doctree = app.env.get_doctree("part/one")
-    [cell] = [
-        node
-        for node in doctree.findall(nodes.container)
-        if f"cell-{name}" in node["ids"]
-    ]
-    inside = [type(node).__name__ for node in cell.children]
-    return cell["classes"], inside
-
-
-def test_a_folded_cell_shows_its_output_first(house, build):
-    page = house / "docs/part/one.md"
-    options = "{cell} count\n:folded: What made it"
-    page.write_text(page.read_text().replace("{cell} count", options))
-
-    app = build()
-
-    found, inside = classes(app, "count")
-    assert "cell-folded" in found
-    assert inside == ["container", "Details"]
-    html = (app.outdir / "part/one.html").read_text()
-    assert "<summary>What made it</summary>" in html
-    assert not app.warning.getvalue()
-
-
-SHOWS = "import pandas as pd\n\npd.DataFrame([[1]])"
-
-
-@pytest.mark.parametrize("option", ["", ":open:\n"])
-def test_a_cell_that_shows_is_folded_unless_it_is_to_be_open(
-    house, build, option
+@pytest.mark.parametrize(
+    ("options", "code", "fold"),
+    [
+        (":folded: What made it\n", None, "What made it"),
+        ("", SHOWS, "How this was made"),
+        (":open:\n", SHOWS, None),
+    ],
+)
+def test_what_a_folded_cell_gave_stands_above_its_code(
+    house, build, options, code, fold
 ):
-    snippet = house / "snippets/part/one.py"
-    text = snippet.read_text()
-    snippet.write_text(text.replace('print(word, "counted")', SHOWS))
-    page = house / "docs/part/one.md"
-    cell = "{cell} count\n" + option
-    page.write_text(page.read_text().replace("{cell} count\n", cell))
-    record(house)
+    page, snippet = house / "docs/part/one.md", house / "snippets/part/one.py"
+    text = page.read_text()
+    page.write_text(
+        text.replace("{cell} count\n", f"{{cell}} count\n{options}")
+    )
+    if code:
+        text = snippet.read_text()
+        snippet.write_text(text.replace('print(word, "counted")', code))
+        record(house)
 
     app = build()
 
-    assert ("cell-folded" in classes(app, "count")[0]) == (not option)
     html = (app.outdir / "part/one.html").read_text()
-    assert ("<summary>How this was made</summary>" in html) == (not option)
-
-
-def test_a_cell_is_not_folded_and_open(house, build):
-    page = house / "docs/part/one.md"
-    options = "{cell} count\n:folded:\n:open:"
-    page.write_text(page.read_text().replace("{cell} count", options))
-
-    warning = build().warning.getvalue()
-
-    assert "one.md:8: ERROR: a cell is folded or open, not both" in warning
+    cell = html[html.index('id="cell-count"') :]
+    summary = f"<summary>{fold}</summary>"
+    output, source = cell.find("cell-output"), cell.find("highlight-python")
+    assert (output < source) == (fold is not None)
+    assert (cell.find(summary, output, source) > 0) == (fold is not None)
+    assert not app.warning.getvalue()
 
 
 def test_a_cell_that_is_wrong_on_purpose_says_so_first(house, build):
@@ -107,11 +107,70 @@ def test_a_cell_that_is_wrong_on_purpose_says_so_first(house, build):
 
     app = build()
 
-    found, _ = classes(app, "count")
-    assert "cell-wrong" in found
     assert cells(app)[1] == (
         "Wrong on purpose: do not copy\n\n"
         'print(word, "counted")\n\none counted'
     )
+    assert "cell-wrong" in (app.outdir / "part/one.html").read_text()
     notebook = (house / "docs/code/part/one.ipynb").read_text()
     assert "# Wrong on purpose: do not copy." in notebook
+
+
+@pytest.fixture(scope="module")
+def others(new_house):
+    """The site with pages that show cells of another one."""
+    house = new_house()
+    index = house / "docs/index.md"
+    index.write_text(index.read_text().replace("part/*", "part/*\nother *"))
+    for name, cell in ELSEWHERE.items():
+        page = house / f"docs/other {name}.md"
+        page.write_text(f"# Other\n\n```{{cell}} {cell}\n```\n")
+    return built(house)
+
+
+def shown(app, name):
+    """Return what a page shows of another one."""
+    html = (app.outdir / f"other {name}.html").read_text()
+    return html[
+        html.index('<div class="cell again') : html.index('class="clearer"')
+    ]
+
+
+def test_the_code_of_a_cell_stands_below_the_title_of_its_page(others):
+    html = shown(others, "code")
+
+    assert 'href="part/one.html#cell-count">One</a>' in html
+    text = re.sub("<.*?>", "", html).replace("&quot;", '"')
+    assert 'print(word, "counted")' in text
+    assert "cell-output" not in html
+
+
+def test_the_output_of_a_cell_stands_there_alone(others):
+    text = re.sub("<.*?>", "", shown(others, "output"))
+
+    assert "one counted" in text
+    assert "print" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("no cell", "no cell 'nothing'"), ("no output", "'start' gave nothing")],
+)
+def test_what_is_not_there_is_reported(others, name, said):
+    lines = others.warning.getvalue().splitlines()
+
+    assert said in "".join(
+        line for line in lines if f"/other {name}.md:3:" in line
+    )
+
+
+def test_a_cell_of_another_page_is_none_of_the_page_itself(house, build):
+    page = house / "docs/part/one.md"
+    page.write_text(
+        page.read_text() + "\n```{cell} count\n:from: part/two\n```\n"
+    )
+
+    said = build().warning.getvalue()
+
+    assert "a notebook cannot show {cell}" in said
+    assert "shown twice" not in said

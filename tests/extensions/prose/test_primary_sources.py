@@ -1,8 +1,8 @@
 """The primary sources: their list, and to which an address belongs."""
 
 import pytest
-from extensions.core.files import Problem
 
+from extensions.core.files import Problem
 from extensions.prose.lists import SOURCES, read_sources, source_of
 
 LISTED = """

@@ -5,8 +5,8 @@ from itertools import accumulate
 from pkgutil import resolve_name
 
 import pytest
-from extensions.core.files import Problem
 
+from extensions.core.files import Problem
 from extensions.core.topics import ROOT
 from extensions.prose.lists import read_names
 from extensions.prose.torch_uses import USUAL, bound_in, imports_of, uses_in

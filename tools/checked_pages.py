@@ -3,8 +3,7 @@
 ``evidence/checked_pages.json`` holds a hash of each page and its program, of
 the time when a browser last opened it and its notebook last ran. The checks of
 a change look at the others alone; ``nox -s release`` looks at all, and then
-``python -m extensions.core.checked_pages`` notes them. Imports neither Sphinx
-nor torch.
+``python -m tools.checked_pages`` notes them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from extensions.core.files import Problem, json_of, text_of, write
+from extensions.core.files import json_of, text_of, write
 from extensions.core.fingerprint import digest
 from extensions.core.topics import ROOT, Topic, topics
 
@@ -23,30 +22,23 @@ _WRITTEN = ("code/", "gallery/")  # by the build
 def _pages(root: Path) -> dict[str, str]:
     """Return a hash of each page with its program, by the page's name."""
     docs = root / "docs"
-    names = {
-        path.relative_to(docs).with_suffix("").as_posix()
-        for path in docs.glob("**/*.md")
-    }
-    names = {each for each in names if not each.startswith(_WRITTEN)}
-    names |= {topic.name for topic in topics(root)}
+    paths = (path.relative_to(docs) for path in docs.glob("**/*.md"))
+    pages = {path.with_suffix("").as_posix() for path in paths}
+    names = {each for each in pages if not each.startswith(_WRITTEN)}
     found = {}
-    for name in sorted(names):
+    for name in sorted(names | {topic.name for topic in topics(root)}):
         topic = Topic(root, name)
-        files = [topic.page, topic.snippet]
-        texts = [text_of(each) for each in files if each.is_file()]
-        found[name] = digest(*texts)
+        files = filter(Path.is_file, (topic.page, topic.snippet))
+        found[name] = digest(*map(text_of, files))
     return found
 
 
 def changed_pages(root: Path) -> set[str]:
     """Return the names of the pages that have changed, new ones among them."""
-    checked: object = {}
-    if (root / CHECKED).exists():
-        checked = json_of(root / CHECKED)
-    if not isinstance(checked, dict):
-        raise Problem(root / CHECKED, 1, "holds no hashes of pages")
-    now = _pages(root)
-    return {name for name in now if checked.get(name) != now[name]}
+    checked = json_of(root / CHECKED)
+    return {
+        name for name, now in _pages(root).items() if checked.get(name) != now
+    }
 
 
 def note(root: Path) -> None:

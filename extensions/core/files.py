@@ -1,8 +1,8 @@
-"""Read a file, or say in one line what is wrong with it, and where.
+"""Read and write files, or say in one line what is wrong, and where.
 
-Every file of the project is read through one of these. Each raises a
-:class:`~extensions.core.files.Problem`, whatever the file has become: gone,
-a folder, not readable, not UTF-8, or not in the format that it should have.
+Every file of the project is read and written through these. Each raises a
+:class:`Problem`, whatever the file has become: gone, a folder, not readable,
+not UTF-8, or not in the format that it should have.
 """
 
 from __future__ import annotations
@@ -10,15 +10,40 @@ from __future__ import annotations
 import ast
 import gzip
 import json
+import os
 import re
+import sys
 import tomllib
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from extensions.core.files import Problem
+
+class Problem(Exception):
+    """What is wrong, and where: yielded by rules, raised by readers."""
+
+    def __init__(self, path: Path, line: int, message: str) -> None:
+        """Keep the place, with its line counted from 1, and what is wrong."""
+        super().__init__(path, line, message)
+        self.path = path
+        self.line = line
+        self.message = message
+
+    def __str__(self) -> str:
+        """Return the problem as one line that editors can follow."""
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+def in_one_line(main: Callable[[], None]) -> None:
+    """Run a command; a problem is what it prints last."""
+    try:
+        main()
+    except Problem as problem:
+        print(problem, file=sys.stderr)
+        sys.exit(2)  # as for wrong arguments: 1 is what a command finds out
 
 
 def bytes_of(path: Path) -> bytes:
@@ -65,12 +90,8 @@ def tables_of(path: Path, name: str) -> list[tuple[int, dict[str, Any]]]:
     text = text_of(path)
     starts = [each.start() for each in opening.finditer(text)]
     lines = [text.count("\n", 0, start) + 1 for start in starts]
-    if len(lines) != len(tables):  # written another way
-        lines = [1] * len(tables)
-    for line, table in zip(lines, tables, strict=True):
-        if not isinstance(table, dict):
-            message = f"no table in the list of [[{name}]]: {table!r}"
-            raise Problem(path, line, message)
+    if len(lines) != len(tables):
+        raise Problem(path, 1, f"write each table below a line [[{name}]]")
     return list(zip(lines, tables, strict=True))
 
 
@@ -96,8 +117,6 @@ def xml_in(path: Path, content: bytes) -> ElementTree.Element:
     except ElementTree.ParseError as error:
         line, cause = error.position[0], expat.ErrorString(error.code)
         raise Problem(path, line, f"not whole XML: {cause}") from error
-    except (LookupError, ValueError) as error:  # an unknown encoding
-        raise Problem(path, 1, f"not readable XML: {error}") from error
 
 
 def python_of(path: Path) -> ast.Module:
@@ -107,10 +126,40 @@ def python_of(path: Path) -> ast.Module:
 
 def python_in(path: Path, text: str) -> ast.Module:
     """Return the syntax tree of some Python that stands in a file."""
-    if "\0" in text:  # Python does not say where
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise Problem(path, line, "not Python: a null byte")
     try:
         return ast.parse(text)
     except SyntaxError as error:
         raise Problem(path, error.lineno or 1, f"{error.msg}") from error
+
+
+def write(path: Path, content: str | bytes) -> bool:
+    """Put the content at a path; return whether it was not there before.
+
+    The content first goes into a file beside the path, so that whoever reads
+    the path finds the old or the new one, never a part, and a disk that is
+    full loses nothing. A file that says the same is left alone.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if path.is_file() and path.read_bytes() == data:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            part.write_bytes(data)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        message = f"cannot be written: {error.strerror or error}"
+        raise Problem(path, 1, message) from error
+    return True
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        message = f"cannot be removed: {error.strerror or error}"
+        raise Problem(path, 1, message) from error
