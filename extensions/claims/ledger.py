@@ -109,9 +109,8 @@ class Ledger:
         """Yield each page with a sentence that is cited, and an address."""
         for page, sentences in self.prose.items():
             for sentence in sentences:
-                for part in sentence.parts:
-                    if part.address:
-                        yield page, sentence, part.address
+                for address in sentence.cited:
+                    yield page, sentence, address
 
     def tally(self) -> Counter[str]:
         """Return how many claims have each verdict."""

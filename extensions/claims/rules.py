@@ -16,7 +16,7 @@ from extensions.core.topics import Topic, measured_topics, topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
-from extensions.prose.lists import read_sources
+from extensions.prose.rules import read_sources
 
 # A heading for each text that the guide reorganizes, a row for each section.
 _TEXTS = "docs/evidence/sources.md"

@@ -19,7 +19,7 @@ from extensions.build.site import chapter_name, reading_place
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_test_pages import link_to_test
-from extensions.prose.lists import (
+from extensions.prose.rules import (
     Source,
     read_sources,
     source_of,

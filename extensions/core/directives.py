@@ -1,4 +1,4 @@
-"""What each directive and each role means, for whoever reads without Sphinx.
+"""What each directive means, for whoever reads without Sphinx.
 
 Rules, ledger and notebooks read a page as text. A table tells them what the
 body of a directive is and what a download shows in its place: whoever adds a
@@ -9,11 +9,8 @@ nodes, in its own module. Of cells, exercises and repeated claims,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-
-from extensions.core.markdown import directive_of, line_of, parse
 
 TABLE = "extensions/core/directives.py"
 # What there is instead of two shapes to try, where no script runs.
@@ -113,9 +110,6 @@ DIRECTIVES: dict[str, Meaning] = {
     "grid-item-card": _PROSE,
 }
 
-# Downloads show the first two; the others cannot be on a page that has some.
-ROLES = frozenset({"doc", "download", "kbd", "math", "ref", "term"})
-
 
 def body_of(name: str) -> Body:
     """Return what the body of a directive is; prose if nothing says it.
@@ -123,21 +117,3 @@ def body_of(name: str) -> Body:
     So nothing in the body of an unknown one escapes the rules.
     """
     return DIRECTIVES[name].body if name in DIRECTIVES else Body.PROSE
-
-
-def unknown_in(text: str, first: int) -> Iterator[tuple[int, str]]:
-    """Yield each directive and role that no table names, with its line.
-
-    The first line of the text has a number.
-    """
-    for token in parse(text):
-        line = line_of(token, first)
-        if directive := directive_of(token, line):
-            if directive.name not in DIRECTIVES:
-                yield line, f"{{{directive.name}}}"
-            if body_of(directive.name) in {Body.PROSE, Body.TERMS}:
-                yield from unknown_in(directive.body, directive.first)
-        for child in token.children or []:
-            line += child.type in {"softbreak", "hardbreak"}
-            if child.type == "myst_role" and child.meta["name"] not in ROLES:
-                yield line, f"{{{child.meta['name']}}}"

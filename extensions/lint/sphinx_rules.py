@@ -17,7 +17,7 @@ from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.problem import Problem
 from extensions.evidence.junit import unreadable_runs
 from extensions.evidence.sphinx_runs import folders_of
-from extensions.lint.rules import FIRST_RULES, LATER_RULES
+from extensions.lint import FIRST_RULES, LATER_RULES
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -25,14 +25,9 @@ if TYPE_CHECKING:
 
 
 def hold_first_rules(app: Sphinx, config: Config) -> None:
-    """Stop at a file that cannot be read, before any program runs."""
+    """Stop at files that cannot be read."""
     root = Path(app.srcdir).parent
     broken = [problem for rule in FIRST_RULES for problem in rule(root)]
-    for name in config.evidence_folders:
-        folder = root / name
-        if folder.exists() and not folder.is_dir():
-            message = "evidence_folders in conf.py names it: it is no folder"
-            broken.append(Problem(folder, 1, message))
     if broken:
         stop(broken)
 

@@ -22,20 +22,18 @@ from extensions.build.nodes import is_within, paragraph_of
 from extensions.core.problem import Problem
 from extensions.core.reading import text_of
 from extensions.core.topics import Topic
-from extensions.prose.lists import (
+from extensions.prose.names import (
     TORCH_NAMES,
-    pattern_of,
-    read_names,
-    term_of,
-    terms_of,
-)
-from extensions.prose.torch_uses import (
     USUAL,
     Link,
     Use,
     bound_in,
+    forms_of,
     imports_of,
     linked,
+    pattern_of,
+    read_names,
+    terms_of,
     uses_in,
 )
 
@@ -86,7 +84,7 @@ class LinkNames(SphinxTransform):
             name = self.known(use, block)
             if name and self.is_first(name, block):
                 end = use.ends[0] if use.is_member else use.end_of(name)
-                found.append((use.start, end, self.names.address(name)))
+                found.append((use.start, end, self.address(name)))
         return found
 
     def link(self, words: nodes.literal) -> None:
@@ -101,10 +99,14 @@ class LinkNames(SphinxTransform):
             name = names.pop() if len(names) == 1 else None
         if name and self.is_first(name, paragraph_of(words)):
             link = nodes.reference(
-                "", "", refuri=self.names.address(name), classes=["api"]
+                "", "", refuri=self.address(name), classes=["api"]
             )
             words.replace_self(link)
             link += words
+
+    def address(self, name: str) -> str:
+        """Return where the API describes a listed name."""
+        return f"{self.names.base}{self.names.pages[name]}"
 
     def named(self, word: str) -> str | None:
         """Return what a word alone stands for, unless the page gives it."""
@@ -173,17 +175,17 @@ class LinkTerms(SphinxTransform):
 
     def apply(self) -> None:
         """Look at each paragraph but the first, which says what one gets."""
+        depend_on(self.env, "terms")
+        if self.env.docname == self.env.config.root_doc:
+            return  # its cards are links as a whole
         body = [
             paragraph
             for paragraph in self.document.findall(nodes.paragraph)
             if not isinstance(paragraph.parent, nodes.field_body)
         ]
-        self.terms = terms_of(root_of(self.env))
-        self.left = set(self.terms)
-        self.pattern = pattern_of(self.terms)
-        depend_on(self.env, "terms")
-        if self.env.docname == self.env.config.root_doc:
-            return  # its cards are links as a whole
+        self.forms = forms_of(terms_of(root_of(self.env)))
+        self.pattern = pattern_of(self.forms)
+        self.used: set[str] = set()
         for paragraph in body[1:]:
             for text in [*paragraph.findall(nodes.Text)]:
                 if not is_within(text, _NO_TERMS, "cell"):
@@ -194,19 +196,18 @@ class LinkTerms(SphinxTransform):
         found: list[nodes.Node] = []
         place, words = 0, text.astext()
         for match in self.pattern.finditer(words):
-            term = term_of(match[0], self.terms)
-            if term in self.left:
-                self.left.remove(term)
+            term = self.forms[match[0].lower()]
+            if term not in self.used:
+                self.used.add(term)
                 found.append(nodes.Text(words[place : match.start()]))
                 found.append(self.reference(term, match[0]))
                 place = match.end()
         if found:
-            found.append(nodes.Text(words[place:]))
-            text.parent.replace(text, found)
+            text.parent.replace(text, [*found, nodes.Text(words[place:])])
 
-    def reference(self, term: str, words: str) -> addnodes.pending_xref:
+    def reference(self, term: str, words: str) -> pending_xref:
         """Return some words as a link to what the glossary says of a term."""
-        return addnodes.pending_xref(
+        return pending_xref(
             "",
             nodes.inline("", words, classes=["term"]),
             refdomain="std",

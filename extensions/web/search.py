@@ -24,7 +24,7 @@ from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
 from extensions.core.writing import remove
-from extensions.prose.lists import read_synonyms
+from extensions.prose.rules import read_synonyms
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -12,11 +12,10 @@ from extensions.core.directives import (
     Body,
     Meaning,
     body_of,
-    unknown_in,
 )
 from extensions.core.topics import Topic
 from extensions.notebooks.export import export_page
-from extensions.prose.sentences import in_page
+from extensions.prose.sentences import in_markdown
 
 DRAWING = """# Title
 
@@ -50,7 +49,7 @@ def drawing(house):
 
 
 def test_a_new_directive_needs_one_line(drawing):
-    sentences = [each.text for each in in_page(DRAWING)]
+    sentences = [each.text for each in in_markdown(DRAWING, 1)]
     export = export_page(drawing, "")
     claims = [claim.name for claim in read_page(drawing.page).claims]
 
@@ -85,16 +84,3 @@ def test_all_directives_of_a_build_have_a_meaning(build):
 
 def test_what_nobody_knows_is_taken_for_prose():
     assert body_of("lost") is Body.PROSE
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a\n\n```{lost}\n```", [(3, "{lost}")]),
-        ("a\nb {lost}`c`", [(2, "{lost}")]),
-        (":::{note}\n:class: a\n\n{lost}`b`\n:::", [(4, "{lost}")]),
-        ("```{cell} lost\n```\n{doc}`a`", []),
-    ],
-)
-def test_what_nobody_knows_is_found_at_its_line(text, expected):
-    assert [*unknown_in(text, 1)] == expected
