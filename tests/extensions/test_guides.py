@@ -116,7 +116,13 @@ def test_an_answer_names_at_most_three_files_and_what_is_in_them(question):
 
 def test_the_directive_of_the_guide_works(house, build, monkeypatch):
     [module] = re.findall(r'```python\n(""".*?)\n```\n', DEVELOPING, re.DOTALL)
-    (house / "mermaid.py").write_text(f"{module}\n\nsetup = setup_mermaid\n")
+    [script] = re.findall(r"`(app.add_js_file\(.*?\))`", DEVELOPING)
+    setup = (
+        "def setup(app):\n"
+        '    app.add_directive("mermaid", MermaidDirective)\n'
+        f"    {script}\n"
+    )
+    (house / "mermaid.py").write_text(f"{module}\n\n\n{setup}")
     with (house / "docs/conf.py").open("a") as conf:
         conf.write("extensions += ['mermaid']\n")
     with (house / "docs/part/one.md").open("a") as page:

@@ -1,9 +1,11 @@
-"""``{featured-claim}``: a claim to play with: take a line out, guess, and see.
+"""Boxes: what readers open, try and guess.
 
-All of it comes from the claim's own page: the program, the line whose deletion
-makes the claim false, what a cell drew before and after, the claims that say
-so, and the outcome of each run. The reader's guess is a form of the browser's
-own, which a style reads: it works without a script.
+``{fold}`` holds what only some readers need, behind its title.
+``{broadcasting}`` shows two shapes to try: what comes of them is computed by
+``broadcasting.js``, which a test compares with PyTorch.
+``{featured-claim}`` shows a claim of another page: the reader takes a line out
+of its program, guesses, and sees. The guess is a form of the browser's own,
+which a style reads: it works without a script.
 """
 
 from __future__ import annotations
@@ -16,12 +18,18 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.build.dependencies import builder_of, root_of
-from extensions.build.nodes import HtmlElement, html_element
-from extensions.build.site import PageContext, on_page_context
+from extensions.build.nodes import (
+    Details,
+    HtmlElement,
+    HtmlNode,
+    html_element,
+    words,
+)
 from extensions.claims.sphinx_claim_links import claim_link
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_panels import render_for_claim
 from extensions.claims.sphinx_test_pages import link_to_test
+from extensions.core.directives import BROADCASTING
 from extensions.core.topics import Topic
 from extensions.programs.sphinx_cell import cell_and_output, output_shown
 
@@ -29,29 +37,92 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import OptionSpec
 
+    from extensions.build.site import PageContext
+
 logger = logging.getLogger(__name__)
 
 
-class _Proof(nodes.General, nodes.Element):
+class FoldDirective(SphinxDirective):
+    """Show a title, Markdown of words and code, which opens the rest."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the details."""
+        self.assert_has_content()
+        fold = Details("", summary=self.arguments[0], classes=["fold"])
+        self.state.nested_parse(self.content, self.content_offset, fold)
+        return [fold]
+
+
+_FIELD = """<label>Shape of <code>{}</code> <input name="{}" value="{}"\
+ autocapitalize="off" spellcheck="false"></label>"""
+_BUTTON = (
+    """<button type="button" data-a="{}" data-b="{}">{} and {}</button>"""
+)
+_EXAMPLES = [
+    ("(3,)", "(3, 4)"),
+    ("(64, 1)", "(64,)"),
+    ("(3, 1)", "(1, 4)"),
+    ("()", "(2, 0)"),
+]
+
+
+class Broadcasting(HtmlNode):
+    """A form for two shapes, and what comes of them."""
+
+
+class BroadcastingDirective(SphinxDirective):
+    """Let the reader try two shapes."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the form, with an example where the script answers."""
+        fields = [("a", "a", "8, 8"), ("b", "b", "1797, 1, 8")]
+        typed = "\n".join(_FIELD.format(*field) for field in fields)
+        tried = "\n".join(_BUTTON.format(*(x + x)) for x in _EXAMPLES)
+        html = f"""<div class="broadcasting">
+<p><strong>Shapes that broadcast</strong></p>
+<form autocomplete="off">
+{typed}
+<p>Or try {tried}</p>
+</form>
+<div role="status"><p>{words(BROADCASTING)}</p></div>
+<table></table>
+</div>
+"""
+        return [Broadcasting(html=html)]
+
+
+def load_files(page: PageContext) -> None:
+    """Load what the box of a page needs on that page alone."""
+    if page.doctree and next(page.doctree.findall(Broadcasting), None):
+        page.app.add_css_file("broadcasting.css")
+        page.app.add_js_file("broadcasting.js", loading_method="defer")
+    if page.name == page.app.config.root_doc:
+        page.app.add_css_file("front.css")
+
+
+class Proof(nodes.General, nodes.Element):
     """A placeholder for a counter-example and the outcome of each run."""
 
 
-class _FeaturedClaimDirective(SphinxDirective):
+class FeaturedClaimDirective(SphinxDirective):
     """Let the reader delete a line that a claim, ``page#claim``, rests on.
 
-    The body is a question and a list of guesses, of which one is right.
+    ``:cell:`` is the program, ``:edit:`` stands in the line to delete; what
+    two cells drew, ``:before:`` and ``:after:``, is what comes of it, as the
+    claims behind ``:then:`` say. The body is a question and a list of guesses;
+    the one with the number ``:answer:`` is right.
     """
 
     required_arguments = 1
     has_content = True
-    option_spec: ClassVar[OptionSpec] = {
-        "cell": directives.unchanged_required,
-        "edit": directives.unchanged_required,
-        "before": directives.unchanged_required,
-        "after": directives.unchanged_required,
-        "then": directives.unchanged_required,
-        "answer": directives.positive_int,
-    }
+    option_spec: ClassVar[OptionSpec] = dict.fromkeys(
+        ("cell", "edit", "before", "after", "then", "answer"),
+        directives.unchanged_required,
+    )
 
     def run(self) -> list[nodes.Node]:
         """Return the question, the program, and what comes of the edit."""
@@ -61,11 +132,11 @@ class _FeaturedClaimDirective(SphinxDirective):
             raise self.error(f"say :{missing[0]}: of {claim}")
         box = nodes.container(classes=["surprise"])
         self.state.nested_parse(self.content, self.content_offset, box)
-        guesses = box.children[-1] if box.children else None
-        if not isinstance(guesses, nodes.bullet_list):
+        guesses = next(box.findall(nodes.bullet_list), None)
+        if guesses is None:
             raise self.error("end with a list of guesses")
-        box.remove(guesses)
-        proof = _Proof(topic=name, claim=claim, edit=self.options["edit"])
+        guesses.parent.remove(guesses)
+        proof = Proof(topic=name, claim=claim, edit=self.options["edit"])
         self.set_source_info(proof)
         then = self.words(self.options["then"].split())
         after = _part("after", self.drawn("after"), then, proof)
@@ -87,18 +158,16 @@ class _FeaturedClaimDirective(SphinxDirective):
 
     def form(self, guesses: nodes.bullet_list) -> HtmlElement:
         """Return a choice for each guess, and a button that takes it back."""
-        if self.options["answer"] > len(guesses.children):
-            raise self.error("the answer is none of the guesses")
         asked = html_element(
             "fieldset", html_element("legend", nodes.Text("Your guess"))
         )
         for number, guess in enumerate(guesses.children, start=1):
-            is_right = number == self.options["answer"]
-            [words] = guess.children
+            is_right = f"{number}" == self.options["answer"]
+            [said] = guess.children
             asked += html_element(
                 "label",
                 html_element("input", type="radio", name="guess"),
-                html_element("span", *words.children),
+                html_element("span", *said.children),
                 class_="guess-right" if is_right else "guess-wrong",
             )
         back = nodes.Text("Put the line back")
@@ -111,7 +180,7 @@ class _FeaturedClaimDirective(SphinxDirective):
         return output_shown(self, self.topic, output)
 
     def words(self, claims: list[str]) -> nodes.paragraph:
-        """Return the sentences of some claims, each a link to its place."""
+        """Return the words of claims, as links to where they are proven."""
         said = nodes.paragraph(classes=["surprise-words"])
         for name in claims:
             link = claim_link(self, self.topic, name)
@@ -122,14 +191,13 @@ class _FeaturedClaimDirective(SphinxDirective):
 
 
 def _part(name: str, *shown: nodes.Node) -> nodes.container:
-    """Return a part of the box."""
     return nodes.container("", *shown, classes=[f"surprise-{name}"])
 
 
-def _put_proofs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def put_proofs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Show the first counter-example whose edit holds the line to delete."""
     builder, ledger = builder_of(app), ledger_of(app)
-    for place in list(doctree.findall(_Proof)):
+    for place in list(doctree.findall(Proof)):
         found = (
             (entry, failure)
             for entry in ledger.of(place["topic"])
@@ -145,26 +213,11 @@ def _put_proofs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             place.replace_self([])
             continue
         tests = {test.name: test for test in entry.counter_examples}
-        test = tests[failure.test]
         proof = render_for_claim(
             builder,
             "featured_claim",
             failure=failure,
             runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
-            link=link_to_test(builder, docname, entry, test),
+            link=link_to_test(builder, docname, entry, tests[failure.test]),
         )
         place.replace_self(proof)
-
-
-def _add_style(page: PageContext) -> None:
-    """Load the style on the front page alone."""
-    if page.name == page.app.config.root_doc:
-        page.app.add_css_file("front.css")
-
-
-def setup_featured(app: Sphinx) -> None:
-    """Add the directive."""
-    app.add_node(_Proof)
-    app.add_directive("featured-claim", _FeaturedClaimDirective)
-    app.connect("doctree-resolved", _put_proofs)
-    on_page_context(app, _add_style)
