@@ -3,7 +3,8 @@
 A browser makes an index of them, with MiniSearch, once somebody opens the
 search. A script, because a page that was opened from a folder may load nothing
 else. Panels are added to pages later, and pages of tests and of the ledger are
-no documents: none of these is searched.
+no documents: none of these is searched. ``{search-box}`` is the search on the
+page itself, large, besides that of the sidebar.
 """
 
 from __future__ import annotations
@@ -11,19 +12,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import root_of
-from extensions.build.nodes import Details, is_within
-from extensions.build.site import SITE_FILES
+from extensions.build.dependencies import builder_of, root_of
+from extensions.build.nodes import Details, HtmlNode, is_within
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
-from extensions.core.writing import remove
 from extensions.prose.rules import read_synonyms
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ _NOT_OF_SECTION = (nodes.section, nodes.comment, nodes.raw, addnodes.glossary)
 _NAME_IN_CODE = re.compile(
     r"(?<=\.)[^\W\d]\w+|[^\W\d]\w+(?==[^=\s])|[^\W\d]\w*[A-Z_]\w+"
 )
-# The theme brings them whether or not they are used.
-_OF_SPHINX = ("searchtools.js", "language_data.js")
 
 
 class Section(NamedTuple):
@@ -97,7 +94,7 @@ def _section(
     return Section(anchor, heading, text, code, [*_labels_of(prose)])
 
 
-def _keep_sections(app: Sphinx, doctree: nodes.document) -> None:
+def keep_sections(app: Sphinx, doctree: nodes.document) -> None:
     """Keep the texts of the page that was read; a title has no anchor."""
     sections: list[Section] = []
     for node in doctree.findall(nodes.section):
@@ -142,23 +139,30 @@ def _pages_of(app: Sphinx) -> Iterator[list[object]]:
         ]
 
 
-def _script(app: Sphinx) -> str:
+def script(app: Sphinx) -> str:
     """Return the script with all pages, and the synonyms."""
     found = [[*_pages_of(app)], [*read_synonyms(root_of(app.env)).items()]]
     written = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     return f"window.searchedTexts = {written};\n"
 
 
-def _remove_own_search_of_sphinx(app: Sphinx, error: Exception | None) -> None:
-    for name in _OF_SPHINX:
-        remove(Path(app.outdir, "_static", name))
+class SearchBox(HtmlNode):
+    """A placeholder for a box on a page."""
 
 
-def setup_search(app: Sphinx) -> None:
-    """Keep the texts of each page, and write them once all are read."""
-    SITE_FILES["search-index.js"] = _script
-    # After those of the whole site, which Sphinx adds with 800.
-    app.add_css_file("search.css", priority=801)
-    app.add_js_file("search.js", priority=801, defer="defer")
-    app.connect("doctree-read", _keep_sections)
-    app.connect("build-finished", _remove_own_search_of_sphinx)
+class SearchBoxDirective(SphinxDirective):
+    """Show a box that says what to search for, until somebody types."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        """Leave a place for the box."""
+        return [SearchBox(hint=self.arguments[0])]
+
+
+def fill_boxes(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Render the boxes of a page."""
+    render = builder_of(app).templates.render
+    for place in doctree.findall(SearchBox):
+        place["html"] = render("search_box.html", {"hint": place["hint"]})

@@ -34,33 +34,31 @@
     history.replaceState(history.state, "", address);
   };
 
-  const made = (tag, className, ...content) => {
-    const element = document.createElement(tag);
-    element.className = className;
+  const made = (tag, properties, ...content) => {
+    const element = Object.assign(document.createElement(tag), properties);
     element.append(...content);
     return element;
   };
-  const option = (className, words, address) => {
-    const element = made("a", className, words);
-    element.href = new URL(address, root);
-    element.setAttribute("role", "option");
-    element.setAttribute("aria-selected", "false");
-    element.tabIndex = -1;
-    return element;
-  };
+  const option = (className, words, address) =>
+    made(
+      "a",
+      { className, href: new URL(address, root), role: "option", ariaSelected: "false", tabIndex: -1 },
+      words,
+    );
   const quote = (link, section) => {
     const { pieces, claim } = siteSearch.quoted(section);
-    const shown = pieces.map(({ words, isHit }) => (isHit ? made("mark", "", words) : words));
-    link.append(made("span", "search-quote", ...shown));
+    const shown = pieces.map(({ words, isHit }) => (isHit ? made("mark", {}, words) : words));
+    const said = made("span", { className: "search-quote" }, ...shown);
+    link.append(said);
     if (!claim) return;
     const [anchor, sign] = claim;
-    link.lastChild.append(" ", made("span", "search-sign", sign));
+    said.append(" ", made("span", { className: "search-sign" }, sign));
     // Who chooses the words of a claim, and no page, gets to its panel.
     if (link.hash) link.hash = anchor;
   };
   const group = ({ name, title, chapter, address, sections = [], best }) => {
     const page = option("search-page", title, address);
-    if (chapter) page.append(" ", made("span", "search-chapter", chapter));
+    if (chapter) page.append(" ", made("span", { className: "search-chapter" }, chapter));
     const shown = sections.slice(0, SECTIONS).map((section) => {
       const { anchor, heading } = section;
       const link = option("search-section", heading, `${address}#${anchor}`);
@@ -68,9 +66,7 @@
       return link;
     });
     if (!shown.length && best) quote(page, best);
-    const element = made("div", "", page, ...shown);
-    element.setAttribute("role", "group");
-    element.setAttribute("aria-label", title);
+    const element = made("div", { role: "group", ariaLabel: title }, page, ...shown);
     element.dataset.page = name;
     return element;
   };
@@ -149,7 +145,6 @@
     panel.addEventListener("mousedown", (event) => event.preventDefault());
     form.addEventListener("submit", (event) => event.preventDefault());
     addEventListener("resize", place);
-    document.addEventListener("transitionend", place); // of the drawer
     box.addEventListener("keydown", (event) => {
       const all = options();
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

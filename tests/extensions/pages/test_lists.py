@@ -56,7 +56,9 @@ def write(house):
     (house / "docs/rules.md").write_text(RULES)
     (house / "docs/part/index.md").write_text(CHAPTER)
     page = house / "docs/index.md"
-    text = page.read_text().replace(":glob:\n\npart/*\n", "\npart/index\nrules\n")
+    text = page.read_text().replace(
+        ":glob:\n\npart/*\n", "\npart/index\nrules\n"
+    )
     page.write_text(text + FRONT)
     page = house / "docs/part/one.md"
     opened = page.read_text().replace("# One\n", "# One\n\nOne is.\n")
