@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from sphinx.util.typing import OptionSpec
 
 
+ENTRIES = "entries"  # whether a page lists its own: kept in its metadata
+
+
 class Entries(nodes.General, nodes.Element):
     """A placeholder for the list, until the whole page is read."""
 
@@ -41,6 +44,7 @@ class EntriesDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Leave a place for the list."""
+        self.env.metadata[self.env.docname][ENTRIES] = True
         return [Entries(label=self.arguments[0])]
 
 

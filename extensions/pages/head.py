@@ -11,8 +11,7 @@ in its metadata, which Sphinx purges and merges. A page that lists others calls
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from docutils import nodes
 
@@ -37,20 +36,18 @@ _SHOWN = "summaries_shown"
 COURSE = "course"  # whether a page lists the pages below it as a course
 
 
-@dataclass(frozen=True)
-class PageSummary:
+class PageSummary(NamedTuple):
     """What lists say of a page."""
 
-    text: str
+    text: str = ""
     """Its first sentence, as Markdown of words and code."""
-    minutes: int
+    minutes: int = 1
     """How long it takes to read."""
 
 
 def summary_of(env: BuildEnvironment, name: str) -> PageSummary:
     """Return the summary of a page, which is empty if it was never read."""
-    nothing = PageSummary("", 1)
-    return env.metadata[name].get(_SUMMARY, nothing)  # type: ignore[no-any-return]
+    return PageSummary(*env.metadata[name].get(_SUMMARY, ()))
 
 
 def show_summaries(env: BuildEnvironment, names: Iterable[str]) -> None:
@@ -72,8 +69,8 @@ def keep_summary(app: Sphinx, doctree: nodes.document) -> None:
     """Keep the summary of a page once it is read."""
     first = next(doctree.findall(nodes.paragraph), None)
     text = "" if first is None else _first_sentence(first)
-    summary = PageSummary(text, _minutes_to_read(doctree))
-    app.env.metadata[app.env.docname][_SUMMARY] = summary
+    facts = app.env.metadata[app.env.docname]
+    facts[_SUMMARY] = (text, _minutes_to_read(doctree))
 
 
 def _first_sentence(paragraph: nodes.paragraph) -> str:
@@ -131,7 +128,11 @@ def fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         title = app.env.titles[first].astext()
         said.append(nodes.Text(" · read first: "))
         said.append(_link(app, docname, first, title))
-    needs = _needs_in_words(Topic(root_of(app.env), docname))
+    snippet = Snippet.read(Topic(root_of(app.env), docname).snippet)
+    *most, last = libraries(snippet.text) or ["Python"]
+    needs = f"{', '.join(most)} and {last}" if most else last
+    if any(cell.is_cuda for cell in snippet.cells().values()):
+        needs += ", for a part a CUDA device"
     said.append(nodes.Text(f" · needs {needs} · "))
     line[:0] = said
 
@@ -139,12 +140,3 @@ def fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 def _link(app: Sphinx, docname: str, name: str, words: str) -> nodes.reference:
     uri = app.builder.get_relative_uri(docname, name)
     return nodes.reference("", words, internal=True, refuri=uri)
-
-
-def _needs_in_words(topic: Topic) -> str:
-    snippet = Snippet.read(topic.snippet)
-    *most, last = libraries(snippet.text) or ["Python"]
-    said = f"{', '.join(most)} and {last}" if most else last
-    if any(cell.is_cuda for cell in snippet.cells().values()):
-        said += ", for a part a CUDA device"
-    return said

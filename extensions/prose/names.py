@@ -158,7 +158,9 @@ class Use:
 
     def end_of(self, name: str) -> int:
         """Return where a name ends that this one is, or begins with."""
-        missing = self.name.count(".") - name.count(".")
+        missing = (
+            0 if self.is_member else self.name.count(".") - name.count(".")
+        )
         return self.ends[max(-1 - missing, -len(self.ends))]
 
 

@@ -18,9 +18,7 @@ from extensions.core.problem import Problem
 from extensions.core.reading import tables_of, text_of, toml_of
 from extensions.core.reading_order import title_of
 from extensions.core.syntax import (
-    HEADINGS,
     KEYS,
-    NAMED_BY,
     READ_FIRST,
     SEARCH,
     front_matter_of,
@@ -38,9 +36,6 @@ def fronts_name_pages(root: Path) -> Iterator[Problem]:
                 yield Problem(path, line, message)
             elif key == READ_FIRST and title_of(root, value) is None:
                 yield Problem(path, line, f"{key} names no page: {value!r}")
-            elif key == NAMED_BY and value != HEADINGS:
-                message = f"{key} has to be {HEADINGS!r}, not {value!r}"
-                yield Problem(path, line, message)
 
 
 _SYNONYMS = "docs/synonyms.toml"

@@ -22,7 +22,8 @@ from extensions.build.dependencies import builder_of, root_of
 from extensions.build.nodes import Details, HtmlNode, is_within
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
+from extensions.core.syntax import SEARCH
+from extensions.pages.errors import ENTRIES
 from extensions.prose.rules import read_synonyms
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ def keep_sections(app: Sphinx, doctree: nodes.document) -> None:
             term = next(item.findall(nodes.term))
             meant = item.findall(nodes.paragraph)
             sections.append(_section(term["ids"][0], term.astext(), meant))
-    if sections:
-        app.env.metadata[app.env.docname][_SECTIONS] = sections
+    app.env.metadata[app.env.docname][_SECTIONS] = sections
 
 
 def _pages_of(app: Sphinx) -> Iterator[list[object]]:
@@ -115,23 +115,23 @@ def _pages_of(app: Sphinx) -> Iterator[list[object]]:
     env = app.env
     for name in sorted(env.found_docs):
         facts = env.metadata[name]
-        if _SECTIONS not in facts:
+        sections = facts.get(_SECTIONS)
+        if not sections:
             continue
-        sections = facts[_SECTIONS]
         index = f"{name.rpartition('/')[0]}/index"
         has_chapter = index in env.titles and name != index
         chapter = env.titles[index].astext() if has_chapter else ""
-        claims = {}
-        for entry in ledger_of(app).of(name):
-            sign = sign_of(entry.verdict).mark
-            claims[entry.claim.name] = (entry.claim.name, sign)
+        claims = {
+            each.claim.name: (each.claim.name, sign_of(each.verdict).mark)
+            for each in ledger_of(app).of(name)
+        }
         yield [
             name,
             app.builder.get_target_uri(name),
             sections[0].heading,
             chapter,
             facts.get(SEARCH, ""),
-            facts.get(NAMED_BY) == HEADINGS,
+            facts.get(ENTRIES, False),
             [
                 [*each[:4], {n: claims[a] for n, a in each[4] if a in claims}]
                 for each in sections

@@ -42,12 +42,11 @@ window.siteSearch = (() => {
     },
   });
   const uses = new Map(); // how many sections have a heading
-  const documents = pages.flatMap(([, , title, , also, isNamed, sections], page) =>
+  const documents = pages.flatMap(([, , title, , also, , sections], page) =>
     sections.map(([, heading, text, code], part) => {
       uses.set(heading, (uses.get(heading) ?? 0) + 1);
       const said = { id: `${page}-${part}`, page, part, text, code };
-      if (!part) return { ...said, title, names: also };
-      return { ...said, heading, names: isNamed ? heading : "" };
+      return part ? { ...said, heading } : { ...said, title, names: also };
     }),
   );
   const ready = index.addAllAsync(documents, { chunkSize: 100 });
@@ -93,8 +92,8 @@ window.siteSearch = (() => {
   const CLOSE = 0.4; // to the best one is a section that is shown,
   const COMMON = 5; // unless as many have its heading
   const rank = (query, groups, hits) => {
-    const [name, address, title, chapter, , isNamed] = pages[hits[0].page];
-    for (const hit of hits) hit.isQuoted = isNamed && hit.part > 0 && quotes(query, hit.heading);
+    const [name, address, title, chapter, , hasEntries] = pages[hits[0].page];
+    for (const hit of hits) hit.isQuoted = hasEntries && hit.part > 0 && quotes(query, hit.heading);
     const own = hits.find(({ part }) => !part);
     const sections = hits.filter(({ part }) => part).sort(bestFirst);
     const [best, ...others] = sections;
@@ -121,7 +120,7 @@ window.siteSearch = (() => {
     const found = index.search([...new Set(groups.flatMap(({ terms }) => terms))].join(" "), {
       tokenize: (text) => text.split(" "),
       processTerm: (term) => term,
-      boost: { title: 6, heading: 3, names: 4, code: 0.8 },
+      boost: { title: 6, heading: 3, names: 4 },
       prefix: true,
       fuzzy: (term) => own.has(term) && !known.has(term) && term.length > 4 && 0.2,
     });

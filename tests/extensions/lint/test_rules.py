@@ -63,7 +63,6 @@ def test_what_a_page_may_not_say_is_a_problem_at_its_line(house, words):
 FRONTS = {
     "read_first: part/nine": "read_first names no page: 'part/nine'",
     "read_frist: part/two": "unknown front matter 'read_frist'",
-    "named_by: claims": "named_by has to be 'headings', not 'claims'",
     "search: leak,, OOM": "search says '', whose words stand there already",
     "search: leak, OOM, Leak": "search says 'Leak', whose words stand there",
     "search: leak, One": "search says 'One', whose words stand there already",

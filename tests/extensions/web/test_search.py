@@ -74,7 +74,7 @@ def site(new_house):
         "docs/part/one.md": PAGE,
         "docs/part/index.md": CHAPTER,
         "docs/glossary.md": GLOSSARY,
-        "docs/errors.md": "---\nnamed_by: headings\n---\n\n# Errors\n",
+        "docs/errors.md": "# Errors\n\n```{entries} Yours\n```\n",
         "docs/evidence/claims.md": "# Rows\n\n```{corrections}\n```\n",
         "docs/evidence/corrections/part/one.toml": CORRECTION,
         "docs/synonyms.toml": '"OOM" = "out of memory"\n',
@@ -127,7 +127,7 @@ def test_words_of_the_front_matter_are_found_and_not_shown(site):
     assert script(site)[1] == [["OOM", "out of memory"]]
 
 
-def test_a_page_of_entries_is_named_by_its_headings(site):
+def test_a_page_of_entries_is_found_by_a_heading_that_is_pasted(site):
     assert page_of(site, "errors")[5] is True
     assert page_of(site, "part/one")[5] is False
 
