@@ -7,16 +7,19 @@
   const SECTIONS = 2;
   const TO_LOAD = ["_static/minisearch.min.js", "search-index.js", "_static/searching.js"];
 
-  // Scripts, since a page that was opened from a folder can load nothing else.
+  const made = (tag, properties, ...content) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...content);
+    return element;
+  };
+  // Scripts, since a page that was opened from a folder can load nothing else;
+  // in their order.
   const script = (name) =>
-    new Promise((loaded, failed) => {
-      const element = document.createElement("script");
-      element.src = new URL(name, root);
-      element.async = false; // in their order
-      element.onload = loaded;
-      element.onerror = failed;
-      document.head.append(element);
-    });
+    new Promise((onload, onerror) =>
+      document.head.append(
+        made("script", { src: new URL(name, root), async: false, onload, onerror }),
+      ),
+    );
   let loading = null;
   const load = () => {
     loading ??= Promise.all(TO_LOAD.map(script)).then(() => siteSearch.ready);
@@ -34,25 +37,17 @@
     history.replaceState(history.state, "", address);
   };
 
-  const made = (tag, properties, ...content) => {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...content);
-    return element;
+  const option = (className, words, address) => {
+    const href = new URL(address, root);
+    return made("a", { className, href, role: "option", ariaSelected: "false", tabIndex: -1 }, words);
   };
-  const option = (className, words, address) =>
-    made(
-      "a",
-      { className, href: new URL(address, root), role: "option", ariaSelected: "false", tabIndex: -1 },
-      words,
-    );
   const quote = (link, section) => {
     const { pieces, claim } = siteSearch.quoted(section);
     const shown = pieces.map(({ words, isHit }) => (isHit ? made("mark", {}, words) : words));
-    const said = made("span", { className: "search-quote" }, ...shown);
-    link.append(said);
+    link.append(made("span", { className: "search-quote" }, ...shown));
     if (!claim) return;
     const [anchor, sign] = claim;
-    said.append(" ", made("span", { className: "search-sign" }, sign));
+    link.lastChild.append(" ", made("span", { className: "search-sign" }, sign));
     // Who chooses the words of a claim, and no page, gets to its panel.
     if (link.hash) link.hash = anchor;
   };
@@ -60,8 +55,7 @@
     const page = option("search-page", title, address);
     if (chapter) page.append(" ", made("span", { className: "search-chapter" }, chapter));
     const shown = sections.slice(0, SECTIONS).map((section) => {
-      const { anchor, heading } = section;
-      const link = option("search-section", heading, `${address}#${anchor}`);
+      const link = option("search-section", section.heading, `${address}#${section.anchor}`);
       quote(link, section);
       return link;
     });
