@@ -44,7 +44,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "rules": lists.RulesDirective,
     }.items():
         app.add_directive(name, directive)
-    for kind in (boxes.Broadcasting, lists.PageList, lists.RecipeSummary):
+    for kind in (boxes.Box, lists.PageList, lists.RecipeSummary):
         add_html_node(app, kind)
     for place in (boxes.Proof, errors.Entries):
         app.add_node(place)
@@ -52,6 +52,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("doctree-read", head.keep_summary)
     app.connect("doctree-read", errors.list_entries)
     app.connect("doctree-resolved", head.fill_head)
+    app.connect("doctree-resolved", boxes.fill_boxes)
     app.connect("doctree-resolved", boxes.put_proofs)
     app.connect("doctree-resolved", lists.fill_lists)
     on_page_context(app, boxes.load_files)

@@ -1,8 +1,8 @@
 """Boxes: what readers open, try and guess.
 
 ``{fold}`` holds what only some readers need, behind its title.
-``{broadcasting}`` shows two shapes to try: what comes of them is computed by
-``broadcasting.js``, which a test compares with PyTorch.
+``{broadcasting}`` shows two shapes to try; ``broadcasting.js`` computes what
+comes of them, which a test compares with PyTorch.
 ``{featured-claim}`` shows a claim of another page: the reader takes a line out
 of its program, guesses, and sees. The guess is a form of the browser's own,
 which a style reads: it works without a script.
@@ -57,47 +57,30 @@ class FoldDirective(SphinxDirective):
         return [fold]
 
 
-_FIELD = """<label>Shape of <code>{}</code> <input name="{}" value="{}"\
- autocapitalize="off" spellcheck="false"></label>"""
-_BUTTON = (
-    """<button type="button" data-a="{}" data-b="{}">{} and {}</button>"""
-)
-_EXAMPLES = [
-    ("(3,)", "(3, 4)"),
-    ("(64, 1)", "(64,)"),
-    ("(3, 1)", "(1, 4)"),
-    ("()", "(2, 0)"),
-]
+class Box(HtmlNode):
+    """A place for a template with some values."""
 
 
-class Broadcasting(HtmlNode):
-    """A form for two shapes, and what comes of them."""
+def fill_boxes(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Render the templates of a page."""
+    render = builder_of(app).templates.render
+    for box in doctree.findall(Box):
+        box["html"] = render(box["template"], box["values"])
 
 
 class BroadcastingDirective(SphinxDirective):
     """Let the reader try two shapes."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the form, with an example where the script answers."""
-        fields = [("a", "a", "8, 8"), ("b", "b", "1797, 1, 8")]
-        typed = "\n".join(_FIELD.format(*field) for field in fields)
-        tried = "\n".join(_BUTTON.format(*(x + x)) for x in _EXAMPLES)
-        html = f"""<div class="broadcasting">
-<p><strong>Shapes that broadcast</strong></p>
-<form autocomplete="off">
-{typed}
-<p>Or try {tried}</p>
-</form>
-<div role="status"><p>{words(BROADCASTING)}</p></div>
-<table></table>
-</div>
-"""
-        return [Broadcasting(html=html)]
+        """Leave a place for them, with an example where no script answers."""
+        example = {"example": words(BROADCASTING)}
+        return [Box(template="broadcasting.html", values=example)]
 
 
 def load_files(page: PageContext) -> None:
     """Load what the box of a page needs on that page alone."""
-    if page.doctree and next(page.doctree.findall(Broadcasting), None):
+    boxes = page.doctree.findall(Box) if page.doctree else []
+    if any(box["template"] == "broadcasting.html" for box in boxes):
         page.app.add_css_file("broadcasting.css")
         page.app.add_js_file("broadcasting.js", loading_method="defer")
     if page.name == page.app.config.root_doc:
@@ -198,26 +181,23 @@ def put_proofs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Show the first counter-example whose edit holds the line to delete."""
     builder, ledger = builder_of(app), ledger_of(app)
     for place in list(doctree.findall(Proof)):
-        found = (
-            (entry, failure)
+        proofs = [
+            render_for_claim(
+                builder,
+                "featured_claim",
+                failure=failure,
+                runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
+                link=link_to_test(builder, docname, entry, test),
+            )
             for entry in ledger.of(place["topic"])
             if entry.claim.name == place["claim"]
             for failure in entry.failures
             if place["edit"] in failure.edit
-        )
-        entry, failure = next(found, (None, None))
-        if entry is None or failure is None:
+            for test in entry.counter_examples
+            if test.name == failure.test
+        ]
+        if not proofs:
             message = "no run of the tests has recorded an edit of %s with %r"
             said = (place["claim"], place["edit"])
             logger.warning(message, *said, location=place)
-            place.replace_self([])
-            continue
-        tests = {test.name: test for test in entry.counter_examples}
-        proof = render_for_claim(
-            builder,
-            "featured_claim",
-            failure=failure,
-            runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
-            link=link_to_test(builder, docname, entry, tests[failure.test]),
-        )
-        place.replace_self(proof)
+        place.replace_self(proofs[:1])

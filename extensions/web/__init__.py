@@ -40,7 +40,6 @@ def _leave_out(page: PageContext) -> None:
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the search, and leave out what pages do not need."""
     from extensions.build.metadata import METADATA
-    from extensions.build.nodes import add_html_node
     from extensions.build.site import (
         SITE_FILES,
         add_static,
@@ -56,8 +55,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_css_file("search.css", priority=801)
     app.add_js_file("search.js", priority=801, defer="defer")
     app.add_directive("search-box", search.SearchBoxDirective)
-    add_html_node(app, search.SearchBox)
     app.connect("doctree-read", search.keep_sections)
-    app.connect("doctree-resolved", search.fill_boxes)
     on_page_context(app, _leave_out)
     return METADATA

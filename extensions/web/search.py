@@ -18,11 +18,12 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.build.dependencies import builder_of, root_of
-from extensions.build.nodes import Details, HtmlNode, is_within
+from extensions.build.dependencies import root_of
+from extensions.build.nodes import Details, is_within
 from extensions.claims.signs import sign_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.syntax import SEARCH
+from extensions.pages.boxes import Box
 from extensions.pages.errors import ENTRIES
 from extensions.prose.rules import read_synonyms
 
@@ -146,10 +147,6 @@ def script(app: Sphinx) -> str:
     return f"window.searchedTexts = {written};\n"
 
 
-class SearchBox(HtmlNode):
-    """A placeholder for a box on a page."""
-
-
 class SearchBoxDirective(SphinxDirective):
     """Show a box that says what to search for, until somebody types."""
 
@@ -158,11 +155,5 @@ class SearchBoxDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Leave a place for the box."""
-        return [SearchBox(hint=self.arguments[0])]
-
-
-def fill_boxes(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Render the boxes of a page."""
-    render = builder_of(app).templates.render
-    for place in doctree.findall(SearchBox):
-        place["html"] = render("search_box.html", {"hint": place["hint"]})
+        hint = {"hint": self.arguments[0]}
+        return [Box(template="search_box.html", values=hint)]

@@ -109,7 +109,7 @@ window.siteSearch = (() => {
       best: best ?? own,
       sections: sections.filter(isShown),
       // Words that only a section has, such as an error text, lead to it.
-      leadsInside: Boolean(best && (best.isQuoted || best.share > (own?.share ?? 0))),
+      leadsInside: Boolean(best?.isQuoted) || best?.asked.length > (own?.asked.length ?? 0),
     };
   };
 
@@ -127,9 +127,8 @@ window.siteSearch = (() => {
     const byPage = new Map();
     for (const { page, part, score, queryTerms, terms } of found) {
       const [anchor, heading, text, , claims] = pages[page][6][part];
-      const has = share(groups, new Set(queryTerms));
-      const hit = { page, part, anchor, heading, text, claims, terms, asked: queryTerms, share: has };
-      byPage.set(page, [...(byPage.get(page) ?? []), { ...hit, score: score * has ** 0.5 }]);
+      const hit = { page, part, anchor, heading, text, claims, terms, score, asked: queryTerms };
+      byPage.set(page, [...(byPage.get(page) ?? []), hit]);
     }
     return [...byPage.values()].map((hits) => rank(query, groups, hits)).sort(bestFirst);
   };
