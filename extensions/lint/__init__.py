@@ -2,6 +2,10 @@
 
 Each rule is a function that yields a :class:`Problem` for each place where it
 is broken. The packages bring their rules; here they are put in order.
+
+A file that cannot be read ends a build before any program runs, in a line that
+names it, and the site of the last build stays as it is. What breaks another
+rule is reported, at its file and line.
 """
 
 from __future__ import annotations
@@ -12,15 +16,22 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from extensions.build.dependencies import root_of
+from extensions.build.errors import report, stop
+from extensions.build.metadata import METADATA
 from extensions.claims import rules as claim_rules
+from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.problem import Problem
 from extensions.evidence import rules as test_rules
+from extensions.evidence.junit import unreadable_runs
+from extensions.evidence.sphinx_runs import folders_of
 from extensions.lint import file_rules
 from extensions.programs import rules as program_rules
 from extensions.prose import rules as prose_rules
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.config import Config
     from sphinx.util.typing import ExtensionMetadata
 
 _Rule = Callable[[Path], Iterator[Problem]]
@@ -73,11 +84,30 @@ LATER_RULES = tuple(
 RULES = (*FIRST_RULES, *LATER_RULES)
 
 
-def setup(app: Sphinx) -> ExtensionMetadata:
-    """Hold the rules at every build."""
-    from extensions.build.metadata import METADATA
-    from extensions.lint import sphinx_rules
+def _hold_first_rules(app: Sphinx, config: Config) -> None:
+    root = Path(app.srcdir).parent
+    broken = [problem for rule in FIRST_RULES for problem in rule(root)]
+    if broken:
+        stop(broken)
 
-    app.connect("config-inited", sphinx_rules.hold_first_rules)
-    app.connect("builder-inited", sphinx_rules.hold_later_rules)
+
+def _hold_later_rules(app: Sphinx) -> None:
+    root, folders = root_of(app.env), folders_of(app.env)
+    ledger, unreadable = ledger_of(app), unreadable_runs(folders)
+    held = (problem for rule in LATER_RULES for problem in rule(root))
+    broken = [*unreadable, *held]
+    if ledger.own_run:
+        broken += claim_rules.evidence_stands(ledger)
+        broken += claim_rules.failures_show_values(ledger)
+    elif not unreadable:
+        message = "no run of the tests: run them first"
+        broken.append(Problem(folders[0], 1, message))
+    for problem in broken:
+        report(problem)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Hold the rules at every build: the later ones once pages are known."""
+    app.connect("config-inited", _hold_first_rules)
+    app.connect("builder-inited", _hold_later_rules)
     return METADATA
