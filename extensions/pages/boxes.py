@@ -121,15 +121,15 @@ class FeaturedClaimDirective(SphinxDirective):
         guesses.parent.remove(guesses)
         proof = Proof(topic=name, claim=claim, edit=self.options["edit"])
         self.set_source_info(proof)
-        then = self.words(self.options["then"].split())
-        after = _part("after", self.drawn("after"), then, proof)
-        box += _part("program", self.program(), self.form(guesses))
-        box += _part("before", self.drawn("before"), self.words([claim]))
+        then = self._words(self.options["then"].split())
+        after = _part("after", self._drawn("after"), then, proof)
+        box += _part("program", self._program(), self._form(guesses))
+        box += _part("before", self._drawn("before"), self._words([claim]))
         box += html_element("div", after, role="status")
         return [box]
 
-    def program(self) -> nodes.literal_block:
-        """Return the code of the cell, with the line to delete marked."""
+    def _program(self) -> nodes.literal_block:
+        # The line to delete is marked.
         cell, _ = cell_and_output(self, self.topic, self.options["cell"])
         edit, lines = self.options["edit"], cell.code.splitlines()
         marked = [at for at, line in enumerate(lines, start=1) if edit in line]
@@ -139,8 +139,7 @@ class FeaturedClaimDirective(SphinxDirective):
         code["highlight_args"] = {"hl_lines": marked}
         return code
 
-    def form(self, guesses: nodes.bullet_list) -> HtmlElement:
-        """Return a choice for each guess, and a button that takes it back."""
+    def _form(self, guesses: nodes.bullet_list) -> HtmlElement:
         asked = html_element(
             "fieldset", html_element("legend", nodes.Text("Your guess"))
         )
@@ -157,13 +156,11 @@ class FeaturedClaimDirective(SphinxDirective):
         button = html_element("button", back, type="reset")
         return html_element("form", asked, button, autocomplete="off")
 
-    def drawn(self, option: str) -> nodes.container:
-        """Return what the cell that an option names has drawn."""
+    def _drawn(self, option: str) -> nodes.container:
         _, output = cell_and_output(self, self.topic, self.options[option])
         return output_shown(self, self.topic, output)
 
-    def words(self, claims: list[str]) -> nodes.paragraph:
-        """Return the words of claims, as links to where they are proven."""
+    def _words(self, claims: list[str]) -> nodes.paragraph:
         said = nodes.paragraph(classes=["surprise-words"])
         for name in claims:
             link = claim_link(self, self.topic, name)

@@ -56,8 +56,7 @@ class PageListDirective(SphinxDirective):
 class _LinkingDirective(SphinxDirective):
     """A directive that links to pages."""
 
-    def page(self, name: str) -> nodes.reference:
-        """Return the title of a page as a link to it."""
+    def _page(self, name: str) -> nodes.reference:
         uri = address(self.env, Topic(root_of(self.env), name), "").rstrip("#")
         title = title_shown(self.env, name)
         return nodes.reference("", title, internal=True, refuri=uri)
@@ -79,7 +78,7 @@ class RecipesDirective(_LinkingDirective):
             thumbnail = f"/{folder}/images/thumb/sphx_glr_{stem}_thumb.svg"
             drawn = pictures(Path(self.env.srcdir), nodes.image(uri=thumbnail))
             summary = RecipeSummary(name=name)
-            cards += recipe_card(drawn, self.page(name), summary)
+            cards += recipe_card(drawn, self._page(name), summary)
         return [cards]
 
 
@@ -94,23 +93,21 @@ class _ByChapterDirective(_LinkingDirective):
         for chapter in chapters(root_of(self.env)):
             index = str(self.env.doc2path(f"{chapter.name}/index"))
             self.env.note_dependency(index)
-            if shown := self.of(chapter):
+            if shown := self._section_of(chapter):
                 section = nodes.section(ids=[f"of-{chapter.name}"])
                 section += nodes.title(chapter.title, chapter.title)
                 section += shown
                 found.append(section)
         return found
 
-    def of(self, chapter: Chapter) -> list[nodes.Node]:
-        """Return the contents of the section of a chapter."""
+    def _section_of(self, chapter: Chapter) -> list[nodes.Node]:
         raise NotImplementedError
 
 
 class RulesDirective(_ByChapterDirective):
     """Repeat the rules to remember of each page."""
 
-    def of(self, chapter: Chapter) -> list[nodes.Node]:
-        """Return a list for each page; each rule leads to its place."""
+    def _section_of(self, chapter: Chapter) -> list[nodes.Node]:
         found: list[nodes.Node] = []
         for name in chapter.pages:
             topic = Topic(root_of(self.env), name)
@@ -120,7 +117,7 @@ class RulesDirective(_ByChapterDirective):
                 if link := claim_link(self, topic, each.name):
                     rules += _item(link)
             if rules.children:
-                found += [nodes.paragraph("", "", self.page(name)), rules]
+                found += [nodes.paragraph("", "", self._page(name)), rules]
         return found
 
 
@@ -130,15 +127,14 @@ class ChapterAnswersDirective(_ByChapterDirective):
     Those to pages without a program, such as the ledger, are no rules.
     """
 
-    def of(self, chapter: Chapter) -> list[nodes.Node]:
-        """Return one list."""
+    def _section_of(self, chapter: Chapter) -> list[nodes.Node]:
         answers = nodes.bullet_list()
         for name, rule in chapter.rules:
             if Topic(root_of(self.env), name).snippet.exists():
                 said = nodes.paragraph()
                 source = str(self.env.doc2path(f"{chapter.name}/index"))
                 self.state.nested_parse(StringList([rule], source), 0, said)
-                link = [nodes.Text(": "), self.page(name)]
+                link = [nodes.Text(": "), self._page(name)]
                 answers += _item(*said[0].children, *link)
         return [answers] if answers.children else []
 

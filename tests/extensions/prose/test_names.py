@@ -117,18 +117,11 @@ def test_a_member_is_that_of_a_class_or_of_an_owner_that_is_named(listed):
     assert names.member("rows.stack") is None
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("base =", "root =", "write base"),
-        ("[pages]", "[page]", "write base"),
-        ('"torch.stack" =', '"torch.pile" =', "stack: .* has no torch.stack"),
-    ],
-)
-def test_a_broken_list_says_where(listed, old, new, said):
-    listed.write_text(LIST.replace(old, new))
+@pytest.mark.parametrize("lost", ["base =", "[pages]", '"torch.stack" ='])
+def test_a_broken_list_is_a_problem(listed, lost):
+    listed.write_text(LIST.replace(lost, lost.replace("a", "o")))
 
-    with pytest.raises(Problem, match=said):
+    with pytest.raises(Problem, match=r"write base|has no torch\.stack"):
         read_names(listed.parents[1])
 
 
