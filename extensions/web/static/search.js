@@ -115,7 +115,7 @@
         place.textContent = words;
       place();
       panel.showPopover();
-      panel.scrollTop = 0;
+      list.scrollTop = 0;
       box.setAttribute("aria-expanded", String(pages.length > 0));
       choose(options()[first]);
     };
