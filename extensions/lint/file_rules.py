@@ -110,7 +110,7 @@ def pages_are_listed(root: Path) -> Iterator[Problem]:
             index, entry = "index", name
         toctrees = toctrees_of(root, index)
         line = toctrees[0].line if toctrees else 1
-        message = f"add {entry} to the toctree of this page"
+        message = f"add {entry} to this toctree"
         yield Problem(docs / f"{index}.md", line, message)
 
 

@@ -81,7 +81,6 @@ CASES = [
     (SNIPPET, b'"""\nOne\n===\n"""\nword = 1\n', "1: no cell: each opens"),
     (SNIPPET, b"\n\nword = '\0'\n", "3: not Python: a null byte"),
     (SNIPPET, b"\xef\xbb\xbf", "1: begins with a byte order mark: save it"),
-    (TESTS, b"\n\0\n", "2: not Python: a null byte"),
     (TESTS, b"\nword = (\n", "2: '(' was never closed"),
     ("docs/part/one.md", b"---\na: b\n", "1: front matter without an end"),
     ("docs/part/one.md", b"---\na\n---\n", "2: no 'key: value': 'a'"),

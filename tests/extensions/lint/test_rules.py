@@ -121,8 +121,8 @@ CASES = [
     (TESTS, '"""Another word is not one."""', "", "5: has no docstring"),
     (TESTS, "__but_not_of_another", "__also", "5: expects"),
     (INDEX, "# House\n", "# House\n\n[It]{#it .claim}.\n", "3: claims or"),
-    (INDEX, "part/*", "part/one", "3: add part/two to the toctree of this"),
-    (INDEX, "```{toctree}", "```{tally}", "1: add part/one to the toctree"),
+    (INDEX, "part/*", "part/one", "3: add part/two to this toctree"),
+    (INDEX, "```{toctree}", "```{tally}", "1: add part/one to this toctree"),
 ]
 
 
@@ -160,7 +160,7 @@ one
 @pytest.mark.parametrize(
     ("index", "said"),
     [
-        (ANSWERS, "add two to the toctree of this page"),
+        (ANSWERS, "add two to this toctree"),
         (
             ANSWERS.replace("\none\n", "\none\nA title <two>\n"),
             "no question leads to two: add one above this toctree,"

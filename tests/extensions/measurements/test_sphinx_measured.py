@@ -8,7 +8,7 @@ import torch
 from extensions.claims.rules import pages_show_their_measurements
 from extensions.core.problem import Problem
 from extensions.core.topics import Topic, sha256
-from extensions.lint.file_rules import workloads_are_said
+from extensions.lint.file_rules import files_are_whole
 from extensions.measurements import measure
 from tests.helpers.builds import built
 from tests.helpers.evidence import record
@@ -165,7 +165,7 @@ def test_a_page_says_what_a_measurement_needs(measured, house, build):
 def test_a_need_that_is_not_known_is_a_problem(measured):
     needing_cuda(measured, '"a GPU"')
 
-    [problem] = workloads_are_said(measured.root)
+    [problem] = files_are_whole(measured.root)
 
     assert str(problem) == (
         f'{measured.measurement}:6: NEEDS is "cuda" or left out'
