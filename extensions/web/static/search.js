@@ -39,7 +39,8 @@
 
   const option = (className, words, address) => {
     const href = new URL(address, root);
-    return made("a", { className, href, role: "option", ariaSelected: "false", tabIndex: -1 }, words);
+    const ofList = { role: "option", ariaSelected: "false", tabIndex: -1 };
+    return made("a", { className, href, ...ofList }, words);
   };
   const quote = (link, section) => {
     const { pieces, claim } = siteSearch.quoted(section);

@@ -30,14 +30,14 @@ window.siteSearch = (() => {
     return made.get(word);
   };
 
-  const known = new Map(); // how often a term stands anywhere
+  const known = new Set(); // the terms that stand anywhere
   const index = new MiniSearch({
     fields: ["title", "heading", "names", "text", "code"],
     storeFields: ["page", "part"],
     tokenize: (text) => wordsOf(text).flatMap(partsOf),
     processTerm: (word) => {
       const term = termOf(word);
-      if (term) known.set(term, (known.get(term) ?? 0) + 1);
+      if (term) known.add(term);
       return term;
     },
   });
@@ -69,12 +69,6 @@ window.siteSearch = (() => {
       })
       .filter(({ terms }) => terms[0]);
   };
-  // How much of a query some terms are: a rare word is more of it.
-  const share = (groups, found) => {
-    const rarity = ({ terms }) => Math.log(1 + documents.length / (known.get(terms[0]) ?? 1));
-    const sum = (those) => those.reduce((sum, each) => sum + rarity(each), 0);
-    return sum(groups.filter(({ terms }) => terms.some((each) => found.has(each)))) / sum(groups);
-  };
 
   // Who pastes an error text quotes the heading of its entry. The entry says
   // why and what to do, so it comes first.
@@ -87,8 +81,7 @@ window.siteSearch = (() => {
   };
   const bestFirst = (one, other) => other.isQuoted - one.isQuoted || other.score - one.score;
 
-  const NEXT = 5; // sections count a little beside the best one
-  const OF_NEXT = 0.3;
+  const OF_OTHERS = 0.2; // sections count a little beside the best one
   const CLOSE = 0.4; // to the best one is a section that is shown,
   const COMMON = 5; // unless as many have its heading
   const rank = (query, groups, hits) => {
@@ -97,37 +90,38 @@ window.siteSearch = (() => {
     const own = hits.find(({ part }) => !part);
     const sections = hits.filter(({ part }) => part).sort(bestFirst);
     const [best, ...others] = sections;
-    const next = others.slice(0, NEXT).reduce((sum, { score }) => sum + score, 0);
-    const covered = share(groups, new Set(hits.flatMap(({ asked }) => asked)));
+    const sum = others.reduce((sum, { score }) => sum + OF_OTHERS * score, best?.score ?? 0);
+    const found = new Set(hits.flatMap(({ queryTerms }) => queryTerms));
+    const covered = groups.filter(({ terms }) => terms.some((each) => found.has(each))).length;
+    const ownTerms = own?.queryTerms.length ?? 0;
     const isShown = ({ heading, score }) =>
       score >= CLOSE * best.score && uses.get(heading) <= COMMON;
     return {
       ...{ name, address, title, chapter },
-      score: ((own?.score ?? 0) + (best?.score ?? 0) + OF_NEXT * next) * covered,
-      hasAll: covered === 1,
+      score: ((own?.score ?? 0) + sum) * covered,
+      hasAll: covered === groups.length,
       isQuoted: Boolean(best?.isQuoted),
       best: best ?? own,
       sections: sections.filter(isShown),
       // Words that only a section has, such as an error text, lead to it.
-      leadsInside: Boolean(best?.isQuoted) || best?.asked.length > (own?.asked.length ?? 0),
+      leadsInside: Boolean(best && (best.isQuoted || best.queryTerms.length > ownTerms)),
     };
   };
 
   // Return the pages of a query, the best first, each with its sections.
   const search = (query) => {
     const groups = asked(query);
-    const own = new Set(groups.map(({ terms }) => terms[0]));
     const found = index.search([...new Set(groups.flatMap(({ terms }) => terms))].join(" "), {
       tokenize: (text) => text.split(" "),
       processTerm: (term) => term,
       boost: { title: 6, heading: 3, names: 4 },
       prefix: true,
-      fuzzy: (term) => own.has(term) && !known.has(term) && term.length > 4 && 0.2,
+      fuzzy: (term) => !known.has(term) && 0.2,
     });
     const byPage = new Map();
     for (const { page, part, score, queryTerms, terms } of found) {
       const [anchor, heading, text, , claims] = pages[page][6][part];
-      const hit = { page, part, anchor, heading, text, claims, terms, score, asked: queryTerms };
+      const hit = { page, part, anchor, heading, text, claims, score, queryTerms, terms };
       byPage.set(page, [...(byPage.get(page) ?? []), hit]);
     }
     return [...byPage.values()].map((hits) => rank(query, groups, hits)).sort(bestFirst);
