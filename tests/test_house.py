@@ -3,7 +3,7 @@
 import pytest
 
 from extensions.core.topics import ROOT
-from extensions.lint.rules import RULES
+from extensions.lint import RULES
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

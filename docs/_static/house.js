@@ -10,8 +10,11 @@ for (const form of document.querySelectorAll(".row-filter")) {
     const place = row.querySelector("a[href^='#']")?.hash.slice(1);
     return place ? document.getElementById(place) : row;
   });
-  const plain = (text) => text.toLowerCase().match(/\S+/g) ?? [];
-  const texts = sources.map((source) => plain(source.textContent).join(" "));
+  const wordsOf = (text) => text.toLowerCase().match(/\S+/g) ?? [];
+  const texts = sources.map(({ textContent }) => wordsOf(textContent).join(" "));
+  const fields = [form.elements.words, ...form.querySelectorAll("select")];
+  const said = form.querySelector("output");
+
   // Most of what is asked is in a text that has many of its words in a row, as
   // only that of an error has; else in one that has many of them anywhere.
   const RUN = 4;
@@ -26,35 +29,13 @@ for (const form of document.querySelectorAll(".row-filter")) {
     return { held, order: (run < RUN ? 0 : run * words.length) + held };
   };
   // What rows have in common may stand on what holds them.
-  const chosen = (row, name) =>
-    row.closest(`[data-${name}]`)?.getAttribute(`data-${name}`);
-  const choices = [...form.querySelectorAll("select")];
-  const fields = [form.elements.words, ...choices];
-  const keep = () => {
-    const said = fields.filter((field) => field.value);
-    const pairs = said.map((field) => [field.name, field.value]);
-    const query = pairs.length ? `?${new URLSearchParams(pairs)}` : "";
-    if (location.protocol === "file:") return;
-    const place = location.pathname + query + location.hash;
-    history.replaceState(null, "", place);
-  };
-  // Where else to look for it: on a page with more of its kind, or anywhere.
-  const elsewhere = () => {
-    const { more, title } = form.dataset;
-    const link = (address, name, words) => {
-      const element = document.createElement("a");
-      const query = new URLSearchParams({ [name]: form.elements.words.value });
-      element.href = `${address}?${query}`;
-      element.textContent = words;
-      return element;
-    };
-    const all = link("", "q", "the whole guide");
-    return more ? [link(more, "words", title), " or in ", all] : [all];
-  };
+  const isChosen = (row) =>
+    fields.slice(1).every(({ name, value }) => {
+      const own = row.closest(`[data-${name}]`)?.getAttribute(`data-${name}`);
+      return value === "" || value === own;
+    });
   const filter = () => {
-    const words = plain(form.elements.words.value);
-    const isChosen = (row) =>
-      choices.every((c) => ["", chosen(row, c.name)].includes(c.value));
+    const words = wordsOf(fields[0].value);
     const found = rows.map((row, at) =>
       isChosen(row) ? weigh(texts[at], words) : { held: 0, order: -1 },
     );
@@ -63,40 +44,43 @@ for (const form of document.querySelectorAll(".row-filter")) {
     rows.forEach((row, at) => {
       row.hidden = sources[at].hidden = found[at].order !== most;
     });
-    const said = form.querySelector("output");
     said.textContent = `${shown.length} of ${rows.length} ${form.dataset.noun}`;
     const isAll = shown.some(({ held }) => held === words.length);
     if (isAll || !words.length) return;
     const lacks = shown.length ? "none has all" : "nothing here has any";
-    said.append(`: ${lacks} of these words. Look for them in `, ...elsewhere());
+    const all = document.createElement("a");
+    all.href = `?${new URLSearchParams({ q: fields[0].value })}`;
+    all.textContent = "the whole guide";
+    said.append(`: ${lacks} of these words. Look for them in `, all);
   };
-  form.addEventListener("input", filter);
-  form.addEventListener("input", keep);
-  // Enter looks for it where the last link leads: in the whole guide.
+  const show = () => {
+    filter();
+    if (location.protocol === "file:") return;
+    const asked = fields.filter(({ value }) => value);
+    const query = new URLSearchParams(asked.map(({ name, value }) => [name, value]));
+    const place = location.pathname + (asked.length ? `?${query}` : "");
+    history.replaceState(null, "", place + location.hash);
+  };
+  form.addEventListener("input", show);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    form.querySelector("output > a:last-of-type")?.click();
+    said.querySelector("a")?.click();
   });
   // A link to what is filtered out puts all of it back.
   addEventListener("hashchange", () => {
     const target = document.querySelector("[hidden]:target");
     if (!sources.includes(target)) return;
     form.reset();
-    filter();
-    keep();
+    show();
     target.scrollIntoView();
   });
   const asked = new URLSearchParams(location.search);
-  for (const field of fields) {
-    if (asked.has(field.name)) field.value = asked.get(field.name);
-  }
+  for (const field of fields) field.value = asked.get(field.name) ?? field.value;
   filter();
   // Who comes to paste something finds the box ready, once the browser has gone
   // to the place that the address names, which takes the focus.
   addEventListener("load", () => {
-    if (form.closest("section").matches(":target")) {
-      fields[0].focus();
-    }
+    if (form.closest("section").matches(":target")) fields[0].focus();
   });
 }
 

@@ -15,7 +15,7 @@ from extensions.claims.page import read_page
 from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, tables_of, text_of
 from extensions.core.topics import Topic
-from extensions.prose.lists import read_sources
+from extensions.prose.rules import read_sources
 
 _FOLDER = "docs/evidence/corrections"
 _KEYS = ["claim", "holds", "said", "section", "source"]

@@ -19,7 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.claims.corrections import Correction, read_corrections
 from extensions.claims.ledger import Ledger
 from extensions.claims.sphinx_ledger import ledger_of, page_values
-from extensions.prose.lists import read_sources
+from extensions.prose.rules import read_sources
 from extensions.site.dependencies import ALL, depend_on, root_of
 from extensions.site.layout import chapter_name, reading_place
 from extensions.site.nodes import HtmlNode

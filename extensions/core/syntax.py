@@ -18,11 +18,8 @@ EXTENSIONS = {"attrs_inline", "colon_fence"}  # of MyST
 READ_FIRST = "read_first"
 # What people call the subject of the page, where it uses other words.
 SEARCH = "search"
-# What else are names of the page: its "headings", if each is an entry.
-NAMED_BY = "named_by"
-HEADINGS = "headings"
 # "hide-toc" is Furo's.
-KEYS = (READ_FIRST, SEARCH, NAMED_BY, "hide-toc")
+KEYS = (READ_FIRST, SEARCH, "hide-toc")
 _LINE = re.compile(r"(?P<key>[\w-]+): (?P<value>\S.*)")
 
 

@@ -2,26 +2,111 @@
 
 Each rule is a function that yields a :class:`Problem` for each place where it
 is broken. The packages bring their rules; here they are put in order.
+
+A file that cannot be read ends a build before any program runs, in a line that
+names it, and the site of the last build stays as it is. What breaks another
+rule is reported, at its file and line.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extensions.lint.rules import RULES
+from extensions.claims import corrections
+from extensions.claims import rules as claim_rules
+from extensions.claims.sphinx_ledger import ledger_of
+from extensions.core.files import Problem
+from extensions.evidence import rules as test_rules
+from extensions.evidence.junit import unreadable_runs
+from extensions.evidence.sphinx_runs import folders_of
+from extensions.lint import file_rules
+from extensions.programs import outputs as program_rules
+from extensions.prose import rules as prose_rules
+from extensions.site.dependencies import root_of
+from extensions.site.errors import report, stop
+from extensions.site.metadata import METADATA
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.config import Config
     from sphinx.util.typing import ExtensionMetadata
 
-__all__ = ["RULES"]
+_Rule = Callable[[Path], Iterator[Problem]]
+
+
+def _of_whole_files(rule: _Rule) -> _Rule:
+    # A file that cannot be read ends the rule: one of the first reports it.
+    @wraps(rule)
+    def held(root: Path) -> Iterator[Problem]:
+        with suppress(Problem):
+            yield from rule(root)
+
+    return held
+
+
+# Without these no program can run and no page can be built.
+FIRST_RULES = (file_rules.files_are_whole, file_rules.folders_have_headers)
+# These hold once every file can be read.
+LATER_RULES = tuple(
+    map(
+        _of_whole_files,
+        (
+            claim_rules.pages_show_their_cells,
+            claim_rules.pages_hold_no_code,
+            claim_rules.pages_show_their_measurements,
+            claim_rules.pages_mirror_snippets,
+            claim_rules.claims_and_tests_pair_off,
+            test_rules.tests_mirror_topics,
+            test_rules.tests_import_what_is_everywhere,
+            test_rules.counter_examples_are_honest,
+            prose_rules.fronts_name_pages,
+            prose_rules.phrases_add_words,
+            file_rules.pages_are_listed,
+            file_rules.indexes_answer,
+            prose_rules.pages_have_their_sections,
+            prose_rules.sentences_stand_alone,
+            prose_rules.citations_are_primary,
+            claim_rules.recaps_name_claims,
+            claim_rules.exercises_name_counter_examples,
+            program_rules.topics_have_plain_names,
+            program_rules.snippets_stand_alone,
+            program_rules.outputs_do_not_vary,
+            corrections.corrections_name_claims,
+            corrections.corrections_name_sections,
+        ),
+    ),
+)
+RULES = (*FIRST_RULES, *LATER_RULES)
+
+
+def _hold_first_rules(app: Sphinx, config: Config) -> None:
+    root = Path(app.srcdir).parent
+    broken = [problem for rule in FIRST_RULES for problem in rule(root)]
+    if broken:
+        stop(broken)
+
+
+def _hold_later_rules(app: Sphinx) -> None:
+    root, folders = root_of(app.env), folders_of(app.env)
+    ledger, unreadable = ledger_of(app), unreadable_runs(folders)
+    held = (problem for rule in LATER_RULES for problem in rule(root))
+    broken = [*unreadable, *held]
+    if ledger.own_run:
+        broken += claim_rules.evidence_stands(ledger)
+        broken += claim_rules.failures_show_values(ledger)
+    elif not unreadable:
+        message = "no run of the tests: run them first"
+        broken.append(Problem(folders[0], 1, message))
+    for problem in broken:
+        report(problem)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Set up the parts, in the order of their work."""
-    from extensions.lint import sphinx_rules
-    from extensions.site.metadata import METADATA
-
-    app.connect("config-inited", sphinx_rules.hold_first_rules)
-    app.connect("builder-inited", sphinx_rules.hold_later_rules)
+    """Hold the rules at every build: the later ones once pages are known."""
+    app.connect("config-inited", _hold_first_rules)
+    app.connect("builder-inited", _hold_later_rules)
     return METADATA

@@ -1,9 +1,8 @@
-"""Rules of files, toctrees and directives.
+"""Rules of files and toctrees.
 
 Each file can be read, as what it should be: the other rules take that for
 granted. Each page is listed in a toctree, and a question leads to it: Sphinx
-says only that a page is in no toctree, these name the line to add. A page uses
-only directives and roles that have a meaning.
+says only that a page is in no toctree, these name the line to add.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, bytes_of, python_in, text_of
 from extensions.core.markdown import (
-    Chapter,
     chapters,
     name_of,
     toctrees_of,
@@ -34,24 +33,37 @@ from extensions.measurements.sphinx_measured import (
     workload_of,
 )
 from extensions.programs.snippet import Snippet
-from extensions.prose.lists import read_sources, read_synonyms
+from extensions.prose.rules import read_sources, read_synonyms
 
 _TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
 
 
-def _unreadable(
-    read: Callable[[Any], object], those: Iterable[object]
-) -> Iterator[Problem]:
-    """Yield what is wrong with those that cannot be read."""
-    for each in those:
-        try:
-            read(each)
-        except Problem as problem:
-            yield problem
+def files_are_whole(root: Path) -> Iterator[Problem]:
+    """Yield what is wrong with files that cannot be read."""
+    every = topics(root)
+    modules = [topic.tests for topic in every if topic.tests.exists()]
+    recordings = "evidence/*/measurements.json"
+    files: tuple[tuple[Callable[[Any], object], Iterable[object]], ...] = (
+        (_read_program, [topic.snippet for topic in every]),
+        (lambda path: tests_of(path, text_of(path)), modules),
+        (front_matter_of, sorted(root.glob("docs/**/*.md"))),
+        (workload_of, measured_topics(root)),
+        (read_recordings, sorted(root.glob(recordings))),
+        (read_recordings, sorted(root.glob(f"build/{recordings}"))),
+        (partial(corrections_in, root), correction_files(root)),
+        (read_sources, [root]),
+        (read_synonyms, [root]),
+    )
+    for read, those in files:
+        for each in those:
+            try:
+                read(each)
+            except Problem as problem:
+                yield problem
 
 
 def _read_program(path: Path) -> None:
-    """Read a program as sphinx-gallery and the pages will."""
+    # sphinx-gallery does not know what to do with a byte order mark.
     if bytes_of(path).startswith(codecs.BOM_UTF8):
         message = "begins with a byte order mark: save it as UTF-8 without one"
         raise Problem(path, 1, message)
@@ -60,84 +72,30 @@ def _read_program(path: Path) -> None:
 
 @cached_by_content
 def _check_program(path: Path, text: str) -> None:
-    """Raise what is wrong with the text of a program."""
     title = ast.get_docstring(python_in(path, text)) or ""
     if not _TITLE.match(title):
         raise Problem(path, 1, "no docstring that opens with a title")
     Snippet(path, text).cells()
 
 
-def programs_are_whole(root: Path) -> Iterator[Problem]:
-    """Yield programs that cannot be run, or not cell by cell."""
-    programs = [topic.snippet for topic in topics(root)]
-    yield from _unreadable(_read_program, programs)
-
-
 def folders_have_headers(root: Path) -> Iterator[Problem]:
     """Yield folders of programs that sphinx-gallery would pass over."""
     folders = {topic.snippet.parent for topic in topics(root)}
     folders |= {root / "snippets"} if folders else set()
-    for folder in sorted(folders):
-        if (folder / HEADER).exists():
-            yield from _unreadable(text_of, [folder / HEADER])
-        else:
-            message = f"missing gallery header: {HEADER} gives the title"
-            yield Problem(folder / HEADER, 1, message)
-
-
-def tests_are_python(root: Path) -> Iterator[Problem]:
-    """Yield tests of topics that do not parse."""
-
-    def read(path: Path) -> None:
-        tests_of(path, text_of(path))
-
-    modules = [topic.tests for topic in topics(root)]
-    yield from _unreadable(read, [each for each in modules if each.exists()])
-
-
-def pages_are_text(root: Path) -> Iterator[Problem]:
-    """Yield pages that Sphinx could not read, or whose head is broken."""
-    pages = sorted(root.glob("docs/**/*.md"))
-    yield from _unreadable(front_matter_of, pages)
-
-
-def workloads_are_said(root: Path) -> Iterator[Problem]:
-    """Yield measurements that do not parse, or do not say what they do."""
-    yield from _unreadable(workload_of, measured_topics(root))
-
-
-def recordings_are_whole(root: Path) -> Iterator[Problem]:
-    """Yield recorded measurements of which a part is missing."""
-    paths = sorted(root.glob("evidence/*/measurements.json"))
-    paths += sorted(root.glob("build/evidence/*/measurements.json"))
-    yield from _unreadable(read_recordings, paths)
-
-
-def corrections_are_whole(root: Path) -> Iterator[Problem]:
-    """Yield lists of corrections that are broken."""
-
-    def read(path: Path) -> None:
-        corrections_in(root, path)
-
-    yield from _unreadable(read, correction_files(root))
-
-
-def sources_are_whole(root: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the list of primary sources."""
-    yield from _unreadable(read_sources, [root])
-
-
-def synonyms_are_whole(root: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the list of synonyms."""
-    yield from _unreadable(read_synonyms, [root])
-
-
-_HOME = "index"
+    for header in sorted(folder / HEADER for folder in folders):
+        try:
+            text_of(header)
+        except Problem as problem:
+            yield problem
 
 
 def pages_are_listed(root: Path) -> Iterator[Problem]:
     """Yield the line at which a page is to be added to a toctree."""
-    names = _pages(root)
+    docs = root / "docs"
+    names = sorted(
+        path.relative_to(docs).with_suffix("").as_posix()
+        for path in docs.glob("**/*.md")
+    )
     listed = {
         name_of(entry, name)
         for name in names
@@ -145,8 +103,16 @@ def pages_are_listed(root: Path) -> Iterator[Problem]:
         for entry in toctree.entries
     }
     for name in names:
-        if name != _HOME and not any(fnmatch(name, each) for each in listed):
-            yield _missing(root, name)
+        if name == "index" or any(fnmatch(name, each) for each in listed):
+            continue
+        chapter, _, entry = name.rpartition("/")
+        index = f"{chapter}/index"
+        if index not in names or entry == "index":
+            index, entry = "index", name
+        toctrees = toctrees_of(root, index)
+        line = toctrees[0].line if toctrees else 1
+        message = f"add {entry} to this toctree"
+        yield Problem(docs / f"{index}.md", line, message)
 
 
 def indexes_answer(root: Path) -> Iterator[Problem]:
@@ -158,47 +124,12 @@ def indexes_answer(root: Path) -> Iterator[Problem]:
         answered = {name for name, _ in chapter.rules}
         for name in chapter.pages if answered else ():
             if name not in answered:
-                yield _unanswered(root, chapter, name)
-
-
-def _pages(root: Path) -> list[str]:
-    """Return the names of all pages that are written by hand."""
-    docs = root / "docs"
-    found = (page.relative_to(docs) for page in docs.glob("**/*.md"))
-    return sorted(
-        page.with_suffix("").as_posix()
-        for page in found
-        if not page.parts[0].startswith("_")
-    )
-
-
-def _index_of(root: Path, name: str) -> str:
-    """Return the page that should list another: the nearest index."""
-    folder = posixpath.dirname(name)
-    index = posixpath.join(folder, _HOME)
-    if index == name or not (root / "docs" / f"{index}.md").exists():
-        return _index_of(root, folder) if folder else _HOME
-    return index
-
-
-def _missing(root: Path, name: str) -> Problem:
-    """Return where a page is to be added."""
-    index = _index_of(root, name)
-    page = root / "docs" / f"{index}.md"
-    entry = posixpath.relpath(name, posixpath.dirname(index) or ".")
-    for toctree in toctrees_of(root, index):
-        return Problem(page, toctree.line, f"add {entry} to this toctree")
-    return Problem(page, 1, f"no toctree: add one that lists {entry}")
-
-
-def _unanswered(root: Path, chapter: Chapter, name: str) -> Problem:
-    """Return where a question with its answer is to be added."""
-    index = f"{chapter.name}/{_HOME}"
-    page = root / "docs" / f"{index}.md"
-    entry = posixpath.relpath(name, chapter.name)
-    line = toctrees_of(root, index)[0].line
-    message = (
-        f"no question leads to {entry}: add one above this toctree,"
-        f" '- A question?', and its answer, '  A rule: [Title]({entry}.md).'"
-    )
-    return Problem(page, line, message)
+                index = f"{chapter.name}/index"
+                entry = posixpath.relpath(name, chapter.name)
+                message = (
+                    f"no question leads to {entry}: add one above this"
+                    " toctree, '- A question?', and its answer,"
+                    f" '  A rule: [Title]({entry}.md).'"
+                )
+                line = toctrees_of(root, index)[0].line
+                yield Problem(root / "docs" / f"{index}.md", line, message)

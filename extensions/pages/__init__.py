@@ -1,8 +1,8 @@
 """Pages: what a page says of itself and of others.
 
 The head with the minutes it takes, lists of pages, the way through the course,
-rules to remember, errors with their causes, the claim that the front page
-features, and two shapes to try.
+rules to remember, errors with their causes, and what readers open, try and
+guess.
 """
 
 from __future__ import annotations
@@ -15,24 +15,45 @@ if TYPE_CHECKING:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Set up the parts, in the order of their work."""
-    from extensions.pages import (
-        broadcasting,
-        errors,
-        featured,
-        fold,
-        head,
-        lists,
+    """Add the directives, and what fills them in once all pages are read."""
+    from extensions.pages import boxes, errors, head, lists
+    from extensions.site.dependencies import KINDS, PAGE_PARTS
+    from extensions.site.layout import (
+        add_static,
+        add_templates,
+        on_page_context,
     )
-    from extensions.site.layout import add_static, add_templates
     from extensions.site.metadata import METADATA
+    from extensions.site.nodes import add_html_node
 
     add_templates(app, __file__)
     add_static(app, __file__)
-    head.setup_head(app)
-    errors.setup_errors(app)
-    featured.setup_featured(app)
-    fold.setup_fold(app)
-    broadcasting.setup_broadcasting(app)
-    lists.setup_lists(app)
+    KINDS["programs"] = errors.outputs_now
+    KINDS["recaps"] = lists.recaps_now
+    PAGE_PARTS["the summaries of listed pages"] = head.summaries_by_page
+    for name, directive in {
+        "broadcasting": boxes.BroadcastingDirective,
+        "chapter-answers": lists.ChapterAnswersDirective,
+        "chapters": lists.PageListDirective,
+        "course": lists.PageListDirective,
+        "entries": errors.EntriesDirective,
+        "error-text": errors.ErrorTextDirective,
+        "featured-claim": boxes.FeaturedClaimDirective,
+        "fold": boxes.FoldDirective,
+        "recipes": lists.RecipesDirective,
+        "rules": lists.RulesDirective,
+    }.items():
+        app.add_directive(name, directive)
+    for kind in (boxes.Box, lists.PageList, lists.RecipeSummary):
+        add_html_node(app, kind)
+    for place in (boxes.Proof, errors.Entries):
+        app.add_node(place)
+    # Behind Sphinx's own collectors, which clear the metadata of a page.
+    app.connect("doctree-read", head.keep_summary)
+    app.connect("doctree-read", errors.list_entries)
+    app.connect("doctree-resolved", head.fill_head)
+    app.connect("doctree-resolved", boxes.fill_boxes)
+    app.connect("doctree-resolved", boxes.put_proofs)
+    app.connect("doctree-resolved", lists.fill_lists)
+    on_page_context(app, boxes.load_files)
     return METADATA

@@ -11,8 +11,7 @@ in its metadata, which Sphinx purges and merges. A page that lists others calls
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from docutils import nodes
 
@@ -20,7 +19,7 @@ from extensions.core.syntax import READ_FIRST
 from extensions.core.topics import Topic
 from extensions.programs.snippet import Snippet, libraries
 from extensions.prose.sentences import END
-from extensions.site.dependencies import PAGE_PARTS, root_of
+from extensions.site.dependencies import root_of
 from extensions.site.nodes import Details, head_of, is_within, put_head
 
 if TYPE_CHECKING:
@@ -36,20 +35,18 @@ _SHOWN = "summaries_shown"
 COURSE = "course"  # whether a page lists the pages below it as a course
 
 
-@dataclass(frozen=True)
-class PageSummary:
+class PageSummary(NamedTuple):
     """What lists say of a page."""
 
-    text: str
+    text: str = ""
     """Its first sentence, as Markdown of words and code."""
-    minutes: int
+    minutes: int = 1
     """How long it takes to read."""
 
 
 def summary_of(env: BuildEnvironment, name: str) -> PageSummary:
     """Return the summary of a page, which is empty if it was never read."""
-    found = env.metadata[name].get(_SUMMARY)
-    return found if isinstance(found, PageSummary) else PageSummary("", 1)
+    return PageSummary(*env.metadata[name].get(_SUMMARY, ()))
 
 
 def show_summaries(env: BuildEnvironment, names: Iterable[str]) -> None:
@@ -57,73 +54,61 @@ def show_summaries(env: BuildEnvironment, names: Iterable[str]) -> None:
     env.metadata[env.docname].setdefault(_SHOWN, []).extend(names)
 
 
-def _summaries_shown(env: BuildEnvironment, name: str) -> list[PageSummary]:
-    """Return the summaries that a page shows."""
-    return [
-        summary_of(env, each) for each in env.metadata[name].get(_SHOWN, [])
-    ]
+def summaries_by_page(app: Sphinx) -> dict[str, str]:
+    """Return a fingerprint of the summaries that each page shows."""
+    env = app.env
+    return {
+        name: f"{[summary_of(env, n) for n in env.metadata[name][_SHOWN]]}"
+        for name in env.found_docs
+        if _SHOWN in env.metadata[name]
+    }
 
 
-def _keep_summary(app: Sphinx, doctree: nodes.document) -> None:
+def keep_summary(app: Sphinx, doctree: nodes.document) -> None:
     """Keep the summary of a page once it is read."""
     first = next(doctree.findall(nodes.paragraph), None)
     text = "" if first is None else _first_sentence(first)
-    opening = PageSummary(text, _minutes_to_read(doctree))
-    app.env.metadata[app.env.docname][_SUMMARY] = opening
+    facts = app.env.metadata[app.env.docname]
+    facts[_SUMMARY] = (text, _minutes_to_read(doctree))
 
 
 def _first_sentence(paragraph: nodes.paragraph) -> str:
-    """Return the first sentence of a paragraph, whatever lines it spans."""
-    said = "".join(
-        f"`{node.astext()}`" if isinstance(node, nodes.literal) else str(node)
-        for node in paragraph.findall(_is_words)
-    )
-    text = " ".join(said.split())
+    # As Markdown of words and code, whatever lines it spans.
+    text = ""
+    for node in paragraph.findall():
+        if isinstance(node, nodes.literal):
+            text += f"`{node.astext()}`"
+        elif isinstance(node, nodes.Text) and not is_within(
+            node, (nodes.literal,)
+        ):
+            text += str(node)
+    text = " ".join(text.split())
     end = END.search(text)
     return text[: end.end()].strip() if end else text
 
 
-def _is_words(node: nodes.Node) -> bool:
-    """Whether a node is a piece of text, or of code."""
-    if isinstance(node, nodes.literal):
-        return True
-    return isinstance(node, nodes.Text) and not isinstance(
-        node.parent, nodes.literal
-    )
-
-
 def _minutes_to_read(doctree: nodes.document) -> int:
-    """Return the reading time of a page, without outputs and details."""
-    words = sum(
-        len(node.astext().split())
-        for node in doctree.findall(nodes.paragraph)
-        if not is_within(node, (Details,))
-    )
-    lines = sum(
-        len(node.astext().splitlines())
-        for node in doctree.findall(nodes.literal_block)
-        if node.get("language") == "python" and not is_within(node, (Details,))
-    )
+    # Outputs, and what is folded, are left out.
+    words = lines = 0
+    for node in doctree.findall(nodes.TextElement):
+        if is_within(node, (Details,)):
+            continue
+        if isinstance(node, nodes.paragraph):
+            words += len(node.astext().split())
+        elif node.get("language") == "python":
+            lines += len(node.astext().splitlines())
     return max(1, round(words / _WORDS_PER_MINUTE + lines / _LINES_PER_MINUTE))
 
 
-def _summaries_by_page(app: Sphinx) -> dict[str, str]:
-    """Return a fingerprint of the summaries that each page shows."""
-    return {
-        name: f"{_summaries_shown(app.env, name)}"
-        for name in app.env.found_docs
-    }
-
-
 def _course_of(env: BuildEnvironment) -> tuple[str, list[str]]:
-    """Return the page that lists the course, and the pages of the course."""
+    # The page that lists the course, and the pages of the course.
     for name in sorted(env.found_docs):
         if env.metadata[name].get(COURSE):
             return name, env.toctree_includes.get(name, [])
     return "", []
 
 
-def _fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+def fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Say in the line at the head of a page what is known of it."""
     index, names = _course_of(app.env)
     said: list[nodes.Node] = []
@@ -142,29 +127,15 @@ def _fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         title = app.env.titles[first].astext()
         said.append(nodes.Text(" · read first: "))
         said.append(_link(app, docname, first, title))
-    needs = _needs_in_words(Topic(root_of(app.env), docname))
+    snippet = Snippet.read(Topic(root_of(app.env), docname).snippet)
+    *most, last = libraries(snippet.text) or ["Python"]
+    needs = f"{', '.join(most)} and {last}" if most else last
+    if any(cell.is_cuda for cell in snippet.cells().values()):
+        needs += ", for a part a CUDA device"
     said.append(nodes.Text(f" · needs {needs} · "))
     line[:0] = said
 
 
 def _link(app: Sphinx, docname: str, name: str, words: str) -> nodes.reference:
-    """Return a link from one page to another."""
     uri = app.builder.get_relative_uri(docname, name)
     return nodes.reference("", words, internal=True, refuri=uri)
-
-
-def _needs_in_words(topic: Topic) -> str:
-    """Return in words what a program needs."""
-    snippet = Snippet.read(topic.snippet)
-    *most, last = libraries(snippet.text) or ["Python"]
-    said = f"{', '.join(most)} and {last}" if most else last
-    if any(cell.is_cuda for cell in snippet.cells().values()):
-        said += ", for a part a CUDA device"
-    return said
-
-
-def setup_head(app: Sphinx) -> None:
-    """Keep summaries after Sphinx's own collectors, which clear metadata."""
-    PAGE_PARTS["the summaries of listed pages"] = _summaries_by_page
-    app.connect("doctree-read", _keep_summary)
-    app.connect("doctree-resolved", _fill_head)

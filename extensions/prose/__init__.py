@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extensions.prose.lists import read_sources
-from extensions.prose.sentences import Sentence, prose_of, sentences_of
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-__all__ = ["Sentence", "prose_of", "read_sources", "sentences_of"]
-
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Set up the parts, in the order of their work."""
+    """Add the links to the API and to the glossary."""
     from docutils import nodes
     from sphinx.writers.html5 import HTML5Translator
 
@@ -29,15 +24,12 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.site.metadata import METADATA
 
     KINDS["torch names"] = sphinx_links.names_now
+    KINDS["terms"] = sphinx_links.terms_now
     app.add_transform(sphinx_links.LinkNames)
+    app.add_transform(sphinx_links.LinkTerms)
     app.add_node(
         nodes.literal_block,
         override=True,
-        html=(
-            sphinx_links.visit_code,
-            HTML5Translator.depart_literal_block,
-        ),
+        html=(sphinx_links.visit_code, HTML5Translator.depart_literal_block),
     )
-    KINDS["terms"] = sphinx_links.terms_now
-    app.add_transform(sphinx_links.LinkTerms)
     return METADATA

@@ -18,20 +18,18 @@ from sphinx.writers.html5 import HTML5Translator
 
 from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
-from extensions.prose.lists import (
+from extensions.prose.names import (
     TORCH_NAMES,
-    pattern_of,
-    read_names,
-    term_of,
-    terms_of,
-)
-from extensions.prose.torch_uses import (
     USUAL,
     Link,
     Use,
     bound_in,
+    forms_of,
     imports_of,
     linked,
+    pattern_of,
+    read_names,
+    terms_of,
     uses_in,
 )
 from extensions.site.dependencies import ALL, depend_on, root_of
@@ -42,12 +40,16 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # What stands in these leads elsewhere, or is read out of its place.
-_NO_LINKS = (
-    nodes.reference,
-    pending_xref,
-    nodes.title,
-    nodes.term,
-    nodes.Invisible,
+_LINKS = (nodes.reference, pending_xref, nodes.Invisible)
+_NO_LINKS = (*_LINKS, nodes.title, nodes.term)
+# No term stands in these, or they are no prose of the page.
+_NO_TERMS = (
+    *_LINKS,
+    nodes.literal,
+    nodes.FixedTextElement,
+    nodes.raw,
+    addnodes.glossary,
+    addnodes.download_reference,
 )
 
 
@@ -58,7 +60,7 @@ class LinkNames(SphinxTransform):
 
     def apply(self) -> None:
         """Look at the code of the page, in its prose and between it."""
-        program = self.program(self.env.docname)
+        program = self._program(self.env.docname)
         self.names = read_names(root_of(self.env))
         self.imports = imports_of(program)
         self.bound = bound_in(program)
@@ -66,55 +68,55 @@ class LinkNames(SphinxTransform):
         depend_on(self.env, "torch names")
         for block in self.document.findall(nodes.literal_block):
             if block.get("language", "").lower() == "python":
-                block["api"] = self.links_in(block)
+                block["api"] = self._links_in(block)
         for words in [*self.document.findall(nodes.literal)]:
             if not is_within(words, _NO_LINKS):
-                self.link(words)
+                self._link(words)
 
-    def program(self, name: str) -> str:
-        """Return the program of a topic; of another page, nothing."""
+    def _program(self, name: str) -> str:
         path = Topic(root_of(self.env), name).snippet
         return text_of(path) if path.exists() else ""
 
-    def links_in(self, block: nodes.literal_block) -> list[Link]:
-        """Return where the code of a block leads to the API."""
+    def _links_in(self, block: nodes.literal_block) -> list[Link]:
         found, imports = [], self.imports
         if "topic" in block:  # a cell of another page
-            imports = imports_of(self.program(block["topic"]))
+            imports = imports_of(self._program(block["topic"]))
         for use in uses_in(block.astext(), imports):
-            name = self.known(use, block)
-            if name and self.is_first(name, block):
-                end = use.ends[0] if use.is_member else use.end_of(name)
-                found.append((use.start, end, self.names.address(name)))
+            name = self._known(use, block)
+            if name and self._is_first(name, block):
+                found.append(
+                    (use.start, use.end_of(name), self._address(name))
+                )
         return found
 
-    def link(self, words: nodes.literal) -> None:
-        """Make a link of some code in prose that has one name of torch."""
+    def _link(self, words: nodes.literal) -> None:
+        # Only code that has one name of torch becomes a link.
         said = words.astext().strip()
         if (word := said.removesuffix("()")).isidentifier():
-            name = self.named(word)
+            name = self._named(word)
         else:
             code = f"x{said}" if said.startswith(".") else said
             uses = uses_in(code, USUAL | self.imports)
-            names = {self.known(use, words) for use in uses} - {None}
+            names = {self._known(use, words) for use in uses} - {None}
             name = names.pop() if len(names) == 1 else None
-        if name and self.is_first(name, paragraph_of(words)):
-            link = nodes.reference(
-                "", "", refuri=self.names.address(name), classes=["api"]
-            )
+        if name and self._is_first(name, paragraph_of(words)):
+            uri = self._address(name)
+            link = nodes.reference("", "", refuri=uri, classes=["api"])
             words.replace_self(link)
             link += words
 
-    def named(self, word: str) -> str | None:
-        """Return what a word alone stands for, unless the page gives it."""
+    def _address(self, name: str) -> str:
+        return f"{self.names.base}{self.names.pages[name]}"
+
+    def _named(self, word: str) -> str | None:
+        # What a word alone stands for, unless the page gives it a meaning.
         whole = (USUAL | self.imports).get(word, "")
         if whole.partition(".")[0] == "torch":
             name = self.names.known(whole)
             return None if name in self.names.unlinked else name
         return None if word in self.bound else self.names.short.get(word)
 
-    def known(self, use: Use, node: nodes.Element) -> str | None:
-        """Return the listed name behind a use; report one that is not."""
+    def _known(self, use: Use, node: nodes.Element) -> str | None:
         if use.is_member:
             return self.names.member(use.name)
         known = self.names.known(use.name)
@@ -125,8 +127,7 @@ class LinkNames(SphinxTransform):
             report(Problem(place, line or 1, message))
         return None if known in self.names.unlinked else known
 
-    def is_first(self, name: str, node: nodes.Node) -> bool:
-        """Whether a name was not there before."""
+    def _is_first(self, name: str, node: nodes.Node) -> bool:
         found = (node, name) in self.seen
         self.seen.add((node, name))
         return not found
@@ -147,19 +148,6 @@ def names_now(app: Sphinx) -> dict[str, str]:
     return {ALL: f"{read_names(root_of(app.env))}"}
 
 
-# No term stands in these: they lead elsewhere, or are no prose of the page.
-_NO_TERMS = (
-    nodes.reference,
-    nodes.literal,
-    nodes.FixedTextElement,
-    nodes.Invisible,
-    nodes.raw,
-    addnodes.glossary,
-    addnodes.pending_xref,
-    addnodes.download_reference,
-)
-
-
 def terms_now(app: Sphinx) -> dict[str, str]:
     """Return what says whether a term has come or gone."""
     return {ALL: f"{terms_of(root_of(app.env))}"}
@@ -172,40 +160,37 @@ class LinkTerms(SphinxTransform):
 
     def apply(self) -> None:
         """Look at each paragraph but the first, which says what one gets."""
+        depend_on(self.env, "terms")
+        if self.env.docname == self.env.config.root_doc:
+            return  # its cards are links as a whole
         body = [
             paragraph
             for paragraph in self.document.findall(nodes.paragraph)
             if not isinstance(paragraph.parent, nodes.field_body)
         ]
-        self.terms = terms_of(root_of(self.env))
-        self.left = set(self.terms)
-        self.pattern = pattern_of(self.terms)
-        depend_on(self.env, "terms")
-        if self.env.docname == self.env.config.root_doc:
-            return  # its cards are links as a whole
+        self.forms = forms_of(terms_of(root_of(self.env)))
+        self.pattern = pattern_of(self.forms)
+        self.used: set[str] = set()
         for paragraph in body[1:]:
             for text in [*paragraph.findall(nodes.Text)]:
                 if not is_within(text, _NO_TERMS, "cell"):
-                    self.link(text)
+                    self._link(text)
 
-    def link(self, text: nodes.Text) -> None:
-        """Cut some words at the terms that the page has not used before."""
+    def _link(self, text: nodes.Text) -> None:
         found: list[nodes.Node] = []
         place, words = 0, text.astext()
         for match in self.pattern.finditer(words):
-            term = term_of(match[0], self.terms)
-            if term in self.left:
-                self.left.remove(term)
+            term = self.forms[match[0].lower()]
+            if term not in self.used:
+                self.used.add(term)
                 found.append(nodes.Text(words[place : match.start()]))
-                found.append(self.reference(term, match[0]))
+                found.append(self._reference(term, match[0]))
                 place = match.end()
         if found:
-            found.append(nodes.Text(words[place:]))
-            text.parent.replace(text, found)
+            text.parent.replace(text, [*found, nodes.Text(words[place:])])
 
-    def reference(self, term: str, words: str) -> addnodes.pending_xref:
-        """Return some words as a link to what the glossary says of a term."""
-        return addnodes.pending_xref(
+    def _reference(self, term: str, words: str) -> pending_xref:
+        return pending_xref(
             "",
             nodes.inline("", words, classes=["term"]),
             refdomain="std",

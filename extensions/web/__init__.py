@@ -27,7 +27,6 @@ _OF_A_GRID = {"sphinx-design.min.css"}
 
 
 def _leave_out(page: PageContext) -> None:
-    """Leave out the files that a page does not need."""
     has_grid = 'class="sd-' in page.values.get("body", "")
     unneeded = _UNUSED if has_grid else _UNUSED | _OF_A_GRID
     for kind in ("css_files", "script_files"):
@@ -39,18 +38,23 @@ def _leave_out(page: PageContext) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Set up the parts, in the order of their work."""
+    """Add the search, and leave out what pages do not need."""
     from extensions.site.layout import (
+        SITE_FILES,
         add_static,
         add_templates,
         on_page_context,
     )
     from extensions.site.metadata import METADATA
-    from extensions.web import search, search_box
+    from extensions.web import search
 
     add_templates(app, __file__)
     add_static(app, __file__)
-    search.setup_search(app)
-    search_box.setup_search_box(app)
+    SITE_FILES["search-index.js"] = search.script
+    # After those of the whole site, which Sphinx adds with 800.
+    app.add_css_file("search.css", priority=801)
+    app.add_js_file("search.js", priority=801, defer="defer")
+    app.add_directive("search-box", search.SearchBoxDirective)
+    app.connect("doctree-read", search.keep_sections)
     on_page_context(app, _leave_out)
     return METADATA

@@ -3,7 +3,8 @@
 A browser makes an index of them, with MiniSearch, once somebody opens the
 search. A script, because a page that was opened from a folder may load nothing
 else. Panels are added to pages later, and pages of tests and of the ledger are
-no documents: none of these is searched.
+no documents: none of these is searched. ``{search-box}`` is the search on the
+page itself, large, besides that of the sidebar.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.util.docutils import SphinxDirective
 
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.words import sign_of
-from extensions.core.files import remove
-from extensions.core.syntax import HEADINGS, NAMED_BY, SEARCH
-from extensions.prose.lists import read_synonyms
+from extensions.core.syntax import SEARCH
+from extensions.pages.boxes import Box
+from extensions.pages.errors import ENTRIES
+from extensions.prose.rules import read_synonyms
 from extensions.site.dependencies import root_of
-from extensions.site.layout import SITE_FILES
 from extensions.site.nodes import Details, is_within
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ _NOT_OF_SECTION = (nodes.section, nodes.comment, nodes.raw, addnodes.glossary)
 _NAME_IN_CODE = re.compile(
     r"(?<=\.)[^\W\d]\w+|[^\W\d]\w+(?==[^=\s])|[^\W\d]\w*[A-Z_]\w+"
 )
-# The theme brings them whether or not they are used.
-_OF_SPHINX = ("searchtools.js", "language_data.js")
 
 
 class Section(NamedTuple):
@@ -97,7 +96,7 @@ def _section(
     return Section(anchor, heading, text, code, [*_labels_of(prose)])
 
 
-def _keep_sections(app: Sphinx, doctree: nodes.document) -> None:
+def keep_sections(app: Sphinx, doctree: nodes.document) -> None:
     """Keep the texts of the page that was read; a title has no anchor."""
     sections: list[Section] = []
     for node in doctree.findall(nodes.section):
@@ -109,8 +108,7 @@ def _keep_sections(app: Sphinx, doctree: nodes.document) -> None:
             term = next(item.findall(nodes.term))
             meant = item.findall(nodes.paragraph)
             sections.append(_section(term["ids"][0], term.astext(), meant))
-    if sections:
-        app.env.metadata[app.env.docname][_SECTIONS] = sections
+    app.env.metadata[app.env.docname][_SECTIONS] = sections
 
 
 def _pages_of(app: Sphinx) -> Iterator[list[object]]:
@@ -118,23 +116,23 @@ def _pages_of(app: Sphinx) -> Iterator[list[object]]:
     env = app.env
     for name in sorted(env.found_docs):
         facts = env.metadata[name]
-        if _SECTIONS not in facts:
+        sections = facts.get(_SECTIONS)
+        if not sections:
             continue
-        sections = facts[_SECTIONS]
         index = f"{name.rpartition('/')[0]}/index"
         has_chapter = index in env.titles and name != index
         chapter = env.titles[index].astext() if has_chapter else ""
-        claims = {}
-        for entry in ledger_of(app).of(name):
-            sign = sign_of(entry.verdict).mark
-            claims[entry.claim.name] = (entry.claim.name, sign)
+        claims = {
+            each.claim.name: (each.claim.name, sign_of(each.verdict).mark)
+            for each in ledger_of(app).of(name)
+        }
         yield [
             name,
             app.builder.get_target_uri(name),
             sections[0].heading,
             chapter,
             facts.get(SEARCH, ""),
-            facts.get(NAMED_BY) == HEADINGS,
+            facts.get(ENTRIES, False),
             [
                 [*each[:4], {n: claims[a] for n, a in each[4] if a in claims}]
                 for each in sections
@@ -142,23 +140,20 @@ def _pages_of(app: Sphinx) -> Iterator[list[object]]:
         ]
 
 
-def _script(app: Sphinx) -> str:
+def script(app: Sphinx) -> str:
     """Return the script with all pages, and the synonyms."""
     found = [[*_pages_of(app)], [*read_synonyms(root_of(app.env)).items()]]
     written = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     return f"window.searchedTexts = {written};\n"
 
 
-def _remove_own_search_of_sphinx(app: Sphinx, error: Exception | None) -> None:
-    for name in _OF_SPHINX:
-        remove(Path(app.outdir, "_static", name))
+class SearchBoxDirective(SphinxDirective):
+    """Show a box that says what to search for, until somebody types."""
 
+    required_arguments = 1
+    final_argument_whitespace = True
 
-def setup_search(app: Sphinx) -> None:
-    """Keep the texts of each page, and write them once all are read."""
-    SITE_FILES["search-index.js"] = _script
-    # After those of the whole site, which Sphinx adds with 800.
-    app.add_css_file("search.css", priority=801)
-    app.add_js_file("search.js", priority=801, defer="defer")
-    app.connect("doctree-read", _keep_sections)
-    app.connect("build-finished", _remove_own_search_of_sphinx)
+    def run(self) -> list[nodes.Node]:
+        """Leave a place for the box."""
+        hint = {"hint": self.arguments[0]}
+        return [Box(template="search_box.html", values=hint)]

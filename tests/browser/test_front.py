@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 FIRST = [
     "article h1",
     "article h1 + p",
-    "article .button",
+    "article .sd-btn",
     ".page-search",
     ".surprise > p",
     ".surprise .hll",

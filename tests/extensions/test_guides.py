@@ -111,8 +111,14 @@ def test_an_answer_names_at_most_three_files_and_what_is_in_them(question):
 def test_the_directive_of_the_guide_works(house, build, monkeypatch):
     [module] = re.findall(r'```python\n(""".*?)\n```\n', DEVELOPING, re.DOTALL)
     [line] = re.findall(r'`("mermaid": Meaning\(.*?)`', DEVELOPING)
+    [script] = re.findall(r"`(app.add_js_file\(.*?\))`", DEVELOPING)
+    setup = (
+        "def setup(app):\n"
+        '    app.add_directive("mermaid", MermaidDirective)\n'
+        f"    {script}\n"
+    )
     added = {
-        "mermaid.py": f"{module}\n\nsetup = setup_mermaid\n",
+        "mermaid.py": f"{module}\n\n\n{setup}",
         "docs/conf.py": "extensions += ['mermaid']\n",
         "docs/part/one.md": "\n```{mermaid}\na --> b\n```\n",
     }

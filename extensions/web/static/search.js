@@ -7,16 +7,19 @@
   const SECTIONS = 2;
   const TO_LOAD = ["_static/minisearch.min.js", "search-index.js", "_static/searching.js"];
 
-  // Scripts, since a page that was opened from a folder can load nothing else.
+  const made = (tag, properties, ...content) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...content);
+    return element;
+  };
+  // Scripts, since a page that was opened from a folder can load nothing else;
+  // in their order.
   const script = (name) =>
-    new Promise((loaded, failed) => {
-      const element = document.createElement("script");
-      element.src = new URL(name, root);
-      element.async = false; // in their order
-      element.onload = loaded;
-      element.onerror = failed;
-      document.head.append(element);
-    });
+    new Promise((onload, onerror) =>
+      document.head.append(
+        made("script", { src: new URL(name, root), async: false, onload, onerror }),
+      ),
+    );
   let loading = null;
   const load = () => {
     loading ??= Promise.all(TO_LOAD.map(script)).then(() => siteSearch.ready);
@@ -34,43 +37,31 @@
     history.replaceState(history.state, "", address);
   };
 
-  const made = (tag, className, ...content) => {
-    const element = document.createElement(tag);
-    element.className = className;
-    element.append(...content);
-    return element;
-  };
   const option = (className, words, address) => {
-    const element = made("a", className, words);
-    element.href = new URL(address, root);
-    element.setAttribute("role", "option");
-    element.setAttribute("aria-selected", "false");
-    element.tabIndex = -1;
-    return element;
+    const href = new URL(address, root);
+    const ofList = { role: "option", ariaSelected: "false", tabIndex: -1 };
+    return made("a", { className, href, ...ofList }, words);
   };
   const quote = (link, section) => {
     const { pieces, claim } = siteSearch.quoted(section);
-    const shown = pieces.map(({ words, isHit }) => (isHit ? made("mark", "", words) : words));
-    link.append(made("span", "search-quote", ...shown));
+    const shown = pieces.map(({ words, isHit }) => (isHit ? made("mark", {}, words) : words));
+    link.append(made("span", { className: "search-quote" }, ...shown));
     if (!claim) return;
     const [anchor, sign] = claim;
-    link.lastChild.append(" ", made("span", "search-sign", sign));
+    link.lastChild.append(" ", made("span", { className: "search-sign" }, sign));
     // Who chooses the words of a claim, and no page, gets to its panel.
     if (link.hash) link.hash = anchor;
   };
   const group = ({ name, title, chapter, address, sections = [], best }) => {
     const page = option("search-page", title, address);
-    if (chapter) page.append(" ", made("span", "search-chapter", chapter));
+    if (chapter) page.append(" ", made("span", { className: "search-chapter" }, chapter));
     const shown = sections.slice(0, SECTIONS).map((section) => {
-      const { anchor, heading } = section;
-      const link = option("search-section", heading, `${address}#${anchor}`);
+      const link = option("search-section", section.heading, `${address}#${section.anchor}`);
       quote(link, section);
       return link;
     });
     if (!shown.length && best) quote(page, best);
-    const element = made("div", "", page, ...shown);
-    element.setAttribute("role", "group");
-    element.setAttribute("aria-label", title);
+    const element = made("div", { role: "group", ariaLabel: title }, page, ...shown);
     element.dataset.page = name;
     return element;
   };
@@ -125,7 +116,7 @@
         place.textContent = words;
       place();
       panel.showPopover();
-      panel.scrollTop = 0;
+      list.scrollTop = 0;
       box.setAttribute("aria-expanded", String(pages.length > 0));
       choose(options()[first]);
     };
@@ -149,7 +140,6 @@
     panel.addEventListener("mousedown", (event) => event.preventDefault());
     form.addEventListener("submit", (event) => event.preventDefault());
     addEventListener("resize", place);
-    document.addEventListener("transitionend", place); // of the drawer
     box.addEventListener("keydown", (event) => {
       const all = options();
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

@@ -9,7 +9,7 @@ import pytest
 
 from extensions.core.files import Problem
 from extensions.core.topics import ROOT, Topic
-from extensions.lint.rules import RULES
+from extensions.lint import RULES
 from extensions.new_topic import __main__ as command
 from extensions.new_topic.__main__ import new_topic
 from tests.helpers.evidence import record

@@ -1,4 +1,4 @@
-"""Error texts, on the page that people search."""
+"""Error texts and entries, on the pages that people search."""
 
 import re
 from html import unescape
@@ -30,40 +30,33 @@ So:
 - Give it digits: [One](part/one.md).
 ```
 """
-
-
 WRONG = {
-    "other words": (
-        "invalid literal",
-        "no such words",
-        "prints no line with 'no such",
-    ),
-    "no cell": (
-        "fails",
-        "lost",
-        "no cell 'lost'; there are: start, count, ask",
-    ),
-    "another page": (
-        "part/one.md",
-        "part/two.md",
-        "the text has no link to part/one.md",
-    ),
-    "no words": (
-        ":says: invalid literal\n",
-        "",
-        "write with :says: what people see",
-    ),
-    "no cause": (
-        ":because: word-is-one\n",
-        "",
-        "name with :because: a claim of part",
-    ),
-    "no such claim": (
-        "word-is-one",
-        "word-is-two",
-        "part/one has no claim 'word-is-two'",
-    ),
+    "other words": ("invalid", "no such", "prints no line with 'no such"),
+    "no cell": ("fails", "lost", "no cell 'lost'; there are: start, count"),
+    "another page": ("part/one.md", "part/two.md", "no link to part/one.md"),
+    "no words": (":says: invalid literal\n", "", "write with :says: what"),
+    "no cause": (":because: word-is-one\n", "", "name with :because: a claim"),
+    "no claim": ("word-is-one", "word-two", "part/one has no claim 'word-two"),
 }
+ENTRIES = """# Faults
+
+```{entries} Your error
+```
+
+## Shapes
+
+### `view` fails
+
+Words.
+
+### They differ
+
+Words.
+
+## Rest
+
+No entry.
+"""
 
 
 def add_errors(house):
@@ -80,54 +73,70 @@ def add_errors(house):
 
 @pytest.fixture(scope="module")
 def told(new_house):
-    """A site that tells of an error: as it should, and wrongly."""
+    """A site that tells of an error, as it should and wrongly, and one with
+    entries.
+    """
     house = new_house()
     index = add_errors(house)
     index.write_text(index.read_text().replace("part/*", "part/*\nmore *"))
-    wrong = {
-        name: RAISED.replace(old, new) for name, (old, new, _) in WRONG.items()
-    }
-    for name, text in wrong.items():
-        (house / f"docs/more {name}.md").write_text(f"# Errors\n{text}")
+    for name, (old, new, _) in WRONG.items():
+        page = house / f"docs/more {name}.md"
+        page.write_text(f"# Errors\n{RAISED.replace(old, new)}")
+    (house / "docs/more faults.md").write_text(ENTRIES)
     return built(house)
 
 
-def warnings(app, name):
-    """Return what a build said of a page."""
-    lines = app.warning.getvalue().splitlines()
-    return [line for line in lines if f"{name}.md:" in line]
-
-
-def blocks(html):
-    """Return the texts of the blocks that are no Python."""
-    found = re.findall(r"highlight-none.*?<pre>(.*?)</pre>", html, re.S)
-    return [re.sub("<.*?>", "", each).strip() for each in found]
-
-
-def test_an_error_text_stands_above_what_to_do(told):
-    html = (told.outdir / "index.html").read_text()
-    [text] = blocks(html)
-    assert text.startswith("said: invalid literal for int() with base 10")
-    assert html.index("invalid literal") < html.index("Give it digits")
-    assert not warnings(told, "index")
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_reported_at_its_line(told, name):
-    said = "\n".join(warnings(told, name))
-
-    assert re.search(r"\.md:\d+: ERROR: ", said)
-    assert WRONG[name][2] in said
-
-
-def test_the_cause_stands_in_plain_words_and_its_claim_at_the_end(told):
+@pytest.fixture(scope="module")
+def text(told):
+    """The words of the page with the error."""
     html = unescape((told.outdir / "index.html").read_text())
-    said = re.sub("<.*?>", "", html)
-    shown = "The test that shows it✓"
-    order = ["invalid literal", "reads digits", "So:", "Give it", shown]
-    places = [said.index(words) for words in order]
+    return re.sub("<.*?>", "", html)
+
+
+def test_an_error_text_stands_above_its_cause_and_what_to_do(told, text):
+    order = [
+        "said: invalid literal for int() with base 10",
+        "reads digits",
+        "So:",
+        "Give it",
+        "The test that shows it✓",
+    ]
+    places = [text.index(words) for words in order]
+
     assert places == sorted(places)
+    html = (told.outdir / "index.html").read_text()
     assert re.search('href="part/one.html#word-is-one">The test', html)
+
+
+def test_what_is_wrong_is_reported_at_its_line(told):
+    said = told.warning.getvalue().splitlines()
+
+    assert len(said) == len(WRONG)
+    for name, (_, _, words) in WRONG.items():
+        [line] = [each for each in said if f"/more {name}.md:3: " in each]
+        assert words in line
+
+
+def test_each_entry_is_listed_below_its_section(told):
+    html = (told.outdir / "more faults.html").read_text()
+    [group] = re.findall(r'<div class="entry-group">(.*?)</div>', html, re.S)
+
+    assert "<p>Shapes</p>" in group
+    assert "<code" in group
+    assert re.findall(r'<li><a .*?href="#([\w-]+)"', group) == [
+        "view-fails",
+        "they-differ",
+    ]
+
+
+def test_a_box_filters_the_entries(told):
+    html = (told.outdir / "more faults.html").read_text()
+    form = re.search(r"<form .*?</form>", html, re.S)[0]
+
+    assert 'data-rows=".entry-group li"' in form
+    assert 'data-noun="entries"' in form
+    assert "<label>Your error<input" in form
+    assert "2 of 2 entries" in form
 
 
 def test_the_page_is_read_again_when_a_program_prints_something_else(

@@ -5,91 +5,83 @@ import re
 import pytest
 
 from extensions.pages.head import summary_of
-
-PROSE = """# One
-
-You will write `x = 1`, *once*.
-A second sentence.
-
-"""
+from tests.helpers.builds import built
 
 
 def head(app, page="part/one"):
+    """Return the line at the head of a page."""
     html = (app.outdir / f"{page}.html").read_text()
-    return re.findall('<p class="page-head">(.*?)</p>', html, re.S)
+    [line] = re.findall('</p>\n<p class="page-head">(.*?)</p>', html, re.S)
+    return line
 
 
-def test_the_head_says_how_long_the_page_takes_and_what_it_needs(house, build):
+def test_the_head_says_how_long_to_read_what_first_and_what_is_needed(
+    house, build
+):
     page = house / "docs/part/one.md"
-    page.write_text(page.read_text().replace("# One\n", "# One\n\nWhat.\n"))
-    app = build()
-
-    [said] = head(app)
-    assert said.startswith("1 min to read · needs Python · <a ")
-    html = (app.outdir / "part/one.html").read_text()
-    assert '</p>\n<p class="page-head">' in html
-
-
-def test_a_recipe_has_the_same_head(site):
-    [said] = head(site, "gallery/three")
-
-    assert said.startswith("1 min to read · needs matplotlib · <a ")
-
-
-def test_the_head_names_a_library_as_it_is_installed(house, build):
+    opened = page.read_text().replace("# One\n", "# One\n\nWhat.\n")
+    page.write_text(f"---\nread_first: part/two\n---\n\n{opened}")
     snippet = house / "snippets/part/one.py"
     load = "# %% start\nfrom sklearn.datasets import load_digits\n"
-    text = snippet.read_text().replace("# %% start\n", load)
-    snippet.write_text(text)
+    snippet.write_text(snippet.read_text().replace("# %% start\n", load))
 
-    [said] = head(build())
-
-    assert said.startswith("1 min to read · needs scikit-learn · <a ")
-
-
-def test_the_head_links_to_what_is_to_be_read_first(house, build):
-    page = house / "docs/part/one.md"
-    front = "---\nread_first: part/two\n---\n\n"
-    page.write_text(front + page.read_text())
-
-    [said] = head(build())
-
-    assert (
-        'read first: <a class="reference internal" href="two.html">Two</a>'
-        in said
+    assert head(build()).startswith(
+        '1 min to read · read first: <a class="reference internal"'
+        ' href="two.html">Two</a> · needs scikit-learn · <a '
     )
 
 
-@pytest.mark.parametrize("option", ["", "\n:folded:"])
-def test_what_is_folded_takes_no_time(house, build, option):
+def test_a_recipe_has_the_same_head(site):
+    html = (site.outdir / "gallery/three.html").read_text()
+
+    assert ">1 min to read · needs matplotlib · <a " in html
+
+
+@pytest.mark.parametrize(("option", "minutes"), [("", 10), ("\n:folded:", 5)])
+def test_code_and_words_take_time_and_what_is_folded_takes_none(
+    house, build, option, minutes
+):
     snippet = house / "snippets/part/one.py"
     lines = "\n".join(f"print({number})" for number in range(150))
     snippet.write_text(snippet.read_text() + lines + "\n")
     page = house / "docs/part/one.md"
     cell = f"{{cell}} count{option}"
-    page.write_text(page.read_text().replace("{cell} count", cell))
+    text = page.read_text().replace("{cell} count", cell)
+    page.write_text(f"{text}\n{'word ' * 1000}\n")
 
-    [said] = head(build())
-
-    minutes = int(said.partition(" ")[0])
-    assert minutes == (1 if option else 5)
+    assert summary_of(build().env, "part/one").minutes == minutes
 
 
 def test_a_summary_is_the_first_sentence_with_its_code(house, build):
     page = house / "docs/part/one.md"
-    page.write_text(page.read_text().replace("# One\n", PROSE, 1))
+    words = "You will write `x = 1`,\n*once*.\nA second sentence."
+    page.write_text(page.read_text().replace("# One\n", f"# One\n\n{words}\n"))
 
-    summary = summary_of(build().env, "part/one")
-    assert summary.text == "You will write `x = 1`, once."
-    assert summary.minutes == 1
+    env = build().env
+
+    said = "You will write `x = 1`, once."
+    assert summary_of(env, "part/one").text == said
+    assert summary_of(env, "part/none").text == ""
 
 
-def test_what_nobody_has_read_says_nothing(site):
-    assert summary_of(site.env, "part/none").text == ""
+FURO = {
+    "html_theme": "furo",
+    "html_theme_options": {
+        "top_of_page_buttons": ["edit"],
+        "source_repository": "https://github.com/owner/name/",
+        "source_branch": "main",
+        "source_directory": "docs/",
+    },
+}
 
 
-def test_code_and_words_take_time_and_what_is_folded_takes_none(house, build):
-    page = house / "docs/part/one.md"
-    page.write_text(f"{page.read_text()}\n{'word ' * 1000}\n")
+def test_a_page_leads_to_its_source_and_a_recipe_nowhere(new_house):
+    app = built(new_house(), confoverrides=FURO)
+    page, recipe = (
+        (app.outdir / f"{name}.html").read_text()
+        for name in ("part/one", "gallery/three")
+    )
 
-    assert summary_of(build().env, "part/one").minutes == 5
+    source = "https://github.com/owner/name/edit/main/docs/part/one.md"
+    assert f'href="{source}"' in page
+    assert "edit-this-page" not in recipe

@@ -1,4 +1,4 @@
-"""Lists of pages: chapters, the course, recipes."""
+"""Lists of what other pages say: chapters, the course, recipes, rules."""
 
 import re
 
@@ -6,13 +6,41 @@ import pytest
 
 from tests.helpers.builds import built
 
-LISTS = "\n```{chapters}\n```\n"
+# MyST asks this of Sphinx when it resolves a link to a page.
+pytestmark = pytest.mark.filterwarnings("ignore:.*MystReferenceResolver.app")
+
+FRONT = """
+```{chapters}
+```
+
+```{recipes}
+gallery/three
+```
+"""
+RULES = """# Rules
+
+```{rules}
+```
+
+# Answers
+
+```{chapter-answers}
+```
+"""
 CHAPTER = """# A part
 
 What of `word`?
 More.
 
+- What is one?
+  A `word`: [One](one.md).
+- And two?
+  Another: [Two](two.md).
+
 ```{course}
+```
+
+```{chapters}
 ```
 
 ```{toctree}
@@ -20,42 +48,58 @@ two
 one
 ```
 """
+RECAP = "\n```{recap} word-is-one\n```\n"
 
 
-def write_lists(house):
-    """Let the front page of a house list two chapters, one a course."""
+def write(house):
+    """Let pages of a house list all there is."""
+    (house / "docs/rules.md").write_text(RULES)
     (house / "docs/part/index.md").write_text(CHAPTER)
     page = house / "docs/index.md"
-    text = page.read_text().replace(":glob:\n\npart/*\n", "\npart/index\n")
-    page.write_text(text + LISTS)
-    return page
-
-
-@pytest.fixture
-def front(house):
-    """Such a front page."""
-    return write_lists(house)
+    text = page.read_text().replace(
+        ":glob:\n\npart/*\n", "\npart/index\nrules\n"
+    )
+    page.write_text(text + FRONT)
+    page = house / "docs/part/one.md"
+    opened = page.read_text().replace("# One\n", "# One\n\nOne is.\n")
+    page.write_text(opened + RECAP)
+    recipe = house / "gallery/three.py"
+    opened = "=====\n\nSee how\nit goes. More.\n"
+    recipe.write_text(recipe.read_text().replace("=====\n", opened))
 
 
 @pytest.fixture(scope="module")
 def listed(new_house):
-    """The site with that page, and with a chapter that lists them as well."""
+    """The site with these pages."""
     house = new_house()
-    write_lists(house)
-    page = house / "docs/part/index.md"
-    page.write_text(f"{page.read_text()}\n```{{chapters}}\n```\n")
-    page = house / "docs/part/one.md"
-    page.write_text(page.read_text().replace("# One\n", "# One\n\nOne is.\n"))
+    write(house)
     return built(house)
 
 
 def items(app, kind, page="index"):
-    """Return what stands in the lists of a kind, without its markup."""
+    """Return what stands in the list of a kind, without its markup."""
     html = (app.outdir / f"{page}.html").read_text()
-    [found] = re.findall(
-        rf'<{kind} class="page-list">(.*?)</{kind}>', html, re.S
-    )
+    pattern = rf'<{kind} class="page-list">(.*?)</{kind}>'
+    [found] = re.findall(pattern, html, re.S)
     return re.findall(r"<li.*?>(.*?)</li>", found, re.S)
+
+
+def head(app, name):
+    """Return the line at the head of a page of the course."""
+    html = (app.outdir / f"{name}.html").read_text()
+    [line] = re.findall('<p class="page-head">(.*?)</p>', html, re.S)
+    return re.sub("<.*?>", "", line)
+
+
+def rules_of(app):
+    """Return the rules and the answers, without what stands around them."""
+    html = (app.outdir / "rules.html").read_text()
+    html = html[html.index('id="rules"') : html.index('class="clearer"')]
+    return html.split('id="answers"')
+
+
+def test_nothing_is_wrong_with_it(listed):
+    assert not listed.warning.getvalue()
 
 
 def test_chapters_stand_in_the_order_of_the_contents(listed):
@@ -67,44 +111,19 @@ def test_chapters_stand_in_the_order_of_the_contents(listed):
     assert recipes.startswith('<a href="gallery/index.html">')
 
 
-def test_another_order_of_the_contents_is_another_order(front, build):
-    text = front.read_text()
-    chapters = "part/index\ngallery/index\n"
-    assert chapters in text
-    front.write_text(text.replace(chapters, "gallery/index\npart/index\n"))
-
-    assert "A part" in items(build(), "ul")[1]
-
-
 def test_a_chapter_does_not_list_itself(listed):
-    html = (listed.outdir / "part/index.html").read_text()
+    [other] = items(listed, "ul", "part/index")
 
-    [others] = re.findall(r'<ul class="page-list">.*?</ul>', html, re.S)
-    assert re.findall('href="(.*?)"', others) == ["../gallery/index.html"]
+    assert 'href="../gallery/index.html"' in other
 
 
 def test_a_course_says_how_long_each_page_takes_and_all(listed):
     first, second = items(listed, "ol", "part/index")
+
     assert first.startswith('<a href="two.html">Two</a> ')
     assert second == '<a href="one.html">One</a> <small>1 min</small> One is.'
     html = (listed.outdir / "part/index.html").read_text()
     assert "Together they take 2 minutes to read." in html
-
-
-def test_a_page_that_begins_anew_renews_the_list(house, front, build):
-    build()
-    page = house / "docs/part/one.md"
-    long = "word " * 500
-    page.write_text(page.read_text().replace("# One\n", f"# One\n\n{long}\n"))
-
-    assert "<small>3 min</small>" in items(build(), "ol", "part/index")[1]
-
-
-def head(app, name):
-    """Return the line at the head of a page of the course."""
-    html = (app.outdir / f"{name}.html").read_text()
-    [line] = re.findall('<p class="page-head">(.*?)</p>', html, re.S)
-    return re.sub("<.*?>", "", line)
 
 
 def test_a_page_says_its_place_in_the_course(listed):
@@ -115,48 +134,47 @@ def test_a_page_says_its_place_in_the_course(listed):
     assert "the course" not in head(listed, "gallery/three")
 
 
-def test_another_order_of_the_course_is_another_place(house, front, build):
+def test_a_recipe_shows_its_name_its_first_sentence_and_its_picture(listed):
+    html = (listed.outdir / "index.html").read_text()
+    card = html.partition("recipe-cards")[2]
+
+    assert 'href="gallery/three.html">Three</a>' in card
+    assert "<p>See how it goes.</p>" in card
+    assert 'class="only-light"' in card
+    assert 'class="only-dark"' in card
+    assert "sphx_glr_three_001_dark.svg" in card
+
+
+def test_each_rule_and_each_answer_lead_to_their_place(listed):
+    rules, answers = rules_of(listed)
+
+    assert 'href="part/one.html#word-is-one"' in rules
+    assert 'class="reference internal" href="part/one.html">One</a>' in rules
+    [found] = re.findall('<ul class="recap.*?</ul>', rules, re.S)
+    assert re.sub("<.*?>", "", found).split() == ["word", "is", "one✓"]
+    found = re.findall("<li>(.*?)</li>", answers, re.S)
+    assert [re.sub("<.*?>", "", each).strip() for each in found] == [
+        "A word: One",
+        "Another: Two",
+    ]
+
+
+def test_what_changes_on_another_page_renews_a_list(house, build):
+    write(house)
     build()
-    page = house / "docs/part/index.md"
-    page.write_text(CHAPTER.replace("two\none", "one\ntwo"))
-
-    assert head(build(), "part/one").startswith("Page 1 of 2")
-
-
-RECIPES = """
-```{recipes}
-gallery/three
-```
-"""
-
-
-def cards(house, build, written=RECIPES):
-    page = house / "docs/index.md"
-    page.write_text(page.read_text() + written)
+    page = house / "docs/part/one.md"
+    long = f"# One\n\n{'word ' * 500}\n"
+    text = page.read_text().replace("# One\n", long)
+    page.write_text(text.replace(RECAP, ""))
     app = build()
-    html = (app.outdir / "index.html").read_text()
-    return app, html.partition("recipe-cards")[2]
 
+    assert "<small>3 min</small>" in items(app, "ol", "part/index")[1]
+    assert 'class="recap' not in rules_of(app)[0]
 
-def test_a_recipe_shows_its_name_its_first_sentence_and_its_picture(
-    house, build
-):
-    recipe = house / "gallery/three.py"
-    recipe.write_text(
-        recipe.read_text().replace(
-            "=====\n", "=====\n\nSee how\nit goes. More.\n"
-        )
-    )
-    _, html = cards(house, build)
+    index = house / "docs/part/index.md"
+    text = CHAPTER.replace("two\none", "one\ntwo")
+    index.write_text(text.replace("A `word`", "Words"))
+    app = build()
 
-    assert 'href="gallery/three.html">Three</a>' in html
-    assert "<p>See how it goes.</p>" in html
-    assert 'class="only-light"' in html
-    assert 'class="only-dark"' in html
-    assert "sphx_glr_three_001_dark.svg" in html
-
-
-def test_what_is_no_recipe_is_named(house, build):
-    app, _ = cards(house, build, RECIPES.replace("gallery/", "part/"))
-
-    assert "no recipe: 'part/three'" in app.warning.getvalue()
+    assert head(app, "part/one").startswith("Page 1 of 2")
+    assert "Words: " in rules_of(app)[1]

@@ -22,43 +22,34 @@ def settings(address):
         return runpy.run_path(str(ROOT / "conf.py"))
 
 
-@pytest.fixture(scope="module")
-def hosted(new_house):
-    """The site of a house with such an address, without a slash behind."""
-    house = new_house()
-    said = settings("https://example.org/guide")
-    options = {name: said[name] for name in said if OURS.match(name)}
-    own = runpy.run_path(str(house / "docs/conf.py"))["extensions"]
-    options["extensions"] = own + HOSTED
-    return built(house, confoverrides=options)
-
-
 def test_only_a_site_with_an_address_has_them():
     assert {*HOSTED} <= {*settings("https://example.org/")["extensions"]}
     assert not {*HOSTED} & {*settings("")["extensions"]}
 
 
-def test_a_page_is_described_in_its_head(hosted):
-    page = (hosted.outdir / "part/one.html").read_text()
+def test_a_site_is_described_listed_and_has_a_page_for_other_addresses(
+    new_house,
+):
+    house = new_house()
+    said = settings("https://example.org/guide")  # without a slash behind
+    options = {name: said[name] for name in said if OURS.match(name)}
+    own = runpy.run_path(str(house / "docs/conf.py"))["extensions"]
+    options["extensions"] = own + HOSTED
+    app = built(house, confoverrides=options)
 
-    assert not hosted.warning.getvalue()
-    assert '<meta name="description" content="' in page
+    assert not app.warning.getvalue()
     address = "https://example.org/guide/part/one.html"
+    page = (app.outdir / "part/one.html").read_text()
+    assert '<meta name="description" content="' in page
     assert f'<meta property="og:url" content="{address}" />' in page
 
-
-def test_the_sitemap_lists_the_pages(hosted):
-    root = ElementTree.parse(hosted.outdir / "sitemap.xml").getroot()
-    places = {place.text for place in root.findall(".//{*}loc")}
-
-    assert "https://example.org/guide/part/one.html" in places
+    sitemap = ElementTree.parse(app.outdir / "sitemap.xml")
+    places = {place.text for place in sitemap.findall(".//{*}loc")}
+    assert address in places
     assert "https://example.org/guide/404.html" not in places
 
-
-def test_the_page_for_other_addresses_links_to_the_root_of_the_site(hosted):
-    page = (hosted.outdir / "404.html").read_text()
-
-    assert "<h1>No such page</h1>" in page
-    links = re.findall(r'(?:href|src)="([^"#]+)', page)
+    missing = (app.outdir / "404.html").read_text()
+    assert "<h1>No such page</h1>" in missing
+    links = re.findall(r'(?:href|src)="([^"#]+)', missing)
     assert any(link.startswith("/guide/_static/") for link in links)
     assert not [each for each in links if not each.startswith(("/", "http"))]

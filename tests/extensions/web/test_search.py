@@ -1,10 +1,93 @@
-"""What the search knows of each page, in the script that holds it."""
+"""What the search knows of each page, its boxes, and what a page loads."""
 
 import json
 
 import pytest
 
 from tests.helpers.builds import built
+from tests.helpers.evidence import record
+
+PAGE = """---
+search: leak, OOM
+---
+
+# One
+
+First of all.
+The second one.
+[`word` is one]{#word-is-one .claim}.
+
+```{cell} start
+:folded:
+```
+
+## Count
+
+Below.
+
+```{cell} count
+```
+"""
+CHAPTER = """# A *part*
+
+```{toctree}
+one
+two
+```
+"""
+GLOSSARY = """# Words
+
+Look up.
+
+```{glossary}
+leaf
+  What nothing has made.
+```
+"""
+CORRECTION = """[[correction]]
+source = "A"
+section = "1"
+said = "It is zero."
+holds = "It is unity."
+claim = "word-is-one"
+"""
+PROGRAM = '''"""
+One
+===
+"""
+
+# %% start
+word = "one"
+"".casefold()
+
+# %% count
+local = "A local word"
+print(local.upper())
+'''
+
+
+@pytest.fixture(scope="module")
+def site(new_house):
+    """A site with some pages of each kind."""
+    house = new_house()
+    for name, text in {
+        "docs/part/one.md": PAGE,
+        "docs/part/index.md": CHAPTER,
+        "docs/glossary.md": GLOSSARY,
+        "docs/errors.md": "# Errors\n\n```{entries} Yours\n```\n",
+        "docs/evidence/claims.md": "# Rows\n\n```{corrections}\n```\n",
+        "docs/evidence/corrections/part/one.toml": CORRECTION,
+        "docs/synonyms.toml": '"OOM" = "out of memory"\n',
+        "snippets/part/one.py": PROGRAM,
+    }.items():
+        (house / name).parent.mkdir(parents=True, exist_ok=True)
+        (house / name).write_text(text)
+    front = house / "docs/index.md"
+    toctree = "\n```{toctree}\npart/index\nglossary\nerrors\n```\n"
+    box = '\n```{search-box} Search "all" of it\n```\n'
+    front.write_text(front.read_text() + toctree + box)
+    record(house)
+    return built(house)
 
 
 def script(app):
@@ -13,115 +96,55 @@ def script(app):
     return json.loads(text.partition(" = ")[2].rstrip().rstrip(";"))
 
 
-def searched(app, name):
+def page_of(app, name):
     """Return what is found of a page."""
     [page] = [page for page in script(app)[0] if page[0] == name]
     return page
 
 
-def sections(app, name):
-    """Return the sections of a page."""
-    return searched(app, name)[-1]
+def test_a_page_is_found_by_title_heading_prose_and_names_of_code(site):
+    page = page_of(site, "part/one")
 
-
-def edit(house, old, new):
-    page = house / "docs/part/one.md"
-    assert old in page.read_text()
-    page.write_text(page.read_text().replace(old, new))
-
-
-def test_a_page_is_found_by_title_heading_prose_and_names_of_code(
-    house, build
-):
-    edit(house, "# One\n", "# One\n\nFirst first.\n")
-    edit(house, "```{cell} count", "## Count\n\nSecond.\n\n```{cell} count")
-    snippet = house / "snippets/part/one.py"
-    snippet.write_text(
-        snippet.read_text() + 'local = "A local word"\nprint(local.upper())\n'
-    )
-
-    page = searched(build(), "part/one")
-
-    assert page[:3] == ["part/one", "part/one.html", "One"]
     (_, first, prose, *_), (anchor, second, below, code, _) = page[-1]
+    assert page[:4] == ["part/one", "part/one.html", "One", "A part"]
     assert (first, second, anchor) == ("One", "Count", "count")
-    assert prose.startswith("First first.")
-    assert "Second" not in prose
-    assert below.startswith("Second")
-    assert "A LOCAL WORD" in below  # what the cell printed
+    assert prose.startswith("First of all.\nThe second one.\nword is one.")
+    assert "Below" not in prose
+    assert below == "Below.\nA LOCAL WORD"  # which the cell has printed
     assert "upper" in code.split()
     assert "local" not in code.split()
 
 
-def test_words_of_the_front_matter_are_found_and_not_shown(house, build):
-    edit(house, "# One\n", "---\nsearch: leak, OOM\n---\n\n# One\n")
+def test_a_sentence_that_is_a_claim_has_its_sign(site):
+    [first, _] = page_of(site, "part/one")[-1]
 
-    app = build()
-
-    assert searched(app, "part/one")[4] == "leak, OOM"
-    assert "OOM" not in (app.outdir / "part/one.html").read_text()
+    assert first[4] == {"2": ["word-is-one", "✓"]}
 
 
-def test_headings_of_a_page_of_entries_are_known_as_its_names(house, build):
-    (house / "docs/part/errors.md").write_text(
-        "---\norphan: true\nnamed_by: headings\n---\n\n# Errors\n"
-    )
-
-    app = build()
-
-    assert searched(app, "part/errors")[5] is True
-    assert searched(app, "part/one")[5] is False
+def test_words_of_the_front_matter_are_found_and_not_shown(site):
+    assert page_of(site, "part/one")[4] == "leak, OOM"
+    assert "OOM" not in (site.outdir / "part/one.html").read_text()
+    assert script(site)[1] == [["OOM", "out of memory"]]
 
 
-def test_synonyms_come_with_the_pages(house, build):
-    assert script(build())[1] == []
-
-    (house / "docs/synonyms.toml").write_text('"OOM" = "out of memory"\n')
-
-    assert script(build())[1] == [["OOM", "out of memory"]]
+def test_a_page_of_entries_is_found_by_a_heading_that_is_pasted(site):
+    assert page_of(site, "errors")[5] is True
+    assert page_of(site, "part/one")[5] is False
 
 
-@pytest.fixture(scope="module")
-def extended(new_house):
-    """A site with a glossary and corrections."""
-    house = new_house()
-    rows = house / "docs/evidence/corrections/part/one.toml"
-    rows.parent.mkdir(parents=True)
-    rows.write_text(
-        '[[correction]]\nsource = "A"\nsection = "1"\nsaid = "It is zero."\n'
-        'holds = "It is unity."\nclaim = "word-is-one"\n'
-    )
-    page = house / "docs/evidence/claims.md"
-    page.write_text("# Rows\n\n```{corrections}\n```\n")
-    page = house / "docs/glossary.md"
-    page.write_text(
-        "---\norphan: true\n---\n\n# Words\n\nLook up.\n\n"
-        "```{glossary}\nleaf\n  What nothing has made.\n```\n"
-    )
-    return built(house)
-
-
-def test_folded_code_and_panels_are_not_found(house, build):
-    edit(house, "{cell} count\n", "{cell} count\n:folded:\n")
-    snippet = house / "snippets/part/one.py"
-    snippet.write_text(snippet.read_text() + '"".casefold()\n')
-
-    said = json.dumps(sections(build(), "part/one"))
+def test_folded_code_and_panels_are_not_found(site):
+    said = json.dumps(page_of(site, "part/one"))
 
     assert "casefold" not in said
     assert "without_one" not in said  # an edit of a counter-example
     assert "2.13.0" not in said
 
 
-def test_the_page_of_corrections_is_found_by_its_rows(extended):
-    [[_, _, text, *_]] = sections(extended, "evidence/claims")
+def test_corrections_are_found_by_their_rows_and_terms_at_their_place(site):
+    [[_, _, text, *_]] = page_of(site, "evidence/claims")[-1]
+    first, leaf = page_of(site, "glossary")[-1]
 
     assert text == "It is zero. It is unity."
-
-
-def test_a_term_of_the_glossary_is_found_by_its_own_place(extended):
-    first, leaf = sections(extended, "glossary")
-
     assert first[:4] == ["", "Words", "Look up.", ""]
     assert leaf[:4] == ["term-leaf", "leaf", "What nothing has made.", ""]
 
@@ -131,7 +154,7 @@ def test_a_page_that_is_gone_is_not_found(house, build):
     page.write_text("# More\n")
     top = house / "docs/index.md"
     text = top.read_text()
-    top.write_text(text.replace("part/one", "more\npart/one", 1))
+    top.write_text(text.replace("part/*", "part/*\nmore"))
     assert "more" in [page[0] for page in script(build())[0]]
 
     page.unlink()
@@ -155,40 +178,20 @@ def test_every_build_writes_the_same_and_one_without_news_nothing(
     assert path.read_bytes() == first
 
 
-def test_nothing_of_the_search_of_sphinx_is_left(site):
-    left = {path.name for path in site.outdir.rglob("*search*")}
-    ours = {"search-index.js", "search.css", "search.js", "searching.js"}
+def test_a_page_has_a_box_of_its_own(site):
+    html = (site.outdir / "index.html").read_text()
 
-    assert left == ours | {"minisearch.min.js"}
-    assert not (site.outdir / "_static/language_data.js").exists()
-
-
-def test_each_section_has_its_sentences_for_results_to_quote(house, build):
-    edit(house, "# One\n", "# One\n\nFirst of all.\nThe second one.\n")
-
-    [[_, _, text, *_]] = sections(build(), "part/one")
-
-    assert text.startswith("First of all.\nThe second one.\n")
+    [_, box] = html.split('<form class="site-search page-search-container"')
+    assert 'placeholder="Search &#34;all&#34; of it"' in box
+    assert 'aria-controls="page-search-results"' in box
+    assert 'id="page-search-results" role="listbox"' in box
 
 
-def test_a_sentence_that_is_a_claim_has_its_sign(house, build):
-    edit(house, "# One\n", "# One\n\nFirst\nand second.\n")
+def test_no_page_loads_what_nothing_on_it_needs(site):
+    page = (site.outdir / "part/one.html").read_text()
 
-    [[_, _, text, _, claims]] = sections(build(), "part/one")
-
-    [(line, found)] = claims.items()
-    assert text.split("\n")[int(line)] == "word is one."
-    assert found == ["word-is-one", "✓"]
-
-
-def test_a_result_names_the_chapter_of_its_page(house, build):
-    (house / "docs/part/index.md").write_text(
-        "# A *part*\n\n```{toctree}\none\ntwo\n```\n"
-    )
-    front = house / "docs/index.md"
-    front.write_text(front.read_text() + "\n```{toctree}\npart/index\n```\n")
-
-    chapters = {page[0]: page[3] for page in script(build())[0]}
-
-    assert chapters["part/one"] == "A part"
-    assert chapters["part/index"] == chapters["index"] == ""
+    assert "documentation_options.js" in page
+    assert "claims.js" in page
+    assert "doctools.js" not in page
+    assert "sphinx_highlight.js" not in page
+    assert "claims.js" not in (site.outdir / "glossary.html").read_text()

@@ -1,4 +1,4 @@
-"""The names of torch: the list, and what stands in code."""
+"""Names of torch in code and in their list, and terms in some words."""
 
 from importlib import import_module
 from itertools import accumulate
@@ -8,8 +8,36 @@ import pytest
 
 from extensions.core.files import Problem
 from extensions.core.topics import ROOT
-from extensions.prose.lists import read_names
-from extensions.prose.torch_uses import USUAL, bound_in, imports_of, uses_in
+from extensions.prose.names import (
+    USUAL,
+    bound_in,
+    forms_of,
+    imports_of,
+    linked,
+    pattern_of,
+    read_names,
+    terms_of,
+    uses_in,
+)
+
+
+def test_terms_are_found_whole_one_or_several_the_longest_first(tmp_path):
+    assert not pattern_of(forms_of(terms_of(tmp_path))).search("leaf")
+    terms = ("step", "step size", "Leaf", "axis", "batch")
+    forms = forms_of(terms)
+    words = "Leafs, a step size, step-wise, a stepping step, axes, batches."
+
+    found = pattern_of(forms).findall(words)
+
+    assert found == ["Leafs", "step size", "step", "axes", "batches"]
+    assert [forms[each.lower()] for each in found] == [
+        "Leaf",
+        "step size",
+        "step",
+        "axis",
+        "batch",
+    ]
+
 
 LIST = """base = "https://example.org/"
 unlinked = ["torch.inf"]
@@ -30,6 +58,7 @@ stack = "torch.stack"
 
 @pytest.fixture
 def listed(tmp_path):
+    """A list of some names."""
     path = tmp_path / "docs/torch_names.toml"
     path.parent.mkdir()
     path.write_text(LIST)
@@ -45,13 +74,9 @@ def is_there(name):
     try:
         resolve_name(name)
     except (ImportError, AttributeError):
-        return any(map(needs_another, accumulate(name.split("."), join)))
+        modules = accumulate(name.split("."), "{}.{}".format)
+        return any(map(needs_another, modules))
     return True
-
-
-def join(module, name):
-    """Return the name of a part of a module."""
-    return f"{module}.{name}"
 
 
 def needs_another(module):
@@ -78,7 +103,6 @@ def test_a_name_is_the_longest_that_is_listed(listed):
     assert names.known("torch.cuda") == "torch.cuda"
     assert names.known("torch.cuda.nothing") is None
     assert names.known("torch.inf") == "torch.inf"
-    assert names.address("torch.stack") == "https://example.org/stack.html"
 
 
 def test_a_member_is_that_of_a_class_or_of_an_owner_that_is_named(listed):
@@ -90,29 +114,12 @@ def test_a_member_is_that_of_a_class_or_of_an_owner_that_is_named(listed):
     assert names.member("rows.stack") is None
 
 
-def test_without_a_list_nothing_is_known(tmp_path):
-    assert read_names(tmp_path).known("torch.float32") is None
+@pytest.mark.parametrize("lost", ["base =", "[pages]", '"torch.stack" ='])
+def test_a_broken_list_is_a_problem(listed, lost):
+    listed.write_text(LIST.replace(lost, lost.replace("a", "o")))
 
-
-@pytest.mark.parametrize(
-    ("old", "new", "line", "said"),
-    [
-        ("base =", "root =", 1, "write base"),
-        ("[pages]", "[page]", 1, "write base"),
-        (
-            'item = "torch.Tensor.item"',
-            'item = "torch.lost"',
-            12,
-            r"item: \[pages\] has no torch.lost",
-        ),
-    ],
-)
-def test_a_broken_list_says_where(listed, old, new, line, said):
-    listed.write_text(LIST.replace(old, new))
-
-    with pytest.raises(Problem, match=said) as caught:
+    with pytest.raises(Problem, match=r"write base|has no torch\.stack"):
         read_names(listed.parents[1])
-    assert caught.value.line == line
 
 
 CODE = '''import numpy as np
@@ -155,3 +162,28 @@ def test_what_ends_behind_a_listed_name_is_no_part_of_it():
 def test_code_says_which_names_have_a_meaning_of_their_own():
     assert bound_in(CODE) == {"train", "rate", "layer", "loss"}
     assert bound_in("no code") == set()
+
+
+def test_a_token_is_cut_where_a_link_begins_or_ends():
+    html = (
+        '<pre><span></span><span class="kd">@torch</span>'
+        '<span class="o">.</span><span class="n">no_grad</span>() &lt; x</pre>'
+    )
+
+    assert linked(html, []) == html
+    assert linked(html, [(1, 14, "a?b&c"), (19, 20, "d")]) == (
+        '<pre><span></span><span class="kd">@</span>'
+        '<a class="api reference external" href="a?b&amp;c">'
+        '<span class="kd">torch</span><span class="o">.</span>'
+        '<span class="n">no_grad</span></a>() &lt; '
+        '<a class="api reference external" href="d">x</a></pre>'
+    )
+
+
+def test_a_link_inside_of_an_emphasized_line_ends_inside_of_it():
+    line = '<span class="hll">a<span class="o">.</span>b()\n</span>c'
+
+    assert linked(line, [(2, 3, "b")]) == (
+        '<span class="hll">a<span class="o">.</span>'
+        '<a class="api reference external" href="b">b</a>()\n</span>c'
+    )

@@ -1,7 +1,5 @@
 """A house that cannot be read as a whole is not built."""
 
-import shutil
-
 
 def test_each_broken_file_is_a_line_and_no_program_runs(unbuilt, stopped):
     page = unbuilt / "docs/part/one.md"
@@ -14,13 +12,3 @@ def test_each_broken_file_is_a_line_and_no_program_runs(unbuilt, stopped):
         f"{page}:3: ERROR: not UTF-8 (byte 0xff): save it so [proven]",
     ]
     assert not (unbuilt / "docs/code").exists()
-
-
-def test_a_file_in_the_place_of_the_evidence_is_named(house, stopped):
-    evidence = house / "build/evidence"
-    shutil.rmtree(evidence)
-    evidence.touch()
-
-    [line] = stopped()
-
-    assert line.startswith(f"{evidence}:1: ERROR: evidence_folders in conf.py")
