@@ -79,7 +79,7 @@ CASES = [
     (SNIPPET, b"", "1: no docstring that opens with a title"),
     (SNIPPET, b'"""Words."""\n\n# %% start\n', "1: no docstring that opens"),
     (SNIPPET, b'"""\nOne\n===\n"""\nword = 1\n', "1: no cell: each opens"),
-    (SNIPPET, b"\n\nword = '\0'\n", "3: not Python: a null byte"),
+    (SNIPPET, b"\n\nword = '\0'\n", "1: source code string cannot contain null bytes"),
     (SNIPPET, b"\xef\xbb\xbf", "1: begins with a byte order mark: save it"),
     (TESTS, b"\nword = (\n", "2: '(' was never closed"),
     ("docs/part/one.md", b"---\na: b\n", "1: front matter without an end"),
@@ -95,7 +95,7 @@ CASES = [
     (CORRECTIONS, ROW.replace(b"]]", b""), "1: not TOML: Expected ']]' at"),
     (CORRECTIONS, ROW.replace(b'd"', b"d"), "4: not TOML: Illegal character"),
     (CORRECTIONS, b"correction = 1", "1: no list of tables: [[correction]]"),
-    (CORRECTIONS, b"correction = [1]", "1: no table in the list of [["),
+    (CORRECTIONS, b"correction = [1]", "1: write each table below a line"),
     (CORRECTIONS, ROW + ROW.replace(b"said", b"says"), "7: a correction has"),
     (CORRECTIONS, ROW.replace(b'"Said"', b"3"), "1: a correction needs text"),
 ]

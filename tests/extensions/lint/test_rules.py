@@ -120,6 +120,12 @@ CASES = [
     (TESTS, "fails(test_word_is_one", "fails(test_word_is_two", "5: does not"),
     (TESTS, '"""Another word is not one."""', "", "5: has no docstring"),
     (TESTS, "__but_not_of_another", "__also", "5: expects"),
+    (
+        SNIPPET,
+        'word = "one"',
+        'from __future__ import annotations\n\nword = "one"',
+        "7: on its page this holds for all cells",
+    ),
     (INDEX, "# House\n", "# House\n\n[It]{#it .claim}.\n", "3: claims or"),
     (INDEX, "part/*", "part/one", "3: add part/two to this toctree"),
     (INDEX, "```{toctree}", "```{tally}", "1: add part/one to this toctree"),
@@ -207,7 +213,6 @@ def test_what_is_cited_is_listed_and_what_is_listed_is_cited(house):
 
 LEFT = {
     "snippets/part/number one.py": "malformed name 'part/number one':",
-    "snippets/part/left.txt": "not a program",
     "tests/part/test_lost.py": "mirrors no snippet snippets/part/lost.py",
 }
 
