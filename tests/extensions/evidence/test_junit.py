@@ -27,36 +27,6 @@ def test_a_run_knows_its_facts_and_results(house):
     assert result.properties[DEPENDS_ON] == found.of("test_word_is_one")
 
 
-def test_a_truncated_file_is_a_problem_at_its_line(house):
-    path = record(house, "evidence/other")
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join(lines[:4]))
-
-    assert problem(path).startswith(f"{path}:4: not whole XML")
-
-
-def test_a_file_that_is_not_xml_is_a_problem(house):
-    path = record(house, "evidence/other")
-    path.write_text("all passed\n")
-
-    assert problem(path).startswith(f"{path}:1: not whole XML")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b'<?xml version="1.0" encoding="no-such"?><testsuites />',
-        b"<testsuites>\xff</testsuites>",
-        b"",
-    ],
-)
-def test_a_file_that_cannot_be_decoded_is_a_problem(house, content):
-    path = record(house, "evidence/other")
-    path.write_bytes(content)
-
-    assert problem(path).startswith(f"{path}:1: not ")
-
-
 def test_a_damaged_run_is_told_and_the_others_are_read(house):
     damaged = house / "evidence/damaged/tests.xml"
     damaged.mkdir(parents=True)

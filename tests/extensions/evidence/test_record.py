@@ -22,7 +22,7 @@ from extensions.evidence.junit import (
     read_run,
     runs,
 )
-from tests.helpers.evidence import FACTS, HOUSE
+from tests.helpers.evidence import FACTS, HOUSE, properties
 from tests.helpers.evidence import record as record_run
 
 
@@ -47,29 +47,40 @@ def test_one_module_is_recorded_as_the_ledger_reads_it(whole):
     assert "hostname" not in run.facts
 
 
-def a_run(torch, *names):
-    """Return a run of some tests; the first letter names the module."""
-    cases = "".join(
-        f'<testcase classname="tests.{name[0]}" name="test_{name}" />'
-        for name in names
-    )
-    facts = f'<property name="torch" value="{torch}" />'
+def case(name, inside=""):
+    """Return a passed test; the first letter of its name is its module."""
     return (
-        f"<testsuites><testsuite><properties>{facts}</properties>{cases}"
-        "</testsuite></testsuites>"
+        f'<testcase classname="tests.{name[0]}" name="test_{name}">{inside}'
+        "</testcase>"
     )
 
 
 @pytest.fixture
-def said(monkeypatch):
-    """Let pytest say that some tests ran."""
+def runs_as(monkeypatch):
+    """Let a run of pytest end in some way, with some test cases."""
 
-    def said(torch, *cases):
+    def runs_as(*cases, torch="2.6.0", passed=True, meanwhile=list):
+        facts = f'<property name="torch" value="{torch}" />'
+
         def run(root, arguments, path):
-            path.write_text(a_run(torch, *cases))
-            return True
+            meanwhile()
+            path.write_text(
+                f"<testsuites><testsuite><properties>{facts}</properties>"
+                f"{''.join(cases)}</testsuite></testsuites>"
+            )
+            return passed
 
         monkeypatch.setattr(record, "run_pytest", run)
+
+    return runs_as
+
+
+@pytest.fixture
+def said(runs_as):
+    """Let pytest say that some tests passed with some torch."""
+
+    def said(torch, *names):
+        runs_as(*map(case, names), torch=torch)
 
     return said
 
@@ -183,17 +194,8 @@ def test_the_claims_that_a_torch_made_true_are_chosen(
     ]
 
 
-def test_without_a_choice_all_is_new(tmp_path, said):
+def test_another_torch_renews_no_part_but_all(tmp_path, said):
     said("2.6.0", "a_one", "b_one")
-    record.record(tmp_path, [])
-    said("2.9.1", "a_one")
-    record.record(tmp_path, [])
-
-    assert names_in(tmp_path) == [("test_a_one", "passed")]
-
-
-def test_another_torch_renews_no_part(tmp_path, said):
-    said("2.6.0", "a_one")
     record.record(tmp_path, [])
     before = (tmp_path / record.PACKED).read_bytes()
     said("2.9.1", "a_one")
@@ -202,21 +204,15 @@ def test_another_torch_renews_no_part(tmp_path, said):
         record.record(tmp_path, ["tests/a.py"])
     assert (tmp_path / record.PACKED).read_bytes() == before
 
+    record.record(tmp_path, [])
+    assert names_in(tmp_path) == [("test_a_one", "passed")]
 
-def test_what_failed_is_named(tmp_path, monkeypatch, capsys):
-    xml = (
-        '<testsuites><testsuite><testcase classname="tests.a" name="test_b">'
-        '<failure message="assert 1" /></testcase></testsuite></testsuites>'
-    )
 
-    def fail(root, arguments, path):
-        path.write_text(xml)
-        return False
-
-    monkeypatch.setattr(record, "run_pytest", fail)
+def test_what_failed_is_named(tmp_path, runs_as, capsys):
+    runs_as(case("a", '<failure message="assert 1" />'), passed=False)
 
     assert record.record(tmp_path, []) == record.SOME_FAILED
-    assert capsys.readouterr().out == "failed: tests.a::test_b\n"
+    assert capsys.readouterr().out == "failed: tests.a::test_a\n"
 
 
 @pytest.mark.parametrize(
@@ -257,45 +253,26 @@ def test_what_did_not_run_is_a_problem_and_changes_nothing(
 
 
 def test_a_run_from_which_a_case_was_deselected_changes_nothing(
-    tmp_path, monkeypatch
+    tmp_path, runs_as
 ):
-    case = (
-        '<testcase classname="tests.a" name="test_b[1]"><properties>'
-        f'<property name="{CASES}" value="2" /></properties></testcase>'
-    )
+    runs_as(case("a[1]", properties({CASES: "2"})))
 
-    def run(root, arguments, path):
-        path.write_text(
-            f"<testsuites><testsuite>{case}</testsuite></testsuites>"
-        )
-        return True
-
-    monkeypatch.setattr(record, "run_pytest", run)
-
-    with pytest.raises(Problem, match=r"cases of .*test_b.* were deselected"):
+    with pytest.raises(Problem, match=r"cases of .*test_a.* were deselected"):
         record.record(tmp_path / "here", [])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_module_that_changes_while_it_is_tested_has_no_result(
-    tmp_path, monkeypatch, claims, capsys
+    tmp_path, runs_as, claims, capsys
 ):
     [changed, held, *_] = evidence_modules(claims)
     before = changed.read_text()
     names = [classname(claims, each) for each in (changed, held)]
     [test, *_] = parsed_tests.tests_in(held)
-
-    def run(root, arguments, path):
-        changed.write_text(before.replace("def ", "def  ", 1))
-        cases = "".join(
-            f'<testcase classname="{name}" name="{test}" />' for name in names
-        )
-        path.write_text(
-            f"<testsuites><testsuite>{cases}</testsuite></testsuites>"
-        )
-        return True
-
-    monkeypatch.setattr(record, "run_pytest", run)
+    runs_as(
+        *(f'<testcase classname="{name}" name="{test}" />' for name in names),
+        meanwhile=lambda: changed.write_text(before.replace("def ", "def  ")),
+    )
     record.record(tmp_path, [])
     changed.write_text(before)
 
@@ -327,16 +304,10 @@ def pack(run):
     return record.packed(root, list(root.iter("testcase")))
 
 
-def lines_of(data):
-    """Return what a packed run holds, an element a line."""
-    root = ElementTree.fromstring(gzip.decompress(data))
-    return [
-        " ".join([each.tag, *each.attrib.values()]) for each in root.iter()
-    ]
-
-
 def test_a_packed_run_holds_what_pages_show():
-    assert lines_of(pack(RUN)) == [
+    root = ElementTree.fromstring(gzip.decompress(pack(RUN)))
+
+    assert [" ".join([e.tag, *e.attrib.values()]) for e in root.iter()] == [
         "testsuites",
         "testsuite pytest",
         "properties",
