@@ -139,7 +139,9 @@ def told(house, monkeypatch):
     return told
 
 
-def test_each_page_has_its_part_of_the_report(told):
+def test_each_page_has_its_part_of_the_report_which_goes_once_all_is_well(
+    told,
+):
     one = "tests.part.test_one"
     cases = [
         (one, "test_word_is_one[b]", "second"),
@@ -150,9 +152,6 @@ def test_each_page_has_its_part_of_the_report(told):
     outcomes = {but: "failed", "test_word_is_two": "failed"}
 
     assert told(1, *cases, **outcomes) == (1, REPORT)
-
-
-def test_an_unbroken_torch_gives_no_report_and_takes_the_old_one_away(told):
     assert told(0) == (0, "")
 
 

@@ -96,11 +96,14 @@ SHOWN = {
 }
 
 
-def test_a_panel_shows_what_comes_of_an_edit_or_of_an_input(house, build):
-    record(
+def test_a_panel_shows_what_comes_of_an_edit_and_folds_all_others(
+    house, build
+):
+    but = "test_word_is_one__but_not_of_another"
+    path = record(
         house,
         failures_of={
-            "test_word_is_one__but_not_of_another": {
+            but: {
                 "edit": "+word = 'two'",
                 "said": "assert old == new",
                 "output before": "begins\nword is <one>",
@@ -118,6 +121,11 @@ def test_a_panel_shows_what_comes_of_an_edit_or_of_an_input(house, build):
             },
         },
     )
+    path /= "part/one.xml"
+    text = path.read_text()
+    [one] = re.findall(f'(?s)<testcase name="{but}".*?</testcase>', text)
+    more = one.replace(f'{but}"', f'{but}[none at all]"')
+    path.write_text(text.replace(one, one + more.replace("+word", "+none")))
 
     app = build()
 
@@ -125,22 +133,9 @@ def test_a_panel_shows_what_comes_of_an_edit_or_of_an_input(house, build):
         html = html_of(app, page)
         assert [each for each in parts if each not in html] == []
         assert "assert old == new" not in html
-
-
-def test_a_panel_folds_all_changes_but_one(house, build):
-    path = record(house) / "part/one.xml"
-    name = "test_word_is_one__but_not_of_another"
-    text = path.read_text()
-    [one] = re.findall(f'(?s)<testcase name="{name}".*?</testcase>', text)
-    more = one.replace(f'{name}"', f'{name}[none at all]"').replace(
-        "+new", "+none"
-    )
-    path.write_text(text.replace(one, one + more))
-
-    panel = panel_in(html_of(build(), "part/one"))
-
+    panel = panel_in(html_of(app, "part/one"))
     shown, _, folded = panel.partition("<summary>1 more change does the same<")
-    assert "+new" in shown
+    assert "+word" in shown
     assert "<p>none at all</p>" in folded
     assert "+none" in folded
 
