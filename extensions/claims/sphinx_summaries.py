@@ -52,16 +52,6 @@ def claims_now(app: Sphinx) -> dict[str, str]:
     return found | {ALL: ledger.state_of(ledger.entries)}
 
 
-def sentences_now(app: Sphinx) -> dict[str, str]:
-    """Return all sentences."""
-    return {ALL: f"{ledger_of(app).prose}"}
-
-
-def corrections_now(app: Sphinx) -> dict[str, str]:
-    """Return all corrections."""
-    return {ALL: f"{read_corrections(root_of(app.env))}"}
-
-
 class SummaryDirective(SphinxDirective):
     """Show the ledger through the template of the directive's name."""
 

@@ -34,6 +34,8 @@ number = 4
 print("Right: even" if number % 2 == 0 else "Not yet: odd")
 """
 UNRECORDED = "repair word-is-two__but-not-of-another"
+UNANSWERED = "repair word-is-two__but-never"
+LOST = ["word-is-six", "part/one#word-is-six"]
 UNCLEAR = ["word-is-one__but-not-x", "guess count", "build number"]
 
 
@@ -47,8 +49,9 @@ def asking(new_house):
     )
     snippet = house / "snippets/part/one.py"
     snippet.write_text(snippet.read_text() + PROGRAM)
-    arguments = [*UNCLEAR, UNRECORDED]
+    arguments = [*UNCLEAR, UNRECORDED, UNANSWERED]
     others = [f"\n```{{exercise}} {each}\nTry.\n```\n" for each in arguments]
+    others += [f"\n```{{recap}} {each}\n```\n" for each in LOST]
     (house / "docs/part/two.md").write_text("# Two\n" + "".join(others))
     printed = {"output before": "one", "output after": "other"}
     record(
@@ -159,9 +162,21 @@ def test_a_notebook_has_room_for_what_a_reader_builds(cells):
 
 
 def test_a_repair_that_no_run_has_recorded_says_so(asking):
-    [words], _ = exercises_of(asking, "part/two")
+    words, _ = exercises_of(asking, "part/two")
 
-    assert words.endswith(NO_ANSWER)
+    assert [each.endswith(NO_ANSWER) for each in words] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "19: WARNING: an exercise of no counter-example: 'test_word_is_two__",
+        "23: ERROR: a recap of no claim of this page: 'word-is-six'",
+        "26: ERROR: a recap of no claim of part/one: 'word-is-six'",
+    ],
+)
+def test_what_names_no_counter_example_or_claim_is_reported(asking, said):
+    assert f"two.md:{said}" in asking.warning.getvalue()
 
 
 @pytest.mark.parametrize("argument", UNCLEAR)

@@ -133,8 +133,8 @@ def test_a_panel_shows_what_comes_of_an_edit_and_folds_all_others(
         html = html_of(app, page)
         assert [each for each in parts if each not in html] == []
         assert "assert old == new" not in html
-    panel = panel_in(html_of(app, "part/one"))
-    shown, _, folded = panel.partition("<summary>1 more change does the same<")
+    html = html_of(app, "part/one")
+    shown, _, folded = html.partition("<summary>1 more change does the same<")
     assert "+word" in shown
     assert "<p>none at all</p>" in folded
     assert "+none" in folded
