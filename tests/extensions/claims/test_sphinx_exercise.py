@@ -104,25 +104,21 @@ def test_each_exercise_asks_and_folds_its_answer(asking):
 def test_a_notebook_lets_who_predicts_run_the_cell(cells):
     question, code, answer = cells[:3]
 
-    assert question["source"].endswith(
-        "**Predict**\n\nWhat is it?\n\n"
-        "<details><summary>Hint</summary>\n\nOne.\n\n</details>"
-    )
-    assert code["source"] == 'print(word, "counted")'
-    assert code["outputs"] == []
+    assert question["source"].endswith("What is it?\n\n" + HINT.format("One."))
+    assert (code["source"], code["outputs"]) == ('print(word, "counted")', [])
     assert answer["source"].startswith("Run the cell: it gives the answer.")
 
 
-REPAIR = """\
+HINT = "<details><summary>Hint</summary>\n\n{}\n\n</details>"
+REPAIR = (
+    """\
 **Repair**
 
 Change one line so that it is another.
 
-<details><summary>Hint</summary>
-
-Look at `word`.
-
-</details>
+"""
+    + HINT.format("Look at `word`.")
+    + """
 
 <details><summary>Answer</summary>
 
@@ -142,6 +138,7 @@ With this change, this is no longer true:
 > `word` is one.
 
 </details>"""
+)
 
 
 def test_downloads_have_the_hint_and_the_answer_of_a_repair(asking, cells):
