@@ -89,7 +89,6 @@ def _parsed_page(path: Path, text: str) -> Page:
 
 
 def _add_recipe(page: Page, text: str) -> None:
-    """Add the contents of a script, whose cells are all shown."""
     for match in RECIPE_TIMINGS.finditer(text):
         page.measured.append(text.count("\n", 0, match.start()) + 1)
     for match in _RECIPE_CLAIM.finditer(text):
@@ -101,7 +100,6 @@ def _add_recipe(page: Page, text: str) -> None:
 
 
 def _add_markdown(page: Page, text: str, first: int) -> None:
-    """Add the contents of some Markdown that begins at line ``first``."""
     for token in parse(text):
         line = line_of(token, first)
         if token.type == "inline":

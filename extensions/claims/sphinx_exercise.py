@@ -107,7 +107,6 @@ class ExerciseDirective(SphinxDirective):
         return [box]
 
     def _check(self, name: str) -> Details:
-        """Return what tells a reader whether the own answer is right."""
         code, output = self._cell(name)
         said = "Run this below your own code. A right answer gives:"
         parts = [code, nodes.paragraph("", said), output]

@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.claims.corrections import Correction, read_corrections
+from extensions.claims.corrections import read_corrections
 from extensions.claims.ledger import Ledger
 from extensions.claims.sphinx_ledger import ledger_of, page_values
 from extensions.prose.rules import read_sources
@@ -107,11 +107,10 @@ def _values(env: BuildEnvironment, ledger: Ledger) -> dict[str, Any]:
     read = partial(reading_place, env)
     addresses = {each.name: each.prefix for each in read_sources(root_of(env))}
 
-    def verdict_of(row: Correction) -> str:
-        found = ledger.of(row.topic.name)
-        own = (each.verdict for each in found if each.claim.name == row.claim)
-        return next(own, "missing")
-
+    verdict_of = {
+        f"{each.topic.name}#{each.claim.name}": each.verdict
+        for each in ledger.entries
+    }
     return {
         "ledger": ledger,
         "verdicts": Counter(each.verdict for each in ledger.entries),
@@ -134,7 +133,7 @@ def _values(env: BuildEnvironment, ledger: Ledger) -> dict[str, Any]:
                 # Of a text that has none, the page of the sources tells.
                 "address": row.source in addresses
                 and addresses[row.source] + row.section,
-                "verdict": verdict_of(row),
+                "verdict": verdict_of.get(row.name, "missing"),
             }
             for row in read_corrections(root_of(env))
         ],

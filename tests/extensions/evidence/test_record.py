@@ -99,19 +99,7 @@ def facts_in(folder):
     return properties_of(suite)
 
 
-def test_chosen_modules_are_renewed_among_the_others(tmp_path, said):
-    said("2.6.0", "a_one", "b_one")
-    record.record(tmp_path, [])
-    said("2.6.0", "a_two")
-    record.record(tmp_path, ["tests/a.py"])
-
-    assert names_in(tmp_path) == [
-        ("test_a_two", "passed"),
-        ("test_b_one", "passed"),
-    ]
-
-
-def test_a_chosen_test_renews_its_claim_alone(tmp_path, said):
+def test_a_choice_renews_its_claims_alone(tmp_path, said):
     said("2.6.0", "a_one", "a_one__but_not", "a_two", "b_one")
     record.record(tmp_path, [])
     said("2.6.0", "a_one", "a_one__also")
@@ -125,14 +113,19 @@ def test_a_chosen_test_renews_its_claim_alone(tmp_path, said):
     ]
     assert "claims" not in facts_in(tmp_path)
 
+    said("2.6.0", "a_three")
+    record.record(tmp_path, ["tests/a.py"])
+    assert names_in(tmp_path) == [
+        ("test_a_three", "passed"),
+        ("test_b_one", "passed"),
+    ]
+
 
 def test_a_run_of_some_claims_says_so_until_all_are_recorded(tmp_path, said):
-    said("2.5.1", "a_one")
-    record.record(tmp_path, ["tests/a.py::test_a_one"])
-    assert facts_in(tmp_path)["claims"] == "some"
-    said("2.5.1", "b_one")
-    record.record(tmp_path, ["tests/b.py"])
-    assert facts_in(tmp_path)["claims"] == "some"
+    for name in ("a_one", "b_one"):
+        said("2.5.1", name)
+        record.record(tmp_path, [f"tests/{name[0]}.py::test_{name}"])
+        assert facts_in(tmp_path)["claims"] == "some"
     assert len(names_in(tmp_path)) == 2
 
     record.record(tmp_path, [])
