@@ -167,14 +167,6 @@ def test_a_panel_names_each_run_by_what_it_says(varied):
     assert "<li>✓ torch 2.5.1</li>" in varied.html("part/one")
 
 
-def test_a_claim_whose_device_is_simulated_has_a_sign_of_its_own(varied):
-    html = varied.html("part/two")
-
-    assert "claim-simulated" in sign_in(html)
-    said = "The test simulates a GPU: nothing here has run on one."
-    assert said in panel_in(html)
-
-
 def test_a_claim_that_did_not_run_says_what_it_needs(waiting):
     html = waiting.html("gallery/three")
     panel = panel_in(html)
@@ -186,11 +178,19 @@ def test_a_claim_that_did_not_run_says_what_it_needs(waiting):
     assert f'title="Not run: needs {needs}"' in sign_in(html)
 
 
-def test_a_failed_claim_looks_failed(waiting):
-    sign = sign_in(waiting.html("part/two"))
+@pytest.mark.parametrize(
+    ("name", "verdict", "said"),
+    [("varied", "simulated", "Simulated"), ("waiting", "failed", "Failed")],
+)
+def test_a_claim_that_did_not_just_pass_has_a_sign_of_its_own(
+    request, name, verdict, said
+):
+    html = request.getfixturevalue(name).html("part/two")
 
-    assert "claim-failed" in sign
-    assert 'aria-label="Failed: word is two"' in sign
+    assert f"claim-{verdict}" in sign_in(html)
+    assert f'aria-label="{said}: word is two"' in sign_in(html)
+    simulates = "The test simulates a GPU: nothing here has run on one."
+    assert (simulates in panel_in(html)) == (name == "varied")
 
 
 # -- The tally ---------------------------------------------------------------

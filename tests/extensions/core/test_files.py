@@ -54,7 +54,6 @@ def test_what_cannot_be_read_is_named(read, path, monkeypatch):
     ("read", "content", "expected"),
     [
         (files.text_of, b"a\nb\xff", "2: not UTF-8 (byte 0xff): save it so"),
-        (files.text_of, b"a\r\n\xe9", "2: not UTF-8 (byte 0xe9): save it so"),
         (files.toml_of, b"a = 1\nb = [", "2: not TOML: Invalid value"),
         (files.toml_of, b"a = 1\na = 2", "2: not TOML: Cannot overwrite"),
         (files.json_of, b"{\n", "2: not whole JSON: Expecting property"),

@@ -89,7 +89,7 @@ def test_everything_runs_where_there_is_no_evidence_and_then_nothing(
 @pytest.mark.parametrize(
     "name", ["snippets/part/one.py", "tests/part/test_one.py"]
 )
-def test_a_changed_file_runs_its_own_topic_again(house, calls, evidence, name):
+def test_a_changed_file_runs_its_own_topic_again(house, calls, name):
     add_to(house / name)
 
     assert update(house) == 0
@@ -211,7 +211,7 @@ def test_a_file_saved_during_the_run_is_tested_again(house, calls, meanwhile):
     assert calls[1:] == [["tests/part/test_one.py"]]
 
 
-def test_a_module_that_is_not_python_is_never_done(house, calls, evidence):
+def test_a_module_that_is_not_python_is_never_done(house, calls):
     (house / "tests/part/test_one.py").write_text("def\n")
 
     assert update(house) == SOME_FAILED

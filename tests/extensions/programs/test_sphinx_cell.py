@@ -33,9 +33,7 @@ def test_a_cell_shows_its_code_then_its_output_and_no_more(site):
         'print(word, "counted")\n\none counted',
     ]
     assert not site.warning.getvalue()
-
-
-def test_no_doctree_takes_the_whole_environment_along(site):
+    # No doctree takes the whole environment along.
     for path in Path(site.doctreedir).rglob("*.doctree"):
         assert b"BuildEnvironment" not in path.read_bytes(), path
 
