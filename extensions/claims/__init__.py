@@ -24,7 +24,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         sphinx_panels,
         sphinx_summaries,
     )
-    from extensions.site.dependencies import KINDS, PAGE_PARTS
+    from extensions.claims.corrections import read_corrections
+    from extensions.site.dependencies import ALL, KINDS, PAGE_PARTS, root_of
     from extensions.site.layout import (
         SITE_FILES,
         add_static,
@@ -45,8 +46,12 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     SITE_FILES["unproven.txt"] = sphinx_ledger.unproven_txt
 
     KINDS["claims"] = sphinx_summaries.claims_now
-    KINDS["sentences"] = sphinx_summaries.sentences_now
-    KINDS["corrections"] = sphinx_summaries.corrections_now
+    KINDS["sentences"] = lambda app: {
+        ALL: f"{sphinx_ledger.ledger_of(app).prose}"
+    }
+    KINDS["corrections"] = lambda app: {
+        ALL: f"{read_corrections(root_of(app.env))}"
+    }
     for name in sphinx_summaries.DEPENDENCIES:
         app.add_directive(name, sphinx_summaries.SummaryDirective)
     app.add_directive("corrected", sphinx_summaries.CorrectedDirective)

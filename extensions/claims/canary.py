@@ -31,7 +31,6 @@ _Failed = dict[tuple[str, str], list[Element]]
 
 
 def _report_in_markdown(root: Path, run: Element) -> str:
-    """Return the report, page by page."""
     failed: _Failed = {}
     for case in run.iter("testcase"):
         if outcome_of(case) == "failed":
@@ -41,10 +40,9 @@ def _report_in_markdown(root: Path, run: Element) -> str:
         pages.append("## Tests behind which no sentence stands")
         for (module, _), cases in failed.items():
             pages.append(_failure(f"`{module}`", cases))
-    suite = run.find("testsuite")
-    facts = {} if suite is None else properties_of(suite)
+    [suite] = run.iter("testsuite")
     said = Counter(map(outcome_of, run.iter("testcase")))
-    title = f"# torch {facts.get('torch', 'unknown')} makes sentences false"
+    title = f"# torch {properties_of(suite)['torch']} makes sentences false"
     counts = (
         f"Tests: {said['failed']} failed, {said['passed']} passed,"
         f" {said['skipped']} skipped."

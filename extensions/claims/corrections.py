@@ -85,18 +85,8 @@ def read_corrections(root: Path) -> list[Correction]:
     ]
 
 
-def corrections_name_claims(root: Path) -> Iterator[Problem]:
-    """Yield corrections that name no claim of their topic."""
-    for path in correction_files(root):
-        for row in corrections_in(root, path):
-            claims = {each.name for each in read_page(row.topic.page).claims}
-            if row.claim not in claims:
-                message = f"{row.topic.name} has no claim {row.claim!r}"
-                yield Problem(path, row.line, message)
-
-
-def corrections_name_sections(root: Path) -> Iterator[Problem]:
-    """Yield corrections that name no source, or no section of it.
+def corrections_stand(root: Path) -> Iterator[Problem]:
+    """Yield corrections of no listed section, or that no claim shows.
 
     A source is one of the texts, or a primary one, whose sections are pages.
     """
@@ -106,6 +96,10 @@ def corrections_name_sections(root: Path) -> Iterator[Problem]:
         sections[each.partition("\n")[0]] = {*_ROW.findall(each)}
     for path in correction_files(root):
         for row in corrections_in(root, path):
+            claims = {each.name for each in read_page(row.topic.page).claims}
+            if row.claim not in claims:
+                message = f"{row.topic.name} has no claim {row.claim!r}"
+                yield Problem(path, row.line, message)
             if row.source not in sections:
                 message = f"{_TEXTS} has no source {row.source!r}"
                 yield Problem(path, row.line, message)

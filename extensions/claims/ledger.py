@@ -275,7 +275,6 @@ def _entry_of(
     own = [run for run in runs if run.is_own]
 
     def cases_of(test: str) -> list[str]:
-        """Return the cases of a test in the run of this build."""
         return [
             parameters_of(result)
             for run in own

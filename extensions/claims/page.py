@@ -70,9 +70,6 @@ class Page:
     """Lines at which the page shows what was measured."""
     recapped: list[NamedItem] = field(default_factory=list)
     """Claims that the page repeats."""
-    exercises: list[NamedItem] = field(default_factory=list)
-    """Counter-examples that the page asks for to repair a program, named as
-    claims are."""
 
 
 def read_page(path: Path) -> Page:
@@ -92,7 +89,6 @@ def _parsed_page(path: Path, text: str) -> Page:
 
 
 def _add_recipe(page: Page, text: str) -> None:
-    """Add the contents of a script, whose cells are all shown."""
     for match in RECIPE_TIMINGS.finditer(text):
         page.measured.append(text.count("\n", 0, match.start()) + 1)
     for match in _RECIPE_CLAIM.finditer(text):
@@ -104,7 +100,6 @@ def _add_recipe(page: Page, text: str) -> None:
 
 
 def _add_markdown(page: Page, text: str, first: int) -> None:
-    """Add the contents of some Markdown that begins at line ``first``."""
     for token in parse(text):
         line = line_of(token, first)
         if token.type == "inline":
@@ -146,12 +141,13 @@ def _add_directive(page: Page, directive: Directive) -> None:
         page.measured.append(directive.line)
     elif directive.name == "recap":
         page.recapped += items(directive.argument.split())
-    elif directive.name == "exercise" and (
-        exercise := exercise_of(directive.argument)
-    ):  # the directive itself reports an unclear one
-        is_repair = exercise.kind is Kind.REPAIR
-        named = page.exercises if is_repair else page.cells
-        named += items(exercise.names)
+    elif (
+        directive.name == "exercise"
+        # The directive itself reports an unclear one.
+        and (exercise := exercise_of(directive.argument))
+        and exercise.kind is not Kind.REPAIR
+    ):
+        page.cells += items(exercise.names)
     body = body_of(directive.name)
     if body is Body.CODE:
         page.code.append(directive.line)

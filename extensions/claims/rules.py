@@ -8,7 +8,7 @@ from pathlib import Path
 from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
 from extensions.core.files import Problem
-from extensions.core.topics import Topic, measured_topics, topics
+from extensions.core.topics import measured_topics, topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
@@ -165,28 +165,3 @@ def _failures(entry: Entry) -> Iterator[str]:
             yield f"its {test.kind} failed: {where}"
         elif test.name in empty:
             yield f"its {test.kind} saw no test fail: {where}"
-
-
-def recaps_name_claims(root: Path) -> Iterator[Problem]:
-    """Yield recaps of claims that neither the page nor the named one makes."""
-    for path in sorted(root.glob("docs/**/*.md")):
-        for each in read_page(path).recapped:
-            page, _, name = each.name.rpartition("#")
-            behind = read_page(Topic(root, page).page if page else path)
-            if name not in {claim.name for claim in behind.claims}:
-                of = page or "this page"
-                message = f"a recap of no claim of {of}: {name!r}"
-                yield Problem(path, each.line, message)
-
-
-def exercises_name_counter_examples(root: Path) -> Iterator[Problem]:
-    """Yield exercises that no counter-example of the page answers."""
-    behind = {topic.page: topic.tests for topic in topics(root)}
-    for path in sorted(root.glob("docs/**/*.md")):
-        exercises = read_page(path).exercises
-        tests = tests_in(behind[path]) if path in behind else {}
-        known = {each.name for each in tests.values() if each.is_counter}
-        for each in exercises:
-            if test_of(each.name) not in known:
-                message = f"an exercise of no counter-example: {each.name!r}"
-                yield Problem(path, each.line, message)

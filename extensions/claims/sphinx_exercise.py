@@ -25,11 +25,13 @@ from extensions.claims.ledger import Repair, repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.sphinx_panels import claim_link
 from extensions.claims.words import NO_ANSWER, NO_LONGER_TRUE, PRINTS
+from extensions.core.files import Problem
 from extensions.core.syntax import Kind, exercise_of
 from extensions.core.topics import Topic
 from extensions.evidence.parsed_tests import test_of
 from extensions.programs.sphinx_cell import cell_and_output, output_shown
 from extensions.site.dependencies import root_of
+from extensions.site.errors import report
 from extensions.site.nodes import Details
 
 
@@ -47,7 +49,8 @@ class RecapDirective(SphinxDirective):
             topic = Topic(root_of(self.env), page or self.env.docname)
             link = claim_link(self, topic, name)
             if link is None:
-                continue  # a rule reports it
+                of = page or "this page"
+                raise self.error(f"a recap of no claim of {of}: {name!r}")
             said = nodes.paragraph("", "", link)
             if page:
                 title = nodes.paragraph()
@@ -55,7 +58,7 @@ class RecapDirective(SphinxDirective):
                 self.state.nested_parse(lines, 0, title)
                 said += [nodes.Text(" "), *title[0].children]
             items += nodes.list_item("", said)
-        return [items] if items.children else []
+        return [items]
 
 
 class RepairPlace(nodes.General, nodes.Element):
@@ -87,6 +90,7 @@ class ExerciseDirective(SphinxDirective):
         name, *check = exercise.names
         if exercise.kind is Kind.REPAIR:
             answer = [RepairPlace(test=test_of(name))]
+            self.set_source_info(answer[0])
         else:
             code, output = self._cell(name)
             if exercise.kind is Kind.PREDICT:
@@ -103,7 +107,6 @@ class ExerciseDirective(SphinxDirective):
         return [box]
 
     def _check(self, name: str) -> Details:
-        """Return what tells a reader whether the own answer is right."""
         code, output = self._cell(name)
         said = "Run this below your own code. A right answer gives:"
         parts = [code, nodes.paragraph("", said), output]
@@ -123,9 +126,16 @@ class ExerciseDirective(SphinxDirective):
 
 def put_repairs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Replace each placeholder on a page by the edit that was recorded."""
-    repairs = repairs_of(ledger_of(app).of(docname))
+    entries = ledger_of(app).of(docname)
+    known = {test.name for e in entries for test in e.counter_examples}
+    repairs = repairs_of(entries)
     for place in list(doctree.findall(RepairPlace)):
-        place.replace_self([*_repair(repairs.get(place["test"]))])
+        test = place["test"]
+        if test not in known:
+            message = f"an exercise of no counter-example: {test!r}"
+            page = Topic(root_of(app.env), docname).page
+            report(Problem(page, place.line or 1, message))
+        place.replace_self([*_repair(repairs.get(test))])
 
 
 def _repair(repair: Repair | None) -> Iterator[nodes.Element]:

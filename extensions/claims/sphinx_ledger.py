@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -10,11 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.builders import Builder
 
 from extensions.claims.ledger import Entry, Ledger, read_ledger
-from extensions.claims.words import (
-    case_in_words,
-    change_in_words,
-    mark_of,
-)
+from extensions.claims.words import case_in_words, change_in_words, mark_of
 from extensions.core.cache import gc_paused
 from extensions.evidence.parsed_tests import Test
 from extensions.evidence.sphinx_runs import runs_of
@@ -55,16 +52,11 @@ def results_by_page(app: Sphinx) -> dict[str, str]:
 def page_values(builder: Builder, docname: str) -> dict[str, Any]:
     """Return the functions with which a template links to other pages."""
 
-    def page(name: str) -> str:
-        return builder.get_relative_uri(docname, name)
-
-    def title(name: str) -> str:
-        return builder.env.titles[name].astext()
-
-    def link(entry: Entry, test: Test | None = None) -> str:
-        return link_to_test(builder, docname, entry, test)
-
-    return {"page": page, "title": title, "link": link}
+    return {
+        "page": partial(builder.get_relative_uri, docname),
+        "title": lambda name: builder.env.titles[name].astext(),
+        "link": partial(link_to_test, builder, docname),
+    }
 
 
 def link_to_test(

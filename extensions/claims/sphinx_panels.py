@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -138,8 +137,8 @@ def _tested_on(ledger: Ledger, entries: tuple[Entry, ...]) -> str:
     }
     said = f" on torch {own.release}, {max(days)}"
     if others:
-        versions = "version" if len(others) == 1 else "versions"
-        said += f", and on {len(others)} other {versions}"
+        s = "s" if len(others) > 1 else ""
+        said += f", and on {len(others)} other version{s}"
     return said
 
 
@@ -148,10 +147,8 @@ def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     builder, ledger = builder_of(app), ledger_of(app)
     entries = {each.claim.name: each for each in ledger.of(docname)}
     unseen, panels = set(entries), []
-    for node in [
-        *doctree.findall(nodes.inline),
-        *doctree.findall(nodes.paragraph),
-    ]:
+    kinds = (nodes.inline, nodes.paragraph)
+    for node in [each for kind in kinds for each in doctree.findall(kind)]:
         names = unseen & set(node["ids"])
         if not names:
             continue
@@ -176,8 +173,7 @@ def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
                 _put_sign(builder, link, entry, is_link=False)
                 in_recap = isinstance(link.parent.parent, nodes.list_item)
                 if entry.ends and in_recap:
-                    ends = words(in_a_row(entry.ends))
-                    said = f"Where it ends: {ends}."
+                    said = f"Where it ends: {words(in_a_row(entry.ends))}."
                     html = f' <small class="claim-ends">{said}</small>'
                     link.parent.append(HtmlNode(html=html))
     for name in sorted(unseen):
@@ -196,8 +192,8 @@ def _put_sign(
     is_link: bool,
 ) -> None:
     """Add a sign after some words, or at the end of a whole paragraph."""
-    values: dict[str, Any] = {"entry": entry, "is_link": is_link}
-    values["sign"] = sign_of(entry.verdict, entry.needs)
+    mark = sign_of(entry.verdict, entry.needs)
+    values = {"entry": entry, "is_link": is_link, "sign": mark}
     sign = render_for_claim(builder, "sign", **values)
     if isinstance(node, nodes.paragraph):
         node += sign

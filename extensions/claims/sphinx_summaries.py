@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.claims.corrections import Correction, read_corrections
+from extensions.claims.corrections import read_corrections
 from extensions.claims.ledger import Ledger
 from extensions.claims.sphinx_ledger import ledger_of, page_values
 from extensions.prose.rules import read_sources
@@ -50,16 +50,6 @@ def claims_now(app: Sphinx) -> dict[str, str]:
         for each in ledger.entries
     }
     return found | {ALL: ledger.state_of(ledger.entries)}
-
-
-def sentences_now(app: Sphinx) -> dict[str, str]:
-    """Return all sentences."""
-    return {ALL: f"{ledger_of(app).prose}"}
-
-
-def corrections_now(app: Sphinx) -> dict[str, str]:
-    """Return all corrections."""
-    return {ALL: f"{read_corrections(root_of(app.env))}"}
 
 
 class SummaryDirective(SphinxDirective):
@@ -117,11 +107,10 @@ def _values(env: BuildEnvironment, ledger: Ledger) -> dict[str, Any]:
     read = partial(reading_place, env)
     addresses = {each.name: each.prefix for each in read_sources(root_of(env))}
 
-    def verdict_of(row: Correction) -> str:
-        found = ledger.of(row.topic.name)
-        own = (each.verdict for each in found if each.claim.name == row.claim)
-        return next(own, "missing")
-
+    verdict_of = {
+        f"{each.topic.name}#{each.claim.name}": each.verdict
+        for each in ledger.entries
+    }
     return {
         "ledger": ledger,
         "verdicts": Counter(each.verdict for each in ledger.entries),
@@ -144,7 +133,7 @@ def _values(env: BuildEnvironment, ledger: Ledger) -> dict[str, Any]:
                 # Of a text that has none, the page of the sources tells.
                 "address": row.source in addresses
                 and addresses[row.source] + row.section,
-                "verdict": verdict_of(row),
+                "verdict": verdict_of.get(row.name, "missing"),
             }
             for row in read_corrections(root_of(env))
         ],

@@ -122,10 +122,11 @@ def _cpu_in_words() -> str:
     Names repeat: two of one name differ in what they can do in 16 bits.
     """
     path = Path("/proc/cpuinfo")
-    said: dict[str, str] = {}
-    for line in text_of(path).splitlines() if path.exists() else []:
-        name, _, value = line.partition(":")
-        said.setdefault(name.strip(), value.strip())
+    lines = text_of(path).splitlines() if path.exists() else []
+    said = {
+        name.strip(): value.strip()
+        for name, _, value in (line.partition(":") for line in lines)
+    }
     if "model name" not in said:
         return platform.machine()
     family, model = said.get("cpu family", "?"), said.get("model", "?")

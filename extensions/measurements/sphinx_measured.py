@@ -10,11 +10,14 @@ from __future__ import annotations
 import ast
 import statistics
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.core.files import Problem, json_of, python_of
@@ -22,10 +25,6 @@ from extensions.core.topics import Topic, measured_topics, sha256
 from extensions.evidence.sphinx_runs import folders_of
 from extensions.site.dependencies import ALL, depend_on, root_of
 from extensions.site.nodes import HtmlNode
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
 
 _FACTS = ("device", "machine", "threads", "torch", "python", "date")
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -42,6 +41,7 @@ class Workload:
     text: str
     needs_cuda: bool
     """Whether its ways differ on a CUDA device alone: ``NEEDS = "cuda"``."""
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ def workload_of(topic: Topic) -> Workload:
         )
         raise Problem(topic.measurement, 1, message)
     needs_cuda = "NEEDS = 'cuda'" in map(ast.unparse, program.body)
-    return Workload(title, " ".join(text.split()), needs_cuda)
+    now = sha256(topic.measurement)
+    return Workload(title, " ".join(text.split()), needs_cuda, now)
 
 
 def read_recordings(path: Path) -> dict[str, Recording]:
@@ -116,11 +117,6 @@ def read_recordings(path: Path) -> dict[str, Recording]:
         message = f"{part} is not whole ({error!r}): measure again"
         raise Problem(path, 1, message) from error
     return found
-
-
-def is_stale(recording: Recording, topic: Topic) -> bool:
-    """Whether the file has changed since it was measured."""
-    return recording.sha256 != sha256(topic.measurement)
 
 
 def _cases_by_group(cases: dict[str, dict[str, Any]]) -> dict[str, list[Case]]:
@@ -147,16 +143,14 @@ def _cases_by_group(cases: dict[str, dict[str, Any]]) -> dict[str, list[Case]]:
 
 
 def _quartiles(numbers: list[float]) -> Quartiles:
-    """Return the first quartile, the median, and the third quartile."""
     first, middle, third = statistics.quantiles(numbers, method="inclusive")
     return first, middle, third
 
 
 def with_unit(number: float, units: tuple[tuple[float, str], ...]) -> str:
     """Return a number in the largest unit that leaves it at least one."""
-    size, unit = next(
-        (each for each in units if abs(number) >= each[0]), units[-1]
-    )
+    fitting = [each for each in units if abs(number) >= each[0]]
+    size, unit = [*fitting, units[-1]][0]
     return f"{number / size:.3g} {unit}"
 
 
@@ -178,18 +172,13 @@ class MeasuredDirective(SphinxDirective):
             raise self.error(f"no measurements/{topics[0].name}.py to show")
         try:
             recorded = [*map(read_recordings, _recording_files(self.env))]
-            shown = [
-                (
-                    each,
-                    workload_of(each),
-                    [of[each.name] for of in recorded if each.name in of],
-                )
-                for each in topics
-            ]
+            shown = []
+            for topic in topics:
+                found = [of[topic.name] for of in recorded if topic.name in of]
+                shown.append((topic, workload_of(topic), found))
+                self.env.note_dependency(str(topic.measurement))
         except Problem as problem:
             raise self.error(str(problem)) from problem
-        for topic in topics:
-            self.env.note_dependency(str(topic.measurement))
         return [Measured(template=f"{self.name}.html", topics=shown)]
 
 
@@ -211,15 +200,10 @@ def recordings_now(app: Sphinx) -> dict[str, str]:
 def render(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Render the templates of a page."""
     for place in doctree.findall(Measured):
-        context = {
+        values = {
             "topics": place["topics"],
-            "is_stale": is_stale,
-            "time": lambda seconds: with_unit(seconds, TIMES),
-            "size": lambda number: with_unit(number, SIZES),
-            "page": lambda topic: app.builder.get_relative_uri(
-                docname, topic.name
-            ),
+            "time": partial(with_unit, units=TIMES),
+            "size": partial(with_unit, units=SIZES),
+            "page": partial(app.builder.get_relative_uri, docname),
         }
-        place["html"] = app.builder.templates.render(
-            place["template"], context
-        )
+        place["html"] = app.builder.templates.render(place["template"], values)

@@ -161,7 +161,6 @@ class Export:
         self._add_prose(lines[at:])
 
     def _add(self, piece: str | ExportedCell) -> None:
-        """Add a cell, or a text to the one before."""
         last = self.pieces[-1] if self.pieces else None
         if isinstance(piece, str) and isinstance(last, str):
             self.pieces[-1] = f"{last}\n\n{piece}" if piece else last
@@ -187,7 +186,6 @@ class Export:
                 self._add_meaning(directive)
 
     def _add_meaning(self, directive: Directive) -> None:
-        """Add what the table of directives says of one."""
         meaning = DIRECTIVES.get(directive.name, Meaning())
         if not meaning.export:
             self._report(f"{{{directive.name}}}", f": see {TABLE}")
@@ -215,7 +213,6 @@ class Export:
         self._add_prose(lines)
 
     def _add_exercise(self, directive: Directive) -> None:
-        """Add the question; its hint and its answer are folded."""
         exercise = exercise_of(directive.argument)
         if exercise is None:
             return  # the directive reports it
@@ -253,9 +250,8 @@ class Export:
     def _without_myst(self, found: re.Match[str]) -> str:
         if role := found["role"]:
             explicit = _EXPLICIT.fullmatch(found["said"])
-            words, target = (
-                explicit.groups() if explicit else ("", found["said"])
-            )
+            said = ("", found["said"])
+            words, target = explicit.groups() if explicit else said
             if role == "doc":
                 return self._page(words, target)
             if role == "download":

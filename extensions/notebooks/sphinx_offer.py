@@ -13,13 +13,13 @@ import json
 import zipfile
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-from extensions.claims.ledger import repairs_of
+from extensions.claims.ledger import Entry, repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.files import bytes_of, write
 from extensions.core.topics import Topic, topics
@@ -28,11 +28,6 @@ from extensions.notebooks.notebook import markdown_of, notebook_of
 from extensions.site.dependencies import root_of
 from extensions.site.errors import report
 from extensions.site.nodes import put_head
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-
-    from extensions.claims.ledger import Entry
 
 # By the name of an archive: the suffix of what it holds.
 ARCHIVES = {"scripts.zip": ".py", "notebooks.zip": ".ipynb"}
@@ -116,17 +111,13 @@ class OfferFiles(SphinxTransform):
         for words, ending in (("notebook", ".ipynb"), ("script", ".py")):
             path = topic.output.with_suffix(ending)
             target = f"/{path.relative_to(self.env.srcdir).as_posix()}"
-            refdoc = self.env.docname
-            files += [
-                addnodes.download_reference(
-                    "", words, refdoc=refdoc, reftarget=target
-                ),
-                nodes.Text(" · "),
-            ]
+            file = addnodes.download_reference("", words, reftarget=target)
+            file["refdoc"] = self.env.docname
+            files += [file, nodes.Text(" · ")]
         uri = f"{topic.page.stem}.md"  # written beside the page
         files.append(nodes.reference("", "Markdown", refuri=uri))
         if folder := self.config.notebooks_repository:
             uri = f"{_COLAB}{folder.strip('/')}/{topic.name}.ipynb"
-            files.append(nodes.Text(" · "))
-            files.append(nodes.reference("", "Colab", refuri=uri))
+            colab = nodes.reference("", "Colab", refuri=uri)
+            files += [nodes.Text(" · "), colab]
         put_head(self.document, files)

@@ -1,53 +1,37 @@
 """What the sources say, and what holds, as files and rules of them."""
 
-from functools import partial
-
 import pytest
 
-from extensions.claims.corrections import (
-    corrections_name_claims,
-    corrections_name_sections,
-)
+from extensions.claims.corrections import corrections_stand
 from tests.extensions.claims.conftest import CORRECTION, OF_MANUAL, add_pages
 
 NO_SOURCE = "docs/evidence/sources.md has no source"
 SECOND = 2 + CORRECTION.count("\n")  # where the second correction begins
 
 
-def correct_in(house, content):
-    """Write the corrections of a topic of a house."""
-    add_pages(house)
-    path = house / "docs/evidence/corrections/part/one.toml"
-    path.write_text(content)
-    return path
-
-
 @pytest.fixture
 def correct(house):
     """Write the corrections of a topic of the house."""
-    return partial(correct_in, house)
+
+    def correct(content):
+        add_pages(house)
+        path = house / "docs/evidence/corrections/part/one.toml"
+        path.write_text(content)
+        return path
+
+    return correct
 
 
 def test_a_correction_of_a_listed_section_is_no_problem(house, correct):
     correct(CORRECTION + OF_MANUAL)
 
-    assert not [*corrections_name_claims(house)]
-    assert not [*corrections_name_sections(house)]
-
-
-def test_a_correction_that_names_no_claim_is_a_problem_at_its_line(
-    house, correct
-):
-    path = correct(CORRECTION + CORRECTION.replace("word-is-one", "lost"))
-
-    [problem] = corrections_name_claims(house)
-
-    assert str(problem) == f"{path}:{SECOND}: part/one has no claim 'lost'"
+    assert not [*corrections_stand(house)]
 
 
 @pytest.mark.parametrize(
     ("row", "old", "new", "message"),
     [
+        (CORRECTION, "word-is-one", "lost", "part/one has no claim 'lost'"),
         (CORRECTION, "A text", "B text", f"{NO_SOURCE} 'B text'"),
         (CORRECTION, "2 W", "3 W", "'A text' has no section '3 Words'"),
         (
@@ -58,22 +42,11 @@ def test_a_correction_that_names_no_claim_is_a_problem_at_its_line(
         ),
     ],
 )
-def test_a_correction_of_no_listed_section_is_a_problem_at_its_line(
+def test_a_correction_that_does_not_stand_is_a_problem_at_its_line(
     house, correct, row, old, new, message
 ):
     path = correct(CORRECTION + row.replace(old, new))
 
-    [problem] = corrections_name_sections(house)
+    [problem] = corrections_stand(house)
 
     assert str(problem) == f"{path}:{SECOND}: {message}"
-
-
-def test_without_a_page_of_sources_each_correction_is_a_problem(
-    house, correct
-):
-    path = correct(CORRECTION)
-    (house / "docs/evidence/sources.md").unlink()
-
-    [problem] = corrections_name_sections(house)
-
-    assert str(problem) == f"{path}:2: {NO_SOURCE} 'A text'"

@@ -34,6 +34,8 @@ number = 4
 print("Right: even" if number % 2 == 0 else "Not yet: odd")
 """
 UNRECORDED = "repair word-is-two__but-not-of-another"
+UNANSWERED = "repair word-is-two__but-never"
+LOST = ["word-is-six", "part/one#word-is-six"]
 UNCLEAR = ["word-is-one__but-not-x", "guess count", "build number"]
 
 
@@ -47,8 +49,9 @@ def asking(new_house):
     )
     snippet = house / "snippets/part/one.py"
     snippet.write_text(snippet.read_text() + PROGRAM)
-    arguments = [*UNCLEAR, UNRECORDED]
+    arguments = [*UNCLEAR, UNRECORDED, UNANSWERED]
     others = [f"\n```{{exercise}} {each}\nTry.\n```\n" for each in arguments]
+    others += [f"\n```{{recap}} {each}\n```\n" for each in LOST]
     (house / "docs/part/two.md").write_text("# Two\n" + "".join(others))
     printed = {"output before": "one", "output after": "other"}
     record(
@@ -101,25 +104,21 @@ def test_each_exercise_asks_and_folds_its_answer(asking):
 def test_a_notebook_lets_who_predicts_run_the_cell(cells):
     question, code, answer = cells[:3]
 
-    assert question["source"].endswith(
-        "**Predict**\n\nWhat is it?\n\n"
-        "<details><summary>Hint</summary>\n\nOne.\n\n</details>"
-    )
-    assert code["source"] == 'print(word, "counted")'
-    assert code["outputs"] == []
+    assert question["source"].endswith("What is it?\n\n" + HINT.format("One."))
+    assert (code["source"], code["outputs"]) == ('print(word, "counted")', [])
     assert answer["source"].startswith("Run the cell: it gives the answer.")
 
 
-REPAIR = """\
+HINT = "<details><summary>Hint</summary>\n\n{}\n\n</details>"
+REPAIR = (
+    """\
 **Repair**
 
 Change one line so that it is another.
 
-<details><summary>Hint</summary>
-
-Look at `word`.
-
-</details>
+"""
+    + HINT.format("Look at `word`.")
+    + """
 
 <details><summary>Answer</summary>
 
@@ -139,6 +138,7 @@ With this change, this is no longer true:
 > `word` is one.
 
 </details>"""
+)
 
 
 def test_downloads_have_the_hint_and_the_answer_of_a_repair(asking, cells):
@@ -159,9 +159,21 @@ def test_a_notebook_has_room_for_what_a_reader_builds(cells):
 
 
 def test_a_repair_that_no_run_has_recorded_says_so(asking):
-    [words], _ = exercises_of(asking, "part/two")
+    words, _ = exercises_of(asking, "part/two")
 
-    assert words.endswith(NO_ANSWER)
+    assert [each.endswith(NO_ANSWER) for each in words] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "19: WARNING: an exercise of no counter-example: 'test_word_is_two__",
+        "23: ERROR: a recap of no claim of this page: 'word-is-six'",
+        "26: ERROR: a recap of no claim of part/one: 'word-is-six'",
+    ],
+)
+def test_what_names_no_counter_example_or_claim_is_reported(asking, said):
+    assert f"two.md:{said}" in asking.warning.getvalue()
 
 
 @pytest.mark.parametrize("argument", UNCLEAR)

@@ -126,19 +126,6 @@ def test_a_page_of_tests_shows_them_behind_the_words_of_their_claim(varied):
     assert "def " not in re.sub("<.*?>", "", shared.partition("</pre>")[0])
 
 
-def test_a_page_of_tests_is_written_again_if_a_claim_is_said_otherwise(
-    house, build
-):
-    build()
-    page = house / "docs/part/one.md"
-    page.write_text(page.read_text().replace("is one]", "is just one]"))
-
-    app = build()
-
-    text = (app.outdir / "evidence/tests/part/one.html").read_text()
-    assert "<code>word</code> is just one</a>" in text
-
-
 # -- Files -------------------------------------------------------------------
 
 

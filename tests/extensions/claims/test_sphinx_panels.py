@@ -96,11 +96,14 @@ SHOWN = {
 }
 
 
-def test_a_panel_shows_what_comes_of_an_edit_or_of_an_input(house, build):
-    record(
+def test_a_panel_shows_what_comes_of_an_edit_and_folds_all_others(
+    house, build
+):
+    but = "test_word_is_one__but_not_of_another"
+    path = record(
         house,
         failures_of={
-            "test_word_is_one__but_not_of_another": {
+            but: {
                 "edit": "+word = 'two'",
                 "said": "assert old == new",
                 "output before": "begins\nword is <one>",
@@ -118,6 +121,11 @@ def test_a_panel_shows_what_comes_of_an_edit_or_of_an_input(house, build):
             },
         },
     )
+    path /= "part/one.xml"
+    text = path.read_text()
+    [one] = re.findall(f'(?s)<testcase name="{but}".*?</testcase>', text)
+    more = one.replace(f'{but}"', f'{but}[none at all]"')
+    path.write_text(text.replace(one, one + more.replace("+word", "+none")))
 
     app = build()
 
@@ -125,22 +133,9 @@ def test_a_panel_shows_what_comes_of_an_edit_or_of_an_input(house, build):
         html = html_of(app, page)
         assert [each for each in parts if each not in html] == []
         assert "assert old == new" not in html
-
-
-def test_a_panel_folds_all_changes_but_one(house, build):
-    path = record(house) / "part/one.xml"
-    name = "test_word_is_one__but_not_of_another"
-    text = path.read_text()
-    [one] = re.findall(f'(?s)<testcase name="{name}".*?</testcase>', text)
-    more = one.replace(f'{name}"', f'{name}[none at all]"').replace(
-        "+new", "+none"
-    )
-    path.write_text(text.replace(one, one + more))
-
-    panel = panel_in(html_of(build(), "part/one"))
-
-    shown, _, folded = panel.partition("<summary>1 more change does the same<")
-    assert "+new" in shown
+    html = html_of(app, "part/one")
+    shown, _, folded = html.partition("<summary>1 more change does the same<")
+    assert "+word" in shown
     assert "<p>none at all</p>" in folded
     assert "+none" in folded
 
@@ -172,14 +167,6 @@ def test_a_panel_names_each_run_by_what_it_says(varied):
     assert "<li>✓ torch 2.5.1</li>" in varied.html("part/one")
 
 
-def test_a_claim_whose_device_is_simulated_has_a_sign_of_its_own(varied):
-    html = varied.html("part/two")
-
-    assert "claim-simulated" in sign_in(html)
-    said = "The test simulates a GPU: nothing here has run on one."
-    assert said in panel_in(html)
-
-
 def test_a_claim_that_did_not_run_says_what_it_needs(waiting):
     html = waiting.html("gallery/three")
     panel = panel_in(html)
@@ -191,11 +178,19 @@ def test_a_claim_that_did_not_run_says_what_it_needs(waiting):
     assert f'title="Not run: needs {needs}"' in sign_in(html)
 
 
-def test_a_failed_claim_looks_failed(waiting):
-    sign = sign_in(waiting.html("part/two"))
+@pytest.mark.parametrize(
+    ("name", "verdict", "said"),
+    [("varied", "simulated", "Simulated"), ("waiting", "failed", "Failed")],
+)
+def test_a_claim_that_did_not_just_pass_has_a_sign_of_its_own(
+    request, name, verdict, said
+):
+    html = request.getfixturevalue(name).html("part/two")
 
-    assert "claim-failed" in sign
-    assert 'aria-label="Failed: word is two"' in sign
+    assert f"claim-{verdict}" in sign_in(html)
+    assert f'aria-label="{said}: word is two"' in sign_in(html)
+    simulates = "The test simulates a GPU: nothing here has run on one."
+    assert (simulates in panel_in(html)) == (name == "varied")
 
 
 # -- The tally ---------------------------------------------------------------

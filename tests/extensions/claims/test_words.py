@@ -5,7 +5,6 @@ import functools
 import pytest
 
 from extensions.claims.words import (
-    caption,
     case_in_words,
     cases_in_words,
     change_in_words,
@@ -83,10 +82,6 @@ def test_a_variation_is_told_by_its_name_and_its_cases(behind, cases, said):
 def test_the_cases_of_a_claim_are_told_if_there_are_some():
     assert cases_in_words(["size=1"]) == ""
     assert cases_in_words(["size=1", "size=2"]) == "size 1, 2"
-
-
-def test_a_docstring_says_when_a_claim_is_false():
-    assert caption(a_test("but_not", "It\n    is cut.")) == "It is cut."
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from extensions.core.topics import Topic, topic_of_tests, topics
 ROOT = Path("root")
 
 
-def test_everything_follows_from_the_path_of_a_topic():
+def test_everything_follows_from_the_path_of_a_topic_and_back():
     topic = Topic(ROOT, "autograd/detach")
 
     assert topic.chapter == "autograd"
@@ -15,21 +15,14 @@ def test_everything_follows_from_the_path_of_a_topic():
     assert topic.snippet == ROOT / "snippets/autograd/detach.py"
     assert topic.tests == ROOT / "tests/autograd/test_detach.py"
     assert topic.output == ROOT / "docs/code/autograd/detach.rst"
+    assert topic_of_tests(ROOT, topic.tests) == topic
 
 
 def test_a_recipe_is_page_and_snippet_in_one():
     topic = Topic(ROOT, "gallery/leaking_loss")
 
-    assert topic.is_recipe
     assert topic.page == topic.snippet == ROOT / "gallery/leaking_loss.py"
-    assert topic.tests == ROOT / "tests/gallery/test_leaking_loss.py"
     assert topic.output == ROOT / "docs/gallery/leaking_loss.rst"
-
-
-def test_the_way_back_from_the_tests_leads_to_the_topic():
-    topic = Topic(ROOT, "autograd/detach")
-
-    assert topic_of_tests(ROOT, topic.tests) == topic
 
 
 def test_every_program_is_a_topic(house):

@@ -3,11 +3,7 @@
 import pytest
 
 from extensions.core.files import Problem
-from extensions.evidence.counterexamples import (
-    edits,
-    failure_of,
-    no_error,
-)
+from extensions.evidence.counterexamples import edits, failure_of, no_error
 from extensions.programs.snippet import Snippet
 
 
@@ -18,9 +14,7 @@ def snippet(house):
 
 def word_is(snippet, word="one"):
     run = snippet.after("start")
-    assert run.word == word, (
-        "the word is not what the claim says that it should be"
-    )
+    assert run.word == word
 
 
 def no_word(snippet):

@@ -340,49 +340,32 @@ def rests(small):
     return {name: found.of(f"test_{name}") for name in SMALL}
 
 
-def touched(small, path, old, new):
-    """Return the tests that rest on something else after an edit."""
-    before = rests(small)
+@pytest.mark.parametrize(
+    ("file", "old", "new", "names"),
+    [
+        ("snippet", '"one"', '"two"', SMALL),
+        ("snippet", "len(word)", "len(word) + 0", SMALL - {"word", "given"}),
+        ("snippet", "print(count)", "print(-count)", WHOLE),
+        ("snippet", 'word = "one"', '# A word.\n\nword = "one"', set()),
+        ("snippet", "# %% end", "# %% new\nx = 1\n\n# %% end", WHOLE),
+        ("snippet", "One\n===", "Two\n===", set()),
+        ("tests", '.word == "one"', '.word == "two"', {"word"}),
+        ("tests", 'snippet.after("count").count', "3", {"count"}),
+        ("tests", "LENGTH = 3", "LENGTH = 4", {"count", "none"}),
+        ("tests", "LENGTH += 0", "LENGTH += 1", {"count", "none"}),
+        ("tests", '"count"]', '"count", "end"]', {"each"}),
+        ("tests", "LENGTH = 3", "# Letters.\nLENGTH = 3", set()),
+        ("tests", "LENGTH = 3", "pytestmark = []\nLENGTH = 3", SMALL),
+    ],
+)
+def test_an_edit_touches_the_tests_that_reach_it(small, file, old, new, names):
+    before, path = rests(small), getattr(small, file)
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
     after = rests(small)
-    return {name for name in SMALL if before[name] != after[name]}
 
-
-@pytest.mark.parametrize(
-    ("old", "new", "names"),
-    [
-        ('"one"', '"two"', SMALL),
-        ("len(word)", "len(word) + 0", SMALL - {"word", "given"}),
-        ("print(count)", "print(-count)", WHOLE),
-        ('word = "one"', '# A word.\n\nword = "one"', set()),
-        ("# %% end", "# %% new\nx = 1\n\n# %% end", WHOLE),
-        ("One\n===", "Two\n===", set()),
-    ],
-)
-def test_an_edit_of_a_program_touches_the_tests_that_reach_it(
-    small, old, new, names
-):
-    assert touched(small, small.snippet, old, new) == names
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "names"),
-    [
-        ('.word == "one"', '.word == "two"', {"word"}),
-        ('snippet.after("count").count', "3", {"count"}),
-        ("LENGTH = 3", "LENGTH = 4", {"count", "none"}),
-        ("LENGTH += 0", "LENGTH += 1", {"count", "none"}),
-        ('"count"]', '"count", "end"]', {"each"}),
-        ("LENGTH = 3", "# Letters.\nLENGTH = 3", set()),
-        ("LENGTH = 3", "pytestmark = []\nLENGTH = 3", SMALL),
-    ],
-)
-def test_an_edit_of_the_tests_touches_what_it_is_named_by(
-    small, old, new, names
-):
-    assert touched(small, small.tests, old, new) == names
+    assert {name for name in SMALL if before[name] != after[name]} == names
 
 
 def test_a_test_may_run_the_cells_up_to_the_last_that_it_names(small):

@@ -90,14 +90,9 @@ def test_before_it_the_test_of_a_claim_has_to_fail(results):
     assert found["test_b"] == found["test_c"] == PASSED
 
 
-def test_a_claim_that_was_true_already_is_a_failure(results):
-    assert results("2.8.0", True)["test_a"] == ("failed", SINCE)
-
-
-def test_an_error_is_no_proof_that_the_words_were_false(results):
-    found = results("2.8.0", "None.lost")
-
-    assert found["test_a"] == ("failed", SINCE)
+@pytest.mark.parametrize("is_true", [True, "None.lost"])
+def test_truth_before_it_or_an_error_is_a_failure(results, is_true):
+    assert results("2.8.0", is_true)["test_a"] == ("failed", SINCE)
 
 
 def test_what_was_not_there_is_not_called(results):
@@ -163,27 +158,18 @@ def entries(new_house, make_whole):
     return {name: ledger.of(f"part/{name}")[0] for name in ADDED}
 
 
-def test_a_claim_whose_program_imports_it_is_not_run(entries):
-    found = entries["needed"]
-
-    assert (found.verdict, found.needs) == ("not run", ("scikit-learn",))
+NEEDED = ("not run", ("scikit-learn",))
 
 
-def test_a_claim_that_ends_before_the_import_is_tested(entries):
-    found = entries["needed_later"]
-
-    assert (found.verdict, found.needs) == ("passed", ())
-
-
-def test_what_a_program_imports_for_a_picture_alone_is_not_needed(entries):
-    assert entries["for_a_picture"].verdict == "passed"
-
-
-def test_a_name_that_nobody_installs_is_a_mistake(entries):
-    assert entries["mistaken"].verdict == "failed"
-
-
-def test_a_test_that_skips_itself_says_what_it_needs(entries):
-    found = entries["in_itself"]
-
-    assert (found.verdict, found.needs) == ("not run", ("scikit-learn",))
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("needed", NEEDED),
+        ("needed_later", ("passed", ())),  # the claim ends before the import
+        ("for_a_picture", ("passed", ())),
+        ("mistaken", ("failed", ())),  # nobody installs a library of that name
+        ("in_itself", NEEDED),
+    ],
+)
+def test_a_claim_says_which_library_it_needs(entries, name, found):
+    assert (entries[name].verdict, entries[name].needs) == found

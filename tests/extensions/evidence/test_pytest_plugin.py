@@ -17,51 +17,32 @@ def gpu(monkeypatch):
     return stats
 
 
-@pytest.fixture
-def ran_on(request):
-    """Return on which device a test ran that does something."""
-
-    def ran_on(test):
-        steps = pytest_plugin._device.__wrapped__(request)
-        next(steps)
-        test()
-        next(steps, None)
-        name, device = request.node.user_properties.pop()
-        assert name == "device"
-        return device
-
-    return ran_on
-
-
-def test_a_test_that_asks_the_device_for_memory_ran_on_it(gpu, ran_on):
-    assert ran_on(lambda: gpu.update({"allocation.all.allocated": 3})) == (
-        "GPU 9"
-    )
-
-
-def test_a_test_that_leaves_the_device_alone_ran_on_the_cpu(gpu, ran_on):
+@pytest.mark.parametrize(
+    ("is_there", "asks", "ran_on"),
+    [(True, True, "GPU 9"), (True, False, "CPU"), (False, False, "CPU")],
+)
+def test_a_test_ran_on_the_device_that_it_asks_for_memory(
+    request, monkeypatch, gpu, is_there, asks, ran_on
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: is_there)
     gpu["allocation.all.allocated"] = 3
+    steps = pytest_plugin._device.__wrapped__(request)
+    next(steps)
+    gpu["allocation.all.allocated"] += asks
+    next(steps, None)
 
-    assert ran_on(lambda: None) == "CPU"
-
-
-def test_without_a_device_a_test_ran_on_the_cpu(monkeypatch, ran_on):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-
-    assert ran_on(lambda: None) == "CPU"
+    assert request.node.user_properties.pop() == ("device", ran_on)
 
 
 def test_a_test_has_one_thread():
     assert torch.get_num_threads() == 1
 
 
-def test_one_process_has_the_device(gpu):
+def test_one_process_has_the_device_and_without_one_each_core(
+    gpu, monkeypatch
+):
     assert pytest_plugin.pytest_xdist_auto_num_workers() == 1
-
-
-def test_without_a_device_each_core_has_a_process(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-
     assert pytest_plugin.pytest_xdist_auto_num_workers() is None
 
 

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from unittest.mock import patch
 from xml.etree import ElementTree
 
@@ -13,7 +12,6 @@ import pytest
 
 from extensions.claims.ledger import read_ledger
 from extensions.core.files import Problem, xml_of
-from extensions.core.topics import ROOT
 from extensions.evidence import parsed_tests, record
 from extensions.evidence.dependencies import CASES, classname, evidence_modules
 from extensions.evidence.junit import (
@@ -22,7 +20,7 @@ from extensions.evidence.junit import (
     read_run,
     runs,
 )
-from tests.helpers.evidence import FACTS, HOUSE
+from tests.helpers.evidence import FACTS, HOUSE, properties
 from tests.helpers.evidence import record as record_run
 
 
@@ -47,29 +45,40 @@ def test_one_module_is_recorded_as_the_ledger_reads_it(whole):
     assert "hostname" not in run.facts
 
 
-def a_run(torch, *names):
-    """Return a run of some tests; the first letter names the module."""
-    cases = "".join(
-        f'<testcase classname="tests.{name[0]}" name="test_{name}" />'
-        for name in names
-    )
-    facts = f'<property name="torch" value="{torch}" />'
+def case(name, inside=""):
+    """Return a passed test; the first letter of its name is its module."""
     return (
-        f"<testsuites><testsuite><properties>{facts}</properties>{cases}"
-        "</testsuite></testsuites>"
+        f'<testcase classname="tests.{name[0]}" name="test_{name}">{inside}'
+        "</testcase>"
     )
 
 
 @pytest.fixture
-def said(monkeypatch):
-    """Let pytest say that some tests ran."""
+def runs_as(monkeypatch):
+    """Let a run of pytest end in some way, with some test cases."""
 
-    def said(torch, *cases):
+    def runs_as(*cases, torch="2.6.0", passed=True, meanwhile=list):
+        facts = f'<property name="torch" value="{torch}" />'
+
         def run(root, arguments, path):
-            path.write_text(a_run(torch, *cases))
-            return True
+            meanwhile()
+            path.write_text(
+                f"<testsuites><testsuite><properties>{facts}</properties>"
+                f"{''.join(cases)}</testsuite></testsuites>"
+            )
+            return passed
 
         monkeypatch.setattr(record, "run_pytest", run)
+
+    return runs_as
+
+
+@pytest.fixture
+def said(runs_as):
+    """Let pytest say that some tests passed with some torch."""
+
+    def said(torch, *names):
+        runs_as(*map(case, names), torch=torch)
 
     return said
 
@@ -88,19 +97,7 @@ def facts_in(folder):
     return properties_of(suite)
 
 
-def test_chosen_modules_are_renewed_among_the_others(tmp_path, said):
-    said("2.6.0", "a_one", "b_one")
-    record.record(tmp_path, [])
-    said("2.6.0", "a_two")
-    record.record(tmp_path, ["tests/a.py"])
-
-    assert names_in(tmp_path) == [
-        ("test_a_two", "passed"),
-        ("test_b_one", "passed"),
-    ]
-
-
-def test_a_chosen_test_renews_its_claim_alone(tmp_path, said):
+def test_a_choice_renews_its_claims_alone(tmp_path, said):
     said("2.6.0", "a_one", "a_one__but_not", "a_two", "b_one")
     record.record(tmp_path, [])
     said("2.6.0", "a_one", "a_one__also")
@@ -114,14 +111,19 @@ def test_a_chosen_test_renews_its_claim_alone(tmp_path, said):
     ]
     assert "claims" not in facts_in(tmp_path)
 
+    said("2.6.0", "a_three")
+    record.record(tmp_path, ["tests/a.py"])
+    assert names_in(tmp_path) == [
+        ("test_a_three", "passed"),
+        ("test_b_one", "passed"),
+    ]
+
 
 def test_a_run_of_some_claims_says_so_until_all_are_recorded(tmp_path, said):
-    said("2.5.1", "a_one")
-    record.record(tmp_path, ["tests/a.py::test_a_one"])
-    assert facts_in(tmp_path)["claims"] == "some"
-    said("2.5.1", "b_one")
-    record.record(tmp_path, ["tests/b.py"])
-    assert facts_in(tmp_path)["claims"] == "some"
+    for name in ("a_one", "b_one"):
+        said("2.5.1", name)
+        record.record(tmp_path, [f"tests/{name[0]}.py::test_{name}"])
+        assert facts_in(tmp_path)["claims"] == "some"
     assert len(names_in(tmp_path)) == 2
 
     record.record(tmp_path, [])
@@ -183,17 +185,8 @@ def test_the_claims_that_a_torch_made_true_are_chosen(
     ]
 
 
-def test_without_a_choice_all_is_new(tmp_path, said):
+def test_another_torch_renews_no_part_but_all(tmp_path, said):
     said("2.6.0", "a_one", "b_one")
-    record.record(tmp_path, [])
-    said("2.9.1", "a_one")
-    record.record(tmp_path, [])
-
-    assert names_in(tmp_path) == [("test_a_one", "passed")]
-
-
-def test_another_torch_renews_no_part(tmp_path, said):
-    said("2.6.0", "a_one")
     record.record(tmp_path, [])
     before = (tmp_path / record.PACKED).read_bytes()
     said("2.9.1", "a_one")
@@ -202,21 +195,15 @@ def test_another_torch_renews_no_part(tmp_path, said):
         record.record(tmp_path, ["tests/a.py"])
     assert (tmp_path / record.PACKED).read_bytes() == before
 
+    record.record(tmp_path, [])
+    assert names_in(tmp_path) == [("test_a_one", "passed")]
 
-def test_what_failed_is_named(tmp_path, monkeypatch, capsys):
-    xml = (
-        '<testsuites><testsuite><testcase classname="tests.a" name="test_b">'
-        '<failure message="assert 1" /></testcase></testsuite></testsuites>'
-    )
 
-    def fail(root, arguments, path):
-        path.write_text(xml)
-        return False
-
-    monkeypatch.setattr(record, "run_pytest", fail)
+def test_what_failed_is_named(tmp_path, runs_as, capsys):
+    runs_as(case("a", '<failure message="assert 1" />'), passed=False)
 
     assert record.record(tmp_path, []) == record.SOME_FAILED
-    assert capsys.readouterr().out == "failed: tests.a::test_b\n"
+    assert capsys.readouterr().out == "failed: tests.a::test_a\n"
 
 
 @pytest.mark.parametrize(
@@ -233,15 +220,14 @@ def test_all_claims_are_tested_or_those_that_are_named(
         return False
 
     monkeypatch.setattr(record, "run_pytest", fail)
-    options = ["-x", *([chosen] if chosen else [])]
-    record.run_of_claims(options)
+    record.run_of_claims(["-x", *chosen.split()])
 
     every = [
         str(each.relative_to(claims)) for each in evidence_modules(claims)
     ]
-    assert len(every) == 3
     paths = [each for each in called if each.startswith("tests/")]
-    assert paths == ([chosen] if chosen else every)
+    assert paths == (chosen.split() or every)
+    assert len(every) == 3
     assert "-x" in called
 
 
@@ -257,45 +243,26 @@ def test_what_did_not_run_is_a_problem_and_changes_nothing(
 
 
 def test_a_run_from_which_a_case_was_deselected_changes_nothing(
-    tmp_path, monkeypatch
+    tmp_path, runs_as
 ):
-    case = (
-        '<testcase classname="tests.a" name="test_b[1]"><properties>'
-        f'<property name="{CASES}" value="2" /></properties></testcase>'
-    )
+    runs_as(case("a[1]", properties({CASES: "2"})))
 
-    def run(root, arguments, path):
-        path.write_text(
-            f"<testsuites><testsuite>{case}</testsuite></testsuites>"
-        )
-        return True
-
-    monkeypatch.setattr(record, "run_pytest", run)
-
-    with pytest.raises(Problem, match=r"cases of .*test_b.* were deselected"):
+    with pytest.raises(Problem, match=r"cases of .*test_a.* were deselected"):
         record.record(tmp_path / "here", [])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_module_that_changes_while_it_is_tested_has_no_result(
-    tmp_path, monkeypatch, claims, capsys
+    tmp_path, runs_as, claims, capsys
 ):
     [changed, held, *_] = evidence_modules(claims)
     before = changed.read_text()
     names = [classname(claims, each) for each in (changed, held)]
     [test, *_] = parsed_tests.tests_in(held)
-
-    def run(root, arguments, path):
-        changed.write_text(before.replace("def ", "def  ", 1))
-        cases = "".join(
-            f'<testcase classname="{name}" name="{test}" />' for name in names
-        )
-        path.write_text(
-            f"<testsuites><testsuite>{cases}</testsuite></testsuites>"
-        )
-        return True
-
-    monkeypatch.setattr(record, "run_pytest", run)
+    runs_as(
+        *(f'<testcase classname="{name}" name="{test}" />' for name in names),
+        meanwhile=lambda: changed.write_text(before.replace("def ", "def  ")),
+    )
     record.record(tmp_path, [])
     changed.write_text(before)
 
@@ -327,16 +294,10 @@ def pack(run):
     return record.packed(root, list(root.iter("testcase")))
 
 
-def lines_of(data):
-    """Return what a packed run holds, an element a line."""
-    root = ElementTree.fromstring(gzip.decompress(data))
-    return [
-        " ".join([each.tag, *each.attrib.values()]) for each in root.iter()
-    ]
-
-
 def test_a_packed_run_holds_what_pages_show():
-    assert lines_of(pack(RUN)) == [
+    root = ElementTree.fromstring(gzip.decompress(pack(RUN)))
+
+    assert [" ".join([e.tag, *e.attrib.values()]) for e in root.iter()] == [
         "testsuites",
         "testsuite pytest",
         "properties",
@@ -374,14 +335,3 @@ def test_the_ledger_reads_it_as_it_reads_the_run(house, word):
     assert [asdict(a) for b in before.entries for a in b.outcomes] == [
         asdict(a) for b in after.entries for a in b.outcomes
     ]
-
-
-def test_the_command_needs_no_sphinx(tmp_path):
-    code = (
-        "import sys; sys.modules['sphinx'] = None;"
-        " sys.modules['markdown_it'] = None;"
-        " import extensions.evidence.record;"
-        " import extensions.evidence.pytest_plugin;"
-        " import extensions.evidence.pytest_fixtures"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=Path(ROOT), check=True)

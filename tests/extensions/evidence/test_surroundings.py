@@ -63,40 +63,30 @@ def changed(now, before):
 
 
 @pytest.mark.parametrize(
-    ("name", "whose"),
+    ("name", "old", "new", "whose", "what"),
     [
-        ("snippets/part/two.py", {TWO, CUDA}),
-        ("gallery/three.py", {THREE}),
-        ("tests/helpers/of_one.py", {ONE}),
-        ("docs/part/one.md", set()),
+        ("snippets/part/two.py", "\nword", "\nx = 1\nword", {TWO, CUDA}, ()),
+        ("gallery/three.py", "\nimport", "\nx = 1\nimport", {THREE}, ()),
+        ("tests/helpers/of_one.py", "import", "x = 1\nimport", {ONE}, ()),
+        ("docs/part/one.md", "One", "Two", (), ()),
+        # The settings of pytest count, and no others.
+        ("pyproject.toml", "true", "false", ALL, ["settings"]),
+        ("pyproject.toml", "strict", "addopts", ALL, ["settings"]),
+        ("pyproject.toml", "[tool.ruff]", "[tool.mypy]", (), ()),
+        # A file that is not Python has a fingerprint, too.
+        ("tests/part/test_one.py", "def ", "de f ", {ONE}, ()),
     ],
 )
 def test_a_file_counts_for_the_modules_behind_which_it_stands(
-    project, name, whose
+    project, name, old, new, whose, what
 ):
     before = made(project)
     path = project / name
-    start, is_program, rest = path.read_text().partition("# %% start\n")
-    path.write_text(f"{start}{is_program}print(1)\n{rest}")
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
 
-    assert changed(made(project), before)[0] == whose
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "whose"),
-    [
-        ("strict = true", "strict = false", ALL),
-        ("strict = true", 'addopts = ["-k", "not one"]', ALL),
-        ("[tool.ruff]", "[tool.mypy]", set()),
-    ],
-)
-def test_the_settings_of_pytest_count_and_no_others(project, old, new, whose):
-    before = made(project)
-    path = project / "pyproject.toml"
-    path.write_text(path.read_text().replace(old, new))
-
-    part = {"settings"} if whose else set()
-    assert changed(made(project), before) == (whose, part)
+    assert changed(made(project), before) == ({*whose}, {*what})
 
 
 @pytest.fixture
@@ -139,14 +129,11 @@ def test_a_library_that_a_test_imports_counts_with_what_it_needs(
     assert changed(third, second) == ({ONE}, {"needed"})
     assert made(project) == third
 
-
-def test_a_library_that_a_program_imports_counts(project, install):
-    snippet = project / "snippets/part/two.py"
+    snippet = project / "snippets/part/two.py"  # which imports it as well
     snippet.write_text(snippet.read_text() + "import fake\n")
     before = made(project)
-    install("fake", "1")
-
-    assert changed(made(project), before) == ({ONE, TWO, CUDA}, {"fake"})
+    install("fake-distribution", "3", modules="fake")
+    assert changed(made(project), before)[0] == {ONE, TWO, CUDA}
 
 
 def test_a_module_without_a_distribution_counts_by_its_content(
@@ -162,11 +149,16 @@ def test_a_module_without_a_distribution_counts_by_its_content(
     assert changed(made(project), before) == ({ONE}, {"fake"})
 
 
-def test_a_plugin_that_pytest_loads_by_itself_counts(project, install):
+def test_the_version_of_python_counts_and_so_does_a_plugin(
+    project, install, monkeypatch
+):
     before = made(project)
     install("fake-plugin", "1", points="[pytest11]\nfake = fake_plugin\n")
+    monkeypatch.setattr(
+        surroundings.platform, "python_version", lambda: "4.0.1"
+    )
 
-    assert changed(made(project), before) == (ALL, {"plugins"})
+    assert changed(made(project), before) == (ALL, {"plugins", "Python"})
 
 
 @pytest.mark.parametrize(
@@ -204,24 +196,8 @@ def test_the_device_counts(project, monkeypatch, tmp_path):
     assert made(project) == now
 
 
-def test_the_version_of_python_counts(project, monkeypatch):
-    before = made(project)
-    monkeypatch.setattr(
-        surroundings.platform, "python_version", lambda: "4.0.1"
-    )
-
-    assert changed(made(project), before) == (ALL, {"Python"})
-
-
 def test_the_test_of_cuda_cells_depends_on_new_ones_too(project):
     before = made(project)
     add_device(project / "snippets/part/one.py")
 
     assert changed(made(project), before)[0] == {CUDA}
-
-
-def test_a_file_that_is_not_python_has_a_fingerprint_too(project):
-    before = made(project)
-    (project / "tests/part/test_one.py").write_bytes(b"\xff def")
-
-    assert changed(made(project), before)[0] == {ONE}

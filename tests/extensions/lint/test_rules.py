@@ -41,12 +41,6 @@ BELOW_TITLE = {
     "## Do this\n\n## Next": "1: no sentence below the title",
     "[A](https://example.org/a){.cited} says so.": "3: cites what"
     " docs/evidence/primary_sources.toml does not list: https://example.org/a",
-    "```{recap} word-is-one word-is-two\n```": "3: a recap of no claim of this"
-    " page: 'word-is-two'",
-    "```{recap} part/two#word-is-six\n```": "3: a recap of no claim of"
-    " part/two: 'word-is-six'",
-    "```{exercise} repair word-is-one\nTry.\n```": "3: an exercise of no"
-    " counter-example: 'word-is-one'",
 }
 
 

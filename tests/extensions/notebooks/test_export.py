@@ -27,10 +27,8 @@ def export(house):
     "cell",
     [
         "```{cell} count\n```\n",
-        "```{cell}   count  \n```",
-        "~~~{cell} count\n~~~\n",
+        "~~~{cell}   count  \n~~~",
         ":::::{cell} count\n:::::",
-        "```{cell} count\n:folded: A *title*\n```\n",
         "```{cell} count\n---\nopen:\n---\n```\n",
     ],
 )

@@ -42,6 +42,7 @@ def offered(new_house):
 
 def test_a_page_as_markdown_stands_with_what_its_cells_gave(offered):
     text = (offered.outdir / "part/one.md").read_text()
+    recipe = (offered.outdir / "gallery/three.md").read_text()
 
     assert text.startswith("# One\n")
     assert '```python\nprint(word, "counted")\n```' in text
@@ -49,15 +50,10 @@ def test_a_page_as_markdown_stands_with_what_its_cells_gave(offered):
     assert "| a |\n| --- |\n| 1 |" in text
     assert "`word` is one ✗" in text
     assert ".claim" not in text
-
-
-def test_a_recipe_as_markdown_is_what_its_page_would_be(offered):
-    text = (offered.outdir / "gallery/three.md").read_text()
-
-    assert "One line is drawn. ✓\n\n```python\nimport " in text
-    assert text.count("(A picture: Three points.)") == 1
+    assert "One line is drawn. ✓\n\n```python\nimport " in recipe
+    assert recipe.count("(A picture: Three points.)") == 1
     said = "Say:\n\n    three\n\n```python\nprint(len(lines))\n```\n\n"
-    assert f"{said}```text\n1\n```\n\n## How far the claims reach" in text
+    assert f"{said}```text\n1\n```\n\n## How far the claims reach" in recipe
 
 
 @PAGES
@@ -75,13 +71,8 @@ def test_a_page_begins_with_its_files(site, page):
     assert "Colab" not in html
     assert html.count("_downloads/") == 2
     assert "Go to the end" not in html  # of sphinx-gallery
-
-
-def test_a_page_without_a_program_offers_nothing(site):
-    html = (site.outdir / "index.html").read_text()
-
-    assert 'class="page-head"' not in html
-    assert "notebook" not in (site.outdir / "search-index.js").read_text()
+    index = (site.outdir / "index.html").read_text()
+    assert 'class="page-head"' not in index  # which has no program
 
 
 @PAGES
@@ -117,28 +108,24 @@ def test_a_build_warns_of_what_no_notebook_can_show(house, build):
     assert "kbd" not in (house / "docs/code/part/one.ipynb").read_text()
 
 
-def test_files_are_left_alone_if_nothing_changed(house, build):
-    docs = house / "docs"
-    paths = [docs / "code/part/one.ipynb", docs / "gallery/three.ipynb"]
-    paths += [docs / "code" / name for name in ARCHIVES]
-    paths.append(house / "out/html/part/one.md")
-    before = [path.stat().st_mtime_ns for path in paths]
-
-    build()
-
-    assert [path.stat().st_mtime_ns for path in paths] == before
-
-
-def test_a_program_that_runs_again_keeps_the_notebook_of_its_page(
+def test_files_are_left_alone_and_a_program_that_runs_again_keeps_them(
     house, build
 ):
-    path = house / "docs/code/part/one.ipynb"
-    before = path.read_text()
-    path.with_suffix(".ran").unlink()
-
+    docs = house / "docs"
+    notebook = docs / "code/part/one.ipynb"
+    paths = [notebook, docs / "gallery/three.ipynb"]
+    paths += [docs / "code" / name for name in ARCHIVES]
+    paths.append(house / "out/html/part/one.md")
+    before, text = (
+        [path.stat().st_mtime_ns for path in paths],
+        notebook.read_text(),
+    )
     build()
+    assert [path.stat().st_mtime_ns for path in paths] == before
 
-    assert path.read_text() == before
+    notebook.with_suffix(".ran").unlink()
+    build()
+    assert notebook.read_text() == text
 
 
 def test_the_archives_hold_every_program_in_order(site):

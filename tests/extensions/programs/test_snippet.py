@@ -48,21 +48,20 @@ def problem(text, run="last"):
     return str(caught.value)
 
 
-def test_a_cell_knows_its_line_and_its_source():
-    cell = Snippet(PATH, TEXT).cells()["first"]
+def test_a_cell_knows_its_line_and_its_code():
+    cells = Snippet(PATH, TEXT).cells()
 
-    assert (cell.line, cell.source) == (6, "a = 1")
-
-
-def test_the_code_of_a_cell_leaves_out_its_prose():
-    assert Snippet(PATH, TEXT).cells()["second"].code == "b = a + 1"
+    assert (cells["first"].line, cells["first"].source) == (6, "a = 1")
+    assert cells["second"].code == "b = a + 1"  # without its prose
 
 
-def test_a_run_ends_with_the_named_cell():
-    run = Snippet(PATH, TEXT).after("second")
+def test_a_run_ends_with_the_named_cell_and_leaves_out_what_only_shows():
+    snippet = Snippet(PATH, TEXT)
 
-    assert run.b == 2
-    assert not hasattr(run, "d")
+    assert snippet.after("second").b == 2
+    assert not hasattr(snippet.after("second"), "d")
+    assert not hasattr(snippet.after("last"), "c")
+    assert snippet.after("table").c == 3
 
 
 def test_of_some_cells_the_others_are_empty_and_lines_stay_in_place():
@@ -81,18 +80,6 @@ def test_of_some_cells_the_others_are_empty_and_lines_stay_in_place():
     with pytest.raises(NameError) as caught:
         some.after("last")
     assert caught.traceback[-1].lineno + 1 == whole["last"].line + 1
-
-
-def test_a_cell_to_keep_that_is_not_there_is_a_problem():
-    with pytest.raises(Problem, match="no cell 'third'; there are: first"):
-        Snippet(PATH, TEXT).only("first", "third")
-
-
-def test_a_display_cell_is_left_out_unless_it_is_asked_for():
-    snippet = Snippet(PATH, TEXT)
-
-    assert not hasattr(snippet.after("last"), "c")
-    assert snippet.after("table").c == 3
 
 
 def test_a_cell_with_a_guard_needs_cuda():
@@ -117,11 +104,11 @@ def test_a_bad_name_is_a_problem_at_its_line(mark, said):
 
 
 def test_an_unknown_name_is_a_problem_that_lists_the_known_ones():
-    message = (
-        f"{PATH}:1: no cell 'lost'; there are: first, second, table, last"
-    )
+    known = "no cell 'lost'; there are: first, second, table, last"
 
-    assert problem(TEXT, "lost") == message
+    assert problem(TEXT, "lost") == f"{PATH}:1: {known}"
+    with pytest.raises(Problem, match=known):
+        Snippet(PATH, TEXT).only("first", "lost")
 
 
 def test_a_file_left_behind_is_a_problem_at_its_cell():
@@ -184,20 +171,17 @@ def leave(place):
     (place / "left/file").touch()
 
 
-def test_a_program_runs_in_the_folder_of_the_one_before():
-    here = Path.cwd()
-    first = folder_of(lambda place: None)
-
-    assert folder_of(lambda place: None) == first
-    assert Path.cwd() == here != first
-
-
 @pytest.mark.parametrize("program", [leave, Path.rmdir])
-def test_a_folder_that_is_not_left_empty_is_given_up(program):
+def test_a_program_runs_in_the_folder_of_the_one_before_if_that_is_empty(
+    program,
+):
+    here = Path.cwd()
     first = folder_of(program)
 
     assert not first.exists()
-    assert folder_of(lambda place: None) != first
+    second = folder_of(lambda place: None)
+    assert folder_of(lambda place: None) == second != first
+    assert Path.cwd() == here != second
 
 
 def test_a_program_finds_the_torch_of_a_fresh_prompt(monkeypatch):
@@ -223,14 +207,9 @@ def test_a_program_finds_the_torch_of_a_fresh_prompt(monkeypatch):
     assert (cudnn.enabled, cudnn.benchmark) == (True, False)
     assert (cudnn.deterministic, cudnn.allow_tf32) == (False, True)
     assert sys.excepthook is sys.__excepthook__
-
-
-def test_a_program_that_forgets_its_seed_differs_from_run_to_run():
-    reset_torch({}, "")
     first = torch.rand(10)
     reset_torch({}, "")
-
-    assert not torch.equal(first, torch.rand(10))
+    assert not torch.equal(first, torch.rand(10))  # no seed
 
 
 @pytest.mark.parametrize("loaded", [True, False])

@@ -33,9 +33,7 @@ def test_a_cell_shows_its_code_then_its_output_and_no_more(site):
         'print(word, "counted")\n\none counted',
     ]
     assert not site.warning.getvalue()
-
-
-def test_no_doctree_takes_the_whole_environment_along(site):
+    # No doctree takes the whole environment along.
     for path in Path(site.doctreedir).rglob("*.doctree"):
         assert b"BuildEnvironment" not in path.read_bytes(), path
 
@@ -129,25 +127,20 @@ def others(new_house):
 
 
 def shown(app, name):
-    """Return what a page shows of another one."""
+    """Return what a page shows of another one, with and without markup."""
     html = (app.outdir / f"other {name}.html").read_text()
-    return html[
-        html.index('<div class="cell again') : html.index('class="clearer"')
-    ]
+    start = html.index('<div class="cell again')
+    html = html[start : html.index('class="clearer"')]
+    return html, re.sub("<.*?>", "", html).replace("&quot;", '"')
 
 
-def test_the_code_of_a_cell_stands_below_the_title_of_its_page(others):
-    html = shown(others, "code")
-
+def test_a_cell_of_another_page_shows_its_code_or_its_output(others):
+    html, text = shown(others, "code")
     assert 'href="part/one.html#cell-count">One</a>' in html
-    text = re.sub("<.*?>", "", html).replace("&quot;", '"')
     assert 'print(word, "counted")' in text
     assert "cell-output" not in html
 
-
-def test_the_output_of_a_cell_stands_there_alone(others):
-    text = re.sub("<.*?>", "", shown(others, "output"))
-
+    _, text = shown(others, "output")
     assert "one counted" in text
     assert "print" not in text
 
@@ -162,15 +155,3 @@ def test_what_is_not_there_is_reported(others, name, said):
     assert said in "".join(
         line for line in lines if f"/other {name}.md:3:" in line
     )
-
-
-def test_a_cell_of_another_page_is_none_of_the_page_itself(house, build):
-    page = house / "docs/part/one.md"
-    page.write_text(
-        page.read_text() + "\n```{cell} count\n:from: part/two\n```\n"
-    )
-
-    said = build().warning.getvalue()
-
-    assert "a notebook cannot show {cell}" in said
-    assert "shown twice" not in said

@@ -209,14 +209,9 @@ def test_a_program_edited_while_it_runs_and_put_back_runs_again(noted):
     note(topic, SETTINGS)
 
     assert why_stale(topic, SETTINGS) == ["the program"]
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1]", "{}"])
-def test_a_stamp_that_is_damaged_says_nothing(noted, text):
-    topic = Topic(noted, "part/one")
-    sphinx_run.stamp_of(topic).write_text(text)
-
-    assert why_stale(topic, SETTINGS) == [NO_RUN]
+    for damaged in ("", "{", "[1]", "{}"):
+        sphinx_run.stamp_of(topic).write_text(damaged)
+        assert why_stale(topic, SETTINGS) == [NO_RUN]
 
 
 def test_what_another_hand_has_changed_is_made_as_it_was(house, build):
