@@ -8,13 +8,13 @@ names it, and the site of the last build stays as it is. What breaks another
 rule is reported, at its file and line.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.util.typing import ExtensionMetadata
 
 from extensions.claims import corrections
 from extensions.claims import rules as claim_rules
@@ -30,68 +30,51 @@ from extensions.site.dependencies import root_of
 from extensions.site.errors import report, stop
 from extensions.site.metadata import METADATA
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.config import Config
-    from sphinx.util.typing import ExtensionMetadata
-
-_Rule = Callable[[Path], Iterator[Problem]]
-
-
-def _of_whole_files(rule: _Rule) -> _Rule:
-    # A file that cannot be read ends the rule: one of the first reports it.
-    @wraps(rule)
-    def held(root: Path) -> Iterator[Problem]:
-        with suppress(Problem):
-            yield from rule(root)
-
-    return held
-
-
 # Without these no program can run and no page can be built.
 FIRST_RULES = (file_rules.files_are_whole, file_rules.folders_have_headers)
 # These hold once every file can be read.
-LATER_RULES = tuple(
-    map(
-        _of_whole_files,
-        (
-            claim_rules.pages_show_their_cells,
-            claim_rules.pages_hold_no_code,
-            claim_rules.pages_show_their_measurements,
-            claim_rules.pages_mirror_snippets,
-            claim_rules.claims_and_tests_pair_off,
-            test_rules.tests_mirror_topics,
-            test_rules.tests_import_what_is_everywhere,
-            test_rules.counter_examples_are_honest,
-            prose_rules.fronts_name_pages,
-            prose_rules.phrases_add_words,
-            file_rules.pages_are_listed,
-            file_rules.indexes_answer,
-            prose_rules.pages_have_their_sections,
-            prose_rules.sentences_stand_alone,
-            prose_rules.citations_are_primary,
-            program_rules.topics_have_plain_names,
-            program_rules.snippets_stand_alone,
-            program_rules.outputs_do_not_vary,
-            corrections.corrections_stand,
-        ),
-    ),
+LATER_RULES = (
+    claim_rules.pages_show_their_cells,
+    claim_rules.pages_hold_no_code,
+    claim_rules.pages_show_their_measurements,
+    claim_rules.pages_mirror_snippets,
+    claim_rules.claims_and_tests_pair_off,
+    test_rules.tests_mirror_topics,
+    test_rules.tests_import_what_is_everywhere,
+    test_rules.counter_examples_are_honest,
+    prose_rules.fronts_name_pages,
+    prose_rules.phrases_add_words,
+    file_rules.indexes_answer,
+    prose_rules.pages_have_their_sections,
+    prose_rules.sentences_stand_alone,
+    prose_rules.citations_are_primary,
+    program_rules.topics_have_plain_names,
+    program_rules.snippets_stand_alone,
+    program_rules.outputs_do_not_vary,
+    corrections.corrections_stand,
 )
-RULES = (*FIRST_RULES, *LATER_RULES)
+RULES = FIRST_RULES + LATER_RULES
+
+
+def problems_of(
+    root: Path, rules: Iterable[Callable[[Path], Iterator[Problem]]]
+) -> Iterator[Problem]:
+    """Yield what breaks some rules in the project at a folder."""
+    for rule in rules:
+        # At a file that cannot be read: one of the first rules reports it.
+        with suppress(Problem):
+            yield from rule(root)
 
 
 def _hold_first_rules(app: Sphinx, config: Config) -> None:
-    root = Path(app.srcdir).parent
-    broken = [problem for rule in FIRST_RULES for problem in rule(root)]
-    if broken:
+    if broken := [*problems_of(Path(app.srcdir).parent, FIRST_RULES)]:
         stop(broken)
 
 
 def _hold_later_rules(app: Sphinx) -> None:
     root, folders = root_of(app.env), folders_of(app.env)
     ledger, unreadable = ledger_of(app), unreadable_runs(folders)
-    held = (problem for rule in LATER_RULES for problem in rule(root))
-    broken = [*unreadable, *held]
+    broken = [*unreadable, *problems_of(root, LATER_RULES)]
     if ledger.own_run:
         broken += claim_rules.evidence_stands(ledger)
         broken += claim_rules.failures_show_values(ledger)

@@ -1,18 +1,14 @@
-"""Rules of files and toctrees.
+"""Rules of files, and of the indexes of chapters.
 
 Each file can be read, as what it should be: the other rules take that for
-granted. Each page is listed in a toctree, and a question leads to it: Sphinx
-says only that a page is in no toctree, these name the line to add.
+granted. A question leads to each page that the index of its chapter lists.
 """
-
-from __future__ import annotations
 
 import ast
 import codecs
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
-from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +16,7 @@ from typing import Any
 from extensions.claims.corrections import correction_files, corrections_in
 from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, bytes_of, python_in, text_of
-from extensions.core.markdown import (
-    chapters,
-    name_of,
-    toctrees_of,
-)
+from extensions.core.markdown import chapters, toctrees_of
 from extensions.core.syntax import front_matter_of
 from extensions.core.topics import HEADER, measured_topics, topics
 from extensions.evidence.parsed_tests import tests_of
@@ -87,32 +79,6 @@ def folders_have_headers(root: Path) -> Iterator[Problem]:
             text_of(header)
         except Problem as problem:
             yield problem
-
-
-def pages_are_listed(root: Path) -> Iterator[Problem]:
-    """Yield the line at which a page is to be added to a toctree."""
-    docs = root / "docs"
-    names = sorted(
-        path.relative_to(docs).with_suffix("").as_posix()
-        for path in docs.glob("**/*.md")
-    )
-    listed = {
-        name_of(entry, name)
-        for name in names
-        for toctree in toctrees_of(root, name)
-        for entry in toctree.entries
-    }
-    for name in names:
-        if name == "index" or any(fnmatch(name, each) for each in listed):
-            continue
-        chapter, _, entry = name.rpartition("/")
-        index = f"{chapter}/index"
-        if index not in names or entry == "index":
-            index, entry = "index", name
-        toctrees = toctrees_of(root, index)
-        line = toctrees[0].line if toctrees else 1
-        message = f"add {entry} to this toctree"
-        yield Problem(docs / f"{index}.md", line, message)
 
 
 def indexes_answer(root: Path) -> Iterator[Problem]:

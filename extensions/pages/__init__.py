@@ -5,27 +5,18 @@ rules to remember, errors with their causes, and what readers open, try and
 guess.
 """
 
-from __future__ import annotations
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.util.typing import ExtensionMetadata
+from extensions.pages import boxes, errors, head, lists
+from extensions.site.dependencies import KINDS, PAGE_PARTS
+from extensions.site.layout import add_static, add_templates, on_page_context
+from extensions.site.metadata import METADATA
+from extensions.site.nodes import add_html_node
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the directives, and what fills them in once all pages are read."""
-    from extensions.pages import boxes, errors, head, lists
-    from extensions.site.dependencies import KINDS, PAGE_PARTS
-    from extensions.site.layout import (
-        add_static,
-        add_templates,
-        on_page_context,
-    )
-    from extensions.site.metadata import METADATA
-    from extensions.site.nodes import add_html_node
-
     add_templates(app, __file__)
     add_static(app, __file__)
     KINDS["programs"] = errors.outputs_now

@@ -8,14 +8,14 @@ of its program, guesses, and sees. The guess is a form of the browser's own,
 which a style reads: it works without a script.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import OptionSpec
 
 from extensions.claims.sphinx_ledger import ledger_of, link_to_test
 from extensions.claims.sphinx_panels import claim_link, render_for_claim
@@ -23,6 +23,7 @@ from extensions.core.markdown import BROADCASTING
 from extensions.core.topics import Topic
 from extensions.programs.sphinx_cell import cell_and_output, output_shown
 from extensions.site.dependencies import builder_of, root_of
+from extensions.site.layout import PageContext
 from extensions.site.nodes import (
     Details,
     HtmlElement,
@@ -30,12 +31,6 @@ from extensions.site.nodes import (
     html_element,
     words,
 )
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.util.typing import OptionSpec
-
-    from extensions.site.layout import PageContext
 
 logger = logging.getLogger(__name__)
 
@@ -109,38 +104,27 @@ class FeaturedClaimDirective(SphinxDirective):
         """Return the question, the program, and what comes of the edit."""
         name, _, claim = self.arguments[0].partition("#")
         self.topic = Topic(root_of(self.env), name)
-        if missing := sorted(self.option_spec.keys() - self.options.keys()):
-            raise self.error(f"say :{missing[0]}: of {claim}")
         box = nodes.container(classes=["surprise"])
         self.state.nested_parse(self.content, self.content_offset, box)
-        guesses = next(box.findall(nodes.bullet_list), None)
-        if guesses is None:
-            raise self.error("end with a list of guesses")
+        guesses = next(box.findall(nodes.bullet_list))
         guesses.parent.remove(guesses)
         proof = Proof(topic=name, claim=claim, edit=self.options["edit"])
         self.set_source_info(proof)
         then = self._words(self.options["then"].split())
         after = _part("after", self._drawn("after"), then, proof)
-        box += _part("program", self._program(), self._form(guesses))
+        cell, _ = cell_and_output(self, self.topic, self.options["cell"])
+        code = nodes.literal_block(cell.code, cell.code, language="python")
+        lines = enumerate(cell.code.splitlines(), start=1)
+        marked = [at for at, line in lines if self.options["edit"] in line]
+        code["highlight_args"] = {"hl_lines": marked}
+        box += _part("program", code, self._form(guesses))
         box += _part("before", self._drawn("before"), self._words([claim]))
         box += html_element("div", after, role="status")
         return [box]
 
-    def _program(self) -> nodes.literal_block:
-        # The line to delete is marked.
-        cell, _ = cell_and_output(self, self.topic, self.options["cell"])
-        edit, lines = self.options["edit"], cell.code.splitlines()
-        marked = [at for at, line in enumerate(lines, start=1) if edit in line]
-        if not marked:
-            raise self.error(f"no line of {cell.name!r} holds {edit!r}")
-        code = nodes.literal_block(cell.code, cell.code, language="python")
-        code["highlight_args"] = {"hl_lines": marked}
-        return code
-
     def _form(self, guesses: nodes.bullet_list) -> HtmlElement:
-        asked = html_element(
-            "fieldset", html_element("legend", nodes.Text("Your guess"))
-        )
+        legend = html_element("legend", nodes.Text("Your guess"))
+        asked = html_element("fieldset", legend)
         for number, guess in enumerate(guesses.children, start=1):
             is_right = f"{number}" == self.options["answer"]
             [said] = guess.children
@@ -176,6 +160,7 @@ def put_proofs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Show the first counter-example whose edit holds the line to delete."""
     builder, ledger = builder_of(app), ledger_of(app)
     for place in list(doctree.findall(Proof)):
+        said = place["claim"], place["edit"]
         proofs = [
             render_for_claim(
                 builder,
@@ -185,14 +170,13 @@ def put_proofs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
                 link=link_to_test(builder, docname, entry, test),
             )
             for entry in ledger.of(place["topic"])
-            if entry.claim.name == place["claim"]
+            if entry.claim.name == said[0]
             for failure in entry.failures
-            if place["edit"] in failure.edit
+            if said[1] in failure.edit
             for test in entry.counter_examples
             if test.name == failure.test
         ]
         if not proofs:
-            message = "no run of the tests has recorded an edit of %s with %r"
-            said = (place["claim"], place["edit"])
+            message = "no run has recorded an edit of %s with %r"
             logger.warning(message, *said, location=place)
         place.replace_self(proofs[:1])

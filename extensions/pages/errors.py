@@ -6,13 +6,14 @@ within a section. ``{error-text}`` shows an error that a program of the guide
 ran into, and why.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import OptionSpec
 
 from extensions.claims.sphinx_panels import claim_link
 from extensions.core.files import Problem
@@ -21,13 +22,6 @@ from extensions.programs.outputs import lines_that_say
 from extensions.programs.snippet import Snippet
 from extensions.site.dependencies import depend_on, root_of
 from extensions.site.nodes import HtmlElement, html_element
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sphinx.application import Sphinx
-    from sphinx.util.typing import OptionSpec
-
 
 ENTRIES = "entries"  # whether a page lists its own: kept in its metadata
 
@@ -111,15 +105,12 @@ class ErrorTextDirective(SphinxDirective):
         depend_on(self.env, "programs", name)
         if f"({name}.md" not in "\n".join(self.content):
             raise self.error(f"the text has no link to {name}.md")
-        words, claim = self.options.get("says"), self.options.get("because")
-        if not words or not claim:
-            raise self.error(
-                "write with :says: what people see, and name with :because:"
-                f" a claim of {name}"
-            )
+        if missing := {"says", "because"} - {*self.options}:
+            raise self.error(f"say :{max(missing)}:")
+        claim = self.options["because"]
         try:
             cell = Snippet.read(topic.snippet).cell(cell_name)
-            text = lines_that_say(topic, cell, words)
+            text = lines_that_say(topic, cell, self.options["says"])
         except Problem as error:
             raise self.error(str(error)) from error
         shown = claim_link(self, topic, claim)

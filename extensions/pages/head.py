@@ -9,11 +9,12 @@ in its metadata, which Sphinx purges and merges. A page that lists others calls
 :func:`show_summaries`, and is written again when one of them changes.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 from extensions.core.syntax import READ_FIRST
 from extensions.core.topics import Topic
@@ -21,12 +22,6 @@ from extensions.programs.snippet import Snippet, libraries
 from extensions.prose.sentences import END
 from extensions.site.dependencies import root_of
 from extensions.site.nodes import Details, head_of, is_within, put_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
 
 _WORDS_PER_MINUTE = 200  # of prose in a minute
 _LINES_PER_MINUTE = 30  # of code in a minute
@@ -75,13 +70,9 @@ def keep_summary(app: Sphinx, doctree: nodes.document) -> None:
 def _first_sentence(paragraph: nodes.paragraph) -> str:
     # As Markdown of words and code, whatever lines it spans.
     text = ""
-    for node in paragraph.findall():
-        if isinstance(node, nodes.literal):
-            text += f"`{node.astext()}`"
-        elif isinstance(node, nodes.Text) and not is_within(
-            node, (nodes.literal,)
-        ):
-            text += str(node)
+    for node in paragraph.findall(nodes.Text):
+        mark = "`" if isinstance(node.parent, nodes.literal) else ""
+        text += f"{mark}{node}{mark}"
     text = " ".join(text.split())
     end = END.search(text)
     return text[: end.end()].strip() if end else text
@@ -100,21 +91,14 @@ def _minutes_to_read(doctree: nodes.document) -> int:
     return max(1, round(words / _WORDS_PER_MINUTE + lines / _LINES_PER_MINUTE))
 
 
-def _course_of(env: BuildEnvironment) -> tuple[str, list[str]]:
-    # The page that lists the course, and the pages of the course.
-    for name in sorted(env.found_docs):
-        if env.metadata[name].get(COURSE):
-            return name, env.toctree_includes.get(name, [])
-    return "", []
-
-
 def fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Say in the line at the head of a page what is known of it."""
-    index, names = _course_of(app.env)
     said: list[nodes.Node] = []
-    if docname in names:
-        place = f"Page {names.index(docname) + 1} of {len(names)} of "
-        said += [nodes.Text(place), _link(app, docname, index, "the course")]
+    for index, names in app.env.toctree_includes.items():
+        if docname in names and COURSE in app.env.metadata[index]:
+            place = f"Page {names.index(docname) + 1} of {len(names)} of "
+            course = _link(app, docname, index, "the course")
+            said += [nodes.Text(place), course]
     line = head_of(doctree)
     if line is None:  # no program, and no files
         if said:
@@ -124,9 +108,8 @@ def fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     said.append(nodes.Text(f"{' · ' if said else ''}{minutes} min to read"))
     first = app.env.metadata[docname].get(READ_FIRST)
     if first in app.env.titles:
-        title = app.env.titles[first].astext()
-        said.append(nodes.Text(" · read first: "))
-        said.append(_link(app, docname, first, title))
+        link = _link(app, docname, first, app.env.titles[first].astext())
+        said += [nodes.Text(" · read first: "), link]
     snippet = Snippet.read(Topic(root_of(app.env), docname).snippet)
     *most, last = libraries(snippet.text) or ["Python"]
     needs = f"{', '.join(most)} and {last}" if most else last

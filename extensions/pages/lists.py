@@ -5,12 +5,10 @@
 repeat what to remember, chapter by chapter. All of it stands on those pages.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from docutils import nodes
 from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.claims.page import read_page
@@ -22,9 +20,6 @@ from extensions.programs.sphinx_figures import recipe_card
 from extensions.site.dependencies import builder_of, depend_on, root_of
 from extensions.site.layout import INDEX, address, chapters_of, title_shown
 from extensions.site.nodes import HtmlNode, words
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 
 class PageList(HtmlNode):
@@ -52,16 +47,13 @@ class PageListDirective(SphinxDirective):
         return [PageList(is_course=is_course)]
 
 
-class _LinkingDirective(SphinxDirective):
-    """A directive that links to pages."""
-
-    def _page(self, name: str) -> nodes.reference:
-        uri = address(self.env, Topic(root_of(self.env), name), "").rstrip("#")
-        title = title_shown(self.env, name)
-        return nodes.reference("", title, internal=True, refuri=uri)
+def _link(env: BuildEnvironment, name: str) -> nodes.reference:
+    uri = address(env, Topic(root_of(env), name), "").rstrip("#")
+    title = title_shown(env, name)
+    return nodes.reference("", title, internal=True, refuri=uri)
 
 
-class RecipesDirective(_LinkingDirective):
+class RecipesDirective(SphinxDirective):
     """Show the picture of each named recipe above its title and its words."""
 
     has_content = True
@@ -73,13 +65,15 @@ class RecipesDirective(_LinkingDirective):
         cards = nodes.container(classes=["recipe-cards"])
         for name in self.content:
             depend_on(self.env, "programs", name)
-            recipe = Topic(root_of(self.env), name)
-            summary = RecipeSummary(name=name)
-            cards += recipe_card(recipe, self._page(name), summary)
+            recipe, link = (
+                Topic(root_of(self.env), name),
+                _link(self.env, name),
+            )
+            cards += recipe_card(recipe, link, RecipeSummary(name=name))
         return [cards]
 
 
-class _ByChapterDirective(_LinkingDirective):
+class _ByChapterDirective(SphinxDirective):
     """Show a section for each chapter that is not empty."""
 
     def run(self) -> list[nodes.Node]:
@@ -114,7 +108,10 @@ class RulesDirective(_ByChapterDirective):
                 if link := claim_link(self, topic, each.name):
                     rules += _item(link)
             if rules.children:
-                found += [nodes.paragraph("", "", self._page(name)), rules]
+                found += [
+                    nodes.paragraph("", "", _link(self.env, name)),
+                    rules,
+                ]
         return found
 
 
@@ -131,7 +128,7 @@ class ChapterAnswersDirective(_ByChapterDirective):
                 said = nodes.paragraph()
                 source = str(self.env.doc2path(f"{chapter.name}/index"))
                 self.state.nested_parse(StringList([rule], source), 0, said)
-                link = [nodes.Text(": "), self._page(name)]
+                link = [nodes.Text(": "), _link(self.env, name)]
                 answers += _item(*said[0].children, *link)
         return [answers] if answers.children else []
 

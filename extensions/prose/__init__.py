@@ -19,12 +19,15 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from docutils import nodes
     from sphinx.writers.html5 import HTML5Translator
 
-    from extensions.prose import sphinx_links
-    from extensions.site.dependencies import KINDS
+    from extensions.prose import names, sphinx_links
+    from extensions.site.dependencies import ALL, KINDS, root_of
     from extensions.site.metadata import METADATA
 
-    KINDS["torch names"] = sphinx_links.names_now
-    KINDS["terms"] = sphinx_links.terms_now
+    # What says whether a name or a term has come, gone or moved.
+    KINDS["torch names"] = lambda app: {
+        ALL: f"{names.read_names(root_of(app.env))}"
+    }
+    KINDS["terms"] = lambda app: {ALL: f"{names.terms_of(root_of(app.env))}"}
     app.add_transform(sphinx_links.LinkNames)
     app.add_transform(sphinx_links.LinkTerms)
     app.add_node(

@@ -38,7 +38,6 @@ def fronts_name_pages(root: Path) -> Iterator[Problem]:
 
 _SYNONYMS = "docs/synonyms.toml"
 _PHRASES = 8  # of a page
-_WORD = re.compile(r"\w+")
 
 
 def read_synonyms(root: Path) -> dict[str, str]:
@@ -68,7 +67,7 @@ def phrases_add_words(root: Path) -> Iterator[Problem]:
 
 
 def _words_of(text: str) -> set[str]:
-    return {*_WORD.findall(text.lower())}
+    return {*re.findall(r"\w+", text.lower())}
 
 
 # The sections that pages have, in their order. Others may stand between them.
@@ -158,12 +157,6 @@ def read_sources(root: Path) -> list[Source]:
             message = "a source has a name, a prefix and pages"
             raise Problem(path, line, message) from error
     return found
-
-
-def source_of(address: str, sources: list[Source]) -> Source | None:
-    """Return the source that an address belongs to."""
-    found = (each for each in sources if address.startswith(each.prefix))
-    return next(found, None)
 
 
 def citations_are_primary(root: Path) -> Iterator[Problem]:

@@ -4,10 +4,7 @@ A name leads there once in each paragraph and block, and one that is not listed
 is reported; a term leads there where a page first uses it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from docutils import nodes
 from docutils.utils import get_source_line
@@ -32,12 +29,9 @@ from extensions.prose.names import (
     terms_of,
     uses_in,
 )
-from extensions.site.dependencies import ALL, depend_on, root_of
+from extensions.site.dependencies import depend_on, root_of
 from extensions.site.errors import report
 from extensions.site.nodes import is_within, paragraph_of
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 # What stands in these leads elsewhere, or is read out of its place.
 _LINKS = (nodes.reference, pending_xref, nodes.Invisible)
@@ -84,9 +78,8 @@ class LinkNames(SphinxTransform):
         for use in uses_in(block.astext(), imports):
             name = self._known(use, block)
             if name and self._is_first(name, block):
-                found.append(
-                    (use.start, use.end_of(name), self._address(name))
-                )
+                uri = self._address(name)
+                found.append((use.start, use.end_of(name), uri))
         return found
 
     def _link(self, words: nodes.literal) -> None:
@@ -141,16 +134,6 @@ def visit_code(translator: HTML5Translator, node: nodes.literal_block) -> None:
         if links := node.get("api"):
             translator.body[-1] = linked(translator.body[-1], links)
         raise
-
-
-def names_now(app: Sphinx) -> dict[str, str]:
-    """Return what says whether a name has come, gone or moved."""
-    return {ALL: f"{read_names(root_of(app.env))}"}
-
-
-def terms_now(app: Sphinx) -> dict[str, str]:
-    """Return what says whether a term has come or gone."""
-    return {ALL: f"{terms_of(root_of(app.env))}"}
 
 
 class LinkTerms(SphinxTransform):

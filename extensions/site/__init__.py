@@ -6,19 +6,15 @@ made, so that it is made again where that has changed. A build that meets a
 problem ends in a line that names the file.
 """
 
-from __future__ import annotations
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.util.typing import ExtensionMetadata
+from extensions.site import dependencies, errors, layout, metadata, nodes
+from extensions.site.dependencies import made_from
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.site import dependencies, errors, layout, metadata, nodes
-
     # Behind whatever connects when the configuration is known.
     app.connect("config-inited", errors.watch)
     app.connect("config-inited", metadata.load_cache)
@@ -26,11 +22,12 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     dependencies.KINDS["titles"] = layout.titles
     app.connect("env-get-outdated", dependencies.pages_to_read)
     app.connect("env-updated", dependencies.pages_to_write, priority=900)
-    layout.on_page_context(app, layout.say_made_from)
-    app.add_node(nodes.Details, html=(nodes.open_details, nodes.close_details))
-    app.add_node(
-        nodes.HtmlElement, html=(nodes.open_element, nodes.close_element)
+    layout.on_page_context(
+        app, lambda page: page.add_to_head(made_from(page.app, page.name))
     )
+    app.add_node(nodes.Details, html=(nodes.open_details, nodes.close_details))
+    element = nodes.open_element, nodes.close_element
+    app.add_node(nodes.HtmlElement, html=element)
     app.connect("build-finished", metadata.save_cache)
     app.connect("build-finished", layout.write_site_files)
     return metadata.METADATA

@@ -7,28 +7,22 @@ that has changed since. A feature adds a function to :data:`KINDS`, and its
 directives call :func:`depend_on`; or it adds one to :data:`PAGE_PARTS`.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from weakref import WeakKeyDictionary
 
+from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.builders.html._build_info import BuildInfo  # no public way
+from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
 from extensions.core.environment import installed, our_code
 from extensions.core.files import bytes_of, remove
 from extensions.core.fingerprint import Fingerprint, digest
-
-if TYPE_CHECKING:
-    from collections.abc import Set
-
-    from sphinx.application import Sphinx
-    from sphinx.builders.html import StandaloneHTMLBuilder
-    from sphinx.environment import BuildEnvironment
 
 _logger = logging.getLogger(__name__)
 
@@ -194,7 +188,7 @@ def _with_reasons(what: str, reasons: Mapping[str, list[str]]) -> list[str]:
         if why:
             because.setdefault(", ".join(why), []).append(name)
     for reason, names in because.items():
-        few = len(names) <= _MOST
-        said = ", ".join(names) if few else f"{len(names)} pages"
+        few = ", ".join(names) if len(names) <= _MOST else ""
+        said = few or f"{len(names)} pages"
         _logger.info("%s: %s (%s)", said, what, reason)
-    return sorted(name for name, why in reasons.items() if why)
+    return [name for names in because.values() for name in names]

@@ -5,22 +5,16 @@ traceback. A :class:`~extensions.core.files.Problem` needs none of them. What
 a build can go on with is a warning.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import isgenerator
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
+from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.util import logging
 
 from extensions.core.files import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import NoReturn
-
-    from sphinx.application import Sphinx
-    from sphinx.config import Config
 
 _logger = logging.getLogger(__name__)
 

@@ -5,31 +5,21 @@ The order of the chapters is the one of the table of contents on the front
 page, and stands nowhere else.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.util.osutil import relative_uri
 
 from extensions.core.files import write
 from extensions.core.markdown import words_of_title
-from extensions.site.dependencies import (
-    builder_of,
-    depend_on,
-    made_from,
-    root_of,
-)
-
-if TYPE_CHECKING:
-    from docutils import nodes
-    from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
-
-    from extensions.core.topics import Topic
+from extensions.core.topics import Topic
+from extensions.site.dependencies import builder_of, depend_on, root_of
 
 INDEX = "/index"
 
@@ -106,11 +96,6 @@ def on_page_context(
         change(PageContext(app, name, values, doctree))
 
     app.connect("html-page-context", handle)
-
-
-def say_made_from(page: PageContext) -> None:
-    """Let the head of a page say from what it was made."""
-    page.add_to_head(made_from(page.app, page.name))
 
 
 def leave_search_out(app: Sphinx) -> None:

@@ -2,18 +2,14 @@
 again, and whether :mod:`extensions.core.cache` takes what was kept.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.util.typing import ExtensionMetadata
 
 from extensions.core.cache import load, save
 from extensions.core.environment import installed, our_code
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.config import Config
-    from sphinx.util.typing import ExtensionMetadata
 
 # Sphinx reads all pages again after an upgrade of an extension.
 METADATA: ExtensionMetadata = {

@@ -1,16 +1,11 @@
 """Nodes of ours, and where in a page a node stands."""
 
-from __future__ import annotations
-
 import re
 from html import escape
-from typing import TYPE_CHECKING
 
 from docutils import nodes
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 
 def is_within(

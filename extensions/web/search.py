@@ -7,15 +7,14 @@ no documents: none of these is searched. ``{search-box}`` is the search on the
 page itself, large, besides that of the sidebar.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.claims.sphinx_ledger import ledger_of
@@ -26,9 +25,6 @@ from extensions.pages.errors import ENTRIES
 from extensions.prose.rules import read_synonyms
 from extensions.site.dependencies import root_of
 from extensions.site.nodes import Details, is_within
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 # The key in the metadata of a page, which Sphinx purges and merges.
 _SECTIONS = "searched_sections"

@@ -14,15 +14,8 @@ from tests.course.test_project import SOLUTION
 SCRIPTS = ROOT / "docs/course/project"
 SNIPPET = Snippet.read(Topic(ROOT, "course/project").snippet)
 PROGRAM = "\n\n".join(SNIPPET.cell(name).source for name in SOLUTION) + "\n"
-FUNCTIONS = {
-    1: "find_pictures",
-    2: "read_picture",
-    3: "split",
-    4: "make_model",
-    5: "train",
-    6: "save",
-    7: "predict",
-}
+NAMES = "find_pictures read_picture split make_model train save predict"
+FUNCTIONS = dict(enumerate(NAMES.split(), 1))
 
 
 def module_of(name):
@@ -100,10 +93,8 @@ def test_a_wrong_kind_is_told(check, milestone, value):
     assert "could not be checked" not in said
 
 
-FOUND = (
-    "return [(path, names.index(path.parent.name)) for path in paths], names"
-)
-NAMES = "names = sorted({path.parent.name for path in paths})"
+FOUND = "[(path, names.index(path.parent.name)) for path in paths]"
+SORTED = "sorted({path.parent.name for path in paths}"
 LISTED = 'in sorted(Path(folder).glob("*/*"))'
 RGB, SCALED = 'convert("RGB")', "permute(2, 0, 1) / 255"
 PARTS = "shuffled[count:], shuffled[:count]"
@@ -116,12 +107,8 @@ BEST = "scores.softmax(dim=1)[0]"
 # By milestone: what is changed in the solution, into what, and what is said.
 WRONG = {
     1: [
-        (NAMES, NAMES[:-1] + ", reverse=True)", "names are not sorted"),
-        (
-            NAMES,
-            "names = sorted({each.name for each in Path(folder).iterdir()})",
-            "A file is no class",
-        ),
+        (SORTED, f"{SORTED}, reverse=True", "names are not sorted"),
+        (SORTED, "sorted({p.name for p in Path(folder).glob('*')}", "A file"),
         ("path.suffix.lower() in ENDINGS", "path.is_file()", "is no picture"),
         ("path.suffix.lower()", "path.suffix", "1.JPG is missing"),
         ('".jpeg", ', "", "ant/1.jpeg is missing from the pictures"),
@@ -129,13 +116,9 @@ WRONG = {
         (LISTED, f"{LISTED}[::-1]", "not sorted by their paths"),
         ("[(path, names", "[(path.name, names", "Give the whole path"),
         ("names.index(path.parent.name)", "path.parent.name", "is of class"),
-        (FOUND, FOUND[: -len(", names")], "should return two things"),
-        (FOUND, f"{FOUND[:-5]}[]", "those of the folders"),
-        (
-            FOUND,
-            FOUND.replace("return ", "found = ") + "\n    return found[::-1]",
-            "The pictures should come first",
-        ),
+        (f"{FOUND}, names", FOUND, "should return two things"),
+        (f"{FOUND}, names", f"{FOUND}, []", "those of the folders"),
+        (f"{FOUND}, names", f"names, {FOUND}", "The pictures should come f"),
     ],
     2: [
         (f"{RGB}.resize", "resize", "at a gray picture, mode L"),
@@ -174,11 +157,7 @@ WRONG = {
         ("return Net(number_of_classes)", "return Net", "the class Net"),
     ],
     5: [
-        (
-            'right")\n    return model',
-            'right")',
-            "None (is there a `return`?)",
-        ),
+        ('right")\n    return model', 'right")', "None (is there a `return`"),
         ("range(1)", "range(0)", "of 60 new shapes right, and 55 are needed"),
         ("        optimizer.step()\n", "", "the optimizer makes its steps"),
         ("read_all(train_", "read_all(valid_", "train on the first list"),

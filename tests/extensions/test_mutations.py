@@ -111,15 +111,6 @@ def test_what_backward_starts_from_may_have_any_scale():
     ]
 
 
-def test_each_mutation_says_where_it_is():
-    code = "f(\n    a,\n)\n\n# %% second-step\nx += 1\n"
-    first, *others = made(code)
-
-    assert (first.cell, first.line) == ("start", 7)
-    assert str(first) == "delete statement: f( a, ) -> pass"
-    assert {(each.cell, each.line) for each in others} == {("second-step", 12)}
-
-
 def test_all_other_lines_stay_where_they_are():
     code = (
         "über = f(  # why\n    'ü', a.detach(\n    ),\n    k=1,\n)\n\n"

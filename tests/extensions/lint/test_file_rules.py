@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from extensions.lint import FIRST_RULES, RULES
+from extensions.lint import FIRST_RULES, RULES, problems_of
 
 SNIPPET = "snippets/part/one.py"
 TESTS = "tests/part/test_one.py"
@@ -16,8 +16,8 @@ WORKLOAD = "measurements/part/one.py"
 
 def problems(house, rules=FIRST_RULES):
     """Return what rules say, as lines with paths from the house."""
-    found = [str(each) for rule in rules for each in rule(house)]
-    return [each.removeprefix(f"{house}/") for each in found]
+    found = problems_of(house, rules)
+    return [f"{each}".removeprefix(f"{house}/") for each in found]
 
 
 def put(house, name, content, before=b""):
@@ -51,20 +51,15 @@ def test_a_file_that_is_not_utf_8_is_one_problem(house, name):
     assert problem.startswith(f"{name}:{ENDS[name]}: not UTF-8 (byte 0xff)")
 
 
-@pytest.mark.parametrize("name", [SNIPPET, "docs/part/one.md", TESTS])
-def test_a_folder_in_the_place_of_a_file_is_one_problem(house, name):
-    (house / name).unlink()
-    (house / name).mkdir()
-
-    assert problems(house) == [f"{name}:1: cannot be read: Is a directory"]
-
-
-def test_a_folder_of_programs_without_its_header_is_one_problem(house):
+def test_a_folder_in_the_place_of_a_file_is_a_problem_and_none_is(house):
+    (house / TESTS).unlink()
+    (house / TESTS).mkdir()
     (house / HEADER).unlink()
 
-    [problem] = problems(house)
+    first, second = problems(house)
 
-    assert problem.startswith(f"{HEADER}:1: cannot be read: No such file")
+    assert first == f"{TESTS}:1: cannot be read: Is a directory"
+    assert second.startswith(f"{HEADER}:1: cannot be read: No such file")
 
 
 ROW = b"""\
@@ -77,14 +72,12 @@ claim = "word-is-one"
 """
 CASES = [
     (SNIPPET, b"", "1: no docstring that opens with a title"),
-    (SNIPPET, b'"""Words."""\n\n# %% start\n', "1: no docstring that opens"),
     (SNIPPET, b'"""\nOne\n===\n"""\nword = 1\n', "1: no cell: each opens"),
-    (SNIPPET, b"\n\nword = '\0'\n", "1: source code string cannot contain null bytes"),
+    (SNIPPET, b"\n\nword = '\0'\n", "1: source code string cannot contain"),
     (SNIPPET, b"\xef\xbb\xbf", "1: begins with a byte order mark: save it"),
     (TESTS, b"\nword = (\n", "2: '(' was never closed"),
     ("docs/part/one.md", b"---\na: b\n", "1: front matter without an end"),
     ("docs/part/one.md", b"---\na\n---\n", "2: no 'key: value': 'a'"),
-    ("gallery/three.py", b"# %% draw\nx = 1\n", "1: no docstring that opens"),
     (WORKLOAD, b'"""A title"""', "1: its docstring needs a title"),
     ("docs/synonyms.toml", b"OOM = 1", "1: no words for 'OOM': 1"),
     (
@@ -130,7 +123,6 @@ def recorded(**cases):
 
 WHOLE = recorded(a=CASE)
 RECORDINGS = [
-    (None, "the record"),
     ([], "the record"),
     (WHOLE | {"facts": FACTS | {"date": None}}, "the record"),
     ({"facts": FACTS}, "the record"),
@@ -138,7 +130,6 @@ RECORDINGS = [
     (WHOLE | {"measurements": {"part/one": {"sha256": "x"}}}, "part/one"),
     (recorded(a={"peak_bytes": 1}), "part/one"),
     (recorded(a=CASE | {"seconds": [0.1]}), "part/one"),
-    (recorded(a=CASE | {"seconds": [0, 0]}), "part/one"),
     (recorded(a=CASE, b=CASE | {"seconds": [0.1, 0]}), "part/one"),
     (recorded(a=CASE | {"peak_bytes": None}), "part/one"),
     (recorded(a=CASE, b=CASE | {"seconds": [0.1, 0.2, 0.3]}), "part/one"),

@@ -2,9 +2,6 @@
 
 import re
 
-import pytest
-
-from extensions.pages.head import summary_of
 from tests.helpers.builds import built
 
 
@@ -18,50 +15,31 @@ def head(app, page="part/one"):
 def test_the_head_says_how_long_to_read_what_first_and_what_is_needed(
     house, build
 ):
+    """Words and code take time, and what is folded takes none."""
     page = house / "docs/part/one.md"
     opened = page.read_text().replace("# One\n", "# One\n\nWhat.\n")
-    page.write_text(f"---\nread_first: part/two\n---\n\n{opened}")
+    folded = opened.replace("{cell} count", "{cell} count\n:folded:")
+    front = "---\nread_first: part/two\n---\n\n"
+    page.write_text(f"{front}{folded}\n{'word ' * 1000}\n")
     snippet = house / "snippets/part/one.py"
     load = "# %% start\nfrom sklearn.datasets import load_digits\n"
-    snippet.write_text(snippet.read_text().replace("# %% start\n", load))
+    lines = "\n".join(f"print({number})" for number in range(150))
+    program = snippet.read_text().replace("# %% start\n", load)
+    snippet.write_text(f"{program}{lines}\n")
 
     assert head(build()).startswith(
-        '1 min to read · read first: <a class="reference internal"'
+        '5 min to read · read first: <a class="reference internal"'
         ' href="two.html">Two</a> · needs scikit-learn · <a '
     )
+
+    page.write_text(page.read_text().replace(":folded:", ""))
+    assert head(build()).startswith("10 min")
 
 
 def test_a_recipe_has_the_same_head(site):
     html = (site.outdir / "gallery/three.html").read_text()
 
     assert ">1 min to read · needs matplotlib · <a " in html
-
-
-@pytest.mark.parametrize(("option", "minutes"), [("", 10), ("\n:folded:", 5)])
-def test_code_and_words_take_time_and_what_is_folded_takes_none(
-    house, build, option, minutes
-):
-    snippet = house / "snippets/part/one.py"
-    lines = "\n".join(f"print({number})" for number in range(150))
-    snippet.write_text(snippet.read_text() + lines + "\n")
-    page = house / "docs/part/one.md"
-    cell = f"{{cell}} count{option}"
-    text = page.read_text().replace("{cell} count", cell)
-    page.write_text(f"{text}\n{'word ' * 1000}\n")
-
-    assert summary_of(build().env, "part/one").minutes == minutes
-
-
-def test_a_summary_is_the_first_sentence_with_its_code(house, build):
-    page = house / "docs/part/one.md"
-    words = "You will write `x = 1`,\n*once*.\nA second sentence."
-    page.write_text(page.read_text().replace("# One\n", f"# One\n\n{words}\n"))
-
-    env = build().env
-
-    said = "You will write `x = 1`, once."
-    assert summary_of(env, "part/one").text == said
-    assert summary_of(env, "part/none").text == ""
 
 
 FURO = {

@@ -61,7 +61,9 @@ def write(house):
     )
     page.write_text(text + FRONT)
     page = house / "docs/part/one.md"
-    opened = page.read_text().replace("# One\n", "# One\n\nOne is.\n")
+    opened = page.read_text().replace(
+        "# One\n", "# One\n\n`One`\nis.\nMore.\n"
+    )
     page.write_text(opened + RECAP)
     recipe = house / "gallery/three.py"
     opened = "=====\n\nSee how\nit goes. More.\n"
@@ -98,38 +100,27 @@ def rules_of(app):
     return html.split('id="answers"')
 
 
-def test_nothing_is_wrong_with_it(listed):
+def test_chapters_list_each_other_in_the_order_of_the_contents(listed):
+    part, recipes = items(listed, "ul")
+    [other] = items(listed, "ul", "part/index")
+
+    link = '<a href="part/index.html">A part</a>'
+    assert part == f"{link} What of <code>word</code>?"
+    assert recipes.startswith('<a href="gallery/index.html">')
+    assert 'href="../gallery/index.html"' in other
     assert not listed.warning.getvalue()
 
 
-def test_chapters_stand_in_the_order_of_the_contents(listed):
-    part, recipes = items(listed, "ul")
-
-    assert part == (
-        '<a href="part/index.html">A part</a> What of <code>word</code>?'
-    )
-    assert recipes.startswith('<a href="gallery/index.html">')
-
-
-def test_a_chapter_does_not_list_itself(listed):
-    [other] = items(listed, "ul", "part/index")
-
-    assert 'href="../gallery/index.html"' in other
-
-
-def test_a_course_says_how_long_each_page_takes_and_all(listed):
+def test_a_course_says_how_long_its_pages_take_and_each_its_place(listed):
     first, second = items(listed, "ol", "part/index")
 
     assert first.startswith('<a href="two.html">Two</a> ')
-    assert second == '<a href="one.html">One</a> <small>1 min</small> One is.'
+    link, said = '<a href="one.html">One</a>', "<code>One</code> is."
+    assert second == f"{link} <small>1 min</small> {said}"
     html = (listed.outdir / "part/index.html").read_text()
     assert "Together they take 2 minutes to read." in html
-
-
-def test_a_page_says_its_place_in_the_course(listed):
-    assert head(listed, "part/two").startswith(
-        "Page 1 of 2 of the course · 1 min to read · needs "
-    )
+    place = "Page 1 of 2 of the course · 1 min to read · needs "
+    assert head(listed, "part/two").startswith(place)
     assert head(listed, "part/one").startswith("Page 2 of 2 of the course")
     assert "the course" not in head(listed, "gallery/three")
 
@@ -153,10 +144,8 @@ def test_each_rule_and_each_answer_lead_to_their_place(listed):
     [found] = re.findall('<ul class="recap.*?</ul>', rules, re.S)
     assert re.sub("<.*?>", "", found).split() == ["word", "is", "one✓"]
     found = re.findall("<li>(.*?)</li>", answers, re.S)
-    assert [re.sub("<.*?>", "", each).strip() for each in found] == [
-        "A word: One",
-        "Another: Two",
-    ]
+    said = [re.sub("<.*?>", "", each).strip() for each in found]
+    assert said == ["A word: One", "Another: Two"]
 
 
 def test_what_changes_on_another_page_renews_a_list(house, build):

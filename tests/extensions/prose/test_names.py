@@ -9,15 +9,11 @@ import pytest
 from extensions.core.files import Problem
 from extensions.core.topics import ROOT
 from extensions.prose.names import (
-    USUAL,
-    bound_in,
     forms_of,
-    imports_of,
     linked,
     pattern_of,
     read_names,
     terms_of,
-    uses_in,
 )
 
 
@@ -30,13 +26,8 @@ def test_terms_are_found_whole_one_or_several_the_longest_first(tmp_path):
     found = pattern_of(forms).findall(words)
 
     assert found == ["Leafs", "step size", "step", "axes", "batches"]
-    assert [forms[each.lower()] for each in found] == [
-        "Leaf",
-        "step size",
-        "step",
-        "axis",
-        "batch",
-    ]
+    meant = [forms[each.lower()] for each in found]
+    assert meant == ["Leaf", "step size", "step", "axis", "batch"]
 
 
 LIST = """base = "https://example.org/"
@@ -120,64 +111,6 @@ def test_a_broken_list_is_a_problem(listed, lost):
 
     with pytest.raises(Problem, match=r"write base|has no torch\.stack"):
         read_names(listed.parents[1])
-
-
-CODE = '''import numpy as np
-from torch import nn as layers
-import torch.nn.functional as F
-
-
-def train(rate):
-    """Grüße."""; layer = layers.Linear(2, 1)
-    loss = F.mse_loss(layer(np.ones(2)), rate).item()
-    print(f"{layers.Tanh}")
-'''
-
-
-def test_imports_say_what_a_name_in_code_is():
-    imports = imports_of(CODE)
-    uses = uses_in(CODE, imports)
-
-    assert imports == {
-        "np": "numpy",
-        "layers": "torch.nn",
-        "F": "torch.nn.functional",
-    }
-    assert [(each.name, each.is_member) for each in uses] == [
-        ("torch.nn.Linear", False),
-        ("torch.nn.functional.mse_loss", False),
-        (".item", True),
-    ]
-    words = [CODE[each.start : each.ends[-1]] for each in uses]
-    assert words == ["layers.Linear", "F.mse_loss", "item"]
-
-
-def test_what_ends_behind_a_listed_name_is_no_part_of_it():
-    [use] = uses_in("torch.float32.itemsize", USUAL)
-
-    assert use.end_of("torch.float32") == len("torch.float32")
-    assert use.end_of("torch.float32.itemsize") == len(use.name)
-
-
-def test_code_says_which_names_have_a_meaning_of_their_own():
-    assert bound_in(CODE) == {"train", "rate", "layer", "loss"}
-    assert bound_in("no code") == set()
-
-
-def test_a_token_is_cut_where_a_link_begins_or_ends():
-    html = (
-        '<pre><span></span><span class="kd">@torch</span>'
-        '<span class="o">.</span><span class="n">no_grad</span>() &lt; x</pre>'
-    )
-
-    assert linked(html, []) == html
-    assert linked(html, [(1, 14, "a?b&c"), (19, 20, "d")]) == (
-        '<pre><span></span><span class="kd">@</span>'
-        '<a class="api reference external" href="a?b&amp;c">'
-        '<span class="kd">torch</span><span class="o">.</span>'
-        '<span class="n">no_grad</span></a>() &lt; '
-        '<a class="api reference external" href="d">x</a></pre>'
-    )
 
 
 def test_a_link_inside_of_an_emphasized_line_ends_inside_of_it():

@@ -13,6 +13,7 @@ LIST = """base = "https://example.org/"
 
 [pages]
 "torch.no_grad" = "no_grad.html"
+"torch.float32" = "types.html"
 "torch.nn.Linear" = "linear.html"
 "torch.Tensor.item" = "item.html"
 
@@ -25,11 +26,14 @@ CELL = """
 # %% torch
 if False:
     import torch
-    from torch import nn
+    import numpy as np
+    from torch import nn as layers
 
     @torch.no_grad()
     def item(price):
-        return nn.Linear(2, 1), nn.Linear(1, 1), price.item()
+        "Grüße."; one = layers.Linear(2, 1)
+        print(f"{layers.Tanh}", torch.float32.itemsize)
+        return one, layers.Linear(1, 1), np.ones(2).sum(), price.item()
 """
 PROSE = """
 ```{cell} torch
@@ -106,7 +110,8 @@ def links(app, pattern):
 def test_names_in_code_and_in_prose_are_links_once_in_each_place(linked):
     assert links(linked, API) == [
         ("no_grad", "torch.no_grad"),
-        ("linear", "nn.Linear"),
+        ("linear", "layers.Linear"),
+        ("types", "torch.float32"),
         ("item", "item"),
         ("linear", "nn.Linear(4, 2)"),
         ("item", "x = loss.item()"),
@@ -136,5 +141,5 @@ def test_a_changed_address_or_term_reads_the_page_again(house, build):
 
     app = build()
 
-    assert ("dense", "nn.Linear") in links(app, API)
+    assert ("dense", "layers.Linear") in links(app, API)
     assert links(app, TERM) == [("leaf", "Leafs"), ("another", "Another")]

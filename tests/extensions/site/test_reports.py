@@ -9,6 +9,7 @@ from tests.helpers.evidence import record
 
 PAGE, SNIPPET = "docs/part/one.md", "snippets/part/one.py"
 RUN = "build/evidence/this-build/part/one.xml"
+CODE = f"{PAGE}:5: WARNING: code on a page"
 CLAIM = f"{PAGE}:6: WARNING: claim 'word-is-one'"
 HANDLER = """
 from extensions.core.files import Problem
@@ -37,22 +38,10 @@ def test_a_whole_house_builds_without_a_warning(site):
 @pytest.mark.parametrize(
     ("name", "edit", "said"),
     [
-        (
-            PAGE,
-            lambda text: f"{text}\n```python\n1\n```\n",
-            f"{PAGE}:11: WARNING: code on a page",
-        ),
-        (
-            SNIPPET,
-            lambda text: text.replace('"one"', '"o" + "ne"'),
-            f"{CLAIM}: what test_word",
-        ),
-        (
-            RUN,
-            lambda text: text.replace('"test_word_is_one"', '"test_other"'),
-            f"{CLAIM}: no result of",
-        ),
-        (RUN, lambda text: text[:400], f"{RUN}:13: WARNING: not whole XML"),
+        (PAGE, ("} start\n```", "} start\n```\n```c\n```"), CODE),
+        (SNIPPET, ('"one"', '"o" + "ne"'), f"{CLAIM}: what test_word"),
+        (RUN, ('"test_word_is_one"', '"other"'), f"{CLAIM}: no result of"),
+        (RUN, ("</testsuite>", ""), f"{RUN}:43: WARNING: not whole XML"),
         (RUN, None, "build/evidence:1: WARNING: no run of the tests"),
     ],
 )
@@ -61,7 +50,7 @@ def test_what_is_wrong_is_a_warning_at_its_line(
 ):
     path = house / name
     if edit:
-        path.write_text(edit(path.read_text()))
+        path.write_text(path.read_text().replace(*edit))
     else:
         shutil.rmtree(path.parents[1])
 
@@ -113,3 +102,15 @@ def test_a_problem_in_a_handler_ends_the_build_in_one_line(house, stopped):
         file.write("extensions += ['other']\n")
 
     assert stopped() == ["some/file:7: ERROR: cannot be written [proven]"]
+
+
+def test_each_broken_file_is_a_line_and_no_program_runs(unbuilt, stopped):
+    page, snippet = unbuilt / PAGE, unbuilt / SNIPPET
+    page.write_bytes(b"# One\n\n\xff\n")
+    snippet.write_text(snippet.read_text() + "word = (\n")
+
+    assert stopped() == [
+        f"{snippet}:11: ERROR: '(' was never closed [proven]",
+        f"{page}:3: ERROR: not UTF-8 (byte 0xff): save it so [proven]",
+    ]
+    assert not (unbuilt / "docs/code").exists()

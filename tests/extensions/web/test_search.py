@@ -115,21 +115,14 @@ def test_a_page_is_found_by_title_heading_prose_and_names_of_code(site):
     assert "local" not in code.split()
 
 
-def test_a_sentence_that_is_a_claim_has_its_sign(site):
-    [first, _] = page_of(site, "part/one")[-1]
+def test_of_a_page_its_claims_other_names_and_whether_it_has_entries(site):
+    *_, also, has_entries, [first, _] = page_of(site, "part/one")
 
     assert first[4] == {"2": ["word-is-one", "✓"]}
-
-
-def test_words_of_the_front_matter_are_found_and_not_shown(site):
-    assert page_of(site, "part/one")[4] == "leak, OOM"
+    assert also == "leak, OOM"
     assert "OOM" not in (site.outdir / "part/one.html").read_text()
     assert script(site)[1] == [["OOM", "out of memory"]]
-
-
-def test_a_page_of_entries_is_found_by_a_heading_that_is_pasted(site):
-    assert page_of(site, "errors")[5] is True
-    assert page_of(site, "part/one")[5] is False
+    assert (has_entries, page_of(site, "errors")[5]) == (False, True)
 
 
 def test_folded_code_and_panels_are_not_found(site):
@@ -147,35 +140,6 @@ def test_corrections_are_found_by_their_rows_and_terms_at_their_place(site):
     assert text == "It is zero. It is unity."
     assert first[:4] == ["", "Words", "Look up.", ""]
     assert leaf[:4] == ["term-leaf", "leaf", "What nothing has made.", ""]
-
-
-def test_a_page_that_is_gone_is_not_found(house, build):
-    page = house / "docs/more.md"
-    page.write_text("# More\n")
-    top = house / "docs/index.md"
-    text = top.read_text()
-    top.write_text(text.replace("part/*", "part/*\nmore"))
-    assert "more" in [page[0] for page in script(build())[0]]
-
-    page.unlink()
-    top.write_text(text)
-
-    assert "more" not in [page[0] for page in script(build())[0]]
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_every_build_writes_the_same_and_one_without_news_nothing(
-    house, build, jobs
-):
-    app = build(parallel=jobs)
-    path = app.outdir / "search-index.js"
-    first, when = path.read_bytes(), path.stat().st_mtime_ns
-
-    build(parallel=jobs)
-    assert path.stat().st_mtime_ns == when
-
-    build(parallel=jobs, freshenv=True)
-    assert path.read_bytes() == first
 
 
 def test_a_page_has_a_box_of_its_own(site):
