@@ -23,7 +23,7 @@ from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
 
 # Forward mode loads code that uses torch.jit.
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")
 
 DIGITS = ("digits", "per-sample")
 NORMS = (*DIGITS, "shapes", "largest")
@@ -395,7 +395,40 @@ def rows_by_autograd(function, point):
     return torch.stack(rows)
 
 
-def test_jacrev_per_output_jacfwd_per_input(snippet):
+def attention(numbers):
+    """Return what four words of three features attend to, as a vector."""
+    words = numbers.reshape(1, 1, 4, 3)
+    return F.scaled_dot_product_attention(words, words, words).flatten()
+
+
+def distances(numbers):
+    """Return the distances of four points from those twice as far out."""
+    points = numbers.reshape(4, 3)
+    return torch.cdist(points, 2 * points).flatten()
+
+
+def lstm_of(size):
+    """Return an LSTM as a function from a vector to a vector."""
+    lstm = nn.LSTM(size, size).requires_grad_(False)
+    return lambda numbers: lstm(numbers.reshape(-1, size))[0].flatten()
+
+
+WITHOUT_FORWARD_MODE = pytest.mark.parametrize(
+    "function",
+    [attention, lstm_of(3)],
+    ids=["scaled_dot_product_attention", "an LSTM"],
+)
+
+
+def test_jacrev_per_output_jacfwd_per_input(snippet, function=None):
+    if function is not None:
+        point = torch.rand(12)
+        expected = rows_by_autograd(function, point)
+        close(jacrev(function)(point), expected)
+        with no_error():
+            found = jacfwd(function)(point)
+        close(found, expected)
+        return
     run = quick(snippet, *COST)
 
     expected = rows_by_autograd(run.scores_of, run.images[0])
@@ -487,6 +520,29 @@ def test_jacrev_per_output_jacfwd_per_input__but_not_with(
     fails(test_jacrev_per_output_jacfwd_per_input, snippet.edit(old, new))
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+@WITHOUT_FORWARD_MODE
+def test_jacrev_per_output_jacfwd_per_input__ends_without_forward_mode(
+    snippet, function, fails
+):
+    """`jacfwd` raises an error for attention and, on a CPU, for an LSTM;
+    `jacrev` runs.
+    """
+    point = torch.rand(12)
+    close(jacrev(function)(point), rows_by_autograd(function, point))
+    fails(test_jacrev_per_output_jacfwd_per_input, snippet, function)
+
+
+def test_jacrev_per_output_jacfwd_per_input__ends_at_cdist(snippet, fails):
+    """`jacrev` of `torch.cdist` is wrong without an error; with
+    `chunk_size=1`, it is right.
+    """
+    point = torch.rand(12)
+    found = jacrev(distances, chunk_size=1)(point)
+    close(found, rows_by_autograd(distances, point))
+    fails(test_jacrev_per_output_jacfwd_per_input, snippet, distances)
+
+
 def has_blocks(function, batch, blocks, whole):
     """Check that outputs depend on their own sample alone."""
     size = len(batch)
@@ -557,7 +613,16 @@ def test_a_batch_jacobian_is_mostly_zeros__ends_with_batch_norm(
     fails(test_a_batch_jacobian_is_mostly_zeros, snippet, normed)
 
 
-def test_products_build_no_matrix(snippet):
+def test_products_build_no_matrix(snippet, function=None):
+    if function is not None:
+        point, vector = torch.rand(2, 12)
+        matrix = rows_by_autograd(function, point)
+        ones = torch.ones(len(matrix))
+        close(vjp(function, point)[1](ones)[0], ones @ matrix)
+        with no_error():
+            _, change = jvp(function, (point,), (vector,))
+        close(change, matrix @ vector)
+        return
     run = quick(snippet, *PRODUCTS)
 
     assert run.curvature == (2 * 1 + 2 * 4) / 2 == 5
@@ -629,6 +694,18 @@ def test_products_build_no_matrix__also_for(n):
 def test_products_build_no_matrix__but_not_with(snippet, old, new, fails):
     """Each product belongs to its vector."""
     fails(test_products_build_no_matrix, snippet.edit(old, new))
+
+
+@WITHOUT_FORWARD_MODE
+def test_products_build_no_matrix__ends_without_forward_mode(
+    snippet, function, fails
+):
+    """`jvp` and `hessian` raise an error for attention and, on a CPU, for an
+    LSTM; `vjp` runs.
+    """
+    with pytest.raises(NotImplementedError, match="forward AD"):
+        hessian(lambda numbers: function(numbers).sum())(torch.rand(12))
+    fails(test_products_build_no_matrix, snippet, function)
 
 
 def sgd(parameters):

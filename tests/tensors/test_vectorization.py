@@ -895,6 +895,15 @@ def test_vmap_runs_each_row__ends_with_random_numbers(snippet, fails):
     assert torch.vmap(dropout, randomness="different")(torch.ones(2, 50)).any()
 
 
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_vmap_runs_each_row__ends_with_recurrent_layers(snippet, layer, fails):
+    """For an LSTM, a GRU or an RNN, `vmap` raises an error."""
+    recurrent = getattr(torch.nn, layer)(1, 1)
+    assert recurrent(torch.rand(4, 1))[0].shape == (4, 1)
+    function = lambda row: recurrent(row[:, None])[0][:, 0]  # noqa: E731
+    fails(test_vmap_runs_each_row, snippet, [function])
+
+
 # What goes wrong
 
 
