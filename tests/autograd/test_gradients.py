@@ -716,7 +716,8 @@ def test_autograd_grad_returns_the_gradients__ends_at_a_retained_non_leaf(
 
 
 def test_a_gradient_has_a_gradient(snippet):
-    run = snippet.after("second")
+    with no_error():
+        run = snippet.after("second")
 
     assert run.gradient.grad_fn is not None
     assert run.gradient == -12
@@ -747,6 +748,34 @@ def test_a_gradient_has_a_gradient__but_not_the_same_for_b(snippet, fails):
     """As `b` grows by 1, the gradient of `w` grows by 4 instead."""
     edited = snippet.edit("grad(gradient, w)", "grad(gradient, b)")
     fails(test_a_gradient_has_a_gradient, edited)
+
+
+SECOND = "loss = (w * x + b - y) ** 2\n(gradient,)"
+
+
+def test_a_gradient_has_a_gradient__ends_where_the_loss_is_a_line(
+    snippet, fails
+):
+    """The gradient of a line is a constant, and has no graph."""
+    edited = snippet.edit(SECOND, SECOND.replace("** 2", "* 2"))
+    fails(test_a_gradient_has_a_gradient, edited)
+
+
+def test_a_gradient_has_a_gradient__ends_at_attention(snippet, fails):
+    """`scaled_dot_product_attention` raises an error, unless
+    `sdpa_kernel(SDPBackend.MATH)` computes it.
+    """
+    math = "torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)"
+    attended = f"""words = w * torch.ones(1, 1, 4, 2)  # all alike
+with {math}:
+    seen = torch.nn.functional.scaled_dot_product_attention(*3 * [words])
+"""
+    through = attended + SECOND.replace("w * x", "seen[0, 0, 0, 0] * x")
+    with_math = snippet.edit(SECOND, through)
+    test_a_gradient_has_a_gradient(with_math)
+
+    by_default = with_math.edit(math, "torch.enable_grad()")
+    fails(test_a_gradient_has_a_gradient, by_default)
 
 
 # What goes wrong
@@ -950,6 +979,19 @@ def test_a_retained_graph_serves_again__but_adds_nothing_to_a_cleared(
         "(retain_graph=True)\n", f"(retain_graph=True)\n{name}.grad = None\n"
     )
     fails(test_a_retained_graph_serves_again, edited)
+
+
+def test_a_retained_graph_serves_again__ends_after_a_step(snippet, fails):
+    """If a step has overwritten a weight that the graph saved, the second
+    `backward()` raises an error.
+    """
+    old = "loss = (w * x + b - y) ** 2\nloss.backward(retain_graph=True)\n"
+    saved = snippet.edit(old, old.replace("w * x", "w * (x + 0 * b)"))
+    test_a_retained_graph_serves_again(saved)
+
+    kept = "loss.backward(retain_graph=True)\n"
+    step = f"{kept}torch.optim.SGD([w, b], lr=0.01).step()\n"
+    fails(test_a_retained_graph_serves_again, saved.edit(kept, step))
 
 
 def test_backward_starts_from_one_number(snippet):
