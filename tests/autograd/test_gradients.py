@@ -500,8 +500,18 @@ def test_multiply_along_a_path__but_not_where_a_hook_changes(
     fails(test_multiply_along_a_path, edited)
 
 
-def test_add_over_paths(snippet):
+def test_add_over_paths(snippet, dtype=torch.float32):
     assert snippet.after("two-paths").rent.grad == 3 + 4
+    rent = torch.ones((), dtype=dtype, requires_grad=True)
+    sum(rent * 1 for _ in range(300)).backward()
+    assert rent.grad == 300
+
+
+def test_add_over_paths__ends_in_bfloat16(snippet, fails):
+    """In `bfloat16`, the 257th path adds nothing, because 257 is rounded to
+    256.
+    """
+    fails(test_add_over_paths, snippet, torch.bfloat16)
 
 
 def test_add_over_paths__also_over_three_paths(snippet):
@@ -781,7 +791,11 @@ with {math}:
 # What goes wrong
 
 
-def test_gradients_add_up(snippet):
+def test_gradients_add_up(snippet, dtype=torch.float32):
+    leaf = torch.ones((), dtype=dtype, requires_grad=True)
+    for _ in range(300):
+        (leaf * 1).backward()
+    assert leaf.grad == 300
     run = snippet.after("add-up")
 
     assert run.w.grad == -12 - 12
@@ -822,6 +836,11 @@ def test_gradients_add_up__also_if_one_is_not_cleared(snippet, name):
     run = edited.after("clear")
 
     assert getattr(run, name).grad == 3 * {"w": -12, "b": -6}[name]
+
+
+def test_gradients_add_up__ends_in_bfloat16(snippet, fails):
+    """In `bfloat16`, small gradients get lost: 256 + 1 is rounded to 256."""
+    fails(test_gradients_add_up, snippet, torch.bfloat16)
 
 
 ADD_UP = "# %% add-up\n# Wrong on purpose: do not copy.\n"

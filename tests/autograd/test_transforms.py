@@ -18,6 +18,7 @@ from torch.func import (
 )
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.cached_run import after
@@ -195,6 +196,20 @@ def test_each_sample_has_its_gradient__also_with_an_embedding():
 def test_each_sample_has_its_gradient__ends_with(snippet, layer, fails):
     """`vmap` raises an error for these layers."""
     fails(test_each_sample_has_its_gradient, snippet, Listener(layer))
+
+
+class Checkpointed(nn.Linear):
+    """A layer that computes its outputs again in the backward pass."""
+
+    def forward(self, inputs):
+        """Return the outputs."""
+        again = super().forward
+        return checkpoint(again, inputs, use_reentrant=False)
+
+
+def test_each_sample_has_its_gradient__ends_with_checkpoint(snippet, fails):
+    """`grad` raises an error if the model calls `torch.utils.checkpoint`."""
+    fails(test_each_sample_has_its_gradient, snippet, Checkpointed(6, 3))
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 9], ids="chunks of {}".format)
