@@ -17,6 +17,7 @@ from torch.func import (
     vmap,
 )
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -556,6 +557,58 @@ def test_jacrev_per_output_jacfwd_per_input__ends_at_cdist(snippet, fails):
     found = jacrev(distances, chunk_size=1)(point)
     close(found, rows_by_autograd(distances, point))
     fails(test_jacrev_per_output_jacfwd_per_input, snippet, distances)
+
+
+def test_jacrev_per_output_jacfwd_per_input__ends_at_padding(snippet, fails):
+    """For an embedding with `padding_idx`, `jacfwd` counts the row of the
+    padding, and `jacrev` doesn't.
+    """
+
+    def embedded(numbers):
+        weight, words = numbers.reshape(4, 3), torch.tensor([0, 2, 3])
+        return F.embedding(words, weight, padding_idx=2).flatten()
+
+    fails(test_jacrev_per_output_jacfwd_per_input, snippet, embedded)
+
+
+def test_attention_needs_math(attended=attention, backend=SDPBackend.MATH):
+    """No cell shows it."""
+    point, vector = torch.rand(2, 12)
+
+    def total(numbers):
+        return attended(numbers).square().sum()
+
+    ways = {
+        "jacfwd": lambda: jacfwd(attended)(point),
+        "jvp": lambda: jvp(attended, (point,), (vector,))[1],
+        "hessian": lambda: hessian(total)(point),
+    }
+    for way in ways.values():
+        with pytest.raises(NotImplementedError, match=r"forward AD with _sc"):
+            way()
+    with sdpa_kernel(backend), no_error():
+        found = {name: way() for name, way in ways.items()}
+        curved = torch.autograd.functional.hessian(total, point)
+    matrix = rows_by_autograd(attended, point)
+    close(found["jacfwd"], matrix)
+    close(found["jvp"], matrix @ vector)
+    close(found["hessian"], curved)
+
+
+def test_attention_needs_math__but_not_flash(fails):
+    """`FLASH_ATTENTION`, the choice on a CPU, raises it as well."""
+    fails(test_attention_needs_math, attention, SDPBackend.FLASH_ATTENTION)
+
+
+def test_attention_needs_math__but_not_by_hand(fails):
+    """Attention written with `@` and `softmax` raises nothing."""
+
+    def by_hand(numbers):
+        words = numbers.reshape(4, 3)
+        return ((words @ words.T / 3**0.5).softmax(dim=1) @ words).flatten()
+
+    close(by_hand(torch.arange(12.0)), attention(torch.arange(12.0)))
+    fails(test_attention_needs_math, by_hand)
 
 
 def has_blocks(function, batch, blocks, whole):
