@@ -15,7 +15,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
 # jacfwd, jvp and hessian load a part of torch that still uses torch.jit.
-warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
+warnings.filterwarnings("ignore", "`torch.jit")
 
 torch.manual_seed(0)
 data = load_digits()

@@ -965,3 +965,61 @@ def test_a_view_still_says_true__also_of(snippet, take):
 def test_a_view_still_says_true__but_not(snippet, old, new, fails):
     """While recording is on, a gradient flows back through the view."""
     fails(test_a_view_still_says_true, snippet.edit(old, new))
+
+
+PADDED = {
+    "modes": MODES,
+    "options": {},
+    "batch_first": True,
+    "training": False,
+    "given": True,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*nested.tensor:UserWarning")
+def test_a_mode_zeroes_padding(other=()):
+    """No cell shows it."""
+    world = PADDED | dict(other)
+    first = world["batch_first"]
+    layer = nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=first)
+    encoder = nn.TransformerEncoder(layer, 2, **world["options"])
+    encoder.train(world["training"])
+    words = torch.randn(2, 3, 4)
+    padding = torch.tensor([[False, False, True], [False, True, True]])
+    mask = padding if world["given"] else None
+
+    def encoded():
+        x = words if first else words.transpose(0, 1)
+        y = encoder(x, src_key_padding_mask=mask).detach()
+        return y if first else y.transpose(0, 1)
+
+    recorded = encoded()
+    assert recorded[padding].abs().amax(dim=-1).min() > 0
+    for mode in world["modes"]:
+        with mode():
+            found = encoded()
+        assert found[padding].tolist() == 3 * [4 * [0.0]]
+        torch.testing.assert_close(found[~padding], recorded[~padding])
+
+
+@pytest.mark.filterwarnings("ignore:.*nested.tensor:UserWarning")
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"modes": [torch.enable_grad]},
+        {"options": {"enable_nested_tensor": False}},
+        {"batch_first": False},
+        {"training": True},
+        {"given": False},
+    ],
+    ids=[
+        "with recording on",
+        "with enable_nested_tensor=False",
+        "with batch_first=False",
+        "in training mode",
+        "without a mask",
+    ],
+)
+def test_a_mode_zeroes_padding__but_not(other, fails):
+    """If one of the conditions is missing, padding keeps its numbers."""
+    fails(test_a_mode_zeroes_padding, other)

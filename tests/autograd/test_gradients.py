@@ -500,8 +500,18 @@ def test_multiply_along_a_path__but_not_where_a_hook_changes(
     fails(test_multiply_along_a_path, edited)
 
 
-def test_add_over_paths(snippet):
+def test_add_over_paths(snippet, dtype=torch.float32):
     assert snippet.after("two-paths").rent.grad == 3 + 4
+    rent = torch.ones((), dtype=dtype, requires_grad=True)
+    sum(rent * 1 for _ in range(300)).backward()
+    assert rent.grad == 300
+
+
+def test_add_over_paths__ends_in_bfloat16(snippet, fails):
+    """In `bfloat16`, the 257th path adds nothing, because 257 is rounded to
+    256.
+    """
+    fails(test_add_over_paths, snippet, torch.bfloat16)
 
 
 def test_add_over_paths__also_over_three_paths(snippet):
@@ -716,7 +726,8 @@ def test_autograd_grad_returns_the_gradients__ends_at_a_retained_non_leaf(
 
 
 def test_a_gradient_has_a_gradient(snippet):
-    run = snippet.after("second")
+    with no_error():
+        run = snippet.after("second")
 
     assert run.gradient.grad_fn is not None
     assert run.gradient == -12
@@ -749,10 +760,42 @@ def test_a_gradient_has_a_gradient__but_not_the_same_for_b(snippet, fails):
     fails(test_a_gradient_has_a_gradient, edited)
 
 
+SECOND = "loss = (w * x + b - y) ** 2\n(gradient,)"
+
+
+def test_a_gradient_has_a_gradient__ends_where_the_loss_is_a_line(
+    snippet, fails
+):
+    """The gradient of a line is a constant, and has no graph."""
+    edited = snippet.edit(SECOND, SECOND.replace("** 2", "* 2"))
+    fails(test_a_gradient_has_a_gradient, edited)
+
+
+def test_a_gradient_has_a_gradient__ends_at_attention(snippet, fails):
+    """`scaled_dot_product_attention` raises an error, unless
+    `sdpa_kernel(SDPBackend.MATH)` computes it.
+    """
+    math = "torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)"
+    attended = f"""words = w * torch.ones(1, 1, 4, 2)  # all alike
+with {math}:
+    seen = torch.nn.functional.scaled_dot_product_attention(*3 * [words])
+"""
+    through = attended + SECOND.replace("w * x", "seen[0, 0, 0, 0] * x")
+    with_math = snippet.edit(SECOND, through)
+    test_a_gradient_has_a_gradient(with_math)
+
+    by_default = with_math.edit(math, "torch.enable_grad()")
+    fails(test_a_gradient_has_a_gradient, by_default)
+
+
 # What goes wrong
 
 
-def test_gradients_add_up(snippet):
+def test_gradients_add_up(snippet, dtype=torch.float32):
+    leaf = torch.ones((), dtype=dtype, requires_grad=True)
+    for _ in range(300):
+        (leaf * 1).backward()
+    assert leaf.grad == 300
     run = snippet.after("add-up")
 
     assert run.w.grad == -12 - 12
@@ -793,6 +836,11 @@ def test_gradients_add_up__also_if_one_is_not_cleared(snippet, name):
     run = edited.after("clear")
 
     assert getattr(run, name).grad == 3 * {"w": -12, "b": -6}[name]
+
+
+def test_gradients_add_up__ends_in_bfloat16(snippet, fails):
+    """In `bfloat16`, small gradients get lost: 256 + 1 is rounded to 256."""
+    fails(test_gradients_add_up, snippet, torch.bfloat16)
 
 
 ADD_UP = "# %% add-up\n# Wrong on purpose: do not copy.\n"
@@ -950,6 +998,19 @@ def test_a_retained_graph_serves_again__but_adds_nothing_to_a_cleared(
         "(retain_graph=True)\n", f"(retain_graph=True)\n{name}.grad = None\n"
     )
     fails(test_a_retained_graph_serves_again, edited)
+
+
+def test_a_retained_graph_serves_again__ends_after_a_step(snippet, fails):
+    """If a step has overwritten a weight that the graph saved, the second
+    `backward()` raises an error.
+    """
+    old = "loss = (w * x + b - y) ** 2\nloss.backward(retain_graph=True)\n"
+    saved = snippet.edit(old, old.replace("w * x", "w * (x + 0 * b)"))
+    test_a_retained_graph_serves_again(saved)
+
+    kept = "loss.backward(retain_graph=True)\n"
+    step = f"{kept}torch.optim.SGD([w, b], lr=0.01).step()\n"
+    fails(test_a_retained_graph_serves_again, saved.edit(kept, step))
 
 
 def test_backward_starts_from_one_number(snippet):

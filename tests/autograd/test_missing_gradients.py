@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import older
 from tests.helpers.programs import raised_by, raised_in
 from tests.helpers.worlds import DTYPES, MODELS, each
 
@@ -308,6 +309,24 @@ def test_only_a_copy_warns__but_not_one_made_by_clone(snippet, fails):
 def test_only_a_copy_warns__but_not_where_another_way_copies(snippet, fails):
     """With `torch.tensor` in two rows, both warn."""
     edited = snippet.edit("lambda t: t.item()", "lambda t: torch.tensor(t)")
+    fails(test_only_a_copy_warns, edited)
+
+
+@pytest.fixture
+def always_warned():
+    """Let torch warn each time, and not once in a process."""
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(False)
+
+
+@pytest.mark.skipif(
+    older(torch.__version__, "2.9"), reason="torch 2.6 does not warn"
+)
+@pytest.mark.usefixtures("always_warned")
+def test_only_a_copy_warns__ends_with_float(snippet, fails):
+    """`float(t)` warns as well, once in a program."""
+    edited = snippet.edit("lambda t: t.item()", "lambda t: float(t)")
     fails(test_only_a_copy_warns, edited)
 
 
@@ -672,6 +691,19 @@ UNKEPT = "((prediction - y) ** 2).backward()\n"
 def test_retain_grad_keeps_the_gradient__but_not(snippet, old, new, fails):
     """It has to be asked for before `backward()` passes through the tensor."""
     fails(test_retain_grad_keeps_the_gradient, snippet.edit(old, new))
+
+
+def test_retain_grad_keeps_the_gradient__ends_after_a_change_in_place(
+    snippet, fails
+):
+    """Changed in place afterward, as by `ReLU(inplace=True)`, it keeps the
+    gradient of its new numbers.
+    """
+    doubled = KEPT.replace("prediction - y", "prediction / 2 - y")
+    edited = snippet.edit(
+        KEPT, doubled.replace("grad()\n", "grad()\nprediction *= 2\n")
+    )
+    fails(test_retain_grad_keeps_the_gradient, edited)
 
 
 def test_a_converted_model_keeps_its_leaves(snippet):

@@ -17,13 +17,15 @@ from torch.func import (
     vmap,
 )
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.snippet import after
 
 # Forward mode loads code that uses torch.jit.
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")
 
 DIGITS = ("digits", "per-sample")
 NORMS = (*DIGITS, "shapes", "largest")
@@ -195,6 +197,20 @@ def test_each_sample_has_its_gradient__also_with_an_embedding():
 def test_each_sample_has_its_gradient__ends_with(snippet, layer, fails):
     """`vmap` raises an error for these layers."""
     fails(test_each_sample_has_its_gradient, snippet, Listener(layer))
+
+
+class Checkpointed(nn.Linear):
+    """A layer that computes its outputs again in the backward pass."""
+
+    def forward(self, inputs):
+        """Return the outputs."""
+        again = super().forward
+        return checkpoint(again, inputs, use_reentrant=False)
+
+
+def test_each_sample_has_its_gradient__ends_with_checkpoint(snippet, fails):
+    """`grad` raises an error if the model calls `torch.utils.checkpoint`."""
+    fails(test_each_sample_has_its_gradient, snippet, Checkpointed(6, 3))
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 9], ids="chunks of {}".format)
@@ -395,7 +411,40 @@ def rows_by_autograd(function, point):
     return torch.stack(rows)
 
 
-def test_jacrev_per_output_jacfwd_per_input(snippet):
+def attention(numbers):
+    """Return what four words of three features attend to, as a vector."""
+    words = numbers.reshape(1, 1, 4, 3)
+    return F.scaled_dot_product_attention(words, words, words).flatten()
+
+
+def distances(numbers):
+    """Return the distances of four points from those twice as far out."""
+    points = numbers.reshape(4, 3)
+    return torch.cdist(points, 2 * points).flatten()
+
+
+def lstm_of(size):
+    """Return an LSTM as a function from a vector to a vector."""
+    lstm = nn.LSTM(size, size).requires_grad_(False)
+    return lambda numbers: lstm(numbers.reshape(-1, size))[0].flatten()
+
+
+WITHOUT_FORWARD_MODE = pytest.mark.parametrize(
+    "function",
+    [attention, lstm_of(3)],
+    ids=["scaled_dot_product_attention", "an LSTM"],
+)
+
+
+def test_jacrev_per_output_jacfwd_per_input(snippet, function=None):
+    if function is not None:
+        point = torch.rand(12)
+        expected = rows_by_autograd(function, point)
+        close(jacrev(function)(point), expected)
+        with no_error():
+            found = jacfwd(function)(point)
+        close(found, expected)
+        return
     run = quick(snippet, *COST)
 
     expected = rows_by_autograd(run.scores_of, run.images[0])
@@ -487,6 +536,81 @@ def test_jacrev_per_output_jacfwd_per_input__but_not_with(
     fails(test_jacrev_per_output_jacfwd_per_input, snippet.edit(old, new))
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+@WITHOUT_FORWARD_MODE
+def test_jacrev_per_output_jacfwd_per_input__ends_without_forward_mode(
+    snippet, function, fails
+):
+    """`jacfwd` raises an error for attention and, on a CPU, for an LSTM;
+    `jacrev` runs.
+    """
+    point = torch.rand(12)
+    close(jacrev(function)(point), rows_by_autograd(function, point))
+    fails(test_jacrev_per_output_jacfwd_per_input, snippet, function)
+
+
+def test_jacrev_per_output_jacfwd_per_input__ends_at_cdist(snippet, fails):
+    """`jacrev` of `torch.cdist` is wrong without an error; with
+    `chunk_size=1`, it is right.
+    """
+    point = torch.rand(12)
+    found = jacrev(distances, chunk_size=1)(point)
+    close(found, rows_by_autograd(distances, point))
+    fails(test_jacrev_per_output_jacfwd_per_input, snippet, distances)
+
+
+def test_jacrev_per_output_jacfwd_per_input__ends_at_padding(snippet, fails):
+    """For an embedding with `padding_idx`, `jacfwd` counts the row of the
+    padding, and `jacrev` doesn't.
+    """
+
+    def embedded(numbers):
+        weight, words = numbers.reshape(4, 3), torch.tensor([0, 2, 3])
+        return F.embedding(words, weight, padding_idx=2).flatten()
+
+    fails(test_jacrev_per_output_jacfwd_per_input, snippet, embedded)
+
+
+def test_attention_needs_math(attended=attention, backend=SDPBackend.MATH):
+    """No cell shows it."""
+    point, vector = torch.rand(2, 12)
+
+    def total(numbers):
+        return attended(numbers).square().sum()
+
+    ways = {
+        "jacfwd": lambda: jacfwd(attended)(point),
+        "jvp": lambda: jvp(attended, (point,), (vector,))[1],
+        "hessian": lambda: hessian(total)(point),
+    }
+    for way in ways.values():
+        with pytest.raises(NotImplementedError, match=r"forward AD with _sc"):
+            way()
+    with sdpa_kernel(backend), no_error():
+        found = {name: way() for name, way in ways.items()}
+        curved = torch.autograd.functional.hessian(total, point)
+    matrix = rows_by_autograd(attended, point)
+    close(found["jacfwd"], matrix)
+    close(found["jvp"], matrix @ vector)
+    close(found["hessian"], curved)
+
+
+def test_attention_needs_math__but_not_flash(fails):
+    """`FLASH_ATTENTION`, the choice on a CPU, raises it as well."""
+    fails(test_attention_needs_math, attention, SDPBackend.FLASH_ATTENTION)
+
+
+def test_attention_needs_math__but_not_by_hand(fails):
+    """Attention written with `@` and `softmax` raises nothing."""
+
+    def by_hand(numbers):
+        words = numbers.reshape(4, 3)
+        return ((words @ words.T / 3**0.5).softmax(dim=1) @ words).flatten()
+
+    close(by_hand(torch.arange(12.0)), attention(torch.arange(12.0)))
+    fails(test_attention_needs_math, by_hand)
+
+
 def has_blocks(function, batch, blocks, whole):
     """Check that outputs depend on their own sample alone."""
     size = len(batch)
@@ -557,7 +681,16 @@ def test_a_batch_jacobian_is_mostly_zeros__ends_with_batch_norm(
     fails(test_a_batch_jacobian_is_mostly_zeros, snippet, normed)
 
 
-def test_products_build_no_matrix(snippet):
+def test_products_build_no_matrix(snippet, function=None):
+    if function is not None:
+        point, vector = torch.rand(2, 12)
+        matrix = rows_by_autograd(function, point)
+        ones = torch.ones(len(matrix))
+        close(vjp(function, point)[1](ones)[0], ones @ matrix)
+        with no_error():
+            _, change = jvp(function, (point,), (vector,))
+        close(change, matrix @ vector)
+        return
     run = quick(snippet, *PRODUCTS)
 
     assert run.curvature == (2 * 1 + 2 * 4) / 2 == 5
@@ -629,6 +762,18 @@ def test_products_build_no_matrix__also_for(n):
 def test_products_build_no_matrix__but_not_with(snippet, old, new, fails):
     """Each product belongs to its vector."""
     fails(test_products_build_no_matrix, snippet.edit(old, new))
+
+
+@WITHOUT_FORWARD_MODE
+def test_products_build_no_matrix__ends_without_forward_mode(
+    snippet, function, fails
+):
+    """`jvp` and `hessian` raise an error for attention and, on a CPU, for an
+    LSTM; `vjp` runs.
+    """
+    with pytest.raises(NotImplementedError, match="forward AD"):
+        hessian(lambda numbers: function(numbers).sum())(torch.rand(12))
+    fails(test_products_build_no_matrix, snippet, function)
 
 
 def sgd(parameters):

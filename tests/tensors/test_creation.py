@@ -603,7 +603,8 @@ def test_a_list_of_tensors_raises(snippet):
             days = [torch.ones(shape, dtype=dtype) for _ in range(n)]
             with pytest.raises(expected, match=MESSAGES[expected]):
                 torch.tensor(days)
-    stacked = snippet.after("stacked").stacked
+    with no_error():
+        stacked = snippet.after("stacked").stacked
     assert stacked.tolist() == [[0, 9], [9, 9]]
     for dtype in EVERY:
         for n, m in itertools.product(range(4), (1, 2, 5)):
@@ -650,6 +651,14 @@ def test_a_list_of_tensors_raises__but_not_joined_otherwise(
 ):
     """`torch.cat` makes one long row, and the order of the list matters."""
     fails(test_a_list_of_tensors_raises, snippet.edit(old, new))
+
+
+def test_a_list_of_tensors_raises__ends_for_unequal_lengths(snippet, fails):
+    """`torch.stack` raises an error for tensors of different lengths."""
+    edited = snippet.edit(
+        "torch.stack(rows)", "torch.stack([*rows, torch.ones(3)])"
+    )
+    fails(test_a_list_of_tensors_raises, edited)
 
 
 def test_tensor_of_a_tensor_warns(snippet):

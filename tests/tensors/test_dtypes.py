@@ -807,7 +807,7 @@ def test_class_labels_are_int64__but_not_otherwise(snippet, old, new, fails):
     fails(test_class_labels_are_int64, snippet.edit(old, new))
 
 
-def test_binary_targets_are_floating_point(snippet):
+def test_binary_targets_are_floating_point(snippet, dtype=torch.float32):
     run = snippet.after("yes-or-no")
     assert run.is_zero.dtype == torch.int64
     assert run.is_zero.sum() == (run.digits.target == 0).sum()
@@ -816,9 +816,10 @@ def test_binary_targets_are_floating_point(snippet):
         assert "Long" in said
 
     for loss, shape in itertools.product(run.losses, ((3,), (4, 7))):
-        predictions, targets = torch.rand(shape), torch.ones(shape)
-        for dtype in (torch.bool, *INTEGERS):
-            assert error_of(loss, predictions, targets.to(dtype)) != ""
+        predictions = torch.rand(shape).to(dtype)
+        targets = torch.ones(shape)
+        for integer in (torch.bool, *INTEGERS):
+            assert error_of(loss, predictions, targets.to(integer)) != ""
         assert error_of(loss, predictions, targets) == ""
 
 
@@ -860,6 +861,18 @@ def test_binary_targets_are_floating_point__but_not_with_wrong_weights(
     too.
     """
     fails(test_binary_targets_are_floating_point, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str
+)
+def test_binary_targets_are_floating_point__ends_for_other_predictions(
+    snippet, dtype, fails
+):
+    """`BCELoss` takes targets of the dtype of its predictions only, such as
+    `bfloat16`.
+    """
+    fails(test_binary_targets_are_floating_point, snippet, dtype)
 
 
 MEAN, STD = "could not infer output dtype", "only support floating point"

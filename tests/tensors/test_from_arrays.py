@@ -261,7 +261,34 @@ def test_from_numpy_shares__but_not_with_a_new_tensor(snippet, fails):
     fails(test_from_numpy_shares, edited)
 
 
-def test_the_memory_stays(snippet):
+LEFT = """
+import numpy
+import torch
+from multiprocessing.shared_memory import SharedMemory
+
+def make():
+    {}
+    array[:] = 7
+    return torch.from_numpy(array)
+
+print(make().tolist())
+"""
+OWNED = "array = numpy.empty(2)"
+IN_SHARED_MEMORY = """
+    shared = SharedMemory(create=True, size=16)
+    shared.unlink()
+    array = numpy.ndarray(2, buffer=shared.buf)
+"""
+
+
+def test_the_memory_stays(snippet, made=None):
+    if made is not None:
+        command = [sys.executable, "-c", LEFT.format(made)]
+        done = subprocess.run(
+            command, capture_output=True, check=False, text=True
+        )
+        assert (done.returncode, done.stdout) == (0, "[7.0, 7.0]\n")
+        return
     run = snippet.after("do-this")
     array = weakref.ref(run.pixels)
     before = run.shared.tolist()
@@ -286,6 +313,14 @@ def test_the_memory_stays__but_not_for_a_copy(snippet, fails):
         "torch.from_numpy(pixels)  # shares", "torch.tensor(pixels)"
     )
     fails(test_the_memory_stays, edited)
+
+
+def test_the_memory_stays__ends_in_shared_memory(snippet, fails):
+    """Memory of `SharedMemory` goes with that object, and reading the tensor
+    then ends the process.
+    """
+    test_the_memory_stays(snippet, OWNED)
+    fails(test_the_memory_stays, snippet, IN_SHARED_MEMORY)
 
 
 # Which call shares

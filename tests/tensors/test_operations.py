@@ -411,10 +411,10 @@ def test_cat_lengthens_an_axis__ends_for_an_empty_vector(snippet, fails):
 # Multiply matrices
 
 
-def test_a_product_pairs_rows_with_columns(snippet):
+def test_a_product_pairs_rows_with_columns(snippet, more=()):
     run = snippet.after("product")
 
-    cases = [(run.x, run.w, run.product)]
+    cases = [(run.x, run.w, run.product), *[(x, w, x @ w) for x, w in more]]
     sizes = itertools.product((1, 2, 5), repeat=3)
     for (n, k, m), dtype in itertools.product(sizes, [*FLOATS, torch.int64]):
         x, w = random((n, k)).to(dtype), random((k, m), seed=1).to(dtype)
@@ -442,6 +442,13 @@ def test_a_product_pairs_rows_with_columns__but_not_in_another_product(
     columns.
     """
     fails(test_a_product_pairs_rows_with_columns, snippet.edit(old, new))
+
+
+def test_a_product_pairs_rows_with_columns__ends_in_uint8(snippet, fails):
+    """In `uint8`, a sum above 255 wraps around."""
+    pixels = torch.full((1, 3), 100, dtype=torch.uint8)
+    pair = (pixels, torch.ones_like(pixels).T)
+    fails(test_a_product_pairs_rows_with_columns, snippet, [pair])
 
 
 def linear(weight, bias, inputs):
@@ -587,7 +594,7 @@ COMPARED = {
 def test_a_sum_counts_what_is_true(snippet, more=()):
     run = snippet.after("count")
     for x, y in more:
-        assert (x == y).shape == x.shape
+        assert torch.as_tensor(x == y).shape == x.shape
 
     pairs = zip(run.guesses.tolist(), run.labels.tolist(), strict=True)
     right = [guess == label for guess, label in pairs]
@@ -629,6 +636,13 @@ def test_a_sum_counts_what_is_true__ends_for_a_column(snippet, fails):
     each label.
     """
     pair = (torch.ones(3, 1), torch.ones(3))
+    fails(test_a_sum_counts_what_is_true, snippet, [pair])
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_sum_counts_what_is_true__ends_for_a(snippet, kind, fails):
+    """Compared with a list or a tuple, `==` gives a single `False`."""
+    pair = (torch.ones(3), kind([1.0, 1.0, 1.0]))
     fails(test_a_sum_counts_what_is_true, snippet, [pair])
 
 

@@ -392,6 +392,16 @@ def test_a_mask_takes_no_other_number__but_not_one_or_all(
     fails(test_a_mask_takes_no_other_number, snippet.edit(old, new))
 
 
+@pytest.mark.parametrize("shape", ["(3,)", "(1, 3)", "(2, 1)"], ids=str)
+def test_a_mask_takes_no_other_number__ends_for_a_mask_of_rows(
+    snippet, shape, fails
+):
+    """A mask of rows also takes one row for all of them, or a column."""
+    rows = "setitem(x.clone(), x[:, 0] > 15, torch.zeros(" + shape + "))"
+    edited = snippet.edit("setitem(x, mask, two)", rows)
+    fails(test_a_mask_takes_no_other_number, edited)
+
+
 # An index out of range
 
 FAR = [-(2**63), -(2**31), 2**31, 2**63 - 1]

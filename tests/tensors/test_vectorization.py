@@ -642,8 +642,12 @@ def test_unfold_shows_windows__ends_with_two_columns(snippet, fails):
     fails(test_unfold_shows_windows, snippet, call, 2)
 
 
-def test_index_add_sums_per_group(snippet, labels=(3, 0, 3, 3), numbers=()):
+def test_index_add_sums_per_group(
+    snippet, labels=(3, 0, 3, 3), numbers=(), dtype=torch.float32
+):
     run = after(snippet, "load", "groups")
+    same, ones = torch.zeros(300, dtype=torch.long), torch.ones(300).to(dtype)
+    assert torch.zeros(1, dtype=dtype).index_add(0, same, ones) == 300
     numbers = torch.tensor(numbers or [1.0, 2.0, 3.0, 4.0])
     with no_error():
         few = torch.zeros(5).index_add(0, torch.tensor(labels), numbers)
@@ -686,6 +690,14 @@ def test_index_add_sums_per_group__but_not_otherwise(snippet, old, new, fails):
 def test_index_add_sums_per_group__ends_with_ignored_labels(snippet, fails):
     """A label of -100, which a loss would ignore, raises an error."""
     fails(test_index_add_sums_per_group, snippet, [3, 0, 3, -100])
+
+
+def test_index_add_sums_per_group__ends_in_bfloat16(snippet, fails):
+    """In `bfloat16`, a sum of ones stops at 256, because 257 is rounded
+    down.
+    """
+    usual = [3, 0, 3, 3], ()
+    fails(test_index_add_sums_per_group, snippet, *usual, torch.bfloat16)
 
 
 def test_index_add_sums_per_group__ends_with_two_dtypes(snippet, fails):
@@ -893,6 +905,15 @@ def test_vmap_runs_each_row__ends_with_random_numbers(snippet, fails):
     dropout = torch.nn.functional.dropout
     fails(test_vmap_runs_each_row, snippet, [dropout])
     assert torch.vmap(dropout, randomness="different")(torch.ones(2, 50)).any()
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_vmap_runs_each_row__ends_with_recurrent_layers(snippet, layer, fails):
+    """For an LSTM, a GRU or an RNN, `vmap` raises an error."""
+    recurrent = getattr(torch.nn, layer)(1, 1)
+    assert recurrent(torch.rand(4, 1))[0].shape == (4, 1)
+    function = lambda row: recurrent(row[:, None])[0][:, 0]  # noqa: E731
+    fails(test_vmap_runs_each_row, snippet, [function])
 
 
 # What goes wrong
