@@ -889,7 +889,9 @@ def moved_in(model, moves):
     return {name for name, _ in model.named_parameters() if moves[name] > 0}
 
 
-def test_a_frozen_layer_stays(snippet, name="AdamW", layer="second"):
+def test_a_frozen_layer_stays(
+    snippet, name="AdamW", layer="second", held=False
+):
     run = snippet.after("frozen")
     names = {name for name, _ in run.frozen.named_parameters()}
 
@@ -904,7 +906,8 @@ def test_a_frozen_layer_stays(snippet, name="AdamW", layer="second"):
     frozen = set(getattr(model, layer).requires_grad_(False).parameters())
     others = [each for each in model.parameters() if each not in frozen]
     before = {each: old.clone() for each, old in model.state_dict().items()}
-    moves = run.distances(model, OPTIMIZERS[name](others))
+    given = model.parameters() if held else others
+    moves = run.distances(model, OPTIMIZERS[name](given))
     for each, new in model.state_dict().items():
         distance = (new - before[each]).abs().max().item()
         assert type(moves[each]) is type(distance)
@@ -919,6 +922,17 @@ def test_a_frozen_layer_stays(snippet, name="AdamW", layer="second"):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_frozen_layer_stays__also_with(snippet, name):
     test_a_frozen_layer_stays(snippet, name, "head")
+
+
+@pytest.mark.parametrize("name", ["AdamW", "SGD with momentum and decay"])
+def test_a_frozen_layer_stays__ends_with_zeros(snippet, name, fails):
+    """With an optimizer that holds them and `zero_grad(set_to_none=False)`:
+    weight decay and momentum move parameters whose gradient is 0.
+    """
+    edited = snippet.edit(
+        "model.zero_grad()", "model.zero_grad(set_to_none=False)"
+    )
+    fails(test_a_frozen_layer_stays, edited, name, "head", True)
 
 
 @edits(

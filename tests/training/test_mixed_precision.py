@@ -1513,6 +1513,15 @@ def test_clip_after_unscale(snippet, max_norm=0.1, seed=0, lr=0.3):
     assert 0 < wrong < 1.5 * most
 
 
+def test_clip_after_unscale__ends_with_adamw(snippet, fails):
+    """With AdamW: its step divides by the size of the gradient, and is as
+    long as ever.
+    """
+    source = snippet.cell("clipped-move").source
+    edited = snippet.edit(source, source.replace("optim.SGD", "optim.AdamW"))
+    fails(test_clip_after_unscale, edited)
+
+
 def test_unscale_then_clip(snippet, max_norm=0.1, seed=0, lr=0.3):
     run = after(snippet, "radar", "clipped-move")
 

@@ -302,6 +302,15 @@ def test_a_schedule_writes_the_rate__also_with_adamw(snippet):
     test_a_schedule_writes_the_rate(snippet, optim.AdamW)
 
 
+def test_a_schedule_writes_the_rate__ends_for_a_cyclic_rate(snippet, fails):
+    """For `CyclicLR`: by default, it changes the momentum as well."""
+    edited = snippet.edit(
+        "StepLR(o, step_size=10, gamma=0.5)",
+        "torch.optim.lr_scheduler.CyclicLR(o, 0.1, 0.2)",
+    )
+    fails(test_a_schedule_writes_the_rate, edited)
+
+
 @edits(
     (
         "another option changed",
@@ -412,13 +421,20 @@ def test_get_last_lr_is_the_next_rate__but_not_of_one_set_later(
     fails(test_get_last_lr_is_the_next_rate, snippet.edit(LAMBDA, late))
 
 
-def test_groups_keep_their_ratio(snippet, leave="OneCycleLR"):
+def test_groups_keep_their_ratio(snippet, leave="OneCycleLR", late=False):
     run = light(snippet)
     assert "OneCycleLR" in run.kinds
 
     for name, make in everything(run).items():
         optimizer = two_groups()
-        schedule = make(optimizer)
+        if late and name == "LinearLR":
+            second = optimizer.param_groups.pop()
+            schedule = make(optimizer)
+            optimizer.add_param_group({"params": second["params"]})
+            optimizer.step()
+            schedule.step()
+        else:
+            schedule = make(optimizer)
         for _ in range(30 if name == "OneCycleLR" else 100):
             first, second = schedule.get_last_lr()
             if name != leave:
@@ -439,6 +455,13 @@ def test_groups_keep_their_ratio__but_not_under_one_cycle(snippet, fails):
 def test_groups_keep_their_ratio__ends_under_one_cycle(snippet, fails):
     """For `OneCycleLR`: it gives both groups the same rate."""
     fails(test_groups_keep_their_ratio, snippet, None)
+
+
+def test_groups_keep_their_ratio__ends_for_a_late_group(snippet, fails):
+    """For a group that is added after a `LinearLR` was made: it begins at its
+    full rate, and the warm-up makes it higher.
+    """
+    fails(test_groups_keep_their_ratio, snippet, "OneCycleLR", True)
 
 
 @edits(
