@@ -1331,6 +1331,17 @@ def test_three_ways_agree__also_of(snippet, kind):
     test_three_ways_agree(edited)
 
 
+@pytest.mark.parametrize("kind", ["AdamW", "SGD"])
+def test_three_ways_agree__ends_in_bfloat16(snippet, kind, fails):
+    """With weights in `bfloat16`: each way rounds in other places."""
+    edited = snippet.edit("train(optim.AdamW, lr", f"train(optim.{kind}, lr")
+    source = edited.cell("train").source
+    low = source.replace("new_model()", "new_model().bfloat16()")
+    low = low.replace("model(weather)", "model(weather.bfloat16())")
+    edited = edited.edit(source, low)
+    fails(test_three_ways_agree, edited)
+
+
 @edits(
     ("foreach", '{"foreach": True}', '{"foreach": True, "eps": 0.01}'),
     ("fused", '{"fused": True}', '{"fused": True, "eps": 0.01}'),
