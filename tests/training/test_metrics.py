@@ -438,6 +438,15 @@ def test_auc_is_the_share_of_pairs__also_for_scores_of(snippet, dtype):
 
 
 @pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.uint8, torch.float32], ids=str
+)
+def test_auc_is_the_share_of_pairs__also_for_labels_of(snippet, dtype):
+    scores = torch.tensor([0.1, 0.9, 0.8, 0.2, 0.9])
+    yes = torch.tensor([0, 1, 1, 0, 0]).to(dtype)
+    test_auc_is_the_share_of_pairs(snippet, [(scores, yes)])
+
+
+@pytest.mark.parametrize(
     "change",
     [torch.exp, torch.atan, lambda x: 3 * x - 5],
     ids=["exp", "atan", "3x - 5"],
