@@ -1,6 +1,7 @@
 """The claims of docs/training/schedulers.md."""
 
 import io
+import math
 import warnings
 from contextlib import contextmanager
 from itertools import groupby, pairwise
@@ -203,6 +204,23 @@ def test_the_rate_rises_then_falls__but_not_with_the_schedule_first(
         "schedule.step()\n            optimizer.step()\n            opt",
     ).edit("used = []\n", "used = []\nwarnings.simplefilter('ignore')\n")
     fails(test_the_rate_rises_then_falls, edited)
+
+
+@pytest.mark.parametrize("total", [100, 10_000], ids="{} steps".format)
+def test_the_rate_rises_then_falls__also_in(snippet, total):
+    run, warm = light(snippet), total // 10
+    optimizer = run.new_optimizer()
+    schedule = run.warm_up_cosine(optimizer, warm, total)
+    top, rates = optimizer.param_groups[0]["initial_lr"], []
+    for _ in range(total):
+        rates += schedule.get_last_lr()
+        optimizer.step()
+        schedule.step()
+
+    rise = [top * (step + 1) / (warm + 1) for step in range(warm)]
+    ends = [math.pi * step / (total - warm) for step in range(total - warm)]
+    fall = [top * (1 + math.cos(end)) / 2 for end in ends]
+    assert rates == approx(rise + fall, rel=1e-6, abs=0)
 
 
 def test_past_the_total_the_rate_is_zero(snippet, total=30, warm=3):
