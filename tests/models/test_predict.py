@@ -309,6 +309,15 @@ def test_a_scan_gets_the_same_answer__also_if_the_phone_was_turned(
     torch.testing.assert_close(pixels, digit, atol=near, rtol=0)
 
 
+def test_a_scan_gets_the_same_answer__also_with_other_numbers(snippet):
+    run = after(snippet, *SCAN)
+    saved = {**torch.load(run.path), "black": 3.0, "white": -1.0}
+    digit = run.images[run.test[0]]
+    run.scan(digit, run.folder / "scan.png")
+    pixels = run.prepare(run.folder / "scan.png", saved)
+    torch.testing.assert_close(pixels, 4 * digit - 1, atol=0.012, rtol=0)
+
+
 def test_a_scan_gets_the_same_answer__also_after_training(snippet):
     run = resumed(snippet, *TRAINED, *SCAN[2:], "from-a-file")
     with torch.inference_mode():

@@ -55,6 +55,7 @@ def test_collect_returns_everything(snippet, model=None):
     run = after(snippet, "load", "model", "collect", "accuracy")
     images, labels = run.digits[run.valid.indices]
     reader = model or run.model
+    images = images.to(next(reader.parameters()).dtype)
     reader.eval()
     with no_error():
         expected = torch.cat([reader(image[None]) for image in images])
@@ -91,6 +92,12 @@ def test_collect_returns_everything__also_from_a_model_with(snippet, layer):
     torch.manual_seed(0)
     model = Reader(nn.Linear(64, 64), layer)
     test_collect_returns_everything(snippet, model)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_collect_returns_everything__also_in(snippet, dtype):
+    torch.manual_seed(0)
+    test_collect_returns_everything(snippet, Reader().to(dtype))
 
 
 @edits(
