@@ -290,6 +290,9 @@ def test_one_of_two_tied_is_enough__but_not_if_it_is_not_called_missing(
     fails(test_one_of_two_tied_is_enough, edited)
 
 
+NO_SHAPE = {"other shape": []}
+
+
 def test_the_report_names_the_rest(snippet, build=None):
     run = snippet.after("three-classes")
     head = ["head.weight", "head.bias"]
@@ -312,6 +315,16 @@ def test_the_report_names_the_rest(snippet, build=None):
         "unexpected": [f"old.{name}" for name in names[:2]],
         "other shape": other,
     }
+
+
+def test_the_report_names_the_rest__also_for_a_layer_without_bias(snippet):
+    run = snippet.after("load-what-fits")
+    plain, biased = nn.Linear(3, 2, bias=False), nn.Linear(3, 2)
+    one, other = nn.Sequential(plain), nn.Sequential(biased)
+    found = run.load_what_fits(one, other.state_dict())
+    assert found == {"missing": [], "unexpected": ["0.bias"], **NO_SHAPE}
+    found = run.load_what_fits(other, one.state_dict())
+    assert found == {"missing": ["0.bias"], "unexpected": [], **NO_SHAPE}
 
 
 @pytest.mark.parametrize("build", MODELS)

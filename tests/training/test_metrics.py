@@ -444,6 +444,12 @@ def test_auc_is_the_share_of_pairs__also_for_scores_of(snippet, dtype):
     test_auc_is_the_share_of_pairs(snippet, [(scores, yes)])
 
 
+def test_auc_is_the_share_of_pairs__also_in_the_last_digit(snippet):
+    scores = 1 + 1e-12 * torch.tensor([1, 2, 3, 4], dtype=torch.float64)
+    yes = torch.tensor([False, True, False, True])
+    test_auc_is_the_share_of_pairs(snippet, [(scores, yes)])
+
+
 @pytest.mark.parametrize(
     "dtype", [torch.int64, torch.uint8, torch.float32], ids=str
 )
