@@ -127,6 +127,7 @@ print(is_eight.sum().item())
 
 # %% auc
 def auc(scores, is_positive):
+    is_positive = is_positive.bool()  # integers would be taken for indices
     others = scores[~is_positive].sort().values
     positive = scores[is_positive]
     below = torch.searchsorted(others, positive)

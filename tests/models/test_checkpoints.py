@@ -448,6 +448,11 @@ def test_the_best_file_is_kept__also_from_long_ago_after(snippet, stops):
     assert best_of(snippet, errors, stops) == 1
 
 
+@pytest.mark.parametrize("by", [1e-2, 1e-4, 1e-9])
+def test_the_best_file_is_kept__also_if_it_is_better_by(snippet, by):
+    assert best_of(snippet, [0.5, 0.4, 0.4 - by, 0.6], (4,)) == 2
+
+
 def test_the_best_file_is_kept__ends_if_every_error_is_nan(snippet, fails):
     """If every error is `nan`: no file is written."""
     edited = snippet.edit(
@@ -925,6 +930,7 @@ def test_an_interrupted_save_leaves_the_old_file(
             """Break off in a file; tensors pickle through a buffer."""
             if not isinstance(place, str | Path):
                 return save(content, place, **options)
+            assert Path(place).parent == path.parent
             Path(place).write_bytes(b"half of it")
             raise error
 
@@ -1676,18 +1682,22 @@ def test_resume_loads_to_the_cpu(snippet):
     assert same(parts["model"].state_dict(), kept)
 
 
-def look_as_if_from_a_gpu(path):
-    """Rewrite a file so that it says of each tensor that it was on CUDA."""
+def look_as_if_from(device, path):
+    """Rewrite a file so that it says of each tensor where it was."""
+    size = len(device).to_bytes(4, "little")
     with ZipFile(path) as ours:
         parts = {name: ours.read(name) for name in ours.namelist()}
     with ZipFile(path, "w") as theirs:
         for name, content in parts.items():
-            moved = content.replace(b"\3\0\0\0cpu", b"\6\0\0\0cuda:0")
+            moved = content.replace(b"\3\0\0\0cpu", size + device)
             theirs.writestr(name, moved)
-    assert b"cuda:0" in Path(path).read_bytes()
+    assert device in Path(path).read_bytes()
 
 
-def test_resume_loads_to_the_cpu__also_without_cuda(snippet, monkeypatch):
+@pytest.mark.parametrize("device", [b"cuda:0", b"cuda:3", b"mps:0"], ids=repr)
+def test_resume_loads_to_the_cpu__also_without_cuda(
+    snippet, device, monkeypatch
+):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     run = snippet.after("build")
     parts = run.build()
@@ -1695,7 +1705,7 @@ def test_resume_loads_to_the_cpu__also_without_cuda(snippet, monkeypatch):
 
     with a_file() as path:
         run.save(path, parts, torch.Generator(), epoch=1)
-        look_as_if_from_a_gpu(path)
+        look_as_if_from(device, path)
         nn.init.zeros_(parts["model"][0].weight)
         with no_error():
             progress = run.resume(path, parts, torch.Generator())

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
@@ -1091,12 +1092,25 @@ def test_evaluation_uses_the_running_numbers__ends_if_none_are_tracked(
     fails(test_evaluation_uses_the_running_numbers, edited)
 
 
-def test_each_batch_moves_a_tenth(snippet, layer=nn.BatchNorm1d, dims=0):
+def once(norm, batch):
+    """Send a batch through a layer."""
+    return norm(batch)
+
+
+def recomputed(norm, batch):
+    """Send a batch through a layer, and again in the backward pass."""
+    batch = batch.clone().requires_grad_()
+    checkpoint(norm, batch, use_reentrant=False).sum().backward()
+
+
+def test_each_batch_moves_a_tenth(
+    snippet, layer=nn.BatchNorm1d, dims=0, forward=once
+):
     run = snippet.after("lag")
     torch.manual_seed(0)
     other, inputs = layer(3), 2 * torch.randn(7, 9, 3, *[4] * dims) + 5
     for batch in inputs:
-        other.train()(batch)
+        forward(other.train(), batch)
         other.eval()(batch)
     for norm, batches in ((run.norm, run.batches), (other, inputs)):
         mean, variance = torch.zeros(1), torch.ones(1)
@@ -1115,6 +1129,14 @@ def test_each_batch_moves_a_tenth(snippet, layer=nn.BatchNorm1d, dims=0):
 )
 def test_each_batch_moves_a_tenth__also_for(snippet, layer, dims):
     test_each_batch_moves_a_tenth(snippet, layer, dims)
+
+
+def test_each_batch_moves_a_tenth__ends_in_a_checkpoint(snippet, fails):
+    """In a block that `torch.utils.checkpoint` runs again for its backward
+    pass: each batch moves them twice.
+    """
+    norm = nn.BatchNorm1d
+    fails(test_each_batch_moves_a_tenth, snippet, norm, 0, recomputed)
 
 
 APPEND = "    running.append(norm.running_mean.item())\n"
@@ -1147,16 +1169,23 @@ def test_each_batch_moves_a_tenth__but_not(snippet, old, new, fails):
     fails(test_each_batch_moves_a_tenth, snippet.edit(old, new))
 
 
-def test_batchnorm_counts_batches(snippet):
+def test_batchnorm_counts_batches(snippet, forward=once):
     run = snippet.after("lag")
     assert run.norm.num_batches_tracked == len(run.batches) == 60
 
     for norm, shape in ((nn.BatchNorm1d(3), (2,)), (nn.BatchNorm2d(3), (1,))):
         shape = (*shape, 3, *[4] * (norm.__class__ is nn.BatchNorm2d) * 2)
         for count in range(1, 5):
-            norm.train()(torch.randn(shape))
-            norm.eval()(torch.randn(shape))
+            forward(norm.train(), torch.randn(shape))
+            forward(norm.eval(), torch.randn(shape))
             assert norm.num_batches_tracked == count
+
+
+def test_batchnorm_counts_batches__ends_in_a_checkpoint(snippet, fails):
+    """In a block that `torch.utils.checkpoint` runs again: each batch counts
+    twice, and moves the running statistics twice.
+    """
+    fails(test_batchnorm_counts_batches, snippet, recomputed)
 
 
 @edits(
@@ -1338,17 +1367,24 @@ def test_evaluation_repeats_itself__but_not(snippet, old, new, fails):
     fails(test_evaluation_repeats_itself, snippet.edit(old, new))
 
 
-def test_eval_stays_on(snippet):
+def test_eval_stays_on(snippet, added=None):
     run = snippet.after("forgotten-train")
+    if added:
+        run.fresh.append(added)
 
     assert run.modes == [{True}] * 2 + [{False}] * 4
-    assert not any(layer.training for layer in run.fresh.modules())
+    assert [layer for layer in run.fresh.modules() if layer.training] == []
     assert all(each.grad is not None for each in run.fresh.parameters())
     torch.optim.SGD(run.fresh.parameters(), lr=0.1).step()
     run.fresh.load_state_dict(run.model.state_dict())
     copied = copy.deepcopy(run.fresh).double()
     assert not any(layer.training for layer in copied.modules())
     assert all(layer.training for layer in run.fresh.train().modules())
+
+
+def test_eval_stays_on__ends_for_a_layer_added_later(snippet, fails):
+    """For a layer that joins the model later: it is in training mode."""
+    fails(test_eval_stays_on, snippet, nn.Dropout())
 
 
 @edits(
@@ -1537,6 +1573,20 @@ def test_inference_tensors_do_not_come_back__also_for(name):
     assert head.weight.grad is not None
     with pytest.raises(RuntimeError, match="Inference tensors cannot be save"):
         head(refused)
+
+
+@pytest.mark.parametrize("first", [nn.ReLU, nn.Dropout])
+def test_inference_tensors_do_not_come_back__ends_behind(
+    snippet, first, fails
+):
+    """Behind a `ReLU` or a `Dropout` in training mode: what these return
+    outside the block is an ordinary tensor, and the next layer learns.
+    """
+    new = f"head = nn.Sequential(nn.{first.__name__}(), nn.Linear(8, 3))"
+    edited = snippet.edit("head = nn.Linear(8, 3)", new).edit(
+        "head.weight.grad", "head[1].weight.grad"
+    )
+    fails(test_inference_tensors_do_not_come_back, edited)
 
 
 @edits(

@@ -42,6 +42,14 @@ def shared():
     return nn.Sequential(layer, nn.Sequential(layer, nn.BatchNorm1d(2)))
 
 
+def in_a_list():
+    """Return a model with a layer that it does not register."""
+    model = nn.Linear(2, 2)
+    model.others = [nn.Linear(2, 2)]
+    model.modules = lambda: [model, *model.others]
+    return model
+
+
 def for_children_alone():
     """Return a model whose apply leaves the model itself out."""
     model = nested()
@@ -86,6 +94,11 @@ def test_apply_reaches_every_layer__but_not(snippet, new, fails):
     """Layers that are not reached keep the weights that PyTorch drew."""
     edited = snippet.edit("model.apply(initialize)", new)
     fails(test_apply_reaches_every_layer, edited)
+
+
+def test_apply_reaches_every_layer__ends_in_a_list(snippet, fails):
+    """For layers in a plain list: `apply` does not find them."""
+    fails(test_apply_reaches_every_layer, snippet, in_a_list)
 
 
 def test_apply_reaches_every_layer__but_not_for_the_model_itself(

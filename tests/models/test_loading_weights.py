@@ -290,6 +290,9 @@ def test_one_of_two_tied_is_enough__but_not_if_it_is_not_called_missing(
     fails(test_one_of_two_tied_is_enough, edited)
 
 
+NO_SHAPE = {"other shape": []}
+
+
 def test_the_report_names_the_rest(snippet, build=None):
     run = snippet.after("three-classes")
     head = ["head.weight", "head.bias"]
@@ -312,6 +315,16 @@ def test_the_report_names_the_rest(snippet, build=None):
         "unexpected": [f"old.{name}" for name in names[:2]],
         "other shape": other,
     }
+
+
+def test_the_report_names_the_rest__also_for_a_layer_without_bias(snippet):
+    run = snippet.after("load-what-fits")
+    plain, biased = nn.Linear(3, 2, bias=False), nn.Linear(3, 2)
+    one, other = nn.Sequential(plain), nn.Sequential(biased)
+    found = run.load_what_fits(one, other.state_dict())
+    assert found == {"missing": [], "unexpected": ["0.bias"], **NO_SHAPE}
+    found = run.load_what_fits(other, one.state_dict())
+    assert found == {"missing": ["0.bias"], "unexpected": [], **NO_SHAPE}
 
 
 @pytest.mark.parametrize("build", MODELS)
@@ -1605,7 +1618,7 @@ def test_safetensors_hold_numbers_only__but_not(snippet, old, new, fails):
     fails(test_safetensors_hold_numbers_only, snippet.edit(old, new))
 
 
-def test_safetensors_refuse_the_rest(snippet):
+def test_safetensors_refuse_the_rest(snippet, laid_out=torch.t):
     pytest.importorskip("safetensors", reason=NEEDED)
     run = snippet.after("safetensors-refuses")
     number, tied = run.states
@@ -1613,6 +1626,8 @@ def test_safetensors_refuse_the_rest(snippet):
         run.save(number)
     with pytest.raises(RuntimeError, match="Some tensors share memory"):
         run.save(tied)
+    with pytest.raises(ValueError, match="save a non contiguous tensor"):
+        run.save({"a": laid_out(torch.ones(2, 3))})
     assert tied["0.weight"].data_ptr() == tied["1.weight"].data_ptr()
     first, second = run.told
     assert first.startswith("Key `loss` is invalid")
@@ -1628,6 +1643,23 @@ def test_safetensors_refuse_the_rest__also_if(value):
     safe = pytest.importorskip("safetensors.torch", reason=NEEDED)
     with pytest.raises(ValueError, match="expected torch"):
         safe.save({"a": torch.ones(2), "b": value})
+
+
+def test_safetensors_refuse_the_rest__also_in_channels_last():
+    safe = pytest.importorskip("safetensors.torch", reason=NEEDED)
+    model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    with pytest.raises(ValueError, match="save a non contiguous tensor"):
+        safe.save(model.state_dict())
+
+
+def test_safetensors_refuse_the_rest__but_not_contiguous(snippet, fails):
+    """After `contiguous()`, a transposed tensor is taken."""
+    pytest.importorskip("safetensors", reason=NEEDED)
+    fails(
+        test_safetensors_refuse_the_rest,
+        snippet,
+        lambda matrix: matrix.t().contiguous(),
+    )
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (1,)])
@@ -1654,7 +1686,7 @@ def test_safetensors_refuse_the_rest__but_not(snippet, old, new, fails):
 
 
 def test_save_model_takes_tied_weights(
-    snippet, tmp_path, reader=None, strict=True
+    snippet, tmp_path, reader=None, strict=True, contiguous=True
 ):
     safe = pytest.importorskip("safetensors.torch", reason=NEEDED)
     run = snippet.after("safetensors-refuses")
@@ -1667,6 +1699,16 @@ def test_save_model_takes_tied_weights(
     assert equal(model.state_dict(), run.tied.state_dict())
     assert model[1].weight is model[0].weight
 
+    one, other = nn.Conv2d(3, 4, 3), nn.Conv2d(3, 4, 3)
+    with no_error():
+        safe.save_model(
+            one.to(memory_format=torch.channels_last),
+            tmp_path / "last",
+            force_contiguous=contiguous,
+        )
+    safe.load_model(other, tmp_path / "last")
+    assert equal(other.state_dict(), one.state_dict())
+
 
 def test_save_model_takes_tied_weights__ends_for_an_untied_model(
     snippet, tmp_path, fails
@@ -1677,6 +1719,17 @@ def test_save_model_takes_tied_weights__ends_for_an_untied_model(
     pytest.importorskip("safetensors", reason=NEEDED)
     reader = tied(tie=False)
     fails(test_save_model_takes_tied_weights, snippet, tmp_path, reader, False)
+
+
+def test_save_model_takes_tied_weights__but_not_as_they_are(
+    snippet, tmp_path, fails
+):
+    """With `force_contiguous=False`, weights of `channels_last` raise an
+    error.
+    """
+    pytest.importorskip("safetensors", reason=NEEDED)
+    given = snippet, tmp_path, None, True, False
+    fails(test_save_model_takes_tied_weights, *given)
 
 
 def test_save_model_takes_tied_weights__but_not_if_they_are_not_tied(

@@ -349,7 +349,7 @@ def test_some_layers_have_few_parameters__ends_for_a_prelu(snippet, fails):
 
 
 def test_a_hook_gets_each_output(
-    snippet, make=lambda: nn.Linear(3, 2), compiled=False
+    snippet, make=lambda: nn.Linear(3, 2), compiled=False, part=""
 ):
     run = snippet.after("read-a-layer")
 
@@ -377,7 +377,8 @@ def test_a_hook_gets_each_output(
     layer, kept = make(), []
     call = torch.compile(layer, backend="eager") if compiled else layer
     call(torch.ones(4, 3))
-    handle = layer.register_forward_hook(lambda *each: kept.append(each[2]))
+    hooked = layer.get_submodule(part)
+    handle = hooked.register_forward_hook(lambda *each: kept.append(each[2]))
     outputs = [call(torch.ones(4, 3)) for _ in range(3)]
     handle.remove()
     call(torch.ones(4, 3))
@@ -405,6 +406,22 @@ def test_a_hook_gets_each_output__ends_in_a_compiled_model(snippet, fails):
     not called.
     """
     fails(test_a_hook_gets_each_output, snippet, lambda: nn.Linear(3, 2), True)
+
+
+class Attention(nn.MultiheadAttention):
+    """Attention of a single input to itself."""
+
+    def forward(self, inputs):
+        """Return the outputs without the weights."""
+        return super().forward(inputs, inputs, inputs, need_weights=False)[0]
+
+
+def test_a_hook_gets_each_output__ends_in_attention(snippet, fails):
+    """At the `out_proj` of `MultiheadAttention`: it is never called, since the
+    attention computes with its weight itself.
+    """
+    part = lambda: Attention(3, 1), False, "out_proj"
+    fails(test_a_hook_gets_each_output, snippet, *part)
 
 
 SECOND_HOOK = "model.second.register_forward_hook"
@@ -889,7 +906,9 @@ def moved_in(model, moves):
     return {name for name, _ in model.named_parameters() if moves[name] > 0}
 
 
-def test_a_frozen_layer_stays(snippet, name="AdamW", layer="second"):
+def test_a_frozen_layer_stays(
+    snippet, name="AdamW", layer="second", held=False
+):
     run = snippet.after("frozen")
     names = {name for name, _ in run.frozen.named_parameters()}
 
@@ -904,7 +923,8 @@ def test_a_frozen_layer_stays(snippet, name="AdamW", layer="second"):
     frozen = set(getattr(model, layer).requires_grad_(False).parameters())
     others = [each for each in model.parameters() if each not in frozen]
     before = {each: old.clone() for each, old in model.state_dict().items()}
-    moves = run.distances(model, OPTIMIZERS[name](others))
+    given = model.parameters() if held else others
+    moves = run.distances(model, OPTIMIZERS[name](given))
     for each, new in model.state_dict().items():
         distance = (new - before[each]).abs().max().item()
         assert type(moves[each]) is type(distance)
@@ -919,6 +939,17 @@ def test_a_frozen_layer_stays(snippet, name="AdamW", layer="second"):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_frozen_layer_stays__also_with(snippet, name):
     test_a_frozen_layer_stays(snippet, name, "head")
+
+
+@pytest.mark.parametrize("name", ["AdamW", "SGD with momentum and decay"])
+def test_a_frozen_layer_stays__ends_with_zeros(snippet, name, fails):
+    """With an optimizer that holds them and `zero_grad(set_to_none=False)`:
+    weight decay and momentum move parameters whose gradient is 0.
+    """
+    edited = snippet.edit(
+        "model.zero_grad()", "model.zero_grad(set_to_none=False)"
+    )
+    fails(test_a_frozen_layer_stays, edited, name, "head", True)
 
 
 @edits(

@@ -628,6 +628,19 @@ def test_sgd_goes_against_the_slope__also_at(snippet, rate):
     test_sgd_goes_against_the_slope(snippet, rate, smooth)
 
 
+def in_bfloat16():
+    """Return a model with weights in bfloat16, inputs and targets."""
+    model, inputs, targets = smooth()
+    return model.bfloat16(), inputs.bfloat16(), targets.bfloat16()
+
+
+def test_sgd_goes_against_the_slope__ends_in_bfloat16(snippet, fails):
+    """With weights in `bfloat16`: a step below about a 500th of a weight is
+    rounded away.
+    """
+    fails(test_sgd_goes_against_the_slope, snippet, 0.0001, in_bfloat16)
+
+
 def test_sgd_goes_against_the_slope__but_not_twice(snippet, fails):
     """Two calls of `step()` subtract it twice."""
     edited = snippet.edit(
@@ -1229,6 +1242,18 @@ def test_each_sample_counts_alike__ends_for_ignored_labels(snippet, fails):
     def loss(outputs, targets):
         labels = targets[:, 0].long().masked_fill(targets[:, 0] > 1, -100)
         return F.cross_entropy(outputs, labels)
+
+    fails(test_each_sample_counts_alike, snippet, 64, False, 3, loss)
+
+
+def test_each_sample_counts_alike__ends_with_class_weights(snippet, fails):
+    """With class weights: `cross_entropy` divides by the weights of a batch,
+    so a batch counts by its size, not by its weights.
+    """
+
+    def loss(outputs, targets):
+        labels, weight = targets[:, 0].long() % 3, torch.tensor([9.0, 1, 1])
+        return F.cross_entropy(outputs, labels, weight)
 
     fails(test_each_sample_counts_alike, snippet, 64, False, 3, loss)
 

@@ -9,12 +9,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import true_since
 
 ONE_SCORE = F.binary_cross_entropy_with_logits
 DTYPES = [torch.float32, torch.float64]
-IN_2_13 = pytest.mark.skipif(
-    not torch.__version__.startswith("2.13."), reason="not torch 2.13"
-)
 SIX = {
     "int64": torch.int64,
     "int32": torch.int32,
@@ -570,7 +568,6 @@ def row(run, name, shape):
     return set() if words == "none" else set(words.split(", "))
 
 
-@IN_2_13
 def test_rows_name_what_is_taken(snippet, outputs=torch.float32):
     with warnings.catch_warnings(action="ignore"):
         run = snippet.after("targets")
@@ -861,7 +858,7 @@ def test_equal_scores_cost_ln_k__but_not_of_other_scores(snippet, fails):
 # What goes wrong
 
 
-@IN_2_13
+@true_since("2.12", "it said `expected scalar type Long but found Float`")
 def test_labels_are_long_or_byte(snippet):
     run = snippet.after("wrong-targets")
     assert run.texts[0] == LONG_OR_BYTE.format("Float")
@@ -888,7 +885,6 @@ def test_labels_are_long_or_byte__but_not_of(snippet, old, new, fails):
     fails(test_labels_are_long_or_byte, snippet.edit(old, new))
 
 
-@IN_2_13
 def test_a_column_of_labels_is_refused(snippet, fewest=2):
     run = snippet.after("wrong-targets")
     assert run.texts[1] == MULTI
@@ -917,7 +913,6 @@ def test_a_column_of_labels_is_refused__but_not_flat(snippet, fails):
     fails(test_a_column_of_labels_is_refused, edited)
 
 
-@IN_2_13
 def test_one_hot_integers_are_refused(snippet):
     run = snippet.after("wrong-targets")
     assert run.texts[2] == ONE_HOT.format("Long")
@@ -1178,7 +1173,6 @@ def test_two_fixes_for_sequences__but_not_in_another_order(
     fails(test_two_fixes_for_sequences, snippet.edit(old, new))
 
 
-@IN_2_13
 def test_a_yes_is_a_float(snippet, integer=torch.int64):
     run = snippet.after("wrong-answers")
     text = "result type Float can't be cast to the desired output type {}"

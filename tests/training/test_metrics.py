@@ -55,6 +55,7 @@ def test_collect_returns_everything(snippet, model=None):
     run = after(snippet, "load", "model", "collect", "accuracy")
     images, labels = run.digits[run.valid.indices]
     reader = model or run.model
+    images = images.to(next(reader.parameters()).dtype)
     reader.eval()
     with no_error():
         expected = torch.cat([reader(image[None]) for image in images])
@@ -91,6 +92,12 @@ def test_collect_returns_everything__also_from_a_model_with(snippet, layer):
     torch.manual_seed(0)
     model = Reader(nn.Linear(64, 64), layer)
     test_collect_returns_everything(snippet, model)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_collect_returns_everything__also_in(snippet, dtype):
+    torch.manual_seed(0)
+    test_collect_returns_everything(snippet, Reader().to(dtype))
 
 
 @edits(
@@ -434,6 +441,21 @@ def test_auc_is_the_share_of_pairs__but_not_if(snippet, old, new, fails):
 def test_auc_is_the_share_of_pairs__also_for_scores_of(snippet, dtype):
     scores = torch.tensor([9, 4, 7, 4, 1, 4]).to(dtype)
     yes = torch.tensor([True, True, False, False, False, True])
+    test_auc_is_the_share_of_pairs(snippet, [(scores, yes)])
+
+
+def test_auc_is_the_share_of_pairs__also_in_the_last_digit(snippet):
+    scores = 1 + 1e-12 * torch.tensor([1, 2, 3, 4], dtype=torch.float64)
+    yes = torch.tensor([False, True, False, True])
+    test_auc_is_the_share_of_pairs(snippet, [(scores, yes)])
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.uint8, torch.float32], ids=str
+)
+def test_auc_is_the_share_of_pairs__also_for_labels_of(snippet, dtype):
+    scores = torch.tensor([0.1, 0.9, 0.8, 0.2, 0.9])
+    yes = torch.tensor([0, 1, 1, 0, 0]).to(dtype)
     test_auc_is_the_share_of_pairs(snippet, [(scores, yes)])
 
 

@@ -1142,6 +1142,65 @@ def test_good_steps_double_the_factor__but_not(snippet, old, new, fails):
     fails(test_good_steps_double_the_factor, snippet.edit(old, new))
 
 
+FUSED = partial(torch.optim.SGD, momentum=0.9, fused=True)
+
+
+@pytest.fixture
+def marked_memory():
+    """Fill uninitialized memory with nan, so that a test can tell it."""
+    torch.use_deterministic_algorithms(True)
+    assert torch.utils.deterministic.fill_uninitialized_memory
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("marked_memory")
+def test_a_skipped_step_spoils_fused_momentum(
+    snippet, kind=FUSED, slopes=(math.inf, 1.0)
+):
+    """No cell shows it, since that memory holds other numbers each time."""
+    run = after(snippet, *STEP)
+    model, scaler = Two(1.0, slopes[0]), torch.amp.GradScaler("cpu")
+    optimizer = kind(model.parameters(), lr=0.1)
+    for slope in slopes:
+        model.slopes = 1.0, slope
+        parts = [(torch.ones(2), torch.ones(2))]
+        given = model, parts, lambda outputs, _: outputs, optimizer
+        run.train_step(*given, scaler, FULL)
+
+    assert [str(each) for each in vector(model).tolist()] == ["nan"] * 4
+
+
+@pytest.mark.usefixtures("marked_memory")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        partial(torch.optim.SGD, momentum=0.9),
+        partial(torch.optim.SGD, fused=True),
+        partial(torch.optim.AdamW, fused=True),
+    ],
+    ids=["one that is not fused", "no momentum", "AdamW"],
+)
+def test_a_skipped_step_spoils_fused_momentum__but_not_with(
+    snippet, kind, fails
+):
+    """SGD that is not fused, or has no momentum, goes on as it should, and so
+    does a fused AdamW.
+    """
+    fails(test_a_skipped_step_spoils_fused_momentum, snippet, kind)
+
+
+@pytest.mark.usefixtures("marked_memory")
+def test_a_skipped_step_spoils_fused_momentum__ends_after_a_step(
+    snippet, fails
+):
+    """If the first step is taken: a later skipped step leaves the momentum as
+    it was.
+    """
+    slopes = 1.0, math.inf, 1.0
+    fails(test_a_skipped_step_spoils_fused_momentum, snippet, FUSED, slopes)
+
+
 # What goes wrong
 
 
@@ -1511,6 +1570,15 @@ def test_clip_after_unscale(snippet, max_norm=0.1, seed=0, lr=0.3):
     wrong = run.clipped_move(False, max_norm, seed, lr)
     # What is left is below the digits of some weights.
     assert 0 < wrong < 1.5 * most
+
+
+def test_clip_after_unscale__ends_with_adamw(snippet, fails):
+    """With AdamW: its step divides by the size of the gradient, and is as
+    long as ever.
+    """
+    source = snippet.cell("clipped-move").source
+    edited = snippet.edit(source, source.replace("optim.SGD", "optim.AdamW"))
+    fails(test_clip_after_unscale, edited)
 
 
 def test_unscale_then_clip(snippet, max_norm=0.1, seed=0, lr=0.3):

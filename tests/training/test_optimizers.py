@@ -968,6 +968,9 @@ def test_a_late_layer_is_not_trained__but_not_once_added(snippet, part, fails):
 def test_an_added_layer_is_trained(snippet, options=None):
     run = snippet.after("added")
     first, second = run.optimizer.param_groups
+    if schedule := getattr(run, "schedule", None):
+        with no_error():
+            schedule.step()
 
     assert min(run.found.values()) > 0
     expected = {**run.optimizer.defaults, **(options or {})}
@@ -986,6 +989,22 @@ def test_an_added_layer_is_trained__also_at_its_own_rate(snippet):
 def test_an_added_layer_is_trained__also_by_adamw(snippet):
     edited = snippet.edit(MAKE, MAKE.replace("SGD", "AdamW"))
     test_an_added_layer_is_trained(edited)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["LambdaLR(optimizer, lambda n: 1.0", "OneCycleLR(optimizer, 0.01, 9"],
+    ids=["LambdaLR", "OneCycleLR"],
+)
+def test_an_added_layer_is_trained__ends_after_a_schedule(
+    snippet, options, fails
+):
+    """If a `LambdaLR` or `OneCycleLR` was made before: its next `step()`
+    raises an error, because it knows nothing of the new group.
+    """
+    schedule = f"schedule = optim.lr_scheduler.{options})\n"
+    edited = snippet.edit(ADD, schedule + ADD)
+    fails(test_an_added_layer_is_trained, edited)
 
 
 @edits(
@@ -1310,6 +1329,17 @@ def test_three_ways_agree(snippet):
 def test_three_ways_agree__also_of(snippet, kind):
     edited = snippet.edit("train(optim.AdamW, lr", f"train(optim.{kind}, lr")
     test_three_ways_agree(edited)
+
+
+@pytest.mark.parametrize("kind", ["AdamW", "SGD"])
+def test_three_ways_agree__ends_in_bfloat16(snippet, kind, fails):
+    """With weights in `bfloat16`: each way rounds in other places."""
+    edited = snippet.edit("train(optim.AdamW, lr", f"train(optim.{kind}, lr")
+    source = edited.cell("train").source
+    low = source.replace("new_model()", "new_model().bfloat16()")
+    low = low.replace("model(weather)", "model(weather.bfloat16())")
+    edited = edited.edit(source, low)
+    fails(test_three_ways_agree, edited)
 
 
 @edits(

@@ -1,6 +1,7 @@
 """The claims of docs/training/schedulers.md."""
 
 import io
+import math
 import warnings
 from contextlib import contextmanager
 from itertools import groupby, pairwise
@@ -205,6 +206,23 @@ def test_the_rate_rises_then_falls__but_not_with_the_schedule_first(
     fails(test_the_rate_rises_then_falls, edited)
 
 
+@pytest.mark.parametrize("total", [100, 10_000], ids="{} steps".format)
+def test_the_rate_rises_then_falls__also_in(snippet, total):
+    run, warm = light(snippet), total // 10
+    optimizer = run.new_optimizer()
+    schedule = run.warm_up_cosine(optimizer, warm, total)
+    top, rates = optimizer.param_groups[0]["initial_lr"], []
+    for _ in range(total):
+        rates += schedule.get_last_lr()
+        optimizer.step()
+        schedule.step()
+
+    rise = [top * (step + 1) / (warm + 1) for step in range(warm)]
+    ends = [math.pi * step / (total - warm) for step in range(total - warm)]
+    fall = [top * (1 + math.cos(end)) / 2 for end in ends]
+    assert rates == approx(rise + fall, rel=1e-6, abs=0)
+
+
 def test_past_the_total_the_rate_is_zero(snippet, total=30, warm=3):
     run = light(snippet)
     optimizer = run.new_optimizer()
@@ -300,6 +318,15 @@ def test_a_schedule_writes_the_rate(snippet, kind=optim.SGD):
 
 def test_a_schedule_writes_the_rate__also_with_adamw(snippet):
     test_a_schedule_writes_the_rate(snippet, optim.AdamW)
+
+
+def test_a_schedule_writes_the_rate__ends_for_a_cyclic_rate(snippet, fails):
+    """For `CyclicLR`: by default, it changes the momentum as well."""
+    edited = snippet.edit(
+        "StepLR(o, step_size=10, gamma=0.5)",
+        "torch.optim.lr_scheduler.CyclicLR(o, 0.1, 0.2)",
+    )
+    fails(test_a_schedule_writes_the_rate, edited)
 
 
 @edits(
@@ -412,13 +439,20 @@ def test_get_last_lr_is_the_next_rate__but_not_of_one_set_later(
     fails(test_get_last_lr_is_the_next_rate, snippet.edit(LAMBDA, late))
 
 
-def test_groups_keep_their_ratio(snippet, leave="OneCycleLR"):
+def test_groups_keep_their_ratio(snippet, leave="OneCycleLR", late=False):
     run = light(snippet)
     assert "OneCycleLR" in run.kinds
 
     for name, make in everything(run).items():
         optimizer = two_groups()
-        schedule = make(optimizer)
+        if late and name == "LinearLR":
+            second = optimizer.param_groups.pop()
+            schedule = make(optimizer)
+            optimizer.add_param_group({"params": second["params"]})
+            optimizer.step()
+            schedule.step()
+        else:
+            schedule = make(optimizer)
         for _ in range(30 if name == "OneCycleLR" else 100):
             first, second = schedule.get_last_lr()
             if name != leave:
@@ -439,6 +473,13 @@ def test_groups_keep_their_ratio__but_not_under_one_cycle(snippet, fails):
 def test_groups_keep_their_ratio__ends_under_one_cycle(snippet, fails):
     """For `OneCycleLR`: it gives both groups the same rate."""
     fails(test_groups_keep_their_ratio, snippet, None)
+
+
+def test_groups_keep_their_ratio__ends_for_a_late_group(snippet, fails):
+    """For a group that is added after a `LinearLR` was made: it begins at its
+    full rate, and the warm-up makes it higher.
+    """
+    fails(test_groups_keep_their_ratio, snippet, "OneCycleLR", True)
 
 
 @edits(

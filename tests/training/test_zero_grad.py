@@ -9,7 +9,7 @@ import torch
 from torch import nn, optim
 from torch.nn import functional as F
 
-from extensions.evidence.counterexamples import edits
+from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import true_since
 
 BEFORE, AFTER = "before backward", "after step"
@@ -226,7 +226,8 @@ def test_no_reset_is_a_momentum_of_one__but_not_after_a_reset(snippet, fails):
 
 def test_two_losses_add_up(snippet):
     cells = snippet.only("receipts", "new-model", "two-losses")
-    run = cells.after("two-losses")
+    with no_error():
+        run = cells.after("two-losses")
 
     total = sum(
         F.mse_loss(run.model(run.bought[part]), run.totals[part])
@@ -262,6 +263,17 @@ def test_two_losses_add_up__but_not(snippet, old, new, fails):
     gradient of that one.
     """
     fails(test_two_losses_add_up, snippet.edit(old, new))
+
+
+def test_two_losses_add_up__ends_with_one_forward_pass(snippet, fails):
+    """If both come from one forward pass: the second `backward()` raises an
+    error, because the first has freed what it needs.
+    """
+    edited = snippet.edit(
+        "first = F.mse_loss(model(bought[:20])",
+        "outputs = model(bought)\nfirst = F.mse_loss(outputs[:20]",
+    ).edit("mse_loss(model(bought[20:])", "mse_loss(outputs[20:]")
+    fails(test_two_losses_add_up, edited)
 
 
 def test_two_losses_add_up__ends_with_a_gradient_from_before(snippet, fails):
