@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from extensions.evidence.counterexamples import edits
-from extensions.programs import cached_run
+from extensions.programs import snippet as programs
 from tests.helpers.forks import import_once
 
 import_once("numpy.random")  # each worker seeds it
@@ -34,7 +34,7 @@ def after(snippet, *names):
     """Run some cells of a snippet, and those that all need, once."""
     needed = {*BASE, *names}
     cells = [name for name in snippet.cells() if name in needed]
-    return cached_run.after(snippet, *cells)
+    return programs.after(snippet, *cells)
 
 
 def load(dataset, workers=0, **options):

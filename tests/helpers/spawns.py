@@ -24,8 +24,9 @@ def _fork(path, command, files):
         return child
     code = 1
     try:
-        for file in {*range(3, max(files) + 9)} - {*files}:
-            with suppress(OSError):  # there is none of this number
+        # The other end of its pipe may have any number, and must not stay.
+        for file in {*map(int, os.listdir("/dev/fd"))} - {*files}:
+            with suppress(OSError):  # that of the list itself is gone
                 if any(os.path.sameopenfile(file, each) for each in files):
                     os.close(file)
         util._run_after_forkers()

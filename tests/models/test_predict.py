@@ -12,7 +12,7 @@ from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import true_since
-from extensions.programs import cached_run
+from extensions.programs import snippet as programs
 from tests.helpers.forks import THREADS_MAY_BE_LEFT, ForkedPython
 from tests.helpers.programs import after, resumed
 from tests.helpers.worlds import DTYPES, MODELS, each
@@ -683,7 +683,7 @@ THIRD = "{network}\nload(weights_only=False)\n"
 
 def elsewhere(snippet):
     """Save in one program, open in another, and return what that says."""
-    run = cached_run.after(snippet, *PROGRAMS)
+    run = programs.after(snippet, *PROGRAMS)
     assert run.trained_lines == []
     return run
 

@@ -19,7 +19,7 @@ from torch import nn
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.outcomes import NEEDS
 from extensions.evidence.versions import older
-from extensions.programs import after
+from extensions.programs.snippet import after
 from tests.helpers.compiled import Normed, logged, unobserved
 from tests.helpers.forks import (
     THREADS_MAY_BE_LEFT,

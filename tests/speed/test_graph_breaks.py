@@ -10,7 +10,7 @@ from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older, true_since
-from extensions.programs import after
+from extensions.programs.snippet import after
 from tests.helpers.compiled import Normed, logged, unobserved
 
 # Some of what the tracer loads when it is first asked uses torch.jit.

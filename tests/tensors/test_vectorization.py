@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.testing import assert_close
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs import after
+from extensions.programs.snippet import after
 from tests.helpers import worlds
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64]
