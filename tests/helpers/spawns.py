@@ -5,6 +5,7 @@ import sys
 import traceback
 from contextlib import suppress
 from multiprocessing import util
+from pathlib import Path
 from types import ModuleType
 from unittest.mock import patch
 
@@ -25,7 +26,8 @@ def _fork(path, command, files):
     code = 1
     try:
         # The other end of its pipe may have any number, and must not stay.
-        for file in {*map(int, os.listdir("/dev/fd"))} - {*files}:
+        inherited = {int(each.name) for each in Path("/dev/fd").iterdir()}
+        for file in inherited - {*files}:
             with suppress(OSError):  # that of the list itself is gone
                 if any(os.path.sameopenfile(file, each) for each in files):
                     os.close(file)
