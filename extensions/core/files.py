@@ -117,6 +117,8 @@ def xml_in(path: Path, content: bytes) -> ElementTree.Element:
     except ElementTree.ParseError as error:
         line, cause = error.position[0], expat.ErrorString(error.code)
         raise Problem(path, line, f"not whole XML: {cause}") from error
+    except LookupError as error:  # of an encoding that nobody knows
+        raise Problem(path, 1, f"not XML: {error}") from error
 
 
 def python_of(path: Path) -> ast.Module:
@@ -128,8 +130,10 @@ def python_in(path: Path, text: str) -> ast.Module:
     """Return the syntax tree of some Python that stands in a file."""
     try:
         return ast.parse(text)
-    except SyntaxError as error:
-        raise Problem(path, error.lineno or 1, f"{error.msg}") from error
+    except (SyntaxError, ValueError) as error:  # the second at a null byte
+        line = getattr(error, "lineno", None) or 1
+        said = getattr(error, "msg", error)
+        raise Problem(path, line, f"{said}") from error
 
 
 def write(path: Path, content: str | bytes) -> bool:

@@ -12,7 +12,7 @@ from extensions.core.topics import ROOT
 # Lines of what is written here, by folder: code, styles, templates, lists.
 BUDGETS = {
     "extensions/claims": 2548,
-    "extensions/core": 852,
+    "extensions/core": 856,
     "extensions/evidence": 3275,
     "extensions/lint": 193,
     "extensions/measurements": 475,
@@ -24,7 +24,7 @@ BUDGETS = {
     "extensions/site": 574,
     "extensions/web": 659,
     "docs/_static": 521,
-    "tests/extensions": 9546,
+    "tests/extensions": 9550,
     "tests/helpers": 1102,
     "tests/browser": 1984,
     "tools": 907,

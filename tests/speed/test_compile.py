@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.evidence.outcomes import NEEDS
 from extensions.evidence.versions import older
 from extensions.programs.snippet import after
 from tests.helpers.compiled import Normed, logged, unobserved
@@ -423,7 +422,7 @@ def _compiler(request):
     """Skip what Inductor cannot compile here, and note what it needs."""
     name = request.node.originalname
     if name.startswith(WITH_INDUCTOR) and not has_compiler():
-        request.node.user_properties.append((NEEDS, "a C++ compiler"))
+        request.node.user_properties.append(("needs", "a C++ compiler"))
         pytest.skip("needs a C++ compiler")
 
 

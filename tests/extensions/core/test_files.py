@@ -50,6 +50,9 @@ def test_what_cannot_be_read_is_named(read, path, monkeypatch):
     assert said(path, read) == "1: cannot be read: Permission denied"
 
 
+NO_ENCODING = b'<?xml version="1.0" encoding="no-such"?><a />'
+
+
 @pytest.mark.parametrize(
     ("read", "content", "expected"),
     [
@@ -60,6 +63,7 @@ def test_what_cannot_be_read_is_named(read, path, monkeypatch):
         (files.json_of, b"", "1: not whole JSON: Expecting value"),
         (files.xml_of, b"<a>\n", "2: not whole XML: no element found"),
         (files.xml_of, b"<a>\n</b>", "2: not whole XML: mismatched tag"),
+        (files.xml_of, NO_ENCODING, "1: not XML: unknown encoding: no-such"),
         (files.python_of, b"a\nb = (", "2: '(' was never closed"),
         (files.python_of, b"a\n\0", "1: source code string cannot"),
         (a_list, b"", "1: no list of tables: [[a]]"),
