@@ -41,7 +41,11 @@ def test_a_whole_house_builds_without_a_warning(site):
         (PAGE, ("} start\n```", "} start\n```\n```c\n```"), CODE),
         (SNIPPET, ('"one"', '"o" + "ne"'), f"{CLAIM}: what test_word"),
         (RUN, ('"test_word_is_one"', '"other"'), f"{CLAIM}: no result of"),
-        (RUN, ("<testsuites>", "<testsuites"), f"{RUN}:3: WARNING: not whole XML"),
+        (
+            RUN,
+            ("<testsuites>", "<testsuites"),
+            f"{RUN}:3: WARNING: not whole XML",
+        ),
         (RUN, None, "build/evidence:1: WARNING: no run of the tests"),
     ],
 )
