@@ -9,9 +9,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from extensions.core.checked_pages import changed_pages
 
 from tests.browser.conftest import ROOT
+from tools.checked_pages import changed_pages
 
 LIMIT = 120  # seconds
 RUN_NOTEBOOK = f"""

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from extensions.core.checked_pages import changed_pages
 from playwright.sync_api import Page
 
 from tests.browser.axe import CONTRAST, violations
 from tests.browser.conftest import DESKTOP, HTML, PHONE, ROOT
+from tools.checked_pages import changed_pages
 
 FILES = re.compile(r'<(?:script|link rel="stylesheet")[^>]*="([^"?]+\.\w+)')
 # Bytes of a first view, as a server sends it, without pictures.
