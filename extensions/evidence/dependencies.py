@@ -16,7 +16,7 @@ from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, text_of
 from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic, topic_of_tests, topics
-from extensions.evidence.sources import Code, Source, Statement, source_of
+from extensions.evidence.sources import Code, Statement, source_of
 from extensions.evidence.surroundings import surroundings
 from extensions.programs.snippet import Snippet
 
@@ -25,8 +25,6 @@ DEPENDS_ON = "depends on"
 CASES = "cases"
 # It notes what results are, and decides none.
 _REPORTS = "extensions.evidence.pytest_plugin"
-
-
 # What stands beside the topics: a test of all cells that need a device.
 _CUDA_CELLS = "tests/test_cuda_cells.py"
 
@@ -89,9 +87,10 @@ class Dependencies:
         self._code = code or Code(topic.root)
         self._root, self._module = topic.root, topic.tests
         self.cells: dict[str, str] = {}
-        self._source = Source()
+        self._tests = _Linked([])
         try:
-            self._source = self._code.source(topic.tests)
+            source = self._code.source(topic.tests)
+            self._tests = _Linked(source.statements)
             if topic.snippet.is_file():
                 self.cells = _cells_of(topic.snippet, text_of(topic.snippet))
             self._shared = [
@@ -163,16 +162,15 @@ class Dependencies:
 
     def _of(self, test: str) -> list[Statement]:
         """Return the statements of the module that count for a test."""
-        if not any(test in each.defines for each in self._source.statements):
+        if test not in self._tests.by_name:
             return []
-        names = {test, test.partition("__")[0]}
-        return _reached_from(names, self._source.statements)
+        return self._tests.reached_from({test, test.partition("__")[0]})
 
     def _reached(self, statements: list[Statement]) -> list[str]:
         """Return the cells up to the last that tests and helpers name."""
         cells = list(self.cells)
         names = set().union(*(each.mentions for each in statements))
-        those = [*statements, *_reached_from(names, self._helpers)]
+        those = [*statements, *self._helpers.reached_from(names)]
         named = {name for each in those for name in each.strings}
         if any(each.runs_any_cell for each in those):
             return cells
@@ -180,31 +178,41 @@ class Dependencies:
         return cells[: last[-1] + 1] if last else cells
 
     @cached_property
-    def _helpers(self) -> list[Statement]:
+    def _helpers(self) -> _Linked:
         """The statements of helpers of tests, which may name cells."""
-        return [
-            each
-            for path in sorted(self.files - {self._module})
-            if path.relative_to(self._root).parts[0] == "tests"
-            for each in self._code.source(path).statements
-        ]
+        return _Linked(
+            [
+                each
+                for path in sorted(self.files - {self._module})
+                if path.relative_to(self._root).parts[0] == "tests"
+                for each in self._code.source(path).statements
+            ]
+        )
 
 
-def _reached_from(
-    names: set[str], statements: list[Statement]
-) -> list[Statement]:
-    """Return the statements that some names lead to, in their order."""
-    by_name: dict[str, list[int]] = {}
-    todo = []
-    for place, each in enumerate(statements):
-        for name in each.defines:
-            by_name.setdefault(name, []).append(place)
-        if each.is_for_all or each.defines & names:
-            todo.append(place)
-    found: set[int] = set()
-    while todo:
-        if (place := todo.pop()) not in found:
-            found.add(place)
-            for name in statements[place].mentions & by_name.keys():
-                todo += by_name[name]
-    return [statements[place] for place in sorted(found)]
+class _Linked:
+    """Statements that lead from one to the next by the names in them."""
+
+    def __init__(self, statements: list[Statement]) -> None:
+        """Find out which of them defines a name."""
+        self._statements = statements
+        self._for_all: list[int] = []
+        self.by_name: dict[str, list[int]] = {}
+        for place, each in enumerate(statements):
+            for name in each.defines:
+                self.by_name.setdefault(name, []).append(place)
+            if each.is_for_all:
+                self._for_all.append(place)
+
+    def reached_from(self, names: set[str]) -> list[Statement]:
+        """Return those for all, and what names lead to, in their order."""
+        todo, found = [*self._for_all], set[int]()
+        for name in names & self.by_name.keys():
+            todo += self.by_name[name]
+        while todo:
+            if (place := todo.pop()) not in found:
+                found.add(place)
+                mentions = self._statements[place].mentions
+                for name in mentions & self.by_name.keys():
+                    todo += self.by_name[name]
+        return [self._statements[place] for place in sorted(found)]

@@ -40,8 +40,9 @@ from extensions.evidence.sources import Code
 LOCKED = Path("evidence/locked")
 NOTHING = "nothing is recorded"
 _MADE_WITH = "made with"
-# What is kept once for all cases of a test, or follows from the file.
-_OF_TEST = (CASES, DEPENDS_ON, "date")
+# What is kept once for all cases of a test, or follows from the file. A case
+# that says itself what it depends on, as that of a CUDA cell, keeps that.
+_OF_TEST = (CASES, "date")
 
 
 class Modules:
@@ -76,6 +77,7 @@ class KeptResults:
         self._tests = tests
         self._folder = tests.root / folder
         self._is_own = folder == OWN
+        self._suites: dict[str, Element] = {}  # each file is parsed once
 
     def path(self, name: str) -> Path:
         """Return where the results of a module stand."""
@@ -125,6 +127,7 @@ class KeptResults:
     def drop(self, name: str) -> None:
         """Remove the results of a module."""
         remove(self.path(name))
+        self._suites.pop(name, None)
 
     def keep(
         self, name: str, facts: Mapping[str, str], cases: list[Element]
@@ -172,6 +175,7 @@ class KeptResults:
         indent(root, " ")
         text: bytes = tostring(root, encoding="utf-8", xml_declaration=True)
         write(self.path(name), text + b"\n")
+        self._suites[name] = suite
 
     def _packed(self, name: str, test: str, cases: list[Element]) -> Element:
         """Return the results of a test; what cases share is written once."""
@@ -200,6 +204,11 @@ class KeptResults:
 
     def _suite(self, name: str) -> Element:
         """Return the results of a module; an empty element without any."""
+        if name not in self._suites:
+            self._suites[name] = self._read(name)
+        return self._suites[name]
+
+    def _read(self, name: str) -> Element:
         path, none = self.path(name), Element("testsuite")
         if not path.exists():
             return none

@@ -139,7 +139,7 @@ def _test(
         xml = Path(folder, "tests.xml")
         passed = run_pytest(tests.root, [*workers, *paths, *also], xml)
         run = xml_of(xml)
-    facts = facts_of(run)
+    facts = _facts_of(run)
     cases = list(run.iter("testcase"))
     for name in names:
         if tests.depend[name].stamp() == before[name]:
@@ -148,7 +148,7 @@ def _test(
     return passed
 
 
-def facts_of(run: Element) -> dict[str, str]:
+def _facts_of(run: Element) -> dict[str, str]:
     """Return the facts of a run, but for its day, which each result has."""
     [facts] = [properties_of(suite) for suite in run.iter("testsuite")]
     return {name: facts[name] for name in facts if name != "date"}

@@ -198,6 +198,17 @@ def test_only_the_test_that_changed_is_recorded_again(clone, capsys):
     assert renew(clone, check=True) == 0
 
 
+def test_a_case_that_says_itself_what_it_depends_on_keeps_that(clone):
+    says = 'request.node.user_properties += [("depends on", "a cell")]'
+    old = "def test_word_is_one(snippet):\n"
+    edit(clone / ONE, old, old.replace("):", ", request):") + f"    {says}\n")
+    update(clone)
+
+    [run, *_] = runs([clone / "build/evidence"])
+    [case] = run.results["tests.part.test_one", "test_word_is_one"]
+    assert case.properties["depends on"] == "a cell"
+
+
 def test_an_edit_is_tested_and_its_failure_is_not_recorded(
     clone, tested, capsys
 ):
