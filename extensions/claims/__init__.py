@@ -33,7 +33,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         on_page_context,
     )
     from extensions.site.metadata import METADATA
-    from extensions.site.nodes import HtmlNode, add_html_node
 
     app.setup_extension("extensions.evidence")
     add_templates(app, __file__)
@@ -58,8 +57,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_directive("recap", sphinx_exercise.RecapDirective)
     app.add_directive("exercise", sphinx_exercise.ExerciseDirective)
     app.add_node(sphinx_exercise.RepairPlace)
-    add_html_node(app, HtmlNode)
-    add_html_node(app, sphinx_summaries.Summary)
 
     PAGE_PARTS["results of claims"] = sphinx_ledger.results_by_page
     PAGE_PARTS["the tests"] = sphinx_ledger_pages.tests_by_page

@@ -19,11 +19,9 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     from extensions.site.dependencies import KINDS
     from extensions.site.layout import add_templates
     from extensions.site.metadata import METADATA
-    from extensions.site.nodes import add_html_node
 
     KINDS["recordings"] = sphinx_measured.recordings_now
     add_templates(app, __file__)
-    add_html_node(app, sphinx_measured.Measured)
     app.connect("doctree-resolved", sphinx_measured.render)
     app.add_directive("measured", sphinx_measured.MeasuredDirective)
     app.add_directive("measurements", sphinx_measured.MeasuredDirective)

@@ -12,7 +12,6 @@ from extensions.pages import boxes, errors, head, lists
 from extensions.site.dependencies import KINDS, PAGE_PARTS
 from extensions.site.layout import add_static, add_templates, on_page_context
 from extensions.site.metadata import METADATA
-from extensions.site.nodes import add_html_node
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
@@ -35,8 +34,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "rules": lists.RulesDirective,
     }.items():
         app.add_directive(name, directive)
-    for kind in (boxes.Box, lists.PageList, lists.RecipeSummary):
-        add_html_node(app, kind)
     for place in (boxes.Proof, errors.Entries):
         app.add_node(place)
     # Behind Sphinx's own collectors, which clear the metadata of a page.

@@ -26,6 +26,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         app, lambda page: page.add_to_head(made_from(page.app, page.name))
     )
     app.add_node(nodes.Details, html=(nodes.open_details, nodes.close_details))
+    app.add_node(nodes.HtmlNode, html=(nodes.write_html, None))
     element = nodes.open_element, nodes.close_element
     app.add_node(nodes.HtmlElement, html=element)
     app.connect("build-finished", metadata.save_cache)

@@ -4,7 +4,6 @@ import re
 from html import escape
 
 from docutils import nodes
-from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
 
@@ -51,11 +50,6 @@ def html_element(
     return HtmlElement("", "", *children, tag=tag, attributes=named)
 
 
-def add_html_node(app: Sphinx, kind: type[HtmlNode]) -> None:
-    """Let Sphinx write the HTML of a kind of node as it is."""
-    app.add_node(kind, html=(_write, None))
-
-
 def open_element(translator: HTML5Translator, node: HtmlElement) -> None:
     """Open it."""
     translator.body.append(
@@ -69,7 +63,8 @@ def close_element(translator: HTML5Translator, node: HtmlElement) -> None:
         translator.body.append(f"</{node['tag']}>")
 
 
-def _write(translator: HTML5Translator, node: HtmlNode) -> None:
+def write_html(translator: HTML5Translator, node: HtmlNode) -> None:
+    """Write it as it is, as Sphinx does for each kind of such a node."""
     translator.body.append(node["html"])
     raise nodes.SkipNode
 
