@@ -971,8 +971,10 @@ PADDED = {
     "modes": MODES,
     "options": {},
     "batch_first": True,
+    "layer": {"nhead": 2},
     "training": False,
     "given": True,
+    "padding": [[False, False, True], [False, True, True]],
 }
 
 
@@ -981,11 +983,17 @@ def test_a_mode_zeroes_padding(other=()):
     """No cell shows it."""
     world = PADDED | dict(other)
     first = world["batch_first"]
-    layer = nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=first)
+    layer = nn.TransformerEncoderLayer(
+        4,
+        dim_feedforward=8,
+        dropout=0.0,
+        batch_first=first,
+        **world["layer"],
+    )
     encoder = nn.TransformerEncoder(layer, 2, **world["options"])
     encoder.train(world["training"])
     words = torch.randn(2, 3, 4)
-    padding = torch.tensor([[False, False, True], [False, True, True]])
+    padding = torch.tensor(world["padding"])
     mask = padding if world["given"] else None
 
     def encoded():
@@ -1022,4 +1030,21 @@ def test_a_mode_zeroes_padding(other=()):
 )
 def test_a_mode_zeroes_padding__but_not(other, fails):
     """If one of the conditions is missing, padding keeps its numbers."""
+    fails(test_a_mode_zeroes_padding, other)
+
+
+@pytest.mark.filterwarnings("ignore:.*nested.tensor:UserWarning")
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"layer": {"nhead": 1}},
+        {"layer": {"nhead": 2, "norm_first": True}},
+        {"padding": [[True, False, False], [True, True, False]]},
+    ],
+    ids=["one head", "norm_first=True", "padding on the left"],
+)
+def test_a_mode_zeroes_padding__ends_with(other, fails):
+    """With an odd number of heads, with `norm_first=True`, or with padding on
+    the left, padding keeps its numbers.
+    """
     fails(test_a_mode_zeroes_padding, other)

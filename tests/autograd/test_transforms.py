@@ -600,6 +600,19 @@ def test_attention_needs_math__but_not_flash(fails):
     fails(test_attention_needs_math, attention, SDPBackend.FLASH_ATTENTION)
 
 
+def test_attention_needs_math__ends_where_it_returns_its_weights(fails):
+    """`nn.MultiheadAttention` returns its weights too, by default, and raises
+    nothing then.
+    """
+    layer = nn.MultiheadAttention(3, 1, batch_first=True)
+
+    def weighed(numbers):
+        words = numbers.reshape(1, 4, 3)
+        return layer(words, words, words)[0].flatten()
+
+    fails(test_attention_needs_math, weighed)
+
+
 def test_attention_needs_math__but_not_by_hand(fails):
     """Attention written with `@` and `softmax` raises nothing."""
 
