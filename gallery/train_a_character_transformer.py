@@ -506,7 +506,7 @@ print(f"with and without the cache: {equal} of {LETTERS} letters are equal")
 #
 # The training loss is a mean over the last ``EVERY`` steps, with dropout. If
 # the validation loss rises while it falls, the text is too short, or the model
-# too large; see :doc:`/debugging/not_learning`.
+# too large; see :doc:`/fix/not_learning`.
 
 import matplotlib.pyplot as plt
 

@@ -546,7 +546,7 @@ for source, name, answer in mistakes[:8]:
 # %% picture
 #
 # If the validation loss rises while the training loss falls, see
-# :doc:`/debugging/not_learning`. Look at the mistakes, too: perhaps a label is
+# :doc:`/fix/not_learning`. Look at the mistakes, too: perhaps a label is
 # wrong.
 
 import matplotlib.pyplot as plt

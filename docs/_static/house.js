@@ -1,33 +1,11 @@
 // Small comforts; the site is whole without them.
 
-// A filter leaves the rows that hold most of what is asked, and that have all
-// that is chosen. What a row links to on the page counts as its own, and comes
-// and goes with it. The address keeps what is asked, except that of a file,
-// which may not change.
+// A filter leaves the rows that have all that is asked and chosen. The address
+// keeps it, except that of a file, which may not change.
 for (const form of document.querySelectorAll(".row-filter")) {
   const rows = [...document.querySelectorAll(form.dataset.rows)];
-  const sources = rows.map((row) => {
-    const place = row.querySelector("a[href^='#']")?.hash.slice(1);
-    return place ? document.getElementById(place) : row;
-  });
-  const wordsOf = (text) => text.toLowerCase().match(/\S+/g) ?? [];
-  const texts = sources.map(({ textContent }) => wordsOf(textContent).join(" "));
+  const texts = rows.map(({ textContent }) => textContent.toLowerCase());
   const fields = [form.elements.words, ...form.querySelectorAll("select")];
-  const said = form.querySelector("output");
-
-  // Most of what is asked is in a text that has many of its words in a row, as
-  // only that of an error has; else in one that has many of them anywhere.
-  const RUN = 4;
-  const weigh = (text, words) => {
-    let run = 0;
-    const begins = (from) => {
-      const row = words.slice(from, from + run + 1);
-      return row.length > run && text.includes(row.join(" "));
-    };
-    for (const from of words.keys()) while (begins(from)) run += 1;
-    const held = words.filter((word) => text.includes(word)).length;
-    return { held, order: (run < RUN ? 0 : run * words.length) + held };
-  };
   // What rows have in common may stand on what holds them.
   const isChosen = (row) =>
     fields.slice(1).every(({ name, value }) => {
@@ -35,23 +13,13 @@ for (const form of document.querySelectorAll(".row-filter")) {
       return value === "" || value === own;
     });
   const filter = () => {
-    const words = wordsOf(fields[0].value);
-    const found = rows.map((row, at) =>
-      isChosen(row) ? weigh(texts[at], words) : { held: 0, order: -1 },
-    );
-    const most = Math.max(...found.map(({ order }) => order), words.length ? 1 : 0);
-    const shown = found.filter(({ order }) => order === most);
+    const words = fields[0].value.toLowerCase().match(/\S+/g) ?? [];
     rows.forEach((row, at) => {
-      row.hidden = sources[at].hidden = found[at].order !== most;
+      row.hidden = !isChosen(row) || !words.every((word) => texts[at].includes(word));
     });
-    said.textContent = `${shown.length} of ${rows.length} ${form.dataset.noun}`;
-    const isAll = shown.some(({ held }) => held === words.length);
-    if (isAll || !words.length) return;
-    const lacks = shown.length ? "none has all" : "nothing here has any";
-    const all = document.createElement("a");
-    all.href = `?${new URLSearchParams({ q: fields[0].value })}`;
-    all.textContent = "the whole guide";
-    said.append(`: ${lacks} of these words. Look for them in `, all);
+    const shown = rows.filter(({ hidden }) => !hidden);
+    const count = `${shown.length} of ${rows.length} ${form.dataset.noun}`;
+    form.querySelector("output").textContent = count;
   };
   const show = () => {
     filter();
@@ -62,14 +30,11 @@ for (const form of document.querySelectorAll(".row-filter")) {
     history.replaceState(null, "", place + location.hash);
   };
   form.addEventListener("input", show);
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    said.querySelector("a")?.click();
-  });
+  form.addEventListener("submit", (event) => event.preventDefault());
   // A link to what is filtered out puts all of it back.
   addEventListener("hashchange", () => {
     const target = document.querySelector("[hidden]:target");
-    if (!sources.includes(target)) return;
+    if (!rows.includes(target)) return;
     form.reset();
     show();
     target.scrollIntoView();
@@ -77,11 +42,6 @@ for (const form of document.querySelectorAll(".row-filter")) {
   const asked = new URLSearchParams(location.search);
   for (const field of fields) field.value = asked.get(field.name) ?? field.value;
   filter();
-  // Who comes to paste something finds the box ready, once the browser has gone
-  // to the place that the address names, which takes the focus.
-  addEventListener("load", () => {
-    if (form.closest("section").matches(":target")) fields[0].focus();
-  });
 }
 
 // What scrolls sideways can be reached, and scrolled, with the keyboard. Each

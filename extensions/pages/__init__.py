@@ -26,7 +26,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "chapter-answers": lists.ChapterAnswersDirective,
         "chapters": lists.PageListDirective,
         "course": lists.PageListDirective,
-        "entries": errors.EntriesDirective,
         "error-text": errors.ErrorTextDirective,
         "featured-claim": boxes.FeaturedClaimDirective,
         "fold": boxes.FoldDirective,
@@ -34,11 +33,9 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "rules": lists.RulesDirective,
     }.items():
         app.add_directive(name, directive)
-    for place in (boxes.Proof, errors.Entries):
-        app.add_node(place)
+    app.add_node(boxes.Proof)
     # Behind Sphinx's own collectors, which clear the metadata of a page.
     app.connect("doctree-read", head.keep_summary)
-    app.connect("doctree-read", errors.list_entries)
     app.connect("doctree-resolved", head.fill_head)
     app.connect("doctree-resolved", boxes.fill_boxes)
     app.connect("doctree-resolved", boxes.put_proofs)

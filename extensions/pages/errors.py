@@ -1,12 +1,9 @@
-"""Pages that people come to with an error: their entries, and error texts.
+"""Errors that people paste: their texts, and why they come.
 
-``{entries}`` lists the entries of a page, at its head, with a filter: whoever
-pastes an error keeps those whose text holds most of it. An entry is a section
-within a section. ``{error-text}`` shows an error that a program of the guide
-ran into, and why.
+A section with an ``{error-text}`` is an entry. Its heading and its texts are
+what the search compares with what somebody pastes.
 """
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 from docutils import nodes
@@ -21,60 +18,6 @@ from extensions.core.topics import Topic, sha256, topics
 from extensions.programs.outputs import lines_that_say
 from extensions.programs.snippet import Snippet
 from extensions.site.dependencies import depend_on, root_of
-from extensions.site.nodes import HtmlElement, html_element
-
-ENTRIES = "entries"  # whether a page lists its own: kept in its metadata
-
-
-class Entries(nodes.General, nodes.Element):
-    """A placeholder for the list, until the whole page is read."""
-
-
-class EntriesDirective(SphinxDirective):
-    """List the entries of the page, below a filter with the given label."""
-
-    required_arguments = 1
-    final_argument_whitespace = True
-
-    def run(self) -> list[nodes.Node]:
-        """Leave a place for the list."""
-        self.env.metadata[self.env.docname][ENTRIES] = True
-        return [Entries(label=self.arguments[0])]
-
-
-def list_entries(app: Sphinx, doctree: nodes.document) -> None:
-    """Put the list of all entries into its place, below the filter."""
-    for place in list(doctree.findall(Entries)):
-        groups = list(_groups(doctree))
-        count = sum(len(list(e.findall(nodes.reference))) for e in groups)
-        box = html_element(
-            "input", type="search", name="words", autocomplete="off"
-        )
-        form = html_element(
-            "form",
-            html_element("label", nodes.Text(place["label"]), box),
-            html_element("output", nodes.Text(f"{count} of {count} entries")),
-            class_="row-filter entry-filter",
-            role="search",
-            **{"data-rows": ".entry-group li", "data-noun": "entries"},
-        )
-        place.replace_self([form, *groups])
-
-
-def _groups(doctree: nodes.document) -> Iterator[HtmlElement]:
-    # For each section with entries, its title above a list of them.
-    for section in doctree.findall(nodes.section):
-        entries = [each for each in section if isinstance(each, nodes.section)]
-        if not entries or isinstance(section.parent, nodes.document):
-            continue
-        listed = html_element("ul")
-        for entry in entries:
-            words = [each.deepcopy() for each in entry[0].children]
-            link = nodes.reference("", "", *words, refid=entry["ids"][0])
-            link["internal"] = True
-            listed += html_element("li", link)
-        name = nodes.paragraph("", section[0].astext())
-        yield html_element("div", name, listed, class_="entry-group")
 
 
 def outputs_now(app: Sphinx) -> dict[str, str]:
@@ -85,26 +28,43 @@ def outputs_now(app: Sphinx) -> dict[str, str]:
 
 
 class ErrorTextDirective(SphinxDirective):
-    """Show what a cell of a topic printed, from the line with some words.
+    """Show an error text; below it, in the body, its causes and what to do.
 
-    Below it stand the cause in plain words and what to do, then a link to the
-    claim of that topic that shows the cause, with its result.
+    With a topic and a cell, the text is what that cell printed, from the line
+    with some words on, and a link leads to the claim that shows the cause.
+    Other texts of the same error stand behind ``also``, between bars.
     """
 
-    required_arguments = 2
+    optional_arguments = 2
     has_content = True
     option_spec: ClassVar[OptionSpec] = {
         "says": directives.unchanged_required,
         "because": directives.unchanged_required,
+        "also": directives.unchanged_required,
     }
 
     def run(self) -> list[nodes.Node]:
         """Return the text, and below it why it comes, and what to do."""
+        also = [e.strip() for e in self.options.get("also", "").split(" | ")]
+        also = [*filter(None, also)]
+        printed, proof = [], []
+        if self.arguments:
+            text, shown = self._printed()
+            printed, proof = [text], [nodes.paragraph("", "", shown)]
+        elif not also:
+            raise self.error("name a topic and a cell, or say :also:")
+        block = nodes.container(classes=["raised"], texts=printed + also)
+        for text in filter(None, (*printed, "\n".join(also))):
+            block += nodes.literal_block(text, text, language="none")
+        self.state.nested_parse(self.content, self.content_offset, block)
+        block += proof
+        return [block]
+
+    def _printed(self) -> tuple[str, nodes.reference]:
+        """Return what a cell printed, and a link to the test that shows it."""
         name, cell_name = self.arguments
         topic = Topic(root_of(self.env), name)
         depend_on(self.env, "programs", name)
-        if f"({name}.md" not in "\n".join(self.content):
-            raise self.error(f"the text has no link to {name}.md")
         if missing := {"says", "because"} - {*self.options}:
             raise self.error(f"say :{max(missing)}:")
         claim = self.options["because"]
@@ -119,8 +79,4 @@ class ErrorTextDirective(SphinxDirective):
         # Its words stand on its own page: a page of entries has to be light.
         shown.clear()
         shown += nodes.Text("The test that shows it")
-        block = nodes.container(classes=["raised"])
-        block += nodes.literal_block(text, text, language="none")
-        self.state.nested_parse(self.content, self.content_offset, block)
-        block += nodes.paragraph("", "", shown)
-        return [block]
+        return text, shown

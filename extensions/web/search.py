@@ -21,7 +21,6 @@ from extensions.claims.sphinx_ledger import ledger_of
 from extensions.claims.words import sign_of
 from extensions.core.syntax import SEARCH
 from extensions.pages.boxes import Box
-from extensions.pages.errors import ENTRIES
 from extensions.prose.rules import read_synonyms
 from extensions.site.dependencies import root_of
 from extensions.site.nodes import Details, is_within
@@ -47,6 +46,8 @@ class Section(NamedTuple):
     code: str
     labels: list[tuple[int, str]]
     """The lines with an anchor of their own, as claims have, and which."""
+    errors: list[str]
+    """The error texts that it explains."""
 
 
 def _said_in(node: nodes.Element) -> Iterator[nodes.Element]:
@@ -79,7 +80,10 @@ def _labels_of(said: Iterable[nodes.Element]) -> Iterator[tuple[int, str]]:
 
 
 def _section(
-    anchor: str, heading: str, found: Iterable[nodes.Element]
+    anchor: str,
+    heading: str,
+    found: Iterable[nodes.Element],
+    errors: Iterable[str] = (),
 ) -> Section:
     prose, names = [], []
     for each in found:
@@ -89,7 +93,8 @@ def _section(
             names += _NAME_IN_CODE.findall(each.astext())
     text = "\n".join(map(_words_of, prose))
     code = " ".join(dict.fromkeys(names))
-    return Section(anchor, heading, text, code, [*_labels_of(prose)])
+    labels = [*_labels_of(prose)]
+    return Section(anchor, heading, text, code, labels, [*errors])
 
 
 def keep_sections(app: Sphinx, doctree: nodes.document) -> None:
@@ -98,7 +103,11 @@ def keep_sections(app: Sphinx, doctree: nodes.document) -> None:
     for node in doctree.findall(nodes.section):
         heading, *said = _said_in(node)
         anchor = node["ids"][0] if sections else ""
-        sections.append(_section(anchor, heading.astext(), said))
+        errors: list[str] = []
+        for each in node.findall(nodes.container):
+            if each.parent is node:
+                errors += each.get("texts", [])
+        sections.append(_section(anchor, heading.astext(), said, errors))
     for glossary in doctree.findall(addnodes.glossary):
         for item in glossary.findall(nodes.definition_list_item):
             term = next(item.findall(nodes.term))
@@ -128,9 +137,12 @@ def _pages_of(app: Sphinx) -> Iterator[list[object]]:
             sections[0].heading,
             chapter,
             facts.get(SEARCH, ""),
-            facts.get(ENTRIES, False),
             [
-                [*each[:4], {n: claims[a] for n, a in each[4] if a in claims}]
+                [
+                    *each[:4],
+                    {n: claims[a] for n, a in each.labels if a in claims},
+                    each.errors,
+                ]
                 for each in sections
             ],
         ]

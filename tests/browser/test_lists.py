@@ -1,99 +1,83 @@
-"""What a reader filters and looks up: symptoms and the ledger."""
+"""What a reader filters and looks up: errors and the ledger."""
 
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-ENTRIES = "section > section > section"
 ROWS = "tr[data-verdict]"
+# A traceback, as who copies it from a terminal pastes it.
+PASTE = """([box, text]) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text", text);
+  const event = { clipboardData, bubbles: true, cancelable: true };
+  box.dispatchEvent(new ClipboardEvent("paste", event));
+}"""
+TRACEBACK = """Traceback (most recent call last):
+  File "/home/me/train.py", line 12, in <module>
+    scores = model(images)
+  File "/usr/lib/python3/torch/nn/modules/module.py", line 1775, in _call_impl
+    return forward_call(*args, **kwargs)
+           ~~~~~~~~~~~~^^^^^^^^^^^^^^^^^
+RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x784 and 512x10)
+"""
+# Each text that an entry shows, and whether that is what comes first.
+OWN_TEXTS = """async () => {
+  await siteSearch.ready;
+  const missed = [];
+  for (const [page, , , , , sections] of searchedTexts[0])
+    for (const [anchor, , , , , errors] of sections)
+      for (const text of errors) {
+        const [first] = siteSearch(text);
+        const found = first?.sections.map((section) => section.anchor) ?? [];
+        if (first?.name !== page || !found.includes(anchor))
+          missed.push([text, page, anchor, first?.name, found]);
+      }
+  return missed;
+}"""
 
 
-# -- Symptoms ----------------------------------------------------------------
+# -- Errors ------------------------------------------------------------------
 
 
 @pytest.fixture
-def pasting(page: Page, site: str) -> Page:
-    """Return the page of symptoms, as who pastes an error comes to it."""
+def box(page: Page, site: str) -> Locator:
+    """Return the box that waits for the error of who comes to paste one."""
     page.goto(f"{site}/index.html")
     page.get_by_role("link", name="Paste your error").click()
-    expect(page.locator(".entry-filter input")).to_be_focused()
-    return page
+    box = page.locator(".page-search")
+    expect(box).to_be_focused()
+    return box
 
 
-def test_a_pasted_error_finds_its_entry(pasting: Page):
-    pasting.keyboard.insert_text(
-        "RuntimeError: mat1 and mat2 shapes cannot be multiplied"
-        " (32x784 and 512x10)"
-    )
-
-    found = pasting.locator(".entry-group li:visible")
-    expect(found).to_have_count(1)
-    found.get_by_role("link").click()
-    expect(pasting).to_have_url(re.compile("#shapes-cannot-be-multiplied$"))
+def paste(box: Locator, text: str) -> None:
+    """Paste some text into a box."""
+    box.page.evaluate(PASTE, [box.element_handle(), text])
 
 
-def test_an_error_that_is_no_symptom_is_searched_everywhere(pasting: Page):
-    pasting.keyboard.insert_text("CUDA error: device-side assert triggered")
-    said = pasting.locator(".entry-filter output")
-    expect(said).to_contain_text("none has all of these words")
+def test_a_pasted_traceback_finds_its_error_with_what_to_do(box: Locator):
+    paste(box, TRACEBACK)
 
-    pasting.keyboard.press("Enter")
-
-    expect(pasting).to_have_url(re.compile(r"\?q=CUDA\+error"))
-    expect(pasting.locator(".search-panel:visible")).to_contain_text(
-        "device-side assert triggered"
-    )
+    panel = box.page.locator(".search-panel:visible")
+    expect(panel).to_contain_text("This looks like your error")
+    expect(panel.locator(".search-said").first).to_be_visible()
+    expect(box).to_have_value(TRACEBACK.splitlines()[-1])
+    panel.locator(".search-section").first.click()
+    expect(box.page).to_have_url(re.compile("#shapes-cannot-be-multiplied$"))
 
 
-def test_entries_come_and_go_with_the_list(page: Page, site: str):
-    page.goto(f"{site}/symptoms.html?words=mat1%20shapes%20multiplied")
-    assert page.evaluate("document.activeElement === document.body")
-    entries = page.locator(ENTRIES)
+def test_who_pastes_an_error_that_is_not_here_is_told_so(box: Locator):
+    paste(box, "OperationalError: database is locked, near train\n")
 
-    expect(entries.locator("visible=true")).to_have_count(1)
-    expect(page.locator("h2:visible")).to_have_count(
-        page.locator("h2:not(section:has(> section) > h2)").count() + 1
-    )
-    # A link to another one, such as that of the table of contents:
-    page.evaluate("location.hash = '#dimension-out-of-range'")
-    expect(page.locator(":target")).to_be_in_viewport()
-    expect(page.locator(".row-filter input")).to_have_value("")
+    panel = box.page.locator(".search-panel:visible")
+    expect(panel).not_to_contain_text("This looks like your error")
+    expect(panel.locator(".search-said")).to_have_count(0)
 
 
-def test_words_that_no_entry_has_are_looked_for_elsewhere(
-    page: Page, site: str
-):
-    page.goto(f"{site}/symptoms.html?words=qwertz%20xylophone")
-    said = page.locator("output")
-    expect(said).to_contain_text("0 of ")
-    expect(page.locator(f"{ENTRIES}:visible")).to_have_count(0)
+def test_the_text_of_each_entry_finds_it(box: Locator):
+    box.page.wait_for_function("() => window.siteSearch")
 
-    said.get_by_role("link", name="the whole guide").click()
-
-    expect(page).to_have_url(re.compile(r"\?q=qwertz\+xylophone$"))
-    expect(page.locator(".search-panel:visible")).to_have_count(1)
-
-
-def test_the_words_of_an_error_in_a_row_outweigh_words_anywhere(
-    page: Page, site: str
-):
-    page.goto(f"{site}/symptoms.html")
-    found = page.evaluate("""() => {
-      const form = document.querySelector(".entry-filter");
-      const texts = document.querySelectorAll(".raised > .highlight-none pre");
-      return [...texts].map((text) => {
-        form.elements.words.value = text.textContent;
-        form.dispatchEvent(new Event("input"));
-        const links = [...document.querySelectorAll(".entry-group li a")];
-        const shown = links.filter((link) => link.checkVisibility());
-        const names = shown.map((link) => link.hash.slice(1));
-        return [[text.closest("section").id], names];
-      });
-    }""")
-
-    assert len(found) > 50
-    assert [names for _, names in found] == [own for own, _ in found]
+    assert box.page.evaluate(OWN_TEXTS) == []
 
 
 # -- The ledger --------------------------------------------------------------

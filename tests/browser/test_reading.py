@@ -141,7 +141,7 @@ def test_without_scripts_nothing_shows_that_needs_one(
         ("gallery/index", None),
         ("autograd/detach", None),
         ("index", PHONE),
-        ("symptoms", PHONE),
+        ("fix/shapes", PHONE),
     ],
 )
 def test_nothing_moves_while_a_page_comes(

@@ -101,8 +101,8 @@ def test_an_error_text_leads_to_the_entry_or_section_that_has_it(
     detach: Page, box: Locator
 ):
     for text, place in (
-        ("view size is not compatible", "symptoms.html#view-size-is-not-"),
-        ("batch must contain tensors, numpy", "data/batches.html#batch-must-"),
+        ("view size is not compatible", "fix/shapes.html#view-size-is-not-"),
+        ("enable_nested_tensor is True, but", "sequences/transformer.html#"),
     ):
         box.fill(text)
         expect(detach.locator(CHOSEN)).to_have_class("search-section")

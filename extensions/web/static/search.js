@@ -52,12 +52,17 @@
     // Who chooses the words of a claim, and no page, gets to its panel.
     if (link.hash) link.hash = anchor;
   };
+  const tell = (link, section) => {
+    const said = siteSearch.told(section);
+    link.append(...said.map((line) => made("span", { className: "search-said" }, line)));
+  };
   const group = ({ name, title, chapter, address, sections = [], best }) => {
     const page = option("search-page", title, address);
     if (chapter) page.append(" ", made("span", { className: "search-chapter" }, chapter));
     const shown = sections.slice(0, SECTIONS).map((section) => {
       const link = option("search-section", section.heading, `${address}#${section.anchor}`);
-      quote(link, section);
+      if (section.isError) tell(link, section);
+      else quote(link, section);
       return link;
     });
     if (!shown.length && best) quote(page, best);
@@ -72,9 +77,12 @@
     const lost = siteSearch.lost(query).map((word) => `“${word}”`);
     const { elsewhere } = siteSearch;
     const shown = found.slice(0, PAGES);
+    if (found[0]?.isError) return [shown, "This looks like your error:"];
     if (!lost.length && found.some(({ hasAll }) => hasAll))
       return [shown, found.length === 1 ? "1 page" : `${found.length} pages, the best first`];
     if (elsewhere && !shown.some(({ name }) => name === elsewhere.name)) shown.push(elsewhere);
+    if (/\w(Error|Exception): /.test(query) && found.length)
+      return [shown, "No error text of this guide is like yours. The nearest pages:"];
     const missing = lost.join(" or ") || "all of these words";
     if (found.length) return [shown, `No page has ${missing}. These are the nearest:`];
     return [shown, "Nothing found: try fewer words, or a name as it stands in code."];
@@ -133,6 +141,18 @@
       show(pages, words, pages[0]?.leadsInside ? 1 : 0);
     };
 
+    // Of a pasted traceback, without what leads to its error: what is indented,
+    // and what names a file.
+    box.addEventListener("paste", (event) => {
+      const pasted = event.clipboardData.getData("text").trim();
+      if (!pasted.includes("\n")) return;
+      event.preventDefault();
+      const lines = pasted.split("\n").map((line) => line.replace(/^\[rank\d+\]: ?/, ""));
+      const said = lines.filter((line) => !/^([ \d>-]|File |Cell |Traceback )/.test(line));
+      const words = (said.length ? said : lines).join(" ");
+      box.setRangeText(words, box.selectionStart, box.selectionEnd, "end");
+      search();
+    });
     box.addEventListener("input", search);
     box.addEventListener("change", () => remember(box.value.trim()));
     box.addEventListener("focus", () => (box.value ? search() : load()));
@@ -165,11 +185,11 @@
 
   // Who comes back to a search, or follows a link to one, sees what it found.
   const asked = new URL(location).searchParams.get("q");
-  if (asked && box) {
-    box.value = asked;
-    // The theme shows what needs a script only once its own has run.
-    addEventListener("load", () => box.focus());
-  }
+  if (asked && box) box.value = asked;
+  // The theme shows what needs a script only once its own has run.
+  addEventListener("load", () => {
+    if (asked || box?.closest("section:target")) box.focus();
+  });
 
   document.addEventListener("keydown", (event) => {
     const isWriting = event.target.closest?.("input, textarea, select, [contenteditable]");

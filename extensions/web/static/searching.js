@@ -3,6 +3,7 @@
 
 window.siteSearch = (() => {
   const [pages, synonyms] = window.searchedTexts;
+  const SECTIONS = 5; // where those of a page stand
   const EMPTY = new Set(
     `a about after all am an and any are as at be been before between but by can
     could did do does doesn don during each for from get gets had has have how i
@@ -42,7 +43,7 @@ window.siteSearch = (() => {
     },
   });
   const uses = new Map(); // how many sections have a heading
-  const documents = pages.flatMap(([, , title, , also, , sections], page) =>
+  const documents = pages.flatMap(([, , title, , also, sections], page) =>
     sections.map(([, heading, text, code], part) => {
       uses.set(heading, (uses.get(heading) ?? 0) + 1);
       const said = { id: `${page}-${part}`, page, part, text, code };
@@ -70,23 +71,71 @@ window.siteSearch = (() => {
       .filter(({ terms }) => terms[0]);
   };
 
-  // Who pastes an error text quotes the heading of its entry. The entry says
-  // why and what to do, so it comes first.
-  const QUOTED = 3;
-  const spoken = (text) => text.toLowerCase().match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? [];
-  const quotes = (query, heading) => {
-    const typed = new Set(spoken(query));
-    const isQuoted = (words) => words.length >= QUOTED && words.every((word) => typed.has(word));
-    return heading.split(",").map(spoken).some(isQuoted);
+  // An error text is known by its words, without what differs from one program
+  // to the next: the name of its type, types of tensors, paths, addresses,
+  // numbers.
+  const DIFFERS =
+    /\b\w+(?:Error|Exception|Warning): |\btorch\.[\w.]+|(?:\w:)?[\w.~-]*[/\\][\w./\\-]*[/\\.][\w./\\-]*|0x\w+|\d+/g;
+  const spoken = (text) =>
+    text
+      .replace(DIFFERS, " ")
+      .toLowerCase()
+      .match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? [];
+  // A heading may quote several texts, between commas: not a word or two.
+  const texts = documents.flatMap(({ id, page, part }) => {
+    const [, heading, , , , errors] = pages[page][SECTIONS][part];
+    const quoted = heading.split(", ").filter((text) => spoken(text).length > 2);
+    const all = errors.length ? [...quoted, ...errors] : [];
+    return all.map((text) => ({ id, words: spoken(text).slice(0, 60) }));
+  });
+  const having = new Map(); // how many texts have a word
+  for (const { words } of texts)
+    for (const word of new Set(words)) having.set(word, (having.get(word) ?? 0) + 1);
+  const weightOf = (word) => Math.log(1 + texts.length / (having.get(word) ?? 1));
+  const weigh = (words) => words.reduce((sum, word) => sum + weightOf(word), 0);
+  // What two texts have in common weighs: the words in the same order, and those
+  // of them in a row.
+  const inCommon = (one, other) => {
+    let [above, runs, longest] = [other.map(() => 0), other.map(() => 0), 0];
+    for (const word of one) {
+      const row = [];
+      const ends = [];
+      for (const [at, its] of other.entries()) {
+        const is = word === its ? weightOf(word) : 0;
+        ends.push(is && is + (runs[at - 1] ?? 0));
+        row.push(Math.max(is + (above[at - 1] ?? 0), above[at], row[at - 1] ?? 0));
+      }
+      longest = Math.max(longest, ...ends);
+      [above, runs] = [row, ends];
+    }
+    return [above.at(-1) ?? 0, longest];
   };
-  const bestFirst = (one, other) => other.isQuoted - one.isQuoted || other.score - one.score;
+  // Whoever pastes has most of a text, or one piece of it. Returns, by section,
+  // how much that is; of less, it is another error.
+  const ENOUGH = 4; // about one word that no other text has
+  const MOST = 0.75; // of the text, and of what is pasted:
+  const ALL = 0.8;
+  const errorsLike = (query) => {
+    const typed = spoken(query.replace(LAST_ERROR, "")).slice(0, 200);
+    const found = new Map();
+    for (const { id, words } of texts) {
+      const [common, run] = inCommon(words, typed);
+      if (common < ENOUGH) continue;
+      const ofText = common / weigh(words);
+      const ofTyped = typed.length < 3 ? 0 : run / weigh(typed);
+      if (ofText < MOST && ofTyped < ALL) continue;
+      found.set(id, Math.max(ofText, ofTyped, found.get(id) ?? 0));
+    }
+    const best = Math.max(...found.values());
+    return new Map([...found].filter(([, share]) => share > 0.8 * best));
+  };
+  const bestFirst = (one, other) => other.isError - one.isError || other.score - one.score;
 
   const OF_OTHERS = 0.2; // sections count a little beside the best one
   const CLOSE = 0.4; // to the best one is a section that is shown,
   const COMMON = 5; // unless as many have its heading
-  const rank = (query, groups, hits) => {
-    const [name, address, title, chapter, , hasEntries] = pages[hits[0].page];
-    for (const hit of hits) hit.isQuoted = hasEntries && hit.part > 0 && quotes(query, hit.heading);
+  const rank = (groups, hits) => {
+    const [name, address, title, chapter] = pages[hits[0].page];
     const own = hits.find(({ part }) => !part);
     const sections = hits.filter(({ part }) => part).sort(bestFirst);
     const [best, ...others] = sections;
@@ -94,17 +143,18 @@ window.siteSearch = (() => {
     const found = new Set(hits.flatMap(({ queryTerms }) => queryTerms));
     const covered = groups.filter(({ terms }) => terms.some((each) => found.has(each))).length;
     const ownTerms = own?.queryTerms.length ?? 0;
-    const isShown = ({ heading, score }) =>
-      score >= CLOSE * best.score && uses.get(heading) <= COMMON;
+    const isShown = ({ heading, score, isError }) =>
+      isError || (!best.isError && score >= CLOSE * best.score && uses.get(heading) <= COMMON);
     return {
       ...{ name, address, title, chapter },
+      covered,
       score: ((own?.score ?? 0) + sum) * covered,
       hasAll: covered === groups.length,
-      isQuoted: Boolean(best?.isQuoted),
+      isError: best?.isError ?? 0,
       best: best ?? own,
       sections: sections.filter(isShown),
       // Words that only a section has, such as an error text, lead to it.
-      leadsInside: Boolean(best && (best.isQuoted || best.queryTerms.length > ownTerms)),
+      leadsInside: Boolean(best && (best.isError || best.queryTerms.length > ownTerms)),
     };
   };
 
@@ -118,13 +168,18 @@ window.siteSearch = (() => {
       prefix: true,
       fuzzy: (term) => !known.has(term) && 0.2,
     });
+    const errors = errorsLike(query);
     const byPage = new Map();
-    for (const { page, part, score, queryTerms, terms } of found) {
-      const [anchor, heading, text, , claims] = pages[page][6][part];
-      const hit = { page, part, anchor, heading, text, claims, score, queryTerms, terms };
+    for (const { id, page, part, score, queryTerms, terms } of found) {
+      const [anchor, heading, text, , claims, printed] = pages[page][SECTIONS][part];
+      const section = { page, part, anchor, heading, text, claims, printed };
+      const hit = { ...section, isError: errors.get(id) ?? 0, score, queryTerms, terms };
       byPage.set(page, [...(byPage.get(page) ?? []), hit]);
     }
-    return [...byPage.values()].map((hits) => rank(query, groups, hits)).sort(bestFirst);
+    return [...byPage.values()]
+      .map((hits) => rank(groups, hits))
+      .filter(({ isError, covered }) => isError || covered >= groups.length / 2)
+      .sort(bestFirst);
   };
 
   // The sentence of a section that has most of the words that were found, cut
@@ -145,6 +200,12 @@ window.siteSearch = (() => {
     return { pieces, claim: claims[line] };
   };
 
+  // Why an error comes, and what to do: what its entry says below the texts.
+  const told = ({ text, printed }) => {
+    const shown = new Set(printed.flatMap((each) => each.split("\n")));
+    return text.split("\n").filter((line) => line.trim() && !shown.has(line));
+  };
+
   // The words of a query that stand on no page, nor any like them.
   const lost = (query) =>
     asked(query)
@@ -154,5 +215,5 @@ window.siteSearch = (() => {
   const elsewhere = pages
     .filter(([name]) => name === "not_covered")
     .map(([name, address, title, chapter]) => ({ name, address, title, chapter }))[0];
-  return Object.assign(search, { quoted, lost, elsewhere, ready });
+  return Object.assign(search, { quoted, told, lost, elsewhere, ready });
 })();

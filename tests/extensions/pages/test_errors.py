@@ -1,4 +1,4 @@
-"""Error texts and entries, on the pages that people search."""
+"""Error texts, on the pages that people search."""
 
 import re
 from html import unescape
@@ -22,6 +22,7 @@ RAISED = """
 ```{error-text} part/one fails
 :says: invalid literal
 :because: word-is-one
+:also: not a number
 
 `int` reads digits, not words.
 
@@ -33,30 +34,16 @@ So:
 WRONG = {
     "other words": ("invalid", "no such", "prints no line with 'no such"),
     "no cell": ("fails", "lost", "no cell 'lost'; there are: start, count"),
-    "another page": ("part/one.md", "part/two.md", "no link to part/one.md"),
+    "no text": (
+        " part/one fails\n:says: invalid literal\n:because: word-is-one\n"
+        ":also: not a number\n",
+        "\n",
+        "name a topic and a cell, or say :also:",
+    ),
     "no words": (":says: invalid literal\n", "", "say :says:"),
     "no cause": (":because: word-is-one\n", "", "say :because:"),
     "no claim": ("word-is-one", "word-two", "part/one has no claim 'word-two"),
 }
-ENTRIES = """# Faults
-
-```{entries} Your error
-```
-
-## Shapes
-
-### `view` fails
-
-Words.
-
-### They differ
-
-Words.
-
-## Rest
-
-No entry.
-"""
 
 
 def add_errors(house):
@@ -73,16 +60,13 @@ def add_errors(house):
 
 @pytest.fixture(scope="module")
 def told(new_house):
-    """A site that tells of an error, as it should and wrongly, and one with
-    entries.
-    """
+    """A site that tells of an error, as it should and wrongly."""
     house = new_house()
     index = add_errors(house)
     index.write_text(index.read_text().replace("part/*", "part/*\nmore *"))
     for name, (old, new, _) in WRONG.items():
         page = house / f"docs/more {name}.md"
         page.write_text(f"# Errors\n{RAISED.replace(old, new)}")
-    (house / "docs/more faults.md").write_text(ENTRIES)
     return built(house)
 
 
@@ -96,6 +80,7 @@ def text(told):
 def test_an_error_text_stands_above_its_cause_and_what_to_do(told, text):
     order = [
         "said: invalid literal for int() with base 10",
+        "not a number",
         "reads digits",
         "So:",
         "Give it",
@@ -115,22 +100,6 @@ def test_what_is_wrong_is_reported_at_its_line(told):
     for name, (_, _, words) in WRONG.items():
         [line] = [each for each in said if f"/more {name}.md:3: " in each]
         assert words in line
-
-
-def test_each_entry_is_listed_below_its_section_and_a_filter(told):
-    html = (told.outdir / "more faults.html").read_text()
-    [group] = re.findall(r'<div class="entry-group">(.*?)</div>', html, re.S)
-
-    assert "<p>Shapes</p>" in group
-    assert "<code" in group
-    links = re.findall(r'<li><a .*?href="#([\w-]+)"', group)
-    assert links == ["view-fails", "they-differ"]
-    form = re.search(r"<form .*?</form>", html, re.S)[0]
-
-    assert 'data-rows=".entry-group li"' in form
-    assert 'data-noun="entries"' in form
-    assert "<label>Your error<input" in form
-    assert "2 of 2 entries" in form
 
 
 def test_the_page_is_read_again_when_a_program_prints_something_else(

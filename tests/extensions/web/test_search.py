@@ -44,6 +44,16 @@ leaf
   What nothing has made.
 ```
 """
+ERRORS = """# Errors
+
+## No word
+
+```{error-text}
+:also: no word in (3,) | word is missing
+
+Give it one.
+```
+"""
 CORRECTION = """[[correction]]
 source = "A"
 section = "1"
@@ -74,7 +84,7 @@ def site(new_house):
         "docs/part/one.md": PAGE,
         "docs/part/index.md": CHAPTER,
         "docs/glossary.md": GLOSSARY,
-        "docs/errors.md": "# Errors\n\n```{entries} Yours\n```\n",
+        "docs/errors.md": ERRORS,
         "docs/evidence/claims.md": "# Rows\n\n```{corrections}\n```\n",
         "docs/evidence/corrections/part/one.toml": CORRECTION,
         "docs/synonyms.toml": '"OOM" = "out of memory"\n',
@@ -105,7 +115,7 @@ def page_of(app, name):
 def test_a_page_is_found_by_title_heading_prose_and_names_of_code(site):
     page = page_of(site, "part/one")
 
-    (_, first, prose, *_), (anchor, second, below, code, _) = page[-1]
+    (_, first, prose, *_), (anchor, second, below, code, *_) = page[-1]
     assert page[:4] == ["part/one", "part/one.html", "One", "A part"]
     assert (first, second, anchor) == ("One", "Count", "count")
     assert prose.startswith("First of all.\nThe second one.\nword is one.")
@@ -115,14 +125,22 @@ def test_a_page_is_found_by_title_heading_prose_and_names_of_code(site):
     assert "local" not in code.split()
 
 
-def test_of_a_page_its_claims_other_names_and_whether_it_has_entries(site):
-    *_, also, has_entries, [first, _] = page_of(site, "part/one")
+def test_of_a_page_its_claims_and_other_names_are_known(site):
+    *_, also, [first, _] = page_of(site, "part/one")
 
     assert first[4] == {"2": ["word-is-one", "✓"]}
     assert also == "leak, OOM"
     assert "OOM" not in (site.outdir / "part/one.html").read_text()
     assert script(site)[1] == [["OOM", "out of memory"]]
-    assert (has_entries, page_of(site, "errors")[5]) == (False, True)
+
+
+def test_of_a_section_its_error_texts_are_known(site):
+    first, entry = page_of(site, "errors")[-1]
+
+    assert first[-1] == []
+    assert entry[1] == "No word"
+    assert entry[-1] == ["no word in (3,)", "word is missing"]
+    assert entry[2].endswith("\nGive it one.")
 
 
 def test_folded_code_and_panels_are_not_found(site):

@@ -1,4 +1,4 @@
-"""The claims of docs/debugging/not_learning.md."""
+"""The claims of docs/fix/not_learning.md."""
 
 import math
 from functools import cache, partial

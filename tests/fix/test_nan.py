@@ -1,4 +1,4 @@
-"""The claims of docs/debugging/nan.md."""
+"""The claims of docs/fix/nan.md."""
 
 import copy
 import itertools
