@@ -18,6 +18,7 @@ from extensions.core.topics import Topic, sha256, topics
 from extensions.programs.outputs import lines_that_say
 from extensions.programs.snippet import Snippet
 from extensions.site.dependencies import depend_on, root_of
+from extensions.site.nodes import html_element
 
 
 def outputs_now(app: Sphinx) -> dict[str, str]:
@@ -50,7 +51,7 @@ class ErrorTextDirective(SphinxDirective):
         printed, proof = [], []
         if self.arguments:
             text, shown = self._printed()
-            printed, proof = [text], [nodes.paragraph("", "", shown)]
+            printed, proof = [text], [html_element("p", shown)]
         elif not also:
             raise self.error("name a topic and a cell, or say :also:")
         block = nodes.container(classes=["raised"], texts=printed + also)
