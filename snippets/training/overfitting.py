@@ -228,6 +228,19 @@ best = on_validation.argmax()
 on_test = (guessers[best, test] == labels[test]).double().mean()
 print(f"validation {on_validation[best]:.1%}, test {on_test:.1%}")
 
+# %% folds
+folds = torch.randperm(100, generator=torch.Generator().manual_seed(0))
+folds = folds.chunk(5)
+results = []
+for number, held_out in enumerate(folds):
+    others = torch.cat(folds[:number] + folds[number + 1 :])
+    model, _ = fit(seed=2, data=(few[0][others], few[1][others]))  # a new one
+    _, accuracy = evaluate(model, (few[0][held_out], few[1][held_out]))
+    results.append(accuracy)
+
+print("right:", *(f"{each:.0%}" for each in results))
+print(f"mean: {sum(results) / len(results):.0%}")
+
 # %% copies
 layer = nn.Linear(1, 1)
 nn.init.ones_(layer.weight)

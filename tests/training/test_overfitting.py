@@ -858,3 +858,56 @@ def test_the_best_of_many_is_lucky__also_from(snippet, seed):
 def test_the_best_of_many_is_lucky__but_not_with(snippet, old, new, fails):
     """One guesser had no choice; on the digits chosen by, the luck stays."""
     fails(test_the_best_of_many_is_lucky, snippet.edit(old, new))
+
+
+FOLDED = ("digits", "model", "fit", "folds")
+SEEDED = "torch.randperm(100, generator=torch.Generator().manual_seed(0))"
+NEW_MODEL = """\
+    model, _ = fit(seed=2, data=(few[0][others], few[1][others]))  # a new one
+"""
+OLD_MODEL = """\
+    model = make_model() if number == 0 else model
+    optimizer = optim.AdamW(model.parameters(), lr=0.01)
+    for _ in range(100):
+        model.train()
+        optimizer.zero_grad()
+        F.cross_entropy(model(few[0][others]), few[1][others]).backward()
+        optimizer.step()
+"""
+
+
+def test_the_folds_differ(snippet):
+    run = snippet.only(*FOLDED).after("folds")
+
+    held_out = torch.cat(run.folds)
+    assert sorted(held_out.tolist()) == list(range(100))
+    assert max(run.results) - min(run.results) > 0.1
+
+
+@edits(("0", "1"), ("0", "2"))
+def test_the_folds_differ__also_for_another_cut(snippet, old, new):
+    cut = SEEDED.replace(f"({old})", f"({new})")
+    test_the_folds_differ(snippet.only(*FOLDED).edit(SEEDED, cut))
+
+
+def test_the_folds_differ__but_not_with_the_same_fold(snippet, fails):
+    """The same 20 digits are held out each time."""
+    edited = snippet.edit(SEEDED, "torch.arange(20).repeat(5)")
+    fails(test_the_folds_differ, edited)
+
+
+def test_one_model_for_all_folds_has_seen_them(snippet, old=OLD_MODEL):
+    new_each_time = snippet.only(*FOLDED).after("folds").results
+    edited = snippet.only(*FOLDED).edit(NEW_MODEL, old)
+    torch.manual_seed(0)
+    going_on = edited.after("folds").results
+
+    assert sum(going_on) / 5 > sum(new_each_time) / 5 + 0.05
+
+
+def test_one_model_for_all_folds_has_seen_them__but_not_a_new_one(
+    snippet, fails
+):
+    """Each fold begins with a new model."""
+    new = OLD_MODEL.replace(" if number == 0 else model", "")
+    fails(test_one_model_for_all_folds_has_seen_them, snippet, new)
