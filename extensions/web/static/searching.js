@@ -81,11 +81,13 @@ window.siteSearch = (() => {
       .replace(DIFFERS, " ")
       .toLowerCase()
       .match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? [];
-  // A heading may quote several texts, between commas: not a word or two.
+  // A heading may quote several texts, between commas: not a word or two. On
+  // the pages that fix something, each heading does.
   const texts = documents.flatMap(({ id, page, part }) => {
     const [, heading, , , , errors] = pages[page][SECTIONS][part];
     const quoted = heading.split(", ").filter((text) => spoken(text).length > 2);
-    const all = errors.length ? [...quoted, ...errors] : [];
+    const isEntry = errors.length || pages[page][0].startsWith("fix/");
+    const all = isEntry ? [...quoted, ...errors] : [];
     return all.map((text) => ({ id, words: spoken(text).slice(0, 60) }));
   });
   const having = new Map(); // how many texts have a word
