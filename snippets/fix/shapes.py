@@ -122,7 +122,7 @@ picked = table[:, chosen_columns - 1]
 # %% image-tokens
 embedded = torch.zeros(10, 8)  # a text of 10 tokens
 is_image = torch.arange(10) < 3  # 3 of them are places for an image
-patches = torch.rand(5, 8)  # of which there are 5
+patches = torch.rand(5, 8)  # but it has 5 patches
 try:
     embedded[is_image] = patches
 except RuntimeError as error:
