@@ -31,6 +31,16 @@ except RuntimeError as error:
 
 loss = F.cross_entropy(scores, labels, weight=weight.float())
 
+# %% half-on-the-cpu
+matrix = torch.rand(3, 3).half()
+try:
+    torch.linalg.svd(matrix)
+except RuntimeError as error:
+    print(error)
+
+squared = matrix @ matrix
+parts = torch.linalg.svd(matrix.float())
+
 # %% averaged
 norm = nn.BatchNorm1d(3)
 state, average = norm.state_dict(), nn.BatchNorm1d(3).state_dict()

@@ -143,6 +143,60 @@ def test_weights_have_the_dtype_of_the_scores__ends_with_pos_weight(
     fails(test_weights_have_the_dtype_of_the_scores, snippet, two_classes)
 
 
+HALVES = {
+    "product": lambda x: x @ x.mT,
+    "Linear": lambda x: F.linear(x, torch.ones(2, 5).half()),
+    "conv2d": lambda x: F.conv2d(x[None], torch.ones(1, 3, 2, 2).half()),
+    "layer_norm": lambda x: F.layer_norm(x, (5,)),
+    "softmax": lambda x: x.softmax(-1),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "LSTM": lambda x: nn.LSTM(5, 2).half()(x)[0],
+}
+
+
+def test_float16_runs_on_the_cpu(snippet, call=HALVES["product"]):
+    run = run_of(snippet, "half-on-the-cpu")
+
+    assert run.squared.dtype == torch.float16
+    said = error_of(torch.linalg.svd, run.matrix)
+    assert said == "\"linalg_svd_cpu\" not implemented for 'Half'"
+    torch.manual_seed(0)
+    x = torch.rand(3, 4, 5).half()
+    with no_error():
+        found = call(x)
+    assert found.dtype == torch.float16
+
+
+@pytest.mark.parametrize("call", HALVES.values(), ids=HALVES)
+def test_float16_runs_on_the_cpu__also(snippet, call):
+    test_float16_runs_on_the_cpu(snippet, call)
+
+
+@edits(
+    ("converted", "torch.rand(3, 3).half()", "torch.rand(3, 3)"),
+    ("not converted", "svd(matrix.float())", "svd(matrix)"),
+)
+def test_float16_runs_on_the_cpu__but_not(snippet, old, new, fails):
+    """In `float32`, there is no error and no 16-bit number; without
+    `.float()`, the last line raises the error again.
+    """
+    fails(test_float16_runs_on_the_cpu, snippet.edit(old, new))
+
+
+DECOMPOSED = {
+    "qr": torch.linalg.qr,
+    "cholesky": lambda x: torch.linalg.cholesky(x @ x.mT),
+    "det": lambda x: torch.linalg.det(x @ x.mT),
+    "inv": lambda x: torch.linalg.inv(x @ x.mT),
+}
+
+
+@pytest.mark.parametrize("call", DECOMPOSED.values(), ids=DECOMPOSED)
+def test_float16_runs_on_the_cpu__ends_with(snippet, call, fails):
+    """Decompositions, inverses and determinants: write `x.float()` there."""
+    fails(test_float16_runs_on_the_cpu, snippet, call)
+
+
 def test_counters_are_integers(snippet):
     run = run_of(snippet, "averaged")
 
