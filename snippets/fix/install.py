@@ -111,17 +111,6 @@ from importlib.metadata import requires
 needs = requires("torch")
 print(*needs, sep="\n")
 
-# %% no-operator
-try:
-
-    @torch.library.register_fake("torchvision::nms")
-    def shape_of_result(boxes, scores, threshold):
-        return boxes
-
-except RuntimeError as error:
-    no_operator = str(error)
-print(no_operator)
-
 # %% no-gpu
 no_gpu = ""
 try:
@@ -137,6 +126,10 @@ try:
 except RuntimeError as error:
     no_mps = str(error)
 print(no_mps)
+
+# %% listed
+listed = list(torch.cuda.PYTORCH_RELEASES_CODE_CC)
+print(listed)
 
 # %% doubles
 import numpy as np
@@ -163,6 +156,18 @@ set_after = last_line(sys.executable, "-c", late, env=unset)
 print("set before the import:", set_before)
 print("set after the import:", set_after)
 
+# %% no-operator
+no_operator = ""
+try:
+
+    @torch.library.register_fake("torchvision::nms")
+    def shape_of_result(boxes, scores, threshold):
+        return boxes
+
+except RuntimeError as error:
+    no_operator = str(error)
+print(no_operator)
+
 # %% size
 from importlib.metadata import distributions
 
@@ -173,7 +178,3 @@ sizes = {
     if each.name == "torch" or each.name.startswith(of_cuda)
 }
 print(f"{sum(sizes.values()):.1f} GB, of which torch {sizes['torch']:.1f} GB")
-
-# %% listed
-listed = list(torch.cuda.PYTORCH_RELEASES_CODE_CC)
-print(listed)

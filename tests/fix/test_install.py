@@ -175,9 +175,14 @@ def test_no_operator_without_the_compiled_part(snippet):
 def test_no_operator_without_the_compiled_part__but_not_if_it_is_there(
     snippet, fails
 ):
-    """`aten::relu` is compiled into torch, so that it exists."""
-    edited = snippet.edit('"torchvision::nms"', '"aten::relu"')
-    fails(test_no_operator_without_the_compiled_part, edited)
+    """An operator that is there can be described."""
+    there = (
+        'library = torch.library.Library("guide", "DEF")\n'
+        'library.define("nms(Tensor boxes, Tensor scores) -> Tensor")\n'
+    )
+    edited = snippet.edit('no_operator = ""\n', f'{there}no_operator = ""\n')
+    old, new = '("torchvision::nms")', '("guide::nms", lib=library)'
+    fails(test_no_operator_without_the_compiled_part, edited.edit(old, new))
 
 
 def test_the_error_names_what_is_missing(snippet):
