@@ -107,12 +107,19 @@ def test_your_own_torch_comes_first(
         assert run.beside[name].partition(" (consider")[0] == missing
 
 
+ALL_THREE = '"torch.py", "torch/__init__.py", "torch/notes.txt"'
+
+
 def test_your_own_torch_comes_first__but_not_under_another_name(
     snippet, fails
 ):
     """A file that has another name leaves `import torch` alone."""
     edited = snippet.edit('name: ""}', 'f"mine{name[5:]}": ""}')
-    fails(test_your_own_torch_comes_first, edited)
+    fails(
+        test_your_own_torch_comes_first,
+        edited.edit(ALL_THREE, '"torch.py",'),
+        ["torch.py"],
+    )
 
 
 def test_your_own_torch_comes_first__ends_without_an_init(snippet, fails):
@@ -124,7 +131,11 @@ def test_your_own_torch_comes_first__ends_without_an_init(snippet, fails):
 def test_your_own_torch_comes_first__ends_with_p(snippet, fails):
     """`python -P`, since Python 3.11, does not look beside the program."""
     edited = snippet.edit('""}, "train.py")', '""}, "-P", "train.py")')
-    fails(test_your_own_torch_comes_first, edited)
+    fails(
+        test_your_own_torch_comes_first,
+        edited.edit(ALL_THREE, '"torch.py",'),
+        ["torch.py"],
+    )
 
 
 def test_a_program_called_torch_imports_itself(snippet):
