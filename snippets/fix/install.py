@@ -111,6 +111,16 @@ from importlib.metadata import requires
 needs = requires("torch")
 print(*needs, sep="\n")
 
+# %% no-six
+from importlib import import_module
+
+no_six = ""
+try:
+    import_module("torch._six")
+except ModuleNotFoundError as error:
+    no_six = str(error)
+print(no_six)
+
 # %% no-gpu
 no_gpu = ""
 try:
@@ -130,6 +140,20 @@ print(no_mps)
 # %% listed
 listed = list(torch.cuda.PYTORCH_RELEASES_CODE_CC)
 print(listed)
+
+# %% no-nccl
+from datetime import timedelta
+
+import torch.distributed as dist
+
+no_nccl = ""
+if not dist.is_nccl_available():
+    alone = {"rank": 0, "world_size": 1, "store": dist.HashStore()}
+    try:
+        dist.init_process_group("nccl", timeout=timedelta(0, 9), **alone)
+    except RuntimeError as error:
+        no_nccl = str(error)
+print(no_nccl)
 
 # %% doubles
 import numpy as np
