@@ -42,7 +42,6 @@ def in_folder(files, *command):
         return last_line(sys.executable, *command, cwd=folder)
 
 
-# %% no-wheel
 def found_by_pip(*wheels):
     """Let pip, offline, look for torch 2.15.0 among these wheels."""
     with TemporaryDirectory() as folder:
@@ -56,10 +55,11 @@ def found_by_pip(*wheels):
             text=True,
             env={**os.environ, "PIP_CONFIG_FILE": os.devnull},
         )
-    found = [each for each in done.stderr.splitlines() if "versions" in each]
-    return " ".join(found)
+    told = done.stderr.partition("satisfies the requirement ")[2]
+    return told.partition("\n")[0]
 
 
+# %% no-wheel
 for_another_system = "torch-2.15.0-cp27-none-win32.whl"
 for_any_system = "torch-2.8.0-py3-none-any.whl"
 

@@ -46,9 +46,8 @@ def test_a_release_names_its_pythons__but_not(
 def test_pip_lists_what_fits(snippet):
     run = after(snippet, "run-python", "no-wheel")
 
-    wanted = "ERROR: Could not find a version that satisfies the requirement"
-    assert run.none_fits == f"{wanted} torch==2.15.0 (from versions: none)"
-    assert run.one_fits == f"{wanted} torch==2.15.0 (from versions: 2.8.0)"
+    assert run.none_fits == "torch==2.15.0 (from versions: none)"
+    assert run.one_fits == "torch==2.15.0 (from versions: 2.8.0)"
 
 
 @pytest.mark.parametrize(
