@@ -126,12 +126,13 @@ DIRECTIVES: dict[str, Meaning] = {
     "broadcasting": Meaning(
         Body.DATA, f"{BROADCASTING}\n\n{{page}} lets you try others."
     ),
-    "entries": Meaning(Body.DATA, "{page} lists all entries."),
+    "csv-table": Meaning(),
     "fold": Meaning(Body.PROSE, "**{title}**\n\n{body}"),
     "glossary": Meaning(Body.TERMS),
     "measured": Meaning(Body.DATA, "{page} shows what was measured."),
+    "recipes": Meaning(),
     "sourcecode": Meaning(Body.CODE),
-    **dict.fromkeys(("csv-table", "recipes", "toctree"), Meaning()),
+    "toctree": Meaning(),
     **dict.fromkeys(_CODE.split(), Meaning(Body.CODE)),
     **{
         each: Meaning(Body.PROSE, f"**{each.capitalize()}**\n\n{{body}}")
