@@ -168,6 +168,7 @@ def test_load_finds_what_is_broken(snippet):
 @edits(
     ("a tenth is missing", "len(whole) // 2", "len(whole) * 9 // 10"),
     ("a PNG", '"JPEG"', '"PNG"'),
+    ("a progressive JPEG", '"JPEG"', '"JPEG", progressive=True'),
     ("a pointer of Git LFS", 'b"<!DOCTYPE html>', 'b"version https://git-lfs'),
     ("an empty file", 'b"<!DOCTYPE html><title>404 Not Found</title>"', 'b""'),
 )
@@ -184,6 +185,12 @@ def test_load_finds_what_is_broken__but_verify_does_not(snippet, fails):
 def test_load_finds_what_is_broken__but_open_does_not(snippet, fails):
     """`Image.open` alone reads only the beginning of the file."""
     edited = snippet.edit("picture.load()", "picture.size")
+    fails(test_load_finds_what_is_broken, edited)
+
+
+def test_load_finds_what_is_broken__ends_with_a_png(snippet, fails):
+    """A PNG that lacks only its last few bytes has all of its pixels."""
+    edited = snippet.edit('"JPEG"', '"PNG"').edit("len(whole) // 2", "-4")
     fails(test_load_finds_what_is_broken, edited)
 
 
@@ -217,3 +224,9 @@ def test_what_is_missing_is_gray__but_not_in_a_whole_file(snippet, fails):
 def test_what_is_missing_is_gray__ends_with_a_png(snippet, fails):
     """What is missing of a PNG is black."""
     fails(test_what_is_missing_is_gray, snippet.edit('"JPEG"', '"PNG"'))
+
+
+def test_what_is_missing_is_gray__ends_with_a_progressive_one(snippet, fails):
+    """What is missing of a progressive JPEG is sharpness, everywhere."""
+    edited = snippet.edit('"JPEG"', '"JPEG", progressive=True')
+    fails(test_what_is_missing_is_gray, edited)
