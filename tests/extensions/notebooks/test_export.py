@@ -146,6 +146,10 @@ def test_links_lead_to_the_site_if_its_address_is_known(
             "```{recap} part/two#word-is-two\n```",
             "- `word` is two",
         ),
+        (
+            "## no\n\n```{error-text} part/one fails\n:says: no\n\nDo.\n```",
+            "## no\n\nDo.",
+        ),
     ],
 )
 def test_a_page_becomes_plain_markdown(export, text, expected):
