@@ -119,8 +119,8 @@ BROADCASTING = (
 _CODE = "code code-block code-cell eval-rst literalinclude parsed-literal"
 _BOXES = "caution danger hint important note tip warning"
 
-# Those that are not here have a body of prose, or none, and no download. What
-# downloads show of cells, exercises and repeated claims, their export knows.
+# Those not here have a body of prose, or none, and no download. What downloads
+# show of cells, errors, exercises and repeated claims, their export knows.
 DIRECTIVES: dict[str, Meaning] = {
     "admonition": Meaning(Body.PROSE, "**{title}**\n\n{body}"),
     "broadcasting": Meaning(

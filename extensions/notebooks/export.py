@@ -178,6 +178,8 @@ class Export:
                 if cell := self.cells.get(directive.argument):
                     fold = fold_title(cell, directive.options)
                     self._add(ExportedCell(cell, fold))
+            case "error-text":
+                self.add_blocks(directive.body)  # its cell shows the text
             case "exercise":
                 self._add_exercise(directive)
             case "recap":

@@ -134,6 +134,7 @@ def test_links_lead_to_the_site_if_its_address_is_known(
         ),
         ("---\nhide-toc: true\n---\n\n# One", "# One"),
         ("(a-label)=\n# One\n\n% a remark\n\nEnd.", "# One\n\nEnd."),
+        ("```{error-text} part/one count\n:says: a\n\nDo.\n```", "Do."),
         ("```{tip}\nDo.\n```", "**Tip**\n\nDo."),
         ("```{warning} Do not.\n```", "**Warning**\n\nDo not."),
         (":::{admonition} A `b`\n:class: c\n\nDo.\n:::", "**A `b`**\n\nDo."),
