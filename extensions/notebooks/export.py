@@ -184,8 +184,6 @@ class Export:
                 self._add_exercise(directive)
             case "recap":
                 self._add_recap(directive)
-            case "error-text":  # its texts stand in the heading, nearly
-                self.add_blocks(directive.body)
             case _:
                 self._add_meaning(directive)
 
