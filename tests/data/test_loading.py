@@ -730,6 +730,15 @@ def test_workers_have_seeds_of_their_own__also_if_they_stay(snippet):
         assert len(set(flat(drawn_by(drawn, name)))) == 24
 
 
+def test_workers_have_seeds_of_their_own__ends_if_each_epoch_sets_the_seed(
+    snippet, fails
+):
+    """If you set the seed before each epoch: the same numbers come again."""
+    old = "for epoch in range(epochs) for batch in loader]"
+    new = old.replace(" for batch", " if torch.manual_seed(0) for batch")
+    fails(test_workers_have_seeds_of_their_own, snippet.edit(old, new))
+
+
 @edits(
     ('"random": random.random()', '"random": random.Random(day % 6).random()'),
     ("np.random.random()", "np.random.RandomState(day).random()"),

@@ -832,7 +832,7 @@ def test_nan_spreads_in_the_next_layer__ends_without_weights(snippet, fails):
 def test_the_diagonal_keeps_rows_finite(snippet):
     run = after(snippet, *START, "left-padding", "diagonal")
 
-    assert run.first_safe.isfinite().all()
+    assert run.first_safe.isnan().any(dim=2).tolist() == [[False] * 4]
     assert run.second_safe.isfinite().all()
     close(run.first_safe[:, 2:], run.first[:, 2:])
     alone = run.batch[1:, :2]
@@ -862,6 +862,17 @@ def test_the_diagonal_keeps_rows_finite__also_with(padding, need_weights):
     close(second[:, padding:], layer(once, once, once, attn_mask=causal)[0])
     second.sum().backward()
     assert words.grad.isfinite().all()
+
+
+def test_the_diagonal_keeps_rows_finite__ends_with_a_key_padding_mask(
+    snippet, fails
+):
+    """With a `key_padding_mask` beside it: it hides the padding from itself as
+    well, and `nan` is back.
+    """
+    old = "first_safe, _ = layer(left, left, left, attn_mask=~safe"
+    new = old + ", key_padding_mask=~keep[1:].flip(1)"
+    fails(test_the_diagonal_keeps_rows_finite, snippet.edit(old, new))
 
 
 @edits(
