@@ -270,6 +270,18 @@ def test_causal_hides_the_future__but_not_with(snippet, old, new, fails):
     fails(test_causal_hides_the_future, snippet.edit(old, new))
 
 
+def test_causal_hides_the_future__ends_in_multihead_attention(snippet, fails):
+    """In `MultiheadAttention`, in evaluation under `no_grad`: alone, it is a
+    hint that hides nothing.
+    """
+    old = "past = weights_of(vectors, vectors, is_causal=True)"
+    new = (
+        "with torch.no_grad():\n"
+        "    past = layer.eval()(*[vectors[None]] * 3, is_causal=True)[1][0]"
+    )
+    fails(test_causal_hides_the_future, snippet.edit(old, new))
+
+
 def test_multihead_is_attention_between_layers(snippet):
     run = after(snippet, "words", "do-this", "by-parts")
     close(run.by_parts, run.output)
