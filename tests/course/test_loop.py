@@ -353,6 +353,19 @@ def test_the_loss_falls__also_from(snippet, seed):
     test_the_loss_falls(seeded(snippet, seed))
 
 
+def test_the_loss_falls__ends_with_a_trained_model(snippet, fails):
+    """If the model has been trained before, the loss begins low: make a new
+    one.
+    """
+    trained = (
+        "\n\nmodel = untrained()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "train_epoch(model, loader, optimizer)\n"
+    )
+    edited = snippet.edit("\n\nmodel = untrained()\n", trained)
+    fails(test_the_loss_falls, edited)
+
+
 def test_the_loss_falls__ends_in_a_single_batch(snippet, fails):
     """The loss of one batch jumps up and down: from another start (seed 5),
     the last 16 digits have one of about 0.6, though the mean of the last epoch

@@ -1,5 +1,6 @@
 """The claims of docs/course/overfitting.md."""
 
+import math
 from functools import cache
 from statistics import mean
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from extensions.evidence.counterexamples import edits
+from extensions.evidence.counterexamples import edits, no_error
 from tests.helpers.programs import after, resumed
 
 REMEDIES = ("early stopping", "dropout")
@@ -201,7 +202,8 @@ def test_the_best_epoch_comes_back(snippet, losses=None):
         found, _ = run.evaluate(run.stopped, *valid)
         assert found == min(losses[: run.epoch + 1])
     else:
-        run = scripted(snippet, losses)
+        with no_error():
+            run = scripted(snippet, losses)
         assert run.stopped.weight.item() == 1 + losses.index(min(losses))
 
 
@@ -215,6 +217,18 @@ LATER = {
 @pytest.mark.parametrize("losses", LATER.values(), ids=LATER)
 def test_the_best_epoch_comes_back__also_if_it_is(snippet, losses):
     test_the_best_epoch_comes_back(snippet, losses)
+
+
+def test_the_best_epoch_comes_back__also_before_nan(snippet):
+    losses = [3.0, 2.0, *[math.nan] * 58]
+    test_the_best_epoch_comes_back(snippet, losses)
+
+
+def test_the_best_epoch_comes_back__ends_with_nan_at_first(snippet, fails):
+    """If the first loss is `nan`, no epoch is the best yet, and an
+    `UnboundLocalError` comes: lower the rate.
+    """
+    fails(test_the_best_epoch_comes_back, snippet, [math.nan] * 60)
 
 
 def test_the_best_epoch_comes_back__also_with_batchnorm(snippet):

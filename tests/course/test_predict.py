@@ -202,7 +202,7 @@ def test_six_tensors_hold_all_parameters__ends_with_batch_norm(snippet, fails):
 # From a picture to a tensor
 
 
-def test_prepare_brings_each_pixel_back(snippet):
+def test_prepare_brings_each_pixel_back(snippet, ending="png"):
     run = after(snippet.edit("range(10)", "range(0)"), *FILE, "by-hand")
 
     assert run.digits.images[run.test[21], 0, 3] == 10
@@ -211,7 +211,7 @@ def test_prepare_brings_each_pixel_back(snippet):
     assert run.pixels[0, 0, 3].item() == pytest.approx(1 - 96 / 255)
     torch.testing.assert_close(run.pixels, run.digit, atol=0.002, rtol=0)
     for image in run.images[:40]:
-        path = run.folder / "other.png"
+        path = run.folder / f"other.{ending}"
         drawn(run, image).save(path)
         found = run.prepare(path)
         path.unlink()
@@ -235,6 +235,13 @@ def test_prepare_brings_each_pixel_back(snippet):
 def test_prepare_brings_each_pixel_back__but_not(snippet, old, new, fails):
     """Each of these edits gives other pixels."""
     fails(test_prepare_brings_each_pixel_back, snippet.edit(old, new))
+
+
+def test_prepare_brings_each_pixel_back__ends_in_a_jpeg(snippet, fails):
+    """A JPEG changes pixels as it shrinks the file: in a picture of 8 by 8, by
+    more than 0.1.
+    """
+    fails(test_prepare_brings_each_pixel_back, snippet, "jpg")
 
 
 # Files of other kinds
@@ -334,6 +341,21 @@ def test_other_files_keep_the_name__ends_on_a_transparent_background(
         'black.save(folder / "large.png")'
     )
     fails(test_other_files_keep_the_name, snippet.edit(LARGE, black))
+
+
+def test_other_files_keep_the_name__ends_for_a_photo_on_its_side(
+    snippet, fails
+):
+    """A photo that its EXIF data say to turn goes in as it lies: `prepare`
+    does not read them.
+    """
+    lying = (
+        "exif = Image.Exif()\n"
+        "exif[0x0112] = 6  # a quarter turn\n"
+        "side = gray.resize((200, 200)).transpose(Image.Transpose.ROTATE_90)\n"
+        'side.save(folder / "large.png", exif=exif)'
+    )
+    fails(test_other_files_keep_the_name, snippet.edit(LARGE, lying))
 
 
 def test_other_files_keep_the_name__ends_with_16_bits_a_pixel(snippet, fails):

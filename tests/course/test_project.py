@@ -114,6 +114,15 @@ def test_other_files_are_left_out__ends_with_a_false_ending(
     fails(test_other_files_are_left_out, snippet, tmp_path, ["notes.png"])
 
 
+def test_other_files_are_left_out__ends_with_the_files_of_a_mac(
+    snippet, tmp_path, fails
+):
+    """What a Mac notes about `1.png` on other disks and in ZIP files is called
+    `._1.png`, and is taken for a picture.
+    """
+    fails(test_other_files_are_left_out, snippet, tmp_path, ["._1.png"])
+
+
 # 2. Read a picture
 
 
@@ -435,6 +444,15 @@ def test_without_convert_shapes_differ__but_not_with_convert(snippet, fails):
     new = (
         'image = Image.open(path).convert("RGB").resize((32, 32))\n    shapes'
     )
+    fails(test_without_convert_shapes_differ, snippet.edit(old, new))
+
+
+def test_without_convert_shapes_differ__ends_with_a_palette(snippet, fails):
+    """A transparent picture with a palette, such as a GIF, has no axis of
+    colors.
+    """
+    old = "Image.new(mode, (40, 30)).save(path)"
+    new = 'Image.new("P" if mode == "RGBA" else mode, (40, 30)).save(path)'
     fails(test_without_convert_shapes_differ, snippet.edit(old, new))
 
 

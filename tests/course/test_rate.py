@@ -291,6 +291,20 @@ def test_an_old_optimizer_changes_nothing__also_with_sgd(snippet, rate):
     assert end == before
 
 
+def test_an_old_optimizer_changes_nothing__ends_with_batch_norm(
+    snippet, fails
+):
+    """With `BatchNorm`: it collects its means without an optimizer, so the
+    loss moves.
+    """
+    first = "self.conv1 = nn.Conv2d(1, 16, 3, padding=1)"
+    edited = snippet.edit(
+        first,
+        first.replace("= ", "= nn.Sequential(", 1) + ", nn.BatchNorm2d(16))",
+    )
+    fails(test_an_old_optimizer_changes_nothing, edited)
+
+
 def test_an_old_optimizer_changes_nothing__but_not_with_its_own(
     snippet, fails
 ):

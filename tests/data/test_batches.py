@@ -10,7 +10,12 @@ import numpy
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, WeightedRandomSampler
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    Subset,
+    WeightedRandomSampler,
+)
 
 from extensions.evidence.counterexamples import no_error
 from tests.helpers import worlds
@@ -19,6 +24,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
 )
 
+
+FORK = {"num_workers": 1, "multiprocessing_context": "fork"}
 
 REVIEWS = {
     "one review": [[3, 4]],
@@ -293,9 +300,8 @@ def filled(shape, dtype=torch.float32):
 
 def in_a_worker(samples, size=2, **options):
     """Join samples in a worker, and let it go if it fails."""
-    options |= {"num_workers": 1, "multiprocessing_context": "fork"}
     try:
-        return next(iter(DataLoader(samples, size, **options)))
+        return next(iter(DataLoader(samples, size, **FORK, **options)))
     except RuntimeError as error:
         error.with_traceback(None)  # which still holds the worker
         return str(error)
@@ -413,8 +419,7 @@ def test_a_worker_sends_no_non_leaf(snippet, capfd, review=None, join=None):
     run = snippet.after("do-this")
     review = torch.ones(3, requires_grad=True) if review is None else review
     samples = [review, review] if join else [(review, 1), (review, 0)]
-    options = {"num_workers": 1, "multiprocessing_context": "fork"}
-    options |= {"collate_fn": join or run.pad, "timeout": 0.2}
+    options = FORK | {"collate_fn": join or run.pad, "timeout": 0.2}
 
     batches = iter(DataLoader(samples, 2, **options))
 
@@ -526,7 +531,7 @@ def test_floats_become_float64__ends_beyond_64_bits(snippet, fails):
     fails(test_floats_become_float64, snippet, 2**63)
 
 
-def test_containers_are_joined_by_part(snippet, make=tuple):
+def test_containers_are_joined_by_part(snippet, make=tuple, tail=()):
     run = snippet.after("joined")
     tensors, numbers = run.joined["tuples"]
 
@@ -535,7 +540,8 @@ def test_containers_are_joined_by_part(snippet, make=tuple):
     assert numbers.tolist() == [7, 8]
     assert list(run.joined["dicts"]) == ["stars"]
     assert run.joined["dicts"]["stars"].tolist() == [1, 0]
-    parts = run.join(make([1, "x"]), make([2, "y"]))
+    with no_error():
+        parts = run.join(make([1, "x"]), make([2, "y", *tail]))
     assert type(parts) is list
     assert parts[0].tolist() == [1, 2]
     assert list(parts[1]) == ["x", "y"]
@@ -546,6 +552,13 @@ def test_containers_are_joined_by_part(snippet, make=tuple):
 
 def test_containers_are_joined_by_part__also_for_lists(snippet):
     test_containers_are_joined_by_part(snippet, list)
+
+
+def test_containers_are_joined_by_part__ends_for_other_lengths(snippet, fails):
+    """For lists of different lengths: they raise `each element in list of
+    batch should be of equal size`.
+    """
+    fails(test_containers_are_joined_by_part, snippet, list, ["z"])
 
 
 @pytest.mark.parametrize(
@@ -736,7 +749,7 @@ def test_boxes_stay_in_a_list__but_not(snippet, new, fails):
     fails(test_boxes_stay_in_a_list, snippet.edit(old, new))
 
 
-def test_none_is_not_joined(snippet, places=(2,), count=4):
+def test_none_is_not_joined(snippet, places=(2,), make=None, options=()):
     run = snippet.after("missing")
     named = "found <class 'NoneType'>"
     text = "expected Tensor as element {} in argument 0, but got NoneType"
@@ -744,11 +757,14 @@ def test_none_is_not_joined(snippet, places=(2,), count=4):
     assert len(run.missing) == 2
     assert named in run.missing[0]
     assert run.missing[1] == text.format(1)
-    samples = [None if at in places else torch.ones(2) for at in range(count)]
-    with pytest.raises(TypeError) as caught:
-        run.join(*samples)
+    make = make or torch.ones
+    samples = [None if at in places else make(2) for at in range(4)]
+    with pytest.raises((TypeError, AttributeError)) as caught:
+        next(iter(DataLoader(samples, 4, **dict(options))))
+    caught.value.with_traceback(None)  # which still holds a worker
     expected = named if 0 in places else text.format(places[0])
     assert expected in str(caught.value)
+    assert caught.type is TypeError
 
 
 @pytest.mark.parametrize(
@@ -758,6 +774,33 @@ def test_none_is_not_joined(snippet, places=(2,), count=4):
 )
 def test_none_is_not_joined__also_in_place_of(snippet, places):
     test_none_is_not_joined(snippet, places)
+
+
+def labeled(size):
+    return torch.ones(size), 1
+
+
+def test_none_is_not_joined__ends_among_pairs(snippet, fails):
+    """Among pairs of an image and a label: `object of type 'NoneType' has no
+    len()`, unless the batch begins with the `None`.
+    """
+    fails(test_none_is_not_joined, snippet, (2,), labeled)
+
+
+def test_none_is_not_joined__ends_in_a_worker(snippet, fails):
+    """In a worker: `'NoneType' object has no attribute 'numel'`, unless the
+    batch begins with the `None`.
+    """
+    fails(test_none_is_not_joined, snippet, (2,), None, FORK)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [(labeled, ()), (None, FORK)],
+    ids=["before pairs", "in a worker"],
+)
+def test_none_is_not_joined__also_first(snippet, make, options):
+    test_none_is_not_joined(snippet, (0,), make, options)
 
 
 @pytest.mark.parametrize(
@@ -972,10 +1015,11 @@ def test_the_order_hangs_on_what_came_before(snippet, draw=torch.rand):
         assert run.shuffled_after(partial(list, loader)) != nothing
 
 
-def test_each_loop_draws_a_number(snippet, generator=None):
+def test_each_loop_draws_a_number(snippet, generator=None, workers=()):
     run = snippet.after("do-this")
     loaders = [run.evaluation, run.training]
-    loaders.append(DataLoader(range(3), generator=generator))
+    options = {"generator": generator, **dict(workers)}
+    loaders.append(DataLoader(range(3), **options))
 
     torch.manual_seed(0)
     first = torch.rand(())
@@ -1001,6 +1045,18 @@ def test_each_loop_draws_a_number__but_not_with_a_generator(snippet, fails):
 def test_each_loop_draws_a_number__ends_with_its_own_generator(snippet, fails):
     """With a generator of its own: the loader draws from that one."""
     fails(test_each_loop_draws_a_number, snippet, torch.Generator())
+
+
+def test_each_loop_draws_a_number__also_with_workers(snippet):
+    test_each_loop_draws_a_number(snippet, None, FORK)
+
+
+def test_each_loop_draws_a_number__ends_with_persistent_workers(
+    snippet, fails
+):
+    """With `persistent_workers=True`: only the first loop draws one."""
+    stay = FORK | {"persistent_workers": True}
+    fails(test_each_loop_draws_a_number, snippet, None, stay)
 
 
 def dropped_out(count):
@@ -1430,7 +1486,7 @@ def test_similar_lengths_pad_less__but_not(snippet, old, new, fails):
     fails(test_similar_lengths_pad_less, snippet.edit(old, new))
 
 
-def test_a_whole_batch_is_one_call(snippet, size=4, shuffle=False):
+def test_a_whole_batch_is_one_call(snippet, size=4, shuffle=False, wrap=None):
     run = snippet.after("whole-batches-read")
 
     class Watched(run.Table):
@@ -1438,7 +1494,8 @@ def test_a_whole_batch_is_one_call(snippet, size=4, shuffle=False):
             pytest.fail("asked for one sample")
 
     table = Watched(torch.arange(20.0).reshape(10, 2))
-    batches = list(DataLoader(table, size, shuffle=shuffle))
+    dataset = wrap(table) if wrap else table
+    batches = list(DataLoader(dataset, size, shuffle=shuffle))
 
     assert len(table.asked) == len(batches) == math.ceil(10 / size)
     for indices, batch in zip(table.asked, batches, strict=True):
@@ -1457,6 +1514,22 @@ def test_a_whole_batch_is_one_call__also_for(snippet, size, shuffle):
 def test_a_whole_batch_is_one_call__ends_without_batch_size(snippet, fails):
     """With `batch_size=None`: single samples are asked for."""
     fails(test_a_whole_batch_is_one_call, snippet, None)
+
+
+def test_a_whole_batch_is_one_call__also_in_a_subset(snippet):
+    def whole(table):
+        return Subset(table, range(10))
+
+    test_a_whole_batch_is_one_call(snippet, wrap=whole)
+
+
+def test_a_whole_batch_is_one_call__ends_in_a_concat_dataset(snippet, fails):
+    """In a `ConcatDataset`: single samples are asked for."""
+
+    def alone(table):
+        return ConcatDataset([table])
+
+    fails(test_a_whole_batch_is_one_call, snippet, 4, False, alone)
 
 
 @pytest.mark.parametrize(

@@ -504,6 +504,17 @@ def test_a_seed_repeats_the_split(snippet):
     assert parts[0] == parts[1] == parts[2]
 
 
+def test_a_seed_repeats_the_split__ends_if_the_generator_has_drawn(
+    snippet, fails
+):
+    """If the generator has drawn before, as for another split: it goes on from
+    there, and splits otherwise.
+    """
+    old = "seed = torch.Generator().manual_seed(0)\n"
+    new = old + "torch.randperm(len(paths), generator=seed)\n"
+    fails(test_a_seed_repeats_the_split, snippet.edit(old, new))
+
+
 @edits(
     (
         "without the generator",

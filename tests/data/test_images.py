@@ -235,7 +235,7 @@ def test_gray_needs_a_color_map__ends_with_three_channels(snippet, fails):
 LOGO = ("read", "logo")
 
 
-def test_alpha_is_dropped(snippet):
+def test_alpha_is_dropped(snippet, size=(64, 64)):
     run = snippet.only(*LOGO).after("logo")
 
     before, found = np.array(run.logo), np.array(run.dropped)
@@ -244,6 +244,16 @@ def test_alpha_is_dropped(snippet):
     assert (before[..., :3] == found).all()
     assert run.logo.getpixel((0, 0)) == (0, 0, 0, 0)
     assert run.dropped.getpixel((0, 0)) == (0, 0, 0)
+    clear = run.Image.new("RGBA", (64, 64), (255, 255, 255, 0))
+    found = clear.resize(size).convert("RGB")
+    assert found.getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_alpha_is_dropped__ends_after_another_size(snippet, fails):
+    """If you call `resize` or `thumbnail` first: they turn fully transparent
+    pixels black, so convert before.
+    """
+    fails(test_alpha_is_dropped, snippet, (32, 32))
 
 
 @pytest.mark.parametrize("alpha", [0, 1, 254, 255])

@@ -10,7 +10,7 @@ import time
 import traceback
 import types
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import chain, islice, pairwise
 from multiprocessing import forkserver
 from pathlib import Path
@@ -62,6 +62,16 @@ POLLED = patch.object(
 )
 FUNCTION = types.FunctionType
 RUNS = {}
+
+
+@contextmanager
+def running(main):
+    """Let this module be the one that Python was started with."""
+    with pytest.MonkeyPatch.context() as patched, POLLED:
+        # `patch.dict` empties `sys.modules` for a moment, in which another
+        # thread may import `io` once more.
+        patched.setitem(sys.modules, "__main__", main)
+        yield
 
 
 def after(snippet, *names, again=False):
@@ -730,6 +740,15 @@ def test_workers_have_seeds_of_their_own__also_if_they_stay(snippet):
         assert len(set(flat(drawn_by(drawn, name)))) == 24
 
 
+def test_workers_have_seeds_of_their_own__ends_if_each_epoch_sets_the_seed(
+    snippet, fails
+):
+    """If you set the seed before each epoch: the same numbers come again."""
+    old = "for epoch in range(epochs) for batch in loader]"
+    new = old.replace(" for batch", " if torch.manual_seed(0) for batch")
+    fails(test_workers_have_seeds_of_their_own, snippet.edit(old, new))
+
+
 @edits(
     ('"random": random.random()', '"random": random.Random(day % 6).random()'),
     ("np.random.random()", "np.random.RandomState(day).random()"),
@@ -1073,7 +1092,7 @@ def program(guard, start, data):
         path.write_text(text)
         main = types.ModuleType("__main__")
         main.__file__ = str(path)
-        with patch.dict(sys.modules, __main__=main), POLLED:
+        with running(main):
             error = error_of(lambda: exec(text, vars(main)))
     return getattr(main, "given", error), getattr(main, "written", None)
 
@@ -1494,7 +1513,7 @@ def mute(worker_id):
 def killed_by(name, start):
     """Return the error of a worker that raises a signal in itself."""
     main = types.ModuleType("__main__")  # nothing to import
-    with patch.dict(sys.modules, __main__=main), POLLED:
+    with running(main):
         return raised(
             [getattr(signal, name)],
             batch_size=None,

@@ -270,6 +270,18 @@ def test_causal_hides_the_future__but_not_with(snippet, old, new, fails):
     fails(test_causal_hides_the_future, snippet.edit(old, new))
 
 
+def test_causal_hides_the_future__ends_in_multihead_attention(snippet, fails):
+    """In `MultiheadAttention`, in evaluation under `no_grad`: alone, it is a
+    hint that hides nothing.
+    """
+    old = "past = weights_of(vectors, vectors, is_causal=True)"
+    new = (
+        "with torch.no_grad():\n"
+        "    past = layer.eval()(*[vectors[None]] * 3, is_causal=True)[1][0]"
+    )
+    fails(test_causal_hides_the_future, snippet.edit(old, new))
+
+
 def test_multihead_is_attention_between_layers(snippet):
     run = after(snippet, "words", "do-this", "by-parts")
     close(run.by_parts, run.output)
@@ -832,7 +844,7 @@ def test_nan_spreads_in_the_next_layer__ends_without_weights(snippet, fails):
 def test_the_diagonal_keeps_rows_finite(snippet):
     run = after(snippet, *START, "left-padding", "diagonal")
 
-    assert run.first_safe.isfinite().all()
+    assert run.first_safe.isnan().any(dim=2).tolist() == [[False] * 4]
     assert run.second_safe.isfinite().all()
     close(run.first_safe[:, 2:], run.first[:, 2:])
     alone = run.batch[1:, :2]
@@ -862,6 +874,17 @@ def test_the_diagonal_keeps_rows_finite__also_with(padding, need_weights):
     close(second[:, padding:], layer(once, once, once, attn_mask=causal)[0])
     second.sum().backward()
     assert words.grad.isfinite().all()
+
+
+def test_the_diagonal_keeps_rows_finite__ends_with_a_key_padding_mask(
+    snippet, fails
+):
+    """With a `key_padding_mask` beside it: it hides the padding from itself as
+    well, and `nan` is back.
+    """
+    old = "first_safe, _ = layer(left, left, left, attn_mask=~safe"
+    new = old + ", key_padding_mask=~keep[1:].flip(1)"
+    fails(test_the_diagonal_keeps_rows_finite, snippet.edit(old, new))
 
 
 @edits(

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from extensions.evidence.counterexamples import edits
+from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.snippet import after as once
 from tests.helpers.programs import after
 from tests.helpers.worlds import each
@@ -187,7 +187,8 @@ def test_packing_gives_the_same_state__ends_in_two_directions(snippet, fails):
 
 
 def test_a_mask_compares_with_the_lengths(snippet):
-    run = after_three(snippet, "mask")
+    with no_error():
+        run = after_three(snippet, "mask")
     longest = max(map(len, run.three))
     expected = [
         [True] * len(word) + [False] * (longest - len(word))
@@ -204,6 +205,20 @@ def test_a_mask_compares_with_the_lengths(snippet):
 def test_a_mask_compares_with_the_lengths__also_for(snippet, names):
     edited = snippet.edit('("pi", "tau", "e")', names)
     test_a_mask_compares_with_the_lengths(edited)
+
+
+def test_a_mask_compares_with_the_lengths__ends_on_another_device(
+    snippet, fails
+):
+    """If the lengths are on a GPU, the comparison raises an error: pass
+    `device=lengths.device` to `torch.arange`.
+    """
+    old = "mask = torch.arange(batch.shape[1]) < lengths[:, None]"
+    edited = snippet.edit(old, old.replace("lengths", 'lengths.to("meta")'))
+    fails(test_a_mask_compares_with_the_lengths, edited)
+    there = 'torch.arange(batch.shape[1], device="meta")'
+    edited = edited.edit("torch.arange(batch.shape[1])", there)
+    assert after_three(edited, "mask").mask.is_meta
 
 
 def test_a_mask_compares_with_the_lengths__but_not_along_the_letters(
@@ -607,11 +622,22 @@ MOVED = ("readings", "neighbors", "left")
 def test_neighbors_change_the_last_step(snippet):
     run = after_three(snippet, *MOVED)
     moved = run.moved
-    assert run.at_the_front[0].tolist() == [0, *run.three[0].tolist()]
+    first = run.three[0].tolist()
+    assert run.at_the_front[0].tolist() == [*[0] * (3 - len(first)), *first]
     assert moved["at_the_last_step"] > 0.01
     assert moved["left"] > 0.01
     assert moved["at_the_last_letter"] < 1e-6
     assert moved["mean_of_letters"] < 1e-6
+
+
+def test_neighbors_change_the_last_step__ends_for_the_longest_name(
+    snippet, fails
+):
+    """For the longest name of a batch, which has no padding: its vector is the
+    same, so compare a short one.
+    """
+    edited = snippet.edit('"pi", "tau", "e"', '"tau", "pi", "e"')
+    fails(test_neighbors_change_the_last_step, edited)
 
 
 def test_neighbors_change_the_last_step__also_on_another_device(snippet):
