@@ -21,7 +21,7 @@ try:
         loss = F.mse_loss(model(inputs), targets) + penalty
         loss.backward()
 except RuntimeError as error:
-    print(error)
+    print(f"{error}\n")
 
 for _ in range(2):
     penalty = model.weight.square().sum()  # anew, in each step
@@ -57,7 +57,7 @@ try:
     with warnings.catch_warnings(action="ignore"):
         Double()(x)
 except RuntimeError as error:
-    print(error)
+    print(f"{error}\n")
 
 doubled = Double.apply(x)
 print(doubled.tolist())
@@ -68,7 +68,7 @@ labels = (targets > 0).float()
 try:
     F.binary_cross_entropy(scores, labels)
 except RuntimeError as error:
-    print(error)
+    print(f"{error}\n")
 
 with_scores = F.binary_cross_entropy_with_logits(scores, labels)
 with_sigmoid = F.binary_cross_entropy(scores.sigmoid(), labels)
@@ -79,7 +79,7 @@ steps = torch.randn(2, 5, 3)  # texts, words, classes
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     guessed = F.softmax(steps)
-print(*(warning.message for warning in caught))
+print(*(f"{warning.message}\n" for warning in caught))
 
 meant = F.softmax(steps, dim=-1)
 print(f"one word adds up to {guessed[0, 0].sum():.2f} without dim,")
@@ -93,7 +93,7 @@ try:
     scaler.scale(F.mse_loss(output, targets)).backward()
     scaler.step(optimizer)
 except AssertionError as error:
-    print(error)
+    print(f"{error}\n")
 
 scaler = torch.amp.GradScaler("cpu")
 scaler.scale(F.mse_loss(model(inputs), targets)).backward()
@@ -108,7 +108,7 @@ covariance = rows.T @ rows / 3  # 8 columns, but only 3 rows
 try:
     torch.linalg.cholesky(covariance)
 except torch.linalg.LinAlgError as error:
-    print(error)
+    print(f"{error}\n")
 
 mended = covariance + 1e-3 * torch.eye(8)
 factor = torch.linalg.cholesky(mended)
@@ -119,7 +119,30 @@ raw = torch.tensor([-200.0, 0.0, 3.0])  # what a network gives
 try:
     torch.distributions.Normal(torch.zeros(3), F.softplus(raw))
 except ValueError as error:
-    print(error)
+    print(f"{error}\n")
 
 scale = F.softplus(raw) + 1e-6
 print(torch.distributions.Normal(torch.zeros(3), scale))
+
+
+# %% empty
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [nn.Linear(2, 2), nn.Linear(2, 1)]
+
+
+try:
+    torch.optim.SGD(Net().parameters())
+except ValueError as error:
+    print(f"{error}\n")
+
+
+class Listed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 1)])
+
+
+seen = [tuple(weight.shape) for weight in Listed().parameters()]
+print(seen)

@@ -13,7 +13,7 @@ targets = torch.zeros(10_000_000)
 try:
     (predictions - targets).square().mean()
 except RuntimeError as error:
-    print(error)
+    print(f"{error}\n")
 
 errors = predictions.squeeze(1) - targets
 print(list(errors.shape))

@@ -257,6 +257,13 @@ def test_a_scaler_needs_one_gradient__but_not_with_the_cut(snippet, fails):
     fails(test_a_scaler_needs_one_gradient, snippet.edit(old, new))
 
 
+def test_a_scaler_needs_one_gradient__ends_with_old_gradients(snippet, fails):
+    """A gradient of an older step, not reset, is one too: nothing is said."""
+    new = 'GradScaler("cpu")\noptimizer.zero_grad = lambda: None\nscaler.scale'
+    old = 'GradScaler("cpu")\nscaler.scale'
+    fails(test_a_scaler_needs_one_gradient, snippet.edit(old, new))
+
+
 def test_a_scaler_needs_one_gradient__ends_if_disabled(snippet, fails):
     """With `enabled=False`, the step is taken, and moves nothing."""
     new = 'GradScaler("cpu", enabled=False)\nscaler.scale(F.mse_loss(output'
@@ -328,3 +335,50 @@ def test_a_floor_keeps_the_scale_positive__ends_for_nan(snippet, fails):
     """Where the network gives nan, the scale is nan."""
     nan = snippet.edit("+ 1e-6", "+ 1e-6 + float('nan')")
     fails(test_a_floor_keeps_the_scale_positive, nan)
+
+
+SEEN = [(2, 2), (2,), (1, 2), (1,)]
+
+
+def test_a_module_list_is_seen(snippet):
+    assert snippet.after("empty").seen == SEEN
+
+
+def named(layers):
+    return nn.ModuleDict({str(at): one for at, one in enumerate(layers)})
+
+
+def assigned(layers):
+    model = nn.Module()
+    model.first, model.second = layers
+    return model
+
+
+HOLDERS = {
+    "nn.Sequential": lambda layers: nn.Sequential(*layers),
+    "nn.ModuleDict": named,
+    "attributes": assigned,
+}
+
+
+@each("holder", HOLDERS)
+def test_a_module_list_is_seen__also_for(holder):
+    model = holder([nn.Linear(2, 2), nn.Linear(2, 1)])
+
+    assert [tuple(each.shape) for each in model.parameters()] == SEEN
+
+
+def test_a_module_list_is_seen__but_not_in_a_list(snippet, fails):
+    """A plain list of layers gives the model no parameters."""
+    edited = snippet.edit(
+        "nn.ModuleList([nn.Linear(2, 2)", "([nn.Linear(2, 2)"
+    )
+    fails(test_a_module_list_is_seen, edited)
+
+
+def test_a_module_list_is_seen__ends_beside_a_list(snippet, fails):
+    """What stands in a plain list beside it is still not seen."""
+    old = "nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 1)])"
+    new = "nn.ModuleList([nn.Linear(2, 2)])"
+    edited = snippet.edit(old, f"{new}\n        self.rest = [nn.Linear(2, 1)]")
+    fails(test_a_module_list_is_seen, edited)
