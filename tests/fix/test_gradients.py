@@ -1,0 +1,384 @@
+"""The claims of docs/fix/gradients.md."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from extensions.evidence.counterexamples import no_error
+from tests.helpers.worlds import each
+
+SIMULATED = pytest.mark.simulates("another device")
+
+
+def steps_with(penalty_of, optimizer):
+    """Take three steps with a penalty; return each, and what it should be."""
+    torch.manual_seed(0)
+    model = nn.Linear(2, 1)
+    optimizer = optimizer(model.parameters(), lr=0.1)
+    found, right = [], []
+    for _ in range(3):
+        penalty = penalty_of(model.weight)
+        found.append(penalty.item())
+        right.append(penalty_of(model.weight.detach()).item())
+        optimizer.zero_grad()
+        (model(torch.ones(4, 2)).square().mean() + penalty).backward()
+        optimizer.step()
+    return found, right
+
+
+def test_a_penalty_belongs_into_the_loop(snippet):
+    with no_error():
+        program = snippet.after("before-the-loop")
+
+    weight = program.model.weight
+    before = (weight + 0.1 * weight.grad).square().sum()
+    torch.testing.assert_close(program.penalty, before)
+
+
+PENALTIES = {
+    "an L1 penalty": lambda weight: weight.abs().sum(),
+    "a norm": lambda weight: weight.norm(),
+    "a normalized weight": lambda weight: F.normalize(weight).sum(),
+}
+OPTIMIZERS = {"SGD": torch.optim.SGD, "Adam": torch.optim.Adam}
+
+
+@each("optimizer", OPTIMIZERS)
+@each("penalty", PENALTIES)
+def test_a_penalty_belongs_into_the_loop__also_for(penalty, optimizer):
+    with no_error():
+        found, right = steps_with(penalty, optimizer)
+
+    assert found == right
+    assert len({*found}) == 3
+
+
+def test_a_penalty_belongs_into_the_loop__but_not_before_it(snippet, fails):
+    """Left out of the loop, the second step needs a graph that is freed."""
+    line = "penalty = model.weight.square().sum()  # anew, in each step\n    "
+    edited = snippet.edit(line, "")
+    fails(test_a_penalty_belongs_into_the_loop, edited)
+
+
+def is_leaf_there(program):
+    """Return whether `to` and `device=` gave a leaf, on another device."""
+    return program.moved.is_leaf, program.made.is_leaf
+
+
+@SIMULATED
+def test_device_in_the_call_makes_a_leaf(snippet):
+    program = snippet.after("moved-leaf")
+
+    assert program.device != "cpu"
+    assert is_leaf_there(program) == (False, True)
+
+
+@SIMULATED
+@pytest.mark.parametrize("make", [torch.zeros, torch.randn, torch.empty])
+def test_device_in_the_call_makes_a_leaf__also_for(make):
+    assert not make(3, requires_grad=True).to("meta").is_leaf
+    assert make(3, requires_grad=True, device="meta").is_leaf
+
+
+@SIMULATED
+def test_device_in_the_call_makes_a_leaf__but_not_before_to(snippet, fails):
+    """Asked to require gradients after `to`, the tensor is a leaf as well."""
+    edited = snippet.edit(
+        "moved = torch.zeros(3, requires_grad=True).to(device)",
+        "moved = torch.zeros(3).to(device).requires_grad_()",
+    )
+    fails(test_device_in_the_call_makes_a_leaf, edited)
+
+
+@SIMULATED
+def test_device_in_the_call_makes_a_leaf__ends_where_it_is(snippet, fails):
+    """Where the tensor is already there, `to` returns the leaf itself."""
+    edited = snippet.edit('("cpu", "meta")', '("meta", "cpu")')
+    fails(test_device_in_the_call_makes_a_leaf, edited)
+
+
+def test_apply_runs_a_function(snippet):
+    with no_error():
+        program = snippet.after("legacy")
+    program.doubled.sum().backward()
+
+    assert program.doubled.tolist() == [2, 2]
+    assert program.x.grad.tolist() == [2, 2]
+
+
+def test_apply_runs_a_function__but_not_a_call(snippet, fails):
+    """Called as an object, it raises the error, static methods or not."""
+    edited = snippet.edit("doubled = Double.apply(x)", "doubled = Double()(x)")
+    fails(test_apply_runs_a_function, edited)
+
+
+def both_losses(scores, labels):
+    """Return the loss of scores, and that of their sigmoid."""
+    with_scores = F.binary_cross_entropy_with_logits(scores, labels)
+    return with_scores, F.binary_cross_entropy(scores.sigmoid(), labels)
+
+
+def test_with_logits_takes_scores(snippet):
+    program = snippet.after("scores")
+
+    torch.testing.assert_close(program.with_scores, program.with_sigmoid)
+
+
+@pytest.mark.parametrize("size", [1, 3], ids="scores about {}".format)
+@pytest.mark.parametrize("shape", [(64,), (8, 5), (2, 1, 6, 6)], ids=str)
+def test_with_logits_takes_scores__also_for(size, shape):
+    torch.manual_seed(0)
+    scores, labels = size * torch.randn(shape), torch.rand(shape).round()
+
+    torch.testing.assert_close(*both_losses(scores, labels))
+
+
+def test_with_logits_takes_scores__but_not_after_a_sigmoid(snippet, fails):
+    """A sigmoid before it is one too many: the loss is another one."""
+    edited = snippet.edit("logits(scores, ", "logits(scores.sigmoid(), ")
+    fails(test_with_logits_takes_scores, edited)
+
+
+def test_with_logits_takes_scores__ends_beyond_100(snippet, fails):
+    """Beyond 100, the loss of a sigmoid stops growing, and this goes on."""
+    edited = snippet.edit(
+        "scores = model(inputs)", "scores = 200 - 0 * inputs"
+    )
+    edited = edited.edit("(targets > 0).float()", "torch.zeros(8, 2)")
+    fails(test_with_logits_takes_scores, edited)
+
+
+def sums_of(function, shape, *dim):
+    """Return the sums along each axis of what a function gives."""
+    torch.manual_seed(0)
+    guessed = function(torch.randn(shape), *dim)
+    return [guessed.sum(axis) for axis in range(len(shape))]
+
+
+def assert_first_axis_adds_up(sums):
+    first, *others = sums
+    torch.testing.assert_close(first, torch.ones_like(first))
+    assert [each for each in others if each.allclose(torch.ones(()))] == []
+
+
+@pytest.mark.filterwarnings("ignore:Implicit dimension choice")
+def test_without_dim_three_axes_take_the_first(snippet):
+    guessed = snippet.after("no-dim").guessed
+
+    assert_first_axis_adds_up(
+        [guessed.sum(axis) for axis in range(guessed.dim())]
+    )
+
+
+FUNCTIONS = {
+    "nn.Softmax()": nn.Softmax(),
+    "F.log_softmax": lambda x: F.log_softmax(x).exp(),
+    "F.softmin": F.softmin,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Implicit dimension choice")
+@each("function", FUNCTIONS)
+def test_without_dim_three_axes_take_the_first__also_for(function):
+    assert_first_axis_adds_up(sums_of(function, (2, 5, 3)))
+
+
+def test_without_dim_three_axes_take_the_first__but_not_with(snippet, fails):
+    """With `dim=-1`, the classes of each word add up to 1."""
+    edited = snippet.edit("F.softmax(steps)", "F.softmax(steps, dim=-1)")
+    fails(test_without_dim_three_axes_take_the_first, edited)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4, 4)], ids=str)
+def test_without_dim_three_axes_take_the_first__ends_for(
+    snippet, fails, shape
+):
+    """For two axes or four, PyTorch guesses the second, the classes."""
+    edited = snippet.edit("torch.randn(2, 5, 3)", f"torch.randn{shape}")
+    fails(test_without_dim_three_axes_take_the_first, edited)
+
+
+def refused(model, optimizer, loss_of=None):
+    """Return what a scaler says to an optimizer without a gradient."""
+    optimizer.zero_grad()
+    scaler = torch.amp.GradScaler("cpu")
+    scaled = scaler.scale((loss_of or model)(torch.ones(8, 2)).mean())
+    if loss_of:
+        scaled.backward()
+    try:
+        scaler.step(optimizer)
+    except AssertionError as error:
+        return str(error)
+    return "nothing"
+
+
+SAYS = "No inf checks were recorded for this optimizer."
+
+
+def test_a_scaler_needs_one_gradient(snippet):
+    with no_error():
+        program = snippet.after("no-gradient")
+
+    assert program.before != program.model.bias.item()
+    assert program.output.grad_fn is None
+    assert refused(program.model, program.optimizer) == SAYS
+
+
+def frozen(model):
+    factor = torch.ones(1, requires_grad=True)
+    copied = copy.deepcopy(model).requires_grad_(False)
+    return lambda x: copied(x) * factor
+
+
+LOSSES = {
+    "a detached output": lambda model: (
+        lambda x: model(x).detach().requires_grad_()
+    ),
+    "a copy of the model": copy.deepcopy,
+    "a frozen model": frozen,
+}
+
+
+@each("loss_of", LOSSES)
+def test_a_scaler_needs_one_gradient__also_for(loss_of):
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    assert refused(model, optimizer, loss_of(model)) == SAYS
+
+
+def test_a_scaler_needs_one_gradient__but_not_with_the_cut(snippet, fails):
+    """Detached, the output gives the optimizer no gradient again."""
+    old = "scaler.scale(F.mse_loss(model(inputs), targets)).backward()"
+    new = "scaler.scale(F.mse_loss(output, targets)).backward()"
+    fails(test_a_scaler_needs_one_gradient, snippet.edit(old, new))
+
+
+def test_a_scaler_needs_one_gradient__ends_with_old_gradients(snippet, fails):
+    """A gradient of an older step, not reset, is one too: nothing is said."""
+    new = 'GradScaler("cpu")\noptimizer.zero_grad = lambda: None\nscaler.scale'
+    old = 'GradScaler("cpu")\nscaler.scale'
+    fails(test_a_scaler_needs_one_gradient, snippet.edit(old, new))
+
+
+def test_a_scaler_needs_one_gradient__ends_if_disabled(snippet, fails):
+    """With `enabled=False`, the step is taken, and moves nothing."""
+    new = 'GradScaler("cpu", enabled=False)\nscaler.scale(F.mse_loss(output'
+    old = 'GradScaler("cpu")\nscaler.scale(F.mse_loss(model(inputs)'
+    fails(test_a_scaler_needs_one_gradient, snippet.edit(old, new))
+
+
+def test_a_small_diagonal_helps(snippet):
+    with no_error():
+        program = snippet.after("not-positive")
+
+    torch.testing.assert_close(
+        program.factor @ program.factor.T, program.mended
+    )
+    torch.testing.assert_close(
+        program.mended, program.covariance, atol=2e-3, rtol=0
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 3, 20], ids="{} rows".format)
+@pytest.mark.parametrize("size", [0.1, 1, 100], ids="numbers about {}".format)
+def test_a_small_diagonal_helps__also_for(rows, size):
+    torch.manual_seed(0)
+    values = size * torch.randn(rows, 32)
+    covariance = values.T @ values / rows
+    small = 1e-4 * covariance.diagonal().mean()
+
+    _, failed = torch.linalg.cholesky_ex(covariance)
+    _, fails = torch.linalg.cholesky_ex(covariance + small * torch.eye(32))
+    assert failed.item() > 0
+    assert fails.item() == 0
+
+
+def test_a_small_diagonal_helps__but_not_if_too_small(snippet, fails):
+    """A millionth of a millionth is lost in the digits of `float32`."""
+    fails(test_a_small_diagonal_helps, snippet.edit("1e-3", "1e-12"))
+
+
+def test_a_small_diagonal_helps__ends_if_clearly_negative(snippet, fails):
+    """An eigenvalue of -1 stays negative: this is no covariance."""
+    edited = snippet.edit("rows / 3", "rows / 3 - torch.eye(8)")
+    fails(test_a_small_diagonal_helps, edited)
+
+
+def test_a_floor_keeps_the_scale_positive(snippet):
+    with no_error():
+        program = snippet.after("scale")
+        torch.distributions.Normal(torch.zeros(3), program.scale)
+
+    assert F.softplus(program.raw).min() == 0
+    assert program.scale.min() > 0
+
+
+@pytest.mark.parametrize("raw", [-3e38, -1000.0, -20.0, 0.0, 3e38], ids=str)
+def test_a_floor_keeps_the_scale_positive__also_for(raw):
+    scale = F.softplus(torch.tensor([raw])) + 1e-6
+
+    with no_error():
+        torch.distributions.Normal(torch.zeros(1), scale)
+
+
+def test_a_floor_keeps_the_scale_positive__but_not_without(snippet, fails):
+    """`softplus` alone is 0 at -200, which is no scale."""
+    edited = snippet.edit("F.softplus(raw) + 1e-6", "F.softplus(raw)")
+    fails(test_a_floor_keeps_the_scale_positive, edited)
+
+
+def test_a_floor_keeps_the_scale_positive__ends_for_nan(snippet, fails):
+    """Where the network gives nan, the scale is nan."""
+    nan = snippet.edit("+ 1e-6", "+ 1e-6 + float('nan')")
+    fails(test_a_floor_keeps_the_scale_positive, nan)
+
+
+SEEN = [(2, 2), (2,), (1, 2), (1,)]
+
+
+def test_a_module_list_is_seen(snippet):
+    assert snippet.after("empty").seen == SEEN
+
+
+def named(layers):
+    return nn.ModuleDict({str(at): one for at, one in enumerate(layers)})
+
+
+def assigned(layers):
+    model = nn.Module()
+    model.first, model.second = layers
+    return model
+
+
+HOLDERS = {
+    "nn.Sequential": lambda layers: nn.Sequential(*layers),
+    "nn.ModuleDict": named,
+    "attributes": assigned,
+}
+
+
+@each("holder", HOLDERS)
+def test_a_module_list_is_seen__also_for(holder):
+    model = holder([nn.Linear(2, 2), nn.Linear(2, 1)])
+
+    assert [tuple(each.shape) for each in model.parameters()] == SEEN
+
+
+def test_a_module_list_is_seen__but_not_in_a_list(snippet, fails):
+    """A plain list of layers gives the model no parameters."""
+    edited = snippet.edit(
+        "nn.ModuleList([nn.Linear(2, 2)", "([nn.Linear(2, 2)"
+    )
+    fails(test_a_module_list_is_seen, edited)
+
+
+def test_a_module_list_is_seen__ends_beside_a_list(snippet, fails):
+    """What stands in a plain list beside it is still not seen."""
+    old = "nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 1)])"
+    new = "nn.ModuleList([nn.Linear(2, 2)])"
+    edited = snippet.edit(old, f"{new}\n        self.rest = [nn.Linear(2, 1)]")
+    fails(test_a_module_list_is_seen, edited)
