@@ -1707,7 +1707,7 @@ def test_the_fast_path_gives_nan__but_not(snippet, old, new, fails):
 
 
 @x86
-def test_sdpa_gives_zeros(snippet, dtype=torch.float32):
+def test_sdpa_gives_zeros(snippet, dtype=torch.float32, hidden=-INF):
     run = snippet.only(*ATTENTION).after("without-weights")
 
     assert run.mask[1].all()
@@ -1720,13 +1720,22 @@ def test_sdpa_gives_zeros(snippet, dtype=torch.float32):
         keep[0] = run.mask[0, 0]
         for mask in (
             keep,
-            torch.zeros_like(keep, dtype=dtype).masked_fill(~keep, -INF),
+            torch.zeros_like(keep, dtype=dtype).masked_fill(~keep, hidden),
         ):
             found = F.scaled_dot_product_attention(texts, texts, texts, mask)
             assert not found[:, :, 0].any()
             assert found[:, :, 1:].isfinite().all()
             (slopes,) = torch.autograd.grad(found.sum(), texts)
             assert slopes.isfinite().all()
+
+
+@x86
+def test_sdpa_gives_zeros__ends_with_a_finite_mask(snippet, fails):
+    """With a mask of large negative numbers, such as `torch.finfo(dtype).min`:
+    the row is the mean of all values.
+    """
+    least = torch.finfo(torch.float32).min
+    fails(test_sdpa_gives_zeros, snippet, torch.float32, least)
 
 
 @x86
