@@ -314,6 +314,16 @@ def test_watch_names_the_layer__also_where_two_layers_are_one(snippet):
     assert raised(model, torch.rand(2, 3)).startswith("b: ")
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
+def test_watch_names_the_layer__also_for_one_number_of_shape(snippet, shape):
+    run = snippet.after("watch")
+    model = named(a=nn.Tanh(), b=Log(as_tensor), c=nn.Identity())
+    run.watch(model)
+
+    said = raised(model, torch.ones(shape))
+    assert said == "b: output not finite, inputs ['0.762 to 0.762']"
+
+
 def test_watch_names_the_layer__also_in_a_copy(snippet):
     run = snippet.after("faults")
     model = run.new_model()
