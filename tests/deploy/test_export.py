@@ -221,6 +221,15 @@ def test_python_numbers_are_constants__also_an_attribute():
     assert model(torch.zeros(2)).tolist() == [3, 3]
 
 
+def test_python_numbers_are_constants__ends_for_a_buffer(snippet, fails):
+    """For a count in a buffer: it is a tensor, and the program goes on
+    counting.
+    """
+    old = "        self.calls = 0\n"
+    new = '        self.register_buffer("calls", torch.zeros(()))\n'
+    fails(test_python_numbers_are_constants, snippet.edit(old, new))
+
+
 def test_python_numbers_are_constants__but_not_random_tensors(snippet, fails):
     """`torch.rand` is a tensor operation, so each call draws anew."""
     edited = snippet.edit("return x + self.calls", "return x + torch.rand(())")
@@ -311,7 +320,23 @@ class Uses(nn.Module):
 LEN = (*EXPORTED, "len")
 
 
-def test_len_fixes_the_size(snippet):
+class Times(nn.Module):
+    """A model that multiplies by what it reads from its input."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read = read
+
+    def forward(self, x):
+        """Multiply."""
+        return x * self.read(x)
+
+
+def rows_of(x):
+    return x.shape[0]
+
+
+def test_len_fixes_the_size(snippet, read=rows_of):
     run = after(trimmed(snippet), *LEN)
     said = getattr(run, "of_len", "")
     assert re.search(r"(speciali|constant).*2", said)
@@ -320,6 +345,27 @@ def test_len_fixes_the_size(snippet):
     assert program(torch.ones(2)).tolist() == [2, 2]
     with pytest.raises((AssertionError, RuntimeError)):
         program(torch.ones(3))
+    size = ({0: torch.export.Dim("size")},)
+    with no_error():
+        left_open = exported(Times(read), torch.ones(2), size).module()
+    for rows in (1, 2, 3):
+        assert (
+            left_open(torch.ones(rows)).tolist()
+            == [read(torch.ones(rows))] * rows
+        )
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: math.sqrt(x.shape[0]),
+        lambda x: sum(1 for _ in range(x.shape[0])),
+    ],
+    ids=["math.sqrt", "range"],
+)
+def test_len_fixes_the_size__ends_if_python_needs_it_as(snippet, read, fails):
+    """If `math.sqrt` or `range` takes `x.shape[0]`: the size is fixed, too."""
+    fails(test_len_fixes_the_size, snippet, read)
 
 
 def test_len_fixes_the_size__also_in_the_exercise(snippet):

@@ -130,6 +130,8 @@ WRONG = {
     "infinity": [math.inf] + [0.0] * 63,
     "-1": [-1.0] + [0.0] * 63,
     "17": [17.0] + [0.0] * 63,
+    "a little below 0": [0.0] * 63 + [-1e-9],
+    "a little above 16": [0.0] * 63 + [16.00001],
     "255": [255.0] * 64,
 }
 
@@ -280,6 +282,8 @@ MORE = {
     "65 numbers": [0.0] * 65,
     "a negative number": [-0.5] + [0.0] * 63,
     "17": [0.0] * 63 + [17],
+    "a little below 0": [0.0] * 63 + [-1e-9],
+    "a little above 16": [0.0] * 63 + [16.00001],
     "true": [True] + [0.0] * 63,
     "null": None,
     "null in the list": [None] + [0.0] * 63,

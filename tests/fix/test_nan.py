@@ -314,6 +314,16 @@ def test_watch_names_the_layer__also_where_two_layers_are_one(snippet):
     assert raised(model, torch.rand(2, 3)).startswith("b: ")
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
+def test_watch_names_the_layer__also_for_one_number_of_shape(snippet, shape):
+    run = snippet.after("watch")
+    model = named(a=nn.Tanh(), b=Log(as_tensor), c=nn.Identity())
+    run.watch(model)
+
+    said = raised(model, torch.ones(shape))
+    assert said == "b: output not finite, inputs ['0.762 to 0.762']"
+
+
 def test_watch_names_the_layer__also_in_a_copy(snippet):
     run = snippet.after("faults")
     model = run.new_model()
@@ -1190,6 +1200,12 @@ def test_an_empty_field_is_nan__also_for(snippet, old, new):
     assert run.whole.tolist() == [[3.1, -2.0], [0.2, 1.4]]
 
 
+def test_an_empty_field_is_nan__ends_for_whole_numbers(snippet, fails):
+    """With `dtype=int`: an empty field is `-1`, without an error."""
+    edited = snippet.edit('delimiter=",")', 'delimiter=",", dtype=int)')
+    fails(test_an_empty_field_is_nan, edited)
+
+
 @edits(
     ("no field", '"4.5,"', '"4.5,1.0"'),
     ("filled", 'delimiter=","', 'delimiter=",", filling_values=0'),
@@ -1282,13 +1298,25 @@ def test_a_norm_at_zero_is_safe__but_not_with(snippet, old, new, fails):
     fails(test_a_norm_at_zero_is_safe, snippet.edit(old, new))
 
 
-def test_logits_keep_the_loss_finite(snippet):
-    value, slope, other, others = pair(snippet, 1)
+def test_logits_keep_the_loss_finite(snippet, dtype=torch.float32):
+    value, slope, other, others = pair(snippet, 1, None, dtype)
 
     assert value.tolist() == [INF]
     assert slope.isnan().all()
     assert other.tolist() == pytest.approx([20])
     assert others.tolist() == pytest.approx([1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_logits_keep_the_loss_finite__also_for(snippet, dtype):
+    test_logits_keep_the_loss_finite(snippet, dtype)
+
+
+def test_logits_keep_the_loss_finite__ends_in_float64(snippet, fails):
+    """In `float64`: at 20, the first is still finite, and so is its
+    gradient.
+    """
+    fails(test_logits_keep_the_loss_finite, snippet, torch.float64)
 
 
 def test_logsigmoid_is_the_loss_for_0(snippet, target=0.0):
@@ -1331,16 +1359,28 @@ def test_logits_keep_the_loss_finite__but_not_with(snippet, old, new, fails):
     fails(test_logits_keep_the_loss_finite, snippet.edit(old, new))
 
 
-def test_logsumexp_does_not_overflow(snippet):
-    value, slope, other, others = pair(snippet, 2)
+def test_logsumexp_does_not_overflow(snippet, at=(100, 0), value=INF):
+    found, slope, other, others = pair(snippet, 2, at)
+    assert snippet.only("winds", "lines").after("lines").lines[2][0] == [
+        100,
+        0,
+    ]
 
-    assert value == INF
+    assert found == value
     assert slope.isnan().any()
-    assert other == 100
-    assert others.isfinite().all()
+    assert other == max(at)
+    assert others.isfinite().all(), others
     assert others.sum() == pytest.approx(1)
     value, _, other, _ = pair(snippet, 2, [2, 3])
     assert other.item() == pytest.approx(value.item())
+
+
+def test_logsumexp_does_not_overflow__ends_if_all_are_masked(snippet, fails):
+    """If all of them are `-inf`, as in a row that is all masked: the gradient
+    is `nan` here, too.
+    """
+    masked = [-INF, -INF]
+    fails(test_logsumexp_does_not_overflow, snippet, masked, -INF)
 
 
 @edits(
@@ -1401,6 +1441,16 @@ def test_a_constant_column_is_zero_by_zero__ends_for_a_single_number(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the missing degree of freedom
         fails(test_a_constant_column_is_zero_by_zero, snippet, [7])
+
+
+@pytest.mark.parametrize("number", [0.1, 10000.1])
+def test_a_constant_column_is_zero_by_zero__ends_for_ten_of(
+    snippet, number, fails
+):
+    """For a mean that is rounded, such as that of ten times 0.1: both columns
+    are finite, and neither is 0.
+    """
+    fails(test_a_constant_column_is_zero_by_zero, snippet, [number] * 10)
 
 
 def test_a_zero_mask_does_not_hide_inf(snippet, dtype=torch.float32):
@@ -1562,6 +1612,27 @@ def test_a_masked_text_is_nan__but_not(snippet, old, new, fails):
     fails(test_a_masked_text_is_nan, snippet.edit(old, new))
 
 
+def test_a_masked_text_is_nan__ends_with_a_zero_to_attend_to(snippet, fails):
+    """With `add_zero_attn=True`: a text that is all masked attends to the
+    zero, and nothing is `nan`.
+    """
+    edited = snippet.edit(
+        "batch_first=True)", "batch_first=True, add_zero_attn=True)"
+    )
+    fails(test_a_masked_text_is_nan, edited)
+
+
+def test_a_masked_text_is_nan__ends_with_a_finite_mask(snippet, fails):
+    """With a mask of large negative numbers instead of `True`: the words get
+    equal shares, and nothing is `nan`.
+    """
+    edited = snippet.edit(
+        'given = {"key_padding_mask": mask, **options}',
+        'given = {"key_padding_mask": -1e9 * mask, **options}',
+    )
+    fails(test_a_masked_text_is_nan, edited)
+
+
 x86 = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"), reason="no x86 CPU"
 )
@@ -1646,7 +1717,7 @@ def test_the_fast_path_gives_nan__but_not(snippet, old, new, fails):
 
 
 @x86
-def test_sdpa_gives_zeros(snippet, dtype=torch.float32):
+def test_sdpa_gives_zeros(snippet, dtype=torch.float32, hidden=-INF):
     run = snippet.only(*ATTENTION).after("without-weights")
 
     assert run.mask[1].all()
@@ -1659,13 +1730,22 @@ def test_sdpa_gives_zeros(snippet, dtype=torch.float32):
         keep[0] = run.mask[0, 0]
         for mask in (
             keep,
-            torch.zeros_like(keep, dtype=dtype).masked_fill(~keep, -INF),
+            torch.zeros_like(keep, dtype=dtype).masked_fill(~keep, hidden),
         ):
             found = F.scaled_dot_product_attention(texts, texts, texts, mask)
             assert not found[:, :, 0].any()
             assert found[:, :, 1:].isfinite().all()
             (slopes,) = torch.autograd.grad(found.sum(), texts)
             assert slopes.isfinite().all()
+
+
+@x86
+def test_sdpa_gives_zeros__ends_with_a_finite_mask(snippet, fails):
+    """With a mask of large negative numbers, such as `torch.finfo(dtype).min`:
+    the row is the mean of all values.
+    """
+    least = torch.finfo(torch.float32).min
+    fails(test_sdpa_gives_zeros, snippet, torch.float32, least)
 
 
 @x86

@@ -247,13 +247,13 @@ def test_look_finds_four_signs(snippet):
     many, one = torch.arange(100) % 4, (torch.arange(100) > 90).long()
     for scale, mean, found in (
         (1, 0, []),
-        (9.9, 0, []),
-        (10.1, 0, ["scale"]),
-        (0.011, 0, []),
-        (0.009, 0, ["scale"]),
-        (0.5, 4.9, []),
-        (0.5, 5.1, ["scale"]),
-        (0.5, -5.1, ["scale"]),
+        (9.99, 0, []),
+        (10.01, 0, ["scale"]),
+        (0.01001, 0, []),
+        (0.00999, 0, ["scale"]),
+        (0.5, 4.99, []),
+        (0.5, 5.01, ["scale"]),
+        (0.5, -5.01, ["scale"]),
     ):
         seen = run.look(scale * normal + mean, many)
         assert plain(seen)
@@ -262,7 +262,7 @@ def test_look_finds_four_signs(snippet):
         assert seen["std"] == pytest.approx(scale, rel=1e-3)
         assert seen["most"] == 25
     assert run.look(normal[many * 0], many)["found"][-1] == "copies"
-    for count, found in ((49, ["copies"]), (51, [])):
+    for count, found in ((49, ["copies"]), (50, []), (51, [])):
         some_copies = normal[torch.arange(100).clamp(max=count - 1)]
         assert run.look(some_copies, many)["found"] == found
     assert run.look(normal, one)["found"] == ["one label"]

@@ -13,7 +13,7 @@ from extensions.evidence.versions import api_since
 from extensions.programs.snippet import after
 
 without_cuda = pytest.mark.skipif(
-    torch.backends.cuda.is_built(), reason="this PyTorch is built with CUDA"
+    torch.cuda.is_available(), reason="a CUDA device is here"
 )
 without_accelerator = pytest.mark.skipif(
     torch.accelerator.is_available(), reason="an accelerator is here"
@@ -569,7 +569,7 @@ def answer(run, name):
 @without_cuda
 @gauges_of_accelerators
 def test_without_cuda_the_gauge_shows_zero(snippet):
-    """No program gives a PyTorch without CUDA a device that holds tensors."""
+    """No program gives this machine a device that holds tensors."""
     with no_error():
         run = after(snippet, *NO_DEVICE)
 
@@ -581,7 +581,7 @@ def test_without_cuda_the_gauge_shows_zero(snippet):
 @without_cuda
 @gauges_of_accelerators
 def test_without_cuda_the_summary_fails(snippet):
-    """No program gives a PyTorch without CUDA anything to sum up."""
+    """No program gives this machine a device to sum up."""
     error = answer(after(snippet, *NO_DEVICE), "memory_summary")
 
     assert type(error) is KeyError
@@ -592,13 +592,14 @@ def test_without_cuda_the_summary_fails(snippet):
 @without_accelerator
 @gauges_of_accelerators
 def test_without_cuda_the_reset_fails(snippet):
-    """No program gives a PyTorch without CUDA a peak to reset."""
+    """No program gives this machine a peak to reset."""
     run = after(snippet, *NO_DEVICE)
-    for name in ("reset_peak_memory_stats", "_snapshot"):
-        assert type(answer(run, name)) is AttributeError
-    assert type(answer(run, "accelerator.memory.memory_allocated")) is (
-        RuntimeError
-    )
+    built = torch.backends.cuda.is_built()
+    found = type(answer(run, "reset_peak_memory_stats"))
+    assert found is (RuntimeError if built else AttributeError)
+    others = ("_snapshot", "accelerator.memory.memory_allocated")
+    found = [type(answer(run, name)) for name in others]
+    assert found == ([dict, int] if built else [AttributeError, RuntimeError])
 
 
 STORED = ("imports", "bytes-of", "storages")
@@ -626,6 +627,12 @@ def test_a_row_holds_the_table__but_a_clone_does_not(snippet, fails):
     table.
     """
     edited = snippet.edit("today = year[0]", "today = year[0].clone()")
+    fails(test_a_row_holds_the_table, edited)
+
+
+def test_a_row_holds_the_table__ends_for_a_list_of_indices(snippet, fails):
+    """With a list of indices, as in `year[[0]]`: that copies the row."""
+    edited = snippet.edit("today = year[0]", "today = year[[0]][0]")
     fails(test_a_row_holds_the_table, edited)
 
 

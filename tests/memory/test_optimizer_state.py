@@ -276,8 +276,8 @@ def test_the_forecast_is_exact__but_not(snippet, fails, old, new):
 
 
 def test_the_forecast_is_exact__ends_for_an_unused_parameter(snippet, fails):
-    """For a parameter that never gets a gradient: its state is forecast all
-    the same.
+    """For a parameter that never gets a gradient: only Adagrad keeps the state
+    that is forecast for it.
     """
     fails(test_the_forecast_is_exact, snippet, (torch.float32,), 1)
 

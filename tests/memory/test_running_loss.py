@@ -955,7 +955,7 @@ def test_summed_losses_need_no_weight__but_not_as_they_are(snippet, fails):
 IGNORED = (*MEAN, "ignored")
 
 
-def test_ignored_targets_do_not_count(snippet, goals=""):
+def test_ignored_targets_do_not_count(snippet, goals="", weights=None):
     if goals:
         old = "[[0, 1, 2, 3], [4, 0, 1, -100], [-100] * 4]"
         snippet = snippet.edit(old, goals)
@@ -964,9 +964,21 @@ def test_ignored_targets_do_not_count(snippet, goals=""):
     scores, goals = run.scores.flatten(0, 1), run.goals.flatten()
     kept = goals != -100
     chosen = scores.double().log_softmax(1)[kept, goals[kept]]
+    each = torch.ones(5).double() if weights is None else weights
+    mean = (-chosen * each[goals[kept]]).sum() / each[goals[kept]].sum()
 
     assert run.words == int(kept.sum())
-    assert run.mean_of_words == pytest.approx(-chosen.mean().item(), rel=1e-5)
+    assert run.mean_of_words == pytest.approx(mean.item(), rel=1e-5)
+
+
+def test_ignored_targets_do_not_count__ends_with_class_weights(snippet, fails):
+    """With a weight for each class: weight a batch by the sum of the weights
+    of its targets instead.
+    """
+    old = "F.cross_entropy(score, goal)"
+    edited = snippet.edit(old, f"{old[:-1]}, torch.arange(1.0, 6.0))")
+    weights = torch.arange(1.0, 6.0, dtype=torch.float64)
+    fails(test_ignored_targets_do_not_count, edited, "", weights)
 
 
 @pytest.mark.parametrize(

@@ -61,13 +61,14 @@ def watched_table(*shape):
 # Do this
 
 
-def test_del_frees_at_once(snippet, *shape):
+def test_del_frees_at_once(snippet, shape=(10, 1000), beside=None):
     gc.disable()
     first = after(snippet, *MODEL[:-1], "forget", "free", "days", "do-this")
     assert not hasattr(first, "table")
     run = after(snippet, *KEPT)
-    table, memory = watched_table(*shape or (10, 1000))
+    table, memory = watched_table(*shape)
     second, view = table, table.detach()
+    other = beside(table) if beside else None
     kept = run.keepers["nothing else"](table)
 
     assert kept is None
@@ -76,14 +77,23 @@ def test_del_frees_at_once(snippet, *shape):
     del second
     assert memory() is not None
     del view
-    assert memory() is None
+    assert memory() is None, type(other)
     run = after(snippet, *KEPT, "watch", "stages")
     assert "nothing else" not in run.stages["del table"]
 
 
 @pytest.mark.parametrize("shape", [(1,), (5, 3), (2, 3, 4)])
 def test_del_frees_at_once__also_of_other_shapes(snippet, shape):
-    test_del_frees_at_once(snippet, *shape)
+    test_del_frees_at_once(snippet, shape)
+
+
+def as_array(table):
+    return table.numpy()
+
+
+def test_del_frees_at_once__ends_with_a_numpy_array(snippet, fails):
+    """If an array that `numpy()` has made is left: it uses the same memory."""
+    fails(test_del_frees_at_once, snippet, (10, 1000), as_array)
 
 
 @edits(

@@ -113,10 +113,22 @@ def test_a_method_alone_is_not_averaged__ends_beside_forward(snippet, fails):
     fails(test_a_method_alone_is_not_averaged, snippet.edit(old, new))
 
 
-def test_the_mean_needs_all_reduce(snippet):
+def test_the_mean_needs_all_reduce(snippet, wanted=2):
     printed = after_once(snippet, *LOSSES).printed
     assert [loss for loss, _, _ in printed] == [1, 3]
-    assert [mean for _, mean, _ in printed] == [2, 2]
+    assert [mean for _, mean, _ in printed] == [wanted, wanted]
+
+
+def test_the_mean_needs_all_reduce__ends_with_unequal_parts(snippet, fails):
+    """With more samples in one process than in the other: it is not the mean
+    over all samples, as each process counts the same.
+    """
+    samples = [1.0] * 3, [3.0]  # three samples in process 0, one in process 1
+    edited = snippet.edit(
+        "torch.tensor([1.0, 3.0][rank])",
+        f"torch.tensor({samples}[rank]).mean()",
+    )
+    fails(test_the_mean_needs_all_reduce, edited, 6 / 4)
 
 
 def test_the_mean_needs_all_reduce__but_not_without_it(snippet, fails):

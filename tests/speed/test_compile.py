@@ -289,9 +289,14 @@ def test_modes_have_graphs_of_their_own(snippet, model=None, met=None):
     )
 
     for training, learning in met:
-        kinds.add((training, learning))
         called.train(training)
-        with torch.set_grad_enabled(learning):
+        kinds.add((training, bool(learning)))
+        mode = (
+            torch.inference_mode()
+            if learning is None
+            else torch.set_grad_enabled(learning)
+        )
+        with mode:
             called(batch)
         assert len(run.graphs) == len(kinds)
 
@@ -301,6 +306,16 @@ def test_modes_have_graphs_of_their_own__also_drawn(snippet):
     met = [(draw.random() < 0.5, draw.random() < 0.5) for _ in range(9)]
 
     test_modes_have_graphs_of_their_own(snippet, Normed(), met)
+
+
+def test_modes_have_graphs_of_their_own__ends_in_inference_mode(
+    snippet, fails
+):
+    """If you use `inference_mode` beside `no_grad`: each of them has a graph,
+    though neither records gradients.
+    """
+    met = [(False, False), (False, None)]  # None stands for inference_mode
+    fails(test_modes_have_graphs_of_their_own, snippet, None, met)
 
 
 def test_modes_have_graphs_of_their_own__but_not_without_dropout(

@@ -434,6 +434,10 @@ def test_a_stance_finds_recompiles(snippet, function=None):
     assert torch.equal(run.checked(run.batch), run.model(run.batch))
 
     called = run.counted(function or run.Forecast())
+    stance = torch.compiler.set_stance("fail_on_recompile")
+    with stance, pytest.raises(RuntimeError, match="Detected recompile"):
+        called(run.batch)  # the first call of all
+    assert len(run.graphs) == 0
     called(run.batch)
     with torch.compiler.set_stance("fail_on_recompile"):
         for _ in range(2):
@@ -490,6 +494,13 @@ def test_a_counter_recompiles(snippet):
     for call in range(1, 12):
         called(torch.rand(32, 4))
         assert len(run.graphs) == min(call, 8)
+
+
+def test_a_counter_recompiles__ends_for_a_float(snippet, fails):
+    """For a float: the second call recompiles, and later ones do not."""
+    old = "self.layer, self.calls = nn.Linear(4, 1), 0\n"
+    edited = snippet.edit(old, old.replace("0\n", "0.0\n"))
+    fails(test_a_counter_recompiles, edited)
 
 
 def test_a_counter_recompiles__ends_with_another_limit(snippet, fails):

@@ -665,7 +665,7 @@ def test_rows_can_be_loaded__but_not(snippet, fails, old, new):
     fails(test_rows_can_be_loaded, snippet.edit(old, new))
 
 
-def test_other_sizes_are_still_refused(snippet):
+def test_other_sizes_are_still_refused(snippet, fewer=(1, 20, 26)):
     run = after(snippet, *STATES, "load-rows")
     before = {k: v.clone() for k, v in run.model.state_dict().items()}
     states = [
@@ -674,8 +674,7 @@ def test_other_sizes_are_still_refused(snippet):
         for multiple in (1, 8)
     ]
     states += [
-        run.NextLetter(letters, multiple=1).state_dict()
-        for letters in (1, 20, 26)
+        run.NextLetter(letters, multiple=1).state_dict() for letters in fewer
     ]
     for name in before:
         states.append(run.old.state_dict())
@@ -688,6 +687,13 @@ def test_other_sizes_are_still_refused(snippet):
         with pytest.raises(RuntimeError):
             run.load_rows(padded, other.state_dict())
     run.load_rows(padded, saved.state_dict())
+
+
+def test_other_sizes_are_still_refused__ends_with_more_letters(snippet, fails):
+    """With more letters in the file: the last ones are dropped without an
+    error, as padding is.
+    """
+    fails(test_other_sizes_are_still_refused, snippet, (30,))
 
 
 def test_other_sizes_are_still_refused__but_not_by_slices(snippet, fails):
