@@ -6,34 +6,29 @@ make the words false. The *ledger* joins the three with what each run said, and
 gives a *verdict*; the page shows it in a panel behind the claim.
 """
 
-from __future__ import annotations
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.util.typing import ExtensionMetadata
+from extensions.claims import (
+    sphinx_exercise,
+    sphinx_ledger,
+    sphinx_ledger_pages,
+    sphinx_panels,
+    sphinx_summaries,
+)
+from extensions.claims.corrections import read_corrections
+from extensions.site.dependencies import ALL, KINDS, PAGE_PARTS, root_of
+from extensions.site.layout import (
+    SITE_FILES,
+    add_static,
+    add_templates,
+    on_page_context,
+)
+from extensions.site.metadata import METADATA
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.claims import (
-        sphinx_exercise,
-        sphinx_ledger,
-        sphinx_ledger_pages,
-        sphinx_panels,
-        sphinx_summaries,
-    )
-    from extensions.claims.corrections import read_corrections
-    from extensions.site.dependencies import ALL, KINDS, PAGE_PARTS, root_of
-    from extensions.site.layout import (
-        SITE_FILES,
-        add_static,
-        add_templates,
-        on_page_context,
-    )
-    from extensions.site.metadata import METADATA
-
     app.setup_extension("extensions.evidence")
     add_templates(app, __file__)
     add_static(app, __file__)

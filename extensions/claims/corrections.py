@@ -4,8 +4,6 @@ Each topic that corrects a source has a TOML file, so that a new topic edits
 no list: ``docs/evidence/corrections/<topic>.toml``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

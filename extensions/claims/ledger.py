@@ -4,8 +4,6 @@ Joins pages, tests and evidence by name, and gives each claim a verdict.
 Imports neither Sphinx nor torch.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

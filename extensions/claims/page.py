@@ -5,8 +5,6 @@ a script, where a claim is a paragraph of comments behind ``# .. _its-name:``.
 Reads files as text, without Sphinx, so that rules and ledger see one truth.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Rules of claims: pages show their cells, and each claim has its tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

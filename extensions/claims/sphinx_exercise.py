@@ -9,8 +9,6 @@ counter-example, as the run of the tests has recorded it; to build, a cell of
 the program, with what checks it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The ledger of a build, for pages to show and for programs to read."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from typing import Any

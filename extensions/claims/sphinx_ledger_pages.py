@@ -5,8 +5,6 @@ versions. A claim links to the line of its test, on a page of the module's
 source, so that a reader sees the proof itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from types import SimpleNamespace

@@ -7,8 +7,6 @@ the page, counts the signs, and so is their legend. The words of a claim that
 other pages repeat lead to where they are proven.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

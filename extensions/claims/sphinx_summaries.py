@@ -4,8 +4,6 @@
 such as ``training/zero_grad#between-nothing-is-learned``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from itertools import groupby

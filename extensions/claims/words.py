@@ -5,8 +5,6 @@ false. A variation says with its name and those of its cases, as pytest gives
 them, on what it holds as well: "also with: 3 rows, 4 rows".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace

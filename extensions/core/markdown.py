@@ -8,8 +8,6 @@ line that ends in a link to the page behind it. The index of the recipes, which
 stand in the order of their names, is written by sphinx-gallery, and no page.
 """
 
-from __future__ import annotations
-
 import ast
 import posixpath
 import re

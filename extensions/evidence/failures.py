@@ -6,8 +6,6 @@ handed the program as it stands, runs the same cells under the same conditions,
 so whatever these print differently comes from the edit.
 """
 
-from __future__ import annotations
-
 import contextlib
 from difflib import SequenceMatcher
 from itertools import takewhile

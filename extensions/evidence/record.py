@@ -17,8 +17,6 @@ not written for has to make them false, or not. ``--cuda`` names the claims
 that need a CUDA device.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import tempfile
@@ -278,7 +276,7 @@ def _names_tests(options: list[str]) -> bool:
     return any(each.startswith("tests/") for each in options)
 
 
-def _claim_of(case: Element) -> tuple[str, str]:
+def claim_of(case: Element) -> tuple[str, str]:
     """Return the module and the main test of the claim of a result."""
     module, name = key_of(case)
     return module, name.partition("__")[0]
@@ -291,7 +289,7 @@ def not_renewed(
 
     Of a module that was tested as a whole, no old result stays.
     """
-    claims = {_claim_of(case) for case in new}
+    claims = {claim_of(case) for case in new}
     single = {
         each.partition("::")[0].removesuffix(".py").replace("/", ".")
         for each in options
@@ -301,7 +299,7 @@ def not_renewed(
     return [
         case
         for case in kept
-        if _claim_of(case) not in claims and _claim_of(case)[0] not in whole
+        if claim_of(case) not in claims and claim_of(case)[0] not in whole
     ]
 
 

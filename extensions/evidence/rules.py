@@ -1,7 +1,5 @@
 """Rules of tests: where they stand, and what a counter-example must do."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,26 +3,18 @@
 Those that need a device show what they printed where they ran.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 from extensions.core.topics import Topic
 from extensions.evidence.dependencies import DEPENDS_ON, cells_up_to
-from extensions.evidence.junit import runs
+from extensions.evidence.junit import Run, runs
 from extensions.programs.sphinx_cell import RecordedOutput
 from extensions.site.dependencies import ALL, KINDS, depend_on, root_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
-
-    from extensions.evidence.junit import Run
 
 # The test that runs each CUDA cell where there is a device.
 _RECORDER = ("tests.test_cuda_cells", "test_a_cuda_cell_runs")

@@ -1,7 +1,5 @@
 """What results depend on besides files: libraries, settings, the device."""
 
-from __future__ import annotations
-
 import json
 import platform
 import sys

@@ -11,8 +11,6 @@ measured, each with its date, and put among what the folder holds already.
 A file that says ``NEEDS = "cuda"`` is measured on a CUDA device alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import itertools

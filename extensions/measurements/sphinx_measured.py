@@ -5,8 +5,6 @@ second leads to all topics. The numbers come from the ``measurements.json`` of
 the recorded runs: none is typed on a page.
 """
 
-from __future__ import annotations
-
 import ast
 import statistics
 from dataclasses import dataclass

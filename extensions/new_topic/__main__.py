@@ -3,8 +3,6 @@
 Ends with 0 if the three files are written, 2 if none is.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path

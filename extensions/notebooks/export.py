@@ -13,8 +13,6 @@ marks. What the text holds and no notebook can show is reported at its line and
 left out.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Mapping
@@ -82,26 +80,6 @@ class ExportedCell:
     """The words that it folds behind, or ""."""
     asks: bool = False
     """Whether the reader is to say what it gives."""
-
-
-def export_page(
-    topic: Topic,
-    base: str,
-    verdicts: Mapping[str, str] | None = None,
-    repairs: Mapping[str, Repair] | None = None,
-) -> Export:
-    """Return the page of a topic; ``base`` is the site's address or "".
-
-    Claims are followed by the signs of their verdicts, given by their names,
-    and exercises by repairs, given by the names of their tests.
-    """
-    cells = Snippet.read(topic.snippet).cells()
-    export = Export(topic, base, verdicts or {}, repairs or {}, cells)
-    if topic.is_recipe:
-        export.add_recipe()
-    else:
-        export.add_blocks(text_of(topic.page))
-    return export
 
 
 def code_of(cell: Cell) -> str:
@@ -301,6 +279,26 @@ class Export:
         message = f"a notebook cannot show {what}{why}"
         self.problems.append(Problem(self.topic.page, line, message))
         return ""
+
+
+def export_page(
+    topic: Topic,
+    base: str,
+    verdicts: Mapping[str, str] | None = None,
+    repairs: Mapping[str, Repair] | None = None,
+) -> Export:
+    """Return the page of a topic; ``base`` is the site's address or "".
+
+    Claims are followed by the signs of their verdicts, given by their names,
+    and exercises by repairs, given by the names of their tests.
+    """
+    cells = Snippet.read(topic.snippet).cells()
+    export = Export(topic, base, verdicts or {}, repairs or {}, cells)
+    if topic.is_recipe:
+        export.add_recipe()
+    else:
+        export.add_blocks(text_of(topic.page))
+    return export
 
 
 def _linked(words: str, address: str) -> str:

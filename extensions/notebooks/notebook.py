@@ -5,8 +5,6 @@ sign, and helpers folded, in Jupyter as in Colab. As Markdown, it is for
 whoever reads with a program that knows no HTML.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator, Sequence

@@ -6,8 +6,6 @@ and all notebooks in another, in ``docs/code/``, where a page can offer them
 with ``{download}``.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

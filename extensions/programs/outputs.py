@@ -4,8 +4,6 @@ sphinx-gallery keeps the output of a block only in the page that it writes, so
 this reads it back from there. Imports neither Sphinx nor torch.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

@@ -1,13 +1,12 @@
 """``{cell}``: one cell of the page's snippet, with the output it gave."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import OptionSpec
 
 from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
@@ -16,9 +15,6 @@ from extensions.programs.snippet import WRONG, Cell, Snippet
 from extensions.site.dependencies import root_of
 from extensions.site.layout import cell_address, title_shown
 from extensions.site.nodes import Details
-
-if TYPE_CHECKING:
-    from sphinx.util.typing import OptionSpec
 
 
 def cell_and_output(

@@ -8,8 +8,6 @@ cache looks at the program alone, and believes itself before it has written the
 outputs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json
@@ -28,8 +26,9 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.display import status_iterator
 
@@ -51,9 +50,6 @@ from extensions.core.fingerprint import Fingerprint
 from extensions.core.topics import Topic, topics
 from extensions.programs.snippet import no_network
 from extensions.site.errors import stop
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 _logger = logging.getLogger(__name__)
 

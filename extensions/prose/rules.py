@@ -4,8 +4,6 @@ Each primary source stands in one list, so that a new address is reviewed. What
 people type stays short, so that the search gets better by what pages say.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
