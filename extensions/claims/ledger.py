@@ -42,11 +42,6 @@ CHANGED_PAGE = "evidence/changed"
 _UNDECIDED = {"missing", "not run", "skipped", "stale", NOT_ASKED}
 
 
-def in_a_row(parts: tuple[str, ...]) -> str:
-    """Return some parts of a scope, phrases or sentences, in one line."""
-    return "; ".join(each.removesuffix(".") for each in parts)
-
-
 @dataclass(frozen=True)
 class Entry:
     """A claim of the ledger, with what is behind it and what that says."""
@@ -115,20 +110,6 @@ class Entry:
     def ends(self) -> tuple[str, ...]:
         """In words, where the claim ends."""
         return tuple(map(caption, self.limits))
-
-    @property
-    def scope(self) -> list[str]:
-        """How far the claim reaches, and what breaks it, in lines."""
-        lines = {
-            "Tried on the program of its page,": self.tried_on,
-            "Ends:": self.ends,
-            "Breaks:": self.breaks,
-        }
-        return [
-            f"{start} {in_a_row(parts)}"
-            for start, parts in lines.items()
-            if parts
-        ]
 
     @property
     def verdict(self) -> str:

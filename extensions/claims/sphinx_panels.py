@@ -17,7 +17,7 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.claims.ledger import Entry, Ledger, in_a_row
+from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
 from extensions.claims.sphinx_ledger import ledger_of, link_to_test
 from extensions.claims.words import SIGNS, sign_of
@@ -171,7 +171,8 @@ def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
                 _put_sign(builder, link, entry, is_link=False)
                 in_recap = isinstance(link.parent.parent, nodes.list_item)
                 if entry.ends and in_recap:
-                    said = f"Where it ends: {words(in_a_row(entry.ends))}."
+                    ends = "; ".join(e.removesuffix(".") for e in entry.ends)
+                    said = f"Where it ends: {words(ends)}."
                     html = f' <small class="claim-ends">{said}</small>'
                     link.parent.append(HtmlNode(html=html))
     for name in sorted(unseen):

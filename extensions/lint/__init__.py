@@ -16,8 +16,8 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.typing import ExtensionMetadata
 
-from extensions.claims import corrections
 from extensions.claims import rules as claim_rules
+from extensions.claims import sphinx_summaries
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.files import Problem
 from extensions.evidence import rules as test_rules
@@ -51,7 +51,7 @@ LATER_RULES = (
     program_rules.topics_have_plain_names,
     program_rules.snippets_stand_alone,
     program_rules.outputs_do_not_vary,
-    corrections.corrections_stand,
+    sphinx_summaries.corrections_stand,
 )
 RULES = FIRST_RULES + LATER_RULES
 

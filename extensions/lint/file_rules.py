@@ -13,7 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from extensions.claims.corrections import correction_files, corrections_in
+from extensions.claims.sphinx_summaries import (
+    correction_files,
+    corrections_in,
+)
 from extensions.core.cache import cached_by_content
 from extensions.core.files import Problem, bytes_of, python_in, text_of
 from extensions.core.markdown import chapters, toctrees_of

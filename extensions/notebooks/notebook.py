@@ -21,10 +21,6 @@ from extensions.programs.snippet import Snippet, libraries
 Json = dict[str, Any]
 _OWN_CODE = "# Your code"
 _REQUIREMENTS = {"torch": '"torch>=2.6"'}
-_SCOPES = (
-    "## How far the claims reach\n\n<details><summary>What each was tried on,"
-    " where it ends, and what breaks it</summary>\n\n{}\n\n</details>"
-)
 # A directive, and what is indented below it.
 _DIRECTIVE = re.compile(
     r"^ *\.\. (?P<name>code-block|raw|image):: (?P<argument>.*)\n"
@@ -33,8 +29,8 @@ _DIRECTIVE = re.compile(
 )
 
 
-def notebook_of(page: Export, scopes: str = "") -> Json:
-    """Return the notebook of a page; ``scopes``: how far its claims reach."""
+def notebook_of(page: Export) -> Json:
+    """Return the notebook of a page."""
     outputs = outputs_by_cell(page.topic)
     pieces = [*page.pieces]
     title, opening = "", ""
@@ -55,8 +51,6 @@ def notebook_of(page: Export, scopes: str = "") -> Json:
                 # It may name what the reader has not defined yet: Jupyter goes
                 # on with the next cell.
                 cells[-1]["metadata"]["tags"] = ["raises-exception"]
-    if scopes:
-        cells.append(_words(_SCOPES.format(scopes)))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not at random
     kernel = {"name": "python3", "display_name": "Python 3"}
