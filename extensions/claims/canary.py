@@ -51,7 +51,6 @@ def _report_in_markdown(root: Path, run: Element) -> str:
 
 
 def _failure(first: Element, *more: Element) -> str:
-    """Return which test failed, and how pytest's words on it end."""
     others = f", and {len(more)} more" if more else ""
     [said, *_] = [each for each in first if each.tag in {"failure", "error"}]
     text = (said.text or said.get("message") or "").strip()

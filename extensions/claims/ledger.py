@@ -240,7 +240,6 @@ def _entry_of(
     runs: list[Run],
     now: dict[str, str],
 ) -> Entry:
-    """Return a claim with what is behind it, given what tests depend on."""
     name, module = test_of(claim.name), module_of(topic)
     depends = {each.name: now[each.name] for each in behind}
     counter_examples = tuple(each for each in behind if each.is_counter)

@@ -6,7 +6,7 @@ from pathlib import Path
 from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
 from extensions.core.files import Problem
-from extensions.core.topics import measured_topics, topics
+from extensions.core.topics import topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
@@ -61,15 +61,6 @@ def pages_mirror_snippets(root: Path) -> Iterator[Problem]:
             name = path.relative_to(root / "docs").with_suffix("")
             message = f"claims or cells, and no snippets/{name}.py"
             yield Problem(path, min(lines), message)
-
-
-def pages_show_their_measurements(root: Path) -> Iterator[Problem]:
-    """Yield measurements that their page does not show."""
-    for topic in measured_topics(root):
-        if not read_page(topic.page).measured:
-            shows = 'num="timings" in' if topic.is_recipe else "{measured} on"
-            message = f"no {shows} {topic.name} shows it"
-            yield Problem(topic.measurement, 1, message)
 
 
 def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
@@ -151,7 +142,6 @@ def failures_show_values(ledger: Ledger) -> Iterator[Problem]:
 
 
 def _failures(entry: Entry) -> Iterator[str]:
-    """Yield which tests of a claim failed, and where each stands."""
     place = entry.topic.tests.relative_to(entry.topic.root).as_posix()
     failed = {name for each in entry.deciding for name in each.failed}
     empty = {name for each in entry.deciding for name in each.empty}

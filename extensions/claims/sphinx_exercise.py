@@ -111,7 +111,6 @@ class ExerciseDirective(SphinxDirective):
         return Details("", *parts, summary="Check it")
 
     def _cell(self, name: str) -> tuple[nodes.Element, nodes.Element]:
-        """Return the code of a cell, and what it gave."""
         topic = Topic(root_of(self.env), self.env.docname)
         cell, output = cell_and_output(self, topic, name)
         code = nodes.literal_block(cell.code, cell.code, language="python")
@@ -137,7 +136,6 @@ def put_repairs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 
 def _repair(repair: Repair | None) -> Iterator[nodes.Element]:
-    """Yield an edit, and what is no longer true with it."""
     if repair is None:
         yield nodes.paragraph("", NO_ANSWER)
         return

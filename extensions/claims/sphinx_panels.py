@@ -190,7 +190,6 @@ def _put_sign(
     *,
     is_link: bool,
 ) -> None:
-    """Add a sign after some words, or at the end of a whole paragraph."""
     mark = sign_of(entry.verdict, entry.needs)
     values = {"entry": entry, "is_link": is_link, "sign": mark}
     sign = render_for_claim(builder, "sign", **values)

@@ -184,7 +184,6 @@ def render_summaries(
 
 
 def _values(env: BuildEnvironment, ledger: Ledger) -> dict[str, Any]:
-    """Return what the templates show."""
     groups = groupby(ledger.entries, key=lambda each: each.topic.chapter)
     chapters = {name: list(entries) for name, entries in groups}
     read = partial(reading_place, env)

@@ -166,8 +166,6 @@ class Chapter:
 
 @dataclass(frozen=True)
 class _Toctree:
-    """A table of contents on a page."""
-
     line: int
     entries: tuple[str, ...]
     """What it lists, as it stands there."""
@@ -190,13 +188,11 @@ def chapters(root: Path) -> Iterator[Chapter]:
 
 
 def _text_of_page(root: Path, name: str) -> str:
-    """Return the text of a page; "" if there is none."""
     page = root / "docs" / f"{name}.md"
     return text_of(page) if page.exists() else ""
 
 
 def _listed_in(root: Path, name: str) -> list[str]:
-    """Return the names of the pages that the contents of a page list."""
     if name == "gallery/index":
         return [topic.name for topic in topics(root) if topic.is_recipe]
     return [
@@ -244,7 +240,6 @@ def title_of(root: Path, name: str) -> str | None:
 
 @cached_by_content
 def _title_in(path: Path, text: str) -> str | None:
-    """Return the title that the text of a page, header or recipe has."""
     if path.suffix == ".md":
         for token, following in pairwise(parse(text)):
             if token.type == "heading_open":

@@ -152,7 +152,6 @@ def _where_it_stopped(trace: TracebackType | None) -> str:
 
 
 def _repr(value: object) -> str:
-    """Return a value as Python writes it, short and in one line."""
     return cut(in_one_line(saferepr(value, maxsize=_VALUE)), _VALUE)
 
 
@@ -167,7 +166,6 @@ def _short(code: str) -> str:
 
 
 def _parts(arguments: str) -> list[str]:
-    """Return the arguments of a call, one by one."""
     found, depth = [""], 0
     for letter in arguments:
         depth += (letter in "([{") - (letter in ")]}")

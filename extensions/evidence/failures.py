@@ -51,7 +51,6 @@ def properties_of_failure(failure: Failure) -> list[tuple[str, str]]:
 
 
 def _statement(trace: TracebackType | None, module: str) -> str:
-    """Return the last statement of a module that an error came through."""
     frames = [each for each in extract_tb(trace) if each.filename == module]
     last = frames[-1]
     lines = text_of(Path(module)).splitlines()
@@ -78,7 +77,6 @@ def _changes(snippet: Snippet) -> tuple[list[str], int]:
 
 
 def _sizes(snippet: Snippet) -> dict[str, int]:
-    """Return how many lines each cell has."""
     cells = [*snippet.cells().values()]
     ends = [cell.line for cell in cells[1:]]
     ends.append(len(snippet.text.splitlines()) + 1)
@@ -99,7 +97,6 @@ def _left_out(whole: Snippet, snippet: Snippet) -> set[str]:
 
 
 def _properties_of_inputs(inputs: tuple[object, ...]) -> list[tuple[str, str]]:
-    """Return what is to be recorded: the edit, its cell, other inputs."""
     found = []
     for each in inputs:
         if isinstance(each, Snippet):
@@ -137,7 +134,6 @@ def _properties_of_outputs(
 
 
 def _as_it_stands(value: object) -> object:
-    """Return a program without its edit, and all else as it is."""
     return Snippet.read(value.path) if isinstance(value, Snippet) else value
 
 
@@ -161,7 +157,6 @@ def _printed_by(test: FunctionType, *inputs: object) -> _Runs:
 
 
 def _key(test: FunctionType, *inputs: object) -> str:
-    """Return what tells runs of a test apart."""
     said = [
         each.path if isinstance(each, Snippet) else each for each in inputs
     ]
@@ -169,7 +164,6 @@ def _key(test: FunctionType, *inputs: object) -> str:
 
 
 def _printed_while(test: FunctionType, *inputs: object) -> _Runs:
-    """Return what programs print in a test, which may fail."""
     reset_torch({}, "")
     printed.clear()
     with contextlib.suppress(*_ENDS):
@@ -223,7 +217,6 @@ def _shown(before: str, after: str) -> tuple[str, str]:
 
 
 def _common(old: list[str], new: list[str]) -> list[str]:
-    """Return the elements with which two lists begin."""
     pairs = zip(old, new, strict=False)
     return [a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
 

@@ -20,7 +20,7 @@ that need a CUDA device.
 import argparse
 import gzip
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
@@ -42,7 +42,7 @@ from extensions.evidence.junit import (
     properties_of,
 )
 from extensions.evidence.kept_results import LOCKED, KeptResults, Modules
-from extensions.evidence.parsed_tests import tests_in
+from extensions.evidence.parsed_tests import Test, tests_in
 from extensions.evidence.test_claims import (
     IN_PARALLEL,
     SOME_FAILED,
@@ -228,7 +228,6 @@ def _kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
 
 
 def _tests_of(root: Path, module: Path, main: str) -> Iterator[str]:
-    """Yield the tests of a claim, as pytest is given them."""
     for test in tests_in(module).values():
         if test.of == main:
             yield f"{module.relative_to(root).as_posix()}::{test.name}"
@@ -245,34 +244,28 @@ def with_their_claims(root: Path, options: list[str]) -> list[str]:
     return found
 
 
-def changed_by(root: Path, limit: str) -> list[str]:
-    """Return the tests of the claims that became true with some torch.
-
-    That torch is the given one, or an older one.
-    """
+def _claims_where(
+    root: Path, is_chosen: Callable[[Test], object]
+) -> list[str]:
+    """Return the tests of the claims of which some test is chosen."""
     return [
         name
         for module in evidence_modules(root)
-        for main, test in tests_in(module).items()
-        if test.since and not older(limit, test.since[0])
+        for main in dict.fromkeys(
+            each.of for each in tests_in(module).values() if is_chosen(each)
+        )
         for name in _tests_of(root, module, main)
     ]
 
 
-def on_cuda(root: Path) -> list[str]:
-    """Return the tests of the claims of which one needs a CUDA device."""
-    found: list[str] = []
-    for module in evidence_modules(root):
-        tests = tests_in(module).values()
-        for main in dict.fromkeys(
-            each.of for each in tests if each.needs_cuda
-        ):
-            found += _tests_of(root, module, main)
-    return found
+def changed_by(root: Path, limit: str) -> list[str]:
+    """Return the tests of the claims that are true since some torch."""
+    return _claims_where(
+        root, lambda test: test.since and not older(limit, test.since[0])
+    )
 
 
 def _names_tests(options: list[str]) -> bool:
-    """Whether some options of pytest say which tests to run."""
     return any(each.startswith("tests/") for each in options)
 
 
@@ -326,7 +319,7 @@ def main() -> None:
     if chosen.folder is None:
         raise SystemExit(renew(ROOT, chosen.check))
     if chosen.cuda:
-        options += on_cuda(ROOT)
+        options += _claims_where(ROOT, lambda test: test.needs_cuda)
     if chosen.changed_by:
         options += changed_by(ROOT, chosen.changed_by)
     raise SystemExit(record(chosen.folder, options))

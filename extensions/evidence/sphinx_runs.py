@@ -35,14 +35,12 @@ def runs_of(env: BuildEnvironment) -> list[Run]:
 
 
 def _device_outputs(app: Sphinx) -> dict[str, str]:
-    """Return what all runs have recorded of cells that need a device."""
     runs = runs_of(app.env)
     found = [(run.title, run.results.get(_RECORDER)) for run in runs]
     return {ALL: f"{found}"}
 
 
 def _fill_in(app: Sphinx, doctree: nodes.document) -> None:
-    """Show what cells of a page printed where they ran, or say: nowhere."""
     for place in [*doctree.findall(RecordedOutput)]:
         depend_on(app.env, "device outputs")
         topic = Topic(root_of(app.env), place["topic"])
@@ -56,7 +54,6 @@ def _fill_in(app: Sphinx, doctree: nodes.document) -> None:
 def _recorded(
     env: BuildEnvironment, topic: Topic, cell: str
 ) -> Iterator[nodes.Element]:
-    """Yield each recorded output of a cell, and where it comes from."""
     for run in runs_of(env):
         for facts in _facts_of(run, f"{topic.name}:{cell}"):
             fresh = facts.get(DEPENDS_ON) == cells_up_to(topic, cell)

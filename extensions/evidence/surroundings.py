@@ -3,7 +3,7 @@
 import json
 import platform
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import (
     PackageNotFoundError,
@@ -22,15 +22,6 @@ from extensions.core.files import bytes_of, toml_of
 from extensions.core.fingerprint import digest
 
 _MISSING = "not there"
-# Files in which pytest finds settings, besides pyproject.toml.
-_SETTINGS = (
-    "pytest.toml",
-    ".pytest.toml",
-    "pytest.ini",
-    ".pytest.ini",
-    "tox.ini",
-    "setup.cfg",
-)
 # Where one of them is set, pytest takes the machine for one of CI; the plugin
 # does away with them.
 OF_CI = ("CI", "BUILD_NUMBER")
@@ -58,7 +49,7 @@ def surroundings(
         "system": f"{platform.system()} {platform.machine()}",
         "device": device() or "none",
         "plugins": digest(_plugins()),
-        "settings": digest(*(each for _, each in _settings(root))),
+        "settings": digest(_settings(root)),
         "torch": version("torch").partition("+")[0],
     }
     for name, each in _versions(libraries, without="torch").items():
@@ -71,7 +62,6 @@ def surroundings(
 
 
 def _versions(libraries: Iterable[str], without: str = "") -> dict[str, str]:
-    """Return the versions of some libraries, and of all that these need."""
     found: dict[str, str] = {}
     todo, known = [*libraries], {*sys.stdlib_module_names, without}
     while todo:
@@ -112,17 +102,12 @@ def _version(name: str) -> tuple[str, tuple[str, ...]]:
 
 @cache
 def _plugins() -> str:
-    """Return which plugins pytest loads because they are installed."""
     found = entry_points(group="pytest11")
     dists = [each.dist for each in found if each.dist]
     return repr(sorted({f"{each.name} {each.version}" for each in dists}))
 
 
-def _settings(root: Path) -> Iterator[tuple[str, str | bytes]]:
-    """Yield each file with settings of pytest, and what stands in it."""
-    for name in _SETTINGS:
-        if (path := root / name).is_file():
-            yield name, bytes_of(path)
-    if (path := root / "pyproject.toml").is_file():
-        tool = toml_of(path).get("tool", {})
-        yield f"{path.name} [tool.pytest]", json.dumps(tool.get("pytest"))
+def _settings(root: Path) -> str:
+    path = root / "pyproject.toml"
+    tool = toml_of(path).get("tool", {}) if path.is_file() else {}
+    return json.dumps(tool.get("pytest"))

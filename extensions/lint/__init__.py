@@ -36,7 +36,6 @@ FIRST_RULES = (file_rules.files_are_whole, file_rules.folders_have_headers)
 LATER_RULES = (
     claim_rules.pages_show_their_cells,
     claim_rules.pages_hold_no_code,
-    claim_rules.pages_show_their_measurements,
     claim_rules.pages_mirror_snippets,
     claim_rules.claims_and_tests_pair_off,
     test_rules.tests_mirror_topics,

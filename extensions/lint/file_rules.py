@@ -5,7 +5,6 @@ granted. A question leads to each page that the index of its chapter lists.
 """
 
 import ast
-import codecs
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +17,7 @@ from extensions.claims.sphinx_summaries import (
     corrections_in,
 )
 from extensions.core.cache import cached_by_content
-from extensions.core.files import Problem, bytes_of, python_in, text_of
+from extensions.core.files import Problem, python_in, text_of
 from extensions.core.markdown import chapters, toctrees_of
 from extensions.core.syntax import front_matter_of
 from extensions.core.topics import HEADER, measured_topics, topics
@@ -28,6 +27,7 @@ from extensions.measurements.sphinx_measured import (
     workload_of,
 )
 from extensions.programs.snippet import Snippet
+from extensions.prose.names import read_names
 from extensions.prose.rules import read_sources, read_synonyms
 
 _TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
@@ -36,11 +36,12 @@ _TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
 def files_are_whole(root: Path) -> Iterator[Problem]:
     """Yield what is wrong with files that cannot be read."""
     every = topics(root)
+    programs = [topic.snippet for topic in every]
     modules = [topic.tests for topic in every if topic.tests.exists()]
     recordings = "evidence/*/measurements.json"
     files: tuple[tuple[Callable[[Any], object], Iterable[object]], ...] = (
-        (_read_program, [topic.snippet for topic in every]),
-        (lambda path: tests_of(path, text_of(path)), modules),
+        (lambda p: _check_program(p, text_of(p)), programs),
+        (lambda p: tests_of(p, text_of(p)), modules),
         (front_matter_of, sorted(root.glob("docs/**/*.md"))),
         (workload_of, measured_topics(root)),
         (read_recordings, sorted(root.glob(recordings))),
@@ -48,6 +49,7 @@ def files_are_whole(root: Path) -> Iterator[Problem]:
         (partial(corrections_in, root), correction_files(root)),
         (read_sources, [root]),
         (read_synonyms, [root]),
+        (read_names, [root]),
     )
     for read, those in files:
         for each in those:
@@ -55,14 +57,6 @@ def files_are_whole(root: Path) -> Iterator[Problem]:
                 read(each)
             except Problem as problem:
                 yield problem
-
-
-def _read_program(path: Path) -> None:
-    # sphinx-gallery does not know what to do with a byte order mark.
-    if bytes_of(path).startswith(codecs.BOM_UTF8):
-        message = "begins with a byte order mark: save it as UTF-8 without one"
-        raise Problem(path, 1, message)
-    _check_program(path, text_of(path))
 
 
 @cached_by_content

@@ -132,7 +132,6 @@ def _cpu_in_words() -> str:
 
 
 def _measure(topic: Topic, device: str) -> dict[str, Any] | None:
-    """Return what one file measures on a device, if the device is able to."""
     program = runpy.run_path(str(topic.measurement))
     if program.get("NEEDS", device) != device:
         return None
@@ -152,7 +151,6 @@ def _measure(topic: Topic, device: str) -> dict[str, Any] | None:
 
 
 def _in_own_process(topic: Topic, device: str) -> dict[str, Any] | None:
-    """Measure one file in a process that runs nothing else."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure, (topic, device))
 

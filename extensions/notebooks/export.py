@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extensions.claims.ledger import Repair
-from extensions.claims.page import RECIPE_TIMINGS, read_page
+from extensions.claims.page import read_page
 from extensions.claims.words import NO_ANSWER, NO_LONGER_TRUE, PRINTS, SIGNS
 from extensions.core.files import Problem, python_of, text_of
 from extensions.core.markdown import (
@@ -121,7 +121,7 @@ class Export:
             self.add_blocks(_from_rst(prose))
             if cell.code:
                 self._add(ExportedCell(cell))
-            if RECIPE_TIMINGS.search(cell.code):
+            if 'num="timings"' in cell.code:  # as the site shows it
                 self.add_blocks("```{measured}\n```")
 
     def add_blocks(self, text: str) -> None:
@@ -222,7 +222,6 @@ class Export:
         return "\n\n".join(parts)
 
     def _plain(self, text: str) -> str:
-        """Return words without what only MyST knows."""
         return _INLINE.sub(self._without_myst, text)
 
     def _without_myst(self, found: re.Match[str]) -> str:
@@ -306,7 +305,6 @@ def _linked(words: str, address: str) -> str:
 
 
 def _folded(title: str, said: str) -> str:
-    """Return what opens in a notebook as well."""
     return f"<details><summary>{title}</summary>\n\n{said}\n\n</details>"
 
 

@@ -86,7 +86,6 @@ def _words(text: str) -> Json:
 
 
 def _code(source: str, outputs: Sequence[Json] = (), fold: str = "") -> Json:
-    """Return a cell of code, closed if it folds behind some words."""
     metadata: Json = {}
     if fold:
         # Jupyter reads the first, Colab the second, with the title in code.
@@ -102,7 +101,6 @@ def _code(source: str, outputs: Sequence[Json] = (), fold: str = "") -> Json:
 
 
 def _note(page: Export) -> str:
-    """Return what a notebook says of itself, below its title."""
     link = page.link(f"the page `{page.topic.name}`")
     said = f"From {link} of Proven PyTorch."
     if names := libraries(Snippet.read(page.topic.snippet).text):
@@ -112,7 +110,6 @@ def _note(page: Export) -> str:
 
 
 def _legend(page: Export) -> str:
-    """Return what the signs behind the claims of a notebook mean."""
     verdicts = {*page.verdicts.values()}
     shown = [sign for verdict, sign in SIGNS.items() if verdict in verdicts]
     return " ".join(f"{sign.mark} {sign.legend}." for sign in shown)
@@ -156,7 +153,6 @@ def _outputs(topic: Topic, rst: str) -> Iterator[Json]:
 
 
 def _display(kind: str, data: str, words: str) -> Json:
-    """Return an output of a kind, with words for who cannot see it."""
     return {
         "output_type": "display_data",
         "metadata": {},
@@ -165,7 +161,6 @@ def _display(kind: str, data: str, words: str) -> Json:
 
 
 def _table_in(html: str) -> str:
-    """Return the table of some HTML as Markdown."""
     rows = [
         [
             unescape(re.sub("<[^>]*>", "", cell)).strip().replace("|", "\\|")

@@ -61,7 +61,6 @@ def _write_page(app: Sphinx, topic: Topic) -> None:
 
 
 def _zipped(found: list[Topic], suffix: str) -> bytes:
-    """Return a zip of one file of each topic, in their order."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for topic in found:

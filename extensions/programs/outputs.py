@@ -100,7 +100,6 @@ def snippets_stand_alone(root: Path) -> Iterator[Problem]:
 
 @cached_by_content
 def _what_no_reader_has(path: Path, text: str) -> list[Problem]:
-    """Return asserts, exits and imports of ours in a program."""
     return [
         Problem(path, node.lineno, message)
         for node in ast.walk(python_in(path, text))
@@ -110,7 +109,6 @@ def _what_no_reader_has(path: Path, text: str) -> list[Problem]:
 
 
 def _faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
-    """Yield what is wrong with a piece of a program."""
     if isinstance(node, ast.Assert):
         yield "an assert in a snippet: write a test instead"
     elif isinstance(node, ast.Call):
@@ -137,7 +135,6 @@ def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
 
 @cached_by_content
 def _varying(path: Path, text: str) -> list[tuple[int, str]]:
-    """Return what will differ in the outputs of a program, with its line."""
     return [
         (line, f"an output shows {what}: {found[0]!r}")
         for line, output in outputs_in(text).items()

@@ -13,7 +13,7 @@ from extensions.core.topics import Topic
 from extensions.programs.outputs import fold_title, outputs_in
 from extensions.programs.snippet import WRONG, Cell, Snippet
 from extensions.site.dependencies import root_of
-from extensions.site.layout import cell_address, title_shown
+from extensions.site.layout import address, title_shown
 from extensions.site.nodes import Details
 
 
@@ -111,7 +111,7 @@ class CellDirective(SphinxDirective):
         topic = Topic(root_of(self.env), self.options["from"])
         cell, output = cell_and_output(self, topic, name)
         title = title_shown(self.env, topic.name)
-        uri = cell_address(self.env, topic, cell.name)
+        uri = address(self.env, topic, f"cell-{cell.name}")
         link = nodes.reference("", title, internal=True, refuri=uri)
         block = nodes.container("", classes=["cell", "again"])
         block += nodes.paragraph("", "", link)

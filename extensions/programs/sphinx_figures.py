@@ -64,7 +64,6 @@ def swapped(color: Any) -> Any:
 
 
 def _swap_neutrals(figure: "Figure") -> None:
-    """Swap the neutral colours of all that a figure draws, in place."""
     from matplotlib.colors import to_rgba_array
 
     artists = figure.findobj()
