@@ -1,6 +1,5 @@
 """Snippets, cut into cells and run."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 import torch
 
 from extensions.core.files import Problem
-from extensions.core.topics import ROOT
 from extensions.programs.snippet import (
     Snippet,
     after,
@@ -223,14 +221,3 @@ def test_a_program_finds_nothing_compiled(monkeypatch, loaded):
     reset_torch({}, "")
 
     assert len(calls) == loaded
-
-
-def test_a_fresh_torch_comes_without_the_compiler():
-    code = (
-        "import sys; from extensions.programs.snippet import reset_torch;"
-        " reset_torch({}, ''); sys.exit('torch._inductor' in sys.modules)"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
-
-    assert done.returncode == 0
