@@ -46,7 +46,6 @@ def cuda_site(new_house):
         )
     text = path.read_text()
     path.write_text(text.replace("</testsuite>", f"{cases}</testsuite>"))
-    (house / "evidence/damaged/tests.xml").mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch.cuda.is_available", lambda: False)
         return built(house)
@@ -66,9 +65,3 @@ def test_a_cuda_cell_shows_what_it_printed_elsewhere(cuda_site, name, shown):
     *_, last = (each for each in found if "cell" in each["classes"])
 
     assert last.astext().endswith(shown)
-
-
-def test_damaged_evidence_beside_it_is_one_warning(cuda_site):
-    [warning] = cuda_site.warning.getvalue().splitlines()
-
-    assert "tests.xml:1: WARNING: cannot be read: Is a dir" in warning

@@ -115,16 +115,6 @@ def test_a_result_that_the_evidence_lacks_is_made(
     assert ("tests.part.test_one", "test_other") not in results(house)
 
 
-def test_the_results_of_a_topic_that_is_gone_vanish(house, calls, evidence):
-    for name in ("tests/part/test_two.py", "snippets/part/two.py"):
-        (house / name).unlink()
-    (house / "tests/conftest.py").write_text("")
-
-    update(house)
-
-    assert dates(house) == {ONE: NEW, THREE: NEW}
-
-
 def test_a_failure_is_told_at_every_call_and_runs_again_if_asked(
     house, calls, evidence, capsys
 ):

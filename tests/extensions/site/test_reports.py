@@ -70,13 +70,6 @@ def test_a_new_result_is_reported_and_shown(house, build, outcome, said):
     assert "claim-passed" not in (app.outdir / "part/one.html").read_text()
 
 
-def test_a_deleted_test_is_reported(house, build):
-    (house / "tests/part/test_one.py").write_text("")
-    record(house)
-
-    assert f"{CLAIM} has no test" in reports(build())[0]
-
-
 def test_a_damaged_run_leaves_the_others_standing(house, build):
     path = record(house, "evidence/other")
     path.write_bytes(b"\xff\xfe\x00")
