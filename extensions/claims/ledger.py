@@ -130,13 +130,6 @@ class Entry:
         return self.own.needs if self.own and self.verdict == "not run" else ()
 
     @property
-    def deciding(self) -> tuple[Outcome, ...]:
-        """Of this build's run, or of others where it could not run."""
-        if self.own and self.own.word != "not run":
-            return (self.own,)
-        return self.elsewhere
-
-    @property
     def has_changed(self) -> bool:
         """Whether its outcome differs between runs that decide it."""
         return len({each.word for each in self.outcomes} - _UNDECIDED) > 1

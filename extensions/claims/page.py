@@ -122,8 +122,6 @@ def _claims_in(paragraph: Token, line: int) -> Iterator[Claim]:
 
 
 def _add_directive(page: Page, directive: Directive) -> None:
-    """Add what a directive refers to, or the contents of its body."""
-
     def items(names: list[str] | tuple[str, ...]) -> list[NamedItem]:
         return [NamedItem(name, directive.line) for name in names]
 

@@ -143,8 +143,11 @@ def failures_show_values(ledger: Ledger) -> Iterator[Problem]:
 
 def _failures(entry: Entry) -> Iterator[str]:
     place = entry.topic.tests.relative_to(entry.topic.root).as_posix()
-    failed = {name for each in entry.deciding for name in each.failed}
-    empty = {name for each in entry.deciding for name in each.empty}
+    deciding = entry.elsewhere
+    if entry.own and entry.own.word != "not run":
+        deciding = (entry.own,)
+    failed = {name for each in deciding for name in each.failed}
+    empty = {name for each in deciding for name in each.empty}
     own = (entry.test,) if entry.test else ()
     more = (*entry.counter_examples, *entry.variations, *entry.limits)
     for test in (*own, *more):

@@ -85,7 +85,7 @@ class ExerciseDirective(SphinxDirective):
         box += nodes.paragraph("", "", title, classes=["exercise-kind"])
         self.state.nested_parse(self.content, self.content_offset, box)
         answer: list[nodes.Node]
-        name, *check = exercise.names
+        name, *checks = exercise.names
         if exercise.kind is Kind.REPAIR:
             answer = [RepairPlace(test=test_of(name))]
             self.set_source_info(answer[0])
@@ -95,20 +95,17 @@ class ExerciseDirective(SphinxDirective):
                 box += code
                 answer = [output]
             else:
-                box += self._check(*check)
                 answer = [code, output]
+                check, right = self._cell(*checks)
+                told = "Run this below your own code. A right answer gives:"
+                parts = [check, nodes.paragraph("", told), right]
+                box += Details("", *parts, summary="Check it")
         if "hint" in self.options:
             said, _ = self.parse_inline(self.options["hint"])
             hint = nodes.paragraph("", "", *said)
             box += Details("", hint, summary="Hint")
         box += Details("", *answer, summary="Answer")
         return [box]
-
-    def _check(self, name: str) -> Details:
-        code, output = self._cell(name)
-        said = "Run this below your own code. A right answer gives:"
-        parts = [code, nodes.paragraph("", said), output]
-        return Details("", *parts, summary="Check it")
 
     def _cell(self, name: str) -> tuple[nodes.Element, nodes.Element]:
         topic = Topic(root_of(self.env), self.env.docname)

@@ -64,7 +64,6 @@ def results_by_page(app: Sphinx) -> dict[str, str]:
 
 def page_values(builder: Builder, docname: str) -> dict[str, Any]:
     """Return the functions with which a template links to other pages."""
-
     return {
         "page": partial(builder.get_relative_uri, docname),
         "title": lambda name: builder.env.titles[name].astext(),
@@ -188,7 +187,6 @@ def test_pages(app: Sphinx) -> Iterator[_Page]:
 
 
 def _tested(app: Sphinx) -> list[tuple[Entry, ...]]:
-    """Return the claims of each topic that has a module of tests."""
     found = ledger_of(app).by_topic.values()
     return [entries for entries in found if entries[0].topic.tests.exists()]
 

@@ -6,7 +6,6 @@ Each topic has a file of its own for them, so that a new topic edits no list:
 by their claims, such as ``training/zero_grad#between-nothing-is-learned``.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 from extensions.claims.ledger import Ledger
 from extensions.claims.page import read_page
 from extensions.claims.sphinx_ledger import ledger_of, page_values
-from extensions.core.files import Problem, tables_of, text_of
+from extensions.core.files import Problem, tables_of
 from extensions.core.topics import Topic
 from extensions.prose.rules import read_sources
 from extensions.site.dependencies import ALL, depend_on, root_of
@@ -31,9 +30,6 @@ from extensions.site.layout import chapter_name, reading_place
 from extensions.site.nodes import HtmlNode
 
 _FOLDER = "docs/evidence/corrections"
-# A heading for each text that the guide reorganizes, a row for each section.
-_TEXTS = "docs/evidence/sources.md"
-_ROW = re.compile(r'^"(.+?)", "\{doc\}', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -86,24 +82,15 @@ def read_corrections(root: Path) -> list[Correction]:
 
 
 def corrections_stand(root: Path) -> Iterator[Problem]:
-    """Yield corrections of no listed section, or that no claim shows.
-
-    A source is one of the texts, or a primary one, whose sections are pages.
-    """
-    sections = {each.name: {*each.pages} for each in read_sources(root)}
-    texts = root / _TEXTS
-    for each in text_of(texts).split("\n## ")[1:] if texts.exists() else ():
-        sections[each.partition("\n")[0]] = {*_ROW.findall(each)}
+    """Yield corrections of no listed page, or that no claim shows."""
+    pages = {each.name: each.pages for each in read_sources(root)}
     for path in correction_files(root):
         for row in corrections_in(root, path):
             claims = {each.name for each in read_page(row.topic.page).claims}
             if row.claim not in claims:
                 message = f"{row.topic.name} has no claim {row.claim!r}"
                 yield Problem(path, row.line, message)
-            if row.source not in sections:
-                message = f"{_TEXTS} has no source {row.source!r}"
-                yield Problem(path, row.line, message)
-            elif row.section not in sections[row.source]:
+            if row.section not in pages.get(row.source, [row.section]):
                 message = f"{row.source!r} has no section {row.section!r}"
                 yield Problem(path, row.line, message)
 

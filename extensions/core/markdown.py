@@ -164,13 +164,6 @@ class Chapter:
     """By name of a page: the line that answers a question, as Markdown."""
 
 
-@dataclass(frozen=True)
-class _Toctree:
-    line: int
-    entries: tuple[str, ...]
-    """What it lists, as it stands there."""
-
-
 def chapters(root: Path) -> Iterator[Chapter]:
     """Yield the chapters that there are, in their order on the site."""
     for index in _listed_in(root, "index"):
@@ -197,19 +190,19 @@ def _listed_in(root: Path, name: str) -> list[str]:
         return [topic.name for topic in topics(root) if topic.is_recipe]
     return [
         name_of(entry, name)
-        for toctree in toctrees_of(root, name)
-        for entry in toctree.entries
+        for _, entries in toctrees_of(root, name)
+        for entry in entries
     ]
 
 
-def toctrees_of(root: Path, name: str) -> list[_Toctree]:
-    """Return the tables of contents of a page."""
+def toctrees_of(root: Path, name: str) -> list[tuple[int, list[str]]]:
+    """Return what each table of contents of a page lists, with its line."""
     text = _text_of_page(root, name)
     if "toctree" not in text:  # as in most: to parse a page takes long
         return []
     found = (directive_of(each, line_of(each, 1)) for each in parse(text))
     return [
-        _Toctree(each.line, tuple(_ENTRY.findall(each.body)))
+        (each.line, _ENTRY.findall(each.body))
         for each in found
         if each and each.name == "toctree"
     ]

@@ -124,17 +124,17 @@ def _properties_of_outputs(
     plain = all(isinstance(each, (Snippet, *_PLAIN)) for each in inputs)
     if not edited or not plain or not any(after):
         return []  # a folder, say, is no longer as it was
-    before = _printed_by(test, *map(_as_it_stands, inputs))
+    whole = [
+        Snippet.read(each.path) if isinstance(each, Snippet) else each
+        for each in inputs
+    ]
+    before = _printed_by(test, *whole)
     same = _cells_before_the_edit(edited[0])
     found = _first_difference(before, after, same)
     return [
         (f"output {name}", text)
         for name, text in zip(("cell", "before", "after"), found, strict=False)
     ]
-
-
-def _as_it_stands(value: object) -> object:
-    return Snippet.read(value.path) if isinstance(value, Snippet) else value
 
 
 def keep_printed(test: FunctionType, program: Snippet) -> None:
@@ -222,7 +222,6 @@ def _common(old: list[str], new: list[str]) -> list[str]:
 
 
 def _part(lines: list[str], first: int) -> str:
-    """Return the lines of an output that are shown, from one of them on."""
     last = first + _LINES
     kept = [cut(line, _LETTERS) for line in lines[first:last]]
     above = [_LEFT_OUT] if first else []

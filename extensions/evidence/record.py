@@ -299,22 +299,10 @@ def not_renewed(
 def main() -> None:
     """Record into a folder; further options, and tests, go to pytest."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "folder", type=Path, nargs="?", help="where the run goes"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="only name what is to be renewed"
-    )
-    parser.add_argument(
-        "--changed-by",
-        metavar="TORCH",
-        help="only the claims that are true since it, or since an older one",
-    )
-    parser.add_argument(
-        "--cuda",
-        action="store_true",
-        help="only the claims that need a CUDA device",
-    )
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--changed-by", metavar="TORCH")
+    parser.add_argument("--cuda", action="store_true")
     chosen, options = parser.parse_known_args()
     if chosen.folder is None:
         raise SystemExit(renew(ROOT, chosen.check))

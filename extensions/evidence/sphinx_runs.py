@@ -55,7 +55,11 @@ def _recorded(
     env: BuildEnvironment, topic: Topic, cell: str
 ) -> Iterator[nodes.Element]:
     for run in runs_of(env):
-        for facts in _facts_of(run, f"{topic.name}:{cell}"):
+        for result in run.results.get(_RECORDER, []):
+            facts = result.properties
+            is_whole = {"output", "device", "date"} <= facts.keys()
+            if not is_whole or facts.get("cell") != f"{topic.name}:{cell}":
+                continue
             fresh = facts.get(DEPENDS_ON) == cells_up_to(topic, cell)
             said = (
                 f"Recorded on {facts['date']}"
@@ -65,15 +69,6 @@ def _recorded(
             output = facts["output"]
             yield nodes.literal_block(output, output, language="none")
             yield nodes.paragraph("", said)
-
-
-def _facts_of(run: Run, cell: str) -> Iterator[dict[str, str]]:
-    """Yield the properties of the results of a cell, where they are whole."""
-    for result in run.results.get(_RECORDER, []):
-        facts = result.properties
-        is_whole = {"output", "device", "date"} <= facts.keys()
-        if is_whole and facts.get("cell") == cell:
-            yield facts
 
 
 def setup_runs(app: Sphinx) -> None:

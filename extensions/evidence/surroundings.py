@@ -12,13 +12,12 @@ from importlib.metadata import (
     packages_distributions,
     version,
 )
-from importlib.util import find_spec
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from extensions.core.environment import device, environment_variables
-from extensions.core.files import bytes_of, toml_of
+from extensions.core.files import toml_of
 from extensions.core.fingerprint import digest
 
 _MISSING = "not there"
@@ -81,17 +80,11 @@ def _distributions() -> dict[str, list[str]]:
 
 @cache
 def _version(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the version of a distribution, and what it needs.
-
-    A module that belongs to none is known by its content.
-    """
+    """Return the version of a distribution, and what it needs."""
     try:
         found = distribution(name)
     except PackageNotFoundError:
-        spec = find_spec(name) if name.isidentifier() else None
-        if spec is None or not spec.has_location or not spec.origin:
-            return _MISSING, ()
-        return digest(bytes_of(Path(spec.origin))), ()
+        return _MISSING, ()
     needs = [Requirement(each) for each in found.requires or ()]
     return found.version, tuple(
         each.name

@@ -19,6 +19,7 @@ import multiprocessing
 import os
 import platform
 import random
+import re
 import runpy
 import tempfile
 from collections.abc import Callable
@@ -120,11 +121,8 @@ def _cpu_in_words() -> str:
     Names repeat: two of one name differ in what they can do in 16 bits.
     """
     path = Path("/proc/cpuinfo")
-    lines = text_of(path).splitlines() if path.exists() else []
-    said = {
-        name.strip(): value.strip()
-        for name, _, value in (line.partition(":") for line in lines)
-    }
+    text = text_of(path) if path.exists() else ""
+    said = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", text, re.MULTILINE))
     if "model name" not in said:
         return platform.machine()
     family, model = said.get("cpu family", "?"), said.get("model", "?")

@@ -37,9 +37,6 @@ def new_topic(root: Path, name: str) -> list[Path]:
         If the name is none of a topic, or one of its files exists.
     """
     topic = Topic(root, name)
-    if topic.is_recipe:
-        message = f"{name} is a recipe, one file: copy another of gallery/"
-        raise Problem(root, 1, message)
     if not _NAME.fullmatch(name):
         message = (
             f"no name of a topic: {name!r}: write chapter/topic,"

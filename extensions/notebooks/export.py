@@ -263,7 +263,6 @@ class Export:
         return _linked(words, address and f"{address}{mark}{place}")
 
     def _sign(self, name: str) -> str:
-        """Return what follows the words of a claim: a link to its proof."""
         sign = SIGNS.get(self.verdicts.get(name, ""))
         if sign is None:
             return ""

@@ -81,19 +81,8 @@ def fold_title(cell: Cell, options: Mapping[str, str]) -> str:
     return _MADE if cell.is_display and "open" not in options else ""
 
 
-def topics_have_plain_names(root: Path) -> Iterator[Problem]:
-    """Yield programs whose path no address and no test could hold."""
-    for topic in topics(root):
-        if not re.fullmatch(r"[a-z0-9_]+(/[a-z0-9_]+)*", topic.name):
-            message = (
-                f"malformed name {topic.name!r}:"
-                " write lower-case words joined by underscores"
-            )
-            yield Problem(topic.snippet, 1, message)
-
-
 def snippets_stand_alone(root: Path) -> Iterator[Problem]:
-    """Yield asserts, exits and imports of ours in readers' programs."""
+    """Yield asserts and imports of ours in readers' programs."""
     for topic in topics(root):
         yield from _what_no_reader_has(topic.snippet, text_of(topic.snippet))
 
@@ -111,10 +100,6 @@ def _what_no_reader_has(path: Path, text: str) -> list[Problem]:
 def _faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
     if isinstance(node, ast.Assert):
         yield "an assert in a snippet: write a test instead"
-    elif isinstance(node, ast.Call):
-        # It would end the build as well, without a site or an error.
-        if ast.unparse(node.func) in {"exit", "quit", "sys.exit"}:
-            yield "a snippet may not end the program"
     elif isinstance(node, ast.Import | ast.ImportFrom):
         module = getattr(node, "module", None)
         if module == "__future__":

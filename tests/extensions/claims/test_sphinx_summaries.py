@@ -7,7 +7,6 @@ import pytest
 from extensions.claims.sphinx_summaries import corrections_stand
 from tests.extensions.claims.conftest import CORRECTION, OF_MANUAL, add_pages
 
-NO_SOURCE = "docs/evidence/sources.md has no source"
 SECOND = 2 + CORRECTION.count("\n")  # where the second correction begins
 
 
@@ -134,8 +133,6 @@ def test_a_choice_of_no_correction_is_named_at_its_line(house, build):
     [
         (OF_MANUAL, "", "", None),
         (CORRECTION, "word-is-one", "lost", "part/one has no claim 'lost'"),
-        (CORRECTION, "A text", "B text", f"{NO_SOURCE} 'B text'"),
-        (CORRECTION, "2 W", "3 W", "'A text' has no section '3 Words'"),
         (
             OF_MANUAL,
             "#part",

@@ -69,7 +69,6 @@ def test_the_tests_of_a_new_topic_pass(chapter):
     [
         ("part/four", "the topic part/four exists already"),
         ("nowhere/three", "no chapter 'nowhere'"),
-        ("gallery/three", "gallery/three is a recipe, one file: copy another"),
         ("three", "no name of a topic: 'three': write chapter/topic"),
         ("part/three more", "no name of a topic: 'part/three more'"),
     ],
