@@ -117,19 +117,6 @@ def test_what_was_recorded_before_a_change_does_not_count(
     assert entry(clone).verdict == "missing"
 
 
-@pytest.mark.parametrize(
-    ("variable", "counts"),
-    [("TORCH_SHOW_CPP_STACKTRACES", False), ("LANG", True), ("CI", True)],
-)
-def test_what_was_recorded_with_another_variable_of_torch_does_not_count(
-    clone, not_counted, monkeypatch, variable, counts
-):
-    monkeypatch.setenv(variable, "1")
-
-    assert (not_counted() == []) is counts
-    assert entry(clone).verdict == ("passed" if counts else "missing")
-
-
 def test_all_is_tested_where_that_is_asked_for(clone, tested):
     update(clone)
     assert update(clone, anew=True) == 0

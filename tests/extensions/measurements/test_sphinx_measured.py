@@ -6,10 +6,7 @@ import pytest
 
 from extensions.core.topics import Topic, sha256
 from extensions.measurements.sphinx_measured import (
-    SIZES,
-    TIMES,
     read_recordings,
-    with_unit,
 )
 from tests.helpers.builds import built
 from tests.helpers.evidence import record
@@ -202,18 +199,3 @@ def test_the_first_of_each_group_is_its_base_round_by_round(tmp_path):
     assert groups["a"][1].beside == "1 times as long (0.9 to 1.1)"
     assert (groups["a"][1].time, groups["a"][1].rounds) == ((0.9, 1.2, 2.0), 5)
     assert groups["b"][1].beside == "0.5 times as long"
-
-
-@pytest.mark.parametrize(
-    ("number", "units", "said"),
-    [
-        (0.000999, TIMES, "999 µs"),
-        (3e-11, TIMES, "0.03 ns"),
-        (0, SIZES, "0 B"),
-        (4000, SIZES, "4 kB"),
-    ],
-)
-def test_a_number_has_the_largest_unit_that_leaves_it_at_least_one(
-    number, units, said
-):
-    assert with_unit(number, units) == said
