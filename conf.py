@@ -26,7 +26,7 @@ copyright = f"2026, {author}. Code: BSD-3-Clause. Prose: CC BY 4.0"
 exclude_patterns = ["code/**", "_*"]
 
 extensions = [
-    "extensions.site",  # first of all, it watches over the others
+    "extensions.site",  # first of all: ours build on it
     # Third party
     "myst_parser",
     "sphinx_copybutton",

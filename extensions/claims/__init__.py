@@ -6,34 +6,27 @@ make the words false. The *ledger* joins the three with what each run said, and
 gives a *verdict*; the page shows it in a panel behind the claim.
 """
 
-from __future__ import annotations
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.util.typing import ExtensionMetadata
+from extensions.claims import (
+    sphinx_exercise,
+    sphinx_ledger,
+    sphinx_panels,
+    sphinx_summaries,
+)
+from extensions.site.dependencies import ALL, KINDS, PAGE_PARTS, root_of
+from extensions.site.layout import (
+    SITE_FILES,
+    add_static,
+    add_templates,
+    on_page_context,
+)
+from extensions.site.metadata import METADATA
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    from extensions.claims import (
-        sphinx_exercise,
-        sphinx_ledger,
-        sphinx_ledger_pages,
-        sphinx_panels,
-        sphinx_summaries,
-    )
-    from extensions.claims.corrections import read_corrections
-    from extensions.site.dependencies import ALL, KINDS, PAGE_PARTS, root_of
-    from extensions.site.layout import (
-        SITE_FILES,
-        add_static,
-        add_templates,
-        on_page_context,
-    )
-    from extensions.site.metadata import METADATA
-
     app.setup_extension("extensions.evidence")
     add_templates(app, __file__)
     add_static(app, __file__)
@@ -49,7 +42,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         ALL: f"{sphinx_ledger.ledger_of(app).prose}"
     }
     KINDS["corrections"] = lambda app: {
-        ALL: f"{read_corrections(root_of(app.env))}"
+        ALL: f"{sphinx_summaries.read_corrections(root_of(app.env))}"
     }
     for name in sphinx_summaries.DEPENDENCIES:
         app.add_directive(name, sphinx_summaries.SummaryDirective)
@@ -59,7 +52,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_node(sphinx_exercise.RepairPlace)
 
     PAGE_PARTS["results of claims"] = sphinx_ledger.results_by_page
-    PAGE_PARTS["the tests"] = sphinx_ledger_pages.tests_by_page
+    PAGE_PARTS["the tests"] = sphinx_ledger.tests_by_page
     app.connect("env-updated", sphinx_panels.label_first_pages)
     app.connect("doctree-resolved", sphinx_summaries.render_summaries)
     # Before Sphinx highlights code, and before panels are added.
@@ -67,8 +60,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     # The tally goes below the first paragraph: panels hold some, too.
     app.connect("doctree-resolved", sphinx_panels.add_tally)
     app.connect("doctree-resolved", sphinx_panels.add_panels)
-    app.connect("html-collect-pages", sphinx_ledger_pages.ledger_pages)
-    app.connect("html-collect-pages", sphinx_ledger_pages.test_pages)
-    on_page_context(app, sphinx_ledger_pages.navigate)
+    app.connect("html-collect-pages", sphinx_ledger.ledger_pages)
+    app.connect("html-collect-pages", sphinx_ledger.test_pages)
     on_page_context(app, sphinx_panels.add_script)
     return METADATA

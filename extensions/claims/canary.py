@@ -7,86 +7,57 @@ go to pytest; with ``tests/models`` only that chapter is tested. Ends with 0
 and without a report if all is well, 1 with a report, 2 if nothing was tested.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from extensions.claims.page import read_page
 from extensions.core.files import Problem, in_one_line, remove, write
-from extensions.core.topics import ROOT, Topic, topics
+from extensions.core.topics import ROOT, topics
 from extensions.evidence.junit import key_of, outcome_of, properties_of
 from extensions.evidence.outcomes import module_of
-from extensions.evidence.parsed_tests import test_of, tests_in
-from extensions.evidence.record import run_of_claims
+from extensions.evidence.parsed_tests import test_of
+from extensions.evidence.record import claim_of, run_of_claims
 
 _FENCE = "~~~"  # for what is said in Markdown, too
 _MOST = 12  # lines of what pytest says of a failure
 
-# By module and test: its failed cases.
-_Failed = dict[tuple[str, str], list[Element]]
-
 
 def _report_in_markdown(root: Path, run: Element) -> str:
-    failed: _Failed = {}
-    for case in run.iter("testcase"):
-        if outcome_of(case) == "failed":
-            failed.setdefault(key_of(case), []).append(case)
-    pages = [part for topic in topics(root) for part in _page(topic, failed)]
-    if failed:
-        pages.append("## Tests behind which no sentence stands")
-        for (module, _), cases in failed.items():
-            pages.append(_failure(f"`{module}`", cases))
+    claims = {
+        (module_of(topic), test_of(claim.name)): (topic, claim)
+        for topic in topics(root)
+        for claim in read_page(topic.page).claims
+    }
+    cases = [*run.iter("testcase")]
     [suite] = run.iter("testsuite")
-    said = Counter(map(outcome_of, run.iter("testcase")))
-    title = f"# torch {properties_of(suite)['torch']} makes sentences false"
-    counts = (
+    said = Counter(map(outcome_of, cases))
+    parts = [
+        f"# torch {properties_of(suite)['torch']} makes sentences false",
         f"Tests: {said['failed']} failed, {said['passed']} passed,"
-        f" {said['skipped']} skipped."
-    )
-    return "\n\n".join([title, counts, *pages]) + "\n"
-
-
-def _page(topic: Topic, failed: _Failed) -> Iterator[str]:
-    """Yield the sentences of a page that became false, and by which tests.
-
-    What is told is taken out of what failed. Where the tests cannot be
-    loaded, whether the sentences are true is open.
-    """
-    module, tests = module_of(topic), tests_in(topic.tests)
-    page = topic.page.relative_to(topic.root).as_posix()
-    place = topic.tests.relative_to(topic.root).as_posix()
-    parts: list[str] = []
-    # pytest reports a module that it cannot load as a test of that name.
-    unloaded = failed.pop(("", module), [])
-    if unloaded:
-        parts.append(_failure(f"`{place}` cannot be loaded", unloaded))
-    for claim in read_page(topic.page).claims:
-        failures = [
-            _failure(f"{test.kind.capitalize()} `{place}:{test.line}`", cases)
-            for test in tests.values()
-            if test.of == test_of(claim.name)
-            if (cases := failed.pop((module, test.name), []))
-        ]
-        if failures or unloaded:
+        f" {said['skipped']} skipped.",
+    ]
+    failed = [each for each in cases if outcome_of(each) == "failed"]
+    for key, those in groupby(sorted(failed, key=key_of), claim_of):
+        if key in claims:
+            topic, claim = claims[key]
+            page = topic.page.relative_to(root).as_posix()
             parts.append(f"> {claim.sentence}")
             parts.append(f"`{page}#{claim.name}`, line {claim.line}")
-        parts += failures
-    if parts:
-        yield from [f"## {page}", *parts]
+        parts += [_failure(*alike) for _, alike in groupby(those, key_of)]
+    return "\n\n".join(parts) + "\n"
 
 
-def _failure(what: str, cases: list[Element]) -> str:
-    """Return which test failed, and how pytest's words on it end."""
-    first, *more = cases
+def _failure(first: Element, *more: Element) -> str:
     others = f", and {len(more)} more" if more else ""
     [said, *_] = [each for each in first if each.tag in {"failure", "error"}]
     text = (said.text or said.get("message") or "").strip()
     block = "\n".join([_FENCE, *text.splitlines()[-_MOST:], _FENCE])
-    return f"{what}, `{first.get('name')}`{others}:\n\n{block}"
+    # A module that cannot be loaded is a test of that name, of no module.
+    test = "::".join(filter(None, map(first.get, ("classname", "name"))))
+    return f"`{test}`{others}:\n\n{block}"
 
 
 def canary(report: Path, options: list[str]) -> int:

@@ -4,8 +4,6 @@ Joins pages, tests and evidence by name, and gives each claim a verdict.
 Imports neither Sphinx nor torch.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,11 +40,6 @@ from extensions.prose.sentences import Sentence, prose_of
 CHANGED_PAGE = "evidence/changed"
 # Outcomes that leave open whether a claim holds on a version of torch.
 _UNDECIDED = {"missing", "not run", "skipped", "stale", NOT_ASKED}
-
-
-def in_a_row(parts: tuple[str, ...]) -> str:
-    """Return some parts of a scope, phrases or sentences, in one line."""
-    return "; ".join(each.removesuffix(".") for each in parts)
 
 
 @dataclass(frozen=True)
@@ -119,20 +112,6 @@ class Entry:
         return tuple(map(caption, self.limits))
 
     @property
-    def scope(self) -> list[str]:
-        """How far the claim reaches, and what breaks it, in lines."""
-        lines = {
-            "Tried on the program of its page,": self.tried_on,
-            "Ends:": self.ends,
-            "Breaks:": self.breaks,
-        }
-        return [
-            f"{start} {in_a_row(parts)}"
-            for start, parts in lines.items()
-            if parts
-        ]
-
-    @property
     def verdict(self) -> str:
         """What this build's run says, or others where it could not run.
 
@@ -149,13 +128,6 @@ class Entry:
     def needs(self) -> tuple[str, ...]:
         """What lacked, in words, if no run that decides could test it."""
         return self.own.needs if self.own and self.verdict == "not run" else ()
-
-    @property
-    def deciding(self) -> tuple[Outcome, ...]:
-        """Of this build's run, or of others where it could not run."""
-        if self.own and self.own.word != "not run":
-            return (self.own,)
-        return self.elsewhere
 
     @property
     def has_changed(self) -> bool:
@@ -261,7 +233,6 @@ def _entry_of(
     runs: list[Run],
     now: dict[str, str],
 ) -> Entry:
-    """Return a claim with what is behind it, given what tests depend on."""
     name, module = test_of(claim.name), module_of(topic)
     depends = {each.name: now[each.name] for each in behind}
     counter_examples = tuple(each for each in behind if each.is_counter)

@@ -5,8 +5,6 @@ a script, where a claim is a paragraph of comments behind ``# .. _its-name:``.
 Reads files as text, without Sphinx, so that rules and ledger see one truth.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,8 +28,6 @@ from extensions.core.syntax import Kind, exercise_of
 _RECIPE_CLAIM = re.compile(
     r"^# \.\. _(?P<name>.*):\n#\n(?P<text>(?:# .*\n)+)", re.MULTILINE
 )
-# A recipe shows its recorded measurements after its figure of timings.
-RECIPE_TIMINGS = re.compile(r'\bnum="timings"')
 
 
 @dataclass(frozen=True)
@@ -66,8 +62,6 @@ class Page:
     cells: list[NamedItem] = field(default_factory=list)
     code: list[int] = field(default_factory=list)
     """Lines at which code stands on the page itself."""
-    measured: list[int] = field(default_factory=list)
-    """Lines at which the page shows what was measured."""
     recapped: list[NamedItem] = field(default_factory=list)
     """Claims that the page repeats."""
 
@@ -89,8 +83,6 @@ def _parsed_page(path: Path, text: str) -> Page:
 
 
 def _add_recipe(page: Page, text: str) -> None:
-    for match in RECIPE_TIMINGS.finditer(text):
-        page.measured.append(text.count("\n", 0, match.start()) + 1)
     for match in _RECIPE_CLAIM.finditer(text):
         words = match["text"].replace("\n# ", " ").removeprefix("# ").strip()
         line = text.count("\n", 0, match.start("text")) + 1
@@ -130,15 +122,11 @@ def _claims_in(paragraph: Token, line: int) -> Iterator[Claim]:
 
 
 def _add_directive(page: Page, directive: Directive) -> None:
-    """Add what a directive refers to, or the contents of its body."""
-
     def items(names: list[str] | tuple[str, ...]) -> list[NamedItem]:
         return [NamedItem(name, directive.line) for name in names]
 
     if directive.name == "cell" and "from" not in directive.options:
         page.cells += items([directive.argument])
-    elif directive.name == "measured":
-        page.measured.append(directive.line)
     elif directive.name == "recap":
         page.recapped += items(directive.argument.split())
     elif (

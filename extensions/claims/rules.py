@@ -1,14 +1,12 @@
 """Rules of claims: pages show their cells, and each claim has its tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
 from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
 from extensions.core.files import Problem
-from extensions.core.topics import measured_topics, topics
+from extensions.core.topics import topics
 from extensions.evidence.explanations import shows_nothing
 from extensions.evidence.parsed_tests import test_of, tests_in
 from extensions.programs.snippet import NAME, Snippet
@@ -63,15 +61,6 @@ def pages_mirror_snippets(root: Path) -> Iterator[Problem]:
             name = path.relative_to(root / "docs").with_suffix("")
             message = f"claims or cells, and no snippets/{name}.py"
             yield Problem(path, min(lines), message)
-
-
-def pages_show_their_measurements(root: Path) -> Iterator[Problem]:
-    """Yield measurements that their page does not show."""
-    for topic in measured_topics(root):
-        if not read_page(topic.page).measured:
-            shows = 'num="timings" in' if topic.is_recipe else "{measured} on"
-            message = f"no {shows} {topic.name} shows it"
-            yield Problem(topic.measurement, 1, message)
 
 
 def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
@@ -153,10 +142,12 @@ def failures_show_values(ledger: Ledger) -> Iterator[Problem]:
 
 
 def _failures(entry: Entry) -> Iterator[str]:
-    """Yield which tests of a claim failed, and where each stands."""
     place = entry.topic.tests.relative_to(entry.topic.root).as_posix()
-    failed = {name for each in entry.deciding for name in each.failed}
-    empty = {name for each in entry.deciding for name in each.empty}
+    deciding = entry.elsewhere
+    if entry.own and entry.own.word != "not run":
+        deciding = (entry.own,)
+    failed = {name for each in deciding for name in each.failed}
+    empty = {name for each in deciding for name in each.empty}
     own = (entry.test,) if entry.test else ()
     more = (*entry.counter_examples, *entry.variations, *entry.limits)
     for test in (*own, *more):

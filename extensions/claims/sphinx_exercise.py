@@ -9,8 +9,6 @@ counter-example, as the run of the tests has recorded it; to build, a cell of
 the program, with what checks it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -87,7 +85,7 @@ class ExerciseDirective(SphinxDirective):
         box += nodes.paragraph("", "", title, classes=["exercise-kind"])
         self.state.nested_parse(self.content, self.content_offset, box)
         answer: list[nodes.Node]
-        name, *check = exercise.names
+        name, *checks = exercise.names
         if exercise.kind is Kind.REPAIR:
             answer = [RepairPlace(test=test_of(name))]
             self.set_source_info(answer[0])
@@ -97,8 +95,11 @@ class ExerciseDirective(SphinxDirective):
                 box += code
                 answer = [output]
             else:
-                box += self._check(*check)
                 answer = [code, output]
+                check, right = self._cell(*checks)
+                told = "Run this below your own code. A right answer gives:"
+                parts = [check, nodes.paragraph("", told), right]
+                box += Details("", *parts, summary="Check it")
         if "hint" in self.options:
             said, _ = self.parse_inline(self.options["hint"])
             hint = nodes.paragraph("", "", *said)
@@ -106,14 +107,7 @@ class ExerciseDirective(SphinxDirective):
         box += Details("", *answer, summary="Answer")
         return [box]
 
-    def _check(self, name: str) -> Details:
-        code, output = self._cell(name)
-        said = "Run this below your own code. A right answer gives:"
-        parts = [code, nodes.paragraph("", said), output]
-        return Details("", *parts, summary="Check it")
-
     def _cell(self, name: str) -> tuple[nodes.Element, nodes.Element]:
-        """Return the code of a cell, and what it gave."""
         topic = Topic(root_of(self.env), self.env.docname)
         cell, output = cell_and_output(self, topic, name)
         code = nodes.literal_block(cell.code, cell.code, language="python")
@@ -139,7 +133,6 @@ def put_repairs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 
 def _repair(repair: Repair | None) -> Iterator[nodes.Element]:
-    """Yield an edit, and what is no longer true with it."""
     if repair is None:
         yield nodes.paragraph("", NO_ANSWER)
         return

@@ -1,21 +1,34 @@
-"""The ledger of a build, for pages to show and for programs to read."""
+"""The ledger of a build: for pages to show, for programs, and its own pages.
 
-from __future__ import annotations
+It has a page of rows for each chapter, and one of what changed between
+versions. A claim links to the line of its test, on a page of the module's
+source, so that a reader sees the proof itself. No document stands behind
+these pages.
+"""
 
 import json
+from collections.abc import Iterator
 from functools import partial
+from itertools import groupby
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from sphinx.application import Sphinx
 from sphinx.builders import Builder
+from sphinx.builders.html import StandaloneHTMLBuilder
 
-from extensions.claims.ledger import Entry, Ledger, read_ledger
+from extensions.claims.ledger import CHANGED_PAGE, Entry, Ledger, read_ledger
 from extensions.claims.words import case_in_words, change_in_words, mark_of
 from extensions.core.cache import gc_paused
-from extensions.evidence.parsed_tests import Test
+from extensions.core.files import python_in, text_of
+from extensions.evidence.parsed_tests import Test, test_of, tests_of
 from extensions.evidence.sphinx_runs import runs_of
-from extensions.site.dependencies import builder_of, root_of
+from extensions.site.dependencies import (
+    builder_of,
+    is_to_be_written,
+    root_of,
+)
+from extensions.site.layout import chapter_name
 from extensions.site.nodes import words
 
 # By build. Not on Sphinx's environment, which every build reads and writes
@@ -51,7 +64,6 @@ def results_by_page(app: Sphinx) -> dict[str, str]:
 
 def page_values(builder: Builder, docname: str) -> dict[str, Any]:
     """Return the functions with which a template links to other pages."""
-
     return {
         "page": partial(builder.get_relative_uri, docname),
         "title": lambda name: builder.env.titles[name].astext(),
@@ -114,3 +126,103 @@ def unproven_txt(app: Sphinx) -> str:
         for sentence in sentences
         if sentence.kind == "neither"
     )
+
+
+# As Sphinx asks for it: name, values, template.
+_Page = tuple[str, dict[str, Any], str]
+
+
+def tests_by_page(app: Sphinx) -> dict[str, str]:
+    """Return what each page of tests shows: their source, and the claims."""
+    found = {}
+    for entries in _tested(app):
+        topic = entries[0].topic
+        sentences = [each.claim.sentence for each in entries]
+        found[topic.tests_page] = f"{sentences} {text_of(topic.tests)}"
+    return found
+
+
+def ledger_pages(app: Sphinx) -> Iterator[_Page]:
+    """Yield each page of the ledger whose rows have changed."""
+    builder, ledger = builder_of(app), ledger_of(app)
+    for name, entries in ledger.by_page.items():
+        if not is_to_be_written(app, name):
+            continue
+        chapter = chapter_name(builder.env, name.rpartition("/")[2])
+        heading = f"The ledger: {chapter.lower()}"
+        lead = "Each claim of this chapter, with what each run says of it."
+        if name == CHANGED_PAGE:
+            heading = "What changed between versions"
+            lead = "The claims of which the runs do not all say the same."
+        topics = [
+            (topic, ledger.columns_of(rows), rows)
+            for topic, those in groupby(entries, lambda e: e.topic.name)
+            for rows in [list(those)]
+        ]
+        values = {"entries": entries, "topics": topics, "runs": ledger.runs}
+        values |= {"heading": heading, "lead": lead}
+        yield _rendered(builder, name, "ledger_page.html", values)
+
+
+def test_pages(app: Sphinx) -> Iterator[_Page]:
+    """Yield the page of each module of tests that has changed."""
+    builder = builder_of(app)
+    for entries in _tested(app):
+        topic = entries[0].topic
+        if not is_to_be_written(app, topic.tests_page):
+            continue
+        behind, shared = _source_of(entries)
+        values = {
+            "heading": f"Tests: {builder.env.titles[topic.name].astext()}",
+            "topic": topic,
+            "module": topic.tests.relative_to(topic.root).as_posix(),
+            "proofs": [
+                (entry.claim, behind.get(test_of(entry.claim.name), []))
+                for entry in entries
+            ],
+            "shared": shared,
+            "highlight": builder.highlighter.highlight_block,
+        }
+        yield _rendered(builder, topic.tests_page, "tests.html", values)
+
+
+def _tested(app: Sphinx) -> list[tuple[Entry, ...]]:
+    found = ledger_of(app).by_topic.values()
+    return [entries for entries in found if entries[0].topic.tests.exists()]
+
+
+def _source_of(
+    entries: tuple[Entry, ...],
+) -> tuple[dict[str, list[tuple[Test, str]]], str]:
+    """Return the tests behind each claim with their source, and the rest.
+
+    By the name of the test of the claim. A comment belongs to what follows it.
+    """
+    path = entries[0].topic.tests
+    text = text_of(path)
+    tests, lines = tests_of(path, text), text.splitlines()
+    behind: dict[str, list[tuple[Test, str]]] = {}
+    shared: list[str] = []
+    last = 0
+    for node in python_in(path, text).body:
+        end = node.end_lineno or node.lineno
+        source = lines[last:end]
+        last = end
+        test = tests.get(getattr(node, "name", ""))
+        if test:
+            code = "\n".join(source).strip("\n")
+            behind.setdefault(test.of, []).append((test, code))
+        else:
+            shared += source
+    return behind, "\n".join(shared).strip("\n")
+
+
+def _rendered(
+    builder: StandaloneHTMLBuilder,
+    name: str,
+    template: str,
+    values: dict[str, Any],
+) -> _Page:
+    values |= page_values(builder, name)
+    body = builder.templates.render(template, values)
+    return name, {"title": values["heading"], "body": body}, "page.html"

@@ -7,8 +7,6 @@ the page, counts the signs, and so is their legend. The words of a claim that
 other pages repeat lead to where they are proven.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
@@ -19,7 +17,7 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.claims.ledger import Entry, Ledger, in_a_row
+from extensions.claims.ledger import Entry, Ledger
 from extensions.claims.page import read_page
 from extensions.claims.sphinx_ledger import ledger_of, link_to_test
 from extensions.claims.words import SIGNS, sign_of
@@ -173,7 +171,8 @@ def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
                 _put_sign(builder, link, entry, is_link=False)
                 in_recap = isinstance(link.parent.parent, nodes.list_item)
                 if entry.ends and in_recap:
-                    said = f"Where it ends: {words(in_a_row(entry.ends))}."
+                    ends = "; ".join(e.removesuffix(".") for e in entry.ends)
+                    said = f"Where it ends: {words(ends)}."
                     html = f' <small class="claim-ends">{said}</small>'
                     link.parent.append(HtmlNode(html=html))
     for name in sorted(unseen):
@@ -191,7 +190,6 @@ def _put_sign(
     *,
     is_link: bool,
 ) -> None:
-    """Add a sign after some words, or at the end of a whole paragraph."""
     mark = sign_of(entry.verdict, entry.needs)
     values = {"entry": entry, "is_link": is_link, "sign": mark}
     sign = render_for_claim(builder, "sign", **values)

@@ -1,14 +1,17 @@
 """``{ledger}``, ``{tally}`` and others: summaries of claims and sentences.
 
-``{corrected}`` shows some corrections, chosen by the claims that show them,
-such as ``training/zero_grad#between-nothing-is-learned``.
+A *correction* is what a source says, what holds, and the claim that shows it.
+Each topic has a file of its own for them, so that a new topic edits no list:
+``docs/evidence/corrections/<topic>.toml``. ``{corrected}`` shows some, chosen
+by their claims, such as ``training/zero_grad#between-nothing-is-learned``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -16,13 +19,80 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
-from extensions.claims.corrections import read_corrections
 from extensions.claims.ledger import Ledger
+from extensions.claims.page import read_page
 from extensions.claims.sphinx_ledger import ledger_of, page_values
+from extensions.core.files import Problem, tables_of
+from extensions.core.topics import Topic
 from extensions.prose.rules import read_sources
 from extensions.site.dependencies import ALL, depend_on, root_of
 from extensions.site.layout import chapter_name, reading_place
 from extensions.site.nodes import HtmlNode
+
+_FOLDER = "docs/evidence/corrections"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One statement of a source, and what is true instead."""
+
+    topic: Topic
+    line: int
+    source: str
+    section: str
+    """The part of the source, as the list of the sources names it.
+
+    Of a primary source, a page: ``generated/torch.nn.LSTM.html``.
+    """
+    said: str
+    holds: str
+    claim: str
+
+    @property
+    def name(self) -> str:
+        """The claim that it rests on, with its page."""
+        return f"{self.topic.name}#{self.claim}"
+
+
+def correction_files(root: Path) -> list[Path]:
+    """Return the files of corrections, one for each topic that has some."""
+    return sorted((root / _FOLDER).rglob("*.toml"))
+
+
+def corrections_in(root: Path, path: Path) -> list[Correction]:
+    """Return the corrections of one topic; ``Problem`` if one is not whole."""
+    name = path.relative_to(root / _FOLDER).with_suffix("").as_posix()
+    found = []
+    for line, row in tables_of(path, "correction"):
+        try:
+            found.append(Correction(Topic(root, name), line, **row))
+        except TypeError as error:
+            message = "a correction has claim, holds, said, section, source"
+            raise Problem(path, line, message) from error
+    return found
+
+
+def read_corrections(root: Path) -> list[Correction]:
+    """Return the corrections of all topics."""
+    return [
+        row
+        for path in correction_files(root)
+        for row in corrections_in(root, path)
+    ]
+
+
+def corrections_stand(root: Path) -> Iterator[Problem]:
+    """Yield corrections of no listed page, or that no claim shows."""
+    pages = {each.name: each.pages for each in read_sources(root)}
+    for path in correction_files(root):
+        for row in corrections_in(root, path):
+            claims = {each.name for each in read_page(row.topic.page).claims}
+            if row.claim not in claims:
+                message = f"{row.topic.name} has no claim {row.claim!r}"
+                yield Problem(path, row.line, message)
+            if row.section not in pages.get(row.source, [row.section]):
+                message = f"{row.source!r} has no section {row.section!r}"
+                yield Problem(path, row.line, message)
 
 
 class Summary(HtmlNode):
@@ -101,7 +171,6 @@ def render_summaries(
 
 
 def _values(env: BuildEnvironment, ledger: Ledger) -> dict[str, Any]:
-    """Return what the templates show."""
     groups = groupby(ledger.entries, key=lambda each: each.topic.chapter)
     chapters = {name: list(entries) for name, entries in groups}
     read = partial(reading_place, env)

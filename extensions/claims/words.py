@@ -5,8 +5,6 @@ false. A variation says with its name and those of its cases, as pytest gives
 them, on what it holds as well: "also with: 3 rows, 4 rows".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -109,7 +107,7 @@ def caption(test: Test) -> str:
 
 def scope(test: Test, cases: Iterable[str]) -> str:
     """Return on what a claim holds as well, given the cases of a variation."""
-    name = _name_of(test)
+    name = " ".join(_NAMES.get(each, each) for each in test.words.split())
     return ": ".join(each for each in (name, _said_of(cases, name)) if each)
 
 
@@ -126,10 +124,6 @@ def case_in_words(failure: Failure) -> str:
         if line.partition("=")[2].rpartition("-")[2] not in failure.edit
     ]
     return _said_of(["\n".join(lines)])
-
-
-def _name_of(test: Test) -> str:
-    return " ".join(_NAMES.get(each, each) for each in test.words.split())
 
 
 def _said_of(cases: Iterable[str], before: str = "") -> str:

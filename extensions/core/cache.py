@@ -5,8 +5,6 @@ before. The cache goes by content: whoever reads a file hands over what stands
 in it, so no entry can be stale.
 """
 
-from __future__ import annotations
-
 import gc
 import pickle
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What every part of a build depends on: libraries, devices, our code."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -41,13 +41,6 @@ class Fingerprint:
             return cls()
         return cls({str(name): str(each) for name, each in value.items()})
 
-    @property
-    def digest(self) -> str:
-        """One hash of all parts."""
-        return digest(
-            *(f"{name} {self.parts[name]}" for name in sorted(self.parts))
-        )
-
     def changes_since(self, before: Fingerprint) -> list[str]:
         """Return which parts are other than before, new or gone; sorted."""
         names = self.parts.keys() | before.parts.keys()

@@ -8,8 +8,6 @@ line that ends in a link to the page behind it. The index of the recipes, which
 stand in the order of their names, is written by sphinx-gallery, and no page.
 """
 
-from __future__ import annotations
-
 import ast
 import posixpath
 import re
@@ -166,15 +164,6 @@ class Chapter:
     """By name of a page: the line that answers a question, as Markdown."""
 
 
-@dataclass(frozen=True)
-class _Toctree:
-    """A table of contents on a page."""
-
-    line: int
-    entries: tuple[str, ...]
-    """What it lists, as it stands there."""
-
-
 def chapters(root: Path) -> Iterator[Chapter]:
     """Yield the chapters that there are, in their order on the site."""
     for index in _listed_in(root, "index"):
@@ -192,30 +181,28 @@ def chapters(root: Path) -> Iterator[Chapter]:
 
 
 def _text_of_page(root: Path, name: str) -> str:
-    """Return the text of a page; "" if there is none."""
     page = root / "docs" / f"{name}.md"
     return text_of(page) if page.exists() else ""
 
 
 def _listed_in(root: Path, name: str) -> list[str]:
-    """Return the names of the pages that the contents of a page list."""
     if name == "gallery/index":
         return [topic.name for topic in topics(root) if topic.is_recipe]
     return [
         name_of(entry, name)
-        for toctree in toctrees_of(root, name)
-        for entry in toctree.entries
+        for _, entries in toctrees_of(root, name)
+        for entry in entries
     ]
 
 
-def toctrees_of(root: Path, name: str) -> list[_Toctree]:
-    """Return the tables of contents of a page."""
+def toctrees_of(root: Path, name: str) -> list[tuple[int, list[str]]]:
+    """Return what each table of contents of a page lists, with its line."""
     text = _text_of_page(root, name)
     if "toctree" not in text:  # as in most: to parse a page takes long
         return []
     found = (directive_of(each, line_of(each, 1)) for each in parse(text))
     return [
-        _Toctree(each.line, tuple(_ENTRY.findall(each.body)))
+        (each.line, _ENTRY.findall(each.body))
         for each in found
         if each and each.name == "toctree"
     ]
@@ -246,7 +233,6 @@ def title_of(root: Path, name: str) -> str | None:
 
 @cached_by_content
 def _title_in(path: Path, text: str) -> str | None:
-    """Return the title that the text of a page, header or recipe has."""
     if path.suffix == ".md":
         for token, following in pairwise(parse(text)):
             if token.type == "heading_open":

@@ -4,8 +4,6 @@ what MyST reads, the front matter, and the argument of ``{exercise}``.
 Imports no parser, so that conf.py can be read before anything is installed.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import Enum

@@ -143,21 +143,16 @@ def _where_it_stopped(trace: TracebackType | None) -> str:
         if name.startswith("@py_") and isinstance(each, GeneratorType)
         if each.gi_frame is not None
     ]
-    return ", ".join(
-        f"{name} = {_repr(frame.f_locals[name])}"
+    shown = [
+        f"{name} = {in_one_line(saferepr(frame.f_locals[name], _VALUE))}"
         for frame in stopped[-1:]
         for name in frame.f_code.co_varnames  # and not what is from outside
         if name in frame.f_locals and name.isidentifier()
-    )
-
-
-def _repr(value: object) -> str:
-    """Return a value as Python writes it, short and in one line."""
-    return cut(in_one_line(saferepr(value, maxsize=_VALUE)), _VALUE)
+    ]
+    return ", ".join(shown)
 
 
 def _short(code: str) -> str:
-    """Return a call whose arguments fit into a line."""
     if len(code) <= _LONGEST or not code.endswith(")"):
         return code
     name, _, inside = code[:-1].partition("(")
@@ -167,7 +162,6 @@ def _short(code: str) -> str:
 
 
 def _parts(arguments: str) -> list[str]:
-    """Return the arguments of a call, one by one."""
     found, depth = [""], 0
     for letter in arguments:
         depth += (letter in "([{") - (letter in ")]}")

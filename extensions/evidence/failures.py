@@ -6,8 +6,6 @@ handed the program as it stands, runs the same cells under the same conditions,
 so whatever these print differently comes from the edit.
 """
 
-from __future__ import annotations
-
 import contextlib
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -53,7 +51,6 @@ def properties_of_failure(failure: Failure) -> list[tuple[str, str]]:
 
 
 def _statement(trace: TracebackType | None, module: str) -> str:
-    """Return the last statement of a module that an error came through."""
     frames = [each for each in extract_tb(trace) if each.filename == module]
     last = frames[-1]
     lines = text_of(Path(module)).splitlines()
@@ -80,7 +77,6 @@ def _changes(snippet: Snippet) -> tuple[list[str], int]:
 
 
 def _sizes(snippet: Snippet) -> dict[str, int]:
-    """Return how many lines each cell has."""
     cells = [*snippet.cells().values()]
     ends = [cell.line for cell in cells[1:]]
     ends.append(len(snippet.text.splitlines()) + 1)
@@ -101,7 +97,6 @@ def _left_out(whole: Snippet, snippet: Snippet) -> set[str]:
 
 
 def _properties_of_inputs(inputs: tuple[object, ...]) -> list[tuple[str, str]]:
-    """Return what is to be recorded: the edit, its cell, other inputs."""
     found = []
     for each in inputs:
         if isinstance(each, Snippet):
@@ -129,18 +124,17 @@ def _properties_of_outputs(
     plain = all(isinstance(each, (Snippet, *_PLAIN)) for each in inputs)
     if not edited or not plain or not any(after):
         return []  # a folder, say, is no longer as it was
-    before = _printed_by(test, *map(_as_it_stands, inputs))
+    whole = [
+        Snippet.read(each.path) if isinstance(each, Snippet) else each
+        for each in inputs
+    ]
+    before = _printed_by(test, *whole)
     same = _cells_before_the_edit(edited[0])
     found = _first_difference(before, after, same)
     return [
         (f"output {name}", text)
         for name, text in zip(("cell", "before", "after"), found, strict=False)
     ]
-
-
-def _as_it_stands(value: object) -> object:
-    """Return a program without its edit, and all else as it is."""
-    return Snippet.read(value.path) if isinstance(value, Snippet) else value
 
 
 def keep_printed(test: FunctionType, program: Snippet) -> None:
@@ -163,7 +157,6 @@ def _printed_by(test: FunctionType, *inputs: object) -> _Runs:
 
 
 def _key(test: FunctionType, *inputs: object) -> str:
-    """Return what tells runs of a test apart."""
     said = [
         each.path if isinstance(each, Snippet) else each for each in inputs
     ]
@@ -171,7 +164,6 @@ def _key(test: FunctionType, *inputs: object) -> str:
 
 
 def _printed_while(test: FunctionType, *inputs: object) -> _Runs:
-    """Return what programs print in a test, which may fail."""
     reset_torch({}, "")
     printed.clear()
     with contextlib.suppress(*_ENDS):
@@ -225,13 +217,11 @@ def _shown(before: str, after: str) -> tuple[str, str]:
 
 
 def _common(old: list[str], new: list[str]) -> list[str]:
-    """Return the elements with which two lists begin."""
     pairs = zip(old, new, strict=False)
     return [a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
 
 
 def _part(lines: list[str], first: int) -> str:
-    """Return the lines of an output that are shown, from one of them on."""
     last = first + _LINES
     kept = [cut(line, _LETTERS) for line in lines[first:last]]
     above = [_LEFT_OUT] if first else []

@@ -17,12 +17,10 @@ not written for has to make them false, or not. ``--cuda`` names the claims
 that need a CUDA device.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
@@ -44,7 +42,7 @@ from extensions.evidence.junit import (
     properties_of,
 )
 from extensions.evidence.kept_results import LOCKED, KeptResults, Modules
-from extensions.evidence.parsed_tests import tests_in
+from extensions.evidence.parsed_tests import Test, tests_in
 from extensions.evidence.test_claims import (
     IN_PARALLEL,
     SOME_FAILED,
@@ -230,7 +228,6 @@ def _kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
 
 
 def _tests_of(root: Path, module: Path, main: str) -> Iterator[str]:
-    """Yield the tests of a claim, as pytest is given them."""
     for test in tests_in(module).values():
         if test.of == main:
             yield f"{module.relative_to(root).as_posix()}::{test.name}"
@@ -247,38 +244,32 @@ def with_their_claims(root: Path, options: list[str]) -> list[str]:
     return found
 
 
-def changed_by(root: Path, limit: str) -> list[str]:
-    """Return the tests of the claims that became true with some torch.
-
-    That torch is the given one, or an older one.
-    """
+def _claims_where(
+    root: Path, is_chosen: Callable[[Test], object]
+) -> list[str]:
+    """Return the tests of the claims of which some test is chosen."""
     return [
         name
         for module in evidence_modules(root)
-        for main, test in tests_in(module).items()
-        if test.since and not older(limit, test.since[0])
+        for main in dict.fromkeys(
+            each.of for each in tests_in(module).values() if is_chosen(each)
+        )
         for name in _tests_of(root, module, main)
     ]
 
 
-def on_cuda(root: Path) -> list[str]:
-    """Return the tests of the claims of which one needs a CUDA device."""
-    found: list[str] = []
-    for module in evidence_modules(root):
-        tests = tests_in(module).values()
-        for main in dict.fromkeys(
-            each.of for each in tests if each.needs_cuda
-        ):
-            found += _tests_of(root, module, main)
-    return found
+def changed_by(root: Path, limit: str) -> list[str]:
+    """Return the tests of the claims that are true since some torch."""
+    return _claims_where(
+        root, lambda test: test.since and not older(limit, test.since[0])
+    )
 
 
 def _names_tests(options: list[str]) -> bool:
-    """Whether some options of pytest say which tests to run."""
     return any(each.startswith("tests/") for each in options)
 
 
-def _claim_of(case: Element) -> tuple[str, str]:
+def claim_of(case: Element) -> tuple[str, str]:
     """Return the module and the main test of the claim of a result."""
     module, name = key_of(case)
     return module, name.partition("__")[0]
@@ -291,7 +282,7 @@ def not_renewed(
 
     Of a module that was tested as a whole, no old result stays.
     """
-    claims = {_claim_of(case) for case in new}
+    claims = {claim_of(case) for case in new}
     single = {
         each.partition("::")[0].removesuffix(".py").replace("/", ".")
         for each in options
@@ -301,34 +292,22 @@ def not_renewed(
     return [
         case
         for case in kept
-        if _claim_of(case) not in claims and _claim_of(case)[0] not in whole
+        if claim_of(case) not in claims and claim_of(case)[0] not in whole
     ]
 
 
 def main() -> None:
     """Record into a folder; further options, and tests, go to pytest."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "folder", type=Path, nargs="?", help="where the run goes"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="only name what is to be renewed"
-    )
-    parser.add_argument(
-        "--changed-by",
-        metavar="TORCH",
-        help="only the claims that are true since it, or since an older one",
-    )
-    parser.add_argument(
-        "--cuda",
-        action="store_true",
-        help="only the claims that need a CUDA device",
-    )
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--changed-by", metavar="TORCH")
+    parser.add_argument("--cuda", action="store_true")
     chosen, options = parser.parse_known_args()
     if chosen.folder is None:
         raise SystemExit(renew(ROOT, chosen.check))
     if chosen.cuda:
-        options += on_cuda(ROOT)
+        options += _claims_where(ROOT, lambda test: test.needs_cuda)
     if chosen.changed_by:
         options += changed_by(ROOT, chosen.changed_by)
     raise SystemExit(record(chosen.folder, options))

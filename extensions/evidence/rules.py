@@ -1,7 +1,5 @@
 """Rules of tests: where they stand, and what a counter-example must do."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +51,6 @@ def tests_import_what_is_everywhere(root: Path) -> Iterator[Problem]:
 
 @cached_by_content
 def _imported(path: Path, text: str) -> list[tuple[int, str]]:
-    """Return what a module imports that is not ours, line by line."""
     return [
         (line, each.module[0])
         for line, _, each in imports_in(python_in(path, text).body)

@@ -3,26 +3,18 @@
 Those that need a device show what they printed where they ran.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 from extensions.core.topics import Topic
 from extensions.evidence.dependencies import DEPENDS_ON, cells_up_to
-from extensions.evidence.junit import runs
+from extensions.evidence.junit import Run, runs
 from extensions.programs.sphinx_cell import RecordedOutput
 from extensions.site.dependencies import ALL, KINDS, depend_on, root_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
-
-    from extensions.evidence.junit import Run
 
 # The test that runs each CUDA cell where there is a device.
 _RECORDER = ("tests.test_cuda_cells", "test_a_cuda_cell_runs")
@@ -43,14 +35,12 @@ def runs_of(env: BuildEnvironment) -> list[Run]:
 
 
 def _device_outputs(app: Sphinx) -> dict[str, str]:
-    """Return what all runs have recorded of cells that need a device."""
     runs = runs_of(app.env)
     found = [(run.title, run.results.get(_RECORDER)) for run in runs]
     return {ALL: f"{found}"}
 
 
 def _fill_in(app: Sphinx, doctree: nodes.document) -> None:
-    """Show what cells of a page printed where they ran, or say: nowhere."""
     for place in [*doctree.findall(RecordedOutput)]:
         depend_on(app.env, "device outputs")
         topic = Topic(root_of(app.env), place["topic"])
@@ -64,9 +54,12 @@ def _fill_in(app: Sphinx, doctree: nodes.document) -> None:
 def _recorded(
     env: BuildEnvironment, topic: Topic, cell: str
 ) -> Iterator[nodes.Element]:
-    """Yield each recorded output of a cell, and where it comes from."""
     for run in runs_of(env):
-        for facts in _facts_of(run, f"{topic.name}:{cell}"):
+        for result in run.results.get(_RECORDER, []):
+            facts = result.properties
+            is_whole = {"output", "device", "date"} <= facts.keys()
+            if not is_whole or facts.get("cell") != f"{topic.name}:{cell}":
+                continue
             fresh = facts.get(DEPENDS_ON) == cells_up_to(topic, cell)
             said = (
                 f"Recorded on {facts['date']}"
@@ -76,15 +69,6 @@ def _recorded(
             output = facts["output"]
             yield nodes.literal_block(output, output, language="none")
             yield nodes.paragraph("", said)
-
-
-def _facts_of(run: Run, cell: str) -> Iterator[dict[str, str]]:
-    """Yield the properties of the results of a cell, where they are whole."""
-    for result in run.results.get(_RECORDER, []):
-        facts = result.properties
-        is_whole = {"output", "device", "date"} <= facts.keys()
-        if is_whole and facts.get("cell") == cell:
-            yield facts
 
 
 def setup_runs(app: Sphinx) -> None:

@@ -1,11 +1,9 @@
 """What results depend on besides files: libraries, settings, the device."""
 
-from __future__ import annotations
-
 import json
 import platform
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import (
     PackageNotFoundError,
@@ -14,25 +12,15 @@ from importlib.metadata import (
     packages_distributions,
     version,
 )
-from importlib.util import find_spec
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from extensions.core.environment import device, environment_variables
-from extensions.core.files import bytes_of, toml_of
+from extensions.core.files import toml_of
 from extensions.core.fingerprint import digest
 
 _MISSING = "not there"
-# Files in which pytest finds settings, besides pyproject.toml.
-_SETTINGS = (
-    "pytest.toml",
-    ".pytest.toml",
-    "pytest.ini",
-    ".pytest.ini",
-    "tox.ini",
-    "setup.cfg",
-)
 # Where one of them is set, pytest takes the machine for one of CI; the plugin
 # does away with them.
 OF_CI = ("CI", "BUILD_NUMBER")
@@ -60,7 +48,7 @@ def surroundings(
         "system": f"{platform.system()} {platform.machine()}",
         "device": device() or "none",
         "plugins": digest(_plugins()),
-        "settings": digest(*(each for _, each in _settings(root))),
+        "settings": digest(_settings(root)),
         "torch": version("torch").partition("+")[0],
     }
     for name, each in _versions(libraries, without="torch").items():
@@ -73,7 +61,6 @@ def surroundings(
 
 
 def _versions(libraries: Iterable[str], without: str = "") -> dict[str, str]:
-    """Return the versions of some libraries, and of all that these need."""
     found: dict[str, str] = {}
     todo, known = [*libraries], {*sys.stdlib_module_names, without}
     while todo:
@@ -93,17 +80,11 @@ def _distributions() -> dict[str, list[str]]:
 
 @cache
 def _version(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the version of a distribution, and what it needs.
-
-    A module that belongs to none is known by its content.
-    """
+    """Return the version of a distribution, and what it needs."""
     try:
         found = distribution(name)
     except PackageNotFoundError:
-        spec = find_spec(name) if name.isidentifier() else None
-        if spec is None or not spec.has_location or not spec.origin:
-            return _MISSING, ()
-        return digest(bytes_of(Path(spec.origin))), ()
+        return _MISSING, ()
     needs = [Requirement(each) for each in found.requires or ()]
     return found.version, tuple(
         each.name
@@ -114,17 +95,12 @@ def _version(name: str) -> tuple[str, tuple[str, ...]]:
 
 @cache
 def _plugins() -> str:
-    """Return which plugins pytest loads because they are installed."""
     found = entry_points(group="pytest11")
     dists = [each.dist for each in found if each.dist]
     return repr(sorted({f"{each.name} {each.version}" for each in dists}))
 
 
-def _settings(root: Path) -> Iterator[tuple[str, str | bytes]]:
-    """Yield each file with settings of pytest, and what stands in it."""
-    for name in _SETTINGS:
-        if (path := root / name).is_file():
-            yield name, bytes_of(path)
-    if (path := root / "pyproject.toml").is_file():
-        tool = toml_of(path).get("tool", {})
-        yield f"{path.name} [tool.pytest]", json.dumps(tool.get("pytest"))
+def _settings(root: Path) -> str:
+    path = root / "pyproject.toml"
+    tool = toml_of(path).get("tool", {}) if path.is_file() else {}
+    return json.dumps(tool.get("pytest"))

@@ -8,35 +8,118 @@ names it, and the site of the last build stays as it is. What breaks another
 rule is reported, at its file and line.
 """
 
+import ast
+import posixpath
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.typing import ExtensionMetadata
 
-from extensions.claims import corrections
 from extensions.claims import rules as claim_rules
+from extensions.claims import sphinx_summaries
 from extensions.claims.sphinx_ledger import ledger_of
-from extensions.core.files import Problem
+from extensions.core.cache import cached_by_content
+from extensions.core.files import Problem, python_in, text_of
+from extensions.core.markdown import chapters, toctrees_of
+from extensions.core.syntax import front_matter_of
+from extensions.core.topics import HEADER, measured_topics, topics
 from extensions.evidence import rules as test_rules
 from extensions.evidence.junit import unreadable_runs
+from extensions.evidence.parsed_tests import tests_of
 from extensions.evidence.sphinx_runs import folders_of
-from extensions.lint import file_rules
+from extensions.measurements.sphinx_measured import (
+    read_recordings,
+    workload_of,
+)
 from extensions.programs import outputs as program_rules
+from extensions.programs.snippet import Snippet
 from extensions.prose import rules as prose_rules
+from extensions.prose.names import read_names
 from extensions.site.dependencies import root_of
 from extensions.site.errors import report, stop
 from extensions.site.metadata import METADATA
 
+_TITLE = re.compile(r"\S.*\n([=~-])\1*(\n|$)")
+
+
+def files_are_whole(root: Path) -> Iterator[Problem]:
+    """Yield what is wrong with files that cannot be read."""
+    every = topics(root)
+    programs = [topic.snippet for topic in every]
+    modules = [topic.tests for topic in every if topic.tests.exists()]
+    corrections = sphinx_summaries.correction_files(root)
+    recordings = "evidence/*/measurements.json"
+    files: tuple[tuple[Callable[[Any], object], Iterable[object]], ...] = (
+        (lambda p: _check_program(p, text_of(p)), programs),
+        (lambda p: tests_of(p, text_of(p)), modules),
+        (front_matter_of, sorted(root.glob("docs/**/*.md"))),
+        (workload_of, measured_topics(root)),
+        (read_recordings, sorted(root.glob(recordings))),
+        (read_recordings, sorted(root.glob(f"build/{recordings}"))),
+        (partial(sphinx_summaries.corrections_in, root), corrections),
+        (prose_rules.read_sources, [root]),
+        (prose_rules.read_synonyms, [root]),
+        (read_names, [root]),
+    )
+    for read, those in files:
+        for each in those:
+            try:
+                read(each)
+            except Problem as problem:
+                yield problem
+
+
+@cached_by_content
+def _check_program(path: Path, text: str) -> None:
+    title = ast.get_docstring(python_in(path, text)) or ""
+    if not _TITLE.match(title):
+        raise Problem(path, 1, "no docstring that opens with a title")
+    Snippet(path, text).cells()
+
+
+def folders_have_headers(root: Path) -> Iterator[Problem]:
+    """Yield folders of programs that sphinx-gallery would pass over."""
+    folders = {topic.snippet.parent for topic in topics(root)}
+    folders |= {root / "snippets"} if folders else set()
+    for header in sorted(folder / HEADER for folder in folders):
+        try:
+            text_of(header)
+        except Problem as problem:
+            yield problem
+
+
+def indexes_answer(root: Path) -> Iterator[Problem]:
+    """Yield pages to which no question of their chapter's index leads.
+
+    An index without questions, such as that of a course, needs none.
+    """
+    for chapter in chapters(root):
+        answered = {name for name, _ in chapter.rules}
+        for name in chapter.pages if answered else ():
+            if name not in answered:
+                index = f"{chapter.name}/index"
+                entry = posixpath.relpath(name, chapter.name)
+                message = (
+                    f"no question leads to {entry}: add one above this"
+                    " toctree, '- A question?', and its answer,"
+                    f" '  A rule: [Title]({entry}.md).'"
+                )
+                line, _ = toctrees_of(root, index)[0]
+                yield Problem(root / "docs" / f"{index}.md", line, message)
+
+
 # Without these no program can run and no page can be built.
-FIRST_RULES = (file_rules.files_are_whole, file_rules.folders_have_headers)
+FIRST_RULES = (files_are_whole, folders_have_headers)
 # These hold once every file can be read.
 LATER_RULES = (
     claim_rules.pages_show_their_cells,
     claim_rules.pages_hold_no_code,
-    claim_rules.pages_show_their_measurements,
     claim_rules.pages_mirror_snippets,
     claim_rules.claims_and_tests_pair_off,
     test_rules.tests_mirror_topics,
@@ -44,14 +127,13 @@ LATER_RULES = (
     test_rules.counter_examples_are_honest,
     prose_rules.fronts_name_pages,
     prose_rules.phrases_add_words,
-    file_rules.indexes_answer,
+    indexes_answer,
     prose_rules.pages_have_their_sections,
     prose_rules.sentences_stand_alone,
     prose_rules.citations_are_primary,
-    program_rules.topics_have_plain_names,
     program_rules.snippets_stand_alone,
     program_rules.outputs_do_not_vary,
-    corrections.corrections_stand,
+    sphinx_summaries.corrections_stand,
 )
 RULES = FIRST_RULES + LATER_RULES
 

@@ -11,8 +11,6 @@ measured, each with its date, and put among what the folder holds already.
 A file that says ``NEEDS = "cuda"`` is measured on a CUDA device alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import itertools
@@ -21,6 +19,7 @@ import multiprocessing
 import os
 import platform
 import random
+import re
 import runpy
 import tempfile
 from collections.abc import Callable
@@ -122,11 +121,8 @@ def _cpu_in_words() -> str:
     Names repeat: two of one name differ in what they can do in 16 bits.
     """
     path = Path("/proc/cpuinfo")
-    lines = text_of(path).splitlines() if path.exists() else []
-    said = {
-        name.strip(): value.strip()
-        for name, _, value in (line.partition(":") for line in lines)
-    }
+    text = text_of(path) if path.exists() else ""
+    said = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", text, re.MULTILINE))
     if "model name" not in said:
         return platform.machine()
     family, model = said.get("cpu family", "?"), said.get("model", "?")
@@ -134,7 +130,6 @@ def _cpu_in_words() -> str:
 
 
 def _measure(topic: Topic, device: str) -> dict[str, Any] | None:
-    """Return what one file measures on a device, if the device is able to."""
     program = runpy.run_path(str(topic.measurement))
     if program.get("NEEDS", device) != device:
         return None
@@ -154,7 +149,6 @@ def _measure(topic: Topic, device: str) -> dict[str, Any] | None:
 
 
 def _in_own_process(topic: Topic, device: str) -> dict[str, Any] | None:
-    """Measure one file in a process that runs nothing else."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure, (topic, device))
 

@@ -3,8 +3,6 @@
 Ends with 0 if the three files are written, 2 if none is.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path
@@ -12,7 +10,9 @@ from pathlib import Path
 from extensions.core.files import Problem, in_one_line, text_of, write
 from extensions.core.topics import ROOT, Topic
 
-EXAMPLE = Topic(Path(__file__).parent / "example", "models/tied_weights")
+_EXAMPLE = Topic(ROOT, "models/tied_weights")
+# In CONTRIBUTING.md: the path of a file of the example, and what it holds.
+_SHOWN = re.compile(r"`([\w/.]+)`:\n\n(`{3,})\w+\n(.*?)^\2\n", re.M | re.S)
 _NAME = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
 _TITLE = "Tied weights"
 _LEFT = """\
@@ -37,9 +37,6 @@ def new_topic(root: Path, name: str) -> list[Path]:
         If the name is none of a topic, or one of its files exists.
     """
     topic = Topic(root, name)
-    if topic.is_recipe:
-        message = f"{name} is a recipe, one file: copy another of gallery/"
-        raise Problem(root, 1, message)
     if not _NAME.fullmatch(name):
         message = (
             f"no name of a topic: {name!r}: write chapter/topic,"
@@ -54,8 +51,11 @@ def new_topic(root: Path, name: str) -> list[Path]:
         if path.exists():
             raise Problem(path, 1, f"the topic {name} exists already")
     title = _title(topic)
-    for path, example in zip(_files(topic), _files(EXAMPLE), strict=True):
-        text = text_of(example).replace(EXAMPLE.name, name)
+    guide = text_of(ROOT / "CONTRIBUTING.md")
+    shown = {path: text for path, _, text in _SHOWN.findall(guide)}
+    for path, example in zip(_files(topic), _files(_EXAMPLE), strict=True):
+        text = shown[example.relative_to(ROOT).as_posix()]
+        text = text.replace(_EXAMPLE.name, name)
         text = text.replace("=" * len(_TITLE), "=" * len(title))
         write(path, text.replace(_TITLE, title))
     return _files(topic)

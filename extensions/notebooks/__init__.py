@@ -5,20 +5,15 @@ cell. Directives and roles, which only this site knows, become what
 :mod:`extensions.core.markdown` says of each.
 """
 
-from __future__ import annotations
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.util.typing import ExtensionMetadata
+from extensions.notebooks import sphinx_offer
+from extensions.site.metadata import METADATA
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Write the files once the programs have run, and offer them."""
-    from extensions.notebooks import sphinx_offer
-    from extensions.site.metadata import METADATA
-
     app.add_config_value("notebooks_repository", "", "env", str)
     app.connect("builder-inited", sphinx_offer.write_files)
     app.add_transform(sphinx_offer.OfferFiles)

@@ -13,8 +13,6 @@ marks. What the text holds and no notebook can show is reported at its line and
 left out.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Mapping
@@ -22,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extensions.claims.ledger import Repair
-from extensions.claims.page import RECIPE_TIMINGS, read_page
+from extensions.claims.page import read_page
 from extensions.claims.words import NO_ANSWER, NO_LONGER_TRUE, PRINTS, SIGNS
 from extensions.core.files import Problem, python_of, text_of
 from extensions.core.markdown import (
@@ -84,26 +82,6 @@ class ExportedCell:
     """Whether the reader is to say what it gives."""
 
 
-def export_page(
-    topic: Topic,
-    base: str,
-    verdicts: Mapping[str, str] | None = None,
-    repairs: Mapping[str, Repair] | None = None,
-) -> Export:
-    """Return the page of a topic; ``base`` is the site's address or "".
-
-    Claims are followed by the signs of their verdicts, given by their names,
-    and exercises by repairs, given by the names of their tests.
-    """
-    cells = Snippet.read(topic.snippet).cells()
-    export = Export(topic, base, verdicts or {}, repairs or {}, cells)
-    if topic.is_recipe:
-        export.add_recipe()
-    else:
-        export.add_blocks(text_of(topic.page))
-    return export
-
-
 def code_of(cell: Cell) -> str:
     """Return the code of a cell without what stands on the page as prose."""
     return cell.source if cell.is_wrong else cell.code
@@ -143,7 +121,7 @@ class Export:
             self.add_blocks(_from_rst(prose))
             if cell.code:
                 self._add(ExportedCell(cell))
-            if RECIPE_TIMINGS.search(cell.code):
+            if 'num="timings"' in cell.code:  # as the site shows it
                 self.add_blocks("```{measured}\n```")
 
     def add_blocks(self, text: str) -> None:
@@ -246,7 +224,6 @@ class Export:
         return "\n\n".join(parts)
 
     def _plain(self, text: str) -> str:
-        """Return words without what only MyST knows."""
         return _INLINE.sub(self._without_myst, text)
 
     def _without_myst(self, found: re.Match[str]) -> str:
@@ -288,7 +265,6 @@ class Export:
         return _linked(words, address and f"{address}{mark}{place}")
 
     def _sign(self, name: str) -> str:
-        """Return what follows the words of a claim: a link to its proof."""
         sign = SIGNS.get(self.verdicts.get(name, ""))
         if sign is None:
             return ""
@@ -305,12 +281,31 @@ class Export:
         return ""
 
 
+def export_page(
+    topic: Topic,
+    base: str,
+    verdicts: Mapping[str, str] | None = None,
+    repairs: Mapping[str, Repair] | None = None,
+) -> Export:
+    """Return the page of a topic; ``base`` is the site's address or "".
+
+    Claims are followed by the signs of their verdicts, given by their names,
+    and exercises by repairs, given by the names of their tests.
+    """
+    cells = Snippet.read(topic.snippet).cells()
+    export = Export(topic, base, verdicts or {}, repairs or {}, cells)
+    if topic.is_recipe:
+        export.add_recipe()
+    else:
+        export.add_blocks(text_of(topic.page))
+    return export
+
+
 def _linked(words: str, address: str) -> str:
     return f"[{words}]({address})" if words and address else words
 
 
 def _folded(title: str, said: str) -> str:
-    """Return what opens in a notebook as well."""
     return f"<details><summary>{title}</summary>\n\n{said}\n\n</details>"
 
 

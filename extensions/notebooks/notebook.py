@@ -5,8 +5,6 @@ sign, and helpers folded, in Jupyter as in Colab. As Markdown, it is for
 whoever reads with a program that knows no HTML.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -23,10 +21,6 @@ from extensions.programs.snippet import Snippet, libraries
 Json = dict[str, Any]
 _OWN_CODE = "# Your code"
 _REQUIREMENTS = {"torch": '"torch>=2.6"'}
-_SCOPES = (
-    "## How far the claims reach\n\n<details><summary>What each was tried on,"
-    " where it ends, and what breaks it</summary>\n\n{}\n\n</details>"
-)
 # A directive, and what is indented below it.
 _DIRECTIVE = re.compile(
     r"^ *\.\. (?P<name>code-block|raw|image):: (?P<argument>.*)\n"
@@ -35,8 +29,8 @@ _DIRECTIVE = re.compile(
 )
 
 
-def notebook_of(page: Export, scopes: str = "") -> Json:
-    """Return the notebook of a page; ``scopes``: how far its claims reach."""
+def notebook_of(page: Export) -> Json:
+    """Return the notebook of a page."""
     outputs = outputs_by_cell(page.topic)
     pieces = [*page.pieces]
     title, opening = "", ""
@@ -57,8 +51,6 @@ def notebook_of(page: Export, scopes: str = "") -> Json:
                 # It may name what the reader has not defined yet: Jupyter goes
                 # on with the next cell.
                 cells[-1]["metadata"]["tags"] = ["raises-exception"]
-    if scopes:
-        cells.append(_words(_SCOPES.format(scopes)))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not at random
     kernel = {"name": "python3", "display_name": "Python 3"}
@@ -94,7 +86,6 @@ def _words(text: str) -> Json:
 
 
 def _code(source: str, outputs: Sequence[Json] = (), fold: str = "") -> Json:
-    """Return a cell of code, closed if it folds behind some words."""
     metadata: Json = {}
     if fold:
         # Jupyter reads the first, Colab the second, with the title in code.
@@ -110,7 +101,6 @@ def _code(source: str, outputs: Sequence[Json] = (), fold: str = "") -> Json:
 
 
 def _note(page: Export) -> str:
-    """Return what a notebook says of itself, below its title."""
     link = page.link(f"the page `{page.topic.name}`")
     said = f"From {link} of Proven PyTorch."
     if names := libraries(Snippet.read(page.topic.snippet).text):
@@ -120,7 +110,6 @@ def _note(page: Export) -> str:
 
 
 def _legend(page: Export) -> str:
-    """Return what the signs behind the claims of a notebook mean."""
     verdicts = {*page.verdicts.values()}
     shown = [sign for verdict, sign in SIGNS.items() if verdict in verdicts]
     return " ".join(f"{sign.mark} {sign.legend}." for sign in shown)
@@ -164,7 +153,6 @@ def _outputs(topic: Topic, rst: str) -> Iterator[Json]:
 
 
 def _display(kind: str, data: str, words: str) -> Json:
-    """Return an output of a kind, with words for who cannot see it."""
     return {
         "output_type": "display_data",
         "metadata": {},
@@ -173,7 +161,6 @@ def _display(kind: str, data: str, words: str) -> Json:
 
 
 def _table_in(html: str) -> str:
-    """Return the table of some HTML as Markdown."""
     rows = [
         [
             unescape(re.sub("<[^>]*>", "", cell)).strip().replace("|", "\\|")

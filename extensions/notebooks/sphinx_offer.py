@@ -6,24 +6,21 @@ and all notebooks in another, in ``docs/code/``, where a page can offer them
 with ``{download}``.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile
 from pathlib import Path
-from textwrap import indent
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-from extensions.claims.ledger import Entry, repairs_of
+from extensions.claims.ledger import repairs_of
 from extensions.claims.sphinx_ledger import ledger_of
 from extensions.core.files import bytes_of, write
 from extensions.core.topics import Topic, topics
-from extensions.notebooks.export import export_page, fenced
+from extensions.notebooks.export import export_page
 from extensions.notebooks.notebook import markdown_of, notebook_of
 from extensions.site.dependencies import root_of
 from extensions.site.errors import report
@@ -57,28 +54,13 @@ def _write_page(app: Sphinx, topic: Topic) -> None:
     page = export_page(topic, base, verdicts, repairs)
     for problem in page.problems:
         report(problem)
-    notebook = notebook_of(page, _scopes(entries))
+    notebook = notebook_of(page)
     content = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     write(topic.output.with_suffix(".ipynb"), content)
     write(Path(app.outdir, f"{topic.name}.md"), markdown_of(notebook))
 
 
-def _scopes(entries: tuple[Entry, ...]) -> str:
-    """Return how far some claims reach, as a list, and what breaks them."""
-    lines = []
-    for entry in entries:
-        if scope := entry.scope:
-            lines.append(f"- {entry.claim.sentence}")
-            lines += [f"  - {each}" for each in scope]
-        for test in entry.counter_examples:
-            for failure in entry.failures_of(test.name)[:1]:
-                if failure.edit:
-                    lines.append(indent(fenced(failure.edit, "diff"), "    "))
-    return "\n".join(lines)
-
-
 def _zipped(found: list[Topic], suffix: str) -> bytes:
-    """Return a zip of one file of each topic, in their order."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for topic in found:

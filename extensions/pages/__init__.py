@@ -8,7 +8,7 @@ guess.
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
-from extensions.pages import boxes, errors, head, lists
+from extensions.pages import boxes, errors, lists
 from extensions.site.dependencies import KINDS, PAGE_PARTS
 from extensions.site.layout import add_static, add_templates, on_page_context
 from extensions.site.metadata import METADATA
@@ -20,7 +20,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     add_static(app, __file__)
     KINDS["programs"] = errors.outputs_now
     KINDS["recaps"] = lists.recaps_now
-    PAGE_PARTS["the summaries of listed pages"] = head.summaries_by_page
+    PAGE_PARTS["the summaries of listed pages"] = lists.summaries_by_page
     for name, directive in {
         "broadcasting": boxes.BroadcastingDirective,
         "chapter-answers": lists.ChapterAnswersDirective,
@@ -35,8 +35,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         app.add_directive(name, directive)
     app.add_node(boxes.Proof)
     # Behind Sphinx's own collectors, which clear the metadata of a page.
-    app.connect("doctree-read", head.keep_summary)
-    app.connect("doctree-resolved", head.fill_head)
+    app.connect("doctree-read", lists.keep_summary)
+    app.connect("doctree-resolved", lists.fill_head)
     app.connect("doctree-resolved", boxes.fill_boxes)
     app.connect("doctree-resolved", boxes.put_proofs)
     app.connect("doctree-resolved", lists.fill_lists)

@@ -4,8 +4,6 @@ sphinx-gallery keeps the output of a block only in the page that it writes, so
 this reads it back from there. Imports neither Sphinx nor torch.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping
@@ -83,26 +81,14 @@ def fold_title(cell: Cell, options: Mapping[str, str]) -> str:
     return _MADE if cell.is_display and "open" not in options else ""
 
 
-def topics_have_plain_names(root: Path) -> Iterator[Problem]:
-    """Yield programs whose path no address and no test could hold."""
-    for topic in topics(root):
-        if not re.fullmatch(r"[a-z0-9_]+(/[a-z0-9_]+)*", topic.name):
-            message = (
-                f"malformed name {topic.name!r}:"
-                " write lower-case words joined by underscores"
-            )
-            yield Problem(topic.snippet, 1, message)
-
-
 def snippets_stand_alone(root: Path) -> Iterator[Problem]:
-    """Yield asserts, exits and imports of ours in readers' programs."""
+    """Yield asserts and imports of ours in readers' programs."""
     for topic in topics(root):
         yield from _what_no_reader_has(topic.snippet, text_of(topic.snippet))
 
 
 @cached_by_content
 def _what_no_reader_has(path: Path, text: str) -> list[Problem]:
-    """Return asserts, exits and imports of ours in a program."""
     return [
         Problem(path, node.lineno, message)
         for node in ast.walk(python_in(path, text))
@@ -112,13 +98,8 @@ def _what_no_reader_has(path: Path, text: str) -> list[Problem]:
 
 
 def _faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
-    """Yield what is wrong with a piece of a program."""
     if isinstance(node, ast.Assert):
         yield "an assert in a snippet: write a test instead"
-    elif isinstance(node, ast.Call):
-        # It would end the build as well, without a site or an error.
-        if ast.unparse(node.func) in {"exit", "quit", "sys.exit"}:
-            yield "a snippet may not end the program"
     elif isinstance(node, ast.Import | ast.ImportFrom):
         module = getattr(node, "module", None)
         if module == "__future__":
@@ -139,7 +120,6 @@ def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
 
 @cached_by_content
 def _varying(path: Path, text: str) -> list[tuple[int, str]]:
-    """Return what will differ in the outputs of a program, with its line."""
     return [
         (line, f"an output shows {what}: {found[0]!r}")
         for line, output in outputs_in(text).items()

@@ -1,24 +1,20 @@
 """``{cell}``: one cell of the page's snippet, with the output it gave."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import OptionSpec
 
 from extensions.core.files import Problem, text_of
 from extensions.core.topics import Topic
 from extensions.programs.outputs import fold_title, outputs_in
 from extensions.programs.snippet import WRONG, Cell, Snippet
 from extensions.site.dependencies import root_of
-from extensions.site.layout import cell_address, title_shown
+from extensions.site.layout import address, title_shown
 from extensions.site.nodes import Details
-
-if TYPE_CHECKING:
-    from sphinx.util.typing import OptionSpec
 
 
 def cell_and_output(
@@ -115,7 +111,7 @@ class CellDirective(SphinxDirective):
         topic = Topic(root_of(self.env), self.options["from"])
         cell, output = cell_and_output(self, topic, name)
         title = title_shown(self.env, topic.name)
-        uri = cell_address(self.env, topic, cell.name)
+        uri = address(self.env, topic, f"cell-{cell.name}")
         link = nodes.reference("", title, internal=True, refuri=uri)
         block = nodes.container("", classes=["cell", "again"])
         block += nodes.paragraph("", "", link)

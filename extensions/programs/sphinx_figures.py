@@ -6,24 +6,19 @@ with ``num="timings"`` shows how long its run took, which differs at every
 build: the page says so, and shows what was recorded in evidence/.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.util.images import get_image_size
 
 from extensions.core.topics import Topic
 from extensions.site.dependencies import root_of
 from extensions.site.nodes import html_element, put_below_opening
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from sphinx.application import Sphinx
 
 _THEMES = {"light": "", "dark": "_dark"}  # what ends the name of a picture
 # What an artist may be coloured by. Not every artist has each of them.
@@ -65,8 +60,7 @@ def swapped(color: Any) -> Any:
     return light, light, light, alpha
 
 
-def _swap_neutrals(figure: Figure) -> None:
-    """Swap the neutral colours of all that a figure draws, in place."""
+def _swap_neutrals(figure: Any) -> None:
     from matplotlib.colors import to_rgba_array
 
     artists = figure.findobj()

@@ -8,8 +8,6 @@ cache looks at the program alone, and believes itself before it has written the
 outputs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json
@@ -19,7 +17,7 @@ import signal
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from logging import WARNING, getLogger
@@ -28,8 +26,9 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.display import status_iterator
 
@@ -52,9 +51,6 @@ from extensions.core.topics import Topic, topics
 from extensions.programs.snippet import no_network
 from extensions.site.errors import stop
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-
 _logger = logging.getLogger(__name__)
 
 # What a program draws, and all that it leaves, by its name, and no other whose
@@ -72,7 +68,6 @@ def stamp_of(topic: Topic) -> Path:
 
 
 def _now(program: Path, topic: Topic, settings: str) -> Fingerprint:
-    """Return what the outputs of a topic were made from, and what they are."""
     folder = topic.output.parent
     parts: dict[str, str | bytes] = {
         path.relative_to(folder).as_posix(): bytes_of(path)
@@ -181,7 +176,6 @@ def run_stale(app: Sphinx, settings: str) -> None:
 
 
 def _run(app: Sphinx, order: list[Topic], settings: str) -> list[Problem]:
-    """Run some programs, and note those with which nothing is wrong."""
     conf, seconds = app.config.sphinx_gallery_conf, app.config.program_seconds
     broken: list[Problem] = []
     with ThreadPoolExecutor(max(1, app.parallel)) as pool:
@@ -201,7 +195,6 @@ def _run(app: Sphinx, order: list[Topic], settings: str) -> list[Problem]:
 
 _Said = list[tuple[int, str]]  # what is wrong with a program, by line
 _LETTERS = 200_000  # what sphinx-gallery may write of a program
-_SHOWN = 60  # bytes of what a program wrote past Python
 
 
 def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
@@ -231,7 +224,6 @@ def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
 def _wrong_with(
     topic: Topic, exitcode: int, seconds: int, answers: list[_Said]
 ) -> _Said:
-    """Return what is wrong, given how a process ended and what it sent."""
     if exitcode == -signal.SIGALRM:
         what = "a thread that it left" if answers else "the program"
         return [(1, f"was ended after {seconds} s: {what} went on")]
@@ -276,7 +268,7 @@ def _work(
     conf = {**conf, "image_scrapers": (end_fork, *conf["image_scrapers"])}
     said: _Said = []
     try:
-        with no_network(), _no_other_stdout(said):
+        with no_network():
             gen_rst.generate_file_rst(
                 topic.snippet.name, topic.output.parent, source, conf
             )
@@ -300,28 +292,8 @@ def _end_fork(process: int, answer: Connection, *_: object) -> str:
 
 
 def _cause(error: BaseException, topic: Topic) -> tuple[int, str]:
-    """Return an error that a program did not catch, with its line."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if each.filename == str(topic.snippet)]
     line = (own[-1].lineno or 1) if own else 1
     what = " ".join(str(error).split())
     return line, f"{type(error).__name__}: {what}"
-
-
-@contextlib.contextmanager
-def _no_other_stdout(said: _Said) -> Iterator[None]:
-    """Say what was written past Python's ``sys.stdout``: no page shows it."""
-    with tempfile.TemporaryFile() as file:
-        console = os.dup(1)
-        os.dup2(file.fileno(), 1)
-        try:
-            yield
-        finally:
-            os.dup2(console, 1)
-            os.close(console)
-        file.seek(0)
-        if written := file.read(_SHOWN).decode(errors="replace").strip():
-            message = (
-                f"writes past sys.stdout, where no page shows it: {written!r}"
-            )
-            said.append((1, message))

@@ -5,24 +5,18 @@ source), or neither, and the site lists those. Names of torch link to their API
 and terms to the glossary.
 """
 
-from __future__ import annotations
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+from sphinx.writers.html5 import HTML5Translator
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.util.typing import ExtensionMetadata
+from extensions.prose import names, sphinx_links
+from extensions.site.dependencies import ALL, KINDS, root_of
+from extensions.site.metadata import METADATA
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Add the links to the API and to the glossary."""
-    from docutils import nodes
-    from sphinx.writers.html5 import HTML5Translator
-
-    from extensions.prose import names, sphinx_links
-    from extensions.site.dependencies import ALL, KINDS, root_of
-    from extensions.site.metadata import METADATA
-
     # What says whether a name or a term has come, gone or moved.
     KINDS["torch names"] = lambda app: {
         ALL: f"{names.read_names(root_of(app.env))}"

@@ -5,8 +5,6 @@ network for it; what a program imports says what a short name means. Imports
 neither Sphinx nor torch.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ Each primary source stands in one list, so that a new address is reviewed. What
 people type stays short, so that the search gets better by what pages say.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -125,13 +123,9 @@ def sentences_stand_alone(root: Path) -> Iterator[Problem]:
     """Yield lines of pages on which a second sentence stands."""
     message = "two sentences on one line: give each its own"
     for path in sorted(root.glob("docs/**/*.md")):
-        for line in _doubled_in(path, text_of(path)):
-            yield Problem(path, line, message)
-
-
-@cached_by_content
-def _doubled_in(path: Path, text: str) -> list[int]:
-    return [each.line for each in sentences_of(path) if each.holds_two]
+        for sentence in sentences_of(path):
+            if sentence.holds_two:
+                yield Problem(path, sentence.line, message)
 
 
 _SOURCES = "docs/evidence/primary_sources.toml"

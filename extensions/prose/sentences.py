@@ -5,8 +5,6 @@ sentence of a page has a line of its own; the prose of a recipe is wrapped, and
 is split behind each full stop. Imports neither Sphinx nor torch.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

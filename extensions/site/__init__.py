@@ -2,21 +2,19 @@
 
 Sphinx reads pages into doctrees and writes these as HTML. A page names as
 *dependencies* what it shows of others, and says in its head from what it was
-made, so that it is made again where that has changed. A build that meets a
-problem ends in a line that names the file.
+made, so that it is made again where that has changed. A problem is said in a
+line that names its file.
 """
 
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
-from extensions.site import dependencies, errors, layout, metadata, nodes
+from extensions.site import dependencies, layout, metadata, nodes
 from extensions.site.dependencies import made_from
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Set up the parts, in the order of their work."""
-    # Behind whatever connects when the configuration is known.
-    app.connect("config-inited", errors.watch)
     app.connect("config-inited", metadata.load_cache)
     app.connect("builder-inited", layout.leave_search_out)
     dependencies.KINDS["titles"] = layout.titles

@@ -124,7 +124,6 @@ def pages_to_write(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 
 def _depended_on(app: Sphinx) -> dict[str, dict[str, str]]:
-    """Return by page, and by kind, what it depends on as it is now."""
     now = {kind: of(app) for kind, of in KINDS.items()}
     found: dict[str, dict[str, str]] = {}
     for name in app.env.found_docs:
@@ -137,7 +136,6 @@ def _depended_on(app: Sphinx) -> dict[str, dict[str, str]]:
 
 
 def _of_all_pages(app: Sphinx) -> dict[str, str]:
-    """Return from what every page is made, such as the navigation."""
     config, env, early = app.config, app.env, builder_of(app).build_info
     # Such as the colours of code: a theme adds them later.
     late = BuildInfo(config, app.tags, {"env"})

@@ -60,11 +60,6 @@ def address(env: BuildEnvironment, topic: Topic, anchor: str) -> str:
     return f"{page}#{anchor}"
 
 
-def cell_address(env: BuildEnvironment, topic: Topic, name: str) -> str:
-    """Return how the page being read links to a cell on its topic's page."""
-    return address(env, topic, f"cell-{name}")
-
-
 @dataclass(frozen=True)
 class PageContext:
     """A page that is about to be written."""

@@ -62,15 +62,19 @@ def opened(name, line):
     return edited(opening, f"{opening}\n    {line}")
 
 
-# Where a program has to train, and not to train well.
-QUICK = PROGRAM.replace("range(15)", "range(1)")
+def quick(program):
+    """Return a program that trains, and not well."""
+    return program.replace("range(15)", "range(1)")
+
+
+QUICK = quick(PROGRAM)
 
 
 @pytest.mark.parametrize(("milestone", "name"), FUNCTIONS.items())
 def test_each_milestone_is_done_or_says_what_is_missing(
     check, milestone, name
 ):
-    said = check(QUICK if milestone == 7 else PROGRAM, milestone)
+    said = check(PROGRAM if milestone == 5 else QUICK, milestone)
     assert f"Milestone {milestone}: done" in said
     assert "not yet" not in said
 
@@ -78,14 +82,14 @@ def test_each_milestone_is_done_or_says_what_is_missing(
     assert f"project.py has no function `{name}` yet." in said
     assert "ended with 1" in said
 
-    said = check(opened(name, "raise OSError('oh')"), milestone)
+    said = check(quick(opened(name, "raise OSError('oh')")), milestone)
     assert f"Milestone {milestone}: not yet. `{name}` stopped" in said
     assert re.search(r"line \d+ of project.py: raise OSError\('oh'\)", said)
     assert "OSError: oh" in said
 
 
 @pytest.mark.parametrize("milestone", [1, 2, 3, 4, 5, 7])
-@pytest.mark.parametrize("value", ["None", "3", "'text'", "[1, 2, 3]", "int"])
+@pytest.mark.parametrize("value", ["None", "[1, 2, 3]"])
 def test_a_wrong_kind_is_told(check, milestone, value):
     program = opened(FUNCTIONS[milestone], f"return {value}")
     said = check(program, milestone)
@@ -98,7 +102,6 @@ SORTED = "sorted({path.parent.name for path in paths}"
 LISTED = 'in sorted(Path(folder).glob("*/*"))'
 RGB, SCALED = 'convert("RGB")', "permute(2, 0, 1) / 255"
 PARTS = "shuffled[count:], shuffled[:count]"
-PAIRS = "shuffled = [pictures[place] for place in order]"
 SCORES = "return self.linear(x.flatten(1))"
 SAVED = 'torch.save({"weights": model.state_dict(), "names": names}, path)'
 LOADED = '    model.load_state_dict(saved["weights"])\n'
@@ -110,56 +113,37 @@ WRONG = {
         (SORTED, f"{SORTED}, reverse=True", "names are not sorted"),
         (SORTED, "sorted({p.name for p in Path(folder).glob('*')}", "A file"),
         ("path.suffix.lower() in ENDINGS", "path.is_file()", "is no picture"),
-        ("path.suffix.lower()", "path.suffix", "1.JPG is missing"),
         ('".jpeg", ', "", "ant/1.jpeg is missing from the pictures"),
-        ('".png", ', "", "ant/1.png is missing from the pictures"),
         (LISTED, f"{LISTED}[::-1]", "not sorted by their paths"),
-        ("[(path, names", "[(path.name, names", "Give the whole path"),
         ("names.index(path.parent.name)", "path.parent.name", "is of class"),
         (f"{FOUND}, names", FOUND, "should return two things"),
-        (f"{FOUND}, names", f"{FOUND}, []", "those of the folders"),
-        (f"{FOUND}, names", f"names, {FOUND}", "The pictures should come f"),
     ],
     2: [
         (f"{RGB}.resize", "resize", "at a gray picture, mode L"),
         (f"{RGB}.resize((32, 32))", RGB, "Pillow's `resize`"),
-        (".resize((32, 32))", ".crop((0, 0, 32, 32))", "On the right"),
         (RGB, 'convert("L").convert("RGB")', "three channels"),
-        (RGB, 'convert("L")', "stopped"),
         (f"pixels.{SCALED}", "pixels / 255", "The colors come last"),
         (SCALED, "permute(2, 1, 0) / 255", "lies on its side"),
         (SCALED, "permute(2, 0, 1)", "Divide by 255"),
-        (SCALED, f"{SCALED} / 255", "expected 0 to 1"),
-        (SCALED, "permute(2, 0, 1) / pixels.max()", "dark"),
         (SCALED, "permute(2, 0, 1).flip(0) / 255", "red and blue are swapped"),
-        (SCALED, "permute(2, 0, 1).byte()", "torch.uint8"),
-        (SCALED, "permute(2, 0, 1)[None] / 255", "no axis"),
     ],
     3: [
         (", generator=generator", "", "A second call gave other parts"),
         (PARTS, "shuffled[:count], shuffled[count:]", "the first, for"),
         (PARTS, "shuffled, shuffled[:count]", "are in both parts"),
-        (PARTS, f"shuffled[1 + {PARTS[9:]}", "parts have 79 and 20"),
         (PARTS, PARTS.replace("shuffled", "pictures"), "Choose them at rand"),
         ("order = torch", "pictures.reverse(); order = torch", "changed the"),
-        ("// 5", "// 50", "expected about 80 and 20"),
         (PARTS, "shuffled[count:], order[:count]", "should hold pairs"),
-        (PAIRS, "shuffled = order", ", of type int"),
-        (PAIRS, PAIRS.replace("place]", "place][0]"), ".png', of type str"),
     ],
     4: [
         ("(2048, number_of_classes)", "(2048, 2)", "should have shape (4, 50"),
         ("nn.Linear(2048,", "nn.Linear(128,", "line "),
-        ("nn.Conv2d(3, 16", "nn.Conv2d(1, 16", "of shape (4, 3, 32, 32)"),
         (SCORES, f"{SCORES}.softmax(dim=1)", "Leave softmax out"),
-        (SCORES, f"{SCORES}.relu()", "Leave softmax out"),
         ("(x.flatten(1))", "(0 * x.flatten(1))", "the same scores"),
-        ("return Net(number_of_classes)", "return Net", "the class Net"),
     ],
     5: [
         ('right")\n    return model', 'right")', "None (is there a `return`"),
         ("range(1)", "range(0)", "of 60 new shapes right, and 55 are needed"),
-        ("        optimizer.step()\n", "", "the optimizer makes its steps"),
         ("read_all(train_", "read_all(valid_", "train on the first list"),
     ],
     6: [
@@ -167,18 +151,14 @@ WRONG = {
         ("    model.eval()\n    return", "    return", "call `model.eval()`"),
         ('"names": names}', '"names": sorted(names)}', "in this order"),
         (GIVEN, "return model", "should return two things, the model"),
-        (GIVEN, 'return saved["names"], model', "the model first"),
         (SAVED, SAVED.replace(".state_dict()", ""), "not the whole model"),
-        (SAVED, "pass", "wrote no file"),
         (MADE, "make_model(3)", "size mismatch for linear.weight"),
     ],
     7: [
         ("(path)[None]", "(path)", "expected a batch"),
         ("probability.item()", "probability", "`.item()` makes one"),
-        (BEST, "scores.softmax(dim=0)[0]", "expected 'red' and 0.79"),
         (BEST, "scores[0]", "scores.softmax(dim=1)"),
         ("return names[best]", "return best", "The name should be text"),
-        ("pictures), names)", "pictures), names[:3])", "Target 3 is out of b"),
         ('__name__ == "__main__"', "False", "wrote no mine.pt"),
     ],
 }

@@ -39,13 +39,6 @@ name = "The manual"
 prefix = "https://docs.example.org/1.0/"
 pages = ["guide.html#part"]
 """
-TEXTS = """
-## A text
-
-```{csv-table}
-"2 Words", "{doc}`/part/one`"
-```
-"""
 CORRECTION = """
 [[correction]]
 source = "A text"
@@ -63,7 +56,6 @@ def add_pages(house):
     """Add corrections, and a page for each summary of the ledger."""
     folder = house / "docs/evidence"
     (folder / "primary_sources.toml").write_text(SOURCES)
-    (folder / "sources.md").write_text(f"# Sources\n{TEXTS}")
     corrections = folder / "corrections/part/one.toml"
     corrections.parent.mkdir(parents=True)
     corrections.write_text(CORRECTION + OF_MANUAL)

@@ -217,7 +217,7 @@ def test_what_a_program_prints_otherwise_stands_first(house, entry):
 
     first, second = "No word is not one", "Another word is not one"
     assert [said for _, said in found.surprises] == [f"{first}.", f"{second}."]
-    assert found.scope == [f"Breaks: {second}; {first}"]
+    assert found.breaks == (f"{second}.", f"{first}.")
 
 
 # -- Rows --------------------------------------------------------------------

@@ -71,34 +71,6 @@ def test_what_changed_between_versions_has_a_page(varied, site):
     assert "0 of 0" not in html
 
 
-# The house has no navigation of its own.
-SIDEBAR = {
-    "html_sidebars": {"**": ["globaltoc.html"]},
-    "html_theme_options": {"globaltoc_maxdepth": -1},
-}
-
-
-def test_the_entry_that_leads_to_a_page_is_current_in_its_chapter(
-    house, build
-):
-    index = "# Evidence\n\n```{toctree}\nclaims\n```\n"
-    (house / "docs/evidence/index.md").write_text(index)
-    front = house / "docs/index.md"
-    text = front.read_text().replace("evidence/claims", "evidence/index")
-    front.write_text(text)
-    folder = build(confoverrides=SIDEBAR).outdir / "evidence"
-
-    current = r'<li class="toctree-l\d current"><a class="[^"]*" href="(.*?)"'
-    for name, above in {
-        "changed": "claims.html",
-        "claims/part": "../claims.html",
-        "tests/part/one": "../../claims.html",
-    }.items():
-        page = (folder / f"{name}.html").read_text()
-        up = "../" * name.count("/")
-        assert re.findall(current, page) == [f"{up}index.html", above]
-
-
 # -- Pages of tests ----------------------------------------------------------
 
 

@@ -2,7 +2,12 @@
 
 import re
 
-from tests.extensions.claims.conftest import add_pages
+import pytest
+
+from extensions.claims.sphinx_summaries import corrections_stand
+from tests.extensions.claims.conftest import CORRECTION, OF_MANUAL, add_pages
+
+SECOND = 2 + CORRECTION.count("\n")  # where the second correction begins
 
 
 def test_the_chapters_and_the_runs_are_listed(varied):
@@ -121,3 +126,27 @@ def test_a_choice_of_no_correction_is_named_at_its_line(house, build):
 
     said = "index.md:17: ERROR: no correction rests on part/two#lost"
     assert said in build().warning.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("row", "old", "new", "message"),
+    [
+        (OF_MANUAL, "", "", None),
+        (CORRECTION, "word-is-one", "lost", "part/one has no claim 'lost'"),
+        (
+            OF_MANUAL,
+            "#part",
+            "#three",
+            "'The manual' has no section 'guide.html#three'",
+        ),
+    ],
+)
+def test_a_correction_that_does_not_stand_is_a_problem_at_its_line(
+    house, row, old, new, message
+):
+    add_pages(house)
+    path = house / "docs/evidence/corrections/part/one.toml"
+    path.write_text(CORRECTION + row.replace(old, new))
+
+    said = [str(problem) for problem in corrections_stand(house)]
+    assert said == ([f"{path}:{SECOND}: {message}"] if message else [])

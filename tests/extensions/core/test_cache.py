@@ -1,6 +1,5 @@
 """What was found in files, kept from build to build."""
 
-import gc
 from pathlib import Path
 
 import pytest
@@ -104,12 +103,3 @@ def test_what_other_code_has_saved_is_never_opened_and_then_removed(tmp_path):
 
     assert looked == ["a b"]
     assert len([*tmp_path.iterdir()]) == 1
-
-
-def test_garbage_is_collected_again_afterwards(tmp_path):
-    frozen = gc.get_freeze_count()
-    save(tmp_path, "code")
-    load(tmp_path, "code")
-
-    assert gc.isenabled()
-    assert gc.get_freeze_count() > frozen

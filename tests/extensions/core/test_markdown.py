@@ -1,9 +1,7 @@
 """Pages as text: their directives, and the order in which they are read."""
 
 from extensions.core.markdown import (
-    Body,
     Chapter,
-    body_of,
     chapters,
     directive_of,
     parse,
@@ -42,10 +40,6 @@ def test_a_directive_knows_its_options_and_where_its_body_begins():
     assert (found.name, found.argument) == ("fold", "A *title*")
     assert found.options == {"open": "", "class": "a b"}
     assert (found.body, found.first) == ("\n: no option\n", 10)
-
-
-def test_the_body_of_what_nobody_knows_is_taken_for_prose():
-    assert body_of("lost") is Body.PROSE
 
 
 def test_chapters_are_in_the_order_of_the_contents(tmp_path):

@@ -217,37 +217,6 @@ def test_a_result_is_stale_while_what_it_reads_is_other(topic, number):
     assert found(topic) == before
 
 
-READ = {each for each in FILES if FILES[each]} - {
-    "extensions/evidence/pytest_plugin.py"
-}
-
-
-@pytest.mark.parametrize("name", sorted(READ))
-def test_no_file_of_the_tests_may_go(topic, name):
-    before = found(topic)
-    (topic.root / name).unlink()
-
-    assert found(topic) != before
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        ("tests/part/test_one.py", "def test_plain", "# a\n\ndef test_plain"),
-        ("tests/part/test_one.py", "(number):", '(number):\n    """Say."""'),
-        ("tests/helpers/deep.py", "def deep():", "def deep():\n    'Say.'"),
-    ],
-)
-def test_comments_and_docstrings_do_not_count(topic, name, old, new):
-    before = found(topic)
-    path = topic.root / name
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-
-    assert found(topic) == before
-
-
 PROGRAM = '''"""
 One
 ===

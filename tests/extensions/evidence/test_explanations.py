@@ -22,16 +22,8 @@ def a_call_of_a_library(a, b):
     assert torch.equal(a, b)
 
 
-def a_call_that_should_not_hold(a, b):
-    assert not torch.equal(a, b)
-
-
 def a_method(sampler):
     assert sampler.has(3)
-
-
-def an_attribute(tensor):
-    assert not tensor.is_leaf
 
 
 def a_kind(value):
@@ -41,10 +33,6 @@ def a_kind(value):
 def all_of(pairs):
     outside = 1
     assert all(a == b * outside for a, b in pairs)
-
-
-def any_of(numbers):
-    assert not any(number > 1 for number in numbers)
 
 
 def a_comparison(a, b):
@@ -77,15 +65,8 @@ def said_by(test, *values):
             (torch.tensor([1.0]), torch.tensor([2.0])),
             "torch.equal(tensor([1.]), tensor([2.])) is False",
         ),
-        (
-            a_call_that_should_not_hold,
-            (torch.tensor(1), torch.tensor(1)),
-            "torch.equal(tensor(1), tensor(1)) is True",
-        ),
-        (an_attribute, (torch.tensor(2),), "tensor(2).is_leaf is True"),
         (a_kind, ([3],), "isinstance([3], torch.Tensor) is False"),
         (all_of, ([(1, 1), (2, 3), (4, 4)],), "False for a = 2, b = 3"),
-        (any_of, ([0, 5, 7],), "True for number = 5"),
         (a_comparison, (2, 3), "assert 2 == 3"),
         (
             truths,
@@ -141,14 +122,12 @@ FOLDER = "/tmp/pytest-of-me/pytest-32/popen-gw0/test_a_file3"
             f"assert [{HERE}, {THERE}] == [{THERE}]",
             "assert [address A, address B] == [address B]",
         ),
-        (f"assert ({HERE}, 0) != ({HERE}, 0)", "assert (address A, 0)"),
         (
             f"assert {{946891218252...4689121827648}} == {{{HERE}}}",
             "assert {addresses} == {address A}",
         ),
         ("<Held object at 0x7f70428b3380>", "<Held object>"),
         ("[<function test_x.<locals>.length at 0x7f6ff>]", "[length]"),
-        ("<function mean at 0x7f6ff677de40>", "mean"),
         ("<built-in method sqrt of type object at 0x7f705c>", "sqrt"),
         (f"'{FOLDER}/mine.py: no'", "'…/mine.py: no'"),
         ("'/tmp/tmpg6mr2hjx/once.lmdb'", "'…/once.lmdb'"),
@@ -165,11 +144,8 @@ def test_what_differs_in_each_run_is_not_shown(text, shown):
         "assert 0.30000000000000004 == 0.3",
         "assert [0.9980000257...0000257492065] == [1, 1, 1]",
         "assert 94.93896308748800 == 2",
-        "assert 16777217 == 16777216",
         "assert 99999999999999999 == 1",
-        "assert 10000000000000 == 1",
         "a / b and 'tests/data/test_batches.py'",
-        "torch.ones(2, 3)",
     ],
 )
 def test_what_a_program_computes_stays(text):

@@ -57,14 +57,27 @@ def inputs_told(*inputs):
     return [each for each in told(fails, *inputs) if each[0] != "said"]
 
 
-def test_the_first_output_that_differs_is_recorded(snippet):
-    edited = snippet.edit('"one"', '"three"')
+PRINTS = "    print(number * len(word))"
+MORE = '    word = "three" if number > 6 else "one"\n'
 
-    assert outputs(word_is_one, edited) == {
-        "output cell": "start",
-        "output before": "begins with one",
-        "output after": "begins with three",
-    }
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            '"one"',
+            '"three"',
+            ("start", "begins with one", "begins with three"),
+        ),
+        # A cell that prints nothing more, and one that differs at its end.
+        (PRINTS, "    word = number", ("lists", "0\n3\n6\n9\n12\n15\n…", "")),
+        (PRINTS, MORE + PRINTS, ("lists", "…\n21\n24\n27", "…\n35\n40\n45")),
+    ],
+)
+def test_the_first_output_that_differs_is_recorded(snippet, old, new, told):
+    found = outputs(word_is_one, snippet.edit(old, new))
+
+    assert tuple(found.values()) == told
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -84,27 +97,6 @@ def test_the_program_as_it_stands_runs_once(snippet, is_kept):
         assert found["output before"] == "begins with one"
 
     assert runs.count(PROGRAM) == 1
-
-
-def test_a_cell_that_prints_nothing_more_is_shown(snippet):
-    edited = snippet.edit("    print(number * len(word))", "    word = number")
-
-    assert outputs(word_is_one, edited) == {
-        "output cell": "lists",
-        "output before": "0\n3\n6\n9\n12\n15\n…",
-        "output after": "",
-    }
-
-
-def test_a_long_output_is_shown_from_where_it_differs(snippet):
-    more = 'word = "three" if number > 6 else "one"\n    '
-    edited = snippet.edit("    print(number", f"    {more}print(number")
-
-    assert outputs(word_is_one, edited) == {
-        "output cell": "lists",
-        "output before": "…\n21\n24\n27",
-        "output after": "…\n35\n40\n45",
-    }
 
 
 def test_a_long_line_is_shown_around_the_difference(snippet):

@@ -16,32 +16,6 @@ from extensions.evidence.record import renew
 ONE = "tests/part/test_one.py"
 PROGRAM = "snippets/part/one.py"
 FILE = Path("part/one.xml")
-VARIED = """
-import pytest
-
-def test_word_is_one(snippet):
-    assert snippet.after("start").word == "one"
-
-@pytest.mark.parametrize("case", ["upper", "lower"])
-def test_word_is_one__but_not_of_another(snippet, fails, case):
-    new = getattr("Other", case)()
-    fails(test_word_is_one, snippet.edit('word = "one"', f'word = "{new}"'))
-"""
-
-
-@pytest.fixture(scope="module")
-def recorded(new_house, make_whole):
-    """A house whose results are recorded, as somebody clones it."""
-    with pytest.MonkeyPatch.context() as patch:
-        house = new_house()
-        make_whole(house)
-        patch.setenv("PYTHONPATH", str(house))
-        (house / ONE).write_text(VARIED)
-        assert test_claims.update(house, [], again=False) == 0
-        assert renew(house, check=False) == 0
-    shutil.copytree(house / "build/evidence", house / "before")
-    shutil.rmtree(house / "build/evidence")
-    return house
 
 
 @pytest.fixture
@@ -141,19 +115,6 @@ def test_what_was_recorded_before_a_change_does_not_count(
 
     assert ONE in not_counted()
     assert entry(clone).verdict == "missing"
-
-
-@pytest.mark.parametrize(
-    ("variable", "counts"),
-    [("TORCH_SHOW_CPP_STACKTRACES", False), ("LANG", True), ("CI", True)],
-)
-def test_what_was_recorded_with_another_variable_of_torch_does_not_count(
-    clone, not_counted, monkeypatch, variable, counts
-):
-    monkeypatch.setenv(variable, "1")
-
-    assert (not_counted() == []) is counts
-    assert entry(clone).verdict == ("passed" if counts else "missing")
 
 
 def test_all_is_tested_where_that_is_asked_for(clone, tested):

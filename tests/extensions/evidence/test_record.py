@@ -231,17 +231,6 @@ def test_all_claims_are_tested_or_those_that_are_named(
     assert "-x" in called
 
 
-def test_what_did_not_run_is_a_problem_and_changes_nothing(
-    tmp_path, monkeypatch
-):
-    done = subprocess.CompletedProcess([], 4)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
-
-    with pytest.raises(Problem, match="called in a wrong way"):
-        record.record(tmp_path / "here", [])
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_run_from_which_a_case_was_deselected_changes_nothing(
     tmp_path, runs_as
 ):
@@ -313,15 +302,7 @@ def test_a_packed_run_holds_what_pages_show():
     ]
 
 
-def test_the_same_results_give_the_same_bytes():
-    other = RUN.replace("0.5", "0.7").replace("here", "there")
-
-    assert pack(RUN) == pack(other)
-
-
-@pytest.mark.parametrize(
-    "word", ["passed", "failed", "skipped for cuda", "skipped"]
-)
+@pytest.mark.parametrize("word", ["failed", "skipped for cuda"])
 def test_the_ledger_reads_it_as_it_reads_the_run(house, word):
     path = record_run(house, "evidence/other", test_word_is_one=word)
     folders = [house / "build/evidence", house / "evidence"]

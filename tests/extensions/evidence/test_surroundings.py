@@ -136,19 +136,6 @@ def test_a_library_that_a_test_imports_counts_with_what_it_needs(
     assert changed(made(project), before)[0] == {ONE, TWO, CUDA}
 
 
-def test_a_module_without_a_distribution_counts_by_its_content(
-    project, install, tmp_path
-):
-    install("other", "1")
-    module = tmp_path / "site/fake.py"
-    module.write_text("word = 1\n")
-    before = made(project)
-    module.write_text("word = 2\n")
-    surroundings._version.cache_clear()
-
-    assert changed(made(project), before) == ({ONE}, {"fake"})
-
-
 def test_the_version_of_python_counts_and_so_does_a_plugin(
     project, install, monkeypatch
 ):

@@ -13,7 +13,6 @@ from extensions.claims.ledger import read_ledger
 from extensions.core.files import Problem
 from extensions.evidence.junit import runs
 from extensions.evidence.kept_results import LOCKED
-from extensions.evidence.record import renew
 from extensions.evidence.test_claims import SOME_FAILED, update
 
 COMMAND = [sys.executable, "-m", "extensions.evidence.test_claims"]
@@ -60,19 +59,6 @@ def fails():
     return lambda *_: None
 
 """
-
-
-@pytest.fixture(scope="module")
-def recorded(new_house, make_whole):
-    """A clone that brings its results along."""
-    with pytest.MonkeyPatch.context() as patch:
-        house = new_house()
-        make_whole(house)
-        patch.setenv("PYTHONPATH", str(house))
-        assert update(house, also=[], again=False) == 0
-        assert renew(house, check=False) == 0
-    shutil.rmtree(house / "build/evidence")
-    return house
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from extensions.core.files import Problem
-from extensions.core.topics import ROOT, Topic
+from extensions.core.topics import ROOT
 from extensions.lint import RULES, problems_of
 from extensions.new_topic.__main__ import new_topic
 from tests.helpers.evidence import record
@@ -67,31 +67,24 @@ def test_the_tests_of_a_new_topic_pass(chapter):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("part/one", "the topic part/one exists already"),
+        ("part/four", "the topic part/four exists already"),
         ("nowhere/three", "no chapter 'nowhere'"),
-        ("gallery/three", "gallery/three is a recipe, one file: copy another"),
         ("three", "no name of a topic: 'three': write chapter/topic"),
         ("part/three more", "no name of a topic: 'part/three more'"),
     ],
 )
 def test_a_name_that_no_new_topic_can_have_is_refused(chapter, name, said):
+    (chapter / "tests/part/test_four.py").write_text("mine")
+
     with pytest.raises(Problem, match=said):
         new_topic(chapter, name)
 
-
-def test_a_topic_that_is_there_in_part_is_left_as_it_is(chapter):
-    topic = Topic(chapter, "part/three")
-    topic.tests.write_text("mine")
-
-    with pytest.raises(Problem, match="exists already"):
-        new_topic(chapter, "part/three")
-
-    assert topic.tests.read_text() == "mine"
-    assert not topic.page.exists()
+    assert not (chapter / "docs/part/four.md").exists()
 
 
 def test_the_command_needs_nothing_but_python_and_says_what_is_left(chapter):
     shutil.copytree(ROOT / "extensions", chapter / "extensions")
+    shutil.copy(ROOT / "CONTRIBUTING.md", chapter)
     command = [sys.executable, "-S", "-m", "extensions.new_topic"]
     missing, written = (
         subprocess.run(

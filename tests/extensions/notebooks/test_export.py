@@ -24,22 +24,6 @@ def export(house):
 
 
 @pytest.mark.parametrize(
-    "cell",
-    [
-        "```{cell} count\n```\n",
-        "~~~{cell}   count  \n~~~",
-        ":::::{cell} count\n:::::",
-        "```{cell} count\n---\nopen:\n---\n```\n",
-    ],
-)
-def test_a_cell_is_found_behind_any_fence(export, cell):
-    words, found = export(f"Words.\n\n{cell}").pieces
-
-    assert words == "Words."
-    assert found.cell.name == "count"
-
-
-@pytest.mark.parametrize(
     ("options", "fold"),
     [
         ("count\n", ""),

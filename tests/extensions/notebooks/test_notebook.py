@@ -61,17 +61,6 @@ def test_a_notebook_of_this_house_holds_its_page_and_nothing_raw(topic):
         assert not MYST & kinds_in(listed)
 
 
-def test_a_page_that_begins_with_a_cell_loses_nothing(house):
-    page = Topic(house, "part/one")
-    page.page.write_text("```{cell} start\n```\n\n:::{cell} count\n:::")
-
-    assert [each["source"] for each in cells_of(page, "")] == [
-        "From the page `part/one` of Proven PyTorch.",
-        'word = "one"',
-        'print(word, "counted")',
-    ]
-
-
 def test_a_notebook_says_what_to_install_and_what_its_signs_mean(house):
     page = Topic(house, "part/one")
     with page.snippet.open("a") as file:

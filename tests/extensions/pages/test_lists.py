@@ -1,4 +1,4 @@
-"""Lists of what other pages say: chapters, the course, recipes, rules."""
+"""What a page says of itself: at its head, and where others list it."""
 
 import re
 
@@ -87,9 +87,9 @@ def items(app, kind, page="index"):
 
 
 def head(app, name):
-    """Return the line at the head of a page of the course."""
+    """Return the line at the head of a page."""
     html = (app.outdir / f"{name}.html").read_text()
-    [line] = re.findall('<p class="page-head">(.*?)</p>', html, re.S)
+    [line] = re.findall('</p>\n<p class="page-head">(.*?)</p>', html, re.S)
     return re.sub("<.*?>", "", line)
 
 
@@ -167,3 +167,59 @@ def test_what_changes_on_another_page_renews_a_list(house, build):
 
     assert head(app, "part/one").startswith("Page 1 of 2")
     assert "Words: " in rules_of(app)[1]
+
+
+# -- Heads -------------------------------------------------------------------
+
+
+def test_the_head_says_how_long_to_read_what_first_and_what_is_needed(
+    house, build
+):
+    """Words and code take time, and what is folded takes none."""
+    page = house / "docs/part/one.md"
+    opened = page.read_text().replace("# One\n", "# One\n\nWhat.\n")
+    folded = opened.replace("{cell} count", "{cell} count\n:folded:")
+    front = "---\nread_first: part/two\n---\n\n"
+    page.write_text(f"{front}{folded}\n{'word ' * 1000}\n")
+    snippet = house / "snippets/part/one.py"
+    load = "# %% start\nfrom sklearn.datasets import load_digits\n"
+    lines = "\n".join(f"print({number})" for number in range(150))
+    program = snippet.read_text().replace("# %% start\n", load)
+    snippet.write_text(f"{program}{lines}\n")
+
+    app = build()
+    said = "5 min to read · read first: Two · needs scikit-learn · "
+    assert head(app, "part/one").startswith(said)
+    html = (app.outdir / "part/one.html").read_text()
+    assert '<a class="reference internal" href="two.html">Two</a>' in html
+
+    page.write_text(page.read_text().replace(":folded:", ""))
+    assert head(build(), "part/one").startswith("10 min")
+
+
+def test_a_recipe_has_the_same_head(site):
+    said = "1 min to read · needs matplotlib · "
+    assert head(site, "gallery/three").startswith(said)
+
+
+FURO = {
+    "html_theme": "furo",
+    "html_theme_options": {
+        "top_of_page_buttons": ["edit"],
+        "source_repository": "https://github.com/owner/name/",
+        "source_branch": "main",
+        "source_directory": "docs/",
+    },
+}
+
+
+def test_a_page_leads_to_its_source_and_a_recipe_nowhere(new_house):
+    app = built(new_house(), confoverrides=FURO)
+    page, recipe = (
+        (app.outdir / f"{name}.html").read_text()
+        for name in ("part/one", "gallery/three")
+    )
+
+    source = "https://github.com/owner/name/edit/main/docs/part/one.md"
+    assert f'href="{source}"' in page
+    assert "edit-this-page" not in recipe

@@ -10,7 +10,27 @@ from extensions.programs.snippet import WRONG
 from tests.helpers.builds import built
 from tests.helpers.evidence import record
 
-SHOWS = "import pandas as pd\n\npd.DataFrame([[1]])"
+TITLE = ":folded: What made it"
+SHOWS = """
+# %% table
+import pandas as pd
+
+pd.DataFrame([[1]])
+
+# %% opened
+import pandas as pd
+
+pd.DataFrame([[2]])
+"""
+SHOWN = """
+```{cell} table
+```
+
+```{cell} opened
+:open:
+```
+"""
+FOLDS = {"count": "What made it", "table": "How this was made", "opened": None}
 # Cells on pages beside those of topics.
 ELSEWHERE = {
     "code": "count\n:from: part/one",
@@ -66,35 +86,21 @@ def test_a_cell_that_cannot_be_shown_is_reported_at_its_line(
     assert said in warning
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "fold"),
-    [
-        (":folded: What made it\n", None, "What made it"),
-        ("", SHOWS, "How this was made"),
-        (":open:\n", SHOWS, None),
-    ],
-)
-def test_what_a_folded_cell_gave_stands_above_its_code(
-    house, build, options, code, fold
-):
+def test_what_a_folded_cell_gave_stands_above_its_code(house, build):
     page, snippet = house / "docs/part/one.md", house / "snippets/part/one.py"
-    text = page.read_text()
-    page.write_text(
-        text.replace("{cell} count\n", f"{{cell}} count\n{options}")
-    )
-    if code:
-        text = snippet.read_text()
-        snippet.write_text(text.replace('print(word, "counted")', code))
-        record(house)
+    text = page.read_text().replace("{cell} count", f"{{cell}} count\n{TITLE}")
+    page.write_text(text + SHOWN)
+    snippet.write_text(snippet.read_text() + SHOWS)
 
     app = build()
 
     html = (app.outdir / "part/one.html").read_text()
-    cell = html[html.index('id="cell-count"') :]
-    summary = f"<summary>{fold}</summary>"
-    output, source = cell.find("cell-output"), cell.find("highlight-python")
-    assert (output < source) == (fold is not None)
-    assert (cell.find(summary, output, source) > 0) == (fold is not None)
+    for name, fold in FOLDS.items():
+        cell = html[html.index(f'id="cell-{name}"') :]
+        summary = f"<summary>{fold}</summary>"
+        output, code = cell.find("cell-output"), cell.find("highlight-python")
+        assert (output < code) == (fold is not None)
+        assert (cell.find(summary, output, code) > 0) == (fold is not None)
     assert not app.warning.getvalue()
 
 

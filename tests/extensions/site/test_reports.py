@@ -11,18 +11,6 @@ PAGE, SNIPPET = "docs/part/one.md", "snippets/part/one.py"
 RUN = "build/evidence/this-build/part/one.xml"
 CODE = f"{PAGE}:5: WARNING: code on a page"
 CLAIM = f"{PAGE}:6: WARNING: claim 'word-is-one'"
-HANDLER = """
-from extensions.core.files import Problem
-
-def handler(*args):
-    raise Problem("some/file", 7, "cannot be written")
-    yield  # as the handlers of this event do
-
-handler.__module__ = "extensions.site.other"
-
-def setup(app):
-    app.connect("html-collect-pages", handler)
-"""
 
 
 def reports(app):
@@ -82,13 +70,6 @@ def test_a_new_result_is_reported_and_shown(house, build, outcome, said):
     assert "claim-passed" not in (app.outdir / "part/one.html").read_text()
 
 
-def test_a_deleted_test_is_reported(house, build):
-    (house / "tests/part/test_one.py").write_text("")
-    record(house)
-
-    assert f"{CLAIM} has no test" in reports(build())[0]
-
-
 def test_a_damaged_run_leaves_the_others_standing(house, build):
     path = record(house, "evidence/other")
     path.write_bytes(b"\xff\xfe\x00")
@@ -98,14 +79,6 @@ def test_a_damaged_run_leaves_the_others_standing(house, build):
     [report] = reports(app)
     assert f"{path}:1: WARNING: not " in report
     assert "Passed: word is one" in (app.outdir / "part/one.html").read_text()
-
-
-def test_a_problem_in_a_handler_ends_the_build_in_one_line(house, stopped):
-    (house / "other.py").write_text(HANDLER)
-    with (house / "docs/conf.py").open("a") as file:
-        file.write("extensions += ['other']\n")
-
-    assert stopped() == ["some/file:7: ERROR: cannot be written [proven]"]
 
 
 def test_each_broken_file_is_a_line_and_no_program_runs(unbuilt, stopped):
