@@ -123,22 +123,6 @@ def new_resnet():
     return model, optim.AdamW(model.fc.parameters(), lr=0.001)
 
 
-# %% moved
-def moved(model, before):
-    now = model.state_dict()
-    return [name for name in now if not now[name].equal(before[name])]
-
-
-# %% modes
-# Wrong on purpose: do not copy.
-model, optimizer = new_resnet()
-before = deepcopy(model.state_dict())
-model.train()
-model(pictures)  # a forward pass alone
-in_train = moved(model, before)
-
-print(len(in_train), "tensors moved, such as", in_train[:2])
-
 # %% unfreeze
 model, optimizer = new_resnet()
 body = [p for name, p in model.named_parameters() if "fc." not in name]
@@ -163,6 +147,23 @@ result = again.load_state_dict(trained, strict=False)
 again.eval()
 
 print("unexpected:", result.unexpected_keys)
+
+
+# %% moved
+def moved(model, before):
+    now = model.state_dict()
+    return [name for name in now if not now[name].equal(before[name])]
+
+
+# %% modes
+# Wrong on purpose: do not copy.
+model, optimizer = new_resnet()
+before = deepcopy(model.state_dict())
+model.train()
+model(pictures)  # a forward pass alone
+in_train = moved(model, before)
+
+print(len(in_train), "tensors moved, such as", in_train[:2])
 
 
 # %% error-of
@@ -219,12 +220,6 @@ def sizes_of(model, pictures):
 for size in (224, 28):
     print(size, "→", sizes_of(model, torch.zeros(1, 3, size, size)))
 
-# %% keep-small
-model.conv1.stride = (1, 1)
-model.maxpool = nn.Identity()
-
-print(28, "→", sizes_of(model, torch.zeros(1, 3, 28, 28)))
-
 # %% too-small
 # Wrong on purpose: do not copy.
 tiny = torch.zeros(1, 3, 28, 28, device="meta")
@@ -232,6 +227,12 @@ for name in ("vit_b_16", "densenet121", "convnext_tiny"):
     with torch.device("meta"):
         other = models.get_model(name, weights=None).eval()
     print(name, error_of(other, tiny), sep="\n")
+
+# %% keep-small
+model.conv1.stride = (1, 1)
+model.maxpool = nn.Identity()
+
+print(28, "→", sizes_of(model, torch.zeros(1, 3, 28, 28)))
 
 # %% inception
 # Wrong on purpose: do not copy.

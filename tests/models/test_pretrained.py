@@ -92,7 +92,11 @@ def test_the_transforms_resize_cut_and_normalize__also_a_photo_of(
 
 @edits(
     ("(photo, 256,", "(photo, 224,"),
-    ("center_crop(resized, 224)", "resize(photo, [224, 224])"),
+    (
+        "the whole photo",
+        "center_crop(resized, 224)\nnumbers",
+        "resize(photo, [224, 224])\nnumbers",
+    ),
     ("(numbers - mean) / std", "numbers - mean"),
     ("(numbers - mean) / std", "numbers / std"),
 )
