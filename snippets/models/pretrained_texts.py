@@ -5,11 +5,17 @@ Fine-tune BERT, GPT and other models of Transformers
 A BERT that others trained tells good reviews from bad ones.
 """
 
+# %% quiet
+import logging
+import warnings
+
+logging.getLogger("torch.utils._pytree").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", "`is_gradient_checkpointing`")
+
 # %% imports
 import atexit
 import shutil
 import tempfile
-import warnings
 from copy import deepcopy
 from pathlib import Path
 
@@ -33,7 +39,6 @@ print("transformers", transformers.__version__, "and peft", peft.__version__)
 from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 
-warnings.filterwarnings("ignore", "`is_gradient_checkpointing`")
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 folder = Path(tempfile.mkdtemp())

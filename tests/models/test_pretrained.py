@@ -408,23 +408,28 @@ def test_trained_weights_have_1000_classes__but_not_with(
     fails(test_trained_weights_have_1000_classes, snippet.edit(old, new))
 
 
-def test_pretrained_means_the_first_weights(snippet):
+def test_pretrained_means_the_first_weights(snippet, name="resnet50"):
     run = after(snippet, *BEGIN, "old")
 
-    taken, weights = [], run.models.ResNet50_Weights
-    run.models.WeightsEnum.get_state_dict = lambda each, **_: taken.append(
-        each
-    )
-    with (
-        pytest.warns(UserWarning, match="deprecated"),
-        pytest.raises(TypeError),
-    ):
-        run.models.resnet50(pretrained=True)
-    assert taken == [weights.IMAGENET1K_V1]
-    assert taken[0] != weights.DEFAULT
     trained = run.downloaded[run.weights]
     assert state_equal(run.old, trained) == trained.keys()
     assert len(run.said) == 2
+    taken, weights = [], run.models.get_model_weights(name)
+    run.models.WeightsEnum.get_state_dict = lambda each, **_: taken.append(
+        each
+    )
+    with pytest.warns(UserWarning, match="deprecated"):
+        with pytest.raises(TypeError):  # nothing to load
+            run.models.get_model_builder(name)(pretrained=True)
+    assert taken == [weights.IMAGENET1K_V1]
+    assert taken[0] != weights.DEFAULT
+
+
+@pytest.mark.parametrize(
+    "name", ["mobilenet_v3_large", "regnet_y_400mf", "wide_resnet50_2"]
+)
+def test_pretrained_means_the_first_weights__also_of(snippet, name):
+    test_pretrained_means_the_first_weights(snippet, name)
 
 
 def test_pretrained_means_the_first_weights__but_not_default(snippet, fails):

@@ -9,7 +9,7 @@ from torch import nn
 from extensions.evidence.counterexamples import edits, no_error
 from tests.helpers.programs import after
 
-BEGIN = ("imports", "no-download", "do-this")
+BEGIN = ("quiet", "imports", "no-download", "do-this")
 TEXTS = (*BEGIN, "step", "texts", "tokens")
 LORA = (*TEXTS, "head", "lora", "add-lora")
 LONG = (*BEGIN, "error-of", "too-long", "truncated")
@@ -50,9 +50,21 @@ def test_the_model_comes_in_evaluation_mode__but_not_without_train(
 # How it works
 
 
-def test_a_padded_text_gets_the_same_scores(snippet):
+def test_a_padded_text_gets_the_same_scores(snippet, gpt_padded_on=None):
     run = after(snippet, *TEXTS, "alone")
 
+    if gpt_padded_on:
+        place, side = run.folder / "gpt", gpt_padded_on
+        tokenizer = run.AutoTokenizer.from_pretrained(place, padding_side=side)
+        tokenizer.pad_token = tokenizer.eos_token
+        model = run.AutoModelForCausalLM.from_pretrained(place)
+        texts = ["dull film", "the film was very good"]
+        batch = tokenizer(texts, padding=True, return_tensors="pt")
+        alone = tokenizer(texts[0], return_tensors="pt")
+        real = batch["attention_mask"][0].bool()
+        together = scores(model, batch)[0][real]
+        assert distance(together, scores(model, alone)[0]) < 1e-4
+        return
     assert run.batch["input_ids"].shape == (2, 7)
     assert run.batch["attention_mask"].sum(dim=1).tolist() == [7, 3]
     assert distance(run.together, run.by_itself) < 1e-4
@@ -70,6 +82,17 @@ def test_a_padded_text_gets_the_same_scores__also(snippet, text):
 
     together = scores(run.model, batch)[:1]
     assert distance(together, scores(run.model, alone)) < 1e-4
+
+
+def test_a_padded_text_gets_the_same_scores__also_gpt_2(snippet):
+    test_a_padded_text_gets_the_same_scores(snippet, "right")
+
+
+def test_a_padded_text_gets_the_same_scores__ends_on_the_left(snippet, fails):
+    """GPT-2 counts positions from the start, so padding on the left moves the
+    text, unless you pass `position_ids`; `generate` does.
+    """
+    fails(test_a_padded_text_gets_the_same_scores, snippet, "left")
 
 
 def test_a_padded_text_gets_the_same_scores__but_not_without_a_mask(
@@ -193,6 +216,17 @@ def test_long_texts_raise_unless_cut__but_not_without_truncation(
     """Without `truncation=True`, the tokenizer only warns."""
     old = "tokens = tokenizer(long_text, truncation=True"
     edited = snippet.edit(old, "tokens = tokenizer(long_text")
+    edited = edited.edit(
+        "print(list(model(**tokens).logits.shape))", "print()"
+    )
+    fails(test_long_texts_raise_unless_cut, edited)
+
+
+def test_long_texts_raise_unless_cut__ends_without_a_length(snippet, fails):
+    """A tokenizer whose file has no `model_max_length` cuts nothing: pass
+    `max_length=512`.
+    """
+    edited = snippet.edit("    model_max_length=512,\n", "")
     edited = edited.edit(
         "print(list(model(**tokens).logits.shape))", "print()"
     )
