@@ -418,9 +418,10 @@ def test_pretrained_means_the_first_weights(snippet, name="resnet50"):
     run.models.WeightsEnum.get_state_dict = lambda each, **_: taken.append(
         each
     )
-    with pytest.warns(UserWarning, match="deprecated"):
-        with pytest.raises(TypeError):  # nothing to load
-            run.models.get_model_builder(name)(pretrained=True)
+    build = run.models.get_model_builder(name)
+    warned = pytest.warns(UserWarning, match="deprecated")
+    with warned, pytest.raises(TypeError):  # no numbers to load
+        build(pretrained=True)
     assert taken == [weights.IMAGENET1K_V1]
     assert taken[0] != weights.DEFAULT
 
