@@ -56,6 +56,15 @@ losses = [train_on(pictures, labels) for _ in range(5)]
 
 print("loss:", [round(loss, 2) for loss in losses])
 
+# %% classify
+whole_model = resnet18(weights=weights).eval()
+with torch.no_grad():
+    best = whole_model(pictures).argmax(dim=1)
+names = weights.meta["categories"]
+guesses = [names[each] for each in best]
+
+print(len(names), "names, such as", names[:3])
+
 # %% transforms
 print(preprocess)
 photo = Image.fromarray(photos[0])
@@ -99,9 +108,9 @@ def head_of(model):
 
 
 # %% heads
-names = """resnet18 shufflenet_v2_x0_5 densenet121 alexnet
+architectures = """resnet18 shufflenet_v2_x0_5 densenet121 alexnet
     efficientnet_b0 convnext_tiny mobilenet_v3_small vit_b_16 swin_t"""
-for name in names.split():
+for name in architectures.split():
     with torch.device("meta"):  # shapes alone, no numbers
         other = models.get_model(name, weights=None)
     head = head_of(other)
