@@ -28,6 +28,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
+    DataCollatorForLanguageModeling,
     Trainer,
     TrainingArguments,
 )
@@ -252,6 +253,20 @@ model.config.pad_token_id = tokenizer.pad_token_id
 batch = tokenizer(texts, padding=True, return_tensors="pt")
 
 print(list(model(**batch).logits.shape))
+
+# %% collator
+# Wrong on purpose: do not copy.
+collate = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+the_end = {"input_ids": [10, tokenizer.eos_token_id]}  # "good", and the end
+
+print(collate([the_end])["labels"])
+
+# %% own-padding
+tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+model.config.pad_token_id = tokenizer.pad_token_id
+model.resize_token_embeddings(len(tokenizer))
+
+print(collate([the_end])["labels"])
 
 
 # %% continue-texts

@@ -150,11 +150,13 @@ def new_head(run, name):
         return list(model(torch.empty(2, 3, 224, 224)).shape)
 
 
-def test_the_head_is_the_last_linear_layer(snippet, name="resnet18"):
-    run = after(snippet, *BEGIN, "head-of")
+def test_the_head_is_the_last_linear_layer(snippet, name=None):
+    run = after(snippet, *BEGIN, "head-of", "new-head")
 
     with no_error():
-        assert new_head(run, name) == [2, 5]
+        scores = run.model.eval()(torch.zeros(2, 3, 224, 224))
+        assert list(scores.shape) == [2, 5]
+        assert new_head(run, name or "resnet18") == [2, 5]
 
 
 @pytest.mark.parametrize(
@@ -182,8 +184,7 @@ def test_the_head_is_the_last_linear_layer__also_in(snippet, name):
 def test_the_head_is_the_last_linear_layer__but_not_the_first(snippet, fails):
     """In MobileNet, the first linear layer leads to the last one."""
     edited = snippet.edit("linear[-1]", "linear[0]")
-    name = "mobilenet_v3_small"
-    fails(test_the_head_is_the_last_linear_layer, edited, name)
+    fails(test_the_head_is_the_last_linear_layer, edited)
 
 
 def test_the_head_is_the_last_linear_layer__ends_with_squeezenet(
@@ -218,6 +219,7 @@ def test_two_groups_hold_every_parameter(snippet):
     found = sorted(map(id, [*head, *body]))
     assert found == sorted(map(id, run.model.parameters()))
     assert {id(p) for p in head} == {*map(id, run.model.fc.parameters())}
+    assert all(p.requires_grad for p in run.model.parameters())
     rates = [group["lr"] for group in run.optimizer.param_groups]
     assert rates == [0.001, 0.00003]
 

@@ -250,10 +250,29 @@ def test_gpt_has_no_padding_token(snippet):
 
 def test_gpt_has_no_padding_token__but_not_in_one_place(snippet, fails):
     """The model has to know the padding token as well."""
-    old = "model.config.pad_token_id = tokenizer.pad_token_id\n"
-    edited = snippet.edit(old, "")
+    first = "tokenizer.pad_token = tokenizer.eos_token\n"
+    second = "model.config.pad_token_id = tokenizer.pad_token_id\n"
+    edited = snippet.edit(first + second, first)
     edited = edited.edit("print(list(model(**batch).logits.shape))", "print()")
     fails(test_gpt_has_no_padding_token, edited)
+
+
+def test_padding_has_no_loss(snippet):
+    run = after(snippet, *GPT, "collator")
+
+    tokenizer = run.AutoTokenizer.from_pretrained(run.folder / "gpt")
+    tokenizer.pad_token = run.tokenizer.pad_token
+    collate = run.DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    texts = [run.the_end, {"input_ids": [5, 6, 7, 8]}]
+    labels = collate(texts)["labels"].tolist()
+    assert labels == [[10, -100, -100, -100], [5, 6, 7, 8]]
+
+
+def test_padding_has_no_loss__but_not_with_a_token_of_its_own(snippet, fails):
+    """If padding has a token of its own, the end stays in the loss."""
+    old = "tokenizer.pad_token = tokenizer.eos_token"
+    edited = snippet.edit(old, 'tokenizer.pad_token = "[PAD]"')
+    fails(test_padding_has_no_loss, edited)
 
 
 def test_left_padding_continues_each_text(snippet):
@@ -283,6 +302,8 @@ def test_a_text_has_one_label(snippet):
     said = run.error_of(run.tagger, **run.batch, labels=run.for_tokens)
     assert said == "no error"
     assert run.tagger(**run.batch).logits.shape == (2, 7, 2)
+    padding = run.batch["attention_mask"] == 0
+    assert run.for_tokens[padding].tolist() == [-100] * 4
 
 
 def test_a_text_has_one_label__but_not_in_a_model_for_tokens(snippet, fails):
