@@ -128,6 +128,13 @@ def make_environment(
     return python
 
 
+def version_of_torch(session: nox.Session, python: str) -> str:
+    """Return which torch a Python has, without its build."""
+    code = "import torch; print(torch.__version__.partition('+')[0])"
+    found = session.run(python, "-c", code, silent=True, external=True)
+    return str(found).strip()
+
+
 def build(session: nox.Session, html: str, *options: str, **env: str) -> None:
     """Build the site in a folder."""
     doctrees = Path(html).parent / "doctrees"
@@ -291,13 +298,33 @@ def versions(session: nox.Session) -> None:
             options = ["--changed-by", OTHER_TORCHES[0]]
         folder = Path(".nox/other-torch").resolve()
         python = make_environment(session, folder, [name], tests)
-        code = "import torch; print(torch.__version__.partition('+')[0])"
-        found = session.run(python, "-c", code, silent=True, external=True)
-        place = f"evidence/cpu-torch-{str(found).strip()}"
+        place = f"evidence/cpu-torch-{version_of_torch(session, python)}"
         # A claim that fails there is part of what is recorded.
         record = [python, *RECORD[1:], place, *options]
         session.run(*record, success_codes=[0, SOME_FAILED], external=True)
         shutil.rmtree(folder)
+
+
+@nox.session(default=False, venv_backend="none")
+def pretrained(session: nox.Session) -> None:
+    """Record the pages on models of others, which need a newer torch.
+
+    What their programs give and what their tests say is kept in evidence/; a
+    build without their libraries shows that.
+    """
+    folder = Path(".nox/pretrained").resolve()
+    group = nox.project.dependency_groups(PYPROJECT, "pretrained")
+    models = ["--constraint=requirements/pretrained.txt", *group]
+    tests = ["--require-hashes", "-r", "requirements/tests.txt"]
+    python = make_environment(session, folder, models, tests)
+    programs = [python, "-m", "tools.record_programs"]
+    said = str(session.run(*programs, silent=True, external=True))
+    modules = [each for each in said.split() if each.startswith("tests/")]
+    place = (
+        f"evidence/cpu-pretrained-torch-{version_of_torch(session, python)}"
+    )
+    record = [python, *RECORD[1:], place, *modules]
+    session.run(*record, success_codes=[0, SOME_FAILED], external=True)
 
 
 @nox.session(default=False)
@@ -325,6 +352,7 @@ def lock(session: nox.Session) -> None:
     # Only to constrain: pip takes no constraint with a hash for a torch
     # without one.
     compile_lock(session, "torch", "--no-emit-package=torch")
+    compile_lock(session, "pretrained", "--constraint=requirements/tests.txt")
 
 
 def compile_lock(session: nox.Session, group: str, option: str) -> None:

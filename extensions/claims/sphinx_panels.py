@@ -122,21 +122,23 @@ def _parts_of_tally(
 
 
 def _tested_on(ledger: Ledger, entries: tuple[Entry, ...]) -> str:
-    """Say on which torch, on which day, and on how many other versions."""
-    own = ledger.own_run
-    if own is None:
+    """Say on which torch, on which day, and on how many other versions.
+
+    Where this build's torch could not test them, it is the newest other one.
+    """
+    days: dict[str, str] = {}
+    for place, run in enumerate(ledger.runs):  # this build's run comes first
+        found = [each.outcomes[place] for each in entries]
+        passed = [each.date for each in found if each.word == "passed"]
+        if passed and (run.is_own or run.decides):
+            days.setdefault(run.release, max(passed))
+    if not days:
         return ""
-    days = [each.own.date for each in entries if each.own]
-    others = {
-        run.release
-        for place, run in enumerate(ledger.runs)
-        if run.decides and run.release != own.release
-        if any(each.outcomes[place].word == "passed" for each in entries)
-    }
-    said = f" on torch {own.release}, {max(days)}"
-    if others:
-        s = "s" if len(others) > 1 else ""
-        said += f", and on {len(others)} other version{s}"
+    own = ledger.own_run
+    release = own.release if own and own.release in days else [*days][-1]
+    said = f" on torch {release}, {days[release]}"
+    if others := len(days) - 1:
+        said += f", and on {others} other version{'s' if others > 1 else ''}"
     return said
 
 

@@ -24,7 +24,7 @@ from extensions.evidence.versions import older
 from extensions.programs.snippet import Snippet, distribution_of, imported
 
 # The groups of pyproject.toml with what programs import besides torch.
-_GROUPS = ("snippets", "data", "deploy")
+_GROUPS = ("snippets", "data", "deploy", "pretrained")
 
 
 @cache

@@ -48,6 +48,7 @@ from extensions.core.files import (
 )
 from extensions.core.fingerprint import Fingerprint
 from extensions.core.topics import Topic, topics
+from extensions.programs.recorded import record_of, recorded
 from extensions.programs.snippet import no_network
 from extensions.site.errors import stop
 
@@ -81,6 +82,8 @@ def _now(program: Path, topic: Topic, settings: str) -> Fingerprint:
         "sphinx_gallery_conf": settings,
         **environment_variables(),
     }
+    if (path := record_of(topic)).is_file():
+        parts["the recorded outputs"] = bytes_of(path)
     return Fingerprint.of(parts)
 
 
@@ -198,13 +201,20 @@ _LETTERS = 200_000  # what sphinx-gallery may write of a program
 
 
 def run(topic: Topic, conf: dict[str, Any], seconds: int) -> list[Problem]:
-    """Run a program in a process of its own; return all that was wrong."""
+    """Run a program in a process of its own; return all that was wrong.
+
+    Where a library lacks, what is recorded takes the place of each output.
+    """
+    try:
+        kept = recorded(topic)
+    except Problem as problem:
+        return [problem]
     processes = multiprocessing.get_context("forkserver")
     receiver, sender = processes.Pipe(duplex=False)
     said: list[_Said] = []
     with tempfile.TemporaryDirectory() as folder:
         process = processes.Process(
-            target=_work, args=(sender, topic, conf, seconds, folder)
+            target=_work, args=(sender, topic, conf, seconds, folder, kept)
         )
         process.start()
         sender.close()
@@ -243,6 +253,7 @@ def _work(
     conf: dict[str, Any],
     seconds: int,
     folder: str,
+    kept: dict[int, str] | None,
 ) -> None:
     """Let sphinx-gallery run a program in a folder; send what was wrong."""
     from sphinx_gallery import gen_rst
@@ -263,6 +274,10 @@ def _work(
     heard.setLevel(WARNING)
     getLogger("sphinx").addHandler(heard)
     gen_rst.os = SimpleNamespace(**{**vars(os), "chdir": change})
+    if kept is not None:
+        gen_rst.execute_code_block = lambda _, block, *__: kept.get(
+            block.lineno, ""
+        )
     end_fork = partial(_end_fork, os.getpid(), answer)
     # Scrapers are called behind each block of code, in whatever runs it.
     conf = {**conf, "image_scrapers": (end_fork, *conf["image_scrapers"])}

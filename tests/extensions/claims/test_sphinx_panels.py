@@ -232,6 +232,18 @@ def test_a_tally_says_what_is_not_proven(waiting, name, said):
     assert tally_of(waiting, name)[1] == f"{said} · {HINT}"
 
 
+def test_a_tally_names_another_torch_where_this_one_lacks_a_library(
+    house, build
+):
+    record(house, test_one_line_is_drawn="skipped for torchvision")
+    for torch in ("2.14.0", "2.15.0"):
+        place, date = f"evidence/{torch}", f"2026-01-{torch[2:4]}"
+        record(house, place, {"torch": torch}, date=date)
+
+    said = "tested on torch 2.15.0, 2026-01-15, and on 1 other version"
+    assert said in html_of(build(), "gallery/three")
+
+
 # -- Claims of two pages with one name ---------------------------------------
 
 

@@ -126,6 +126,7 @@ ADDED = {
         "# %% start\n",
         f"# %% picture\nimport pandas\n{LOAD}\n# %% start\n",
     ),
+    "for_another_torch": ("# %% start\n", "# %% start\nimport torchvision\n"),
     "mistaken": ("# %% start\n", "# %% start\nimport sklaern\n"),
     "in_itself": ("", ""),
 }
@@ -133,14 +134,15 @@ ADDED = {
 
 @pytest.fixture(scope="module")
 def entries(new_house, make_whole):
-    """Test the claims where scikit-learn is missing; return what is said.
+    """Test the claims where two libraries are missing; return what is said.
 
     The page of each case is like the first one, but for a line.
     """
     house = new_house()
     make_whole(house)
     with (house / "sitecustomize.py").open("a") as file:
-        file.write('\nsys.modules["sklearn"] = None\n')
+        for name in ("sklearn", "torchvision"):
+            file.write(f'\nsys.modules["{name}"] = None\n')
     one = Topic(house, "part/one")
     program, page, tests = (
         path.read_text() for path in (one.snippet, one.page, one.tests)
@@ -167,6 +169,7 @@ NEEDED = ("not run", ("scikit-learn",))
         ("needed", NEEDED),
         ("needed_later", ("passed", ())),  # the claim ends before the import
         ("for_a_picture", ("passed", ())),
+        ("for_another_torch", ("not run", ("torchvision",))),
         ("mistaken", ("failed", ())),  # nobody installs a library of that name
         ("in_itself", NEEDED),
     ],
