@@ -31,14 +31,6 @@ for (const form of document.querySelectorAll(".row-filter")) {
   };
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => event.preventDefault());
-  // A link to what is filtered out puts all of it back.
-  addEventListener("hashchange", () => {
-    const target = document.querySelector("[hidden]:target");
-    if (!rows.includes(target)) return;
-    form.reset();
-    show();
-    target.scrollIntoView();
-  });
   const asked = new URLSearchParams(location.search);
   for (const field of fields) field.value = asked.get(field.name) ?? field.value;
   filter();

@@ -11,25 +11,25 @@ from extensions.core.topics import ROOT
 
 # Lines of what is written here, by folder: code, styles, templates, lists.
 BUDGETS = {
-    "extensions/claims": 2545,
-    "extensions/core": 856,
-    "extensions/evidence": 3294,
-    "extensions/lint": 193,
-    "extensions/measurements": 473,
-    "extensions/new_topic": 153,
-    "extensions/notebooks": 651,
-    "extensions/pages": 984,
-    "extensions/programs": 1194,
-    "extensions/prose": 848,
-    "extensions/site": 570,
-    "extensions/web": 756,
-    "docs/_static": 450,
-    "tests/extensions": 9552,
+    "extensions/claims": 2369,
+    "extensions/core": 829,
+    "extensions/evidence": 3214,
+    "extensions/lint": 174,
+    "extensions/measurements": 458,
+    "extensions/new_topic": 97,
+    "extensions/notebooks": 612,
+    "extensions/pages": 951,
+    "extensions/programs": 1209,
+    "extensions/prose": 836,
+    "extensions/site": 530,
+    "extensions/web": 783,
+    "docs/_static": 442,
+    "tests/extensions": 9013,
     "tests/helpers": 1102,
-    "tests/browser": 1968,
-    "tools": 907,
+    "tests/browser": 1996,
+    "tools": 943,
 }
-FILES = 77  # of Python in extensions/
+FILES = 72  # of Python in extensions/
 WRITTEN = {".css", ".html", ".js", ".py", ".toml"}
 
 

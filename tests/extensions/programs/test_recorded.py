@@ -27,16 +27,6 @@ def test_a_page_shows_what_is_recorded(topic, build):
     assert "part/one: run, because" not in build().status.getvalue()
 
 
-def test_what_is_recorded_anew_is_shown(topic, build):
-    build()
-    path = record_of(topic)
-    path.write_text(path.read_text().replace("elsewhere", "once more"))
-
-    app = build()
-
-    assert "counted once more" in (app.outdir / "part/one.html").read_text()
-
-
 def test_another_program_than_the_recorded_one_is_named(topic, stopped):
     with topic.snippet.open("a") as file:
         file.write("print(2)\n")
