@@ -36,7 +36,7 @@ try:
     torch.jit.script(Scaled())
 except torch.jit.frontend.NotSupportedError as error:
     refused = str(error).partition(":\n")[0]
-print(refused)
+print(f"{refused}\n")
 
 program = torch.export.export(Scaled(), (inputs,), {"by": 3.0})
 scaled = program.module()(inputs, by=3.0)
@@ -109,4 +109,4 @@ def quantized(model):
 
 
 made = [quantized(each()) for each in (WithPlus, WithoutStub, Block)]
-print(*made[:2], len(made[2]), sep="\n")
+print(*made[:2], f"{len(made[2])} answers", sep="\n\n")
