@@ -33,6 +33,8 @@ def test_the_steps_change_the_head_alone(snippet):
 
     changed = run.moved(run.model, run.downloaded[run.weights])
     assert changed == ["fc.weight", "fc.bias"]
+    learning = [n for n, p in run.model.named_parameters() if p.requires_grad]
+    assert learning == changed
     steps = {int(each["step"]) for each in run.optimizer.state.values()}
     assert steps == {len(run.losses)} == {5}
     assert run.losses[-1] < run.losses[0]
@@ -138,6 +140,28 @@ def test_floats_are_not_divided__but_not_from_0_to_1(snippet, fails):
     """Floats from 0 to 1 are what the model expects."""
     edited = snippet.edit("whole.float()", "whole.float() / 255")
     fails(test_floats_are_not_divided, edited)
+
+
+def test_augmented_pictures_have_the_same_scale(snippet):
+    run = after(read_only(snippet), *PHOTO, "augment")
+
+    for color in [(0, 0, 0), (255, 255, 255), (255, 128, 10)]:
+        plain = run.Image.new("RGB", (500, 300), color)  # of one color
+        augmented, expected = run.train_transform(plain), run.preprocess(plain)
+        assert augmented.shape == expected.shape == (3, 224, 224)
+        assert distance(augmented, expected) < 1e-4
+
+
+@edits(
+    ("scale=True", "scale=False"),
+    ("v2.Normalize(preprocess.mean, preprocess.std)", "v2.Identity()"),
+    ("v2.RandomResizedCrop(preprocess.crop_size)", "v2.RandomCrop(256)"),
+)
+def test_augmented_pictures_have_the_same_scale__but_not_with(
+    snippet, old, new, fails
+):
+    """Each of the steps sets the size or the scale."""
+    fails(test_augmented_pictures_have_the_same_scale, snippet.edit(old, new))
 
 
 def new_head(run, name):

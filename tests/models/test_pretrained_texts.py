@@ -34,6 +34,9 @@ def test_the_model_comes_in_evaluation_mode(snippet):
     run = after(snippet, *BEGIN, "step", "texts")
 
     fresh = run.AutoModelForSequenceClassification.from_pretrained(run.name)
+    loaded = fresh.bert.state_dict()
+    learned = run.model.bert.state_dict()
+    assert any(not learned[name].equal(loaded[name]) for name in loaded)
     modes = {part.training for part in fresh.modules()}
     assert modes == {False}
     assert {part.training for part in run.model.modules()} == {True}
@@ -68,6 +71,8 @@ def test_a_padded_text_gets_the_same_scores(snippet, gpt_padded_on=None):
     assert run.batch["input_ids"].shape == (2, 7)
     assert run.batch["attention_mask"].sum(dim=1).tolist() == [7, 3]
     assert distance(run.together, run.by_itself) < 1e-4
+    ids = {"input_ids": run.batch["input_ids"]}
+    assert distance(run.unmasked, scores(run.model, ids)[1]) < 1e-4
     assert distance(run.unmasked, run.by_itself) > 0.1
 
 
@@ -233,6 +238,37 @@ def test_long_texts_raise_unless_cut__ends_without_a_length(snippet, fails):
     fails(test_long_texts_raise_unless_cut, edited)
 
 
+def test_windows_share_tokens(snippet):
+    run = after(snippet, *LONG, "windows")
+
+    rows = [
+        ids[mask.bool()][1:-1]  # without [CLS] and [SEP]
+        for ids, mask in zip(
+            run.windows["input_ids"],
+            run.windows["attention_mask"],
+            strict=True,
+        )
+    ]
+    assert [len(row) for row in rows] == [510, 510, 130]
+    assert sum(len(row) - 64 for row in rows) + 64 == 1022
+    words = " ".join(run.words.split() * 50)
+    windows = run.tokenizer(
+        words, truncation=True, return_overflowing_tokens=True, stride=64
+    )["input_ids"]
+    assert windows[0][-65:-1] == windows[1][1:65]
+
+
+@edits(
+    ("    stride=64,  # what neighbors share\n", ""),
+    ("    return_overflowing_tokens=True,\n", ""),
+)
+def test_windows_share_tokens__but_not_without(snippet, old, new, fails):
+    """Without a stride, they share nothing; without the windows, the rest of
+    the text is lost.
+    """
+    fails(test_windows_share_tokens, snippet.edit(old, new))
+
+
 def test_gpt_has_no_padding_token(snippet):
     run = after(snippet, *GPT)
 
@@ -258,6 +294,8 @@ def test_gpt_has_no_padding_token__but_not_in_one_place(snippet, fails):
 
 
 def test_padding_has_no_loss(snippet):
+    own = after(snippet, *GPT, "collator", "own-padding")
+    assert own.collate([own.the_end])["labels"].tolist() == [[10, 3]]
     run = after(snippet, *GPT, "collator")
 
     tokenizer = run.AutoTokenizer.from_pretrained(run.folder / "gpt")
