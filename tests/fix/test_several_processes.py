@@ -7,6 +7,10 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from extensions.evidence.counterexamples import edits
+from extensions.evidence.versions import api_since
+
+# Of torch 2.9, when FSDP1 has raised its error.
+pytestmark = pytest.mark.filterwarnings("ignore:Deallocating Tensor")
 
 NO_RANK = "no-nccl", "no-rank"
 WAITED = "no-nccl", "one-of-two"
@@ -139,6 +143,7 @@ def test_the_wrapper_holds_your_model__but_not_without_one(snippet, fails):
     fails(test_the_wrapper_holds_your_model, edited)
 
 
+@api_since("2.9", "a `fully_shard` that averages on the CPU")
 def test_one_call_takes_one_dtype(snippet, kinds="torch.bfloat16"):
     program = snippet.only(*DTYPES).after("two-dtypes")
     first, second = program.mixed
