@@ -54,6 +54,14 @@ def test_as_real_keeps_a_gradient__also_at(snippet, old, new):
     test_as_real_keeps_a_gradient(snippet.edit(old, new))
 
 
+def test_as_real_keeps_a_gradient__but_not_as_fake(snippet, fails):
+    """The generator's loss takes its fakes as fakes."""
+    old = '"as real": loss_of(score, torch.tensor(1.0))'
+    edited = snippet.edit(old, old.replace("1.0", "0.0"))
+
+    fails(test_as_real_keeps_a_gradient, edited)
+
+
 @edits(("-10.0", "0.0"), ("-10.0", "2.0"))
 def test_as_real_keeps_a_gradient__ends_if_it_is_not_sure(
     snippet, old, new, fails
