@@ -141,20 +141,6 @@ print(no_mps)
 listed = list(torch.cuda.PYTORCH_RELEASES_CODE_CC)
 print(listed)
 
-# %% no-nccl
-from datetime import timedelta
-
-import torch.distributed as dist
-
-no_nccl = ""
-if not dist.is_nccl_available():
-    alone = {"rank": 0, "world_size": 1, "store": dist.HashStore()}
-    try:
-        dist.init_process_group("nccl", timeout=timedelta(0, 9), **alone)
-    except RuntimeError as error:
-        no_nccl = str(error)
-print(no_nccl)
-
 # %% doubles
 import numpy as np
 

@@ -187,21 +187,6 @@ def test_torch_has_no_six__but_not_nn(snippet, fails):
     fails(test_torch_has_no_six, snippet.edit("torch._six", "torch.nn"))
 
 
-def test_a_cpu_build_has_no_nccl(snippet):
-    run = after(snippet, "look", "no-nccl")
-
-    told = "Distributed package doesn't have NCCL built in"
-    has_nccl = torch.version.cuda and sys.platform == "linux"
-    assert run.no_nccl == ("" if has_nccl else told)
-
-
-def test_a_cpu_build_has_no_nccl__but_not_gloo(snippet, monkeypatch, fails):
-    """Each build has Gloo, so that nothing is said."""
-    monkeypatch.setattr(torch.version, "cuda", None)
-    edited = snippet.edit("is_nccl_available", "is_gloo_available")
-    fails(test_a_cpu_build_has_no_nccl, edited)
-
-
 def test_no_operator_without_the_compiled_part(snippet):
     run = after(snippet, "look", "no-operator")
 

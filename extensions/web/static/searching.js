@@ -85,7 +85,7 @@ window.siteSearch = (() => {
   // the pages that fix something, each heading does.
   const texts = documents.flatMap(({ id, page, part }) => {
     const [, heading, , , , errors] = pages[page][SECTIONS][part];
-    const quoted = heading.split(", ").filter((text) => spoken(text).length > 2);
+    const quoted = heading.split(/[,;] /).filter((text) => spoken(text).length > 2);
     const isEntry = errors.length || pages[page][0].startsWith("fix/");
     const all = isEntry ? [...quoted, ...errors] : [];
     return all.map((text) => ({ id, words: spoken(text).slice(0, 60) }));
