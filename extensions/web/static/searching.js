@@ -21,12 +21,13 @@ window.siteSearch = (() => {
   // A size or a time says nothing; endings neither, but for names of code. The
   // same words come again and again.
   const made = new Map();
+  const stemOf = (lower) =>
+    /[\d_]/.test(lower) ? lower : lower.replace(/(?<=...)(?:ing|ed|es|s|e)$/, "");
   const termOf = (word) => {
     if (!made.has(word)) {
       const lower = word.toLowerCase();
       const isEmpty = lower.length < 2 || /^[\d_]+$/.test(lower) || EMPTY.has(lower);
-      const stem = /[\d_]/.test(lower) ? lower : lower.replace(/(?<=...)(?:ing|ed|es|s|e)$/, "");
-      made.set(word, isEmpty ? null : stem);
+      made.set(word, isEmpty ? null : stemOf(lower));
     }
     return made.get(word);
   };
@@ -76,17 +77,17 @@ window.siteSearch = (() => {
   // numbers.
   const DIFFERS =
     /\b\w+(?:Error|Exception|Warning): |\btorch\.[\w.]+|(?:\w:)?[\w.~-]*[/\\][\w./\\-]*[/\\.][\w./\\-]*|0x\w+|\d+/g;
-  const spoken = (text) =>
-    text
-      .replace(DIFFERS, " ")
-      .toLowerCase()
-      .match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? [];
+  const spoken = (text) => {
+    const said = text.replace(DIFFERS, " ").toLowerCase();
+    return (said.match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? []).map(stemOf);
+  };
   // A heading may quote several texts, between commas: not a word or two. On
   // the pages that fix something, each heading does.
   const texts = documents.flatMap(({ id, page, part }) => {
-    const [, heading, , , , errors] = pages[page][SECTIONS][part];
-    const quoted = heading.split(/[,;] /).filter((text) => spoken(text).length > 2);
-    const isEntry = errors.length || pages[page][0].startsWith("fix/");
+    const [, heading, text, , , errors] = pages[page][SECTIONS][part];
+    const least = errors.length ? 3 : 4; // "How it works" is no error
+    const quoted = heading.split(/[,;] /).filter((each) => spoken(each).length >= least);
+    const isEntry = errors.length || (text && pages[page][0].startsWith("fix/"));
     const all = isEntry ? [...quoted, ...errors] : [];
     return all.map((text) => ({ id, words: spoken(text).slice(0, 60) }));
   });
@@ -136,6 +137,7 @@ window.siteSearch = (() => {
   const OF_OTHERS = 0.2; // sections count a little beside the best one
   const CLOSE = 0.4; // to the best one is a section that is shown,
   const COMMON = 5; // unless as many have its heading
+  const OF_FIXES = 0.5; // which name all things, to whoever has no such error
   const rank = (groups, hits) => {
     const [name, address, title, chapter] = pages[hits[0].page];
     const own = hits.find(({ part }) => !part);
@@ -145,12 +147,13 @@ window.siteSearch = (() => {
     const found = new Set(hits.flatMap(({ queryTerms }) => queryTerms));
     const covered = groups.filter(({ terms }) => terms.some((each) => found.has(each))).length;
     const ownTerms = own?.queryTerms.length ?? 0;
+    const weight = name.startsWith("fix/") ? OF_FIXES : 1;
     const isShown = ({ heading, score, isError }) =>
       isError || (!best.isError && score >= CLOSE * best.score && uses.get(heading) <= COMMON);
     return {
       ...{ name, address, title, chapter },
       covered,
-      score: ((own?.score ?? 0) + sum) * covered,
+      score: ((own?.score ?? 0) + sum) * covered * weight,
       hasAll: covered === groups.length,
       isError: best?.isError ?? 0,
       best: best ?? own,
