@@ -125,7 +125,7 @@ def test_words_in_other_forms_and_those_that_no_page_shows_find_a_page(
         ("grad accumlation", "training/accumulation"),  # codespell:ignore
         ("initialise weights", "models/initialization"),
         ("nn.init.xavier_normal_", "models/initialization"),
-        ("finetune", "training/fine_tuning"),  # in its front matter
+        ("TerminateOnNaN", "fix/nan"),  # in its front matter
     ):
         box.fill(typed)
         first = detach.locator("#search-results > div").first
@@ -138,7 +138,7 @@ def test_what_no_page_has_is_said_and_where_else_to_look(
     note, elsewhere = detach.locator(NOTE), result(detach, "not_covered")
     for typed, said in (
         ("gradient of a xylophone tensor", "No page has “xylophone”."),
-        ("LMDB Glorot Muon", "No page has all of these words."),
+        ("LMDB Glorot", "No page has all of these words."),
         ("qqqqqq", "Nothing found"),
     ):
         box.fill(typed)
@@ -187,7 +187,7 @@ def test_the_keyboard_alone_goes_from_page_to_section(
     detach.keyboard.press("Control+k")
     detach.keyboard.type("out of memory")
     chosen = detach.locator(CHOSEN)
-    expect(chosen).to_contain_text("Out of memory")
+    expect(chosen).to_contain_text("out of memory")
     expect(chosen).to_have_css("outline-style", "solid")
     expect(box).to_have_attribute("aria-expanded", "true")
     detach.keyboard.press("ArrowDown")
