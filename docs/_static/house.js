@@ -17,9 +17,8 @@ for (const form of document.querySelectorAll(".row-filter")) {
     rows.forEach((row, at) => {
       row.hidden = !isChosen(row) || !words.every((word) => texts[at].includes(word));
     });
-    const shown = rows.filter(({ hidden }) => !hidden);
-    const count = `${shown.length} of ${rows.length} ${form.dataset.noun}`;
-    form.querySelector("output").textContent = count;
+    const shown = rows.filter(({ hidden }) => !hidden).length;
+    form.querySelector("output").textContent = `${shown} of ${rows.length} ${form.dataset.noun}`;
   };
   const show = () => {
     filter();

@@ -80,10 +80,7 @@ def _labels_of(said: Iterable[nodes.Element]) -> Iterator[tuple[int, str]]:
 
 
 def _section(
-    anchor: str,
-    heading: str,
-    found: Iterable[nodes.Element],
-    errors: Iterable[str] = (),
+    anchor: str, heading: str, found: Iterable[nodes.Element]
 ) -> Section:
     prose, names = [], []
     for each in found:
@@ -93,8 +90,7 @@ def _section(
             names += _NAME_IN_CODE.findall(each.astext())
     text = "\n".join(map(_words_of, prose))
     code = " ".join(dict.fromkeys(names))
-    labels = [*_labels_of(prose)]
-    return Section(anchor, heading, text, code, labels, [*errors])
+    return Section(anchor, heading, text, code, [*_labels_of(prose)], [])
 
 
 def keep_sections(app: Sphinx, doctree: nodes.document) -> None:
@@ -107,7 +103,8 @@ def keep_sections(app: Sphinx, doctree: nodes.document) -> None:
         for each in node.findall(nodes.container):
             if each.parent is node:
                 errors += each.get("texts", [])
-        sections.append(_section(anchor, heading.astext(), said, errors))
+        section = _section(anchor, heading.astext(), said)
+        sections.append(section._replace(errors=errors))
     for glossary in doctree.findall(addnodes.glossary):
         for item in glossary.findall(nodes.definition_list_item):
             term = next(item.findall(nodes.term))

@@ -3,7 +3,6 @@
 
 window.siteSearch = (() => {
   const [pages, synonyms] = window.searchedTexts;
-  const SECTIONS = 5; // where those of a page stand
   const EMPTY = new Set(
     `a about after all am an and any are as at be been before between but by can
     could did do does doesn don during each for from get gets had has have how i
@@ -84,7 +83,7 @@ window.siteSearch = (() => {
   // A heading may quote several texts, between commas: not a word or two. On
   // the pages that fix something, each heading does.
   const texts = documents.flatMap(({ id, page, part }) => {
-    const [, heading, text, , , errors] = pages[page][SECTIONS][part];
+    const [, heading, text, , , errors] = pages[page].at(-1)[part];
     const least = errors.length ? 3 : 4; // "How it works" is no error
     const quoted = heading.split(/[,;] /).filter((each) => spoken(each).length >= least);
     const isEntry = errors.length || (text && pages[page][0].startsWith("fix/"));
@@ -176,7 +175,7 @@ window.siteSearch = (() => {
     const errors = errorsLike(query);
     const byPage = new Map();
     for (const { id, page, part, score, queryTerms, terms } of found) {
-      const [anchor, heading, text, , claims, printed] = pages[page][SECTIONS][part];
+      const [anchor, heading, text, , claims, printed] = pages[page].at(-1)[part];
       const section = { page, part, anchor, heading, text, claims, printed };
       const hit = { ...section, isError: errors.get(id) ?? 0, score, queryTerms, terms };
       byPage.set(page, [...(byPage.get(page) ?? []), hit]);
