@@ -80,13 +80,14 @@ window.siteSearch = (() => {
     const said = text.replace(DIFFERS, " ").toLowerCase();
     return (said.match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? []).map(stemOf);
   };
+  const isFix = (page) => pages[page][0].startsWith("fix/");
   // A heading may quote several texts, between commas: not a word or two. On
   // the pages that fix something, each heading does.
   const texts = documents.flatMap(({ id, page, part }) => {
     const [, heading, text, , , errors] = pages[page].at(-1)[part];
     const least = errors.length ? 3 : 4; // "How it works" is no error
     const quoted = heading.split(/[,;] /).filter((each) => spoken(each).length >= least);
-    const isEntry = errors.length || (text && pages[page][0].startsWith("fix/"));
+    const isEntry = errors.length || (text && isFix(page));
     const all = isEntry ? [...quoted, ...errors] : [];
     return all.map((text) => ({ id, words: spoken(text).slice(0, 60) }));
   });
@@ -114,13 +115,15 @@ window.siteSearch = (() => {
   };
   // Whoever pastes has most of a text, or one piece of it. Returns, by section,
   // how much that is; of less, it is another error.
-  const ENOUGH = 4; // about one word that no other text has
+  const ENOUGH = 4; // a rare word, or a few that others have
   const MOST = 0.75; // of the text, and of what is pasted:
   const ALL = 0.8;
   const errorsLike = (query) => {
     const typed = spoken(query.replace(LAST_ERROR, "")).slice(0, 200);
     const found = new Map();
     for (const { id, words } of texts) {
+      // The order costs time: look at it only where the words are there.
+      if (weigh(words.filter((word) => typed.includes(word))) < ENOUGH) continue;
       const [common, run] = inCommon(words, typed);
       if (common < ENOUGH) continue;
       const ofText = common / weigh(words);
@@ -146,7 +149,7 @@ window.siteSearch = (() => {
     const found = new Set(hits.flatMap(({ queryTerms }) => queryTerms));
     const covered = groups.filter(({ terms }) => terms.some((each) => found.has(each))).length;
     const ownTerms = own?.queryTerms.length ?? 0;
-    const weight = name.startsWith("fix/") ? OF_FIXES : 1;
+    const weight = isFix(hits[0].page) ? OF_FIXES : 1;
     const isShown = ({ heading, score, isError }) =>
       isError || (!best.isError && score >= CLOSE * best.score && uses.get(heading) <= COMMON);
     return {
