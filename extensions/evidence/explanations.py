@@ -183,6 +183,8 @@ _TEMPORARY = re.compile(
     r"/[\w./-]*(?:/pytest-of-\w+/pytest-\d+(?:/popen-\w+)?/\w+|/tmp\w{8}\b)"
 )
 _CHECKOUT = re.compile(r"/(?:[\w.+-]+/)+(?=(?:snippets|tests|gallery)/)")
+# A path of which pytest has cut out the end, and what follows.
+_CUT_PATH = re.compile(r"(?<=File \")/(?:[\w.+-]+/)+[\w+-]*(?=\.\.\.)")
 # A whole number, which no other digits or letters touch.
 _NUMBER = re.compile(r"(?<![\w.])\d{14,15}(?![\w.])")
 # Such numbers, of which pytest has cut out the middle.
@@ -194,7 +196,7 @@ _FIRST, _LAST = 0x5500_0000_0000, 0x7FFF_FFFF_FFFF
 def readable(text: str) -> str:
     """Return a text without addresses and without the folders of a run."""
     text = _FUNCTION.sub(r"\1", _OBJECT.sub("", text))
-    text = _CHECKOUT.sub("", _TEMPORARY.sub("…", text))
+    text = _CUT_PATH.sub("", _CHECKOUT.sub("", _TEMPORARY.sub("…", text)))
     text = _CUT.sub("addresses", text)
     names: dict[str, str] = {}
 

@@ -132,6 +132,7 @@ FOLDER = "/tmp/pytest-of-me/pytest-32/popen-gw0/test_a_file3"
         (f"'{FOLDER}/mine.py: no'", "'…/mine.py: no'"),
         ("'/tmp/tmpg6mr2hjx/once.lmdb'", "'…/once.lmdb'"),
         ('"/home/me/it/snippets/a/b.py", line 3', '"snippets/a/b.py", line 3'),
+        ('File "/home/me/.venv/li...m(x', 'File "...m(x'),
     ],
 )
 def test_what_differs_in_each_run_is_not_shown(text, shown):
