@@ -12,15 +12,18 @@ from importlib.metadata import (
     packages_distributions,
     version,
 )
+from importlib.util import find_spec
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from extensions.core.environment import device, environment_variables
-from extensions.core.files import toml_of
+from extensions.core.files import bytes_of, toml_of
 from extensions.core.fingerprint import digest
 
 _MISSING = "not there"
+# Files in which pytest finds settings, before those of pyproject.toml.
+_SETTINGS = "pytest.toml .pytest.toml pytest.ini .pytest.ini tox.ini setup.cfg"
 # Where one of them is set, pytest takes the machine for one of CI; the plugin
 # does away with them.
 OF_CI = ("CI", "BUILD_NUMBER")
@@ -48,7 +51,7 @@ def surroundings(
         "system": f"{platform.system()} {platform.machine()}",
         "device": device() or "none",
         "plugins": digest(_plugins()),
-        "settings": digest(_settings(root)),
+        "settings": digest(*_settings(root)),
         "torch": version("torch").partition("+")[0],
     }
     for name, each in _versions(libraries, without="torch").items():
@@ -80,11 +83,17 @@ def _distributions() -> dict[str, list[str]]:
 
 @cache
 def _version(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the version of a distribution, and what it needs."""
+    """Return the version of a distribution, and what it needs.
+
+    A module that belongs to none is known by its content.
+    """
     try:
         found = distribution(name)
     except PackageNotFoundError:
-        return _MISSING, ()
+        spec = find_spec(name) if name.isidentifier() else None
+        if spec is None or not spec.has_location or not spec.origin:
+            return _MISSING, ()
+        return digest(bytes_of(Path(spec.origin))), ()
     needs = [Requirement(each) for each in found.requires or ()]
     return found.version, tuple(
         each.name
@@ -100,7 +109,9 @@ def _plugins() -> str:
     return repr(sorted({f"{each.name} {each.version}" for each in dists}))
 
 
-def _settings(root: Path) -> str:
+def _settings(root: Path) -> list[str | bytes]:
+    paths = [root / name for name in _SETTINGS.split()]
+    found: list[str | bytes] = [bytes_of(e) for e in paths if e.is_file()]
     path = root / "pyproject.toml"
     tool = toml_of(path).get("tool", {}) if path.is_file() else {}
-    return json.dumps(tool.get("pytest"))
+    return [*found, json.dumps(tool.get("pytest"))]

@@ -13,7 +13,7 @@ from extensions.core.topics import ROOT
 BUDGETS = {
     "extensions/claims": 2369,
     "extensions/core": 829,
-    "extensions/evidence": 3216,
+    "extensions/evidence": 3227,
     "extensions/lint": 174,
     "extensions/measurements": 458,
     "extensions/new_topic": 97,
@@ -24,7 +24,7 @@ BUDGETS = {
     "extensions/site": 530,
     "extensions/web": 783,
     "docs/_static": 441,
-    "tests/extensions": 8991,
+    "tests/extensions": 9044,
     "tests/helpers": 1102,
     "tests/browser": 1996,
     "tools": 943,

@@ -364,3 +364,16 @@ def test_what_cannot_be_read_lets_no_result_count(small, broken):
     getattr(small, broken).write_text("# %% a\nb = (")
 
     assert set(rests(small).values()) == {""}
+
+
+READ = {each for each in FILES if FILES[each]} - {
+    "extensions/evidence/pytest_plugin.py"
+}
+
+
+@pytest.mark.parametrize("name", sorted(READ))
+def test_no_file_of_the_tests_may_go(topic, name):
+    before = found(topic)
+    (topic.root / name).unlink()
+
+    assert found(topic) != before

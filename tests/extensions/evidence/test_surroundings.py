@@ -188,3 +188,23 @@ def test_the_test_of_cuda_cells_depends_on_new_ones_too(project):
     add_device(project / "snippets/part/one.py")
 
     assert changed(made(project), before)[0] == {CUDA}
+
+
+def test_a_module_without_a_distribution_counts_by_its_content(
+    project, install, tmp_path
+):
+    install("other", "1")
+    module = tmp_path / "site/fake.py"
+    module.write_text("word = 1\n")
+    before = made(project)
+    module.write_text("word = 2\n")
+    surroundings._version.cache_clear()
+
+    assert changed(made(project), before) == ({ONE}, {"fake"})
+
+
+def test_a_file_with_settings_of_pytest_counts_for_all(project):
+    before = made(project)
+    (project / "pytest.ini").write_text("[pytest]\naddopts = -k one\n")
+
+    assert changed(made(project), before) == (ALL, {"settings"})

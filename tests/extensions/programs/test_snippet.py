@@ -127,6 +127,13 @@ def test_an_edit_that_does_not_fit_once_is_a_problem(old, count):
         Snippet(PATH, TEXT).edit(old, "")
 
 
+def test_a_snippet_that_asks_for_the_network_fails():
+    text = "# %% ask\nimport socket\n\nsocket.getaddrinfo('host', 80)\n"
+
+    with pytest.raises(OSError, match="asked for the network: host"):
+        Snippet(PATH, text).after("ask")
+
+
 def test_cells_run_alone_and_once_for_all_tests():
     text = (
         "# %% one\nruns = [1]\n# %% two\nruns += [2]\n# %% three\nruns += [3]"
