@@ -203,9 +203,10 @@ def test_load_finds_what_is_broken__also_a_png_of_zeros(snippet):
     test_load_finds_what_is_broken(edited, says="broken PNG file")
 
 
-def test_load_finds_what_is_broken__ends_with_zeros(snippet, fails):
-    """A small PNG of full length that ends in zeros loads."""
-    edited = snippet.edit('"JPEG"', '"PNG"').edit(*ZEROS)
+@pytest.mark.parametrize("kind", ["BMP", "TIFF", "WEBP"])
+def test_load_finds_what_is_broken__ends_with_zeros(snippet, kind, fails):
+    """Some formats load with zeros in place of their end."""
+    edited = snippet.edit('"JPEG"', f'"{kind}"').edit(*ZEROS)
     fails(test_load_finds_what_is_broken, edited)
 
 

@@ -60,6 +60,19 @@ def test_torchrun_sets_the_rank__but_not_if_you_pass_it(snippet, fails):
     fails(test_torchrun_sets_the_rank, edited)
 
 
+def test_torchrun_sets_the_rank__but_not_under_torchrun(
+    snippet, monkeypatch, fails
+):
+    """With the four variables that `torchrun` sets, none is missing."""
+    set_there = {"RANK": 0, "WORLD_SIZE": 1, "MASTER_PORT": 0}
+    for name, value in set_there.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    old = 'dist.init_process_group("gloo")  # without torchrun'
+    new = f"{old}\n    dist.destroy_process_group()"
+    fails(test_torchrun_sets_the_rank, snippet.edit(old, new))
+
+
 def test_torchrun_sets_the_rank__ends_with_an_address(snippet, fails):
     """With `init_method="tcp://…"`, it says `rank parameter missing`."""
     edited = snippet.edit(
