@@ -82,7 +82,7 @@ def test_cut_files_say_so__ends_near_the_beginning(snippet, fails):
 
 
 def test_cut_files_say_so__ends_with_a_small_file(snippet, fails):
-    """A cut file of 4 to 64 KB says `[Errno 22] Invalid argument`."""
+    """A cut file of 4 to 68 KB says `[Errno 22] Invalid argument`."""
     fails(test_cut_files_say_so, snippet.edit("100_000", "5_000"))
 
 
