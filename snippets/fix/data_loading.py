@@ -102,7 +102,7 @@ def broken(paths):
         try:
             with Image.open(path) as picture:
                 picture.load()
-        except OSError as error:
+        except (OSError, SyntaxError) as error:  # of Pillow
             found[path] = str(error)
     return found
 

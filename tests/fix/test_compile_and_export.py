@@ -48,6 +48,14 @@ def test_the_last_line_is_the_cause__but_not_of_the_model(snippet, fails):
     fails(test_the_last_line_is_the_cause, edited)
 
 
+def test_the_last_line_is_the_cause__ends_if_suppressed(snippet, fails):
+    """With `torch._dynamo.config.suppress_errors`, nothing is raised."""
+    new = "with torch._dynamo.config.patch(suppress_errors=True):\n    "
+    old = "        torch.compile(model, backend=backend)(inputs)"
+    edited = snippet.edit(old, f"        {new}{old}")
+    fails(test_the_last_line_is_the_cause, edited)
+
+
 def test_export_takes_keywords(snippet, scaled=3.0):
     program = after(snippet, *ARGUMENTS)
     assert program.refused.startswith(REFUSED)
@@ -151,3 +159,18 @@ def test_both_ends_and_each_sum__but_not(snippet, old, new, fails):
     """Mended, neither raises an error; without its stub, the third does."""
     needs_an_engine()
     fails(test_both_ends_and_each_sum, snippet.edit(old, new))
+
+
+def test_both_ends_and_each_sum__ends_with_a_graph(snippet, fails):
+    """`prepare_fx` and `convert_fx` quantize a `+` as well."""
+    needs_an_engine()
+    edited = snippet.edit(
+        "    prepared = quantization.prepare(model)",
+        "    from torch.ao.quantization import quantize_fx\n\n"
+        "    mapping = quantization.get_default_qconfig_mapping(engine)\n"
+        "    prepared = quantize_fx.prepare_fx(model, mapping, images)",
+    )
+    edited = edited.edit(
+        "quantization.convert(prepared)", "quantize_fx.convert_fx(prepared)"
+    )
+    fails(test_both_ends_and_each_sum, edited)

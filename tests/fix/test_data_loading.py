@@ -122,6 +122,15 @@ def test_places_are_not_labels__ends_with_new_labels(snippet, fails):
     fails(test_places_are_not_labels, edited, loads_with({}))
 
 
+def test_places_are_not_labels__ends_with_a_slice(snippet, fails):
+    """A slice, such as `column[0:2]`, goes by place."""
+    fails(
+        test_places_are_not_labels,
+        snippet,
+        lambda rows: rows.column[0:2].tolist(),
+    )
+
+
 def test_pillow_wants_bytes(snippet, colors=None):
     found = snippet.after("fromarray")
     colors = found.colors if colors is None else colors
@@ -157,11 +166,17 @@ def test_pillow_wants_bytes__ends_without_colors(snippet, fails):
     fails(test_pillow_wants_bytes, snippet, np.zeros((6, 8), np.float32))
 
 
-def test_load_finds_what_is_broken(snippet):
-    found = snippet.after("found").found
+def test_pillow_wants_bytes__ends_with_a_fourth_channel(snippet, fails):
+    """A fourth channel of bytes is taken for the opacity."""
+    fails(test_pillow_wants_bytes, snippet, np.zeros((6, 8, 4), np.uint8))
+
+
+def test_load_finds_what_is_broken(snippet, says="image file is truncated"):
+    with no_error():
+        found = snippet.after("found").found
 
     assert list(found) == ["cut.jpg", "page.jpg"]
-    assert found["cut.jpg"].startswith("image file is truncated")
+    assert found["cut.jpg"].startswith(says)
     assert found["page.jpg"].startswith("cannot identify image file")
 
 
@@ -174,6 +189,25 @@ def test_load_finds_what_is_broken(snippet):
 )
 def test_load_finds_what_is_broken__also_if(snippet, old, new):
     test_load_finds_what_is_broken(snippet.edit(old, new))
+
+
+ZEROS = (
+    "whole[: len(whole) // 2],",
+    "whole[: len(whole) // 2].ljust(len(whole), bytes(1)),",
+)
+
+
+def test_load_finds_what_is_broken__also_a_png_of_zeros(snippet):
+    edited = snippet.edit('"JPEG"', '"PNG"').edit(*ZEROS)
+    edited = edited.edit("size=(64, 64, 3)", "size=(256, 256, 3)")
+    test_load_finds_what_is_broken(edited, says="broken PNG file")
+
+
+@pytest.mark.parametrize("kind", ["BMP", "TIFF", "WEBP"])
+def test_load_finds_what_is_broken__ends_with_zeros(snippet, kind, fails):
+    """Some formats load with zeros in place of their end."""
+    edited = snippet.edit('"JPEG"', f'"{kind}"').edit(*ZEROS)
+    fails(test_load_finds_what_is_broken, edited)
 
 
 def test_load_finds_what_is_broken__but_verify_does_not(snippet, fails):

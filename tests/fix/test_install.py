@@ -239,6 +239,21 @@ def test_only_a_mac_has_mps(snippet):
     assert run.no_mps == ("" if sys.platform == "darwin" else told)
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac has it")
+def test_only_a_mac_has_mps__also_for_a_model(snippet):
+    model = "torch.nn.Linear(1, 1)"
+    test_only_a_mac_has_mps(
+        snippet.edit('torch.ones(1).to("mps")', f'{model}.to("mps")')
+    )
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac has it")
+def test_only_a_mac_has_mps__ends_with_device(snippet, fails):
+    """A tensor made there says `Could not run 'aten::empty…'` instead."""
+    old, new = '1).to("mps")', '1, device="mps")'
+    fails(test_only_a_mac_has_mps, snippet.edit(old, new))
+
+
 def test_only_a_mac_has_mps__but_not_the_cpu(snippet, monkeypatch, fails):
     """Each build has the CPU, also on a system that is not a Mac."""
     monkeypatch.setattr(sys, "platform", "linux")

@@ -4,6 +4,7 @@ import errno
 import io
 import pickle
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -81,7 +82,7 @@ def test_cut_files_say_so__ends_near_the_beginning(snippet, fails):
 
 
 def test_cut_files_say_so__ends_with_a_small_file(snippet, fails):
-    """A cut file of 4 to 64 KB says `[Errno 22] Invalid argument`."""
+    """A cut file of 4 to 68 KB says `[Errno 22] Invalid argument`."""
     fails(test_cut_files_say_so, snippet.edit("100_000", "5_000"))
 
 
@@ -155,11 +156,12 @@ def test_a_whole_checkpoint_does_not_fit__but_its_weights_do(snippet, fails):
     fails(test_a_whole_checkpoint_does_not_fit, edited)
 
 
-def test_a_failed_write_hides_its_cause(snippet, target=None):
+def test_a_failed_write_hides_its_cause(snippet, target=None, save=None):
     found = snippet.after("full")
     target = target or found.FullDisk()
+    save = save or torch.save
 
-    said = error_of(lambda: torch.save(found.weights, target))
+    said = error_of(lambda: save(found.weights, target))
     assert "unexpected pos" in said
     assert "No space left" not in said
 
@@ -181,6 +183,19 @@ def test_a_failed_write_hides_its_cause__also_for_a_path(snippet):
 def test_a_failed_write_hides_its_cause__but_not_with_room(snippet, fails):
     """If there is room for all of it, nothing is raised."""
     fails(test_a_failed_write_hides_its_cause, snippet, io.BytesIO())
+
+
+def save_opened(weights, path):
+    with Path(path).open("wb") as file:
+        torch.save(weights, file)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_a_failed_write_hides_its_cause__ends_with_open(snippet, fails):
+    """If you `open` the file yourself, closing it raises the reason last."""
+    fails(
+        test_a_failed_write_hides_its_cause, snippet, "/dev/full", save_opened
+    )
 
 
 class Full(io.BytesIO):

@@ -22,7 +22,8 @@ def test_one_score_spoils_all(snippet, scores=None):
     found = snippet.after("sample")
 
     shares = found.shares if scores is None else scores.softmax(dim=-1)
-    assert [math.isnan(each) for each in shares.tolist()] == [True] * 3
+    found = [math.isnan(each) for each in shares.flatten().tolist()]
+    assert found == [True] * shares.numel()
     assert drawn(shares) == SAYS
 
 
@@ -48,6 +49,12 @@ def test_one_score_spoils_all__but_not_finite_ones(snippet, fails):
 def test_one_score_spoils_all__ends_with_a_masked_token(snippet, fails):
     """A score of `-inf` beside finite ones only gets the probability 0."""
     fails(test_one_score_spoils_all, snippet.edit("torch.nan", "-torch.inf"))
+
+
+def test_one_score_spoils_all__ends_in_another_row(snippet, fails):
+    """Of a batch, only the row with the `nan` is spoiled."""
+    scores = torch.tensor([[1.0, 2.0, math.nan], [1.0, 2.0, 3.0]])
+    fails(test_one_score_spoils_all, snippet, scores)
 
 
 def test_float16_overflows(snippet):

@@ -60,6 +60,28 @@ def test_torchrun_sets_the_rank__but_not_if_you_pass_it(snippet, fails):
     fails(test_torchrun_sets_the_rank, edited)
 
 
+def test_torchrun_sets_the_rank__but_not_under_torchrun(
+    snippet, monkeypatch, fails
+):
+    """With the four variables that `torchrun` sets, none is missing."""
+    set_there = {"RANK": 0, "WORLD_SIZE": 1, "MASTER_PORT": 0}
+    for name, value in set_there.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    old = 'dist.init_process_group("gloo")  # without torchrun'
+    new = f"{old}\n    dist.destroy_process_group()"
+    fails(test_torchrun_sets_the_rank, snippet.edit(old, new))
+
+
+def test_torchrun_sets_the_rank__ends_with_an_address(snippet, fails):
+    """With `init_method="tcp://…"`, it says `rank parameter missing`."""
+    edited = snippet.edit(
+        'dist.init_process_group("gloo")  # without torchrun',
+        'dist.init_process_group("gloo", init_method="tcp://localhost:1234")',
+    )
+    fails(test_torchrun_sets_the_rank, edited)
+
+
 def test_rank_0_waits_for_all(snippet, count=2):
     waited = snippet.only(*WAITED).after("one-of-two").waited
     assert waited.endswith(f"waiting for clients. 1/{count} clients joined.")
@@ -108,6 +130,13 @@ def test_left_out_or_frozen_late_raises__ends_when_asked(snippet, fails):
         "DDP(TwoHeads(), **options)",
         "DDP(TwoHeads(), find_unused_parameters=find_unused_parameters)",
     )
+    fails(test_left_out_or_frozen_late_raises, edited)
+
+
+def test_left_out_or_frozen_late_raises__ends_if_static(snippet, fails):
+    """With `static_graph=True`, a layer that is frozen late raises nothing."""
+    old = "DDP(TwoHeads(), **options)"
+    edited = snippet.edit(old, "DDP(TwoHeads(), static_graph=True)")
     fails(test_left_out_or_frozen_late_raises, edited)
 
 
