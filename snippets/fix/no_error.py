@@ -117,6 +117,8 @@ def outputs_of(model, inputs, there):
     for name, layer in model.named_modules():
 
         def keep(layer, args, output, name=name):
+            if isinstance(output, tuple):  # as of an LSTM
+                output = output[0]
             found[name] = output.cpu().double()
 
         if not list(layer.children()):
