@@ -119,7 +119,7 @@ def outputs_of(model, inputs, there):
         def keep(layer, args, output, name=name):
             if isinstance(output, tuple):  # as of an LSTM
                 output = output[0]
-            found[name] = output.cpu().double()
+            found.setdefault(name, output.cpu().double())  # its first call
 
         if not list(layer.children()):
             layer.register_forward_hook(keep)

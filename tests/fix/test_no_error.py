@@ -202,6 +202,15 @@ def test_the_first_large_number_is_the_layer__also_at(snippet, place):
     assert first_off(snippet.after("compare"), *layers) == str(place)
 
 
+@pytest.mark.simulates("another device")
+def test_the_first_large_number_is_the_layer__also_beside_a_shared(snippet):
+    shared = nn.Tanh()
+
+    assert (
+        first_off(snippet.after("compare"), shared, Differs(), shared) == "2"
+    )
+
+
 class Recurrent(nn.Module):
     """A model of which a layer returns a tuple."""
 
