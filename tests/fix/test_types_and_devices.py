@@ -88,6 +88,17 @@ def test_autocast_joins_halves__ends_with_norms(snippet, fails):
     fails(test_autocast_joins_halves, snippet, torch.float32, normed)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast_joins_halves__also_if_norms_are_converted(dtype):
+    body = nn.TransformerEncoderLayer(8, 2, 16).half()
+    body.norm1.float()
+    body.norm2.float()
+    head, x = nn.Linear(8, 2), torch.rand(3, 5, 8)
+
+    with torch.autocast("cpu", dtype=dtype):
+        assert error_of(lambda: head(body(x)).sum().backward()) == ""
+
+
 def written(half, full):
     """Write 32 bits to some places of 16 bits, as of an image in a text."""
     kept = half.new_zeros(2, 3, 5)
