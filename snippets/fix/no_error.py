@@ -117,7 +117,9 @@ def outputs_of(model, inputs, there):
     for name, layer in model.named_modules():
 
         def keep(layer, args, output, name=name):
-            found[name] = output.cpu().double()
+            if isinstance(output, tuple):  # as of an LSTM
+                output = output[0]
+            found.setdefault(name, output.cpu().double())  # its first call
 
         if not list(layer.children()):
             layer.register_forward_hook(keep)

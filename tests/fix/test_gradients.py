@@ -109,6 +109,21 @@ def test_apply_runs_a_function(snippet):
     assert program.x.grad.tolist() == [2, 2]
 
 
+def test_apply_runs_a_function__also_if_it_is_wrong(snippet):
+    edited = snippet.edit("return 2 * gradient", "return 3 * gradient")
+    program = edited.after("legacy")
+    program.doubled.sum().backward()
+
+    assert program.doubled.tolist() == [2, 2]
+    assert program.x.grad.tolist() == [3, 3]
+
+
+def test_apply_runs_a_function__but_not_another_backward(snippet, fails):
+    """`backward` without the factor 2 gives half the gradient."""
+    edited = snippet.edit("return 2 * gradient", "return gradient")
+    fails(test_apply_runs_a_function, edited)
+
+
 def test_apply_runs_a_function__but_not_a_call(snippet, fails):
     """Called as an object, it raises the error, static methods or not."""
     edited = snippet.edit("doubled = Double.apply(x)", "doubled = Double()(x)")
@@ -142,11 +157,11 @@ def test_with_logits_takes_scores__but_not_after_a_sigmoid(snippet, fails):
     fails(test_with_logits_takes_scores, edited)
 
 
-def test_with_logits_takes_scores__ends_beyond_100(snippet, fails):
-    """Beyond 100, the loss of a sigmoid stops growing, and this goes on."""
-    edited = snippet.edit(
-        "scores = model(inputs)", "scores = 200 - 0 * inputs"
-    )
+def test_with_logits_takes_scores__ends_from_17_on(snippet, fails):
+    """From 17 on, a sigmoid is exactly 1 in `float32`, and costs 100 where it
+    is wrong; with logits, it costs the score.
+    """
+    edited = snippet.edit("scores = model(inputs)", "scores = 17 - 0 * inputs")
     edited = edited.edit("(targets > 0).float()", "torch.zeros(8, 2)")
     fails(test_with_logits_takes_scores, edited)
 
@@ -300,6 +315,22 @@ def test_a_small_diagonal_helps__also_for(rows, size):
 def test_a_small_diagonal_helps__but_not_if_too_small(snippet, fails):
     """A millionth of a millionth is lost in the digits of `float32`."""
     fails(test_a_small_diagonal_helps, snippet.edit("1e-3", "1e-12"))
+
+
+def test_a_small_diagonal_helps__but_not_float64_alone(snippet, fails):
+    """In `float64`, a covariance of too few rows has no factor either."""
+    edited = snippet.edit(
+        "covariance + 1e-3 * torch.eye(8)", "covariance.double()"
+    )
+    fails(test_a_small_diagonal_helps, edited)
+
+
+def test_a_small_diagonal_helps__ends_for_large_numbers(snippet, fails):
+    """For numbers around 1,000, 0.001 is too little: add a 10,000th of the
+    diagonal.
+    """
+    edited = snippet.edit("torch.randn(3, 8)", "1000 * torch.randn(3, 8)")
+    fails(test_a_small_diagonal_helps, edited)
 
 
 def test_a_small_diagonal_helps__ends_if_clearly_negative(snippet, fails):

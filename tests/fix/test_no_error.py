@@ -75,6 +75,12 @@ def test_scaled_inputs_give_both_classes__ends_near_zero(snippet, fails):
     fails(test_scaled_inputs_give_both_classes, edited)
 
 
+def test_scaled_inputs_give_both_classes__ends_far_apart(snippet, fails):
+    """Inputs around 1000 that differ by hundreds give both classes, too."""
+    edited = snippet.edit("1000 + torch", "1000 + 300 * torch")
+    fails(test_scaled_inputs_give_both_classes, edited)
+
+
 def spread(program):
     """Return how far both forecasts go up and down, as shares of the sales."""
     whole = program.sales.std()
@@ -158,6 +164,19 @@ class Differs(nn.Module):
         return x if x.dtype == torch.float32 else 2 * x
 
 
+class Between(nn.Module):
+    """A layer after an operation that gives something else there."""
+
+    def __init__(self):
+        """Make the layer, which does nothing."""
+        super().__init__()
+        self.layer = nn.Identity()
+
+    def forward(self, x):
+        """Compute before the layer, as `Differs` does."""
+        return self.layer(Differs.forward(self, x))
+
+
 def first_off(program, *layers):
     """Return the first layer that is off by more than a tenth."""
     torch.manual_seed(0)
@@ -167,11 +186,11 @@ def first_off(program, *layers):
 
 
 @pytest.mark.simulates("another device")
-def test_the_first_large_number_is_the_layer(snippet):
+def test_the_first_large_number_is_the_layer(snippet, differs=Differs):
     program = snippet.after("compare")
 
     assert first_off(program) is None
-    assert first_off(program, nn.Dropout(), Differs(), nn.Tanh()) == "2"
+    assert first_off(program, nn.Dropout(), differs(), nn.Tanh()) == "2"
 
 
 @pytest.mark.simulates("another device")
@@ -181,6 +200,45 @@ def test_the_first_large_number_is_the_layer__also_at(snippet, place):
     layers.insert(place - 1, Differs())
 
     assert first_off(snippet.after("compare"), *layers) == str(place)
+
+
+@pytest.mark.simulates("another device")
+def test_the_first_large_number_is_the_layer__also_beside_a_shared(snippet):
+    shared = nn.Tanh()
+
+    assert (
+        first_off(snippet.after("compare"), shared, Differs(), shared) == "2"
+    )
+
+
+class Recurrent(nn.Module):
+    """A model of which a layer returns a tuple."""
+
+    def __init__(self):
+        """Make the layers."""
+        super().__init__()
+        self.lstm = nn.LSTM(20, 8)
+        self.differs = Differs()
+
+    def forward(self, x):
+        """Hand on the first of the two."""
+        return self.differs(self.lstm(x)[0])
+
+
+@pytest.mark.simulates("another device")
+def test_the_first_large_number_is_the_layer__also_behind_an_lstm(snippet):
+    program = snippet.after("compare")
+    torch.manual_seed(0)
+
+    off = program.compare(Recurrent(), program.inputs, torch.bfloat16)
+    assert [*off] == ["lstm", "differs"]
+    assert off["lstm"] < 0.1 < off["differs"]
+
+
+@pytest.mark.simulates("another device")
+def test_the_first_large_number_is_the_layer__ends_between(snippet, fails):
+    """What `forward` computes between two layers shows in the next one."""
+    fails(test_the_first_large_number_is_the_layer, snippet, Between)
 
 
 @pytest.mark.simulates("another device")

@@ -1,5 +1,8 @@
 """The claims of docs/fix/shapes.md."""
 
+import contextlib
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -21,6 +24,17 @@ def error_of(call, *inputs):
     except (RuntimeError, ValueError, IndexError) as error:
         return str(error)
     return ""
+
+
+@contextlib.contextmanager
+def always_warning():
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    warnings.simplefilter("always")
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
 
 
 def test_channels_are_third_from_the_end(snippet):
@@ -135,14 +149,14 @@ def test_conv2d_takes_three_or_four_axes__ends_with_channels(snippet, fails):
     fails(test_conv2d_takes_three_or_four_axes, edited)
 
 
-def test_convolutions_shrink_the_image(snippet, size=5, step=1):
+def test_convolutions_shrink_the_image(snippet, size=5, step=1, gap=1):
     run = run_of(snippet, "too-small")
 
     said = error_of(run.shrinking, run.image)
     assert "(1 x 1). Kernel size: (3 x 3). Kernel size can't be" in said
     assert run.kept.shape == run.image.shape
     image = torch.rand(1, 1, size, size)
-    small = nn.Conv2d(1, 1, 3, stride=step)(image)
+    small = nn.Conv2d(1, 1, 3, stride=step, dilation=gap)(image)
     assert small.shape == (1, 1, size - 2, size - 2)
 
 
@@ -168,6 +182,11 @@ def test_convolutions_shrink_the_image__ends_with_strides(snippet, fails):
     `padding="same"`: write `padding=1`.
     """
     fails(test_convolutions_shrink_the_image, snippet, 28, 2)
+
+
+def test_convolutions_shrink_the_image__ends_with_dilation(snippet, fails):
+    """With `dilation=2`, it takes four rows and four columns off."""
+    fails(test_convolutions_shrink_the_image, snippet, 28, 1, 2)
 
 
 def test_positions_run_out(snippet, length=513):
@@ -336,20 +355,27 @@ JOINS = {
 }
 
 
-def test_an_empty_list_raises(snippet):
+def test_an_empty_list_raises(snippet, beside=None):
     run = run_of(snippet, "nothing-found")
 
     assert run.chosen == []
     for join, text in JOINS.values():
         assert text in error_of(join, run.chosen)
         with no_error():
-            assert join([torch.empty(0, 4)] * 2).numel() == 0
+            empty = torch.empty(0, 4)
+            joined = join([empty, empty if beside is None else beside])
+        assert joined.shape[-1] == 4
     assert run.kept_boxes.shape == (0, 4)
 
 
 @pytest.mark.parametrize("join", [torch.vstack, torch.hstack, torch.dstack])
 def test_an_empty_list_raises__also_in(join):
     assert "expects a non-empty TensorList" in error_of(join, [])
+
+
+def test_an_empty_list_raises__ends_beside_a_full_one(snippet, fails):
+    """`torch.stack` takes an empty tensor only beside others of its shape."""
+    fails(test_an_empty_list_raises, snippet, torch.rand(3, 4))
 
 
 @edits(
@@ -458,13 +484,16 @@ def test_labels_have_one_axis__ends_with_class_probabilities(snippet, fails):
     fails(test_labels_have_one_axis, edited)
 
 
-def test_positions_count_from_zero(snippet):
+def test_positions_count_from_zero(snippet, pick=lambda x, at: x[at]):
     run = run_of(snippet, "counted-from-1")
 
     said = error_of(lambda: run.table[:, run.chosen_columns])
     assert said == "index 3 is out of bounds for dimension 0 with size 3"
     assert run.picked.tolist() == run.table.tolist()
-    taken = [n for n in range(-9, 9) if not error_of(lambda n=n: run.table[n])]
+    places = {n: torch.tensor([[n]]) for n in range(-9, 9)}
+    taken = [
+        n for n, at in places.items() if not error_of(pick, run.table, at)
+    ]
     assert taken == [*range(-5, 5)]
 
 
@@ -500,11 +529,24 @@ def test_positions_count_from_zero__ends_with_slices(snippet, fails):
     fails(test_positions_count_from_zero, edited)
 
 
-def test_a_row_for_each_true(snippet):
+PICKS = {
+    "gather": lambda x, at: x.gather(0, at),
+    "scatter": lambda x, at: x.scatter(0, at, 1.0),
+    "index_select": lambda x, at: x.index_select(0, at[0]),
+}
+
+
+@pytest.mark.parametrize("pick", PICKS.values(), ids=PICKS)
+def test_positions_count_from_zero__ends_in(snippet, pick, fails):
+    """`gather`, `scatter` and `index_select` take no negative positions."""
+    fails(test_positions_count_from_zero, snippet, pick)
+
+
+def test_a_row_for_each_true(snippet, put=torch.Tensor.__setitem__):
     run = run_of(snippet, "image-tokens")
 
     three = torch.arange(10) < 3
-    said = error_of(run.embedded.__setitem__, three, run.patches)
+    said = error_of(put, run.embedded, three, run.patches)
     assert said == (
         "shape mismatch: value tensor of shape [5, 8] cannot be broadcast to"
         " indexing result of shape [3, 8]"
@@ -548,9 +590,21 @@ def test_a_row_for_each_true__ends_with_a_single_row(snippet, fails):
     fails(test_a_row_for_each_true, edited)
 
 
-def test_ij_is_as_before(snippet):
-    run = run_of(snippet, "meshgrid")
+def fill(embedded, mask, patches):
+    """Write as newer models for images and texts do."""
+    return embedded.masked_scatter(mask[:, None], patches)
 
+
+def test_a_row_for_each_true__ends_with_masked_scatter(snippet, fails):
+    """`masked_scatter` takes more rows than it needs, without an error."""
+    fails(test_a_row_for_each_true, snippet, fill)
+
+
+def test_ij_is_as_before(snippet):
+    with warnings.catch_warnings(record=True) as later, always_warning():
+        run = run_of(snippet, "meshgrid")
+
+    assert [str(each.message) for each in later] == []
     assert len(run.caught) == 1
     assert "will be required to pass the indexing" in str(
         run.caught[0].message
@@ -575,3 +629,8 @@ def test_ij_is_as_before__also_for_sizes(sizes):
 def test_ij_is_as_before__but_not_xy(snippet, fails):
     """`indexing="xy"` swaps the first two axes, as NumPy does by default."""
     fails(test_ij_is_as_before, snippet.edit('"ij"', '"xy"'))
+
+
+def test_ij_is_as_before__but_not_unnamed(snippet, fails):
+    """Without `indexing`, the second call warns as well."""
+    fails(test_ij_is_as_before, snippet.edit(', indexing="ij"', ""))

@@ -25,7 +25,7 @@ def error_of(call, *inputs):
     return ""
 
 
-def test_autocast_joins_halves(snippet, dtype=torch.float32):
+def test_autocast_joins_halves(snippet, dtype=torch.float32, call=torch.bmm):
     run = run_of(snippet, "halves")
 
     said = error_of(torch.matmul, run.half, run.full)
@@ -34,7 +34,7 @@ def test_autocast_joins_halves(snippet, dtype=torch.float32):
         run.mixed.float(), run.product, rtol=0.02, atol=0
     )
     with torch.autocast("cpu", dtype=torch.bfloat16), no_error():
-        assert torch.bmm(run.half, run.full.to(dtype)).shape == (2, 3, 5)
+        assert call(run.half, run.full.to(dtype)).shape == (2, 3, 5)
 
 
 LAYERS = {
@@ -74,6 +74,41 @@ def test_autocast_joins_halves__but_not(snippet, old, new, fails):
 def test_autocast_joins_halves__ends_with_float64(snippet, fails):
     """Autocast leaves `float64` alone: write `.float()` there."""
     fails(test_autocast_joins_halves, snippet, torch.float64)
+
+
+def normed(half, full):
+    """Normalize by weights of 16 bits."""
+    return F.layer_norm(full[:, :3], (5,), half.new_ones(5))
+
+
+def test_autocast_joins_halves__ends_with_norms(snippet, fails):
+    """On a CPU, autocast leaves norms alone: one in 16 bits does not take
+    `float32`.
+    """
+    fails(test_autocast_joins_halves, snippet, torch.float32, normed)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast_joins_halves__also_if_norms_are_converted(dtype):
+    body = nn.TransformerEncoderLayer(8, 2, 16).half()
+    body.norm1.float()
+    body.norm2.float()
+    head, x = nn.Linear(8, 2), torch.rand(3, 5, 8)
+
+    with torch.autocast("cpu", dtype=dtype):
+        assert error_of(lambda: head(body(x)).sum().backward()) == ""
+
+
+def written(half, full):
+    """Write 32 bits to some places of 16 bits, as of an image in a text."""
+    kept = half.new_zeros(2, 3, 5)
+    kept[torch.ones(2, 3, dtype=torch.bool)] = full[:, :3].flatten(0, 1)
+    return kept
+
+
+def test_autocast_joins_halves__ends_with_assignments(snippet, fails):
+    """Into `x[mask]`, autocast converts nothing: write `.to(x.dtype)`."""
+    fails(test_autocast_joins_halves, snippet, torch.float32, written)
 
 
 def test_weights_have_the_dtype_of_the_scores(snippet, loss=F.cross_entropy):
@@ -143,6 +178,20 @@ def test_weights_have_the_dtype_of_the_scores__ends_with_pos_weight(
     fails(test_weights_have_the_dtype_of_the_scores, snippet, two_classes)
 
 
+def of_probabilities(scores, labels, weight):
+    """Weight the classes where the targets are probabilities."""
+    return F.cross_entropy(scores, F.one_hot(labels, 3).float(), weight)
+
+
+def test_weights_have_the_dtype_of_the_scores__ends_with_probabilities(
+    snippet, fails
+):
+    """Where the targets are probabilities, the weight may be `float64`: then
+    the loss is, too.
+    """
+    fails(test_weights_have_the_dtype_of_the_scores, snippet, of_probabilities)
+
+
 HALVES = {
     "product": lambda x: x @ x.mT,
     "Linear": lambda x: F.linear(x, torch.ones(2, 5).half()),
@@ -188,12 +237,16 @@ DECOMPOSED = {
     "cholesky": lambda x: torch.linalg.cholesky(x @ x.mT),
     "det": lambda x: torch.linalg.det(x @ x.mT),
     "inv": lambda x: torch.linalg.inv(x @ x.mT),
+    "cdist": lambda x: torch.cdist(x, x),
+    "quantile": lambda x: x.quantile(0.5),
 }
 
 
 @pytest.mark.parametrize("call", DECOMPOSED.values(), ids=DECOMPOSED)
 def test_float16_runs_on_the_cpu__ends_with(snippet, call, fails):
-    """Decompositions, inverses and determinants: write `x.float()` there."""
+    """Decompositions, inverses, determinants, `cdist` and `quantile`: write
+    `x.float()` there.
+    """
     fails(test_float16_runs_on_the_cpu, snippet, call)
 
 

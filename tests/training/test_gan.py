@@ -70,6 +70,16 @@ def test_as_real_keeps_a_gradient__ends_if_it_is_not_sure(
     fails(test_as_real_keeps_a_gradient, snippet.edit(old, new))
 
 
+@torch.no_grad()
+def fakes_of(generator):
+    return generator(torch.randn(600, 2))
+
+
+def off(run, fakes):
+    """Return how far the fakes' covariance is off."""
+    return (torch.cov(fakes.T) - torch.cov(run.flats.T)).norm().item()
+
+
 def test_neither_loss_falls(snippet):
     run = after(snippet, *RUN)
 
@@ -78,6 +88,7 @@ def test_neither_loss_falls(snippet):
     assert last[0] == pytest.approx(1.39, abs=0.03)
     assert last > tuple(loss - 0.1 for loss in first)
     assert last[1] > first[1] - 0.1
+    assert off(run, run.fakes) < 0.5 * off(run, fakes_of(run.new_models()[0]))
 
 
 @edits(("it never steps", "    g_optimizer.step()\n", ""))
@@ -111,6 +122,17 @@ def test_without_detach_the_graph_is_gone__but_not_with_it(snippet, fails):
 def test_a_step_in_between_is_noticed(snippet):
     with pytest.raises(RuntimeError, match="modified by an inplace"):
         raise_in(snippet, "too-early")
+
+
+def test_a_step_in_between_is_noticed__ends_with_autocast(snippet, fails):
+    """Under autocast, nothing is noticed: the backward pass uses 16-bit
+    copies of the weights, from before the step.
+    """
+    line = "scores = discriminator(fake)"
+    autocast = 'with torch.autocast("cpu", dtype=torch.bfloat16): '
+    edited = snippet.edit(f"{line}  # before", f"{autocast}{line}  # before")
+    edited = edited.edit("loss_of(scores, ", "loss_of(scores.float(), ")
+    fails(test_a_step_in_between_is_noticed, edited)
 
 
 @edits(

@@ -882,6 +882,9 @@ def test_the_folds_differ(snippet):
     held_out = torch.cat(run.folds)
     assert sorted(held_out.tolist()) == list(range(100))
     assert max(run.results) - min(run.results) > 0.1
+    same = snippet.only(*FOLDED).edit("(folds)", "([folds[0]] * 5)")
+    same = same.edit("folds[:number] + folds[number + 1 :]", "folds[1:]")
+    assert len({*same.after("folds").results}) == 1
 
 
 @edits(("0", "1"), ("0", "2"))
@@ -893,6 +896,14 @@ def test_the_folds_differ__also_for_another_cut(snippet, old, new):
 def test_the_folds_differ__but_not_with_the_same_fold(snippet, fails):
     """The same 20 digits are held out each time."""
     edited = snippet.edit(SEEDED, "torch.arange(20).repeat(5)")
+    fails(test_the_folds_differ, edited)
+
+
+def test_the_folds_differ__but_not_from_other_weights(snippet, fails):
+    """Each training begins with other weights, too."""
+    edited = snippet.edit(
+        "fit(seed=2, data=(few[0][", "fit(number, data=(few[0]["
+    )
     fails(test_the_folds_differ, edited)
 
 
