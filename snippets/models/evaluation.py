@@ -1,26 +1,174 @@
 """
-Evaluate a model
-================
+Evaluate a model: model.eval() and no_grad()
+============================================
 
-A whole evaluation, and what eval and no_grad switch off.
+A whole evaluation, and dropout and BatchNorm in fifteen lines.
 """
 
-# %% flowers
-from contextlib import contextmanager
-
+# %% digits
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset, random_split
 
-torch.manual_seed(1)
-kinds = torch.arange(300) % 3
-petals = torch.randn(300, 4) + 2 * F.one_hot(kinds, 4) + 3
-train_set = TensorDataset(petals[::2], kinds[::2])
-val_set = TensorDataset(petals[1::2], kinds[1::2])
+torch.manual_seed(0)
+data = load_digits()
+pixels = torch.tensor(data.data, dtype=torch.float32) / 16
+digits = TensorDataset(pixels, torch.tensor(data.target))
+train_set, val_set = random_split(digits, [1500, 297])
+train_loader = DataLoader(train_set, batch_size=50, shuffle=True)
+val_loader = DataLoader(val_set, batch_size=50)
 
+norm, dropout = nn.BatchNorm1d(32), nn.Dropout(0.5)
+model = nn.Sequential(nn.Linear(64, 32), norm, dropout, nn.Linear(32, 10))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for images, labels in train_loader:
+    optimizer.zero_grad()
+    F.cross_entropy(model(images), labels).backward()
+    optimizer.step()
+
+# %% evaluate
+model.eval()  # the layers: no dropout, no batch statistics
+loss, correct, count = 0.0, 0, 0
+with torch.no_grad():  # autograd: record nothing
+    for images, labels in val_loader:
+        scores = model(images)
+        loss += F.cross_entropy(scores, labels, reduction="sum").item()
+        correct += (scores.argmax(dim=1) == labels).sum().item()
+        count += len(labels)
+model.train()  # before you train on
+print(f"loss {loss / count:.3f}, accuracy {correct / count:.3f}")
+
+
+# %% by-hand
+class Dropout(nn.Module):
+    def forward(self, x):
+        if not self.training:  # 1
+            return x
+        return x * torch.empty_like(x).bernoulli_(0.5) / 0.5  # 2
+
+
+class BatchNorm(nn.Module):
+    mean, var = 0.0, 1.0
+
+    def forward(self, x):
+        mean, var = self.mean, self.var  # 3
+        if self.training:
+            mean, var = x.mean(dim=0), x.var(dim=0, correction=0)  # 4
+            self.mean += 0.1 * (mean.detach() - self.mean)  # 5
+            self.var += 0.1 * (x.var(dim=0).detach() - self.var)
+        return (x - mean) / (var + 1e-5) ** 0.5
+
+
+# %% compare
+def apart(by_hand, layer, images):
+    outputs = []
+    for each in (by_hand, layer):
+        torch.manual_seed(1)  # so that both dropouts draw the same
+        outputs.append(each(images))
+    return (outputs[0] - outputs[1]).abs().max().item()
+
+
+for layers in [(Dropout(), nn.Dropout()), (BatchNorm(), nn.BatchNorm1d(32))]:
+    for training in (True, False):
+        worst = 0.0
+        for images, _ in train_loader:
+            hidden = model[0](images)
+            by_hand, layer = (each.train(training) for each in layers)
+            worst = max(worst, apart(by_hand, layer, hidden))
+        print(f"{layer}, training={training}: {worst:.4f} apart")
+
+# %% switches
+for switch in (model.train, model.eval):
+    for recording in (torch.enable_grad, torch.no_grad):
+        switch()
+        before = norm.running_mean.clone()
+        with recording():
+            first, second = model(images), model(images)
+        print(
+            f"{switch.__name__:5} {recording.__name__:11}",
+            f" dropout drops: {not first.equal(second)!s:5}",
+            f" mean moves: {not norm.running_mean.equal(before)!s:5}",
+            f" graph: {first.requires_grad}",
+        )
+
+# %% layers
+batch = torch.randn(6, 4, 8)
+layers = [nn.Dropout(), nn.AlphaDropout(), nn.RReLU(), nn.BatchNorm1d(4)]
+layers += [nn.InstanceNorm1d(4, track_running_stats=True)]
+layers += [nn.LSTM(8, 5, 2, dropout=0.5), nn.InstanceNorm1d(4)]
+layers += [nn.LayerNorm(8), nn.GroupNorm(2, 4), nn.LSTM(8, 5, 2)]
+layers += [nn.Linear(8, 3), nn.Conv1d(4, 2, 3), nn.GELU()]
+
+
+def changes(layer):
+    outputs = layer.train()(batch), layer.eval()(batch)
+    if isinstance(layer, nn.RNNBase):
+        outputs = [output for output, _ in outputs]
+    return not outputs[0].equal(outputs[1])
+
+
+for layer in layers:
+    print("changes" if changes(layer) else "same   ", layer)
+
+# %% forgotten-eval
+# Wrong on purpose: do not copy.
+model.train()
+for _ in range(3):
+    with torch.no_grad():
+        loss = sum(F.cross_entropy(model(x), y) for x, y in val_loader)
+    mean = norm.running_mean[0]
+    print(f"loss {loss / 6:.4f}, first running mean {mean:.4f}")
+
+# %% lag
+lagging, batches = nn.BatchNorm1d(1), 2 * torch.randn(60, 5_000, 1) + 7
+centers = []
+for seen, batch in enumerate(batches, start=1):
+    lagging.train()(batch)
+    centers.append(lagging.eval()(batch).mean().item())
+    if seen in (1, 10, 60):
+        mean = lagging.running_mean.item()
+        print(f"{seen:2} batches: running mean {mean:.2f},", end=" ")
+        print(f"output in evaluation {centers[-1]:.2f}")
+
+# %% mean-of-means
+# Wrong on purpose: do not copy.
+model.eval()
+for size in (297, 99, 50, 296):
+    with torch.no_grad():
+        batches = [(model(x), y) for x, y in DataLoader(val_set, size)]
+    means = [F.cross_entropy(*each).item() for each in batches]
+    print(f"{size:3} a batch: mean of the means {sum(means) / len(means):.4f}")
+
+# %% one-sample
+norm = nn.BatchNorm1d(4)
+try:
+    norm.train()(torch.ones(1, 4))
+except ValueError as error:
+    print(error)
+print(norm.eval()(torch.ones(1, 4)))
+
+
+# %% functions
+class Functions(nn.Module):
+    def forward(self, x):
+        return F.dropout(x), F.dropout(x, training=self.training)
+
+
+loose, tied = Functions().eval()(torch.ones(8))
+print(loose, tied, sep="\n")
+
+# %% twice-seven
+norm = nn.BatchNorm1d(1)
+for _ in range(2):
+    norm(torch.tensor([[5.0], [9.0]]))
+print(f"{norm.running_mean.item():.2f}")
 
 # %% evaluating
+from contextlib import contextmanager
+
+
 @contextmanager
 def evaluating(model):
     modes = {layer: layer.training for layer in model.modules()}
@@ -33,217 +181,14 @@ def evaluating(model):
             layer.training = mode
 
 
-# %% evaluate
-def evaluate(model, loader):
-    loss, right, count = 0.0, 0, 0
-    with evaluating(model):
-        for inputs, labels in loader:
-            scores = model(inputs)
-            loss += F.cross_entropy(scores, labels, reduction="sum").item()
-            right += (scores.argmax(dim=1) == labels).sum().item()
-            count += len(labels)
-    return loss / count, right / count
-
-
-# %% train
-def new_model():
-    norm, dropout = nn.BatchNorm1d(8), nn.Dropout(0.5)
-    return nn.Sequential(nn.Linear(4, 8), norm, dropout, nn.Linear(8, 3))
-
-
-model, history = new_model(), []
-optimizer = torch.optim.Adam(model.parameters(), lr=0.04)
-for epoch in range(4):
-    for inputs, labels in DataLoader(train_set, batch_size=50, shuffle=True):
-        optimizer.zero_grad()
-        F.cross_entropy(model(inputs), labels).backward()
-        optimizer.step()
-    history.append(evaluate(model, DataLoader(val_set, 64)))
-    print("epoch {}: loss {:.3f}, accuracy {:.3f}".format(epoch, *history[-1]))
-
-
-# %% look
-def look(training, recording):
-    model = new_model().train(training)
-    norm = model[1]
-    mean, variance = norm.running_mean.clone(), norm.running_var.clone()
-    with recording():
-        first, second = model(petals), model(petals)
-    return {
-        "dropout drops": not first.equal(second),
-        "running mean moves": not norm.running_mean.equal(mean),
-        "running variance moves": not norm.running_var.equal(variance),
-        "a graph is recorded": first.grad_fn is not None,
-    }
-
-
-# %% switches
-switches = {
-    "train()": look(True, torch.enable_grad),
-    "train(), no_grad()": look(True, torch.no_grad),
-    "eval()": look(False, torch.enable_grad),
-    "eval(), no_grad()": look(False, torch.no_grad),
-}
-
-# %% switches-drawn
-import matplotlib.pyplot as plt
-
-figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
-for y, happens in enumerate(switches.values()):
-    for x, yes in enumerate(happens.values()):
-        axes.barh(y, 0.94, 0.9, x - 0.47, color=("#0072B2", "#D55E00")[yes])
-        axes.text(
-            x, y, ("no", "yes")[yes], ha="center", va="center", color="w"
-        )
-labels = ["\n".join(name.rsplit(" ", 1)) for name in happens]
-axes.set_xticks(range(4), labels)
-axes.set_yticks(range(4), list(switches))
-axes.invert_yaxis()
-axes.set_title("What happens in a forward pass")
-plt.show()
-
-# %% layers
-inputs = torch.randn(6, 4, 8)
-batch_norm, tracks = nn.BatchNorm1d(4), {"track_running_stats": True}
-layers = [nn.Dropout(), nn.AlphaDropout(), nn.RReLU(), batch_norm]
-layers += [nn.InstanceNorm1d(4, **tracks), nn.LSTM(8, 5, 2, dropout=0.5)]
-layers += [nn.InstanceNorm1d(4), nn.LayerNorm(8), nn.GroupNorm(2, 4)]
-layers += [nn.LSTM(8, 5, 2), nn.Linear(8, 3), nn.Conv1d(4, 2, 3), nn.GELU()]
-
-
-# %% changed-by-eval
-def changed_by_eval(layer, inputs):
-    trained, evaluated = layer.train()(inputs), layer.eval()(inputs)
-    if isinstance(layer, nn.RNNBase):
-        trained, evaluated = trained[0], evaluated[0]
-    return not trained.equal(evaluated)
-
-
-for layer in layers:
-    print("changes" if changed_by_eval(layer, inputs) else "same   ", layer)
-
-# %% lag
-norm, batches = nn.BatchNorm1d(1), 2 * torch.randn(60, 5_000, 1) + 7
-running, evaluated = [], []
-for batch in batches:
-    standardized = norm.train()(batch)
-    running.append(norm.running_mean.item())
-    evaluated.append(norm.eval()(batch).mean().item())
-
-for seen in (1, 10, 60):
-    row = f"{running[seen - 1]:.2f}, output mean {evaluated[seen - 1]:.2f}"
-    print(f"batches seen: {seen:2}, running mean {row}")
-
-# %% lag-drawn
-import matplotlib.pyplot as plt
-
-figure, axes = plt.subplots(figsize=(6, 2.8), layout="constrained")
-seen = range(1, len(running) + 1)
-axes.plot(seen, running, color="#0072B2", label="running mean")
-axes.plot(
-    seen, evaluated, color="#D55E00", label="mean of the output in evaluation"
-)
-axes.set_xlabel("batches of mean 7 seen in training")
-axes.legend()
-axes.set_title("BatchNorm follows slowly")
-plt.show()
-
-# %% forgotten-eval
-# Wrong on purpose: do not copy.
-flowers, _ = next(iter(DataLoader(val_set, 9)))
-with torch.no_grad():
-    first, second = model(flowers), model(flowers)
-
-print(first[0], second[0], sep="\n")
-
-# %% with-eval
+# %% evaluating-checked
+model.train()[1].eval()
 with evaluating(model):
-    once, again = model(flowers), model(flowers)
-
-print(once[0], again[0], sep="\n")
-
-# %% forgotten-train
-# Wrong on purpose: do not copy.
-fresh, modes = new_model(), []
-for _ in range(3):
-    for inputs, labels in DataLoader(train_set, batch_size=75):
-        F.cross_entropy(fresh(inputs), labels).backward()
-        modes.append({layer.training for layer in fresh})
-    fresh.eval()  # to validate, and never back
-
-print(modes)
-
-
-# %% mean-of-means
-# Wrong on purpose: do not copy.
-def mean_of_means(model, loader):
-    means = []
-    with evaluating(model):
-        for inputs, labels in loader:
-            means.append(F.cross_entropy(model(inputs), labels).item())
-    return sum(means) / len(means)
-
-
-# %% batch-sizes
-losses = {}
-for size in (150, 50, 64, 149):
-    loader = DataLoader(val_set, size)
-    loss, accuracy = evaluate(model, loader)
-    losses[size] = loss, mean_of_means(model, loader)
-
-for size, (per_flower, per_batch) in losses.items():
-    print(f"{size} a batch: {per_flower:.4f}, per batch {per_batch:.4f}")
-
-
-# %% one-sample
-def attempt(layer):
-    try:
-        return layer(petals[:1])
-    except ValueError as error:
-        return error
-
-
-forgets = nn.BatchNorm1d(4, track_running_stats=False)
-alone = [attempt(nn.BatchNorm1d(4)), attempt(nn.BatchNorm1d(4).eval())]
-alone += [attempt(forgets.eval())]
-
-print(*alone, sep="\n")
-
-# %% comes-back
-learned = {}
-for mode in (torch.no_grad, torch.inference_mode):
-    head = nn.Linear(8, 3)
-    with mode():
-        features = model[0](petals)
-    try:
-        head(features).sum().backward()
-    except RuntimeError as error:
-        print(mode.__name__, error, sep=": ")
-    learned[mode.__name__] = head.weight.grad
-
-
-# %% functions
-class Functions(nn.Module):
-    def forward(self, x):
-        tied = F.dropout(x, training=self.training)
-        attention = F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
-        return F.dropout(x), tied, attention
-
-
-scaled = nn.Dropout(0.4)(torch.ones(8, 1))
-loose, tied, attention = Functions().eval()(torch.ones(8, 1))
-
-print(loose.T, tied.T, attention.T, scaled.T, sep="\n")
-
-
-# %% collect
-def precision(guesses, labels):
-    return (labels[guesses == 1] == 1).double().mean()
-
-
-with evaluating(model):
-    pairs = [(model(x).argmax(dim=1), y) for x, y in DataLoader(val_set, 64)]
-whole = precision(*(torch.cat(each) for each in zip(*pairs, strict=True)))
-parts = [precision(*pair) for pair in pairs]
-
-print(f"precision {whole:.4f}, mean of three {sum(parts) / 3:.4f}")
+    inside = [layer.training for layer in model], torch.is_grad_enabled()
+after = [layer.training for layer in model]
+if inside != ([False] * 4, False):
+    print("Inside the block, something is still on.")
+elif after != [True, False, True, True]:
+    print("Which mode had the second layer before, and which has it now?")
+else:
+    print("Right: after the block, the frozen BatchNorm is still frozen.")
