@@ -15,7 +15,7 @@ from extensions.claims.words import SIGNS
 from extensions.core.files import text_of
 from extensions.core.topics import Topic
 from extensions.notebooks.export import Export, code_of, fenced
-from extensions.programs.outputs import outputs_in
+from extensions.programs.outputs import outputs_file, outputs_of
 from extensions.programs.snippet import Snippet, libraries
 
 Json = dict[str, Any]
@@ -118,12 +118,11 @@ def _legend(page: Export) -> str:
 def outputs_by_cell(topic: Topic) -> dict[str, list[Json]]:
     """Return what each cell of a program gave, by its name.
 
-    It is read back from the page that sphinx-gallery has written. In a recipe,
-    that counts the empty lines above the code as code.
+    In a recipe, sphinx-gallery counts the empty lines above the code as code.
     """
-    if not topic.output.exists():
+    if not outputs_file(topic).exists():
         return {}
-    found = outputs_in(text_of(topic.output))
+    found = outputs_of(topic)
     return {
         name: [*_outputs(topic, found[line])]
         for name, cell in Snippet.read(topic.snippet).cells().items()

@@ -1,27 +1,21 @@
 """What programs give: on a page, in a notebook, and by which rules.
 
-sphinx-gallery keeps the output of a block only in the page that it writes, so
-this reads it back from there. Imports neither Sphinx nor torch.
+``sphinx_run.py`` keeps what sphinx-gallery returns for each block of code.
+Imports neither Sphinx nor torch.
 """
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent
 
 from extensions.core.cache import cached_by_content
-from extensions.core.files import Problem, python_in, text_of
+from extensions.core.files import Problem, json_of, python_in, text_of
 from extensions.core.topics import OURS, Topic, topics
 from extensions.programs.snippet import Cell
 
-# How sphinx-gallery 0.22 marks the blocks of a page it writes: by comments.
-LINES = r"GENERATED FROM PYTHON SOURCE LINES (\d+)-(\d+)"
-_BLOCK = re.compile(rf"^\.\. {LINES}\n", re.M)
-_CODE = re.compile(r"^\.\. code-block:: Python\n(?:\n|    .*\n)*", re.M)
-_END = re.compile(
-    r"^\.\. (rst-class:: sphx-glr-timing|_sphx_glr_download_)", re.M
-)
 # How lines begin that say how an output is shown.
 _MARKUP = (".. ", ":")
 # Where sphinx-gallery put a picture: a path of the site, not an output.
@@ -36,14 +30,21 @@ VARYING = {
 }
 
 
-def outputs_in(page: str) -> dict[int, str]:
-    """Return reStructuredText by the line at which its code begins."""
-    _, *parts = _BLOCK.split(page)
-    return {
-        int(line): _CODE.sub("", _END.split(block, maxsplit=1)[0], count=1)
-        for line, block in zip(parts[::3], parts[2::3], strict=True)
-        if _CODE.search(block)
-    }
+def outputs_file(topic: Topic) -> Path:
+    """Return where that stands which each block of a program gave."""
+    return topic.output.with_suffix(".outputs.json")
+
+
+def outputs_of(topic: Topic) -> dict[int, str]:
+    """Return reStructuredText by the line at which its code begins.
+
+    Raises
+    ------
+    Problem
+        If the program has not run.
+    """
+    outputs = json_of(outputs_file(topic))
+    return {int(line): output for line, output in outputs.items()}
 
 
 def lines_that_say(topic: Topic, cell: Cell, words: str) -> str:
@@ -56,7 +57,7 @@ def lines_that_say(topic: Topic, cell: Cell, words: str) -> str:
     Problem
         If no line has these words.
     """
-    output = outputs_in(text_of(topic.output)).get(cell.code_line, "")
+    output = outputs_of(topic).get(cell.code_line, "")
     shown = output.splitlines()
     plain = [each for each in shown if not each.strip().startswith(_MARKUP)]
     for block in dedent("\n".join(plain)).split("\n\n"):
@@ -112,17 +113,17 @@ def _faults_of(node: ast.stmt | ast.expr) -> Iterator[str]:
 def outputs_do_not_vary(root: Path) -> Iterator[Problem]:
     """Yield outputs of the last build that will differ in the next."""
     for topic in topics(root):
-        if not topic.output.exists():
+        if not (path := outputs_file(topic)).exists():
             continue
-        for line, message in _varying(topic.output, text_of(topic.output)):
+        for line, message in _varying(path, text_of(path)):
             yield Problem(topic.snippet, line, message)
 
 
 @cached_by_content
 def _varying(path: Path, text: str) -> list[tuple[int, str]]:
     return [
-        (line, f"an output shows {what}: {found[0]!r}")
-        for line, output in outputs_in(text).items()
+        (int(line), f"an output shows {what}: {found[0]!r}")
+        for line, output in json.loads(text).items()
         for what, pattern in VARYING.items()
         if (found := pattern.search(_IMAGE.sub("", output)))
     ]

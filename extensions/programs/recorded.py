@@ -15,7 +15,7 @@ from pathlib import Path
 from extensions.core.files import Problem, json_of, text_of, write
 from extensions.core.fingerprint import digest
 from extensions.core.topics import Topic
-from extensions.programs.outputs import outputs_in
+from extensions.programs.outputs import outputs_of
 from extensions.programs.snippet import imported
 
 _PROGRAM, _OUTPUTS = "program", "outputs"
@@ -52,7 +52,7 @@ def recorded(topic: Topic) -> dict[int, str] | None:
 def keep(topic: Topic) -> None:
     """Record what a program has just given."""
     found = {_PROGRAM: digest(text_of(topic.snippet))}
-    outputs = outputs_in(text_of(topic.output))
-    said = {line: each.strip("\n") for line, each in outputs.items()}
+    given = outputs_of(topic).items()
+    said = {line: output.strip("\n") for line, output in given}
     content = json.dumps(found | {_OUTPUTS: said}, indent=1)
     write(record_of(topic), content + "\n")

@@ -8,9 +8,9 @@ from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import OptionSpec
 
-from extensions.core.files import Problem, text_of
+from extensions.core.files import Problem
 from extensions.core.topics import Topic
-from extensions.programs.outputs import fold_title, outputs_in
+from extensions.programs.outputs import fold_title, outputs_file, outputs_of
 from extensions.programs.snippet import WRONG, Cell, Snippet
 from extensions.site.dependencies import root_of
 from extensions.site.layout import address, title_shown
@@ -22,11 +22,10 @@ def cell_and_output(
 ) -> tuple[Cell, str]:
     """Return a cell of a topic's program, and what it gave, as reST."""
     directive.env.note_dependency(str(topic.snippet))
-    directive.env.note_dependency(str(topic.output))
+    directive.env.note_dependency(str(outputs_file(topic)))
     try:
         cell = Snippet.read(topic.snippet).cell(name)
-        page = text_of(topic.output)
-        return cell, outputs_in(page)[cell.code_line].strip()
+        return cell, outputs_of(topic)[cell.code_line].strip()
     except Problem as error:
         raise directive.error(str(error)) from error
     except KeyError as error:

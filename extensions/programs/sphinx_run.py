@@ -48,6 +48,7 @@ from extensions.core.files import (
 )
 from extensions.core.fingerprint import Fingerprint
 from extensions.core.topics import Topic, topics
+from extensions.programs.outputs import outputs_file
 from extensions.programs.recorded import record_of, recorded
 from extensions.programs.snippet import no_network
 from extensions.site.errors import stop
@@ -59,7 +60,8 @@ _logger = logging.getLogger(__name__)
 _DRAWN = ("images/sphx_glr_{}_[0-9]*", "images/thumb/sphx_glr_{}_thumb.*")
 _LEFT = ("{}.*", *_DRAWN)
 # Of what is left: what pages show, and what sphinx-gallery reads again.
-_OUTPUTS = ("{}.rst", "{}.py", "{}.py.md5", "{}.codeobj.json", *_DRAWN)
+_NOTED = ("{}.codeobj.json", "{}.outputs.json")
+_OUTPUTS = ("{}.rst", "{}.py", "{}.py.md5", *_NOTED, *_DRAWN)
 NO_RUN = "no run of it is recorded"
 
 
@@ -274,10 +276,19 @@ def _work(
     heard.setLevel(WARNING)
     getLogger("sphinx").addHandler(heard)
     gen_rst.os = SimpleNamespace(**{**vars(os), "chdir": change})
-    if kept is not None:
-        gen_rst.execute_code_block = lambda _, block, *__: kept.get(
-            block.lineno, ""
-        )
+    execute, outputs = gen_rst.execute_code_block, {}
+
+    def note(compiler: Any, block: Any, *rest: Any) -> str:
+        """Run a block, or take what is recorded, and keep what it gives."""
+        if kept is not None:
+            output = kept.get(block.lineno, "")
+        else:
+            output = execute(compiler, block, *rest)
+        if block.type == "code":
+            outputs[block.lineno] = output
+        return output
+
+    gen_rst.execute_code_block = note
     end_fork = partial(_end_fork, os.getpid(), answer)
     # Scrapers are called behind each block of code, in whatever runs it.
     conf = {**conf, "image_scrapers": (end_fork, *conf["image_scrapers"])}
@@ -292,6 +303,7 @@ def _work(
         said = [_cause(error, topic)]
     else:
         said += [(1, each.getMessage().strip()) for each in heard.buffer]
+        write(outputs_file(topic), json.dumps(outputs, indent=0) + "\n")
     answer.send(said)
 
 

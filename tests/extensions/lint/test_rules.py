@@ -200,7 +200,7 @@ def test_a_test_module_that_is_lost_without_a_library_is_a_problem(house):
 
 def test_an_output_that_varies_is_a_problem_at_its_line(house):
     varying = "<object at 0x7f7042> on 2026-01-31, took 12.5 ms, in /a/b"
-    change(house / "docs/code/part/one.rst", "one counted", varying)
+    change(house / "docs/code/part/one.outputs.json", "one counted", varying)
 
     shown = re.findall(
         rf"{SNIPPET}:10: an output shows (.*?):", "\n".join(problems(house))

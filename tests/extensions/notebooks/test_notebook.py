@@ -1,5 +1,6 @@
 """What the notebook of a page holds."""
 
+import json
 import re
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from extensions.core.markdown import parse
 from extensions.core.topics import ROOT, Topic, topics
 from extensions.notebooks.export import code_of, export_page
 from extensions.notebooks.notebook import notebook_of, outputs_by_cell
+from extensions.programs.outputs import outputs_file
 from extensions.programs.snippet import Snippet
 
 # A directive, a role, the attributes of a claim, a label, and what stands for
@@ -126,13 +128,10 @@ def test_what_a_cell_gave_is_kept_in_its_order(house):
     images.mkdir(exist_ok=True)
     (images / "one.svg").write_text("<svg>one</svg>")
     line = Snippet.read(topic.snippet).cell("count").code_line
-    topic.output.write_text(
-        f".. GENERATED FROM PYTHON SOURCE LINES {line}-{line}\n\n"
-        f".. code-block:: Python\n\n    1\n\n\n{GIVEN}\n\n"
-    )
+    outputs_file(topic).write_text(json.dumps({line: GIVEN}))
 
     printed, picture, table = outputs_by_cell(topic)["count"]
-    topic.output.unlink()
+    outputs_file(topic).unlink()
     assert outputs_by_cell(topic) == {}  # it never ran
 
     assert printed["text"] == "a\n  b\n\n.. image:: c\n"

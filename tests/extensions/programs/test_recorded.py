@@ -3,6 +3,7 @@
 import pytest
 
 from extensions.core.topics import Topic
+from extensions.programs.outputs import outputs_file
 from extensions.programs.recorded import keep, record_of, recorded
 
 
@@ -12,8 +13,10 @@ def topic(house):
     topic = Topic(house, "part/one")
     with topic.snippet.open("a") as file:
         file.write("import a_library\n")
-    output = topic.output.read_text()
-    topic.output.write_text(output.replace("one counted", "counted elsewhere"))
+    path = outputs_file(topic)
+    path.write_text(
+        path.read_text().replace("one counted", "counted elsewhere")
+    )
     keep(topic)
     return topic
 

@@ -104,15 +104,16 @@ def edit(path, old, new):
 def test_each_program_that_runs_says_why(house, build):
     assert "run, because" not in build().status.getvalue()
     edit(house / "snippets/part/one.py", '"one"', '"once"')
-    edit(house / "docs/code/part/two.rst", "two", "FORGED")
+    edit(house / "docs/code/part/two.outputs.json", "two", "FORGED")
 
     said = build().status.getvalue().splitlines()
 
     assert [line for line in said if "run, because" in line] == [
         "part/one: run, because the program changed",
-        "part/two: run, because two.rst changed",
+        "part/two: run, because two.outputs.json changed",
     ]
-    assert "FORGED" not in (house / "docs/code/part/two.rst").read_text()
+    forged = house / "docs/code/part/two.outputs.json"
+    assert "FORGED" not in forged.read_text()
 
 
 def test_what_a_program_that_is_gone_has_left_goes_too(house, build):
