@@ -2,7 +2,7 @@
 Evaluate a model: model.eval() and no_grad()
 ============================================
 
-A whole evaluation, and dropout and BatchNorm in fifteen lines.
+A whole evaluation, and dropout and BatchNorm in fourteen lines.
 """
 
 # %% digits
@@ -62,34 +62,38 @@ class BatchNorm(nn.Module):
 
 
 # %% compare
-def apart(by_hand, layer, images):
-    outputs = []
-    for each in (by_hand, layer):
+def apart(layers, inputs):
+    results = []
+    for layer in layers:
         torch.manual_seed(1)  # so that both dropouts draw the same
-        outputs.append(each(images))
-    return (outputs[0] - outputs[1]).abs().max().item()
+        leaf = inputs.clone().requires_grad_()
+        output = layer(leaf)
+        output.pow(3).sum().backward()
+        results.append(torch.stack([output.detach(), leaf.grad]))
+    return (results[0] - results[1]).abs().max().item()
 
 
-for layers in [(Dropout(), nn.Dropout()), (BatchNorm(), nn.BatchNorm1d(32))]:
+hidden = [model[0](images).detach() for images, _ in train_loader]
+for pair in [(Dropout(), nn.Dropout()), (BatchNorm(), nn.BatchNorm1d(32))]:
     for training in (True, False):
-        worst = 0.0
-        for images, _ in train_loader:
-            hidden = model[0](images)
-            by_hand, layer = (each.train(training) for each in layers)
-            worst = max(worst, apart(by_hand, layer, hidden))
-        print(f"{layer}, training={training}: {worst:.4f} apart")
+        layers = [layer.train(training) for layer in pair]
+        worst = max(apart(layers, batch) for batch in hidden)
+        name = type(layers[1]).__name__
+        print(f"{name}, training={training}: {worst:.4f} apart")
 
 # %% switches
-for switch in (model.train, model.eval):
+import copy
+
+images, before = val_set[:50][0], norm.running_mean
+for switch in ("train", "eval"):
     for recording in (torch.enable_grad, torch.no_grad):
-        switch()
-        before = norm.running_mean.clone()
+        trial = getattr(copy.deepcopy(model), switch)()
         with recording():
-            first, second = model(images), model(images)
+            first, second = trial(images), trial(images)
         print(
-            f"{switch.__name__:5} {recording.__name__:11}",
-            f" dropout drops: {not first.equal(second)!s:5}",
-            f" mean moves: {not norm.running_mean.equal(before)!s:5}",
+            f"{switch:5} {recording.__name__:11}",
+            f" drops: {not first.equal(second)!s:5}",
+            f" mean moves: {not trial[1].running_mean.equal(before)!s:5}",
             f" graph: {first.requires_grad}",
         )
 
@@ -114,12 +118,12 @@ for layer in layers:
 
 # %% forgotten-eval
 # Wrong on purpose: do not copy.
-model.train()
+trial = copy.deepcopy(model).train()
 for _ in range(3):
     with torch.no_grad():
-        loss = sum(F.cross_entropy(model(x), y) for x, y in val_loader)
-    mean = norm.running_mean[0]
-    print(f"loss {loss / 6:.4f}, first running mean {mean:.4f}")
+        scores = torch.cat([trial(images) for images, _ in val_loader])
+    loss = F.cross_entropy(scores, val_set[:][1])
+    print(f"loss {loss:.3f}, passes so far: {trial[1].num_batches_tracked}")
 
 # %% lag
 lagging, batches = nn.BatchNorm1d(1), 2 * torch.randn(60, 5_000, 1) + 7
@@ -142,28 +146,30 @@ for size in (297, 99, 50, 296):
     print(f"{size:3} a batch: mean of the means {sum(means) / len(means):.4f}")
 
 # %% one-sample
-norm = nn.BatchNorm1d(4)
+one = nn.BatchNorm1d(4)
 try:
-    norm.train()(torch.ones(1, 4))
+    one.train()(torch.ones(1, 4))
 except ValueError as error:
     print(error)
-print(norm.eval()(torch.ones(1, 4)))
+print(one.eval()(torch.ones(1, 4)))
 
 
 # %% functions
 class Functions(nn.Module):
     def forward(self, x):
-        return F.dropout(x), F.dropout(x, training=self.training)
+        tied = F.dropout(x, training=self.training)
+        attention = F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+        return F.dropout(x), tied, attention
 
 
-loose, tied = Functions().eval()(torch.ones(8))
-print(loose, tied, sep="\n")
+loose, tied, attention = Functions().eval()(torch.ones(8, 1))
+print(loose.T, tied.T, attention.T, sep="\n")
 
 # %% twice-seven
-norm = nn.BatchNorm1d(1)
+seven = nn.BatchNorm1d(1)
 for _ in range(2):
-    norm(torch.tensor([[5.0], [9.0]]))
-print(f"{norm.running_mean.item():.2f}")
+    seven(torch.tensor([[5.0], [9.0]]))
+print(f"{seven.running_mean.item():.2f}")
 
 # %% evaluating
 from contextlib import contextmanager
@@ -182,10 +188,11 @@ def evaluating(model):
 
 
 # %% evaluating-checked
-model.train()[1].eval()
-with evaluating(model):
-    inside = [layer.training for layer in model], torch.is_grad_enabled()
-after = [layer.training for layer in model]
+frozen = copy.deepcopy(model).train()
+frozen[1].eval()
+with evaluating(frozen):
+    inside = [layer.training for layer in frozen], torch.is_grad_enabled()
+after = [layer.training for layer in frozen]
 if inside != ([False] * 4, False):
     print("Inside the block, something is still on.")
 elif after != [True, False, True, True]:

@@ -252,7 +252,7 @@ def as_it_is(layer):
     return layer
 
 
-def test_fifteen_lines_are_dropout_and_batchnorm(
+def test_these_lines_are_dropout_and_batchnorm(
     snippet, batches=None, norm=None, moved=as_it_is
 ):
     run = snippet.after("by-hand")
@@ -282,20 +282,20 @@ def test_fifteen_lines_are_dropout_and_batchnorm(
     [(2, 1, 0), (500, 0.1, -3), (7, 100, 1000)],
     ids=["batches of two", "small numbers", "large numbers"],
 )
-def test_fifteen_lines_are_dropout_and_batchnorm__also_for(
+def test_these_lines_are_dropout_and_batchnorm__also_for(
     snippet, rows, scale, center
 ):
     torch.manual_seed(1)
     batches = scale * torch.randn(60, rows, 32) + center
     norm = nn.BatchNorm1d(32, affine=False)
-    test_fifteen_lines_are_dropout_and_batchnorm(snippet, batches, norm)
+    test_these_lines_are_dropout_and_batchnorm(snippet, batches, norm)
 
 
-def test_fifteen_lines_are_dropout_and_batchnorm__also_in_float64(snippet):
+def test_these_lines_are_dropout_and_batchnorm__also_in_float64(snippet):
     torch.manual_seed(0)
     batches = 2 * torch.randn(12, 20, 32, dtype=torch.float64) + 7
     norm = nn.BatchNorm1d(32).double()
-    test_fifteen_lines_are_dropout_and_batchnorm(snippet, batches, norm)
+    test_these_lines_are_dropout_and_batchnorm(snippet, batches, norm)
 
 
 def once_more(layer):
@@ -308,22 +308,22 @@ def once_more(layer):
     return layer
 
 
-def test_fifteen_lines_are_dropout_and_batchnorm__also_in_a_deepcopy(snippet):
+def test_these_lines_are_dropout_and_batchnorm__also_in_a_deepcopy(snippet):
     options = (None, None, once_more)
-    test_fifteen_lines_are_dropout_and_batchnorm(snippet, *options)
+    test_these_lines_are_dropout_and_batchnorm(snippet, *options)
 
 
-def test_fifteen_lines_are_dropout_and_batchnorm__ends_in_bfloat16(
+def test_these_lines_are_dropout_and_batchnorm__ends_in_bfloat16(
     snippet, fails
 ):
     """In `bfloat16`, the two round differently."""
     batches = 2 * torch.randn(12, 20, 32, dtype=torch.bfloat16) + 7
     norm = nn.BatchNorm1d(32).bfloat16()
-    fails(test_fifteen_lines_are_dropout_and_batchnorm, snippet, batches, norm)
+    fails(test_these_lines_are_dropout_and_batchnorm, snippet, batches, norm)
 
 
 @pytest.mark.parametrize("name", ["weight", "bias"])
-def test_fifteen_lines_are_dropout_and_batchnorm__ends_with_a_trained(
+def test_these_lines_are_dropout_and_batchnorm__ends_with_a_trained(
     snippet, name, fails
 ):
     """The real layer multiplies by a weight that it learns, and adds a
@@ -331,31 +331,31 @@ def test_fifteen_lines_are_dropout_and_batchnorm__ends_with_a_trained(
     """
     norm = nn.BatchNorm1d(32)
     nn.init.constant_(getattr(norm, name), 3.0)
-    fails(test_fifteen_lines_are_dropout_and_batchnorm, snippet, None, norm)
+    fails(test_these_lines_are_dropout_and_batchnorm, snippet, None, norm)
 
 
-def test_fifteen_lines_are_dropout_and_batchnorm__ends_for_images(
+def test_these_lines_are_dropout_and_batchnorm__ends_for_images(
     snippet, fails
 ):
     """For images, the real layer takes the mean over their pixels as well."""
     images, norm = 3 * torch.randn(5, 4, 3, 6, 6) + 1, nn.BatchNorm2d(3)
-    fails(test_fifteen_lines_are_dropout_and_batchnorm, snippet, images, norm)
+    fails(test_these_lines_are_dropout_and_batchnorm, snippet, images, norm)
 
 
 # By hand, the variance of one sample is nan, of which torch warns.
 @pytest.mark.filterwarnings("ignore:var")
-def test_fifteen_lines_are_dropout_and_batchnorm__ends_for_one_sample(
+def test_these_lines_are_dropout_and_batchnorm__ends_for_one_sample(
     snippet, fails
 ):
     """The real layer refuses a batch of one in training."""
     fails(
-        test_fifteen_lines_are_dropout_and_batchnorm,
+        test_these_lines_are_dropout_and_batchnorm,
         snippet,
         torch.randn(3, 1, 32),
     )
 
 
-def test_fifteen_lines_are_dropout_and_batchnorm__ends_after_loading(
+def test_these_lines_are_dropout_and_batchnorm__ends_after_loading(
     snippet, fails
 ):
     """The real layer saves its statistics in the state dict; ours doesn't."""
@@ -369,18 +369,18 @@ def test_fifteen_lines_are_dropout_and_batchnorm__ends_after_loading(
         return fresh
 
     options = (None, None, loaded)
-    fails(test_fifteen_lines_are_dropout_and_batchnorm, snippet, *options)
+    fails(test_these_lines_are_dropout_and_batchnorm, snippet, *options)
 
 
 @pytest.mark.parametrize("momentum", [0.2, None])
-def test_fifteen_lines_are_dropout_and_batchnorm__ends_with_momentum(
+def test_these_lines_are_dropout_and_batchnorm__ends_with_momentum(
     snippet, momentum, fails
 ):
     """With `momentum=0.2` the real layer goes a fifth of the way, and with
     `None` it takes the mean over all batches.
     """
     norm = nn.BatchNorm1d(32, momentum=momentum)
-    fails(test_fifteen_lines_are_dropout_and_batchnorm, snippet, None, norm)
+    fails(test_these_lines_are_dropout_and_batchnorm, snippet, None, norm)
 
 
 @edits(
@@ -395,14 +395,14 @@ def test_fifteen_lines_are_dropout_and_batchnorm__ends_with_momentum(
     ("5 corrected", "x.var(dim=0).detach()", "var.detach()"),
     ("the last, without 1e-5", "(var + 1e-5)", "var"),
 )
-def test_fifteen_lines_are_dropout_and_batchnorm__but_not_with_another_line(
+def test_these_lines_are_dropout_and_batchnorm__but_not_with_another_line(
     snippet, old, new, fails
 ):
     """Each of the numbered lines counts; the running variance, for example,
     divides by one less than the number of samples.
     """
     edited = snippet.edit(old, new)
-    fails(test_fifteen_lines_are_dropout_and_batchnorm, edited)
+    fails(test_these_lines_are_dropout_and_batchnorm, edited)
 
 
 def said(snippet, name):
@@ -455,12 +455,12 @@ def test_eval_does_not_stop_the_graph__also_for(name):
     assert seen == (False, False, True)
 
 
-PASSES = "first, second = model(images), model(images)"
+PASSES = "first, second = trial(images), trial(images)"
 
 
 @edits(
     ("F.dropout", PASSES, f"{PASSES[:-7]}F.dropout(images))"),
-    ("train", "        switch()\n", "        model.train()\n"),
+    ("train", "getattr(copy.deepcopy(model), switch)()", "model.train()"),
     ("no_grad", "with recording():", "with torch.no_grad():"),
 )
 def test_eval_does_not_stop_the_graph__but_not_with(snippet, old, new, fails):
@@ -472,7 +472,7 @@ def test_eval_does_not_stop_the_graph__but_not_with(snippet, old, new, fails):
 
 def test_eval_does_not_stop_the_graph__ends_for_a_frozen_model(snippet, fails):
     """If no parameter requires a gradient, there is no graph."""
-    loop = "for switch in (model"
+    loop = 'for switch in ("train'
     frozen = snippet.edit(loop, f"model.requires_grad_(False)\n{loop}")
     fails(test_eval_does_not_stop_the_graph, frozen)
 
@@ -494,7 +494,7 @@ def test_no_grad_does_not_stop_the_layers__also_for(name):
     (
         "with a norm that is frozen",
         f"            {PASSES}",
-        f"            norm.eval()\n            {PASSES}",
+        f"            trial[1].eval()\n            {PASSES}",
     ),
     ("with a graph", "with recording():", "with torch.enable_grad():"),
 )
@@ -844,8 +844,8 @@ def test_batchnorm_refuses_one_value__ends_for_an_image(snippet, fails):
 
 
 @edits(
-    ("in a LayerNorm", "norm = nn.BatchNorm1d(4)", "norm = nn.LayerNorm(4)"),
-    ("of two samples", "norm.train()(torch.ones(1,", "norm(torch.ones(2,"),
+    ("in a LayerNorm", "one = nn.BatchNorm1d(4)", "one = nn.LayerNorm(4)"),
+    ("of two samples", "one.train()(torch.ones(1,", "one(torch.ones(2,"),
 )
 def test_batchnorm_refuses_one_value__but_not(snippet, old, new, fails):
     """`LayerNorm` needs no other samples, and two are enough for
@@ -857,8 +857,10 @@ def test_batchnorm_refuses_one_value__but_not(snippet, old, new, fails):
 def test_functional_dropout_ignores_eval(snippet):
     run = snippet.after("functions")
     assert 0 in run.loose
-    assert run.tied.equal(torch.ones(8))
-    loose, tied = run.Functions().train()(torch.ones(99))
+    assert run.tied.equal(torch.ones(8, 1))
+    # Each row is a mean of ones, unless some of them are dropped.
+    assert not torch.allclose(run.attention, torch.ones(8, 1))
+    loose, tied, _ = run.Functions().train()(torch.ones(99, 1))
     assert 0 in loose
     assert 0 in tied
 
@@ -882,9 +884,10 @@ def test_functional_dropout_ignores_eval__also_for_attention(rate):
 
 
 @edits(
-    ("when told", "F.dropout(x), F", "F.dropout(x, training=False), F"),
+    ("when told", "F.dropout(x), t", "F.dropout(x, training=False), t"),
     ("when not told", "(x, training=self.training)", "(x)"),
     ("with a p of 0", "(x, training=self.training)", "(x, 0.0)"),
+    ("when attention is", "dropout_p=0.5", "dropout_p=0.5 * self.training"),
 )
 def test_functional_dropout_ignores_eval__but_not(snippet, old, new, fails):
     """Only the arguments decide: with `training=False` or a rate of 0 nothing
