@@ -79,7 +79,7 @@ for pair in [(Dropout(), nn.Dropout()), (BatchNorm(), nn.BatchNorm1d(32))]:
         layers = [layer.train(training) for layer in pair]
         worst = max(apart(layers, batch) for batch in hidden)
         name = type(layers[1]).__name__
-        print(f"{name}, training={training}: {worst:.4f} apart")
+        print(f"{name}, training={training}: {worst:.3f} apart")
 
 # %% switches
 import copy
