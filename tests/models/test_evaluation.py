@@ -20,6 +20,8 @@ def evaluated(snippet, model, loader):
     cell = snippet.cells()["evaluate"]
     with no_error():
         exec(compiled(cell, snippet.path), variables)
+    assert variables["scores"].grad_fn is None
+    assert [each for each in model.modules() if not each.training] == []
     loss, correct, count = (variables[n] for n in ("loss", "correct", "count"))
     return loss / count, correct / count
 
@@ -218,6 +220,7 @@ def test_evaluate_changes_nothing__ends_with_max_norm(snippet, kind, fails):
 
 @edits(
     ("in training mode", "model.eval()  # the", "model.train()  # the"),
+    ("without train()", "model.train()  # before", "# before"),
     (
         "clearing gradients",
         "        count += len(labels)\n",
@@ -226,7 +229,8 @@ def test_evaluate_changes_nothing__ends_with_max_norm(snippet, kind, fails):
 )
 def test_evaluate_changes_nothing__but_not(snippet, old, new, fails):
     """In training mode, the running statistics move; `zero_grad()` clears
-    gradients that you collect.
+    gradients that you collect; without `train()`, the model stays in
+    evaluation mode.
     """
     fails(test_evaluate_changes_nothing, snippet.edit(old, new))
 
@@ -296,6 +300,14 @@ def test_these_lines_are_dropout_and_batchnorm__also_in_float64(snippet):
     batches = 2 * torch.randn(12, 20, 32, dtype=torch.float64) + 7
     norm = nn.BatchNorm1d(32).double()
     test_these_lines_are_dropout_and_batchnorm(snippet, batches, norm)
+
+
+def test_fifteen_lines_are_dropout_and_batchnorm__also_as_compared(snippet):
+    run = snippet.after("compare")
+    numbers = torch.tensor([-2.0, 5.0]).repeat(50)
+    assert run.apart(nn.Identity(), nn.ReLU(), numbers) == 2
+    assert run.apart(nn.Dropout(), nn.Dropout(), numbers) == 0
+    assert run.worst < 1e-3
 
 
 def once_more(layer):
