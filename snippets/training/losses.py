@@ -82,7 +82,7 @@ for name in names:
     first = torch.tensor([0]) if by_number else torch.eye(3)[:1]
     for form, outputs in forms.items():
         cost = tried(loss, outputs.clone().requires_grad_(), first)
-        row[f"cost of {form}"] = cost or "error"
+        row[f"right answer as {form}"] = cost or "error"
     table[name] = row
 
 # %% targets-shown
@@ -92,18 +92,18 @@ pd.DataFrame.from_dict(table, orient="index")
 
 
 # %% by-hand
-def log_softmax(scores):
+def log_p(scores):
     lowered = scores - scores.amax(dim=1, keepdim=True)  # 1
     return lowered - lowered.exp().sum(dim=1, keepdim=True).log()  # 2
 
 
-def cross_entropy(scores, labels):
-    return -log_softmax(scores).gather(1, labels[:, None]).mean()  # 3
+def cross_entropy_by_hand(scores, labels):
+    return -log_p(scores).gather(1, labels[:, None]).mean()  # 3
 
 
-def binary_cross_entropy_with_logits(scores, targets):
+def bce_by_hand(scores, targets):
     two_classes = torch.stack([torch.zeros_like(scores), scores], dim=1)  # 4
-    no, yes = log_softmax(two_classes).unbind(dim=1)
+    no, yes = log_p(two_classes).unbind(dim=1)
     return -(targets * yes + (1 - targets) * no).mean()  # 5
 
 
@@ -126,8 +126,8 @@ def apart(by_hand, real, scores, targets):
 
 yes_or_no = torch.randint(2, (1797, 3)).float()
 for by_hand, real, classes, targets in (
-    (cross_entropy, F.cross_entropy, 10, labels),
-    (binary_cross_entropy_with_logits, bce, 3, yes_or_no),
+    (cross_entropy_by_hand, F.cross_entropy, 10, labels),
+    (bce_by_hand, bce, 3, yes_or_no),
 ):
     print(by_hand.__name__)
     for scale in (1, 10, 100):
@@ -264,16 +264,19 @@ print(*kept, sep="\n")
 
 # %% wrong-axis
 # Wrong on purpose: do not copy.
-phone_scores = digit_scores[:14].reshape(2, 7, 10)  # two numbers
+phone_scores = digit_scores[:14].reshape(2, 7, 10)  # of two numbers
 phone_labels = labels[:14].reshape(2, 7)
 try:
     F.cross_entropy(phone_scores, phone_labels)
 except RuntimeError as error:
     print(error)
+
+# %% as-many-places
+# Wrong on purpose: do not copy.
 long_scores = digit_scores[:20].reshape(2, 10, 10)  # of ten digits each
 long_labels = labels[:20].reshape(2, 10)
 mixed_up = F.cross_entropy(long_scores, long_labels)
-print(f"no error: {mixed_up:.4f}")
+print(f"{mixed_up:.4f}")
 
 # %% right-axis
 right = F.cross_entropy(phone_scores.transpose(1, 2), phone_labels)
@@ -292,11 +295,12 @@ def focal_loss(scores, labels):
 
 
 # %% focal-checked
-even_odds = focal_loss(torch.zeros(1, 2), torch.tensor([0])).item()
+unsure = focal_loss(torch.zeros(3, 2), torch.tensor([0, 1, 1])).item()
 sure = focal_loss(torch.tensor([[5.0, 0.0]]), torch.tensor([0])).item()
-if round(even_odds, 2) == 0.69:
+if round(unsure, 3) == 0.693:
     print("This is cross_entropy: where does (1 - p) squared come in?")
-elif round(even_odds, 3) != 0.173 or sure > 1e-6:
-    print("At p = 0.5, the loss should be 0.25 · 0.693 = 0.173.")
+elif round(unsure, 3) != 0.173 or sure > 1e-6:
+    print(f"Three samples of p = 0.5 cost {unsure:.3f}: it should be 0.173,")
+    print("the mean of 0.25 · 0.693.")
 else:
     print("Right: a sure sample counts almost nothing now.")

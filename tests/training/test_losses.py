@@ -290,7 +290,11 @@ def test_each_loss_wants_its_form(snippet):
     assert near(run.forms["log-probabilities"].exp(), chances)
 
     free = {
-        name: [form for form in run.forms if row[f"cost of {form}"] == "0.00"]
+        name: [
+            form
+            for form in run.forms
+            if row[f"right answer as {form}"] == "0.00"
+        ]
         for name, row in run.table.items()
     }
     assert free == FREE
@@ -298,16 +302,16 @@ def test_each_loss_wants_its_form(snippet):
         (name, form)
         for name, row in run.table.items()
         for form in run.forms
-        if row[f"cost of {form}"] == "error"
+        if row[f"right answer as {form}"] == "error"
     ]
     forms = "scores", "log-probabilities"
     assert errors == [("binary_cross_entropy", form) for form in forms]
 
 
 def test_each_loss_wants_its_form__also_in_nll_loss(snippet):
-    assert snippet.after("targets").table["nll_loss"]["cost of scores"] == (
-        "-9.00"
-    )
+    assert snippet.after("targets").table["nll_loss"][
+        "right answer as scores"
+    ] == ("-9.00")
     for seed, dtype in enumerate(DTYPES):
         scores, labels = batch(dtype=dtype, seed=seed)
         right = [line[i] for line, i in zip(scores, labels, strict=True)]
@@ -389,10 +393,8 @@ def test_nine_lines_are_both_losses(
     for case in cases:
         scores, labels, answers = change(*case)
         column = scores[:, : answers.shape[1]]
-        mine = cost_and_gradient(run.cross_entropy, scores, labels)
-        mine += cost_and_gradient(
-            run.binary_cross_entropy_with_logits, column, answers
-        )
+        mine = cost_and_gradient(run.cross_entropy_by_hand, scores, labels)
+        mine += cost_and_gradient(run.bce_by_hand, column, answers)
         other = cost_and_gradient(real, scores, labels)
         other += cost_and_gradient(real_bce, column, answers)
         for one, wanted in zip(mine, other, strict=True):
@@ -420,9 +422,13 @@ def test_nine_lines_are_both_losses__also_for_fractions_of_yes(snippet):
 def test_nine_lines_are_both_losses__also_over_fifty_steps(snippet):
     run = snippet.after("by-hand")
     losses = {
-        run.digit_model: (run.cross_entropy, F.cross_entropy, run.labels),
+        run.digit_model: (
+            run.cross_entropy_by_hand,
+            F.cross_entropy,
+            run.labels,
+        ),
         run.traits_model: (
-            run.binary_cross_entropy_with_logits,
+            run.bce_by_hand,
             BCE,
             run.traits.float(),
         ),
@@ -1063,7 +1069,7 @@ AXIS = "Expected target size [{0}, {2}], got [{0}, {1}]"
 
 
 def test_axis_one_holds_the_classes(snippet, shape=(2, 7, 3)):
-    assert said(snippet, "wrong-axis")[0] == AXIS.format(2, 7, 10)
+    assert said(snippet, "wrong-axis") == [AXIS.format(2, 7, 10)]
     run = snippet.after("right-axis")
     assert run.phone_scores.shape == (2, 7, 10)
     assert near(run.mixed_up, over_axis_one(run.long_scores, run.long_labels))
