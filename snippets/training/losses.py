@@ -42,8 +42,8 @@ digit_guess = digit_scores.argmax(dim=1)
 even_guess = even_score > 0
 digit_chances = digit_scores.softmax(dim=1)  # to print or to plot
 even_chance = even_score.sigmoid()
-print(f"a {digit_guess[0]}, with {digit_chances[0, digit_guess[0]]:.2f};")
-print(f"even: {even_guess[0]}, with {even_chance[0]:.2f}")
+print(f"digit {digit_guess[0]}: {digit_chances[0, digit_guess[0]]:.2f}")
+print(f"even, {even_guess[0]}: {even_chance[0]:.2f}")
 
 # %% targets
 names = ["mse_loss", "l1_loss", "huber_loss", "binary_cross_entropy"]
@@ -141,8 +141,8 @@ three = torch.tensor([[2.0, 1.0, -1.0]], requires_grad=True)
 loss = F.cross_entropy(three, torch.tensor([1]))
 loss.backward()
 print(f"loss {loss:.4f}")
-print("p        ", three.softmax(dim=1)[0].tolist())
-print("gradients", three.grad[0].tolist())
+print("p        ", three.detach().softmax(dim=1))
+print("gradients", three.grad)
 
 # %% gradients
 score = torch.linspace(-8, 8, 161, requires_grad=True)
@@ -178,7 +178,10 @@ plt.show()
 for classes in (2, 3, 10):
     equal = F.cross_entropy(torch.zeros(1, classes), torch.tensor([0]))
     print(f"{classes:2} equal scores: {equal:.2f}")
-print(f"{digit_loss:.2f} {even_loss:.2f} {traits_loss:.2f} before training")
+print(
+    f"before training: digit {digit_loss:.2f}, even {even_loss:.2f},", end=" "
+)
+print(f"traits {traits_loss:.2f}")
 
 # %% options
 each = F.cross_entropy(digit_scores, labels, reduction="none")

@@ -285,7 +285,6 @@ FREE = {
 def test_each_loss_wants_its_form(snippet):
     run = snippet.after("targets")
     chances = run.answer.softmax(dim=1)
-    assert run.answer.tolist() == [[9, -9, -9]]
     assert near(run.forms["probabilities"], chances)
     assert near(run.forms["log-probabilities"].exp(), chances)
 
@@ -388,7 +387,7 @@ def test_nine_lines_are_both_losses(
 ):
     run = snippet.after("by-hand")
     cases = [(run.digit_scores, run.labels, run.even[:, None].float())]
-    cases += [(100 * run.digit_scores, run.labels, cases[0][2])]
+    cases += [(1000 * run.digit_scores, run.labels, cases[0][2])]
     cases += trials(scale, dtype)
     for case in cases:
         scores, labels, answers = change(*case)
@@ -401,7 +400,7 @@ def test_nine_lines_are_both_losses(
             assert one.shape == wanted.shape
             assert one.dtype == wanted.dtype
             apart = (one - wanted).abs().max().item()
-            assert apart <= 1e-6 * max(1e-3, wanted.abs().max().item())
+            assert apart <= 1e-5 * max(1e-3, wanted.abs().max().item())
 
 
 @pytest.mark.parametrize("scale", [0.01, 10.0, 1000.0, 1e6])
@@ -519,6 +518,14 @@ def test_nine_lines_are_both_losses__ends_for_labels(snippet, change, fails):
     """
     inputs = snippet, 1.0, torch.float32, change
     fails(test_nine_lines_are_both_losses, *inputs)
+
+
+def test_nine_lines_are_both_losses__ends_under_autocast(snippet, fails):
+    """Under autocast, the real losses compute in `float32`, and the nine lines
+    in 16 bits.
+    """
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        fails(test_nine_lines_are_both_losses, snippet)
 
 
 def test_nine_lines_are_both_losses__ends_for_infinite_scores(snippet, fails):
@@ -977,14 +984,14 @@ def test_softmax_twice_has_a_floor__but_not(snippet, old, new, fails):
 
 def test_one_step_is_right(snippet, most=10_000.0):
     run = snippet.after("one-step")
-    (first, first_gradient), (no, no_gradient) = run.kept
-    assert (first, no) == (120, 20)
-    assert near(first_gradient, [[-1.0, 1.0]])
-    assert near(no_gradient, [1.0])
     (lost, lost_gradient), (capped, capped_gradient) = run.lost
-    assert (lost, capped) == (math.inf, 100)
+    assert (lost.item(), capped.item()) == (math.inf, 100)
     assert lost_gradient.isnan().tolist() == [[True, True]]
     assert capped_gradient.tolist() == [0]
+    (first, first_gradient), (no, no_gradient) = run.kept
+    assert (first.item(), no.item()) == (120, 20)
+    assert near(first_gradient, [[-1.0, 1.0]])
+    assert near(no_gradient, [1.0])
 
     for value in (20.0, 35.0, 100.0, 10_000.0):
         for yes in (0.0, 1.0):
