@@ -435,21 +435,20 @@ def test_nine_lines_are_both_losses__also_over_fifty_steps(snippet):
     for model, (mine, other, targets) in losses.items():
         trained = [copy.deepcopy(model) for _ in range(2)]
         for net, loss in zip(trained, (mine, other), strict=True):
-            optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
             for step in range(50):
                 part = slice(step % 10 * 180, step % 10 * 180 + 180)
-                optimizer.zero_grad()
+                net.zero_grad()
                 loss(net(run.images[part]), targets[part]).backward()
-                optimizer.step()
+                with torch.no_grad():
+                    for weights in net.parameters():
+                        weights -= 0.5 * weights.grad
         assert near(trained[0].weight, trained[1].weight)
         assert not near(trained[0].weight, model.weight)
 
 
 @edits(
     ("1", "scores - scores.amax(dim=1, keepdim=True)", "scores"),
-    ("1 over the batch", "scores.amax(dim=1, k", "scores.amax(dim=0, k"),
     ("2", "sum(dim=1, keepdim=True).log()", "sum(dim=1, keepdim=True)"),
-    ("2 over the batch", "sum(dim=1, keepdim", "sum(dim=0, keepdim"),
     ("2 without its gradient", "lowered.exp()", "lowered.detach().exp()"),
     ("3", "labels[:, None])", "labels[:, None].flip(0))"),
     ("3 as a sum", "None]).mean()  # 3", "None]).sum()  # 3"),
@@ -984,10 +983,6 @@ def test_softmax_twice_has_a_floor__but_not(snippet, old, new, fails):
 
 def test_one_step_is_right(snippet, most=10_000.0):
     run = snippet.after("one-step")
-    (lost, lost_gradient), (capped, capped_gradient) = run.lost
-    assert (lost.item(), capped.item()) == (math.inf, 100)
-    assert lost_gradient.isnan().tolist() == [[True, True]]
-    assert capped_gradient.tolist() == [0]
     (first, first_gradient), (no, no_gradient) = run.kept
     assert (first.item(), no.item()) == (120, 20)
     assert near(first_gradient, [[-1.0, 1.0]])
@@ -1009,16 +1004,35 @@ def test_one_step_is_right(snippet, most=10_000.0):
 
 
 @pytest.mark.parametrize("more", [1.0, 10.0, 100.0], ids="{} times".format)
-def test_one_step_is_right__also_in_two_steps_further_off(snippet, more):
+def test_one_step_is_right__also_where_two_steps_are_not(snippet, more):
     run = snippet.after("two-steps")
-    loss, slopes = run.with_gradient(
-        run.log_of_softmax, more * run.far, run.first
-    )
+    far, high = more * run.far, more * run.high
+    loss, slopes = run.with_gradient(run.log_of_softmax, far, run.first)
     assert (loss, slopes.isnan().tolist()) == (math.inf, [[True, True]])
-    loss, slopes = run.with_gradient(
-        run.bce_of_sigmoid, more * run.high, run.no
-    )
+    loss, slopes = run.with_gradient(run.bce_of_sigmoid, high, run.no)
     assert (loss, slopes.tolist()) == (100, [0])
+
+    loss, slopes = run.with_gradient(F.cross_entropy, far, run.first)
+    assert (loss, slopes.tolist()) == (120 * more, [[-1, 1]])
+    loss, slopes = run.with_gradient(BCE, high, run.no)
+    assert (loss, slopes.tolist()) == (20 * more, [1])
+
+
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [(0.5, torch.float32), (1.0, torch.float64)],
+    ids=["half as far", "in float64"],
+)
+def test_one_step_is_right__also_where_two_steps_are(snippet, scale, dtype):
+    run = snippet.after("two-steps")
+    pairs = [(run.log_of_softmax, F.cross_entropy, run.far, run.first)]
+    pairs += [(run.bce_of_sigmoid, BCE, run.high, run.no.to(dtype))]
+    for two, one, scores, targets in pairs:
+        scores = scale * scores.to(dtype)
+        found = run.with_gradient(two, scores, targets)
+        wanted = run.with_gradient(one, scores, targets)
+        assert torch.allclose(found[0], wanted[0], rtol=1e-3)
+        assert torch.allclose(found[1], wanted[1], rtol=1e-3)
 
 
 @edits(
@@ -1028,35 +1042,15 @@ def test_one_step_is_right__also_in_two_steps_further_off(snippet, more):
         "with_gradient(bce, h",
         "with_gradient(bce_of_sigmoid, h",
     ),
-    ("two good steps", "scores.softmax(dim=1).log()", "scores.log_softmax(1)"),
-    ("another label", "torch.tensor([0])\nhigh", "torch.tensor([1])\nhigh"),
 )
 def test_one_step_is_right__but_not_with(snippet, old, new, fails):
-    """With the softmax or the sigmoid first, the loss is inf or 100;
-    `log_softmax` gives the right one, and the other class costs 0.
-    """
+    """With the softmax or the sigmoid first, the loss is inf or 100."""
     fails(test_one_step_is_right, snippet.edit(old, new))
 
 
 def test_one_step_is_right__ends_with_an_infinite_lead(snippet, fails):
     """If the other score is infinite, the loss is nan."""
     fails(test_one_step_is_right, snippet, math.inf)
-
-
-@edits(
-    ("80 below", "[[-60.0, 60.0]]", "[[-40.0, 40.0]]"),
-    ("a score of 10", "torch.tensor([20.0])", "torch.tensor([10.0])"),
-    (
-        "float64",
-        "torch.tensor([[-60.0, 60.0]])",
-        "torch.tensor([[-60.0, 60.0]]).double()",
-    ),
-)
-def test_one_step_is_right__ends_for(snippet, old, new, fails):
-    """At 80 below the other score, at a score of 10, or in `float64`, nothing
-    is rounded to 0 or 1 yet: two steps are right as well.
-    """
-    fails(test_one_step_is_right, snippet.edit(old, new))
 
 
 def sequences(n, length, classes, dtype=torch.float32):
