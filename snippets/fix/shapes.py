@@ -109,6 +109,22 @@ except RuntimeError as error:
 
 loss = F.cross_entropy(scores, column.squeeze(1))
 
+# %% mask-channel
+pixel_scores = torch.rand(2, 3, 8, 8)  # two pictures, three classes
+masks = torch.randint(3, (2, 1, 8, 8))  # a class for each pixel
+try:
+    F.cross_entropy(pixel_scores, masks)
+except RuntimeError as error:
+    print(error)
+
+loss = F.cross_entropy(pixel_scores, masks.squeeze(1))
+
+# %% mask-colors
+palette = torch.tensor([[255, 255, 0], [0, 0, 255], [255, 255, 255]])
+colored = palette[masks.squeeze(1)]  # 2 x 8 x 8 x 3, as a PNG is read
+same = (colored[..., None, :] == palette).all(dim=-1)  # 2 x 8 x 8 x 3 classes
+numbers = same.int().argmax(dim=-1)
+
 # %% counted-from-1
 chosen_columns = torch.tensor([1, 2, 3])  # counted from 1
 table = torch.rand(5, 3)

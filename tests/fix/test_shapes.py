@@ -484,6 +484,121 @@ def test_labels_have_one_axis__ends_with_class_probabilities(snippet, fails):
     fails(test_labels_have_one_axis, edited)
 
 
+SPATIAL = (
+    "only batches of spatial targets supported (3D tensors) but got targets of"
+    " dimension: 4"
+)
+
+
+def masks_of(snippet):
+    """Run the cells about masks."""
+    cells = "gray-batch", "mask-channel", "mask-colors"
+    with no_error():
+        return snippet.only(*cells).after("mask-colors")
+
+
+def pixels(samples, classes, height, width):
+    """Return random scores for each pixel, and masks without a channel."""
+    torch.manual_seed(0)
+    scores = torch.randn(samples, classes, height, width)
+    return scores, torch.randint(classes, (samples, height, width))
+
+
+def by_pixel(scores, labels):
+    """Return the loss of pixels in a row."""
+    flat = scores.permute(0, 2, 3, 1).flatten(0, 2)
+    return F.cross_entropy(flat, labels.flatten())
+
+
+def test_a_mask_has_no_channel(snippet, classes=3):
+    run = masks_of(snippet)
+    assert error_of(F.cross_entropy, run.pixel_scores, run.masks) == SPATIAL
+    wanted = by_pixel(run.pixel_scores, run.masks)
+    torch.testing.assert_close(run.loss, wanted)
+
+    for shape in ((2, classes, 8, 8), (1, classes, 4, 6), (3, classes, 1, 1)):
+        scores, labels = pixels(*shape)
+        for dtype in (torch.int64, torch.uint8, torch.float32):
+            mask = labels[:, None].to(dtype)
+            assert error_of(F.cross_entropy, scores, mask) == SPATIAL
+        loss = F.cross_entropy(scores, labels[:, None].squeeze(1))
+        torch.testing.assert_close(loss, by_pixel(scores, labels))
+
+
+@pytest.mark.parametrize("classes", [2, 21], ids="{} classes".format)
+def test_a_mask_has_no_channel__also_of(snippet, classes):
+    test_a_mask_has_no_channel(snippet, classes)
+
+
+def test_a_mask_has_no_channel__ends_with_one_class(snippet, fails):
+    """With a single class, the mask has the shape of the scores: integers get
+    another error, and floats none.
+    """
+    fails(test_a_mask_has_no_channel, snippet, 1)
+
+
+@edits(
+    ("no channel", "(3, (2, 1, 8, 8))", "(3, (2, 8, 8))"),
+    ("another order", "masks.squeeze(1))\n\n#", "masks.squeeze(1).mT)\n\n#"),
+)
+def test_a_mask_has_no_channel__but_not(snippet, old, new, fails):
+    """A mask (N, H, W) raises nothing, and a transposed one has another
+    loss.
+    """
+    fails(test_a_mask_has_no_channel, snippet.edit(old, new))
+
+
+def test_colors_become_numbers(snippet):
+    run = masks_of(snippet)
+    assert run.numbers.dtype == torch.int64
+    assert run.numbers.tolist() == run.masks.squeeze(1).tolist()
+
+    row = {tuple(color): k for k, color in enumerate(run.palette.tolist())}
+    pixels = run.colored.flatten(0, 2).tolist()
+    numbers = [row[tuple(color)] for color in pixels]
+    assert run.numbers.flatten().tolist() == numbers
+
+
+@edits(
+    ("all(dim=-1)", "any(dim=-1)"),
+    ("argmax(dim=-1)", "argmin(dim=-1)"),
+    ("palette[masks.squeeze(1)]", "palette.flip(0)[masks.squeeze(1)]"),
+)
+def test_colors_become_numbers__but_not_so(snippet, old, new, fails):
+    """All three numbers of a color have to agree, the row that agrees has the
+    largest value, and another order of colors gives other numbers.
+    """
+    fails(test_colors_become_numbers, snippet.edit(old, new))
+
+
+def test_colors_pass_for_probabilities(
+    snippet, classes=3, dtype=torch.float32
+):
+    run = masks_of(snippet)
+
+    rgb = run.colored.movedim(-1, 1).to(dtype)
+    assert rgb.shape == (2, 3, 8, 8)
+    scores = torch.randn(2, classes, 8, 8)
+    with no_error():
+        loss = F.cross_entropy(scores, rgb)
+    by_hand = -(rgb * scores.log_softmax(dim=1)).sum(dim=1).mean()
+    torch.testing.assert_close(loss, by_hand)
+    right = F.cross_entropy(scores, run.numbers).item()
+    assert loss.item() != pytest.approx(right, rel=0.1)
+
+
+def test_colors_pass_for_probabilities__but_not_with_more_classes(
+    snippet, fails
+):
+    """With four classes, the shapes differ, and it raises an error."""
+    fails(test_colors_pass_for_probabilities, snippet, 4)
+
+
+def test_colors_pass_for_probabilities__but_not_as_integers(snippet, fails):
+    """As integers, the colors raise `Expected floating point type`."""
+    fails(test_colors_pass_for_probabilities, snippet, 3, torch.uint8)
+
+
 def test_positions_count_from_zero(snippet, pick=lambda x, at: x[at]):
     run = run_of(snippet, "counted-from-1")
 
