@@ -671,21 +671,7 @@ def test_the_best_is_kept__ends_if_every_loss_is(snippet, number, fails):
     """If every validation loss is `nan` or `inf`, nothing is kept, and
     `load_state_dict(None)` raises an error.
     """
-
-    def test(program):
-        test_the_best_is_kept(program, (1.0,))  # as it should be
-        model = small()
-        whole(
-            program,
-            2,
-            model=model,
-            optimizer=SGD(model.parameters(), lr=0.1),
-            train_loader=[samples(12)[:]],
-            val_loader=[(torch.full((2, 4), number), torch.arange(2))],
-            device="cpu",
-        )
-
-    fails(test, snippet)
+    fails(test_the_best_is_kept, snippet, (number, number))
 
 
 @edits(
