@@ -31,6 +31,17 @@ for _ in range(2):
     optimizer.step()
 print(f"loss: {loss:.2f}")
 
+# %% early-step
+layers = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+early = torch.optim.SGD(layers.parameters(), lr=0.1)
+try:
+    for _ in range(2):
+        loss = F.mse_loss(layers(inputs), targets)
+        early.step()
+        loss.backward()
+except RuntimeError as error:
+    print(error)
+
 # %% moved-leaf
 for device in ("cpu", "meta"):  # "meta" stands for any other device
     moved = torch.zeros(3, requires_grad=True).to(device)

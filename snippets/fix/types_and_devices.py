@@ -41,6 +41,15 @@ except RuntimeError as error:
 squared = matrix @ matrix
 parts = torch.linalg.svd(matrix.float())
 
+# %% swapped-classes
+scores, classes = torch.randn(3, 2), torch.tensor([1, 0, 1])
+try:
+    F.cross_entropy(classes, scores)
+except RuntimeError as error:
+    print(error)
+
+in_order = F.cross_entropy(scores, classes)
+
 # %% averaged
 norm = nn.BatchNorm1d(3)
 state, average = norm.state_dict(), nn.BatchNorm1d(3).state_dict()

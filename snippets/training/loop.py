@@ -1,330 +1,247 @@
 """
-Write the training loop
-=======================
+Write a training loop: zero_grad(), backward(), step()
+======================================================
 
-The five lines of a training step, each left out in turn, and a whole loop.
+Five lines that train a model, three of them by hand, and a whole loop.
 """
 
-# %% days
+# %% digits
+import copy
+
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset, random_split
 
 torch.manual_seed(0)
-weather = torch.rand(400, 2)  # temperature and rain, each from 0 to 1
-warm, wet = weather.split(1, dim=1)
-bikes = 8 * warm * (1 - warm) * (1 - wet) + 0.1 * torch.randn(400, 1)
-old = TensorDataset(weather[:300], bikes[:300])
-new = TensorDataset(weather[300:], bikes[300:])
-
-
-# %% start
-def start(device="cpu"):
-    torch.manual_seed(1)
-    layers = nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 1)
-    model = nn.Sequential(*layers).to(device)
-    return model, torch.optim.AdamW(model.parameters(), lr=0.05)
-
+data = load_digits()
+pixels = torch.tensor(data.data, dtype=torch.float32) / 16
+digits = TensorDataset(pixels, torch.tensor(data.target))
+train_set, val_set = random_split(digits, [1500, 297])
+train_loader = DataLoader(train_set, batch_size=50, shuffle=True)
+val_loader = DataLoader(val_set, batch_size=50)
 
 # %% do-this
-loader = DataLoader(old, batch_size=100, shuffle=True)
-model, optimizer = start()
+model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
 
 for epoch in range(5):
-    for inputs, targets in loader:
-        optimizer.zero_grad()
-        outputs = model(inputs)
-        loss = F.mse_loss(outputs, targets)
-        loss.backward()
-        optimizer.step()
+    for images, labels in train_loader:
+        optimizer.zero_grad()  # forget the old gradients
+        scores = model(images)  # predict
+        loss = F.cross_entropy(scores, labels)  # how wrong?
+        loss.backward()  # compute the gradients
+        optimizer.step()  # move the weights
     print(f"epoch {epoch + 1}: loss of the last batch {loss.item():.3f}")
 
-# %% lines
-zero_grad = "optimizer.zero_grad()"
-forward = "outputs = model(inputs)"
-measure = "loss = F.mse_loss(outputs, targets)"
-backward = "loss.backward()"
-step = "optimizer.step()"
-lines = [zero_grad, forward, measure, backward, step]
+
+# %% by-hand
+def zero_grad(parameters):
+    for p in parameters:
+        p.grad = None  # 1
 
 
-# %% look
-from weakref import WeakSet
-
-alive = WeakSet()
-
-
-def look(model):
-    weights = [each.detach().clone() for each in model.parameters()]
-    gradients = [each.grad for each in model.parameters()]
-    gradients = [each if each is None else each.clone() for each in gradients]
-    kept = {each.tensor.data_ptr() for each in alive}  # each tensor once
-    return {"weights": weights, "gradients": gradients, "kept": len(kept)}
+def backward(loss, parameters):
+    gradients = torch.autograd.grad(loss, parameters)  # 2
+    for p, new in zip(parameters, gradients, strict=True):
+        p.grad = new if p.grad is None else p.grad + new  # 3
 
 
-# %% kept
-class Kept:  # what a graph holds for its backward pass
-    def __init__(self, tensor):
-        self.tensor = tensor
-        alive.add(self)
+@torch.no_grad()
+def step(parameters, lr):
+    for p in parameters:
+        if p.grad is not None:  # 4
+            p -= lr * p.grad  # 5
 
 
-# %% watch
-def watch(lines, model, **names):
-    hooks = torch.autograd.graph.saved_tensors_hooks
-    names |= {"model": model, "F": F}
-    states = [look(model)]
-    with hooks(Kept, lambda kept: kept.tensor):
-        for line in lines:
-            exec(line, names)
-            states.append(look(model))
-    return states
+# %% compare
+torch.manual_seed(1)
+usual = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+by_hand = copy.deepcopy(usual)
+sgd = torch.optim.SGD(usual.parameters(), lr=0.25)
+parameters = list(by_hand.parameters())
+for _ in range(5):
+    for images, labels in train_loader:
+        sgd.zero_grad()
+        F.cross_entropy(usual(images), labels).backward()
+        sgd.step()
 
+        zero_grad(parameters)
+        backward(F.cross_entropy(by_hand(images), labels), parameters)
+        step(parameters, lr=0.25)
+for name, weight in usual.named_parameters():
+    difference = (weight - by_hand.get_parameter(name)).abs().max().item()
+    print(f"{name:8}: {difference} apart after 150 steps")
 
-# %% cycle
-model, optimizer = start()
-for inputs, targets in DataLoader(old, batch_size=100):
-    names = {"optimizer": optimizer, "inputs": inputs, "targets": targets}
-    states = watch(lines, model, **names)
+# %% walk
+for resets in (True, False):
+    weight = torch.tensor([1.0], requires_grad=True)
+    weights = [1.0]
+    for _ in range(4):
+        if resets:
+            zero_grad([weight])
+        backward((weight - 3) ** 2, [weight])
+        step([weight], lr=0.25)
+        weights.append(weight.item())
+    print("with zero_grad:   " if resets else "without zero_grad:", weights)
 
-# %% seen
-seen = []
-for state in states:
-    weight, gradient = state["weights"][2][0, 3].item(), state["gradients"][2]
-    gradient = "None" if gradient is None else f"{gradient[0, 3].item():.4f}"
-    kept = f"kept tensors {state['kept']}"
-    seen.append((f"weight {weight:.4f}", f".grad {gradient}", kept))
-for line, words in zip(["before", *lines], seen, strict=True):
-    print(f"{line:36}", *words, sep="  ")
+# %% set-up
+device = "cuda" if torch.cuda.is_available() else "cpu"
+torch.manual_seed(3)
+model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+model.to(device)  # before you make the optimizer
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
 
-# %% changes
-changes = []
-for i in range(5):
-    pairs = zip(seen[i], seen[i + 1], strict=True)
-    moved = (f"\n{a} → {b.split()[-1]}" for a, b in pairs if a != b)
-    changes.append("".join(moved))
+# %% whole
+best_loss, best_state = float("inf"), None
 
-# %% cycle-drawn
-import matplotlib.pyplot as plt
-
-_, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
-x, y = [0, 1, 0.75, -0.9, -1], [1, 0.4, -0.6, -0.6, 0.4]
-places = torch.tensor([x, y]).T
-ways = places.roll(-1, 0) - places
-ax.quiver(*(places + 0.38 * ways).T, *ways.T, scale=16, width=0.003)
-for *here, words, line in zip(x, y, changes, lines, strict=True):
-    ax.text(*here, words, ha="center", va="top", color="#D55E00")
-    ax.text(*here, line, ha="center", va="top", family="monospace")
-ax.set(title="One step, and what each line changes", ylim=(-1.1, 1.2))
-ax.set(xlim=(-1.6, 1.6), xticks=[], yticks=[], frame_on=False)
-plt.show()
-
-
-# %% train-by
-def train_by(*lines, before="", epochs=20):
-    model, optimizer = start()
-    names = {"model": model, "optimizer": optimizer, "F": F}
-    names["inputs"] = weather[:100]
-    exec(before, names)
-    step, losses = compile("\n".join(lines), "step", "exec"), []
-    for _ in range(epochs):
-        losses.append(F.mse_loss(model(weather), bikes).item())
-        for names["inputs"], names["targets"] in loader:
-            exec(step, names)
-    return [*losses, F.mse_loss(model(weather), bikes).item()], model
-
-
-# %% left-out
-# Wrong on purpose: do not copy.
-orders = {
-    "no zero_grad": [forward, measure, backward, step],
-    "no backward": [zero_grad, forward, measure, step],
-    "no step": [zero_grad, forward, measure, backward],
-    "step before backward": [zero_grad, forward, measure, step, backward],
-    "zero_grad after backward": [forward, measure, backward, zero_grad, step],
-}
-
-# %% left-out-table
-import pandas as pd
-
-heads = {0: "loss before", 1: "after 1 epoch", 5: "after 5", 20: "after 20"}
-rows = {}
-for name, order in {"all five": lines, **orders}.items():
-    losses, _ = train_by(*order)
-    rows[name] = {head: f"{losses[i]:.3f}" for i, head in heads.items()}
-pd.DataFrame.from_dict(rows, orient="index")
-
-
-# %% refusal
-def refusal(*lines, **before):
-    try:
-        train_by(*lines, **before)
-    except RuntimeError as error:
-        return str(error)
-
-
-# %% wrong-order
-# Wrong on purpose: do not copy.
-each = measure.replace("targets", "targets, reduction='none'")
-mistakes = {
-    "model(inputs) before the loop": [zero_grad, measure, backward, step],
-    "step before backward, no zero_grad": [forward, measure, step, backward],
-    "a loss of many numbers": [zero_grad, forward, each, backward, step],
-}
-errors = {}
-for name, order in mistakes.items():
-    before = "" if forward in order else forward
-    errors[name] = refusal(*order, before=before)
-    print(f"{name}:", errors[name], sep="\n")
-
-# %% swapped
-rained, chance = torch.tensor([1.0, 0.0, 1.0]), torch.tensor([0.9, 0.2, 0.8])
-kinds = [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss]
-kinds += [F.binary_cross_entropy, F.binary_cross_entropy_with_logits]
-kinds += [F.poisson_nll_loss, F.cross_entropy]
-both_ways = {
-    kind.__name__: (kind(chance, rained).item(), kind(rained, chance).item())
-    for kind in kinds
-}
-
-# %% swapped-table
-import pandas as pd
-
-heads = "loss(outputs, targets)", "swapped"
-rows = {
-    name: dict(zip(heads, pair, strict=True))
-    for name, pair in both_ways.items()
-}
-pd.DataFrame.from_dict(rows, orient="index").round(3)
-
-# %% swapped-classes
-# Wrong on purpose: do not copy.
-scores, classes = torch.randn(3, 2), torch.tensor([1, 0, 1])
-said = None
-try:
-    F.cross_entropy(classes, scores)
-except RuntimeError as error:
-    said = str(error)
-print(said)
-
-# %% device
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
-
-
-# %% train-epoch
-def train_epoch(model, loader, optimizer):
+for epoch in range(10):
     model.train()
-    total, samples = 0.0, 0
-    for inputs, targets in loader:
-        inputs, targets = inputs.to(device), targets.to(device)
+    total, count = 0.0, 0
+    for images, labels in train_loader:
+        images, labels = images.to(device), labels.to(device)
         optimizer.zero_grad()
-        loss = F.mse_loss(model(inputs), targets)
+        loss = F.cross_entropy(model(images), labels)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
         optimizer.step()
-        total += loss.detach().float() * len(targets)  # stays on the device
-        samples += len(targets)
-    return (total / samples).item()  # waits for the device, once
+        total += loss.item() * len(labels)
+        count += len(labels)
+    train_loss = total / count
 
-
-# %% evaluate
-def evaluate(model, loader):
     model.eval()
-    total, samples = 0.0, 0
+    total, count = 0.0, 0
     with torch.no_grad():
-        for inputs, targets in loader:
-            inputs, targets = inputs.to(device), targets.to(device)
-            loss = F.mse_loss(model(inputs), targets)
-            total += loss.float() * len(targets)
-            samples += len(targets)
-    return (total / samples).item()
+        for images, labels in val_loader:
+            images, labels = images.to(device), labels.to(device)
+            loss = F.cross_entropy(model(images), labels)
+            total += loss.item() * len(labels)
+            count += len(labels)
+    val_loss = total / count
+
+    print(f"{epoch + 1:2}  train {train_loss:.3f}  val {val_loss:.3f}")
+    if val_loss < best_loss:
+        best_loss, best_state = val_loss, copy.deepcopy(model.state_dict())
+
+model.load_state_dict(best_state)
+print(f"kept the weights with val {best_loss:.3f}")
 
 
-# %% fit
-def fit(model, optimizer, training, validation, epochs, path):
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-    losses, best = [], float("inf")
-    for epoch in range(epochs):
-        trained = train_epoch(model, training, optimizer)
-        scheduler.step()
-        losses.append(evaluate(model, validation))
-        if losses[-1] <= best:
-            best = losses[-1]
-            torch.save(model.state_dict(), path)
-        print(f"{epoch + 1:3}  {trained:.4f}  {losses[-1]:.4f}")
-    return losses
+# %% train
+def train(lines, batches, epochs=1):
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    names = {"model": model, "optimizer": optimizer, "nn": nn, "F": F}
+    val_images, val_labels = val_set[:]
+    losses = []
+    for _ in range(epochs):
+        for names["images"], names["labels"] in batches:
+            exec("\n".join(lines), names)
+        with torch.no_grad():
+            loss = F.cross_entropy(model(val_images), val_labels)
+        losses.append(loss.item())
+    return losses, model
 
 
-# %% folder
-import atexit
-import shutil
-import tempfile
-from pathlib import Path
+# %% lines
+# Wrong on purpose: do not copy.
+five = [
+    "optimizer.zero_grad()",
+    "scores = model(images)",
+    "loss = F.cross_entropy(scores, labels)",
+    "loss.backward()",
+    "optimizer.step()",
+]
+reset, forward, measure, back, move = five
+orders = {
+    "all five lines": five,
+    "no backward": [reset, forward, measure, move],
+    "no step": [reset, forward, measure, back],
+    "step before backward": [reset, forward, measure, move, back],
+    "zero_grad after backward": [forward, measure, back, reset, move],
+    "no zero_grad": [forward, measure, back, move],
+}
 
-folder = Path(tempfile.mkdtemp())
-atexit.register(shutil.rmtree, folder)  # when the program ends
-validation = DataLoader(new, batch_size=64)
+# %% left-out
+losses = {}
+for name, lines in orders.items():
+    losses[name], _ = train(lines, train_loader, epochs=10)
+    first, third, last = (f"{losses[name][i]:.2f}" for i in (0, 2, 9))
+    print(f"{name:24}  epoch 1: {first}  3: {third}  10: {last}")
 
-# %% run
-model, optimizer = start(device)
-losses = fit(model, optimizer, loader, validation, 12, folder / "best.pt")
-
-best = torch.load(folder / "best.pt", map_location=device)
-model.load_state_dict(best)
-print(f"best: {evaluate(model, validation):.4f}")
-
-# %% clip
-clip = "norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)"
-
-
-def after_a_bad_day(*lines):
-    model, _ = start()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    names = {"model": model, "optimizer": optimizer, "F": F, "nn": nn}
-    names |= {"inputs": weather, "targets": 100 * bikes}
-    exec("\n".join(lines), names)
-    return F.mse_loss(model(weather), bikes).item()
-
+# %% best-is-last
+# Wrong on purpose: do not copy.
+layer = nn.Linear(1, 1, bias=False)
+nn.init.ones_(layer.weight)
+kept, copied = layer.state_dict(), copy.deepcopy(layer.state_dict())
+((layer.weight - 3) ** 2).sum().backward()
+torch.optim.SGD(layer.parameters(), lr=0.25).step()
+print("state_dict():          ", kept["weight"].item())
+print("deepcopy(state_dict()):", copied["weight"].item())
 
 # %% clip-places
+clip = "nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)"
+bad_images, bad_labels = train_set[:50]
+bad_batches = [(1000 * bad_images, bad_labels)]
 clipped = {}
 for place in range(6):
-    clipped[place] = after_a_bad_day(*lines[:place], clip, *lines[place:])
-    print(f"clipped after {place} of the lines: loss {clipped[place]:10.3f}")
+    lines = [*five[:place], clip, *five[place:]]
+    [clipped[place]], _ = train(lines, bad_batches)
+    after = ["at the start", *(f"after {line}" for line in five)][place]
+    print(f"{after:44} loss {clipped[place]:7.2f}")
 
+# %% swapped
+is_one = torch.tensor([1.0, 0.0, 1.0])  # does the image show a 1?
+chance = torch.tensor([0.9, 0.2, 0.8])  # what a model says
+kinds = [F.mse_loss, F.l1_loss, F.huber_loss]
+kinds += [F.binary_cross_entropy, F.binary_cross_entropy_with_logits]
+kinds += [F.poisson_nll_loss, F.cross_entropy]
+both_ways = {}
+for kind in kinds:
+    right, swapped = kind(chance, is_one), kind(is_one, chance)
+    both_ways[kind.__name__] = right.item(), swapped.item()
+    print(f"{kind.__name__:32}  {right:6.3f}  swapped {swapped:6.3f}")
 
-# %% closure
-def closure():
-    optimizer.zero_grad()
-    loss = F.mse_loss(model(weather), bikes)
+# %% twice
+weight = torch.tensor([1.0], requires_grad=True)
+sgd = torch.optim.SGD([weight], lr=0.25)
+for _ in range(2):
+    loss = (weight - 3) ** 2
     loss.backward()
-    return loss
+sgd.step()
+print(weight.item())
 
 
-model, _ = start()
-optimizer = torch.optim.LBFGS(
-    model.parameters(), line_search_fn="strong_wolfe"
-)
-falls = [optimizer.step(closure).item() for _ in range(4)]
-print(falls)
+# %% momentum
+@torch.no_grad()
+def step_with_momentum(parameters, velocities, lr):
+    for p in parameters:
+        if p.grad is not None:
+            velocities[p] = 0.9 * velocities.get(p, 0) + p.grad
+            p -= lr * velocities[p]
 
 
-# %% closure-wrong
-# Wrong on purpose: do not copy.
-def adds_up():
-    loss = F.mse_loss(model(weather), bikes)
-    loss.backward()
-    return loss
+# %% momentum-checked
+mine, other = nn.Linear(64, 10), nn.Linear(64, 10)
+other.load_state_dict(mine.state_dict())
+sgd = torch.optim.SGD(other.parameters(), lr=0.25, momentum=0.9)
+parameters, velocities = list(mine.parameters()), {}
+for images, labels in train_loader:
+    zero_grad(parameters)
+    backward(F.cross_entropy(mine(images), labels), parameters)
+    step_with_momentum(parameters, velocities, lr=0.25)
 
-
-model, _ = start()
-optimizer = torch.optim.LBFGS(
-    model.parameters(), line_search_fn="strong_wolfe"
-)
-stays = [optimizer.step(adds_up).item() for _ in range(4)]
-print(stays)
+    sgd.zero_grad()
+    F.cross_entropy(other(images), labels).backward()
+    sgd.step()
+difference = (mine.weight - other.weight).abs().max().item()
+if difference < 1e-4:
+    print("Right: after 30 steps, your weights are those of PyTorch.")
+elif len(velocities) < 2:
+    print(
+        "Where does the velocity of each parameter stay until the next step?"
+    )
+else:
+    print(f"{difference:.4f} apart: does each step keep nine tenths?")

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.evidence.counterexamples import no_error
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.snippet import printed
 from tests.helpers.worlds import each
 
 SIMULATED = pytest.mark.simulates("another device")
@@ -61,6 +62,70 @@ def test_a_penalty_belongs_into_the_loop__but_not_before_it(snippet, fails):
     line = "penalty = model.weight.square().sum()  # anew, in each step\n    "
     edited = snippet.edit(line, "")
     fails(test_a_penalty_belongs_into_the_loop, edited)
+
+
+def test_an_early_step_overwrites(snippet):
+    run = snippet.after("early-step")
+
+    assert run.layers[0].weight.grad is not None
+    optimizer = type(run.early)(run.layers.parameters(), **run.early.defaults)
+    optimizer.zero_grad()
+    said = ""
+    with no_error():
+        for _ in range(2):
+            loss = F.mse_loss(run.layers(run.inputs), run.targets)
+            optimizer.step()
+            try:
+                loss.backward()
+            except RuntimeError as error:
+                said = str(error)
+    assert "modified by an inplace operation" in said
+    text = printed[-1]["early-step"]
+    assert text.startswith("one of the variables needed for gradient")
+
+
+def test_an_early_step_overwrites__also_with_adam(snippet):
+    optimizer = "torch.optim.SGD(layers.parameters(), lr=0.1)"
+    edited = snippet.edit(optimizer, "torch.optim.Adam(layers.parameters())")
+    test_an_early_step_overwrites(edited)
+
+
+@edits(
+    (
+        "with a fused step",
+        "SGD(layers.parameters(), lr=0.1)",
+        "SGD(layers.parameters(), lr=0.1, fused=True)",
+    ),
+    (
+        "for a single linear layer",
+        "nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))",
+        "nn.Sequential(nn.Linear(2, 1))",
+    ),
+)
+def test_an_early_step_overwrites__ends(snippet, old, new, fails):
+    """A fused step overwrites weights without an error, and a single linear
+    layer needs none of its weights for `backward()`.
+    """
+    fails(test_an_early_step_overwrites, snippet.edit(old, new))
+
+
+@edits(
+    (
+        "after backward",
+        "        early.step()\n        loss.backward()\n",
+        "        loss.backward()\n        early.step()\n",
+    ),
+    (
+        "with a reset",
+        "        early.step()\n",
+        "        early.zero_grad()\n        early.step()\n",
+    ),
+)
+def test_an_early_step_overwrites__but_not(snippet, old, new, fails):
+    """After `backward()`, nothing needs the old weights any more; and after a
+    reset, `step()` overwrites nothing.
+    """
+    fails(test_an_early_step_overwrites, snippet.edit(old, new))
 
 
 def is_leaf_there(program):

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.snippet import printed
 
 
 def run_of(snippet, cell):
@@ -407,3 +408,37 @@ def test_sequential_passes_one_argument__but_not(snippet, old, new, fails):
     your own has to hand it on, too.
     """
     fails(test_sequential_passes_one_argument, snippet.edit(old, new))
+
+
+def test_class_numbers_come_second(snippet, shape=(3, 2), dtype=torch.long):
+    run = run_of(snippet, "swapped-classes")
+    numbers = (shape[0], *shape[2:])
+    scores, classes = torch.randn(shape), torch.zeros(numbers, dtype=dtype)
+
+    said = printed[-1]["swapped-classes"]
+    assert "not implemented for 'Long'" in said
+    right = F.nll_loss(run.scores.log_softmax(1), run.classes)
+    torch.testing.assert_close(run.in_order, right)
+    F.cross_entropy(scores, classes)
+    with pytest.raises((RuntimeError, IndexError)):
+        F.cross_entropy(classes, scores)
+    with pytest.raises(IndexError):
+        F.cross_entropy(classes.view(-1)[0], scores.view(-1))
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (1, 1), (4, 2, 5), (2, 2, 2, 2)])
+def test_class_numbers_come_second__also_for(snippet, shape):
+    test_class_numbers_come_second(snippet, shape)
+
+
+def test_class_numbers_come_second__also_of_bytes(snippet):
+    test_class_numbers_come_second(snippet, dtype=torch.uint8)
+
+
+def test_class_numbers_come_second__but_not_in_their_place(snippet, fails):
+    """With the class numbers second, there is no error."""
+    edited = snippet.edit(
+        "    F.cross_entropy(classes, scores)",
+        "    F.cross_entropy(scores, classes)",
+    )
+    fails(test_class_numbers_come_second, edited)
