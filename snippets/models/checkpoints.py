@@ -71,7 +71,7 @@ checkpoint = {
     "optimizer": optimizer.state_dict(),
     "scheduler": scheduler.state_dict(),
     "random": torch.get_rng_state(),
-    "cuda": torch.cuda.get_rng_state_all(),  # empty without a GPU
+    "cuda": torch.cuda.get_rng_state_all(),  # empty without CUDA
 }
 partial = path.with_suffix(".partial")
 torch.save(checkpoint, partial)

@@ -52,14 +52,16 @@ def same(one, other):
     return one == other
 
 
-def step(model, optimizer, inputs=None):
+def step(model, optimizer, inputs=None, scaler=None):
     """Make one step of training."""
+    scaler = scaler or torch.amp.GradScaler(enabled=False)
     first = next(model.parameters())
     if inputs is None:
         inputs = torch.ones(5, 4)
     optimizer.zero_grad()
-    model(inputs.to(first)).square().sum().backward()
-    optimizer.step()
+    scaler.scale(model(inputs.to(first)).square().mean()).backward()
+    scaler.step(optimizer)
+    scaler.update()
 
 
 OPTIM = torch.optim
@@ -83,17 +85,19 @@ def drops():
     return nn.Sequential(nn.Linear(3, 9), nn.Dropout(0.3), nn.Linear(9, 3))
 
 
+def cosine(optimizer):
+    """Return the schedule of the page."""
+    return OPTIM.lr_scheduler.CosineAnnealingLR(optimizer, 6)
+
+
 class Run:
     """A small training run, which saves and resumes with the page's cells."""
 
     def __init__(self, snippet, make=drops, kind="AdamW", **more):
         self.snippet, self.make, self.kind = snippet, make, kind
-        self.schedule = more.pop("schedule", lambda o: self.cosine(o))
-        self.more = more
-
-    def cosine(self, optimizer):
-        """Return the schedule of the page."""
-        return OPTIM.lr_scheduler.CosineAnnealingLR(optimizer, 6)
+        self.schedule = more.pop("schedule", cosine)
+        self.extra = more.pop("extra", dict)
+        self.options = more
 
     def build(self):
         """Return what a program builds when it starts."""
@@ -102,37 +106,23 @@ class Run:
         optimizer = OPTIMIZERS[self.kind](learning, lr=0.05)
         return model, optimizer, self.schedule(optimizer)
 
-    def epoch(self, model, optimizer, scheduler):
-        """Train for one epoch of three shuffled batches."""
-        first = next(model.parameters())
-        inputs = torch.linspace(-2, 2, 36).reshape(12, 3).to(first)
-        loader = DataLoader(inputs, 4, shuffle=True, **self.more)
-        scaler = self.more_parts().get("scaler")
-        for batch in loader:
-            optimizer.zero_grad()
-            loss = (model(batch) - batch.flip(1)).square().mean()
-            if scaler:
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-            else:
-                loss.backward()
-                optimizer.step()
-        scheduler.step()
-
-    def more_parts(self):
-        """Return what else a program builds: here, nothing."""
-        return {}
-
     def until(self, last, path, seed):
         """Start the program, and train to the end of an epoch."""
         torch.manual_seed(seed)
         variables = {"torch": torch, "path": path, "build": self.build}
-        variables |= self.more_parts()
+        variables |= self.extra()
         run_cell(self.snippet, "resume", variables)
-        parts = [variables[n] for n in ("model", "optimizer", "scheduler")]
+        names = "model", "optimizer", "scheduler"
+        parts = [variables[name] for name in names]
+        first = next(parts[0].parameters()).detach()
+        inputs = torch.linspace(-2, 2, 36, dtype=first.dtype).reshape(12, 3)
+        own, scaler = variables.get("own"), variables.get("scaler")
+        options = {"shuffle": True, "generator": own, **self.options}
+        loader = DataLoader(inputs, 4, **options)
         for epoch in range(variables["start"], last):
-            self.epoch(*parts)
+            for batch in loader:
+                step(*parts[:2], batch, scaler)
+            parts[2].step()
             variables["epoch"] = epoch
             run_cell(self.snippet, "save", variables)
         return [part.state_dict() for part in parts]
@@ -145,19 +135,6 @@ class Run:
                 self.until(stop, path, seed)
             ended = self.until(6, path, seed=99)
         assert same(ended, expected)
-
-
-class ScaledRun(Run):
-    """A run with loss scaling, whose scaler is saved too."""
-
-    def until(self, last, path, seed):
-        """Make a new scaler, as a program does when it starts."""
-        self.scaler = torch.amp.GradScaler("cpu", growth_interval=4)
-        return super().until(last, path, seed)
-
-    def more_parts(self):
-        """Return the scaler."""
-        return {"scaler": self.scaler}
 
 
 def saved_too(snippet, part, *, get="state_dict", set_="load_state_dict"):
@@ -217,25 +194,35 @@ def test_resuming_equals_not_stopping__also_with_the_schedule(snippet, name):
     test_resuming_equals_not_stopping(snippet, run)
 
 
+def scaler():
+    """Return what scales a loss, and grows after four steps."""
+    return {"scaler": torch.amp.GradScaler("cpu", growth_interval=4)}
+
+
+def own_generator():
+    """Return the generator of a loader, which a new program seeds anew."""
+    return {"own": torch.Generator().manual_seed(torch.initial_seed())}
+
+
 def test_resuming_equals_not_stopping__also_with_a_scaler(snippet):
-    run = ScaledRun(saved_too(snippet, "scaler"))
+    run = Run(saved_too(snippet, "scaler"), extra=scaler)
     test_resuming_equals_not_stopping(snippet, run, (1, 4))
 
 
 def test_resuming_equals_not_stopping__also_with_a_loaders_generator(snippet):
     edited = saved_too(snippet, "own", get="get_state", set_="set_state")
+    run = Run(edited, extra=own_generator)
+    test_resuming_equals_not_stopping(snippet, run, (1, 4))
 
-    class Own(Run):
-        """A run whose loader has a generator of its own."""
 
-        def until(self, last, path, seed):
-            self.more = {"generator": torch.Generator().manual_seed(seed)}
-            return super().until(last, path, seed)
-
-        def more_parts(self):
-            return {"own": self.more["generator"]}
-
-    test_resuming_equals_not_stopping(snippet, Own(edited), (1, 4))
+def test_resuming_equals_not_stopping__ends_with_a_loaders_generator_not_saved(
+    snippet, fails
+):
+    """A loader with a generator of its own shuffles differently if that isn't
+    saved as well.
+    """
+    run = Run(snippet, extra=own_generator)
+    fails(test_resuming_equals_not_stopping, snippet, run)
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -310,36 +297,15 @@ def test_resuming_equals_not_stopping__ends_with_persistent_workers(
     order.
     """
 
-    class Persistent(Run):
-        """A run that keeps one loader, and the workers of it."""
-
-        def until(self, last, path, seed):
-            self.loader = DataLoader(
-                torch.linspace(-2, 2, 36).reshape(12, 3),
-                batch_size=4,
-                shuffle=True,
-                num_workers=1,
-                persistent_workers=True,
-            )
-            return super().until(last, path, seed)
-
-        def epoch(self, model, optimizer, scheduler):
-            for batch in self.loader:
-                step(model, optimizer, batch)
-            scheduler.step()
-
-    fails(test_resuming_equals_not_stopping, snippet, Persistent(snippet))
+    run = Run(snippet, num_workers=1, persistent_workers=True)
+    fails(test_resuming_equals_not_stopping, snippet, run)
 
 
 @edits(
     ("the weights", 'model.load_state_dict(saved["model"])', "pass"),
-    ("Adam", '    optimizer.load_state_dict(saved["optimizer"])\n', ""),
-    (
-        "the schedule",
-        '    scheduler.load_state_dict(saved["scheduler"])\n',
-        "",
-    ),
-    ("the random numbers", '    torch.set_rng_state(saved["random"])\n', ""),
+    ("Adam", 'optimizer.load_state_dict(saved["optimizer"])', "pass"),
+    ("the schedule", 'scheduler.load_state_dict(saved["sch', '(saved["sch'),
+    ("the random numbers", 'torch.set_rng_state(saved["random"])', "pass"),
 )
 def test_resuming_equals_not_stopping__but_not_without(
     snippet, old, new, fails
@@ -352,11 +318,7 @@ def test_resuming_equals_not_stopping__but_not_without(
 
 @edits(
     ("the same epoch again", 'saved["epoch"] + 1', 'saved["epoch"]'),
-    (
-        "a seed after loading",
-        "    start = saved",
-        "    torch.manual_seed(0)\n    start = saved",
-    ),
+    ("a seed after loading", "torch.cuda.set", "torch.seed(), torch.cuda.set"),
 )
 def test_resuming_equals_not_stopping__but_not_with(snippet, old, new, fails):
     """Train the saved epoch once more, or seed after loading, and the run
@@ -441,16 +403,8 @@ def test_an_interrupted_save_leaves_the_old_file__also_if_killed(
 
 @edits(
     ("in place", 'path.with_suffix(".partial")', "path"),
-    (
-        "with the old one deleted first",
-        "torch.save(checkpoint, partial)\n",
-        "path.unlink(missing_ok=True)\ntorch.save(checkpoint, partial)\n",
-    ),
-    (
-        "with a copy that comes late",
-        "torch.save(checkpoint, partial)\n",
-        "torch.save(checkpoint, path)\ntorch.save(checkpoint, partial)\n",
-    ),
+    ("deleted first", "partial = p", "path.unlink(True)\npartial = p"),
+    ("late", "partial = p", "torch.save(checkpoint, path)\npartial = p"),
 )
 def test_an_interrupted_save_leaves_the_old_file__but_not(
     snippet, old, new, fails
@@ -496,6 +450,17 @@ def test_generators_are_set_back__also_after(snippet, used, number):
     used_up = snippet.edit("np.random.default_rng(0)", "np.used")
     with patch("numpy.used", own, create=True):
         test_generators_are_set_back(used_up)
+
+
+def test_generators_are_set_back__ends_with_another_bit_generator(
+    snippet, fails
+):
+    """The state of NumPy's `MT19937` holds an array, which `torch.load`
+    refuses.
+    """
+    old = "np.random.default_rng(0)"
+    edited = snippet.edit(old, "np.random.Generator(np.random.MT19937(0))")
+    fails(test_generators_are_set_back, edited)
 
 
 @edits(
@@ -662,11 +627,7 @@ def test_sixteen_lines_are_state_dicts__ends_with_another_dtype(
     ("1 copied", "tensor.detach() for", "tensor.detach().clone() for"),
     ("1 without buffers", ", *model.named_buffers()]", "]"),
     ("2", "tensor.copy_(state[name])", "tensor.add_(state[name])"),
-    (
-        "3",
-        'dict(enumerate(group["params"]))',
-        'dict(enumerate(group["params"], 1))',
-    ),
+    ("3", "state = {i: kept", "state = {i + 1: kept"),
     ("4 copied", "= state  # 4", "= copy.deepcopy(state)"),
     ("4 by another position", '["params"][number]', '["params"][-1 - number]'),
     ("5", "    group.update(its", "    copy.copy(its"),
@@ -716,8 +677,8 @@ def test_every_part_is_needed__but_not_random_numbers_that_are_not_drawn(
 @edits(
     (
         "a constant rate",
-        "CosineAnnealingLR(optimizer, T_max=6)",
-        "ConstantLR(optimizer, 1.0)",
+        "CosineAnnealingLR(optimizer, T_max=6",
+        "ConstantLR(optimizer, 1",
     ),
     ("the number of epochs", '"epoch": -1}', '"epoch": 3}'),
     (
@@ -731,25 +692,6 @@ def test_every_part_is_needed__but_not_with(snippet, old, new, fails):
     raises an error.
     """
     fails(test_every_part_is_needed, snippet.edit(old, new))
-
-
-def test_every_part_is_needed__ends_for_plain_sgd(snippet, fails):
-    """With SGD, no momentum and a `LambdaLR`, the optimizer's state holds
-    nothing that the scheduler would not bring back.
-    """
-    edited = snippet.edit(
-        "torch.optim.Adam(model.p", "torch.optim.SGD(model.p"
-    )
-    edited = edited.edit(
-        "CosineAnnealingLR(optimizer, T_max=6)",
-        "LambdaLR(optimizer, lambda e: 1.0 if e < 4 else 0.5**e)",
-    )
-    edited = edited.edit(
-        'scheduler.load_state_dict(state["scheduler"])\n',
-        'scheduler.load_state_dict(state["scheduler"])\n'
-        '    optimizer.param_groups[0]["lr"] = scheduler.get_last_lr()[0]\n',
-    )
-    fails(test_every_part_is_needed, edited)
 
 
 BEST = (SAVED, TO_THE_END, "best")
@@ -854,13 +796,13 @@ def test_the_file_decides_the_rate__also_for(snippet, name):
 @edits(
     (
         "not loaded",
-        'adam.load_state_dict(torch.load(path)["optimizer"])\nloaded',
-        "loaded",
+        'adam.load_state_dict(torch.load(path)["opt',
+        '(torch.load(path)["opt',
     ),
     (
-        "another in the file",
-        '(torch.load(path)["optimizer"])\nloaded',
-        "(torch.optim.Adam(build()[0].parameters()).state_dict())\nloaded",
+        "set in the file",
+        'adam.load_state_dict(torch.load(path)["optimizer"])',
+        "adam.load_state_dict(build()[1].state_dict())",
     ),
     ("not set", '    group["lr"] = 0.001', "    pass"),
 )
@@ -889,7 +831,7 @@ def test_an_optimizer_shares(snippet, name="Adam", dtype=torch.float32):
             assert optimizer.state[weight][key] is each
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS.keys() - {"SGD", "NAdam"})
+@pytest.mark.parametrize("name", [n for n in OPTIMIZERS if n != "SGD"])
 def test_an_optimizer_shares__also_for(snippet, name):
     test_an_optimizer_shares(snippet, name)
 
@@ -900,6 +842,19 @@ def test_an_optimizer_shares__ends_with_another_dtype(snippet, dtype, fails):
     which makes copies.
     """
     fails(test_an_optimizer_shares, snippet, "Adam", dtype)
+
+
+@pytest.mark.parametrize("to", [torch.float64, "meta"], ids=str)
+def test_an_optimizer_shares__also_the_count_if_averages_are_copied(to):
+    loaded = trained_state("Adam")
+    model = nn.Linear(4, 2).to(to)
+    optimizer = OPTIM.Adam(model.parameters())
+    optimizer.load_state_dict(loaded)
+    shared = {
+        key: optimizer.state[model.weight][key] is each
+        for key, each in loaded["state"][0].items()
+    }
+    assert shared == {"step": True, "exp_avg": False, "exp_avg_sq": False}
 
 
 def test_an_optimizer_shares__ends_for_sgd_without_momentum(snippet, fails):
@@ -962,7 +917,7 @@ def test_other_parameters_are_refused__ends_for_as_many(snippet, fails):
     (
         "the same number",
         "build()[0][3].parameters()",
-        "(nn.Parameter(each) for each in torch.ones(4, 2))",
+        "torch.ones(4, 2).unbind()",
     ),
 )
 def test_other_parameters_are_refused__but_not(snippet, old, new, fails):
@@ -1028,11 +983,6 @@ def test_a_moved_state_is_refused__also_on_cuda():
 @edits(
     ("on the CPU", 'map_location="meta"', 'map_location="cpu"'),
     ("where it was", ', map_location="meta")', ")"),
-    (
-        "moved back",
-        "  # as with",
-        '\nelsewhere["random"] = torch.get_rng_state()  # as with',
-    ),
 )
 def test_a_moved_state_is_refused__but_not(snippet, old, new, fails):
     """A state on the CPU is taken."""
@@ -1085,16 +1035,8 @@ def test_the_middle_begins_a_new_order__ends_for_one_sample(snippet, fails):
 
 @edits(
     ("without shuffling", "range(8), 2, shuffle=True", "range(8), 2"),
-    (
-        "from another generator",
-        "shuffle=True, generator=generator)\nbefore",
-        "shuffle=True)\nbefore",
-    ),
-    (
-        "from before",
-        "for state in (before, middle)",
-        "for state in (before, before)",
-    ),
+    ("from another generator", "True, generator=generator)\nb", "True)\nb"),
+    ("from before", "in (before, middle)", "in (before, before)"),
 )
 def test_the_middle_begins_a_new_order__but_not(snippet, old, new, fails):
     """Without shuffling there is one order; only the loader's own generator,
