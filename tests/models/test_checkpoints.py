@@ -181,7 +181,15 @@ def test_resuming_equals_not_stopping__also_with(snippet, kind):
     test_resuming_equals_not_stopping(snippet, Run(snippet, kind=kind))
 
 
+def warmed_up(optimizer):
+    """Return a schedule of two: a warm-up, and then the cosine."""
+    kinds = OPTIM.lr_scheduler
+    parts = [kinds.LinearLR(optimizer, 0.1, total_iters=3), cosine(optimizer)]
+    return kinds.SequentialLR(optimizer, parts, milestones=[3])
+
+
 SCHEDULES = {
+    "SequentialLR": warmed_up,
     "StepLR": lambda o: OPTIM.lr_scheduler.StepLR(o, 2),
     "LambdaLR": lambda o: OPTIM.lr_scheduler.LambdaLR(o, lambda e: 0.7**e),
     "OneCycleLR": lambda o: OPTIM.lr_scheduler.OneCycleLR(o, 0.1, 9),
@@ -251,6 +259,17 @@ def test_resuming_equals_not_stopping__also_from_a_file_of(snippet, device):
         run.until(4, path, seed=5)
         look_as_if_from(device, path)
         assert same(run.until(6, path, seed=99), expected)
+
+
+def test_resuming_equals_not_stopping__also_with_the_states_of_gpus(snippet):
+    states = [torch.tensor([number], dtype=torch.uint8) for number in (3, 7)]
+    back = []
+    with (
+        patch("torch.cuda.get_rng_state_all", lambda: states),
+        patch("torch.cuda.set_rng_state_all", back.append),
+    ):
+        test_resuming_equals_not_stopping(snippet, Run(snippet))
+    assert same(back, [states])
 
 
 @pytest.mark.cuda
@@ -703,22 +722,27 @@ MODELS = {
 }
 
 
-def states_after_a_step(make):
+def as_it_is(model):
+    """Return a model."""
+    return model
+
+
+def states_after_a_step(make, move=as_it_is):
     """Return a state dict and its deep copy, before and after a step."""
     torch.manual_seed(0)
     model = make()
     kept = model.state_dict(), copy.deepcopy(model.state_dict())
     before = copy.deepcopy(kept[0])
-    optimizer = OPTIM.SGD(model.parameters(), lr=0.1)
+    optimizer = OPTIM.SGD(move(model).parameters(), lr=0.1)
     step(model, optimizer, torch.randn(5, 4))
     return model, before, *kept
 
 
-def test_a_state_dict_is_no_copy(snippet, make=tree):
+def test_a_state_dict_is_no_copy(snippet, make=tree, move=as_it_is):
     kept = resumed(snippet, *BEST).kept
     assert kept["state_dict()"] == kept["last"] > kept["best"]
 
-    model, before, state, _ = states_after_a_step(make)
+    model, before, state, _ = states_after_a_step(make, move)
     assert same(state, model.state_dict())
     assert not same(state, before)
 
@@ -726,6 +750,13 @@ def test_a_state_dict_is_no_copy(snippet, make=tree):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_state_dict_is_no_copy__also_for(snippet, name):
     test_a_state_dict_is_no_copy(snippet, MODELS[name])
+
+
+def test_a_state_dict_is_no_copy__ends_if_the_model_moves(snippet, fails):
+    """Moved to another dtype or device, the model gets new memory, and the
+    state dict keeps the old one.
+    """
+    fails(test_a_state_dict_is_no_copy, snippet, tree, nn.Module.double)
 
 
 @pytest.mark.parametrize(
