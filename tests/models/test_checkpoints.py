@@ -196,6 +196,8 @@ SCHEDULES = {
 }
 
 
+# In older versions, SequentialLR called its parts with an epoch.
+@pytest.mark.filterwarnings("ignore:The epoch parameter:UserWarning")
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_resuming_equals_not_stopping__also_with_the_schedule(snippet, name):
     run = Run(snippet, schedule=SCHEDULES[name])
@@ -608,11 +610,6 @@ def test_sixteen_lines_are_state_dicts__ends_with_two_groups(snippet, fails):
     fails(test_sixteen_lines_are_state_dicts, snippet, tree, optimizer_of)
 
 
-def without_the_first(state):
-    """Return a state without its first entry."""
-    return dict(list(state.items())[1:])
-
-
 def with_one_more(state):
     """Return a state with an entry that the model has not."""
     return state | {"more": torch.ones(3)}
@@ -623,13 +620,13 @@ def with_one_number(state):
     return state | {next(iter(state)): torch.ones(1)}
 
 
-@pytest.mark.parametrize(
-    "change", [without_the_first, with_one_more, with_one_number]
-)
+@pytest.mark.parametrize("change", [with_one_more, with_one_number])
 def test_sixteen_lines_are_state_dicts__ends_if_names_or_shapes_differ(
     snippet, change, fails
 ):
-    """PyTorch checks names and shapes, and raises an error."""
+    """PyTorch raises an error for an extra name, and for a tensor of another
+    shape, even if it could be broadcast.
+    """
     options = (tree, adam, change)
     fails(test_sixteen_lines_are_state_dicts, snippet, *options)
 
