@@ -1,14 +1,14 @@
 """
-Save and resume
-===============
+Save and resume a training run
+==============================
 
-A training that goes on from its file as if it had never stopped.
+A run that goes on from its file as if it had never stopped, and state dicts
+in sixteen lines.
 """
 
-# %% imports
+# %% digits
 import atexit
 import copy
-import math
 import random
 import shutil
 import tempfile
@@ -16,312 +16,318 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset, random_split
 
-
-# %% write
-def write(content, path):
-    partial = Path(f"{path}.partial")
-    torch.save(content, partial)
-    partial.replace(path)  # until here, the old file stays whole
-
-
-# %% save
-def save(path, parts, generator, **progress):
-    states = {name: part.state_dict() for name, part in parts.items()}
-    write(dict(**states, **random_states(generator), progress=progress), path)
-
-
-# %% resume
-def resume(path, parts, generator):
-    if not Path(path).exists():
-        return {}
-    saved = torch.load(path, map_location="cpu")
-    for name, part in parts.items():
-        part.load_state_dict(saved[name])
-    set_random_states(saved, generator)
-    return saved["progress"]
-
-
-# %% random-states
-def random_states(generator):
-    module, count = torch.get_device_module(), torch.accelerator.device_count()
-    name, words, *rest = np.random.get_state()
-    return {
-        "loader": generator.get_state(),
-        "torch": torch.get_rng_state(),
-        "devices": [module.get_rng_state(i) for i in range(count)],
-        "python": random.getstate(),
-        "numpy": (name, words.tolist(), *rest),
-    }
-
-
-# %% set-random-states
-def set_random_states(states, generator):
-    module, count = torch.get_device_module(), torch.accelerator.device_count()
-    generator.set_state(states["loader"])
-    torch.set_rng_state(states["torch"])
-    for i, state in enumerate(states["devices"][:count]):
-        module.set_rng_state(state, i)
-    random.setstate(states["python"])
-    np.random.set_state(states["numpy"])
-
-
-# %% days
 torch.manual_seed(0)
-sensors = torch.randn(96, 4)  # four sensors, in degrees above 20
-room = sensors.mean(dim=1, keepdim=True)
-days = TensorDataset(sensors[:64], room[:64])
+data = load_digits()
+pixels = torch.tensor(data.data, dtype=torch.float32) / 16
+digits = TensorDataset(pixels, torch.tensor(data.target))
+train_set, val_set = random_split(digits, [1500, 297])
+loader = DataLoader(train_set, batch_size=100, shuffle=True)
 
 
-# %% build
 def build():
-    layers = nn.Linear(4, 16), nn.Dropout(0.2), nn.Linear(16, 1)
-    model = nn.Sequential(*layers)  # and .to(device), before the optimizer
+    layers = [nn.Linear(64, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 10)]
+    model = nn.Sequential(*layers)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 6)
-    return {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=6)
+    return model, optimizer, scheduler
 
 
-# %% one-epoch
-def one_epoch(model, optimizer, scheduler, loader):
-    model.train()
-    for inputs, targets in loader:
-        inputs = inputs + np.random.normal(scale=0.1)  # a draught
-        inputs[:, random.randrange(4)] = 0  # a sensor fails
-        loss = nn.functional.mse_loss(model(inputs), targets)
+def train_epoch(model, optimizer, scheduler):
+    for images, labels in loader:
         optimizer.zero_grad()
-        loss.backward()
+        F.cross_entropy(model(images), labels).backward()
         optimizer.step()
     scheduler.step()
 
 
-# %% error-of
-def error_of(model):
+def val_loss(model):
+    images, labels = val_set[:]
     model.eval()
     with torch.no_grad():
-        return nn.functional.mse_loss(model(sensors[64:]), room[64:]).item()
+        loss = F.cross_entropy(model(images), labels).item()
+    model.train()
+    return loss
 
 
-# %% train
-def train(path, epochs):
-    parts, generator = build(), torch.Generator()
-    loader = DataLoader(days, 32, shuffle=True, generator=generator)
-    errors = resume(path, parts, generator).get("errors", [])
-    for _ in range(len(errors), epochs):
-        one_epoch(**parts, loader=loader)
-        errors.append(error_of(parts["model"]))
-        finite = [error for error in errors if math.isfinite(error)]
-        if errors[-1] == min(finite, default=None):
-            write(parts["model"].state_dict(), f"{path}.best")
-        save(path, parts, generator, errors=errors)
-    return parts["model"], errors
-
-
-# %% seed
 folder = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, folder)  # when the program ends
+path = folder / "checkpoint.pt"
 
+torch.manual_seed(0)
+model, optimizer, scheduler = build()
+for epoch in range(4):
+    train_epoch(model, optimizer, scheduler)
+    print(f"epoch {epoch}: loss {val_loss(model):.4f}")
 
-def seed(number):
-    torch.manual_seed(number)
-    np.random.seed(number)
-    random.seed(number)
+# %% save
+checkpoint = {
+    "epoch": epoch,
+    "model": model.state_dict(),
+    "optimizer": optimizer.state_dict(),
+    "scheduler": scheduler.state_dict(),
+    "random": torch.get_rng_state(),
+    "cuda": torch.cuda.get_rng_state_all(),  # empty without CUDA
+}
+partial = path.with_suffix(".partial")
+torch.save(checkpoint, partial)
+partial.replace(path)  # until here, the old file stays whole
 
+# %% resume
+start = 0
+model, optimizer, scheduler = build()
+if path.exists():
+    saved = torch.load(path, map_location="cpu")
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    scheduler.load_state_dict(saved["scheduler"])
+    torch.set_rng_state(saved["random"])
+    torch.cuda.set_rng_state_all(saved["cuda"])
+    start = saved["epoch"] + 1
 
 # %% go-on
-seed(11)
-model, errors = train(folder / "whole.pt", epochs=6)
-seed(11)
-train(folder / "half.pt", epochs=3)
+for epoch in range(start, 6):
+    train_epoch(model, optimizer, scheduler)
+    print(f"epoch {epoch}: loss {val_loss(model):.4f}")  # then save, as above
 
-seed(12)  # another process has other random numbers
-shutil.copy(folder / "half.pt", folder / "rest.pt")
-resumed, later_errors = train(folder / "rest.pt", epochs=6)
-print("not stopped:", *(f"{error:.6f}" for error in errors[3:]))
-print("resumed:    ", *(f"{error:.6f}" for error in later_errors[3:]))
+# %% whole
+torch.manual_seed(0)
+whole, *its_others = build()
+losses = []
+for _ in range(6):
+    train_epoch(whole, *its_others)
+    losses.append(val_loss(whole))
+
+
+def distance(one, other):
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return max((a - b).abs().max().item() for a, b in pairs)
+
+
+print("without a stop:", *(f"{loss:.4f}" for loss in losses))
+print("largest difference of a weight:", distance(model, whole))
+
+# %% generators
+own = np.random.default_rng(0)
+name, words, *rest = np.random.get_state()
+more = {
+    "python": random.getstate(),
+    "numpy": (name, words.tolist(), *rest),  # torch.load refuses an array
+    "own": own.bit_generator.state,
+}
+torch.save(more, folder / "more.pt")
+
+# %% set-generators
+more = torch.load(folder / "more.pt")
+random.setstate(more["python"])
+np.random.set_state(more["numpy"])
+own.bit_generator.state = more["own"]
+
+
+# %% by-hand
+def model_state(model):
+    named = [*model.named_parameters(), *model.named_buffers()]
+    return {name: tensor.detach() for name, tensor in named}  # 1
+
+
+def load_model(model, state):
+    for name, tensor in model_state(model).items():
+        tensor.copy_(state[name])  # 2
+
+
+def optimizer_state(optimizer):
+    [group], kept = optimizer.param_groups, optimizer.state
+    weights = dict(enumerate(group["params"]))
+    state = {i: kept[w] for i, w in weights.items() if w in kept}  # 3
+    return {"state": state, "param_groups": [group | {"params": [*weights]}]}
+
+
+def load_optimizer(optimizer, saved):
+    [group], [its_group] = optimizer.param_groups, saved["param_groups"]
+    for number, state in saved["state"].items():
+        optimizer.state[group["params"][number]] = state  # 4
+    group.update(its_group | {"params": group["params"]})  # 5
+
+
+# %% compare
+def equal(one, other):
+    if isinstance(one, torch.Tensor):
+        return one.equal(other)
+    if isinstance(one, dict):
+        pairs = [(one[name], other.get(name)) for name in one]
+        return one.keys() == other.keys() and all(equal(*p) for p in pairs)
+    return one == other
+
+
+ours, our_adam, _ = build()
+first = torch.load(path)
+load_model(ours, first["model"])
+load_optimizer(our_adam, first["optimizer"])
+
+theirs, their_adam, _ = build()
+second = torch.load(path)
+theirs.load_state_dict(second["model"])
+their_adam.load_state_dict(second["optimizer"])
+
+images, labels = digits[:200]
+for step in range(31):
+    if step in (0, 1, 10, 30):
+        models = equal(model_state(ours), theirs.state_dict())
+        adams = equal(optimizer_state(our_adam), their_adam.state_dict())
+        print(f"after {step:2} steps: equal models {models}, Adams {adams}")
+    for each, adam in [(ours, our_adam), (theirs, their_adam)]:
+        torch.manual_seed(step)  # the same dropout
+        adam.zero_grad()
+        F.cross_entropy(each(images), labels).backward()
+        adam.step()
+
 
 # %% leave-out
-save(folder / "new.pt", build(), torch.Generator())
-half, new = torch.load(folder / "half.pt"), torch.load(folder / "new.pt")
+def go_on(state):
+    model, optimizer, scheduler = build()
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    scheduler.load_state_dict(state["scheduler"])
+    torch.set_rng_state(state["random"])
+    losses = [val_loss(model)]
+    for _ in range(state["epoch"] + 1, 6):
+        train_epoch(model, optimizer, scheduler)
+        losses.append(val_loss(model))
+    return model, losses
 
 
-def resume_without(*names):
-    write(half | {name: new[name] for name in names}, folder / "part.pt")
-    other, its_errors = train(folder / "part.pt", epochs=6)
-    pairs = zip(other.parameters(), model.parameters(), strict=True)
-    return max((a - b).abs().max().item() for a, b in pairs), its_errors
+torch.manual_seed(1)
+states = [part.state_dict() for part in build()]
+new = dict(zip(("model", "optimizer", "scheduler"), states, strict=True))
+new |= {"random": torch.get_rng_state(), "epoch": -1}
 
-
-# %% rows
-others = ["optimizer", "scheduler", "loader", "torch", "python", "numpy"]
-rows = {"nothing": resume_without()}
-for name in ["model", *others, "progress"]:
-    rows[name] = resume_without(name)
-rows["all but model and progress"] = resume_without(*others)
-
-# %% table
-import pandas as pd
-
-column = "largest difference of a weight"
-table = {name: {column: far} for name, (far, _) in rows.items()}
-pd.DataFrame.from_dict(table, orient="index")
+left_out = [[], *([name] for name in new)]
+left_out.append(["optimizer", "scheduler", "random"])
+rows = {}
+print(f"{'left out':29}    loaded  next epoch   difference")
+for names in left_out:
+    replaced = copy.deepcopy({name: new[name] for name in names})
+    other, its_losses = go_on(torch.load(path) | replaced)
+    rows[", ".join(names)] = its_losses, distance(other, whole)
+    row = *its_losses[:2], distance(other, whole)
+    numbers = "   ".join(f"{number:9.3f}" for number in row)
+    print(f"{', '.join(names) or 'nothing':29}", numbers)
 
 # %% curves
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(figsize=(6, 2.8), layout="constrained")
-(_, same), (_, alone) = rows["nothing"], rows["all but model and progress"]
-axes.plot(range(1, 7), errors, label="not stopped")
-axes.plot(range(4, 7), same[3:], "o", color="#0072B2", label="all loaded")
-axes.plot(range(3, 7), alone[2:], "#D55E00", label="only the model loaded")
+same, alone = rows[""][0], rows["optimizer, scheduler, random"][0]
+axes.plot(range(1, 7), losses, label="not stopped")
+axes.plot([5, 6], same[1:], "o", color="#0072B2", label="resumed with all")
+axes.plot([4, 5, 6], alone, "#D55E00", label="with the model only")
 axes.set_xlabel("epochs")
-axes.set_ylabel("validation error")
-axes.legend(loc="lower left")
-axes.set_title("A training that was stopped after three epochs")
+axes.set_ylabel("validation loss")
+axes.legend()
+axes.set_title("A training run that was stopped after four epochs")
 plt.show()
 
-# %% scaler
-scaler = torch.amp.GradScaler("cpu")
-scaler.scale(torch.tensor(1.0))
-scaler.update(new_scale=1024.0)  # where a long training has come to
-save(folder / "scaled.pt", {"scaler": scaler}, torch.Generator())
+# %% best
+best_model, adam, its_scheduler = build()
+best_model.load_state_dict(whole.state_dict())
+best, copied = best_model.state_dict(), copy.deepcopy(best_model.state_dict())
+kept = {"best": val_loss(best_model)}
+train_epoch(best_model, adam, its_scheduler)  # one epoch too many
+kept["last"] = val_loss(best_model)
 
-# %% scaler-resumed
-fresh = torch.amp.GradScaler("cpu")
-start_scale = fresh.get_scale()
-resume(folder / "scaled.pt", {"scaler": fresh}, torch.Generator())
-print(start_scale, fresh.get_scale())
-
-
-# %% refusal
-def refusal(attempt, *given):
-    try:
-        attempt(*given)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-
+for name, state in [("state_dict()", best), ("deepcopy", copied)]:
+    best_model.load_state_dict(state)
+    kept[name] = val_loss(best_model)
+print(*(f"{name}: {loss:.3f}" for name, loss in kept.items()), sep="\n")
 
 # %% cut
 # Wrong on purpose: do not copy.
-content = (folder / "half.pt").read_bytes()
-(folder / "cut.pt").write_bytes(content[:2000])  # killed in torch.save
-
-cut_said = refusal(torch.load, folder / "cut.pt")
-print(cut_said)
-
-
-# %% interrupt
-class Interrupt:
-    def __reduce__(self):  # called in the middle of torch.save
-        raise KeyboardInterrupt
-
-
+half = path.read_bytes()[:2000]  # killed in torch.save(checkpoint, path)
+(folder / "cut.pt").write_bytes(half)
 try:
-    save(folder / "half.pt", {}, torch.Generator(), note=Interrupt())
-except KeyboardInterrupt:
-    kept = torch.load(folder / "half.pt")
+    torch.load(folder / "cut.pt")
+except RuntimeError as error:
+    print(error)
 
-print(*sorted(path.name for path in folder.glob("half.pt*")))
-print("epochs in half.pt:", len(kept["progress"]["errors"]))
+# %% rate
+adam = torch.optim.Adam(build()[0].parameters(), lr=0.001)
+adam.load_state_dict(torch.load(path)["optimizer"])
+loaded_rate = adam.param_groups[0]["lr"]
+for group in adam.param_groups:
+    group["lr"] = 0.001
+print(f"loaded {loaded_rate:.4f}, then set {adam.param_groups[0]['lr']}")
 
-
-# %% shares
-saved, parts = torch.load(folder / "half.pt"), build()
-for name, part in parts.items():
-    part.load_state_dict(saved[name])
-weight = saved["model"]["0.weight"]
-average = saved["optimizer"]["state"][0]["exp_avg"]
-
-print("before:", weight[0], average[0])
-one_epoch(**parts, loader=DataLoader(days, 32))
-print("after: ", weight[0], average[0])
-
-
-# %% keep-best
-def keep_best(copied):
-    seed(32)
-    parts, best = build(), float("inf")
-    for _ in range(6):
-        one_epoch(**parts, loader=DataLoader(days, 32))
-        error = error_of(parts["model"])
-        if error < best:
-            best, state = error, copied(parts["model"].state_dict())
-    parts["model"].load_state_dict(state)
-    return best, error_of(parts["model"]), error
-
-
-# %% best-wrong
+# %% two-runs
 # Wrong on purpose: do not copy.
-wrong = keep_best(lambda state: state)
-print("best {:.4f}, kept {:.4f}, last {:.4f}".format(*wrong))
+once = torch.load(path)
+for run in (1, 2):
+    count = once["optimizer"]["state"][0]["step"].item()
+    apart = distance(go_on(once)[0], whole)
+    print(f"run {run}: starts at step {count:.0f}, ends {apart:.3f} apart")
 
-# %% best
-right = keep_best(copy.deepcopy)
-print("best {:.4f}, kept {:.4f}, last {:.4f}".format(*right))
-
-# %% assign
-# Wrong on purpose: do not copy.
-parts = build()
-parts["model"].load_state_dict(half["model"], assign=True)
-print("error before:", error_of(parts["model"]))
-one_epoch(**parts, loader=DataLoader(days, 32))
-print("error after: ", error_of(parts["model"]))
-
-
-# %% moved
-def step_after(load_first):
-    parts, saved = build(), torch.load(folder / "half.pt")
-    model, optimizer = parts["model"], parts["optimizer"]
-    if load_first:
-        optimizer.load_state_dict(saved["optimizer"])
-    model.double()  # leaves the optimizer behind, as .to("cuda") does
-    if not load_first:
-        optimizer.load_state_dict(saved["optimizer"])
-    model(sensors.double()).sum().backward()
-    optimizer.step()
-    return optimizer.state_dict()["state"][0]
-
-
-# %% moved-too-late
-# Wrong on purpose: do not copy.
-late_said = refusal(step_after, True)
-print(late_said)
-
-# %% moved-first
-state = step_after(load_first=False)
-print(*(f"{name}: {each.dtype}" for name, each in state.items()))
+# %% groups
+head = torch.optim.Adam(build()[0][3].parameters())
+try:
+    head.load_state_dict(torch.load(path)["optimizer"])
+except ValueError as error:
+    print(error)
 
 # %% map
-elsewhere = torch.load(folder / "half.pt", map_location="meta")
-states_said = refusal(set_random_states, elsewhere, torch.Generator())
-print(states_said)
+elsewhere = torch.load(path, map_location="meta")  # as with "cuda"
+try:
+    torch.set_rng_state(elsewhere["random"])
+except TypeError as error:
+    print(error)
 
 # %% middle
 generator = torch.Generator()
-loader = DataLoader(range(8), 4, shuffle=True, generator=generator)
-states, order = [generator.get_state()], []
-for batch in loader:
+eight = DataLoader(range(8), 2, shuffle=True, generator=generator)
+before = generator.get_state()
+order = []
+for batch in eight:
     order.append(batch.tolist())
-    states.append(generator.get_state())
+    if len(order) == 2:
+        middle = generator.get_state()
 
-# %% order
 again = []
-for state in states[:2]:
+for state in (before, middle):
     generator.set_state(state)
-    again.append([batch.tolist() for batch in loader])
-
+    again.append([batch.tolist() for batch in eight])
 print("not stopped:    ", order)
-print("from the start: ", again[0])
+print("from before:    ", again[0])
 print("from the middle:", again[1])
 
-# %% rate
-optimizer = torch.optim.Adam(build()["model"].parameters(), lr=0.3)
-optimizer.load_state_dict(half["optimizer"])
-print(optimizer.param_groups[0]["lr"])
+# %% one-weight
+layer = nn.Linear(1, 1)
+state = layer.state_dict()
+five = {"weight": torch.tensor([[5.0]]), "bias": torch.zeros(1)}
+layer.load_state_dict(five)
+print(state["weight"].item())
 
-# %% groups
-frozen = torch.optim.Adam(build()["model"][2].parameters())
-frozen_said = refusal(frozen.load_state_dict, half["optimizer"])
-print(frozen_said)
+# %% the-rest
+from itertools import islice
+
+
+def the_rest(loader, state, used):
+    loader.generator.set_state(state)
+    return islice(loader, used, None)
+
+
+# %% the-rest-checked
+generator.manual_seed(5)
+before = generator.get_state()
+batches = [batch.tolist() for batch in eight]
+for used in range(4):
+    rest_of_them = [each.tolist() for each in the_rest(eight, before, used)]
+    if len(rest_of_them) != 4 - used:
+        print("After", used, "batches,", len(rest_of_them), "come.")
+        break
+    if rest_of_them != batches[used:]:
+        print("After", used, "batches, others come than without a stop.")
+        break
+else:
+    print("Every batch comes once, in the same order as without a stop.")
