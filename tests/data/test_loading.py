@@ -111,23 +111,30 @@ def plain(batch):
 LOADERS = ("digits", "do-this")
 
 
-def test_workers_change_no_batch(snippet, epochs=1, seeds=(5, 5), workers=2):
+def test_workers_change_no_batch(
+    snippet, epochs=1, seeds=(5, 5), workers=2, data=None
+):
     fresh = snippet.edit("in range(2):  # epochs", "in range(0):")
     more = '50, "num_workers": 2, "persistent_workers": True'
-    others = '50, "num_workers": 0', more.replace("2", str(workers))
-    programs = [fresh.edit(more, other) for other in reversed(others)]
+    others = more.replace("2", str(workers)), '50, "num_workers": 0'
     found = []
-    for program, seed in zip(programs, seeds, strict=True):
-        run = program.only(*LOADERS).after("do-this")
+    for other, seed in zip(others, seeds, strict=True):
+        run = fresh.edit(more, other).only(*LOADERS).after("do-this")
+        loaders = [run.train_loader, run.val_loader]
+        if data is not None:
+            options = {"shuffle": not isinstance(data, IterableDataset)}
+            options["num_workers"] = loaders[0].num_workers
+            loaders = [DataLoader(data, 7, **options)]
         torch.manual_seed(seed)
-        for loader in (run.train_loader, run.val_loader):
+        for loader in loaders:
             if loader.num_workers:
                 loader.multiprocessing_context = "fork"
             found.append([plain([*loader]) for _ in range(epochs)])
             loader._iterator = None  # its workers end
+        if data is None:
+            assert [len(batches) for batches, *_ in found[-2:]] == [30, 6]
 
-    assert found[:2] == found[2:]
-    assert [len(each[0]) for each in found[:2]] == [30, 6]
+    assert found[: len(loaders)] == found[len(loaders) :]
 
 
 @pytest.mark.parametrize("count", [1, 5], ids="{} workers".format)
@@ -136,13 +143,13 @@ def test_workers_change_no_batch__also_with(snippet, count):
 
 
 def test_workers_change_no_batch__also_in_later_epochs_by_default(snippet):
-    data = range(100)
-    epochs = []
-    for options in ({"num_workers": 2, **FORK}, {}):
-        torch.manual_seed(5)
-        loader = DataLoader(data, 7, shuffle=True, **options)
-        epochs.append([plain([*loader]) for _ in range(3)])
-    assert epochs[0] == epochs[1]
+    test_workers_change_no_batch(snippet, 3, data=range(100))
+
+
+def test_workers_change_no_batch__ends_for_a_stream(snippet, fails):
+    """For an `IterableDataset`: each worker reads all of it."""
+    inputs = 1, (5, 5), 2, Stream()
+    fails(test_workers_change_no_batch, snippet, *inputs)
 
 
 def test_workers_change_no_batch__ends_in_later_epochs(snippet, fails):
@@ -275,11 +282,12 @@ def test_seventeen_lines_are_a_loader(
     for start in (load, real):
         before = len(multiprocessing.active_children())
         torch.manual_seed(3)
+        seconds = patience if start is load else 20
         epochs = [
-            taken(start(data, batches, workers), most, patience)
+            taken(start(data, batches, workers), most, seconds)
             for _ in range(2)
         ]
-        found.append([epochs, torch.rand(1).item(), left(before, patience)])
+        found.append([epochs, torch.rand(1).item(), left(before, seconds)])
     assert found[0] == found[1]
     if batches is BATCHES and make is drawn:
         assert ahead(load, workers) == ahead(real, workers)
@@ -363,7 +371,8 @@ class Stream(IterableDataset):
 
     def __iter__(self):
         for index in range(12):
-            yield index, get_worker_info().id
+            worker = get_worker_info()
+            yield index, worker.id if worker else 0
 
 
 def test_seventeen_lines_are_a_loader__ends_for_a_stream(snippet, fails):
