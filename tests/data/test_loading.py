@@ -270,6 +270,7 @@ def test_seventeen_lines_are_a_loader(
     most=99,
     options=(),
     patience=20,
+    epochs=1,
 ):
     load = after(snippet, "digits", "by-hand").load
     data = make if isinstance(make, Dataset) else Samples(make)
@@ -283,19 +284,24 @@ def test_seventeen_lines_are_a_loader(
         before = len(multiprocessing.active_children())
         torch.manual_seed(3)
         seconds = patience if start is load else 20
-        epochs = [
+        given = [
             taken(start(data, batches, workers), most, seconds)
-            for _ in range(2)
+            for _ in range(epochs)
         ]
-        found.append([epochs, torch.rand(1).item(), left(before, seconds)])
+        found.append([given, torch.rand(1).item(), left(before, seconds)])
     assert found[0] == found[1]
-    if batches is BATCHES and make is drawn:
+    if (batches, make, epochs) == (BATCHES, drawn, 1):
         assert ahead(load, workers) == ahead(real, workers)
 
 
 def test_seventeen_lines_are_a_loader__also_for_digits(snippet):
     run = after(snippet, "digits", "by-hand", "compare")
     assert run.equal == [True] * 36
+
+
+def test_seventeen_lines_are_a_loader__also_in_a_second_epoch(snippet):
+    inputs = drawn, BATCHES, 2, 99, (), 20, 2
+    test_seventeen_lines_are_a_loader(snippet, *inputs)
 
 
 MADE = {
@@ -437,6 +443,16 @@ def test_workers_take_turns__also_for(snippet, workers, size, factor):
     test_workers_take_turns(snippet, given, size, workers)
 
 
+def test_workers_take_turns__also_in_later_epochs(snippet):
+    signed = after(snippet, *RECORD).Signed()
+    batches = [[0, 1], [2, 3], [4, 5]]
+    options = {"num_workers": 2, "persistent_workers": True, **FORK}
+    loader = DataLoader(signed, batch_sampler=batches, **options)
+    for _ in range(2):
+        given = [[each.tolist() for each in batch] for batch in loader]
+        test_workers_take_turns(snippet, given)
+
+
 def test_workers_take_turns__ends_for_a_stream(snippet, fails):
     """For an `IterableDataset`: each worker reads all of it."""
     loader = DataLoader(Stream(), 2, num_workers=2, **FORK)
@@ -556,7 +572,7 @@ def test_too_few_workers_wait_again_and_again__also_for(
     snippet, workers, factor
 ):
     run = after(snippet, *WAITS)
-    for loading in (0.5, 2, 2.5, 4, 9):
+    for loading in (0.5, 2.5, 4, 9):
         waited = run.waits(workers, loading, prefetch_factor=factor)
         late = [k for k, steps in enumerate(waited) if steps]
         every = workers if workers < loading else len(waited)
