@@ -5,9 +5,115 @@ A DataLoader fails
 Errors of loops, datasets and pictures, each with what mends it.
 """
 
-# %% next
-from torch.utils.data import DataLoader
+# %% arguments
+import os
+import re
+import signal
+import sys
+import time
+import warnings
 
+from torch.utils.data import DataLoader, Dataset
+
+needs = {"prefetch_factor": 2, "persistent_workers": True, "timeout": 60}
+needs["multiprocessing_context"] = "fork"
+texts = {}
+
+for name, value in needs.items():
+    try:
+        next(iter(DataLoader([1.0, 2.0], **{name: value})))
+    except (ValueError, AssertionError) as error:
+        texts[name] = f"{type(error).__name__}: {error}"
+        print(texts[name])
+
+# %% too-many-workers
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    DataLoader(range(12), num_workers=os.cpu_count() + 1)
+
+for warning in caught:
+    print(re.sub(r"\d+", "N", str(warning.message)))
+
+# %% killed
+said = os.memfd_create("said")  # a file in memory
+
+
+def quiet(worker_id):
+    sys.stderr = os.fdopen(said, "w", 1)  # what Python prints
+    os.dup2(said, 2)  # and what torch does
+
+
+one = {"num_workers": 1, "multiprocessing_context": "fork"}
+
+
+class Killed(Dataset):
+    def __init__(self, name):
+        self.signal = getattr(signal, name)
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        time.sleep(0.2)
+        os.kill(os.getpid(), self.signal)
+
+
+# %% kill
+for name in ("SIGKILL", "SIGBUS"):
+    try:
+        list(DataLoader(Killed(name), **one, worker_init_fn=quiet))
+    except RuntimeError as error:
+        print(re.sub(r"\d+", "N", str(error.__cause__)))
+        print(re.sub(r"\d+", "N", str(error)))
+
+
+# %% unpicklable
+class Unpicklable(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        class MissingSample(Exception):
+            pass
+
+        raise MissingSample(index)
+
+
+# %% hang
+said = os.memfd_create("said")
+try:
+    data = Unpicklable()
+    list(DataLoader(data, **one, timeout=1, worker_init_fn=quiet))
+except RuntimeError as error:
+    print(re.sub(r"\d+", "N", str(error)))
+print("A worker said:", os.pread(said, 9999, 0).decode().splitlines()[-1])
+
+# %% few-files
+import resource
+
+import torch
+
+
+def keep(what):
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    numbers = [os.dup(1) for _ in range(40)]  # those of the next 40 files
+    for number in numbers:
+        os.close(number)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(numbers) + 1, most))
+    try:
+        return list(map(what, DataLoader(torch.arange(200.0), **one)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+
+
+# %% too-many-files
+try:
+    keep(torch.Tensor.detach)
+except RuntimeError as error:
+    print(error)
+print("Batches kept as copies:", len(keep(torch.Tensor.clone)))
+
+# %% next
 loader = DataLoader([1.0, 2.0, 3.0])
 batches = iter(loader)
 
@@ -35,7 +141,6 @@ print(len(files), "files,", len(batches), "batches")
 # %% filtered
 import numpy as np
 import pandas as pd
-from torch.utils.data import Dataset
 
 
 class Sizes(Dataset):

@@ -2,7 +2,6 @@
 
 import functools
 import multiprocessing
-import os
 import random
 import signal
 import sys
@@ -10,8 +9,8 @@ import time
 import traceback
 import types
 import warnings
-from contextlib import ExitStack, contextmanager
-from itertools import chain, islice, pairwise
+from contextlib import contextmanager
+from itertools import chain, islice
 from multiprocessing import forkserver
 from pathlib import Path
 from pickle import PicklingError
@@ -25,13 +24,13 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
+    Subset,
     get_worker_info,
-    random_split,
 )
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from extensions.evidence.counterexamples import edits
-from extensions.evidence.versions import older
+from extensions.programs.snippet import after
 from tests.helpers import spawns
 from tests.helpers.forks import import_once
 
@@ -42,6 +41,7 @@ pytestmark = [
     pytest.mark.filterwarnings(
         "ignore:This process .* is multi-threaded:DeprecationWarning"
     ),
+    pytest.mark.filterwarnings("ignore:This DataLoader will:UserWarning"),
     pytest.mark.usefixtures("uncollected"),
 ]
 
@@ -60,8 +60,6 @@ def with_torch():
 POLLED = patch.object(
     _MultiProcessingDataLoaderIter._try_get_data, "__defaults__", (0.1,)
 )
-FUNCTION = types.FunctionType
-RUNS = {}
 
 
 @contextmanager
@@ -72,27 +70,6 @@ def running(main):
         # thread may import `io` once more.
         patched.setitem(sys.modules, "__main__", main)
         yield
-
-
-def after(snippet, *names, again=False):
-    """Run some cells of a snippet without the others, once for all tests."""
-    program = snippet.only(*names)
-    if again or program not in RUNS:
-        while len(RUNS) > 7:
-            end(RUNS.pop(next(iter(RUNS))))
-        RUNS[program] = program.after(names[-1])
-    return RUNS[program]
-
-
-def end(run):
-    """Drop the variables of a run, and with them the workers that stayed."""
-    for each in [*vars(run).values()]:
-        parts = [each, *vars(each).values()] if type(each) is type else [each]
-        for part in parts:
-            found = part.__globals__ if isinstance(part, FUNCTION) else {}
-            if found.get("__name__") == "__main__":
-                found.clear()
-    vars(run).clear()
 
 
 def edited(snippet, *pairs):
@@ -117,236 +94,499 @@ def flat(lists):
     return [*chain.from_iterable(lists)]
 
 
-def many_workers(call, *inputs, **options):
-    """Call what may start more workers than there are cores."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="This DataLoader will")
-        return call(*inputs, **options)
+def plain(batch):
+    """Return what a batch holds, with the dtypes of its tensors."""
+    if isinstance(batch, torch.Tensor):
+        return str(batch.dtype), batch.tolist()
+    if isinstance(batch, dict):
+        return {name: plain(each) for name, each in batch.items()}
+    if isinstance(batch, list | tuple):
+        return [plain(each) for each in batch]
+    return batch
 
 
-# What a worker is
+# Do this
 
 
-class Stream(IterableDataset):
-    """The twelve days, one after the other, in each worker."""
-
-    def __iter__(self):
-        for day in range(12):
-            yield day, get_worker_info().id
+LOADERS = ("digits", "do-this")
 
 
-RECORD = ("days", "recorded", "record")
+def test_workers_change_no_batch(
+    snippet, epochs=1, seeds=(5, 5), workers=2, data=None
+):
+    fresh = snippet.edit("in range(2):  # epochs", "in range(0):")
+    more = '50, "num_workers": 2, "persistent_workers": True'
+    others = more.replace("2", str(workers)), '50, "num_workers": 0'
+    found = []
+    for other, seed in zip(others, seeds, strict=True):
+        run = fresh.edit(more, other).only(*LOADERS).after("do-this")
+        loaders = [run.train_loader, run.val_loader]
+        if data is not None:
+            options = {"shuffle": not isinstance(data, IterableDataset)}
+            options["num_workers"] = loaders[0].num_workers
+            loaders = [DataLoader(data, 7, **options)]
+        torch.manual_seed(seed)
+        for loader in loaders:
+            if loader.num_workers:
+                loader.multiprocessing_context = "fork"
+            found.append([plain([*loader]) for _ in range(epochs)])
+            loader._iterator = None  # its workers end
+        if data is None:
+            assert [len(batches) for batches, *_ in found[-2:]] == [30, 6]
+
+    assert found[: len(loaders)] == found[len(loaders) :]
 
 
-def test_workers_take_turns(snippet, workers=2, size=2, factor=None, kind=""):
-    run = after(snippet, *RECORD)
-    given = run.runs[2][1]
-    if (workers, size, factor, kind) != (2, 2, None, ""):
-        loader = DataLoader(
-            Stream() if kind else run.Days(),
-            num_workers=workers,
-            batch_size=size,
-            prefetch_factor=factor,
-            **FORK,
-        )
-        given = list(loader)
-
-    assert len(given) == -(-12 // size)
-    for k, (days, ids) in enumerate(given):
-        assert days.tolist() == [*range(12)][k * size : (k + 1) * size]
-        assert ids.tolist() == [k % workers] * len(days)
+@pytest.mark.parametrize("count", [1, 5], ids="{} workers".format)
+def test_workers_change_no_batch__also_with(snippet, count):
+    test_workers_change_no_batch(snippet, workers=count)
 
 
-@pytest.mark.parametrize(
-    ("workers", "size", "factor"), [(1, 5, None), (3, 2, 3)]
-)
-def test_workers_take_turns__also_for(snippet, workers, size, factor):
-    many_workers(test_workers_take_turns, snippet, workers, size, factor)
+def test_workers_change_no_batch__also_in_later_epochs_by_default(snippet):
+    test_workers_change_no_batch(snippet, 3, data=range(100))
 
 
-def test_workers_take_turns__ends_for_a_stream(snippet, fails):
+def test_workers_change_no_batch__ends_for_a_stream(snippet, fails):
     """For an `IterableDataset`: each worker reads all of it."""
-    fails(test_workers_take_turns, snippet, 2, 2, 1, "stream")
+    inputs = 1, (5, 5), 2, Stream()
+    fails(test_workers_change_no_batch, snippet, *inputs)
 
 
-def test_workers_take_turns__also_in_later_epochs(snippet):
-    run = after(snippet, *RECORD)
-    loader = DataLoader(run.Days(), **run.fork, persistent_workers=True)
-
-    for _ in range(2):
-        assert [ids.tolist() for _, ids in loader] == [[0, 0], [1, 1]] * 3
+def test_workers_change_no_batch__ends_in_later_epochs(snippet, fails):
+    """With persistent workers, later epochs have another order."""
+    fails(test_workers_change_no_batch, snippet, 2)
 
 
-SLOW = [
+def test_workers_change_no_batch__ends_after_another_seed(snippet, fails):
+    """After another seed, the order is another."""
+    fails(test_workers_change_no_batch, snippet, 1, (5, 6))
+
+
+RANDOM = """\
+class Random(TensorDataset):
+    def __getitem__(self, index):
+        return self.tensors[0][index] + torch.rand(8, 8), index
+
+
+digits = Random(pixels, digits.tensors[1])
+train_set, val_set"""
+
+
+@edits(
+    ("with random noise", "train_set, val_set", RANDOM),
     (
-        "    reads = 0\n",
-        "    reads = 0\n    read = torch.zeros(12).share_memory_()\n",
+        "of samples that a worker knows",
+        "train_set, val_set",
+        RANDOM.replace("torch.rand(8, 8)", "(get_worker_info() is None)"),
     ),
-    (
-        "        self.reads += 1\n",
-        "        self.reads += 1\n"
-        "        self.read[day] = get_worker_info() is not None\n"
-        "        import time\n\n"
-        "        end = time.monotonic() + 30\n"
-        "        while get_worker_info() and not (day or self.read[6]):\n"
-        "            time.sleep(0.1)  # until days 2 and 3 were read\n"
-        "            if time.monotonic() > end:\n"
-        "                break\n",
-    ),
-]
-UNORDERED = [
-    ("num_workers=workers, **o", "num_workers=workers, in_order=False, **o"),
-    # Worker 0 waits until the main process has days 2 and 3. The run without
-    # workers comes first, and says nothing.
-    ("        self.read[day] = get_worker_info() is not None\n", ""),
-    ("(len(asked)))[0]", "(len(asked)), dataset.read.fill_(workers))[0]"),
-]
-
-
-def test_workers_take_turns__also_if_one_is_slow(snippet):
-    test_workers_take_turns(edited(snippet, *SLOW))
-
-
-def test_workers_take_turns__ends_with_in_order_false(snippet, fails):
-    """With `in_order=False`: a batch that is ready overtakes a slow one."""
-    fails(test_workers_take_turns, edited(snippet, *SLOW, *UNORDERED))
-
-
-def test_workers_take_turns__but_not_with_another_sampler(snippet, fails):
-    """This sampler repeats the first day of each batch, so other batches come
-    back.
+)
+def test_workers_change_no_batch__but_not(snippet, old, new, fails):
+    """A dataset that draws has other numbers in a worker, and a dataset may
+    ask which worker reads it.
     """
-    turned = (
-        "yield [*range(len",
-        "yield [*range(12)][first:first + 1] + [*range(len",
-    )
-    fails(test_workers_take_turns, edited(snippet, turned))
+    fails(test_workers_change_no_batch, snippet.edit(old, new))
 
 
-def test_batches_are_asked_for_ahead(snippet, workers=2, size=2, factor=None):
-    run = after(snippet, *RECORD)
-    counts = run.runs[2][0]
-    if (workers, size, factor) != (2, 2, None):
-        days = run.Days()
-        counts, _ = run.recorded(days, workers, size, prefetch_factor=factor)
-
-    total, ahead = -(-12 // size), workers * (factor or 2)
-    assert counts == [min(total, ahead + k) for k in range(total + 1)]
+# How it works
 
 
-@pytest.mark.parametrize(("workers", "size", "factor"), [(1, 5, 3), (3, 1, 1)])
-def test_batches_are_asked_for_ahead__also_for(snippet, workers, size, factor):
-    many_workers(
-        test_batches_are_asked_for_ahead, snippet, workers, size, factor
-    )
+class Samples(Dataset):
+    """Twenty samples, of which a function makes each from its index."""
 
-
-class Marked(Dataset):
-    """Twenty samples that note that they were read."""
-
-    def __init__(self):
-        self.read = torch.zeros(20).share_memory_()
+    def __init__(self, make):
+        self.make = make
 
     def __len__(self):
         return 20
 
     def __getitem__(self, index):
-        self.read[index] = 1
-        return index
+        return self.make(index)
 
 
-def test_batches_are_asked_for_ahead__also_in_fact_and_later_epochs():
-    loader = DataLoader(
-        Marked(),
-        num_workers=2,
-        prefetch_factor=3,
-        persistent_workers=True,
-        **FORK,
-    )
-    for _ in range(2):
-        loader.dataset.read.zero_()
-        batches = iter(loader)
-        wanted = 6
-        for _ in range(2):
-            end = time.monotonic() + 20
-            while loader.dataset.read.sum() < wanted:
-                assert time.monotonic() < end
-                time.sleep(0.01)
+def drawn(index):
+    """Return a sample with numbers that torch draws."""
+    image = index + torch.randn(3, 3, dtype=torch.float64)
+    return {"image": image, "index": index, "drawn": torch.rand(()).item()}
+
+
+def ring(number, frame):
+    raise TimeoutError
+
+
+def taken(batches, most, seconds=20):
+    """Return what a loop takes, and the error that ends it."""
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    found = []
+    try:
+        found.extend(plain(batch) for batch in islice(batches, most))
+    except Exception as error:
+        traceback.clear_frames(error.__traceback__)
+        found.append(type(error).__name__)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return found
+
+
+def left(before, seconds):
+    """Return how many workers stay, and end them."""
+    end = time.monotonic() + seconds
+    while len(multiprocessing.active_children()) > before:
+        if time.monotonic() > end:
+            break
+        time.sleep(0.01)
+    count = len(multiprocessing.active_children()) - before
+    for each in multiprocessing.active_children() if count else ():
+        each.terminate()
+        each.join()
+    return count
+
+
+def ahead(start, workers):
+    """Return how many samples have been read at each batch."""
+    read = torch.zeros(20).share_memory_()
+    data = Samples(lambda index: read[index].fill_(1).item())
+    batches = start(data, [[index] for index in range(20)], workers)
+    counts, end = [], time.monotonic() + 20
+    for number, _ in enumerate(batches):
+        expected = min(20, 2 * workers + number + 1)
+        while read.sum() < expected and time.monotonic() < end:
+            time.sleep(0.005)
+        if number < 2:
             time.sleep(0.05)  # would more come?
-            assert loader.dataset.read.sum() == wanted
-            next(batches)
-            wanted += 1
-        list(batches)
+        counts.append(int(read.sum()))
+    return counts
+
+
+BATCHES = [[3, 1], [4, 1], [5, 9], [2, 6], [5, 3], [5, 8], [9, 7], [9, 0]]
+
+
+def test_seventeen_lines_are_a_loader(
+    snippet,
+    make=drawn,
+    batches=BATCHES,
+    workers=2,
+    most=99,
+    options=(),
+    patience=20,
+    epochs=1,
+):
+    load = after(snippet, "digits", "by-hand").load
+    data = make if isinstance(make, Dataset) else Samples(make)
+
+    def real(data, batches, workers):
+        chosen = {"batch_sampler": batches, **FORK, **dict(options)}
+        return DataLoader(data, num_workers=workers, **chosen)
+
+    found = []
+    for start in (load, real):
+        before = len(multiprocessing.active_children())
+        torch.manual_seed(3)
+        seconds = patience if start is load else 20
+        given = [
+            taken(start(data, batches, workers), most, seconds)
+            for _ in range(epochs)
+        ]
+        found.append([given, torch.rand(1).item(), left(before, seconds)])
+    assert found[0] == found[1]
+    if (batches, make, epochs) == (BATCHES, drawn, 1):
+        assert ahead(load, workers) == ahead(real, workers)
+
+
+def test_seventeen_lines_are_a_loader__also_for_digits(snippet):
+    run = after(snippet, "digits", "by-hand", "compare")
+    assert run.equal == [True] * 36
+
+
+def test_seventeen_lines_are_a_loader__also_in_a_second_epoch(snippet):
+    inputs = drawn, BATCHES, 2, 99, (), 20, 2
+    test_seventeen_lines_are_a_loader(snippet, *inputs)
+
+
+MADE = {
+    "tensors": torch.tensor,
+    "numbers": float,
+    "texts": str,
+    "pairs": lambda index: (torch.zeros(2, dtype=torch.int8), [index, "a"]),
+    "no numbers": lambda index: torch.empty(0, 3),
+    "a Subset": Subset(Samples(drawn), [*range(10, 20)]),
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_seventeen_lines_are_a_loader__also_for(snippet, make):
+    test_seventeen_lines_are_a_loader(snippet, make)
+
+
+@pytest.mark.parametrize("workers", [1, 5], ids="{} workers".format)
+def test_seventeen_lines_are_a_loader__also_with(snippet, workers):
+    test_seventeen_lines_are_a_loader(snippet, drawn, BATCHES, workers)
+
+
+OTHERS = {
+    "none": [],
+    "one": [[7]],
+    "sixty": [[index % 10] for index in range(60)],
+    "of different sizes": [[1], [2, 3, 4], [5], [6, 7], [8]],
+}
+
+
+@pytest.mark.parametrize("batches", OTHERS.values(), ids=OTHERS)
+def test_seventeen_lines_are_a_loader__also_for_batches(snippet, batches):
+    test_seventeen_lines_are_a_loader(snippet, drawn, batches)
+
+
+def test_seventeen_lines_are_a_loader__also_beside_threads(snippet):
+    torch.set_num_threads(2)
+    torch.randn(600, 600) @ torch.randn(600, 600)
+    try:
+        test_seventeen_lines_are_a_loader(
+            snippet, lambda index: torch.randn(400, 400), BATCHES[:3]
+        )
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_seventeen_lines_are_a_loader__ends_for_an_error(snippet, fails):
+    """The real one passes on the error of a worker; ours waits forever."""
+    inputs = (lambda index: 1 / (index - 5)), BATCHES, 2, 99, (), 0.5
+    fails(test_seventeen_lines_are_a_loader, snippet, *inputs)
+
+
+def other_random(index):
+    """Return a number of a library that only the real one seeds."""
+    return np.random.random()
+
+
+def told(index):
+    """Return whether a worker is told who it is."""
+    return get_worker_info() is not None
+
+
+@pytest.mark.parametrize("make", [other_random, told])
+def test_seventeen_lines_are_a_loader__ends_for(snippet, make, fails):
+    """The real one also seeds `numpy.random` and `random`, and tells a worker
+    who it is.
+    """
+    fails(test_seventeen_lines_are_a_loader, snippet, make)
+
+
+class Stream(IterableDataset):
+    """Twelve samples, one after the other, in each worker."""
+
+    def __iter__(self):
+        for index in range(12):
+            worker = get_worker_info()
+            yield index, worker.id if worker else 0
+
+
+def test_seventeen_lines_are_a_loader__ends_for_a_stream(snippet, fails):
+    """The real one takes an `IterableDataset`, which has no index."""
+    inputs = Stream(), BATCHES, 2, 99, {"batch_sampler": None}, 0.5
+    fails(test_seventeen_lines_are_a_loader, snippet, *inputs)
+
+
+def test_seventeen_lines_are_a_loader__ends_with_spawn(snippet, fails):
+    """The real one can start workers by `spawn`, which takes no lambda."""
+    spawn = {"multiprocessing_context": "spawn"}
+    inputs = (lambda index: index), BATCHES, 2, 99, spawn
+    with warnings.catch_warnings(action="ignore"):
+        fails(test_seventeen_lines_are_a_loader, snippet, *inputs)
+
+
+def test_seventeen_lines_are_a_loader__ends_after_a_break(snippet, fails):
+    """The real one ends its workers when you `break` out of the loop."""
+    inputs = drawn, BATCHES, 2, 1, (), 0.5
+    fails(test_seventeen_lines_are_a_loader, snippet, *inputs)
+
+
+@edits(
+    ("1", "fork.Queue(1)", "fork.Queue()"),
+    ("2", "[worker::num_workers]  #", "[worker::num_workers][::-1]  #"),
+    ("3", "mine, seed + worker,", "mine, seed,"),
+    ("4", "queues[number %", "queues[-1 - number %"),
+    ("5", "torch.manual_seed(seed)", "torch.manual_seed(0)"),
+    ("6", "index in indices]", "index in indices[::-1]]"),
+    ("7", "default_collate(samples))  #", "samples)  #"),
+    ("the seed", "torch.tensor(0).random_()", "torch.tensor(0)"),
+)
+def test_seventeen_lines_are_a_loader__but_not_with_another_line(
+    snippet, old, new, fails
+):
+    """Each of the numbered lines counts; with the same seed in all workers,
+    for example, they would all draw the same numbers.
+    """
+    fails(test_seventeen_lines_are_a_loader, snippet.edit(old, new))
+
+
+RECORD = ("digits", "record")
+
+
+def test_workers_take_turns(snippet, given=(), size=2, workers=2):
+    given = given or after(snippet, *RECORD).given
+    count = sum(len(indices) for indices, *_ in given)
+
+    for k, (indices, ids, *_) in enumerate(given):
+        assert indices == [*range(count)][k * size : (k + 1) * size]
+        assert ids == [k % workers] * len(indices)
+
+
+SPLITS = [(1, 5, None), (3, 2, 3), (3, 1, 1)]
+
+
+@pytest.mark.parametrize(("workers", "size", "factor"), SPLITS)
+def test_workers_take_turns__also_for(snippet, workers, size, factor):
+    batches = [each.tolist() for each in torch.arange(17).split(size)]
+    options = {"num_workers": workers, "prefetch_factor": factor}
+    given = after(snippet, *RECORD).read(batches, **options)
+    test_workers_take_turns(snippet, given, size, workers)
+
+
+def test_workers_take_turns__also_in_later_epochs(snippet):
+    signed = after(snippet, *RECORD).Signed()
+    batches = [[0, 1], [2, 3], [4, 5]]
+    options = {"num_workers": 2, "persistent_workers": True, **FORK}
+    loader = DataLoader(signed, batch_sampler=batches, **options)
+    for _ in range(2):
+        given = [[each.tolist() for each in batch] for batch in loader]
+        test_workers_take_turns(snippet, given)
+
+
+def test_workers_take_turns__ends_for_a_stream(snippet, fails):
+    """For an `IterableDataset`: each worker reads all of it."""
+    loader = DataLoader(Stream(), 2, num_workers=2, **FORK)
+    given = [[each.tolist() for each in batch] for batch in loader]
+    fails(test_workers_take_turns, snippet, given)
+
+
+class Held(Dataset):
+    """Eight samples, the first of which waits until another is read."""
+
+    def __init__(self, until, seconds=20):
+        self.until = until
+        self.seconds = seconds
+        self.read = torch.zeros(1).share_memory_()
+        self.handed_over = torch.zeros(1).share_memory_()
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        end = time.monotonic() + self.seconds
+        while not (index or getattr(self, self.until)):
+            time.sleep(0.01)
+            if time.monotonic() > end:
+                break
+        if index == 7:
+            self.read.fill_(1)
+        return index, get_worker_info().id
+
+
+def given_by(held, workers=2, in_order=True):
+    """Return the batches of a loader, the first of which comes late."""
+    given = []
+    options = {"num_workers": workers, "in_order": in_order, **FORK}
+    for batch in DataLoader(held, 2, **options):
+        given.append([each.tolist() for each in batch])
+        held.handed_over.fill_(1)
+    return given
+
+
+def test_workers_take_turns__also_if_one_is_slow(snippet):
+    test_workers_take_turns(snippet, given_by(Held("read")))
+
+
+def test_workers_take_turns__ends_with_in_order_false(snippet, fails):
+    """With `in_order=False`: a batch that is ready overtakes a slow one."""
+    given = given_by(Held("handed_over"), in_order=False)
+    fails(test_workers_take_turns, snippet, given)
+
+
+def test_workers_take_turns__but_not_with_another_sampler(snippet, fails):
+    """This sampler gives each batch another index as well."""
+    turned = snippet.edit("yield batch", "yield [0, *batch]")
+    fails(test_workers_take_turns, turned)
+
+
+def test_batches_are_asked_for_ahead(snippet, given=(), ahead=4):
+    given = given or after(snippet, *RECORD).given
+    total = len(given)
+
+    counts = [count for *_, count in given]
+    assert counts == [min(total, ahead + k + 1) for k in range(total)]
+
+
+@pytest.mark.parametrize(("workers", "size", "factor"), SPLITS)
+def test_batches_are_asked_for_ahead__also_for(snippet, workers, size, factor):
+    batches = [each.tolist() for each in torch.arange(17).split(size)]
+    options = {"num_workers": workers, "prefetch_factor": factor}
+    given = after(snippet, *RECORD).read(batches, **options)
+    ahead = workers * (factor or 2)
+    test_batches_are_asked_for_ahead(snippet, given, ahead)
+
+
+def test_batches_are_asked_for_ahead__also_if_workers_stay(snippet):
+    batches = [[each] for each in range(9)]
+    options = {"num_workers": 2, "persistent_workers": True}
+    given = after(snippet, *RECORD).read(batches, **options)
+    test_batches_are_asked_for_ahead(snippet, given)
+
+
+def test_batches_are_asked_for_ahead__ends_for_a_whole_list(snippet, fails):
+    """`list(loader)` takes every batch at once."""
+    edited = snippet.edit("workers in loader:", "workers in list(loader):")
+    fails(test_batches_are_asked_for_ahead, edited)
+
+
+@edits(
+    ("with one ahead", "num_workers=2)\nfor", "num_workers=2, **ONE)\nfor"),
+    ("with three workers", "num_workers=2)\nfor", "num_workers=3)\nfor"),
+)
+def test_batches_are_asked_for_ahead__but_not(snippet, old, new, fails):
+    """`prefetch_factor=1` orders one batch of each worker, and a third worker
+    has two more on order.
+    """
+    one = snippet.edit(
+        "# %% record\n", "# %% record\nONE = {'prefetch_factor': 1}\n"
+    )
+    fails(test_batches_are_asked_for_ahead, one.edit(old, new))
+
+
+# How many workers
+
+WAITS = ("digits", "waits")
+
+
+def test_too_few_workers_wait_again_and_again(snippet):
+    waited = after(snippet, *WAITS).waited
+
+    assert waited[2] == [3, 0] + [1, 0] * 4
+    assert waited[3] == [3] + [0] * 9
+
+
+@pytest.mark.parametrize(
+    ("workers", "factor"), [(1, None), (2, None), (4, 1)], ids=str
+)
+def test_too_few_workers_wait_again_and_again__also_for(
+    snippet, workers, factor
+):
+    run = after(snippet, *WAITS)
+    for loading in (0.5, 2.5, 4, 9):
+        waited = run.waits(workers, loading, prefetch_factor=factor)
+        late = [k for k, steps in enumerate(waited) if steps]
+        every = workers if workers < loading else len(waited)
+        assert late == [*range(0, len(waited), every)]
+        assert {waited[k] for k in late[1:]} <= {loading - workers}
 
 
 @edits(
     (
-        "**options\n    )",
-        "prefetch_factor=1 if workers else None, **options\n    )",
+        "self.loading\n        return",
+        "self.loading * (1 + self.free)\n        return",
     ),
-    ("batches = iter(loader)", "batches = iter(list(loader))"),
-)
-def test_batches_are_asked_for_ahead__but_not(snippet, old, new, fails):
-    """`prefetch_factor=1` asks each worker for one batch ahead, and
-    `list(loader)` reads everything at once.
-    """
-    fails(test_batches_are_asked_for_ahead, snippet.edit(old, new))
-
-
-@functools.cache
-def records(program, workers, factor):
-    run = after(program, *RECORD)
-    options = {"prefetch_factor": factor, "batch_size": 1}
-    return many_workers(run.recorded, run.Days(), workers, **options)
-
-
-def test_too_few_workers_wait_again_and_again(
-    snippet, workers=0, loading=3, factor=None
-):
-    if not workers:  # too few, and enough
-        test_too_few_workers_wait_again_and_again(snippet, 2)
-        workers, factor = 3, 2
-    schedule = after(snippet, "schedule").schedule
-    record = after(snippet, *RECORD).runs[2]
-    if (workers, factor) != (2, None):
-        record = records(snippet.only(*RECORD), workers, factor)
-    rows = schedule(*record, loading, 1)
-    if loading == 3:
-        assert rows == schedule(*record)
-    loads, trains, waits = (
-        [row for row in rows if row[0] == what]
-        for what in ("load", "train", "wait")
-    )
-
-    assert len(loads) == len(trains) == len(record[1])
-    for _, worker, batch, start, end in loads:
-        assert (worker, end - start) == (batch % workers, loading)
-        assert trains[batch][3] >= end
-    for row, later in pairwise(trains):
-        assert (row[1], row[4] - row[3]) == (-1, 1)
-        assert later[3] >= row[4]
-    every = workers if workers < loading else len(loads)
-    assert [row[2] for row in waits] == [*range(0, len(loads), every)]
-    for _, process, batch, start, end in waits:
-        assert process == -1
-        assert start == (trains[batch - 1][4] if batch else 0)
-        assert end == loads[batch][4] == trains[batch][3]
-
-
-@pytest.mark.parametrize(("workers", "factor"), [(1, None), (4, 1)])
-def test_too_few_workers_wait_again_and_again__also_for(
-    snippet, workers, factor
-):
-    for loading in (0.5, 1, 2, 2.5, 4, 5, 9):
-        test_too_few_workers_wait_again_and_again(
-            snippet, workers, loading, factor
-        )
-
-
-@edits(
-    ("start + loading\n", "start + loading * (1 + batch % 3)\n"),
-    ("handed_over[-1] + step\n", "handed_over[-1] + step * batch\n"),
-    ("start = max(asked, ends.get(int(worker), 0))", "start = asked"),
+    ("ready.item()) + step", "ready.item()) + step * len(waited)"),
+    ("max(self.free, ordered) +", "ordered +"),
 )
 def test_too_few_workers_wait_again_and_again__but_not(
     snippet, old, new, fails
@@ -357,280 +597,20 @@ def test_too_few_workers_wait_again_and_again__but_not(
     fails(test_too_few_workers_wait_again_and_again, snippet.edit(old, new))
 
 
-COPIES = ("days", "copies")
-
-
-def test_workers_have_copies(snippet, reads=""):
-    if reads:
-        snippet = edited(
-            snippet,
-            ("reads = 0", f"reads = {reads}"),
-            ("reads += 1", "reads[0] += 1"),
-        )
-    run = after(snippet, *COPIES, again=True)
-
-    seen = run.days.reads[0] if reads else run.days.reads
-    assert (len(run.given), seen) == (6, 0)
-    run.days[0]
-    assert (run.days.reads[0] if reads else run.days.reads) == 1
-
-
-@pytest.mark.parametrize("reads", ["torch.zeros(1)", "[0]"])
-def test_workers_have_copies__also_of(snippet, reads):
-    test_workers_have_copies(snippet, reads)
-
-
-def test_workers_have_copies__but_the_main_process_has_none(snippet, fails):
-    """Without workers, the main process reads the days itself, and counts all
-    twelve.
-    """
-    edited = snippet.edit(
-        "DataLoader(days, **fork)", "DataLoader(days, batch_size=2)"
-    )
-    fails(test_workers_have_copies, edited)
-
-
-@pytest.mark.parametrize(
-    "reads",
-    [
-        "torch.zeros(1).share_memory_()",
-        "torch.from_file('days', True, 1); __import__('os').unlink('days')",
-    ],
-)
-def test_workers_have_copies__ends_in_shared_memory_and_files(
-    snippet, reads, fails
-):
-    """In shared memory, or in a mapped file: the main process sees it."""
-    fails(test_workers_have_copies, snippet, reads)
-
-
-def test_batches_come_in_shared_memory(snippet, options=()):
-    run = after(snippet, *COPIES)
-    given = run.given
-    if options:
-        loader = DataLoader(torch.ones(4, 2).to(options[0]), **options[1])
-        given = [loader]
-
-    assert all(tensor.is_shared() for batch in given for tensor in batch)
-
-
-@pytest.mark.parametrize("dtype", [torch.bool, torch.float64])
-def test_batches_come_in_shared_memory__also_of(snippet, dtype):
-    loaded = {"num_workers": 1, "batch_size": None, **FORK}
-    test_batches_come_in_shared_memory(snippet, (dtype, loaded))
-
-
-def test_batches_come_in_shared_memory__also_of_one_number(snippet):
-    after(snippet, *COPIES)
-    loader = DataLoader(torch.ones(3), num_workers=1, batch_size=1, **FORK)
-
-    assert all(batch.is_shared() for batch in loader)
-
-
-def test_batches_come_in_shared_memory__but_not_without_workers(
-    snippet, fails
-):
-    """Without workers, nothing has to be handed over."""
-    edited = snippet.edit(
-        "DataLoader(days, **fork)", "DataLoader(days, batch_size=2)"
-    )
-    fails(test_batches_come_in_shared_memory, edited)
-
-
-def test_batches_come_in_shared_memory__but_no_empty_tensor(snippet, fails):
-    """An empty tensor has no memory to share."""
-    edited = snippet.edit(
-        "return day, worker.id", "return torch.ones(0), worker.id"
-    )
-    fails(test_batches_come_in_shared_memory, edited)
-
-
-# Do this
-
-
-def test_both_loaders_give_each_day_once(snippet):
-    run = after(snippet, "days", "do-this", "read-both")
-    epochs = [flat(epoch) for epoch in run.trained]
-
-    assert epochs[0] != epochs[1]
-    for epoch in epochs:
-        assert len(epoch) == 12
-        assert {*epoch} == {*range(12)}
-        assert epoch != [*range(12)]
-    assert {tuple(flat(run.evaluated))} == {(*range(12),)}
-
-
-def test_both_loaders_give_each_day_once__also_with_another_seed(snippet):
-    edited = snippet.edit(
-        "    torch.manual_seed(0)\n    training",
-        "    torch.manual_seed(1)\n    training",
-    )
-    test_both_loaders_give_each_day_once(edited)
-
-
-@edits(
-    ("(degrees, shuffle=True, **common)", "(degrees, **common)"),
-    ("(degrees, **common)", "(degrees, shuffle=True, **common)"),
-    (
-        "(degrees, shuffle=True, **common)",
-        "(degrees, sampler=torch.randint(12, (12,)), **common)",
-    ),
-)
-def test_both_loaders_give_each_day_once__but_not(snippet, old, new, fails):
-    """Without `shuffle`, all epochs have one order; the others shuffle the
-    evaluation, or give days more than once.
-    """
-    fails(test_both_loaders_give_each_day_once, snippet.edit(old, new))
-
-
 # The arguments
 
-EPOCHS = ("days", "three-epochs", "epochs-seen")
 
-
-def test_persistent_workers_stay(snippet):
-    processes = after(snippet, *EPOCHS).processes
-
-    assert processes == {False: 3, True: 1}
-
-
-def test_persistent_workers_stay__also_two_of_them(snippet):
-    two = ('1, "batch_size": 12', '2, "batch_size": 1')
-    run = after(edited(snippet, two, ("range(3)", "range(2)")), *EPOCHS)
-
-    assert len(run.rows) == 24
-    assert run.processes == {False: 4, True: 2}
-
-
-@edits(
-    ("persistent_workers=stay", "persistent_workers=True"),
-    ("persistent_workers=stay", "persistent_workers=False"),
-)
-def test_persistent_workers_stay__but_not_otherwise(snippet, old, new, fails):
-    """Always `True`, one process serves all epochs; always `False`, each epoch
-    starts a new one.
-    """
-    fails(test_persistent_workers_stay, snippet.edit(old, new))
-
-
-def test_persistent_workers_are_stale(snippet):
-    seen = after(snippet, *EPOCHS).seen
-
-    found = {(stay, *epochs) for stay, epochs in seen.items()}
-    assert found == {(False, 0, 1, 2), (True, 0, 0, 0)}
-
-
-SHARED = [
-    ("    epoch = 0\n", "    epoch = torch.zeros(1).share_memory_()\n"),
-    ("return self.epoch, os", "return int(self.epoch), os"),
-    (
-        "for dataset.epoch in range(3):\n",
-        "for epoch in range(3):\n        dataset.epoch.fill_(epoch)\n",
-    ),
-]
-
-
-def test_persistent_workers_are_stale__also_with_a_tensor(snippet):
-    pairs = [(old, new.replace(".share_memory_()", "")) for old, new in SHARED]
-    test_persistent_workers_are_stale(edited(snippet, *pairs))
-
-
-def test_persistent_workers_are_stale__ends_in_shared_memory(snippet, fails):
-    """In shared memory: the workers see the change."""
-    fails(test_persistent_workers_are_stale, edited(snippet, *SHARED))
-
-
-def test_persistent_workers_are_stale__but_new_ones_are_not(snippet, fails):
-    """New workers are forked in each epoch, and see the dataset as it is
-    then.
-    """
-    edited = snippet.edit(
-        "persistent_workers=stay", "persistent_workers=False"
-    )
-    fails(test_persistent_workers_are_stale, edited)
-
-
-def test_some_arguments_need_workers(snippet):
-    run = after(snippet, "days", "without-workers")
-
-    for name in ("prefetch_factor", "persistent_workers"):
-        assert run.texts.get(name, "").startswith("ValueError: ")
-        assert f"{name} option" in run.texts[name]
-    text = run.texts.get("multiprocessing_context", "")
-    assert text.startswith("ValueError: multiprocessing_context can only be")
-    text = run.texts.get("timeout", "")
-    assert text.startswith("AssertionError: ")
-    said = "" if older(torch.__version__, "2.10") else "requires timeout == 0"
-    assert text.endswith(said)
-
-    DataLoader(run.Days(), timeout=60)
-    for name in set(run.needs) - {"timeout"}:
-        with pytest.raises(ValueError, match=name):
-            DataLoader(run.Days(), num_workers=0, **{name: run.needs[name]})
-
-
-@pytest.mark.parametrize("start", ["spawn", "forkserver"])
-def test_some_arguments_need_workers__also_for(snippet, start):
-    old = 'needs["multiprocessing_context"] = "fork"'
-    edited = snippet.edit(old, old.replace("fork", start))
-    test_some_arguments_need_workers(edited)
-
-
-@edits(
-    ("**{name: value})", "num_workers=1, **{name: value})"),
-    (
-        '"persistent_workers": True, "timeout"',
-        '"persistent_workers": False, "timeout"',
-    ),
-    ('{"prefetch_factor": 2', '{"prefetch_factor": None'),
-    ('"timeout": 60', '"timeout": 0'),
-    (
-        '["multiprocessing_context"] = "fork"',
-        '["multiprocessing_context"] = None',
-    ),
-)
-def test_some_arguments_need_workers__but_not(snippet, old, new, fails):
-    """With a worker, or with the value that stands for "not set", nothing
-    raises.
-    """
-    fails(test_some_arguments_need_workers, snippet.edit(old, new))
-
-
-class Held(Dataset):
-    """Eight samples, the first of which waits until another is given."""
-
-    def __init__(self, seconds):
-        self.seconds = seconds
-        self.handed_over = torch.zeros(1).share_memory_()
-
-    def __len__(self):
-        return 8
-
-    def __getitem__(self, index):
-        end = time.monotonic() + self.seconds
-        while not (index or self.handed_over):
-            time.sleep(0.01)
-            if time.monotonic() > end:
-                break
-        return index
-
-
-def test_a_ready_batch_does_not_wait(
-    workers=2, size=1, in_order=False, seconds=20
-):
+def test_a_ready_batch_does_not_wait(workers=2, in_order=False, seconds=20):
     """No counter-example can edit the page, which has no cell of this."""
-    held, given = Held(seconds), []
-    options = {"num_workers": workers, "in_order": in_order, **FORK}
-    for batch in DataLoader(held, size, **options):
-        given.append(batch.tolist())
-        held.handed_over.fill_(1)
+    held = Held("handed_over", seconds)
+    given = [indices for indices, _ in given_by(held, workers, in_order)]
 
     assert sorted(flat(given)) == [*range(8)]
     assert 0 not in given[0]
 
 
 def test_a_ready_batch_does_not_wait__also_with_three_workers():
-    many_workers(test_a_ready_batch_does_not_wait, 3, 2)
+    test_a_ready_batch_does_not_wait(3)
 
 
 @pytest.mark.parametrize(
@@ -642,80 +622,12 @@ def test_a_ready_batch_does_not_wait__ends_if(workers, in_order, fails):
     """With `in_order=True`, or with a single worker: a ready batch waits for
     the one before it.
     """
-    fails(test_a_ready_batch_does_not_wait, workers, 1, in_order, 0.2)
+    fails(test_a_ready_batch_does_not_wait, workers, in_order, 0.2)
 
 
-# How many workers
+# The same random numbers in each worker
 
-CORES = ("days", "three-epochs", "without-numbers", "too-many-workers")
-
-
-def test_more_workers_than_cores_warn(snippet):
-    run = after(snippet, *CORES)
-
-    assert len(run.caught) == 1
-    text = run.without_numbers(run.caught[0].message)
-    assert text.startswith(
-        "This DataLoader will create N worker processes in total. Our"
-        " suggested max number of worker in current system is N, which is"
-    )
-
-
-def test_more_workers_than_cores_warn__also_if_few_are_allowed():
-    allowed = os.sched_getaffinity(0)
-    try:
-        os.sched_setaffinity(0, [min(allowed)])
-        DataLoader(range(3), num_workers=1)
-        with pytest.warns(UserWarning, match="suggested max number"):
-            DataLoader(range(3), num_workers=2)
-    finally:
-        os.sched_setaffinity(0, allowed)
-
-
-def test_more_workers_than_cores_warn__but_not_with_one_worker(snippet, fails):
-    """One worker is not more than the cores, so nothing warns."""
-    edited = snippet.edit("os.cpu_count() + 1", "1")
-    fails(test_more_workers_than_cores_warn, edited)
-
-
-def test_more_workers_than_cores_warn__but_not_as_many(snippet, fails):
-    """As many workers as cores are not too many."""
-    edited = snippet.edit("os.cpu_count() + 1", "len(os.sched_getaffinity(0))")
-    fails(test_more_workers_than_cores_warn, edited)
-
-
-class Slow(Dataset):
-    """A sample that takes a third of a second."""
-
-    def __len__(self):
-        return 1
-
-    def __getitem__(self, index):
-        time.sleep(0.33)
-        return index
-
-
-def test_slow_batches_time_out(seconds=0.1):
-    """No counter-example can edit the page, which has no cell of this."""
-    error = raised(Slow(), timeout=seconds)
-
-    assert type(error) is RuntimeError
-    assert str(error) == f"DataLoader timed out after {seconds} seconds"
-
-
-def test_slow_batches_time_out__ends_within_the_timeout(fails):
-    """For a batch that comes within the timeout: nothing is raised."""
-    fails(test_slow_batches_time_out, 20)
-
-
-def test_slow_batches_time_out__ends_without_one(fails):
-    """With `timeout=0`, the default: the loader waits as long as it takes."""
-    fails(test_slow_batches_time_out, 0)
-
-
-# Random numbers in workers
-
-DRAW = ("days", "three-epochs", "noise", "seed-worker", "draw")
+DRAW = ("digits", "noise", "drawn")
 SOURCES = ("torch", "random", "np.random")
 
 
@@ -725,19 +637,35 @@ def drawn_by(batches, name):
     return [each[name].tolist() for each in batches]
 
 
-def test_workers_have_seeds_of_their_own(snippet):
-    drawn = after(snippet, *DRAW, "drawn").drawn
+def test_workers_have_seeds_of_their_own(snippet, drawn=None):
+    drawn = drawn or after(snippet, *DRAW).drawn
 
     for name in SOURCES:
-        assert len(set(flat(drawn_by(drawn, name)))) == 24
+        assert len(set(flat(drawn_by(drawn, name)))) == 12
 
 
 def test_workers_have_seeds_of_their_own__also_if_they_stay(snippet):
-    run = after(snippet, *DRAW)
-    drawn = run.draw(2, persistent_workers=True, shuffle=True)
+    draw = after(snippet, *DRAW).draw
+    drawn = draw(2, persistent_workers=True, shuffle=True)
+    test_workers_have_seeds_of_their_own(snippet, drawn)
 
-    for name in SOURCES:
-        assert len(set(flat(drawn_by(drawn, name)))) == 24
+
+class Draws(Dataset):
+    """Six samples of three numbers that are drawn."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        numbers = torch.rand(()).item(), random.random(), np.random.random()
+        return dict(zip(SOURCES, numbers, strict=True))
+
+
+def test_workers_have_seeds_of_their_own__also_in_a_new_python(snippet):
+    options = {"num_workers": 2, "multiprocessing_context": "forkserver"}
+    loader = DataLoader(Draws(), 3, **options)
+    drawn = [batch for _ in range(2) for batch in loader]
+    test_workers_have_seeds_of_their_own(snippet, drawn)
 
 
 def test_workers_have_seeds_of_their_own__ends_if_each_epoch_sets_the_seed(
@@ -750,8 +678,11 @@ def test_workers_have_seeds_of_their_own__ends_if_each_epoch_sets_the_seed(
 
 
 @edits(
-    ('"random": random.random()', '"random": random.Random(day % 6).random()'),
-    ("np.random.random()", "np.random.RandomState(day).random()"),
+    (
+        '"random": random.random()',
+        '"random": random.Random(index % 3).random()',
+    ),
+    ("np.random.random()", "np.random.RandomState(index).random()"),
     ("drawn = draw(2)", "drawn = draw(2, worker_init_fn=torch.manual_seed)"),
 )
 def test_workers_have_seeds_of_their_own__but_not_if_set(
@@ -764,20 +695,31 @@ def test_workers_have_seeds_of_their_own__but_not_if_set(
 
 
 def test_a_copied_generator_repeats(snippet):
-    drawn = after(snippet, *DRAW, "drawn").drawn
+    drawn = after(snippet, *DRAW).drawn
     first, *others = drawn_by(drawn, "self.rng")
 
-    assert len(set(first)) == 6
+    assert len(set(first)) == 3
     assert others == [first] * 3
     if "self.rng = np.random.default_rng(0)" in snippet.text:
         rng = np.random.default_rng(0)
-        assert first == [rng.random() for _ in range(6)]
+        assert first == [rng.random() for _ in range(3)]
 
 
-@pytest.mark.parametrize("made", ["random.Random()"])
+MAKE = "self.rng = np.random.default_rng(0)"
+
+
+@pytest.mark.parametrize(
+    "made", ["random.Random()", "np.random.RandomState()"]
+)
 def test_a_copied_generator_repeats__also_of(snippet, made):
-    edited = snippet.edit("np.random.default_rng(0)", made)
-    test_a_copied_generator_repeats(edited)
+    test_a_copied_generator_repeats(snippet.edit(MAKE, f"self.rng = {made}"))
+
+
+def test_a_copied_generator_repeats__also_of_torch(snippet):
+    made = "self.rng = torch.Generator().manual_seed(7)"
+    drawn = '"self.rng": torch.rand((), generator=self.rng).item()'
+    pairs = (MAKE, made), ('"self.rng": self.rng.random()', drawn)
+    test_a_copied_generator_repeats(edited(snippet, *pairs))
 
 
 def test_a_copied_generator_repeats__ends_if_the_main_process_draws(
@@ -801,48 +743,61 @@ def test_a_copied_generator_repeats__ends_after_an_epoch_if_workers_stay(
     fails(test_a_copied_generator_repeats, snippet.edit(old, new))
 
 
-def test_a_copied_generator_repeats__but_not_if_made_anew(snippet, fails):
-    """A generator that is made for each sample is no copy."""
-    edited = snippet.edit(
-        '"self.rng": self.rng.random()}',
-        '"self.rng": np.random.default_rng().random()}',
-    )
-    fails(test_a_copied_generator_repeats, edited)
+@edits(
+    ("made anew", "self.rng.random()}", "np.random.default_rng().random()}"),
+    ("drawn by torch", "self.rng.random()}", "torch.rand(()).item()}"),
+)
+def test_a_copied_generator_repeats__but_not_if(snippet, old, new, fails):
+    """A generator that is made for each sample is no copy, and that of torch
+    is seeded in each worker.
+    """
+    fails(test_a_copied_generator_repeats, snippet.edit(old, new))
 
 
-def test_a_generator_of_the_worker_does_not_repeat(snippet, options=()):
-    if options:
-        run = after(snippet, *DRAW)
-        draw = functools.partial(run.draw, 2, **dict(options))
-        seeded = draw(worker_init_fn=run.seed_worker)
-    else:
-        seeded = after(snippet, *DRAW, "seeded").seeded
-
-    assert len(set(flat(drawn_by(seeded, "self.rng")))) == 24
+SEED = (*DRAW, "seed-worker")
+SEEDED = "info.dataset.rng = np.random.default_rng(info.seed)"
 
 
-def test_a_generator_of_the_worker_does_not_repeat__also_from_its_seed(
-    snippet,
-):
-    run = after(snippet, *DRAW)
-    info = types.SimpleNamespace(seed=7, dataset=types.SimpleNamespace())
-    known = run.seed_worker.__globals__
-    with patch.dict(known, get_worker_info=lambda: info):
-        run.seed_worker(0)
+def test_a_generator_of_the_worker_does_not_repeat(snippet, seeded=None):
+    seeded = seeded or after(snippet, *SEED).seeded
 
-    assert info.dataset.rng.random() == np.random.default_rng(7).random()
+    assert len(set(flat(drawn_by(seeded, "self.rng")))) == 12
 
 
 def test_a_generator_of_the_worker_does_not_repeat__also_if_it_stays(snippet):
-    test_a_generator_of_the_worker_does_not_repeat(
-        snippet, (("persistent_workers", True), ("shuffle", True))
-    )
+    run = after(snippet, *SEED)
+    options = {"persistent_workers": True, "shuffle": True}
+    seeded = run.draw(2, worker_init_fn=run.seed_worker, **options)
+    test_a_generator_of_the_worker_does_not_repeat(snippet, seeded)
+
+
+def test_a_generator_of_the_worker_does_not_repeat__also_behind_subsets(
+    snippet,
+):
+    run = after(snippet, *SEED, "seed-inner")
+    data = Subset(Subset(run.Noise(), [*range(6)]), [*range(6)])
+    options = {"worker_init_fn": run.seed_inner, **FORK}
+    loader = DataLoader(data, 3, num_workers=2, **options)
+    seeded = [batch for _ in range(2) for batch in loader]
+    test_a_generator_of_the_worker_does_not_repeat(snippet, seeded)
+
+
+def test_a_generator_of_the_worker_does_not_repeat__ends_in_a_subset(
+    snippet, fails
+):
+    """In a `Subset`, such as `random_split` makes, `seed_worker` misses the
+    generator, which is `info.dataset.dataset.rng` there.
+    """
+    old = "DataLoader(Noise(), batch_size=3"
+    new = "DataLoader(random_split(Noise(), [6])[0], batch_size=3"
+    subset = snippet.edit(old, new)
+    fails(test_a_generator_of_the_worker_does_not_repeat, subset)
 
 
 @edits(
-    ("default_rng(info.seed)", "default_rng(worker_id)"),
-    ("default_rng(info.seed)", "default_rng(info.seed - worker_id)"),
-    ("info.dataset.rng =", "info.dataset.other ="),
+    (SEEDED, SEEDED.replace("info.seed", "worker_id")),
+    (SEEDED, SEEDED.replace("info.seed", "info.seed - worker_id")),
+    (SEEDED, SEEDED.replace(".rng =", ".other =")),
 )
 def test_a_generator_of_the_worker_does_not_repeat__but_not(
     snippet, old, new, fails
@@ -855,107 +810,125 @@ def test_a_generator_of_the_worker_does_not_repeat__but_not(
     )
 
 
-SIXES = {"batch_size": 6, "num_workers": 2, **FORK}
+# Copies
+
+COPIES = ("digits", "copies")
 
 
-def test_seed_worker_misses_a_subset(snippet):
-    run = after(snippet, *DRAW)
+def test_workers_have_copies(snippet, reads="", start=""):
+    if start:
+        assert program(GUARD, start, "torch.ones(3)")[1] == [1, 1, 1]
+        return
+    if reads:
+        snippet = edited(
+            snippet,
+            ("    reads = 0", f"    reads = {reads}"),
+            ("self.reads += 1", "self.reads[0] += 1"),
+            ("return self.reads", "return self.reads[0]"),
+        )
+    counted = snippet.only(*COPIES).after("copies").counted
 
-    def seed_the_inner_one(worker_id):
-        info = get_worker_info()
-        info.dataset.dataset.rng = np.random.default_rng(info.seed)
-
-    [subset] = random_split(run.Noise(), [12])
-    for seed in (run.seed_worker, seed_the_inner_one):
-        loader = DataLoader(subset, worker_init_fn=seed, **SIXES)
-        first, second = (each["self.rng"].tolist() for each in loader)
-        missed = seed == run.seed_worker
-        assert (first == second) == missed
-        assert len({*first, *second}) == (6 if missed else 12)
-
-
-def test_seed_worker_misses_a_subset__but_not_one_step_deeper(snippet, fails):
-    """One step deeper, at `info.dataset.dataset`, it reaches the generator."""
-    edited = snippet.edit("info.dataset.rng =", "info.dataset.dataset.rng =")
-    fails(test_seed_worker_misses_a_subset, edited)
+    seen = counted.reads[0] if reads else counted.reads
+    assert seen == 0
+    assert counted[0] == 1
 
 
-def test_seed_worker_misses_a_subset__but_not_under_another_name(
-    snippet, fails
-):
-    """Under the name `own`, `seed_worker` misses the generator even without a
-    `Subset`.
+@pytest.mark.parametrize("reads", ["torch.zeros(1)", "[0]"])
+def test_workers_have_copies__also_of(snippet, reads):
+    test_workers_have_copies(snippet, reads)
+
+
+def test_workers_have_copies__also_of_a_tensor_of_ones(snippet):
+    test_workers_have_copies(snippet, start="fork")
+
+
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+def test_workers_have_copies__ends_with(snippet, start, fails):
+    """With `spawn` or `forkserver`, CPU tensors of the dataset are in shared
+    memory: the main process sees it.
     """
-    edited = snippet.edit("self.rng = np", "self.own = np").edit(
-        "self.rng.random()", "self.own.random()"
-    )
-    fails(test_seed_worker_misses_a_subset, edited)
+    fails(test_workers_have_copies, snippet, "", start)
 
 
-def numbers_of(batches):
-    return [
-        {name: numbers.tolist() for name, numbers in batch.items()}
-        for batch in batches
-    ]
+def test_workers_have_copies__but_the_main_process_has_none(snippet, fails):
+    """Without workers, the main process reads the samples itself, and counts
+    all twelve.
+    """
+    old = "DataLoader(counted, batch_size=6, **two)"
+    edited = snippet.edit(old, "DataLoader(counted, batch_size=6)")
+    fails(test_workers_have_copies, edited)
 
 
-def test_a_generator_repeats_the_run(snippet, epochs=1):
-    run = after(snippet, *DRAW, "again")
-    first, second = map(numbers_of, run.twice)
-    assert first == second
-
-    torch.manual_seed(1)
-    random.seed(1)
-    np.random.seed(1)
-    state = torch.get_rng_state()
-    third = numbers_of(run.again())
-    assert torch.equal(torch.get_rng_state(), state)  # nor seeds it anew
-    assert len(first) == 2 * epochs
-    assert first == third
-    order = flat(batch["day"] for batch in first)
-    assert sorted(order[:12]) == [*range(12)] != order[:12]
-    assert order[:12] != order[12:]
-    assert set(first[0]) == {"day", "self.rng", *SOURCES}
-
-
-@pytest.mark.parametrize("stay", [False, True])
-def test_a_generator_repeats_the_run__also_in_later_epochs(snippet, stay):
-    options = f"num_workers=1, persistent_workers={stay},"
-    edited = snippet.edit("draw(1,", f"draw(2, {options}")
-    test_a_generator_repeats_the_run(edited, 2)
-
-
-@edits(
-    (".manual_seed(1)", ".manual_seed(time.monotonic_ns())"),
-    (
-        'options = {"generator": generator,',
-        "torch.manual_seed(1)\n    options = {",
-    ),
-    ("draw(1,", "draw(1, num_workers=next(TURNS),"),
-    ('"worker_init_fn": seed_worker}', '"worker_init_fn": unseed}'),
+@pytest.mark.parametrize(
+    "reads",
+    [
+        "torch.zeros(1).share_memory_()",
+        "torch.from_file('reads', True, 1); __import__('os').unlink('reads')",
+    ],
 )
-def test_a_generator_repeats_the_run__but_not(snippet, old, new, fails):
-    """Runs repeat with one seed for the loader's generator, as many workers,
-    and no other seeding in them.
-    """
-    start = "# %% again\nimport time\n\nTURNS = iter([2, 1, 2])\n\n"
-    start += "def unseed(worker_id):\n    np.random.seed()\n\n"
-    edited = snippet.edit("# %% again\n", start).edit(old, new)
-    fails(test_a_generator_repeats_the_run, edited)
+def test_workers_have_copies__ends_in_shared_memory_and_files(
+    snippet, reads, fails
+):
+    """In shared memory, or in a mapped file: the main process sees it."""
+    fails(test_workers_have_copies, snippet, reads)
 
 
-def test_a_generator_repeats_the_run__ends_with_a_sampler_that_draws(
+STALE = ("digits", "stale")
+
+
+def test_persistent_workers_are_stale(snippet):
+    run = snippet.only(*STALE).after("stale")
+    run.loader._iterator = None  # its workers end
+
+    assert run.seen == {False: [3, 2, 1], True: [3, 3, 3]}
+
+
+TENSOR = [
+    ("    noise = 0\n", "    noise = torch.zeros(1)\n"),
+    ("fading.noise = 4 - epoch", "fading.noise.fill_(4 - epoch)"),
+]
+
+
+def test_persistent_workers_are_stale__also_with_a_tensor(snippet):
+    test_persistent_workers_are_stale(edited(snippet, *TENSOR))
+
+
+def test_persistent_workers_are_stale__also_with_a_transform(snippet):
+    set_it = "fading.noise = 4 - epoch"
+    swapped = f"fading.noise = functools.partial(int, {set_it[-9:]})"
+    start = "# %% stale\nimport functools\n\n\n"
+    program = snippet.edit("# %% stale\n", start).edit(set_it, swapped)
+    old, new = "return int(self.noise)", "return self.noise()"
+    test_persistent_workers_are_stale(program.edit(old, new))
+
+
+def test_persistent_workers_are_stale__but_not_in_shared_memory(
     snippet, fails
 ):
-    """With a sampler that draws from torch's generator: the loader's own does
-    not reach it.
+    """In shared memory, the workers see the change."""
+    (old, new), fill = TENSOR
+    shared = old, new.replace("zeros(1)", "zeros(1).share_memory_()")
+    fails(test_persistent_workers_are_stale, edited(snippet, shared, fill))
+
+
+def test_persistent_workers_are_stale__but_new_ones_are_not(snippet, fails):
+    """New workers are forked in each epoch, and see the dataset as it is
+    then.
     """
-    start = "# %% again\nfrom torch.utils.data import RandomSampler\n\n\n"
-    edited = snippet.edit("# %% again\n", start).edit(
-        "shuffle=True, **options",
-        "sampler=RandomSampler(range(12)), **options",
+    old = "persistent_workers=stay)"
+    edited = snippet.edit(old, "persistent_workers=False)")
+    fails(test_persistent_workers_are_stale, edited)
+
+
+def test_persistent_workers_are_stale__ends_before_the_first_epoch(
+    snippet, fails
+):
+    """What you set before the first batch arrives: the workers start then."""
+    old = "for epoch in (1, 2, 3):"
+    fails(
+        test_persistent_workers_are_stale,
+        snippet.edit(old, "for epoch in [3]:"),
     )
-    fails(test_a_generator_repeats_the_run, edited)
 
 
 # How workers start
@@ -1000,11 +973,11 @@ def local_ways():
 
 
 def test_other_starts_take_no_local_functions(snippet, way=None):
-    run = after(snippet, "days", "local-function")
+    run = after(snippet, "digits", "compare-starts")
 
     def read(start):
         if way is None:
-            return run.read(start)
+            return run.load_by(start)
         data, options = way
         options = {"multiprocessing_context": start, **options}
         return list(DataLoader(data, num_workers=1, **options))
@@ -1020,17 +993,6 @@ def test_other_starts_take_no_local_functions(snippet, way=None):
 @pytest.mark.parametrize("way", local_ways())
 def test_other_starts_take_no_local_functions__also_as(snippet, way):
     test_other_starts_take_no_local_functions(snippet, local_ways()[way])
-
-
-def test_other_starts_take_no_local_functions__also_in_what_the_page_prints(
-    snippet, capsys
-):
-    cells = "days", "three-epochs", "without-numbers", "too-many-workers"
-    after(snippet, *cells, "local-function", "compare-starts", again=True)
-    shown = capsys.readouterr().out.splitlines()
-
-    assert shown[-2] == "fork: [[7.0], [9.0]]"
-    assert shown[-1].startswith("spawn: AttributeError: Can't pickle local")
 
 
 def test_other_starts_take_no_local_functions__but_those_of_a_module(
@@ -1108,63 +1070,8 @@ said = functools.cache(lambda run, guard: run(guard))  # once for all tests
 NOTED = 'import sys\nprint("top", file=sys.stderr)\n'
 
 
-def test_spawned_processes_run_the_top_level(snippet, guard=GUARD):
-    run = after(snippet, "program", "run-program")
-    under = f"{NOTED}{guard}:\n    {NOTED.splitlines()[1]}\n{guard}"
-
-    assert said(run.run, f"{NOTED}{GUARD}").stderr == "top\n" * 2
-    assert said(run.run, under).stderr == "top\n" * 3
-
-
-def test_spawned_processes_run_the_top_level__also_each_of_two(snippet):
-    start = "    process.start()\n"
-    another = '    multiprocessing.get_context("spawn").Process().start()\n'
-    edited = snippet.edit(start, start + another)
-    run = after(edited, "program", "run-program")
-
-    assert run.run(f"{NOTED}{GUARD}").stderr.count("top") == 3
-
-
-def test_spawned_processes_run_the_top_level__ends_in_a_folder_with_main(
-    snippet, fails
-):
-    """In a folder with `__main__.py`: the top level runs only once."""
-    edited = snippet.edit('"program.py"', '"__main__.py"')
-    edited = edited.edit("[sys.executable, path]", "[sys.executable, folder]")
-    fails(test_spawned_processes_run_the_top_level, edited)
-
-
-def test_spawned_processes_run_the_top_level__but_not_by_fork(snippet, fails):
-    """A forked process is a copy that goes on; it does not run the file
-    again.
-    """
-    edited = snippet.edit('get_context("spawn")', 'get_context("fork")')
-    fails(test_spawned_processes_run_the_top_level, edited)
-
-
-def test_spawned_processes_run_the_top_level__but_not_of_no_file(
-    snippet, fails
-):
-    """A program given by `-c` has no file that could run again."""
-    edited = snippet.edit(
-        "[sys.executable, path]", '[sys.executable, "-c", path.read_text()]'
-    )
-    fails(test_spawned_processes_run_the_top_level, edited)
-
-
-def test_spawned_processes_run_the_top_level__but_not_under_another_condition(
-    snippet, fails
-):
-    """In no process is `__name__` equal to `"x"`, so what is under this
-    condition runs in all of them.
-    """
-    fails(
-        test_spawned_processes_run_the_top_level, snippet, 'if __name__ != "x"'
-    )
-
-
 def test_starting_needs_a_guard(snippet, guard=GUARD, start="forkserver"):
-    run = after(snippet, "program", "run-program", "guard")
+    run = after(snippet, "program", "guard")
 
     assert "An attempt has been made to start a new process" in run.unguarded
     guarded = said(run.run, guard)
@@ -1177,6 +1084,21 @@ def test_starting_needs_a_guard__also_the_other_way(snippet, capfd):
     test_starting_needs_a_guard(edited, GUARD, "spawn")
     said = capfd.readouterr().err
     assert "An attempt has been made to start a new process" in said
+
+
+def test_starting_needs_a_guard__also_since_the_file_runs_again(snippet):
+    run = after(snippet, "program", "guard").run
+    under = f"{NOTED}{GUARD}:\n    {NOTED.splitlines()[1]}\n{GUARD}"
+
+    assert said(run, f"{NOTED}{GUARD}").stderr == "top\n" * 2
+    assert said(run, under).stderr == "top\n" * 3
+
+
+def test_starting_needs_a_guard__ends_in_a_folder_with_main(snippet, fails):
+    """In a folder with `__main__.py`: that file isn't run again."""
+    edited = snippet.edit('"program.py"', '"__main__.py"')
+    edited = edited.edit("[sys.executable, path]", "[sys.executable, folder]")
+    fails(test_starting_needs_a_guard, edited)
 
 
 def test_starting_needs_a_guard__but_forking_does_not(snippet, fails):
@@ -1193,474 +1115,3 @@ def test_starting_needs_a_guard__ends_for_a_forking_loader(snippet, fails):
 def test_starting_needs_a_guard__but_not_one_of_another_name(snippet, fails):
     """Every process passes `if __name__ != "other"`, so it guards nothing."""
     fails(test_starting_needs_a_guard, snippet, 'if __name__ != "other"')
-
-
-def test_other_starts_share_tensors(start="forkserver", data="torch.ones(3)"):
-    """No counter-example can edit the page, which has no cell of this."""
-    given, written = program(GUARD, start, data)
-
-    assert given == [0, 1, 2]
-    assert written == [7, 7, 7]
-
-
-def test_other_starts_share_tensors__also_with_spawn():
-    test_other_starts_share_tensors("spawn")
-
-
-def test_other_starts_share_tensors__ends_with_fork(fails):
-    """With `fork`: a worker writes into its own copy."""
-    fails(test_other_starts_share_tensors, "fork")
-
-
-def test_other_starts_share_tensors__ends_for_arrays(fails):
-    """For a NumPy array: it is copied into the worker."""
-    fails(test_other_starts_share_tensors, "forkserver", "np.ones(3)")
-
-
-def test_other_starts_share_tensors__ends_for_tensors_of_the_class(fails):
-    """For tensors of the class instead of the object: each process has its
-    own.
-    """
-    fails(test_other_starts_share_tensors, "forkserver", "None")
-
-
-# What goes wrong
-
-
-class OfText(Exception):
-    """An error whose class takes a text."""
-
-
-class OfTwo(Exception):
-    """An error whose class takes two numbers."""
-
-    def __init__(self, day, hour):
-        super().__init__(f"day {day}, hour {hour}")
-
-
-class WithMessage(Exception):
-    """An error whose class has a message."""
-
-    message = "no such day"
-
-
-class Raising(Dataset):
-    """Five samples, of which one is never there."""
-
-    def __init__(self, make, missing=0):
-        self.make = make
-        self.missing = missing
-
-    def __len__(self):
-        return 5
-
-    def __getitem__(self, index):
-        if index == self.missing:
-            raise self.make()
-        return index
-
-
-def raised(dataset, **options):
-    """Return the error that comes from workers, which must come."""
-    options = {**FORK, "num_workers": 1, **options}
-    return error_of(lambda: list(DataLoader(dataset, **options)))
-
-
-def test_errors_keep_their_class(snippet, make=None, timeout=60):
-    dataset = after(snippet, "days", "failing").Failing()
-    kind = ZeroDivisionError
-    if make:
-        dataset, kind = Raising(make), type(make())
-    error = raised(dataset, timeout=timeout, worker_init_fn=mute)
-
-    assert type(error) is kind
-    check_text(error, kind)
-
-
-def check_text(error, kind):
-    text = str(error)
-    assert text.startswith(f"Caught {kind.__name__} in DataLoader worker")
-    assert "\nOriginal Traceback (most recent call last):\n" in text
-    assert "in __getitem__\n" in text
-    last = text.splitlines()[-1]
-    assert last.partition(":")[0].endswith(kind.__name__)
-
-
-def undecodable():
-    """Return an error of Python whose class takes five arguments."""
-    return UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no start byte")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        functools.partial(OfText, "no such day"),
-        functools.partial(KeyError, "no such day"),
-        functools.partial(OSError, 2, "no such file"),
-    ],
-    ids=["a class of your own", "a KeyError", "an OSError"],
-)
-def test_errors_keep_their_class__also_for(snippet, make):
-    test_errors_keep_their_class(snippet, make)
-
-
-MORE = {
-    "UnicodeDecodeError": undecodable,
-    "one of two numbers": functools.partial(OfTwo, 5, 7),
-}
-
-
-@pytest.mark.parametrize("name", MORE)
-def test_errors_keep_their_class__ends_for(snippet, name, fails):
-    """For a class that cannot be made from one text: a `RuntimeError` arrives
-    instead.
-    """
-    fails(test_errors_keep_their_class, snippet, MORE[name])
-
-
-@pytest.mark.parametrize("name", MORE)
-def test_other_errors_become_runtime_errors(name, make=None):
-    """No cell decides it: the loader itself wraps the error."""
-    make = make or MORE[name]
-    error = raised(Raising(make), timeout=60)
-
-    assert type(error) is RuntimeError
-    check_text(error, type(make()))
-
-
-def test_other_errors_become_runtime_errors__ends_for_one_of_a_text(fails):
-    """For a class that can be made from one text: the error arrives as it
-    is.
-    """
-    make = functools.partial(OfText, "no such day")
-    fails(test_other_errors_become_runtime_errors, "one of a text", make)
-
-
-def test_errors_keep_their_class__also_in_what_the_page_prints(
-    snippet, capsys
-):
-    before = len(multiprocessing.active_children())
-    cells = "days", "three-epochs", "without-numbers", "failing"
-    after(snippet, *cells, "report", again=True)
-    text = capsys.readouterr().out
-
-    assert len(multiprocessing.active_children()) <= before
-    assert "Caught ZeroDivisionError in DataLoader worker process 0." in text
-    assert text.count('File ".../') == 4
-
-
-@edits(
-    ("return 1 / (day - 5)", "raise SystemExit"),
-    (
-        "return 1 / (day - 5)",
-        "raise type('ZeroDivisionError', (Exception,), {})",
-    ),
-)
-def test_errors_keep_their_class__but_not(snippet, old, new, fails):
-    """`SystemExit` ends the worker, and a class that is made on the spot
-    cannot be pickled.
-    """
-    fails(test_errors_keep_their_class, snippet.edit(old, new), None, 0.3)
-
-
-def test_errors_keep_their_class__ends_for_those_with_a_message(
-    snippet, fails
-):
-    """For a class with an attribute `message`: the text is passed by that
-    name, and this class raises a `TypeError`.
-    """
-    fails(test_errors_keep_their_class, snippet, WithMessage)
-
-
-def test_stop_iteration_ends_the_epoch(workers=1, error=StopIteration):
-    """No counter-example can edit the page, which has no cell of this."""
-    options = {"num_workers": workers, **(FORK if workers else {})}
-    batches = iter(DataLoader(Raising(error, 3), batch_size=None, **options))
-    given = []
-    raised = error_of(lambda: given.extend(batches))
-    if workers:
-        batches._shutdown_workers()
-
-    assert raised is None
-    assert given == [0, 1, 2]
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_stop_iteration_ends_the_epoch__also_with(workers):
-    test_stop_iteration_ends_the_epoch(workers)
-
-
-def test_stop_iteration_ends_the_epoch__ends_for_another_error(fails):
-    """For another error, such as a `LookupError`: it is raised in the main
-    process.
-    """
-    fails(test_stop_iteration_ends_the_epoch, 1, LookupError)
-
-
-HANG = ("days", "three-epochs", "program", "unpicklable", "quiet")
-
-
-class FirstOf(Dataset):
-    """Four samples, the first of which is of another dataset."""
-
-    def __init__(self, other):
-        self.other = other
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, index):
-        return index or self.other[index]
-
-
-def local_or(batch):
-    """Return a batch, but for the first one, which cannot be pickled."""
-    return batch if batch[0] else lambda: batch
-
-
-def test_what_cannot_be_pickled_hangs(
-    snippet, data=None, collate_fn=None, start=60, seconds=0.2
-):
-    run = after(snippet, *HANG, again=True)
-    given, began = [], []
-    loader = DataLoader(
-        FirstOf(data or run.Unpicklable()),
-        num_workers=1,
-        timeout=start,
-        in_order=False,
-        collate_fn=collate_fn,
-        worker_init_fn=run.quiet,
-        **FORK,
-    )
-    batches = iter(loader)
-
-    def take():
-        given.extend(islice(batches, 3))  # the worker goes on
-        batches._timeout = seconds
-        began.append(time.monotonic())
-        next(batches)
-
-    error = error_of(take)
-    waited = time.monotonic() - began[0] if began else 0
-    batches._shutdown_workers()
-    text = os.pread(run.said, 9999, 0).decode()
-    os.close(run.said)
-
-    assert type(error) is RuntimeError
-    assert str(error) == f"DataLoader timed out after {seconds} seconds"
-    assert waited >= seconds
-    assert "Traceback (most recent call last):" in text
-    assert "pickle local object" in text
-    assert len(given) == 3
-
-
-def test_what_cannot_be_pickled_hangs__also_batches(snippet):
-    test_what_cannot_be_pickled_hangs(snippet, [0], local_or)
-
-
-def test_what_cannot_be_pickled_hangs__also_without_a_timeout(snippet):
-    def ring(number, frame):
-        raise TimeoutError
-
-    run = after(snippet, *HANG)
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
-    try:
-        error = raised(run.Unpicklable(), worker_init_fn=mute)
-    finally:
-        signal.signal(signal.SIGALRM, before)
-
-    assert type(error) is TimeoutError
-
-
-def test_what_cannot_be_pickled_hangs__also_in_what_the_page_prints(
-    snippet, capfd
-):
-    names = "days", "three-epochs", "without-numbers", "program"
-    cells = "unpicklable", "quiet", "hang", "said"
-    sooner = snippet.edit("timeout=1,", "timeout=0.3,")
-    after(sooner, *names, *cells, again=True)
-    timed_out, said = capfd.readouterr().out.splitlines()
-
-    assert timed_out == "DataLoader timed out after N.N seconds"
-    assert "Can't pickle local object" in said
-
-
-def test_what_cannot_be_pickled_hangs__but_not_with_a_class_of_python(
-    snippet, fails
-):
-    """`LookupError` can be pickled, so it arrives."""
-    edited = snippet.edit("raise MissingDay(day)", "raise LookupError(day)")
-    fails(test_what_cannot_be_pickled_hangs, edited)
-
-
-def test_what_cannot_be_pickled_hangs__but_not_if_the_worker_ends(
-    snippet, fails
-):
-    """If the worker ends, the main process notices, and says so."""
-    edited = snippet.edit("raise MissingDay(day)", "raise SystemExit")
-    fails(test_what_cannot_be_pickled_hangs, edited, None, None, 0.3)
-
-
-KILL = ("days", "three-epochs", "killed")
-KILLED = {"SIGKILL": "Killed", "SIGBUS": "Bus error"}
-
-
-def mute(worker_id):
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-
-
-def killed_by(name, start):
-    """Return the error of a worker that raises a signal in itself."""
-    main = types.ModuleType("__main__")  # nothing to import
-    with running(main):
-        return raised(
-            [getattr(signal, name)],
-            batch_size=None,
-            collate_fn=signal.raise_signal,
-            multiprocessing_context=start,
-        )
-
-
-def test_a_killed_worker_raises(snippet, name="SIGKILL"):
-    run = after(snippet, *KILL)
-    error = raised(run.Killed(name), worker_init_fn=mute)
-    said = f"{error} {error.__cause__}"
-
-    assert type(error) is RuntimeError
-    assert f"is killed by signal: {KILLED[name]}" in said
-    assert ("raise your shared memory" in said) == (name == "SIGBUS")
-
-
-@pytest.mark.parametrize("name", ["SIGBUS"])
-def test_a_killed_worker_raises__also_by(snippet, name):
-    test_a_killed_worker_raises(snippet, name)
-
-
-def test_a_forkserver_names_no_signal(start="forkserver"):
-    """No cell decides it: the loader itself writes this text."""
-    error = killed_by("SIGKILL", start)
-
-    assert type(error) is RuntimeError
-    assert "exited unexpectedly" in str(error)
-    assert "signal" not in f"{error} {error.__cause__}"
-
-
-def test_a_forkserver_names_no_signal__ends_with_fork(fails):
-    """With `fork`: the error names the signal."""
-    fails(test_a_forkserver_names_no_signal, "fork")
-
-
-def test_a_killed_worker_raises__also_in_what_the_page_prints(snippet, capfd):
-    names = "days", "three-epochs", "without-numbers", "program", "quiet"
-    after(snippet, *names, "killed", "kill", again=True)
-    out, err = capfd.readouterr()
-
-    first, _, second, _ = out.splitlines()[-4:]
-    said = "DataLoader worker (pid N) is killed by signal: "
-    assert first.startswith(f"{said}K")
-    assert second.startswith(f"{said}B")
-    assert err == ""
-
-
-@edits(
-    ("os.kill(os.getpid(), self.signal)", "os._exit(1)"),
-    ("getattr(signal, name)", "signal.SIGCHLD"),
-)
-def test_a_killed_worker_raises__but_not_otherwise(snippet, old, new, fails):
-    """`os._exit(1)` is no signal, and `SIGCHLD` does not kill."""
-    fails(test_a_killed_worker_raises, snippet.edit(old, new))
-
-
-FILES = ("days", "three-epochs", "program", "few-files")
-# Still more batches than there is room for files.
-FEWER = ("torch.arange(400.0)", "torch.arange(100.0)")
-
-
-def open_tensors():
-    found = Path("/proc/self/fd").iterdir()
-    files = [str(each.readlink()) for each in found if each.is_symlink()]
-    return sum(each.startswith("/dev/shm/torch") for each in files)
-
-
-def kept_by(run, what):
-    """Return how many tensors are kept, or the error."""
-    kept = []
-    error = error_of(lambda: kept.extend(run.keep(what)))
-    return error or len(kept)
-
-
-def test_kept_tensors_keep_files_open(snippet, copy=torch.Tensor.clone):
-    run = after(snippet, *FILES)
-    error = kept_by(run, torch.Tensor.detach)
-
-    assert isinstance(error, RuntimeError)
-    assert str(error).startswith("Too many open files.")
-    assert kept_by(run, copy) == 200
-
-
-@pytest.mark.parametrize(
-    ("row", "files"),
-    [
-        (lambda _: (torch.ones(2), torch.ones(3)), 10),
-        (lambda _: [*torch.ones(2, 2)], 5),
-    ],
-    ids=["two", "of one memory"],
-)
-def test_kept_tensors_keep_files_open__also_each_of(row, files):
-    before = open_tensors()
-    loader = DataLoader(range(5), num_workers=1, collate_fn=row, **FORK)
-    kept = list(loader)
-    assert (len(kept), open_tensors()) == (5, before + files)
-
-
-def test_kept_tensors_keep_files_open__also_with_room_for_40_files(snippet):
-    run = after(snippet.edit(*FEWER), *FILES)
-    with ExitStack() as stack:
-        null = Path(os.devnull)
-        files = [stack.enter_context(null.open()) for _ in range(40)]
-        last = max(file.fileno() for file in files)
-
-    few = functools.partial(run.resource.getrlimit, run.resource.RLIMIT_NOFILE)
-    assert {room for room, _ in run.keep(lambda _: few())} == {last + 1}
-
-
-def test_kept_tensors_keep_files_open__ends_in_the_file_system(snippet, fails):
-    """With the sharing strategy `file_system`: no file stays open."""
-    torch.multiprocessing.set_sharing_strategy("file_system")
-    try:
-        fails(test_kept_tensors_keep_files_open, snippet.edit(*FEWER))
-    finally:
-        torch.multiprocessing.set_sharing_strategy("file_descriptor")
-
-
-def test_kept_tensors_keep_files_open__but_not_without_workers(snippet, fails):
-    """Without workers, no tensor comes through a file."""
-    edited = snippet.edit(
-        '"num_workers": 2, "multiprocessing_context": "fork"',
-        '"num_workers": 0',
-    )
-    fails(test_kept_tensors_keep_files_open, edited)
-
-
-def test_kept_tensors_keep_files_open__ends_for_empty_tensors(snippet, fails):
-    """For empty tensors: they take no memory, and so no file."""
-    edited = snippet.edit("torch.arange(400.0)", "torch.empty(100, 0)")
-    fails(test_kept_tensors_keep_files_open, edited)
-
-
-def test_kept_tensors_keep_files_open__but_not_free_by_detach(snippet, fails):
-    """`detach()` shares the memory with the tensor, so the file stays open."""
-    fewer = snippet.edit(*FEWER)
-    fails(test_kept_tensors_keep_files_open, fewer, torch.Tensor.detach)
-
-
-def test_kept_tensors_keep_files_open__also_in_what_the_page_prints(
-    snippet, capsys
-):
-    fewer = snippet.edit(*FEWER)
-    after(fewer, *FILES, "too-many-files", "clones", again=True)
-    text, kept = capsys.readouterr().out.splitlines()[-2:]
-
-    assert text.startswith("Too many open files. Communication with the")
-    assert kept == "kept: 50"

@@ -1,14 +1,27 @@
 """The claims of docs/fix/data_loading.md."""
 
+import functools
 import io
+import os
+import signal
+import time
 import traceback
+from contextlib import ExitStack
+from itertools import islice
+from multiprocessing import forkserver
+from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Subset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import older
+from extensions.programs.snippet import after
+from tests.helpers import spawns
 
 FORK = {"num_workers": 1, "multiprocessing_context": "fork"}
 
@@ -22,9 +35,17 @@ def error_of(call, *inputs):
         return error
 
 
+PICTURES = ("empty", "filtered", "fromarray", "pictures", "broken", "found")
+
+
+def cells(snippet, *names):
+    """Run some cells of the program, without those whose workers die."""
+    return snippet.only("arguments", *names).after(names[-1])
+
+
 def test_next_goes_on(snippet):
     with no_error():
-        found = snippet.after("next")
+        found = cells(snippet, "next")
 
     assert found.first.tolist() == [1.0]
     assert found.second.tolist() == [2.0]
@@ -52,7 +73,7 @@ NO_SAMPLES = "num_samples should be a positive integer value"
 
 
 def test_nothing_to_shuffle(snippet, dataset=None):
-    files = snippet.after("empty").files if dataset is None else dataset
+    files = cells(snippet, "empty").files if dataset is None else dataset
 
     said = str(error_of(lambda: DataLoader(files, shuffle=True)))
     assert said.startswith(NO_SAMPLES)
@@ -77,7 +98,7 @@ def test_nothing_to_shuffle__but_not_with_a_file(snippet, fails):
 
 
 def test_places_are_not_labels(snippet, loads=list):
-    found = snippet.after("by-place")
+    found = cells(snippet, "filtered", "by-place")
     large = found.table[found.table["size"] > 3]
 
     error = error_of(loads, found.large)
@@ -132,7 +153,7 @@ def test_places_are_not_labels__ends_with_a_slice(snippet, fails):
 
 
 def test_pillow_wants_bytes(snippet, colors=None):
-    found = snippet.after("fromarray")
+    found = cells(snippet, "filtered", "fromarray")
     colors = found.colors if colors is None else colors
 
     error = error_of(found.Image.fromarray, colors)
@@ -173,7 +194,7 @@ def test_pillow_wants_bytes__ends_with_a_fourth_channel(snippet, fails):
 
 def test_load_finds_what_is_broken(snippet, says="image file is truncated"):
     with no_error():
-        found = snippet.after("found").found
+        found = cells(snippet, *PICTURES).found
 
     assert list(found) == ["cut.jpg", "page.jpg"]
     assert found["cut.jpg"].startswith(says)
@@ -241,7 +262,7 @@ def test_load_finds_what_is_broken__ends_if_told_to_fill(snippet, fails):
 
 
 def test_what_is_missing_is_gray(snippet):
-    found = snippet.after("filled")
+    found = cells(snippet, *PICTURES, "filled")
 
     rows = found.pixels.reshape(64, -1)
     whole = np.asarray(found.Image.open(io.BytesIO(found.whole)))
@@ -264,3 +285,502 @@ def test_what_is_missing_is_gray__ends_with_a_progressive_one(snippet, fails):
     """What is missing of a progressive JPEG is sharpness, everywhere."""
     edited = snippet.edit('"JPEG"', '"JPEG", progressive=True')
     fails(test_what_is_missing_is_gray, edited)
+
+
+# Workers that do not start
+
+
+def test_some_arguments_need_workers(snippet):
+    run = after(snippet, "arguments")
+
+    for name in ("prefetch_factor", "persistent_workers"):
+        assert run.texts.get(name, "").startswith("ValueError: ")
+        assert f"{name} option" in run.texts[name]
+    text = run.texts.get("multiprocessing_context", "")
+    assert text.startswith("ValueError: multiprocessing_context can only be")
+    text = run.texts.get("timeout", "")
+    assert text.startswith("AssertionError: ")
+    said = "" if older(torch.__version__, "2.10") else "requires timeout == 0"
+    assert text.endswith(said)
+
+    DataLoader(range(4), timeout=60)
+    for name in set(run.needs) - {"timeout"}:
+        with pytest.raises(ValueError, match=name):
+            DataLoader(range(4), num_workers=0, **{name: run.needs[name]})
+
+
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+def test_some_arguments_need_workers__also_for(snippet, start):
+    old = 'needs["multiprocessing_context"] = "fork"'
+    edited = snippet.edit(old, old.replace("fork", start))
+    test_some_arguments_need_workers(edited)
+
+
+@edits(
+    ("**{name: value})", "num_workers=1, **{name: value})"),
+    (
+        '"persistent_workers": True, "timeout"',
+        '"persistent_workers": False, "timeout"',
+    ),
+    ('{"prefetch_factor": 2', '{"prefetch_factor": None'),
+    ('"timeout": 60', '"timeout": 0'),
+    (
+        '["multiprocessing_context"] = "fork"',
+        '["multiprocessing_context"] = None',
+    ),
+)
+def test_some_arguments_need_workers__but_not(snippet, old, new, fails):
+    """With a worker, or with the value that stands for "not set", nothing
+    raises.
+    """
+    fails(test_some_arguments_need_workers, snippet.edit(old, new))
+
+
+CORES = ("arguments", "too-many-workers")
+
+
+def test_more_workers_than_cores_warn(snippet):
+    run = after(snippet, *CORES)
+
+    texts = [str(each.message) for each in run.caught]
+    assert len(texts) == 1
+    assert texts[0].startswith("This DataLoader will create ")
+    assert " Our suggested max number of worker in current" in texts[0]
+
+
+def test_more_workers_than_cores_warn__also_if_few_are_allowed():
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, [min(allowed)])
+        DataLoader(range(3), num_workers=1)
+        with pytest.warns(UserWarning, match="suggested max number"):
+            DataLoader(range(3), num_workers=2)
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def test_more_workers_than_cores_warn__but_not_with_one_worker(snippet, fails):
+    """One worker is not more than the cores, so nothing warns."""
+    edited = snippet.edit("os.cpu_count() + 1", "1")
+    fails(test_more_workers_than_cores_warn, edited)
+
+
+def test_more_workers_than_cores_warn__but_not_as_many(snippet, fails):
+    """As many workers as cores are not too many."""
+    edited = snippet.edit("os.cpu_count() + 1", "len(os.sched_getaffinity(0))")
+    fails(test_more_workers_than_cores_warn, edited)
+
+
+# Workers that die
+
+# Ask whether the worker lives each moment, not after five seconds.
+POLLED = patch.object(
+    _MultiProcessingDataLoaderIter._try_get_data, "__defaults__", (0.1,)
+)
+KILL = ("arguments", "killed")
+KILLED = {"SIGKILL": "Killed", "SIGBUS": "Bus error"}
+
+
+def mute(worker_id):
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def raised(dataset, **options):
+    """Return the error that comes from workers, which must come."""
+    options = {**FORK, **options}
+    return error_of(lambda: list(DataLoader(dataset, **options)))
+
+
+def test_a_killed_worker_raises(snippet, name="SIGKILL", start="fork"):
+    run = after(snippet, *KILL)
+    data = run.Killed(name) if start == "fork" else Dies(name)
+    options = {"multiprocessing_context": start, "worker_init_fn": mute}
+    error = raised(data, **options)
+    said = f"{error} {error.__cause__}"
+
+    assert type(error) is RuntimeError
+    assert f"is killed by signal: {KILLED[name]}" in said
+    assert ("raise your shared memory" in said) == (name == "SIGBUS")
+
+
+class Dies(Dataset):
+    """Four samples that kill the worker that reads them."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        os.kill(os.getpid(), getattr(signal, self.name))
+
+
+@pytest.mark.parametrize("name", ["SIGBUS"])
+def test_a_killed_worker_raises__also_by(snippet, name):
+    test_a_killed_worker_raises(snippet, name)
+
+
+def test_a_killed_worker_raises__ends_with_forkserver(snippet, fails):
+    """With `forkserver`, the error says only `exited unexpectedly`."""
+    with spawns.with_torch(), POLLED:
+        fails(test_a_killed_worker_raises, snippet, "SIGKILL", "forkserver")
+    forkserver._forkserver._stop()
+
+
+@edits(
+    ("os.kill(os.getpid(), self.signal)", "os._exit(1)"),
+    ("getattr(signal, name)", "signal.SIGCHLD"),
+)
+def test_a_killed_worker_raises__but_not_otherwise(snippet, old, new, fails):
+    """`os._exit(1)` is no signal, and `SIGCHLD` does not kill."""
+    fails(test_a_killed_worker_raises, snippet.edit(old, new))
+
+
+def test_batches_come_in_shared_memory(data=(), **options):
+    """No counter-example can edit the page, which has no cell of this."""
+    loader = DataLoader(torch.ones(4, 2) if data == () else data, 2, **FORK)
+    given = list(loader)
+
+    assert len(given) == 2
+    assert all(batch.is_shared() for batch in given)
+
+
+ROWS = {
+    "bool": torch.ones(4, dtype=torch.bool),
+    "float64": torch.ones(4, 3, dtype=torch.float64),
+    "numbers": [1.0, 2.0, 3.0, 4.0],
+}
+
+
+@pytest.mark.parametrize("data", ROWS.values(), ids=ROWS)
+def test_batches_come_in_shared_memory__also_of(data):
+    test_batches_come_in_shared_memory(data)
+
+
+def test_batches_come_in_shared_memory__ends_for_empty_tensors(fails):
+    """An empty tensor has no memory to share."""
+    fails(test_batches_come_in_shared_memory, torch.ones(4, 0))
+
+
+HANG = ("arguments", "killed", "unpicklable")
+
+
+class FirstOf(Dataset):
+    """Four samples, the first of which is of another dataset."""
+
+    def __init__(self, other):
+        self.other = other
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return index or self.other[index]
+
+
+def local_or(batch):
+    """Return a batch, but for the first one, which cannot be pickled."""
+    return batch if batch[0] else lambda: batch
+
+
+def test_what_cannot_be_pickled_hangs(
+    snippet, data=None, collate_fn=None, start=60, seconds=0.2
+):
+    run = snippet.only(*HANG).after(HANG[-1])
+    given, began = [], []
+    loader = DataLoader(
+        FirstOf(data or run.Unpicklable()),
+        timeout=start,
+        in_order=False,
+        collate_fn=collate_fn,
+        worker_init_fn=run.quiet,
+        **FORK,
+    )
+    batches = iter(loader)
+
+    def take():
+        given.extend(islice(batches, 3))  # the worker goes on
+        batches._timeout = seconds
+        began.append(time.monotonic())
+        next(batches)
+
+    error = error_of(take)
+    waited = time.monotonic() - began[0] if began else 0
+    batches._shutdown_workers()
+    text = os.pread(run.said, 9999, 0).decode()
+    os.close(run.said)
+
+    assert type(error) is RuntimeError
+    assert str(error) == f"DataLoader timed out after {seconds} seconds"
+    assert waited >= seconds
+    assert "Traceback (most recent call last):" in text
+    assert "pickle local object" in text
+    assert len(given) == 3
+
+
+def test_what_cannot_be_pickled_hangs__also_batches(snippet):
+    test_what_cannot_be_pickled_hangs(snippet, [0], local_or)
+
+
+def test_what_cannot_be_pickled_hangs__also_without_a_timeout(snippet):
+    def ring(number, frame):
+        raise TimeoutError
+
+    run = after(snippet, *HANG)
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        error = raised(run.Unpicklable(), worker_init_fn=mute)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    assert type(error) is TimeoutError
+
+
+def test_what_cannot_be_pickled_hangs__but_not_with_a_class_of_python(
+    snippet, fails
+):
+    """`LookupError` can be pickled, so it arrives."""
+    edited = snippet.edit(
+        "raise MissingSample(index)", "raise LookupError(index)"
+    )
+    fails(test_what_cannot_be_pickled_hangs, edited)
+
+
+def test_what_cannot_be_pickled_hangs__but_not_if_the_worker_ends(
+    snippet, fails
+):
+    """If the worker ends, the main process notices, and says so."""
+    edited = snippet.edit("raise MissingSample(index)", "raise SystemExit")
+    fails(test_what_cannot_be_pickled_hangs, edited, None, None, 0.3)
+
+
+FILES = ("arguments", "killed", "few-files")
+# Still more batches than there is room for files.
+FEWER = ("torch.arange(200.0)", "torch.arange(50.0)")
+
+
+def open_tensors():
+    found = Path("/proc/self/fd").iterdir()
+    files = [str(each.readlink()) for each in found if each.is_symlink()]
+    return sum(each.startswith("/dev/shm/torch") for each in files)
+
+
+def kept_by(run, what):
+    """Return how many tensors are kept, or the error."""
+    kept = []
+    error = error_of(lambda: kept.extend(run.keep(what)))
+    return error or len(kept)
+
+
+def test_kept_tensors_keep_files_open(snippet, copy=torch.Tensor.clone):
+    run = after(snippet, *FILES)
+    error = kept_by(run, torch.Tensor.detach)
+
+    assert isinstance(error, RuntimeError)
+    assert str(error).startswith("Too many open files.")
+    assert kept_by(run, copy) == 200
+
+
+@pytest.mark.parametrize(
+    ("row", "files"),
+    [
+        (lambda _: (torch.ones(2), torch.ones(3)), 10),
+        (lambda _: [*torch.ones(2, 2)], 5),
+    ],
+    ids=["two", "of one memory"],
+)
+def test_kept_tensors_keep_files_open__also_each_of(row, files):
+    before = open_tensors()
+    loader = DataLoader(range(5), collate_fn=row, **FORK)
+    kept = list(loader)
+    assert (len(kept), open_tensors()) == (5, before + files)
+
+
+def test_kept_tensors_keep_files_open__also_with_room_for_40_files(snippet):
+    run = after(snippet.edit(*FEWER), *FILES)
+    with ExitStack() as stack:
+        null = Path(os.devnull)
+        files = [stack.enter_context(null.open()) for _ in range(40)]
+        last = max(file.fileno() for file in files)
+
+    few = functools.partial(run.resource.getrlimit, run.resource.RLIMIT_NOFILE)
+    assert {room for room, _ in run.keep(lambda _: few())} == {last + 1}
+
+
+def test_kept_tensors_keep_files_open__ends_in_the_file_system(snippet, fails):
+    """With the sharing strategy `file_system`: no file stays open."""
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    try:
+        fails(test_kept_tensors_keep_files_open, snippet.edit(*FEWER))
+    finally:
+        torch.multiprocessing.set_sharing_strategy("file_descriptor")
+
+
+def test_kept_tensors_keep_files_open__but_not_without_workers(snippet, fails):
+    """Without workers, no tensor comes through a file."""
+    edited = snippet.edit("torch.arange(200.0), **one", "torch.arange(200.0)")
+    fails(test_kept_tensors_keep_files_open, edited)
+
+
+def test_kept_tensors_keep_files_open__ends_for_empty_tensors(snippet, fails):
+    """For empty tensors: they take no memory, and so no file."""
+    edited = snippet.edit("torch.arange(200.0)", "torch.empty(50, 0)")
+    fails(test_kept_tensors_keep_files_open, edited)
+
+
+def test_kept_tensors_keep_files_open__but_not_free_by_detach(snippet, fails):
+    """`detach()` shares the memory with the tensor, so the file stays open."""
+    fewer = snippet.edit(*FEWER)
+    fails(test_kept_tensors_keep_files_open, fewer, torch.Tensor.detach)
+
+
+# Errors from workers
+
+
+class OfText(Exception):
+    """An error whose class takes a text."""
+
+
+class OfTwo(Exception):
+    """An error whose class takes two numbers."""
+
+    def __init__(self, day, hour):
+        super().__init__(f"day {day}, hour {hour}")
+
+
+class WithMessage(Exception):
+    """An error whose class has a message."""
+
+    message = "no such day"
+
+
+class Raising(Dataset):
+    """Five samples, of which one is never there."""
+
+    def __init__(self, make, missing=0):
+        self.make = make
+        self.missing = missing
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        if index == self.missing:
+            raise self.make()
+        return index
+
+
+def test_errors_keep_their_class(make=ZeroDivisionError, timeout=60):
+    """No counter-example can edit the page, which has no cell of this."""
+    kind = type(make())
+    options = {"timeout": timeout, "worker_init_fn": mute}
+    error = raised(Raising(make), **options)
+
+    assert type(error) is kind
+    check_text(error, kind)
+
+
+def check_text(error, kind):
+    text = str(error)
+    assert text.startswith(f"Caught {kind.__name__} in DataLoader worker")
+    assert "\nOriginal Traceback (most recent call last):\n" in text
+    assert "in __getitem__\n" in text
+    last = text.splitlines()[-1]
+    assert last.partition(":")[0].endswith(kind.__name__)
+
+
+def undecodable():
+    """Return an error of Python whose class takes five arguments."""
+    return UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no start byte")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        functools.partial(OfText, "no such day"),
+        functools.partial(KeyError, "no such day"),
+        functools.partial(OSError, 2, "no such file"),
+    ],
+    ids=["a class of your own", "a KeyError", "an OSError"],
+)
+def test_errors_keep_their_class__also_for(make):
+    test_errors_keep_their_class(make)
+
+
+MORE = {
+    "UnicodeDecodeError": undecodable,
+    "one of two numbers": functools.partial(OfTwo, 5, 7),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_errors_keep_their_class__ends_for(name, fails):
+    """For a class that cannot be made from one text: a `RuntimeError` arrives
+    instead.
+    """
+    fails(test_errors_keep_their_class, MORE[name])
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_other_errors_become_runtime_errors(name, make=None):
+    """No cell decides it: the loader itself wraps the error."""
+    make = make or MORE[name]
+    error = raised(Raising(make), timeout=60)
+
+    assert type(error) is RuntimeError
+    check_text(error, type(make()))
+
+
+def test_other_errors_become_runtime_errors__ends_for_one_of_a_text(fails):
+    """For a class that can be made from one text: the error arrives as it
+    is.
+    """
+    make = functools.partial(OfText, "no such day")
+    fails(test_other_errors_become_runtime_errors, "one of a text", make)
+
+
+def made_on_the_spot():
+    """Return an error of a class that cannot be pickled."""
+    return type("Made", (Exception,), {})()
+
+
+@pytest.mark.parametrize("make", [SystemExit, made_on_the_spot])
+def test_errors_keep_their_class__ends_with(make, fails):
+    """`SystemExit` ends the worker, and a class that is made on the spot
+    cannot be pickled.
+    """
+    fails(test_errors_keep_their_class, make, 0.3)
+
+
+def test_errors_keep_their_class__ends_for_those_with_a_message(fails):
+    """For a class with an attribute `message`: the text is passed by that
+    name, and this class raises a `TypeError`.
+    """
+    fails(test_errors_keep_their_class, WithMessage)
+
+
+def test_stop_iteration_ends_the_epoch(workers=1, error=StopIteration):
+    """No counter-example can edit the page, which has no cell of this."""
+    options = {**FORK, "num_workers": workers} if workers else {}
+    batches = iter(DataLoader(Raising(error, 3), batch_size=None, **options))
+    given = []
+    raised = error_of(lambda: given.extend(batches))
+    if workers:
+        batches._shutdown_workers()
+
+    assert raised is None
+    assert given == [0, 1, 2]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stop_iteration_ends_the_epoch__also_with(workers):
+    test_stop_iteration_ends_the_epoch(workers)
+
+
+def test_stop_iteration_ends_the_epoch__ends_for_another_error(fails):
+    """For another error, such as a `LookupError`: it is raised in the main
+    process.
+    """
+    fails(test_stop_iteration_ends_the_epoch, 1, LookupError)
