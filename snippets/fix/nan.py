@@ -142,18 +142,29 @@ compared = [nan < 1000, nan >= 1000, nan == nan]
 for results in (born, kept, compared):
     print(*[each.item() for each in results])
 
+
 # %% spread
-for batch, loss_of in [(missing, F.cross_entropy), (twice, mean_distance)]:
-    spoiled = new_model()
-    optimizer = torch.optim.AdamW(spoiled.parameters(), lr=0.01)
-    for step in (1, 2):
-        loss = loss_of(spoiled(batch), labels)
+def two_steps(batch, loss_of):
+    """Return the loss, and the share of nan weights after it, twice."""
+    model, seen = new_model(), []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for _ in range(2):
+        loss = loss_of(model(batch), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        weights = nn.utils.parameters_to_vector(spoiled.parameters())
-        share = weights.isnan().float().mean()
-        print(f"step {step}: loss {loss:.3f}, {share:.0%} of the weights nan")
+        weights = nn.utils.parameters_to_vector(model.parameters())
+        seen.append((loss.item(), weights.isnan().float().mean().item()))
+    return seen
+
+
+for fault, batch, loss_of in [
+    ("a missing pixel", missing, F.cross_entropy),
+    ("the same image twice", twice, mean_distance),
+]:
+    print(fault)
+    for step, (loss, share) in enumerate(two_steps(batch, loss_of), start=1):
+        print(f"  step {step}: loss {loss:.3f}, {share:.0%} of weights nan")
 
 # %% anomaly
 import warnings
@@ -195,7 +206,12 @@ batchnorm = nn.BatchNorm1d(64)
 batchnorm(missing)
 batchnorm(images)  # a later batch, in which nothing is wrong
 
-print(batchnorm.running_mean[18:22], batchnorm.running_var[18:22], sep="\n")
+print(batchnorm.running_mean[18:22])
+
+# %% reset
+batchnorm.reset_running_stats()
+batchnorm(images)
+print(batchnorm.running_mean[18:22])
 
 # %% lines
 lines = [  # each pair: how it gives nan, and how it does not
@@ -312,7 +328,7 @@ try:
 except RuntimeError as error:
     print(error)
 
-# %% predict
+# %% square-log
 values, grads = chain([torch.square, torch.log], torch.tensor(0.0))
 print(values[-1], grads[0])
 
