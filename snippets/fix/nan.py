@@ -121,7 +121,6 @@ for functions, at in [
     ([torch.square, torch.sqrt], 3.0),
     ([torch.square, torch.sqrt], 0.0),
     ([torch.exp, torch.log], 100.0),
-    ([torch.sigmoid, torch.log], -120.0),
 ]:
     values, grads = chain(functions, torch.tensor(at))
     x = y = torch.tensor(at, requires_grad=True)
@@ -131,7 +130,7 @@ for functions, at in [
     print(" then ".join(each.__name__ for each in functions), "at", at)
     print("   values:    ", *[f"{each.item():.3g}" for each in values])
     print("   gradients: ", *[f"{each.item():.3g}" for each in grads])
-    print("   of PyTorch:", f"{x.grad.item():.3g}")
+    print(f"   of PyTorch: value {y.item():.3g}, gradient {x.grad.item():.3g}")
 
 # %% born
 inf, nan, zero = torch.tensor([torch.inf, torch.nan, 0.0])
@@ -328,9 +327,9 @@ try:
 except RuntimeError as error:
     print(error)
 
-# %% square-log
-values, grads = chain([torch.square, torch.log], torch.tensor(0.0))
-print(values[-1], grads[0])
+# %% sigmoid-log
+values, grads = chain([torch.sigmoid, torch.log], torch.tensor(-120.0))
+print("value", values[-1].item(), "gradient", grads[0].item())
 
 
 # %% divide
