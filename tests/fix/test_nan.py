@@ -34,6 +34,12 @@ def weights_of(model):
     return [p.detach().clone() for p in model.parameters()]
 
 
+def moved(model, before):
+    """Return the names of the weights that have changed."""
+    named = zip(model.named_parameters(), before, strict=True)
+    return [name for (name, p), old in named if not p.equal(old)]
+
+
 def spoil(model, name, bad):
     """Let one number of the gradient of one parameter be bad."""
 
@@ -83,7 +89,7 @@ def test_the_check_stops_in_time(
         before = weights_of(made)
         optimizer = kind(made.parameters(), lr=0.1)
         assert checked(snippet, made, optimizer, images, labels) == name
-        assert all(map(torch.equal, weights_of(made), before))
+        assert moved(made, before) == []
 
     model = model or run.new_model()
     images, labels = batch or (run.images, run.labels)
@@ -95,7 +101,7 @@ def test_the_check_stops_in_time(
         other.zero_grad()
         F.cross_entropy(plain(images), labels).backward()
         other.step()
-    assert all(map(torch.equal, weights_of(model), weights_of(plain)))
+    assert moved(model, weights_of(plain)) == []
 
 
 @pytest.mark.parametrize("bad", [INF, -INF])
@@ -1040,7 +1046,7 @@ def test_clipping_makes_inf_nan__also_unless_it_is_strict(bad):
     weights = [torch.ones(1), torch.ones(1)]
     weights[0].grad, weights[1].grad = torch.ones(1), torch.tensor([bad])
 
-    with pytest.raises(RuntimeError, match="^The total norm of order"):
+    with pytest.raises(RuntimeError, match="The total norm of order"):
         nn.utils.clip_grad_norm_(weights, 1.0, error_if_nonfinite=True)
     found = [weight.grad.item() for weight in weights]
     assert found == pytest.approx([1.0, bad], nan_ok=True)
