@@ -331,11 +331,6 @@ def test_a_chain_has_pytorchs_gradients__also_in(snippet, dtype):
     test_a_chain_has_pytorchs_gradients(snippet, dtype=dtype)
 
 
-def test_a_chain_has_pytorchs_gradients__also_for_four_functions(snippet):
-    numbers = [*EDGES[:4], -120.0, 1e-30, INF]
-    test_a_chain_has_pytorchs_gradients(snippet, numbers=numbers, longest=4)
-
-
 @pytest.mark.parametrize("size", ["no numbers", "one number", "a matrix"])
 def test_a_chain_has_pytorchs_gradients__also_for(snippet, size):
     sizes = {"no numbers": [], "one number": -120.0}
