@@ -1,117 +1,178 @@
 """
-Find where nan comes from
-=========================
+The loss is nan: find where it comes from
+=========================================
 
-Checks that name the first input, layer or gradient that is not finite.
+A check before each step, and how functions turn a 0 into nan.
 """
 
-# %% winds
+# %% digits
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
 
-torch.manual_seed(0)
-winds = 3 * torch.randn(64, 2)  # to the east and to the north, of 64 days
-chill = winds.square().sum(dim=1, keepdim=True) ** 0.25
+data = load_digits()
+pixels = torch.tensor(data.data[:50], dtype=torch.float32)  # 0 to 16
+images, labels = pixels / 16, torch.tensor(data.target[:50])
 
 
-# %% model
-class Speed(nn.Module):
-    def forward(self, wind):
-        squares = wind.square()
-        return squares.sum(dim=1, keepdim=True).sqrt()
+class Unit(nn.Module):
+    def forward(self, x):  # scale each row to length 1
+        return x / x.norm(dim=1, keepdim=True)
 
 
 def new_model():
-    torch.manual_seed(1)
-    model = nn.Sequential()
-    model.turn = nn.Linear(2, 2, bias=False)
-    model.speed = Speed()
-    model.body, model.relu = nn.Linear(1, 8), nn.ReLU()
-    model.head = nn.Linear(8, 1)
-    return model
+    torch.manual_seed(0)
+    encoder = nn.Linear(64, 32, bias=False)
+    return nn.Sequential(encoder, nn.ReLU(), Unit(), nn.Linear(32, 10))
 
+
+model = new_model()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 
 # %% check
-def check(tensors):
-    """Raise an error at the first tensor that is not finite."""
-    for name, values in tensors.items():
-        if values is not None and not values.isfinite().all():
-            nans, infs = values.isnan().sum(), values.isinf().sum()
-            message = f"{name}: {nans} nan, {infs} inf of {values.numel()}"
-            raise FloatingPointError(message)
+scores = model(images)
+loss = F.cross_entropy(scores, labels)
+optimizer.zero_grad()
+loss.backward()
+seen = {"inputs": images, "outputs": scores, "loss": loss}
+seen |= {f"gradient of {n}": p.grad for n, p in model.named_parameters()}
+for name, x in seen.items():  # before the step ruins the weights
+    if x is not None and not x.isfinite().all():
+        raise FloatingPointError(f"first of all, look at: {name}")
+optimizer.step()
 
 
-# %% flat
-def flat(values):
-    """Return the floating point tensors in tuples, lists and dicts."""
-    if torch.is_tensor(values):
-        has_range = values.is_floating_point() and values.numel()
-        return [values] if has_range else []
-    if isinstance(values, dict):
-        values = list(values.values())
-    if not isinstance(values, tuple | list):
-        return []
-    return [each for value in values for each in flat(value)]
+# %% distance
+def distance(first, second):
+    squares = (first - second).square()
+    return squares.sum(dim=1).sqrt()
 
 
-# %% watch
-def watch(model):
-    """Let the first layer whose output is not finite raise an error."""
-
-    def look(layer, inputs, output):
-        if not all(each.isfinite().all() for each in flat(output)):
-            seen = [f"{x.min():.3g} to {x.max():.3g}" for x in flat(inputs)]
-            where = names.get(layer, layer)  # a copy has no name
-            message = f"{where}: output not finite, inputs {seen}"
-            raise FloatingPointError(message)
-
-    names = {layer: name or "model" for name, layer in model.named_modules()}
-    return [layer.register_forward_hook(look) for layer in names]
-
-
-# %% careful-step
-def careful_step(model, optimizer, inputs, targets):
-    check({"inputs": inputs, "targets": targets})
-    loss = F.mse_loss(model(inputs), targets)
-    check({"loss": loss})
-    optimizer.zero_grad()
-    loss.backward()
-    parameters = reversed(list(model.named_parameters()))
-    check({f"gradient of {name}": p.grad for name, p in parameters})
-    optimizer.step()
-    return loss.item()
+def mean_distance(scores, labels=None):
+    return distance(scores[::2], scores[1::2]).mean()  # of neighbors
 
 
 # %% faults
-missing, filled, calm = winds.clone(), winds.clone(), winds.clone()
-missing[3, 0] = torch.nan  # an empty field
-filled[3, 0] = 9.97e36  # stands for "no value" in some files
-calm[3] = 0.0  # a day without wind
+def changed(place, value):
+    copy = images.clone()
+    copy[place] = value
+    return copy
 
-# %% do-this
-for given in (winds, missing, filled, calm):
+
+def first_bad(images, labels, loss_of=F.cross_entropy):
+    """Return the name that the lines above would raise, or None."""
     model = new_model()
-    hooks = watch(model)  # while you search
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    try:
-        print(careful_step(model, optimizer, given, chill))
-    except FloatingPointError as error:
-        print(error)
+    scores = model(images)
+    loss = loss_of(scores, labels)
+    loss.backward()
+    seen = {"inputs": images, "outputs": scores, "loss": loss}
+    seen |= {f"gradient of {n}": p.grad for n, p in model.named_parameters()}
+    bad = (name for name, x in seen.items() if not x.isfinite().all())
+    return next(bad, None)
 
-# %% remove
-for hook in hooks:
-    hook.remove()
+
+missing = changed((3, 20), torch.nan)
+blank = changed(3, 0.0)
+twice = changed(1, images[0])
+none = torch.full_like(labels, -100)
+
+print("good data:            ", first_bad(images, labels))
+print("a missing pixel:      ", first_bad(missing, labels))
+print("a blank image:        ", first_bad(blank, labels))
+print("all labels ignored:   ", first_bad(images, none))
+print("the same image twice: ", first_bad(twice, labels, mean_distance))
+
+# %% look
+names = {layer: name or "model" for name, layer in model.named_modules()}
+
+
+def look(layer, inputs, output):
+    if torch.is_tensor(output):
+        print(f"{names.get(layer)}: at most {output.abs().max():.3g}")
+
+
+handle = nn.modules.module.register_module_forward_hook(look)
+model(blank)
+handle.remove()
+
+# %% by-hand
+rules = {  # the gradient that y = function(x) hands back
+    torch.square: lambda x, y, grad: grad * (2 * x),  # 1
+    torch.sqrt: lambda x, y, grad: grad / (2 * y),  # 2
+    torch.exp: lambda x, y, grad: grad * y,  # 3
+    torch.log: lambda x, y, grad: grad / x,  # 4
+    torch.sigmoid: lambda x, y, grad: grad * (1 - y) * y,  # 5
+}
+
+
+def chain(functions, x):
+    values, grads = [x], [torch.ones_like(x)]
+    for function in functions:  # forward, from x on
+        values.append(function(values[-1]))  # 6
+    for i in reversed(range(len(functions))):  # backward, to x
+        rule = rules[functions[i]]
+        grads.insert(0, rule(values[i], values[i + 1], grads[0]))  # 7
+    return values, grads
+
+
+# %% chains
+for functions, at in [
+    ([torch.square, torch.sqrt], 3.0),
+    ([torch.square, torch.sqrt], 0.0),
+    ([torch.exp, torch.log], 100.0),
+]:
+    values, grads = chain(functions, torch.tensor(at))
+    x = y = torch.tensor(at, requires_grad=True)
+    for function in functions:
+        y = function(y)
+    y.backward()
+    print(" then ".join(each.__name__ for each in functions), "at", at)
+    print("   values:    ", *[f"{each.item():.3g}" for each in values])
+    print("   gradients: ", *[f"{each.item():.3g}" for each in grads])
+    print(f"   of PyTorch: value {y.item():.3g}, gradient {x.grad.item():.3g}")
+
+# %% born
+inf, nan, zero = torch.tensor([torch.inf, torch.nan, 0.0])
+born = [zero * inf, zero / zero, inf - inf, inf / inf]
+kept = [nan + 1, nan - nan, nan * 0, nan / inf]
+compared = [nan < 1000, nan >= 1000, nan == nan]
+
+for results in (born, kept, compared):
+    print(*[each.item() for each in results])
+
+
+# %% spread
+def two_steps(batch, loss_of):
+    """Return the loss, and the share of nan weights after it, twice."""
+    model, seen = new_model(), []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for _ in range(2):
+        loss = loss_of(model(batch), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        weights = nn.utils.parameters_to_vector(model.parameters())
+        seen.append((loss.item(), weights.isnan().float().mean().item()))
+    return seen
+
+
+for fault, batch, loss_of in [
+    ("a missing pixel", missing, F.cross_entropy),
+    ("the same image twice", twice, mean_distance),
+]:
+    print(fault)
+    for step, (loss, share) in enumerate(two_steps(batch, loss_of), start=1):
+        print(f"  step {step}: loss {loss:.3f}, {share:.0%} of weights nan")
 
 # %% anomaly
 import warnings
 
-model = new_model()
 with warnings.catch_warnings(record=True) as caught:  # to print it below
     warnings.simplefilter("always")
     with torch.autograd.detect_anomaly():
         try:
-            F.mse_loss(model(calm), chill).backward()
+            mean_distance(new_model()(twice)).backward()
         except RuntimeError as error:
             print(error)
 
@@ -123,108 +184,41 @@ place = trace.partition("\n (Triggered")[0].rpartition(", in ")[2]
 print(trace.partition(".")[0], "...", f"in {place}", sep="\n")
 
 
-# %% fixed
-class Length(nn.Module):
-    def forward(self, wind):
-        return wind.norm(dim=1, keepdim=True)
+# %% norm
+def mean_norm(scores, labels=None):
+    return (scores[::2] - scores[1::2]).norm(dim=1).mean()
 
 
-model = new_model()
-model.speed = Length()
-optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+print(first_bad(twice, labels, mean_norm))
 
-print(careful_step(model, optimizer, calm, chill))
+# %% inputs
+whole = missing[missing.isfinite().all(dim=1)]
+print(f"{len(whole)} of {len(missing)} images are whole")
 
-
-# %% spread
-def spread(given, steps):
-    """Return which share of each tensor is nan and inf in the last step."""
-    model, held = new_model(), {"inputs": given}
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for _ in range(steps):
-        values = given
-        for name, layer in model.named_children():
-            values = held[f"output of {name}"] = layer(values)
-        loss = held["loss"] = F.mse_loss(values, chill)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    for name, p in reversed(list(model.named_parameters())):
-        held[f"gradient of {name}"] = p.grad
-    held.update(model.named_parameters())
-    return {
-        name: (
-            x.isnan().float().mean().item(),
-            x.isinf().float().mean().item(),
-        )
-        for name, x in held.items()
-    }
-
-
-# %% spreads
-spreads = {
-    "an empty field": spread(missing, steps=1),
-    "9.97e36 for no value": spread(filled, steps=1),
-    "no wind": spread(calm, steps=1),
-    "no wind, second step": spread(calm, steps=2),
-}
-
-# %% spreads-drawn
-import matplotlib.pyplot as plt
-
-figure, panels = plt.subplots(
-    1, 4, sharey=True, figsize=(7.5, 4.6), layout="constrained"
-)
-for axes, (name, shares) in zip(panels, spreads.items(), strict=True):
-    nans, infs = zip(*shares.values(), strict=True)
-    for kind, color, found in (
-        ("nan", "#0072B2", nans),
-        ("inf", "#E69F00", infs),
-    ):
-        rows = [row for row, share in enumerate(found) if share]
-        widths = [found[row] for row in rows]
-        axes.barh(rows, widths, color=color, edgecolor=color, lw=3, label=kind)
-    axes.set_title(name, fontsize="small")
-    axes.set(xlim=(-0.03, 1.05), xticks=(0, 1), xlabel="share")
-panels[0].set_yticks(range(len(shares)), shares)
-panels[0].invert_yaxis()
-labels = panels[1].get_legend_handles_labels()
-figure.legend(*labels, loc="outside lower center", ncols=2)
-figure.suptitle("What one bad day of 64 has made nan or inf")
-plt.show()
-
-# %% born
-inf, nan = torch.tensor([torch.inf, torch.nan])
-born = ["inf - inf", "inf / inf", "0 * inf"]
-kept = ["nan + 1", "nan - 1", "nan * 0", "nan / 2"]
-compared = ["nan < 1", "nan > 1", "nan <= 1", "nan >= 1", "nan == nan"]
-questions = [*born, *kept, *compared]
-answers = [eval(each).item() for each in questions]
-
-for question, answer in zip(questions, answers, strict=True):
-    print(question, answer, sep=": ")
-
-# %% csv
-import numpy as np
-
-table = ["3.1,-2.0", "4.5,", "0.2,1.4"]  # of the second day, a field is empty
-days = torch.from_numpy(np.genfromtxt(table, delimiter=","))
-whole = days[days.isfinite().all(dim=1)]
-
-print(days.tolist(), whole.tolist(), sep="\n")
+mean, std = images.mean(dim=0), images.std(dim=0)
+for divisor in (std, std + 1e-6):
+    scaled = (images - mean) / divisor
+    print(f"{scaled.isnan().any(dim=0).sum()} of 64 pixels are nan")
 
 # %% batchnorm
-norm = nn.BatchNorm1d(2)
-norm(missing)
-norm(winds)  # a later batch, in which nothing is wrong
+batchnorm = nn.BatchNorm1d(64)
+batchnorm(missing)
+batchnorm(images)  # a later batch, in which nothing is wrong
 
-print(norm.running_mean.tolist(), norm.running_var.tolist())
+print(batchnorm.running_mean[18:22])
+
+# %% reset
+batchnorm.reset_running_stats()
+batchnorm(images)
+print(batchnorm.running_mean[18:22])
 
 # %% lines
-lines = [  # each pair: how it gives nan or inf, and how it does not
+lines = [  # each pair: how it gives nan, and how it does not
     ([0, 0], "x.square().sum().sqrt()", "x.norm()"),
-    ([20], "-(1 - x.sigmoid()).log()", "-F.logsigmoid(-x)"),
-    ([100, 0], "x.exp().sum().log()", "x.logsumexp(0)"),
+    ([0, 0], "x / x.norm()", "F.normalize(x, dim=0)"),
+    ([-120], "-x.sigmoid().log()", "-F.logsigmoid(x)"),
+    ([100, 0], "x.exp().sum().log()", "x.logsumexp(dim=0)"),
+    ([200, 0], "x.softmax(dim=0).log()", "x.log_softmax(dim=0)"),
     ([7, 7], "(x - x.mean()) / x.std()", "(x - x.mean()) / (x.std() + 1e-6)"),
     ([0], "(1 / x) * (x > 0)", "(1 / x.where(x > 0, 1)) * (x > 0)"),
     ([-1], "x.sqrt().nan_to_num()", "x.clamp(min=1e-6).sqrt()"),
@@ -252,12 +246,12 @@ pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 # %% rates
-def losses(rate, seed=0):
-    torch.manual_seed(seed)
-    model, found = nn.Linear(2, 1), []
+def losses(inputs, rate):
+    torch.manual_seed(0)
+    model, found = nn.Linear(64, 1), []
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-    for _ in range(18):
-        loss = F.mse_loss(model(winds), chill)
+    for _ in range(20):
+        loss = F.mse_loss(model(inputs)[:, 0], labels.float())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -265,60 +259,42 @@ def losses(rate, seed=0):
     return found
 
 
-# %% too-large
-print(*[f"{loss:.2g}" for loss in losses(30.0)])
-print(*[f"{loss:.2g}" for loss in losses(0.01)])
+print(*[f"{loss:.2g}" for loss in losses(pixels, rate=0.1)])
+print(*[f"{loss:.2g}" for loss in losses(pixels, rate=0.0001)])
+print(*[f"{loss:.2g}" for loss in losses(pixels / 16, rate=0.01)])
 
 # %% masked
 torch.manual_seed(0)
-texts = torch.randn(2, 3, 4)
+texts = torch.randn(2, 3, 4)  # two texts of three words
 mask = torch.tensor([[False] * 3, [True] * 3])  # all of the second text
 layer = nn.MultiheadAttention(4, num_heads=2, batch_first=True)
 
+outputs, _ = layer(texts, texts, texts, key_padding_mask=mask)
+outputs[0].sum().backward()  # the loss leaves the second text out
+alone = F.scaled_dot_product_attention(texts, texts, texts, ~mask[:, None])
 
-def attend(**options):
-    layer.zero_grad()
-    given = {"key_padding_mask": mask, **options}
-    outputs, _ = layer(texts, texts, texts, **given)
-    outputs[0].sum().backward()  # the loss leaves the second text out
-    slopes = layer.in_proj_weight.grad
-    return outputs[1].detach(), slopes.isnan().sum().item()
+print("layer:   ", outputs[1, 0].detach())
+print("gradient:", layer.in_proj_weight.grad[0])
+print("function:", alone[1, 0])
 
+# %% left-out
+rest = ~mask.all(dim=1)
+layer.zero_grad()
+some = texts[rest]
+outputs, _ = layer(some, some, some, key_padding_mask=mask[rest])
+outputs.sum().backward()
 
-# %% need-weights
-# Wrong on purpose: do not copy.
-print("default:", *attend(), sep="\n")
-
-# %% without-weights
-print("need_weights=False:", *attend(need_weights=False), sep="\n")
-
-shares = F.scaled_dot_product_attention(texts, texts, texts, ~mask[:, None])
-print("alone:", shares[1], sep="\n")
-
-
-# %% fast-path
-def evaluated(fast):
-    torch.backends.mha.set_fastpath_enabled(fast)
-    given = {"key_padding_mask": mask, "need_weights": False}
-    with torch.no_grad():
-        outputs, _ = layer.eval()(texts, texts, texts, **given)
-    torch.backends.mha.set_fastpath_enabled(True)
-    return outputs[1]
-
-
-print("in evaluation:", evaluated(fast=True), sep="\n")
-print("without the fast path:", evaluated(fast=False), sep="\n")
+print(outputs.isfinite().all(), layer.in_proj_weight.grad.isfinite().all())
 
 # %% half
 # Wrong on purpose: do not copy.
-half = torch.tensor([255.0, 256.0], dtype=torch.float16)
-lowered = half - 1e9
-
-print(half.square().tolist(), lowered.tolist())
+half = torch.tensor([255.0, 256.0, 1e-8], dtype=torch.float16)
+print(half, half.square(), sep="\n")
 try:
-    half.masked_fill(torch.tensor([True, False]), -1e9)
+    half.masked_fill(half > 255, -1e9)
 except RuntimeError as error:
     print(error)
+print(half.masked_fill(half > 255, torch.finfo(half.dtype).min))
 
 
 # %% adam
@@ -329,25 +305,46 @@ def stepped(dtype, gradient, **options):
     return weight.item()
 
 
-print(stepped(torch.float16, 0.0), stepped(torch.float16, 1e-5))
-print(stepped(torch.float32, 0.0), stepped(torch.float32, 1e-5))
+for dtype in (torch.float16, torch.float32):
+    ends = [stepped(dtype, gradient) for gradient in (0.0, 1e-5)]
+    print(dtype, *[f"{end:.4f}" for end in ends])
+print(f"with eps=1e-4: {stepped(torch.float16, 0.0, eps=1e-4):.4f}")
 
 
-# %% clipped
+# %% clip
 def clipped(gradients, **options):
     weights = [torch.ones(1) for _ in gradients]
     for weight, gradient in zip(weights, gradients, strict=True):
         weight.grad = torch.tensor([gradient])
     nn.utils.clip_grad_norm_(weights, max_norm=1.0, **options)
-    return [weight.grad.item() for weight in weights]
+    return [round(weight.grad.item(), 4) for weight in weights]
 
 
-# %% clip
 for gradients in ([3.0, 4.0], [3.0, torch.inf], [3.0, torch.nan]):
     print(gradients, "->", clipped(gradients))
-
-# %% clip-strict
 try:
     clipped([3.0, torch.inf], error_if_nonfinite=True)
 except RuntimeError as error:
     print(error)
+
+# %% sigmoid-log
+values, grads = chain([torch.sigmoid, torch.log], torch.tensor(-120.0))
+print("value", values[-1].item(), "gradient", grads[0].item())
+
+
+# %% divide
+def divide(a, b):
+    return torch.where(b == 0, 0.0, a / torch.where(b == 0, 1.0, b))
+
+
+# %% divide-checked
+a = torch.tensor([1.0, 6.0, 0.0], requires_grad=True)
+b = torch.tensor([0.0, 2.0, 0.0], requires_grad=True)
+quotients = divide(a, b)
+quotients.sum().backward()
+if quotients.tolist() != [0.0, 3.0, 0.0]:
+    print("The quotients should be 0, 3 and 0; they are", quotients.tolist())
+elif not (a.grad.isfinite().all() and b.grad.isfinite().all()):
+    print("The values are right. Now look at the gradients:", a.grad, b.grad)
+else:
+    print("Right: finite values and finite gradients, also where b is 0.")

@@ -1,13 +1,12 @@
 """The claims of docs/fix/nan.md."""
 
 import copy
+import io
 import itertools
 import math
 import platform
 import warnings
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
+from contextlib import contextmanager, redirect_stdout
 
 import pytest
 import torch
@@ -15,419 +14,159 @@ from torch import nn
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.evidence.versions import older
-from tests.helpers.worlds import DTYPES, each
+from extensions.programs.snippet import compiled
+from tests.helpers.worlds import each
 
 NAN, INF = math.nan, math.inf
+TYPES = [torch.float16, torch.bfloat16, torch.float64]
+KINDS = {"SGD": torch.optim.SGD, "Adam": torch.optim.Adam}
 
 
-def raised(function, *inputs):
-    """Return what a FloatingPointError says, or nothing."""
+def run_cell(snippet, name, **variables):
+    """Run a cell alone, with other variables."""
+    known = {"torch": torch, "nn": nn, "F": F, **variables}
+    cell = compiled(snippet.cells()[name], snippet.path)
+    exec(cell, known)
+
+
+def weights_of(model):
+    """Return a copy of each weight."""
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def moved(model, before):
+    """Return the names of the weights that have changed."""
+    named = zip(model.named_parameters(), before, strict=True)
+    return [name for (name, p), old in named if not p.equal(old)]
+
+
+def spoil(model, name, bad):
+    """Let one number of the gradient of one parameter be bad."""
+
+    def set_bad(gradient):
+        gradient = gradient.clone()
+        gradient.view(-1)[-1] = bad
+        return gradient
+
+    model.get_parameter(name).register_hook(set_bad)
+
+
+def checked(snippet, model, optimizer, images, labels):
+    """Return what the lines of `check` say of a batch, or nothing."""
+    given = {"images": images, "labels": labels, "optimizer": optimizer}
     try:
-        function(*inputs)
-    except FloatingPointError as error:
-        return str(error)
+        with no_error():
+            run_cell(snippet, "check", model=model, **given)
+    except pytest.fail.Exception as failure:
+        if "FloatingPointError" not in str(failure):
+            raise
+        return str(failure).rpartition("look at: ")[2]
     return ""
 
 
-def as_it_is(tensor):
-    return tensor
-
-
-def test_check_names_the_first(snippet, dtype=torch.float32, form=as_it_is):
-    check = snippet.after("check").check
-    good = form(torch.tensor([[1.0, -2.0]], dtype=dtype))
-    bad = form(torch.tensor([NAN, INF, 3.0, -INF, NAN, INF], dtype=dtype))
-    worse = form(torch.tensor([NAN, 1.0], dtype=dtype))
-
-    for fine in ({}, {"a": good, "none": None, "whole": torch.arange(3)}):
-        with no_error():
-            assert raised(check, fine) == ""
-    for tensors, name, nans, infs in [
-        ({"a": good, "b": bad, "c": worse}, "b", 2, 3),
-        ({"c": worse, "b": bad}, "c", 1, 0),
-        ({"none": None, "b": bad[1]}, "b", 0, 1),
-        ({"b": bad[3]}, "b", 0, 1),
-        ({"b": form(torch.full((2, 3), -INF, dtype=dtype))}, "b", 0, 6),
-    ]:
-        with no_error():
-            said = raised(check, tensors)
-        assert said.startswith(f"{name}: {nans} nan, {infs} inf")
-
-
-@each("dtype", DTYPES)
-def test_check_names_the_first__also_for(snippet, dtype):
-    test_check_names_the_first(snippet, dtype)
-
-
-FORMS = {
-    "requires grad": lambda tensor: tensor.requires_grad_(),
-    "has gaps": lambda tensor: tensor.repeat_interleave(2, -1)[..., ::2],
-    "is transposed": lambda tensor: tensor.T.contiguous().T,
-    "is complex": lambda tensor: torch.complex(tensor, torch.ones(())),
-}
-
-
-@pytest.mark.filterwarnings("ignore:The use of `x.T`")
-@each("form", FORMS)
-def test_check_names_the_first__also_if_it(snippet, form):
-    test_check_names_the_first(snippet, form=form)
-
-
-def test_check_names_the_first__also_among_many_dimensions(snippet):
-    check = snippet.after("check").check
-    images = torch.zeros(2, 3, 4, 4)
-    images[1, 2, 3, 3] = NAN
-
-    assert raised(check, {"a": torch.ones(0), "b": torch.tensor(1)}) == ""
-    assert raised(check, {"x": images}) == "x: 1 nan, 0 inf of 96"
-    assert raised(check, {"x": images[1, 2, 3, 3]}).startswith("x: 1 nan")
-
-
-def test_check_names_the_first__ends_for_a_sparse_tensor(snippet, fails):
-    """For a sparse tensor: `isfinite()` itself raises an error."""
-    form = torch.Tensor.to_sparse
-    fails(test_check_names_the_first, snippet, torch.float32, form)
-
-
-@edits(
-    ("inf let through", "values.isfinite().all()", "values.isnan().any() < 1"),
-    ("all must be bad", "not values.isfinite().all()", "values.isnan().all()"),
-    ("the last", "in tensors.items()", "in reversed(tensors.items())"),
-    ("no name", 'f"{name}: {nans}', 'f"{nans}'),
-    ("inf not counted", "values.isinf().sum()", "values.isneginf().sum()"),
-    ("nan not counted", "values.isnan().sum()", "values.isnan().any() * 1"),
-)
-def test_check_names_the_first__but_not_with(snippet, old, new, fails):
-    """Each edit overlooks some of the bad numbers, names another tensor or
-    none, or counts wrong.
-    """
-    fails(test_check_names_the_first, snippet.edit(old, new))
-
-
-class Log(nn.Module):
-    """The logarithm of zeros, in the container that is asked for."""
-
-    def __init__(self, wrap):
-        super().__init__()
-        self.wrap = wrap
-
-    def forward(self, values):
-        """Give minus infinity."""
-        return self.wrap((values * 0).log())
-
-
-class First(nn.Module):
-    """The tensor that lies deepest in what the layer before gave."""
-
-    def forward(self, values):
-        """Open one container after the other."""
-        while not torch.is_tensor(values):
-            if isinstance(values, Holder):
-                return values.values
-            if isinstance(values, dict):
-                values = list(values.values())
-            values = values[-1]
-        return values.real if values.is_complex() else values
-
-
-class After(nn.Module):
-    """A layer in which nothing is wrong, and a fault behind it."""
-
-    def __init__(self, fault):
-        super().__init__()
-        self.layer, self.fault = nn.Linear(4, 4), fault.forward
-
-    def forward(self, values):
-        """Go wrong outside of the layer."""
-        return self.fault(self.layer(values))
-
-
-def named(**layers):
-    model = nn.Sequential()
-    for name, layer in layers.items():
-        model.add_module(name, layer)
+def unscaled(run):
+    """Return a model whose loss overflows, and not its outputs."""
+    model = run.new_model()
+    model[3].bias.data[:2] = torch.tensor([3e38, -3e38])
     return model
 
 
-def planted(wrap):
-    """Return models with a fault, and the layer that is to be named."""
-    fault, first = Log(wrap), First()
-    chain = named(a=nn.Linear(4, 4), b=fault, c=first, d=nn.Linear(4, 4))
-    start = named(a=fault, b=first, c=nn.Linear(4, 2))
-    weight = named(a=nn.Linear(4, 4), b=nn.LSTM(4, 3), c=first)
-    weight.b.weight_hh_l0.data[0, 0] = NAN
-    outer = named(a=nn.Tanh(), b=After(fault), c=first)
-    return [
-        (chain, "b"),
-        (start, "a"),
-        (weight, "b"),
-        (outer, "b"),
+def test_the_check_stops_in_time(
+    snippet, kind=torch.optim.AdamW, bad=NAN, model=None, batch=None
+):
+    run = snippet.after("faults")
+    cases = [
+        (run.new_model(), run.changed((-1, 20), bad), run.labels, "inputs"),
+        (run.new_model(), run.blank, run.labels, "outputs"),
+        (run.new_model(), run.images, run.none, "loss"),
+        (unscaled(run), run.images, torch.ones_like(run.labels), "loss"),
     ]
+    for name, _ in run.model.named_parameters():
+        spoiled = run.new_model()
+        spoil(spoiled, name, bad)
+        cases.append((spoiled, run.images, run.labels, f"gradient of {name}"))
+    for made, images, labels, name in cases:
+        before = weights_of(made)
+        optimizer = kind(made.parameters(), lr=0.1)
+        assert checked(snippet, made, optimizer, images, labels) == name
+        assert moved(made, before) == []
+
+    model = model or run.new_model()
+    images, labels = batch or (run.images, run.labels)
+    plain = copy.deepcopy(model)
+    optimizer = kind(model.parameters(), lr=0.1)
+    other = kind(plain.parameters(), lr=0.1)
+    for _ in range(3):
+        assert checked(snippet, model, optimizer, images, labels) == ""
+        other.zero_grad()
+        F.cross_entropy(plain(images), labels).backward()
+        other.step()
+    assert moved(model, weights_of(plain)) == []
 
 
-def as_tensor(values):
-    return values
+@pytest.mark.parametrize("bad", [INF, -INF])
+@each("kind", KINDS)
+def test_the_check_stops_in_time__also_with(snippet, kind, bad):
+    test_the_check_stops_in_time(snippet, kind, bad)
 
 
-def as_tuple(values):
-    return torch.ones(2), (values,)
+def test_the_check_stops_in_time__also_with_a_frozen_layer(snippet):
+    model = snippet.after("faults").new_model()
+    model[0].requires_grad_(False)
+    test_the_check_stops_in_time(snippet, model=model)
 
 
-def as_list(values):
-    return [None, values]
-
-
-def as_dict(values):
-    return {"loss": torch.ones(()), "deep": [{"x": values}]}
-
-
-def test_watch_names_the_inner_layer(snippet, wrap=as_tensor):
+def test_the_check_stops_in_time__also_as_shown(snippet):
     run = snippet.after("faults")
-    torch.manual_seed(0)
-    fault = named(x=nn.Linear(4, 4), y=Log(wrap), z=First())
-    for model, layer in [
-        (named(a=nn.Tanh(), b=fault), "b.y"),
-        (named(a=nn.Tanh(), b=named(c=named(d=fault))), "b.c.d.y"),
-    ]:
-        hooks = run.watch(model)
-        said = raised(model, torch.rand(5, 4))
-        for hook in hooks:
-            hook.remove()
-        assert said.startswith(f"{layer}: "), said
+
+    assert run.first_bad(run.images, run.labels) is None
+    assert run.first_bad(run.missing, run.labels) == "inputs"
+    assert run.first_bad(run.blank, run.labels) == "outputs"
+    assert run.first_bad(run.images, run.none) == "loss"
+    named = run.first_bad(run.twice, run.labels, run.mean_distance)
+    assert named == "gradient of 0.weight"
 
 
 @edits(
+    ("inputs unseen", '\nseen = {"inputs": images, ', "\nseen = {"),
+    ("nan alone", "not x.isfinite().all():", "x.isnan().any():"),
     (
-        "the outer layers alone",
-        "model.named_modules()",
-        "model.named_children()",
-    ),
-    (
-        "the layers that hold others alone",
-        "for layer in names]",
-        "for layer in names if list(layer.children())]",
+        "gradients of matrices alone",
+        "named_parameters()}\nfor",
+        "named_parameters() if p.dim() > 1}\nfor",
     ),
 )
-def test_watch_names_the_inner_layer__but_not_through(
-    snippet, old, new, fails
-):
-    """If `watch` looks at outer layers alone, it names the outer one."""
-    fails(test_watch_names_the_inner_layer, snippet.edit(old, new))
-
-
-def test_watch_names_the_layer(snippet, wrap=as_tensor):
-    run = snippet.after("faults")
-    torch.manual_seed(0)
-
-    for model, layer in planted(wrap):
-        hooks = run.watch(model)
-        said = raised(model, torch.rand(5, 4))
-        assert said.startswith(f"{layer}: "), said
-        for hook in hooks:
-            hook.remove()
-        assert raised(model, torch.rand(5, 4)) == ""
-    for given, layer in ((run.winds, ""), (run.filled, "speed: ")):
-        model = run.new_model()
-        run.watch(model)
-        assert raised(model, given).partition("output")[0] == layer
-    removed = snippet.after("remove")
-    assert raised(removed.model, removed.filled) == ""
-    alone = nn.Linear(2, 1)
-    run.watch(alone)
-    assert raised(alone, run.missing).startswith("model: output not finite")
-
-
-class Scores(NamedTuple):
-    """What some layers return."""
-
-    loss: torch.Tensor
-    scores: torch.Tensor
-
-
-def as_named_tuple(values):
-    return Scores(torch.ones(2), values)
-
-
-def as_long_list(values):
-    return [*torch.ones(99, 2), values]
-
-
-@dataclass
-class Holder:
-    """What other layers return."""
-
-    values: torch.Tensor
-
-
-@pytest.mark.parametrize(
-    "wrap",
-    [as_tuple, as_list, as_dict, as_named_tuple, as_long_list],
-    ids=["a tuple", "a list", "a dict", "a named tuple", "a long list"],
-)
-def test_watch_names_the_layer__also_in(snippet, wrap):
-    test_watch_names_the_layer(snippet, wrap)
-
-
-@each("dtype", DTYPES)
-def test_watch_names_the_layer__also_in_evaluation_of(snippet, dtype):
-    run = snippet.after("watch")
-    model = named(a=nn.Tanh(), b=Log(as_tensor), c=nn.Tanh()).eval()
-    run.watch(model)
-
-    with torch.no_grad():
-        said = raised(model, torch.rand(2, 3, dtype=dtype))
-    assert said.startswith("b: output not finite")
-
-
-def test_watch_names_the_layer__ends_for_an_output_in_a_dataclass(
-    snippet, fails
-):
-    """For an output in a dataclass: `watch` does not look inside, and names a
-    later layer.
+def test_the_check_stops_in_time__but_not_with(snippet, old, new, fails):
+    """Leave out a part of what it sees, and the fault is found under another
+    name, or not at all.
     """
-    fails(test_watch_names_the_layer, snippet, as_held)
+    fails(
+        test_the_check_stops_in_time,
+        snippet.edit(old, new),
+        torch.optim.SGD,
+        INF,
+    )
 
 
-def as_held(values):
-    return Holder(values)
-
-
-def test_watch_names_the_layer__ends_for_complex_numbers(snippet, fails):
-    """For complex numbers: `watch` passes over them, and names a later
-    layer.
+def test_the_check_stops_in_time__but_not_after_the_step(snippet, fails):
+    """With `optimizer.step()` before the check, the weights have moved when
+    the error comes.
     """
-    fails(test_watch_names_the_layer, snippet, as_complex)
+    edited = snippet.edit(
+        "loss.backward()\nseen = {",
+        "loss.backward()\noptimizer.step()\nseen = {",
+    )
+    fails(test_the_check_stops_in_time, edited)
 
 
-def as_complex(values):
-    return [torch.complex(values, values)]
-
-
-def test_watch_names_the_layer__also_where_two_layers_are_one(snippet):
-    run = snippet.after("watch")
-    torch.manual_seed(0)
-    shared = nn.Linear(3, 3)
-    model = named(a=shared, b=Log(as_tensor), c=shared)
-    run.watch(model)
-
-    assert raised(model, torch.rand(2, 3)).startswith("b: ")
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
-def test_watch_names_the_layer__also_for_one_number_of_shape(snippet, shape):
-    run = snippet.after("watch")
-    model = named(a=nn.Tanh(), b=Log(as_tensor), c=nn.Identity())
-    run.watch(model)
-
-    said = raised(model, torch.ones(shape))
-    assert said == "b: output not finite, inputs ['0.762 to 0.762']"
-
-
-def test_watch_names_the_layer__also_in_a_copy(snippet):
-    run = snippet.after("faults")
-    model = run.new_model()
-    run.watch(model)
-
-    said = raised(copy.deepcopy(model), run.filled)
-    assert said.startswith("Speed(): output not finite")
-
-
-class Divided(nn.Module):
-    """A layer that divides by zero whatever else it is given."""
-
-    def forward(self, values, *others):
-        """Give inf, and what it was given."""
-        return values / 0, *others
-
-
-@pytest.mark.parametrize(
-    "other", [torch.ones(0), torch.tensor([True]), torch.tensor([1 + 2j])]
-)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_watch_names_the_layer__also_given(snippet, other, dtype):
-    run = snippet.after("watch")
-    model = Divided()
-    run.watch(model)
-    values = torch.tensor([3.0, 5.0], dtype=dtype)
-
-    said = raised(model, values, other)
-    assert said == "model: output not finite, inputs ['3 to 5']"
-
-
-def test_watch_names_the_layer__but_not_nan_alone(snippet, fails):
-    """If it looks for `nan` alone, it passes over inf, and names a later
-    layer.
+def test_the_check_stops_in_time__ends_for_sparse_gradients(snippet, fails):
+    """`isfinite()` itself raises an error for a sparse gradient: check its
+    `coalesce().values()`.
     """
-    old = "all(each.isfinite().all() for"
-    new = "all(not each.isnan().any() for"
-    fails(test_watch_names_the_layer, snippet.edit(old, new))
-
-
-@edits(
-    ("no containers", "isinstance(values, tuple | list)", "False"),
-    ("no lists", "tuple | list", "tuple"),
-    ("no dicts", "isinstance(values, dict)", "False"),
-    (
-        "only one of them",
-        "for value in values for",
-        "for value in values[:1] for",
-    ),
-)
-def test_watch_names_the_layer__but_not_with(snippet, old, new, fails):
-    """Without tuples, lists or dicts in `flat`, or with their first value
-    alone, it names a later layer.
-    """
-    wrap = as_list if "tuple" in old else as_dict
-    fails(test_watch_names_the_layer, snippet.edit(old, new), wrap)
-
-
-class Mask(nn.Module):
-    """What hides from each word the words behind it."""
-
-    def __init__(self, dtype):
-        super().__init__()
-        self.dtype = dtype
-
-    def forward(self, words):
-        """Give minus infinity where a word is hidden."""
-        hidden = torch.ones(words, words, dtype=torch.bool).triu(1)
-        return torch.zeros(words, words, dtype=self.dtype).masked_fill(
-            hidden, -INF
-        )
-
-
-def test_watch_stops_at_a_mask(snippet, dtype=torch.float32):
-    run = snippet.after("watch")
-    model = named(mask=Mask(dtype), shares=nn.Softmax(dim=1))
-
-    for words in (2, 5):
-        hooks = run.watch(model)
-        assert raised(model, words).startswith("mask: output not finite")
-        hooks[1].remove()
-        assert raised(model, words) == ""
-        for hook in hooks:
-            hook.remove()
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_watch_stops_at_a_mask__also_in(snippet, dtype):
-    test_watch_stops_at_a_mask(snippet, dtype)
-
-
-def test_watch_stops_at_a_mask__but_not_if_it_looks_for_nan(snippet, fails):
-    """If it looks for `nan` alone, it lets the mask pass."""
-    old = "all(each.isfinite().all() for"
-    new = "all(not each.isnan().any() for"
-    fails(test_watch_stops_at_a_mask, snippet.edit(old, new))
-
-
-def test_watch_stops_at_a_mask__also_without_the_hook_of_another(snippet):
-    run = snippet.after("watch")
-    model = named(mask=Mask(torch.float32), shares=nn.Softmax(dim=1))
-    run.watch(model)[2].remove()
-
-    assert raised(model, 2).startswith("mask: output not finite")
+    model = nn.EmbeddingBag(9, 3, sparse=True)
+    batch = torch.arange(8).reshape(2, 4), torch.tensor([0, 2])
+    options = (torch.optim.SGD, NAN, model, batch)
+    fails(test_the_check_stops_in_time, snippet, *options)
 
 
 class Applied(nn.Module):
@@ -442,413 +181,451 @@ class Applied(nn.Module):
         return self.function(values)
 
 
-def test_in_place_inputs_are_shown_changed(snippet, root=torch.Tensor.sqrt_):
-    run = snippet.after("watch")
-    model = named(a=nn.ReLU(), b=Applied(torch.neg), c=Applied(root))
-    run.watch(model)
-
-    said = raised(model, torch.tensor([1.0, 4.0]))
-    assert said == "c: output not finite, inputs ['nan to nan']"
+def divided(values):
+    """Divide one column of four by 0."""
+    return values / torch.tensor([1, 0, 1, 1])
 
 
-def test_in_place_inputs_are_shown_changed__but_not_if_a_clone_is_kept(
-    snippet, fails
-):
-    """A clone of the inputs, taken before the layer runs, shows them as they
-    came.
-    """
-    edited = snippet.edit(
-        "for x in flat(inputs)]\n            where",
-        "for x in before[layer]]\n            where",
-    )
-    edited = edited.edit(
-        "    names = {layer: name or",
-        "    before = {}\n"
-        "\n"
-        "    def keep(layer, inputs):\n"
-        "        before[layer] = [x.clone() for x in flat(inputs)]\n"
-        "\n"
-        "    for layer in model.modules():\n"
-        "        layer.register_forward_pre_hook(keep)\n"
-        "    names = {layer: name or",
-    )
-    fails(test_in_place_inputs_are_shown_changed, edited)
-
-
-def test_in_place_inputs_are_shown_changed__also_by_a_logarithm(snippet):
-    test_in_place_inputs_are_shown_changed(snippet, torch.Tensor.log_)
-
-
-def test_in_place_inputs_are_shown_changed__ends_for_a_copy(snippet, fails):
-    """For a layer that works on a copy: `watch` shows its inputs as they
-    came.
-    """
-    fails(test_in_place_inputs_are_shown_changed, snippet, torch.sqrt)
-
-
-NO_CHILDREN = "for layer in names if not list(layer.children())]"
-
-
-@edits(
-    ("the inputs", "in flat(output)", "in flat(inputs)"),
-    ("the inner layers alone", "for layer in names]", NO_CHILDREN),
-    ("another name", "names.get(layer, layer)", "type(layer).__name__"),
-)
-def test_watch_names_the_layer__but_not_through(snippet, old, new, fails):
-    """If it looks at inputs, or at inner layers alone, it finds a later layer;
-    the last edit gives a class, not a name.
-    """
-    fails(test_watch_names_the_layer, snippet.edit(old, new))
-
-
-def weights_of(model):
-    return [p.detach().clone() for p in model.parameters()]
-
-
-def spoil(model, name, bad):
-    """Let one number of the gradient of one parameter be bad."""
-
-    def set_bad(gradient):
-        gradient = gradient.clone()
-        gradient.view(-1)[-1] = bad
-        return gradient
-
-    model.get_parameter(name).register_hook(set_bad)
-
-
-def test_careful_step_stops_in_time(snippet, kind=torch.optim.AdamW, bad=NAN):
-    run = snippet.after("faults")
-    targets = run.chill.clone()
-    targets[5] = bad
-    filled = run.winds.clone()
-    filled[-1, 1] = bad
-    huge = run.chill * 1e30  # so that the square overflows
-    cases = [
-        (filled, run.chill, "inputs"),
-        (run.winds, targets, "targets"),
-        (run.winds, huge, "loss"),
-        (run.calm, run.chill, "gradient of turn.weight"),
-    ]
-
-    for inputs, chill, name in cases:
-        model = run.new_model()
-        optimizer = kind(model.parameters(), lr=0.01)
-        before = weights_of(model)
-        said = raised(run.careful_step, model, optimizer, inputs, chill)
-        assert said.startswith(f"{name}: ")
-        assert all(map(torch.equal, weights_of(model), before))
-    for name, _ in run.new_model().named_parameters():
-        model = run.new_model()
-        spoil(model, name, bad)
-        optimizer = kind(model.parameters(), lr=0.01)
-        before = weights_of(model)
-        said = raised(run.careful_step, model, optimizer, run.winds, run.chill)
-        assert said.startswith(f"gradient of {name}: ")
-        assert all(map(torch.equal, weights_of(model), before))
-
-
-@pytest.mark.parametrize("bad", [NAN, INF, -INF])
-@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
-def test_careful_step_stops_in_time__also_with(snippet, kind, bad):
-    test_careful_step_stops_in_time(snippet, kind, bad)
-
-
-@edits(
-    ("inputs unseen", '{"inputs": inputs, "targets"', '{"targets"'),
-    (
-        "targets unseen",
-        '"inputs": inputs, "targets": targets',
-        '"inputs": inputs',
-    ),
-    ("loss unseen", 'check({"loss": loss})', "pass"),
-    (
-        "biases unseen",
-        "p.grad for name, p in parameters})",
-        "p.grad for name, p in parameters if p.dim() > 1})",
-    ),
-    (
-        "one sample seen",
-        'check({"inputs": inputs, ',
-        'check({"inputs": inputs[:1], ',
-    ),
-    (
-        "gradients unseen",
-        'check({f"gradient of {name}": p.grad for name, p in parameters})',
-        "pass",
-    ),
-)
-def test_careful_step_stops_in_time__but_not_with(snippet, old, new, fails):
-    """Leave out a check or a part of what it sees, and the fault is found
-    under another name, or not at all.
-    """
-    fails(test_careful_step_stops_in_time, snippet.edit(old, new))
-
-
-def test_careful_step_stops_in_time__but_not_after_the_step(snippet, fails):
-    """With `optimizer.step()` before the last check, the weights have moved
-    when the error comes.
-    """
-    edited = snippet.edit(
-        "    optimizer.step()\n    return loss.item()",
-        "    return loss.item()",
-    )
-    edited = edited.edit(
-        "    loss.backward()\n    parameters",
-        "    loss.backward()\n    optimizer.step()\n    parameters",
-    )
-    fails(test_careful_step_stops_in_time, edited)
-
-
-def test_careful_step_is_a_step(snippet, kind=torch.optim.AdamW, size=1):
-    run = snippet.after("faults")
-    chill = size * run.chill
-    model, plain = run.new_model(), run.new_model()
-    optimizer = kind(model.parameters(), lr=0.01)
-    other = kind(plain.parameters(), lr=0.01)
-
-    for _ in range(4):
-        with no_error():
-            loss = run.careful_step(model, optimizer, run.winds, chill)
-        other.zero_grad()
-        expected = F.mse_loss(plain(run.winds), chill)
-        expected.backward()
-        other.step()
-        assert loss == pytest.approx(expected.item())
-        for p, q in zip(weights_of(model), weights_of(plain), strict=True):
-            assert torch.allclose(p, q)
-
-
-@pytest.mark.parametrize("size", [1e-6, 300.0])
-def test_careful_step_is_a_step__also_with_targets_times(snippet, size):
-    test_careful_step_is_a_step(snippet, torch.optim.SGD, size)
-
-
-def test_careful_step_is_a_step__also_with_sgd(snippet):
-    test_careful_step_is_a_step(snippet, torch.optim.SGD)
-
-
-def test_careful_step_is_a_step__also_with_layers_that_train(snippet):
-    old = "    model.head = nn.Linear(8, 1)\n"
-    new = "    model.norm, model.drop = nn.BatchNorm1d(8), nn.Dropout()\n"
-    run = snippet.edit(old, new + old).after("faults")
-    model, plain = run.new_model(), run.new_model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    other = torch.optim.SGD(plain.parameters(), lr=0.01)
-
-    for seed in range(3):
-        torch.manual_seed(seed)
-        loss = run.careful_step(model, optimizer, run.winds, run.chill)
-        torch.manual_seed(seed)
-        other.zero_grad()
-        expected = F.mse_loss(plain(run.winds), run.chill)
-        expected.backward()
-        other.step()
-        assert loss == pytest.approx(expected.item())
-    for name, value in plain.state_dict().items():
-        assert torch.allclose(model.state_dict()[name], value)
-
-
-STEP = "    optimizer.step()\n    return loss.item()"
-
-
-@edits(
-    ("no step", STEP, "    return loss.item()"),
-    ("another loss", "    return loss.item()", "    return loss.item() / 2"),
-    ("two steps", STEP, "    optimizer.step()\n" + STEP),
-)
-def test_careful_step_is_a_step__but_not_with(snippet, old, new, fails):
-    """No step, two steps or half of the loss is not what those five lines
-    do.
-    """
-    fails(test_careful_step_is_a_step, snippet.edit(old, new))
-
-
-def test_careful_step_is_a_step__but_not_without_zero_grad(snippet, fails):
-    """Without `zero_grad()`, the gradients of earlier steps count as well."""
-    old = "    optimizer.zero_grad()\n    loss.backward()\n    parameters"
-    new = "    loss.backward()\n    parameters"
-    fails(test_careful_step_is_a_step, snippet.edit(old, new))
-
-
-def test_careful_step_is_a_step__also_with_a_frozen_layer(snippet):
-    old = "    return model\n\n\n# %% check"
-    new = "    model.body.requires_grad_(False)\n" + old
-    test_careful_step_is_a_step(snippet.edit(old, new))
-
-
-def test_careful_step_stops_in_time__also_in_a_deep_model(snippet):
-    run = snippet.after("faults")
-    layers = [nn.Linear(2, 2) for _ in range(5)]
-    model = nn.Sequential(*layers, nn.Linear(2, 1))
-    for name, _ in model.named_parameters():
-        model.zero_grad()
-        deep = copy.deepcopy(model)
-        spoil(deep, name, NAN)
-        optimizer = torch.optim.SGD(deep.parameters(), lr=0.1)
-        said = raised(run.careful_step, deep, optimizer, run.winds, run.chill)
-        assert said.startswith(f"gradient of {name}: ")
-
-
-def test_careful_step_is_a_step__ends_for_sparse_gradients(snippet, fails):
-    """For sparse gradients: `check` itself raises an error."""
-    edited = snippet.edit(
-        "    model.turn = nn.Linear(2, 2, bias=False)\n",
-        "    class Turn(nn.Embedding):\n"
-        "        def forward(self, wind):\n"
-        "            rows = (wind[:, 0] > 0).long()\n"
-        "            return wind * super().forward(rows)\n\n"
-        "    model.turn = Turn(2, 2, sparse=True)\n",
-    )
-    fails(test_careful_step_is_a_step, edited, torch.optim.SGD)
-
-
-def test_running_statistics_are_spoiled(snippet, before=torch.square):
-    run = snippet.after("faults")
-    model = named(a=Applied(before), b=nn.BatchNorm1d(2), c=nn.Linear(2, 1))
-    weights = weights_of(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-
-    said = raised(run.careful_step, model, optimizer, run.filled, run.chill)
-    assert said.startswith("loss: ")
-    assert all(map(torch.equal, weights_of(model), weights))
-    statistics = model.b.running_mean, model.b.running_var
-    assert not any(each[0].isfinite() for each in statistics)
-
-
-def test_running_statistics_are_spoiled__but_not_by_nan_among_the_inputs(
-    snippet, fails
-):
-    """If `nan` is among the inputs, the first check stops before BatchNorm
-    sees it.
-    """
-    old = "filled[3, 0] = 9.97e36"
-    edited = snippet.edit(old, "filled[3, 0] = torch.nan")
-    fails(test_running_statistics_are_spoiled, edited)
-
-
-def rooted():
-    """Return a chain with a root at 0 between its layers."""
-    root = Root()
-    return named(
-        a=nn.Linear(2, 3), b=nn.Linear(3, 2, False), c=root, d=nn.Linear(2, 1)
-    )
-
-
-class Root(nn.Module):
-    """A root at zero."""
-
-    def forward(self, values):
-        """Give zeros, with slopes of nan."""
-        return (values * 0).square().sqrt()
-
-
-class Scaled(nn.Module):
-    """A root at 0, and a scale that is registered behind a layer."""
+class Inner(nn.Module):
+    """A layer in which nothing is wrong, and a fault behind it."""
 
     def __init__(self):
         super().__init__()
-        self.layer = nn.Linear(2, 1)
-        self.scale = nn.Parameter(torch.ones(1))
+        self.layer = nn.Linear(4, 4)
 
     def forward(self, values):
-        """Let the gradients of the layer and of the scale be bad."""
-        return (self.layer(values) * self.scale * 0).square().sqrt()
+        """Go wrong outside of the layer."""
+        return divided(self.layer(values))
 
 
-def test_the_last_parameter_is_named(snippet, make=rooted):
+def planted():
+    """Return models with a fault, and the layer that is to be named."""
+    bad, shared = Applied(divided), nn.Linear(4, 4)
+    ruined = nn.Sequential(nn.Tanh(), nn.Linear(4, 4), nn.Sigmoid())
+    ruined[1].weight.data[0, 0] = NAN
+    nested = nn.Sequential(nn.Tanh(), nn.Sequential(nn.Tanh(), bad))
+    return [
+        (nn.Sequential(nn.Linear(4, 4), bad, nn.Linear(4, 2)), "1"),
+        (nn.Sequential(bad, nn.Sigmoid()), "0"),
+        (nested, "1.1"),
+        (nn.Sequential(nn.Tanh(), Inner(), nn.Tanh()), "1"),
+        (nn.Sequential(shared, bad, shared), "1"),
+        (ruined, "1"),
+        (nn.Linear(4, 4), None),
+        (bad, "model"),
+    ]
+
+
+def first_listed(snippet, model, inputs, recording=torch.enable_grad):
+    """Return the first layer in the list that has nan or inf."""
+    with redirect_stdout(io.StringIO()) as shown, no_error(), recording():
+        run_cell(snippet, "look", model=model, blank=inputs)
+    lines = [line.split(": at most ") for line in shown.getvalue().split("\n")]
+    bad = [name for name, *most in lines if most and most[0] in ("nan", "inf")]
+    return bad[0] if bad else None
+
+
+def test_watch_names_the_layer(
+    snippet, models=None, dtype=torch.float32, recording=torch.enable_grad
+):
     run = snippet.after("faults")
-    endless = run.new_model()
-    spoil(endless, "head.weight", INF)
-    deep = named(**{str(i): nn.Linear(2, 2) for i in range(12)})
-    deep.add_module("head", nn.Linear(2, 1))
-    spoil(deep, "2.bias", NAN)
-    spoil(deep, "11.weight", INF)
-    spoil(deep, "10.bias", INF)
-    for model in (run.new_model(), endless, make(), Scaled(), deep):
-        optimizer = torch.optim.SGD(model.parameters())
-        said = raised(run.careful_step, model, optimizer, run.calm, run.chill)
-        bad = [
-            name
-            for name, p in model.named_parameters()
-            if not p.grad.isfinite().all()
-        ]
-        assert said.startswith(f"gradient of {bad[-1]}: ")
+    torch.manual_seed(0)
+
+    assert first_listed(snippet, run.new_model(), run.blank) == "2"
+    assert first_listed(snippet, run.new_model(), run.images) is None
+    for model, layer in models or planted():
+        inputs = torch.rand(4, 4, dtype=dtype)
+        given = model.to(dtype), inputs, recording
+        assert first_listed(snippet, *given) == layer
+    assert not nn.modules.module._global_forward_hooks
 
 
-def test_the_last_parameter_is_named__but_not_of_nan_alone(snippet, fails):
-    """If `check` looks for `nan` alone, it passes over a gradient of inf, and
-    names another parameter.
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_watch_names_the_layer__also_without_a_graph_in(snippet, dtype):
+    test_watch_names_the_layer(snippet, None, dtype, torch.no_grad)
+
+
+@edits(
+    ("the inputs", "output.abs()", "inputs[0].abs()"),
+    (
+        "containers alone",
+        "if torch.is_tensor(output):",
+        "if list(layer.children()):",
+    ),
+    ("the smallest number", "abs().max()", "abs().min()"),
+)
+def test_watch_names_the_layer__but_not_through(snippet, old, new, fails):
+    """If it looks at inputs, at containers or at the smallest number, it
+    finds a later layer, or none.
     """
-    old = "if values is not None and not values.isfinite().all():"
-    new = "if values is not None and values.isnan().any():"
-    fails(test_the_last_parameter_is_named, snippet.edit(old, new))
+    edited = snippet.edit("max():.3g", "max().item():.3g")
+    fails(test_watch_names_the_layer, edited.edit(old, new))
 
 
-def test_the_last_parameter_is_named__but_not_in_order(snippet, fails):
-    """Without `reversed`, it names the first."""
-    old = "reversed(list(model.named_parameters()))\n    check"
-    edited = snippet.edit(old, "list(model.named_parameters())\n    check")
-    fails(test_the_last_parameter_is_named, edited)
+def test_watch_names_the_layer__ends_for_a_tuple(snippet, fails):
+    """A layer that returns a tuple is left out of the list, so that a later
+    one is named.
+    """
+
+    def divided_or_opened(values):
+        if isinstance(values, tuple):
+            return values[0]
+        return (divided(values),)
+
+    layers = [Applied(divided_or_opened) for _ in range(2)]
+    model = nn.Sequential(nn.Tanh(), *layers)
+    fails(test_watch_names_the_layer, snippet, [(model, "1")])
+
+
+def test_watch_names_the_layer__ends_for_a_mask(snippet, fails):
+    """A layer that returns a mask with -inf on purpose is named as well."""
+
+    def mask(values):
+        return values.masked_fill(torch.eye(len(values)).bool(), -INF)
+
+    model = nn.Sequential(Applied(mask), nn.Softmax(dim=1))
+    fails(test_watch_names_the_layer, snippet, [(model, None)])
+
+
+EDGES = [0.0, -0.0, 1.0, -1.0, 3.0, 0.5, 20.0, 88.0, 89.0, 100.0, -100.0]
+EDGES += [-120.0, 1e-45, 1e-30, -1e-30, 1e30, 3e38, INF, -INF, NAN]
+
+
+def by_autograd(functions, x):
+    """Return each value of a chain, and its gradient."""
+    values = [x.clone().requires_grad_()]
+    for function in functions:
+        values.append(function(values[-1]))
+        values[-1].retain_grad()
+    values[-1].backward(torch.ones_like(x))
+    return [each.detach() for each in values], [each.grad for each in values]
+
+
+def test_a_chain_has_pytorchs_gradients(
+    snippet,
+    real=by_autograd,
+    dtype=torch.float32,
+    numbers=EDGES,
+    longest=3,
+    others=(),
+):
+    run = snippet.after("by-hand")
+    x = torch.tensor(numbers, dtype=dtype)
+
+    assert len(run.rules) == 5
+    for length in range(longest + 1):
+        known = [*run.rules, *others]
+        for functions in itertools.product(known, repeat=length):
+            with no_error():
+                mine = run.chain(list(functions), x)
+            for ours, theirs in zip(mine, real(functions, x), strict=True):
+                assert len(ours) == length + 1
+                for one, other in zip(ours, theirs, strict=True):
+                    torch.testing.assert_close(
+                        one, other, rtol=0, atol=0, equal_nan=True
+                    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_a_chain_has_pytorchs_gradients__also_in(snippet, dtype):
+    test_a_chain_has_pytorchs_gradients(snippet, dtype=dtype)
+
+
+@pytest.mark.parametrize("size", ["no numbers", "one number", "a matrix"])
+def test_a_chain_has_pytorchs_gradients__also_for(snippet, size):
+    sizes = {"no numbers": [], "one number": -120.0}
+    numbers = sizes.get(size, [[0.0, INF, 2.0], [NAN, -3.0, 100.0]])
+    test_a_chain_has_pytorchs_gradients(snippet, numbers=numbers, longest=2)
+
+
+@edits(
+    ("1", "grad * (2 * x)", "2 * grad"),
+    ("2", "grad / (2 * y)", "grad / (2 * x)"),
+    ("3", "grad * y,  # 3", "grad,  # 3"),
+    ("4", "grad / x,", "grad / y,"),
+    ("5", "grad * (1 - y) * y", "grad * (1 - y)"),
+    ("6", "function(values[-1])", "function(x)"),
+    ("7", "values[i + 1], grads[0]", "values[i + 1], grads[-1]"),
+    ("7 with 0 · inf = 0", "grads[0]))", "grads[0]).nan_to_num(0.0))"),
+)
+def test_a_chain_has_pytorchs_gradients__but_not_with_another_line(
+    snippet, old, new, fails
+):
+    """Each of the numbered lines counts, and so does 0 · inf."""
+    edited = snippet.edit(old, new)
+    fails(test_a_chain_has_pytorchs_gradients, edited)
+
+
+def test_a_chain_has_pytorchs_gradients__ends_for_another_function(
+    snippet, fails
+):
+    """For `torch.abs`, ours has no rule."""
+    options = (by_autograd, torch.float32, EDGES, 1, [torch.abs])
+    fails(test_a_chain_has_pytorchs_gradients, snippet, *options)
+
+
+def test_a_chain_has_pytorchs_gradients__ends_if_a_value_is_used_twice(
+    snippet, fails
+):
+    """Autograd adds up the gradients of both uses."""
+
+    def twice(functions, x):
+        values = [x.clone().requires_grad_()]
+        for function in functions:
+            values.append(function(values[-1]))
+            values[-1].retain_grad()
+        result = values[-1] + values[0]
+        result.backward(torch.ones_like(x))
+        return [each.detach() for each in values], [v.grad for v in values]
+
+    fails(test_a_chain_has_pytorchs_gradients, snippet, twice)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.complex64])
+def test_a_chain_has_pytorchs_gradients__ends_in(snippet, dtype, fails):
+    """In `bfloat16`, PyTorch computes the gradient of the sigmoid in
+    `float32` and rounds once; for complex numbers, it takes conjugates.
+    """
+    fails(test_a_chain_has_pytorchs_gradients, snippet, by_autograd, dtype)
+
+
+def born(snippet):
+    """Return what the cell of that name makes."""
+    return snippet.only("digits", "born").after("born")
+
+
+def in_type(snippet, dtype):
+    """Return the program with numbers of another dtype."""
+    old = "torch.tensor([torch.inf, torch.nan, 0.0])"
+    return snippet.edit(old, f"{old[:-1]}, dtype={dtype})")
+
+
+def test_nan_stays_nan(snippet):
+    run = born(snippet)
+
+    assert [run.inf.item(), run.zero.item()] == [INF, 0]
+    assert [each.isnan().item() for each in run.born] == [True] * 4
+    assert [each.isnan().item() for each in run.kept] == [True] * 4
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_nan_stays_nan__also_as(snippet, dtype):
+    test_nan_stays_nan(in_type(snippet, dtype))
+
+
+@pytest.mark.parametrize("other", [0.0, -3.0, INF, NAN])
+def test_nan_stays_nan__also_with(other):
+    nan = torch.tensor(NAN)
+    for result in (
+        *(nan + other, nan - other, nan * other, nan / other),
+        *(other - nan, other / nan),
+    ):
+        assert result.isnan()
+
+
+@edits(
+    ("zero * inf", "2 * inf"),
+    ("inf - inf", "inf + inf"),
+    ("nan * 0", "nan.nan_to_num() * 0"),
+)
+def test_nan_stays_nan__but_not(snippet, old, new, fails):
+    """`2 * inf` and `inf + inf` are inf; `nan_to_num()` puts 0 in the place
+    of `nan`.
+    """
+    fails(test_nan_stays_nan, snippet.edit(old, new))
+
+
+def test_nan_stays_nan__ends_for_a_power_of_0(snippet, fails):
+    """`nan**0` is 1, which is no sum, difference, product or quotient."""
+    fails(test_nan_stays_nan, snippet.edit("nan / inf", "nan**0"))
+
+
+def test_no_comparison_sees_nan(snippet):
+    run = born(snippet)
+
+    assert run.nan.isnan()
+    assert [each.item() for each in run.compared] == [False] * 3
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_no_comparison_sees_nan__also_as(snippet, dtype):
+    test_no_comparison_sees_nan(in_type(snippet, dtype))
+
+
+@edits(
+    ("nan < 1000", "~(nan >= 1000)"),
+    ("nan == nan", "nan != nan"),
+)
+def test_no_comparison_sees_nan__but_not(snippet, old, new, fails):
+    """`nan != nan` is true, and so is the opposite of a comparison that is
+    false.
+    """
+    fails(test_no_comparison_sees_nan, snippet.edit(old, new))
+
+
+SPREAD = ("digits", "distance", "faults", "spread")
+
+
+def test_one_nan_reaches_every_weight(snippet, place=(3, 20)):
+    run = snippet.only(*SPREAD).after("spread")
+    batch = run.changed(place, NAN)
+
+    assert (batch.isnan().sum(), len(batch)) == (1, 50)
+    (loss, share), _ = run.two_steps(batch, F.cross_entropy)
+    assert math.isnan(loss)
+    assert share == 1
+
+
+@pytest.mark.parametrize("place", [(0, 0), (49, 63)], ids=str)
+def test_one_nan_reaches_every_weight__also_at(snippet, place):
+    test_one_nan_reaches_every_weight(snippet, place)
+
+
+ADAMW = "AdamW(model.parameters(), lr=0.01)\n    for"
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "RMSprop", "Adagrad"])
+def test_one_nan_reaches_every_weight__also_by(snippet, kind):
+    edited = snippet.edit(ADAMW, ADAMW.replace("AdamW", kind))
+    test_one_nan_reaches_every_weight(edited)
+
+
+@edits(
+    (
+        "no step",
+        "        optimizer.step()\n        weights",
+        "        weights",
+    ),
+    (
+        "the row left out",
+        "loss_of(model(batch), labels)",
+        "loss_of(model(batch.nan_to_num()), labels)",
+    ),
+)
+def test_one_nan_reaches_every_weight__but_not_with(snippet, old, new, fails):
+    """Without a step, or with 0 in the place of the `nan`, no weight is
+    `nan`.
+    """
+    fails(test_one_nan_reaches_every_weight, snippet.edit(old, new))
+
+
+def test_one_nan_reaches_every_weight__ends_for_a_frozen_layer(snippet, fails):
+    """A frozen layer has no gradient, and stays as it is."""
+    old = "model, seen = new_model(), []"
+    new = f"{old}\n    model[0].requires_grad_(False)"
+    frozen = snippet.edit(old, new)
+    fails(test_one_nan_reaches_every_weight, frozen)
+
+
+def test_the_second_step_is_lost(snippet):
+    run = snippet.only(*SPREAD).after("spread")
+
+    assert run.twice[0].equal(run.twice[1])
+    first, second = run.two_steps(run.twice, run.mean_distance)
+    assert math.isfinite(first[0]), first
+    assert first[1] > 0.3
+    assert math.isnan(second[0]), second
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_the_second_step_is_lost__also_by(snippet, kind):
+    edited = snippet.edit(ADAMW, ADAMW.replace("AdamW", kind))
+    test_the_second_step_is_lost(edited)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_second_step_is_lost__also_from(snippet, seed):
+    old, new = "torch.manual_seed(0)\n    enc", f"torch.manual_seed({seed})\n"
+    test_the_second_step_is_lost(snippet.edit(old, f"{new}    enc"))
+
+
+@edits(
+    (
+        "a norm",
+        "return squares.sum(dim=1).sqrt()",
+        "return (first - second).norm(dim=1)",
+    ),
+    (
+        "a small number in the root",
+        "squares.sum(dim=1).sqrt()",
+        "(squares.sum(dim=1) + 1e-9).sqrt()",
+    ),
+    ("no square root", "squares.sum(dim=1).sqrt()", "squares.sum(dim=1)"),
+)
+def test_the_second_step_is_lost__but_not_with(snippet, old, new, fails):
+    """A norm, a small number in the root, or no root: all gradients are
+    finite.
+    """
+    fails(test_the_second_step_is_lost, snippet.edit(old, new))
 
 
 @contextmanager
 def anomaly():
-    with warnings.catch_warnings(record=True):
-        warnings.simplefilter("always")
+    """Look for nan in the backward pass, without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         with torch.autograd.detect_anomaly():
             yield
 
 
+ANOMALY = ("digits", "distance", "faults")
+
+
 def test_anomaly_names_the_square(snippet):
-    cells = ("winds", "model", "faults")
-    run = snippet.only(*cells).after("faults")
+    run = snippet.only(*ANOMALY).after("faults")
 
     with anomaly(), pytest.raises(RuntimeError) as failure:
-        F.mse_loss(run.new_model()(run.calm), run.chill).backward()
+        run.mean_distance(run.new_model()(run.twice)).backward()
     said = "Function 'PowBackward0' returned nan values in its 0th output."
     assert str(failure.value) == said
-    run = snippet.only(*cells, "anomaly", "trace").after("trace")
+    run = snippet.only(*ANOMALY, "anomaly", "trace").after("trace")
     assert run.trace.startswith("Error detected in PowBackward0.")
-    assert run.place.startswith("forward")
+    assert run.place.startswith("distance")
     line = int(run.trace.rpartition(", line ")[2].partition(",")[0])
-    assert "wind.square()" in snippet.text.splitlines()[line - 1]
+    named = snippet.text.splitlines()[line - 1].strip()
+    assert named == "squares = (first - second).square()"
     assert not torch.is_anomaly_enabled()
 
 
 @edits(
-    ("a norm", "squares.sum(dim=1, keepdim=True).sqrt()", "wind.norm()"),
-    ("a breath of wind", "calm[3] = 0.0", "calm[3] = 1e-3"),
-    ("a product", "wind.square()", "wind * wind"),
+    ("a power", "(first - second).square()", "(first - second) ** 2"),
     (
-        "in another line",
-        "squares = wind.square()",
-        "squares = wind\n        squares = squares.square()",
+        "another line",
+        "squares = (first - second).square()",
+        "squares = first - second\n    squares = squares.square()",
     ),
+    (
+        "a product",
+        "(first - second).square()",
+        "(first - second) * (first - second)",
+    ),
+    ("two images", "twice = changed(1, images[0])", "twice = images"),
 )
 def test_anomaly_names_the_square__but_not_with(snippet, old, new, fails):
-    """If `square()` stands in another line, that one is named; a product or a
-    norm gives another error, a breath of wind none.
+    """The error names the function and the line that are there: another line,
+    or `MulBackward0` of a product.
     """
     fails(test_anomaly_names_the_square, snippet.edit(old, new))
 
 
 def under_anomaly(function):
+    """Return what a function returns while anomalies are looked for."""
     with anomaly(), no_error():
         return function()
 
 
 def cube_root(values):
+    """Return the third root."""
     return values ** (1 / 3)
 
 
-ROOTS = (torch.sqrt, cube_root, torch.log, torch.log2, torch.log10)
+ROOTS = (torch.sqrt, cube_root, torch.log, torch.log10)
 
 
 def test_anomaly_looks_for_nan_in_backward(
     snippet, functions=ROOTS, then=torch.sum
 ):
-    cells = ("winds", "model", "faults")
-    run = snippet.only(*cells).after("faults")
+    run = snippet.only(*ANOMALY).after("faults")
     model = run.new_model()
 
     assert model(run.missing).isnan().any()
@@ -856,25 +633,25 @@ def test_anomaly_looks_for_nan_in_backward(
     for function in functions:
         at = torch.zeros(3, requires_grad=True)
         under_anomaly(lambda f=function, x=at: f(x).sum().backward())
-        assert at.grad.isinf().all()
+        assert at.grad.tolist() == [INF] * 3
 
 
 def test_anomaly_looks_for_nan_in_backward__but_not_without_nan(
     snippet, fails
 ):
-    """If 0 fills the empty field, there is no `nan` that it could overlook."""
-    edited = snippet.edit(
-        "missing[3, 0] = torch.nan",
-        "missing[3, 0] = 0.0",
-    )
+    """If 0 fills the missing pixel, there is no `nan` that it could
+    overlook.
+    """
+    old = "changed((3, 20), torch.nan)"
+    edited = snippet.edit(old, "changed((3, 20), 0.0)")
     fails(test_anomaly_looks_for_nan_in_backward, edited)
 
 
 def test_anomaly_looks_for_nan_in_backward__ends_for_inf_times_zero(
     snippet, fails
 ):
-    """If the inf is multiplied by 0 further back: that is `nan`, and
-    `detect_anomaly` raises an error.
+    """If the inf is multiplied by 0 on its way back: that is `nan`, and it
+    raises an error.
     """
 
     def length(values):
@@ -886,8 +663,8 @@ def test_anomaly_looks_for_nan_in_backward__ends_for_inf_times_zero(
 def test_anomaly_looks_for_nan_in_backward__ends_in_the_backward_of_it(
     snippet, fails
 ):
-    """If you call `backward()` on the `nan` of the forward pass:
-    `detect_anomaly` raises an error.
+    """If you call `backward()` on the `nan` of the forward pass: it raises an
+    error.
     """
 
     def then(outputs):
@@ -896,360 +673,46 @@ def test_anomaly_looks_for_nan_in_backward__ends_in_the_backward_of_it(
     fails(test_anomaly_looks_for_nan_in_backward, snippet, ROOTS, then)
 
 
-def test_a_norm_learns_from_a_calm_day(snippet):
-    run = snippet.after("fixed")
-    before = weights_of(run.model)
-
-    assert type(run.model.speed) is run.Length
-    assert run.calm[3].tolist() == [0, 0]
-    fresh = run.new_model()
-    fresh.speed = run.Length()
-    F.mse_loss(fresh(run.calm), run.chill).backward()
-    for p, q in zip(run.model.parameters(), fresh.parameters(), strict=True):
-        torch.testing.assert_close(p.grad, q.grad)  # as shown
-    assert torch.allclose(run.Length()(run.winds), run.Speed()(run.winds))
-    with no_error():
-        losses = [
-            run.careful_step(run.model, run.optimizer, run.calm, run.chill)
-            for _ in range(20)
-        ]
-    assert losses[-1] < losses[0]
-    for p, old in zip(run.model.parameters(), before, strict=True):
-        assert p.grad is not None
-        assert p.grad.isfinite().all()
-        assert not torch.equal(p, old) or not p.grad.any()
-
-
-def test_a_norm_learns_from_a_calm_day__but_not_by_hand(snippet, fails):
-    """With the root of the sum of squares in `Length`, a gradient is `nan` on
-    the calm day.
-    """
-    old = "        return wind.norm(dim=1, keepdim=True)\n"
-    new = "        return wind.square().sum(dim=1, keepdim=True).sqrt()\n"
-    edited = snippet.edit(old, new)
-    # The program would stop by itself where it tries this layer.
-    edited = edited.edit(
-        "print(careful_step(model, optimizer, calm, chill))", "pass"
-    )
-    fails(test_a_norm_learns_from_a_calm_day, edited)
-
-
-SPREAD = ("winds", "model", "faults", "spread", "spreads")
-
-
-def parameters_of(shares):
-    names = ("turn.weight", "body.weight", "body.bias")
-    return [shares[name] for name in (*names, "head.weight", "head.bias")]
-
-
-def test_one_nan_reaches_every_weight(snippet, place=(3, 0)):
-    run = snippet.only(*SPREAD).after("spreads")
-    given = run.missing.nan_to_num(1.0)
-    given[place] = run.missing[3, 0]
-
-    assert run.missing.isnan().sum() == 1
-    shares = run.spread(given, steps=1)
-    assert shares["inputs"][0] == pytest.approx(1 / 128)
-    assert shares["loss"] == (1, 0)
-    assert parameters_of(shares) == [(1, 0)] * 5
-    shown = run.spreads["an empty field"]
-    assert parameters_of(shown) == [(1, 0)] * 5
-    assert shown["output of turn"][0] < 0.1  # one step: the others are left
-
-
-@pytest.mark.parametrize(
-    "place", [(0, 1), (63, 0)], ids=["the first row", "the last row"]
-)
-def test_one_nan_reaches_every_weight__also_from(snippet, place):
-    test_one_nan_reaches_every_weight(snippet, place)
-
-
-@edits(
-    ("no step", "        optimizer.step()\n    for name", "    for name"),
-    ("a number", "missing[3, 0] = torch.nan", "missing[3, 0] = 2.0"),
-    (
-        "a mean without nan",
-        'loss = held["loss"] = F.mse_loss(values, chill)',
-        'loss = held["loss"] = (values - chill).square().nanmean()',
-    ),
-)
-def test_one_nan_reaches_every_weight__but_not_with(snippet, old, new, fails):
-    """Without a step, or without the `nan`, no weight is `nan`; and `nanmean`
-    leaves the day out of the loss.
-    """
-    fails(test_one_nan_reaches_every_weight, snippet.edit(old, new))
-
-
-KINDS = edits(
-    (
-        "Adam",
-        "SGD(model.parameters(), lr=0.01)\n    for _ in range(steps)",
-        "Adam(model.parameters(), lr=0.01)\n    for _ in range(steps)",
-    ),
-    (
-        "momentum",
-        "lr=0.01)\n    for _ in range(steps)",
-        "lr=0.01, momentum=0.9)\n    for _ in range(steps)",
-    ),
-)
-
-
-@KINDS
-def test_one_nan_reaches_every_weight__also_by(snippet, old, new):
-    test_one_nan_reaches_every_weight(snippet.edit(old, new))
-
-
-@KINDS
-def test_the_second_step_is_lost__also_by(snippet, old, new):
-    test_the_second_step_is_lost(snippet.edit(old, new))
-
-
-def test_the_second_step_is_lost(snippet):
-    run = snippet.only(*SPREAD).after("spreads")
-    first = run.spreads["no wind"]
-    second = run.spreads["no wind, second step"]
-
-    assert run.calm[3].tolist() == [0, 0]
-    assert first.pop("turn.weight") == (1, 0)
-    assert first.pop("gradient of turn.weight") == (1, 0)
-    assert len(first) == 17 - 2
-    assert set(first.values()) == {(0, 0)}
-    backward = ["head.bias", "head.weight", "body.bias", "body.weight"]
-    names = [name for name in first if "gradient" in name]
-    assert names == [f"gradient of {name}" for name in backward]
-    assert second["loss"] == (1, 0)
-    assert parameters_of(second) == [(1, 0)] * 5
-
-
-@edits(
-    ("a breath of wind", "calm[3] = 0.0", "calm[3] = 1e-3"),
-    ("one step", "spread(calm, steps=2)", "spread(calm, steps=1)"),
-    ("an empty field", '"no wind": spread(calm', '"no wind": spread(missing'),
-)
-def test_the_second_step_is_lost__but_not_with(snippet, old, new, fails):
-    """A breath of wind spoils nothing; after one step, the loss is still
-    finite; an empty field spoils all in the first step.
-    """
-    fails(test_the_second_step_is_lost, snippet.edit(old, new))
-
-
-def test_inf_comes_first(snippet):
-    run = snippet.only(*SPREAD).after("spreads")
-    shares = run.spreads["9.97e36 for no value"]
-
-    assert (run.filled > 9.9e36).sum() == 1
-    assert run.filled.isfinite().all()
-    finite = [name for name, bad in shares.items() if bad == (0, 0)]
-    assert finite[:2] == ["inputs", "output of turn"]
-    assert shares["output of speed"] == (0, pytest.approx(1 / 64))
-    before = list(shares).index("output of speed")
-    nans = [place for place, bad in enumerate(shares.values()) if bad[0]]
-    assert nans
-    assert min(nans) > before
-
-
-FROM = pytest.mark.parametrize("seed", [2, 3, 4])
-
-
-def started(snippet, seed):
-    old, new = "torch.manual_seed(1)", f"torch.manual_seed({seed})"
-    return snippet.edit(old, new)
-
-
-@FROM
-def test_inf_comes_first__also_from(snippet, seed):
-    test_inf_comes_first(started(snippet, seed))
-
-
-@FROM
-def test_one_nan_reaches_every_weight__also_started_from(snippet, seed):
-    test_one_nan_reaches_every_weight(started(snippet, seed))
-
-
-@FROM
-def test_the_second_step_is_lost__also_from(snippet, seed):
-    test_the_second_step_is_lost(started(snippet, seed))
-
-
-@edits(
-    ("a smaller number", "filled[3, 0] = 9.97e36", "filled[3, 0] = 9.97e9"),
-    ("inf itself", "filled[3, 0] = 9.97e36", "filled[3, 0] = torch.inf"),
-    ("no square", "wind.square()", "wind.abs()"),
-    ("nan at once", "wind.square()", "wind.square() - wind.square()"),
-    (
-        "never nan",
-        "= layer(values)",
-        "= layer(values.nan_to_num(posinf=0.0))",
-    ),
-)
-def test_inf_comes_first__but_not_with(snippet, old, new, fails):
-    """A smaller number, or no square, gives no inf; the other edits put inf or
-    `nan` in before, or take inf out again.
-    """
-    fails(test_inf_comes_first, snippet.edit(old, new))
-
-
-def born(snippet):
-    return snippet.only("winds", "born").after("born")
-
-
-def test_nan_is_born_of_inf(snippet):
-    run = born(snippet)
-
-    assert run.inf == INF
-    assert run.questions[:3] == ["inf - inf", "inf / inf", "0 * inf"]
-    assert all(math.isnan(each) for each in run.answers[:3])
-
-
-def test_nan_stays_nan(snippet):
-    run = born(snippet)
-
-    assert run.nan.isnan()
-    kept = ["nan + 1", "nan - 1", "nan * 0", "nan / 2"]
-    assert run.questions[3:7] == kept
-    assert all(math.isnan(each) for each in run.answers[3:7])
-
-
-def test_no_comparison_sees_nan(snippet):
-    run = born(snippet)
-
-    assert run.nan.isnan()
-    signs = [question.split()[1] for question in run.questions[7:]]
-    assert signs == ["<", ">", "<=", ">=", "=="]
-    assert run.answers[7:] == [False] * 5
-
-
-TYPES = [torch.float16, torch.bfloat16, torch.float64]
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_nan_is_born_of_inf__also_as(snippet, dtype):
-    test_nan_is_born_of_inf(in_type(snippet, dtype))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_nan_stays_nan__also_as(snippet, dtype):
-    test_nan_stays_nan(in_type(snippet, dtype))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_no_comparison_sees_nan__also_as(snippet, dtype):
-    test_no_comparison_sees_nan(in_type(snippet, dtype))
-
-
-def in_type(snippet, dtype):
-    old = "torch.tensor([torch.inf, torch.nan])"
-    new = f"torch.tensor([torch.inf, torch.nan], dtype={dtype})"
-    return snippet.edit(old, new)
-
-
-@edits(
-    ("inf - inf", "inf + inf"),
-    ("inf / inf", "2 / inf"),
-    ("0 * inf", "2 * inf"),
-)
-def test_nan_is_born_of_inf__but_not(snippet, old, new, fails):
-    """`inf + inf` and `2 * inf` are inf, and `2 / inf` is 0."""
-    fails(test_nan_is_born_of_inf, snippet.edit(old, new))
-
-
-@edits(
-    ("nan + 1", "nan.nan_to_num() + 1"),
-    ("nan - 1", "nan**0 - 1"),
-    ("nan * 0", "nan.nansum() * 0"),
-    ("nan / 2", "nan.nan_to_num() / 2"),
-)
-def test_nan_stays_nan__but_not(snippet, old, new, fails):
-    """`nan_to_num()` and `nansum()` put 0 in its place, and `nan**0` is 1."""
-    fails(test_nan_stays_nan, snippet.edit(old, new))
-
-
-@edits(
-    ("nan < 1", "nan != 1"),
-    ("nan > 1", "2 > 1 + 0 * nan**0"),
-    ("nan <= 1", "~(nan > 1)"),
-    ("nan >= 1", "~(nan < 1)"),
-    ("nan == nan", "nan != nan"),
-)
-def test_no_comparison_sees_nan__but_not(snippet, old, new, fails):
-    """`nan != 1` and `nan != nan` are true; and the opposite of a comparison
-    that is false is true.
-    """
-    fails(test_no_comparison_sees_nan, snippet.edit(old, new))
-
-
-def test_an_empty_field_is_nan(snippet):
-    run = snippet.only("winds", "csv").after("csv")
-
-    assert run.days.isnan().tolist() == [
-        [False, False],
-        [False, True],
-        [False, False],
-    ]
-    assert run.whole.tolist() == [[3.1, -2.0], [0.2, 1.4]]
-
-
-@edits(
-    ("the first field", '"4.5,"', '",4.5"'),
-    ("both fields", '"4.5,"', '","'),
-)
-def test_an_empty_field_is_nan__also_for(snippet, old, new):
-    run = snippet.edit(old, new).only("winds", "csv").after("csv")
-
-    assert run.days[1].isnan().any()
-    assert run.whole.tolist() == [[3.1, -2.0], [0.2, 1.4]]
-
-
-def test_an_empty_field_is_nan__ends_for_whole_numbers(snippet, fails):
-    """With `dtype=int`: an empty field is `-1`, without an error."""
-    edited = snippet.edit('delimiter=",")', 'delimiter=",", dtype=int)')
-    fails(test_an_empty_field_is_nan, edited)
-
-
-@edits(
-    ("no field", '"4.5,"', '"4.5,1.0"'),
-    ("filled", 'delimiter=","', 'delimiter=",", filling_values=0'),
-    ("any field", "isfinite().all(dim=1)", "isfinite().any(dim=1)"),
-)
-def test_an_empty_field_is_nan__but_not_with(snippet, old, new, fails):
-    """A field that is filled in is a number; and with `any` in place of `all`,
-    half of a row is enough.
-    """
-    fails(test_an_empty_field_is_nan, snippet.edit(old, new))
+BATCHNORM = ("digits", "distance", "faults", "batchnorm")
 
 
 def test_batchnorm_keeps_the_nan(snippet):
-    cells = ("winds", "model", "faults", "batchnorm")
-    run = snippet.only(*cells).after("batchnorm")
+    run = snippet.only(*BATCHNORM).after("batchnorm")
 
-    assert run.norm.num_batches_tracked == 2
-    assert str(run.norm) == str(nn.BatchNorm1d(2))
+    assert run.batchnorm.num_batches_tracked == 2
     for _ in range(3):
-        for running in (run.norm.running_mean, run.norm.running_var):
-            assert running.isnan().tolist() == [True, False]
-        run.norm(run.winds)
+        for running in (run.batchnorm.running_mean, run.batchnorm.running_var):
+            assert running.isnan().nonzero().tolist() == [[20]]
+        run.batchnorm(run.images)
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (5, 2, 7), (64, 2)])
+def test_batchnorm_keeps_the_nan__also_until_it_is_reset(snippet):
+    run = snippet.only(*BATCHNORM, "reset").after("reset")
+
+    assert run.batchnorm.running_mean.isfinite().all()
+    assert run.batchnorm.running_var.isfinite().all()
+    assert run.batchnorm.eval()(run.images).isfinite().all()
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (5, 3, 7), (4, 3, 2, 2)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_batchnorm_keeps_the_nan__also_in_other_batches(snippet, shape, dtype):
-    cells = ("winds", "model", "faults", "batchnorm")
-    run = snippet.only(*cells).after("batchnorm")
+def test_batchnorm_keeps_the_nan__also_in_batches_of(shape, dtype):
     torch.manual_seed(0)
-    batch = torch.randn(shape, dtype=dtype)
-    batch[-1, 1] = torch.nan
-    winds = run.winds.to(dtype)
-    norm = type(run.norm)(2, dtype=dtype)
+    layers = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d}
+    norm = layers[len(shape)](3, dtype=dtype)
+    good = torch.randn(shape, dtype=dtype)
+    bad = good.clone()
+    bad[-1, 1] = NAN
 
-    for given in (batch, winds, winds):
-        norm(given)
+    for batch in (bad, good, good):
+        norm(batch)
     for running in (norm.running_mean, norm.running_var):
-        assert running.isnan().tolist() == [False, True]
+        assert running.isnan().tolist() == [False, True, False]
 
 
 @edits(
-    ("in evaluation", "nn.BatchNorm1d(2)", "nn.BatchNorm1d(2).eval()"),
-    ("good data", "norm(missing)", "norm(winds)"),
+    ("in evaluation", "nn.BatchNorm1d(64)", "nn.BatchNorm1d(64).eval()"),
+    ("good data", "batchnorm(missing)", "batchnorm(images)"),
 )
 def test_batchnorm_keeps_the_nan__but_not_with(snippet, old, new, fails):
     """In evaluation mode, nothing is updated; and without the `nan`, nothing
@@ -1258,597 +721,261 @@ def test_batchnorm_keeps_the_nan__but_not_with(snippet, old, new, fails):
     fails(test_batchnorm_keeps_the_nan, snippet.edit(old, new))
 
 
-def pair(snippet, index, at=None, dtype=torch.float32):
-    """Return value and gradient of both lines of a pair."""
-    run = snippet.only("winds", "lines").after("lines")
-    first, wrong, right = run.lines[index]
-    at = first if at is None else at
-    return (*run.tried(wrong, at, dtype), *run.tried(right, at, dtype))
+LINES = ("digits", "lines")
+HARMLESS = [[3, 4], [3, 4], [0.5], [2, 3], [2, 3], [1, 2, 4], [2], [4]]
 
 
-def test_a_norm_at_zero_is_safe(snippet, at=None, dtype=torch.float32):
-    value, slope, other, others = pair(snippet, 0, at, dtype)
-
-    assert value == other == 0
-    assert slope.isnan().all()
-    assert others.tolist() == [0] * len(others)
-    assert len(others) >= 2
-    value, _, other, _ = pair(snippet, 0, [3, 4], dtype)
-    assert value == other == 5
-    rows = torch.zeros(3, 2, dtype=dtype, requires_grad=True)
-    rows.norm(dim=1).sum().backward()
-    assert rows.grad.eq(0).all()
+def parts(run, line, at, dtype):
+    """Return value and gradient of a line in one list."""
+    return torch.cat([part.flatten() for part in run.tried(line, at, dtype)])
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_a_norm_at_zero_is_safe__also_for(snippet, dtype):
-    test_a_norm_at_zero_is_safe(snippet, [0] * 5, dtype)
+def test_the_second_line_stays_finite(snippet, dtype=torch.float32):
+    run = snippet.only(*LINES).after("lines")
+
+    assert len(run.lines) == 8
+    finite, bad, different = [], [], []
+    for (at, wrong, right), fine in zip(run.lines, HARMLESS, strict=True):
+        if not parts(run, wrong, at, dtype).isnan().any():
+            finite.append(wrong)
+        if not parts(run, right, at, dtype).isfinite().all():
+            bad.append(right)
+        (one, _), (other, _) = (
+            run.tried(line, fine, dtype) for line in (wrong, right)
+        )
+        if not torch.allclose(one, other, rtol=2e-2, atol=1e-2):
+            different.append(right)
+    assert (finite, bad, different) == ([], [], [])
 
 
-@edits(
-    ("no zeros", "([0, 0],", "([0, 1],"),
-    ("a norm", '"x.square().sum().sqrt()", "x', '"x.norm()", "x'),
-    ("no norm", '"x.norm()"', '"x.square().sum() ** 0.5"'),
-    ("a sum", '"x.norm()"', '"x.abs().sum()"'),
-)
-def test_a_norm_at_zero_is_safe__but_not_with(snippet, old, new, fails):
-    """At (0, 1), both are finite; the other edits put another formula on one
-    of the two sides.
-    """
-    fails(test_a_norm_at_zero_is_safe, snippet.edit(old, new))
+def test_the_second_line_stays_finite__also_in_bfloat16(snippet):
+    test_the_second_line_stays_finite(snippet, torch.bfloat16)
 
 
-def test_logits_keep_the_loss_finite(snippet, dtype=torch.float32):
-    value, slope, other, others = pair(snippet, 1, None, dtype)
+def test_the_second_line_stays_finite__also_with_their_values(snippet):
+    run = snippet.only(*LINES).after("lines")
+    values = [run.tried(right, at)[0].tolist() for at, _, right in run.lines]
 
-    assert value.tolist() == [INF]
-    assert slope.isnan().all()
-    assert other.tolist() == pytest.approx([20])
-    assert others.tolist() == pytest.approx([1])
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_logits_keep_the_loss_finite__also_for(snippet, dtype):
-    test_logits_keep_the_loss_finite(snippet, dtype)
-
-
-def test_logits_keep_the_loss_finite__ends_in_float64(snippet, fails):
-    """In `float64`: at 20, the first is still finite, and so is its
-    gradient.
-    """
-    fails(test_logits_keep_the_loss_finite, snippet, torch.float64)
-
-
-def test_logsigmoid_is_the_loss_for_0(snippet, target=0.0):
-    run = snippet.only("winds", "lines").after("lines")
-    (_, _, line) = run.lines[1]
-    scores = torch.tensor([20, -3.0, 0.5, 90.0, 0.0, -100.0])
-
-    losses = F.binary_cross_entropy_with_logits(
-        scores, torch.full_like(scores, target), reduction="none"
+    expected = [0, [0, 0], [120], 100, [0, -200], [0, 0], [0], [1e-3]]
+    for value, hoped in zip(values, expected, strict=True):
+        assert value == pytest.approx(hoped)
+    one = run.tried("F.logsigmoid(x)", [-120, 3.0])[0]
+    loss = F.binary_cross_entropy_with_logits
+    x = torch.tensor([-120, 3.0])
+    torch.testing.assert_close(
+        -one, loss(x, torch.ones(2), reduction="none"), rtol=1e-5, atol=0
     )
-    assert torch.allclose(run.tried(line, scores.tolist())[0], losses)
-
-
-def test_logsigmoid_is_the_loss_for_0__but_not_with_another_sign(
-    snippet, fails
-):
-    """`-F.logsigmoid(x)` is the loss for the target 1."""
-    edited = snippet.edit(
-        '"-F.logsigmoid(-x)"',
-        '"-F.logsigmoid(x)"',
-    )
-    fails(test_logsigmoid_is_the_loss_for_0, edited)
-
-
-def test_logsigmoid_is_the_loss_for_0__ends_for_1(snippet, fails):
-    """For the target 1: the two losses differ."""
-    fails(test_logsigmoid_is_the_loss_for_0, snippet, 1.0)
 
 
 @edits(
-    ("a lower score", "([20],", "([10],"),
-    ("from logits", '"-(1 - x.sigmoid()).log()"', '"-F.logsigmoid(-x)"'),
-    ("by hand", '"-F.logsigmoid(-x)"', '"-(1 - x.sigmoid()).log()"'),
-    ("the other sign", '"-F.logsigmoid(-x)"', '"-F.logsigmoid(x)"'),
-)
-def test_logits_keep_the_loss_finite__but_not_with(snippet, old, new, fails):
-    """At a score of 10, the first is still finite; the other edits put another
-    formula on one of the two sides.
-    """
-    fails(test_logits_keep_the_loss_finite, snippet.edit(old, new))
-
-
-def test_logsumexp_does_not_overflow(snippet, at=(100, 0), value=INF):
-    found, slope, other, others = pair(snippet, 2, at)
-    assert snippet.only("winds", "lines").after("lines").lines[2][0] == [
-        100,
-        0,
-    ]
-
-    assert found == value
-    assert slope.isnan().any()
-    assert other == max(at)
-    assert others.isfinite().all(), others
-    assert others.sum() == pytest.approx(1)
-    value, _, other, _ = pair(snippet, 2, [2, 3])
-    assert other.item() == pytest.approx(value.item())
-
-
-def test_logsumexp_does_not_overflow__ends_if_all_are_masked(snippet, fails):
-    """If all of them are `-inf`, as in a row that is all masked: the gradient
-    is `nan` here, too.
-    """
-    masked = [-INF, -INF]
-    fails(test_logsumexp_does_not_overflow, snippet, masked, -INF)
-
-
-@edits(
-    ("lower", "([100, 0],", "([80, 0],"),
-    ("by logsumexp", '"x.exp().sum().log()"', '"x.logsumexp(0)"'),
-    ("by exp", '"x.logsumexp(0)"', '"x.exp().sum().log()"'),
-    ("a maximum", '"x.logsumexp(0)"', '"x.max()"'),
-)
-def test_logsumexp_does_not_overflow__but_not_with(snippet, old, new, fails):
-    """At 80 and 0, `exp` is still finite; the other edits put another formula
-    on one of the two sides.
-    """
-    fails(test_logsumexp_does_not_overflow, snippet.edit(old, new))
-
-
-def test_a_constant_column_is_zero_by_zero(
-    snippet, at=None, dtype=torch.float32
-):
-    value, _, other, _ = pair(snippet, 3, at, dtype)
-
-    assert value.isnan().tolist() == [True] * len(value)
-    assert other.tolist() == [0] * len(value)
-    _, _, other, _ = pair(snippet, 3, [1, 2, 3], torch.float64)
-    assert other.tolist() == pytest.approx([-1, 0, 1], abs=1e-5)
-    _, _, other, _ = pair(snippet, 3, [0, 1e-6], torch.float64)
-    assert other[1].item() == pytest.approx(5e-7 / (0.5**0.5 * 1e-6 + 1e-6))
-
-
-@pytest.mark.parametrize("count", [2, 3, 7, 64, 1000])
-@pytest.mark.parametrize("dtype", TYPES)
-def test_a_constant_column_is_zero_by_zero__also_for(snippet, count, dtype):
-    test_a_constant_column_is_zero_by_zero(snippet, [7] * count, dtype)
-
-
-@edits(
-    ("two numbers", "([7, 7],", "([7, 8],"),
+    ("no zeros", '([0, 0], "x.sq', '([0, 1], "x.sq'),
+    ("a lower score", "([-120],", "([-20],"),
+    ("a column that varies", "([7, 7],", "([7, 8],"),
+    ("the root by hand", '"x.norm()"', '"x.square().sum() ** 0.5"'),
+    ("exp by hand", '"x.logsumexp(dim=0)"', '"x.exp().sum().log()"'),
     (
-        "with 1e-6",
-        '(x - x.mean()) / x.std()"',
-        '(x - x.mean()) / (x.std() + 1)"',
-    ),
-    ("without 1e-6", "(x.std() + 1e-6)", "x.std()"),
-    ("with the mean", '"(x - x.mean()) / (x.std()', '"x / (x.std()'),
-)
-def test_a_constant_column_is_zero_by_zero__but_not(snippet, old, new, fails):
-    """A column of 7 and 8 has a deviation; the other edits put another formula
-    on one of the two sides.
-    """
-    fails(test_a_constant_column_is_zero_by_zero, snippet.edit(old, new))
-
-
-def test_a_constant_column_is_zero_by_zero__ends_for_a_single_number(
-    snippet, fails
-):
-    """For a single number: its deviation is `nan`, so adding 1e-6 does not
-    help.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the missing degree of freedom
-        fails(test_a_constant_column_is_zero_by_zero, snippet, [7])
-
-
-@pytest.mark.parametrize("number", [0.1, 10000.1])
-def test_a_constant_column_is_zero_by_zero__ends_for_ten_of(
-    snippet, number, fails
-):
-    """For a mean that is rounded, such as that of ten times 0.1: both columns
-    are finite, and neither is 0.
-    """
-    fails(test_a_constant_column_is_zero_by_zero, snippet, [number] * 10)
-
-
-def test_a_zero_mask_does_not_hide_inf(snippet, dtype=torch.float32):
-    value, _, other, others = pair(snippet, 4, None, dtype)
-
-    assert value.isnan().tolist() == [True] * len(value)
-    assert other.tolist() == [0]
-    assert others.tolist() == [0]
-    value, _, other, others = pair(snippet, 4, [2, 0, 4], dtype)
-    assert value.isnan().tolist() == [False, True, False]
-    assert other.tolist() == [0.5, 0, 0.25]
-    assert others.tolist() == [-0.25, 0, -0.0625]
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_a_zero_mask_does_not_hide_inf__also_for(snippet, dtype):
-    test_a_zero_mask_does_not_hide_inf(snippet, dtype)
-
-
-@edits(
-    ("at 1", "([0],", "([1],"),
-    ("1 first", '"(1 / x) * (x > 0)"', '"(1 / x.where(x > 0, 1)) * (x > 0)"'),
-    (
-        "where after",
+        "where after the division",
         '"(1 / x.where(x > 0, 1)) * (x > 0)"',
         '"(1 / x).where(x > 0, 0)"',
     ),
+    ("another value", '"x.logsumexp(dim=0)"', '"x.max()"'),
 )
-def test_a_zero_mask_does_not_hide_inf__but_not(snippet, old, new, fails):
-    """At 1, nothing is `nan`; the other edits put the 1 in on both sides, or
-    `where` after the division.
+def test_the_second_line_stays_finite__but_not_with(snippet, old, new, fails):
+    """Away from its edge, a first line is finite; and what looks alike,
+    such as a root by hand, is not.
     """
-    fails(test_a_zero_mask_does_not_hide_inf, snippet.edit(old, new))
+    fails(test_the_second_line_stays_finite, snippet.edit(old, new))
 
 
-def test_nan_to_num_hides_the_value_only(snippet, dtype=torch.float32):
-    value, slope, other, others = pair(snippet, 5, None, dtype)
-
-    assert value.tolist() == [0]
-    assert slope.isnan().all()
-    assert other.tolist() == pytest.approx([1e-3], rel=0.02)
-    assert others.isfinite().all()
+def test_the_second_line_stays_finite__ends_in_float64(snippet, fails):
+    """In `float64`, some edges lie farther out: `exp(100)` is finite there."""
+    fails(test_the_second_line_stays_finite, snippet, torch.float64)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_nan_to_num_hides_the_value_only__also_for(snippet, dtype):
-    test_nan_to_num_hides_the_value_only(snippet, dtype)
+def test_the_second_line_stays_finite__ends_in_float16(snippet, fails):
+    """In `float16`, the 1e-12 of `F.normalize` is 0, and it divides by 0."""
+    fails(test_the_second_line_stays_finite, snippet, torch.float16)
 
 
-@edits(
-    ("at 4", "([-1],", "([4],"),
-    (
-        "clamped",
-        '"x.sqrt().nan_to_num()"',
-        '"x.clamp(min=0.0).detach().sqrt() + 0 * x"',
-    ),
-    ("not hidden", '"x.sqrt().nan_to_num()"', '"x.sqrt()"'),
-    (
-        "clamped late",
-        '"x.clamp(min=1e-6).sqrt()"',
-        '"x.sqrt().clamp(min=1e-6)"',
-    ),
-)
-def test_nan_to_num_hides_the_value_only__but_not(snippet, old, new, fails):
-    """At 4, nothing is `nan`; the other edits put another formula on one of
-    the two sides.
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_the_second_line_stays_finite__ends_for_a_single_number(
+    snippet, fails
+):
+    """The standard deviation of a single number is `nan`, so adding 1e-6 does
+    not help.
     """
-    fails(test_nan_to_num_hides_the_value_only, snippet.edit(old, new))
+    fails(test_the_second_line_stays_finite, snippet.edit("[7, 7]", "[7]"))
 
 
-def test_a_large_rate_grows_to_nan(snippet, seed=0):
-    run = snippet.only("winds", "rates").after("rates")
+RATES = ("digits", "rates")
 
-    large = run.losses(30.0, seed)
+
+def test_a_large_rate_grows_to_nan(snippet):
+    run = snippet.only(*RATES).after("rates")
+
+    large = run.losses(run.pixels, 0.1)
     finite = [loss for loss in large if math.isfinite(loss)]
     infinite = large.count(INF)
     assert len(finite) >= 4
-    assert all(b > 1000 * a for a, b in itertools.pairwise(finite))
+    grown = [b / a for a, b in itertools.pairwise(finite)]
+    assert min(grown) > 100
     assert infinite >= 1
-    assert large[: len(finite)] == finite
-    assert large[len(finite) : len(finite) + infinite] == [INF] * infinite
     rest = large[len(finite) + infinite :]
+    assert large == [*finite, *[INF] * infinite, *rest]
+    assert [math.isnan(loss) for loss in rest] == [True] * len(rest)
     assert rest
-    assert all(math.isnan(loss) for loss in rest)
-    small = run.losses(0.01, seed)
-    assert all(b < a for a, b in itertools.pairwise(small))
-    assert run.losses(0.01, seed) == small
+    for inputs, rate in ((run.pixels, 0.0001), (run.images, 0.01)):
+        small = run.losses(inputs, rate)
+        assert small == sorted(small, reverse=True)
+        assert small[-1] < 0.7 * small[0]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_large_rate_grows_to_nan__also_from(snippet, seed):
-    test_a_large_rate_grows_to_nan(snippet, seed)
+    old = "torch.manual_seed(0)\n    model, found"
+    new = f"torch.manual_seed({seed})\n    model, found"
+    test_a_large_rate_grows_to_nan(snippet.edit(old, new))
+
+
+def test_a_large_rate_grows_to_nan__but_not_with_clipped_gradients(
+    snippet, fails
+):
+    """Clipped gradients bound each step, so no loss is `nan`."""
+    old = "        loss.backward()\n        optimizer.step()\n        found"
+    clip = "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    clipped = old.replace("        optimizer", f"{clip}        optimizer")
+    fails(test_a_large_rate_grows_to_nan, snippet.edit(old, clipped))
 
 
 @edits(
-    ("hardly any wind", "winds = 3 *", "winds = 0.1 *"),
-    ("fewer steps", "range(18)", "range(9)"),
     (
-        "Adam",
-        "torch.optim.SGD(model.parameters(), lr=rate)",
-        "torch.optim.Adam(model.parameters(), lr=rate)",
+        "scaled pixels",
+        "dtype=torch.float32)  #",
+        "dtype=torch.float32) / 16  #",
     ),
+    ("fewer steps", "range(20)", "range(9)"),
+    ("Adam", "optim.SGD(model.p", "optim.Adam(model.p"),
 )
 def test_a_large_rate_grows_to_nan__but_not(snippet, old, new, fails):
-    """With hardly any wind, or in nine steps, the loss stays finite; with
-    Adam, it does not grow with each step.
-    """
+    """On scaled pixels, in nine steps or with Adam, no loss is `nan`."""
     fails(test_a_large_rate_grows_to_nan, snippet.edit(old, new))
 
 
-ATTENTION = (
-    "winds",
-    "masked",
-    "need-weights",
-    "without-weights",
-    "fast-path",
-)
-
-
-def test_a_masked_text_is_nan(snippet, training=True):
-    run = snippet.only(*ATTENTION).after("masked")
-    run.layer.train(training)
-
-    outputs, count = run.attend()
-    assert run.mask.tolist() == [[False] * 3, [True] * 3]
-    assert outputs.isnan().all()
-    assert outputs.shape == (3, 4)
-    assert count == run.layer.in_proj_weight.numel()
-    # Each of the three words of the first text alone gives it a slope of 1.
-    assert run.layer.out_proj.bias.grad.tolist() == [3] * 4
-
-
-def test_a_masked_text_is_nan__also_in_evaluation(snippet):
-    test_a_masked_text_is_nan(snippet, training=False)
-
-
-@pytest.mark.parametrize("heads", [1, 4])
-def test_a_masked_text_is_nan__also_with_heads(snippet, heads):
-    edited = snippet.edit("num_heads=2", f"num_heads={heads}")
-    test_a_masked_text_is_nan(edited)
-
-
-@edits(
-    (
-        "one word left",
-        "[True] * 3]",
-        "[True] * 3]\nmask[1, 2] = False\nmask = mask[:].clone(",
-    ),
-    ("without weights", "**options}", '"need_weights": False}'),
-    ("both texts in the loss", "outputs[0].sum()", "outputs.sum()"),
-)
-def test_a_masked_text_is_nan__but_not(snippet, old, new, fails):
-    """With one word left, or with `need_weights=False`, the output is not
-    `nan`; the last edit leaves no text out of the loss.
-    """
-    if "clone" in new:
-        old = "torch.tensor([[False] * 3, [True] * 3])"
-        new = "torch.tensor([[False] * 3, [True, True, False]])"
-    fails(test_a_masked_text_is_nan, snippet.edit(old, new))
-
-
-def test_a_masked_text_is_nan__ends_with_a_zero_to_attend_to(snippet, fails):
-    """With `add_zero_attn=True`: a text that is all masked attends to the
-    zero, and nothing is `nan`.
-    """
-    edited = snippet.edit(
-        "batch_first=True)", "batch_first=True, add_zero_attn=True)"
-    )
-    fails(test_a_masked_text_is_nan, edited)
-
-
-def test_a_masked_text_is_nan__ends_with_a_finite_mask(snippet, fails):
-    """With a mask of large negative numbers instead of `True`: the words get
-    equal shares, and nothing is `nan`.
-    """
-    edited = snippet.edit(
-        'given = {"key_padding_mask": mask, **options}',
-        'given = {"key_padding_mask": -1e9 * mask, **options}',
-    )
-    fails(test_a_masked_text_is_nan, edited)
-
-
+MASKED = ("digits", "masked")
 x86 = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"), reason="no x86 CPU"
 )
 
 
 @x86
-def test_without_weights_it_is_zero(snippet, training=True, seed=0):
-    edited = snippet.edit(
-        "torch.manual_seed(0)\ntexts", f"torch.manual_seed({seed})\ntexts"
-    )
-    run = edited.only(*ATTENTION).after("masked")
-    run.layer.train(training)
-    run.layer.out_proj.bias.data.uniform_()
+def test_a_masked_text_is_nan(snippet, dtype=torch.float32, training=True):
+    run = snippet.only(*MASKED).after("masked")
 
-    run.attend()  # leaves gradients of nan
-    outputs, count = run.attend(need_weights=False)
-    assert run.mask[1].all()
-    assert torch.equal(outputs, run.layer.out_proj.bias.expand(3, 4))
-    assert count == 0
+    assert run.mask.tolist() == [[False] * 3, [True] * 3]
+    assert run.outputs.isnan().flatten(1).all(dim=1).tolist() == [False, True]
+    assert run.layer.in_proj_weight.grad.isnan().all()
+    assert run.alone[1].tolist() == torch.zeros(3, 4).tolist()
+    assert run.alone[0].all()
+    layer = run.layer.to(dtype).train(training)
+    texts = run.texts.to(dtype)
+    outputs, _ = layer(texts, texts, texts, key_padding_mask=run.mask)
+    assert outputs[1].isnan().all()
+    keep = ~run.mask[:, None]
+    alone = F.scaled_dot_product_attention(texts, texts, texts, keep)
+    assert alone[1].tolist() == torch.zeros(3, 4).tolist()
+
+
+@x86
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_a_masked_text_is_nan__also_in_evaluation_of(snippet, dtype):
+    test_a_masked_text_is_nan(snippet, dtype, training=False)
+
+
+@x86
+def test_a_masked_text_is_nan__also_on_the_fast_path(snippet):
+    run = snippet.only(*MASKED).after("masked")
+    options = {"key_padding_mask": run.mask, "need_weights": False}
+
+    with torch.no_grad():
+        fast, _ = run.layer.eval()(*[run.texts] * 3, **options)
+    assert fast[1].isnan().all()
+
+
+@x86
+def test_a_masked_text_is_nan__also_until_it_is_left_out(snippet):
+    run = snippet.only(*MASKED, "left-out").after("left-out")
+
+    assert run.rest.tolist() == [True, False]
+    assert run.outputs.isfinite().all()
     assert all(p.grad.isfinite().all() for p in run.layer.parameters())
-    assert run.layer.in_proj_weight.grad.any()
-
-
-@x86
-@pytest.mark.parametrize(
-    "training", [True, False], ids=["training mode", "evaluation mode"]
-)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_without_weights_it_is_zero__also_from(snippet, training, seed):
-    test_without_weights_it_is_zero(snippet, training, seed)
-
-
-@x86
-@edits(
-    ("with weights", "**options}", '"need_weights": True}'),
-    ("one word left", "[True] * 3])", "[True, True, False]])"),
-)
-def test_without_weights_it_is_zero__but_not(snippet, old, new, fails):
-    """With `need_weights=True`, the output is `nan`; with one word left, it
-    depends on that word.
-    """
-    fails(test_without_weights_it_is_zero, snippet.edit(old, new))
-
-
-@x86
-def test_the_fast_path_gives_nan(snippet):
-    run = snippet.only(*ATTENTION).after("fast-path")
-
-    assert run.mask[1].all()
-    assert not run.layer.training
-    assert run.evaluated(fast=True).isnan().all()
-    run.layer.out_proj.bias.data.uniform_()
-    slow = run.evaluated(fast=False)
-    assert torch.equal(slow, run.layer.out_proj.bias.expand(3, 4))
-    assert torch.backends.mha.get_fastpath_enabled()
-
-
-@x86
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_fast_path_gives_nan__also_from(snippet, seed):
-    old = "torch.manual_seed(0)\ntexts"
-    edited = snippet.edit(old, f"torch.manual_seed({seed})\ntexts")
-    test_the_fast_path_gives_nan(edited)
-
-
-@x86
-@edits(
-    ("one word left", "[True] * 3])", "[True, True, False]])"),
-    ("in training", "layer.eval()", "layer.train()"),
-    ("with gradients", "torch.no_grad()", "torch.enable_grad()"),
-    (
-        "fast all the same",
-        "set_fastpath_enabled(fast)",
-        "set_fastpath_enabled(True)",
-    ),
-)
-def test_the_fast_path_gives_nan__but_not(snippet, old, new, fails):
-    """With one word left, in training mode or with gradients, it is not `nan`;
-    with the fast path left on, it is.
-    """
-    fails(test_the_fast_path_gives_nan, snippet.edit(old, new))
-
-
-@x86
-def test_sdpa_gives_zeros(snippet, dtype=torch.float32, hidden=-INF):
-    run = snippet.only(*ATTENTION).after("without-weights")
-
-    assert run.mask[1].all()
-    assert not run.shares[1].any()
-    assert run.shares[0].all()
-    torch.manual_seed(0)
-    for length in (1, 2, 17):
-        texts = torch.randn(2, 3, length, 8, dtype=dtype, requires_grad=True)
-        keep = torch.ones(length, length, dtype=torch.bool)
-        keep[0] = run.mask[0, 0]
-        for mask in (
-            keep,
-            torch.zeros_like(keep, dtype=dtype).masked_fill(~keep, hidden),
-        ):
-            found = F.scaled_dot_product_attention(texts, texts, texts, mask)
-            assert not found[:, :, 0].any()
-            assert found[:, :, 1:].isfinite().all()
-            (slopes,) = torch.autograd.grad(found.sum(), texts)
-            assert slopes.isfinite().all()
-
-
-@x86
-def test_sdpa_gives_zeros__ends_with_a_finite_mask(snippet, fails):
-    """With a mask of large negative numbers, such as `torch.finfo(dtype).min`:
-    the row is the mean of all values.
-    """
-    least = torch.finfo(torch.float32).min
-    fails(test_sdpa_gives_zeros, snippet, torch.float32, least)
-
-
-@x86
-@pytest.mark.parametrize("dtype", TYPES)
-def test_sdpa_gives_zeros__also_for(snippet, dtype):
-    test_sdpa_gives_zeros(snippet, dtype)
 
 
 @x86
 @edits(
     ("one word left", "[True] * 3])", "[True, True, False]])"),
     (
-        "the softmax by hand",
+        "the function by hand",
         "F.scaled_dot_product_attention(texts, texts, texts, ~mask[:, None])",
         "F.softmax(0 / ~mask[:, None].expand(2, 3, 3), -1) @ texts",
     ),
 )
-def test_sdpa_gives_zeros__but_not(snippet, old, new, fails):
-    """With one word left, it returns that word; and a softmax by hand returns
-    `nan`.
+def test_a_masked_text_is_nan__but_not_with(snippet, old, new, fails):
+    """With one word left, nothing is `nan`; a softmax by hand returns `nan`,
+    not zeros.
     """
-    fails(test_sdpa_gives_zeros, snippet.edit(old, new))
+    fails(test_a_masked_text_is_nan, snippet.edit(old, new))
 
 
-def half(snippet):
-    return snippet.only("winds", "half").after("half").half
-
-
-def test_float16_ends_at_65504(snippet):
-    numbers = half(snippet)
-
-    assert numbers[1] == 256
-    assert numbers.square().isinf().tolist() == [False, True]
-    fits = torch.tensor([65504.0, 65520.0]).to(numbers.dtype)
-    assert fits.tolist() == [65504, INF]
-
-
+@x86
 @edits(
     (
-        "bfloat16",
-        "[255.0, 256.0], dtype=torch.float16",
-        "[255.0, 256.0], dtype=torch.bfloat16",
+        "without weights",
+        "texts, key_padding_mask=mask)",
+        "texts, key_padding_mask=mask, need_weights=False)",
     ),
+    ("a zero to attend to", "first=True)", "first=True, add_zero_attn=True)"),
     (
-        "float32",
-        "[255.0, 256.0], dtype=torch.float16",
-        "[255.0, 256.0], dtype=torch.float32",
+        "a finite mask",
+        "texts, key_padding_mask=mask)",
+        "texts, key_padding_mask=-1e9 * mask)",
     ),
 )
-def test_float16_ends_at_65504__but_not_as(snippet, old, new, fails):
-    """`bfloat16` and `float32` go far beyond that."""
-    fails(test_float16_ends_at_65504, snippet.edit(old, new))
-
-
-def test_a_billion_does_not_fit(snippet):
-    numbers = half(snippet)
-    first = torch.tensor([True, False])
-
-    with pytest.raises(RuntimeError) as failure:
-        numbers.masked_fill(first, -1e9)
-    half_in_c = "at" if older(torch.__version__, "2.10") else "c10"
-    said = f"value cannot be converted to type {half_in_c}::Half"
-    assert str(failure.value) == f"{said} without overflow"
-    assert (numbers - 1e9).tolist() == [-INF, -INF]
-    assert snippet.only("winds", "half").after("half").lowered.isinf().all()
-    with no_error():
-        least = torch.finfo(numbers.dtype).min
-        assert numbers.masked_fill(first, least).isfinite().all()
-
-
-@edits(
-    (
-        "bfloat16",
-        "[255.0, 256.0], dtype=torch.float16",
-        "[255.0, 256.0], dtype=torch.bfloat16",
-    ),
-    (
-        "float32",
-        "[255.0, 256.0], dtype=torch.float16",
-        "[255.0, 256.0], dtype=torch.float32",
-    ),
-)
-def test_a_billion_does_not_fit__but_not_in(snippet, old, new, fails):
-    """`bfloat16` and `float32` hold numbers of that size."""
-    fails(test_a_billion_does_not_fit, snippet.edit(old, new))
+def test_a_masked_text_is_nan__ends_with(snippet, old, new, fails):
+    """With gradients and `need_weights=False`, the layer returns the bias of
+    `out_proj`; with `add_zero_attn=True` or a mask of large negative numbers,
+    nothing is `nan` either.
+    """
+    fails(test_a_masked_text_is_nan, snippet.edit(old, new))
 
 
 def test_eps_is_zero_in_float16(snippet):
-    run = snippet.only("winds", "adam").after("adam")
+    run = snippet.only("digits", "half", "adam").after("adam")
 
-    assert torch.tensor(1e-8, dtype=torch.float16) == 0
+    assert run.half[2] == 0
     assert run.stepped(torch.float32, 0.0) < 1  # since AdamW decays
     for gradient in (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
         for sign in (1, -1):
             end = run.stepped(torch.float16, sign * gradient)
-            assert not math.isfinite(end)
+            assert not math.isfinite(end), end
             assert math.isfinite(run.stepped(torch.float32, sign * gradient))
             with_eps = run.stepped(torch.float16, sign * gradient, eps=1e-4)
             assert math.isfinite(with_eps)
 
 
+def test_eps_is_zero_in_float16__also_while_numbers_overflow(snippet):
+    run = snippet.only("digits", "half").after("half")
+
+    assert run.half[1] == 256
+    assert run.half.square().isinf().tolist() == [False, True, False]
+    ends = torch.tensor([65504.0, 65520.0]).half()
+    assert ends.tolist() == [65504, INF]
+    with pytest.raises(RuntimeError, match="::Half without overflow"):
+        run.half.masked_fill(run.half > 255, -1e9)
+    least = torch.finfo(run.half.dtype).min
+    assert run.half.masked_fill(run.half > 255, least).isfinite().all()
+
+
 @edits(
-    ("fused", "AdamW([weight], **options)", "AdamW([weight], fused=True)"),
     ("Adam", "AdamW([weight], **options)", "Adam([weight], **options)"),
     (
         "an eps that float16 holds",
@@ -1862,48 +989,62 @@ def test_eps_is_zero_in_float16(snippet):
     ),
 )
 def test_eps_is_zero_in_float16__but_not(snippet, old, new, fails):
-    """With `fused=True`, or an `eps` of 1e-4, the weight stays finite; the
-    other edits change the comparison with `float32`.
+    """With an `eps` of 1e-4, the weight stays finite; Adam, without decay,
+    leaves the weight alone in `float32`; the last edit compares nothing.
     """
     fails(test_eps_is_zero_in_float16, snippet.edit(old, new))
 
 
-CLIP = ("winds", "clipped")
+def test_eps_is_zero_in_float16__ends_with_the_fused_kernel(snippet, fails):
+    """With `fused=True`, AdamW computes in `float32`, and the weight stays
+    finite.
+    """
+    fused = snippet.edit(
+        "AdamW([weight], **options)", "AdamW([weight], fused=True)"
+    )
+    fails(test_eps_is_zero_in_float16, fused)
+
+
+CLIP = ("digits", "clip")
 
 
 def test_clipping_makes_inf_nan(snippet):
-    run = snippet.only(*CLIP).after("clipped")
+    run = snippet.only(*CLIP).after("clip")
 
     for gradients in ([3.0, INF], [-INF, 0.5, 2.0], [INF, 1e-9, -INF], [INF]):
         found = run.clipped(gradients)
-        for before, after in zip(gradients, found, strict=True):
-            if math.isinf(before):
-                assert math.isnan(after)
-            else:
-                assert after == 0
+        expected = [NAN if math.isinf(each) else 0.0 for each in gradients]
+        assert found == pytest.approx(expected, nan_ok=True)
+    for gradients in ([3.0, NAN], [NAN, 0.0, 2.0], [INF, NAN, 1e-9]):
+        found = run.clipped(gradients)
+        assert found == pytest.approx([NAN] * len(found), nan_ok=True)
     assert run.clipped([3.0, 4.0]) == pytest.approx([0.6, 0.8])
 
 
-@pytest.mark.parametrize("norm", [0.0, 1e-3, 1e30])
-def test_clipping_makes_inf_nan__also_to_a_norm_of(snippet, norm):
-    edited = snippet.edit("max_norm=1.0, **options", f"max_norm={norm}")
-    run = edited.only(*CLIP).after("clipped")
+@pytest.mark.parametrize(
+    "options",
+    [{"norm_type": INF}, {"foreach": False}, {"max_norm": 1e30}],
+    ids=str,
+)
+def test_clipping_makes_inf_nan__also_with(options):
+    for bad, rest in ((INF, 0.0), (NAN, NAN)):
+        weights = [torch.ones(1), torch.ones(1)]
+        weights[0].grad, weights[1].grad = torch.ones(1), torch.tensor([bad])
+        given = {"max_norm": 1.0, **options}
+        nn.utils.clip_grad_norm_(weights, **given)
+        found = [weight.grad.item() for weight in weights]
+        assert found == pytest.approx([rest, NAN], nan_ok=True)
 
-    first, second = run.clipped([3.0, INF])
-    assert first == 0
-    assert math.isnan(second)
 
+@pytest.mark.parametrize("bad", [INF, -INF, NAN])
+def test_clipping_makes_inf_nan__also_unless_it_is_strict(bad):
+    weights = [torch.ones(1), torch.ones(1)]
+    weights[0].grad, weights[1].grad = torch.ones(1), torch.tensor([bad])
 
-@pytest.mark.parametrize("options", [{"norm_type": INF}, {"foreach": False}])
-def test_clipping_makes_inf_nan__also_with(snippet, options):
-    given = ", ".join(f"{key}={value}" for key, value in options.items())
-    given = given.replace("inf", "torch.inf")
-    edited = snippet.edit("max_norm=1.0, **options", f"max_norm=1.0, {given}")
-    run = edited.only(*CLIP).after("clipped")
-
-    first, second = run.clipped([3.0, INF])
-    assert first == 0
-    assert math.isnan(second)
+    with pytest.raises(RuntimeError, match="The total norm of order"):
+        nn.utils.clip_grad_norm_(weights, 1.0, error_if_nonfinite=True)
+    found = [weight.grad.item() for weight in weights]
+    assert found == pytest.approx([1.0, bad], nan_ok=True)
 
 
 @edits(
@@ -1914,8 +1055,8 @@ def test_clipping_makes_inf_nan__also_with(snippet, options):
     ),
     (
         "not clipped",
-        "nn.utils.clip_grad_norm_(weights, max_norm=1.0, **options)",
-        "pass",
+        "    nn.utils.clip_grad_norm_(weights",
+        "    dict(w=weights",
     ),
     ("no end", "max_norm=1.0, **options", "max_norm=torch.inf, **options"),
 )
@@ -1924,55 +1065,3 @@ def test_clipping_makes_inf_nan__but_not(snippet, old, new, fails):
     `max_norm=torch.inf`, they are `nan`.
     """
     fails(test_clipping_makes_inf_nan, snippet.edit(old, new))
-
-
-def test_clipping_spreads_nan(snippet):
-    run = snippet.only(*CLIP).after("clipped")
-
-    for gradients in ([3.0, NAN], [NAN, 0.0, 2.0], [INF, NAN, 1e-9]):
-        assert all(map(math.isnan, run.clipped(gradients)))
-
-
-@edits(
-    (
-        "clipped by value",
-        "nn.utils.clip_grad_norm_(weights, max_norm=1.0, **options)",
-        "nn.utils.clip_grad_value_(weights, 1.0)",
-    ),
-)
-def test_clipping_spreads_nan__but_not(snippet, old, new, fails):
-    """Clipped by value, the others stay numbers."""
-    fails(test_clipping_spreads_nan, snippet.edit(old, new))
-
-
-def test_strict_clipping_raises(snippet, strict=True):
-    run = snippet.only(*CLIP).after("clipped")
-
-    for bad in (INF, -INF, NAN):
-        with pytest.raises(RuntimeError) as failure:
-            run.clipped([3.0, bad], error_if_nonfinite=strict)
-        said = str(failure.value)
-        assert said.startswith("The total norm of order 2.0 for gradients")
-        assert said.endswith("set `error_if_nonfinite=False`")
-        trace = failure.traceback
-        (frame,) = [each for each in trace if each.name == "clipped"]
-        grads = [each.grad.item() for each in frame.frame.f_locals["weights"]]
-        assert grads == pytest.approx([3.0, bad], nan_ok=True)
-    with no_error():
-        run.clipped([3.0, 4.0], error_if_nonfinite=strict)
-
-
-def test_strict_clipping_raises__but_not_if_it_is_not_handed_on(
-    snippet, fails
-):
-    """If `clipped` does not hand the option on, no error is raised."""
-    edited = snippet.edit(
-        "max_norm=1.0, **options)\n    return [weight",
-        "max_norm=1.0)\n    return [weight",
-    )
-    fails(test_strict_clipping_raises, edited)
-
-
-def test_strict_clipping_raises__ends_by_default(snippet, fails):
-    """By default, with `error_if_nonfinite=False`: no error is raised."""
-    fails(test_strict_clipping_raises, snippet, False)
