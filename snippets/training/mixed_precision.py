@@ -2,7 +2,7 @@
 Mixed precision: autocast and GradScaler
 ========================================
 
-The plain loop, autocast and GradScaler in fifteen lines, and what goes wrong.
+The plain loop, autocast and GradScaler in sixteen lines, and what goes wrong.
 """
 
 # %% digits
@@ -147,6 +147,8 @@ def learn_to_blur(dtype, scaled, steps=200):
 
 
 # %% blurs
+import math
+
 blurs = {
     "float32": learn_to_blur(torch.float32, False),
     "bfloat16": learn_to_blur(torch.bfloat16, False),
@@ -155,7 +157,8 @@ blurs = {
 }
 for name, (loss, gradient) in blurs.items():
     zeros = (gradient == 0).float().mean().item()
-    print(f"{name:22} off by {loss**0.5:.0e}, zeros {zeros:4.0%}")
+    power = round(math.log10(loss**0.5))
+    print(f"{name:22} off by about 1e{power}, zeros {zeros:4.0%}")
 
 # %% whole-loop
 # Wrong on purpose: do not copy.
@@ -210,7 +213,8 @@ fits = {}
 for unit, each in ((1, half), (1000, half), (1, brain)):
     loss, scale = fits[unit, each] = fit(dollars / unit, each)
     print(f"in units of {unit:4} dollars, {each!s:14}:", end=" ")
-    print(f"off by {unit * loss**0.5:,.0f} dollars, scale {scale:.0e}")
+    error = round(unit * loss**0.5, -2)
+    print(f"off by about {error:,.0f} dollars, scale {scale:.0e}")
 
 # %% clipped
 images, labels = train_set[:50]
@@ -225,14 +229,15 @@ for unscales in (False, True):
     scaler.scale(loss).backward()
     if unscales:
         scaler.unscale_(sgd)
-    nn.utils.clip_grad_norm_(clipped.parameters(), max_norm=0.5)
+    nn.utils.clip_grad_norm_(clipped.parameters(), max_norm=0.1)
     scaler.step(sgd)
     scaler.update()
     after = nn.utils.parameters_to_vector(clipped.parameters()).detach()
     moves.append((after - before).norm().item())
-    print(f"unscale_: {unscales}, the weights move by {moves[-1]:.2g}")
+    print(f"unscale_: {unscales}, the weights move by {moves[-1]:.1g}")
 
 # %% refused
+images, labels = train_set[:50]
 halved = new_model().half()
 sgd = torch.optim.SGD(halved.parameters(), lr=0.1)
 scaler = torch.amp.GradScaler("cpu")
