@@ -113,6 +113,22 @@ scaler.step(optimizer)
 scaler.update()
 print(f"the bias moves from {before:.3f} to {model.bias.item():.3f}")
 
+# %% old-names
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    torch.cuda.amp.GradScaler()
+    torch.cuda.amp.autocast()
+old = [str(each.message) for each in caught if each.category is FutureWarning]
+print(*old, sep="\n")
+
+# %% empty-state
+saved = torch.amp.GradScaler("cpu", enabled=False).state_dict()
+scaler = torch.amp.GradScaler("cpu")
+try:
+    scaler.load_state_dict(saved)
+except RuntimeError as error:
+    print(error)
+
 # %% not-positive
 rows = torch.randn(3, 8)
 covariance = rows.T @ rows / 3  # 8 columns, but only 3 rows

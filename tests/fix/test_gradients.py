@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import true_since
 from extensions.programs.snippet import printed
 from tests.helpers.worlds import each
 
@@ -478,3 +479,72 @@ def test_a_module_list_is_seen__ends_beside_a_list(snippet, fails):
     new = "nn.ModuleList([nn.Linear(2, 2)])"
     edited = snippet.edit(old, f"{new}\n        self.rest = [nn.Linear(2, 1)]")
     fails(test_a_module_list_is_seen, edited)
+
+
+@true_since("2.4", "they gave no warning")
+def test_old_names_warn(snippet):
+    old = snippet.after("old-names").old
+
+    assert len(old) == 2
+    for text, name in zip(old, ("GradScaler", "autocast"), strict=True):
+        assert f"`torch.cuda.amp.{name}(args...)` is deprecated" in text
+        assert f"`torch.amp.{name}('cuda', args...)` instead" in text
+
+
+@edits(
+    (
+        "a new scaler",
+        "torch.cuda.amp.GradScaler()",
+        'torch.amp.GradScaler("cuda", enabled=False)',
+    ),
+    (
+        "a new autocast",
+        "torch.cuda.amp.autocast()",
+        'torch.autocast("cuda")',
+    ),
+)
+def test_old_names_warn__but_not_of(snippet, old, new, fails):
+    """`torch.amp.GradScaler`, the new name, gives no warning; nor does
+    `torch.autocast`.
+    """
+    fails(test_old_names_warn, snippet.edit(old, new))
+
+
+def test_an_empty_state_is_refused(snippet):
+    run = snippet.after("empty-state")
+    (line,) = printed[-1]["empty-state"].splitlines()
+
+    assert line.startswith("The source state dict is empty")
+    assert run.scaler.is_enabled()
+    assert run.scaler.get_scale() == 65_536
+
+
+def test_an_empty_state_is_refused__also_after_a_step(snippet):
+    run = snippet.after("empty-state")
+    optimizer = torch.optim.SGD([weight := nn.Parameter(torch.ones(2))])
+    run.scaler.scale(weight.sum()).backward()
+    run.scaler.step(optimizer)
+
+    assert run.saved == {}
+    with pytest.raises(RuntimeError, match="source state dict is empty"):
+        run.scaler.load_state_dict(run.saved)
+
+
+@edits(
+    (
+        "a state of an enabled one",
+        'GradScaler("cpu", enabled=False).state_dict()',
+        'GradScaler("cpu").state_dict()\nprint()',
+    ),
+    (
+        "into a disabled one",
+        'scaler = torch.amp.GradScaler("cpu")\ntry:\n    scaler.load',
+        'scaler = torch.amp.GradScaler("cpu", enabled=False)\n'
+        "print()\ntry:\n    scaler.load",
+    ),
+)
+def test_an_empty_state_is_refused__but_not(snippet, old, new, fails):
+    """The state of an enabled scaler is not empty; and a disabled one loads an
+    empty state.
+    """
+    fails(test_an_empty_state_is_refused, snippet.edit(old, new))
