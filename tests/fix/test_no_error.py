@@ -137,7 +137,7 @@ def test_a_scaled_series_is_followed(snippet):
 
 
 VARIED = {
-    "a GRU": ("nn.LSTM(", "nn.GRU("),
+    "a GRU": ("nn.LSTM(1, 16", "nn.GRU(1, 16"),
     "larger numbers": ("500 + 100 * torch", "50_000 + 9_000 * torch"),
     "twice as many months": ("arange(120)", "arange(240)"),
 }
