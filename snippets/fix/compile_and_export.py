@@ -43,6 +43,30 @@ scaled = program.module()(inputs, by=3.0)
 print(scaled)
 
 
+# %% constant-output
+class Detector(nn.Module):
+    def __init__(self, is_buffer):
+        super().__init__()
+        anchors = torch.ones(2)
+        if is_buffer:
+            self.register_buffer("anchors", anchors)
+        else:
+            self.anchors = anchors
+
+    def forward(self, inputs):
+        return 2 * inputs, self.anchors
+
+
+refusals = []
+for is_buffer in (False, True):
+    try:
+        torch.jit.trace(Detector(is_buffer), inputs)
+        refusals.append("")
+    except RuntimeError as error:
+        refusals.append(str(error))
+print(refusals[0])
+
+
 # %% annotated
 class Repeated(nn.Module):
     def forward(self, inputs, times):

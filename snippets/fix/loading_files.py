@@ -50,6 +50,28 @@ before = saved(_use_new_zipfile_serialization=False)  # before torch 1.6
 for content in (now[:-1], before[:-1], b""):
     print(said(content, weights_only=False), end="\n\n")
 
+# %% other-kind
+from torch import nn
+from torch.jit.mobile import _load_for_lite_interpreter
+
+layer = nn.Linear(2, 2)
+stored = {"save": io.BytesIO(), "script": io.BytesIO()}
+torch.save(layer.state_dict(), stored["save"])
+torch.jit.save(torch.jit.script(layer), stored["script"])
+
+missed = {}
+for kind, load in [
+    ("save", torch.jit.load),
+    ("script", _load_for_lite_interpreter),
+]:
+    stored[kind].seek(0)
+    try:
+        load(stored[kind])
+        missed[kind] = ""
+    except RuntimeError as error:
+        missed[kind] = str(error).partition(". ")[0]
+    print(missed[kind])
+
 # %% no-model
 from torch import nn
 

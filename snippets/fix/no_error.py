@@ -68,6 +68,20 @@ print("as they are:", as_they_are.bincount(minlength=2).tolist())
 print("scaled:     ", scaled.bincount(minlength=2).tolist())
 
 
+# %% deep-lstm
+def spread_of(layers):
+    """Return how far the outputs of a new LSTM differ between inputs."""
+    torch.manual_seed(0)
+    lstm = nn.LSTM(4, 32, num_layers=layers, batch_first=True)
+    outputs, _ = lstm(torch.randn(64, 20, 4))
+    return outputs[:, -1].std(dim=0).mean().item()
+
+
+spreads = {layers: spread_of(layers) for layers in (1, 2, 4, 8)}
+for layers, spread in spreads.items():
+    print(f"{layers} layers: {spread:.6f}")
+
+
 # %% flat
 class Forecast(nn.Module):
     def __init__(self):

@@ -93,6 +93,20 @@ for name, end in ends.items():
     print(f"{name}: {end}")
 
 
+# %% on-the-cpu
+outcomes = {}
+for backend in ("cuda:gloo", "cpu:gloo"):
+    alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    dist.init_process_group(backend, **alone)
+    try:
+        dist.all_reduce(torch.ones(1))  # a tensor on the CPU
+        outcomes[backend] = ""
+    except RuntimeError as error:
+        outcomes[backend] = str(error)
+    dist.destroy_process_group()
+print(outcomes["cuda:gloo"])
+
+
 # %% wrapped
 class Encoder(nn.Linear):
     def encode(self, inputs):

@@ -135,6 +135,17 @@ except IndexError as error:
 
 picked = table[:, chosen_columns - 1]
 
+# %% other-batch
+scores = torch.rand(32, 5)
+actions = torch.randint(5, (128, 1))  # of another, larger batch
+try:
+    scores.gather(1, actions)
+except RuntimeError as error:
+    print(error)
+
+of_these = scores.gather(1, actions[:32])
+fewer = scores.gather(1, actions[:8])  # no error: the first 8 rows
+
 # %% image-tokens
 embedded = torch.zeros(10, 8)  # a text of 10 tokens
 is_image = torch.arange(10) < 3  # 3 of them are places for an image

@@ -14,6 +14,7 @@ pytestmark = [
 ]
 
 ARGUMENTS = "stages", "arguments"
+RETURNED = "stages", "constant-output"
 ANNOTATED = "stages", "annotated"
 QUANTIZED = "stages", "quantized"
 REFUSED = "Compiled functions can't take variable number of arguments"
@@ -85,6 +86,46 @@ def test_export_takes_keywords__but_not_another_number(snippet, fails):
     edited = snippet.edit('{"by": 3.0}', '{"by": 2.0}')
     edited = edited.edit("(inputs, by=3.0)", "(inputs, by=2.0)")
     fails(test_export_takes_keywords, edited)
+
+
+def test_a_trace_refuses_a_plain_tensor(snippet):
+    plain, buffer = snippet.only(*RETURNED).after("constant-output").refusals
+    assert "did not have observable data dependence" in plain
+    assert buffer == ""
+
+
+def test_a_trace_refuses_a_plain_tensor__also_with_a_parameter(snippet):
+    old = 'self.register_buffer("anchors", anchors)'
+    edited = snippet.edit(old, "self.anchors = nn.Parameter(anchors)")
+    test_a_trace_refuses_a_plain_tensor(edited)
+
+
+@pytest.mark.parametrize("count", [1, 100], ids="{} numbers".format)
+def test_a_trace_refuses_a_plain_tensor__also_of(snippet, count):
+    edited = snippet.edit(
+        "anchors = torch.ones(2)", f"anchors = torch.ones({count})"
+    )
+    test_a_trace_refuses_a_plain_tensor(edited)
+
+
+def test_a_trace_refuses_a_plain_tensor__but_not_as_a_buffer(snippet, fails):
+    """If both are buffers, both are taken."""
+    edited = snippet.edit("in (False, True):", "in (True, True):")
+    fails(test_a_trace_refuses_a_plain_tensor, edited)
+
+
+def test_a_trace_refuses_a_plain_tensor__but_not_plain_twice(snippet, fails):
+    """If both are plain, none is taken."""
+    edited = snippet.edit("in (False, True):", "in (False, False):")
+    fails(test_a_trace_refuses_a_plain_tensor, edited)
+
+
+def test_a_trace_refuses_a_plain_tensor__ends_with_a_copy(snippet, fails):
+    """`self.anchors.clone()` is an operation, so the trace takes it."""
+    edited = snippet.edit(
+        "inputs, self.anchors", "inputs, self.anchors.clone()"
+    )
+    fails(test_a_trace_refuses_a_plain_tensor, edited)
 
 
 def test_script_takes_a_tensor(snippet, kind="int"):

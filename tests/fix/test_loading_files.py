@@ -13,6 +13,12 @@ from torch import nn
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.snippet import after
 
+# TorchScript and its interpreter for phones are deprecated.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
 
 def test_operands_are_letters(snippet, contents=(), checked=True):
     found = snippet.after("no-pickle")
@@ -84,6 +90,42 @@ def test_cut_files_say_so__ends_near_the_beginning(snippet, fails):
 def test_cut_files_say_so__ends_with_a_small_file(snippet, fails):
     """A cut file of 4 to 68 KB says `[Errno 22] Invalid argument`."""
     fails(test_cut_files_say_so, snippet.edit("100_000", "5_000"))
+
+
+def test_each_kind_has_its_loader(snippet):
+    found = after(snippet, "said", "saved", "other-kind")
+
+    assert found.missed["save"].endswith("constants.pkl: file not found")
+    assert found.missed["script"].endswith("bytecode.pkl: file not found")
+
+
+LAYERS = {
+    "a convolution": "nn.Conv2d(3, 8, 3)",
+    "several layers": "nn.Sequential(nn.Linear(2, 2), nn.ReLU())",
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_each_kind_has_its_loader__also_with(snippet, layer):
+    old = "layer = nn.Linear(2, 2)"
+    test_each_kind_has_its_loader(snippet.edit(old, f"layer = {layer}"))
+
+
+def test_each_kind_has_its_loader__but_not_by_torch_load(snippet, fails):
+    """`torch.load` reads a file of `torch.save`."""
+    edited = snippet.edit('("save", torch.jit.load)', '("save", torch.load)')
+    fails(test_each_kind_has_its_loader, edited)
+
+
+def test_each_kind_has_its_loader__but_not_saved_for_phones(snippet, fails):
+    """What `_save_to_buffer_for_lite_interpreter` gives has the file."""
+    edited = snippet.edit(
+        'torch.jit.save(torch.jit.script(layer), stored["script"])',
+        'stored["script"].write(\n'
+        "    torch.jit.script(layer)._save_to_buffer_for_lite_interpreter()\n"
+        ")",
+    )
+    fails(test_each_kind_has_its_loader, edited)
 
 
 def error_of(call):

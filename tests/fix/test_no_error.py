@@ -81,6 +81,47 @@ def test_scaled_inputs_give_both_classes__ends_far_apart(snippet, fails):
     fails(test_scaled_inputs_give_both_classes, edited)
 
 
+def test_eight_layers_give_one_output(snippet):
+    spreads = snippet.after("deep-lstm").spreads
+
+    assert spreads[8] < spreads[1] / 1000
+
+
+VARIED_LAYERS = {
+    "another seed": ("manual_seed(0)\n    lstm", "manual_seed(1)\n    lstm"),
+    "128 units": ("nn.LSTM(4, 32, num", "nn.LSTM(4, 128, num"),
+    "longer series": ("randn(64, 20, 4)", "randn(64, 100, 4)"),
+    "larger inputs": ("(torch.randn(64, 20", "(5 * torch.randn(64, 20"),
+}
+
+
+@each("edit", VARIED_LAYERS)
+def test_eight_layers_give_one_output__also_with(snippet, edit):
+    test_eight_layers_give_one_output(snippet.edit(*edit))
+
+
+def test_eight_layers_give_one_output__but_not_one_layer(snippet, fails):
+    """One layer passes on the differences."""
+    edited = snippet.edit("num_layers=layers, ", "num_layers=1, ")
+    fails(test_eight_layers_give_one_output, edited)
+
+
+def test_eight_layers_give_one_output__ends_with_larger_weights(
+    snippet, fails
+):
+    """With initial weights four times as large, the differences arrive."""
+    old = "batch_first=True)\n    outputs, _ = lstm(torch"
+    edited = snippet.edit(
+        old,
+        "batch_first=True)\n"
+        "    with torch.no_grad():\n"
+        "        for weight in lstm.parameters():\n"
+        "            weight *= 4\n"
+        "    outputs, _ = lstm(torch",
+    )
+    fails(test_eight_layers_give_one_output, edited)
+
+
 def spread(program):
     """Return how far both forecasts go up and down, as shares of the sales."""
     whole = program.sales.std()
@@ -96,7 +137,7 @@ def test_a_scaled_series_is_followed(snippet):
 
 
 VARIED = {
-    "a GRU": ("nn.LSTM(", "nn.GRU("),
+    "a GRU": ("nn.LSTM(1, 16", "nn.GRU(1, 16"),
     "larger numbers": ("500 + 100 * torch", "50_000 + 9_000 * torch"),
     "twice as many months": ("arange(120)", "arange(240)"),
 }

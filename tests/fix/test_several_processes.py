@@ -15,6 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Deallocating Tensor")
 NO_RANK = "no-nccl", "no-rank"
 WAITED = "no-nccl", "one-of-two"
 LEFT_OUT = "no-nccl", "left-out"
+ON_THE_CPU = "no-nccl", "left-out", "on-the-cpu"
 WRAPPED = "no-nccl", "left-out", "wrapped"
 DTYPES = "no-nccl", "left-out", "two-dtypes"
 UNFINISHED = "Expected to have finished reduction in the prior iteration"
@@ -138,6 +139,38 @@ def test_left_out_or_frozen_late_raises__ends_if_static(snippet, fails):
     old = "DDP(TwoHeads(), **options)"
     edited = snippet.edit(old, "DDP(TwoHeads(), static_graph=True)")
     fails(test_left_out_or_frozen_late_raises, edited)
+
+
+def test_a_backend_serves_its_devices(snippet):
+    outcomes = snippet.only(*ON_THE_CPU).after("on-the-cpu").outcomes
+    refused, taken = outcomes.values()
+    assert "No backend type associated with device type cpu" in refused
+    assert taken == ""
+
+
+CALLS = {
+    "a broadcast": "dist.broadcast(torch.ones(1), 0)",
+    "all_gather": "dist.all_gather([torch.ones(1)], torch.ones(1))",
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_backend_serves_its_devices__also_for(snippet, call):
+    edited = snippet.edit("dist.all_reduce(torch.ones(1))", call)
+    test_a_backend_serves_its_devices(edited)
+
+
+def test_a_backend_serves_its_devices__but_not_without_a_cpu(snippet, fails):
+    """A backend for another device alone serves no tensor on the CPU."""
+    edited = snippet.edit('"cuda:gloo", "cpu:gloo"', '"cuda:gloo", "xpu:gloo"')
+    fails(test_a_backend_serves_its_devices, edited)
+
+
+def test_a_backend_serves_its_devices__but_not_for_all(snippet, fails):
+    """`"gloo"` alone serves the CPU, too."""
+    edited = snippet.edit('"cuda:gloo", "cpu:gloo"', '"gloo", "cpu:gloo"')
+    edited = edited.edit('outcomes["cuda:gloo"])', 'outcomes["gloo"])')
+    fails(test_a_backend_serves_its_devices, edited)
 
 
 def test_the_wrapper_holds_your_model(snippet):

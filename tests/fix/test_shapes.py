@@ -657,6 +657,49 @@ def test_positions_count_from_zero__ends_in(snippet, pick, fails):
     fails(test_positions_count_from_zero, snippet, pick)
 
 
+def test_gather_takes_fewer_rows(snippet):
+    run = run_of(snippet, "other-batch")
+
+    first = run.scores[torch.arange(8), run.actions[:8, 0]]
+    assert run.fewer[:, 0].tolist() == first.tolist()
+    assert "Size does not match" in error_of(run.scores.gather, 1, run.actions)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 31], ids="{} rows".format)
+def test_gather_takes_fewer_rows__also_for(rows):
+    scores, index = torch.rand(32, 5), torch.randint(5, (rows, 1))
+
+    first = scores[torch.arange(rows), index[:, 0]]
+    assert scores.gather(1, index)[:, 0].tolist() == first.tolist()
+
+
+def test_gather_takes_fewer_rows__also_in_three_axes():
+    scores, index = torch.rand(8, 6, 5), torch.randint(5, (3, 2, 1))
+
+    first = scores[:3, :2].gather(2, index)
+    assert scores.gather(2, index).tolist() == first.tolist()
+
+
+@edits(
+    ("more rows", "actions[:8]", "actions[:40]"),
+    (
+        "other rows",
+        "scores.gather(1, actions[:8])",
+        "scores[8:].gather(1, actions[:8])",
+    ),
+)
+def test_gather_takes_fewer_rows__but_not(snippet, old, new, fails):
+    """More rows raise an error, and another part has other numbers."""
+    fails(test_gather_takes_fewer_rows, snippet.edit(old, new))
+
+
+def test_gather_takes_fewer_rows__ends_with_take_along_dim(snippet, fails):
+    """`take_along_dim` raises an error for fewer rows, unless it is one."""
+    old = "scores.gather(1, actions[:8])"
+    edited = snippet.edit(old, "scores.take_along_dim(actions[:8], 1)")
+    fails(test_gather_takes_fewer_rows, edited)
+
+
 def test_a_row_for_each_true(snippet, put=torch.Tensor.__setitem__):
     run = run_of(snippet, "image-tokens")
 
