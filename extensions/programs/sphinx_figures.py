@@ -103,6 +103,11 @@ def scrape(
                 raise ValueError(f"{place}: {message}")
         path = Path(next(block_vars["image_path_iterator"]))
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Laid out and cut once: to draw takes longer than many a program.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        margin = plt.rcParams["savefig.pad_inches"]
+        area = figure.get_tightbbox().padded(margin)
         for theme, end in _THEMES.items():
             if theme == "dark":
                 _swap_neutrals(figure)
@@ -112,7 +117,7 @@ def scrape(
                 figure.savefig(
                     drawn,
                     transparent=True,
-                    bbox_inches="tight",
+                    bbox_inches=area,
                     metadata={"Creator": None, "Date": None},
                 )
             source = drawn.relative_to(gallery_conf["src_dir"]).as_posix()

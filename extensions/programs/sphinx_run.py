@@ -48,7 +48,11 @@ from extensions.core.files import (
 )
 from extensions.core.fingerprint import Fingerprint
 from extensions.core.topics import Topic, topics
+<<<<<<< HEAD
 from extensions.programs.outputs import outputs_file
+=======
+from extensions.programs import sphinx_figures
+>>>>>>> 31f9654e (Import scikit-learn once for all programs that use it, and lay a picture out once)
 from extensions.programs.recorded import record_of, recorded
 from extensions.programs.snippet import no_network
 from extensions.site.errors import stop
@@ -141,9 +145,15 @@ _SLOW = {
     "optim": "torch._dynamo",
     "pandas": "pandas",
     "matplotlib": "matplotlib.pyplot",
+    "sklearn": "sklearn.datasets",
 }
 # What the process of each program needs besides.
-_NEEDED = ("sphinx.cmd.build", "sphinx_gallery.gen_gallery", __name__)
+_NEEDED = (
+    "sphinx.cmd.build",
+    "sphinx_gallery.gen_gallery",
+    sphinx_figures.__name__,
+    __name__,
+)
 
 
 def import_once(root: Path, settings: str) -> None:
