@@ -48,11 +48,8 @@ from extensions.core.files import (
 )
 from extensions.core.fingerprint import Fingerprint
 from extensions.core.topics import Topic, topics
-<<<<<<< HEAD
-from extensions.programs.outputs import outputs_file
-=======
 from extensions.programs import sphinx_figures
->>>>>>> 31f9654e (Import scikit-learn once for all programs that use it, and lay a picture out once)
+from extensions.programs.outputs import outputs_file
 from extensions.programs.recorded import record_of, recorded
 from extensions.programs.snippet import no_network
 from extensions.site.errors import stop
