@@ -23,6 +23,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     layout.on_page_context(
         app, lambda page: page.add_to_head(made_from(page.app, page.name))
     )
+    layout.on_page_context(app, layout.navigate_by_titles)
     app.add_node(nodes.Details, html=(nodes.open_details, nodes.close_details))
     app.add_node(nodes.HtmlNode, html=(nodes.write_html, None))
     element = nodes.open_element, nodes.close_element
