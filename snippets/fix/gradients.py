@@ -160,4 +160,4 @@ for given in (parameters, model[0].bias, [result], twice):
     except (TypeError, ValueError) as error:
         texts.append(f"{type(error).__name__}: {error}")
 
-print(*texts, sep="\n")
+print(*texts, sep="\n\n")
