@@ -173,3 +173,18 @@ class Listed(nn.Module):
 
 seen = [tuple(weight.shape) for weight in Listed().parameters()]
 print(seen)
+
+# %% handed-over
+model = nn.Sequential(nn.Linear(3, 16), nn.Linear(16, 1))
+parameters = model.parameters()
+torch.optim.SGD(parameters)  # goes through the parameters, and uses them up
+result = model[0].weight * 2
+twice = [{"params": model[0].parameters()}, {"params": model.parameters()}]
+texts = []
+for given in (parameters, model[0].bias, [result], twice):
+    try:
+        torch.optim.SGD(given)
+    except (TypeError, ValueError) as error:
+        texts.append(f"{type(error).__name__}: {error}")
+
+print(*texts, sep="\n\n")

@@ -1,6 +1,8 @@
 """The claims of docs/fix/gradients.md."""
 
 import copy
+import warnings
+from types import GeneratorType
 
 import pytest
 import torch
@@ -548,3 +550,174 @@ def test_an_empty_state_is_refused__but_not(snippet, old, new, fails):
     empty state.
     """
     fails(test_an_empty_state_is_refused, snippet.edit(old, new))
+
+
+KINDS = [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW]
+EMPTY = "ValueError: optimizer got an empty parameter list"
+
+
+def test_a_generator_is_used_up(snippet):
+    run = snippet.after("handed-over")
+    assert run.texts[0] == EMPTY
+    assert isinstance(run.parameters, GeneratorType | filter)
+
+
+PARAMETERS = "parameters = model.parameters()\n"
+
+
+@edits(
+    (
+        "a filter",
+        PARAMETERS,
+        "parameters = filter(torch.is_tensor, model.parameters())\n",
+    ),
+    ("AdamW", "optim.SGD(given)", "optim.AdamW(given)"),
+    ("an empty list", "(parameters, model[0]", "([], model[0]"),
+)
+def test_a_generator_is_used_up__also_with(snippet, old, new):
+    test_a_generator_is_used_up(snippet.edit(old, new))
+
+
+@edits(
+    ("a list", PARAMETERS, "parameters = [*model.parameters()]\n"),
+    ("its first use", "optim.SGD(parameters)", "optim.SGD"),
+    ("another call", "(parameters, model[0]", "(model.parameters(), model[0]"),
+    ("a full list", "(parameters, model[0]", "([model[0].bias], model[0]"),
+)
+def test_a_generator_is_used_up__but_not(snippet, old, new, fails):
+    """A list, a generator not yet used or another call of `parameters()` still
+    holds parameters, and raises no error.
+    """
+    fails(test_a_generator_is_used_up, snippet.edit(old, new))
+
+
+def test_a_used_up_group_is_empty(snippet, kind=torch.optim.SGD, added=False):
+    run = snippet.after("handed-over")
+    group = {"params": run.parameters}
+
+    with no_error(), warnings.catch_warnings(action="error"):
+        if added:
+            optimizer = kind(nn.Linear(2, 1).parameters())
+            optimizer.add_param_group(group)
+        else:
+            optimizer = kind([group])
+    assert len(optimizer.param_groups) == 1 + added
+    assert optimizer.param_groups[-1]["params"] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "added", [False, True], ids=["a new optimizer", "an added group"]
+)
+def test_a_used_up_group_is_empty__also_with(snippet, kind, added):
+    test_a_used_up_group_is_empty(snippet, kind, added)
+
+
+def test_a_used_up_group_is_empty__but_not_a_list(snippet, fails):
+    """A list is not used up, so the group holds all parameters."""
+    edited = snippet.edit(PARAMETERS, "parameters = [*model.parameters()]\n")
+    fails(test_a_used_up_group_is_empty, edited)
+
+
+ALONE = "TypeError: params argument given to the optimizer should be"
+
+
+def test_a_tensor_alone_is_refused(snippet):
+    expected = f"{ALONE} an iterable of Tensors or dicts, but got"
+    starts = [
+        text[: len(expected)] for text in snippet.after("handed-over").texts
+    ]
+    assert expected in starts
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AdamW"])
+def test_a_tensor_alone_is_refused__also_by(snippet, kind):
+    edited = snippet.edit("optim.SGD(given)", f"optim.{kind}(given)")
+    test_a_tensor_alone_is_refused(edited)
+
+
+def test_a_tensor_alone_is_refused__also_a_weight(snippet):
+    old = "(parameters, model[0].bias"
+    test_a_tensor_alone_is_refused(
+        snippet.edit(old, "(parameters, model[0].weight")
+    )
+
+
+def test_a_tensor_alone_is_refused__but_not_in_a_list(snippet, fails):
+    """In a list, a single parameter raises no error."""
+    edited = snippet.edit("s, model[0].bias", "s, [model[0].bias]")
+    fails(test_a_tensor_alone_is_refused, edited)
+
+
+LEAF = "ValueError: can't optimize a non-leaf Tensor"
+
+
+def test_a_computed_tensor_is_refused(snippet):
+    assert LEAF in snippet.after("handed-over").texts
+
+
+@edits(
+    ("a view", "model[0].weight * 2", "model[0].weight[0]"),
+    ("another type", "model[0].weight * 2", "model[0].weight.double()"),
+    ("AdamW", "optim.SGD(given)", "optim.AdamW(given)"),
+    ("a group", "[result]", '[{"params": result}]'),
+)
+def test_a_computed_tensor_is_refused__also_with(snippet, old, new):
+    test_a_computed_tensor_is_refused(snippet.edit(old, new))
+
+
+RESULT = "result = model[0].weight * 2\n"
+
+
+@edits(
+    ("a parameter", RESULT, "result = model[0].weight\n"),
+    ("a detached one", RESULT, "result = (model[0].weight * 2).detach()\n"),
+)
+def test_a_computed_tensor_is_refused__but_not(snippet, old, new, fails):
+    """A parameter, or a detached result, is a leaf, and raises no error."""
+    fails(test_a_computed_tensor_is_refused, snippet.edit(old, new))
+
+
+def test_a_computed_tensor_is_refused__ends_after_retain_grad(snippet, fails):
+    """After `retain_grad()`: it raises no error."""
+    edited = snippet.edit(RESULT, f"{RESULT}result.retain_grad()\n")
+    fails(test_a_computed_tensor_is_refused, edited)
+
+
+def test_a_computed_tensor_is_refused__ends_with_differentiable(
+    snippet, fails
+):
+    """With `differentiable=True`: it raises no error."""
+    old = "optim.SGD(given)"
+    edited = snippet.edit(old, "optim.SGD(given, differentiable=True)")
+    fails(test_a_computed_tensor_is_refused, edited)
+
+
+TWICE = "ValueError: some parameters appear in more than one parameter group"
+
+
+def test_a_parameter_in_two_groups_is_refused(snippet):
+    assert TWICE in snippet.after("handed-over").texts
+
+
+@edits(
+    ("by AdamW", "optim.SGD(given)", "optim.AdamW(given)"),
+    (
+        "a single weight",
+        '{"params": model[0].parameters()}',
+        '{"params": model[1].weight}',
+    ),
+)
+def test_a_parameter_in_two_groups_is_refused__also_with(snippet, old, new):
+    test_a_parameter_in_two_groups_is_refused(snippet.edit(old, new))
+
+
+def test_a_parameter_in_two_groups_is_refused__but_not_a_copy(snippet, fails):
+    """Here the first group holds parameters of another layer, so none is in
+    two groups.
+    """
+    edited = snippet.edit(
+        '{"params": model[0].parameters()}',
+        '{"params": nn.Linear(3, 16).parameters()}',
+    )
+    fails(test_a_parameter_in_two_groups_is_refused, edited)
