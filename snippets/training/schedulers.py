@@ -208,15 +208,15 @@ for mode in ("min", "max"):
 
 # %% counts
 counted = [
-    ("CosineAnnealingLR(T_max=300)", lambda o: CosineAnnealingLR(o, 300)),
-    ("CosineAnnealingLR(T_max=10)", lambda o: CosineAnnealingLR(o, 10)),
-    ("StepLR(step_size=3)", lambda o: StepLR(o, 3)),
+    ("cosine, T_max=300", lambda o: CosineAnnealingLR(o, 300)),
+    ("cosine, T_max=10", lambda o: CosineAnnealingLR(o, 10)),
+    ("StepLR, step_size=3", lambda o: StepLR(o, 3)),
 ]
 for name, make in counted:
     for unit in ("batch", "epoch"):
         losses, taken = train_with(make, 0.1, per_epoch=unit == "epoch")
-        some = "  ".join(f"{taken[n]:.4f}" for n in (0, 5, 10, 99, 299))
-        print(f"{name:29} each {unit}: {some}  loss {last(losses):.2f}")
+        some = "  ".join(f"{taken[n]:.4f}" for n in (0, 5, 10, 299))
+        print(f"{name:19}  each {unit}: {some}  loss {last(losses):.2f}")
 
 # %% wrong-order
 # Wrong on purpose: do not copy.
