@@ -6,7 +6,6 @@ A warm-up and a cosine, a scheduler in twelve lines, and what goes wrong.
 """
 
 # %% digits
-import math
 import warnings
 
 import torch
@@ -16,7 +15,6 @@ from torch.nn import functional as F
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
     ExponentialLR,
-    LambdaLR,
     LinearLR,
     MultiStepLR,
     OneCycleLR,
@@ -45,6 +43,10 @@ model, epochs = new_model(), 10
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
 
 # %% schedule
+import math
+
+from torch.optim.lr_scheduler import LambdaLR
+
 total = epochs * len(loader)  # optimizer steps, not epochs
 warm = total // 10
 
