@@ -188,3 +188,38 @@ for given in (parameters, model[0].bias, [result], twice):
         texts.append(f"{type(error).__name__}: {error}")
 
 print(*texts, sep="\n\n")
+
+# %% one-cycle-end
+from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau, StepLR
+
+sgd = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+one_cycle, calls = OneCycleLR(sgd, max_lr=1.0, total_steps=30), 0
+try:
+    while calls < 40:
+        sgd.step()
+        one_cycle.step()
+        calls += 1
+except ValueError as error:
+    print(f"{error}\n")
+print(f"{calls} calls raise nothing")
+
+# %% last-epoch
+sgd = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+try:
+    StepLR(sgd, step_size=10, last_epoch=19)
+except KeyError as error:
+    print(f"{error.args[0]}\n")
+
+sgd.param_groups[0]["initial_lr"] = 0.1
+resumed = StepLR(sgd, step_size=10, last_epoch=19)  # it makes call number 20
+print(f"with an initial_lr: {resumed.last_epoch} calls so far")
+
+# %% no-metric
+on_plateau = ReduceLROnPlateau(sgd)
+try:
+    on_plateau.step()
+except TypeError as error:
+    print(f"{error}\n")
+
+on_plateau.step(0.5)
+print(f"with a loss: the best so far is {on_plateau.best}")

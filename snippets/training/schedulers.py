@@ -1,35 +1,17 @@
 """
-Change the learning rate
-========================
+Change the learning rate: schedulers and warm-up
+================================================
 
-A warm-up and a cosine, seven other schedules, and what puts them out of step.
+A warm-up and a cosine, a scheduler in twelve lines, and what goes wrong.
 """
 
-# %% imports
-import math
-
-import torch
-from torch import nn, optim
-from torch.optim.lr_scheduler import LambdaLR
-
-
-# %% schedule
-def warm_up_cosine(optimizer, warm, total):
-    def share(step):
-        if step >= total:
-            return 0.0
-        if step < warm:
-            return (step + 1) / (warm + 1)
-        done = (step - warm) / (total - warm)
-        return (1 + math.cos(math.pi * done)) / 2
-
-    return LambdaLR(optimizer, share)
-
-
-# %% more-imports
-import inspect
+# %% digits
 import warnings
 
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn import functional as F
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
     ExponentialLR,
@@ -39,357 +21,320 @@ from torch.optim.lr_scheduler import (
     ReduceLROnPlateau,
     StepLR,
 )
+from torch.utils.data import DataLoader, TensorDataset, random_split
 
-# %% model
 torch.manual_seed(0)
-apartments = torch.randn(96, 3)  # size, rooms and age
-size, rooms, age = apartments.T
-prices = (3 + 2 * size + rooms * age)[:, None]
-data = torch.utils.data.TensorDataset(apartments, prices)
-loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True)
+data = load_digits()
+pixels = torch.tensor(data.data, dtype=torch.float32) / 16
+digits = TensorDataset(pixels, torch.tensor(data.target))
+train_set, val_set = random_split(digits, [1500, 297])
+loader = DataLoader(train_set, batch_size=50, shuffle=True)
 
 
 def new_model(seed=0):
     torch.manual_seed(seed)
-    middle = nn.Sequential(nn.Linear(32, 32), nn.ReLU())
-    return nn.Sequential(nn.Linear(3, 32), nn.ReLU(), middle, nn.Linear(32, 1))
+    first, middle = nn.Linear(64, 32), nn.Linear(32, 32)
+    return nn.Sequential(
+        first, nn.ReLU(), middle, nn.ReLU(), nn.Linear(32, 10)
+    )
 
 
-# %% count
-epochs, accumulate = 10, 4
-total = epochs * math.ceil(len(loader) / accumulate)  # optimizer steps
-model = new_model()
-optimizer = optim.AdamW(model.parameters(), lr=0.03)
-schedule = warm_up_cosine(optimizer, warm=total // 10, total=total)
+model, epochs = new_model(), 10
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
 
-print(f"{len(loader)} batches an epoch, {total} optimizer steps in all")
+# %% schedule
+import math
+
+from torch.optim.lr_scheduler import LambdaLR
+
+total = epochs * len(loader)  # optimizer steps, not epochs
+warm = total // 10
+
+
+def factor(step):
+    if step < warm:
+        return (step + 1) / (warm + 1)
+    done = min((step - warm) / (total - warm), 1)
+    return (1 + math.cos(math.pi * done)) / 2
+
+
+scheduler = LambdaLR(optimizer, factor)
 
 # %% train
-used = []
-for _ in range(epochs):
-    for number, (inputs, targets) in enumerate(loader, start=1):
-        loss = nn.functional.mse_loss(model(inputs), targets)
-        (loss / accumulate).backward()
-        if number % accumulate == 0 or number == len(loader):
-            used.append(schedule.get_last_lr()[0])
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad()
-
-print([round(rate, 4) for rate in used])
-
-# %% groups
-body = {"params": model[:3].parameters(), "lr": 0.001}
-head = {"params": model[3].parameters(), "lr": 0.01}
-optimizer = optim.AdamW([body, head])
-schedule = ExponentialLR(optimizer, gamma=0.5)
-
-for _ in range(3):
-    print(schedule.get_last_lr(), [g["lr"] for g in optimizer.param_groups])
-    optimizer.step()
-    schedule.step()
-
-
-# %% toy
-def new_optimizer():
-    return optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-
-
-# %% rates
-def rates(make, steps=30, every=1):
-    optimizer, taken = new_optimizer(), []
-    schedule = make(optimizer)
-    for step in range(1, steps + 1):
-        taken.append(schedule.get_last_lr()[0])
+for epoch in range(epochs):
+    for images, labels in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(images), labels)
+        loss.backward()
         optimizer.step()
-        if step % every == 0:
-            schedule.step()
+        scheduler.step()  # after each optimizer step
+    print(f"epoch {epoch + 1}: next rate {scheduler.get_last_lr()[0]:.4f}")
+
+
+# %% train-with
+torch.manual_seed(0)
+batches = [*loader]  # the same ones for each training
+
+
+def train_with(make, rate=0.1, per_epoch=False, seed=0):
+    model = new_model(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    scheduler = make(optimizer)
+    losses, taken = [], []
+    for _ in range(epochs):
+        for images, labels in batches:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(images), labels)
+            loss.backward()
+            losses.append(loss.item())
+            taken.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            if not per_epoch:
+                scheduler.step()
+        if per_epoch:
+            scheduler.step()
+    return losses, taken
+
+
+def last(losses):
+    return sum(losses[-len(batches) :]) / len(batches)
+
+
+kinds = {
+    "constant": lambda o: LambdaLR(o, lambda step: 1.0),
+    "cosine alone": lambda o: CosineAnnealingLR(o, T_max=total),
+    "warm-up and cosine": lambda o: LambdaLR(o, factor),
+}
+
+# %% worth
+for rate in (0.01, 0.1):
+    for name, make in kinds.items():
+        losses, _ = train_with(make, rate)
+        shown = f"loss {losses[0]:.1f}, highest {max(losses):.1f}"
+        print(f"{rate:<4}  {name:18}  {shown}, last {last(losses):.2f}")
+
+
+# %% by-hand
+class Schedule:
+    def __init__(self, optimizer, factor):
+        self.groups, self.factor = optimizer.param_groups, factor
+        for group in self.groups:
+            group.setdefault("initial_lr", group["lr"])  # 1
+        self.base_lrs = [group["initial_lr"] for group in self.groups]
+        self.calls = -1
+        self.step()  # 2
+
+    def step(self):
+        self.calls += 1  # 3
+        for group, base_lr in zip(self.groups, self.base_lrs, strict=True):
+            group["lr"] = base_lr * self.factor(self.calls)  # 4
+
+
+# %% compare
+def new_optimizer(lr=1.0):
+    return torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=lr)
+
+
+def rates(make, steps=60, lr=0.1):
+    optimizer, taken = new_optimizer(lr), []
+    scheduler = make(optimizer)
+    for _ in range(steps):
+        taken.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
     return taken
 
 
-# %% kinds
-kinds = {
+def apart(make, factor):
+    by_hand = rates(lambda o: Schedule(o, factor))
+    pairs = zip(by_hand, rates(make), strict=True)
+    return max(abs(mine - real) for mine, real in pairs)
+
+
+print(f"LambdaLR: {apart(lambda o: LambdaLR(o, factor), factor)} apart")
+
+# %% factors
+factors = {
+    "StepLR": lambda n: 0.5 ** (n // 10),
+    "MultiStepLR": lambda n: 0.5 ** sum(n >= m for m in (5, 20)),
+    "ExponentialLR": lambda n: 0.9**n,
+    "LinearLR": lambda n: 0.1 + 0.9 * min(n / 10, 1),
+    "CosineAnnealingLR": lambda n: (1 + math.cos(math.pi * n / 30)) / 2,
+}
+makes = {
     "StepLR": lambda o: StepLR(o, step_size=10, gamma=0.5),
     "MultiStepLR": lambda o: MultiStepLR(o, milestones=[5, 20], gamma=0.5),
     "ExponentialLR": lambda o: ExponentialLR(o, gamma=0.9),
-    "CosineAnnealingLR": lambda o: CosineAnnealingLR(o, T_max=30),
     "LinearLR": lambda o: LinearLR(o, start_factor=0.1, total_iters=10),
-    "OneCycleLR": lambda o: OneCycleLR(o, max_lr=1.0, total_steps=30),
+    "CosineAnnealingLR": lambda o: CosineAnnealingLR(o, T_max=30),
 }
 
-
-# %% follow
-def follow(metrics, **options):
-    optimizer, taken = new_optimizer(), []
-    schedule = ReduceLROnPlateau(optimizer, **options)
-    for metric in metrics:
-        taken.append(schedule.get_last_lr()[0])
-        schedule.step(metric)
-    return taken
-
+for name, make in makes.items():
+    print(f"{name}: {apart(make, factors[name]):.6f} apart")
 
 # %% curves-drawn
 import matplotlib.pyplot as plt
 
+drawn = {name: rates(make, 40) for name, make in makes.items()}
+drawn["OneCycleLR"] = rates(lambda o: OneCycleLR(o, 0.1, total_steps=30), 30)
 figure, panels = plt.subplots(
-    2, 4, figsize=(8.5, 4.2), sharex=True, sharey=True, layout="constrained"
+    2, 3, figsize=(7.5, 4), sharex=True, sharey=True, layout="constrained"
 )
-ends = {"OneCycleLR": 30}
-drawn = {n: rates(make, ends.get(n, 40)) for n, make in kinds.items()}
-drawn["warm_up_cosine"] = rates(lambda o: warm_up_cosine(o, 3, 30), 40)
-losses = [max(0.4, 1 - 0.1 * epoch) for epoch in range(40)]
-drawn["ReduceLROnPlateau"] = follow(losses, patience=7, factor=0.5)
 for axes, (name, curve) in zip(panels.flat, drawn.items(), strict=True):
-    axes.axvline(30, color="#999999", linestyle=":")
     axes.plot(curve, ".-", color="#0072B2", markersize=3)
     axes.set_title(name, fontsize="medium")
-axes.plot(losses, "--", color="#D55E00", label="loss")
-axes.legend(frameon=False)
 figure.supxlabel("calls of step()")
 figure.supylabel("rate")
-figure.suptitle("The rate under eight schedules")
+figure.suptitle("The rate under six schedulers")
 plt.show()
 
-# %% tabulated
-import pandas as pd
-
-rows = {}
-for name, make in kinds.items():
-    options = inspect.signature(type(make(new_optimizer()))).parameters
-    needed = [k for k, o in options.items() if o.default is o.empty][1:]
-    curve = rates(make, 30 if name == "OneCycleLR" else 41)
-    row = {f"rate {n}": f"{curve[n]:.3f}" for n in (0, 5, 15, 29)}
-    row["rate 40"] = f"{curve[40]:.3f}" if curve[40:] else "an error"
-    rows[name] = {"options without a default": ", ".join(needed), **row}
-
-pd.DataFrame.from_dict(rows, orient="index")
-
-
-# %% begin
-def begin(warm, rate, seed=0):
-    model, losses = new_model(seed), []
-    optimizer = optim.AdamW(model.parameters(), lr=rate)
-    schedule = warm_up_cosine(optimizer, warm, total=60)
-    for _ in range(60):
-        loss = nn.functional.mse_loss(model(apartments), prices)
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses
-
-
-# %% begin-drawn
-import matplotlib.pyplot as plt
-
-figure, panels = plt.subplots(
-    1, 2, sharey=True, figsize=(7.5, 3), layout="constrained"
-)
-for axes, rate in zip(panels, (0.3, 0.01), strict=True):
-    axes.semilogy(begin(0, rate), "--", color="#D55E00", label="no warm-up")
-    axes.semilogy(begin(12, rate), color="#0072B2", label="12 warm-up steps")
-    axes.set(title=f"rate {rate}", xlabel="optimizer step")
-panels[0].set_ylabel("loss")
-panels[0].legend(frameon=False)
-figure.suptitle("The loss with and without a warm-up")
-plt.show()
+# %% one-cycle
+sgd = new_optimizer(lr=7.0)  # without momentum
+one_cycle = OneCycleLR(sgd, max_lr=0.1, total_steps=30)
+(group,) = sgd.param_groups
+print(f"rate {group['lr']:.3f}, momentum {group['momentum']}")
 
 # %% plateau
-optimizer = new_optimizer()
-schedule = ReduceLROnPlateau(optimizer, factor=0.5, patience=2)
-
-for loss in (0.9, 0.8, 0.8, 0.79995, 0.85, 0.7):  # one an epoch
-    schedule.step(loss)
-    print(loss, schedule.num_bad_epochs, schedule.get_last_lr())
-
-# %% accuracy-wrong
-# Wrong on purpose: do not copy.
-accuracies = [0.5, 0.6, 0.7, 0.8, 0.9]
-
-print(follow(accuracies, patience=1))
+plateau = ReduceLROnPlateau(new_optimizer(), factor=0.5, patience=2)
+for val_loss in (0.9, 0.8, 0.8, 0.79995, 0.85, 0.7):  # one an epoch
+    plateau.step(val_loss)
+    rate, bad = plateau.get_last_lr()[0], plateau.num_bad_epochs
+    print(f"loss {val_loss:<7}  bad in a row: {bad}  rate {rate}")
 
 # %% accuracy
-print(follow(accuracies, patience=1, mode="max"))
+for mode in ("min", "max"):
+    by_accuracy = ReduceLROnPlateau(new_optimizer(), mode, patience=1)
+    for accuracy in (0.5, 0.6, 0.7, 0.8, 0.9):
+        by_accuracy.step(accuracy)
+    print(f"mode={mode!r}: rate {by_accuracy.get_last_lr()[0]:.2f}")
+
+# %% counts
+counted = [
+    ("cosine, T_max=300", lambda o: CosineAnnealingLR(o, 300)),
+    ("cosine, T_max=10", lambda o: CosineAnnealingLR(o, 10)),
+    ("StepLR, step_size=3", lambda o: StepLR(o, 3)),
+]
+for name, make in counted:
+    for unit in ("batch", "epoch"):
+        losses, taken = train_with(make, 0.1, per_epoch=unit == "epoch")
+        some = "  ".join(f"{taken[n]:.4f}" for n in (0, 5, 10, 299))
+        print(f"{name:19}  each {unit}: {some}  loss {last(losses):.2f}")
 
 # %% wrong-order
 # Wrong on purpose: do not copy.
-optimizer = new_optimizer()
-schedule = ExponentialLR(optimizer, gamma=0.5)
+early = new_optimizer()
+too_soon = ExponentialLR(early, gamma=0.5)
 skipped = []
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for _ in range(3):
-        schedule.step()
-        skipped.append(schedule.get_last_lr()[0])
-        optimizer.step()
+        too_soon.step()
+        skipped.append(early.param_groups[0]["lr"])
+        early.step()
 
-print(skipped, *[warning.message for warning in caught])
-
-# %% right-order
-print(rates(lambda o: ExponentialLR(o, gamma=0.5), steps=3))
-
-
-# %% scaled
-def step_scaled(scaler, optimizer, schedule):
-    before = scaler.get_scale()
-    scaler.step(optimizer)
-    scaler.update()
-    if scaler.get_scale() >= before > 0:  # else the step was skipped
-        schedule.step()
-
+print(skipped, *[warning.message for warning in caught], sep="\n")
 
 # %% skips
-scaler = torch.amp.GradScaler("cpu")
-optimizer = new_optimizer()
-schedule = ExponentialLR(optimizer, gamma=0.5)
-(weight,) = optimizer.param_groups[0]["params"]
+scaler = torch.amp.GradScaler("cpu")  # on a GPU: "cuda"
+scaled = new_optimizer()
+waiting = ExponentialLR(scaled, gamma=0.5)
+(weight,) = scaled.param_groups[0]["params"]
 for gradient in (math.inf, 1.0, math.inf, 1.0):
-    optimizer.zero_grad()
+    scaled.zero_grad()
     scaler.scale(weight * gradient).backward()
-    step_scaled(scaler, optimizer, schedule)
-    print(f"{gradient}: next rate {schedule.get_last_lr()[0]}")
+    before = scaler.get_scale()
+    scaler.step(scaled)
+    scaler.update()
+    if scaler.get_scale() >= before:  # else the step was skipped
+        waiting.step()
+    print(f"gradient {gradient}: next rate {waiting.get_last_lr()[0]}")
 
 
-# %% never-falls
-plans = {
-    "30 optimizer steps": rates(lambda o: warm_up_cosine(o, 3, 30)),
-    "120 batches": rates(lambda o: warm_up_cosine(o, 12, 120)),
-    "10 epochs": rates(lambda o: warm_up_cosine(o, 1, 10)),
-    "30, called once an epoch": rates(
-        lambda o: warm_up_cosine(o, 3, 30), every=3
-    ),
-}
-
-for name, plan in plans.items():
-    print(f"{name}: last rate {plan[-1]:.3f}")
-
-# %% never-falls-drawn
-import matplotlib.pyplot as plt
-
-figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
-styles = [("k", "-"), ("#0072B2", "--"), ("#D55E00", "-."), ("#009E73", ":")]
-for (name, plan), (color, line) in zip(plans.items(), styles, strict=True):
-    axes.plot(plan, line, color=color, label=name)
-axes.set(xlabel="optimizer step", ylabel="rate")
-axes.legend(title="total", loc="center left", bbox_to_anchor=(1, 0.5))
-axes.set_title("One training of 30 optimizer steps, four counts")
-plt.show()
-
-# %% one-cycle-end
-# Wrong on purpose: do not copy.
-optimizer = new_optimizer()
-schedule = OneCycleLR(optimizer, max_lr=1.0, total_steps=30)
-calls = 0
-try:
-    while calls < 40:
-        optimizer.step()
-        schedule.step()
-        calls += 1
-except ValueError as error:
-    print(f"after {calls} calls: {error}")
+# %% set-by-hand
+def halving(optimizer):
+    return LambdaLR(optimizer, lambda n: 0.5**n)
 
 
-# %% by-hand
-# Wrong on purpose: do not copy.
-def halved(make, at=12, steps=30):
+def halved(make, base_too=False):
     optimizer, taken = new_optimizer(), []
-    schedule = make(optimizer)
-    for step in range(steps):
-        if step == at:
+    scheduler = make(optimizer)
+    for step in range(5):
+        if step == 2:
             optimizer.param_groups[0]["lr"] /= 2
+            if base_too:
+                scheduler.base_lrs = [rate / 2 for rate in scheduler.base_lrs]
         taken.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
-        schedule.step()
+        scheduler.step()
     return taken
 
 
-# %% by-hand-shown
-import pandas as pd
-
-rows = {}
-for name, make in kinds.items():
-    pairs = zip(halved(make), rates(make), strict=True)
-    shares = [f"{by_hand / planned:.3f}" for by_hand, planned in pairs]
-    rows[name] = {f"step {k}": shares[k] for k in (11, 12, 13, 20, 29)}
-
-pd.DataFrame.from_dict(rows, orient="index")
-
-# %% base-rates
-optimizer = new_optimizer()
-schedule = warm_up_cosine(optimizer, warm=3, total=30)
-schedule.base_lrs = [rate / 2 for rate in schedule.base_lrs]
-optimizer.step()
-schedule.step()
-
-print(schedule.get_last_lr())
+print("as planned:              ", rates(halving, 5, lr=1.0))
+print("ExponentialLR, lr halved:", halved(lambda o: ExponentialLR(o, 0.5)))
+print("LambdaLR, lr halved:     ", halved(halving))
+print("LambdaLR, base_lrs too:  ", halved(halving, base_too=True))
 
 # %% save
-optimizer = new_optimizer()
-schedule = warm_up_cosine(optimizer, warm=3, total=30)
-for _ in range(12):
-    optimizer.step()
-    schedule.step()
+stopped = new_optimizer(lr=0.1)
+scheduler = LambdaLR(stopped, factor)
+for _ in range(100):
+    stopped.step()
+    scheduler.step()
 saved = {
-    "optimizer": optimizer.state_dict(),
-    "schedule": schedule.state_dict(),
+    "optimizer": stopped.state_dict(),
+    "scheduler": scheduler.state_dict(),
 }
 
-
 # %% resume
-def resume(total=30):
-    optimizer = new_optimizer()
-    schedule = warm_up_cosine(optimizer, warm=3, total=total)
-    optimizer.load_state_dict(saved["optimizer"])
-    schedule.load_state_dict(saved["schedule"])
-    return optimizer, schedule
-
-
-# %% forget
-# Wrong on purpose: do not copy.
-def forget():
-    optimizer = new_optimizer()
-    schedule = warm_up_cosine(optimizer, warm=3, total=30)
-    optimizer.load_state_dict(saved["optimizer"])
-    return optimizer, schedule
-
-
-# %% make-late
-# Wrong on purpose: do not copy.
-def make_late():
-    optimizer = new_optimizer()
-    optimizer.load_state_dict(saved["optimizer"])
-    schedule = warm_up_cosine(optimizer, warm=3, total=30)
-    schedule.load_state_dict(saved["schedule"])
-    return optimizer, schedule
-
-
-# %% next-rates
-def next_rates(optimizer, schedule):
-    taken = []
-    for _ in range(5):
-        taken.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        schedule.step()
-    return taken
+resumed = new_optimizer(lr=0.1)
+scheduler = LambdaLR(resumed, factor)  # first make both
+resumed.load_state_dict(saved["optimizer"])  # then load both
+scheduler.load_state_dict(saved["scheduler"])
 
 
 # %% resumed
-for way in (resume, forget, make_late):
-    optimizer, schedule = way()
-    after = next_rates(optimizer, schedule)
-    print(f"{way.__name__:10}", *[f"{rate:.3f}" for rate in after])
+def next_rates(late=False, forgotten=False):
+    optimizer, taken = new_optimizer(lr=0.1), []
+    if late:
+        optimizer.load_state_dict(saved["optimizer"])
+    scheduler = LambdaLR(optimizer, factor)
+    if not late:
+        optimizer.load_state_dict(saved["optimizer"])
+    if not forgotten:
+        scheduler.load_state_dict(saved["scheduler"])
+    for _ in range(3):
+        taken.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return " ".join(f"{rate:.4f}" for rate in taken)
 
-# %% last-epoch
-# Wrong on purpose: do not copy.
-try:
-    StepLR(new_optimizer(), step_size=10, last_epoch=11)
-except KeyError as error:
-    print(error.args[0])
 
-# %% no-metric
-# Wrong on purpose: do not copy.
-try:
-    ReduceLROnPlateau(new_optimizer()).step()
-except TypeError as error:
-    print(error)
+print("as above:                    ", next_rates())
+print("state of scheduler forgotten:", next_rates(forgotten=True))
+print("scheduler made too late:     ", next_rates(late=True))
+
+# %% five-rates
+stepped = rates(lambda o: StepLR(o, step_size=2, gamma=0.1), 5, lr=1.0)
+print([round(rate, 4) for rate in stepped])
+
+
+# %% linear
+def linear(step):
+    if step < warm:
+        return (step + 1) / (warm + 1)
+    return max(0, (total - step) / (total - warm))
+
+
+# %% linear-checked
+from itertools import pairwise
+
+line = [linear(step) for step in range(total + 5)]
+falls = [a - b for a, b in pairwise(line[warm : total + 1])]
+if line[: warm + 1] != [factor(step) for step in range(warm + 1)]:
+    print("The warm-up should be that of factor.")
+elif max(falls) - min(falls) > 1e-9:
+    print("After the warm-up, each step should fall by as much.")
+elif line[total:] != [0] * 5:
+    print(f"From step {total} on, it should be 0, and not {line[total:]}.")
+else:
+    print("Right: a straight line from 1 to 0, which stays there.")

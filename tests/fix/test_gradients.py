@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.optim import lr_scheduler
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import true_since
@@ -721,3 +722,122 @@ def test_a_parameter_in_two_groups_is_refused__but_not_a_copy(snippet, fails):
         '{"params": nn.Linear(3, 16).parameters()}',
     )
     fails(test_a_parameter_in_two_groups_is_refused, edited)
+
+
+def said(snippet, name):
+    """Return the lines that a cell prints."""
+    with no_error(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        snippet.after(name)
+    return printed[-1][name].splitlines()
+
+
+def test_one_cycle_ends_with_an_error(snippet, total=30, options=None):
+    run = snippet.after("one-cycle-end")
+    assert run.calls == 30
+
+    sgd = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    given = {"total_steps": total} if options is None else options
+    schedule = run.OneCycleLR(sgd, max_lr=1.0, **given)
+    for _ in range(total):
+        sgd.step()
+        with no_error():
+            schedule.step()
+    text = f"Tried to step {total + 1} times"
+    with pytest.raises(ValueError, match=text):
+        schedule.step()
+
+
+@pytest.mark.parametrize("total", [2, 17])
+def test_one_cycle_ends_with_an_error__also_with_total_steps(snippet, total):
+    test_one_cycle_ends_with_an_error(snippet, total)
+
+
+def test_one_cycle_ends_with_an_error__also_with_epochs(snippet):
+    options = {"epochs": 3, "steps_per_epoch": 5}
+    test_one_cycle_ends_with_an_error(snippet, 15, options)
+
+
+@edits(
+    ("30 calls", "while calls < 40:", "while calls < 20:"),
+    (
+        "a StepLR",
+        "OneCycleLR(sgd, max_lr=1.0, total_steps=30), 0",
+        "StepLR(sgd, 30), 0",
+    ),
+)
+def test_one_cycle_ends_with_an_error__but_not(snippet, old, new, fails):
+    """20 calls raise nothing, and `StepLR` takes any number of calls."""
+    fails(test_one_cycle_ends_with_an_error, snippet.edit(old, new))
+
+
+SCHEDULES = {
+    "StepLR": {"step_size": 3},
+    "MultiStepLR": {"milestones": [3]},
+    "ExponentialLR": {"gamma": 0.5},
+    "CosineAnnealingLR": {"T_max": 30},
+    "LinearLR": {},
+    "OneCycleLR": {"max_lr": 1.0, "total_steps": 30},
+    "LambdaLR": {"lr_lambda": lambda n: 0.5**n},
+}
+
+
+def test_last_epoch_needs_an_initial_rate(snippet, kind="StepLR", last=19):
+    texts = said(snippet, "last-epoch")
+    assert "'initial_lr' is not specified in param_groups[0]" in texts[0]
+    assert texts[-1].startswith("with an initial_lr: 20 calls")
+
+    sgd = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    make, options = getattr(lr_scheduler, kind), SCHEDULES[kind]
+    with pytest.raises(KeyError, match="'initial_lr' is not"):
+        make(sgd, last_epoch=last, **options)
+    # OneCycleLR keeps two more rates, and a momentum.
+    needed = ("initial_lr", "max_lr", "min_lr", "max_momentum")
+    sgd.param_groups[0].update(dict.fromkeys([*needed, "base_momentum"], 0.1))
+    with no_error():
+        assert make(sgd, last_epoch=last, **options).last_epoch == last + 1
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+@pytest.mark.parametrize("last", [0, 11], ids="last_epoch={}".format)
+def test_last_epoch_needs_an_initial_rate__also_for(snippet, kind, last):
+    test_last_epoch_needs_an_initial_rate(snippet, kind, last)
+
+
+def test_last_epoch_needs_an_initial_rate__but_not_by_default(snippet, fails):
+    """With `last_epoch=-1`, the default, there is no error."""
+    old = "StepLR(sgd, step_size=10, last_epoch=19)\nexcept"
+    edited = snippet.edit(old, old.replace("19", "-1"))
+    fails(test_last_epoch_needs_an_initial_rate, edited)
+
+
+def test_last_epoch_needs_an_initial_rate__but_not_if_loaded(snippet, fails):
+    """An optimizer that loads the state of one with a schedule gets its
+    `initial_lr`.
+    """
+    old = "# %% last-epoch\nsgd = torch.optim.SGD"
+    new = (
+        "# %% last-epoch\nstate = sgd.state_dict()\nsgd = torch.optim.SGD"
+        "([torch.zeros(1, requires_grad=True)])\nsgd.load_state_dict(state)\n"
+        "_ = torch.optim.SGD"
+    )
+    fails(test_last_epoch_needs_an_initial_rate, snippet.edit(old, new))
+
+
+def test_plateau_needs_its_metric(snippet):
+    texts = said(snippet, "no-metric")
+    assert "missing 1 required positional argument: 'metrics'" in texts[0]
+    assert texts[-1] == "with a loss: the best so far is 0.5"
+
+
+@edits(
+    ("with a metric", "on_plateau.step()\n", "on_plateau.step(1.0)\n"),
+    (
+        "of StepLR",
+        "on_plateau.step()\n",
+        "StepLR(sgd, step_size=10).step()\n",
+    ),
+)
+def test_plateau_needs_its_metric__but_not(snippet, old, new, fails):
+    """With a metric there is no error, and `StepLR` needs none."""
+    fails(test_plateau_needs_its_metric, snippet.edit(old, new))
