@@ -422,11 +422,14 @@ def test_two_processes_equal_one__ends_with_a_sum(snippet, fails):
     fails(test_two_processes_equal_one, snippet.only(*DIGITS).edit(LOSS, new))
 
 
-def test_two_processes_equal_one__ends_with_class_weights(snippet, fails):
+@pytest.mark.parametrize(
+    "option", ["weight=torch.arange(10.0)", "ignore_index=0"]
+)
+def test_two_processes_equal_one__ends_with_labels(snippet, option, fails):
     """With class weights, or with `ignore_index`, `cross_entropy` divides by
     the weights, or the number, of the labels of its own process.
     """
-    new = LOSS.replace("labels)", "labels, torch.arange(10.0))")
+    new = LOSS.replace("labels)", f"labels, {option})")
     fails(test_two_processes_equal_one, snippet.only(*DIGITS).edit(LOSS, new))
 
 
