@@ -17,6 +17,8 @@ ranks = [
 print(ranks)
 
 # %% no-group
+import re
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -27,8 +29,8 @@ from torch.utils.data.distributed import DistributedSampler
 def error_of(call):
     try:
         call()
-    except (AttributeError, ValueError) as error:
-        return str(error)
+    except (AttributeError, RuntimeError, ValueError) as error:
+        return re.sub(r"\[\S+:\d+\] ", "", str(error))  # without paths
     return "no error"
 
 
@@ -138,6 +140,84 @@ def losses(rank):
 printed = start(losses)
 for rank, (loss, mean, stop) in enumerate(printed):
     print(f"rank {rank}: loss {loss}, mean {mean}, stop {bool(stop)}")
+
+
+# %% missing
+def missing(rank):
+    second = timedelta(seconds=1)
+    if rank != 1:  # process 1 never comes to the barrier
+        return error_of(lambda: dist.monitored_barrier(timeout=second))
+
+
+who = start(missing)
+print(who[0].partition(" in ")[0])
+
+
+# %% mismatch
+# Wrong on purpose: do not copy.
+def mismatch(rank):
+    table = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    if rank == 1:
+        table = table.T.contiguous()  # 3 rows, by mistake
+    total = table.clone()
+    dist.all_reduce(total)
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+    dist.set_debug_level_from_env()
+    group = dist.new_group()  # groups that are made from now on are checked
+    return total, error_of(lambda: dist.all_reduce(table, group=group))
+
+
+(mixed, error), (_, other_error) = start(mismatch)
+print(mixed.tolist())
+print(error.partition(".")[0], error.rpartition(".")[2], sep="\n")
+
+
+# %% recompute
+from torch.utils.checkpoint import checkpoint
+
+
+class Recomputed(nn.Module):
+    def __init__(self, times, **options):
+        super().__init__()
+        self.first, self.layer = nn.Linear(1, 1), nn.Linear(1, 1)
+        self.times, self.options = times, options
+
+    def forward(self, inputs):
+        hidden = self.first(inputs)
+        for _ in range(self.times):
+            hidden = checkpoint(self.layer, hidden, **self.options)
+        return hidden
+
+
+# %% recomputed
+def recomputed(reentrant):
+    once = Recomputed(1, use_reentrant=reentrant)
+    twice = Recomputed(2, use_reentrant=reentrant)
+    first, second = DDP(once, find_unused_parameters=True), DDP(twice)
+    return [
+        error_of(lambda: first(torch.ones(1, 1)).sum().backward()),
+        error_of(lambda: second(torch.ones(1, 1)).sum().backward()),
+    ]
+
+
+def both_kinds(rank):
+    return recomputed(reentrant=True), recomputed(reentrant=False)
+
+
+[(reentrant, others)] = start(both_kinds, count=1)  # one is enough
+for error in reentrant + others:
+    print(error.partition(".")[0])
+
+
+# %% taken
+import socket
+
+with socket.create_server(("127.0.0.1", 0)) as other:  # another program
+    port = other.getsockname()[1]
+    at = {"init_method": f"tcp://127.0.0.1:{port}", "rank": 0, "world_size": 1}
+    taken = error_of(lambda: dist.init_process_group("gloo", **at))
+print(taken.replace(str(port), "29500"))
+
 
 # %% missing-key
 import warnings

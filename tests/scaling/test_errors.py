@@ -1,7 +1,13 @@
 """The claims of docs/scaling/errors.md."""
 
+from datetime import timedelta
+from functools import partial
+
 import pytest
 import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.snippet import after as after_once
@@ -9,6 +15,7 @@ from tests.helpers.forks import (
     THREADS_MAY_BE_LEFT,
     skip_if_forks_cannot_train,
 )
+from tests.helpers.programs import resumed
 
 pytestmark = [
     THREADS_MAY_BE_LEFT,
@@ -18,6 +25,7 @@ pytestmark = [
 ]
 
 GROUP = ("no-group",)
+START = ("no-group", "start")
 ATTRIBUTE = ("no-group", "start", "encoder", "attribute")
 LOSSES = ("no-group", "start", "losses")
 MISSING = ("no-group", "start", "missing-key")
@@ -203,6 +211,261 @@ def test_one_list_is_shared_out__also_with(snippet, count):
 def test_one_list_is_shared_out__but_not_with(snippet, old, new, fails):
     """All processes draw from one seed, and each takes its own part."""
     fails(test_one_list_is_shared_out, snippet.edit(old, new))
+
+
+def test_monitored_barrier_names_the_rank(snippet):
+    run = resumed(snippet, *START, "missing")
+    named, _ = run.who
+    assert "Rank 1 failed to pass monitoredBarrier in 1000 ms" in named
+
+
+SOON = "second = timedelta(seconds=0.2)"
+
+
+def test_monitored_barrier_names_the_rank__also_of_three(snippet):
+    edited = snippet.edit("start(missing)", "start(missing, 3)")
+    edited = edited.edit("second = timedelta(seconds=1)", SOON)
+    named, _, _ = resumed(edited, *START, "missing").who
+    assert "Rank 1 failed to pass monitoredBarrier" in named
+
+
+def test_monitored_barrier_names_the_rank__also_if_it_is_rank_0(snippet):
+    run = resumed(snippet, *START)
+
+    def work(rank):
+        group = dist.new_group(timeout=timedelta(seconds=0.2))
+        if rank != 0:
+            return run.error_of(lambda: dist.monitored_barrier(group))
+
+    _, named = run.start(work)
+    assert "waiting for send/recv from rank 0" in named
+
+
+def test_monitored_barrier_names_the_rank__also_of_two_that_miss(snippet):
+    edited = snippet.edit("if rank != 1:", "if rank not in (1, 2):")
+    edited = edited.edit("second = timedelta(seconds=1)", SOON)
+    edited = edited.edit("start(missing)", "start(missing, 3)")
+    edited = edited.edit("timeout=second)", "second, wait_all_ranks=True)")
+    run = resumed(
+        edited.edit(
+            "monitored_barrier(second", "monitored_barrier(None, second"
+        ),
+        *START,
+        "missing",
+    )
+    assert "Ranks 1, 2 failed to pass monitoredBarrier" in run.who[0]
+
+
+def test_monitored_barrier_names_the_rank__but_not_if_all_come(snippet, fails):
+    """If all processes come to the barrier, it raises nothing."""
+    edited = snippet.edit("if rank != 1:", "if True:")
+    patient = edited.edit("timedelta(seconds=1)", "timedelta(seconds=30)")
+    fails(test_monitored_barrier_names_the_rank, patient)
+
+
+def test_monitored_barrier_names_the_rank__but_not_a_barrier(snippet, fails):
+    """A plain `barrier()` only says that it has waited too long."""
+    group = "    few = dist.new_group(timeout=second)\n"
+    old = "    if rank != 1:  # process 1 never comes"
+    edited = snippet.edit(old, group + old)
+    old = "dist.monitored_barrier(timeout=second)"
+    edited = edited.edit(old, "dist.barrier(few)")
+    fails(test_monitored_barrier_names_the_rank, edited)
+
+
+MISMATCH = (*START, "mismatch")
+MISMATCHED = "Detected mismatch between collectives on ranks"
+
+
+def test_other_shapes_add_up(snippet):
+    with no_error():
+        run = resumed(snippet, *MISMATCH)
+
+    # 1, 2, 3, 4, 5, 6 and 1, 4, 2, 5, 3, 6
+    assert run.mixed.tolist() == [[2, 6, 5], [9, 8, 12]]
+
+
+def test_other_shapes_add_up__but_not_alike(snippet, fails):
+    """With the same rows in both, each number is twice as large."""
+    edited = snippet.only(*MISMATCH).edit("table.T.contiguous()", "table")
+    fails(test_other_shapes_add_up, edited)
+
+
+def test_detail_names_the_mismatch(snippet):
+    run = resumed(snippet, *MISMATCH)
+    for error in run.error, run.other_error:
+        assert error.startswith(MISMATCHED)
+        assert "OpType=ALLREDUCE, TensorShape=[2, 3]" in error
+        assert "OpType=ALLREDUCE, TensorShape=[3, 2]" in error
+
+
+def test_detail_names_the_mismatch__also_from_the_environment(
+    snippet, monkeypatch
+):
+    run = resumed(snippet, *MISMATCH)
+
+    def work(rank):
+        def call():
+            if rank == 0:
+                dist.all_reduce(torch.ones(1))
+            else:
+                dist.broadcast(torch.ones(1), src=0)
+
+        errors = [run.error_of(call)]
+        table = torch.ones(2 + rank)
+        errors.append(run.error_of(lambda: dist.all_reduce(table)))
+        table = table[:1].to([torch.float32, torch.float64][rank])
+        errors.append(run.error_of(lambda: dist.all_reduce(table)))
+        return errors
+
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    dist.set_debug_level_from_env()
+    try:
+        found = run.start(work)
+    finally:
+        monkeypatch.undo()
+        dist.set_debug_level_from_env()
+    for errors in found:
+        assert all(error.startswith(MISMATCHED) for error in errors)
+        calls, shapes, dtypes = errors
+        assert "OpType=ALLREDUCE" in calls
+        assert "OpType=BROADCAST" in calls
+        assert "TensorShape=[2]" in shapes
+        assert "TensorShape=[3]" in shapes
+        assert "TensorDtypes=Float" in dtypes
+        assert "TensorDtypes=Double" in dtypes
+
+
+@edits(
+    ("with INFO", '"DETAIL"', '"INFO"'),
+    ("in a group that was there before", "group=group", "group=None"),
+    ("alike", "table.T.contiguous()", "table"),
+)
+def test_detail_names_the_mismatch__but_not(snippet, old, new, fails):
+    """A group is checked only if `DETAIL` was set before it was made."""
+    fails(
+        test_detail_names_the_mismatch,
+        snippet.only(*MISMATCH).edit(old, new),
+    )
+
+
+RECOMPUTED = (*START, "recompute", "recomputed")
+READY_TWICE = "Expected to mark a variable ready only once"
+
+
+def first_words(errors):
+    return [each.partition(".")[0] for each in errors]
+
+
+def test_reentrant_checkpoints_fail(snippet):
+    skip_if_forks_cannot_train()
+    run = resumed(snippet, *RECOMPUTED)
+    assert first_words(run.reentrant) == [READY_TWICE] * 2
+    assert run.others == ["no error"] * 2
+
+
+class Again(nn.Module):
+    """Two checkpointed parts that share a layer."""
+
+    def __init__(self, checkpoint, **options):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(1, 1) for _ in range(3))
+        self.checkpoint = partial(checkpoint, **options)
+
+    def forward(self, inputs):
+        """Call the first layer, and then the parts."""
+        first, second, shared = self.layers
+        hidden = first(inputs)
+        hidden = self.checkpoint(nn.Sequential(second, shared), hidden)
+        return self.checkpoint(nn.Sequential(shared, nn.Tanh()), hidden)
+
+
+def test_reentrant_checkpoints_fail__also_with_a_shared_layer(snippet):
+    skip_if_forks_cannot_train()
+    run = resumed(snippet, *RECOMPUTED)
+
+    def work(rank):
+        errors, gradients = [], []
+        for reentrant, wrap in (True, DDP), (False, DDP), (False, nn.Identity):
+            torch.manual_seed(0)
+            model = Again(run.checkpoint, use_reentrant=reentrant)
+            wrapped = DDP(model) if wrap is DDP else model
+            errors.append(
+                run.error_of(
+                    lambda w=wrapped: w(torch.ones(1, 1)).sum().backward()
+                )
+            )
+            gradients.append([each.grad for each in model.parameters()])
+        return errors, gradients
+
+    [(errors, (_, averaged, alone))] = run.start(work, 1)
+    assert first_words(errors) == [READY_TWICE, "no error", "no error"]
+    for found, expected in zip(averaged, alone, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+@edits(
+    ("that search for none", ", find_unused_parameters=True)", ")"),
+    ("called once", "Recomputed(2,", "Recomputed(1,"),
+    ("with True in both", "reentrant=False)\n\n", "reentrant=True)\n\n"),
+)
+def test_reentrant_checkpoints_fail__but_not(snippet, old, new, fails):
+    """Without the search, or called once, it works; with `True`, it fails."""
+    edited = snippet.only(*RECOMPUTED).edit(old, new)
+    fails(test_reentrant_checkpoints_fail, edited)
+
+
+def test_reentrant_checkpoints_fail__ends_with_a_static_graph(snippet, fails):
+    """`DDP(model, static_graph=True)` allows both, if each step of the
+    training uses the same layers."""
+    old = "DDP(once, find_unused_parameters=True), DDP(twice)"
+    new = "DDP(once, static_graph=True), DDP(twice, static_graph=True)"
+    edited = snippet.only(*RECOMPUTED).edit(old, new)
+    fails(test_reentrant_checkpoints_fail, edited)
+
+
+TAKEN = (*START, "taken")
+
+
+@pytest.fixture
+def no_group_is_left():
+    """End the group of a call that went through."""
+    yield
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("no_group_is_left")
+def test_a_taken_port_raises(snippet):
+    run = resumed(snippet, *TAKEN)
+    assert f"port: {run.port}" in run.taken
+    assert "EADDRINUSE, message: address already in use" in run.taken
+    assert not dist.is_initialized()
+
+
+@pytest.mark.usefixtures("no_group_is_left")
+@edits(
+    ("localhost", "tcp://127.0.0.1", "tcp://localhost"),
+    ("two processes", '"world_size": 1', '"world_size": 2'),
+    ("the environment", '"gloo", **at', '"gloo", rank=0, world_size=1'),
+)
+def test_a_taken_port_raises__also_with(snippet, old, new, monkeypatch):
+    edited = snippet.edit(old, new)
+    if "**at" in old:
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MASTER_PORT", "")  # put back at the end
+        name = 'os.environ["MASTER_PORT"]'
+        edited = edited.edit(
+            "    at = {", f"    {name} = str(port)\n    at = {{"
+        )
+    test_a_taken_port_raises(edited)
+
+
+@pytest.mark.usefixtures("no_group_is_left")
+def test_a_taken_port_raises__but_not_a_free_one(snippet, fails):
+    """If the other program has closed it, nobody listens."""
+    edited = snippet.edit("    at = {", "    other.close()\n    at = {")
+    fails(test_a_taken_port_raises, edited)
 
 
 def test_a_missing_key_raises(snippet):
