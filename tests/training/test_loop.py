@@ -1016,6 +1016,19 @@ def test_clip_in_between(snippet):
     assert effective == [4]
 
 
+@pytest.mark.parametrize("kind", ["Adam", "AdamW"])
+def test_clip_in_between__also_with(snippet, kind):
+    plain = PLAIN.replace("SGD", kind).replace("0.25", "0.02")
+    edited = snippet.edit(PLAIN, plain)
+    test_clip_in_between(edited)
+    run = lines_of(edited, "clip-places")
+    assert run.clipped[4] == pytest.approx(run.clipped[3], rel=0.001)
+    lines = [*run.five[:4], run.clip, *run.five[4:]]
+    batches = run.bad_batches + some(run, 10)
+    [clipped], [bad] = (run.train(x, batches)[0] for x in (lines, run.five))
+    assert clipped < bad - 0.1
+
+
 def test_clip_in_between__also_with_momentum_and_dropout(snippet):
     edited = snippet.edit(PLAIN, PLAIN.replace("0.25", "0.25, momentum=0.9"))
     dropout = MODEL.replace("nn.ReLU()", "nn.ReLU(), nn.Dropout()")
