@@ -168,7 +168,8 @@ orders = {
 losses = {}
 for name, lines in orders.items():
     losses[name], _ = train(lines, train_loader, epochs=10)
-    first, third, last = (f"{losses[name][i]:.2f}" for i in (0, 2, 9))
+    first, third = (f"{losses[name][i]:.2f}" for i in (0, 2))
+    last = f"{losses[name][9]:.1f}"  # on other CPUs, 3.9 may be 4.4
     print(f"{name:24}  epoch 1: {first}  3: {third}  10: {last}")
 
 # %% best-is-last

@@ -539,7 +539,7 @@ def adam(model):
 
 
 def test_sixteen_lines_are_state_dicts(
-    snippet, make=tree, optimizer_of=adam, change=dict, into=None
+    snippet, make=tree, optimizer_of=adam, change=dict, into=None, kept=None
 ):
     with no_error():
         page = resumed(snippet, SAVED, "by-hand", "compare")
@@ -560,6 +560,12 @@ def test_sixteen_lines_are_state_dicts(
     files = [copy.deepcopy(states) for _ in range(2)]
     fresh = [(into or make)() for _ in range(2)]
     by_hand, real = ((each, optimizer_of(each)) for each in fresh)
+    if kept is not None:  # of the state, for an optimizer that has one
+        for each in (by_hand, real):
+            step(*each, batches[0])
+        for _, saved in files:
+            state = saved["state"]
+            saved["state"] = {number: state[number] for number in kept}
     with no_error():
         page.load_model(by_hand[0], change(files[0][0]))
         page.load_optimizer(by_hand[1], files[0][1])
@@ -590,6 +596,19 @@ def test_sixteen_lines_are_state_dicts__also_for(snippet, make, name):
 
 def test_sixteen_lines_are_state_dicts__also_in_float64(snippet):
     test_sixteen_lines_are_state_dicts(snippet, lambda: tree().double())
+
+
+def test_sixteen_lines_are_state_dicts__also_for_a_model_in_use(snippet):
+    test_sixteen_lines_are_state_dicts(snippet, kept=range(6))
+
+
+@pytest.mark.parametrize("kept", [(), (0, 1, 2)], ids=["none", "some"])
+def test_sixteen_lines_are_state_dicts__ends_for_averages_in_use(
+    snippet, kept, fails
+):
+    """PyTorch drops the averages of weights for which the file has none."""
+    options = tree, adam, dict, None, kept
+    fails(test_sixteen_lines_are_state_dicts, snippet, *options)
 
 
 @pytest.mark.parametrize("make", [Shared, Masked])
@@ -872,6 +891,18 @@ def test_an_optimizer_shares__ends_with_another_dtype(snippet, dtype, fails):
     fails(test_an_optimizer_shares, snippet, "Adam", dtype)
 
 
+def test_an_optimizer_shares__also_what_is_on_one_device():
+    loaded = trained_state("Adam")
+    for state in loaded["state"].values():
+        state |= {key: each.to("meta") for key, each in state.items()}
+    model = nn.Linear(4, 2, device="meta")
+    optimizer = OPTIM.Adam(model.parameters())
+    optimizer.load_state_dict(loaded)
+    for number, weight in enumerate(model.parameters()):
+        for key, each in loaded["state"][number].items():
+            assert optimizer.state[weight][key] is each
+
+
 @pytest.mark.parametrize("to", [torch.float64, "meta"], ids=str)
 def test_an_optimizer_shares__also_the_count_if_averages_are_copied(to):
     loaded = trained_state("Adam")
@@ -1017,12 +1048,21 @@ def test_a_moved_state_is_refused__but_not(snippet, old, new, fails):
     fails(test_a_moved_state_is_refused, snippet.edit(old, new))
 
 
-def orders(samples, size, used):
+class Noisy:
+    """A dataset of eight samples that draws random numbers."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return index + torch.rand(()).item()
+
+
+def orders(samples, size, used, data=None, **options):
     """Return the order of an epoch, and those from two states of it."""
     generator = torch.Generator().manual_seed(samples)
-    loader = DataLoader(
-        range(samples), size, shuffle=True, generator=generator
-    )
+    options |= {"shuffle": True, "generator": generator}
+    loader = DataLoader(data or range(samples), size, **options)
     states = [generator.get_state()]
     batches = iter(loader)
     order = [next(batches).tolist() for _ in range(used)]
@@ -1043,10 +1083,12 @@ def begun_anew(order, again, used):
     assert again[1][: len(order) - used] != order[used:]
 
 
-def test_the_middle_begins_a_new_order(snippet, samples=8, size=2, used=3):
+def test_the_middle_begins_a_new_order(
+    snippet, samples=8, size=2, used=3, data=None
+):
     run = after(snippet, "digits", "middle")
     begun_anew(run.order, run.again, used=2)
-    begun_anew(*orders(samples, size, used), used)
+    begun_anew(*orders(samples, size, used, data), used)
 
 
 @pytest.mark.parametrize(
@@ -1054,6 +1096,19 @@ def test_the_middle_begins_a_new_order(snippet, samples=8, size=2, used=3):
 )
 def test_the_middle_begins_a_new_order__also_for(snippet, samples, size, used):
     test_the_middle_begins_a_new_order(snippet, samples, size, used)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_the_middle_begins_a_new_order__also_for_the_noise_of_workers():
+    order, again = orders(8, 2, 3, Noisy(), num_workers=1)
+    assert again[0] == order
+
+
+def test_the_middle_begins_a_new_order__ends_with_noise(snippet, fails):
+    """Without workers, a dataset that draws random numbers draws others the
+    second time.
+    """
+    fails(test_the_middle_begins_a_new_order, snippet, 8, 2, 3, Noisy())
 
 
 def test_the_middle_begins_a_new_order__ends_for_one_sample(snippet, fails):

@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -357,6 +357,14 @@ def test_slopes_add_up__also_with(snippet, name):
 @worlds.each("make", worlds.MODELS, *WORLDS)
 def test_slopes_add_up__also_if_the_model_is(snippet, make):
     test_slopes_add_up(snippet, lambda: of_the_world(make))
+
+
+def test_slopes_add_up__also_in_the_numbers_of_the_page(snippet):
+    run = snippet.only("digits", "by-hand", "walk").after("walk")
+    assert run.weights == [1, 2, 3.5, 4.75, 5.125]
+    gradients = [4 * (a - b) for a, b in pairwise(run.weights)]
+    new = [2 * (weight - 3) for weight in run.weights[:-1]]
+    assert gradients == [*accumulate(new)]
 
 
 def test_slopes_add_up__also_in_a_closure_of_lbfgs(snippet):
@@ -836,6 +844,27 @@ def test_none_of_them_raises__also_with_adamw_and_dropout(snippet):
     test_none_of_them_raises(others(snippet))
 
 
+def test_none_of_them_raises__ends_with_a_scheduler(snippet, fails):
+    """Without `optimizer.step()`, a scheduler warns when it steps."""
+    made = "names['s'] = torch.optim.lr_scheduler.StepLR(optimizer, 1)"
+    old = '"nn": nn, "F": F}\n'
+    edited = snippet.edit(old, f"{old}    {made}\n")
+    old = '            exec("\\n".join(lines), names)\n'
+    edited = edited.edit(old, f"{old}            names['s'].step()\n")
+    fails(test_none_of_them_raises, edited)
+
+
+def test_none_of_them_raises__ends_with_a_scaler(snippet, fails):
+    """Without `backward()`, the `step` of a `GradScaler` raises an error."""
+    scaler = "torch.amp.GradScaler('cpu')"
+    old = '"nn": nn, "F": F}\n'
+    edited = snippet.edit(old, f'"nn": nn, "F": F, "s": {scaler}}}\n')
+    edited = edited.edit(BACK, '    "s.scale(loss).backward()",\n')
+    old = '    "optimizer.step()",\n'
+    edited = edited.edit(old, '    "s.step(optimizer); s.update()",\n')
+    fails(test_none_of_them_raises, edited)
+
+
 @edits(
     (
         "without the forward pass",
@@ -878,6 +907,13 @@ def test_four_orders_move_nothing__also_with_adamw_and_dropout(snippet):
 def test_four_orders_move_nothing__also_with(snippet, option):
     edited = snippet.edit(PLAIN, PLAIN.replace("0.25", f"0.25, {option}"))
     test_four_orders_move_nothing(edited)
+
+
+def test_four_orders_move_nothing__also_with_zeros_and_momentum(snippet):
+    edited = snippet.edit(PLAIN, PLAIN.replace("0.25", "0.25, momentum=0.9"))
+    zeros = '    "optimizer.zero_grad(set_to_none=False)",\n'
+    edited = edited.edit('    "optimizer.zero_grad()",\n', zeros)
+    test_four_orders_move_nothing(edited, ("zero_grad after backward",))
 
 
 def test_four_orders_move_nothing__ends_with_zeros(snippet, fails):
@@ -980,6 +1016,19 @@ def test_clip_in_between(snippet):
     assert effective == [4]
 
 
+@pytest.mark.parametrize("kind", ["Adam", "AdamW"])
+def test_clip_in_between__also_with(snippet, kind):
+    plain = PLAIN.replace("SGD", kind).replace("0.25", "0.02")
+    edited = snippet.edit(PLAIN, plain)
+    test_clip_in_between(edited)
+    run = lines_of(edited, "clip-places")
+    assert run.clipped[4] == pytest.approx(run.clipped[3], rel=0.001)
+    lines = [*run.five[:4], run.clip, *run.five[4:]]
+    batches = run.bad_batches + some(run, 10)
+    [clipped], [bad] = (run.train(x, batches)[0] for x in (lines, run.five))
+    assert clipped < bad - 0.1
+
+
 def test_clip_in_between__also_with_momentum_and_dropout(snippet):
     edited = snippet.edit(PLAIN, PLAIN.replace("0.25", "0.25, momentum=0.9"))
     dropout = MODEL.replace("nn.ReLU()", "nn.ReLU(), nn.Dropout()")
@@ -1016,6 +1065,9 @@ def test_four_losses_change(snippet):
         loss = getattr(F, name)
         assert right == loss(run.chance, run.is_one).item()
         assert swapped == loss(run.is_one, run.chance).item()
+        learning = run.chance.clone().requires_grad_()
+        with no_error():
+            loss(run.is_one, learning).backward()
     differences = [abs(a - b) for a, b in run.both_ways.values()]
     assert [each > 0.01 for each in differences] == 3 * [False] + 4 * [True]
     assert differences[:3] == [0, 0, 0]

@@ -391,7 +391,7 @@ def test_nine_lines_are_both_losses(
     cases += trials(scale, dtype)
     for case in cases:
         scores, labels, answers = change(*case)
-        column = scores[:, : answers.shape[1]]
+        column = change(case[0][:, : case[2].shape[1]], *case[1:])[0]
         mine = cost_and_gradient(run.cross_entropy_by_hand, scores, labels)
         mine += cost_and_gradient(run.bce_by_hand, column, answers)
         other = cost_and_gradient(real, scores, labels)
@@ -505,17 +505,53 @@ def probabilities(scores, labels, answers):
     return scores, scores.detach().softmax(dim=1), answers
 
 
+def in_uint8(scores, labels, answers):
+    """Give the labels in `uint8`."""
+    return scores, labels.to(torch.uint8), answers
+
+
 def too_few(scores, labels, answers):
     """Leave out the last label."""
     return scores, labels[:-1], answers
 
 
-@pytest.mark.parametrize("change", [some_ignored, probabilities, too_few])
+def too_flat(scores, labels, answers):
+    """Give a row of answers for a column of scores."""
+    return scores, labels, answers[:, 0]
+
+
+LABELS = [some_ignored, probabilities, in_uint8, too_few, too_flat]
+
+
+@pytest.mark.parametrize("change", LABELS)
 def test_nine_lines_are_both_losses__ends_for_labels(snippet, change, fails):
-    """Labels of -100 and probabilities raise an error in the nine lines, and
-    too few labels only in the real loss.
+    """Labels of -100 or in `uint8`, and probabilities, raise an error in the
+    nine lines; targets of another shape only in the real losses.
     """
     inputs = snippet, 1.0, torch.float32, change
+    fails(test_nine_lines_are_both_losses, *inputs)
+
+
+def alone(scores, labels, answers):
+    """Give a single sample, without a batch."""
+    return scores[0], labels[0], answers[0]
+
+
+def test_nine_lines_are_both_losses__ends_without_a_batch(snippet, fails):
+    """A single sample without a batch raises an error in the nine lines."""
+    inputs = snippet, 1.0, torch.float32, alone
+    fails(test_nine_lines_are_both_losses, *inputs)
+
+
+def test_nine_lines_are_both_losses__ends_in_16_bits(snippet, fails):
+    """With 16-bit scores, the nine lines round after each operation, and the
+    real `cross_entropy` less often.
+    """
+
+    def change(scores, labels, answers):
+        return scores.bfloat16(), labels, answers.bfloat16()
+
+    inputs = snippet, 1.0, torch.bfloat16, change
     fails(test_nine_lines_are_both_losses, *inputs)
 
 
@@ -621,6 +657,12 @@ def test_the_slope_is_p_minus_target__ends_for_two_samples(snippet, fails):
 def test_the_slope_is_p_minus_target__ends_for_two_answers(snippet, fails):
     """For two yes-or-no scores, the mean halves each gradient."""
     fails(test_the_slope_is_p_minus_target, snippet, 1, 2)
+
+
+def test_the_slope_is_p_minus_target__ends_with_pos_weight(snippet, fails):
+    """With `pos_weight`, the gradient of a yes is multiplied by it."""
+    inputs = snippet, 1, 1, yes_counts_twice
+    fails(test_the_slope_is_p_minus_target, *inputs)
 
 
 def test_the_slope_is_p_minus_target__ends_for_a_squared_error(snippet, fails):
@@ -859,7 +901,9 @@ def test_one_column_learns_nothing(
                 assert loss == 0
                 assert gradient(loss, scores).tolist() == (0 * each).tolist()
             labels = torch.zeros(n, dtype=torch.long)
-            assert of_labels(scores.float(), labels).item() == 0
+            with no_error():
+                loss = of_labels(scores.float(), labels)
+            assert loss.item() == 0
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -899,6 +943,15 @@ def test_one_column_learns_nothing__ends_where_nothing_counts(
 ):
     """If the only class is ignored or has the weight 0, the loss is nan."""
     loss = partial(F.cross_entropy, **options)
+    fails(test_one_column_learns_nothing, snippet, 1, 5.0, loss)
+
+
+def test_one_column_learns_nothing__ends_for_labels_of_1(snippet, fails):
+    """Among class numbers, a label of 1 raises `Target 1 is out of bounds`."""
+
+    def loss(scores, labels):
+        return F.cross_entropy(scores, labels + 1)
+
     fails(test_one_column_learns_nothing, snippet, 1, 5.0, loss)
 
 
