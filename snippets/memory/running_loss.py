@@ -28,8 +28,8 @@ for images, labels in loader:
     loss = F.cross_entropy(model(images), labels)
     loss.backward()
     optimizer.step()
-    total += loss.item() * len(images)  # a number, not a tensor
-    count += len(images)
+    total += loss.item() * len(labels)  # a number, not a tensor
+    count += len(labels)
 print(f"mean loss {total / count:.3f}")
 
 
@@ -236,8 +236,8 @@ print(f"mean {total / count:.3f}")
 none = DataLoader(digits, batch_size=2000, drop_last=True)
 total, count = 0.0, 0
 for images, labels in none:
-    total += F.cross_entropy(model(images), labels).item() * len(images)
-    count += len(images)
+    total += F.cross_entropy(model(images), labels).item() * len(labels)
+    count += len(labels)
 try:
     print(total / count)
 except ZeroDivisionError as error:
@@ -250,8 +250,8 @@ for images, labels in loader:
     loss = F.cross_entropy(model(images), labels)
     loss.backward()
     optimizer.step()
-    total += loss.detach().float() * len(images)  # stays on the GPU
-    count += len(images)
+    total += loss.detach().float() * len(labels)  # stays on the GPU
+    count += len(labels)
 print(f"mean loss {total.item() / count:.3f}")  # waits once
 
 # %% sums

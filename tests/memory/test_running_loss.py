@@ -179,16 +179,16 @@ def test_train_gives_the_mean__ends_with_ignored_labels(snippet, fails):
     fails(test_train_gives_the_mean, snippet, *options)
 
 
-ADDED = "total += loss.item() * len(images)"
+ADDED = "total += loss.item() * len(labels)  # a number"
 
 
 @edits(
     ("no weights", ADDED, "total += loss.item()"),
-    ("the last batch alone", ADDED, "total = loss.item() * len(images)"),
+    ("the last batch alone", ADDED, ADDED.replace("+=", "=")),
     (
         "the loss after the step",
         ADDED,
-        "total += F.cross_entropy(model(images), labels).item() * len(images)",
+        ADDED.replace("loss", "F.cross_entropy(model(images), labels)"),
     ),
 )
 def test_train_gives_the_mean__but_not_with(snippet, fails, old, new):
