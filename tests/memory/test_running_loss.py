@@ -159,18 +159,33 @@ def test_train_gives_the_mean__also_as_a_class_to_build(snippet):
     assert mean.read() == pytest.approx(6.5)
 
 
+def weighted(snippet):
+    """Give the classes weights in the loss of the loop."""
+    return snippet.edit(
+        "loss = F.cross_entropy(model(images), labels)\n    loss.backward()\n"
+        "    optimizer.step()\n    total += loss.item() *",
+        "weight = model[0].weight.new_tensor([1, 2, 5])\n"
+        "    loss = F.cross_entropy(model(images), labels, weight)\n"
+        "    loss.backward()\n    optimizer.step()\n"
+        "    total += loss.item() *",
+    )
+
+
+WEIGHTED = ("add-up", 64, torch.float32, torch.tensor([1.0, 2, 5]))
+A_NUMBER = "len(labels)  # a number, not a tensor\n    count += len(labels)"
+
+
 def test_train_gives_the_mean__ends_with_class_weights(snippet, fails):
     """With class weights, multiply by the sum of `weight[labels]`."""
-    snippet = snippet.edit(
-        "F.cross_entropy(model(images), labels)\n"
-        "    loss.backward()\n    optimizer.step()\n    total += loss.item()",
-        "F.cross_entropy(model(images), labels,"
-        " model[0].weight.new_tensor([1, 2, 5]))\n"
-        "    loss.backward()\n    optimizer.step()\n    total += loss.item()",
+    fails(test_train_gives_the_mean, weighted(snippet), *WEIGHTED)
+
+
+def test_train_gives_the_mean__also_weighted_as_told(snippet):
+    each = "weight[labels].sum().item()"
+    cured = weighted(snippet).edit(
+        A_NUMBER, A_NUMBER.replace("len(labels)", each)
     )
-    weight = torch.tensor([1.0, 2, 5])
-    options = ("add-up", 64, torch.float32, weight)
-    fails(test_train_gives_the_mean, snippet, *options)
+    test_train_gives_the_mean(cured, *WEIGHTED)
 
 
 def test_train_gives_the_mean__ends_with_ignored_labels(snippet, fails):
@@ -766,6 +781,25 @@ def test_retained_graphs_stay(snippet):
         )
         assert found == expected == (8 * steps + 3, 27_652 * steps)
     assert all(each.grad is not None for each in run.model.parameters())
+
+
+def test_retained_graphs_stay__also_needless_for_two_losses(snippet):
+    run = after(snippet, *KEPT)
+    images, labels = run.pixels, run.digits[:][1]
+
+    def gradients(separate):
+        run.model.zero_grad()
+        scores = run.model(images)
+        losses = F.cross_entropy(scores, labels), scores.square().mean()
+        if separate:
+            losses[0].backward(retain_graph=True)
+            losses[1].backward()
+        else:
+            sum(losses).backward()
+        return [each.grad.clone() for each in run.model.parameters()]
+
+    for one, other in zip(gradients(True), gradients(False), strict=True):
+        assert one.allclose(other, atol=1e-6)
 
 
 @edits(
