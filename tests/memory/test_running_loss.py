@@ -342,11 +342,11 @@ def sums(run, ours, start, program, steps, mode):
         ]
     gradient = getattr(weight, "grad", None) is not None
     del weight, number, loss
-    gc.collect()
     seen = [len(nodes), sorted(each.tolist() for each in held)]
     if mode == "gradients":
         seen = [gradient]
     if mode == "the weight":
+        gc.collect()
         seen = [mark() is not None]
     return total.data if ours else total.detach(), seen
 
