@@ -1,212 +1,282 @@
 """
-Add up the loss
-===============
+Memory grows with every step: total += loss
+===========================================
 
-A running mean that keeps no graph, and one that does not wait for the GPU.
+The mean loss of an epoch without a graph, and a graph in fourteen lines.
 """
 
-# %% imports
-import warnings
-
+# %% digits
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-
-# %% train
-def train(model, loader, optimizer, device):
-    total, samples = 0.0, 0
-    for inputs, targets in loader:
-        inputs, targets = inputs.to(device), targets.to(device)
-        optimizer.zero_grad()
-        loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        optimizer.step()
-        total += loss.item() * len(inputs)
-        samples += len(inputs)
-    return total / samples
-
-
-# %% running-mean
-class RunningMean:
-    def __init__(self):
-        self.total, self.recent, self.samples = 0.0, 0.0, 0
-
-    def add(self, loss, samples):
-        self.recent += loss.detach().float() * samples  # stays on the device
-        self.samples += samples
-
-    def read(self):
-        self.total += float(self.recent)  # waits for the device
-        self.recent = 0.0
-        return self.total / self.samples
-
-
-# %% train-logged
-def train_logged(model, loader, optimizer, device, every=100):
-    mean = RunningMean()
-    for step, (inputs, targets) in enumerate(loader, 1):
-        inputs, targets = inputs.to(device), targets.to(device)
-        optimizer.zero_grad()
-        loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        optimizer.step()
-        mean.add(loss, len(inputs))
-        if step % every == 0:
-            print(f"step {step}: mean loss {mean.read():.4f}")
-    return mean.read()
-
-
-# %% days
 torch.manual_seed(0)
-readings = torch.randn(200, 8)  # of 200 days, by 8 stations
-temperatures = readings.sum(1, keepdim=True)  # of the days after
-days = TensorDataset(readings, temperatures)
-loader = DataLoader(days, batch_size=64)
+data = load_digits()
+pixels = torch.tensor(data.data, dtype=torch.float32) / 16
+digits = TensorDataset(pixels, torch.tensor(data.target))
+loader = DataLoader(digits, batch_size=64, shuffle=True)
 
+model = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
-def fresh(device="cpu"):
-    torch.manual_seed(0)
-    layers = nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1)
-    model = nn.Sequential(*layers).to(device)
-    return model, torch.optim.AdamW(model.parameters(), lr=0.01)
-
-
-# %% use
-if torch.accelerator.is_available():
-    device = torch.accelerator.current_accelerator()
-else:
-    device = torch.device("cpu")
-
-model, optimizer = fresh(device)
-print(f"epoch 1: {train(model, loader, optimizer, device):.4f}")
-loss = train_logged(model, loader, optimizer, device, every=2)
-print(f"epoch 2: {loss:.4f}")
-
-
-# %% behind
-def behind(values):
-    found, waiting = set(), [getattr(each, "grad_fn", None) for each in values]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in found:
-            found.add(node)
-            waiting += [before for before, _ in node.next_functions]
-    return found
-
-
-# %% three-steps
-# Wrong on purpose: do not copy.
-model, optimizer = fresh()
-total = 0.0
-for inputs, targets in list(loader)[:3]:
+# %% add-up
+total, count = 0.0, 0
+for images, labels in loader:
     optimizer.zero_grad()
-    loss = F.mse_loss(model(inputs), targets)
+    loss = F.cross_entropy(model(images), labels)
     loss.backward()
     optimizer.step()
+    total += loss.item() * len(labels)  # a number, not a tensor
+    count += len(labels)
+print(f"mean loss {total / count:.3f}")
+
+
+# %% by-hand
+class Value:
+    def __init__(self, data, node=None):
+        self.data, self.node = data, node  # 1
+
+    def __add__(self, other):
+        return Value(self.data + other.data, [self.node, other.node])  # 2
+
+    def square(self):
+        return Value(self.data**2, [self.node, self.data])  # 3
+
+    def item(self):
+        return self.data.item()  # 4
+
+    def backward(self):
+        nodes = [self.node]
+        for node in nodes:
+            node[:] = [each for each in node if isinstance(each, list)]  # 5
+            nodes += node
+
+
+# %% walk
+weight = Value(torch.tensor(1.0), node=[])
+total = Value(torch.tensor(0.0))
+for _ in range(2):
+    loss = (weight + Value(torch.tensor(-3.0))).square()
+    print("before backward():", loss.node)
+    loss.backward()
+    print("after backward(): ", loss.node)
     total += loss
-
-print(total, "with", len(behind([total])), "nodes")
-
-
-# %% place
-def place(node, x=3, y=0, origin=(4, 0)):
-    yield node.name().removesuffix("Backward0"), (x, y), origin
-    for before, _ in node.next_functions:
-        inner = before and before.next_functions  # not a parameter
-        if inner and before.name() != "TBackward0":
-            left = before.name() == node.name()
-            there = (x - 1, y) if left else (x, y - 1)
-            yield from place(before, *there, origin=(x, y))
-
-
-# %% chain
-import matplotlib.pyplot as plt
-
-figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
-axis.set_title("What total leads to after three steps")
-axis.set(xlim=(0.5, 4.5), ylim=(-5.3, 0.4))
-axis.axis("off")
-steps = [(f"step {n}", (n, -4.8), (n, -4.8)) for n in (1, 2, 3)]
-for name, (x, y), origin in (*place(total.grad_fn), *steps):
-    axis.plot(*zip(origin, (x, y), strict=True), "black", linewidth=1)
-    color = "white" if name.startswith("step") else "#0072B2"
-    box = {"boxstyle": "round", "facecolor": "white", "edgecolor": color}
-    axis.text(x, y, name, bbox=box, ha="center", va="center")
-axis.text(4.02, 0, "total", color="#D55E00", va="center")
-plt.show()
-
+print("the sum:", total.item(), total.node)
 
 # %% kept
-def kept(step, steps, total=0.0):
-    seen = []
+import weakref
+from functools import partial
 
-    def note(layer, inputs, output):
-        seen.append((StorageWeakRef(output.untyped_storage()), output.nbytes))
-
-    hooks = [layer.register_forward_hook(note) for layer in model]
-    for _ in range(steps):
-        total = total + step()
-    for hook in hooks:
-        hook.remove()
-    values = total if isinstance(total, list) else [total]
-    alive = sum(size for storage, size in seen if not storage.expired())
-    return {"nodes": len(behind(values)), "bytes": alive}
+saved = weakref.WeakSet()  # what nodes of PyTorch hold at the moment
 
 
-# %% training
-def training(keep, **options):
-    optimizer.zero_grad()
-    loss = F.mse_loss(model(readings), temperatures)
-    loss.backward(**options)
-    optimizer.step()
-    return keep(loss)
+class Saved:
+    def __init__(self, tensor):
+        self.tensor = tensor.detach()
+        saved.add(self)
+
+
+def before(node):
+    if isinstance(node, list):  # one of ours
+        return [each for each in node if isinstance(each, list)]
+    return [each for each, _ in node.next_functions if each is not None]
+
+
+def nodes_behind(value):
+    node = getattr(value, "node", getattr(value, "grad_fn", None))
+    found, waiting = {}, [] if node is None else [node]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting += before(node)
+    return list(found.values())
+
+
+def held_by(nodes):
+    tensors = [held.tensor for held in saved]
+    for node in nodes:
+        if isinstance(node, list):
+            tensors += [each for each in node if torch.is_tensor(each)]
+    return tensors
+
+
+def kept(step, steps=20, add=lambda total, loss: total + loss):
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    with hooks(Saved, lambda held: held.tensor):
+        total = step()
+        for _ in range(steps - 1):
+            total = add(total, step())
+    nodes = nodes_behind(total)
+    memory = {each.data_ptr(): each.nbytes for each in held_by(nodes)}
+    for parameter in model.parameters():
+        memory.pop(parameter.data_ptr(), None)  # it is there anyway
+    return len(nodes), sum(memory.values())
+
+
+# %% compare
+ours = Value(torch.tensor(1.0), node=[]), Value(torch.tensor(-3.0))
+theirs = torch.tensor(1.0, requires_grad=True), torch.tensor(-3.0)
+
+
+def one_step(values, backward, item):
+    weight, minus_three = values
+    loss = (weight + minus_three).square()
+    if backward:
+        loss.backward()
+    return loss.item() if item else loss
+
+
+for backward in (False, True):
+    for item in (False, True):
+        print(f"backward={backward!s:5} item={item!s:5}", end="")
+        for name, values in (("ours", ours), ("PyTorch", theirs)):
+            nodes, size = kept(partial(one_step, values, backward, item))
+            print(f"   {name}: {nodes:2} nodes, {size:2} bytes", end="")
+        print()
 
 
 # %% ways
+def trained(read):
+    images, labels = next(iter(loader))
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(images), labels)
+    loss.backward()
+    optimizer.step()
+    return read(loss)
+
+
 ways = {
-    "total += loss": lambda: training(lambda loss: loss),
-    "total += loss.detach()": lambda: training(lambda loss: loss.detach()),
-    "total += loss.item()": lambda: training(lambda loss: loss.item()),
+    "loss": lambda loss: loss,
+    "loss.detach()": lambda loss: loss.detach(),
+    "loss.item()": lambda loss: loss.item(),
 }
-rows = {name: (kept(way, 10), kept(way, 20)) for name, way in ways.items()}
+for name, read in ways.items():
+    for steps in (10, 20):
+        nodes, size = kept(partial(trained, read), steps)
+        print(
+            f"total += {name:13} {steps} steps: {nodes:3} nodes, {size} bytes"
+        )
 
-# %% ways-tabulated
-import pandas as pd
 
-pd.DataFrame.from_dict(
-    {
-        name: {
-            "nodes after 10 steps": ten["nodes"],
-            "after 20": twenty["nodes"],
-            "bytes of layer outputs": twenty["bytes"],
-        }
-        for name, (ten, twenty) in rows.items()
-    },
-    orient="index",
-)
+# %% validation
+def validated(read):
+    images, labels = next(iter(loader))
+    return read(F.cross_entropy(model(images), labels))
+
+
+# Wrong on purpose: do not copy.
+for steps in (10, 20):
+    nodes, size = kept(partial(validated, ways["loss"]), steps)
+    print(f"{steps} batches: {nodes} nodes, {size:,} bytes")
+
+with torch.no_grad():
+    without_graph = kept(partial(validated, ways["loss"]))
+print("under no_grad():", without_graph)
+
+
+# %% list
+# Wrong on purpose: do not copy.
+outputs = []
+for images, labels in loader:
+    optimizer.zero_grad()
+    scores = model(images)
+    F.cross_entropy(scores, labels).backward()
+    optimizer.step()
+    outputs.append(scores)
+
+nodes = {node for each in outputs for node in nodes_behind(each)}
+size = sum(each.nbytes for each in outputs)
+print(f"{len(outputs)} outputs: {len(nodes)} nodes, {size:,} bytes")
+
+
+# %% retained
+# Wrong on purpose: do not copy.
+def retained(read):
+    images, labels = next(iter(loader))
+    loss = F.cross_entropy(model(images), labels)
+    loss.backward(retain_graph=True)
+    return read(loss)
+
+
+for steps in (10, 20):
+    nodes, size = kept(partial(retained, ways["loss"]), steps)
+    print(f"{steps} steps: {nodes} nodes, {size:,} bytes")
+
+# %% means
+batches = list(DataLoader(digits, batch_size=896))
+with torch.no_grad():
+    losses = [F.cross_entropy(model(x), y).item() for x, y in batches]
+    whole = F.cross_entropy(model(pixels), digits[:][1]).item()
+
+sizes = [len(images) for images, _ in batches]
+total = sum(loss * n for loss, n in zip(losses, sizes, strict=True))
+print("batches of", *sizes, "digits")
+print(f"over all digits   {whole:.3f}")
+print(f"weighted by size  {total / sum(sizes):.3f}")
+print(f"mean of the means {sum(losses) / len(losses):.3f}")
+
+# %% ignored
+torch.manual_seed(0)
+scores = torch.randn(3, 4, 5)  # 3 batches of 4 words, 5 classes
+words = torch.tensor([[0, 1, 2, 3], [4, 0, 1, -100], [-100] * 4])
+
+total, count = 0.0, 0
+for score, word in zip(scores, words, strict=True):
+    loss, counted = F.cross_entropy(score, word), (word != -100).sum().item()
+    print(f"{counted} words: {loss.item():.3f}")
+    if counted:
+        total += loss.item() * counted
+        count += counted
+print(f"mean {total / count:.3f}")
+
+# %% empty
+none = DataLoader(digits, batch_size=2000, drop_last=True)
+total, count = 0.0, 0
+for images, labels in none:
+    total += F.cross_entropy(model(images), labels).item() * len(labels)
+    count += len(labels)
+try:
+    print(total / count)
+except ZeroDivisionError as error:
+    print(f"ZeroDivisionError: {error}")
+
+# %% on-the-device
+total, count = 0.0, 0
+for images, labels in loader:
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(images), labels)
+    loss.backward()
+    optimizer.step()
+    total += loss.detach().float() * len(labels)  # stays on the GPU
+    count += len(labels)
+print(f"mean loss {total.item() / count:.3f}")  # waits once
+
+# %% sums
+for dtype in (torch.bfloat16, torch.float32):
+    total = torch.tensor(0.0, dtype=dtype)
+    for _ in range(20_000):
+        total += 0.1
+    print(f"{dtype}: {total.item():.2f}")
 
 # %% acts
 if torch.cuda.is_available():
     large = torch.ones(8192, 8192, device="cuda")
-    loss, mean = torch.ones((), device="cuda"), RunningMean()
+    loss, running = torch.ones((), device="cuda"), 0.0
     acts = {
         "detach": lambda: loss.detach(),
-        "add": lambda: mean.add(loss, 64),
+        "add": lambda: running + loss.detach().float() * 50,
         "item": lambda: loss.item(),
         "print": lambda: str(loss),
         "if": lambda: bool(loss > 2),
         "cpu": lambda: loss.cpu(),
         "nonzero": lambda: loss.nonzero(),
     }
-
-# %% waits
-if torch.cuda.is_available():
     waited = {}
     for name, act in acts.items():
-        act()  # the first time may wait for other reasons
+        act()  # the first time may wait for different reasons
         large @ large
         torch.cuda.synchronize()
         for _ in range(10):
@@ -216,175 +286,40 @@ if torch.cuda.is_available():
         waited[name] = earlier.query()
         print(name, "has waited" if waited[name] else "has not waited")
 
-# %% find-waits
-if torch.cuda.is_available():
-    warned = {}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")
-        for name, act in acts.items():
-            caught.clear()
-            act()
-            said = [str(each.message) for each in caught]
-            warned[name] = any("synchronizing" in each for each in said)
-        torch.cuda.set_sync_debug_mode("default")
-    print("warned of:", *[name for name in warned if warned[name]])
+# %% average
+smoothed = kept(
+    partial(trained, ways["loss"]),
+    add=lambda average, loss: 0.9 * average + 0.1 * loss,
+)
+print("nodes of the sum:    ", kept(partial(trained, ways["loss"]))[0])
+print("nodes of the average:", smoothed[0])
 
 
-# %% validation
-def validation():
-    return F.mse_loss(model(readings), temperatures)
+# %% mean
+class Mean:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def add(self, loss, samples):
+        if torch.is_tensor(loss):
+            loss = loss.detach().float()
+        self.total += loss * samples
+        self.count += samples
+
+    def read(self):
+        return float(self.total) / self.count
 
 
-# %% with-graph
-# Wrong on purpose: do not copy.
-validated = kept(validation, 10), kept(validation, 20)
-print(*validated, sep="\n")
+# %% mean-checked
+weights = torch.tensor([3.0, 3.0, 9.0], requires_grad=True)
+mean = Mean()
+for loss, samples in ((weights[0], 2), (weights[1].half(), 1), (9.0, 1)):
+    mean.add(loss, samples)
 
-# %% without-graph
-with torch.no_grad():
-    without_graph = kept(validation, 10), kept(validation, 20)
-
-print(*without_graph, sep="\n")
-
-
-# %% collect
-def collect(keep):
-    optimizer.zero_grad()
-    outputs = model(readings)
-    F.mse_loss(outputs, temperatures).backward()
-    optimizer.step()
-    return keep(outputs)
-
-
-# %% list
-# Wrong on purpose: do not copy.
-listed = [kept(lambda: collect(lambda out: [out]), n, []) for n in (10, 20)]
-print(*listed, sep="\n")
-
-
-# %% count
-def hits(outputs):
-    return ((outputs - temperatures).abs() < 1).sum()
-
-
-counted = [kept(lambda: collect(hits), steps) for steps in (10, 20)]
-print(*counted, sep="\n")
-
-# %% retained
-# Wrong on purpose: do not copy.
-again = {"retain_graph": True}
-retained = [
-    kept(lambda: training(lambda loss: loss, **again), n) for n in (10, 20)
-]
-print(*retained, sep="\n")
-
-
-# %% square
-# Wrong on purpose: do not copy.
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.x = x
-        return x * x
-
-    @staticmethod
-    def backward(ctx, slope):
-        return 2 * ctx.x * slope
-
-
-# %% squared
-# Wrong on purpose: do not copy.
-def squared():
-    loss = F.mse_loss(Square.apply(model(readings)), temperatures)
-    loss.backward()
-    return loss
-
-
-own = kept(squared, 10), kept(squared, 20)
-print(*own, sep="\n")
-
-# %% alias
-# Wrong on purpose: do not copy.
-loss = torch.tensor(2.0)
-total = loss.detach()
-total += 3
-print(loss)
-
-# %% shares
-with torch.no_grad():
-    losses = [F.mse_loss(model(x), y).item() for x, y in loader]
-    whole = F.mse_loss(model(readings), temperatures).item()
-
-sizes = [len(inputs) for inputs, _ in loader]
-products = [n * loss for n, loss in zip(sizes, losses, strict=True)]
-mean_of_means = sum(losses) / len(losses)
-weighted = sum(products) / sum(sizes)
-
-print(f"batches of {sizes} days; over all days {whole:.4f}")
-print(f"mean of means {mean_of_means:.4f}, weighted {weighted:.4f}")
-
-# %% ignored
-scores = torch.randn(3, 4, 5)  # of 3 batches of 4 words, for 5 classes
-goals = torch.tensor([[0, 1, 2, 3], [4, 0, 1, -100], [-100] * 4])
-
-total, words = 0.0, 0
-for score, goal in zip(scores, goals, strict=True):
-    if counted := (goal != -100).sum().item():
-        total += F.cross_entropy(score, goal).item() * counted
-        words += counted
-mean_of_words = total / words
-print(mean_of_words, F.cross_entropy(scores.flatten(0, 1), goals.flatten()))
-
-# %% empty
-none = DataLoader(days, batch_size=256, drop_last=True)
-model, optimizer = fresh()
-try:
-    train(model, none, optimizer, "cpu")
-except ZeroDivisionError as error:
-    refused = f"ZeroDivisionError: {error}"
-    print(refused)
-
-
-# %% by-length
-# Wrong on purpose: do not copy.
-def by_length(model, loader):
-    total = 0.0
-    for inputs, targets in loader:
-        loss = F.mse_loss(model(inputs), targets)
-        total += loss.item() * len(inputs)
-    return total / len(loader.dataset)
-
-
-for size in (256, 150):
-    dropping = DataLoader(days, batch_size=size, drop_last=True)
-    print("batches of", size, "days:", by_length(model, dropping))
-
-# %% sums
-sums = {"bfloat16": torch.tensor(0.0, dtype=torch.bfloat16)}
-sums |= {"float32": torch.tensor(0.0), "Python": 0.0}
-for _ in range(20_000):
-    for name in sums:
-        sums[name] += 0.1
-
-print({name: float(each) for name, each in sums.items()})
-
-# %% after-the-model
-import weakref
-
-
-def outlives_the_model(read):
-    model = nn.Linear(1000, 1)
-    total = 0.0
-    for _ in range(3):
-        loss = model(torch.ones(4, 1000)).square().mean()
-        loss.backward()
-        total += read(loss)
-    weight = weakref.ref(model.weight)
-    del model, loss
-    return weight() is not None
-
-
-reads = {"loss": lambda each: each, "loss.item()": lambda each: each.item()}
-for name, read in reads.items():
-    print(f"total += {name:11}", outlives_the_model(read))
+found = mean.read()
+if getattr(mean.total, "grad_fn", None) is not None:
+    print("The sum still has a graph.")
+elif found != 4.5:
+    print(f"(3 · 2 + 3 · 1 + 9 · 1) / 4 is 4.5, not {found}.")
+else:
+    print("Right: 4.5, from tensors and numbers, and no graph.")

@@ -272,7 +272,7 @@ def test_a_page_that_was_opened_from_a_folder_searches_as_well(
     page.goto((HTML / "index.html").as_uri())
     page.locator(".sidebar-search").fill("leak")
     first = page.locator(OPTION).first
-    expect(first).to_contain_text("Add up the loss")
+    expect(first).to_contain_text("Memory grows with every step")
     first.click()
     expect(page).to_have_url((HTML / "memory/running_loss.html").as_uri())
     page.close()
