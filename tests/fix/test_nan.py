@@ -186,6 +186,18 @@ def divided(values):
     return values / torch.tensor([1, 0, 1, 1])
 
 
+class Between(nn.Module):
+    """Two layers, and a fault in the code between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, values):
+        """Go wrong between the layers."""
+        return self.second(divided(self.first(values)))
+
+
 class Inner(nn.Module):
     """A layer in which nothing is wrong, and a fault behind it."""
 
@@ -237,6 +249,13 @@ def test_watch_names_the_layer(
         inputs = torch.rand(4, 4, dtype=dtype)
         given = model.to(dtype), inputs, recording
         assert first_listed(snippet, *given) == layer
+    # The layer after a fault in other code is listed first; its inputs tell.
+    between, given = Between().to(dtype), []
+    for layer in (between.first, between.second):
+        layer.register_forward_hook(lambda _, inputs, __: given.extend(inputs))
+    inputs = torch.rand(4, 4, dtype=dtype)
+    assert first_listed(snippet, between, inputs, recording) == "second"
+    assert [bool(each.isfinite().all()) for each in given] == [True, False]
     assert not nn.modules.module._global_forward_hooks
 
 
@@ -941,9 +960,10 @@ def test_a_masked_text_is_nan__but_not_with(snippet, old, new, fails):
     ),
 )
 def test_a_masked_text_is_nan__ends_with(snippet, old, new, fails):
-    """With gradients and `need_weights=False`, the layer returns the bias of
-    `out_proj`; with `add_zero_attn=True` or a mask of large negative numbers,
-    nothing is `nan` either.
+    """With gradients and `need_weights=False`, as in a
+    `TransformerEncoderLayer`, the layer returns the bias of `out_proj`; with
+    `add_zero_attn=True` or a mask of large negative numbers, nothing is `nan`
+    either.
     """
     fails(test_a_masked_text_is_nan, snippet.edit(old, new))
 
