@@ -968,6 +968,62 @@ def test_a_masked_text_is_nan__ends_with(snippet, old, new, fails):
     fails(test_a_masked_text_is_nan, snippet.edit(old, new))
 
 
+def encoder(layer):
+    """Return two such layers, as an encoder that takes the mask."""
+    return nn.TransformerEncoder(layer, 2)
+
+
+@x86
+def test_an_encoder_layer_is_nan_in_evaluation(
+    masked=(False, True), gradients=False, norm_first=False, around=None
+):
+    torch.manual_seed(0)
+    texts = torch.randn(2, 3, 4)
+    mask = torch.tensor(masked)[:, None].expand(2, 3)
+    options = {"batch_first": True, "norm_first": norm_first}
+    layer = nn.TransformerEncoderLayer(4, 2, 8, **options)
+    model = around(layer) if around else layer
+    outputs = model(texts, src_key_padding_mask=mask)
+    outputs[0].sum().backward()
+
+    assert outputs.isfinite().all()
+    grads = [p.grad for p in model.parameters()]
+    assert all(grad.isfinite().all() for grad in grads)
+    model.eval()
+    with torch.set_grad_enabled(gradients):
+        outputs = model(texts, src_key_padding_mask=mask)
+    bad = outputs.isnan().flatten(1).all(dim=1).tolist()
+    assert bad == [False, True]
+
+
+@x86
+def test_an_encoder_layer_is_nan_in_evaluation__also_with_norm_first():
+    test_an_encoder_layer_is_nan_in_evaluation(norm_first=True)
+
+
+@x86
+def test_an_encoder_layer_is_nan_in_evaluation__but_not_if_none_is(fails):
+    """Of texts that are not all masked, none is `nan`."""
+    given = (False, False)
+    fails(test_an_encoder_layer_is_nan_in_evaluation, given)
+
+
+@x86
+def test_an_encoder_layer_is_nan_in_evaluation__but_not_without_no_grad(fails):
+    """While gradients are on, it stays finite in evaluation, too."""
+    fails(test_an_encoder_layer_is_nan_in_evaluation, (False, True), True)
+
+
+@x86
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+def test_an_encoder_layer_is_nan_in_evaluation__ends_in_an_encoder(fails):
+    """A `TransformerEncoder` leaves the padding out in evaluation by itself,
+    and returns zeros for it.
+    """
+    inputs = (False, True), False, False, encoder
+    fails(test_an_encoder_layer_is_nan_in_evaluation, *inputs)
+
+
 def test_eps_is_zero_in_float16(snippet):
     run = snippet.only("digits", "half", "adam").after("adam")
 
