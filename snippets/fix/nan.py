@@ -192,8 +192,9 @@ def mean_norm(scores, labels=None):
 print(first_bad(twice, labels, mean_norm))
 
 # %% inputs
-whole = missing[missing.isfinite().all(dim=1)]
-print(f"{len(whole)} of {len(missing)} images are whole")
+whole = missing.isfinite().all(dim=1)
+whole_images, whole_labels = missing[whole], labels[whole]
+print(f"{len(whole_images)} of {len(missing)} images are whole")
 
 mean, std = images.mean(dim=0), images.std(dim=0)
 for divisor in (std, std + 1e-6):

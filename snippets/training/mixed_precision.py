@@ -6,6 +6,8 @@ The plain loop, autocast and GradScaler in sixteen lines, and what goes wrong.
 """
 
 # %% digits
+import math
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -32,6 +34,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 # %% mixed
 dtype = torch.float16  # or torch.bfloat16
 scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
+model.train()
 for images, labels in train_loader:
     images, labels = images.to(device), labels.to(device)
     optimizer.zero_grad()
@@ -147,8 +150,6 @@ def learn_to_blur(dtype, scaled, steps=200):
 
 
 # %% blurs
-import math
-
 blurs = {
     "float32": learn_to_blur(torch.float32, False),
     "bfloat16": learn_to_blur(torch.bfloat16, False),
@@ -173,7 +174,7 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
         stale_loss.backward()
         stale_sgd.step()
         stale_losses.append(stale_loss.item())
-print([f"{each:.4f}" for each in stale_losses])
+print([f"{each:.3f}" for each in stale_losses])
 
 # %% half-weights
 # Wrong on purpose: do not copy.
@@ -234,7 +235,8 @@ for unscales in (False, True):
     scaler.update()
     after = nn.utils.parameters_to_vector(clipped.parameters()).detach()
     moves.append((after - before).norm().item())
-    print(f"unscale_: {unscales}, the weights move by {moves[-1]:.1g}")
+    power = round(math.log10(moves[-1]))
+    print(f"unscale_: {unscales}, the weights move by about 1e{power}")
 
 # %% refused
 images, labels = train_set[:50]

@@ -504,9 +504,10 @@ def test_workers_take_turns__ends_with_in_order_false(snippet, fails):
     fails(test_workers_take_turns, snippet, given)
 
 
-def test_workers_take_turns__but_not_with_another_sampler(snippet, fails):
-    """This sampler gives each batch another index as well."""
-    turned = snippet.edit("yield batch", "yield [0, *batch]")
+def test_workers_take_turns__but_not_from_last_to_first(snippet, fails):
+    """A list of the batches that is turned around has another order."""
+    old = "workers in loader:"
+    turned = snippet.edit(old, "workers in [*loader][::-1]:")
     fails(test_workers_take_turns, turned)
 
 

@@ -186,6 +186,18 @@ def divided(values):
     return values / torch.tensor([1, 0, 1, 1])
 
 
+class Between(nn.Module):
+    """Two layers, and a fault in the code between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, values):
+        """Go wrong between the layers."""
+        return self.second(divided(self.first(values)))
+
+
 class Inner(nn.Module):
     """A layer in which nothing is wrong, and a fault behind it."""
 
@@ -237,6 +249,13 @@ def test_watch_names_the_layer(
         inputs = torch.rand(4, 4, dtype=dtype)
         given = model.to(dtype), inputs, recording
         assert first_listed(snippet, *given) == layer
+    # The layer after a fault in other code is listed first; its inputs tell.
+    between, given = Between().to(dtype), []
+    for layer in (between.first, between.second):
+        layer.register_forward_hook(lambda _, inputs, __: given.extend(inputs))
+    inputs = torch.rand(4, 4, dtype=dtype)
+    assert first_listed(snippet, between, inputs, recording) == "second"
+    assert [bool(each.isfinite().all()) for each in given] == [True, False]
     assert not nn.modules.module._global_forward_hooks
 
 
@@ -941,18 +960,74 @@ def test_a_masked_text_is_nan__but_not_with(snippet, old, new, fails):
     ),
 )
 def test_a_masked_text_is_nan__ends_with(snippet, old, new, fails):
-    """With gradients and `need_weights=False`, the layer returns the bias of
-    `out_proj`; with `add_zero_attn=True` or a mask of large negative numbers,
-    nothing is `nan` either.
+    """With gradients and `need_weights=False`, as in a
+    `TransformerEncoderLayer`, the layer returns the bias of `out_proj`; with
+    `add_zero_attn=True` or a mask of large negative numbers, nothing is `nan`
+    either.
     """
     fails(test_a_masked_text_is_nan, snippet.edit(old, new))
+
+
+def encoder(layer):
+    """Return two such layers, as an encoder that takes the mask."""
+    return nn.TransformerEncoder(layer, 2)
+
+
+@x86
+def test_an_encoder_layer_is_nan_in_evaluation(
+    masked=(False, True), gradients=False, norm_first=False, around=None
+):
+    torch.manual_seed(0)
+    texts = torch.randn(2, 3, 4)
+    mask = torch.tensor(masked)[:, None].expand(2, 3)
+    options = {"batch_first": True, "norm_first": norm_first}
+    layer = nn.TransformerEncoderLayer(4, 2, 8, **options)
+    model = around(layer) if around else layer
+    outputs = model(texts, src_key_padding_mask=mask)
+    outputs[0].sum().backward()
+
+    assert outputs.isfinite().all()
+    grads = [p.grad for p in model.parameters()]
+    assert all(grad.isfinite().all() for grad in grads)
+    model.eval()
+    with torch.set_grad_enabled(gradients):
+        outputs = model(texts, src_key_padding_mask=mask)
+    bad = outputs.isnan().flatten(1).all(dim=1).tolist()
+    assert bad == [False, True]
+
+
+@x86
+def test_an_encoder_layer_is_nan_in_evaluation__also_with_norm_first():
+    test_an_encoder_layer_is_nan_in_evaluation(norm_first=True)
+
+
+@x86
+def test_an_encoder_layer_is_nan_in_evaluation__but_not_if_none_is(fails):
+    """Of texts that are not all masked, none is `nan`."""
+    given = (False, False)
+    fails(test_an_encoder_layer_is_nan_in_evaluation, given)
+
+
+@x86
+def test_an_encoder_layer_is_nan_in_evaluation__but_not_without_no_grad(fails):
+    """While gradients are on, it stays finite in evaluation, too."""
+    fails(test_an_encoder_layer_is_nan_in_evaluation, (False, True), True)
+
+
+@x86
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+def test_an_encoder_layer_is_nan_in_evaluation__ends_in_an_encoder(fails):
+    """A `TransformerEncoder` leaves the padding out in evaluation by itself,
+    and returns zeros for it.
+    """
+    inputs = (False, True), False, False, encoder
+    fails(test_an_encoder_layer_is_nan_in_evaluation, *inputs)
 
 
 def test_eps_is_zero_in_float16(snippet):
     run = snippet.only("digits", "half", "adam").after("adam")
 
     assert run.half[2] == 0
-    assert run.stepped(torch.float32, 0.0) < 1  # since AdamW decays
     for gradient in (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
         for sign in (1, -1):
             end = run.stepped(torch.float16, sign * gradient)
@@ -960,6 +1035,11 @@ def test_eps_is_zero_in_float16(snippet):
             assert math.isfinite(run.stepped(torch.float32, sign * gradient))
             with_eps = run.stepped(torch.float16, sign * gradient, eps=1e-4)
             assert math.isfinite(with_eps)
+
+
+def test_eps_is_zero_in_float16__also_with_adam(snippet):
+    old = "AdamW([weight], **options)"
+    test_eps_is_zero_in_float16(snippet.edit(old, old.replace("W", "", 1)))
 
 
 def test_eps_is_zero_in_float16__also_while_numbers_overflow(snippet):
@@ -976,22 +1056,19 @@ def test_eps_is_zero_in_float16__also_while_numbers_overflow(snippet):
 
 
 @edits(
-    ("Adam", "AdamW([weight], **options)", "Adam([weight], **options)"),
     (
         "an eps that float16 holds",
         "AdamW([weight], **options)",
         "AdamW([weight], eps=1e-4)",
     ),
     (
-        "both in float16",
+        "float32",
         "torch.ones(1, dtype=dtype)",
-        "torch.ones(1, dtype=torch.float16)",
+        "torch.ones(1)",
     ),
 )
 def test_eps_is_zero_in_float16__but_not(snippet, old, new, fails):
-    """With an `eps` of 1e-4, the weight stays finite; Adam, without decay,
-    leaves the weight alone in `float32`; the last edit compares nothing.
-    """
+    """With an `eps` of 1e-4, or in `float32`, the weight stays finite."""
     fails(test_eps_is_zero_in_float16, snippet.edit(old, new))
 
 

@@ -361,6 +361,14 @@ def test_sixteen_lines_are_mixed_precision__ends_with_a_convolution(
     fails(test_sixteen_lines_are_mixed_precision, snippet, world)
 
 
+def test_sixteen_lines_are_mixed_precision__ends_without_a_bias(
+    snippet, fails
+):
+    """Autocast takes a layer without a bias; ours raises an error."""
+    world = {"make": lambda linear: linear(64, 10, bias=False)}
+    fails(test_sixteen_lines_are_mixed_precision, snippet, world)
+
+
 def freeze(model):
     """Freeze the first layer."""
     model[0].requires_grad_(False)
@@ -597,7 +605,7 @@ def test_float16_stands_still_without_a_scaler__ends_for_the_classifier(
     """The classifier of the page learns without a scaler too."""
     found = accuracy(
         snippet.edit(
-            "enabled=dtype == torch.float16)\nfor", "enabled=False)\nfor"
+            "enabled=dtype == torch.float16)\nmodel", "enabled=False)\nmodel"
         )
     )
     assert found == pytest.approx(accuracy(snippet), abs=0.03)
@@ -928,13 +936,23 @@ def test_clip_after_unscale__also_with(snippet, limit, rate, kind):
         'GradScaler("cpu")\n    with',
         'GradScaler("cpu", 1.0)\n    with',
     ),
-    ("AdamW", "torch.optim.SGD(clipped.p", "torch.optim.AdamW(clipped.p"),
 )
 def test_clip_after_unscale__but_not(snippet, old, new, fails):
-    """What makes the step tiny is the missing `unscale_`, and the scale; AdamW
-    divides by the size of the gradient, so its step is as long as ever.
-    """
+    """What makes the step tiny is the missing `unscale_`, and the scale."""
     fails(test_clip_after_unscale, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AdamW"])
+def test_clip_after_unscale__ends_with(snippet, kind, fails):
+    """Adam and AdamW divide by the size of the gradient, so without `unscale_`
+    the weights still move.
+    """
+    sgd = "torch.optim.SGD(clipped.parameters(), lr=0.1)"
+    adam = f"torch.optim.{kind}(clipped.parameters())"
+    edited = snippet.edit(sgd, adam)
+    scaled, unscaled = after(edited, "clipped").moves
+    assert scaled > unscaled / 3
+    fails(test_clip_after_unscale, edited)
 
 
 def test_half_gradients_are_refused(snippet, fused=False):
