@@ -75,7 +75,7 @@ checkpoint = {
 }
 partial = path.with_suffix(".partial")
 torch.save(checkpoint, partial)
-partial.replace(path)  # until here, the old file stays whole
+path = partial.replace(path)  # until here, the old file stays whole
 
 # %% resume
 start = 0
