@@ -112,9 +112,11 @@ def navigate_by_titles(page: PageContext) -> None:
         if options.get("titles_only"):
             env.tocs = _titles_alone(page.app)
         try:
-            return str(navigation(**options))
+            html = str(navigation(**options))
         finally:
             env.tocs = whole
+        # Captions are headings, of which Sphinx does not say the level.
+        return html.replace('role="heading"', 'role="heading" aria-level="2"')
 
     page.values["toctree"] = short
 
