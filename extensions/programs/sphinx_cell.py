@@ -85,6 +85,7 @@ class CellDirective(SphinxDirective):
         code = nodes.literal_block(cell.code, cell.code, language="python")
         self.set_source_info(code)
         block = nodes.container("", classes=["cell"], ids=[f"cell-{name}"])
+        # So that an exercise may lead to it: `[x](#cell-x)`.
         self.state.document.note_implicit_target(block)
         if cell.is_wrong:
             block["classes"].append("cell-wrong")

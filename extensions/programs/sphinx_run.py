@@ -285,7 +285,7 @@ def _work(
     gen_rst.os = SimpleNamespace(**{**vars(os), "chdir": change})
     execute, outputs = gen_rst.execute_code_block, {}
 
-    def note(compiler: Any, block: Any, *rest: Any) -> str:
+    def run_block(compiler: Any, block: Any, *rest: Any) -> str:
         """Run a block, or take what is recorded, and keep what it gives."""
         if kept is not None:
             output = kept.get(block.lineno, "")
@@ -295,7 +295,7 @@ def _work(
             outputs[block.lineno] = output
         return output
 
-    gen_rst.execute_code_block = note
+    gen_rst.execute_code_block = run_block
     end_fork = partial(_end_fork, os.getpid(), answer)
     # Scrapers are called behind each block of code, in whatever runs it.
     conf = {**conf, "image_scrapers": (end_fork, *conf["image_scrapers"])}

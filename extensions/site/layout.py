@@ -100,7 +100,7 @@ def on_page_context(
 
 
 def navigate_by_titles(page: PageContext) -> None:
-    """Let the navigation copy no sections where it shows titles alone.
+    """Copy no sections into a navigation of titles; level its captions.
 
     For each page, Sphinx copies the contents of all pages, and then removes
     what is no title: that was half of the time in which a page is written.

@@ -36,3 +36,11 @@ def test_the_navigation_is_that_of_sphinx_and_copies_no_sections(house, build):
             assert short == of_sphinx(**options)
             assert copied == [expected, sections]
             assert site.env.tocs is whole
+
+
+def test_a_caption_of_the_navigation_has_a_level(site):
+    caption = '<p class="caption" role="heading">Learn</p>'
+    page = PageContext(site, "index", {"toctree": lambda: caption}, None)
+    navigate_by_titles(page)
+
+    assert ' aria-level="2">' in page.values["toctree"]()
