@@ -252,7 +252,7 @@ for images, labels in loader:
     optimizer.step()
     total += loss.detach().float() * len(labels)  # stays on the GPU
     count += len(labels)
-print(f"mean loss {total.item() / count:.3f}")  # waits once
+print(f"mean loss {float(total) / count:.3f}")  # waits once
 
 # %% sums
 for dtype in (torch.bfloat16, torch.float32):

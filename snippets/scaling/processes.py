@@ -315,13 +315,13 @@ print("at the next call:", *[round(each.item(), 2) for each in later])
 # Wrong on purpose: do not copy.
 def walk(rank, call_of):
     model = DDP(make_toy())
-    weight, path = model.module.weight, []
+    weight, path = model.module.weight, [0.0]
     for _ in range(12):
-        path.append(weight.item())
         model.zero_grad()
         loss_of(call_of(model), rents[rank]).backward()
         with torch.no_grad():
             weight -= 0.15 * weight.grad
+        path.append(weight.item())
     return path
 
 
@@ -509,7 +509,8 @@ print(begun)
 
 # %% mean-of-all
 def mean_of_all(values):
-    totals = torch.tensor([values.sum(), len(values)])
+    sums = [values.sum(), len(values)]
+    totals = torch.tensor(sums, device=values.device)
     dist.all_reduce(totals)
     return (totals[0] / totals[1]).item()
 

@@ -14,6 +14,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.snippet import compiled
@@ -143,6 +144,13 @@ def test_train_gives_the_mean__also_read_once(snippet):
         for cell in ("add-up", "on-the-device")
     ]
     assert reads == [len(loader), 1]
+
+
+@pytest.mark.parametrize("cell", ["add-up", "on-the-device"])
+def test_train_gives_the_mean__also_raising_without_a_batch(snippet, cell):
+    for batches in [], iter(()), DataLoader([], 64):
+        with pytest.raises(ZeroDivisionError, match="division by zero"):
+            ran(snippet, cell, batches, *small())
 
 
 def test_train_gives_the_mean__also_as_a_class_to_build(snippet):
@@ -935,6 +943,8 @@ def test_tensor_sums_drift(snippet):
         if step == 1_000:
             assert total.item() == 32
     assert total.item() == 32
+    above = torch.tensor(torch.inf, dtype=torch.bfloat16)
+    assert total.nextafter(above).item() == 32.25
     added = sum([0.1] * 20_000)
     assert added == pytest.approx(2000, rel=1e-9)
 
