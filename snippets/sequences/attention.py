@@ -126,7 +126,7 @@ def ask_for_weights(attention, inputs, options):
 
 
 def store_weights(attention, inputs, result):
-    maps.append(result[1])
+    maps.append(result[1].detach())
 
 
 block.self_attn.register_forward_pre_hook(ask_for_weights, with_kwargs=True)
@@ -152,7 +152,7 @@ print(cheating)
 
 attend = F.scaled_dot_product_attention
 changed = vectors.clone()
-changed[3] += 1  # change the last word
+changed[3] = vectors[0]  # not + 1, which a LayerNorm takes back
 for name, triangle in [("wrong", hidden_future), ("right", ~hidden_future)]:
     shift = attend(*[changed] * 3, triangle) - attend(*[vectors] * 3, triangle)
     print(f"{name} mask: earlier words move by {shift[:3].abs().max():.2f}")

@@ -59,6 +59,12 @@ def test_masks_of_integers_raise__also_floats_of_another_type(dtype):
     heads, mask = torch.randn(2, 1, 4, 8), torch.zeros(2, 1, 1, 4, dtype=dtype)
     with pytest.raises(RuntimeError, match=DTYPE):
         F.scaled_dot_product_attention(heads, heads, heads, mask)
+    layer = nn.MultiheadAttention(8, 2, batch_first=True)
+    words, mask = [heads[:, 0]] * 3, mask[0, 0].expand(4, 4)
+    with pytest.raises(RuntimeError, match="Input dtypes must be the same"):
+        layer(*words, attn_mask=mask)
+    with no_error():
+        layer(*words, attn_mask=mask.to(heads.dtype))
 
 
 @edits(
@@ -165,9 +171,40 @@ def test_each_head_needs_its_mask__also_of(snippet, sentences, heads):
     test_each_head_needs_its_mask(snippet, sentences, heads)
 
 
-def test_each_head_needs_its_mask__ends_with_one_head(snippet, fails):
+def test_each_head_needs_its_mask__also_of_padding_that_raises():
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    words, padding = [torch.randn(2, 5, 4)] * 3, torch.zeros(2, 5).bool()
+    said = r"2D attn_mask is torch.Size\(\[2, 5\]\), but should be \(5, 5\)"
+    with pytest.raises(RuntimeError, match=said):
+        layer(*words, attn_mask=padding)
+    layer.eval()
+    said = r"shape '\[1, 1, 5, 5\]' is invalid for input of size 10"
+    with torch.no_grad(), pytest.raises(RuntimeError, match=said):
+        layer(*words, attn_mask=padding, need_weights=False)
+
+
+def test_each_head_needs_its_mask__also_for_other_keys():
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(8, 2, batch_first=True)
+    words, memory = torch.randn(3, 5, 8), torch.randn(3, 4, 8)
+    out = torch.rand(3, 5, 4) < 0.5
+    out[..., 0] = False
+    options = {"attn_mask": out.repeat_interleave(2, dim=0)}
+    found, _ = layer(words, memory, memory, **options)
+    for one, other, mask, expected in zip(
+        words, memory, out, found, strict=True
+    ):
+        close(layer(one, other, other, attn_mask=mask)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "heads"), [(5, 1), (1, 2)], ids=["head", "sentence"]
+)
+def test_each_head_needs_its_mask__ends_with_one(
+    snippet, sentences, heads, fails
+):
     """With a single head, or a single sentence, both are the same."""
-    fails(test_each_head_needs_its_mask, snippet, 5, 1)
+    fails(test_each_head_needs_its_mask, snippet, sentences, heads)
 
 
 @edits(
@@ -228,6 +265,19 @@ def test_both_masks_raise_or_combine__also_from(seed, gradients):
         F.scaled_dot_product_attention(*[heads[:, 0]] * 3, **both)
 
 
+@pytest.mark.parametrize("axes", [3, 4])
+def test_both_masks_raise_or_combine__also_combined_as_floats(axes):
+    torch.manual_seed(0)
+    heads = torch.randn((2, 3, 5, 8)[4 - axes :])
+    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    keep = torch.arange(5) != 2
+    floats = torch.zeros(5).masked_fill(~keep, -math.inf)[None]
+    attend = F.scaled_dot_product_attention
+
+    found = attend(*[heads] * 3, floats.masked_fill(~causal, -math.inf))
+    close(found, attend(*[heads] * 3, keep & causal))
+
+
 @edits(
     ("the mask alone", '"is_causal": True}', '"is_causal": False}'),
     ("the fused kernel", "SDPBackend.MATH", "SDPBackend.FLASH_ATTENTION"),
@@ -278,6 +328,27 @@ def test_the_hint_needs_a_mask__also(padded, need_weights):
         assert changed(call, words, (0, 3))[0] == [True] * 4
 
 
+def test_the_hint_needs_a_mask__also_in_an_encoder(snippet):
+    run, said = after(snippet, "words", "hint"), "Need attn_mask if specifying"
+    options = {"batch_first": True, "dropout": 0}
+    layer = nn.TransformerEncoderLayer(4, 2, 8, **options)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    other = run.batch.clone()
+    other[:, 3] = run.vectors[0]
+
+    def moves(model, **masks):
+        difference = model(run.batch, **masks) - model(other, **masks)
+        return difference[:, :3].abs().max().item()
+
+    hidden = {"src_key_padding_mask": ~run.keep}
+    for model, name in ((encoder, "mask"), (layer, "src_mask")):
+        assert said in run.error_of(model.train(), run.batch, is_causal=True)
+        assert moves(model, **{name: ~run.causal}, **hidden) < 1e-5
+        with torch.no_grad():
+            assert moves(model.eval(), is_causal=True) > 0.01
+            assert moves(model, **{name: ~run.causal}, **hidden) < 1e-5
+
+
 @edits(
     ("a mask", "hint_error = error_of(layer, batch, batch, batch,",
      "hint_error = error_of(layer, batch, batch, batch, attn_mask=~causal,"),
@@ -306,11 +377,14 @@ def test_the_hint_needs_a_mask__ends_with(snippet, old, new, fails):
     fails(test_the_hint_needs_a_mask, snippet.edit(old, new))
 
 
-def test_one_kernel_alone_raises(snippet):
+def test_one_kernel_alone_raises(snippet, word="dropout"):
     run = after(snippet, "words", "one-kernel")
 
     assert "No available kernel" in run.no_kernel
-    assert any("dropout" in reason for reason in run.reasons)
+    head, *why = run.reasons
+    assert head == "Flash attention kernel not used because:"
+    assert len(why) == 1
+    assert word in why[0]
     assert "No viable backend" in run.not_here
 
 
@@ -327,6 +401,12 @@ def test_one_kernel_alone_raises__also_for_two_axes(snippet):
         F.scaled_dot_product_attention(*[run.vectors] * 3)
 
 
+def test_one_kernel_alone_raises__also_for_values_of_another_size(snippet):
+    old = "query, key, value, dropout_p=0.1"
+    edited = snippet.edit(old, "query, key, value[..., :3]")
+    test_one_kernel_alone_raises(edited, "to have the same last dimension")
+
+
 @pytest.mark.filterwarnings("ignore")
 @edits(
     ("the math kernel as well", "sdpa_kernel(SDPBackend.FLASH_ATTENTION)",
@@ -336,6 +416,19 @@ def test_one_kernel_alone_raises__also_for_two_axes(snippet):
 def test_one_kernel_alone_raises__but_not_with(snippet, old, new, fails):
     """There is a kernel that takes the inputs, so no error is raised."""
     fails(test_one_kernel_alone_raises, snippet.edit(old, new))
+
+
+def test_one_kernel_alone_raises__ends_with_a_mask_that_learns(snippet, fails):
+    """On a CPU, no warning says that the kernel takes no mask which needs a
+    gradient.
+    """
+    mask = "attn_mask=torch.zeros(4, 4, requires_grad=True)"
+    edited = snippet.edit("value, dropout_p=0.1)\nreasons",
+                          f"value, {mask})\nreasons")  # fmt: skip
+    run = after(edited, "words", "one-kernel")
+    assert "No available kernel" in run.no_kernel
+    assert run.reasons == ["Flash attention kernel not used because:"]
+    fails(test_one_kernel_alone_raises, edited, "")
 
 
 def test_one_kernel_alone_raises__ends_with_weights(snippet, fails):
@@ -366,6 +459,18 @@ def test_mismatched_masks_warn(snippet, floats=None, keys=None):
 def test_mismatched_masks_warn__also_the_other_way_round(snippet):
     causal = torch.ones(4, 4, dtype=torch.bool).triu(1)
     test_mismatched_masks_warn(snippet, causal, torch.zeros(2, 4))
+
+
+def test_mismatched_masks_warn__also_in_an_encoder(snippet):
+    run = after(snippet, "words", "mismatched")
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+    said = "Support for mismatched src_key_padding_mask and mask is deprecated"
+    hidden = {"src_key_padding_mask": ~run.keep}
+    with pytest.warns(UserWarning, match=said):
+        encoder(run.batch, run.floats, **hidden)
+    with no_error():
+        encoder(run.batch, ~run.causal, **hidden)
 
 
 @edits(
@@ -474,7 +579,9 @@ def test_a_padding_mask_needs_its_axes__also_without_heads():
     ("one row for all", "=four_masks)", "=four_masks[:1])"),
 )
 def test_a_padding_mask_needs_its_axes__but_not_with(snippet, old, new, fails):
-    """The mask of a sentence then holds for each of its words."""
+    """The mask of a sentence then holds for each of its words, or the mask of
+    the first sentence for all.
+    """
     fails(test_a_padding_mask_needs_its_axes, snippet.edit(old, new))
 
 
@@ -546,9 +653,9 @@ def test_other_numbers_of_sentences_raise__ends_with_one_axis_more(
 def test_nan_spreads_in_the_next_layer(snippet):
     run = after(snippet, "words", "left-padding")
 
-    assert not run.allowed[2:, :2].any()
     assert run.first.isnan().any(dim=2)[0].tolist() == [True, True, False, 0]
     assert run.second.isnan().all()
+    assert not run.allowed[2:, :2].any()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -585,6 +692,20 @@ def test_nan_spreads_in_the_next_layer__ends_without_weights(snippet, fails):
     old = "left, left, left, attn_mask=~allowed)"
     edited = snippet.edit(old, old[:-1] + ", need_weights=False)")
     fails(test_nan_spreads_in_the_next_layer, edited)
+
+    run = after(snippet, "words", "left-padding")
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    masks = {
+        "mask": ~run.causal,
+        "src_key_padding_mask": ~run.keep[1:].flip(1),
+    }
+    for training in (True, False):
+        for gradients in (True, False):
+            with torch.set_grad_enabled(gradients):
+                found = encoder.train(training)(run.left, **masks)
+            bad = not training and not gradients  # the fast path
+            assert found.isnan().all() if bad else found.isfinite().all()
 
 
 def test_the_diagonal_keeps_rows_finite(snippet):
@@ -731,13 +852,13 @@ def test_documents_stay_apart__ends_with_positions_that_run_on(snippet, fails):
 def test_multihead_dropout_stops_in_eval(snippet):
     run = after(snippet, "words", "dropout")
 
-    assert run.dropping.dropout == 0.5
     assert torch.equal(*run.tries)
     close(run.tries[0], run.dropping(*[run.batch] * 3)[0])
     assert not torch.allclose(*run.still)
     run.dropping.train()
     found = [run.dropping(*[run.batch] * 3)[0] for _ in range(2)]
     assert not torch.allclose(*found)
+    assert run.dropping.dropout == 0.5
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -763,6 +884,6 @@ def test_multihead_dropout_stops_in_eval__also_with(need_weights, rate):
 )  # fmt: skip
 def test_multihead_dropout_stops_in_eval__but_not(snippet, old, new, fails):
     """In training mode the layer drops weights; a function with a rate of 0
-    drops none.
+    drops none, nor does a layer without `dropout`.
     """
     fails(test_multihead_dropout_stops_in_eval, snippet.edit(old, new))

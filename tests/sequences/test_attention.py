@@ -71,6 +71,7 @@ def test_true_means_the_opposite__also_in_a_mask_for_each(
     nn.init.eye_(layer.out_proj.weight)
     layer.in_proj_weight.data.copy_(torch.eye(4).repeat(3, 1))
     masks = {"attn_mask": ~causal, "key_padding_mask": ~run.keep}
+    assert torch.ones(4, 4).triu(1).bool().equal(~causal)  # as on the page
 
     with torch.no_grad():
         options = {"need_weights": need_weights, **masks}
@@ -79,6 +80,21 @@ def test_true_means_the_opposite__also_in_a_mask_for_each(
     both = run.keep[:, None, None] & causal
     expected = F.scaled_dot_product_attention(*heads, both)
     close(found, expected.transpose(1, 2).flatten(2))
+
+
+def test_true_means_the_opposite__also_on_another_device(snippet):
+    """The line for a GPU: `device` comes from the lengths."""
+    lengths = "lengths = torch.tensor([4, 2])"
+    moved = 'lengths, batch = lengths.to("meta"), batch.to("meta")'
+    edited = snippet.edit(lengths, f"{lengths}\n{moved}")
+    places = "torch.arange(batch.shape[1], device=lengths.device)"
+    edited = edited.edit("torch.arange(4)", places)
+    layer = "batch_first=True)\noutput"
+    edited = edited.edit(layer, layer.replace(")", ').to("meta")'))
+    with no_error():
+        run = after(edited, "words", "do-this")
+    for found in (run.mixed, run.output, run.keep):
+        assert found.device.type == "meta"
 
 
 @edits(
@@ -231,6 +247,12 @@ def test_these_lines_are_attention__ends_for_masks_of(snippet, options, fails):
     """
     inputs = (snippet, (2, 3, 5, 8), torch.float32, None, options)
     fails(test_these_lines_are_attention, *inputs)
+    run = after(snippet, *START)
+    words, ones = [run.vectors] * 3, torch.ones(4, 4).tril()
+    close(run.attention(*words, ones.long())[1],
+          run.attention(*words, ones)[1])  # fmt: skip
+    close(run.attention(*words, ones.bool().flip(1), is_causal=True)[1],
+          run.attention(*words, is_causal=True)[1])  # fmt: skip
 
 
 def test_these_lines_are_attention__ends_for_a_wider_mask(snippet, fails):
@@ -299,7 +321,7 @@ def test_dot_products_spread_by_the_root__but_not(snippet, old, new, fails):
 def test_dot_products_spread_by_the_root__ends_if_they_depend(snippet, fails):
     """If the queries are the keys, a word's product with itself is near d."""
     old = "queries, keys = torch.randn(2, 1000, size)"
-    new = "queries = keys = torch.randn(2, size)"
+    new = "queries = keys = torch.randn(1000, size)"
     fails(test_dot_products_spread_by_the_root, snippet.edit(old, new))
 
 
@@ -488,6 +510,7 @@ def test_hooks_get_the_weights__also_with(
     with torch.set_grad_enabled(gradients):
         run.block(run.batch)
     assert [found.shape for found in run.maps] == [(2, 4, 4)]
+    assert not run.maps[0].requires_grad  # or the maps keep each graph
 
 
 @pytest.mark.parametrize("gradients", [True, False])
@@ -500,6 +523,18 @@ def test_hooks_get_the_weights__also_in_a_whole_encoder(snippet, gradients):
         encoder(run.batch, mask=future, is_causal=True)
     assert [found.shape for found in run.maps] == [(2, 4, 4)] * 2
     assert not any(found[:, future].any() for found in run.maps)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("gradients", [True, False])
+def test_hooks_get_the_weights__also_with_nested_tensors(snippet, gradients):
+    run = after(snippet, "words", "do-this", "maps")
+    encoder = nn.TransformerEncoder(run.block, 2).eval()
+    run.maps.clear()
+    with torch.set_grad_enabled(gradients):
+        encoder(run.batch, src_key_padding_mask=~run.keep)
+    assert [found.shape for found in run.maps] == [(2, 4, 4)] * 2
+    assert not any(found[1, :2, 2:].any() for found in run.maps)
 
 
 def test_hooks_get_the_weights__also_in_a_decoder(snippet):
@@ -578,7 +613,7 @@ def test_an_inverted_mask_is_silent__also_from(seed, need_weights):
     ("no padding", "torch.tensor([4, 2])", "torch.tensor([4, 4])"),
 )  # fmt: skip
 def test_an_inverted_mask_is_silent__but_not_with(snippet, old, new, fails):
-    """The words attend to words."""
+    """The words attend to words; without padding, nothing is left."""
     fails(test_an_inverted_mask_is_silent, snippet.edit(old, new))
 
 
@@ -611,6 +646,26 @@ def test_an_inverted_causal_mask_shows_the_future__also_with_words(length):
         (0, 0, -1),
     )
     assert moved[0][0][:-1] == [True] * (length - 1)
+
+
+def test_an_inverted_causal_mask_shows_the_future__also_after_a_norm(snippet):
+    run = after(snippet, *START, "inverted-causal")
+    torch.manual_seed(0)
+    options = {"dropout": 0, "norm_first": True, "batch_first": True}
+    layer = nn.TransformerEncoderLayer(4, 2, 8, **options)
+    none = torch.zeros(4, 4, dtype=torch.bool)  # shows all words to each
+    added = run.vectors.clone()
+    added[3] += 1
+
+    def moves(other, mask):
+        with torch.no_grad():
+            words = torch.stack([run.vectors, other])
+            before, moved = layer(words, mask)[:, :3]
+        return (before - moved).abs().max().item()
+
+    assert moves(run.changed, none) > 0.01
+    assert moves(run.changed, run.hidden_future) < 1e-5
+    assert moves(added, none) < 1e-5  # LayerNorm takes it back
 
 
 @edits(
@@ -829,7 +884,9 @@ def test_without_batch_first_sentences_mix__also_alone_words_see_themselves():
 def test_without_batch_first_sentences_mix__but_not_with(
     snippet, old, new, fails
 ):
-    """With `batch_first=True`, no sentence sees another."""
+    """With `batch_first=True`, no sentence sees another; if none changes, none
+    moves.
+    """
     fails(test_without_batch_first_sentences_mix, snippet.edit(old, new))
 
 
