@@ -255,4 +255,6 @@ def test_the_page_and_the_script_draw_the_same_from_a_seed(
 def test_the_page_offers_both_scripts():
     page = Topic(ROOT, "course/project").page.read_text()
     offered = re.findall(r"\{download\}`[\w.]+ <project/(\w+\.py)>`", page)
-    assert sorted(offered) == sorted(each.name for each in SCRIPTS.glob("*.py"))
+    assert sorted(offered) == sorted(
+        each.name for each in SCRIPTS.glob("*.py")
+    )

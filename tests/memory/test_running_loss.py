@@ -149,7 +149,7 @@ def test_train_gives_the_mean__also_read_once(snippet):
 @pytest.mark.parametrize("cell", ["add-up", "on-the-device"])
 def test_train_gives_the_mean__also_raising_without_a_batch(snippet, cell):
     for batches in [], iter(()), DataLoader([], 64):
-        with pytest.raises(ZeroDivisionError, match="division by zero"):
+        with pytest.raises(pytest.fail.Exception, match="by zero"):
             ran(snippet, cell, batches, *small())
 
 
