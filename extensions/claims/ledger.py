@@ -162,11 +162,11 @@ class Ledger:
     @cached_property
     def by_page(self) -> dict[str, list[Entry]]:
         """The entries of each page of the ledger, in their order."""
-        found: dict[str, list[Entry]] = {}
-        for entry in self.entries:
-            found.setdefault(entry.row_page, []).append(entry)
-        found[CHANGED_PAGE] = [e for e in self.entries if e.has_changed]
-        return found
+        groups = groupby(self.entries, key=lambda each: each.row_page)
+        changed = [each for each in self.entries if each.has_changed]
+        return {name: [*those] for name, those in groups} | {
+            CHANGED_PAGE: changed
+        }
 
     def state_of(self, entries: Iterable[Entry]) -> str:
         """Return what is another once pages say another thing of claims."""

@@ -112,7 +112,16 @@ def claims_and_tests_pair_off(root: Path) -> Iterator[Problem]:
 
 
 def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
-    """Yield claims that failed, or that no run decides."""
+    """Yield claims that failed, or that no run decides.
+
+    What this build cannot test may have been recorded: a claim is lost if a
+    recorded run decides others of its topic that need the same.
+    """
+    decided = {
+        (entry.topic, entry.own.needs)
+        for entry in ledger.entries
+        if entry.own and entry.verdict != "not run"
+    }
     reasons = {
         "missing": f"no result of {{test}}: run: {_TEST}",
         "skipped": "its test was skipped everywhere ({test})",
@@ -123,6 +132,8 @@ def evidence_stands(ledger: Ledger) -> Iterator[Problem]:
         reason = reasons.get(entry.verdict, "").format(test=test)
         if entry.verdict == "failed":
             reason = "; ".join(_failures(entry))
+        elif entry.needs and (entry.topic, entry.needs) in decided:
+            reason = f"{test} was not recorded where others of its topic were"
         if reason:
             message = f"claim {entry.claim.name!r}: {reason}"
             yield Problem(entry.topic.page, entry.claim.line, message)

@@ -12,8 +12,6 @@ from extensions.core.files import Problem
 
 _logger = logging.getLogger(__name__)
 
-_FAILED = 2  # how Sphinx itself exits when it cannot go on
-
 
 def report(problem: Problem) -> None:
     """Warn of a broken rule, at its place."""
@@ -26,4 +24,4 @@ def stop(problems: Iterable[Problem]) -> NoReturn:
     for problem in problems:
         place = f"{problem.path}:{problem.line}"
         _logger.error(problem.message, location=place, type="proven")
-    raise SystemExit(_FAILED)
+    raise SystemExit(2)  # as Sphinx itself, when it cannot go on

@@ -11,23 +11,23 @@ from extensions.core.topics import ROOT
 
 # Lines of what is written here, by folder: code, styles, templates, lists.
 BUDGETS = {
-    "extensions/claims": 2369,
+    "extensions/claims": 2292,
     "extensions/core": 829,
-    "extensions/evidence": 3227,
+    "extensions/evidence": 3225,
     "extensions/lint": 174,
     "extensions/measurements": 458,
-    "extensions/new_topic": 97,
+    "extensions/new_topic": 96,
     "extensions/notebooks": 611,
     "extensions/pages": 951,
     "extensions/programs": 1235,
     "extensions/prose": 836,
-    "extensions/site": 571,
+    "extensions/site": 569,
     "extensions/web": 783,
     "docs/_static": 441,
-    "tests/extensions": 9093,
+    "tests/extensions": 8846,
     "tests/helpers": 1121,
     "tests/browser": 1996,
-    "tools": 943,
+    "tools": 1031,
 }
 FILES = 72  # of Python in extensions/
 WRITTEN = {".css", ".html", ".js", ".py", ".toml"}

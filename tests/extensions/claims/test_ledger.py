@@ -1,7 +1,7 @@
 """Claims, joined with their tests and with what runs say of them."""
 
 import shutil
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -185,6 +185,17 @@ def test_a_result_that_is_missing_says_the_command_that_makes_it(house):
     assert {(e.outcomes, e.verdict) for e in ledger.entries} == {
         ((), "missing")
     }
+
+
+def test_what_was_recorded_for_others_of_a_topic_is_missed(house, entry):
+    record(house, test_word_is_one="skipped for cuda")
+    record(house, "evidence/gpu", {"torch": "2.13.0"}, "GPU")
+    kept = entry()
+    lost = replace(kept, elsewhere=())
+
+    assert not [*evidence_stands(Ledger((), (lost,), {}))]
+    [problem] = evidence_stands(Ledger((), (kept, lost), {}))
+    assert problem.message.endswith("where others of its topic were")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Say which sentences the installed torch makes false.
 
-``python -m extensions.claims.canary REPORT.md`` tests all claims, on the
+``python -m tools.canary REPORT.md`` tests all claims, on the
 nightly build of torch for example, and writes each that fails into a report in
 Markdown: the sentence, its page, the test, and what that said. Further options
 go to pytest; with ``tests/models`` only that chapter is tested. Ends with 0

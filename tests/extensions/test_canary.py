@@ -4,9 +4,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from extensions.claims import canary
 from extensions.core.files import Problem, xml_of
 from tests.helpers.evidence import record
+from tools import canary
 
 REPORT = """\
 # torch 2.13.0 makes sentences false
