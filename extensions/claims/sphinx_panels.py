@@ -146,6 +146,10 @@ def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Add a sign after each claim of a page, and its panel below."""
     builder, ledger = builder_of(app), ledger_of(app)
     entries = {each.claim.name: each for each in ledger.of(docname)}
+    for node in doctree.findall(nodes.inline):  # a claim of another page
+        for entry in ledger.of(node.get("proven_on", "")):
+            if entry.claim.name in node["ids"]:
+                entries[entry.claim.name] = entry
     unseen, panels = set(entries), []
     kinds = (nodes.inline, nodes.paragraph)
     for node in [each for kind in kinds for each in doctree.findall(kind)]:

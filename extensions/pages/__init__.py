@@ -33,12 +33,10 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "rules": lists.RulesDirective,
     }.items():
         app.add_directive(name, directive)
-    app.add_node(boxes.Proof)
     # Behind Sphinx's own collectors, which clear the metadata of a page.
     app.connect("doctree-read", lists.keep_summary)
     app.connect("doctree-resolved", lists.fill_head)
     app.connect("doctree-resolved", boxes.fill_boxes)
-    app.connect("doctree-resolved", boxes.put_proofs)
     app.connect("doctree-resolved", lists.fill_lists)
     on_page_context(app, boxes.load_files)
     return METADATA

@@ -13,12 +13,10 @@ from typing import ClassVar
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import OptionSpec
 
-from extensions.claims.sphinx_ledger import ledger_of, link_to_test
-from extensions.claims.sphinx_panels import claim_link, render_for_claim
+from extensions.claims.sphinx_panels import claim_link
 from extensions.core.markdown import BROADCASTING
 from extensions.core.topics import Topic
 from extensions.programs.sphinx_cell import cell_and_output, output_shown
@@ -31,9 +29,6 @@ from extensions.site.nodes import (
     html_element,
     words,
 )
-
-logger = logging.getLogger(__name__)
-
 
 class FoldDirective(SphinxDirective):
     """Show a title, Markdown of words and code, which opens the rest."""
@@ -80,10 +75,6 @@ def load_files(page: PageContext) -> None:
         page.app.add_css_file("front.css")
 
 
-class Proof(nodes.General, nodes.Element):
-    """A placeholder for a counter-example and the outcome of each run."""
-
-
 class FeaturedClaimDirective(SphinxDirective):
     """Let the reader delete a line that a claim, ``page#claim``, rests on.
 
@@ -108,14 +99,14 @@ class FeaturedClaimDirective(SphinxDirective):
         self.state.nested_parse(self.content, self.content_offset, box)
         guesses = next(box.findall(nodes.bullet_list))
         guesses.parent.remove(guesses)
-        proof = Proof(topic=name, claim=claim, edit=self.options["edit"])
-        self.set_source_info(proof)
         then = self._words(self.options["then"].split())
-        after = _part("after", self._drawn("after"), then, proof)
+        after = _part("after", self._drawn("after"), then)
         cell, _ = cell_and_output(self, self.topic, self.options["cell"])
         code = nodes.literal_block(cell.code, cell.code, language="python")
         lines = enumerate(cell.code.splitlines(), start=1)
         marked = [at for at, line in lines if self.options["edit"] in line]
+        if not marked:
+            raise self.error(f"no line of it has {self.options['edit']!r}")
         code["highlight_args"] = {"hl_lines": marked}
         box += _part("program", code, self._form(guesses))
         box += _part("before", self._drawn("before"), self._words([claim]))
@@ -148,35 +139,11 @@ class FeaturedClaimDirective(SphinxDirective):
             link = claim_link(self, self.topic, name)
             if link is None:
                 raise self.error(f"{self.topic.name} has no claim {name!r}")
-            said += [link, nodes.Text(". ")]
+            words = nodes.inline("", "", *link.children, ids=[name])
+            words["proven_on"] = self.topic.name
+            said += [words, nodes.Text(". ")]
         return said
 
 
 def _part(name: str, *shown: nodes.Node) -> nodes.container:
     return nodes.container("", *shown, classes=[f"surprise-{name}"])
-
-
-def put_proofs(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Show the first counter-example whose edit holds the line to delete."""
-    builder, ledger = builder_of(app), ledger_of(app)
-    for place in list(doctree.findall(Proof)):
-        said = place["claim"], place["edit"]
-        proofs = [
-            render_for_claim(
-                builder,
-                "featured_claim",
-                failure=failure,
-                runs=list(zip(ledger.runs, entry.outcomes, strict=True)),
-                link=link_to_test(builder, docname, entry, test),
-            )
-            for entry in ledger.of(place["topic"])
-            if entry.claim.name == said[0]
-            for failure in entry.failures
-            if said[1] in failure.edit
-            for test in entry.counter_examples
-            if test.name == failure.test
-        ]
-        if not proofs:
-            message = "no run has recorded an edit of %s with %r"
-            logger.warning(message, *said, location=place)
-        place.replace_self(proofs[:1])

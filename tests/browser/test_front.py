@@ -74,17 +74,36 @@ def test_the_large_box_searches_the_site(page: Page, site: str):
     expect(page).not_to_have_url(re.compile(r"/index\.html"))
 
 
-def test_the_statement_leads_to_its_place_and_its_test(page: Page, site: str):
+def test_each_sign_opens_the_panel_of_its_claim(page: Page, site: str):
     page.goto(f"{site}/index.html")
-    page.locator(".surprise-before .surprise-words a").click()
-    expect(page.locator(".claim:target")).to_be_in_viewport()
+    panel = page.locator("#proof-the-loss-falls")
+    expect(panel).to_be_hidden()
+    page.locator("h1 + p a").click()
+    expect(panel).to_be_in_viewport()
+    expect(panel).to_contain_text("Break it")
 
-    page.go_back()
     page.locator(".guess-right").click()
-    page.locator(".surprise-proof a").click()
+    for sign in page.locator(".surprise-after .claim-sign").all():
+        sign.click()
+        panel = page.locator(".claim-panel.is-open")
+        expect(panel).to_be_in_viewport()
+    panel.locator(".claim-links a").first.click()
     line = page.locator("[id^='line-']:target")
     expect(line).to_be_in_viewport()
     expect(line).to_contain_text("def test_")
+
+
+def test_a_correction_leads_to_the_claim_that_shows_it(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    page.locator(".corrected a").first.click()
+    expect(page.locator(".claim-panel.is-open")).to_be_visible()
+
+
+def test_the_picture_of_a_guess_is_there_before(page: Page, site: str):
+    page.goto(f"{site}/index.html")
+    drawn = page.locator(".surprise-after img.only-light")
+    expect(drawn).to_have_js_property("complete", True)
+    assert drawn.evaluate("image => image.naturalWidth") > 0
 
 
 def test_next_leads_through_the_whole_course(page: Page, site: str):

@@ -11,14 +11,14 @@ from extensions.core.topics import ROOT
 
 # Lines of what is written here, by folder: code, styles, templates, lists.
 BUDGETS = {
-    "extensions/claims": 2292,
+    "extensions/claims": 2297,
     "extensions/core": 829,
     "extensions/evidence": 3225,
     "extensions/lint": 174,
     "extensions/measurements": 458,
     "extensions/new_topic": 96,
     "extensions/notebooks": 611,
-    "extensions/pages": 951,
+    "extensions/pages": 925,
     "extensions/programs": 1235,
     "extensions/prose": 836,
     "extensions/site": 569,

@@ -144,7 +144,7 @@ def test_a_panel_says_how_far_the_claim_reaches(varied):
     panel = panel_in(varied.html("part/one"))
 
     assert '<p class="claim-part">Tried on 2 cases</p>' in panel
-    assert "<li>the program of this page</li>\n<li>also twice</li>" in panel
+    assert "<li>the page's program</li>\n<li>also twice</li>" in panel
     breaks, ends = panel.split("Where it ends")
     assert "<summary>Another word is not one.</summary>" in breaks
     assert "<summary>At night, it is two.</summary>" in ends
@@ -159,12 +159,12 @@ def test_a_panel_names_each_run_by_what_it_says(varied):
     assert re.findall(r"<li>(.*?)</li>", runs) == [
         "<strong>✓ Passed</strong> on GPU 9: torch 2.13.0 (x86_64),"
         " 2026-01-02",
-        "✓ torch 1.13.1",
-        "✗ failed torch 2.6.0",
-        "✓ torch 2.9.1",
+        "✓ torch 1.13.1 on CPU",
+        "✗ failed torch 2.6.0 on CPU",
+        "✓ torch 2.9.1 on CPU",
         "✓ torch 2.13.0 on GPU &lt;9&gt;",
     ]
-    assert "<li>✓ torch 2.5.1</li>" in varied.html("part/one")
+    assert "<li>✓ torch 2.5.1 on CPU</li>" in varied.html("part/one")
 
 
 def test_a_claim_that_did_not_run_says_what_it_needs(waiting):
