@@ -229,15 +229,15 @@ train(model, optimizer)
 print(as_before, converted)
 
 # %% needs-numbers
-for device in ("meta", "cpu"):
+for device in ("cpu", "meta"):
     weight = torch.zeros(32, 64, device=device, requires_grad=True)
     weight.grad = torch.zeros_like(weight)
     optimizer = torch.optim.Adafactor([weight])
     try:
         optimizer.step()
-        print(device, state_bytes(optimizer))
+        print(f"on the {device}: {state_bytes(optimizer)} bytes")
     except RuntimeError as error:
-        print(device, "RuntimeError:", error)
+        print("RuntimeError:", error)
 
 # %% adafactor-shapes
 for shape in ((128, 784), (64, 64, 7, 7), (64, 64, 3, 3), (64, 64, 1, 1)):
