@@ -229,6 +229,24 @@ def test_the_forecast_is_exact__ends_if_numbers_are_read(snippet, kind, fails):
     fails(test_the_forecast_is_exact, snippet, kind)
 
 
+class Reads(nn.Linear):
+    """A layer that reads numbers when it is made."""
+
+    def __init__(self):
+        super().__init__(3, 3)
+        self.rates = [each.item() for each in torch.linspace(0, 0.1, 3)]
+
+
+def test_the_forecast_is_exact__ends_for_a_constructor(snippet, fails):
+    """A constructor that calls `.item()` raises the same error; on the CPU,
+    the forecast is exact.
+    """
+    fails(test_the_forecast_is_exact, snippet, optim.AdamW, {}, Reads)
+    edited = snippet.edit('torch.device("meta"):', 'torch.device("cpu"):')
+    found = forecast(edited, Reads, optim.AdamW, {})
+    assert found == spend(Reads, optim.AdamW, {})
+
+
 def test_the_forecast_is_exact__ends_if_fused(snippet, fails):
     """`fused=True` and `capturable=True` raise an error on `"meta"`."""
     for option in ("fused", "capturable"):
