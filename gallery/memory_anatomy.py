@@ -67,8 +67,8 @@ if "__file__" in globals():  # a script, and no notebook
 # Predict the bytes of each kind, with four bytes for each ``float32``. Count
 # as activations the batch and the result of each ``ReLU``, and as state so
 # many times the parameters, and so many counters for each weight and each
-# bias. :doc:`Count the optimizer's state </memory/optimizer_state>` has more
-# kinds.
+# bias. :doc:`How much memory does Adam need? </memory/optimizer_state>` has
+# more kinds.
 
 KEEPS = {"SGD": (0, 0), "Adagrad": (1, 1), "AdamW": (2, 1)}
 

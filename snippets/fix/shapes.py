@@ -39,6 +39,17 @@ except RuntimeError as error:
 keeping = [nn.Conv2d(1, 1, 3, padding="same") for _ in range(3)]
 kept = nn.Sequential(*keeping)(image)
 
+# %% vectors
+model = nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
+try:
+    torch.optim.Muon(model.parameters())  # biases are no matrices
+except ValueError as error:
+    print(error)
+
+matrices = [p for p in model[0].parameters() if p.ndim == 2]
+rest = [model[0].bias, *model[2].parameters()]
+muon, adamw = torch.optim.Muon(matrices), torch.optim.AdamW(rest)
+
 # %% too-long
 positions = torch.zeros(1, 512, 8)  # the model was made for 512 tokens
 

@@ -1,127 +1,109 @@
 """
-The optimizer's state
-=====================
+How much memory does Adam need?
+===============================
 
-Count what an optimizer keeps, before the training and after its first step.
+Forecast the bytes of weights, gradients and optimizer state, and Adam in
+seventeen lines.
 """
 
-# %% imports
-import itertools
-import json
-import tempfile
-import weakref
-from pathlib import Path
-
+# %% digits
 import torch
-from torch import nn, optim
+from sklearn.datasets import load_digits
+from torch import nn
 from torch.nn import functional as F
-from torch.profiler import ProfilerActivity, profile
+
+data = load_digits()
+images = torch.tensor(data.data[:300], dtype=torch.float32) / 16
+labels = torch.tensor(data.target[:300])
 
 
-# %% held
-def held(optimizer):
-    found, waiting = {}, [optimizer.state]
-    while waiting:
-        one = waiting.pop()
-        if torch.is_tensor(one):
-            found[id(one)] = one.nbytes
-        elif isinstance(one, dict):
-            waiting += one.values()
-        elif isinstance(one, (list, tuple)):
-            waiting += one
-    return sum(found.values())
-
-
-# %% state-bytes
-def state_bytes(parameters, kind, device="meta", **options):
-    total = 0
-    for parameter in parameters:
-        twin = torch.zeros_like(parameter, device=device)
-        optimizer = kind([twin], **options)
-        if parameter.requires_grad:
-            twin.grad = torch.zeros_like(twin)
-        optimizer.step()
-        total += held(optimizer)
-    return total
-
-
-# %% digit-reader
-def digit_reader(dtype=torch.float32):
+def reader(width=32):
     torch.manual_seed(0)
-    layers = nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)
-    return nn.Sequential(*layers).to(dtype)
+    layers = [nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width)]
+    return nn.Sequential(*layers, nn.ReLU(), nn.Linear(width, 10))
 
 
-torch.manual_seed(1)
-images, digits = torch.randn(64, 784), torch.randint(10, (64,))
-
-
-# %% train
 def train(model, optimizer, autocast=False):
-    optimizer.zero_grad()
-    inputs = images.to(model[0].weight.dtype)
+    model.zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        loss = F.cross_entropy(model(inputs), digits)
+        scores = model(images.to(model[0].weight.dtype))
+        loss = F.cross_entropy(scores, labels)
     loss.backward()
     optimizer.step()
-    return loss.item()
 
 
-# %% count
-model = digit_reader()
-print("parameters:", sum(p.nbytes for p in model.parameters()))
-print("AdamW, forecast:", state_bytes(model.parameters(), optim.AdamW))
-
-optimizer = optim.AdamW(model.parameters())
-train(model, optimizer)
-print("AdamW, counted:", held(optimizer))
+def state_bytes(optimizer):
+    kept = [each.values() for each in optimizer.state.values()]
+    return sum(tensor.nbytes for tensors in kept for tensor in tensors)
 
 
-# %% before-it-exists
-with torch.device("meta"):
-    large = nn.ModuleList(nn.Linear(8192, 8192) for _ in range(100))
+# %% forecast
+with torch.device("meta"):  # shapes without numbers take no memory
+    model = reader(32_000)  # your model
+weights = [p for p in model.parameters() if p.requires_grad]
+optimizer = torch.optim.AdamW(weights)
+for weight in weights:
+    weight.grad = torch.zeros_like(weight)
+optimizer.step()  # makes the state
+state = [t for kept in optimizer.state.values() for t in kept.values()]
+for held in (model.parameters(), [w.grad for w in weights], state):
+    print(f"{sum(tensor.nbytes for tensor in held) / 1e9:.2f} GB")
 
-gigabytes = {
-    "parameters": sum(p.nbytes for p in large.parameters()) / 1e9,
-    "AdamW": state_bytes(large.parameters(), optim.AdamW) / 1e9,
-    "SGD": state_bytes(large.parameters(), optim.SGD, momentum=0.9) / 1e9,
-}
-print(gigabytes)
+
+# %% by-hand
+class Adam:
+    def __init__(self, parameters, lr=0.001):
+        self.parameters, self.lr, self.state = list(parameters), lr, {}  # 1
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.parameters:
+            if p.grad is None:  # 2
+                continue
+            if p not in self.state:  # 3
+                averages = torch.zeros_like(p), torch.zeros_like(p)  # 4
+                self.state[p] = torch.tensor(0.0), *averages
+            steps, mean, square = self.state[p]
+            t = steps.add_(1).item()
+            mean.lerp_(p.grad, 1 - 0.9)  # 5
+            square.mul_(0.999).addcmul_(p.grad, p.grad, value=1 - 0.999)
+            size = square.sqrt() / (1 - 0.999**t) ** 0.5 + 1e-8  # 6
+            p.addcdiv_(mean, size, value=-self.lr / (1 - 0.9**t))
 
 
-# %% needs-numbers
-try:
-    state_bytes(model.parameters(), optim.Adafactor)
-except RuntimeError as error:
-    refused = str(error)
-    print("RuntimeError:", refused)
+# %% compare
+def trained(kind, steps=50):
+    model = reader()
+    optimizer = kind(model.parameters())
+    for _ in range(steps):
+        train(model, optimizer)
+    return model, optimizer
 
-adafactor = state_bytes(model.parameters(), optim.Adafactor, device="cpu")
-print("Adafactor:", adafactor)
 
+(model, ours), (twin, theirs) = trained(Adam), trained(torch.optim.Adam)
+for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+    pairs = zip(ours.state[p], theirs.state[q].values(), strict=True)
+    same = p.equal(q), *(mine.equal(yours) for mine, yours in pairs)
+    print(f"{tuple(p.shape)!s:9} weights and state equal: {all(same)}")
+
+# %% first-weight
+weight = model[0].weight
+steps, mean, square = ours.state[weight]
+for tensor in (weight, weight.grad, mean, square, steps):
+    print(f"{tuple(tensor.shape)!s:8} {tensor.nbytes:,} bytes")
 
 # %% kinds
+optim = torch.optim
 kinds = {
     "SGD": (optim.SGD, {}),
     "SGD, momentum": (optim.SGD, {"momentum": 0.9}),
     "Adafactor": (optim.Adafactor, {}),
-}
-if hasattr(optim, "Muon"):  # since torch 2.9
-    kinds["Muon, matrices"] = (optim.Muon, {})
-kinds |= {
     "Adagrad": (optim.Adagrad, {}),
     "RMSprop": (optim.RMSprop, {}),
     "RMSprop, momentum": (optim.RMSprop, {"momentum": 0.9}),
     "RMSprop, centered": (optim.RMSprop, {"centered": True}),
     "Adam": (optim.Adam, {}),
     "AdamW": (optim.AdamW, {}),
-}
-
-
-# %% more-kinds
-kinds |= {
-    "RMSprop, both": (optim.RMSprop, {"momentum": 0.9, "centered": True}),
-    "Adam, amsgrad": (optim.Adam, {"amsgrad": True}),
     "AdamW, amsgrad": (optim.AdamW, {"amsgrad": True}),
     "Adadelta": (optim.Adadelta, {}),
     "Adamax": (optim.Adamax, {}),
@@ -130,221 +112,60 @@ kinds |= {
     "Rprop": (optim.Rprop, {}),
     "ASGD": (optim.ASGD, {}),
 }
+if hasattr(optim, "Muon"):  # since torch 2.9
+    kinds["Muon, matrices"] = (optim.Muon, {})
+other_types = {
+    "AdamW, autocast": {"autocast": True},
+    "AdamW, bfloat16": {"dtype": torch.bfloat16},
+}
 
 
-# %% make
-def make(model, kind, options):
-    only_matrices = kind.__name__ == "Muon"
-    parameters = [
-        parameter
-        for parameter in model.parameters()
-        if parameter.ndim == 2 or not only_matrices
-    ]
-    return kind(parameters, **options), parameters
-
-
-# %% bill
-def bill(kind, options, dtype=torch.float32, autocast=False):
-    model = digit_reader(dtype)
-    optimizer, trained = make(model, kind, options)
-    sizes = {"state at first": held(optimizer)}
+def spent(kind, options, dtype=torch.float32, autocast=False):
+    model = reader().to(dtype)
+    only = 2 if kind.__name__ == "Muon" else None
+    given = [p for p in model.parameters() if only in (None, p.ndim)]
+    optimizer = kind(given, **options)
+    before = state_bytes(optimizer)
     train(model, optimizer, autocast)
-    sizes["weights"] = sum(p.nbytes for p in trained)
-    sizes["gradients"] = sum(p.grad.nbytes for p in trained)
-    sizes["state"] = held(optimizer)
-    numbers = sum(p.numel() for p in trained)
-    sizes = {name: size / numbers for name, size in sizes.items()}
-    return sizes | {"keeps": list(optimizer.state.get(trained[0], []))}
+    sizes = {
+        "weights": sum(p.nbytes for p in given),
+        "gradients": sum(p.grad.nbytes for p in given),
+        "state": state_bytes(optimizer),
+        "state before a step": before,
+    }
+    numbers = sum(p.numel() for p in given)
+    each = {name: size / numbers for name, size in sizes.items()}
+    return each | {"keeps": ", ".join(optimizer.state.get(given[0], []))}
 
 
-# %% multiples
-bills = {name: bill(*kind) for name, kind in kinds.items()}
-print(bills["AdamW"])
+table = {name: spent(*kind) for name, kind in kinds.items()}
+for name, options in other_types.items():
+    table[name] = spent(optim.AdamW, {}, **options)
 
-
-# %% multiples-drawn
-import matplotlib.pyplot as plt
-
-figure, axis = plt.subplots(figsize=(7, 5.5))
-left = [0.0] * len(bills)
-colors = {"weights": "#0072B2", "gradients": "#E69F00", "state": "#D55E00"}
-for part, color in colors.items():
-    widths = [each[part] for each in bills.values()]
-    axis.barh(list(bills), widths, left=left, color=color, label=part)
-    left = [start + width for start, width in zip(left, widths, strict=True)]
-axis.set_title("What each parameter takes after the first step")
-axis.set(xlabel="bytes", xticks=range(0, 21, 4))
-axis.invert_yaxis()
-axis.legend()
-plt.show()
-
-
-# %% multiples-tabulated
+# %% bytes-per-parameter
 import pandas as pd
 
-table = {
-    name: {
-        "before a step": round(each["state at first"] / 4, 2),
-        "after it": round(each["state"] / 4, 2),
-        "keeps": ", ".join(each["keeps"]),
-    }
-    for name, each in bills.items()
-}
-pd.DataFrame.from_dict(table, orient="index")
-
+pd.DataFrame.from_dict(table, orient="index").round(1)
 
 # %% first-steps
-model = digit_reader()
-optimizer = optim.AdamW(model.parameters())
-sizes = [held(optimizer)]
+model = reader()
+optimizer = torch.optim.AdamW(model.parameters())
+sizes = [state_bytes(optimizer)]
 for _ in range(3):
     train(model, optimizer)
-    sizes.append(held(optimizer))
-
+    sizes.append(state_bytes(optimizer))
 print(sizes)
 
 
-# %% sixteen-bits
-ways = {
-    "float32": {},
-    "float32, autocast": {"autocast": True},
-    "bfloat16": {"dtype": torch.bfloat16},
-}
-small = {
-    f"{name} in {way}": bill(*kinds[name], **options)
-    for name in ("AdamW", "SGD, momentum", "Adafactor")
-    for way, options in ways.items()
-}
-
-
-# %% sixteen-bits-tabulated
-import pandas as pd
-
-parts = ("weights", "gradients", "state")
-table = {
-    name: {part: round(each[part], 2) for part in parts}
-    | {"together": round(sum(each[part] for part in parts), 2)}
-    for name, each in small.items()
-}
-pd.DataFrame.from_dict(table, orient="index")
-
-
-# %% frozen-first
-model = digit_reader()
-model[0].requires_grad_(False)
-trained = [p for p in model.parameters() if p.requires_grad]
-given = {"all": list(model.parameters()), "trained": trained}
-frozen = {
-    kind.__name__: {
-        name: state_bytes(some, kind) for name, some in given.items()
-    }
-    for kind in (optim.AdamW, optim.Adagrad)
-}
-print(frozen)
-
-
-# %% frozen-later
-# Wrong on purpose: do not copy.
-model = digit_reader()
-optimizer = optim.AdamW(model.parameters())
-train(model, optimizer)
-before = held(optimizer)
-model[0].requires_grad_(False)
-train(model, optimizer)
-
-print("before freezing:", before)
-print("after it:", held(optimizer))
-
-
-# %% forget-the-frozen
-for parameter in model[0].parameters():
-    parameter.grad = None
-    optimizer.state.pop(parameter, None)
-
-print("without the frozen layer:", held(optimizer))
-
-
-# %% converted
-# Wrong on purpose: do not copy.
-model = digit_reader()
-optimizer = optim.AdamW(model.parameters())
-train(model, optimizer)
-model.to(torch.bfloat16)
-as_before = held(optimizer)
-try:
-    train(model, optimizer)
-except RuntimeError as error:
-    print("RuntimeError:", error)
-
-
-# %% convert-the-state
-optimizer.load_state_dict(optimizer.state_dict())
-converted = held(optimizer)
-train(model, optimizer)
-
-print(as_before, converted)
-
-
-# %% convolutions
-shapes = (128, 784), (64, 64, 7, 7), (64, 64, 3, 3), (64, 64, 1, 1)
-shares = {}
-for shape in shapes:
-    weight = torch.zeros(shape, requires_grad=True)
-    state = state_bytes([weight], optim.Adafactor, device="cpu")
-    shares[shape] = round(state / weight.nbytes, 2)
-
-print(shares)
-
-
-# %% biases
-try:
-    optim.Muon(digit_reader().parameters())
-except ValueError as error:
-    two_dimensions = str(error)
-    print("ValueError:", two_dimensions)
-
-
-# %% still-held
-model = digit_reader()
-optimizer = optim.AdamW(model.parameters())
-scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=10)
-train(model, optimizer)
-optimizer.zero_grad()
-after_zero_grad = held(optimizer)
-weight = weakref.ref(model[0].weight)
-average = weakref.ref(optimizer.state[model[0].weight]["exp_avg"])
-
-print("after zero_grad:", after_zero_grad)
-
-
-# %% deleted
-alive = {}
-del model
-alive["model deleted"] = weight() is not None, average() is not None
-del optimizer
-alive["and optimizer"] = weight() is not None, average() is not None
-del scheduler
-alive["and scheduler"] = weight() is not None, average() is not None
-
-print(alive)
-
-
-# %% cleared
-# Wrong on purpose: do not copy.
-def losses(kind, steps=50):
-    model = digit_reader()
-    optimizer = kind(model.parameters())
-    before = [train(model, optimizer) for _ in range(steps)]
-    optimizer.state.clear()
-    return before[-1], max(train(model, optimizer) for _ in range(3))
-
-
-jumps = [losses(kind) for kind in (optim.RMSprop, optim.Adam)]
-for name, (before, behind) in zip(("RMSprop", "Adam"), jumps, strict=True):
-    print(f"{name}: {before:.6f}, then up to {behind:.6f}")
-
-
 # %% highest
+import itertools
+import json
+import tempfile
+from pathlib import Path
+
+from torch.profiler import ProfilerActivity, profile
+
+
 def highest(call):
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p:
         call()
@@ -358,33 +179,126 @@ def highest(call):
 
 
 # %% while-it-runs
-def extra(**how):
-    model = digit_reader()
-    optimizer = optim.AdamW(model.parameters(), **how)
-    train(model, optimizer)
-    return highest(optimizer.step)
-
-
-extras = {
-    "one by one": extra(foreach=False),
-    "foreach": extra(foreach=True),
-    "fused": extra(fused=True),
+deep = nn.Sequential(*[nn.Linear(64, 64) for _ in range(20)])
+deep(torch.ones(1, 64)).sum().backward()
+whole = sum(p.nbytes for p in deep.parameters())
+ways = {
+    "one by one": {"foreach": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
 }
-print(extras)
+extra = {}
+for name, way in ways.items():
+    optimizer = torch.optim.AdamW(deep.parameters(), **way)
+    optimizer.step()  # makes the state
+    extra[name] = highest(optimizer.step)
+    print(f"{name:10} {extra[name] / whole:.1%} of the weights")
+
+# %% frozen-later
+# Wrong on purpose: do not copy.
+model = reader()
+optimizer = torch.optim.AdamW(model.parameters())
+train(model, optimizer)
+before = state_bytes(optimizer)
+model[0].requires_grad_(False)
+train(model, optimizer)
+print("before freezing:", before, "after it:", state_bytes(optimizer))
+
+# %% forget-the-frozen
+for parameter in model[0].parameters():
+    parameter.grad = None
+    optimizer.state.pop(parameter, None)
+print("without the frozen layer:", state_bytes(optimizer))
+
+# %% converted
+# Wrong on purpose: do not copy.
+model = reader()
+optimizer = torch.optim.AdamW(model.parameters())
+train(model, optimizer)
+model.to(torch.bfloat16)
+as_before = state_bytes(optimizer)
+try:
+    train(model, optimizer)
+except RuntimeError as error:
+    print("RuntimeError:", error)
+
+# %% convert-the-state
+optimizer.load_state_dict(optimizer.state_dict())
+converted = state_bytes(optimizer)
+train(model, optimizer)
+print(as_before, converted)
+
+# %% needs-numbers
+for device in ("cpu", "meta"):
+    weight = torch.zeros(32, 64, device=device, requires_grad=True)
+    weight.grad = torch.zeros_like(weight)
+    optimizer = torch.optim.Adafactor([weight])
+    try:
+        optimizer.step()
+        print(f"on the {device}: {state_bytes(optimizer)} bytes")
+    except RuntimeError as error:
+        print("RuntimeError:", error)
+
+# %% adafactor-shapes
+for shape in ((128, 784), (64, 64, 7, 7), (64, 64, 3, 3), (64, 64, 1, 1)):
+    weight = torch.zeros(shape, requires_grad=True)
+    weight.grad = torch.zeros(shape)
+    adafactor = optim.Adafactor([weight])
+    adafactor.step()
+    print(shape, round(state_bytes(adafactor) / weight.nbytes, 2))
+
+# %% deleted
+import weakref
+
+model = reader()
+optimizer = torch.optim.AdamW(model.parameters())
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=10)
+train(model, optimizer)
+optimizer.zero_grad()
+weight = weakref.ref(model[0].weight)
+average = weakref.ref(optimizer.state[model[0].weight]["exp_avg"])
 
 
-# %% history
-weights = torch.ones(1000, requires_grad=True)
-optimizer = optim.LBFGS([weights], max_iter=40, history_size=5)
+def alive():
+    return [tensor() is not None for tensor in (weight, average)]
 
 
-def closure():
-    optimizer.zero_grad()
-    loss = (torch.arange(1, 1001) * weights**4).sum()
-    loss.backward()
-    return loss
+del model
+print("without the model:    ", alive())
+del optimizer
+print("without the optimizer:", alive())
+del scheduler
+print("without the scheduler:", alive())
+
+# %% embedding
+words = nn.Embedding(1000, 64, dtype=torch.bfloat16)
+words.weight.grad = torch.ones_like(words.weight)
+optimizer = torch.optim.AdamW(words.parameters())
+print(state_bytes(optimizer))
+optimizer.step()
+print(state_bytes(optimizer))
 
 
-optimizer.step(closure)
-times = held(optimizer) / weights.nbytes
-print(round(times, 2), "times the weights")
+# %% small-adam
+class SmallAdam(Adam):
+    def step(self):
+        for p, (steps, *averages) in self.state.items():
+            self.state[p] = steps, *(each.to(p.dtype) for each in averages)
+        super().step()
+        for p, (steps, *averages) in self.state.items():
+            self.state[p] = steps, *(each.bfloat16() for each in averages)
+
+
+# %% small-adam-checked
+losses, sizes = [], []
+for kind in (Adam, SmallAdam):
+    model, optimizer = trained(kind)
+    losses.append(F.cross_entropy(model(images), labels).item())
+    kept = [each[1:] for each in optimizer.state.values()]
+    sizes.append(sum(each.nbytes for averages in kept for each in averages))
+if 2 * sizes[1] != sizes[0]:
+    print(f"The averages take {sizes[1]:,} bytes, Adam's {sizes[0]:,}.")
+elif losses[1] > 1.1 * losses[0]:
+    print(f"Its loss is {losses[1]:.2f}, and Adam's is {losses[0]:.2f}.")
+else:
+    print("Right: the averages take half as much, and it learns as well.")

@@ -9,6 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.versions import api_since
+from extensions.programs.snippet import printed
 
 
 def run_of(snippet, cell):
@@ -187,6 +189,46 @@ def test_convolutions_shrink_the_image__ends_with_strides(snippet, fails):
 def test_convolutions_shrink_the_image__ends_with_dilation(snippet, fails):
     """With `dilation=2`, it takes four rows and four columns off."""
     fails(test_convolutions_shrink_the_image, snippet, 28, 1, 2)
+
+
+@api_since("2.9", "torch.optim.Muon")
+def test_muon_takes_matrices(snippet):
+    snippet.only("gray-batch", "vectors").after("vectors")
+    said = printed[-1]["vectors"]
+    assert said.startswith("Muon only supports 2D parameters")
+    layers = [nn.BatchNorm2d(3), nn.Conv1d(2, 3, 3), nn.Conv2d(2, 3, 3)]
+    for layer in layers:
+        for parameter in layer.parameters():
+            with pytest.raises(ValueError, match="Muon only supports 2D"):
+                torch.optim.Muon([parameter])
+    with no_error():
+        torch.optim.Muon([nn.Parameter(torch.ones(2, 3))])
+
+
+@api_since("2.9", "torch.optim.Muon")
+def test_muon_takes_matrices__also_both_optimizers(snippet):
+    """Together, the two optimizers move each parameter once."""
+    run = run_of(snippet, "vectors")
+    before = [p.clone() for p in run.model.parameters()]
+    run.model(torch.rand(5, 784)).pow(2).sum().backward()
+    for optimizer in (run.muon, run.adamw):
+        optimizer.step()
+    pairs = zip(run.model.parameters(), before, strict=True)
+    assert [p.equal(was) for p, was in pairs] == [False] * 4
+    given = [*run.muon.param_groups, *run.adamw.param_groups]
+    ids = [id(p) for group in given for p in group["params"]]
+    assert sorted(ids) == sorted(id(p) for p in run.model.parameters())
+
+
+@api_since("2.9", "torch.optim.Muon")
+def test_muon_takes_matrices__but_not_without_biases(snippet, fails):
+    """Without biases, all parameters of this model are matrices, so Muon takes
+    them.
+    """
+    edited = snippet.edit("nn.Linear(784, 64)", "nn.Linear(784, 64, False)")
+    edited = edited.edit("nn.Linear(64, 10))", "nn.Linear(64, 10, False))")
+    edited = edited.edit("rest = [model[0].bias, ", "rest = [")
+    fails(test_muon_takes_matrices, edited)
 
 
 def test_positions_run_out(snippet, length=513):
