@@ -102,7 +102,7 @@ examples = [
     [7, 8],
     ["pi", "e"],
     [(torch.tensor([1, 2]), 7), (torch.tensor([3, 4]), 8)],
-    [{"size": 1.5, "kind": "pi"}, {"size": 2.5, "kind": "e"}],
+    [{"name": "pi", "value": 3.14}, {"name": "e", "value": 2.72}],
 ]
 joined = [default_collate(samples) for samples in examples]
 for batch, samples in zip(joined, examples, strict=True):
@@ -190,7 +190,7 @@ for evaluate_first in (False, True):
     own = torch.Generator().manual_seed(0)
     for generator in (None, own):
         loader = DataLoader(range(10), 10, shuffle=True, generator=generator)
-        print(next(iter(loader)).tolist(), "own" if generator else "shared")
+        print(next(iter(loader)).tolist())
 
 # %% dropped
 torch.manual_seed(0)
@@ -208,8 +208,8 @@ loader = DataLoader(val_set, 4, drop_last=True, collate_fn=pad)
 print(len(val_set), "samples,", len(list(loader)), "batches")
 
 # %% first-decides
-flats = [{"rooms": 3}, {"rooms": 2.5, "rent": 900}]
-print(next(iter(DataLoader(flats, 2))))
+apartments = [{"rooms": 3}, {"rooms": 2.5, "rent": 900}]
+print(next(iter(DataLoader(apartments, 2))))
 
 
 # %% similar-lengths
