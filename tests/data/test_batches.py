@@ -34,10 +34,15 @@ FORK = {"num_workers": 1, "multiprocessing_context": "fork"}
 BOTH = (False, True)
 
 
-def said(snippet, name):
-    """Return what a cell prints, line by line."""
-    snippet.after(name)
-    return printed[-1][name].splitlines()
+def ran(snippet, *cells):
+    """Run the first two cells, and some others."""
+    return snippet.only("names", "do-this", *cells).after(cells[-1])
+
+
+def said(snippet, *cells):
+    """Return what the last of some cells prints, line by line."""
+    ran(snippet, *cells)
+    return printed[-1][cells[-1]].splitlines()
 
 
 def samples_of(words):
@@ -90,7 +95,7 @@ def test_pad_fills_up_to_the_longest__also_with_similar_lengths(snippet, size):
         "zeros: [7, 6, 0]",
         "zeros: [3, 2, 0]",
     ]
-    run = snippet.after("similar-lengths-checked")
+    run = ran(snippet, "similar-lengths", "similar-lengths-checked")
     assert printed[-1]["similar-lengths-checked"].startswith("Right:")
     lengths = [9, 1, 4, 4, 4, 2, 400, 4, 7, 4]
     sampler = run.SimilarLengths(lengths, size)
@@ -158,35 +163,32 @@ def assert_same(one, other):
         assert one == other
 
 
-def epochs_of(make, dataset, size, count=None, **options):
+def epochs_of(make, *inputs, count=None, **options):
     """Return three epochs, or the first batches of each, and the state of
     PyTorch's generator behind them.
     """
     torch.manual_seed(3)
     with no_error():
-        loaded = [
-            list(islice(make(dataset, size, **options), count))
-            for _ in range(3)
-        ]
+        loader = make(*inputs, **options)
+        is_loader = isinstance(loader, DataLoader)  # one for all epochs
+        loaded = []
+        for _ in range(3):
+            epoch = loader if is_loader else make(*inputs, **options)
+            loaded.append(list(islice(epoch, count)))
     return loaded, torch.get_rng_state()
-
-
-def loader_of(*inputs, **options):
-    """Return the iterator of a loader without workers."""
-    return iter(DataLoader(*inputs, **options))
 
 
 def test_these_lines_are_a_loader(
     snippet, data=None, size=4, join=None, count=None, more=()
 ):
-    run = snippet.after("by-hand")
+    run = ran(snippet, "by-hand")
     data = range(10) if data is None else data
     for shuffle, drop_last in product(BOTH, BOTH):
         options = {"shuffle": shuffle, "drop_last": drop_last, **dict(more)}
         seen = []
-        for make, name in ((run.load, "join"), (loader_of, "collate_fn")):
+        for make, name in ((run.load, "join"), (DataLoader, "collate_fn")):
             named = options | ({name: join} if join else {})
-            seen.append(epochs_of(make, data, size, count, **named))
+            seen.append(epochs_of(make, data, size, count=count, **named))
         assert_same(*seen)
 
 
@@ -239,7 +241,7 @@ def test_these_lines_are_a_loader__also_if_left_early(snippet):
 
 
 def test_these_lines_are_a_loader__also_as_compared(snippet):
-    run = snippet.after("compare")
+    run = ran(snippet, "by-hand", "compare")
 
     assert run.equal == [True] * 20
     inputs = run.load, 4, True, False
@@ -341,7 +343,7 @@ def test_these_lines_are_a_loader__but_not_with(snippet, old, new, fails):
 
 
 def test_each_epoch_has_its_order(snippet, count=10, size=4, seed=0):
-    run = snippet.after("epochs")
+    run = ran(snippet, "by-hand", "epochs")
     lines = printed[-1]["epochs"].splitlines()
     torch.manual_seed(0)
     loader = DataLoader(range(10), 4, shuffle=True)
@@ -349,7 +351,7 @@ def test_each_epoch_has_its_order(snippet, count=10, size=4, seed=0):
     assert lines == [str(epoch) for epoch in shown]
 
     torch.manual_seed(seed)
-    for make in (run.load, loader_of):
+    for make in (run.load, DataLoader):
         epochs = [order_of(make(range(count), size, True)) for _ in range(3)]
         one, other, third = epochs
         assert one != other != third != one
@@ -385,7 +387,7 @@ def test_each_epoch_has_its_order__but_not(snippet, old, new, fails):
 
 
 def test_these_lines_are_default_collate(snippet, *lists):
-    run = snippet.after("joined")
+    run = ran(snippet, "join", "joined")
     shown = printed[-1]["joined"]
     assert shown.count("as ours: True") == len(run.examples) == 6
     for samples in (*run.examples, *NUMBERS_AND_PARTS, *lists):
@@ -441,7 +443,7 @@ def test_these_lines_are_default_collate__also_of_two_dtypes(snippet):
 
 
 def test_these_lines_are_default_collate__also_on_another_device(snippet):
-    run = snippet.after("join")
+    run = ran(snippet, "join")
     samples = [(torch.ones(2, device="meta"), 1.0)] * 3
     mine, its = run.join(samples), default_collate(samples)
     assert mine[0].shape == its[0].shape == (3, 2)
@@ -450,7 +452,7 @@ def test_these_lines_are_default_collate__also_on_another_device(snippet):
 
 
 def test_these_lines_are_default_collate__also_their_gradients(snippet):
-    run = snippet.after("join")
+    run = ran(snippet, "join")
     gradients = []
     for join in (run.join, default_collate):
         weights = [torch.arange(3.0, requires_grad=True) for _ in range(4)]
@@ -503,7 +505,7 @@ def test_these_lines_are_default_collate__but_not_with(
 
 
 def test_floats_become_float64(snippet, largest=2**63 - 1, options=()):
-    run = snippet.after("joined")
+    run = ran(snippet, "join", "joined")
     floats, integers, strings = run.joined[1:4]
 
     def join(*samples):
@@ -546,7 +548,7 @@ def test_weights_balance_the_classes(snippet, classes=None, shuffle=None):
     edited = snippet
     if classes is not None:
         edited = snippet.edit("int(name in CONSTANTS)", classes)
-    run = edited.after("rare")
+    run = ran(edited, "rare")
     labels = [label for _, label in run.train_set]
     counts = Counter(labels)
 
@@ -596,7 +598,7 @@ def test_unequal_lengths_raise(snippet, sizes=(2, 1)):
         shown = said(snippet, "unequal")
     assert shown == [f"{words} [4] at entry 0 and [1] at entry 1"]
 
-    join = snippet.after("unequal").join
+    join = ran(snippet, "join").join
     odd = [size != sizes[0] for size in sizes].index(True)
     first, other = ([*torch.zeros(sizes[at]).shape] for at in (0, odd))
     text = f"{words} {first} at entry 0 and {other} at entry {odd}"
@@ -635,7 +637,7 @@ def test_boxes_stay_in_a_list(snippet, counts=(2, 0, 5)):
     ]
 
     with no_error():
-        join = snippet.after("boxes").keep_boxes_apart
+        join = ran(snippet, "boxes").keep_boxes_apart
         [(images, boxes)] = DataLoader(samples, len(counts), collate_fn=join)
         images = images.clone()  # a tensor, and no list of images
 
@@ -682,7 +684,7 @@ def test_none_is_not_joined(snippet, places=(2,), make=torch.ones, options=()):
     assert first.endswith(named)
     assert second == text.format(1)
 
-    join = snippet.after("missing").join
+    join = ran(snippet, "join").join
     samples = [None if at in places else make(2) for at in range(4)]
     with pytest.raises((TypeError, AttributeError)) as caught:
         next(iter(DataLoader(samples, 4, **dict(options))))
@@ -732,7 +734,7 @@ def test_none_is_not_joined__also_first(snippet, make, options):
 
 
 def test_none_is_not_joined__also_unless_left_out(snippet):
-    run = snippet.after("without-missing")
+    run = ran(snippet, "without-missing")
 
     assert printed[-1]["without-missing"] == "2 rows\n"
     given = [None, run.train_set[3], None, run.train_set[1]]
@@ -759,14 +761,17 @@ BATCHES = ["train_set[:4]", "train_set[4:]", "train_set", "train_set[1:2]"]
 
 def test_a_mask_takes_padding_out(snippet, others="train_set[:4]"):
     edited = snippet.edit("pad(train_set[7:])", f"pad({others})")
-    for run in (snippet.after("masked-mean"), edited.after("masked-mean")):
+    for run in (
+        ran(snippet, "padded-mean", "masked-mean"),
+        ran(edited, "padded-mean", "masked-mean"),
+    ):
         lengths, width = run.lengths.tolist(), run.words.shape[1]
         rows = zip(run.words.tolist(), lengths, strict=True)
         alone = [100 + sum(row[:n]) / (n or 1) for row, n in rows]
         assert run.means[:, 0].tolist() == pytest.approx(alone)
         expected = [[n < length for n in range(width)] for length in lengths]
         assert run.mask.tolist() == expected
-    run = snippet.after("padded-mean")
+    run = ran(snippet, "padded-mean")
     assert run.words[0].tolist() == [16, 9, 0]
     wrong = run.vectors.mean(dim=1)[:, 0].tolist()
     assert wrong == pytest.approx([325 / 3, 114, 114])
@@ -1021,7 +1026,7 @@ def test_unshuffled_epochs_drop_the_same__but_not(snippet, old, new, fails):
 def test_a_small_dataset_vanishes(snippet, count=3, size=4):
     with no_error():
         assert said(snippet, "vanishing") == ["3 samples, 0 batches"]
-    load = snippet.after("by-hand").load
+    load = ran(snippet, "by-hand").load
 
     for shuffle in BOTH:
         options = {"shuffle": shuffle, "drop_last": True}
