@@ -1,105 +1,137 @@
 """
-Batches
-=======
+Make batches: shuffle, drop_last and collate_fn
+===============================================
 
-How samples are ordered, grouped and joined to batches.
+A DataLoader in ten lines, default_collate in fourteen, and what follows.
 """
 
-# %% reviews
+# %% names
 import torch
-from torch import nn
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, WeightedRandomSampler, default_collate
 
-words = [[5, 2], [7], [4, 4, 9], [8, 1], [3], [6, 2, 2], [9], [1, 8], [5], [2]]
-stars = [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]
-reviews = [
-    (torch.tensor(word), star) for word, star in zip(words, stars, strict=True)
-]
+CONSTANTS = {"e", "inf", "pi", "tau"}
+
+
+def sample_of(name):
+    word = [ord(letter) - ord("a") + 1 for letter in name]
+    return torch.tensor(word), int(name in CONSTANTS)
+
+
+names = ["acos", "e", "exp", "floor", "fsum", "gcd", "hypot"]
+names += ["pi", "sin", "tau"]
+train_set = [sample_of(name) for name in names]
+val_set = [sample_of(name) for name in ("inf", "atan", "log")]
 
 
 # %% do-this
 def pad(samples):
-    reviews, stars = zip(*samples, strict=True)
-    lengths = torch.tensor([len(each) for each in reviews])
-    padded = pad_sequence(reviews, batch_first=True)
-    return padded, lengths, torch.tensor(stars)
+    words, labels = zip(*samples, strict=True)
+    lengths = torch.tensor([len(word) for word in words])
+    padded = pad_sequence(words, batch_first=True)
+    return padded, lengths, torch.tensor(labels)
 
 
-training = DataLoader(
-    reviews, batch_size=4, shuffle=True, drop_last=True, collate_fn=pad
-)
-evaluation = DataLoader(reviews, batch_size=4, collate_fn=pad)
+train_loader = DataLoader(train_set, 4, shuffle=True, collate_fn=pad)
+val_loader = DataLoader(val_set, 4, collate_fn=pad)
 
-padded, lengths, labels = next(iter(evaluation))
-print(padded, lengths, labels, sep="\n")
+for words, lengths, labels in val_loader:
+    print(words, lengths, labels, sep="\n")
 
 
 # %% by-hand
-def by_hand(loader):
-    for indices in loader.batch_sampler:
-        samples = [loader.dataset[index] for index in indices]
-        yield loader.collate_fn(samples)
+def load(dataset, size, shuffle=False, drop_last=False, join=default_collate):
+    torch.tensor(0).random_()  # 1: a seed for workers, even if there are none
+    order = list(range(len(dataset)))
+    if shuffle:
+        own = torch.Generator().manual_seed(torch.tensor(0).random_().item())
+        order = torch.randperm(len(order), generator=own).tolist()  # 2
+    if drop_last:
+        order = order[: len(order) // size * size]  # 3
+    for start in range(0, len(order), size):
+        yield join([dataset[i] for i in order[start : start + size]])  # 4
 
 
-for batch, *_ in by_hand(evaluation):
-    print(batch.tolist())
+# %% compare
+from itertools import product
 
-# %% orders
+
+def three_epochs(make, size, shuffle, drop_last):
+    torch.manual_seed(0)
+    epochs = []
+    for _ in range(3):
+        batches = make(range(10), size, shuffle, drop_last=drop_last)
+        epochs.append([batch.tolist() for batch in batches])
+    return epochs, torch.rand(()).item()
+
+
+yes_no = (False, True)
+equal = [
+    three_epochs(load, *options) == three_epochs(DataLoader, *options)
+    for options in product((1, 3, 4, 10, 11), yes_no, yes_no)
+]
+print(f"{sum(equal)} of {len(equal)} settings give equal batches")
+
+# %% epochs
 torch.manual_seed(0)
-three_epochs = range(3)
-orders = {
-    "as they come": [list(evaluation.batch_sampler) for _ in three_epochs],
-    "training": [list(training.batch_sampler) for _ in three_epochs],
-}
+for _ in range(3):
+    print([batch.tolist() for batch in load(range(10), 4, shuffle=True)])
 
-# %% orders-drawn
-import matplotlib.pyplot as plt
 
-figure, panels = plt.subplots(1, 2, figsize=(6, 2.2), layout="constrained")
-colors = "#0072B2", "#D55E00", "k"
-for axes, (name, epochs) in zip(panels, orders.items(), strict=True):
-    for epoch, batches in enumerate(epochs):
-        place = 0
-        for batch, color in zip(batches, colors, strict=False):
-            for index in batch:
-                axes.text(place, -epoch, index, color=color, ha="center")
-                place += 1
-    axes.set(xlim=(-1, 10), ylim=(-2.5, 0.7), xticks=(), yticks=())
-    axes.set_title(f"{name}: three epochs")
-plt.show()
+# %% join
+def join(samples):
+    first = samples[0]
+    if isinstance(first, torch.Tensor):
+        return torch.stack(samples)  # 5
+    if isinstance(first, (int, float)):
+        dtype = torch.float64 if isinstance(first, float) else None
+        return torch.tensor(samples, dtype=dtype)  # 6
+    if isinstance(first, dict):
+        return {k: join([each[k] for each in samples]) for k in first}  # 7
+    if isinstance(first, (tuple, list)):
+        return [join(part) for part in zip(*samples, strict=True)]  # 8
+    if isinstance(first, str):
+        return samples
+    raise TypeError(f"cannot join samples of {type(first)}")  # 9
 
 
 # %% joined
-def join(*samples):
-    return next(iter(DataLoader(samples, batch_size=len(samples))))
+examples = [
+    [torch.zeros(2), torch.ones(2)],
+    [0.5, 1.5],
+    [7, 8],
+    ["pi", "e"],
+    [(torch.tensor([1, 2]), 7), (torch.tensor([3, 4]), 8)],
+    [{"name": "pi", "value": 3.14}, {"name": "e", "value": 2.72}],
+]
+joined = [default_collate(samples) for samples in examples]
+for batch, samples in zip(joined, examples, strict=True):
+    print(batch, "as ours:", repr(batch) == repr(join(samples)))
 
+# %% rare
+kinds = torch.tensor([label for _, label in train_set])
+weights = 1 / kinds.bincount()[kinds]
+sampler = WeightedRandomSampler(weights, num_samples=1000)
+balanced = DataLoader(train_set, 4, sampler=sampler, collate_fn=pad)
 
-joined = {
-    "tensors": join(torch.zeros(3), torch.ones(3)),
-    "floats": join(0.5, 1.5),
-    "integers": join(7, 8),
-    "strings": join("good", "bad"),
-    "tuples": join((torch.zeros(3), 7), (torch.ones(3), 8)),
-    "dicts": join({"stars": 1}, {"stars": 0}),
-}
-print(*joined.items(), sep="\n")
+torch.manual_seed(0)
+drawn = torch.cat([labels for *_, labels in balanced])
+print(f"constants: {sum(kinds)} of 10 names, {sum(drawn)} of 1000 draws")
 
-# %% quiet-surprises
-# Wrong on purpose: do not copy.
-mixed = join(3, 2.5), join(2.5, 3)
-fewer = join({"stars": 1}, {"stars": 0, "author": "Ada"})
+# %% by-length
+by_length = torch.tensor([len(word) for word, _ in train_set]).argsort()
+batches = [batch.tolist() for batch in by_length.split(4)]
+similar = DataLoader(train_set, batch_sampler=batches, collate_fn=pad)
 
-print(*mixed, fewer, sep="\n")
+for loader in (DataLoader(train_set, 4, collate_fn=pad), similar):
+    print("zeros:", [(words == 0).sum().item() for words, *_ in loader])
 
 # %% unequal
 # Wrong on purpose: do not copy.
 try:
-    next(iter(DataLoader(reviews, batch_size=4)))
+    next(iter(DataLoader(train_set, 4)))
 except RuntimeError as error:
-    unequal = str(error)
-
-print(unequal)
+    print(error)
 
 
 # %% boxes
@@ -117,118 +149,71 @@ print(images.shape, [len(each) for each in boxes])
 
 # %% missing
 # Wrong on purpose: do not copy.
-missing = []
-for samples in ((None, torch.zeros(3)), (torch.zeros(3), None)):
+for samples in ([None, torch.zeros(2)], [torch.zeros(2), None]):
     try:
-        join(*samples)
+        print(next(iter(DataLoader(samples, 2))))
     except TypeError as error:
-        missing.append(str(error))
-
-print(*missing, sep="\n")
+        print(error)
 
 
 # %% without-missing
-def join_those_there(samples):
-    return pad([each for each in samples if each is not None])
+def pad_those_there(samples):
+    return pad([sample for sample in samples if sample is not None])
 
 
-some = DataLoader(
-    [reviews[0], None, reviews[2]], 3, collate_fn=join_those_there
-)
-print(next(iter(some))[0])
+damaged = [train_set[0], None, train_set[2]]
+words, _, _ = next(iter(DataLoader(damaged, 3, collate_fn=pad_those_there)))
+print(len(words), "rows")
 
 # %% padded-mean
 # Wrong on purpose: do not copy.
-table = torch.arange(10.0)[:, None] + 100  # a vector for each word
-vectors = table[padded]
-wrong_mean = vectors.mean(dim=1)[:, 0]
+words, lengths, _ = pad(train_set[7:])  # pi, sin and tau
+vectors = 100.0 + words[..., None]  # an embedding with one number
 
-print(wrong_mean)
+print(words)
+print(vectors.mean(dim=1)[:, 0])
 
 # %% masked-mean
-mask = torch.arange(padded.shape[1]) < lengths[:, None]
+mask = torch.arange(words.shape[1]) < lengths[:, None]
 sums = torch.where(mask[..., None], vectors, 0).sum(dim=1)
-right_mean = (sums / lengths[:, None])[:, 0]
+means = sums / lengths[:, None]
 
 print(mask)
-print(right_mean)
+print(means[:, 0])
 
-
-# %% shuffled-after
-def shuffled_after(draw, generator=None):
+# %% same-seed
+for evaluate_first in (False, True):
     torch.manual_seed(0)
-    draw()
-    loader = DataLoader(range(10), 10, shuffle=True, generator=generator)
-    return next(iter(loader)).tolist()
-
-
-# %% same-order
-before = {
-    "nothing": lambda: None,
-    "one number": lambda: torch.rand(1),
-    "an evaluation": lambda: list(evaluation),
-}
-shared = {name: shuffled_after(draw) for name, draw in before.items()}
-own = {
-    name: shuffled_after(draw, torch.Generator().manual_seed(1))
-    for name, draw in before.items()
-}
-print(*shared.items(), "with its own generator:", sep="\n")
-print(*own.items(), sep="\n")
-
+    if evaluate_first:
+        print("after an evaluation:")
+        list(val_loader)
+    own = torch.Generator().manual_seed(0)
+    for generator in (None, own):
+        loader = DataLoader(range(10), 10, shuffle=True, generator=generator)
+        print(next(iter(loader)).tolist())
 
 # %% dropped
-def left_out(epoch):
-    return sorted(set(range(10)) - {i for batch in epoch for i in batch})
-
-
-in_order = DataLoader(range(10), 4, drop_last=True)
-always_dropped = [left_out(in_order.batch_sampler) for _ in range(3)]
-dropped = [left_out(epoch) for epoch in orders["training"]]
-
-print("in order:", always_dropped)
-print("shuffled:", dropped)
-
-# %% batch-of-one
-# Wrong on purpose: do not copy.
-numbers = DataLoader(torch.randn(9, 3), batch_size=4)
-norm, sizes, refusal = nn.BatchNorm1d(3), [], None
-try:
-    for batch in numbers:
-        norm(batch)
-        sizes.append(len(batch))
-except ValueError as error:
-    refusal = error
-
-print(sizes, refusal)
+torch.manual_seed(0)
+for shuffle in (False, True):
+    loader = DataLoader(range(10), 4, shuffle, drop_last=True)
+    left_out = [
+        sorted(set(range(10)) - set(torch.cat(list(loader)).tolist()))
+        for _ in range(3)
+    ]
+    print(f"shuffle={shuffle}: three epochs leave out {left_out}")
 
 # %% vanishing
 # Wrong on purpose: do not copy.
-few = reviews[7:]
-vanished = list(DataLoader(few, batch_size=4, drop_last=True))
-print(vanished)
+loader = DataLoader(val_set, 4, drop_last=True, collate_fn=pad)
+print(len(val_set), "samples,", len(list(loader)), "batches")
 
-# %% rare
-classes = torch.tensor(stars)
-weights = 1 / classes.bincount()[classes]
-balanced = torch.utils.data.WeightedRandomSampler(weights, num_samples=1000)
-torch.manual_seed(0)
-drawn = classes[list(balanced)]
-
-print(f"ones: {sum(stars)} of 10 reviews, {drawn.sum()} of 1000 draws")
-
-# %% sampler-and-shuffle
-# Wrong on purpose: do not copy.
-try:
-    DataLoader(reviews, sampler=balanced, shuffle=True)
-except ValueError as error:
-    exclusive = error
-
-print(exclusive)
+# %% first-decides
+apartments = [{"rooms": 3}, {"rooms": 2.5, "rent": 900}]
+print(next(iter(DataLoader(apartments, 2))))
 
 
-# %% by-length
-class ByLength(torch.utils.data.Sampler):
+# %% similar-lengths
+class SimilarLengths:
     def __init__(self, lengths, batch_size):
         self.lengths, self.batch_size = torch.tensor(lengths), batch_size
 
@@ -236,54 +221,29 @@ class ByLength(torch.utils.data.Sampler):
         mixed = torch.randperm(len(self.lengths))
         order = mixed[self.lengths[mixed].argsort()]
         batches = order.split(self.batch_size)
-        return iter(
-            [batches[i].tolist() for i in torch.randperm(len(batches))]
-        )
+        for index in torch.randperm(len(batches)):
+            yield batches[index].tolist()
 
     def __len__(self):
         return -(-len(self.lengths) // self.batch_size)
 
 
-# %% less-padding
-by_length = DataLoader(
-    reviews, batch_sampler=ByLength(list(map(len, words)), 4), collate_fn=pad
-)
-
-
-def zeros(loader):
-    return sum(int((batch == 0).sum()) for batch, *_ in loader)
-
-
-padding = {"as they come": zeros(evaluation), "by length": zeros(by_length)}
-print(padding)
-
-
-# %% whole-batches
-class Table(torch.utils.data.Dataset):
-    def __init__(self, rows):
-        self.rows, self.asked = rows, []
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitems__(self, indices):
-        self.asked.append(indices)
-        return list(self.rows[indices])
-
-
-# %% whole-batches-read
-table = Table(torch.arange(20.0).reshape(10, 2))
-wholes = list(DataLoader(table, batch_size=4))
-
-print(table.asked)
-
-# %% in-a-worker
-# Wrong on purpose: do not copy.
-in_worker = {"num_workers": 1, "multiprocessing_context": "fork"}
-try:
-    next(iter(DataLoader(reviews[2:], batch_size=4, **in_worker)))
-except RuntimeError as error:
-    error.with_traceback(None)  # which still holds the worker
-    not_resizable = str(error).splitlines()[-1]
-
-print(not_resizable)
+# %% similar-lengths-checked
+lengths = [len(word) for word, _ in train_set]
+batch_sampler = SimilarLengths(lengths, 4)
+epochs, zeros = [], []
+for _ in range(20):
+    epoch = list(batch_sampler)
+    epochs.append([index for batch in epoch for index in batch])
+    padded = [max(lengths[i] for i in batch) * len(batch) for batch in epoch]
+    zeros.append(sum(padded) - sum(lengths))
+if any(sorted(epoch) != list(range(10)) for epoch in epochs):
+    print("In each epoch, each index should come once.")
+elif max(zeros) > 5:
+    print(f"There are still up to {max(zeros)} zeros instead of 5.")
+elif epochs == epochs[:1] * 20:
+    print("All epochs are the same: draw in __iter__, not in __init__.")
+elif len(DataLoader(train_set, batch_sampler=batch_sampler)) != 3:
+    print("How many batches does __len__ count?")
+else:
+    print("Right: 5 zeros in each epoch, and the batches change.")

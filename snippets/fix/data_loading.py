@@ -138,6 +138,15 @@ except ValueError as error:
 batches = list(DataLoader(files))
 print(len(files), "files,", len(batches), "batches")
 
+# %% in-a-worker
+short = [torch.zeros(3), torch.zeros(2)]
+
+try:
+    next(iter(DataLoader(short, 2, **one)))
+except RuntimeError as error:
+    error.with_traceback(None)  # which still holds the worker
+    print(str(error).splitlines()[-1])
+
 # %% filtered
 import numpy as np
 import pandas as pd

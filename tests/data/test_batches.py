@@ -2,255 +2,365 @@
 
 import math
 import random
+from ast import literal_eval
 from collections import Counter, namedtuple
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, islice, product
 
 import numpy
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import (
-    ConcatDataset,
     DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
     Subset,
+    TensorDataset,
     WeightedRandomSampler,
+    default_collate,
 )
 
-from extensions.evidence.counterexamples import no_error
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.snippet import printed
 from tests.helpers import worlds
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
 )
 
-
 FORK = {"num_workers": 1, "multiprocessing_context": "fork"}
+BOTH = (False, True)
 
-REVIEWS = {
-    "one review": [[3, 4]],
-    "equal lengths": [[1, 2], [3, 4], [5, 6]],
-    "no words": [[], [7, 8, 9]],
-    "a word 0": [[0, 5, 0], [7], [0]],
-    "numbers at the ends of int64": [[-(2**63), 2**63 - 1], [1]],
-}
+
+def ran(snippet, *cells):
+    """Run the first two cells, and some others."""
+    return snippet.only("names", "do-this", *cells).after(cells[-1])
+
+
+def said(snippet, *cells):
+    """Return what the last of some cells prints, line by line."""
+    ran(snippet, *cells)
+    return printed[-1][cells[-1]].splitlines()
 
 
 def samples_of(words):
+    """Return samples of some lists of numbers, labeled by their places."""
     return [
         (torch.tensor(each, dtype=torch.int64), place)
         for place, each in enumerate(words)
     ]
 
 
-def test_pad_fills_up_to_the_longest(snippet, reviews=((1, 2, 3, 4), (5,))):
-    run = snippet.after("do-this")
+WORDS = {
+    "one sample": [[3, 4]],
+    "equal lengths": [[1, 2], [3, 4], [5, 6]],
+    "an empty word": [[], [7, 8, 9]],
+    "a letter 0": [[0, 5, 0], [7], [0]],
+    "numbers at the ends of int64": [[-(2**63), 2**63 - 1], [1]],
+}
 
-    for words in (run.words[:4], [[7]], [list(each) for each in reviews]):
-        padded, lengths, labels = run.pad(samples_of(words))
+
+def test_pad_fills_up_to_the_longest(snippet, others=((1, 2, 3, 4), (5,))):
+    run = snippet.after("do-this")
+    ours = [[ord(c) - 96 for c in name] for name in run.names]
+
+    assert [word.tolist() for word, _ in run.train_set] == ours
+    is_constant = [int(n in ("e", "pi", "tau")) for n in run.names]
+    assert [label for _, label in run.train_set] == is_constant
+    for words in (ours[:4], [[7]], [list(each) for each in others]):
+        with no_error():
+            padded, lengths, labels = run.pad(samples_of(words))
         longest = max(len(each) for each in words)
         expected = [each + [0] * (longest - len(each)) for each in words]
         assert padded.tolist() == expected
         assert padded.dtype == torch.int64
         assert lengths.tolist() == [len(each) for each in words]
         assert labels.tolist() == list(range(len(words)))
-    first = next(iter(run.evaluation))
-    assert first[0].tolist() == [[5, 2, 0], [7, 0, 0], [4, 4, 9], [8, 1, 0]]
-    assert run.labels.tolist() == run.stars[:4]
-    assert run.padded.equal(first[0])
-    assert [len(batch[0]) for batch in run.evaluation] == [4, 4, 2]
-    assert [len(batch[0]) for batch in run.training] == [4, 4]
-    assert [each[0].tolist() for each in run.reviews] == run.words
+    [(words, lengths, labels)] = run.val_loader
+    assert words.tolist()[0] == [9, 14, 6, 0]
+    assert (lengths.tolist(), labels.tolist()) == ([3, 4, 3], [1, 0, 0])
+    assert [len(batch[0]) for batch in run.train_loader] == [4, 4, 2]
 
 
-@pytest.mark.parametrize("name", REVIEWS)
+@pytest.mark.parametrize("name", WORDS)
 def test_pad_fills_up_to_the_longest__also_for(snippet, name):
-    test_pad_fills_up_to_the_longest(snippet, REVIEWS[name])
+    test_pad_fills_up_to_the_longest(snippet, WORDS[name])
 
 
-def test_pad_fills_up_to_the_longest__but_not_at_the_front(snippet, fails):
-    """`padding_side="left"` puts the zeros in front of the words."""
-    edited = snippet.edit(
-        "pad_sequence(reviews, batch_first=True)",
-        'pad_sequence(reviews, batch_first=True, padding_side="left")',
-    )
-    fails(test_pad_fills_up_to_the_longest, edited)
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_pad_fills_up_to_the_longest__also_with_similar_lengths(snippet, size):
+    assert said(snippet, "by-length") == [
+        "zeros: [7, 6, 0]",
+        "zeros: [3, 2, 0]",
+    ]
+    run = ran(snippet, "similar-lengths", "similar-lengths-checked")
+    assert printed[-1]["similar-lengths-checked"].startswith("Right:")
+    lengths = [9, 1, 4, 4, 4, 2, 400, 4, 7, 4]
+    sampler = run.SimilarLengths(lengths, size)
+    epochs = [list(sampler) for _ in range(50)]
+    for epoch in epochs:
+        assert sorted(chain(*epoch)) == list(range(len(lengths)))
+        assert len(epoch) == len(sampler)
+        ordered = sorted(sorted(lengths[i] for i in batch) for batch in epoch)
+        assert list(chain(*ordered)) == sorted(lengths)
+    assert len({str(epoch) for epoch in epochs}) > 10
+    assert len({frozenset(map(frozenset, epoch)) for epoch in epochs}) > 1
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "pad_sequence(reviews, batch_first=True)",
-            "pad_sequence(reviews, batch_first=True, padding_value=-1)",
-        ),
-        (", batch_first=True", ""),
-        ("len(each) for each in reviews", "3 for each in reviews"),
-        ("lengths, torch.tensor(stars)", "lengths, torch.zeros(len(stars))"),
-        (
-            "    return padded, lengths",
-            "    padded = nn.functional.pad(padded, (0, 1))\n"
-            "    return padded, lengths",
-        ),
-        (
-            "pad_sequence(reviews, batch_first=True)",
-            "pad_sequence([each[:3] for each in reviews], batch_first=True)",
-        ),
-        ("lengths, torch.tensor(stars)", "lengths, torch.tensor(stars[::-1])"),
-        ("torch.tensor([len(each)", "torch.tensor([-len(each)"),
-    ],
-    ids=[
-        "with another number",
-        "along the first axis",
-        "with one length for all",
-        "without the labels",
-        "beyond the longest",
-        "cut short",
-        "with the labels of others",
-        "with lengths below zero",
-    ],
+def test_pad_fills_up_to_the_longest__also_with_stacked_labels(snippet):
+    edited = snippet.edit("torch.tensor(labels)", "torch.stack(labels)")
+    run = edited.edit("in val_loader:", "in ():").after("do-this")
+    samples = [(torch.ones(n), torch.tensor([n, 5])) for n in (1, 2)]
+
+    assert run.pad(samples)[2].tolist() == [[1, 5], [2, 5]]
+    with pytest.raises(TypeError, match="single element"):
+        snippet.after("do-this").pad(samples)
+
+
+def test_pad_fills_up_to_the_longest__ends_without_samples(snippet, fails):
+    """For an empty list, such as a batch whose samples are all missing: `pad`
+    raises a `ValueError`.
+    """
+    fails(test_pad_fills_up_to_the_longest, snippet, [])
+
+
+PADDED = "pad_sequence(words, batch_first=True)"
+
+
+@edits(
+    ("in front", PADDED, PADDED[:-1] + ', padding_side="left")'),
+    ("along the first axis", PADDED, "pad_sequence(words)"),
+    ("with one length", "len(word) for word in words", "3 for word in words"),
+    ("with other labels", "torch.tensor(labels)", "torch.ones(len(labels))"),
 )
 def test_pad_fills_up_to_the_longest__but_not(snippet, old, new, fails):
-    """Each edit changes one part of the batch: the padding, the words, the
-    lengths or the labels.
+    """Each edit changes one part of the batch: the padding, the lengths
+    or the labels.
     """
     fails(test_pad_fills_up_to_the_longest, snippet.edit(old, new))
 
 
+def order_of(loader):
+    """Return the samples of an epoch."""
+    return torch.cat(list(loader)).tolist()
+
+
 def assert_same(one, other):
+    """Compare two batches: their classes, dtypes and numbers."""
     assert type(one) is type(other)
     if torch.is_tensor(one):
         assert one.dtype == other.dtype
-        assert one.equal(other)
-    else:
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+    elif isinstance(one, dict):
+        assert_same(list(one.items()), list(other.items()))
+    elif isinstance(one, (list, tuple)):
         assert len(one) == len(other)
         for part, same in zip(one, other, strict=True):
             assert_same(part, same)
+    else:
+        assert one == other
 
 
-def start_again(loader):
+def epochs_of(make, *inputs, count=None, **options):
+    """Return three epochs, or the first batches of each, and the state of
+    PyTorch's generator behind them.
+    """
     torch.manual_seed(3)
-    if loader.generator is not None:
-        loader.generator.manual_seed(3)
+    with no_error():
+        loader = make(*inputs, **options)
+        is_loader = isinstance(loader, DataLoader)  # one for all epochs
+        loaded = []
+        for _ in range(3):
+            epoch = loader if is_loader else make(*inputs, **options)
+            loaded.append(list(islice(epoch, count)))
+    return loaded, torch.get_rng_state()
 
 
-def test_a_loader_is_four_steps(snippet, **options):
-    run = snippet.after("by-hand")
-    loaders = [run.evaluation, run.training]
-    loaders.append(DataLoader(run.reviews, collate_fn=run.pad, **options))
-    loaders.append(DataLoader(run.words[:1] * 6, batch_size=4))
+def test_these_lines_are_a_loader(
+    snippet, data=None, size=4, join=None, count=None, more=()
+):
+    run = ran(snippet, "by-hand")
+    data = range(10) if data is None else data
+    for shuffle, drop_last in product(BOTH, BOTH):
+        options = {"shuffle": shuffle, "drop_last": drop_last, **dict(more)}
+        seen = []
+        for make, name in ((run.load, "join"), (DataLoader, "collate_fn")):
+            named = options | ({name: join} if join else {})
+            seen.append(epochs_of(make, data, size, count=count, **named))
+        assert_same(*seen)
 
-    for loader in loaders:
-        start_again(loader)
-        batches = list(loader)
-        start_again(loader)
-        # A loader draws a number for its workers, even where it has none.
-        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-        assert_same(list(run.by_hand(loader)), batches)
+
+@pytest.mark.parametrize("size", [1, 3, 5, 10, 11, 200])
+def test_these_lines_are_a_loader__also_in_batches_of(snippet, size):
+    test_these_lines_are_a_loader(snippet, range(10), size)
+
+
+class Noisy(Dataset):
+    """A dataset whose samples are drawn at random."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return {"noise": torch.randn(2) + index, "name": str(index)}
+
+
+def images():
+    """Return images with labels."""
+    torch.manual_seed(0)
+    return TensorDataset(torch.rand(90, 1, 8, 8), torch.arange(90) % 10)
+
+
+DATA = {
+    "samples with noise": partial(Noisy, 30),
+    "images with labels": images,
+    "a part of a dataset": lambda: Subset(images(), range(50, 70)),
+    "a list of strings": lambda: list("abcdefghijk"),
+    "one sample": lambda: [2.5],
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_these_lines_are_a_loader__also_for(snippet, name):
+    test_these_lines_are_a_loader(snippet, DATA[name](), 7)
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_these_lines_are_a_loader__also_with_pad(snippet, size):
+    run = snippet.after("do-this")
+    test_these_lines_are_a_loader(snippet, run.train_set, size, run.pad)
+
+
+def test_these_lines_are_a_loader__also_if_left_early(snippet):
+    test_these_lines_are_a_loader(snippet, range(10), 3, None, 1)
+
+
+def test_these_lines_are_a_loader__also_as_compared(snippet):
+    run = ran(snippet, "by-hand", "compare")
+
+    assert run.equal == [True] * 20
+    inputs = run.load, 4, True, False
+    assert run.three_epochs(*inputs) == run.three_epochs(*inputs)
+    for other in ((run.load, 3, *inputs[2:]), (*inputs[:2], False, False)):
+        assert run.three_epochs(*inputs) != run.three_epochs(*other)
 
 
 @pytest.mark.parametrize(
-    "options",
+    "option",
     [
-        {"batch_size": 3},
-        {"batch_size": 20, "shuffle": True},
-        {"sampler": [3, 3, 1], "batch_size": 2},
+        {"generator": torch.Generator()},
+        {"sampler": [3, 3, 1]},
         {"batch_sampler": [[0], [5, 4]]},
-        {"batch_size": 4, "shuffle": True, "generator": torch.Generator()},
     ],
-    ids=["three", "shuffled", "a sampler", "a batch sampler", "a generator"],
+    ids=["generator", "sampler", "batch_sampler"],
 )
-def test_a_loader_is_four_steps__also_for(snippet, options):
-    test_a_loader_is_four_steps(snippet, **options)
+def test_these_lines_are_a_loader__ends_with(snippet, option, fails):
+    """With a `generator`, `sampler` or `batch_sampler`: ours takes none."""
+    inputs = None, 4, None, None, option
+    fails(test_these_lines_are_a_loader, snippet, *inputs)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("for index in indices]", "for index in sorted(indices)]"),
-        ("in loader.batch_sampler:", "in list(loader.batch_sampler)[::-1]:"),
-        ("yield loader.collate_fn(samples)", "yield pad(samples[:1])"),
-        ("loader.dataset[index]", "loader.dataset[-index]"),
-        (
-            "yield loader.collate_fn(samples)",
-            "yield pad(samples) if loader.dataset is reviews else samples",
-        ),
-    ],
-    ids=[
-        "in another order",
-        "from the end",
-        "for the first sample alone",
-        "at other indices",
-        "joined by pad alone",
-    ],
-)
-def test_a_loader_is_four_steps__but_not(snippet, old, new, fails):
-    """Other samples, another order or another `collate_fn` make other
-    batches.
+def test_these_lines_are_a_loader__ends_without_batches(snippet, fails):
+    """With `batch_size=None`: the real one gives samples."""
+    fails(test_these_lines_are_a_loader, snippet, range(10), None)
+
+
+def test_these_lines_are_a_loader__ends_without_samples(snippet, fails):
+    """For an empty dataset, shuffled: the real one raises `num_samples should
+    be a positive integer value, but got num_samples=0`.
     """
-    fails(test_a_loader_is_four_steps, snippet.edit(old, new))
+    fails(test_these_lines_are_a_loader, snippet, [])
 
 
-def test_the_order_stays_without_shuffle(snippet, count=10, size=4):
-    run = snippet.after("orders")
-    loader = DataLoader(range(count), batch_size=size)
+class Stream(IterableDataset):
+    """Ten numbers without an index."""
 
-    expected = [list(range(10))[at : at + 4] for at in (0, 4, 8)]
-    assert run.orders["as they come"] == [expected] * 3
-    came = [words for padded, *_ in run.evaluation for words in padded]
-    for words, (review, _) in zip(came, run.reviews, strict=True):
-        assert words[: len(review)].equal(review)
-    parts = [
-        list(range(count))[at : at + size] for at in range(0, count, size)
-    ]
-    for _ in range(2):
-        assert [batch.tolist() for batch in loader] == parts
-    assert len(loader) == math.ceil(count / size)
+    def __iter__(self):
+        return iter(range(10))
 
 
-@pytest.mark.parametrize(
-    ("count", "size"), [(1, 1), (7, 7), (7, 8), (12, 5)], ids=str
-)
-def test_the_order_stays_without_shuffle__also_for(snippet, count, size):
-    test_the_order_stays_without_shuffle(snippet, count, size)
+def test_these_lines_are_a_loader__ends_for_a_stream(snippet, fails):
+    """For an `IterableDataset`: it has no indices, and no length."""
+    fails(test_these_lines_are_a_loader, snippet, Stream())
 
 
-@pytest.mark.parametrize(
-    "change",
-    ["shuffle=True, ", "drop_last=True, ", "sampler=list(range(10))[::-1], "],
-    ids=["shuffled", "with drop_last", "with a sampler"],
-)
-def test_the_order_stays_without_shuffle__but_not(snippet, change, fails):
-    """`shuffle=True` and a sampler change the order, and `drop_last=True`
-    drops what is left.
+class Whole:
+    """A dataset that reads a batch at once."""
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        return index, "alone"
+
+    def __getitems__(self, indices):
+        return [(index, f"of {len(indices)}") for index in indices]
+
+
+def test_these_lines_are_a_loader__ends_with_getitems(snippet, fails):
+    """With `__getitems__`: the real one calls it once for each batch, with
+    the list of its indices.
     """
-    edited = snippet.edit(
-        "evaluation = DataLoader(reviews, ",
-        f"evaluation = DataLoader(reviews, {change}",
-    )
-    fails(test_the_order_stays_without_shuffle, edited)
+    fails(test_these_lines_are_a_loader, snippet, Whole())
+
+
+class InWorkers(DataLoader):
+    """A loader with a worker."""
+
+    def __init__(self, *inputs, **options):
+        super().__init__(*inputs, **options, **FORK)
+
+
+def test_these_lines_are_a_loader__ends_with_workers(
+    snippet, fails, monkeypatch
+):
+    """With workers, for samples that are drawn at random: a worker has a seed
+    of its own.
+    """
+    monkeypatch.setitem(globals(), "DataLoader", InWorkers)
+    fails(test_these_lines_are_a_loader, snippet, Noisy(4))
+
+
+TAKEN = "order[: len(order) // size * size]"
+
+
+@edits(
+    ("line 1 left out", "    torch.tensor(0).random_()  # 1", "    # 1"),
+    ("line 2 without own", "(len(order), generator=own)", "(len(order))"),
+    ("line 3 at the front", TAKEN, "order[len(order) % size :]"),
+    ("line 4 up to three", "[start : start + size]]", "[start:][:size][:3]]"),
+)
+def test_these_lines_are_a_loader__but_not_with(snippet, old, new, fails):
+    """Without the number of line 1, or by another generator in line 2, the
+    order is different; the others take different samples.
+    """
+    fails(test_these_lines_are_a_loader, snippet.edit(old, new))
 
 
 def test_each_epoch_has_its_order(snippet, count=10, size=4, seed=0):
-    run = snippet.after("orders")
-    orders = run.orders["training"]
-    torch.manual_seed(seed)
-    loader = DataLoader(range(count), size, shuffle=True)
-    epochs = [torch.cat(list(loader)).tolist() for _ in range(3)]
-
+    run = ran(snippet, "by-hand", "epochs")
+    lines = printed[-1]["epochs"].splitlines()
     torch.manual_seed(0)
-    assert orders == [list(run.training.batch_sampler) for _ in range(3)]
-    flat = [list(chain(*epoch)) for epoch in orders]
-    for one, other, third in (flat, epochs):
+    loader = DataLoader(range(10), 4, shuffle=True)
+    shown = [[batch.tolist() for batch in loader] for _ in range(3)]
+    assert lines == [str(epoch) for epoch in shown]
+
+    torch.manual_seed(seed)
+    for make in (run.load, DataLoader):
+        epochs = [order_of(make(range(count), size, True)) for _ in range(3)]
+        one, other, third = epochs
         assert one != other != third != one
-    for epoch in flat:
-        assert len(set(epoch)) == len(epoch) == 8
-    for epoch in epochs:
-        assert sorted(epoch) == list(range(count))
-    firsts = {next(iter(run.training.batch_sampler))[0] for _ in range(150)}
-    assert firsts == set(range(10))
-    three = DataLoader(range(3), 3, shuffle=True).batch_sampler
-    drawn = Counter(tuple(*three) for _ in range(300))
+        for epoch in epochs:
+            assert sorted(epoch) == list(range(count))
+    drawn = Counter()
+    for _ in range(300):
+        [batch] = DataLoader(range(3), 3, shuffle=True)
+        drawn[tuple(batch.tolist())] += 1
     assert len(drawn) == 6
     assert min(drawn.values()) > 25
 
@@ -261,263 +371,166 @@ def test_each_epoch_has_its_order__also_for(snippet, count, seed):
     test_each_epoch_has_its_order(snippet, count, 7, seed)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "list(training.batch_sampler) for _ in",
-            "[torch.manual_seed(0), *training.batch_sampler][1:] for _ in",
-        ),
-        ("batch_size=4, shuffle=True", "batch_size=4, shuffle=False"),
-        (
-            "batch_size=4, shuffle=True",
-            "batch_size=4, sampler=torch.utils.data.RandomSampler("
-            "reviews, replacement=True)",
-        ),
-        (
-            "batch_size=4, shuffle=True, drop_last=True",
-            "batch_sampler=torch.utils.data.BatchSampler([0, *("
-            "torch.randperm(9) + 1).tolist()], 4, True)",
-        ),
-    ],
-    ids=[
-        "with the seed set again",
-        "without shuffle",
-        "with replacement",
-        "with an order drawn once",
-    ],
+RANDPERM = "torch.randperm(len(order), generator=own)"
+
+
+@edits(
+    ("without shuffle", "(range(10), 4, shuffle=True)", "(range(10), 4)"),
+    ("with one seed", "(torch.tensor(0).random_().item())", "(0)"),
+    ("repeating", RANDPERM, "torch.randint(10, (10,), generator=own)"),
 )
 def test_each_epoch_has_its_order__but_not(snippet, old, new, fails):
-    """The same seed each time, no `shuffle`, or an order drawn once repeats
-    it; with replacement, indices come twice.
+    """Without `shuffle`, or from one seed, the epochs are alike; if numbers
+    repeat, indices come twice.
     """
     fails(test_each_epoch_has_its_order, snippet.edit(old, new))
 
 
-def filled(shape, dtype=torch.float32):
-    return [torch.full(shape, at, dtype=dtype) for at in range(4)]
+def test_these_lines_are_default_collate(snippet, *lists):
+    run = ran(snippet, "join", "joined")
+    shown = printed[-1]["joined"]
+    assert shown.count("as ours: True") == len(run.examples) == 6
+    for samples in (*run.examples, *NUMBERS_AND_PARTS, *lists):
+        with no_error():
+            mine, its = run.join(samples), default_collate(samples)
+        assert_same(mine, its)
 
 
-def in_a_worker(samples, size=2, **options):
-    """Join samples in a worker, and let it go if it fails."""
-    try:
-        return next(iter(DataLoader(samples, size, **FORK, **options)))
-    except RuntimeError as error:
-        error.with_traceback(None)  # which still holds the worker
-        return str(error)
-
-
-def test_tensors_are_stacked(snippet, samples=None, where="here"):
-    run = snippet.after("joined")
-    samples = samples or filled((3,))
-
-    with no_error():
-        stacked = run.join(*samples)
-    if where == "in a worker":
-        stacked = in_a_worker(samples, len(samples))
-        assert torch.is_tensor(stacked), stacked
-    assert stacked.dtype == samples[0].dtype
-    assert stacked.shape == (len(samples), *samples[0].shape)
-    for at, sample in enumerate(samples):
-        assert stacked[at].equal(sample)
-    assert run.joined["tensors"].tolist() == [[0] * 3, [1] * 3]
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bfloat16, torch.bool])
-@pytest.mark.parametrize("shape", [(), (0,), (2, 3, 4)], ids=str)
-def test_tensors_are_stacked__also_for(snippet, shape, dtype):
-    test_tensors_are_stacked(snippet, filled(shape, dtype))
+NUMBERS_AND_PARTS = [
+    [1, -(2**63), 2**63 - 1],
+    [0.1, math.inf, math.nan],
+    [True, False],
+    [3, 2.5],
+    [2.5, 3],
+    ["a", "", "b"],
+    [[], []],
+    [{}, {}],
+    [{"size": 1}, {"size": 0, "later": 5}],
+    [[1, 2.0], [2, 3.0]],
+    [{"a": (1, ["x", 0.5])}, {"a": (2, ["y", 1.5])}],
+    [({1: torch.ones(2)}, 7)] * 3,
+    [1],
+]
 
 
 @worlds.each(
     "tensor",
     worlds.TENSORS,
+    "empty",
+    "a single number",
     "transposed",
     "with gaps",
     "expanded",
     "requiring grad",
     "non-leaf",
+    "bfloat16",
     "at the ends of int64",
-    "with inf",
+    "boolean",
+    "with nan",
 )
-def test_tensors_are_stacked__also_if(snippet, tensor):
-    test_tensors_are_stacked(snippet, [tensor(), tensor()])
+def test_these_lines_are_default_collate__also_if(snippet, tensor):
+    one = tensor()
+    samples = [one, tensor(), one]
+    pairs = [(each, 1) for each in samples]
+    test_these_lines_are_default_collate(snippet, samples, pairs, [one])
+    assert default_collate(samples).shape == (3, *one.shape)
+    assert default_collate(samples)[2].dtype == one.dtype
 
 
-@worlds.each(
-    "tensor", worlds.TENSORS, "empty", "transposed", "expanded", "boolean"
-)
-def test_tensors_are_stacked__also_in_a_worker(snippet, tensor):
-    samples = [tensor(), tensor()]
-    test_tensors_are_stacked(snippet, samples, "in a worker")
+def test_these_lines_are_default_collate__also_of_two_dtypes(snippet):
+    samples = [torch.ones(2, dtype=torch.int64), torch.ones(2)]
+    test_these_lines_are_default_collate(snippet, samples, samples[::-1])
 
 
-@worlds.each("tensor", worlds.TENSORS, "requiring grad", "non-leaf")
-def test_tensors_are_stacked__ends_in_a_worker_for_tensors(
-    snippet, tensor, fails
-):
-    """In a worker, for tensors that require gradients: it raises."""
-    samples = [tensor(), tensor()]
-    fails(test_tensors_are_stacked, snippet, samples, "in a worker")
+def test_these_lines_are_default_collate__also_on_another_device(snippet):
+    run = ran(snippet, "join")
+    samples = [(torch.ones(2, device="meta"), 1.0)] * 3
+    mine, its = run.join(samples), default_collate(samples)
+    assert mine[0].shape == its[0].shape == (3, 2)
+    assert mine[0].device == its[0].device == torch.device("meta")
+    assert mine[1].device == its[1].device == torch.device("cpu")
 
 
-def test_tensors_are_stacked__ends_in_a_worker_for_conjugates(snippet, fails):
-    """In a worker, for conjugated complex tensors: it raises."""
-    samples = [torch.ones(3, dtype=torch.complex64).conj()] * 2
-    fails(test_tensors_are_stacked, snippet, samples, "in a worker")
+def test_these_lines_are_default_collate__also_their_gradients(snippet):
+    run = ran(snippet, "join")
+    gradients = []
+    for join in (run.join, default_collate):
+        weights = [torch.arange(3.0, requires_grad=True) for _ in range(4)]
+        images, _ = join([(weight * 2, 1) for weight in weights])
+        (images.pow(2) * torch.arange(12.0).reshape(4, 3)).sum().backward()
+        gradients.append([weight.grad for weight in weights])
+    assert_same(*gradients)
 
 
-def test_a_worker_stacks_no_gradients(snippet, samples=None, size=2):
-    """No cell decides it: the worker itself stacks."""
-    run = snippet.after("joined")
-    samples = samples or [torch.ones(3, requires_grad=True)] * 2
+Pair = namedtuple("Pair", "number word")
 
-    with no_error():
-        assert run.join(*samples).shape == (2, 3)
-    said = str(in_a_worker(samples, size))
-    assert "arguments don't support automatic differentiation" in said
-
-
-@pytest.mark.parametrize(
-    "sample",
-    [nn.Parameter(torch.ones(3)), torch.ones(3, requires_grad=True) * 2],
-    ids=["parameters", "non-leaf tensors"],
-)
-def test_a_worker_stacks_no_gradients__also_for(snippet, sample):
-    test_a_worker_stacks_no_gradients(snippet, [sample] * 2)
+OTHERS = {
+    "NumPy arrays": [numpy.ones(2), numpy.ones(2)],
+    "NumPy numbers": [numpy.float32(2.5), numpy.float32(3)],
+    "bytes": [b"a", b"b"],
+    "named tuples": [Pair(1, "x"), Pair(2, "y")],
+    "other dicts": [Counter("a"), Counter("aa")],
+    "sparse tensors": [torch.eye(2).to_sparse()] * 2,
+    "lists of different lengths": [[1], [2, 3]],
+}
 
 
-def test_a_worker_stacks_no_gradients__ends_for_detached_tensors(
-    snippet, fails
-):
-    """For detached tensors: they require no gradients, so the worker stacks
-    them.
+@pytest.mark.parametrize("name", OTHERS)
+def test_these_lines_are_default_collate__ends_for(snippet, name, fails):
+    """For NumPy's arrays and numbers, or bytes, ours raises a `TypeError`; for
+    named tuples or other kinds of dicts, the real one keeps the class; and it
+    raises a `RuntimeError` for sparse tensors, and for lists of different
+    lengths, where ours raises a `ValueError`.
     """
-    samples = [torch.ones(3, requires_grad=True).detach()] * 2
-    fails(test_a_worker_stacks_no_gradients, snippet, samples)
+    fails(test_these_lines_are_default_collate, snippet, OTHERS[name])
 
 
-def test_a_worker_stacks_no_gradients__ends_without_batches(snippet, fails):
-    """With `batch_size=None`: nothing is stacked, and the tensors arrive."""
-    fails(test_a_worker_stacks_no_gradients, snippet, None, None)
+PARTS = "[join(part) for part in zip(*samples, strict=True)]"
 
 
-def whole(samples):
-    """Return a batch of one sample as it is."""
-    return samples[0]
-
-
-def next_said(batches):
-    """Return the next batch, or what is said when none comes."""
-    try:
-        return next(batches)
-    except RuntimeError as error:
-        return str(error.with_traceback(None))  # which still holds the worker
-
-
-def test_a_worker_sends_no_non_leaf(snippet, capfd, review=None, join=None):
-    run = snippet.after("do-this")
-    review = torch.ones(3, requires_grad=True) if review is None else review
-    samples = [review, review] if join else [(review, 1), (review, 0)]
-    options = FORK | {"collate_fn": join or run.pad, "timeout": 0.2}
-
-    batches = iter(DataLoader(samples, 2, **options))
-
-    refused = "Cowardly refusing to serialize non-leaf tensor"
-    errors = ""
-    silence = "DataLoader timed out after 0.2 seconds"
-    for _ in range(300):  # a slow machine may take a minute
-        assert next_said(batches) == silence
-        errors += capfd.readouterr().err
-        if refused in errors:
-            break
-    assert refused in errors
-    assert next_said(batches) == silence
-
-
-def test_a_worker_sends_no_non_leaf__but_not_if_pad_detaches(
-    snippet, capfd, fails
-):
-    """Detached, the padded batch has no graph, and can be sent."""
-    edited = snippet.edit(
-        "pad_sequence(reviews, batch_first=True)",
-        "pad_sequence(reviews, batch_first=True).detach()",
-    )
-    fails(test_a_worker_sends_no_non_leaf, edited, capfd)
-
-
-def test_a_worker_sends_no_non_leaf__also_from_the_dataset(snippet, capfd):
-    review = torch.ones(3, requires_grad=True) * 2
-    test_a_worker_sends_no_non_leaf(snippet, capfd, review, whole)
-
-
-def test_a_worker_sends_no_non_leaf__ends_for_leaves(snippet, capfd, fails):
-    """For a leaf: it can be sent, even if it requires gradients."""
-    review = torch.ones(3, requires_grad=True)
-    fails(test_a_worker_sends_no_non_leaf, snippet, capfd, review, whole)
-
-
-def test_a_worker_sends_no_non_leaf__ends_for_detached_samples(
-    snippet, capfd, fails
-):
-    """For detached samples: `pad` makes a batch without a graph, which can be
-    sent.
-    """
-    review = torch.ones(3, requires_grad=True).detach()
-    fails(test_a_worker_sends_no_non_leaf, snippet, capfd, review)
-
-
-@pytest.mark.parametrize(
-    "samples",
-    [
-        [torch.eye(2).to_sparse()] * 2,
-        [torch.ones(2), torch.ones(3)],
-        [torch.ones(2, dtype=torch.int64), torch.ones(2)],
-        [torch.ones(2), torch.ones(2, device="meta")],
-    ],
-    ids=["if sparse", "of two shapes", "of two dtypes", "of two devices"],
+@edits(
+    ("line 5 by cat", "torch.stack(samples)", "torch.cat(samples)"),
+    ("line 6 in float32", "torch.float64 if isinst", "None if isinst"),
+    ("line 7 by the last", "for k in first}", "for k in samples[-1]}"),
+    ("line 8 as a tuple", PARTS, f"tuple({PARTS})"),
 )
-def test_tensors_are_stacked__ends_for_tensors(snippet, samples, fails):
-    """For sparse tensors, or for two shapes, dtypes or devices in one batch:
-    they do not come back as they were given.
+def test_these_lines_are_default_collate__but_not_with(
+    snippet, old, new, fails
+):
+    """`cat` lengthens the first axis instead of adding one; `torch.tensor`
+    makes floats `float32`; the last dict may have another key; and a list of
+    parts is no tuple.
     """
-    fails(test_tensors_are_stacked, snippet, samples)
+    fails(test_these_lines_are_default_collate, snippet.edit(old, new))
 
 
-def test_tensors_are_stacked__but_not_by_cat(snippet, fails):
-    """`torch.cat` lengthens the first axis instead of adding a new one."""
-    edited = snippet.edit(
-        "DataLoader(samples, batch_size=len(samples))",
-        "DataLoader(samples, batch_size=len(samples), "
-        "collate_fn=lambda all: torch.cat(all) "
-        "if torch.is_tensor(all[0]) else all)",
-    )
-    fails(test_tensors_are_stacked, edited)
+def test_floats_become_float64(snippet, largest=2**63 - 1, options=()):
+    run = ran(snippet, "join", "joined")
+    floats, integers, strings = run.joined[1:4]
+
+    def join(*samples):
+        with no_error():
+            [batch] = DataLoader(samples, len(samples), **dict(options))
+        return batch
+
+    assert (floats.dtype, floats.tolist()) == (torch.float64, [0.5, 1.5])
+    assert (integers.dtype, integers.tolist()) == (torch.int64, [7, 8])
+    assert strings == ["pi", "e"]
+    assert join("a", "", "b") == ["a", "", "b"]
+    assert join(0.1, math.inf).dtype == torch.float64
+    assert join(-1, largest).tolist() == [-1, largest]
+    with pytest.raises(RuntimeError, match="same dtype"):
+        nn.Linear(1, 1)(join(0.5, 1.5)[:, None])
 
 
-def test_floats_become_float64(snippet, largest=2**63 - 1):
-    run = snippet.after("joined")
-    floats, integers = run.joined["floats"], run.joined["integers"]
-
-    assert floats.dtype == torch.float64
-    assert floats.tolist() == [0.5, 1.5]
-    assert integers.dtype == torch.int64
-    assert integers.tolist() == [7, 8]
-    assert run.joined["strings"] == ["good", "bad"]
-    assert run.join("a", "", "b") == ["a", "", "b"]
-    assert run.join(0.1, math.inf).dtype == torch.float64
-    with no_error():
-        assert run.join(-1, largest).tolist() == [-1, largest]
+def test_floats_become_float64__also_in_a_worker(snippet):
+    test_floats_become_float64(snippet, options=FORK)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("join(0.5, 1.5)", "join(torch.tensor(0.5), torch.tensor(1.5))"),
-        ("join(7, 8)", "join(7.0, 8.0)"),
-        ('join("good", "bad")', 'join(("good",), ("bad",))'),
-    ],
-    ids=["of tensors", "of floats", "of strings in a tuple"],
+@edits(
+    ("of tensors", "[0.5, 1.5]", "[torch.tensor(0.5), torch.tensor(1.5)]"),
+    ("of whole floats", "[7, 8]", "[7.0, 8.0]"),
+    ("of strings in a tuple", '["pi", "e"]', '[("pi",), ("e",)]'),
 )
 def test_floats_become_float64__but_not(snippet, old, new, fails):
     """Tensors keep their own dtype, 7.0 and 8.0 are floats, and strings in a
@@ -527,183 +540,94 @@ def test_floats_become_float64__but_not(snippet, old, new, fails):
 
 
 def test_floats_become_float64__ends_beyond_64_bits(snippet, fails):
-    """Beyond 64 bits: integers of `2**63` and more raise a `ValueError`."""
+    """For integers of `2**63` and more: they raise a `ValueError`."""
     fails(test_floats_become_float64, snippet, 2**63)
 
 
-def test_containers_are_joined_by_part(snippet, make=tuple, tail=()):
-    run = snippet.after("joined")
-    tensors, numbers = run.joined["tuples"]
+def test_weights_balance_the_classes(snippet, classes=None, shuffle=None):
+    edited = snippet
+    if classes is not None:
+        edited = snippet.edit("int(name in CONSTANTS)", classes)
+    run = ran(edited, "rare")
+    labels = [label for _, label in run.train_set]
+    counts = Counter(labels)
 
-    assert type(run.joined["tuples"]) is list
-    assert tensors.tolist() == [[0] * 3, [1] * 3]
-    assert numbers.tolist() == [7, 8]
-    assert list(run.joined["dicts"]) == ["stars"]
-    assert run.joined["dicts"]["stars"].tolist() == [1, 0]
+    torch.manual_seed(1)
     with no_error():
-        parts = run.join(make([1, "x"]), make([2, "y", *tail]))
-    assert type(parts) is list
-    assert parts[0].tolist() == [1, 2]
-    assert list(parts[1]) == ["x", "y"]
-    nested = run.join({"a": make([1, "x"])}, {"a": make([2, "y"])})
-    assert type(nested) is dict
-    assert nested["a"][0].tolist() == [1, 2]
+        loader = DataLoader(labels, 50, shuffle, run.sampler)
+    for draws in (run.drawn, torch.cat(list(loader))):
+        shares = draws.bincount() / len(draws)
+        expected = [1 / len(counts)] * len(counts)
+        assert shares.tolist() == pytest.approx(expected, abs=0.06)
+    weights = [1 / counts[label] for label in labels]
+    assert run.weights.tolist() == pytest.approx(weights)
+    epoch = list(WeightedRandomSampler(torch.ones(100), 100))
+    assert len(set(epoch)) < len(epoch) == 100
 
 
-def test_containers_are_joined_by_part__also_for_lists(snippet):
-    test_containers_are_joined_by_part(snippet, list)
+@pytest.mark.parametrize("classes", ["len(name) % 3", "int(name == 'pi')"])
+def test_weights_balance_the_classes__also_for(snippet, classes):
+    test_weights_balance_the_classes(snippet, classes)
 
 
-def test_containers_are_joined_by_part__ends_for_other_lengths(snippet, fails):
-    """For lists of different lengths: they raise `each element in list of
-    batch should be of equal size`.
+def test_weights_balance_the_classes__ends_with_shuffle(snippet, fails):
+    """With `shuffle=True`, too: `sampler option is mutually exclusive with
+    shuffle`.
     """
-    fails(test_containers_are_joined_by_part, snippet, list, ["z"])
+    fails(test_weights_balance_the_classes, snippet, None, True)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "join((torch.zeros(3), 7), (torch.ones(3), 8))",
-            "join(torch.zeros(3), torch.ones(3))",
-        ),
-        ('join({"stars": 1}, {"stars": 0})', "join([1], [0])"),
-        (
-            "join((torch.zeros(3), 7), (torch.ones(3), 8))",
-            "[torch.zeros(3), torch.tensor(7)]",
-        ),
-    ],
-    ids=["one part", "a dict as a list", "from the first sample alone"],
+WEIGHTED = "(weights, num_samples=1000)"
+
+
+@edits(
+    ("with equal weights", "1 / kinds.bincount()[kinds]", "torch.ones(10)"),
+    ("with roots", "1 / kinds.bincount()", "1 / kinds.bincount().sqrt()"),
+    ("without repeats", WEIGHTED, "(weights, 10, replacement=False)"),
 )
-def test_containers_are_joined_by_part__but_not(snippet, old, new, fails):
-    """Samples without parts are stacked, lists have no keys, and a single
-    sample is not joined at all.
+def test_weights_balance_the_classes__but_not(snippet, old, new, fails):
+    """Equal weights or square roots leave the rare class rare; without
+    replacement, each sample comes once.
     """
-    fails(test_containers_are_joined_by_part, snippet.edit(old, new))
-
-
-def test_containers_are_joined_by_part__ends_for_named_tuples(snippet, fails):
-    """For named tuples: the result is a named tuple, too."""
-    pair = namedtuple("pair", "number word")
-    fails(test_containers_are_joined_by_part, snippet, pair._make)
-
-
-def test_the_first_number_decides(snippet, rest=(1, 2)):
-    run = snippet.after("quiet-surprises")
-
-    assert [each.dtype for each in run.mixed] == [torch.float32, torch.float64]
-    assert [each.tolist() for each in run.mixed] == [[3, 2.5], [2.5, 3]]
-    assert run.join(0.5, *rest).dtype == torch.float64
-    assert run.join(3, 2.5, *rest).dtype == torch.float32
-    torch.set_default_dtype(torch.float16)
-    try:
-        assert run.join(0.5, *rest).dtype == torch.float64
-        assert run.join(3, 2.5, *rest).dtype == torch.float16
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
-def test_the_first_number_decides__also_for_more_floats(snippet):
-    test_the_first_number_decides(snippet, (0.1, -3, 0.25))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("join(2.5, 3)", "join(2.5, 3).float()"),
-        ("join(3, 2.5),", "join(3.0, 2.5),"),
-    ],
-    ids=["converted", "of floats alone"],
-)
-def test_the_first_number_decides__but_not(snippet, old, new, fails):
-    """`.float()` converts the result afterwards, and 3.0 beside 2.5 is no
-    mix.
-    """
-    fails(test_the_first_number_decides, snippet.edit(old, new))
-
-
-def test_later_keys_are_left_out(snippet, later=("author",)):
-    run = snippet.after("quiet-surprises")
-
-    assert list(run.fewer) == ["stars"]
-    assert run.fewer["stars"].tolist() == [1, 0]
-    more = {"stars": 2} | dict.fromkeys(later, 5)
-    with no_error():
-        joined = run.join({"stars": 1}, {"stars": 0}, more)
-    assert list(joined) == ["stars"]
-    assert joined["stars"].tolist() == [1, 0, 2]
-
-
-def test_later_keys_are_left_out__also_for_two(snippet):
-    test_later_keys_are_left_out(snippet, ("author", "date"))
-
-
-def test_later_keys_are_left_out__but_not_by_a_collate_fn_that_keeps_them(
-    snippet, fails
-):
-    """This `collate_fn` merges the dicts, so the later key is there."""
-    edited = snippet.edit(
-        'join({"stars": 1}, {"stars": 0, "author": "Ada"})',
-        'next(iter(DataLoader([{"stars": 1}, {"stars": 0, "author": "Ada"}], '
-        "batch_size=2, collate_fn=lambda both: both[0] | both[1])))",
-    )
-    fails(test_later_keys_are_left_out, edited)
-
-
-def tensors_of(sizes):
-    return [torch.zeros(size) for size in sizes]
+    fails(test_weights_balance_the_classes, snippet.edit(old, new))
 
 
 def test_unequal_lengths_raise(snippet, sizes=(2, 1)):
-    run = snippet.after("unequal")
     words = "stack expects each tensor to be equal size, but got"
-    samples = tensors_of(sizes)
+    with no_error():
+        shown = said(snippet, "unequal")
+    assert shown == [f"{words} [4] at entry 0 and [1] at entry 1"]
+
+    join = ran(snippet, "join").join
     odd = [size != sizes[0] for size in sizes].index(True)
+    first, other = ([*torch.zeros(sizes[at]).shape] for at in (0, odd))
+    text = f"{words} {first} at entry 0 and {other} at entry {odd}"
+    for call in (default_collate, join):
+        with pytest.raises(RuntimeError) as caught:
+            call([torch.zeros(size) for size in sizes])
+        assert str(caught.value) == text
 
-    assert run.unequal == f"{words} [2] at entry 0 and [1] at entry 1"
-    with pytest.raises(RuntimeError) as caught:
-        run.join(*samples)
-    first, other = sizes[0], sizes[odd]
-    text = f"{words} [{first}] at entry 0 and [{other}] at entry {odd}"
-    assert str(caught.value) == text
 
-
-@pytest.mark.parametrize("sizes", [(3, 3, 5, 4), (1, 0, 2)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(3, 3, 5, 4), (1, 0, 2), ((3, 8, 8), (3, 8, 9))], ids=str
+)
 def test_unequal_lengths_raise__also_for(snippet, sizes):
     test_unequal_lengths_raise(snippet, sizes)
 
 
-def test_unequal_lengths_raise__but_not_in_other_places(snippet, fails):
-    """Other reviews differ in other places, and the error names those."""
-    edited = snippet.edit(
-        "DataLoader(reviews, batch_size=4)))",
-        "DataLoader(reviews[2:], batch_size=4)))",
-    )
-    fails(test_unequal_lengths_raise, edited)
+SHORT = "DataLoader(train_set, 4)"
 
 
-def test_unequal_lengths_raise__but_not_in_a_worker(snippet, fails):
-    """From a worker, the error comes with more text: it begins with where it
-    was caught.
+@edits(
+    ("in other places", SHORT, "DataLoader(train_set[1:], 4)"),
+    ("padded", SHORT, "DataLoader(train_set, 4, collate_fn=pad)"),
+    ("one by one", SHORT, "DataLoader(train_set)"),
+)
+def test_unequal_lengths_raise__but_not(snippet, old, new, fails):
+    """Other names differ in other places, and the error names those; padded,
+    or in batches of one, none differ.
     """
-    edited = snippet.edit(
-        "DataLoader(reviews, batch_size=4)))",
-        "DataLoader(reviews, batch_size=4, num_workers=1, "
-        'multiprocessing_context="fork")))',
-    ).edit("unequal = str(error)", "unequal = str(error.with_traceback(None))")
-    fails(test_unequal_lengths_raise, edited)
-
-
-def test_unequal_lengths_raise__but_not_padded(snippet, fails):
-    """`pad` brings all to one length, so nothing raises."""
-    edited = snippet.edit(
-        "next(iter(DataLoader(reviews, batch_size=4)))\nexcept",
-        "unequal = ''\n"
-        "    next(iter(DataLoader(reviews, batch_size=4, collate_fn=pad)))\n"
-        "except",
-    )
-    fails(test_unequal_lengths_raise, edited)
+    fails(test_unequal_lengths_raise, snippet.edit(old, new))
 
 
 def test_boxes_stay_in_a_list(snippet, counts=(2, 0, 5)):
@@ -713,7 +637,7 @@ def test_boxes_stay_in_a_list(snippet, counts=(2, 0, 5)):
     ]
 
     with no_error():
-        join = snippet.after("boxes").keep_boxes_apart
+        join = ran(snippet, "boxes").keep_boxes_apart
         [(images, boxes)] = DataLoader(samples, len(counts), collate_fn=join)
         images = images.clone()  # a tensor, and no list of images
 
@@ -729,35 +653,38 @@ def test_boxes_stay_in_a_list__also_for(snippet, counts):
     test_boxes_stay_in_a_list(snippet, counts)
 
 
+STACKED = "torch.stack(images), list(boxes)"
+
+
 def test_boxes_stay_in_a_list__ends_with_images_of_different_sizes(
     snippet, fails
 ):
     """`torch.stack` raises the same error for images of different sizes."""
-    old = "torch.stack(images), list(boxes)"
     new = "torch.stack([images[0][:, 1:], *images[1:]]), list(boxes)"
-    fails(test_boxes_stay_in_a_list, snippet.edit(old, new))
+    fails(test_boxes_stay_in_a_list, snippet.edit(STACKED, new))
 
 
-@pytest.mark.parametrize(
-    "new",
-    ["images, list(boxes)", "torch.stack(images), torch.cat(boxes)"],
-    ids=["with images in a tuple", "with boxes joined"],
+@edits(
+    ("with images in a tuple", STACKED, "images, list(boxes)"),
+    ("with boxes joined", STACKED, "torch.stack(images), torch.cat(boxes)"),
 )
-def test_boxes_stay_in_a_list__but_not(snippet, new, fails):
-    """Joined, nobody knows which box belongs to which image."""
-    old = "torch.stack(images), list(boxes)"
+def test_boxes_stay_in_a_list__but_not(snippet, old, new, fails):
+    """A tuple of images is no tensor; joined, nobody knows which box belongs
+    to which image.
+    """
     fails(test_boxes_stay_in_a_list, snippet.edit(old, new))
 
 
-def test_none_is_not_joined(snippet, places=(2,), make=None, options=()):
-    run = snippet.after("missing")
+def test_none_is_not_joined(snippet, places=(2,), make=torch.ones, options=()):
     named = "found <class 'NoneType'>"
     text = "expected Tensor as element {} in argument 0, but got NoneType"
+    with no_error():
+        first, second = said(snippet, "missing")
+    assert first.startswith("default_collate: batch must contain tensors")
+    assert first.endswith(named)
+    assert second == text.format(1)
 
-    assert len(run.missing) == 2
-    assert named in run.missing[0]
-    assert run.missing[1] == text.format(1)
-    make = make or torch.ones
+    join = ran(snippet, "join").join
     samples = [None if at in places else make(2) for at in range(4)]
     with pytest.raises((TypeError, AttributeError)) as caught:
         next(iter(DataLoader(samples, 4, **dict(options))))
@@ -765,6 +692,8 @@ def test_none_is_not_joined(snippet, places=(2,), make=None, options=()):
     expected = named if 0 in places else text.format(places[0])
     assert expected in str(caught.value)
     assert caught.type is TypeError
+    with pytest.raises(TypeError, match="NoneType"):
+        join(samples)
 
 
 @pytest.mark.parametrize(
@@ -777,6 +706,7 @@ def test_none_is_not_joined__also_in_place_of(snippet, places):
 
 
 def labeled(size):
+    """Return a sample of a tensor and a label."""
     return torch.ones(size), 1
 
 
@@ -791,255 +721,130 @@ def test_none_is_not_joined__ends_in_a_worker(snippet, fails):
     """In a worker: `'NoneType' object has no attribute 'numel'`, unless the
     batch begins with the `None`.
     """
-    fails(test_none_is_not_joined, snippet, (2,), None, FORK)
+    fails(test_none_is_not_joined, snippet, (2,), torch.ones, FORK)
 
 
 @pytest.mark.parametrize(
     ("make", "options"),
-    [(labeled, ()), (None, FORK)],
+    [(labeled, ()), (torch.ones, FORK)],
     ids=["before pairs", "in a worker"],
 )
 def test_none_is_not_joined__also_first(snippet, make, options):
     test_none_is_not_joined(snippet, (0,), make, options)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "        join(*samples)\n",
-            "        there = [each for each in samples if each is not None]\n"
-            "        missing.append(str(join(*there)))\n",
-        ),
-        ("(torch.zeros(3), None)):", '("good", None)):'),
-        ("((None, torch.zeros(3)),", "(({}, torch.zeros(3)),"),
-    ],
-    ids=["left out", "behind a string", "an empty dict"],
+def test_none_is_not_joined__also_unless_left_out(snippet):
+    run = ran(snippet, "without-missing")
+
+    assert printed[-1]["without-missing"] == "2 rows\n"
+    given = [None, run.train_set[3], None, run.train_set[1]]
+    kept = [run.train_set[3], run.train_set[1]]
+    assert_same(run.pad_those_there(given), run.pad(kept))
+    with pytest.raises(ValueError, match="unpack"):
+        run.pad_those_there([None, None])
+
+
+@edits(
+    ("behind a string", "[torch.zeros(2), None]", '["good", None]'),
+    ("an empty dict", "[None, torch.zeros(2)]", "[{}, torch.zeros(2)]"),
+    ("left out", "DataLoader(samples, 2)", "filter(torch.is_tensor, samples)"),
 )
 def test_none_is_not_joined__but_not(snippet, old, new, fails):
-    """Left out, or behind a string, a `None` raises nothing; nor does an empty
-    dict in its place.
+    """Behind a string, a `None` raises nothing, nor does an empty dict in its
+    place, nor a batch without it.
     """
     fails(test_none_is_not_joined, snippet.edit(old, new))
 
 
-def test_missing_samples_are_left_out(snippet, there=(1, 1, 0, 1)):
-    run = snippet.after("without-missing")
-    given = [
-        run.reviews[i] if is_in else None for i, is_in in enumerate(there)
-    ]
-
-    given += [(torch.tensor([], dtype=torch.int64), 3)]
-    kept = [each for each in given if each is not None]
-    assert_same(run.join_those_there(given), run.pad(kept))
-    [batch] = run.some
-    assert batch[0].tolist() == [[5, 2, 0], [4, 4, 9]]
-    assert len(batch[0]) < run.some.batch_size
-    with pytest.raises(ValueError, match="unpack"):
-        run.join_those_there([None, None])
+BATCHES = ["train_set[:4]", "train_set[4:]", "train_set", "train_set[1:2]"]
 
 
-@pytest.mark.parametrize(
-    "there", [(True, True), (False, False, True)], ids=["none", "two"]
-)
-def test_missing_samples_are_left_out__also_for(snippet, there):
-    test_missing_samples_are_left_out(snippet, there)
+def test_a_mask_takes_padding_out(snippet, others="train_set[:4]"):
+    edited = snippet.edit("pad(train_set[7:])", f"pad({others})")
+    for run in (
+        ran(snippet, "padded-mean", "masked-mean"),
+        ran(edited, "padded-mean", "masked-mean"),
+    ):
+        lengths, width = run.lengths.tolist(), run.words.shape[1]
+        rows = zip(run.words.tolist(), lengths, strict=True)
+        alone = [100 + sum(row[:n]) / (n or 1) for row, n in rows]
+        assert run.means[:, 0].tolist() == pytest.approx(alone)
+        expected = [[n < length for n in range(width)] for length in lengths]
+        assert run.mask.tolist() == expected
+    run = ran(snippet, "padded-mean")
+    assert run.words[0].tolist() == [16, 9, 0]
+    wrong = run.vectors.mean(dim=1)[:, 0].tolist()
+    assert wrong == pytest.approx([325 / 3, 114, 114])
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "each for each in samples if each is not None",
-            "each or samples[0] for each in samples",
-        ),
-        (
-            "each for each in samples if each is not None",
-            "each for each in samples[:1]",
-        ),
-        ("if each is not None]", "if each and len(each[0]) > 1]"),
-        ("if each is not None]", "if each is not None] or reviews[:1]"),
-    ],
-    ids=[
-        "with another in their place",
-        "all but the first",
-        "with short ones",
-        "with another if all are missing",
-    ],
-)
-def test_missing_samples_are_left_out__but_not(snippet, old, new, fails):
-    """Each edit joins other samples: one of them twice, only the first, only
-    long ones, or one where all are missing.
-    """
-    fails(test_missing_samples_are_left_out, snippet.edit(old, new))
+@pytest.mark.parametrize("others", BATCHES)
+def test_a_mask_takes_padding_out__also_for(snippet, others):
+    test_a_mask_takes_padding_out(snippet, others)
 
 
-# Another batch, beside which the same review is padded otherwise.
-OTHERS = {
-    "the second": "list(evaluation)[1]",
-    "the last": "list(evaluation)[2]",
-    "all": "pad(reviews)",
-}
-
-
-def in_another_batch(snippet, name):
-    return snippet.edit("next(iter(evaluation))", OTHERS[name])
-
-
-def reviews_of(run):
-    for padded, length in zip(run.padded, run.lengths, strict=True):
-        yield padded[:length].tolist()
-
-
-def test_padding_counts_in_a_mean(snippet, other=None):
-    run = snippet.after("padded-mean")
-
-    assert run.table[:, 0].tolist() == [100 + word for word in range(10)]
-    assert run.padded[0].tolist() == [5, 2, 0]
-    assert round(run.wrong_mean[0].item(), 2) == 102.33
-    assert (105 + 102) / 2 == 103.5
-    if other is not None:
-        run = in_another_batch(snippet, other).after("padded-mean")
-    for words, mean in zip(reviews_of(run), run.wrong_mean, strict=True):
-        all_words = words + [0] * (run.padded.shape[1] - len(words))
-        expected = sum(100 + word for word in all_words) / len(all_words)
-        assert mean.item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("other", OTHERS)
-def test_padding_counts_in_a_mean__also_for(snippet, other):
-    test_padding_counts_in_a_mean(snippet, other)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("vectors.mean(dim=1)", "vectors[:, :2].mean(dim=1)"),
-        ("vectors.mean(dim=1)", "vectors.median(dim=1).values"),
-    ],
-    ids=["over two words", "a median"],
-)
-def test_padding_counts_in_a_mean__but_not(snippet, old, new, fails):
-    """The mean over two places leaves out the padding of the first review, and
-    a median is no mean.
-    """
-    fails(test_padding_counts_in_a_mean, snippet.edit(old, new))
-
-
-def test_a_mask_takes_padding_out(snippet, other="the second"):
-    for each in (snippet, in_another_batch(snippet, other)):
-        run = each.after("masked-mean")
-        reviews = list(reviews_of(run))
-
-        for words, mean in zip(reviews, run.right_mean, strict=True):
-            assert not mean.isnan()
-            alone = sum(100 + word for word in words) / len(words)
-            assert mean.item() == pytest.approx(alone)
-        assert run.mask.tolist() == [
-            [place < len(words) for place in range(run.padded.shape[1])]
-            for words in reviews
-        ]
-
-
-@pytest.mark.parametrize("other", ["the last", "all"])
-def test_a_mask_takes_padding_out__also_for(snippet, other):
-    test_a_mask_takes_padding_out(snippet, other)
-
-
-def test_a_mask_takes_padding_out__also_for_a_word_0(snippet):
-    edited = snippet.edit("words = [[5, 2], [7]", "words = [[5, 0], [0, 7]")
-    test_a_mask_takes_padding_out(edited)
-
-
-def test_a_mask_takes_padding_out__ends_for_a_review_of_no_words(
-    snippet, fails
-):
-    """For a review of no words: 0 divided by 0 is `nan`."""
-    edited = snippet.edit("words = [[5, 2], [7]", "words = [[5, 2], []")
-    fails(test_a_mask_takes_padding_out, edited)
+def test_a_mask_takes_padding_out__also_for_a_letter_0(snippet):
+    letters = "[(torch.tensor([0, 5, 0]), 1), *train_set]"
+    test_a_mask_takes_padding_out(snippet, letters)
 
 
 def test_a_mask_takes_padding_out__also_for_nan_in_the_padding(snippet):
-    edited = snippet.edit(
-        "vectors = table[padded]",
-        "vectors = table[padded]\nvectors[padded == 0] = torch.nan",
-    )
-    test_a_mask_takes_padding_out(edited)
+    old = "vectors = 100.0 + words[..., None]"
+    new = f"{old}.where(words[..., None] > 0, torch.nan)"
+    run = snippet.edit(old, new).after("masked-mean")
+    assert run.vectors.isnan().any()
+    assert run.means[:, 0].tolist() == [112.5, 114, 114]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("torch.where(mask[..., None], vectors, 0)", "vectors"),
-        ("< lengths[:, None]", "<= lengths[:, None]"),
-        ("< lengths[:, None]", "< torch.tensor([2, 1, 3, 2])[:, None]"),
-        ("torch.arange(padded.shape[1]) < lengths[:, None]", "padded > 2"),
-    ],
-    ids=[
-        "without the mask",
-        "with one number of padding",
-        "with the lengths of another batch",
-        "if the mask is made of the words",
-    ],
+def test_a_mask_takes_padding_out__ends_for_an_empty_word(snippet, fails):
+    """For a sequence of length 0: 0 divided by 0 is `nan`."""
+    empty = "[(torch.tensor([], dtype=torch.int64), 1), *train_set]"
+    fails(test_a_mask_takes_padding_out, snippet, empty)
+
+
+KEPT = "torch.where(mask[..., None], vectors, 0)"
+PLACES = "torch.arange(words.shape[1]) < lengths[:, None]"
+
+
+@edits(
+    ("without the mask", KEPT, "vectors"),
+    ("one too long", "< lengths[:, None]", "<= lengths[:, None]"),
+    ("by the longest", "sums / lengths[:, None]", "sums / words.shape[1]"),
+    ("by the letters", PLACES, "words > 9"),
 )
 def test_a_mask_takes_padding_out__but_not(snippet, old, new, fails):
     """Without the mask, the padding is summed too; the other masks keep one
-    place too many, or the wrong ones.
+    place too many, or the wrong ones; the longest length is too long for
+    shorter names.
     """
     fails(test_a_mask_takes_padding_out, snippet.edit(old, new))
 
 
-def test_a_mask_takes_padding_out__but_not_divided_by_the_longest(
-    snippet, fails
-):
-    """Divided by the longest length, shorter reviews get too small a mean."""
-    edited = snippet.edit("sums / lengths[:, None]", "sums / padded.shape[1]")
-    fails(test_a_mask_takes_padding_out, edited)
-
-
-def order(batches):
-    return torch.cat(batches).tolist()
-
-
-def test_the_order_hangs_on_what_came_before(snippet, draw=torch.rand):
-    run = snippet.after("same-order")
-    nothing, number, loop = run.shared.values()
-
-    torch.manual_seed(0)
-    assert nothing == order(list(DataLoader(range(10), 10, shuffle=True)))
-    assert nothing != number != loop != nothing
-    assert run.shuffled_after(random.random) == nothing
-    assert run.shuffled_after(numpy.random.random) == nothing
-    assert run.shuffled_after(lambda: draw(2)) != nothing
-    for loader in (run.training, DataLoader(range(3))):
-        assert run.shuffled_after(partial(list, loader)) != nothing
-
-
 def test_each_loop_draws_a_number(snippet, generator=None, workers=()):
     run = snippet.after("do-this")
-    loaders = [run.evaluation, run.training]
     options = {"generator": generator, **dict(workers)}
+    loaders = [run.val_loader, run.train_loader]
     loaders.append(DataLoader(range(3), **options))
+    loaders.append(DataLoader(range(3), batch_sampler=[[1, 2]], **options))
 
     torch.manual_seed(0)
-    first = torch.rand(())
+    first = torch.rand(()).item()
     for loader in loaders:
         for _ in range(2):
             torch.manual_seed(0)
             list(loader)
-            assert torch.rand(()) != first
+            assert torch.rand(()).item() != first
     torch.manual_seed(0)
     DataLoader(range(3))  # without a loop over it
-    assert torch.rand(()) == first
+    assert torch.rand(()).item() == first
+
+
+WITHOUT_OWN = "val_loader = DataLoader(val_set, 4, collate_fn=pad)"
 
 
 def test_each_loop_draws_a_number__but_not_with_a_generator(snippet, fails):
     """A loader with a generator of its own draws from that one."""
-    edited = snippet.edit(
-        "drop_last=True, collate_fn=pad\n)",
-        "drop_last=True, collate_fn=pad,\n    generator=torch.Generator(),\n)",
-    )
-    fails(test_each_loop_draws_a_number, edited)
+    own = WITHOUT_OWN[:-1] + ", generator=torch.Generator())"
+    fails(test_each_loop_draws_a_number, snippet.edit(WITHOUT_OWN, own))
 
 
 def test_each_loop_draws_a_number__ends_with_its_own_generator(snippet, fails):
@@ -1059,234 +864,177 @@ def test_each_loop_draws_a_number__ends_with_persistent_workers(
     fails(test_each_loop_draws_a_number, snippet, None, stay)
 
 
-def dropped_out(count):
-    return nn.functional.dropout(torch.ones(count))
+def nothing():
+    """Draw nothing."""
+
+
+def one_number():
+    """Draw one number."""
+    torch.rand(1)
+
+
+def shuffled(data, size, generator=None, make=None):
+    """Return a loader that shuffles, or whose sampler does."""
+    sampler = make and make(data, generator)
+    options = {"generator": generator, "sampler": sampler}
+    return DataLoader(data, size, shuffle=not make, **options)
+
+
+def shuffled_after(draw, generator=None, make=None):
+    """Return the order of a loader after something was drawn."""
+    torch.manual_seed(0)
+    draw()
+    return order_of(shuffled(range(10), 10, generator, make))
+
+
+def own(seed=0):
+    """Return a generator."""
+    return torch.Generator().manual_seed(seed)
+
+
+def test_an_own_generator_keeps_the_order(
+    snippet, draw=one_number, seed=2, left_after=None, make=None
+):
+    lines = said(snippet, "same-seed")
+    before, one, told, after, other = lines
+    assert told == "after an evaluation:"
+    assert one == other != before != after
+    assert before == str(shuffled_after(nothing))
+    assert one == str(shuffled_after(nothing, own()))
+
+    assert shuffled_after(draw) != shuffled_after(nothing)
+    kept = [shuffled_after(each, own(seed), make) for each in (nothing, draw)]
+    assert kept[0] == kept[1]
+    epochs = []
+    for count in (None, left_after):
+        generator = own(seed)
+        loader = shuffled(range(20), 6, generator, make)
+        torch.rand(1)
+        first = torch.cat(list(islice(loader, count))).tolist()
+        torch.rand(1)
+        epochs.append((first[:6], order_of(loader)))
+    assert epochs[0] == epochs[1]
+    assert epochs[0][0] != epochs[0][1][:6]
 
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda count: nn.Linear(count, count), torch.randperm, dropped_out],
-    ids=["a layer", "an order", "dropout"],
+    [
+        lambda: nn.Linear(2, 2),
+        lambda: nn.functional.dropout(torch.ones(2)),
+        lambda: list(DataLoader(range(3), shuffle=True)),
+    ],
+    ids=["a layer", "dropout", "another loop"],
 )
-def test_the_order_hangs_on_what_came_before__also_for(snippet, draw):
-    test_the_order_hangs_on_what_came_before(snippet, draw)
+def test_an_own_generator_keeps_the_order__also_for(snippet, draw):
+    test_an_own_generator_keeps_the_order(snippet, draw, 30)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("torch.rand(1)", "torch.rand(1, generator=torch.Generator())"),
-        (
-            "lambda: list(evaluation)",
-            "lambda: list(DataLoader([1], generator=torch.Generator()))",
-        ),
-        ("shuffle=True, generator", "shuffle=False, generator"),
-        ("    draw()\n", "    draw()\n    torch.manual_seed(0)\n"),
-    ],
-    ids=[
-        "on a number of another generator",
-        "on a loop with another generator",
-        "without shuffle",
-        "if the seed is set again",
-    ],
+    "draw", [random.random, numpy.random.random], ids=["random", "NumPy"]
 )
-def test_the_order_hangs_on_what_came_before__but_not(
-    snippet, old, new, fails
-):
-    """Numbers from another generator, no `shuffle`, or the seed set again
-    leave the order as it was.
+def test_an_own_generator_keeps_the_order__also_beside(draw):
+    assert shuffled_after(draw) == shuffled_after(nothing)
+    assert shuffled_after(draw, own()) == shuffled_after(nothing, own())
+
+
+def test_an_own_generator_keeps_the_order__ends_with_a_sampler(snippet, fails):
+    """If you pass a sampler: that draws the order, by a `generator` which you
+    give to the sampler.
     """
-    fails(test_the_order_hangs_on_what_came_before, snippet.edit(old, new))
+    inputs = snippet, one_number, 2, None, lambda data, _: RandomSampler(data)
+    fails(test_an_own_generator_keeps_the_order, *inputs)
 
 
-def test_an_own_generator_keeps_the_order(snippet, seed=2):
-    run = snippet.after("same-order")
-    nothing, number, loop = run.own.values()
+def test_an_own_generator_keeps_the_order__also_given_to_a_sampler(snippet):
+    def seeded(data, generator):
+        return RandomSampler(data, generator=generator)
 
-    assert nothing == number == loop
-    assert sorted(nothing) == list(range(10)) != nothing
-    assert nothing != run.shared["nothing"]
-    states = []
-    own = torch.Generator().manual_seed(1)
-    run.shuffled_after(lambda: states.append(torch.get_rng_state()), own)
-    assert torch.equal(torch.get_rng_state(), *states)
-    epochs = []
-    for _ in range(2):
-        generator = torch.Generator().manual_seed(seed)
-        loader = DataLoader(range(20), 6, shuffle=True, generator=generator)
-        for _ in range(2):
-            torch.rand(1)
-            epochs.append(order(list(loader)))
-    assert epochs[:2] == epochs[2:]
-    assert epochs[0] != epochs[1]
+    inputs = snippet, one_number, 2, None, seeded
+    test_an_own_generator_keeps_the_order(*inputs)
 
 
-def test_an_own_generator_keeps_the_order__also_for_another_seed(snippet):
-    test_an_own_generator_keeps_the_order(snippet, 30)
+def test_an_own_generator_keeps_the_order__ends_if_left_early(snippet, fails):
+    """If you leave an epoch early: the next one has a different order than
+    after a whole one, because a loader draws once more at its end.
+    """
+    inputs = snippet, one_number, 2, 1
+    fails(test_an_own_generator_keeps_the_order, *inputs)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (", generator=generator)", ")"),
-        ("torch.Generator().manual_seed(1)", "torch.default_generator"),
-        ("shuffle=True, generator", "shuffle=False, generator"),
-        (
-            "print(*shared.items()",
-            "own['nothing'] = shuffled_after(list, torch.Generator())\n"
-            "print(*shared.items()",
-        ),
-    ],
-    ids=[
-        "without a generator",
-        "with the one of the CPU",
-        "without shuffle",
-        "with another seed",
-    ],
+SEEDED = "torch.Generator().manual_seed(0)"
+
+
+SHUFFLED = "10, shuffle=True, generator"
+
+
+@edits(
+    ("if it is shared", SEEDED, "torch.default_generator"),
+    ("without a seed", SEEDED, "(a := torch.Generator())\n    a.seed()"),
+    ("without shuffle", SHUFFLED, SHUFFLED.replace("True", "False")),
 )
 def test_an_own_generator_keeps_the_order__but_not(snippet, old, new, fails):
-    """Without a generator, or with torch's own, earlier draws count; the
-    others do not shuffle, or use another seed.
+    """PyTorch's own generator is moved by what else draws from it; another
+    seed gives another order; and without `shuffle`, there is none to keep.
     """
     fails(test_an_own_generator_keeps_the_order, snippet.edit(old, new))
 
 
-def epochs_of(count, size, seed, **options):
-    torch.manual_seed(seed)
-    loader = DataLoader(range(count), size, shuffle=True, **options)
-    return [list(chain(*loader.batch_sampler)) for _ in range(30)]
+def test_unshuffled_epochs_drop_the_same(snippet, count=10, size=4):
+    same, shuffled = said(snippet, "dropped")
+    assert same.endswith(f"{[[8, 9]] * 3}")
+    left = literal_eval(shuffled.split("leave out ")[1])
+    assert [len(each) for each in left] == [2, 2, 2]
+    assert left != [left[0]] * 3
 
-
-def test_shuffled_epochs_drop_others(snippet, count=10, size=4, seed=0):
-    run = snippet.after("dropped")
-    whole = epochs_of(count, size, seed)
-    kept = epochs_of(count, size, seed, drop_last=True)
-
-    for each, epoch in zip(run.dropped, run.orders["training"], strict=True):
-        assert len(each) == 2
-        assert set(each) == set(range(10)) - {*chain(*epoch)}
-    assert not set.intersection(*map(set, run.dropped))
-    for some, all_indices in zip(kept, whole, strict=True):
-        assert some == all_indices[: count // size * size]
-    assert set(chain(*kept)) == set(range(count))
-
-
-@pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("size", [3, 7, 19, 20])
-def test_shuffled_epochs_drop_others__also_for(snippet, size, seed):
-    test_shuffled_epochs_drop_others(snippet, 20, size, seed)
-
-
-def test_shuffled_epochs_drop_others__ends_for_less_than_a_batch(
-    snippet, fails
-):
-    """With fewer samples than a batch: every epoch drops all of them."""
-    fails(test_shuffled_epochs_drop_others, snippet, 3)
+    kept = count // size * size
+    loader = DataLoader(range(count), size, drop_last=True)
+    for _ in range(3):
+        assert order_of(loader) == list(range(kept))
+    epochs = []
+    for drop_last in BOTH:
+        torch.manual_seed(1)
+        loader = DataLoader(range(count), size, True, drop_last=drop_last)
+        epochs.append([order_of(loader) for _ in range(40)])
+    assert epochs[1] == [epoch[:kept] for epoch in epochs[0]]
+    assert set(chain(*epochs[1])) == set(range(count))
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("shuffle=True, drop_last=True", "shuffle=False, drop_last=True"),
-        ("shuffle=True, drop_last=True", "shuffle=True, drop_last=False"),
-        (
-            "list(training.batch_sampler) for _ in",
-            "[torch.manual_seed(0), *training.batch_sampler][1:] for _ in",
-        ),
-    ],
-    ids=["without shuffle", "without drop_last", "with the seed set again"],
+    ("count", "size"), [(7, 3), (9, 8), (20, 19)], ids=str
 )
-def test_shuffled_epochs_drop_others__but_not(snippet, old, new, fails):
-    """Without `shuffle`, or from one seed, the same samples are dropped each
-    time; without `drop_last`, none.
-    """
-    fails(test_shuffled_epochs_drop_others, snippet.edit(old, new))
-
-
-def test_unshuffled_epochs_drop_the_same(snippet, count=10, size=4):
-    run = snippet.after("dropped")
-    loader = DataLoader(range(count), size, drop_last=True)
-
-    assert run.always_dropped == [[8, 9]] * 3
-    kept = list(range(count // size * size))
-    for _ in range(3):
-        assert order(list(loader)) == kept
-
-
-@pytest.mark.parametrize(("count", "size"), [(7, 3), (9, 8)], ids=str)
 def test_unshuffled_epochs_drop_the_same__also_for(snippet, count, size):
     test_unshuffled_epochs_drop_the_same(snippet, count, size)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [", shuffle=True", ", sampler=torch.randperm(10).tolist()"],
-    ids=["shuffled", "with a sampler"],
+DROPPING = "(range(10), 4, shuffle, drop_last=True)"
+SAMPLED = "(range(10), 4, sampler=torch.randperm(10).tolist(), drop_last=True)"
+
+
+@edits(
+    ("shuffled", "in (False, True):\n    loader", "in (True, 1):\n    loader"),
+    ("without drop_last", DROPPING, "(range(10), 4, shuffle)"),
+    ("with a random sampler", DROPPING, SAMPLED),
 )
-def test_unshuffled_epochs_drop_the_same__but_not(snippet, change, fails):
-    """`shuffle=True` drops others in each epoch, and a sampler drops those at
-    its own end.
+def test_unshuffled_epochs_drop_the_same__but_not(snippet, old, new, fails):
+    """`shuffle=True` leaves out different samples in each epoch, a sampler
+    those at its own end, and without `drop_last`, none are left out.
     """
-    edited = snippet.edit(
-        "DataLoader(range(10), 4, drop_last=True",
-        f"DataLoader(range(10), 4, drop_last=True{change}",
-    )
-    fails(test_unshuffled_epochs_drop_the_same, edited)
-
-
-def test_batch_norm_needs_two_rows(snippet, width=3, **options):
-    run = snippet.after("batch-of-one")
-    norm = nn.BatchNorm1d(width, **options)
-
-    assert type(run.norm) is nn.BatchNorm1d
-    assert isinstance(run.refusal, ValueError)
-    assert "more than 1 value per channel" in str(run.refusal)
-    assert run.sizes == [4, 4]
-    with no_error():
-        norm(torch.randn(2, width))
-    with pytest.raises(ValueError, match="more than 1 value per channel"):
-        norm(torch.randn(1, width))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"width": 1},
-        {"momentum": None},
-        {"affine": False},
-        {"track_running_stats": False},
-    ],
-    ids=["one number", "no momentum", "no weights", "no running numbers"],
-)
-def test_batch_norm_needs_two_rows__also_for(snippet, options):
-    test_batch_norm_needs_two_rows(snippet, **options)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("torch.randn(9, 3)", "torch.randn(10, 3)"),
-        ("nn.BatchNorm1d(3), [],", "nn.BatchNorm1d(3).eval(), [],"),
-        ("nn.BatchNorm1d(3), [],", "nn.LayerNorm(3), [],"),
-    ],
-    ids=["of two rows", "in evaluation", "of a LayerNorm"],
-)
-def test_batch_norm_needs_two_rows__but_not(snippet, old, new, fails):
-    """Of ten rows, the last batch has two; in evaluation mode, or for a
-    `LayerNorm`, one row is enough.
-    """
-    fails(test_batch_norm_needs_two_rows, snippet.edit(old, new))
+    fails(test_unshuffled_epochs_drop_the_same, snippet.edit(old, new))
 
 
 def test_a_small_dataset_vanishes(snippet, count=3, size=4):
-    run = snippet.after("vanishing")
-    loader = DataLoader(range(count), size, drop_last=True, shuffle=True)
-
-    assert len(run.few) == 3
-    assert run.vanished == []
     with no_error():
-        assert list(loader) == []
-    assert len(loader) == 0
+        assert said(snippet, "vanishing") == ["3 samples, 0 batches"]
+    load = ran(snippet, "by-hand").load
+
+    for shuffle in BOTH:
+        options = {"shuffle": shuffle, "drop_last": True}
+        loader = DataLoader(range(count), size, **options)
+        with no_error():
+            assert list(loader) == []
+            assert list(load(range(count), size, **options)) == []
+        assert len(loader) == 0
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 2), (31, 32)], ids=str)
@@ -1294,300 +1042,15 @@ def test_a_small_dataset_vanishes__also_for(snippet, count, size):
     test_a_small_dataset_vanishes(snippet, count, size)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "few, batch_size=4",
-            "few, collate_fn=pad, batch_size=3",
-        ),
-        (
-            "few, batch_size=4, drop_last=True",
-            "range(3), batch_size=4",
-        ),
-    ],
-    ids=["of as many as a batch", "without drop_last"],
+DROPPED = "(val_set, 4, drop_last=True, collate_fn=pad)"
+
+
+@edits(
+    ("of a whole batch", DROPPED, DROPPED.replace("4", "3")),
+    ("without drop_last", DROPPED, "(val_set, 4, collate_fn=pad) "),
 )
 def test_a_small_dataset_vanishes__but_not(snippet, old, new, fails):
     """Three samples fill a batch of three; and without `drop_last`, they come
     as a smaller batch.
     """
     fails(test_a_small_dataset_vanishes, snippet.edit(old, new))
-
-
-def test_weights_balance_the_classes(snippet, stars=None):
-    edited = snippet
-    if stars is not None:
-        edited = snippet.edit("stars = [1, 0, 1, 0, 0,", f"stars = [{stars},")
-    run = edited.after("rare")
-    counts = Counter(run.stars)
-
-    torch.manual_seed(1)
-    for draws in (run.drawn, run.classes[list(run.balanced)]):
-        shares = draws.bincount() / len(draws)
-        expected = [1 / len(counts)] * len(counts)
-        assert shares.tolist() == pytest.approx(expected, abs=0.06)
-    assert run.weights.tolist() == pytest.approx(
-        [1 / counts[star] for star in run.stars]
-    )
-
-
-@pytest.mark.parametrize("stars", ["2, 1, 1, 2, 2", "0, 0, 0, 1, 0"], ids=str)
-def test_weights_balance_the_classes__also_for(snippet, stars):
-    test_weights_balance_the_classes(snippet, stars)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("1 / classes.bincount()[classes]", "torch.ones(10)"),
-        ("1 / classes.bincount()", "1 / classes.bincount().sqrt()"),
-        ("weights, num_samples=1000", "weights, 10, replacement=False"),
-        (
-            "WeightedRandomSampler(weights, num_samples=1000)",
-            "RandomSampler(reviews, replacement=True, num_samples=1000)",
-        ),
-    ],
-    ids=[
-        "with equal weights",
-        "with the square root",
-        "without replacement",
-        "without weights",
-    ],
-)
-def test_weights_balance_the_classes__but_not(snippet, old, new, fails):
-    """Equal weights, square roots or no weights leave the rare class rare;
-    without replacement, each comes once.
-    """
-    fails(test_weights_balance_the_classes, snippet.edit(old, new))
-
-
-def test_weighted_draws_repeat(snippet, count=10):
-    balanced = snippet.after("rare").balanced
-    torch.manual_seed(0)
-    epoch = list(WeightedRandomSampler(torch.ones(count), count))
-
-    assert len(list(balanced)) > len(set(balanced))
-    assert balanced.replacement
-    assert len(epoch) == count
-    assert len(set(epoch)) < count
-
-
-@pytest.mark.parametrize("count", [20, 1000])
-def test_weighted_draws_repeat__also_for(snippet, count):
-    test_weighted_draws_repeat(snippet, count)
-
-
-def test_weighted_draws_repeat__but_not_when_told(snippet, fails):
-    """`replacement=False` draws each sample at most once."""
-    edited = snippet.edit(
-        "weights, num_samples=1000", "weights, 10, replacement=False"
-    )
-    fails(test_weighted_draws_repeat, edited)
-
-
-def test_a_sampler_excludes_shuffle(snippet, sampler=(2, 1)):
-    run = snippet.after("sampler-and-shuffle")
-
-    assert isinstance(run.exclusive, ValueError)
-    excluded = "sampler option is mutually exclusive with shuffle"
-    assert str(run.exclusive) == excluded
-    with pytest.raises(ValueError, match=f"^{excluded}$"):
-        DataLoader(run.reviews, sampler=sampler, shuffle=True)
-    with no_error():
-        DataLoader(run.reviews, sampler=sampler)
-
-
-@pytest.mark.parametrize(
-    "sampler",
-    [[0], torch.utils.data.SequentialSampler([1, 2])],
-    ids=["a list", "a SequentialSampler"],
-)
-def test_a_sampler_excludes_shuffle__also_for(snippet, sampler):
-    test_a_sampler_excludes_shuffle(snippet, sampler)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("sampler=balanced, shuffle=True", "sampler=balanced, shuffle=False"),
-        ("sampler=balanced, shuffle=True", "shuffle=True"),
-    ],
-    ids=["without shuffle", "without a sampler"],
-)
-def test_a_sampler_excludes_shuffle__but_not(snippet, old, new, fails):
-    """Either is fine alone: a sampler, or `shuffle=True`."""
-    edited = snippet.edit(old, new).edit(
-        "    exclusive = error\n\nprint",
-        "    exclusive = error\nelse:\n    exclusive = None\n\nprint",
-    )
-    fails(test_a_sampler_excludes_shuffle, edited)
-
-
-def test_similar_lengths_pad_less(snippet, lengths=(3, 1, 2, 2, 5), size=2):
-    run = snippet.after("less-padding")
-    sampler = run.ByLength(list(lengths), size)
-
-    assert run.padding == {"as they come": 9, "by length": 1}
-    orders, companies = set(), set()
-    for _ in range(100):
-        batches = list(sampler)
-        assert all(type(index) is int for index in chain(*batches))
-        assert sorted(chain(*batches)) == list(range(len(lengths)))
-        assert len(batches) == len(sampler)
-        ranges = sorted(
-            (min(lengths[i] for i in each), max(lengths[i] for i in each))
-            for each in batches
-        )
-        for (_, before), (after, _) in pairwise(ranges):
-            assert before <= after
-        orders.add(tuple(max(lengths[i] for i in each) for each in batches))
-        companies.add(frozenset(map(frozenset, batches)))
-    longest = {max(lengths[i] for i in each) for each in batches}
-    if len(longest) == len(batches) <= 3:  # each order is known by these
-        assert len(orders) == math.factorial(len(batches))
-    assert len(orders) > 1
-    assert len(companies) > 1
-    seen = [index for batch in run.by_length.batch_sampler for index in batch]
-    assert sorted(seen) == list(range(10))
-
-
-@pytest.mark.parametrize("size", [3, 7])
-@pytest.mark.parametrize(
-    "longer", [1, 1000], ids="lengths up to 9 * {}".format
-)
-def test_similar_lengths_pad_less__also_for(snippet, size, longer):
-    lengths = [each * longer for each in (9, 1, 4, 4, 4, 2, 4, 4, 7, 4)]
-    test_similar_lengths_pad_less(snippet, lengths, size)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (".argsort()]", ".argsort().argsort()]"),
-        ("torch.randperm(len(batches))", "range(len(batches))"),
-        ("batches[i].tolist()", "batches[0].tolist()"),
-        (
-            "torch.randperm(len(self.lengths))",
-            "torch.arange(len(self.lengths))",
-        ),
-    ],
-    ids=[
-        "unsorted",
-        "in order",
-        "once for each review",
-        "with the same company",
-    ],
-)
-def test_similar_lengths_pad_less__but_not(snippet, old, new, fails):
-    """Unsorted, the padding is back; the other edits repeat a batch, or keep
-    the same order or neighbors.
-    """
-    fails(test_similar_lengths_pad_less, snippet.edit(old, new))
-
-
-def test_a_whole_batch_is_one_call(snippet, size=4, shuffle=False, wrap=None):
-    run = snippet.after("whole-batches-read")
-
-    class Watched(run.Table):
-        def __getitem__(self, index):
-            pytest.fail("asked for one sample")
-
-    table = Watched(torch.arange(20.0).reshape(10, 2))
-    dataset = wrap(table) if wrap else table
-    batches = list(DataLoader(dataset, size, shuffle=shuffle))
-
-    assert len(table.asked) == len(batches) == math.ceil(10 / size)
-    for indices, batch in zip(table.asked, batches, strict=True):
-        assert isinstance(indices, list)
-        assert batch.equal(table.rows[indices])
-    assert run.table.asked == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert torch.cat(run.wholes).equal(run.table.rows)
-
-
-@pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("size", [1, 10])
-def test_a_whole_batch_is_one_call__also_for(snippet, size, shuffle):
-    test_a_whole_batch_is_one_call(snippet, size, shuffle)
-
-
-def test_a_whole_batch_is_one_call__ends_without_batch_size(snippet, fails):
-    """With `batch_size=None`: single samples are asked for."""
-    fails(test_a_whole_batch_is_one_call, snippet, None)
-
-
-def test_a_whole_batch_is_one_call__also_in_a_subset(snippet):
-    def whole(table):
-        return Subset(table, range(10))
-
-    test_a_whole_batch_is_one_call(snippet, wrap=whole)
-
-
-def test_a_whole_batch_is_one_call__ends_in_a_concat_dataset(snippet, fails):
-    """In a `ConcatDataset`: single samples are asked for."""
-
-    def alone(table):
-        return ConcatDataset([table])
-
-    fails(test_a_whole_batch_is_one_call, snippet, 4, False, alone)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "self.asked.append(indices)",
-            "self.asked += [[index] for index in indices]",
-        ),
-        (
-            "def __getitems__(self, indices):\n"
-            "        self.asked.append(indices)\n"
-            "        return list(self.rows[indices])",
-            "def __getitem__(self, index):\n"
-            "        self.asked.append([index])\n"
-            "        return self.rows[index]",
-        ),
-    ],
-    ids=["one by one all the same", "without it"],
-)
-def test_a_whole_batch_is_one_call__but_not(snippet, old, new, fails):
-    """With one index at a time, or without `__getitems__`, ten single samples
-    are asked for.
-    """
-    fails(test_a_whole_batch_is_one_call, snippet.edit(old, new))
-
-
-def test_a_worker_cannot_resize(snippet, sizes=(3, 2, 1, 3)):
-    run = snippet.after("in-a-worker")
-    refusal = "RuntimeError: Trying to resize storage that is not resizable"
-    other = "RuntimeError: stack expects each tensor to be equal size"
-    loader = DataLoader(tensors_of(sizes), len(sizes), **run.in_worker)
-
-    assert run.not_resizable == refusal
-    try:
-        text = str(next(iter(loader)))
-    except RuntimeError as error:
-        error.with_traceback(None)  # which still holds the worker
-        text = str(error)
-    is_short = sum(sizes) < len(sizes) * sizes[0]
-    assert (refusal if is_short else other) in text
-
-
-@pytest.mark.parametrize("sizes", [(2, 1), (1, 3), (2, 1, 3)], ids=str)
-def test_a_worker_cannot_resize__also_for(snippet, sizes):
-    test_a_worker_cannot_resize(snippet, sizes)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('{"num_workers": 1, "multiprocessing_context": "fork"}', "{}"),
-        ("DataLoader(reviews[2:]", "DataLoader(reviews[4:]"),
-    ],
-    ids=["without a worker", "behind a short one"],
-)
-def test_a_worker_cannot_resize__but_not(snippet, old, new, fails):
-    """Without a worker, it is `stack` that raises, and so it does behind a
-    review that is shorter than the rest.
-    """
-    fails(test_a_worker_cannot_resize, snippet.edit(old, new))

@@ -15,12 +15,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older
-from extensions.programs.snippet import after
+from extensions.programs.snippet import after, printed
 from tests.helpers import spawns
 
 FORK = {"num_workers": 1, "multiprocessing_context": "fork"}
@@ -95,6 +96,76 @@ def test_nothing_to_shuffle__also_for(snippet, dataset):
 def test_nothing_to_shuffle__but_not_with_a_file(snippet, fails):
     """With a single file, both loaders work."""
     fails(test_nothing_to_shuffle, snippet, ["one.jpg"])
+
+
+def in_a_worker(samples, size=None):
+    """Join samples in a worker, or return the text of its error."""
+    given = error_of(lambda: list(DataLoader(samples, size, **FORK)))
+    return str(given) if isinstance(given, Exception) else given
+
+
+def test_a_worker_cannot_resize(snippet, sizes=(3, 2, 1, 3)):
+    run = snippet.only(*FILES, "in-a-worker").after("in-a-worker")
+    refusal = "RuntimeError: Trying to resize storage that is not resizable"
+    other = "RuntimeError: stack expects each tensor to be equal size"
+    short = [torch.zeros(size) for size in sizes]
+    text = in_a_worker(short, len(sizes))
+    is_short = sum(sizes) < len(sizes) * sizes[0]
+
+    assert printed[-1]["in-a-worker"].strip() == refusal
+    assert in_a_worker(run.short, 2).endswith(f"{refusal}\n")
+    assert (refusal if is_short else other) in text
+
+
+@pytest.mark.parametrize("sizes", [(2, 1), (1, 3), (2, 1, 3)], ids=str)
+def test_a_worker_cannot_resize__also_for(snippet, sizes):
+    test_a_worker_cannot_resize(snippet, sizes)
+
+
+@edits(
+    ("without a worker", "(short, 2, **one)", "(short, 2)"),
+    (
+        "behind a short one",
+        "torch.zeros(3), torch.zeros(2)]",
+        "*torch.ones(1, 2), torch.zeros(3)]",
+    ),
+)
+def test_a_worker_cannot_resize__but_not(snippet, old, new, fails):
+    """Without a worker, it is `stack` that raises, and so it does behind a
+    sample that is shorter than the rest.
+    """
+    fails(test_a_worker_cannot_resize, snippet.edit(old, new))
+
+
+def test_a_worker_stacks_no_gradients(snippet, sample=None, size=2):
+    """No cell decides it: the worker itself stacks."""
+    sample = nn.Parameter(torch.ones(3)) if sample is None else sample
+    said = str(in_a_worker([sample] * 2, size))
+
+    with no_error():
+        assert next(iter(DataLoader([sample] * 2, 2))).shape == (2, 3)
+    assert "arguments don't support automatic differentiation" in said
+    assert "RuntimeError: stack(): functions with out=... " in said
+
+
+def test_a_worker_stacks_no_gradients__also_for_non_leaf_tensors(snippet):
+    sample = torch.ones(3, requires_grad=True) * 2
+    test_a_worker_stacks_no_gradients(snippet, sample)
+
+
+def test_a_worker_stacks_no_gradients__ends_for_detached_tensors(
+    snippet, fails
+):
+    """For detached tensors: they require no gradients, so the worker stacks
+    them.
+    """
+    sample = torch.ones(3, requires_grad=True).detach()
+    fails(test_a_worker_stacks_no_gradients, snippet, sample)
+
+
+def test_a_worker_stacks_no_gradients__ends_without_batches(snippet, fails):
+    """With `batch_size=None`: nothing is stacked, and the tensors arrive."""
+    fails(test_a_worker_stacks_no_gradients, snippet, None, None)
 
 
 def test_places_are_not_labels(snippet, loads=list):
@@ -484,8 +555,18 @@ def local_or(batch):
     return batch if batch[0] else lambda: batch
 
 
+def graph_or(batch):
+    """Return a batch, but for the first one a tensor with a graph."""
+    return batch if batch[0] else torch.ones(2, requires_grad=True) * 2
+
+
 def test_what_cannot_be_pickled_hangs(
-    snippet, data=None, collate_fn=None, start=60, seconds=0.2
+    snippet,
+    data=None,
+    collate_fn=None,
+    start=60,
+    seconds=0.2,
+    says="pickle local object",
 ):
     run = snippet.only(*HANG).after(HANG[-1])
     given, began = [], []
@@ -515,12 +596,18 @@ def test_what_cannot_be_pickled_hangs(
     assert str(error) == f"DataLoader timed out after {seconds} seconds"
     assert waited >= seconds
     assert "Traceback (most recent call last):" in text
-    assert "pickle local object" in text
+    assert says in text
     assert len(given) == 3
 
 
 def test_what_cannot_be_pickled_hangs__also_batches(snippet):
     test_what_cannot_be_pickled_hangs(snippet, [0], local_or)
+
+
+def test_what_cannot_be_pickled_hangs__also_tensors_with_a_graph(snippet):
+    refused = "Cowardly refusing to serialize non-leaf tensor"
+    inputs = [0], graph_or, 60, 0.2, refused
+    test_what_cannot_be_pickled_hangs(snippet, *inputs)
 
 
 def test_what_cannot_be_pickled_hangs__also_without_a_timeout(snippet):
