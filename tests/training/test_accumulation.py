@@ -763,6 +763,12 @@ def test_count_what_the_mean_divides_by(
     for count, name, targets, given in (
         (counts[0], "cross_entropy", ignored, options),
         (counts[1], "cross_entropy", labels, weighted),
+        (
+            "weight[labels[labels != -100]].sum()",
+            "cross_entropy",
+            ignored,
+            weighted,
+        ),
         (counts[2], "mse_loss", torch.randn(100, 3), {}),
     ):
         call = SUM.replace("len(labels)", count)
