@@ -157,7 +157,8 @@ def train(kind, lr, divisor):
 # Wrong on purpose: do not copy.
 sgd, adamw = torch.optim.SGD, torch.optim.AdamW
 for kind, lr in ((sgd, 0.25), (sgd, 1.0), (adamw, 0.01)):
-    right, wrong = train(kind, lr, 4), train(kind, lr, 1)
+    right = train(kind, lr, divisor=4)
+    wrong = train(kind, lr, divisor=1)
     print(f"{kind.__name__}, rate {lr}: {right:.3f}, undivided {wrong:.3f}")
 
 # %% common-loop
@@ -204,10 +205,11 @@ images, labels = digits[:100]
 # %% ignored
 some_labels = labels.clone()
 some_labels[60:95] = -100  # nobody could read these 35
+count = (some_labels != -100).sum()
 ways = {
     "mean / 4": lambda s, y: F.cross_entropy(s, y) / 4,
     "sum / 100": lambda s, y: F.cross_entropy(s, y, reduction="sum") / 100,
-    "sum / 65": lambda s, y: F.cross_entropy(s, y, reduction="sum") / 65,
+    "sum / 65": lambda s, y: F.cross_entropy(s, y, reduction="sum") / count,
 }
 trial = new_model()
 right = accumulated(trial, images, some_labels, F.cross_entropy, size=100)
