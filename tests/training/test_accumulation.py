@@ -697,7 +697,7 @@ COUNTS = ("(labels != -100).sum()", "weight[labels].sum()", "labels.numel()")
 
 
 def test_count_what_the_mean_divides_by(
-    snippet, counts=COUNTS, weight=(1.0, 5.0, 0.3), last=95, **options
+    snippet, counts=COUNTS, weight=(1.0, 5.0, 0.3), last=95, smoothing=0.0
 ):
     run = snippet.only("digits", "accumulated", "ignored").after("ignored")
     batch = run.images, run.some_labels
@@ -709,9 +709,10 @@ def test_count_what_the_mean_divides_by(
     inputs, labels = samples(100)
     ignored = labels.clone()
     ignored[60:last] = -100
-    weighted = {"weight": torch.tensor(weight), **options}
+    plain = {"label_smoothing": smoothing}
+    weighted = {"weight": torch.tensor(weight), **plain}
     for count, name, targets, given in (
-        (counts[0], "cross_entropy", ignored, options),
+        (counts[0], "cross_entropy", ignored, plain),
         (counts[1], "cross_entropy", labels, weighted),
         (
             "weight[labels[labels != -100]].sum()",
@@ -744,7 +745,7 @@ def test_count_what_the_mean_divides_by__also_with_small_weights(snippet):
 
 
 def test_count_what_the_mean_divides_by__also_with_label_smoothing(snippet):
-    test_count_what_the_mean_divides_by(snippet, label_smoothing=0.1)
+    test_count_what_the_mean_divides_by(snippet, smoothing=0.1)
 
 
 def test_count_what_the_mean_divides_by__also_if_a_part_has_no_label(snippet):
