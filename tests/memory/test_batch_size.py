@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.snippet import after, printed
+from extensions.programs.snippet import after
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -97,25 +97,6 @@ def test_the_search_finds_the_largest__also_in_few_tries(snippet):
             assert found == limit
             assert asked[0] == 2
             assert len(asked) == len(set(asked)) <= 2 * math.log2(limit) + 1
-
-
-def with_norm(kind=optim.AdamW):
-    """Return a model with BatchNorm and dropout, and its optimizer."""
-    layers = [nn.Linear(64, 32), nn.BatchNorm1d(32), nn.Dropout(0.1)]
-    model = nn.Sequential(*layers, nn.Linear(32, 10))
-    return model, kind(model.parameters(), lr=0.001)
-
-
-@pytest.mark.parametrize("kind", [optim.SGD, MOMENTUM, optim.RMSprop])
-def test_the_search_finds_the_largest__also_with_batchnorm_and(snippet, kind):
-    run = after(snippet, *SEARCH)
-    with using(run, build=partial(with_norm, kind)):
-        with run.SmallDevice(100_000), no_error():
-            found = run.largest_batch(500)
-        assert 2 < found < 500
-        with run.SmallDevice(100_000):
-            assert run.fits(found, 3)
-            assert not run.fits(found + 1, 2)
 
 
 def test_the_search_finds_the_largest__ends_with_one_sample(snippet, fails):
@@ -206,12 +187,12 @@ def test_the_search_finds_the_largest__but_not(snippet, fails, old, new):
     fails(test_the_search_finds_the_largest, snippet.edit(old, new))
 
 
-def test_a_failed_try_leaves_nothing(snippet, circle=True, room=2_000_000):
+def test_a_failed_try_leaves_nothing(snippet, room=2_000_000):
     run = after(snippet, *SEARCH)
 
     def build():
         model, optimizer = run.build()
-        model.me = [model] if circle else []
+        model.me = [model]
         return model, optimizer
 
     gc.disable()  # so that nothing is collected by chance
@@ -229,10 +210,6 @@ def test_a_failed_try_leaves_nothing(snippet, circle=True, room=2_000_000):
         gc.enable()
     assert trained(run, largest, 2, room)
     assert not trained(run, largest + 1, 2, room)
-
-
-def test_a_failed_try_leaves_nothing__also_without_a_circle(snippet):
-    test_a_failed_try_leaves_nothing(snippet, circle=False)
 
 
 def test_a_failed_try_leaves_nothing__but_not_uncollected(snippet, fails):
@@ -362,9 +339,9 @@ def test_two_small_batches_predict_the_largest__also_of(snippet, steps):
     test_two_small_batches_predict_the_largest(snippet, parts, steps)
 
 
-@pytest.mark.parametrize("sizes", [(2, 3), (7, 100), (20, 10)])
+@pytest.mark.parametrize("sizes", [(1, 2), (7, 100), (20, 10)])
 def test_two_small_batches_predict_the_largest__also_from(snippet, sizes):
-    parts = network(*NETWORKS["BatchNorm and dropout"])
+    parts = network(*NETWORKS["three layers"])
     test_two_small_batches_predict_the_largest(snippet, parts, 2, sizes)
 
 
@@ -478,15 +455,13 @@ def test_two_small_batches_predict_the_largest__but_not_with_another_line(
 @pytest.mark.simulates("an accelerator")
 def test_two_steps_reach_the_peak(snippet):
     run = after(snippet, *LINES, "your-search", "one-step")
-    lines = printed[-1]["one-step"].splitlines() if printed else []
 
     assert (run.once, run.best) == (607, 451)
     seen = [
-        trained(run, size, steps, 3_000_000, run.build.__defaults__[0])
+        trained(run, size, steps, 3_000_000)
         for size, steps in ((607, 1), (608, 1), (607, 2), (451, 2), (451, 5))
     ]
     assert seen == [True, False, False, True, True]
-    assert len(lines) in (0, 2)
 
 
 @pytest.mark.parametrize("kind", [optim.RMSprop, MOMENTUM, AMSGRAD])
@@ -497,6 +472,26 @@ def test_two_steps_reach_the_peak__also_with(snippet, kind):
     assert sizes[0] > sizes[1] == sizes[2] > 2
     assert trained(run, sizes[1], 3, 3_000_000, kind)
     assert not trained(run, sizes[0], 2, 3_000_000, kind)
+
+
+def test_two_steps_reach_the_peak__ends_if_steps_are_skipped(snippet, fails):
+    """If a `GradScaler` skips the first steps, since its scale is too high:
+    these make no state.
+    """
+    edited = snippet.edit(
+        "labels).backward()\n    optimizer.step()\n\n\n# %% your",
+        "labels) * 100\n"
+        "    scaler = torch.amp.GradScaler('cpu', init_scale=2.0**127)\n"
+        "    scaler.scale(loss).backward()\n"
+        "    scaler.step(optimizer)\n\n\n# %% your",
+    ).edit(
+        "zero_grad()\n    F.cross_entropy(model(images)",
+        "zero_grad()\n    loss = F.cross_entropy(model(images)",
+    )
+    run = after(edited, *LINES)
+    sizes = [run.predict(3_000_000, 10, 20, n)[0] for n in (1, 2)]
+    assert sizes[0] == sizes[1] > 600
+    fails(test_two_steps_reach_the_peak, edited)
 
 
 def test_two_steps_reach_the_peak__but_not_without_a_state(snippet, fails):
@@ -606,11 +601,6 @@ def test_recover_outside_the_handler(snippet, size=1000):
     assert later == 340_008
 
 
-@pytest.mark.parametrize("size", [850, 2000])
-def test_recover_outside_the_handler__also_for(snippet, size):
-    test_recover_outside_the_handler(snippet, size)
-
-
 def test_recover_outside_the_handler__ends_in_backward(snippet, fails):
     """The layers behind the one that failed in `backward()` have their
     gradients, which stay until somebody clears them.
@@ -649,13 +639,6 @@ def test_a_retry_adds_its_gradients(snippet):
     assert run.model[0].bias.grad is not None
 
 
-def test_a_retry_adds_its_gradients__also_as_printed(snippet, capsys):
-    snippet.only("device", "parts", "retry-wrong").after("retry-wrong")
-
-    said = capsys.readouterr().out
-    assert said.startswith("CUDA out of memory. Again, in halves:\ntensor([14")
-
-
 @edits(
     (
         "emptied",
@@ -664,9 +647,8 @@ def test_a_retry_adds_its_gradients__also_as_printed(snippet, capsys):
     ),
     (
         "failed in the forward pass",
-        "make_batch(700)\n    for size in (700, 350)",
-        "make_batch(1000)[0][:700], 0\n    device = torch.ones(300_000)\n"
-        "    for size in (700, 350)",
+        "SmallDevice(3_000_000):\n    model, _ = build()",
+        "SmallDevice(2_500_000):\n    model, _ = build()",
     ),
 )
 def test_a_retry_adds_its_gradients__but_not(snippet, fails, old, new):
@@ -676,27 +658,27 @@ def test_a_retry_adds_its_gradients__but_not(snippet, fails, old, new):
     fails(test_a_retry_adds_its_gradients, snippet.edit(old, new))
 
 
-def plain(seed=0, layer=nn.ReLU):
+def plain(seed=0, layer=nn.ReLU, kind=optim.SGD):
     """Return a model whose gradients do not depend on the parts."""
     torch.manual_seed(seed)
     layers = nn.Linear(64, 128), layer(), nn.Linear(128, 10)
     model = nn.Sequential(*layers).double()
-    return model, optim.SGD(model.parameters(), lr=0.1)
+    return model, kind(model.parameters(), lr=0.01)
 
 
 def test_the_epoch_skips_nothing(
-    snippet, room=700_000, batch=151, seed=0, layer=nn.ReLU
+    snippet, room=700_000, batch=151, seed=0, layer=nn.ReLU, kind=optim.SGD
 ):
     run = after(snippet, *RETRY)
     torch.manual_seed(seed)
     images = torch.rand(330, 64, dtype=torch.float64)
     data = TensorDataset(images, torch.arange(330) % 10)
-    model, optimizer = plain(seed, layer)
+    model, optimizer = plain(seed, layer, kind)
     for some, labels in DataLoader(data, batch):
         run.train_step(model, optimizer, some, labels)
 
     with run.SmallDevice(room):
-        other, optimizer = plain(seed, layer)
+        other, optimizer = plain(seed, layer, kind)
         loader = DataLoader(data, batch)
         with no_error():
             size = run.train_epoch(other, optimizer, loader, 10 * batch)
@@ -715,6 +697,12 @@ def test_the_epoch_skips_nothing(
 )
 def test_the_epoch_skips_nothing__also_with(snippet, room, batch):
     test_the_epoch_skips_nothing(snippet, room, batch, seed=1)
+
+
+@pytest.mark.parametrize("kind", [MOMENTUM, optim.AdamW])
+def test_the_epoch_skips_nothing__also_trained_by(snippet, kind):
+    options = 750_000, 150, 0, nn.Tanh, kind
+    test_the_epoch_skips_nothing(snippet, *options)
 
 
 def test_the_epoch_skips_nothing__also_of_the_page(snippet):
@@ -823,8 +811,12 @@ def test_the_state_stays_half_made__also_as_printed(snippet, capsys):
 
 @pytest.mark.parametrize(
     "kind",
-    [optim.Adam, partial(optim.AdamW, foreach=True), AMSGRAD],
-    ids=["Adam", "AdamW of foreach", "AMSGrad"],
+    [
+        optim.Adam,
+        partial(optim.AdamW, foreach=True),
+        partial(optim.AdamW, fused=True),
+        AMSGRAD,
+    ],
 )
 def test_the_state_stays_half_made__also_with(snippet, kind):
     test_the_state_stays_half_made(snippet, kind)
