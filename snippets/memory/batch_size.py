@@ -6,7 +6,6 @@ Search for the largest batch, predict it, and retry without harm.
 """
 
 # %% device
-import gc
 import weakref
 
 import torch
@@ -53,6 +52,9 @@ def largest_batch(most, steps=2):
 
 
 # %% fits
+import gc
+
+
 def fits(size, steps):
     gc.collect()
     model, optimizer = build()  # 2

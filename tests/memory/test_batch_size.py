@@ -97,6 +97,7 @@ def test_the_search_finds_the_largest__also_in_few_tries(snippet):
             assert found == limit
             assert asked[0] == 2
             assert len(asked) == len(set(asked)) <= 2 * math.log2(limit) + 1
+    assert len(searched(run, 451, 4096, as_said)[1]) == 17
 
 
 def test_the_search_finds_the_largest__ends_with_one_sample(snippet, fails):
