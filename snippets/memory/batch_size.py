@@ -1,13 +1,11 @@
 """
-Find the batch size
-===================
+Find the largest batch size that fits
+=====================================
 
-Search for the largest batch that fits, and retry without harm.
+Search for the largest batch, predict it, and retry without harm.
 """
 
-# %% imports
-import gc
-import math
+# %% device
 import weakref
 
 import torch
@@ -15,73 +13,20 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.benchmark import Timer
-from torch.utils.data import DataLoader, TensorDataset
 
 
-# %% your-step
-def step(model, optimizer, inputs, targets):
-    optimizer.zero_grad()
-    loss = F.mse_loss(model(inputs), targets)
-    loss.backward()
-    optimizer.step()
-
-
-# %% is-full
-FULL = "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"
-
-
-def is_full(error):
-    known = isinstance(error, torch.OutOfMemoryError)
-    return known or any(words in str(error) for words in FULL)
-
-
-# %% fits
-def fits(build, make_batch, size, steps=2):
-    gc.collect()  # reference cycles that earlier tries have left
-    with torch.random.fork_rng():
-        model, optimizer = build()
-        model.train()
-        try:
-            for _ in range(steps):
-                step(model, optimizer, *make_batch(size))
-        except RuntimeError as error:
-            if not is_full(error):
-                raise
-            return False
-    return True
-
-
-# %% search
-def largest_batch(build, make_batch, most, least=2, steps=2):
-    if not 1 <= least <= most:
-        raise ValueError(f"no sizes from {least} to {most}")
-    tries, size = {}, least
-    low, high = least - 1, most + 1  # the largest is from low up to high - 1
-    while high - low > 1:
-        tries[size] = fits(build, make_batch, size, steps)
-        low, high = (size, high) if tries[size] else (low, size)
-        doubled = min(2 * size, most)
-        size = doubled if all(tries.values()) else (low + high) // 2
-    return max((n for n in tries if tries[n]), default=0), tries
-
-
-# %% room
-class Room:
+class SmallDevice(TorchDispatchMode):
     def __init__(self, size):
         super().__init__()
-        self.size, self.held, self.curve = size, 0, []
+        self.size, self.held, self.trace = size, 0, []
         self.known = weakref.WeakSet()
 
     def hold(self, more):
         if self.held + more > self.size:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         self.held += more
-        self.curve.append(self.held)
+        self.trace.append(self.held)
 
-
-# %% small-device
-class SmallDevice(Room, TorchDispatchMode):
     def __torch_dispatch__(self, call, types, args=(), kwargs=None):
         made = call(*args, **(kwargs or {}))
         for each in tree_leaves(made):
@@ -94,210 +39,214 @@ class SmallDevice(Room, TorchDispatchMode):
         return made
 
 
-# %% forecast
-def fresh(kind=torch.optim.AdamW):
-    first = nn.Linear(128, 256), nn.BatchNorm1d(256), nn.ReLU()
-    second = nn.Dropout(0.1), nn.Linear(256, 256), nn.ReLU()
-    model = nn.Sequential(*first, *second, nn.Linear(256, 1))
-    return model, kind(model.parameters(), lr=0.001)
+# %% search
+def largest_batch(most, steps=2):
+    low, high = 1, most + 1
+    while high - low > 1:
+        size = min(2 * low, (low + high) // 2)  # 1
+        if fits(size, steps):
+            low = size
+        else:
+            high = size
+    return low
 
 
-def make_batch(size):
-    readings = torch.randn(size, 128)  # of 128 stations
-    return readings, torch.randn(size, 1)  # the temperatures to forecast
+# %% fits
+import gc
 
 
-# %% your-search
-with SmallDevice(3_000_000) as device:
-    best, tries = largest_batch(fresh, make_batch, most=1000)
-
-print(best, "days fit:", tries)
-
-# %% one-step
-with device:
-    once, _ = largest_batch(fresh, make_batch, 1000, steps=1)
-    thrice, _ = largest_batch(fresh, make_batch, 1000, steps=3)
-
-print("one step:", once, "two steps:", best, "three steps:", thrice)
-
-
-# %% two-tries
-def curve(size):
-    device.curve.clear()
-    with device:
-        fits(fresh, make_batch, size)
-    return list(device.curve)
-
-
-curves = {best: curve(best), once: curve(once)}
-
-# %% drawn
-import matplotlib.pyplot as plt
-
-figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4))
-for number, (size, fit) in enumerate(tries.items(), 1):
-    color = "#0072B2" if fit else "#D55E00"
-    left.plot(number, size, "o" if fit else "x", color=color)
-left.axhline(best, color="#0072B2", linestyle=":")
-left.set_xticks(range(1, len(tries) + 1, 2))
-left.set(title="dot: fits, cross: does not", xlabel="try", ylabel="days")
-for size, color in ((best, "#0072B2"), (once, "#D55E00")):
-    held = [each / 1e6 for each in curves[size]]
-    right.plot(held, color=color, label=f"{size} days")
-right.axhline(device.size / 1e6, color="#000000", linestyle="--")
-right.set(title="two of its tries", xlabel="events", ylabel="megabytes")
-right.legend()
-figure.suptitle("The search for the largest batch, and what two tries hold")
-figure.tight_layout()
-plt.show()
-
-
-# %% recover
-def around(size):
-    model, optimizer = fresh()
-    held = {"before": device.held}
+def fits(size, steps):
+    gc.collect()
+    model, optimizer = build()  # 2
     try:
-        step(model, optimizer, *make_batch(size))
-    except torch.OutOfMemoryError:
-        held["inside except"] = device.held
-    held["after it"] = device.held
-    return held
-
-
-# %% recovered
-with SmallDevice(3_000_000) as device:
-    print(around(800))
-
-
-# %% well-known
-# Wrong on purpose: do not copy.
-def shrink(days, batch_size, trained):
-    model, optimizer = fresh()
-    loader = DataLoader(days, batch_size)
-    for batch in loader:
-        try:
-            step(model, optimizer, *batch)
-            trained.append(len(batch[0]))
-        except RuntimeError:
-            batch_size -= 1
-            loader = DataLoader(days, batch_size)
-    return loader
-
-
-# %% skipped
-days = TensorDataset(*make_batch(1000))
-trained = []
-with SmallDevice(3_000_000):
-    loader = shrink(days, 400, trained)
-
-print("trained:", trained, "next loader:", loader.batch_size)
-
-# %% swallowed
-# Wrong on purpose: do not copy.
-days_of_7 = TensorDataset(torch.randn(100, 7), torch.randn(100, 1))
-trained_on_7 = []
-try:
-    shrink(days_of_7, 3, trained_on_7)
-except ValueError as error:
-    print(error)
-
-# %% bug
-try:
-    largest_batch(fresh, lambda size: (torch.randn(size, 7), 0), most=9)
-except RuntimeError as error:
-    print(error)
-
-# %% one-sample
-try:
-    largest_batch(fresh, make_batch, most=1000, least=1)
-except ValueError as error:
-    print(error)
-
-# %% retry-wrong
-# Wrong on purpose: do not copy.
-inputs, _ = make_batch(360)
-with SmallDevice(3_000_000):
-    model, _ = fresh()
-    for size in (360, 180):
-        try:
-            for some in inputs.split(size):
-                model(some).sum().backward()
-        except torch.OutOfMemoryError as error:
-            print(error, "Again, in halves:")
-
-print(model[-1].bias.grad)
-
-# %% half-made
-# Wrong on purpose: do not copy.
-with SmallDevice(1_200_000):
-    model, optimizer = fresh()
-    batch = make_batch(16)
-    try:
-        step(model, optimizer, *batch)
-    except torch.OutOfMemoryError as error:
-        print(error, "Again, with more room:")
-
-try:
-    step(model, optimizer, *batch)
-except KeyError as error:
-    print("KeyError:", error)
-
-
-# %% gradients
-def gradients_fit(model, optimizer, inputs, targets, size):
-    optimizer.zero_grad()  # what a failed try has left
-    device = next(model.parameters()).device
-    parts = math.ceil(len(inputs) / size)
-    pairs = inputs.tensor_split(parts), targets.tensor_split(parts)
-    try:
-        for some, goal in zip(*pairs, strict=True):
-            loss = F.mse_loss(model(some.to(device)), goal.to(device))
-            (loss * len(some) / len(inputs)).backward()
-    except RuntimeError as error:
-        if not is_full(error):
-            raise
+        for _ in range(steps):  # 3
+            train_step(model, optimizer, *make_batch(size))
+    except torch.OutOfMemoryError:  # 4
         return False
     return True
 
 
-# %% epoch
+# %% parts
+def build(kind=torch.optim.AdamW):
+    first = nn.Linear(64, 256), nn.ReLU()
+    second = nn.Linear(256, 256), nn.ReLU()
+    model = nn.Sequential(*first, *second, nn.Linear(256, 10))
+    return model, kind(model.parameters(), lr=0.001)
+
+
+def make_batch(size):
+    return torch.rand(size, 64), torch.randint(10, (size,))
+
+
+def train_step(model, optimizer, images, labels):
+    optimizer.zero_grad()
+    F.cross_entropy(model(images), labels).backward()
+    optimizer.step()
+
+
+# %% your-search
+with SmallDevice(3_000_000):  # on a GPU: with torch.device("cuda"):
+    best = largest_batch(most=4096)
+print(best)
+
+
+# %% by-hand
+def trace(size, steps):
+    with SmallDevice(float("inf")) as device:
+        fits(size, steps)
+    return device.trace
+
+
+def predict(free, small, large, steps=2):
+    found = []
+    traces = trace(small, steps), trace(large, steps)
+    for less, more in zip(*traces, strict=True):  # 5
+        per_sample = (more - less) // (large - small)  # 6
+        fixed = less - small * per_sample  # 7
+        size = float("inf") if fixed <= free else 0
+        if per_sample > 0:
+            size = (free - fixed) // per_sample  # 8
+        found.append((size, fixed, per_sample))
+    return min(found)  # 9
+
+
+# %% predicted
+size, fixed, per_sample = predict(3_000_000, small=10, large=20)
+print(f"(3000000 - {fixed}) / {per_sample} = {size}")
+
+# %% one-step
+once, _, _ = predict(3_000_000, small=10, large=20, steps=1)
+with SmallDevice(3_000_000):
+    for steps in (1, 2):
+        print(f"{once} images, {steps} steps:", fits(once, steps))
+
+# %% drawn
+import matplotlib.pyplot as plt
+
+figure, axis = plt.subplots(figsize=(8, 3.4))
+for size, color in ((best, "#0072B2"), (once, "#D55E00")):
+    held = [each / 1e6 for each in trace(size, steps=2)]
+    axis.plot(held, color=color, label=f"{size} images")
+axis.axhline(3, color="#000000", linestyle="--")
+axis.set(title="Two steps", xlabel="moment", ylabel="megabytes held")
+axis.legend()
+figure.tight_layout()
+plt.show()
+
+# %% digits
+from sklearn.datasets import load_digits
+from torch.utils.data import DataLoader, TensorDataset
+
+data = load_digits()
+pixels = torch.tensor(data.data, dtype=torch.float32) / 16
+digits = TensorDataset(pixels, torch.tensor(data.target))
+
+
+# %% well-known
+# Wrong on purpose: do not copy.
+def shrink(data, batch_size):
+    model, optimizer = build()
+    loader, trained = DataLoader(data, batch_size), 0
+    for images, labels in loader:
+        try:
+            train_step(model, optimizer, images, labels)
+            trained += len(images)
+        except RuntimeError:
+            batch_size //= 2
+            loader = DataLoader(data, batch_size)
+    return trained
+
+
+with SmallDevice(3_000_000):
+    trained = shrink(digits, 800)
+print("trained on", trained, "of", len(digits))
+
+# %% swallowed
+# Wrong on purpose: do not copy.
+square = TensorDataset(pixels.reshape(-1, 8, 8), digits.tensors[1])
+try:
+    shrink(square, 100)
+except ValueError as error:
+    print(error)
+
+
+# %% recover
+def inside_and_after(size):
+    model, optimizer = build()
+    print("before:", device.held)
+    try:
+        train_step(model, optimizer, *make_batch(size))
+    except torch.OutOfMemoryError:
+        inside = device.held
+    return inside, device.held
+
+
+with SmallDevice(3_000_000) as device:
+    inside, after = inside_and_after(1000)
+print("inside except:", inside, "after it:", after)
+
+# %% retry-wrong
+# Wrong on purpose: do not copy.
+with SmallDevice(3_000_000):
+    model, _ = build()
+    images, _ = make_batch(700)
+    for size in (700, 350):
+        try:
+            for part in images.split(size):
+                model(part).sum().backward()
+        except torch.OutOfMemoryError as error:
+            print(error, "Again, in halves:")
+print(model[-1].bias.grad)
+
+
+# %% retry
+def gradients_fit(model, optimizer, images, labels, size):
+    optimizer.zero_grad()  # what a failed try has left
+    pairs = zip(images.split(size), labels.split(size), strict=True)
+    try:
+        for part, goal in pairs:
+            loss = F.cross_entropy(model(part), goal, reduction="sum")
+            (loss / len(images)).backward()
+    except torch.OutOfMemoryError:
+        return False
+    return True
+
+
 def train_epoch(model, optimizer, loader, size):
-    for batch in loader:
-        while not gradients_fit(model, optimizer, *batch, size):
-            size = min(size, len(batch[0])) // 2
-            if size == 0:
-                raise MemoryError("not even one sample fits")
+    for images, labels in loader:
+        while not gradients_fit(model, optimizer, images, labels, size):
+            size //= 2
         optimizer.step()
     return size
 
 
-# %% retry-right
-with SmallDevice(4_000_000):
-    model, optimizer = fresh()
-    size = train_epoch(model, optimizer, DataLoader(days, 500), size=500)
+# %% retried
+with SmallDevice(3_000_000):
+    model, optimizer = build()
+    size = train_epoch(model, optimizer, DataLoader(digits, 800), size=800)
+print("parts of at most", size)
 
-print("trained in parts of at most", size)
+# %% half-made
+# Wrong on purpose: do not copy.
+with SmallDevice(1_000_000):
+    model, optimizer = build()
+    batch = make_batch(16)
+    try:
+        train_step(model, optimizer, *batch)
+    except torch.OutOfMemoryError as error:
+        print(error, "Again, with more room:")
 
-
-# %% the-cpu
 try:
-    torch.empty(2**50)
-except RuntimeError as error:
-    print(type(error).__name__, error)
+    train_step(model, optimizer, *batch)
+except KeyError as error:
+    print("KeyError:", error)
+
+# %% is-full
+FULL = "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"
 
 
-# %% speed
-def samples_per_second(build, make_batch, size, seconds=1.0):
-    with torch.random.fork_rng():
-        model, optimizer = build()
-        model.train()
-        names = {"step": step, "model": model, "optimizer": optimizer}
-        names["batch"] = make_batch(size)
-        statement = "step(model, optimizer, *batch)"
-        threads = torch.get_num_threads()
-        timer = Timer(statement, globals=names, num_threads=threads)
-        run = timer.blocked_autorange(min_run_time=seconds)
-    return size / run.median
+def is_full(error):
+    return any(words in str(error) for words in FULL)
 
 
 # %% on-cuda
@@ -305,5 +254,26 @@ if torch.cuda.is_available():
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(2**30 / total)
     with torch.device("cuda"):
-        cuda_best, _ = largest_batch(fresh, make_batch, 2**21)
+        cuda_best = largest_batch(most=2**21)
     torch.cuda.set_per_process_memory_fraction(1.0)
+
+# %% twice-the-room
+size, fixed, per_sample = predict(6_000_000, small=10, large=20)
+print(size)
+
+
+# %% two-peaks
+def from_peaks(free, small, large):
+    low, high = max(trace(small, 2)), max(trace(large, 2))
+    per_sample = (high - low) // (large - small)
+    return (free - (low - small * per_sample)) // per_sample
+
+
+# %% two-peaks-checked
+answer = from_peaks(3_000_000, 300, 400)
+if answer == best:
+    print("Right: from two peaks,", answer, "images fit.")
+elif answer > best:
+    print("Too many: what does a step hold besides its batch?")
+else:
+    print("Too few: does `per_sample` count the fixed bytes again?")

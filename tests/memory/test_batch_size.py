@@ -3,16 +3,14 @@
 import copy
 import gc
 import math
-import random
 from functools import partial
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 import torch
 from torch import nn, optim
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
@@ -20,301 +18,832 @@ from extensions.programs.snippet import after
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
-SEARCH = ("imports", "your-step", "is-full", "fits", "search")
-DEVICE = ("room", "small-device", "forecast")
-MODEL = (*SEARCH, *DEVICE)
-RETRY = (*MODEL, "gradients", "epoch")
+SEARCH = ("device", "search", "fits", "parts")
+LINES = (*SEARCH, "by-hand")
+KNOWN = ("device", "parts", "digits", "well-known")
+RETRY = (*SEARCH, "retry")
 MOMENTUM = partial(optim.SGD, momentum=0.9)
+AMSGRAD = partial(optim.Adam, amsgrad=True)
 
 
-def batch_up_to(limit):
-    """Return what makes batches, and is out of memory beyond a limit."""
-
-    def make_batch(size):
-        if size > limit:
-            raise torch.OutOfMemoryError
-        return torch.randn(size, 128), torch.randn(size, 1)
-
-    return make_batch
+def using(run, **parts):
+    """Return a context in which a program has other parts."""
+    return patch.dict(run.fits.__globals__, parts)
 
 
-def search_up_to(run, limit, most, least):
+def trained(run, size, steps, room, kind=optim.AdamW):
+    """Return whether a training of some steps fits, told without `fits`."""
+    with run.SmallDevice(room):
+        model, optimizer = run.build(kind)
+        try:
+            for _ in range(steps):
+                images, labels = torch.rand(size, 64), torch.ones(size).long()
+                optimizer.zero_grad()
+                F.cross_entropy(model(images), labels).backward()
+                del images, labels
+                optimizer.step()
+        except torch.OutOfMemoryError:
+            return False
+    return True
+
+
+def searched(run, limit, most, fit):
     """Search with tries that compute nothing; return what was asked, too."""
     asked = []
 
-    def fits(build, make_batch, size, steps):
+    def fits(size, steps):
+        assert steps == 2
         asked.append(size)
-        return size <= limit
+        return fit(size, limit)
 
-    with patch.dict(run.largest_batch.__globals__, fits=fits):
-        return *run.largest_batch(None, None, most, least), asked
+    with using(run, fits=fits):
+        return run.largest_batch(most), asked
 
 
 # Do this
 
 
-def test_the_search_finds_the_largest(snippet, least=2):
-    run = after(snippet, *MODEL)
-    for most in (least, 9, 64, 100, 5000):
-        for limit in (*range(min(most, 100) + 3), 999, 1000, 4999, 5000):
-            found, tries, _ = search_up_to(run, limit, most, least)
-            largest = min(limit, most)
-            assert found == (largest if largest >= least else 0)
-            assert all(fit == (size <= limit) for size, fit in tries.items())
-    with no_error():
-        found, _ = run.largest_batch(run.fresh, batch_up_to(11), 20)
-    assert found == 11
-    assert run.largest_batch(run.fresh, batch_up_to(1), 20)[0] == 0
+def as_said(size, limit):
+    """Return whether a size fits, as most do."""
+    return size <= limit
 
 
-@pytest.mark.parametrize("least", [1, 3, 5, 8])
-def test_the_search_finds_the_largest__also_if_least_is(snippet, least):
-    test_the_search_finds_the_largest(snippet, least)
+def nothing(run):
+    """Put nothing on the device before the search."""
 
 
-@edits(
-    ("beyond most", "min(2 * size, most)", "2 * size"),
-    ("not up to most", "most + 1  #", "most  #"),
-    ("stops early", "while high - low > 1:", "while high - low > 2:"),
-    ("not the largest", "return max((n", "return min((n"),
-    ("below least", "max((n for n in tries if tries[n]), default=0)", "low"),
-    (
-        "no try",
-        "                raise\n            return False\n    return True",
-        "                raise\n            return True\n    return True",
-    ),
-)
-def test_the_search_finds_the_largest__but_not(snippet, fails, old, new):
-    """With doubling past `most`, a larger size is returned; the other edits
-    stop too early or return the wrong size.
-    """
-    fails(test_the_search_finds_the_largest, snippet.edit(old, new))
+def test_the_search_finds_the_largest(
+    snippet, fit=as_said, least=1, before=nothing, parts=None
+):
+    run = after(snippet, *SEARCH)
+    for most in (2, 3, 9, 64, 100, 5000):
+        for limit in (*range(least, min(most, 100) + 3), 999, 4999, 5000):
+            found, asked = searched(run, limit, most, fit)
+            assert (limit, found) == (limit, min(limit, most))
+            assert set(asked) <= {*range(2, most + 1)}
+    with run.SmallDevice(2_000_000), using(run, **(parts or {})), no_error():
+        kept = before(run)
+        found = run.largest_batch(500)
+        del kept
+    assert trained(run, found, 2, 2_000_000)
+    assert not trained(run, found + 1, 2, 2_000_000)
+
+
+def test_the_search_finds_the_largest__also_in_few_tries(snippet):
+    run = after(snippet, *SEARCH)
+    for limit in range(1, 1001):
+        for most in (max(limit, 2), limit + 7, 1000):
+            found, asked = searched(run, limit, most, as_said)
+            assert found == limit
+            assert asked[0] == 2
+            assert len(asked) == len(set(asked)) <= 2 * math.log2(limit) + 1
+    assert len(searched(run, 451, 4096, as_said)[1]) == 17
+
+
+def test_the_search_finds_the_largest__ends_with_one_sample(snippet, fails):
+    """If not even one sample fits: it returns 1, which it does not try."""
+    fails(test_the_search_finds_the_largest, snippet, as_said, 0)
 
 
 def test_the_search_finds_the_largest__ends_if_a_smaller_size_fails(
     snippet, fails
 ):
-    """If a size fails though larger ones fit, the search misses those: here 4
-    fails, so it returns 3.
+    """If 4 fails though larger sizes fit: it misses those, and returns 3."""
+
+    def gap(size, limit):
+        return size <= limit and size != 4
+
+    fails(test_the_search_finds_the_largest, snippet, gap)
+
+
+def a_model(run):
+    """Build a model beside the search."""
+    return run.build()
+
+
+def test_the_search_finds_the_largest__ends_beside_a_model(snippet, fails):
+    """Beside a second model: fewer samples fit than without it."""
+    options = as_said, 1, a_model
+    fails(test_the_search_finds_the_largest, snippet, *options)
+
+
+def test_the_search_finds_the_largest__ends_if_the_model_is_too_large(
+    snippet, fails
+):
+    """If not even the model fits: `build` raises the error."""
+    parts = network(nn.Linear(64, 10_000))
+    options = as_said, 1, nothing, parts
+    fails(test_the_search_finds_the_largest, snippet, *options)
+
+
+def test_the_search_finds_the_largest__ends_on_a_full_cpu(snippet, fails):
+    """On a CPU: a full memory is a plain `RuntimeError`, which the search
+    lets through.
     """
-    edited = snippet.edit(
-        "tries[size] = fits(build", "tries[size] = size != 4 and fits(build"
-    )
-    fails(test_the_search_finds_the_largest, edited)
+    parts = {"make_batch": lambda size: torch.empty(2**50)}
+    options = as_said, 1, nothing, parts
+    fails(test_the_search_finds_the_largest, snippet, *options)
 
 
-NO_SIZES = [(5, 4), (2, 0), (0, 9), (-1, 9)]
+def test_the_search_finds_the_largest__also_with_a_schedule(snippet):
+    run = after(snippet, *SEARCH)
+    _, optimizer = run.build()
+    schedule = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    optimizer.step()  # without gradients; the schedule waits for it
+    sizes, seen = [], torch.get_rng_state()
 
+    def train_step(*parts):
+        sizes.append(len(parts[2]))
+        run.train_step(*parts)
+        schedule.step()
 
-def test_the_sizes_are_checked(snippet, sizes=NO_SIZES):
-    run = after(snippet, *MODEL)
-    for least, most in sizes:
-        with pytest.raises(ValueError, match="no sizes from"):
-            search_up_to(run, 20, most, least)
-    for least, most in ((1, 1), (3, 4)):
-        with no_error():
-            search_up_to(run, 9, most, least)
+    with using(run, train_step=train_step):
+        assert run.largest_batch(5) == 5
+    assert sizes == [2, 2, 4, 4, 5, 5]
+    # Both stay changed, of which the page warns.
+    assert optimizer.param_groups[0]["lr"] == 0.001 / 2**6
+    assert not seen.equal(torch.get_rng_state())
 
 
 @edits(
-    ("if not 1 <= least <= most:", "if not 1 <= least:"),
+    ("beyond most", "low, high = 1, most + 1", "low, high = 1, 2 * most + 1"),
+    ("not up to most", "low, high = 1, most + 1", "low, high = 1, most"),
+    ("stops early", "while high - low > 1:", "while high - low > 2:"),
+    ("the size that fails", "    return low", "    return high"),
     (
-        "from 1 without a word",
-        "    if not 1 <= least <= most:",
-        "    least = max(least, 1)\n    if not least <= most:",
+        "no error is a failure",
+        "        return False\n    return True\n\n\n# %% parts",
+        "        pass\n    return True\n\n\n# %% parts",
     ),
-    ("if not 1 <= least <= most:", "if not 1 < least < most:"),
+    (
+        "a step is enough",
+        "        for _ in range(steps):  # 3",
+        "        for _ in range(1):  # 3",
+    ),
 )
-def test_the_sizes_are_checked__but_not(snippet, fails, old, new):
-    """Without a check of `most`, or with `least` raised to 1, bad sizes pass;
-    a stricter check raises for good ones.
+def test_the_search_finds_the_largest__but_not(snippet, fails, old, new):
+    """Another end of the loop, a try that always fits, or only one step: a
+    different size is returned.
     """
-    fails(test_the_sizes_are_checked, snippet.edit(old, new))
+    fails(test_the_search_finds_the_largest, snippet.edit(old, new))
 
 
-def snapshot(model, optimizer):
-    """Return all that training changes, as copies."""
-    kept = [optimizer.param_groups, list(optimizer.state.values())]
-    kept += [each.training for each in model.modules()]
-    kept += [*model.parameters(), *model.buffers()]
-    kept += [each.grad for each in model.parameters()]
-    return copy.deepcopy([*kept, torch.get_rng_state()])
-
-
-def same(one, other):
-    """Compare bit for bit, inside of lists and dictionaries too."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and one.equal(other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and same(
-            list(one.values()), list(other.values())
-        )
-    if isinstance(one, list | tuple):
-        pairs = zip(one, other, strict=True)
-        return len(one) == len(other) and all(same(*pair) for pair in pairs)
-    return one == other
-
-
-def test_the_search_changes_nothing(snippet, kind=optim.AdamW, trained=1):
-    run = after(snippet, *MODEL)
-    model, optimizer = run.fresh(kind)
-    for _ in range(trained):
-        run.step(model, optimizer, *run.make_batch(4))
-    model.eval()
-    built = []
+def test_a_failed_try_leaves_nothing(snippet, room=2_000_000):
+    run = after(snippet, *SEARCH)
 
     def build():
-        built.append(run.fresh(kind))
-        return built[-1]
+        model, optimizer = run.build()
+        model.me = [model]
+        return model, optimizer
 
-    for limit in (0, 5, 9):
-        built.clear()
-        model.train(limit == 5)
-        kept = snapshot(model, optimizer)
-        _, tries = run.largest_batch(build, batch_up_to(limit), most=9)
-        assert same(kept, snapshot(model, optimizer))
-        assert len(built) == len(tries)
-        for (each, _), fit in zip(built, tries.values(), strict=True):
-            assert (each[-1].weight.grad is not None) == fit
-            assert each[1].num_batches_tracked == (2 if fit else 0)
-
-
-@pytest.mark.parametrize("kind", [optim.SGD, MOMENTUM, optim.Adagrad])
-def test_the_search_changes_nothing__also_with(snippet, kind):
-    test_the_search_changes_nothing(snippet, kind)
-
-
-@pytest.mark.parametrize("trained", [0, 3], ids="{} steps".format)
-def test_the_search_changes_nothing__also_after(snippet, trained):
-    test_the_search_changes_nothing(snippet, optim.Adam, trained)
+    gc.disable()  # so that nothing is collected by chance
+    try:
+        with (
+            using(run, build=build),
+            run.SmallDevice(room) as device,
+            no_error(),
+        ):
+            assert not run.fits(1000, 2)
+            largest = run.largest_batch(500)
+            gc.collect()
+            assert device.held == 0
+    finally:
+        gc.enable()
+    assert trained(run, largest, 2, room)
+    assert not trained(run, largest + 1, 2, room)
 
 
-BUILT = (
-    "        model, optimizer = build()\n        model.train()\n        try"
-)
-FORK = "    with torch.random.fork_rng():\n        model, optimizer = build()"
-ONCE = """        fits.kept = getattr(fits, "kept", None) or build()
-        model, optimizer = fits.kept
-"""
-
-
-@edits(
-    ("one model for all", BUILT, ONCE + "        model.train()\n        try"),
-    (
-        "of the generator",
-        f"{FORK}\n        model.train()\n        try",
-        f"    if True:\n{BUILT}",
-    ),
-)
-def test_the_search_changes_nothing__but_not(snippet, fails, old, new):
-    """With one model kept for all tries, none is new; without `fork_rng`, the
-    random generator moves on.
+def test_a_failed_try_leaves_nothing__but_not_uncollected(snippet, fails):
+    """Without `gc.collect()`, models of earlier tries stay in memory, until
+    there is no room to build the next.
     """
-    fails(test_the_search_changes_nothing, snippet.edit(old, new))
+    edited = snippet.edit("    gc.collect()\n", "")
+    fails(test_a_failed_try_leaves_nothing, edited)
 
 
-def test_the_search_is_short(snippet, least=2, extra=1):
-    run = after(snippet, *MODEL)
-    for largest in range(least, 1001):
-        for most in (largest, largest + 7, 1000):
-            found, _, asked = search_up_to(run, largest, most, least)
-            assert found == largest
-            assert len(asked) == len(set(asked))
-            assert len(asked) <= 2 * math.log2(largest) + extra
-    assert len(search_up_to(run, least - 1, 1000, least)[-1]) == 1
-    if least == 2:
-        for largest in range(128, 256):
-            assert len(search_up_to(run, largest, 1000, least)[-1]) == 15
+def test_a_failed_try_leaves_nothing__but_not_if_the_error_is_kept(
+    snippet, fails
+):
+    """An error that somebody keeps leads to the tensors of the failed step."""
+    edited = snippet.edit(
+        "OutOfMemoryError:  # 4\n",
+        "OutOfMemoryError as error:  # 4\n        fits.kept = error\n",
+    )
+    fails(test_a_failed_try_leaves_nothing, edited)
 
 
-@pytest.mark.parametrize("least", [1, 3, 6])
-def test_the_search_is_short__also_if_least_is(snippet, least):
-    test_the_search_is_short(snippet, least, extra=2)
+# How it works
 
 
-@edits(
-    ("one by one", "min(2 * size, most)", "size + 1"),
-    ("beyond the gap", "min(2 * size, most)", "min(4 * size, most)"),
-    ("by thirds", "(low + high) // 2", "max(low + 1, (2 * low + high) // 3)"),
-)
-def test_the_search_is_short__but_not(snippet, fails, old, new):
-    """Growing the size by one, or fourfold, or splitting the gap into thirds
-    takes more tries than that.
-    """
-    fails(test_the_search_is_short, snippet.edit(old, new))
+def network(*layers, kind=optim.AdamW):
+    """Return the part that builds a network of some layers."""
+
+    def build():
+        model = nn.Sequential(*copy.deepcopy(layers))
+        return model, kind(model.parameters(), lr=0.001)
+
+    return {"build": build}
 
 
-def test_other_errors_pass(snippet, error=ValueError):
-    run = after(snippet, *MODEL)
+class Last(nn.Module):
+    """A recurrent network that reads eight rows of eight pixels."""
+
+    def __init__(self):
+        super().__init__()
+        self.reader, self.head = nn.LSTM(8, 16, 2), nn.Linear(16, 10)
+
+    def forward(self, images):
+        """Return the scores after the last row."""
+        rows = images.reshape(-1, 8, 8).transpose(0, 1)
+        return self.head(self.reader(rows)[0][-1])
+
+
+class Cheaper(nn.Module):
+    """A block that is computed again in the backward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(64, 64), nn.GELU())
+
+    def forward(self, images):
+        """Return the block's output, without keeping what is inside."""
+        return checkpoint(self.block, images, use_reentrant=False)
+
+
+MLP = nn.Linear(64, 50), nn.ReLU(), nn.Linear(50, 30), nn.GELU()
+NETWORKS = {
+    "one layer": [nn.Linear(64, 10)],
+    "three layers": [*MLP, nn.Linear(30, 10)],
+    "BatchNorm and dropout": [
+        *MLP,
+        nn.BatchNorm1d(30),
+        nn.Dropout(0.3),
+        nn.Linear(30, 10),
+    ],
+    "convolutions": [
+        nn.Unflatten(1, (1, 8, 8)),
+        nn.Conv2d(1, 4, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(36, 10),
+    ],
+    "an LSTM": [Last()],
+    "attention": [
+        nn.Unflatten(1, (8, 8)),
+        nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+        nn.Flatten(),
+        nn.Linear(64, 10),
+    ],
+    "a checkpoint": [Cheaper(), nn.Linear(64, 10)],
+}
+
+
+def test_two_small_batches_predict_the_largest(
+    snippet, parts=None, steps=2, sizes=(10, 20), rooms=None
+):
+    run = after(snippet, *LINES)
+    with using(run, **(parts or {})):
+        base = max(run.trace(8, steps))
+        for room in rooms or (base, base + 1000, 2 * base, 5 * base):
+            with no_error():
+                found, fixed, per_sample = run.predict(room, *sizes, steps)
+            assert fixed + found * per_sample <= room
+            assert fixed + (found + 1) * per_sample > room
+            with run.SmallDevice(room), no_error():
+                fit = [run.fits(n, steps) for n in (found, found + 1)]
+            assert (room, found, fit) == (room, found, [True, False])
+    if not parts:
+        run = after(snippet, *LINES, "your-search", "predicted")
+        assert run.best == run.size == 451
+        assert (run.fixed, run.per_sample) == (1_030_336, 4_360)
+        weights = 65 * 256 + 257 * 256 + 257 * 10
+        assert run.fixed == 4 * (3 * weights + 6 + 257 * 10) + 8
+        assert run.per_sample == 64 * 4 + 8 + 4 * 256 * 4
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_two_small_batches_predict_the_largest__also_for(snippet, name):
+    parts = network(*NETWORKS[name])
+    test_two_small_batches_predict_the_largest(snippet, parts)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, MOMENTUM, optim.Adam, AMSGRAD])
+def test_two_small_batches_predict_the_largest__also_with(snippet, kind):
+    parts = network(*NETWORKS["BatchNorm and dropout"], kind=kind)
+    test_two_small_batches_predict_the_largest(snippet, parts)
+
+
+@pytest.mark.parametrize("steps", [1, 3], ids="{} steps".format)
+def test_two_small_batches_predict_the_largest__also_of(snippet, steps):
+    parts = network(*NETWORKS["three layers"])
+    test_two_small_batches_predict_the_largest(snippet, parts, steps)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (7, 100), (20, 10)])
+def test_two_small_batches_predict_the_largest__also_from(snippet, sizes):
+    parts = network(*NETWORKS["three layers"])
+    test_two_small_batches_predict_the_largest(snippet, parts, 2, sizes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_two_small_batches_predict_the_largest__also_in(snippet, dtype):
+    def build():
+        model = nn.Sequential(*copy.deepcopy(NETWORKS["three layers"]))
+        model.to(dtype)
+        return model, optim.AdamW(model.parameters())
 
     def make_batch(size):
-        if size > 8:
-            raise error
-        return run.make_batch(size)
+        return torch.rand(size, 64, dtype=dtype), torch.ones(size).long()
 
-    with pytest.raises(error):
-        run.largest_batch(run.fresh, make_batch, most=100)
-    with pytest.raises(RuntimeError, match="cannot be multiplied"):
-        run.largest_batch(run.fresh, lambda n: (torch.ones(n, 7), 0), 9)
+    parts = {"build": build, "make_batch": make_batch}
+    test_two_small_batches_predict_the_largest(snippet, parts)
 
 
-OTHERS = [RuntimeError, KeyError, IndexError, TypeError, MemoryError]
-OTHERS += [AssertionError, OSError, KeyboardInterrupt]
+@pytest.mark.simulates("an accelerator")
+def test_two_small_batches_predict_the_largest__also_on_meta(snippet):
+    parts = {"build": after(snippet, *LINES).build}
+    with torch.device("meta"):
+        test_two_small_batches_predict_the_largest(snippet, parts)
 
 
-@pytest.mark.parametrize("error", OTHERS)
-def test_other_errors_pass__also_for(snippet, error):
-    test_other_errors_pass(snippet, error)
+def test_two_small_batches_predict_the_largest__also_if_none_fits(snippet):
+    run = after(snippet, *LINES)
+    assert run.predict(340_000, 10, 20)[0] < 1
+    with run.SmallDevice(340_000), pytest.raises(torch.OutOfMemoryError):
+        run.fits(1, 2)
+    assert run.predict(1_000_000, 10, 20)[0] < 1
+    with run.SmallDevice(1_000_000):
+        assert not run.fits(1, 2)
+
+
+def pairs(model, optimizer, images, labels):
+    """Train on the similarities of all pairs of samples."""
+    optimizer.zero_grad()
+    hidden = model(images)
+    (hidden @ hidden.T).logsumexp(1).sum().backward()
+    optimizer.step()
+
+
+def test_two_small_batches_predict_the_largest__ends_with_all_pairs(
+    snippet, fails
+):
+    """If a loss compares all pairs of samples: the table grows with the
+    square of the batch.
+    """
+    parts = {**network(*NETWORKS["one layer"]), "train_step": pairs}
+    options = parts, 2, (10, 20), [200_000]
+    fails(test_two_small_batches_predict_the_largest, snippet, *options)
+
+
+def in_parts(model, optimizer, images, labels):
+    """Train on parts of at most 16 samples."""
+    optimizer.zero_grad()
+    for some, goal in zip(images.split(16), labels.split(16), strict=True):
+        F.cross_entropy(model(some), goal, reduction="sum").backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("sizes", [(10, 20), (10, 14)])
+def test_two_small_batches_predict_the_largest__ends_in_parts(
+    snippet, sizes, fails
+):
+    """If the step cuts its batch into parts: a larger batch has more moments,
+    which line 5 cannot pair.
+    """
+    parts = {**network(*NETWORKS["one layer"]), "train_step": in_parts}
+    options = parts, 2, sizes, [40_000]
+    fails(test_two_small_batches_predict_the_largest, snippet, *options)
+
+
+def test_two_small_batches_predict_the_largest__ends_with_rounding(
+    snippet, fails
+):
+    """If the device rounds each tensor up to 512 bytes, as CUDA's allocator
+    does: the lines become stairs.
+    """
+    edited = snippet.edit(
+        "self.hold(storage.nbytes())",
+        "self.hold(-storage.nbytes() // 512 * -512)",
+    ).edit(
+        "self.hold, -storage.nbytes())",
+        "self.hold, -storage.nbytes() // 512 * 512)",
+    )
+    fails(test_two_small_batches_predict_the_largest, edited)
+
+
+@edits(
+    ("5", "zip(*traces, strict=True):  # 5", "zip(*map(sorted, traces)):"),
+    ("6", "(more - less) // (large - small)  # 6", "more // large"),
+    ("7", "less - small * per_sample  # 7", "less - per_sample"),
+    ("8", "(free - fixed) // per_sample  # 8", "free // per_sample"),
+    ("9", "return min(found)", "return max(found)"),
+    ("9, the peak", "return min(found)", "return min(found[-9:])"),
+)
+def test_two_small_batches_predict_the_largest__but_not_with_another_line(
+    snippet, fails, old, new
+):
+    """Each line is needed: other moments, a line through 0, other fixed
+    bytes, or another moment's room give a different size.
+    """
+    edited = snippet.edit(old, new)
+    fails(test_two_small_batches_predict_the_largest, edited)
+
+
+# What goes wrong
+
+
+@pytest.mark.simulates("an accelerator")
+def test_two_steps_reach_the_peak(snippet):
+    run = after(snippet, *LINES, "your-search", "one-step")
+
+    assert (run.once, run.best) == (607, 451)
+    seen = [
+        trained(run, size, steps, 3_000_000)
+        for size, steps in ((607, 1), (608, 1), (607, 2), (451, 2), (451, 5))
+    ]
+    assert seen == [True, False, False, True, True]
+
+
+@pytest.mark.parametrize("kind", [optim.RMSprop, MOMENTUM, AMSGRAD])
+def test_two_steps_reach_the_peak__also_with(snippet, kind):
+    run = after(snippet, *LINES)
+    with using(run, build=partial(run.build, kind)):
+        sizes = [run.predict(3_000_000, 10, 20, n)[0] for n in (1, 2, 3)]
+    assert sizes[0] > sizes[1] == sizes[2] > 2
+    assert trained(run, sizes[1], 3, 3_000_000, kind)
+    assert not trained(run, sizes[0], 2, 3_000_000, kind)
+
+
+def test_two_steps_reach_the_peak__ends_if_steps_are_skipped(snippet, fails):
+    """If a `GradScaler` skips the first steps, since its scale is too high:
+    these make no state.
+    """
+    edited = snippet.edit(
+        "labels).backward()\n    optimizer.step()\n\n\n# %% your",
+        "labels) * 100\n"
+        "    scaler = torch.amp.GradScaler('cpu', init_scale=2.0**127)\n"
+        "    scaler.scale(loss).backward()\n"
+        "    scaler.step(optimizer)\n\n\n# %% your",
+    ).edit(
+        "zero_grad()\n    F.cross_entropy(model(images)",
+        "zero_grad()\n    loss = F.cross_entropy(model(images)",
+    )
+    run = after(edited, *LINES)
+    sizes = [run.predict(3_000_000, 10, 20, n)[0] for n in (1, 2)]
+    assert sizes[0] == sizes[1] > 600
+    fails(test_two_steps_reach_the_peak, edited)
+
+
+def test_two_steps_reach_the_peak__but_not_without_a_state(snippet, fails):
+    """Plain SGD keeps no state, so the same 607 images fit one step and
+    two.
+    """
+    edited = snippet.edit("kind=torch.optim.AdamW", "kind=torch.optim.SGD")
+    fails(test_two_steps_reach_the_peak, edited)
+
+
+def test_failed_batches_are_skipped(snippet):
+    with no_error():
+        run = after(snippet, *KNOWN)
+
+    assert (len(run.digits), run.trained) == (1797, 197)
+
+
+def test_failed_batches_are_skipped__also_without_a_word(snippet, capsys):
+    with no_error():  # which a warning would be
+        snippet.only(*KNOWN).after(KNOWN[-1])
+
+    assert capsys.readouterr().out == "trained on 197 of 1797\n"
+
+
+@edits(
+    (
+        "if they fit",
+        "SmallDevice(3_000_000):\n    tr",
+        "SmallDevice(9e6):\n tr",
+    ),
+    (
+        "if a new loop begins",
+        "    for images, labels in loader:\n        try:",
+        "    for images, labels in (x for _ in 'abc' for x in loader):\n"
+        "        try:",
+    ),
+)
+def test_failed_batches_are_skipped__but_not(snippet, fails, old, new):
+    """With room for every batch nothing is skipped; a new loop takes the
+    newest loader.
+    """
+    fails(test_failed_batches_are_skipped, snippet.edit(old, new))
+
+
+def test_bugs_are_swallowed(snippet, capsys):
+    with no_error():
+        snippet.only(*KNOWN, "swallowed").after("swallowed")
+    assert "batch_size=0" in capsys.readouterr().out
+
+
+def wrong_shapes(size):
+    """Return images that are not 64 numbers in a row."""
+    return torch.rand(size, 8, 8), torch.ones(size).long()
+
+
+def failing(error):
+    """Return a step that raises an error."""
+
+    def train_step(*parts):
+        raise error
+
+    return train_step
+
+
+OTHERS = [KeyError("a"), MemoryError(), KeyboardInterrupt()]
+OTHERS += [
+    RuntimeError("CUDA error: device-side assert triggered"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
+]
+
+
+def test_bugs_are_swallowed__also_but_not_by_the_search(snippet):
+    run = after(snippet, *SEARCH)
+    with (
+        using(run, make_batch=wrong_shapes),
+        pytest.raises(RuntimeError, match="cannot be multiplied"),
+    ):
+        run.largest_batch(9)
+    for error in OTHERS:
+        with (
+            using(run, train_step=failing(error)),
+            pytest.raises(type(error)),
+        ):
+            run.largest_batch(9)
+
+
+def test_bugs_are_swallowed__but_not_by_the_right_error(
+    snippet, capsys, fails
+):
+    """With `except torch.OutOfMemoryError`, the error about the shapes is
+    raised.
+    """
+    edited = snippet.edit(
+        "        except RuntimeError:\n            batch",
+        "        except torch.OutOfMemoryError:\n            batch",
+    )
+    fails(test_bugs_are_swallowed, edited, capsys)
+
+
+def test_recover_outside_the_handler(snippet, size=1000):
+    run = after(snippet, "device", "parts", "recover")
+    with run.SmallDevice(3_000_000) as device:
+        run.inside_and_after.__globals__["device"] = device
+        inside, later = run.inside_and_after(size)
+
+    assert inside > 1_000_000
+    assert later == 340_008
+
+
+def test_recover_outside_the_handler__ends_in_backward(snippet, fails):
+    """The layers behind the one that failed in `backward()` have their
+    gradients, which stay until somebody clears them.
+    """
+    fails(test_recover_outside_the_handler, snippet, 700)
+
+
+@edits(
+    (
+        "if the error is kept",
+        "MemoryError:\n        inside",
+        "MemoryError as error:\n        kept = error\n        inside",
+    ),
+    (
+        "without tensors",
+        "    try:\n        train_step(model, optimizer, *make_batch(size))\n"
+        "    except",
+        "    try:\n        raise torch.OutOfMemoryError\n    except",
+    ),
+)
+def test_recover_outside_the_handler__but_not(snippet, fails, old, new):
+    """As long as a name holds the error, the tensors stay; an error before
+    the step has no tensors.
+    """
+    fails(test_recover_outside_the_handler, snippet.edit(old, new))
+
+
+def test_a_retry_adds_its_gradients(snippet):
+    run = after(snippet, "device", "parts", "retry-wrong")
+    assert run.size == 350
+    assert run.model[-1].bias.grad.tolist() == [1400] * 10
+
+    model, _ = run.build()
+    model(run.images).sum().backward()
+    assert model[-1].bias.grad.tolist() == [700] * 10
+    assert run.model[0].bias.grad is not None
+
+
+@edits(
+    (
+        "emptied",
+        "        try:\n            for part",
+        "        model.zero_grad()\n        try:\n            for part",
+    ),
+    (
+        "failed in the forward pass",
+        "SmallDevice(3_000_000):\n    model, _ = build()",
+        "SmallDevice(2_500_000):\n    model, _ = build()",
+    ),
+)
+def test_a_retry_adds_its_gradients__but_not(snippet, fails, old, new):
+    """After `zero_grad()`, or if the forward pass fails first, there is
+    nothing to add to: the gradient is 700.
+    """
+    fails(test_a_retry_adds_its_gradients, snippet.edit(old, new))
+
+
+def plain(seed=0, layer=nn.ReLU, kind=optim.SGD):
+    """Return a model whose gradients do not depend on the parts."""
+    torch.manual_seed(seed)
+    layers = nn.Linear(64, 128), layer(), nn.Linear(128, 10)
+    model = nn.Sequential(*layers).double()
+    return model, kind(model.parameters(), lr=0.01)
+
+
+def test_the_epoch_skips_nothing(
+    snippet, room=700_000, batch=151, seed=0, layer=nn.ReLU, kind=optim.SGD
+):
+    run = after(snippet, *RETRY)
+    torch.manual_seed(seed)
+    images = torch.rand(330, 64, dtype=torch.float64)
+    data = TensorDataset(images, torch.arange(330) % 10)
+    model, optimizer = plain(seed, layer, kind)
+    for some, labels in DataLoader(data, batch):
+        run.train_step(model, optimizer, some, labels)
+
+    with run.SmallDevice(room):
+        other, optimizer = plain(seed, layer, kind)
+        loader = DataLoader(data, batch)
+        with no_error():
+            size = run.train_epoch(other, optimizer, loader, 10 * batch)
+    assert size < batch
+    pairs = zip(model.parameters(), other.parameters(), strict=True)
+    apart = max((one - two).abs().max().item() for one, two in pairs)
+    assert apart < 1e-12
+    lengths = []
+    other.register_forward_hook(lambda *of: lengths.append(len(of[-1])))
+    assert run.gradients_fit(other, optimizer, *data[:7], 3)
+    assert lengths == [3, 3, 1]
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        "CUDA error: device-side assert triggered",
-        "CUDA error: an illegal memory access was encountered",
-        "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
-        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling"
-        " `cublasCreate(handle)`",
-        "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if"
-        " you passed in a non-contiguous input.",
-    ],
-    ids=[
-        "a failed assertion",
-        "an illegal access",
-        "EXECUTION_FAILED",
-        "NOT_INITIALIZED",
-        "NOT_SUPPORTED",
-    ],
+    ("room", "batch"), [(600_000, 150), (700_000, 330), (420_000, 47)]
 )
-def test_other_errors_pass__also_after(snippet, said):
-    class Broken(RuntimeError):
-        def __init__(self):
-            super().__init__(said)
+def test_the_epoch_skips_nothing__also_with(snippet, room, batch):
+    test_the_epoch_skips_nothing(snippet, room, batch, seed=1)
 
-    test_other_errors_pass(snippet, Broken)
+
+@pytest.mark.parametrize("kind", [MOMENTUM, optim.AdamW])
+def test_the_epoch_skips_nothing__also_trained_by(snippet, kind):
+    options = 750_000, 150, 0, nn.Tanh, kind
+    test_the_epoch_skips_nothing(snippet, *options)
+
+
+def test_the_epoch_skips_nothing__also_of_the_page(snippet):
+    run = snippet.only(*RETRY, "digits", "retried").after("retried")
+    assert run.size == 200
+    counted = run.optimizer.state[run.model[0].weight]["step"]
+    assert counted == len(run.digits) // 800 + 1
+
+
+@pytest.mark.simulates("an accelerator")
+def test_the_epoch_skips_nothing__also_with_moved_parts(snippet):
+    moved = snippet.edit("model(part), goal", 'model(part.to("meta")), goal')
+    moved = moved.edit("goal, reduction", 'goal.to("meta"), reduction')
+    run = after(moved, *RETRY)
+    model, optimizer = run.build()
+    model.to("meta")
+    with no_error():
+        assert run.gradients_fit(model, optimizer, *run.make_batch(7), 3)
+    devices = {each.grad.device.type for each in model.parameters()}
+    assert devices == {"meta"}
 
 
 @edits(
     (
-        "as RuntimeError",
-        "            if not is_full(error):\n                raise\n"
-        "            return False",
-        "            return False",
+        "skipped",
+        "        while not gradients_fit(",
+        "        if not gradients_fit(",
     ),
-    (
-        "all",
-        "        except RuntimeError as error:\n            if not is_full"
-        "(error):\n                raise\n            return False",
-        "        except Exception:\n            return False",
-    ),
+    ("with a mean", ', reduction="sum")', ")"),
+    ("divided by the part", "(loss / len(images)).b", "(loss / len(part)).b"),
+    ("not divided", "(loss / len(images)).b", "loss.b"),
 )
-def test_other_errors_pass__but_not_caught(snippet, fails, old, new):
-    """Without the check by `is_full`, wrong shapes count as a full device;
-    with `except Exception`, so does a `ValueError`.
+def test_the_epoch_skips_nothing__but_not(snippet, fails, old, new):
+    """With `if` instead of `while`, a failed batch is not tried again; with
+    other factors, the gradients add up differently.
     """
-    fails(test_other_errors_pass, snippet.edit(old, new))
+    fails(test_the_epoch_skips_nothing, snippet.edit(old, new))
+
+
+def test_the_epoch_skips_nothing__but_not_without_a_reset(snippet, fails):
+    """Without `zero_grad()`, the gradients that a failed try has left are
+    added to those of the next.
+    """
+    edited = snippet.edit(
+        "    optimizer.zero_grad()  # what a", "    # what a"
+    )
+    fails(test_the_epoch_skips_nothing, edited)
+
+
+def test_the_epoch_skips_nothing__ends_with_batchnorm(snippet, fails):
+    """With BatchNorm: it normalizes each part by itself and counts failed
+    tries, so the weights differ.
+    """
+    layer = partial(nn.BatchNorm1d, 128)
+    fails(test_the_epoch_skips_nothing, snippet, 600_000, 150, 0, layer)
+
+    run = after(snippet, *RETRY)
+    images = torch.rand(150, 64, dtype=torch.float64)
+    with run.SmallDevice(500_000):
+        model, optimizer = plain(0, layer)
+        batch = images, torch.arange(150) % 10
+        size = run.train_epoch(model, optimizer, [batch], 150)
+    parts = math.ceil(150 / size)
+    assert 1 < parts < model[1].num_batches_tracked
+
+
+def test_the_epoch_skips_nothing__ends_with_dropout(snippet, fails):
+    """With dropout: each part draws its own zeros."""
+    layer = partial(nn.Dropout, 0.5)
+    fails(test_the_epoch_skips_nothing, snippet, 600_000, 150, 0, layer)
+
+
+def test_the_epoch_skips_nothing__ends_if_nothing_fits(snippet, fails):
+    """If not one sample fits: `split` raises an error for size 0."""
+    fails(test_the_epoch_skips_nothing, snippet, 300_000)
+
+
+def test_the_state_stays_half_made(snippet, kind=None, least=1_000_000):
+    run = after(snippet, *SEARCH)
+    kind = kind or run.build.__defaults__[0]
+    for room in (least, least + 100_000):
+        with run.SmallDevice(room):
+            model, optimizer = run.build(kind)
+            batch = run.make_batch(16)
+            with pytest.raises(torch.OutOfMemoryError):
+                run.train_step(model, optimizer, *batch)
+        for _ in range(2):
+            with pytest.raises(KeyError, match="exp_avg"):
+                run.train_step(model, optimizer, *batch)
+
+
+def test_the_state_stays_half_made__but_not_of_plain_sgd(snippet, fails):
+    """Plain SGD makes no state, so memory does not run out there."""
+    edited = snippet.edit("kind=torch.optim.AdamW", "kind=torch.optim.SGD")
+    fails(test_the_state_stays_half_made, edited)
+
+
+def test_the_state_stays_half_made__also_as_printed(snippet, capsys):
+    cells = "device", "parts", "half-made"
+    run = snippet.only(*cells).after("half-made")
+    assert "KeyError: 'exp_avg'\n" in capsys.readouterr().out
+    states = [run.optimizer.state.get(p, {}) for p in run.model.parameters()]
+    assert [*states[0]] == ["step", "exp_avg", "exp_avg_sq"]
+    assert any(0 < len(each) < 3 for each in states)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        optim.Adam,
+        partial(optim.AdamW, foreach=True),
+        partial(optim.AdamW, fused=True),
+        AMSGRAD,
+    ],
+)
+def test_the_state_stays_half_made__also_with(snippet, kind):
+    test_the_state_stays_half_made(snippet, kind)
+
+
+def test_the_state_stays_half_made__also_in_an_epoch(snippet):
+    run = after(snippet, *RETRY)
+    with run.SmallDevice(1_000_000):
+        model, optimizer = run.build()
+        batch = run.make_batch(16)
+        with pytest.raises(torch.OutOfMemoryError):
+            run.train_epoch(model, optimizer, [batch], 16)
+    with pytest.raises(KeyError, match="exp_avg"):
+        run.train_epoch(model, optimizer, [batch], 16)
+
+
+def test_the_state_stays_half_made__ends_in_backward(snippet, fails):
+    """If memory runs out in `backward`: the optimizer has made no state."""
+    fails(test_the_state_stays_half_made, snippet, optim.AdamW, 500_000)
+
+
+def test_the_state_stays_half_made__ends_for_momentum(snippet, fails):
+    """For SGD with momentum: it keeps one tensor for each weight, so later
+    steps raise no `KeyError`.
+    """
+    fails(test_the_state_stays_half_made, snippet, MOMENTUM)
 
 
 FULL = [
@@ -329,23 +858,34 @@ FULL = [
     " private pool.",
     "CUDA out of memory. Tried to allocate 256.00 MiB.",
 ]
+HANDLER = (
+    "    except RuntimeError as error:\n"
+    "{0}        if not is_full(error):\n{0}            raise\n"
+)
+
+
+def told_by_is_full(snippet):
+    """Return the program with the lines of the page in both functions."""
+    one = "    except torch.OutOfMemoryError:  # 4\n"
+    snippet = snippet.edit(one, HANDLER.format(""))
+    two = "    except torch.OutOfMemoryError:\n        return False\n"
+    return snippet.edit(two, HANDLER.format("") + "        return False\n")
 
 
 @pytest.mark.simulates("an accelerator")
 def test_a_full_device_has_many_words(snippet, texts=FULL):
     """Raises errors with the texts of devices; none was full."""
-    run = after(snippet, *RETRY)
-    assert run.is_full(torch.OutOfMemoryError())
+    run = after(told_by_is_full(snippet), *RETRY, "is-full")
+    assert run.is_full(torch.OutOfMemoryError("CUDA out of memory."))
     for said in texts:
 
-        def make_batch(size, said=said):
-            if size > 11:
+        def train_step(model, optimizer, images, labels, said=said):
+            if len(images) > 11:
                 raise RuntimeError(said)
-            return run.make_batch(size)
 
-        with no_error():
-            found, _ = run.largest_batch(run.fresh, make_batch, 40)
-        assert found == 11, said
+        with using(run, train_step=train_step), no_error():
+            found = run.largest_batch(40)
+        assert (said, found) == (said, 11)
 
         class Full(nn.Linear):
             def forward(self, inputs, said=said):
@@ -353,33 +893,29 @@ def test_a_full_device_has_many_words(snippet, texts=FULL):
                     raise RuntimeError(said)
                 return super().forward(inputs)
 
-        model = Full(128, 1)
+        model = Full(64, 10)
         optimizer = optim.SGD(model.parameters(), lr=0.1)
         with no_error():
             size = run.train_epoch(model, optimizer, [run.make_batch(8)], 8)
-        assert size == 2, said
+        assert (said, size) == (said, 2)
+
+
+def test_a_full_device_has_many_words__also_but_no_others(snippet):
+    run = after(told_by_is_full(snippet), *RETRY, "is-full")
+    with (
+        using(run, make_batch=wrong_shapes),
+        pytest.raises(RuntimeError, match="cannot be multiplied"),
+    ):
+        run.largest_batch(9)
 
 
 @edits(
     ('FULL = "out of memory", ', 'FULL = "CUDA out of memory", '),
     ('"ALLOC_FAILED", ', ""),
-    (
-        "in the retry",
-        "    except RuntimeError as error:\n        if not is_full(error):\n"
-        "            raise\n        return False",
-        "    except torch.OutOfMemoryError:\n        return False",
-    ),
-    (
-        "in the search",
-        "        except RuntimeError as error:\n            if not is_full"
-        "(error):\n                raise\n            return False",
-        "        except torch.OutOfMemoryError:\n            return False",
-    ),
+    ('"ALLOC_FAILED", "ALLOCATION_FAILED"', '"ALLOC_FAILED"'),
 )
 def test_a_full_device_has_many_words__but_not(snippet, fails, old, new):
-    """A narrower `FULL`, or `except torch.OutOfMemoryError` alone, misses some
-    of these errors.
-    """
+    """A narrower `FULL` misses some of these errors."""
     fails(test_a_full_device_has_many_words, snippet.edit(old, new))
 
 
@@ -398,939 +934,18 @@ def test_a_full_device_has_many_words__ends_for(snippet, fails, said):
     fails(test_a_full_device_has_many_words, snippet, [said])
 
 
-# How it works
-
-
-def holds(run, size, steps, kind, room=3_000_000):
-    """Return whether a training of some steps fits, with no copy beside."""
-    with run.SmallDevice(room):
-        model, optimizer = run.fresh(kind)
-        try:
-            for _ in range(steps):
-                run.step(model, optimizer, *run.make_batch(size))
-        except torch.OutOfMemoryError:
-            return False
-    return True
-
-
-def ended(run, room, size):
-    """Return in which part of a step memory ends."""
-    with run.SmallDevice(room):
-        model, optimizer = run.fresh()
-        try:
-            run.step(model, optimizer, *run.make_batch(size))
-        except torch.OutOfMemoryError:
-            grads = [each.grad is not None for each in model.parameters()]
-            if not any(grads):
-                return "forward"
-            return "optimizer" if all(grads) else "backward"
-    return "nowhere"
-
-
-def test_the_stand_in_counts_bytes(snippet):
-    run = after(snippet, *MODEL)
-    with run.SmallDevice(4000) as device:
-        kept = torch.ones(500)
-        with no_error():
-            view = kept.view(5, 100).T
-        assert device.held == 2000
-        with pytest.raises(torch.OutOfMemoryError):
-            torch.ones(501)
-        assert device.held == 2000
-        del kept
-        assert device.held == 2000
-        del view
-        assert device.held == 0
-        with no_error():
-            torch.ones(1000)
-        transposed = torch.ones(5, 100).T
-        doubled = transposed * 2  # is transposed as well
-        assert not doubled.is_contiguous()
-        assert device.held == 4000
-    with run.SmallDevice(10_000) as device:
-        errors = torch.zeros(500)
-        loss = F.mse_loss(errors, errors)  # one number of 500
-        assert device.held == loss.untyped_storage().nbytes() + 2000
-        del loss
-        highest, days = errors.view(5, 100).max(1)
-        assert device.held == 2000 + highest.nbytes + days.nbytes == 2060
-    assert ended(run, 3_000_000, 800) == "forward"
-    assert ended(run, 3_000_000, 360) == "backward"
-    assert ended(run, 1_200_000, 16) == "optimizer"
-    assert ended(run, 3_000_000, 16) == "nowhere"
-
-
-@edits(
-    ("as often as shared", "if storage not in self.known:", "if True:"),
-    ("for ever", "self.hold, -storage", "self.hold, 0 * storage"),
-    ("without end", "if self.held + more > self.size:", "if False:"),
-    ("a byte early", "self.held + more > self", "self.held + more >= self"),
-)
-def test_the_stand_in_counts_bytes__but_not(snippet, fails, old, new):
-    """Counted again for each view, or never subtracted, the bytes are wrong;
-    the other edits drop or shift the limit.
-    """
-    fails(test_the_stand_in_counts_bytes, snippet.edit(old, new))
-
-
-def sizes_of_tries(limit, most, least):
-    """Return the sizes in the order of the words."""
-    sizes = [least]
-    while sizes[-1] <= limit and sizes[-1] < most:
-        sizes.append(min(2 * sizes[-1], most))
-    fits, fails = max((n for n in sizes if n <= limit), default=0), sizes[-1]
-    while fits and fails > limit and fails - fits > 1:
-        sizes.append((fits + fails) // 2)
-        fits, fails = [
-            (fits, sizes[-1]),
-            (sizes[-1], fails),
-        ][sizes[-1] <= limit]
-    return sizes
-
-
-def test_the_search_doubles_then_halves(snippet, least=2, most=1000):
-    run = after(snippet, *MODEL)
-    for limit in [*range(least - 1, 70), *range(70, most + 9, 23)]:
-        tries, asked = search_up_to(run, limit, most, least)[1:]
-        assert asked == sizes_of_tries(limit, most, least)
-        assert tries == {size: size <= limit for size in asked}
-
-
-@pytest.mark.parametrize(
-    ("least", "most"),
-    [(1, 1), (1, 64), (3, 65), (40, 63)],
-    ids=["1 to 1", "1 to 64", "3 to 65", "40 to 63"],
-)
-def test_the_search_doubles_then_halves__also_from(snippet, least, most):
-    test_the_search_doubles_then_halves(snippet, least, most)
-
-
-@edits(
-    ("in threes", "min(2 * size, most)", "min(3 * size, most)"),
-    ("beyond most", "min(2 * size, most)", "2 * size"),
-    ("one by one", "else (low + high) // 2", "else low + 1"),
-    ("doubled again", "if all(tries.values())", "if tries[size]"),
-)
-def test_the_search_doubles_then_halves__but_not(snippet, fails, old, new):
-    """Tripled, or not held at `most`, the first sizes differ; one by one, or
-    with more doubling, the gap is not halved.
-    """
-    fails(test_the_search_doubles_then_halves, snippet.edit(old, new))
-
-
-def test_a_try_takes_two_steps(snippet):
-    run = after(snippet, *MODEL)
-    made, stepped = [], []
-
-    def make_batch(size):
-        made.append(size)
-        return run.make_batch(size)
-
-    with patch.dict(run.fits.__globals__, step=lambda *a: stepped.append(a)):
-        for steps in (1, 3):
-            run.largest_batch(run.fresh, make_batch, 2, steps=steps)
-            assert len(made) == len(stepped) == steps
-            made.clear()
-            stepped.clear()
-        run.fits(run.fresh, make_batch, 2)
-        assert len(made) == len(stepped) == 2
-        made.clear()
-        stepped.clear()
-        _, tries = run.largest_batch(run.fresh, make_batch, most=9)
-    assert made == [size for size in tries for _ in range(2)]
-    first, second = stepped[::2], stepped[1::2]
-    pairs = [(a[:2], b[:2]) for a, b in zip(first, second, strict=True)]
-    assert all(one == other for one, other in pairs)
-    models = [model for (model, _), _ in pairs]
-    assert len(set(models)) == len(tries)
-
-
-@edits(
-    ("least=2, steps=2):", "least=2, steps=1):"),
-    ("            for _ in range(steps):\n", "            if True:\n"),
-    (
-        "each with a new model",
-        "            for _ in range(steps):\n",
-        "            for _ in range(steps):\n"
-        "                model, optimizer = build()\n",
-    ),
-)
-def test_a_try_takes_two_steps__but_not(snippet, fails, old, new):
-    """With `steps=1` or no loop, a try takes one step; with `build()` inside
-    the loop, each step gets a new model.
-    """
-    fails(test_a_try_takes_two_steps, snippet.edit(old, new))
-
-
-@pytest.mark.simulates("an accelerator")
-def test_two_steps_reach_the_peak(snippet):
-    searches = "def largest_batch(build, make_batch, most, "
-    run = after(
-        snippet.edit(
-            f"{searches}least=2, steps=2):\n",
-            f"searched = []\n\n\n{searches}least=2, steps=2):\n"
-            "    searched.append(steps)\n",
-        ),
-        *MODEL,
-        "your-search",
-        "one-step",
-        "two-tries",
-    )
-
-    assert run.searched == [2, 1, 3]
-    assert run.once > run.best == run.thrice
-    assert (run.once, run.best) == (337, 230)
-    both = run.curves[230], run.curves[337]
-    assert all(2_500_000 < max(each) <= 3_000_000 for each in both)
-    assert len(run.curve(4)) == len(run.curve(4))
-    for size, steps, fit in ((230, 5, 1), (337, 1, 1), (337, 2, 0)):
-        assert holds(run, size, steps, optim.AdamW) == fit
-
-
-@pytest.mark.parametrize(
-    "kind", [optim.RMSprop, MOMENTUM, partial(optim.Adam, amsgrad=True)]
-)
-def test_two_steps_reach_the_peak__also_with(snippet, kind):
-    run = after(snippet, *MODEL)
-    with run.SmallDevice(3_000_000):
-        parts = partial(run.fresh, kind), run.make_batch, 500
-        found = [run.largest_batch(*parts, steps=n)[0] for n in (2, 3)]
-    assert found[0] == found[1] > 2
-
-
-def test_two_steps_reach_the_peak__but_not_without_a_state(snippet, fails):
-    """Plain SGD keeps no state, so the same 337 days fit one step and two."""
-    edited = snippet.edit("kind=torch.optim.AdamW", "kind=torch.optim.SGD")
-    fails(test_two_steps_reach_the_peak, edited)
-
-
-def test_each_try_is_in_training_mode(snippet):
-    run = after(snippet, *MODEL)
-    for mode in (True, False):
-        modes = []
-
-        def build(mode=mode):
-            model, optimizer = run.fresh()
-            return model.train(mode), optimizer
-
-        def step(model, *_, modes=modes):
-            modes.extend(each.training for each in model.modules())
-
-        with patch.dict(run.fits.__globals__, step=step):
-            _, tries = run.largest_batch(build, run.make_batch, most=99)
-        assert len(modes) >= len(tries) > 5
-        assert all(modes)
-
-
-def test_each_try_is_in_training_mode__but_not_unasked(snippet, fails):
-    """Without `model.train()`, a model that `build` returns in evaluation mode
-    stays in it.
-    """
-    edited = snippet.edit("    model.train()\n        try:", "    try:")
-    fails(test_each_try_is_in_training_mode, edited)
-
-
-def largest(run, room):
-    """Return what fits on a device of so many bytes."""
-    with run.SmallDevice(room):
-        return run.largest_batch(run.fresh, run.make_batch, 2000)[0]
-
-
-def beside(run, steps, room):
-    """Return what fits beside a model that has been trained, or not."""
-    with run.SmallDevice(room):
-        model, optimizer = run.fresh()
-        for _ in range(steps):
-            run.step(model, optimizer, *run.make_batch(4))
-        return run.largest_batch(run.fresh, run.make_batch, 2000)[0]
-
-
-@pytest.mark.simulates("an accelerator")
-def test_a_model_beside_takes_room(snippet, room=3_000_000, beside=beside):
-    run = after(snippet, *MODEL, "your-search")
-
-    alone = largest(run, room)
-    assert alone > beside(run, 0, room) > beside(run, 1, room) >= 0
-    assert room != 3_000_000 or run.best == alone == 230
-
-
-def test_a_model_beside_takes_room__but_not_up_to_64(snippet, fails):
-    """If the search stops at 64 days, that many fit in each case."""
-    edited = snippet.edit(
-        "    tries, size = {}, least\n",
-        "    tries, size, most = {}, least, 64\n",
-    )
-    fails(test_a_model_beside_takes_room, edited)
-
-
-@pytest.mark.parametrize("room", [4_000_000], ids=["4 MB"])
-def test_a_model_beside_takes_room__also_on_a_device_of(snippet, room):
-    test_a_model_beside_takes_room(snippet, room)
-
-
-def deleted(run, steps, room):
-    """Return what fits once such a model is deleted."""
-    beside(run, steps, room)
-    gc.collect()
-    return largest(run, room)
-
-
-def test_a_model_beside_takes_room__ends_once_it_is_deleted(snippet, fails):
-    """Once the second model is deleted: as many days fit as without it."""
-    fails(test_a_model_beside_takes_room, snippet, 4_000_000, deleted)
-
-
-@pytest.mark.simulates("an accelerator")
-def test_a_model_too_large_raises(snippet, room=300_000):
-    run = after(snippet, *MODEL)
-    with run.SmallDevice(room), pytest.raises(torch.OutOfMemoryError):
-        run.largest_batch(run.fresh, run.make_batch, 1000)
-
-
-def test_a_model_too_large_raises__but_not_if_built_inside(snippet, fails):
-    """With `build()` inside a `try` as well, its error counts as a batch that
-    does not fit.
-    """
-    edited = snippet.edit(
-        BUILT,
-        "        try:\n            model, optimizer = build()\n"
-        "        except torch.OutOfMemoryError:\n            return False\n"
-        "        model.train()\n        try",
-    )
-    fails(test_a_model_too_large_raises, edited)
-
-
-@pytest.mark.simulates("an accelerator")
-def test_a_failed_try_leaves_nothing(
-    snippet, circle=True, room=3_000_000, old=False
-):
-    run = after(snippet, *MODEL)
-
-    def build():
-        model, optimizer = run.fresh()
-        model.me = [model] if circle else []
-        if old:  # the collector looks at old objects less often
-            gc.collect(1)
-        return model, optimizer
-
-    gc.disable()  # so that nothing is collected by chance
-    try:
-        with run.SmallDevice(room) as device, no_error():
-            largest, tries = run.largest_batch(build, run.make_batch, 1000)
-            gc.collect()
-            assert device.held == 0
-    finally:
-        gc.enable()
-    assert not all(tries.values())
-    assert holds(run, largest, 2, optim.AdamW, room)
-    assert not holds(run, largest + 1, 2, optim.AdamW, room)
-
-
-def test_a_failed_try_leaves_nothing__also_without_a_circle(snippet):
-    test_a_failed_try_leaves_nothing(snippet, circle=False, room=2_500_000)
-
-
-def test_a_failed_try_leaves_nothing__also_of_old_models(snippet):
-    test_a_failed_try_leaves_nothing(snippet, old=True)
-
-
-def test_a_failed_try_leaves_nothing__but_not_uncollected(snippet, fails):
-    """Without `gc.collect()`, models of earlier tries stay in memory, until
-    there is no room to build the next.
-    """
-    edited = snippet.edit("    gc.collect()  # ref", "    # ref")
-    fails(test_a_failed_try_leaves_nothing, edited)
-
-
-def test_recover_outside_the_handler(snippet, size=800):
-    run = after(snippet, *MODEL, "recover")
-    with run.SmallDevice(3_000_000) as device:
-        run.around.__globals__["device"] = device
-        held = run.around(size)
-
-    assert held["inside except"] > held["before"] + 1_000_000
-    assert held["after it"] == held["before"]
-
-
-@pytest.mark.parametrize("size", [500, 1000])
-def test_recover_outside_the_handler__also_for(snippet, size):
-    test_recover_outside_the_handler(snippet, size)
-
-
-def test_recover_outside_the_handler__but_not_if_the_error_is_kept(
-    snippet, fails
-):
-    """As long as `kept` holds the error, the tensors stay alive, even after
-    the handler.
-    """
-    edited = snippet.edit(
-        'MemoryError:\n        held["inside',
-        'MemoryError as error:\n        kept = error\n        held["inside',
-    )
-    fails(test_recover_outside_the_handler, edited)
-
-
-def test_recover_outside_the_handler__but_not_without_tensors(snippet, fails):
-    """Here the error is raised before the step makes any tensors, so there are
-    none to keep alive.
-    """
-    edited = snippet.edit(
-        "    try:\n        step(model, optimizer, *make_batch(size))\n"
-        "    except",
-        "    try:\n        raise torch.OutOfMemoryError\n    except",
-    )
-    fails(test_recover_outside_the_handler, edited)
-
-
-# What goes wrong
-
-KNOWN = (*MODEL, "well-known", "skipped")
-
-
-def test_the_running_loop_keeps_its_loader(snippet):
-    run = after(snippet, *KNOWN)
-
-    assert run.loader.batch_size == 398
-    assert run.trained == [200]  # what 400 and 400 leave of 1,000
-
-
-def test_the_running_loop_keeps_its_loader__but_a_new_loop_does_not(
-    snippet, fails
-):
-    """Here the loop starts again, nine times, with the newest loader, so its
-    batches do get smaller.
-    """
-    edited = snippet.edit(
-        "    for batch in loader:\n        try:",
-        "    for batch in (x for _ in range(9) for x in loader):\n"
-        "        try:",
-    )
-    fails(test_the_running_loop_keeps_its_loader, edited)
-
-
-def test_failed_batches_are_skipped(snippet):
-    run = after(snippet, *KNOWN)
-
-    assert (len(run.days), sum(run.trained)) == (1000, 200)
-
-
-def test_failed_batches_are_skipped__also_without_a_word(snippet, capsys):
-    with no_error():  # which a warning would be
-        snippet.only(*KNOWN).after(KNOWN[-1])
-
-    said = capsys.readouterr().out.splitlines()
-    assert [each.partition(" ")[0] for each in said] == ["trained:"]
-
-
-def test_failed_batches_are_skipped__but_not_if_they_fit(snippet, fails):
-    """With room for 9 MB, every batch fits, and all 1,000 days are
-    trained on.
-    """
-    edited = snippet.edit(
-        "with SmallDevice(3_000_000):\n    loader",
-        "with SmallDevice(9_000_000):\n    loader",
-    )
-    fails(test_failed_batches_are_skipped, edited)
-
-
-def test_bugs_are_swallowed(snippet, capsys):
-    with no_error():
-        run = after(snippet, *MODEL, "well-known", "skipped", "swallowed")
-
-    assert run.trained_on_7 == []
-    assert "batch_size=0" in capsys.readouterr().out
-
-
-def test_bugs_are_swallowed__but_not_by_the_right_error(
-    snippet, capsys, fails
-):
-    """With `except torch.OutOfMemoryError`, the error about the shapes is
-    raised.
-    """
-    edited = snippet.edit(
-        "        except RuntimeError:\n            batch",
-        "        except torch.OutOfMemoryError:\n            batch",
-    )
-    fails(test_bugs_are_swallowed, edited, capsys)
-
-
-SHORT = "Expected more than 1 value per channel when training"
-
-
-def test_one_sample_raises(snippet):
-    run = after(snippet, *MODEL)
-
-    with pytest.raises(ValueError, match=SHORT):
-        run.largest_batch(run.fresh, run.make_batch, 4, least=1)
-    with no_error():
-        found, _ = run.largest_batch(run.fresh, run.make_batch, 4)
-    assert found == 4
-
-
-def test_one_sample_raises__also_in_what_the_page_prints(snippet, capsys):
-    after(snippet, *MODEL, "bug", "one-sample", "the-cpu")
-
-    said = capsys.readouterr().out.splitlines()
-    assert "cannot be multiplied" in said[0]
-    assert SHORT in said[1]
-    assert said[2].startswith("RuntimeError")
-
-
-def test_one_sample_raises__ends_with_a_length(snippet, fails):
-    """If a sample has several numbers of a channel, one is enough."""
-    with_length = (
-        "nn.Unflatten(1, (64, 4)), nn.BatchNorm1d(64), nn.Flatten(), "
-    )
-    edited = snippet.edit("nn.BatchNorm1d(256), ", with_length)
-    fails(test_one_sample_raises, edited)
-
-
-@edits(
-    ("without it", "nn.BatchNorm1d(256), ", ""),
-    ("of layers", "nn.BatchNorm1d(256), ", "nn.LayerNorm(256), "),
-    ("from one by default", "most, least=2,", "most, least=1,"),
-)
-def test_one_sample_raises__but_not(snippet, fails, old, new):
-    """Without BatchNorm, or with `LayerNorm`, one sample is enough; with
-    `least=1` by default, each search starts there.
-    """
-    fails(test_one_sample_raises, snippet.edit(old, new))
-
-
-def test_a_retry_adds_its_gradients(snippet):
-    run = after(snippet, *MODEL, "retry-wrong")
-    assert run.model[-1].bias.grad == 2 * 360
-    assert run.size == 360 // 2
-
-    model, _ = run.fresh()
-    model(run.inputs).sum().backward()
-    assert model[-1].bias.grad == 360
-    assert run.model[0].bias.grad is not None
-
-
-def test_a_retry_adds_its_gradients__also_in_what_the_page_prints(
-    snippet, capsys
-):
-    after(snippet, *MODEL, "retry-wrong", "half-made")
-
-    said = capsys.readouterr().out
-    assert "CUDA out of memory. Again, in halves:" in said
-    assert "CUDA out of memory. Again, with more room:" in said
-    assert "KeyError: 'exp_avg'" in said
-
-
-@edits(
-    (
-        "emptied",
-        "        try:\n            for some",
-        "        model.zero_grad()\n        try:\n            for some",
-    ),
-    (
-        "failed in the forward pass",
-        "inputs, _ = make_batch(360)\nwith SmallDevice(3_000_000)",
-        "inputs, _ = make_batch(360)\nwith SmallDevice(2_500_000)",
-    ),
-)
-def test_a_retry_adds_its_gradients__but_not(snippet, fails, old, new):
-    """After `zero_grad()`, or if the forward pass fails first, there is
-    nothing to add to: the gradient is 360.
-    """
-    fails(test_a_retry_adds_its_gradients, snippet.edit(old, new))
-
-
-def test_the_state_stays_half_made(snippet, kind=optim.AdamW, least=1_100_000):
-    run = after(snippet, *MODEL)
-    for room in (least, least + 100_000):
-        with run.SmallDevice(room):
-            model, optimizer = run.fresh(kind)
-            batch = run.make_batch(16)
-            with pytest.raises(torch.OutOfMemoryError):
-                run.step(model, optimizer, *batch)
-        with pytest.raises(KeyError, match="exp_avg"):
-            run.step(model, optimizer, *batch)
-
-
-def test_the_state_stays_half_made__but_not_of_plain_sgd(snippet, fails):
-    """Plain SGD makes no state, so memory does not run out there."""
-    edited = snippet.edit(
-        "kind(model.parameters(), lr=0.001)",
-        "torch.optim.SGD(model.parameters(), lr=0.001)",
-    )
-    fails(test_the_state_stays_half_made, edited)
-
-
-def test_the_state_stays_half_made__also_in_the_example(snippet):
-    run = after(snippet, *MODEL, "half-made")
-    states = [
-        run.optimizer.state.get(each, {}) for each in run.model.parameters()
-    ]
-    assert [*states[0]] == ["step", "exp_avg", "exp_avg_sq"]
-    assert any(0 < len(each) < 3 for each in states)
-    for _ in range(3):
-        with pytest.raises(KeyError, match="exp_avg"):
-            run.step(run.model, run.optimizer, *run.batch)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        optim.Adam,
-        partial(optim.AdamW, foreach=True),
-        partial(optim.AdamW, fused=True),
-        partial(optim.Adam, amsgrad=True),
-    ],
-)
-def test_the_state_stays_half_made__also_with(snippet, kind):
-    test_the_state_stays_half_made(snippet, kind)
-
-
-def test_the_state_stays_half_made__ends_in_backward(snippet, fails):
-    """With room for 0.6 MB: memory runs out in `backward`, before the
-    optimizer makes any state.
-    """
-    fails(test_the_state_stays_half_made, snippet, optim.AdamW, 600_000)
-
-
-def test_the_state_stays_half_made__ends_for_momentum(snippet, fails):
-    """For SGD with momentum: it keeps one tensor for each weight, so later
-    steps raise no `KeyError`.
-    """
-    fails(test_the_state_stays_half_made, snippet, MOMENTUM)
-
-
-def plain(run, seed):
-    """Return a model whose gradients do not depend on the parts."""
-    torch.manual_seed(seed)
-    model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 1))
-    model.double()
-    return model, optim.SGD(model.parameters(), lr=0.1)
-
-
-def test_the_epoch_skips_nothing(snippet, seed=0, room=1_500_000, batch=151):
-    run = after(snippet, *RETRY)
-    torch.manual_seed(seed)
-    days = TensorDataset(*[x.double() for x in run.make_batch(330)])
-    model, optimizer = plain(run, seed)
-    for inputs, targets in DataLoader(days, batch):
-        run.step(model, optimizer, inputs, targets)
-
-    with run.SmallDevice(room):
-        other, optimizer = plain(run, seed)
-        loader = DataLoader(days, batch)
-        with no_error():
-            size = run.train_epoch(other, optimizer, loader, 10 * batch)
-    halves = {batch // 2, batch // 4, batch // 8}
-    assert size in (halves if batch > 100 else {10 * batch})
-    lengths = []
-    other.register_forward_hook(lambda *of: lengths.append(len(of[-1])))
-    assert run.gradients_fit(other, optimizer, *days[:7], 3)
-    assert lengths == [3, 2, 2]
-    pairs = zip(model.parameters(), other.parameters(), strict=True)
-    for one, two in pairs:
-        assert torch.allclose(one, two, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize(
-    "room", [1_400_000, 1_600_000], ids=["1400 kB", "1600 kB"]
-)
-def test_the_epoch_skips_nothing__also_on_a_device_of(snippet, seed, room):
-    test_the_epoch_skips_nothing(snippet, seed, room, 150)
-
-
-def test_the_epoch_skips_nothing__also_with_a_last_batch_of_one(snippet):
-    test_the_epoch_skips_nothing(snippet, batch=47)
-
-
-@edits(
-    (
-        "skipped",
-        "        while not gradients_fit(",
-        "        if not gradients_fit(",
-    ),
-    ("by their number", "len(some) / len(inputs)).b", "1 / parts).b"),
-    ("not divided", "(loss * len(some) / len(inputs)).b", "loss.b"),
-)
-def test_the_epoch_skips_nothing__but_not(snippet, fails, old, new):
-    """With `if` instead of `while`, a failed batch is not tried again; with
-    other factors, the gradients add up differently.
-    """
-    fails(test_the_epoch_skips_nothing, snippet.edit(old, new))
-
-
-def test_the_epoch_skips_nothing__but_not_in_larger_parts(snippet, fails):
-    """Rounded down, the number of parts is 0 for a batch smaller than `size`,
-    which raises an error.
-    """
-    edited = snippet.edit("math.ceil(len", "math.floor(len")
-    fails(test_the_epoch_skips_nothing, edited)
-
-
-class Moves(TorchDispatchMode):
-    """Note the samples that operations move to another device."""
-
-    def __init__(self):
-        super().__init__()
-        self.samples = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten._to_copy.default:
-            self.samples.append(len(args[0]))
-        return made
-
-
-@pytest.mark.simulates("an accelerator")
-def test_each_part_moves(snippet, on="meta"):
-    run = after(snippet, *RETRY)
-    for size in (1, 3, 7):
-        model, optimizer = plain(run, 0)
-        batch = [each.double() for each in run.make_batch(7)]
-        model.to(on)
-        with no_error(), Moves() as moves:
-            fit = run.gradients_fit(model, optimizer, *batch, size)
-        assert fit
-        assert all(samples <= size for samples in moves.samples)
-        assert on == "cpu" or sum(moves.samples) == 2 * 7
-        assert all(each.grad.device.type == on for each in model.parameters())
-        assert all(each.device.type == "cpu" for each in batch)
-
-
-def test_each_part_moves__also_to_the_cpu(snippet):
-    test_each_part_moves(snippet, "cpu")
-
-
-@edits(
-    ("inputs", "model(some.to(device))", "model(some)"),
-    ("targets", "goal.to(device)", "goal"),
-)
-def test_each_part_moves__but_not_unmoved(snippet, fails, old, new):
-    """Without `.to(device)`, the inputs or the targets stay on the CPU, which
-    raises an error.
-    """
-    fails(test_each_part_moves, snippet.edit(old, new))
-
-
-def test_the_epoch_skips_nothing__but_not_without_a_reset(snippet, fails):
-    """Without `zero_grad()`, the gradients that a failed try has left are
-    added to those of the next.
-    """
-    edited = snippet.edit(
-        "    optimizer.zero_grad()  # what a", "    # what a"
-    )
-    fails(test_the_epoch_skips_nothing, edited)
-
-
-def test_the_epoch_skips_nothing__ends_with_batchnorm(snippet, fails):
-    """With BatchNorm: it normalizes each part by that part's own mean and
-    variance, so the weights come out different.
-    """
-    with patch.object(nn, "ReLU", partial(nn.BatchNorm1d, 256)):
-        fails(test_the_epoch_skips_nothing, snippet)
-
-
-def test_the_optimizer_is_not_tried_again(snippet):
-    run = after(snippet, *RETRY)
-    days = TensorDataset(*run.make_batch(16))
-    with run.SmallDevice(1_200_000):
-        model, optimizer = run.fresh()
-        with pytest.raises(torch.OutOfMemoryError):
-            run.train_epoch(model, optimizer, DataLoader(days, 16), 16)
-    batch = [each.double() for each in run.make_batch(64)]
-    with run.SmallDevice(500_000):
-        model, optimizer = plain(run, 0)
-        with pytest.raises(MemoryError, match="not even one sample fits"):
-            run.train_epoch(model, optimizer, [batch], 64)
-    fits = [False, False, True]
-    with patch.dict(
-        run.train_epoch.__globals__, gradients_fit=lambda *_: fits.pop(0)
-    ):
-        assert run.train_epoch(model, optimizer, [batch], 4) == 1
-
-
-def test_the_optimizer_is_not_tried_again__but_if_it_is_tried(snippet, fails):
-    """With a `try` around `optimizer.step()`, its error no longer ends
-    `train_epoch`.
-    """
-    edited = snippet.edit(
-        "        optimizer.step()\n    return size",
-        "        try:\n            optimizer.step()\n"
-        "        except torch.OutOfMemoryError:\n            pass\n"
-        "    return size",
-    )
-    fails(test_the_optimizer_is_not_tried_again, edited)
-
-
-def test_failed_tries_count_for_batchnorm(snippet):
-    run = after(snippet, *RETRY)
-    days = TensorDataset(*run.make_batch(500))
-    with run.SmallDevice(4_000_000):
-        model, optimizer = run.fresh()
-        size = run.train_epoch(model, optimizer, DataLoader(days, 500), 500)
-    shown = after(snippet, *RETRY, "well-known", "skipped", "retry-right")
-    assert shown.size < 500
-    parts = math.ceil(500 / size)
-    assert parts > 1
-    assert model[1].num_batches_tracked > parts
-
-
-def test_failed_tries_count_for_batchnorm__but_not_if_none_fails(
-    snippet, fails
-):
-    """Split into eight parts from the start, the batch fits at once: there is
-    no failed try to count.
-    """
-    edited = snippet.edit(
-        "    parts = math.ceil(len(inputs) / size)", "    parts = 8"
-    )
-    fails(test_failed_tries_count_for_batchnorm, edited)
-
-
-def test_the_cpu_has_another_error(snippet, size="2**50"):
-    raised = []
-    try:
-        torch.empty(eval(size))
-    except RuntimeError as error:
-        raised.append(error)
-    run = after(snippet, "imports", "your-step", "is-full", "fits", "forecast")
-
-    assert issubclass(torch.OutOfMemoryError, RuntimeError)
-    assert len(raised) == 1
-    assert not isinstance(raised[0], torch.OutOfMemoryError)
-    with pytest.raises(RuntimeError, match="can't allocate memory"):
-        run.fits(run.fresh, lambda n: torch.empty(2**n), 50)
-
-
-def test_the_cpu_has_another_error__but_not_if_its_text_is_known(
-    snippet, fails
-):
-    """With its text in `FULL`, the search takes it for a full device."""
-    edited = snippet.edit(
-        '"ALLOC_FAILED", "ALLOCATION_FAILED"',
-        '"ALLOC_FAILED", "can\'t allocate memory"',
-    )
-    fails(test_the_cpu_has_another_error, edited)
-
-
-def test_the_cpu_has_another_error__ends_for_little(snippet, fails):
-    """For 32 numbers: they fit into memory, so nothing is raised."""
-    fails(test_the_cpu_has_another_error, snippet, "2**5")
-
-
 # Where it ends
-
-
-def test_what_is_elsewhere_changes(snippet, to=10**9):
-    run = after(snippet, *MODEL)
-    kept = random.getstate(), np.random.get_state()[2]
-    _, optimizer = run.fresh()
-    schedule = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
-    optimizer.step()  # without gradients; the schedule waits for it
-    drawn = iter(range(100))
-
-    def make_batch(size):
-        next(drawn)
-        np.random.rand(random.randrange(1, 5))
-        return run.make_batch(size)
-
-    def step(*parts):
-        run.step(*parts)
-        schedule.step()
-
-    with patch.dict(run.fits.__globals__, step=step):
-        run.largest_batch(run.fresh, make_batch, most=4)
-    assert next(drawn) == 4  # two steps with 2 samples, two with 4
-    assert random.getstate() != kept[0]
-    assert np.random.get_state()[2] != kept[1]
-    assert optimizer.param_groups[0]["lr"] == 0.001 / 16
-
-
-def test_what_is_elsewhere_changes__but_not_if_nothing_runs(snippet, fails):
-    """With no steps, neither `step` nor `make_batch` is ever called, so
-    nothing changes.
-    """
-    edited = snippet.edit("for _ in range(steps):", "for _ in range(0):")
-    fails(test_what_is_elsewhere_changes, edited)
-
-
-class Clock:
-    """A timer whose steps all take a quarter of a second."""
-
-    threads = []  # noqa: RUF012
-
-    def __init__(self, statement, num_threads, **names):
-        self.median = 0.25
-        self.threads.append(num_threads)
-        exec(statement, names["globals"])  # as the timer of PyTorch
-
-    def blocked_autorange(self, min_run_time):
-        """Return the clock, which has run already."""
-        assert min_run_time > 0
-        return self
-
-
-def test_the_speed_is_samples_per_second(snippet, kind=optim.AdamW):
-    run = after(snippet, *MODEL, "speed")
-    speed, sizes, kept = run.samples_per_second, [], torch.get_rng_state()
-
-    def build():
-        model, optimizer = run.fresh(kind)
-        return model.eval(), optimizer
-
-    def step(model, optimizer, *batch):
-        sizes.append((len(batch[0]), model.training))
-        run.step(model, optimizer, *batch)
-
-    with (
-        patch.dict(speed.__globals__, Timer=Clock, step=step),
-        patch.object(torch, "get_num_threads", return_value=3),
-    ):
-        found = [speed(build, run.make_batch, n) for n in (2, 8)]
-    assert found == [2 / 0.25, 8 / 0.25]
-    assert Clock.threads[-2:] == [3, 3]
-    assert set(sizes) == {(2, True), (8, True)}
-    with no_error():
-        assert speed(build, run.make_batch, 2, seconds=1e-4) > 0
-    assert kept.equal(torch.get_rng_state())
-
-
-@edits(
-    ("steps a second", "return size / run.median", "return 1 / run.median"),
-    (
-        "evaluating",
-        "        model.train()\n        names",
-        "        model.eval()\n        names",
-    ),
-    (
-        "with the generator of the program",
-        f"{FORK}\n        model.train()\n        names",
-        "    if True:\n        model, optimizer = build()\n"
-        "        model.train()\n        names",
-    ),
-    ("of one thread", "= torch.get_num_threads()", "= 99"),
-    (
-        "of another size",
-        '"batch"] = make_batch(size)',
-        '"batch"] = make_batch(9)',
-    ),
-)
-def test_the_speed_is_samples_per_second__but_not(snippet, fails, old, new):
-    """Steps per second are another number; the other edits change the mode,
-    the generator, the threads or the batch size.
-    """
-    fails(test_the_speed_is_samples_per_second, snippet.edit(old, new))
 
 
 @pytest.mark.cuda
 def test_the_search_works_on_cuda(snippet):
-    run = after(snippet, *MODEL, "on-cuda")
+    run = after(snippet, *SEARCH, "on-cuda")
     torch.cuda.set_per_process_memory_fraction(2**30 / run.total)
-    parts = run.fresh, run.make_batch
     try:
         with torch.device("cuda"):
             assert 2 <= run.cuda_best < 2**21
-            assert run.fits(*parts, run.cuda_best, steps=3)
-            assert not run.fits(*parts, 2 * run.cuda_best)
+            assert run.fits(run.cuda_best, 3)
+            assert not run.fits(2 * run.cuda_best, 2)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
 
@@ -1340,5 +955,5 @@ def test_the_search_works_on_cuda__but_not_beyond_most(snippet, fails):
     """With `most` at 64, the search goes no further, even if twice as many
     fit.
     """
-    edited = snippet.edit("make_batch, 2**21)", "make_batch, 64)")
+    edited = snippet.edit("most=2**21)", "most=64)")
     fails(test_the_search_works_on_cuda, edited)
