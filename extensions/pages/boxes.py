@@ -30,6 +30,7 @@ from extensions.site.nodes import (
     words,
 )
 
+
 class FoldDirective(SphinxDirective):
     """Show a title, Markdown of words and code, which opens the rest."""
 
