@@ -220,13 +220,14 @@ kept = new_model()
 print(kept[0].weight[0, :2].detach())
 
 
-# %% each-epoch
-# Wrong on purpose: do not copy.
+# %% epoch
 def epoch():
     order = [*DataLoader(range(7), batch_size=None, shuffle=True)]
     return order, F.dropout(torch.ones(7)).int().tolist()
 
 
+# %% each-epoch
+# Wrong on purpose: do not copy.
 repeated = []
 for _ in range(3):
     torch.manual_seed(0)

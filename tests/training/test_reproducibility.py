@@ -664,6 +664,16 @@ def test_one_number_more_changes_the_weights__but_not_with(
     fails(test_one_number_more_changes_the_weights, snippet.edit(old, new))
 
 
+def test_fork_rng_gives_the_numbers_back__also_in_the_exercise(snippet):
+    run = training(snippet, "all-kept", "all-kept-checked")
+    assert (run.inside, run.moved) == (run.expected, [])
+
+    # It finds what goes on after the block.
+    old = "        random.setstate(states[0])\n"
+    run = training(snippet.edit(old, ""), "all-kept", "all-kept-checked")
+    assert run.moved == ["random"]
+
+
 FORKED = '{torch.rand(1).item():.4f}")\nkept'
 
 
@@ -727,7 +737,7 @@ def test_fork_rng_gives_the_numbers_back__but_not(snippet, old, new, fails):
     fails(test_fork_rng_gives_the_numbers_back, snippet.edit(old, new))
 
 
-EPOCHS = *TRAINING, "each-epoch", "once"
+EPOCHS = *TRAINING, "epoch", "each-epoch", "once"
 
 
 def test_a_seed_in_the_loop_repeats_dropout(snippet):
@@ -916,7 +926,7 @@ def test_unpooling_is_refused__also_in_dimensions(dimensions):
     torch.use_deterministic_algorithms(True, warn_only=True)
     with pytest.warns(UserWarning, match="deterministic implementation"):
         restored = unpool(*pooled)
-    assert restored.sum() == pooled[0].sum()
+    assert restored.count_nonzero() == pooled[0].numel()
 
 
 @edits(
