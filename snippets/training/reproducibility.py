@@ -1,89 +1,108 @@
 """
-Get the same numbers twice
-==========================
+Reproducible training: seeds and deterministic algorithms
+=========================================================
 
-A training that repeats itself, and what keeps others from doing so.
+A training that repeats itself, and the five places where it draws.
 """
 
-# %% imports
-import copy
-import os
+# %% seed-everything
 import random
-import subprocess
-import sys
-import warnings
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
 
 
-# %% seed-everything
 def seed_everything(seed):
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
+    random.seed(seed)  # Python
+    np.random.seed(seed)  # NumPy
+    torch.manual_seed(seed)  # PyTorch, on the CPU and on GPUs
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
 
 
-# %% trips
-class Trips(Dataset):
-    def __init__(self):
-        made = torch.Generator().manual_seed(7)
-        self.seen = torch.randn(64, 3, generator=made)
-        self.late = 5 + self.seen.sum(dim=1, keepdim=True).square()
+# %% train
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+data = load_digits()
+pixels = torch.tensor(data.data, dtype=torch.float32) / 16
+targets = torch.tensor(data.target)
+digits = TensorDataset(pixels[:500], targets[:500])
+
+
+class NoisyDigits(Dataset):
     def __len__(self):
-        return len(self.seen)
+        return len(digits)
 
     def __getitem__(self, i):
-        noise = random.uniform(0.9, 1.1), np.random.normal(0, 0.1)
-        return self.seen[i] * noise[0] + noise[1], self.late[i]
+        light, noise = random.uniform(0.8, 1.2), np.random.normal(0, 0.1)
+        return light * digits[i][0] + noise, digits[i][1]
 
 
-# %% model
-def new_model(width=16, drop=0.2):
-    layers = nn.Linear(3, width), nn.ReLU(), nn.Dropout(drop)
-    return nn.Sequential(*layers, nn.Linear(width, 1))
+def new_model(width=32):
+    layers = nn.Linear(64, width), nn.ReLU(), nn.Dropout(0.5)
+    return nn.Sequential(*layers, nn.Linear(width, 10))
 
 
-# %% fit
-def fit(model, seed, workers=0):
-    order = torch.Generator().manual_seed(seed)
-    options = {"batch_size": 16, "num_workers": workers}
-    loader = DataLoader(Trips(), shuffle=True, generator=order, **options)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.03)
-    for _ in range(5):
-        for inputs, targets in loader:
+def fit(model, dataset, epochs=3, **options):
+    loader = DataLoader(dataset, batch_size=64, shuffle=True, **options)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(epochs):
+        for images, labels in loader:
             optimizer.zero_grad()
-            F.mse_loss(model(inputs), targets).backward()
+            F.cross_entropy(model(images), labels).backward()
             optimizer.step()
     return model
 
 
-# %% train
-def train(seed, **options):
-    seed_everything(seed)
-    return fit(new_model(), seed, **options)
-
-
-# %% same
-def same(one, other):
-    one, other = one.state_dict(), other.state_dict()
-    return one.keys() == other.keys() and all(
-        torch.equal(one[name], other[name]) for name in one
-    )
-
-
 # %% check
-first, second = train(seed=0), train(seed=0)
+runs = []
+for _ in range(2):
+    seed_everything(0)  # before the model is made
+    runs.append(fit(new_model(), NoisyDigits()).state_dict())
 
-for model in (first, second):
-    print(model[0].weight[0].tolist())
-print("same:", same(first, second))
+for name in runs[0]:
+    print(name, torch.equal(runs[0][name], runs[1][name]))
+
+
+# %% by-hand
+def by_hand(seed, epochs=3):
+    stream = torch.Generator().manual_seed(seed)  # 1
+    shapes = (32, 64), (32,), (10, 32), (10,)
+    weights = [torch.empty(shape, requires_grad=True) for shape in shapes]
+    for weight, root in zip(weights, (8, 8, 32**0.5, 32**0.5), strict=True):
+        weight.data.uniform_(-1 / root, 1 / root, generator=stream)  # 2
+    for _ in range(epochs):
+        two = torch.empty(2, dtype=torch.int64).random_(generator=stream)  # 3
+        shuffle = torch.Generator().manual_seed(two[1].item())
+        for rows in torch.randperm(500, generator=shuffle).split(64):  # 4
+            images, labels = digits[rows]
+            hidden = F.linear(images, *weights[:2]).relu()
+            mask = torch.bernoulli(hidden.detach(), 0.5, generator=stream)  # 5
+            output = F.linear(hidden * (mask / 0.5), *weights[2:])
+            loss = F.cross_entropy(output, labels)
+            grads = torch.autograd.grad(loss, weights)
+            for weight, grad in zip(weights, grads, strict=True):
+                weight.data -= 0.5 * grad
+    return weights
+
+
+# %% compare
+for seed in range(3):
+    torch.manual_seed(seed)
+    real = fit(new_model(), digits).parameters()
+    pairs = zip(real, by_hand(seed), strict=True)
+    print(f"seed {seed}:", [torch.equal(p, weight) for p, weight in pairs])
+
+
+# %% stream
+torch.manual_seed(0)
+print(torch.rand(3))
+
+torch.manual_seed(0)
+print(nn.Linear(64, 32).weight[0, :3].detach())
 
 
 # %% sources
@@ -105,8 +124,6 @@ sources = {
     "both in a worker": lambda: [*DataLoader(Noise(), 4, **worker)].pop(),
     "np.random.default_rng()": lambda: np.random.default_rng().random(),
 }
-
-# %% seeds
 seeds = {"random.seed": random.seed, "np.random.seed": np.random.seed}
 seeds["torch.manual_seed"] = torch.manual_seed
 seeds["seed_everything"] = seed_everything
@@ -130,149 +147,131 @@ rows = {
 
 pd.DataFrame.from_dict(rows, orient="index", columns=[*seeds])
 
-# %% takers
-takers = {"split": 3, "order": 2, "noise": 3}
+# %% order
+large, one = torch.tensor(16_777_216.0), torch.tensor(1.0)
+
+print((large + one) + one)
+print(large + (one + one))
 
 
-def taken(extra, apart):
-    shared = torch.Generator().manual_seed(0)
-    drawn = {"extra": torch.rand(extra, generator=shared)}
-    for i, (name, count) in enumerate(takers.items()):
-        own = torch.Generator().manual_seed(i)
-        drawn[name] = torch.rand(count, generator=own if apart else shared)
-    return drawn
+# %% backwards
+def path(rate, backwards):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+    losses, weights = [], []
+    for step in range(200):
+        rows = torch.arange(step % 8, 500, 8)
+        images, labels = digits[rows.flip(0) if backwards else rows]
+        loss = F.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        weights.append(nn.utils.parameters_to_vector(model.parameters()))
+    return losses, torch.stack(weights).detach()
 
 
-# %% takers-drawn
+differences = {}
+for rate in (0.1, 0.5):
+    losses, weights = path(rate, backwards=False)
+    again, others = path(rate, backwards=True)
+    differences[rate] = (weights - others).abs().amax(dim=1)
+    first = f"{losses[0]:.4f} {again[0]:.4f}"
+    print(f"rate {rate}: first losses {first},", end=" ")
+    print("equal weights:", torch.equal(weights[0], others[0]))
+
+# %% backwards-drawn
 import matplotlib.pyplot as plt
 
-figure, panels = plt.subplots(2, 1, sharex=True, figsize=(7.5, 3.6))
-colors = ["#CC79A7", "#56B4E9", "#E69F00", "#F0E442"]
-inside = {"color": "#001840", "ha": "center", "va": "center"}
-heads = ["One generator for all", "A generator for each"]
-for axes, apart, head in zip(panels, (False, True), heads, strict=True):
-    for y, extra in enumerate((0, 1)):
-        x = 1 - extra
-        drawn = taken(extra, apart)
-        for color, numbers in zip(colors, drawn.values(), strict=True):
-            for number in numbers.tolist():
-                axes.barh(y, 0.94, left=x, color=color, height=0.8)
-                axes.text(x + 0.47, y, f"{number:.2f}", **inside)
-                x += 1
-    axes.set_title(head, fontsize="medium")
-    axes.set_yticks([0, 1], ["as it was", "one more"], size="small")
-    axes.tick_params(left=False)
-    axes.set(xticks=[])
-    axes.invert_yaxis()
-    axes.spines[:].set_visible(False)
-labels = [plt.Rectangle((0, 0), 1, 1, color=color) for color in colors]
-figure.legend(labels, ["one more", *takers], loc="lower center", ncols=4)
-figure.suptitle("One extra draw shifts all later ones")
-figure.tight_layout(rect=(0, 0.08, 1, 1))
+figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
+for rate, color in zip(differences, ("#0072B2", "#D55E00"), strict=True):
+    axes.semilogy(differences[rate], color=color, label=f"rate {rate}")
+axes.set(xlabel="step", ylabel="largest difference")
+axes.set_title("Weights of two runs that read each batch in another order")
+axes.legend()
 plt.show()
+
+# %% late
+# Wrong on purpose: do not copy.
+late = []
+for _ in range(2):
+    model = new_model()
+    seed_everything(0)
+    late.append(fit(model, NoisyDigits()))
+
+for model in late:
+    print(model[0].bias[:3].detach())
 
 # %% one-more
 # Wrong on purpose: do not copy.
 seed_everything(0)
-print("an example:", torch.rand(1).item())
-shifted = fit(new_model(), 0)
+print(f"an example: {torch.rand(1).item():.4f}")
+shifted = new_model()
 
-print(shifted[0].weight[0].tolist())
+print(shifted[0].weight[0, :2].detach())
 
 # %% fork
 seed_everything(0)
 with torch.random.fork_rng():
-    print("an example:", torch.rand(1).item())
-kept = fit(new_model(), 0)
+    print(f"an example: {torch.rand(1).item():.4f}")
+kept = new_model()
 
-print(kept[0].weight[0].tolist())
-
-# %% order
-left, right = (0.1 + 0.2) + 0.3, 0.1 + (0.2 + 0.3)
-
-print(left, right)
-
-# %% threads
-made = torch.Generator().manual_seed(0)
-delays = torch.randn(10, 100_000, generator=made)
+print(kept[0].weight[0, :2].detach())
 
 
-def sums(threads):
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    totals = torch.stack([row.sum() for row in delays])
-    torch.set_num_threads(before)
-    return totals
+# %% epoch
+def epoch():
+    order = [*DataLoader(range(7), batch_size=None, shuffle=True)]
+    return order, F.dropout(torch.ones(7)).int().tolist()
 
 
-# %% summed
-one, two = sums(threads=1), sums(threads=2)
-
-print(f"{one[0].item():.6f} {two[0].item():.6f}")
-print("other sums:", (one != two).sum().item(), "of", len(one))
-
-# %% alone
-torch.manual_seed(0)
-layer, days = nn.Linear(512, 16), torch.randn(64, 512)
-with torch.no_grad():
-    together = layer(days)
-    alone = torch.cat([layer(day[None]) for day in days])
-
-print("largest difference:", (together - alone).abs().max().item())
-
-
-# %% nudge
-def nudge(model):
-    weights = model[0].weight.data.view(-1)
-    largest = weights.argmax()
-    weights[largest] = weights[largest].nextafter(torch.tensor(torch.inf))
-    return model
-
-
-# %% walk
-def walk(model):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
-    seen, late = Trips().seen, Trips().late
-    path = []
-    for step in range(200):
-        path.append(nn.utils.parameters_to_vector(model.parameters()).detach())
-        optimizer.zero_grad()
-        F.mse_loss(model(seen[step % 4 :: 4]), late[step % 4 :: 4]).backward()
-        optimizer.step()
-    return torch.stack(path)
-
-
-# %% apart
-def apart(seed):
-    paths = []
-    for change in (lambda model: model, nudge):
-        torch.manual_seed(seed)
-        paths.append(walk(change(new_model(32))))
-    return (paths[0] - paths[1]).abs().amax(dim=1)
-
-
-distances = apart(seed=0)
-
-# %% apart-drawn
-import matplotlib.pyplot as plt
-
-figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
-axes.semilogy(distances, color="#0072B2")
-axes.set(xlabel="step", ylabel="largest difference")
-axes.set_title("How far two runs get, one bit apart at the start")
-plt.show()
-
-# %% four-digits
+# %% each-epoch
 # Wrong on purpose: do not copy.
-torch.manual_seed(0)
-model = new_model().eval()
-other = nudge(copy.deepcopy(model))
-shown = []
-for each in (model, other):
-    loss = F.mse_loss(each(Trips().seen), Trips().late)
-    shown.append(f"{loss:.2f}")
+repeated = []
+for _ in range(3):
+    torch.manual_seed(0)
+    repeated.append(epoch())
+    print(*repeated[-1])
 
-print(*shown, "same:", same(model, other))
+# %% once
+fresh = []
+torch.manual_seed(0)
+for _ in range(3):
+    fresh.append(epoch())
+    print(*fresh[-1])
+
+# %% workers
+ends = {}
+for count in (0, 1, 2):
+    context = "fork" if count else None
+    options = {"num_workers": count, "multiprocessing_context": context}
+    seed_everything(0)
+    ends[count] = fit(new_model(), NoisyDigits(), epochs=1, **options)
+    print(count, "workers:", ends[count][0].bias[:3].detach())
+
+# %% words
+import os
+import subprocess
+import sys
+
+program = "classes = {'Arabic', 'Chinese', 'Czech', 'Dutch', 'Irish', 'Thai'}"
+
+
+def in_a_process(hash_seed, end="print(*classes)"):
+    known = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    command = [sys.executable, "-c", f"{program}\n{end}"]
+    done = subprocess.run(command, env=known, capture_output=True, check=True)
+    return done.stdout.decode().split()
+
+
+# %% orders
+too_late = "import os\nos.environ['PYTHONHASHSEED'] = '2'\nprint(*classes)"
+
+print("hash seed 1:      ", *in_a_process("1"))
+print("hash seed 2:      ", *in_a_process("2"))
+print("set in the program:", *in_a_process("1", too_late))
+print("sorted:           ", *in_a_process("2", "print(*sorted(classes))"))
 
 # %% refused
 torch.use_deterministic_algorithms(True)
@@ -288,116 +287,85 @@ except RuntimeError as error:
 print(*refused)
 
 # %% warned
+import warnings
+
 torch.use_deterministic_algorithms(True, warn_only=True)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     restored = unpool(*pooled)
 torch.use_deterministic_algorithms(True)
 
-print(str(caught[0].message).partition(", but")[0])
-print(restored[0, 0, 1].tolist())
-
-# %% never-written
-empty = torch.empty(3)
-
-print(empty)
-
-# %% late
-# Wrong on purpose: do not copy.
-late = []
-for _ in range(2):
-    model = new_model()
-    seed_everything(0)
-    late.append(fit(model, 0))
-
-for model in late:
-    print(model[0].weight[0].tolist())
-
-
-# %% dropped
-def dropped(in_each_epoch):
-    torch.manual_seed(0)
-    kept = []
-    for _ in range(3):
-        if in_each_epoch:
-            torch.manual_seed(0)
-        kept.append(F.dropout(torch.ones(24)) > 0)
-    return kept
-
-
-# %% each-epoch
-# Wrong on purpose: do not copy.
-repeated = dropped(in_each_epoch=True)
-
-for kept in repeated:
-    print("".join("x" if each else "." for each in kept))
-
-# %% once
-fresh = dropped(in_each_epoch=False)
-
-for kept in fresh:
-    print("".join("x" if each else "." for each in kept))
-
-# %% words
-program = "words = {'fog', 'hail', 'rain', 'snow', 'sun', 'wind'}"
-
-
-def in_a_process(hash_seed, end="print(*words)"):
-    known = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-c", f"{program}\n{end}"]
-    done = subprocess.run(command, env=known, capture_output=True, check=True)
-    return done.stdout.decode().split()
-
-
-# %% orders
-# Wrong on purpose: do not copy.
-too_late = "import os\nos.environ['PYTHONHASHSEED'] = '2'\nprint(*words)"
-
-print("seed 1:", *in_a_process("1"))
-print("seed 2:", *in_a_process("2"))
-print("seed 1, then 2:", *in_a_process("1", too_late))
-
-# %% sorted
-always = [in_a_process(seed, "print(*sorted(words))") for seed in "12"]
-
-print(*always, sep="\n")
+print(len(caught), "warning, and a result:", restored[0, 0, 1].tolist())
 
 
 # %% many-seeds
-def error(seed, width):
+def accuracy(seed, width):
     seed_everything(seed)
-    model = fit(new_model(width, drop=0), seed).eval()
+    model = fit(new_model(width), digits, epochs=5).eval()
     with torch.no_grad():
-        return F.mse_loss(model(Trips().seen), Trips().late).item()
+        found = model(pixels[500:]).argmax(dim=1)
+    return (found == targets[500:]).float().mean().item() * 100
 
 
-errors = {
-    width: torch.tensor([error(seed, width) for seed in range(10)])
-    for width in (16, 32)
+accuracies = {
+    width: torch.tensor([accuracy(seed, width) for seed in range(10)])
+    for width in (32, 40)
 }
 
-for width, each in errors.items():
-    print(f"width {width}: {each.mean():.1f}, std {each.std():.1f}")
+for width, each in accuracies.items():
+    print(f"width {width}: {each.mean():.0f} percent, std {each.std():.0f}")
 
 # %% many-seeds-drawn
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
-for y, each in enumerate(errors.values()):
+for y, each in enumerate(accuracies.values()):
     axes.plot(each, [y] * len(each), "o", color="#0072B2", alpha=0.6)
     axes.errorbar(each.mean(), y + 0.25, xerr=each.std(), fmt="ks", capsize=4)
-axes.set(yticks=[0, 1], yticklabels=[f"width {width}" for width in errors])
-axes.set(ylim=(-0.5, 1.7), xlabel="mean squared error")
+axes.set(yticks=[0, 1], yticklabels=[f"width {width}" for width in accuracies])
+axes.set(ylim=(-0.5, 1.7), xlabel="percent right, of 1,297 other digits")
 axes.set_title("Ten seeds of two models, with mean and standard deviation")
 plt.show()
 
-# %% on-cuda
-if torch.cuda.is_available():
-    draws = []
-    for device in ("cpu", "cuda"):
-        torch.manual_seed(0)
-        draws.append(torch.rand(3, device=device).tolist())
-    print(*draws, sep="\n")
+# %% second-number
+torch.manual_seed(0)
+torch.rand(1)
+print(f"{nn.Linear(4, 2).weight[0, 0].item():.4f}")
 
-# %% off-again
-torch.use_deterministic_algorithms(False)
+# %% all-kept
+from contextlib import contextmanager
+
+
+@contextmanager
+def all_generators_kept():
+    states = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+
+
+# %% all-kept-checked
+def three():
+    return [random.random(), np.random.rand(), torch.rand(1).item()]
+
+
+seed_everything(0)
+expected = three()
+seed_everything(0)
+try:
+    with all_generators_kept():
+        inside = three()
+        raise InterruptedError
+except InterruptedError:
+    after = three()
+names = ["random", "np.random", "torch"]
+moved = [n for n, a, b in zip(names, after, expected, strict=True) if a != b]
+if inside != expected:
+    print("Inside the block, the generators go on from where they are.")
+elif moved:
+    print("After the block, these do not go on as before:", *moved)
+else:
+    print("Right: all three go on as before, even after an error.")
