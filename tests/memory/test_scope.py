@@ -964,8 +964,9 @@ def test_create_graph_keeps_the_model(snippet):
 MEAN = "model(pixels).square().mean()"
 PENALTY = "sum(each.square().sum() for each in model.parameters())"
 LAYER = "model = nn.Linear(64, 10)"
-NETWORK = """layers = nn.Linear(64, 10), nn.Tanh(), nn.Linear(10, 2)
-    model = nn.Sequential(*layers)
+NETWORK = """model = nn.Sequential(
+        nn.Linear(64, 10), nn.Tanh(), nn.Linear(10, 2)
+    )
     model.weight = model[0].weight"""
 
 
