@@ -166,9 +166,12 @@ def in_our_lines(path):
     return [*states, "held" if "memory" in holds else "free"]
 
 
-print("            Python           our lines")
+print("           del images  del kept    gc.collect()")
 for name, (keep, path) in ways.items():
-    print(f"{name:10}", *in_python(keep), "", *in_our_lines(path))
+    print(f"{name:10}", end="")
+    for pair in zip(in_python(keep), in_our_lines(path), strict=True):
+        print("", *pair, end="  ")
+    print()
 
 
 # %% live
