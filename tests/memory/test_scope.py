@@ -141,7 +141,7 @@ def test_del_frees_at_once(snippet, make=a_batch, beside=None):
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (2, 3, 4)])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.bool])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bool])
 def test_del_frees_at_once__also_of(snippet, shape, dtype):
     make = functools.partial(torch.zeros, shape, dtype=dtype)
     test_del_frees_at_once(snippet, make)
@@ -521,7 +521,6 @@ LET_GO = {
     "a list of numbers": lambda run, images: [images.mean().item()],
     "a cleared list and dict": cleared,
     "a copied row": lambda run, images: images[0].clone(),
-    "a copied view": lambda run, images: images.T.clone(),
     "a copied array": lambda run, images: images.numpy().copy(),
     "item()": lambda run, images: run.ways["a loss"][0](images).item(),
     "detach()": lambda run, images: run.ways["a loss"][0](images).detach(),
