@@ -1,343 +1,331 @@
 """
-Let tensors go
-==============
+Free GPU memory: del, gc.collect(), empty_cache()
+=================================================
 
-Who still holds a tensor, and how to make them let go.
+Let go of tensors, and what Python frees, in sixteen lines.
 """
 
-# %% imports
-import code
-import contextlib
-import functools
+# %% digits
 import gc
-import sys
-import types
 import weakref
 
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
-# %% device
-if torch.accelerator.is_available():
-    device = torch.accelerator.current_accelerator()
-else:
-    device = torch.device("cpu")
+torch.manual_seed(0)
+data = load_digits()
+pixels = torch.tensor(data.data, dtype=torch.float32) / 16
+digits = TensorDataset(pixels, torch.tensor(data.target))
+loader = DataLoader(digits, batch_size=100)
+
+
+def build():
+    layers = nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)
+    model = nn.Sequential(*layers)
+    return model, torch.optim.Adam(model.parameters(), lr=0.01)
+
+
+def state(memory):
+    return "free" if memory() is None else "held"
+
+
+model, optimizer = build()
 
 
 # %% step
-def step(model, optimizer, readings, goals):
-    readings, goals = readings.to(device), goals.to(device)
+def train_step(model, optimizer, images, labels):
     optimizer.zero_grad()
-    loss = F.mse_loss(model(readings), goals)
+    loss = F.cross_entropy(model(images), labels)
     loss.backward()
     optimizer.step()
     return loss.item()  # a number, not a tensor
 
 
-# %% forget
-def forget():
-    names = "last_exc", "last_type", "last_value", "last_traceback"
-    *_, error, trace = (vars(sys).pop(each, None) for each in names)
-    if error is not None:  # the last uncaught one
-        error.__cause__ = error.__context__ = None
-    if isinstance(error, AttributeError):
-        error.obj = None  # such as a tensor without this attribute
-    if trace is not None:
-        trace.tb_next = None  # the functions that it went through
-
+losses = [train_step(model, optimizer, *batch) for batch in loader]
+print(f"loss {losses[0]:.3f} in the first step, {losses[-1]:.3f} in the last")
 
 # %% free
-def free():
-    forget()
-    gc.collect()
-    if torch.accelerator.is_available():
-        torch.get_device_module().empty_cache()
+del model, optimizer  # every name of what is to go
+gc.collect()  # objects that refer to each other
+torch.cuda.empty_cache()  # for other programs
+
+# %% by-hand
+holds = {"names": []}  # each object that is there, and what it refers to
 
 
-# %% days
-torch.manual_seed(0)
-days = [(torch.randn(64, 24), torch.randn(64, 1)) for _ in range(3)]
-model = nn.Sequential(nn.Linear(24, 48), nn.ReLU(), nn.Linear(48, 1))
-optimizer = torch.optim.AdamW(model.to(device).parameters(), lr=0.01)
-
-# %% do-this
-losses = [step(model, optimizer, *day) for day in days]
-print(losses)
-
-table = torch.zeros(1000, 1000)  # something large
-del table  # first each of its names,
-free()  # then this
+def hold(holder, thing):
+    holds.setdefault(thing, [])
+    holds[holder].append(thing)  # 1
 
 
-# %% functions
-def hooked(table):
-    layer = nn.Linear(1, 1)
-    layer.register_forward_hook(lambda *_: table)
+def drop(holder, thing):
+    holds[holder].remove(thing)  # 2
+    if not any(thing in held for held in holds.values()):  # 3
+        for each in [*holds[thing]]:
+            drop(thing, each)  # 4
+        del holds[thing]
+
+
+def collect():
+    found = ["names"]
+    for each in found:
+        found += [thing for thing in holds[each] if thing not in found]  # 5
+    for lost in holds.keys() - found:
+        del holds[lost]
+
+
+# %% walk
+hold("names", "images")
+hold("images", "memory")
+hold("names", "row")  # row = images[0]
+hold("row", "memory")
+print(holds)
+
+drop("names", "images")  # del images
+print("after del images:", holds)
+drop("names", "row")  # del row
+print("after del row:   ", holds)
+
+# %% ways
+import functools
+from types import SimpleNamespace
+
+weight = torch.ones(64, requires_grad=True)
+
+
+def hooked(images):
+    layer = nn.Linear(64, 10)
+    layer.register_forward_hook(lambda *_: images)
     return layer
 
 
-def cached(table):
+def cached(images):
     mean = functools.cache(torch.mean)
-    mean(table)
+    mean(images)
     return mean
 
 
-# %% error-and-cycle
-def caught(table):
+def caught(images):
     try:
-        raise ValueError("no such station")
+        raise ValueError("no labels")
     except ValueError as error:
         return error
 
 
-def cycle(table):
-    box = [table]
-    box.append(box)  # it leads back to itself
+def cycle(images):
+    model, trainer = SimpleNamespace(images=images), SimpleNamespace()
+    model.trainer, trainer.model = trainer, model
+    return model
 
 
-# %% keepers
-weight = torch.ones(1000, requires_grad=True)
-
-keepers = {
-    "nothing else": lambda table: None,
-    "a list": lambda table: [table],
-    "a row of it": lambda table: table[0],
-    "a graph": lambda table: table @ weight,
-    "a closure": lambda table: lambda: table,
-    "a default": lambda table: lambda readings=table: readings,
+ways = {
+    "a number": (lambda images: images.mean().item(), "number"),
+    "a list": (lambda images: [images], "list images"),
+    "a row": (lambda images: images[0], "row memory"),
+    "an array": (lambda images: images.numpy(), "array memory"),
+    "a loss": (lambda images: (images @ weight).sum(), "loss node images"),
+    "a closure": (lambda images: lambda: images, "function images"),
+    "a hook": (hooked, "layer hooks function images"),
+    "a cache": (cached, "cache images"),
+    "an error": (caught, "error traceback call images"),
+    "a cycle": (cycle, "model trainer model images"),
 }
-keepers |= {"a hook": hooked, "a cache": cached}
-keepers |= {"a caught error": caught, "a cycle": cycle}
 
-# %% watch
-gc.disable()  # else the collector may come in between
-watched, kept = {}, {}
-for name, keep in keepers.items():
-    table = torch.zeros(1000, 1000)
-    watched[name] = weakref.ref(table)  # sees it without holding it
-    kept[name] = keep(table)
-    del table
+# %% compare
+from itertools import pairwise
 
 
-# %% stages
-def held():
-    return [name for name, watch in watched.items() if watch() is not None]
+def in_python(keep):
+    gc.collect()
+    images = torch.rand(100, 64)
+    memory = weakref.ref(images.untyped_storage())  # sees, and doesn't hold
+    kept = keep(images)
+    del images
+    states = [state(memory)]
+    del kept
+    states.append(state(memory))
+    gc.collect()
+    return [*states, state(memory)]
 
 
-stages = {"del table": held()}
-gc.collect()
-stages["gc.collect()"] = held()
-kept.clear()  # the lists, rows, graphs … themselves go
-stages["the holder goes"] = held()
-gc.enable()
-
-# %% drawn
-import matplotlib.pyplot as plt
-
-figure, axis = plt.subplots(figsize=(6, 4))
-for x, names in enumerate(stages.values()):
-    for y, name in enumerate(keepers):
-        if name in names:
-            axis.barh(y, 0.9, left=x - 0.45, color="#0072B2")
-        text, color = ("held", "w") if name in names else ("free", "k")
-        axis.text(x, y, text, ha="center", va="center", color=color)
-axis.set_xticks(range(3), [f"after {stage}" for stage in stages])
-axis.set_yticks(range(len(keepers)), keepers)
-axis.set(xlim=(-0.5, 2.5), ylim=(len(keepers) - 0.5, -0.5))
-axis.set_title("Which tables are still held")
-plt.show()
+def in_our_lines(path):
+    holds.clear()
+    holds["names"] = []
+    kept, *_ = things = path.split()
+    chain = ["names", "images", "memory"], ["names", *things]
+    for holder, thing in [*pairwise(chain[0]), *pairwise(chain[1])]:
+        hold(holder, thing)
+    drop("names", "images")
+    states = ["held" if "memory" in holds else "free"]
+    drop("names", kept)
+    states.append("held" if "memory" in holds else "free")
+    collect()
+    return [*states, "held" if "memory" in holds else "free"]
 
 
-# %% live-tensors
+print("           del images  del kept    gc.collect()")
+for name, (keep, path) in ways.items():
+    print(f"{name:10}", end="")
+    for pair in zip(in_python(keep), in_our_lines(path), strict=True):
+        print("", *pair, end="  ")
+    print()
+
+
+# %% live
+import contextlib
+
+
 def live_tensors():
-    kinds = torch.Tensor, nn.Parameter
-    seen = [each for each in gc.get_objects() if type(each) in kinds]
-    own = [each for each in seen if each.is_leaf or each.retains_grad]
-    seen += [each.grad for each in own]  # which C++ alone may hold
     found = {}
-    for each in {id(each): each for each in seen}.values():
-        if each is None or each.is_meta:
-            continue
-        with contextlib.suppress(RuntimeError):  # such as of a sparse one
-            storage, shape = each.untyped_storage(), tuple(each.shape)
-            key = each.device, storage.data_ptr()
-            new = [storage.nbytes(), each.device.type]
-            found.setdefault(key, new).append(shape)
-    return sorted((row for row in found.values() if row[0]), reverse=True)
+    for each in gc.get_objects():
+        if type(each) in (torch.Tensor, nn.Parameter):
+            with contextlib.suppress(RuntimeError):  # a sparse one has none
+                memory, shape = each.untyped_storage(), tuple(each.shape)
+                place = each.device.type, memory.data_ptr()
+                row = found.setdefault(place, [memory.nbytes(), place[0]])
+                row.append(shape)
+    return sorted(found.values(), reverse=True)
 
 
-# %% ask-live
-station = torch.zeros(1000, 1000)
-first = station[0]
-history = [station]
-
-for row in live_tensors()[:3]:
+images = pixels.repeat(20, 1)
+history, first = [images], images[0]
+for row in live_tensors()[:1]:
     print(*row)
 
-
-# %% role
-def role(holder, thing):
-    kind = type(holder)  # the holder itself may answer anything
-    if kind is types.FrameType:
-        return f"the names of {holder.f_code.co_name}()"
-    if issubclass(kind, dict):
-        keys = [key for key, value in dict.items(holder) if value is thing]
-        keys += ["a key" for key in dict.keys(holder) if key is thing]
-        return f"{dict.get(holder, '__name__', 'a dict')}: {keys}"
-    if kind is types.FunctionType:
-        return f"function {holder.__qualname__}"
-    return kind.__name__
-
-
 # %% holders
-def holders(thing):
-    found = []  # a comprehension would hold the thing itself
-    for holder in gc.get_referrers(thing):
-        found.append(role(holder, thing))
-    return found
-
-
-# %% ask-holders
-def forecast(readings=station):
-    return readings.mean()
-
-
-print(holders(station))
-print(holders(forecast.__defaults__))
+for holder in gc.get_referrers(images):
+    keys = []
+    if isinstance(holder, dict):
+        keys = [key for key, value in holder.items() if value is images]
+    print(type(holder).__name__, *keys)
 
 # %% mask
-readings = torch.ones(1000, 500, requires_grad=True)
-dropped = F.dropout(readings)
-
-listed = [row for row in live_tensors() if (1000, 500) in row]
+images.requires_grad_()
+dropped = F.dropout(images)
+listed = [row for row in live_tensors() if (35940, 64) in row]
 print(listed)
 print(dropped.grad_fn._saved_other.nbytes, "bytes of a mask")
 
 # %% after-the-loop
 # Wrong on purpose: do not copy.
-for readings, goals in days:
-    output = model(readings.to(device))
-    loss = F.mse_loss(output, goals.to(device))
+model, optimizer = build()
+for images, labels in loader:
+    optimizer.zero_grad()
+    scores = model(images)
+    loss = F.cross_entropy(scores, labels)
+    loss.backward()
+    optimizer.step()
 
-print(readings.shape, output.shape, loss.grad_fn.name())
-
-# %% in-a-function
-outputs = []
-hook = model.register_forward_hook(
-    lambda *given: outputs.append(weakref.ref(given[-1]))
-)
-losses = [step(model, optimizer, *day) for day in days]
-hook.remove()
-
-print(losses, [watch() for watch in outputs])
+print(images.shape, labels.shape, scores.shape, loss.grad_fn.name())
 
 
-# %% count-living
-def predict(readings):
-    output = model(readings.to(device))
-    outputs.append(weakref.ref(output))
-    counts.append(sum(watch() is not None for watch in outputs))
-    return output
+# %% count
+def build_again():
+    new = build()
+    weight = new[0][0].weight
+    built.append(weakref.ref(weight.untyped_storage()))
+    counts.append(sum(each() is not None for each in built))
+    return new
 
 
 # %% two-at-once
 # Wrong on purpose: do not copy.
-outputs, counts = [], []
-for readings, _ in days:
-    output = predict(readings)
-
-print("alive at once:", counts)
+built, counts = [], []
+for _ in range(3):  # a cell that you run three times
+    model, optimizer = build_again()
+print("models at once:", *counts)
 
 # %% one-at-a-time
-outputs, counts = [], []
-for readings, _ in days:
-    output = predict(readings)
-    del output
-
-print("alive at once:", counts)
+built, counts = [], []
+for _ in range(3):
+    model = optimizer = None
+    model, optimizer = build_again()
+print("models at once:", *counts)
 
 
 # %% failing
 def load():
-    readings = torch.zeros(1000, 1000)
-    outputs.append(weakref.ref(readings))
-    raise ValueError("no such station")
-
-
-def shape():
-    return getattr(outputs[-1](), "shape", None)
+    global memory
+    images = torch.rand(100, 64)
+    memory = weakref.ref(images.untyped_storage())
+    raise ValueError("no labels")
 
 
 # %% traceback
 try:
     load()
 except ValueError:
-    print("in the handler:", in_handler := shape())
-print("after it:", after_handler := shape())
+    print("in the handler:", in_handler := state(memory))
+print("after it:", after_handler := state(memory))
 
 # %% session
-session = code.InteractiveInterpreter({"torch": torch, "seen": outputs})
-session.write = print
-source = """
-import weakref
-def load():
-    readings = torch.zeros(1000, 1000)
-    seen.append(weakref.ref(readings))
-    raise ValueError("no such station")
-load()
-"""
-session.runsource(source, symbol="exec")
+import code
 
-# %% after-the-error
+session = code.InteractiveInterpreter({"load": load})
+session.write = lambda text: print(text.splitlines()[-1])
+session.runsource("load()")
 gc.collect()
-print("after gc.collect():", collected := shape())
-free()
-print("after free():", freed := shape())
+print("after gc.collect():", collected := state(memory))
+session.runsource("1 / 0")
+print("after another error:", replaced := state(memory))
 
 # %% shown
-session.runcode("table = torch.zeros(2, 2); seen.append(weakref.ref(table))")
-session.runsource("table")  # a cell that ends with its name
-session.runcode("del table")
-print("after del:", still_shown := shape())
+shown = torch.zeros(2, 2)
+memory = weakref.ref(shown.untyped_storage())
+session.locals["shown"] = shown
+del shown
+session.runsource("shown")  # a cell that ends with its name
+session.runsource("del shown")
+print("after del:", still_shown := state(memory))
 session.runsource("'something else'")
-print("after another output:", shown_over := shape())
+print("after another output:", shown_over := state(memory))
+
+# %% circle
+trained = cycle(torch.rand(100, 64))
+memory = weakref.ref(trained.images.untyped_storage())
+del trained
+print("after del:", deleted := state(memory))
+gc.collect()
+print("after gc.collect():", collected := state(memory))
 
 # %% create-graph
 import warnings
 
 
-def square_error(model):
-    return model(torch.ones(1, 1000)).square().mean()
+def mean_square(model):
+    return model(pixels).square().mean()
 
 
 def backward(model):
-    square_error(model).backward(create_graph=True)
+    mean_square(model).backward(create_graph=True)
 
 
 def backward_and_reset(model):
-    square_error(model).backward(create_graph=True)
+    mean_square(model).backward(create_graph=True)
     model.zero_grad()
 
 
 def grad(model):
     weights = [*model.parameters()]
-    torch.autograd.grad(square_error(model), weights, create_graph=True)
+    torch.autograd.grad(mean_square(model), weights, create_graph=True)
 
 
-def outlives(train):
-    model = torch.nn.Linear(1000, 1000)
+def after_training(train):
+    model = nn.Linear(64, 10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns of this leak
         train(model)
-    weight = weakref.ref(model.weight)
+    memory = weakref.ref(model.weight.untyped_storage())
     del model
     gc.collect()
-    return weight() is not None
+    return state(memory)
 
 
 for train in (backward, backward_and_reset, grad):
-    print(f"{train.__name__:18} leaves the model: {outlives(train)}")
+    print(f"{train.__name__:18} weights {after_training(train)}")
 
 # %% on-cuda
 if torch.cuda.is_available():
@@ -381,30 +369,38 @@ if torch.cuda.is_available():
     gc.enable()
     print(emptied_first, collected_then, emptied_last)
 
-
-# %% fit
-def fit(with_reset):
-    weight = torch.zeros(1, requires_grad=True)
-    optimizer = torch.optim.SGD([weight], lr=0.1)
-    for _ in range(30):
-        if with_reset:
-            optimizer.zero_grad()
-        loss = F.mse_loss(weight, torch.tensor([3.0]))
-        loss.backward()
-        optimizer.step()
-    return loss.item()
+# %% let-go
+images = torch.rand(100, 64)
+memory = weakref.ref(images.untyped_storage())
+loss = (images @ weight).sum()
+del images
+before_backward = state(memory)
+loss.backward()
+after_backward = state(memory)
+print(before_backward, after_backward)
 
 
-print(fit(with_reset=True), fit(with_reset=False))
+# %% keeps
+def keeps(function):
+    images = torch.rand(100, 64)
+    memory = weakref.ref(images.untyped_storage())
+    result = function(images)
+    del images
+    gc.collect()
+    kept = memory() is not None
+    del result
+    return kept
 
-# %% misspelt
-# Wrong on purpose: do not copy.
-loop = """
-for input, target in pairs:
-    x, y = input.to("cpu"), output.to("cpu")
-"""
 
-try:
-    exec(loop, {"pairs": days})
-except NameError as error:
-    print(error)
+# %% keeps-checked
+right = {
+    "a list": (lambda images: [images], True),
+    "a detached row": (lambda images: images[0].detach(), True),
+    "a copied row": (lambda images: images[0].clone(), False),
+    "a mean": (lambda images: images.mean(), False),
+}
+wrong = [name for name, (make, kept) in right.items() if keeps(make) != kept]
+if wrong:
+    print("Not yet right for", ", ".join(wrong))
+else:
+    print("Right: a row keeps all hundred images, a copied row doesn't.")
