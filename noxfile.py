@@ -52,6 +52,7 @@ OTHER_TORCHES = ["2.6", "2.9", "2.12", "newest"]
 OLDER_TORCHES = {"1.13": "numpy<2", "2.3": "numpy<3", "2.5": "numpy<3"}
 OTHER_TESTS = [
     "tests/extensions",
+    "tests/test_cheat_sheet.py",
     "tests/test_course.py",
     "tests/test_course_scripts.py",
     "tests/test_house.py",
