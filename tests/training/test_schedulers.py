@@ -215,6 +215,13 @@ def test_a_warm_up_stops_the_jump__ends_at_a_low_rate(snippet, fails):
     fails(test_a_warm_up_stops_the_jump, snippet, 0.01)
 
 
+def test_a_warm_up_stops_the_jump__ends_with_sgd(snippet, fails):
+    """With plain SGD at 0.1, nothing jumps: its steps are shorter."""
+    old = "torch.optim.AdamW(model.parameters(), lr=rate)"
+    edited = snippet.edit(old, old.replace("AdamW", "SGD"))
+    fails(test_a_warm_up_stops_the_jump, edited)
+
+
 def test_a_warm_up_stops_the_jump__ends_at_a_very_high_rate(snippet, fails):
     """At 1, the loss jumps in spite of the warm-up."""
     fails(test_a_warm_up_stops_the_jump, snippet, 1.0)
@@ -320,6 +327,33 @@ def test_these_lines_are_lambda_lr__also_for_a_second_one(snippet):
     test_these_lines_are_lambda_lr(snippet, change=change)
 
 
+def again(optimizer):
+    """Load the optimizer's own state, which gives it other groups."""
+    optimizer.load_state_dict(optimizer.state_dict())
+
+
+def test_these_lines_are_lambda_lr__also_after_loading_the_optimizer(snippet):
+    saved = {}
+
+    def change(step, optimizer, schedule):
+        if step == 20:
+            saved.update(copy.deepcopy(optimizer.state_dict()))
+        if step == 50:
+            optimizer.load_state_dict(saved)
+
+    test_these_lines_are_lambda_lr(snippet, change=change)
+
+
+def test_these_lines_are_lambda_lr__ends_with_get_last_lr(snippet, fails):
+    """Ours has no `get_last_lr()`."""
+
+    def change(step, optimizer, schedule):
+        if step == 3:
+            schedule.get_last_lr()
+
+    fails(test_these_lines_are_lambda_lr, snippet, None, two_groups, change)
+
+
 def test_these_lines_are_lambda_lr__ends_with_a_state_dict(snippet, fails):
     """Ours has no `state_dict()`."""
 
@@ -369,6 +403,11 @@ def test_these_lines_are_lambda_lr__ends_with_a_warning(snippet, fails):
     ("3", "self.calls += 1", "self.calls += 2"),
     ("4", "base_lr * self", 'group["lr"] * self'),
     ("4 for the first group alone", "# 4", "\n            break"),
+    (
+        "4 for the groups of the start",
+        "groups = self.optimizer.param_groups",
+        'groups = vars(self).setdefault("g", self.optimizer.param_groups)',
+    ),
 )
 def test_these_lines_are_lambda_lr__but_not_with_another_line(
     snippet, old, new, fails
@@ -378,6 +417,8 @@ def test_these_lines_are_lambda_lr__but_not_with_another_line(
     """
 
     def change(step, optimizer, schedule):
+        if step == 20:
+            again(optimizer)
         if step == 40:
             return optimizer, type(schedule)(optimizer, lambda n: 0.9**n)
         return None
@@ -568,6 +609,39 @@ def test_a_step_is_a_call__also_in_a_training(snippet):
     assert rates == [plan[step // 30] for step in range(300)]
     _, rates = run.train_with(make, 0.1)
     assert rates == plan
+
+
+def test_a_step_is_a_call__also_as_last_epoch(snippet):
+    edited = snippet.edit("new_model(), 10", "new_model(), 1")
+    run = edited.only(*START, "train").after("train")
+    assert run.scheduler.last_epoch == len(run.loader) == 30
+
+    run = after(snippet, *CURVES)
+    makes = {**run.makes, **COUNTING}
+    del makes["ChainedScheduler"]
+    for make in makes.values():
+        optimizer = one_weight()
+        schedule = make(optimizer)
+        for call in range(1, 30):
+            for _ in range(call % 3):
+                optimizer.step()
+            schedule.step()
+            assert schedule.last_epoch == call
+
+
+def test_a_step_is_a_call__ends_with_a_number(snippet, fails):
+    """`CosineAnnealingWarmRestarts` may be given a number, as in
+    `step(epoch + batch / batches)`: it takes that, and counts no call.
+    """
+
+    def make(optimizer):
+        schedule, steps = CosineAnnealingWarmRestarts(optimizer, 7), []
+        optimizer.register_step_post_hook(lambda *_: steps.append(1))
+        call = schedule.step
+        schedule.step = lambda: call(len(steps) / 10)
+        return schedule
+
+    fails(test_a_step_is_a_call, snippet, make)
 
 
 def test_a_step_is_a_call__but_not_if_the_optimizer_counts(snippet, fails):
@@ -1077,8 +1151,8 @@ def test_resume_goes_on(snippet, steps=100):
         run = edited.only(*RESUME).after("resume")
     optimizer, schedule = run.resumed, run.scheduler
 
-    whole = one_weight(0.1)
-    planned = taken(lambda o: LambdaLR(o, run.factor), 320, whole)
+    factor = edited.only(*CURVES).after("factors").factor
+    planned = taken(lambda o: LambdaLR(o, factor), 320, one_weight(0.1))
     rates = []
     for _ in range(320 - steps):
         rates += rates_of(optimizer)
@@ -1128,11 +1202,11 @@ def next_of(steps, make, late=False, forgotten=False):
     return taken(make, steps + 5, one_weight(0.1)), rates
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [*KINDS, *COUNTING])
 def test_resume_goes_on__also_for(snippet, name):
-    run = after(snippet, *CURVES)
+    make = COUNTING.get(name) or after(snippet, *CURVES).makes[name]
     for steps in (1, 12, 29):
-        planned, rates = next_of(steps, run.makes[name])
+        planned, rates = next_of(steps, make)
         assert rates == approx(planned[steps:], abs=1e-12)
 
 
