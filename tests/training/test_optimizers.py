@@ -658,6 +658,22 @@ def test_sgd_ends_in_nan__but_not(snippet, old, new, fails):
     fails(test_sgd_ends_in_nan, snippet.edit(old, new))
 
 
+def test_sgd_ends_in_nan__ends_if_gradients_are_clipped(snippet, fails):
+    """If you clip the gradients, no `nan` comes, and the forecasts stay far
+    off.
+    """
+    old = "targets).backward()\n        optimizer.step()\n    return"
+    clip = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    new = old.replace(
+        "\n        optimizer", f"\n        {clip}\n        optimizer"
+    )
+    edited = snippet.edit(old, new)
+    run = after(edited, "digits", "rents")
+    clipped = run.fit(optim.SGD, run.sizes, run.rents, 0.001)
+    assert off(clipped, run.rents) > 1000
+    fails(test_sgd_ends_in_nan, edited)
+
+
 def test_few_steps_need_a_large_rate(snippet, factor=1):
     run = after(snippet, "digits", "rents", "too-far")
     sizes, rents = standard(run.sizes), factor * run.rents

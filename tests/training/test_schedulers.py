@@ -917,7 +917,7 @@ def test_the_wrong_order_skips_the_first_rate__ends_on_a_plateau(
     fails(test_the_wrong_order_skips_the_first_rate, snippet, Plateau)
 
 
-def scaled(gradients, optimizer, wait, scaler=None):
+def scaled(gradients, optimizer, wait, scaler=None, beside=None):
     """Step with each gradient; return how often weight and rate changed."""
     scaler, steps = scaler or torch.amp.GradScaler("cpu"), 0
     (weight,) = optimizer.param_groups[0]["params"]
@@ -928,6 +928,9 @@ def scaled(gradients, optimizer, wait, scaler=None):
         scaler.scale(weight * gradient).backward()
         before = scaler.get_scale()
         scaler.step(optimizer)
+        if beside:
+            beside.param_groups[0]["params"][0].grad = torch.tensor([INF])
+            scaler.step(beside)
         scaler.update()
         if not wait or scaler.get_scale() >= before:
             schedule.step()
@@ -976,7 +979,9 @@ def test_a_skipped_first_step_warns__but_not_if_it_is_taken(snippet, fails):
     fails(test_a_skipped_first_step_warns, edited)
 
 
-def test_the_scale_tells_a_skip(snippet, scaler=None, gradients=None, **given):
+def test_the_scale_tells_a_skip(
+    snippet, scaler=None, gradients=None, beside=None, **given
+):
     with recorded() as told:
         run = snippet.only(*CURVES, "skips").after("skips")
     assert (run.waiting.get_last_lr(), told) == ([0.25], [])
@@ -987,7 +992,7 @@ def test_the_scale_tells_a_skip(snippet, scaler=None, gradients=None, **given):
         optimizer = one_weight(1.0, **given)
         new = copy.deepcopy(scaler)
         with recorded():
-            counts = [*scaled(each_time, optimizer, True, new)]
+            counts = [*scaled(each_time, optimizer, True, new, beside)]
         assert [s for s, _ in counts] == [c for _, c in counts]
 
 
@@ -1021,6 +1026,14 @@ def test_the_scale_tells_a_skip__ends_where_it_cannot_shrink(
     options = {"init_scale": scale, "backoff_factor": 0.9}
     scaler = torch.amp.GradScaler("cpu", **options)
     fails(test_the_scale_tells_a_skip, snippet, scaler, [INF, INF])
+
+
+def test_the_scale_tells_a_skip__ends_with_two_optimizers(snippet, fails):
+    """If another optimizer has the same scaler, its skip lowers the scale,
+    too: the scheduler then waits although a step was taken.
+    """
+    inputs = snippet, None, [1, 1], one_weight()
+    fails(test_the_scale_tells_a_skip, *inputs)
 
 
 GUARD = "if scaler.get_scale() >= before:"
