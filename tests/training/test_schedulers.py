@@ -609,6 +609,16 @@ def test_a_step_is_a_call__also_in_a_training(snippet):
     assert rates == [plan[step // 30] for step in range(300)]
     _, rates = run.train_with(make, 0.1)
     assert rates == plan
+    assert rates[10] < 1e-9 < 0.09 < rates[299]
+
+    def hardly(optimizer):
+        return CosineAnnealingLR(optimizer, 300)
+
+    _, rates = run.train_with(hardly, 0.1, per_epoch=True)
+    assert min(rates) > 0.099
+    losses, rates = run.train_with(lambda o: StepLR(o, 3), 0.1)
+    assert rates[10] == approx(0.1 / 1000)
+    assert run.last(losses) == approx(math.log(10), abs=0.1)
 
 
 def test_a_step_is_a_call__also_as_last_epoch(snippet):
