@@ -111,22 +111,22 @@ for rate in (0.01, 0.1):
     for name, make in kinds.items():
         losses, _ = train_with(make, rate)
         shown = f"loss {losses[0]:.1f}, highest {max(losses):.1f}"
-        print(f"{rate:<4}  {name:18}  {shown}, last {last(losses):.2f}")
+        print(f"{rate:<4}  {name:18}  {shown}, last {last(losses):.1f}")
 
 
 # %% by-hand
 class Schedule:
     def __init__(self, optimizer, factor):
-        self.groups, self.factor = optimizer.param_groups, factor
-        for group in self.groups:
+        self.optimizer, self.factor, self.calls = optimizer, factor, -1
+        for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])  # 1
-        self.base_lrs = [group["initial_lr"] for group in self.groups]
-        self.calls = -1
+        self.base_lrs = [g["initial_lr"] for g in optimizer.param_groups]
         self.step()  # 2
 
     def step(self):
         self.calls += 1  # 3
-        for group, base_lr in zip(self.groups, self.base_lrs, strict=True):
+        groups = self.optimizer.param_groups
+        for group, base_lr in zip(groups, self.base_lrs, strict=True):
             group["lr"] = base_lr * self.factor(self.calls)  # 4
 
 
@@ -218,7 +218,7 @@ for name, make in counted:
     for unit in ("batch", "epoch"):
         losses, taken = train_with(make, 0.1, per_epoch=unit == "epoch")
         some = "  ".join(f"{taken[n]:.4f}" for n in (0, 5, 10, 299))
-        print(f"{name:19}  each {unit}: {some}  loss {last(losses):.2f}")
+        print(f"{name:19}  each {unit}: {some}  loss {last(losses):.0f}")
 
 # %% wrong-order
 # Wrong on purpose: do not copy.
@@ -330,7 +330,7 @@ from itertools import pairwise
 
 line = [linear(step) for step in range(total + 5)]
 falls = [a - b for a, b in pairwise(line[warm : total + 1])]
-if line[: warm + 1] != [factor(step) for step in range(warm + 1)]:
+if any(abs(line[n] - factor(n)) > 1e-9 for n in range(warm + 1)):
     print("The warm-up should be that of factor.")
 elif max(falls) - min(falls) > 1e-9:
     print("After the warm-up, each step should fall by as much.")

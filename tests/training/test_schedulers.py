@@ -215,6 +215,13 @@ def test_a_warm_up_stops_the_jump__ends_at_a_low_rate(snippet, fails):
     fails(test_a_warm_up_stops_the_jump, snippet, 0.01)
 
 
+def test_a_warm_up_stops_the_jump__ends_with_sgd(snippet, fails):
+    """With plain SGD at 0.1, nothing jumps: its steps are shorter."""
+    old = "torch.optim.AdamW(model.parameters(), lr=rate)"
+    edited = snippet.edit(old, old.replace("AdamW", "SGD"))
+    fails(test_a_warm_up_stops_the_jump, edited)
+
+
 def test_a_warm_up_stops_the_jump__ends_at_a_very_high_rate(snippet, fails):
     """At 1, the loss jumps in spite of the warm-up."""
     fails(test_a_warm_up_stops_the_jump, snippet, 1.0)
@@ -320,6 +327,33 @@ def test_these_lines_are_lambda_lr__also_for_a_second_one(snippet):
     test_these_lines_are_lambda_lr(snippet, change=change)
 
 
+def again(optimizer):
+    """Load the optimizer's own state, which gives it other groups."""
+    optimizer.load_state_dict(optimizer.state_dict())
+
+
+def test_these_lines_are_lambda_lr__also_after_loading_the_optimizer(snippet):
+    saved = {}
+
+    def change(step, optimizer, schedule):
+        if step == 20:
+            saved.update(copy.deepcopy(optimizer.state_dict()))
+        if step == 50:
+            optimizer.load_state_dict(saved)
+
+    test_these_lines_are_lambda_lr(snippet, change=change)
+
+
+def test_these_lines_are_lambda_lr__ends_with_get_last_lr(snippet, fails):
+    """Ours has no `get_last_lr()`."""
+
+    def change(step, optimizer, schedule):
+        if step == 3:
+            schedule.get_last_lr()
+
+    fails(test_these_lines_are_lambda_lr, snippet, None, two_groups, change)
+
+
 def test_these_lines_are_lambda_lr__ends_with_a_state_dict(snippet, fails):
     """Ours has no `state_dict()`."""
 
@@ -369,6 +403,11 @@ def test_these_lines_are_lambda_lr__ends_with_a_warning(snippet, fails):
     ("3", "self.calls += 1", "self.calls += 2"),
     ("4", "base_lr * self", 'group["lr"] * self'),
     ("4 for the first group alone", "# 4", "\n            break"),
+    (
+        "4 for the groups of the start",
+        "groups = self.optimizer.param_groups",
+        'groups = vars(self).setdefault("g", self.optimizer.param_groups)',
+    ),
 )
 def test_these_lines_are_lambda_lr__but_not_with_another_line(
     snippet, old, new, fails
@@ -378,6 +417,8 @@ def test_these_lines_are_lambda_lr__but_not_with_another_line(
     """
 
     def change(step, optimizer, schedule):
+        if step == 20:
+            again(optimizer)
         if step == 40:
             return optimizer, type(schedule)(optimizer, lambda n: 0.9**n)
         return None
@@ -568,6 +609,49 @@ def test_a_step_is_a_call__also_in_a_training(snippet):
     assert rates == [plan[step // 30] for step in range(300)]
     _, rates = run.train_with(make, 0.1)
     assert rates == plan
+    assert rates[10] < 1e-9 < 0.09 < rates[299]
+
+    def hardly(optimizer):
+        return CosineAnnealingLR(optimizer, 300)
+
+    _, rates = run.train_with(hardly, 0.1, per_epoch=True)
+    assert min(rates) > 0.099
+    losses, rates = run.train_with(lambda o: StepLR(o, 3), 0.1)
+    assert rates[10] == approx(0.1 / 1000)
+    assert run.last(losses) == approx(math.log(10), abs=0.1)
+
+
+def test_a_step_is_a_call__also_as_last_epoch(snippet):
+    edited = snippet.edit("new_model(), 10", "new_model(), 1")
+    run = edited.only(*START, "train").after("train")
+    assert run.scheduler.last_epoch == len(run.loader) == 30
+
+    run = after(snippet, *CURVES)
+    makes = {**run.makes, **COUNTING}
+    del makes["ChainedScheduler"]
+    for make in makes.values():
+        optimizer = one_weight()
+        schedule = make(optimizer)
+        for call in range(1, 30):
+            for _ in range(call % 3):
+                optimizer.step()
+            schedule.step()
+            assert schedule.last_epoch == call
+
+
+def test_a_step_is_a_call__ends_with_a_number(snippet, fails):
+    """`CosineAnnealingWarmRestarts` may be given a number, as in
+    `step(epoch + batch / batches)`: it takes that, and counts no call.
+    """
+
+    def make(optimizer):
+        schedule, steps = CosineAnnealingWarmRestarts(optimizer, 7), []
+        optimizer.register_step_post_hook(lambda *_: steps.append(1))
+        call = schedule.step
+        schedule.step = lambda: call(len(steps) / 10)
+        return schedule
+
+    fails(test_a_step_is_a_call, snippet, make)
 
 
 def test_a_step_is_a_call__but_not_if_the_optimizer_counts(snippet, fails):
@@ -843,7 +927,7 @@ def test_the_wrong_order_skips_the_first_rate__ends_on_a_plateau(
     fails(test_the_wrong_order_skips_the_first_rate, snippet, Plateau)
 
 
-def scaled(gradients, optimizer, wait, scaler=None):
+def scaled(gradients, optimizer, wait, scaler=None, beside=None):
     """Step with each gradient; return how often weight and rate changed."""
     scaler, steps = scaler or torch.amp.GradScaler("cpu"), 0
     (weight,) = optimizer.param_groups[0]["params"]
@@ -854,6 +938,9 @@ def scaled(gradients, optimizer, wait, scaler=None):
         scaler.scale(weight * gradient).backward()
         before = scaler.get_scale()
         scaler.step(optimizer)
+        if beside:
+            beside.param_groups[0]["params"][0].grad = torch.tensor([INF])
+            scaler.step(beside)
         scaler.update()
         if not wait or scaler.get_scale() >= before:
             schedule.step()
@@ -902,7 +989,9 @@ def test_a_skipped_first_step_warns__but_not_if_it_is_taken(snippet, fails):
     fails(test_a_skipped_first_step_warns, edited)
 
 
-def test_the_scale_tells_a_skip(snippet, scaler=None, gradients=None, **given):
+def test_the_scale_tells_a_skip(
+    snippet, scaler=None, gradients=None, beside=None, **given
+):
     with recorded() as told:
         run = snippet.only(*CURVES, "skips").after("skips")
     assert (run.waiting.get_last_lr(), told) == ([0.25], [])
@@ -913,7 +1002,7 @@ def test_the_scale_tells_a_skip(snippet, scaler=None, gradients=None, **given):
         optimizer = one_weight(1.0, **given)
         new = copy.deepcopy(scaler)
         with recorded():
-            counts = [*scaled(each_time, optimizer, True, new)]
+            counts = [*scaled(each_time, optimizer, True, new, beside)]
         assert [s for s, _ in counts] == [c for _, c in counts]
 
 
@@ -947,6 +1036,14 @@ def test_the_scale_tells_a_skip__ends_where_it_cannot_shrink(
     options = {"init_scale": scale, "backoff_factor": 0.9}
     scaler = torch.amp.GradScaler("cpu", **options)
     fails(test_the_scale_tells_a_skip, snippet, scaler, [INF, INF])
+
+
+def test_the_scale_tells_a_skip__ends_with_two_optimizers(snippet, fails):
+    """If another optimizer has the same scaler, its skip lowers the scale,
+    too: the scheduler then waits although a step was taken.
+    """
+    inputs = snippet, None, [1, 1], one_weight()
+    fails(test_the_scale_tells_a_skip, *inputs)
 
 
 GUARD = "if scaler.get_scale() >= before:"
@@ -1077,8 +1174,8 @@ def test_resume_goes_on(snippet, steps=100):
         run = edited.only(*RESUME).after("resume")
     optimizer, schedule = run.resumed, run.scheduler
 
-    whole = one_weight(0.1)
-    planned = taken(lambda o: LambdaLR(o, run.factor), 320, whole)
+    factor = edited.only(*CURVES).after("factors").factor
+    planned = taken(lambda o: LambdaLR(o, factor), 320, one_weight(0.1))
     rates = []
     for _ in range(320 - steps):
         rates += rates_of(optimizer)
@@ -1128,11 +1225,11 @@ def next_of(steps, make, late=False, forgotten=False):
     return taken(make, steps + 5, one_weight(0.1)), rates
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [*KINDS, *COUNTING])
 def test_resume_goes_on__also_for(snippet, name):
-    run = after(snippet, *CURVES)
+    make = COUNTING.get(name) or after(snippet, *CURVES).makes[name]
     for steps in (1, 12, 29):
-        planned, rates = next_of(steps, run.makes[name])
+        planned, rates = next_of(steps, make)
         assert rates == approx(planned[steps:], abs=1e-12)
 
 
