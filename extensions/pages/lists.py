@@ -252,8 +252,9 @@ class ChapterAnswersDirective(_ByChapterDirective):
                 said = nodes.paragraph()
                 source = str(self.env.doc2path(f"{chapter.name}/index"))
                 self.state.nested_parse(StringList([rule], source), 0, said)
-                link = [nodes.Text(": "), _link(self.env, name)]
-                answers += _item(*said[0].children, *link)
+                link = nodes.inline(": ", ": ", classes=["rule-page"])
+                link += _link(self.env, name)
+                answers += _item(*said[0].children, link)
         return [answers] if answers.children else []
 
 
