@@ -1,136 +1,234 @@
 """
-Load weights
-============
+Load weights: load_state_dict() and strict=False
+================================================
 
-Weights from a file go into a model that may differ from the saved one.
+Weights from a file, and load_state_dict in thirteen lines.
 """
 
-# %% trained
-import argparse
-import io
-import pickle
+# %% digits
+import atexit
+import shutil
+import tempfile
 from collections import OrderedDict
 from pathlib import Path
 
-import numpy as np
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
+from torch.nn import functional as F
+
+torch.manual_seed(0)
+data = load_digits()
+pixels = torch.tensor(data.data, dtype=torch.float32) / 16
+labels = torch.tensor(data.target)
 
 
-def classifier(classes):
+def build(classes):
     layers = {"body": nn.Linear(64, 32), "relu": nn.ReLU()}
     layers["head"] = nn.Linear(32, classes)
     return nn.Sequential(OrderedDict(layers))
 
 
-# %% saved
-def saved(content):
-    file = io.BytesIO()  # a file in memory
-    torch.save(content, file)
-    file.seek(0)
-    return file
+def accuracy(model):
+    with torch.no_grad():
+        guesses = model(pixels[1500:]).argmax(dim=1)
+    return f"accuracy {(guesses == labels[1500:]).float().mean():.1f}"
 
 
-torch.manual_seed(0)
-trained = classifier(classes=10)
-file = saved(trained.state_dict())
+trained = build(classes=10)
+optimizer = torch.optim.Adam(trained.parameters(), lr=0.01)
+for _ in range(50):
+    optimizer.zero_grad()
+    F.cross_entropy(trained(pixels[:1500]), labels[:1500]).backward()
+    optimizer.step()
+print("trained:", accuracy(trained))
+
+folder = Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, folder)  # when the program ends
+path = folder / "weights.pt"
+torch.save(trained.state_dict(), path)
 
 # %% same-classes
-weights = torch.load(file, map_location="cpu")
-same = classifier(classes=10)
+weights = torch.load(path, map_location="cpu")
+model = build(classes=10)
+print(model.load_state_dict(weights))
 
-print(same.load_state_dict(weights))
-
-
-# %% load-what-fits
-def load_what_fits(model, weights):
-    own = model.state_dict()
-    both = [name for name in own if name in weights]
-    fits = [name for name in both if own[name].shape == weights[name].shape]
-    model.load_state_dict({name: weights[name] for name in fits}, strict=False)
-    return {
-        "missing": [name for name in own if name not in weights],
-        "unexpected": [name for name in weights if name not in own],
-        "other shape": [name for name in both if name not in fits],
-    }
+# %% what-fits
+parity = build(classes=2)  # even or odd
+own = parity.state_dict()
+fits = {
+    name: tensor
+    for name, tensor in weights.items()
+    if name in own and tensor.shape == own[name].shape
+}
+print(parity.load_state_dict(fits, strict=False))
 
 
-# %% three-classes
-letters = classifier(classes=3)
-report = load_what_fits(letters, weights)
+# %% by-hand
+def load_state_dict(model, state, strict=True):
+    own, missing, mismatched = model.state_dict(), [], []
+    for name in own:
+        if name not in state:
+            missing.append(name)  # 1
+        elif own[name].shape != state[name].shape:
+            mismatched.append(name)  # 2
+        else:
+            own[name].copy_(state[name])  # 3
+    unexpected = [name for name in state if name not in own]  # 4
+    if mismatched or (strict and (missing or unexpected)):  # 5
+        raise RuntimeError(f"{missing} {unexpected} {mismatched}")
+    return missing, unexpected
 
-for what, names in report.items():
-    print(f"{what}: {names}")
+
+# %% compare
+def outcome(load, file, strict):
+    torch.manual_seed(1)  # so that both models start alike
+    fresh = build(classes=10)
+    try:
+        names = [list(each) for each in load(fresh, file, strict)]
+    except RuntimeError:
+        names = "RuntimeError"
+    return names, torch.cat([each.flatten() for each in fresh.parameters()])
+
+
+bias = {"head.bias": torch.ones(10)}
+files = {"its own": weights, "bias": bias, "wider": {"head.bias": labels}}
+files["renamed"] = {f"old.{name}": each for name, each in weights.items()}
+for what, file in files.items():
+    for strict in (True, False):
+        ours, theirs = (
+            outcome(load, file, strict)
+            for load in (load_state_dict, nn.Module.load_state_dict)
+        )
+        names = ours[0] == theirs[0]
+        numbers = ours[1].equal(theirs[1])
+        print(f"{what:8} strict={strict!s:6}", end="")
+        print(f"same names: {names}, same numbers: {numbers}")
 
 # %% names
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
-mine = letters.state_dict()
 for y, (name, tensor) in enumerate(weights.items()):
-    color = "#D55E00" if name in report["other shape"] else "#0072B2"
-    axes.plot([0, 1], [y, list(mine).index(name)], color=color, marker="o")
+    color = "#0072B2" if name in fits else "#D55E00"
+    axes.plot([0, 1], [y, y], color=color, marker="o")
     label = f"{name} {tuple(tensor.shape)}  "
     axes.text(0, y, label, ha="right", va="center")
-for y, (name, tensor) in enumerate(mine.items()):
-    axes.text(1, y, f"  {name} {tuple(tensor.shape)}", va="center")
+    axes.text(1, y, f"  {name} {tuple(own[name].shape)}", va="center")
 axes.set(xlim=(-0.9, 1.9), ylim=(3.5, -0.5))
 axes.axis("off")
 axes.set_title("File, left, and model: blue fits, orange has another shape")
 plt.show()
 
-# %% backwards
-backwards = {name: weights[name].clone() for name in reversed(weights)}
-reader = classifier(classes=10)
-layer = reader.body.weight
-reader.load_state_dict(backwards)
-backwards["body.weight"].zero_()
+# %% prefixes
+parallel = nn.DataParallel(build(classes=10))
+compiled = torch.compile(trained)
+in_place = build(classes=10)
+in_place.compile()
 
-print(list(backwards))
-print(layer.data[0, :3], backwards["body.weight"][0, :3], sep="\n")
+inside = parallel.module
+for each in (parallel, inside, compiled, trained, in_place):
+    print(next(iter(each.state_dict())))
 
+# %% prefixed
+prefixed = compiled.state_dict()
+fresh = build(classes=10)
+try:
+    fresh.load_state_dict(prefixed)
+except RuntimeError as error:
+    print(error)
 
-# %% refusal
-def refusal(content):
-    try:
-        torch.load(saved(content))
-    except pickle.UnpicklingError as error:
-        return str(error).replace("\33[1m", "").replace("\33[0m", "")
+# %% silent
+# Wrong on purpose: do not copy.
+skipped = fresh.load_state_dict(prefixed, strict=False)
+print(skipped)
+print(accuracy(fresh))
 
+# %% without-prefix
+plain = {
+    name.replace("_orig_mod.", "").removeprefix("module."): tensor
+    for name, tensor in prefixed.items()
+}
+cured = build(classes=10)
+print(cured.load_state_dict(plain), accuracy(cured))
+
+# %% size-mismatch
+# Wrong on purpose: do not copy.
+other = build(classes=2)
+try:
+    other.load_state_dict(weights, strict=False)
+except RuntimeError as error:
+    print(error)
+print("body loaded:", other.body.weight.equal(weights["body.weight"]))
+
+# %% casts
+half = build(classes=10).half()
+large = weights | {"head.bias": torch.full((10,), 70_000.0)}
+half.load_state_dict(large)
+print(half.head.bias.data[:3])
+
+# %% assign
+# Wrong on purpose: do not copy.
+optimizer = torch.optim.SGD(half.parameters(), lr=0.1)
+half.load_state_dict(large, assign=True)
+F.cross_entropy(half(pixels), labels).backward()
+optimizer.step()
+print(half.head.bias.data[:3], half.head.bias.grad.ne(0).any())
+
+# %% meta
+with torch.device("meta"):
+    empty = build(classes=10)
+empty.load_state_dict(weights, assign=True)
+print(empty.body.weight.device, accuracy(empty))
 
 # %% refused
-loss, settings = np.float64(0.5), argparse.Namespace(classes=10)
-refused = {
-    "a whole model": refusal(trained),
-    "a NumPy number": refusal({"loss": loss}),
-    "a NumPy array": refusal({"mean": np.zeros(64)}),
-    "settings": refusal({"settings": settings}),
-    "a path": refusal({"folder": Path("runs")}),
-}
+import pickle
 
-print(refused["a whole model"])
+torch.save(trained, folder / "model.pt")
+try:
+    torch.load(folder / "model.pt")
+except pickle.UnpicklingError as error:
+    print(str(error).replace("\33[1m", "").replace("\33[0m", ""))
 
 # %% refused-globals
-for what, text in refused.items():
-    print(f"{what}: {text.partition('error: ')[2].partition('. ')[0]}")
+import argparse
+
+import numpy as np
+
+loss, mean = np.float64(0.5), np.zeros(64)
+settings = argparse.Namespace(classes=10)
+objects = {"model": trained, "loss": loss, "mean": mean}
+objects |= {"settings": settings, "folder": Path("runs")}
+for what, value in objects.items():
+    torch.save({what: value}, folder / "object.pt")
+    try:
+        told = torch.load(folder / "object.pt")
+    except pickle.UnpicklingError as error:
+        told = str(error).partition("error: ")[2].partition(" was")[0]
+    print(f"{what}: {told}")
 
 # %% plain
-checkpoint = {"weights": trained.state_dict()}
-checkpoint |= {"loss": float(loss), "settings": vars(settings)}
-loaded = torch.load(saved(checkpoint))
-
-print(loaded["loss"], loaded["settings"])
+checkpoint = {
+    "model": trained.state_dict(),
+    "loss": float(loss),
+    "mean": torch.from_numpy(mean),
+    "settings": vars(settings),
+    "folder": str(Path("runs")),
+}
+torch.save(checkpoint, folder / "plain.pt")
+loaded = torch.load(folder / "plain.pt")
+print(loaded["loss"], loaded["settings"], loaded["folder"])
 
 # %% allowed
-old = {"loss": loss, "settings": settings}
-look = torch.serialization.get_unsafe_globals_in_checkpoint
-wants = sorted(look(saved(old)))
+old = folder / "old.pt"
+torch.save({"loss": loss, "settings": settings}, old)
+wants = sorted(torch.serialization.get_unsafe_globals_in_checkpoint(old))
+print(wants)
 
 number = [np._core.multiarray.scalar, np.dtype, np.dtypes.Float64DType]
 with torch.serialization.safe_globals([argparse.Namespace, *number]):
-    allowed = torch.load(saved(old))
-
-print(wants, allowed, sep="\n")
+    allowed = torch.load(old)
+print(allowed)
 
 
 # %% runs-code
@@ -140,122 +238,88 @@ class Harmless:
         return print, ("the file printed this line",)
 
 
-torch.load(saved(Harmless()), weights_only=False)
-
-# %% prefixes
-parallel = nn.DataParallel(classifier(classes=10))
-original = classifier(classes=10)
-compiled = torch.compile(original)
-in_place = classifier(classes=10)
-in_place.compile()
-
-for model in (parallel, compiled, in_place):
-    print(list(model.state_dict()))
-
-# %% prefixed
-prefixed = compiled.state_dict()
-fresh = classifier(classes=10)
-try:
-    fresh.load_state_dict(prefixed)
-except RuntimeError as error:
-    told = str(error)
-
-print(told)
-
-# %% silent
-# Wrong on purpose: do not copy.
-skipped = fresh.load_state_dict(prefixed, strict=False)
-
-print(skipped)
-
-# %% without-prefix
-plain = {
-    name.replace("_orig_mod.", "").removeprefix("module."): tensor
-    for name, tensor in prefixed.items()
-}
-
-print(fresh.load_state_dict(plain))
-
-# %% inside
-inside = parallel.module.state_dict(), original.state_dict()
-
-for state in inside:
-    print(list(state))
-
-# %% size-mismatch
-# Wrong on purpose: do not copy.
-other = classifier(classes=3)
-try:
-    other.load_state_dict(weights, strict=False)
-except RuntimeError as error:
-    mismatch = str(error)
-    print(mismatch)
-
-print(other.body.bias.data[:3], weights["body.bias"][:3], sep="\n")
+torch.save(Harmless(), folder / "harmless.pt")
+torch.load(folder / "harmless.pt", weights_only=False)
 
 # %% from-a-gpu
 from zipfile import ZipFile
 
-moved = io.BytesIO()
-with ZipFile(saved(weights)) as ours, ZipFile(moved, "w") as theirs:
+moved = folder / "moved.pt"
+with ZipFile(path) as ours, ZipFile(moved, "w") as theirs:
     for name in ours.namelist():
         content = ours.read(name).replace(b"\3\0\0\0cpu", b"\6\0\0\0cuda:0")
         theirs.writestr(name, content)
 
 # %% no-gpu
 try:
-    torch.load(io.BytesIO(moved.getvalue()))
+    torch.load(moved)
 except RuntimeError as error:
     asked_for = str(error)
     print(asked_for)
 
-here = torch.load(io.BytesIO(moved.getvalue()), map_location="cpu")
+here = torch.load(moved, map_location="cpu")
 print(here["body.weight"].device)
-
-# %% casts
-scores = nn.Linear(2, 1, bias=False).half()
-wide = {"weight": torch.tensor([[70_000.0, 1 / 3]], dtype=torch.float64)}
-scores.load_state_dict(wide)
-
-print(wide["weight"], scores.weight.data, sep="\n")
-
-# %% assign
-# Wrong on purpose: do not copy.
-optimizer = torch.optim.SGD(scores.parameters(), lr=0.1)
-scores.load_state_dict(wide, assign=True)
-scores(torch.ones(2, dtype=torch.float64)).backward()
-optimizer.step()
-
-print(scores.weight.data, scores.weight.grad, sep="\n")
 
 # %% sizes
 table = torch.zeros(1000, 250)  # a megabyte
 parts = {"table": table, "row": table[0], "own row": table[0].clone()}
-sizes = {name: len(saved(part).getvalue()) for name, part in parts.items()}
-
+sizes = {}
+for what, part in parts.items():
+    torch.save(part, folder / "part.pt")
+    sizes[what] = (folder / "part.pt").stat().st_size
 print(sizes)
 
 # %% safetensors
-import json
+from safetensors.torch import load_file, load_model, save_file, save_model
 
-from safetensors.torch import load, save
+safe = folder / "weights.safetensors"
+save_file(trained.state_dict(), safe)
+again = load_file(safe)
+print(build(classes=10).load_state_dict(again))
 
-content = save(trained.state_dict())
-again = load(content)
-start = 8 + int.from_bytes(content[:8], "little")
-header = json.loads(content[8:start])
+twice = nn.ModuleList([trained.body, trained.body])  # one layer, two names
+try:
+    save_file(twice.state_dict(), safe)
+except RuntimeError as error:
+    print(str(error).strip().partition(": [")[0])
+save_model(twice, safe)
+print(load_model(twice, safe))
 
-print(sorted(again), header["head.bias"], sep="\n")
+# %% capital
+layer = nn.Linear(2, 1)
+nn.init.ones_(layer.weight)
+nn.init.zeros_(layer.bias)
+state = {"weight": torch.tensor([[5.0, 5.0]]), "Bias": torch.tensor([7.0])}
+layer.load_state_dict(state, strict=False)
+print(layer(torch.ones(1, 2)).item())
 
-# %% safetensors-refuses
-tied = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-tied[1].weight = tied[0].weight
 
-states, told = [{"loss": 0.5}, tied.state_dict()], []
-for state in states:
-    try:
-        save(state)
-    except (ValueError, RuntimeError) as error:
-        told.append(str(error).strip().partition(": [")[0])
+# %% all-or-nothing
+def load_all_or_nothing(model, state):
+    shapes = [
+        {name: tensor.shape for name, tensor in each.items()}
+        for each in (model.state_dict(), state)
+    ]
+    if shapes[0] != shapes[1]:
+        raise RuntimeError("Names or shapes differ.")
+    model.load_state_dict(state)
 
-print(*told, sep="\n")
+
+# %% all-or-nothing-checked
+two, before = build(classes=2), build(classes=2)
+before.load_state_dict(two.state_dict())
+try:
+    load_all_or_nothing(two, weights)
+    raised = False
+except RuntimeError:
+    raised = True
+ten = build(classes=10)
+load_all_or_nothing(ten, weights)
+if not raised:
+    print("Two classes against ten, and no error.")
+elif not two.body.weight.equal(before.body.weight):
+    print("It raised, but the body was loaded before.")
+elif not ten.head.weight.equal(weights["head.weight"]):
+    print("The head that fits was not loaded.")
+else:
+    print("Right: ten classes load, and two stay exactly as they were.")
