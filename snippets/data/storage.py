@@ -136,9 +136,10 @@ in_hdf5 = [(first + 64 * index, 64) for index in range(1797)]
 with tarfile.open(folder / "digits-0.tar") as tar:
     in_tar = [(each.offset_data, each.size) for each in tar.getmembers()[::2]]
 
-for file, places in {"digits.h5": in_hdf5, "digits-0.tar": in_tar}.items():
-    image = Packed(folder / file, places)[57]
-    print(file, places[57], image == digits[57].tobytes())
+found = {"digits.h5": in_hdf5, "digits-0.tar": in_tar}
+for name, places in found.items():
+    image = Packed(folder / name, places)[57]
+    print(name, places[57], image == digits[57].tobytes())
 
 # %% choose
 import pandas as pd

@@ -41,7 +41,6 @@ pytestmark = [
 START = ("digits", "write", "do-this")
 MODEL = ("digits", "by-hand")
 FILES = (*MODEL, "formats")
-READERS = ("from-hdf5", "from-lmdb")
 GZIP = '    file.create_dataset("images", data=digits, compression="gzip")'
 STORING = ("HDF5", "LMDB", "TFRecord", "WebDataset")
 FORK = {"num_workers": 2, "multiprocessing_context": "fork"}
@@ -81,11 +80,9 @@ def test_each_epoch_is_shuffled(snippet, rows=None, size=None, workers=2):
     if rows is not run.digits:
         path = run.folder / "rows.npy"
         np.save(path, rows)
-    options = {"num_workers": workers, "shuffle": True}
-    if workers:
-        options |= {"multiprocessing_context": "fork"}
+    options = FORK if workers else {}
     numbered = run.Digits(path, np.arange(len(rows)))
-    loader = DataLoader(numbered, batch_size=size or 600, **options)
+    loader = DataLoader(numbered, size or 600, shuffle=True, **options)
     first, second = orders_of(loader, rows)
 
     assert first != second
@@ -269,8 +266,7 @@ def test_these_lines_read_hdf5_and_tar(snippet):
     with no_error():
         run = after(snippet, *FILES, "elsewhere")
     assert [len(run.in_hdf5), len(run.in_tar)] == [1797, 300]
-    both = {"digits.h5": run.in_hdf5, "digits-0.tar": run.in_tar}
-    for name, places in both.items():
+    for name, places in run.found.items():
         for index, image in enumerate(run.Packed(run.folder / name, places)):
             assert image == run.digits[index].tobytes()
 
@@ -437,7 +433,7 @@ PATHS = {"FromHDF5": "digits.h5", "FromLMDB": "digits.lmdb"}
 def reader(snippet, name):
     """Run the program up to the readers, and make one of them."""
     with no_error():
-        run = after(snippet, *FILES, *READERS)
+        run = after(snippet, *FILES, "from-hdf5", "from-lmdb")
         return run, getattr(run, name)(run.folder / PATHS[name])
 
 
@@ -627,19 +623,20 @@ def test_a_forked_file_shares_its_position__ends_for_maps(snippet, fails):
 
 
 @edits(
-    ("if the worker opens", "file.read, args=(64,))", "raw.read_bytes)"),
     ("without a worker", "worker.start()", "worker.run = None"),
-    (
-        "with pread",
-        "file.read(64), np",
-        "os.pread(file.fileno(), 64, 3648), np",
-    ),
+    ("with pread", "file.read(64)", "os.pread(file.fileno(), 64, 3648)"),
 )
 def test_a_forked_file_shares_its_position__but_not(snippet, old, new, fails):
-    """If the worker opens the file itself, its position is its own; `pread`
-    needs none.
-    """
+    """Nobody else reads, or the reader needs no position."""
     fails(test_a_forked_file_shares_its_position, snippet.edit(old, new))
+
+
+def test_a_forked_file_shares_its_position__but_not_if_the_worker_opens(
+    snippet, fails
+):
+    """The worker opens the file itself, so its position is its own."""
+    edited = snippet.edit("file.read, args=(64,))", "raw.read_bytes)")
+    fails(test_a_forked_file_shares_its_position, edited)
 
 
 def test_a_raw_file_knows_no_dtype(snippet, kind=np.float32, to=np.float64):
