@@ -83,8 +83,8 @@ for pixel in (0.0, 0.5, 8.0):
     image, label = torch.tensor([[pixel]]), torch.tensor([3])
     train_step(image, label, w1, b1, w2, torch.zeros(10), lr=0.25)
     weight = w2[3].item()
-    print(f"pixel {pixel}: the weight moves by {weight:.4f}", end=", ")
-    print(f"and the score of class 3 by {weight * pixel:.4f}")
+    print(f"pixel {pixel}: the weight moves by {weight:.4g}", end=", ")
+    print(f"and the score of class 3 by {weight * pixel:.4g}")
 
 # %% one-batch
 healthy = {"make": network, "rate": 0.25, "optimizer": torch.optim.SGD}
@@ -195,17 +195,17 @@ for name, changes in {"healthy": {}, **faults}.items():
 pd.DataFrame.from_dict(table, orient="index")
 
 # %% rates
-for rate in (0.0025, 0.025, 0.25, 2.5):
+for rate in (0.01, 0.1, 1.0, 10.0):
     fast, sgd, take = begin(rate=rate)
     five_epochs(take)
     dead_units = (fast[:2](pixels).amax(dim=0) == 0).sum().item()
-    print(f"rate {rate:6}: loss {validate(fast):.2f}", end=", ")
-    print(f"{dead_units} of 32 hidden units are 0 for all images")
+    print(f"rate {rate:5}: loss {validate(fast):.1f}", end=", ")
+    print(f"hidden units that are 0 for all images: {dead_units} of 32")
 
 # %% lower
-sgd.param_groups[0]["lr"] = 0.25
+sgd.param_groups[0]["lr"] = 0.1
 five_epochs(take)
-print(f"rate 2.5, then 0.25: loss {validate(fast):.2f}")
+print(f"rate 10, then 0.1: loss {validate(fast):.1f}")
 
 
 # %% unscaled

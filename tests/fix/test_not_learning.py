@@ -230,7 +230,10 @@ def test_healthy_programs_pass__ends_with_label_smoothing(snippet, fails):
 
 def test_healthy_programs_pass__ends_with_much_dropout(snippet, fails):
     """With dropout, one batch may not be learned in 300 steps."""
-    make = lambda: defined(snippet).network().insert(2, nn.Dropout(0.8))  # noqa: E731
+
+    def make():
+        return defined(snippet).network().insert(2, nn.Dropout(0.8))
+
     fails(test_healthy_programs_pass, snippet, (1,), {"": {"make": make}})
 
 
@@ -373,7 +376,10 @@ def test_none_is_not_zero(snippet, cut=None, dead=None, seeds=10):
 @pytest.mark.parametrize("where", [1, 2])
 def test_none_is_not_zero__also_with_a_cut_at(snippet, where):
     run = defined(snippet)
-    make = lambda: run.network().insert(where, run.Cut())  # noqa: E731
+
+    def make():
+        return run.network().insert(where, run.Cut())
+
     test_none_is_not_zero(snippet, make)
 
 
@@ -403,7 +409,7 @@ def test_none_is_not_zero__but_not_with(snippet, old, new, fails):
     fails(test_none_is_not_zero, snippet.edit(old, new))
 
 
-def test_a_dead_relu_stays_dead(snippet, seeds=SEEDS, rate=2.5, decay=0.0):
+def test_a_dead_relu_stays_dead(snippet, seeds=SEEDS, rate=10.0, decay=0.0):
     run = defined(snippet)
     for seed in seeds:
         model, optimizer, take = run.begin(rate=rate, seed=seed)
@@ -411,7 +417,7 @@ def test_a_dead_relu_stays_dead(snippet, seeds=SEEDS, rate=2.5, decay=0.0):
         assert (model[:2](run.pixels) == 0).all()
         assert model(run.pixels).std(dim=0).max() == 0
         before = copy.deepcopy(model[0].state_dict())
-        optimizer.param_groups[0] |= {"lr": 0.25, "weight_decay": decay}
+        optimizer.param_groups[0] |= {"lr": 0.1, "weight_decay": decay}
         run.five_epochs(take)
         assert model[0].weight.equal(before["weight"])
         assert run.validate(model) > 2.2
@@ -423,14 +429,13 @@ def test_a_dead_relu_stays_dead(snippet, seeds=SEEDS, rate=2.5, decay=0.0):
 def test_a_dead_relu_stays_dead__also_as_shown(snippet):
     names = ["digits", "one-batch", "rates", "lower"]
     run = snippet.only(*names).after("lower")
-    assert (run.rate, run.dead_units) == (2.5, 32)
-    assert 2.2 < run.validate(run.fast) < 2.4
-    run.five_epochs(run.begin()[2])
+    assert (run.rate, run.dead_units) == (10, 32)
+    assert run.validate(run.fast) > 2.2
 
 
 def test_a_dead_relu_stays_dead__ends_with_weight_decay(snippet, fails):
     """With weight decay, the weights of dead units still shrink."""
-    fails(test_a_dead_relu_stays_dead, snippet, (1,), 2.5, 0.001)
+    fails(test_a_dead_relu_stays_dead, snippet, (1,), 10.0, 0.001)
 
 
 def test_a_dead_relu_stays_dead__but_not_a_leaky_one(snippet, fails):
