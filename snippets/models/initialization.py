@@ -49,7 +49,8 @@ def initialize(layer):
 model.apply(initialize)
 
 # %% losses
-losses = {"PyTorch's": train(deep()), "Kaiming's": train(model)}
+losses = {"PyTorch's": train(deep())}
+losses["Kaiming's"] = train(deep().apply(initialize))
 for name, each in losses.items():
     print(f"{name}: loss {each[0]:.2f}, after 30 steps {each[-1]:.2f}")
 print(f"a guess: loss {math.log(10):.2f}")
@@ -71,7 +72,7 @@ def kaiming(layer):  # as `initialize` draws
     layer.bias.zero_()
 
 
-def after(square, n, std, bias_std=0.0):  # the mean square behind a ReLU
+def after(square, n, std, bias_std=0.0):  # the mean square after a ReLU
     return (n * std**2 * square + bias_std**2) / 2  # 5
 
 
@@ -89,16 +90,6 @@ for layer in (nn.Linear(64, 10), nn.Conv2d(3, 8, 5)):
     name = type(layer)
     print(name.__name__, same(layer, name.reset_parameters, default), end=" ")
     print(same(layer, initialize, kaiming))
-
-# %% defaults
-layers = [nn.Linear(64, 10), nn.Conv2d(3, 8, 5), nn.LSTM(16, 25)]
-layers += [nn.Embedding(500, 20, padding_idx=0), nn.BatchNorm1d(9)]
-
-for layer in layers:
-    print(layer)
-    for name, each in layer.named_parameters():
-        print(f"    {name}: {each.min():.2f} to {each.max():.2f}")
-
 
 # %% measures
 starts = {  # the standard deviations of weights and biases
@@ -164,6 +155,15 @@ axes[0].set_title("How much the pictures differ")
 axes[1].set_title("Size of the gradient")
 axes[1].legend(fontsize="small")
 plt.show()
+
+# %% defaults
+layers = [nn.Linear(64, 10), nn.Conv2d(3, 8, 5), nn.LSTM(16, 25)]
+layers += [nn.Embedding(500, 20, padding_idx=0), nn.BatchNorm1d(9)]
+
+for layer in layers:
+    print(layer)
+    for name, each in layer.named_parameters():
+        print(f"    {name}: {each.min():.2f} to {each.max():.2f}")
 
 # %% zeros
 # Wrong on purpose: do not copy.

@@ -381,7 +381,7 @@ def test_a_layer_multiplies_by_half_n_s_squared__but_not(
 
 
 def measured_anew(run, model):
-    """Return size and spread behind each hidden layer, by a loop of ours."""
+    """Return size and spread after each hidden layer, by a loop of ours."""
     numbers, sizes, spreads = run.images, [], []
     for layer in model[:-1]:
         linear = layer[0]
@@ -545,9 +545,7 @@ def test_the_first_layer_hears_nothing__also_with_seed(snippet, seed):
     ("without Kaiming", 'name != "PyTorch\'s"', "not name"),
 )
 def test_the_first_layer_hears_nothing__but_not(snippet, old, new, fails):
-    """With a norm or in four layers, the gradient arrives; as PyTorch draws,
-    it does not.
-    """
+    """With a norm or in four layers, PyTorch's gradient arrives, too."""
     fails(test_the_first_layer_hears_nothing, snippet.edit(old, new))
 
 
