@@ -545,7 +545,7 @@ def test_the_first_layer_hears_nothing__also_with_seed(snippet, seed):
     ("without Kaiming", 'name != "PyTorch\'s"', "not name"),
 )
 def test_the_first_layer_hears_nothing__but_not(snippet, old, new, fails):
-    """With a norm or in four layers, PyTorch's gradient arrives, too."""
+    """A norm or four layers help; without Kaiming, the share is as small."""
     fails(test_the_first_layer_hears_nothing, snippet.edit(old, new))
 
 
