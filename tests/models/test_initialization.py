@@ -1,148 +1,84 @@
 """The claims of docs/models/initialization.md."""
 
+import copy
 import math
-from dataclasses import replace
-from unittest.mock import patch
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from extensions.evidence.counterexamples import no_error
+from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.snippet import after, printed
 
-PLAIN, SMALL, LARGE, KAIMING = (
-    "as PyTorch does it",
-    "deviation 0.02",
-    "deviation 0.5",
-    "Kaiming",
-)
-# The seed of the page, and those of the variations.
-OWN, OTHERS = (1,), (0, 2)
+PLAIN, SMALL, LARGE, KAIMING = "PyTorch's", "0.02", "0.5", "Kaiming's"
+HIDDEN = "(nn.Linear(64, 64), norm(64), nn.ReLU())"
+ADAM = "torch.optim.Adam(model.parameters(), lr=0.001)"
 
 
-# The cells that define what later ones use.
-DEFINE = {"pictures", "initialize", "deviations", "started", "differences"}
-DEFINE |= {"gradients", "train", "helped"}
-
-
-def up_to(snippet, *names):
-    """Run some cells, and before them only those that they may need."""
-    cells = [cell for cell in snippet.cells() if cell in {*DEFINE, *names}]
-    return snippet.only(*cells).after(names[-1])
+def run_of(snippet, *names):
+    """Run some cells and, before them, those that define what they use."""
+    define = ("digits", "initialize", "by-hand", "measures")
+    return after(snippet, *(n for n in define if n not in names), *names)
 
 
 def nested():
-    inner = nn.ModuleList([nn.Linear(2, 2), nn.ReLU()])
-    return nn.Sequential(nn.Sequential(inner, nn.Conv1d(1, 1, 1)), nn.GELU())
-
-
-def shared():
-    layer = nn.Linear(2, 2)
-    return nn.Sequential(layer, nn.Sequential(layer, nn.BatchNorm1d(2)))
+    """Return layers at several depths, one of them used twice."""
+    inner = nn.ModuleList([nn.Linear(8, 8), nn.ReLU()])
+    shared = nn.Conv2d(3, 2, 3)
+    return nn.Sequential(nn.Sequential(inner, shared), shared, nn.Linear(8, 2))
 
 
 def in_a_list():
     """Return a model with a layer that it does not register."""
-    model = nn.Linear(2, 2)
-    model.others = [nn.Linear(2, 2)]
+    model = nn.Linear(8, 8)
+    model.others = [nn.Linear(8, 8)]
     model.modules = lambda: [model, *model.others]
     return model
-
-
-def for_children_alone():
-    """Return a model whose apply leaves the model itself out."""
-    model = nested()
-    model.apply = lambda f: [each.apply(f) for each in model]
-    return model
-
-
-def test_apply_reaches_every_layer(snippet, make=None):
-    run = up_to(snippet, "do-this")
-    model = make() if make else run.model
-    called = []
-
-    model.apply(called.append)
-
-    assert set(called) == set(model.modules())
-    assert model in called
-    if not make:
-        for layer in run.model.modules():
-            if isinstance(layer, nn.Linear):
-                assert not layer.bias.any()
-        assert run.first_loss == pytest.approx(
-            F.cross_entropy(run.model(run.pictures), run.classes).item(),
-            rel=1e-3,
-        )
-
-
-@pytest.mark.parametrize("make", [nested, shared, nn.ReLU])
-def test_apply_reaches_every_layer__also_for(snippet, make):
-    test_apply_reaches_every_layer(snippet, make)
-
-
-@pytest.mark.parametrize(
-    "new",
-    [
-        "model[:5].apply(initialize)",
-        "initialize(model)",
-        "[initialize(layer) for layer in model.children()]",
-    ],
-    ids=["for five layers", "without apply", "for the outer layers alone"],
-)
-def test_apply_reaches_every_layer__but_not(snippet, new, fails):
-    """Layers that are not reached keep the weights that PyTorch drew."""
-    edited = snippet.edit("model.apply(initialize)", new)
-    fails(test_apply_reaches_every_layer, edited)
-
-
-def test_apply_reaches_every_layer__ends_in_a_list(snippet, fails):
-    """For layers in a plain list: `apply` does not find them."""
-    fails(test_apply_reaches_every_layer, snippet, in_a_list)
-
-
-def test_apply_reaches_every_layer__but_not_for_the_model_itself(
-    snippet, fails
-):
-    """This function leaves out the model itself."""
-    fails(test_apply_reaches_every_layer, snippet, for_children_alone)
 
 
 LINEAR = {
     "100 inputs": (lambda: nn.Linear(100, 900), 100),
     "400 inputs": (lambda: nn.Linear(400, 300, bias=False), 400),
     "a 3x3 kernel": (lambda: nn.Conv2d(16, 300, 3), 16 * 9),
-    "a 1x5 kernel": (lambda: nn.Conv2d(30, 400, (1, 5)), 30 * 5),
     "groups": (lambda: nn.Conv2d(40, 800, 3, groups=4), 10 * 9),
     "float64": (lambda: nn.Linear(100, 900, dtype=torch.float64), 100),
     "bfloat16": (lambda: nn.Linear(100, 900, dtype=torch.bfloat16), 100),
 }
+ENDS = {
+    "Conv1d": (lambda: nn.Conv1d(30, 400, 5), 150),
+    "ConvTranspose2d": (lambda: nn.ConvTranspose2d(50, 50, 3), 450),
+    "Embedding": (lambda: nn.Embedding(500, 100), 100),
+}
 
 
-def test_kaiming_draws_with_two_over_n(snippet, name="100 inputs"):
-    run = up_to(snippet, "initialize")
-    make, count = LINEAR[name]
+def test_kaiming_draws_with_two_over_n(
+    snippet, name="100 inputs", make_model=None
+):
+    run = run_of(snippet, "initialize")
+    make, count = {**LINEAR, **ENDS}[name]
     torch.manual_seed(0)
     layer = make().requires_grad_(False)
+    squares = []
+    for _ in range(40):  # together, they tell √2 from 1 % less
+        run.initialize(layer)
+        squares.append(layer.weight.double().square().mean().item())
 
-    run.initialize(layer)
-
-    weight = layer.weight
-    expected = math.sqrt(2 / count)
+    weight, expected = layer.weight.double(), math.sqrt(2 / count)
     assert weight[0].numel() == count
     assert weight.mean().item() == pytest.approx(0, abs=0.03 * expected)
     assert weight.std().item() == pytest.approx(expected, rel=0.03)
     # A normal distribution has 4.55 % beyond two deviations, a uniform one 0.
     beyond = (weight.abs() > 2 * expected).double().mean().item()
     assert beyond == pytest.approx(0.0455, abs=0.01)
-    bias = getattr(layer, "bias", None)
-    assert bias is None or not bias.any()
-    squares = []
-    for _ in range(40):  # together, they tell √2 from 1 % less
-        run.initialize(layer)
-        squares.append(layer.weight.square().mean().item())
+    assert getattr(layer, "bias", None) is None or not layer.bias.any()
     mean_square = sum(squares) / len(squares)
     assert math.sqrt(mean_square) == pytest.approx(expected, rel=0.01)
+    models = [run.model, (make_model or nested)().apply(run.initialize)]
+    for model in models:
+        for each in model.modules():
+            if isinstance(each, nn.Linear | nn.Conv2d):
+                assert not each.bias.any()
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -150,438 +86,419 @@ def test_kaiming_draws_with_two_over_n__also_for(snippet, name):
     test_kaiming_draws_with_two_over_n(snippet, name)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('weight, nonlinearity="relu")\n    ', "weight, a=1)\n    "),
-        (
-            'weight, nonlinearity="relu")\n    ',
-            'weight, mode="fan_out")\n    ',
-        ),
-        (
-            "        if layer.bias",
-            "        layer.weight.data.abs_()\n        if layer.bias",
-        ),
-    ],
-    ids=["for no ReLU", "of the outputs", "positive ones"],
+@pytest.mark.parametrize("name", ENDS)
+def test_kaiming_draws_with_two_over_n__ends_for_a(snippet, name, fails):
+    """`initialize` leaves `Conv1d`, `ConvTranspose2d` and `Embedding` as
+    PyTorch drew them.
+    """
+    fails(test_kaiming_draws_with_two_over_n, snippet, name)
+
+
+def test_kaiming_draws_with_two_over_n__ends_in_a_list(snippet, fails):
+    """`apply` does not find layers in a plain list."""
+    options = ("100 inputs", in_a_list)
+    fails(test_kaiming_draws_with_two_over_n, snippet, *options)
+
+
+RELU = 'layer.weight, nonlinearity="relu")'
+
+
+@edits(
+    ("for no ReLU", RELU, "layer.weight, a=1)"),
+    ("of the outputs", RELU, 'layer.weight, mode="fan_out")'),
+    ("uniform", f"kaiming_normal_({RELU}", f"kaiming_uniform_({RELU}"),
+    ("without apply", "model.apply(initialize)", "initialize(model)"),
 )
 def test_kaiming_draws_with_two_over_n__but_not(snippet, old, new, fails):
-    """`a=1` gives √(1/n), `fan_out` counts the outputs, and the absolute
-    values have another mean.
+    """`a=1` gives √(1/n), `fan_out` counts the outputs, `kaiming_uniform_`
+    draws from another distribution, and a model is no `Linear`.
     """
     fails(test_kaiming_draws_with_two_over_n, snippet.edit(old, new))
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("(nn.Linear, nn.Conv2d)", "nn.Linear"),
-        (
-            'weight, nonlinearity="relu")\n    ',
-            'weight, nonlinearity="relu")\n'
-            "        if layer.weight.ndim == 4:\n"
-            '            nn.init.kaiming_normal_(layer.weight, mode="fan_out")'
-            "\n    ",
-        ),
-    ],
-    ids=["left as it was", "drawn by its outputs"],
+def test_only_kaiming_learns_here(snippet, seed=None):
+    run = run_of(snippet, *(["losses"] if seed is None else []))
+    if seed is None:
+        losses = run.losses
+    else:
+        model = run.deep(seed=seed).apply(run.initialize)
+        losses = {PLAIN: run.train(run.deep(seed=seed))}
+        losses[KAIMING] = run.train(model)
+
+    assert [len(each) for each in losses.values()] == [30, 30]
+    assert losses[KAIMING][-1] < 1
+    assert min(losses[PLAIN]) > 2.30
+    assert max(losses[PLAIN]) < 2.31
+    assert math.log(10) == pytest.approx(2.30, abs=0.005)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_only_kaiming_learns_here__also_with_seed(snippet, seed):
+    test_only_kaiming_learns_here(snippet, seed)
+
+
+def test_only_kaiming_learns_here__also_for_long(snippet):
+    run = run_of(snippet)
+    losses = run.train(run.deep(), 100)
+    counts = run.labels.bincount() / 300
+    frequencies = -(counts * counts.log()).sum().item()
+    assert losses[-1] == pytest.approx(frequencies, abs=1e-3)
+
+
+@edits(
+    ("with 1 over n", 'nonlinearity="relu")', "a=1)"),
+    ("with smaller steps", "lr=0.001", "lr=0.00001"),
+    ("in three steps", "steps=30", "steps=3"),
 )
-def test_kaiming_draws_with_two_over_n__but_not_for_a_convolution(
-    snippet, old, new, fails
-):
-    """Left out of `isinstance`, or drawn by its outputs, a convolution gets
-    another deviation.
+def test_only_kaiming_learns_here__but_not(snippet, old, new, fails):
+    """With half the variance, smaller steps or three steps, the loss stays
+    above 1.
     """
-    edited = snippet.edit(old, new)
-    fails(test_kaiming_draws_with_two_over_n, edited, "a 3x3 kernel")
+    fails(test_only_kaiming_learns_here, snippet.edit(old, new))
 
 
-@pytest.mark.parametrize("name", ["Conv1d", "ConvTranspose2d", "Embedding"])
-def test_kaiming_draws_with_two_over_n__ends_for_a(name, snippet, fails):
-    """For `Conv1d`, `ConvTranspose2d` and `Embedding`: `initialize` leaves
-    them as PyTorch drew them.
-    """
-    makes = {
-        "Conv1d": lambda: nn.Conv1d(30, 400, 5),
-        "ConvTranspose2d": lambda: nn.ConvTranspose2d(50, 50, 3),
-        "Embedding": lambda: nn.Embedding(500, 100),
-    }
-    with patch.dict(
-        LINEAR, {name: (makes[name], makes[name]().weight[0].numel())}
-    ):
-        fails(test_kaiming_draws_with_two_over_n, snippet, name)
+def test_only_kaiming_learns_here__but_not_with_a_norm(snippet, fails):
+    """With `BatchNorm1d`, the model learns from PyTorch's own weights."""
+    edited = snippet.edit("norm=nn.Identity", "norm=nn.BatchNorm1d")
+    run = run_of(edited)
+    assert run.train(run.deep())[-1] < 1
+    fails(test_only_kaiming_learns_here, edited)
 
 
-def test_a_guess_has_the_logarithm(snippet, count=4, raised=0.0):
-    """No cell decides it: the loss of equal scores is computed."""
-    run = up_to(snippet, "pictures")
-    classes = run.classes % count
-
-    for score in (0.0, -3.5, 20.0):
-        scores = torch.full((len(classes), count), score)
-        scores[:, 0] += raised
-        loss = F.cross_entropy(scores, classes).item()
-        assert loss == pytest.approx(math.log(count), rel=1e-5)
+def test_only_kaiming_learns_here__but_not_in_four_layers(snippet, fails):
+    """In four layers, the loss falls from PyTorch's own weights, too."""
+    edited = snippet.edit("deep(count=20", "deep(count=4")
+    run = run_of(edited)
+    losses = run.train(run.deep(), 75)
+    assert losses[29] < 2.1
+    assert losses[-1] < 1
+    fails(test_only_kaiming_learns_here, edited)
 
 
-@pytest.mark.parametrize("count", [2, 3, 10, 1000])
-def test_a_guess_has_the_logarithm__also_among(snippet, count):
-    test_a_guess_has_the_logarithm(snippet, count)
+def drawn(draw, layer, seed):
+    """Return what a function draws into a copy of a layer."""
+    layer = copy.deepcopy(layer)
+    torch.manual_seed(seed)
+    with no_error():
+        draw(layer)
+    return {n: p.detach().clone() for n, p in layer.named_parameters()}
 
 
-@pytest.mark.parametrize("raised", [0.5, -1.0])
-def test_a_guess_has_the_logarithm__ends_with_a_favorite(
-    snippet, raised, fails
-):
-    """If one of the four scores is raised or lowered: the loss is above log(4)
-    = 1.39, here 1.41 and 1.46.
-    """
-    fails(test_a_guess_has_the_logarithm, snippet, 4, raised)
+LAYERS = {
+    "Linear": lambda: nn.Linear(64, 10),
+    "one input": lambda: nn.Linear(1, 5),
+    "one output": lambda: nn.Linear(784, 1),
+    "bfloat16": lambda: nn.Linear(100, 7, dtype=torch.bfloat16),
+    "float16": lambda: nn.Linear(100, 7, dtype=torch.float16),
+    "Conv2d": lambda: nn.Conv2d(3, 8, 5),
+    "groups": lambda: nn.Conv2d(4, 8, (3, 1), groups=2),
+    "Conv1d": lambda: nn.Conv1d(3, 8, 5),
+    "Conv3d": lambda: nn.Conv3d(3, 8, 2),
+    "every third size": lambda: [nn.Linear(n, 3) for n in range(2, 200, 3)],
+}
 
 
-def test_twenty_factors_multiply(snippet):
-    hidden = up_to(snippet, "initialize").twenty_layers()[:-1]
+def test_these_lines_draw_the_same_numbers(snippet, layer=None):
+    run = run_of(snippet)
+    layers = [LAYERS["Linear"](), LAYERS["Conv2d"]()]
+    if layer is not None:
+        layers = layer if isinstance(layer, list) else [layer]
+    for each in layers:
+        pairs = [(type(each).reset_parameters, run.default)]
+        if isinstance(each, nn.Linear | nn.Conv2d):
+            pairs.append((run.initialize, run.kaiming))
+        for theirs, ours in pairs:
+            for seed in (0, 1):
+                expected, found = (
+                    drawn(draw, each, seed) for draw in (theirs, ours)
+                )
+                assert found.keys() == expected.keys()
+                for name, values in found.items():
+                    assert values.tolist() == expected[name].tolist()
+    torch.manual_seed(3)
+    new = nn.Linear(64, 10)
+    mine = drawn(run.default, new, 3)
+    assert mine["weight"].equal(new.weight)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_these_lines_draw_the_same_numbers__also_for(snippet, name):
+    test_these_lines_draw_the_same_numbers(snippet, LAYERS[name]())
+
+
+def test_these_lines_draw_the_same_numbers__also_as_compared(snippet):
+    run = run_of(snippet, "compare")
+    layer = nn.Linear(64, 10)
+    assert run.same(layer, nn.Linear.reset_parameters, run.default)
+    assert not run.same(layer, run.initialize, run.default)
+
+
+def test_these_lines_draw_the_same_numbers__also_with_root_five(snippet):
+    layer = nn.Linear(64, 10)
+    mine = drawn(run_of(snippet).default, layer, 3)["weight"]
+    torch.manual_seed(3)
+    nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5))
+    assert layer.weight.equal(mine)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("size", [4, 25])
+def test_these_lines_draw_the_same_numbers__also_in_an(kind, size):
     torch.manual_seed(0)
-    numbers = torch.rand(9, 64) + 0.1
-
-    for factor, product in ((0.4, 1e-8), (2, 1e6)):
-        with torch.no_grad():
-            for linear, _ in hidden:
-                linear.weight.copy_(factor * torch.eye(64))
-                nn.init.zeros_(linear.bias)
-            quotient = hidden(numbers) / numbers
-        assert quotient.min().item() == pytest.approx(product, rel=0.1)
-        assert quotient.max().item() == pytest.approx(product, rel=0.1)
-
-
-@pytest.mark.parametrize("count", [19, 21])
-def test_twenty_factors_multiply__but_not_other_counts(snippet, count, fails):
-    """Nineteen layers multiply once less and twenty-one once more, so the
-    result is off by one factor.
-    """
-    edited = snippet.edit("for _ in range(20)]", f"for _ in range({count})]")
-    fails(test_twenty_factors_multiply, edited)
-
-
-def left(run, name, seeds):
-    """Return how much the pictures differ behind the last of the layers.
-
-    For the seed of the page, the page itself has found it.
-    """
-    if seeds == OWN:
-        return [run.forward[name][-1]]
-    models = [run.started(run.deviations[name], seed) for seed in seeds]
-    return [run.differences(model)[-1] for model in models]
-
-
-def at_width(snippet, width):
-    """Return the program with other pictures and layers."""
-    return replace(snippet, text=snippet.text.replace("64", str(width)))
-
-
-def are_as_measured(run, name):
-    """Compare what the page has found with what the test measures."""
-    found = measured_anew(run, run.started(run.deviations[name]))
-    # What is left is so small that rounding is a part of it.
-    assert run.forward[name][-1] == pytest.approx(found, rel=0.5)
-
-
-def measured_anew(run, model):
-    """Return what a loop of the test finds behind the twentieth layer."""
-    numbers = run.pictures
-    for layer in model[:-1]:
-        numbers = F.relu(F.linear(numbers, layer[0].weight, layer[0].bias))
-    centred = numbers - numbers.mean(dim=0)
-    return centred.square().sum(dim=0).div(99).sqrt().mean().item()
-
-
-def test_small_weights_lose_the_picture(snippet, seeds=OWN):
-    run = up_to(snippet, "forward")
-
-    for name in (PLAIN, SMALL):
-        are_as_measured(run, name)
-        assert max(left(run, name, seeds)) < 1e-6
-    weight = run.started(run.deviations[SMALL])[3][0].weight
-    assert weight.std().item() == pytest.approx(0.02, rel=0.1)
-    plain = run.started(run.deviations[PLAIN])
-    torch.manual_seed(1)
-    expected = run.twenty_layers()
-    for one, other in zip(
-        plain.parameters(), expected.parameters(), strict=True
-    ):
-        assert one.equal(other)
-
-
-def test_small_weights_lose_the_picture__also_from_seeds_0_and_2(snippet):
-    test_small_weights_lose_the_picture(snippet, OTHERS)
-
-
-@pytest.mark.parametrize("width", [32, 128])
-def test_small_weights_lose_the_picture__also_of_width(snippet, width):
-    test_small_weights_lose_the_picture(at_width(snippet, width))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('0.02": 0.02', '0.02": 0.2'),
-        ('PyTorch does it": None', 'PyTorch does it": 0.2'),
-        ("for _ in range(20)]", "for _ in range(4)]"),
-        ("64, 64), nn.ReLU()) for _", "64, 64), nn.BatchNorm1d(64)) for _"),
-    ],
-    ids=[
-        "with 0.2",
-        "with 0.2 for the default",
-        "in four layers",
-        "with BatchNorm",
-    ],
-)
-def test_small_weights_lose_the_picture__but_not(snippet, old, new, fails):
-    """With a deviation of 0.2, only four layers, or BatchNorm in place of
-    ReLU, the pictures still differ.
-    """
-    fails(test_small_weights_lose_the_picture, snippet.edit(old, new))
-
-
-def test_large_weights_explode(snippet, seeds=OWN):
-    run = up_to(snippet, "forward")
-
-    are_as_measured(run, LARGE)
-    assert min(left(run, LARGE, seeds)) > 1e6
-    weight = run.started(run.deviations[LARGE])[7][0].weight
-    assert weight.std().item() == pytest.approx(0.5, rel=0.1)
-
-
-def test_large_weights_explode__also_from_seeds_0_and_2(snippet):
-    test_large_weights_explode(snippet, OTHERS)
-
-
-def test_large_weights_explode__also_in_wider_layers(snippet):
-    test_large_weights_explode(at_width(snippet, 128))
-
-
-def test_large_weights_explode__ends_in_narrow_layers(snippet, fails):
-    """In narrow layers, such as of width 32: each layer multiplies by less."""
-    fails(test_large_weights_explode, at_width(snippet, 32))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('0.5": 0.5', '0.5": 0.2'),
-        ("for _ in range(20)]", "for _ in range(9)]"),
-        ("64, 64), nn.ReLU()) for _", "64, 64), nn.Tanh()) for _"),
-    ],
-    ids=["with 0.2", "in nine layers", "with Tanh"],
-)
-def test_large_weights_explode__but_not(snippet, old, new, fails):
-    """A deviation of 0.2, nine layers instead of twenty, or `Tanh`, which
-    stays within ±1, prevents it.
-    """
-    fails(test_large_weights_explode, snippet.edit(old, new))
-
-
-def test_kaiming_keeps_the_picture(snippet, seeds=OWN):
-    run = up_to(snippet, "forward")
-    found = left(run, KAIMING, seeds)
-
-    for seed, each in zip(seeds, found, strict=True):
-        assert 0.01 < each < 10
-        model = run.started(run.deviations[KAIMING], seed)
-        assert each == pytest.approx(measured_anew(run, model), rel=1e-3)
-        weight = model[7][0].weight
-        expected = math.sqrt(2 / weight.shape[1])
-        assert weight.std().item() == pytest.approx(expected, rel=0.1)
-        assert not any(layer[0].bias.any() for layer in model[:-1])
-
-
-def test_kaiming_keeps_the_picture__also_from_seeds_0_and_2(snippet):
-    test_kaiming_keeps_the_picture(snippet, OTHERS)
-
-
-@pytest.mark.parametrize("width", [32, 128])
-def test_kaiming_keeps_the_picture__also_of_width(snippet, width):
-    test_kaiming_keeps_the_picture(at_width(snippet, width))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"Kaiming": math.sqrt(2 / 64)', '"Kaiming": math.sqrt(1 / 64)'),
-        ('"Kaiming": math.sqrt(2 / 64)', '"Kaiming": math.sqrt(4 / 64)'),
-        ("            nn.init.zeros_(layer.bias)\n    return", "    return"),
-        ("64, 64), nn.ReLU()) for _", "64, 64), nn.Identity()) for _"),
-    ],
-    ids=["with 1 over n", "with 4 over n", "with biases", "without ReLU"],
-)
-def test_kaiming_keeps_the_picture__but_not(snippet, old, new, fails):
-    """Twenty layers multiply it: half or twice the variance, biases that are
-    not zero, or no ReLU.
-    """
-    fails(test_kaiming_keeps_the_picture, snippet.edit(old, new))
-
-
-def test_a_number_is_a_sum_of_products(snippet):
-    run = up_to(snippet, "do-this")
-    hidden, numbers = run.model[:3], run.pictures
-
-    with torch.no_grad():
-        for block in hidden:
-            linear = block[0]
-            after = block(numbers)
-            for k in (0, 7, 63):
-                pairs = zip(numbers[k], linear.weight[k], strict=True)
-                number = math.fsum(float(a) * float(b) for a, b in pairs)
-                expected = max(number, 0)
-                assert after[k, k].item() == pytest.approx(expected, abs=1e-4)
-            numbers = after
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("64, 64), nn.ReLU()) for _", "64, 64), nn.Identity()) for _"),
-        ("64, 64), nn.ReLU()) for _", "64, 64), nn.GELU()) for _"),
-        ("model.apply(initialize)", "initialize(model)"),
-    ],
-    ids=["without ReLU", "with GELU", "with a bias"],
-)
-def test_a_number_is_a_sum_of_products__but_not(snippet, old, new, fails):
-    """Without ReLU, a negative sum stays; GELU lets a little of it through;
-    and a bias is added to the sum.
-    """
-    fails(test_a_number_is_a_sum_of_products, snippet.edit(old, new))
-
-
-def gain(make, count, draws=60):
-    """Return by how much layers multiply the squares, as a mean of draws."""
+    layer = kind(9, size, 2)
+    bound = 1 / size**0.5
     torch.manual_seed(0)
-    numbers = torch.rand(4, count) + 0.2
-    before = numbers.square().mean()
-    with torch.no_grad():
-        after = [make()(numbers).relu().square().mean() for _ in range(draws)]
-    return (torch.stack(after).mean() / before).item()
+    for each in layer.parameters():
+        assert torch.empty_like(each).uniform_(-bound, bound).equal(each)
 
 
-@pytest.mark.parametrize(
-    ("count", "deviation", "drawn"),
-    [
-        (50, 0.02, "normal"),
-        (200, 0.125, "normal"),
-        (50, 0.5, "uniform"),
-        (200, 0.125, "uniform"),
-    ],
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("options", [{"bias": False}, {"in_features": 0}])
+def test_these_lines_draw_the_same_numbers__ends_for(snippet, options, fails):
+    """Our lines raise an error without a bias, and without inputs."""
+    layer = nn.Linear(**{"in_features": 64, "out_features": 9, **options})
+    fails(test_these_lines_draw_the_same_numbers, snippet, layer)
+
+
+def test_these_lines_draw_the_same_numbers__ends_in_float64(snippet, fails):
+    """In `float64`, the last digit may differ."""
+    layer, run = nn.Linear(75, 9, dtype=torch.float64), run_of(snippet)
+    found, expected = (
+        drawn(draw, layer, 0) for draw in (run.kaiming, run.initialize)
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-15, atol=1e-15)
+    fails(test_these_lines_draw_the_same_numbers, snippet, layer)
+
+
+@edits(
+    ("1: the outputs", "layer.weight[0].numel()  # 1", "len(layer.weight)"),
+    ("2: Xavier's bound", "1 / n**0.5  # 2", "(6 / 128) ** 0.5"),
+    ("3: a normal one", "uniform_(-bound, bound)  # 3", "normal_(0, bound)"),
+    ("4: without the 2", "(2 / n) ** 0.5)  # 4", "(1 / n) ** 0.5)"),
 )
-def test_a_layer_multiplies_by_half_n_s_squared__also_for(
-    count, deviation, drawn
-):
+def test_these_lines_draw_the_same_numbers__but_not(snippet, old, new, fails):
+    """Count the outputs, take Xavier's bound, draw from a normal distribution
+    or leave out the 2, and the numbers differ.
+    """
+    fails(test_these_lines_draw_the_same_numbers, snippet.edit(old, new))
+
+
+def mean_factor(make, count, inputs=None, draws=150):
+    """Return how often as large layers with ReLU make a mean square."""
+    torch.manual_seed(0)
+    inputs = torch.rand(4, count) + 0.2 if inputs is None else inputs
+    with torch.no_grad():
+        found = [make()(inputs).relu().square().mean() for _ in range(draws)]
+    return (torch.stack(found).mean() / inputs.square().mean()).item()
+
+
+def with_bias(std):
+    """Return what makes a layer with weights and biases of a deviation."""
+
     def make():
-        layer = nn.Linear(count, 300, bias=False)
-        if drawn == "normal":
-            nn.init.normal_(layer.weight, std=deviation)
-        else:
-            bound = deviation * math.sqrt(3)
-            nn.init.uniform_(layer.weight, -bound, bound)
+        layer = nn.Linear(100, 300)
+        nn.init.normal_(layer.weight, std=std)
+        nn.init.normal_(layer.bias, std=std)
         return layer
 
-    expected = count * deviation**2 / 2
-    assert gain(make, count) == pytest.approx(expected, rel=0.05)
+    return make
 
 
-def test_a_layer_multiplies_by_half_n_s_squared(snippet):
-    run = up_to(snippet, "started")
-    gains = []
-    for seed in range(12):
-        model = run.started(run.deviations[KAIMING], seed)
-        with torch.no_grad():
-            after = [
-                layer(run.pictures).square().mean() for layer in model[:4]
-            ]
-        gains += [(each / run.pictures.square().mean()) for each in after]
+def uniform():
+    """Return a layer of 100 inputs with weights between -0.5 and 0.5."""
+    layer = nn.Linear(100, 300, bias=False)
+    nn.init.uniform_(layer.weight, -0.5, 0.5)
+    return layer
 
-    mean = torch.stack(gains).mean().item()
-    assert mean == pytest.approx(64 * math.sqrt(2 / 64) ** 2 / 2, rel=0.05)
-    assert mean == pytest.approx(1, rel=0.05)
+
+DRAWS = {
+    "with biases": (with_bias(0.1), 100, 0.1, 0.1),
+    "with large weights": (with_bias(0.5), 100, 0.5, 0.5),
+    "uniform": (uniform, 100, 0.5 / 3**0.5, 0.0),
+    "of one input": (lambda: nn.Linear(1, 99), 1, 3**-0.5, 3**-0.5),
+}
+
+
+def test_a_layer_multiplies_by_half_n_s_squared(
+    snippet, block=None, inputs=None
+):
+    run = run_of(snippet)
+    images = run.images if inputs is None else inputs
+    square = images.square().mean().item()
+    count = images.shape[1]
+
+    def ours():
+        layer = nn.Linear(count, 64)
+        run.kaiming(layer)
+        return nn.Sequential(layer, block) if block else layer
+
+    found = mean_factor(ours, count, images)
+    assert found == pytest.approx(1, rel=0.05)
+    expected = run.after(square, count, math.sqrt(2 / count)) / square
+    assert expected == pytest.approx(1)
+    assert run.after(square, 64, 0.5) == pytest.approx(8 * square)
+    found = mean_factor(lambda: nn.Linear(count, 64), count, images)
+    std = 1 / math.sqrt(3 * count)
+    expected = run.after(square, count, std, std) / square
+    assert found == pytest.approx(expected, rel=0.05)
+    assert run.after(square, 64, std) == pytest.approx(square * 32 * std**2)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_layer_multiplies_by_half_n_s_squared__also_for(snippet, name):
+    make, count, std, bias_std = DRAWS[name]
+    torch.manual_seed(0)
+    inputs = torch.rand(4, count) + 0.2
+    square = inputs.square().mean().item()
+    predicted = run_of(snippet).after(square, count, std, bias_std) / square
+    found = mean_factor(make, count, inputs, 600)
+    assert found == pytest.approx(predicted, rel=0.05)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("64, 64), nn.ReLU()) for _", "64, 64), nn.Identity()) for _"),
-        ("std=deviation)", "std=2 * deviation)"),
-        ("std=deviation)", "mean=0.1, std=deviation)"),
-        (
-            "            nn.init.zeros_(layer.bias)\n    return",
-            "            nn.init.ones_(layer.bias)\n    return",
-        ),
-        ("math.sqrt(2 / 64)", "math.sqrt(1 / 64)"),
-    ],
-    ids=[
-        "without ReLU",
-        "with another deviation",
-        "around another mean",
-        "with a bias",
-        "one with 1 over n",
-    ],
+    "block", [nn.Tanh(), nn.Dropout()], ids=["Tanh", "Dropout"]
+)
+def test_a_layer_multiplies_by_half_n_s_squared__ends_with(
+    snippet, block, fails
+):
+    """`Tanh` makes large numbers small, and `Dropout` makes the mean square
+    twice as large.
+    """
+    fails(test_a_layer_multiplies_by_half_n_s_squared, snippet, block)
+
+
+@edits(
+    ("without ReLU's half", "bias_std**2) / 2", "bias_std**2)"),
+    ("one s", "(n * std**2 * square", "(n * std * square"),
+    ("around 0.1", "normal_(0, (2", "normal_(0.1, (2"),
+    ("without the biases", "square + bias_std**2)", "square)"),
 )
 def test_a_layer_multiplies_by_half_n_s_squared__but_not(
     snippet, old, new, fails
 ):
-    """Without ReLU, nothing is set to 0, and the factor is twice as large; the
-    other edits change weights or biases.
-    """
+    """Without a part of line 5, or around another mean, the two differ."""
     fails(test_a_layer_multiplies_by_half_n_s_squared, snippet.edit(old, new))
 
 
-def test_layers_as_drawn_multiply_by_a_sixth(snippet, count=None):
-    run = up_to(snippet, "initialize")
-
-    def layers():
-        while True:
-            if count:
-                yield nn.Linear(count, 64, bias=False)
-                continue
-            for linear, _ in run.twenty_layers()[:-1]:
-                linear.bias = None
-                yield linear
-
-    found = gain(layers().__next__, count or 64, draws=600)
-
-    assert found == pytest.approx(1 / 6, rel=0.05)
+def measured_anew(run, model):
+    """Return size and spread after each hidden layer, by a loop of ours."""
+    numbers, sizes, spreads = run.images, [], []
+    for layer in model[:-1]:
+        linear = layer[0]
+        numbers = F.relu(F.linear(numbers, linear.weight, linear.bias))
+        numbers = layer[1](numbers).detach()
+        sizes.append(numbers.double().norm().item() / math.sqrt(300 * 64))
+        centered = numbers.double() - numbers.double().mean(dim=0)
+        variances = centered.square().sum(dim=0).div(299)
+        spreads.append(variances.sqrt().mean().item())
+    return sizes, spreads
 
 
-@pytest.mark.parametrize("count", [16, 200])
-def test_layers_as_drawn_multiply_by_a_sixth__also_for(snippet, count):
-    test_layers_as_drawn_multiply_by_a_sixth(snippet, count)
+def test_one_line_foresees_twenty_layers(snippet, seed=None):
+    run = run_of(snippet, "predicted")
+    assert list(run.sizes) == [PLAIN, SMALL, LARGE, KAIMING]
+    for name, predicted in run.predicted.items():
+        sizes = run.sizes[name]
+        if seed:
+            sizes, _ = run.measured(run.started(name, seed))
+        anew, _ = measured_anew(run, run.started(name, seed or 1))
+        assert len(sizes) == 20
+        assert sizes == pytest.approx(anew, rel=1e-3)
+        assert 0.1 < sizes[-1] / predicted < 10
+    found = [run.predicted[each] for each in (PLAIN, LARGE, KAIMING)]
+    assert found[0] == pytest.approx(math.sqrt(1 / 320), rel=0.01)
+    assert found[1] == pytest.approx(0.49 * 8**10, rel=0.01)
+    assert found[2] == pytest.approx(0.49, rel=0.01)
 
 
-@pytest.mark.parametrize("drawn", ["kaiming_normal_", "xavier_uniform_"])
-def test_layers_as_drawn_multiply_by_a_sixth__but_not(snippet, drawn, fails):
-    """Other weights have another gain: 1 with `kaiming_normal_`, a half with
-    `xavier_uniform_`.
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_one_line_foresees_twenty_layers__also_with_seed(snippet, seed):
+    test_one_line_foresees_twenty_layers(snippet, seed)
+
+
+@edits(
+    ("without ReLU", HIDDEN, HIDDEN.replace("ReLU", "Identity")),
+    ("with Tanh", HIDDEN, HIDDEN.replace("ReLU", "Tanh")),
+    ("with BatchNorm", "norm=nn.Identity", "norm=nn.BatchNorm1d"),
+    ("without line 5's half", "bias_std**2) / 2", "bias_std**2)"),
+)
+def test_one_line_foresees_twenty_layers__but_not(snippet, old, new, fails):
+    """Line 5 is about a `Linear` and a ReLU, and halves once per layer."""
+    fails(test_one_line_foresees_twenty_layers, snippet.edit(old, new))
+
+
+def test_small_weights_lose_the_picture(snippet, seed=None):
+    run = run_of(snippet, "predicted")
+    for name in (PLAIN, SMALL):
+        model = run.started(name, seed or 1)
+        spreads = run.measured(model)[1] if seed else run.spreads[name]
+        _, anew = measured_anew(run, model)
+        assert spreads[:5] == pytest.approx(anew[:5], rel=1e-3)
+        assert spreads[-1] < 1e-6
+        assert anew[-1] < 1e-6
+    first = model[3][0].weight.std().item()
+    assert first == pytest.approx(0.02, rel=0.1)
+    assert run.sizes[PLAIN][-1] > 0.01
+    if not seed:
+        assert run.spreads[KAIMING][-1] > 0.01
+        assert run.spreads[LARGE][-1] > 1e6
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_small_weights_lose_the_picture__also_with_seed(snippet, seed):
+    test_small_weights_lose_the_picture(snippet, seed)
+
+
+@edits(
+    ("in four layers", "deep(count=20", "deep(count=4"),
+    ("with BatchNorm", "norm=nn.Identity", "norm=nn.BatchNorm1d"),
+    ("with 0.2", '"0.02": (0.02,', '"0.02": (0.2,'),
+)
+def test_small_weights_lose_the_picture__but_not(snippet, old, new, fails):
+    """In four layers, with a norm, or with a deviation of 0.2, the pictures
+    still differ.
     """
-    last = "    return nn.Sequential(*hidden, nn.Linear(64, 4))"
-    anew = f"    [nn.init.{drawn}(linear.weight) for linear, _ in hidden]\n"
-    edited = snippet.edit(last, anew + last)
-    fails(test_layers_as_drawn_multiply_by_a_sixth, edited)
+    fails(test_small_weights_lose_the_picture, snippet.edit(old, new))
 
 
-def test_gradients_come_back_through_the_weights(snippet, bias=True):
-    run = up_to(snippet, "do-this")
-    linears = [run.model[0][0], run.model[-1], nn.Linear(5, 30, bias=bias)]
+def test_gradients_come_back_through_the_weights(snippet, more=None):
+    run = run_of(snippet, "initialize")
+    linears = [run.model[0][0], run.model[-1], more or nn.Linear(5, 30)]
     torch.manual_seed(0)
-
     for linear in linears:
+        weight = linear.weight.detach()
         numbers = torch.randn(9, linear.in_features, requires_grad=True)
-        output = linear(numbers)
+        output = linear(numbers.to(weight.dtype))
         arrived = torch.randn_like(output)
         [back] = torch.autograd.grad(output, numbers, arrived)
-        expected = arrived @ linear.weight
-        assert torch.allclose(back, expected, rtol=1e-4, atol=1e-5)
+        expected = (arrived @ weight).float()
+        torch.testing.assert_close(back, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_come_back_through_the_weights__also_without_bias(snippet):
-    test_gradients_come_back_through_the_weights(snippet, False)
+@pytest.mark.parametrize(
+    "more",
+    [nn.Linear(5, 3, bias=False), nn.Linear(1, 1), nn.Linear(5, 3).double()],
+    ids=["without bias", "of one number", "in float64"],
+)
+def test_gradients_come_back_through_the_weights__also(snippet, more):
+    test_gradients_come_back_through_the_weights(snippet, more)
+
+
+@pytest.mark.parametrize(("n", "outputs"), [(64, 64), (30, 200)])
+def test_gradients_come_back_through_the_weights__also_by_line_5(
+    snippet, n, outputs
+):
+    torch.manual_seed(0)
+    squares = []
+    for _ in range(400):
+        layer = nn.Linear(n, outputs)
+        inputs = torch.randn(20, n, requires_grad=True)
+        output = layer(inputs).relu()
+        output.backward(torch.randn_like(output))
+        squares.append(inputs.grad.square().mean())
+    expected = run_of(snippet).after(1.0, outputs, 1 / math.sqrt(3 * n))
+    found = torch.stack(squares).mean().item()
+    assert found == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -595,552 +512,103 @@ def test_gradients_come_back_through_the_weights__but_not(
     """A hook that doubles, clips or stops the gradient changes what comes
     back.
     """
-    hook = "register_full_backward_hook"
-    edited = snippet.edit(
-        "model.apply(initialize)\n",
-        "model.apply(initialize)\n"
-        f"model[0][0].{hook}(lambda layer, back, _: ({change},))\n",
-    )
-    fails(test_gradients_come_back_through_the_weights, edited)
+    hook = "model[0][0].register_full_backward_hook"
+    old = "model.apply(initialize)\n"
+    new = f"{old}{hook}(lambda layer, back, _: ({change},))\n"
+    fails(test_gradients_come_back_through_the_weights, snippet.edit(old, new))
 
 
-def shares(run, name, seeds):
-    """Return the gradient of the first layer over that of the last."""
-    found = [run.backward[name]]
-    if seeds != OWN:
-        models = [run.started(run.deviations[name], seed) for seed in seeds]
-        found = [run.gradients(model) for model in models]
-    assert all(len(each) == 20 for each in found)
-    return [each[0] / each[-1] for each in found]
+def test_the_first_layer_hears_nothing(snippet, seed=None):
+    run = run_of(snippet, "backward")
+    shares = {}
+    for name in (PLAIN, KAIMING):
+        model = run.started(name, seed or 1)
+        found = run.gradients(model) if seed else run.backward[name]
+        assert len(found) == 20
+        shares[name] = found[0] / found[-1]
+    assert shares[PLAIN] < 1e-3
+    assert shares[KAIMING] > 1 / 20
+    model.zero_grad()
+    F.cross_entropy(model(run.images), run.labels).backward()
+    expected = [model[at][0].weight.grad.norm().item() for at in (0, 19)]
+    assert [found[0], found[-1]] == pytest.approx(expected, rel=1e-3)
 
 
-def test_the_first_layer_hears_nothing(snippet, seeds=OWN):
-    run = up_to(snippet, "backward")
-
-    assert max(shares(run, PLAIN, seeds)) < 1e-3
-    assert min(shares(run, KAIMING, seeds)) > 1 / 20
-    model = run.started(run.deviations[KAIMING])
-    loss = F.cross_entropy(model(run.pictures), run.classes)
-    first, last = (model[at][0].weight for at in (0, 19))
-    first, last = torch.autograd.grad(loss, (first, last))
-    expected = first.norm().item(), last.norm().item()
-    found = run.backward[KAIMING][0], run.backward[KAIMING][-1]
-    assert type(found[0]) is float
-    assert found == pytest.approx(expected, rel=1e-3)
+@pytest.mark.parametrize("seed", [2, 3])
+def test_the_first_layer_hears_nothing__also_with_seed(snippet, seed):
+    test_the_first_layer_hears_nothing(snippet, seed)
 
 
-def test_the_first_layer_hears_nothing__also_from_seeds_0_and_2(snippet):
-    test_the_first_layer_hears_nothing(snippet, OTHERS)
-
-
-def test_the_first_layer_hears_nothing__also_in_wider_layers(snippet):
-    test_the_first_layer_hears_nothing(at_width(snippet, 128))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"as PyTorch does it": None', '"as PyTorch does it": 0.17'),
-        ("64, 64), nn.ReLU()) for _", "64, 64), nn.BatchNorm1d(64)) for _"),
-        ('"Kaiming": math.sqrt(2 / 64)', '"Kaiming": None'),
-        ("for _ in range(20)]", "for _ in range(4)]"),
-    ],
-    ids=[
-        "with Kaiming",
-        "with BatchNorm",
-        "without Kaiming",
-        "in four layers",
-    ],
+@edits(
+    ("with BatchNorm", "norm=nn.Identity", "norm=nn.BatchNorm1d"),
+    ("in four layers", "deep(count=20", "deep(count=4"),
+    ("without Kaiming", 'name != "PyTorch\'s"', "not name"),
 )
 def test_the_first_layer_hears_nothing__but_not(snippet, old, new, fails):
-    """With Kaiming's deviation, BatchNorm or only four layers the gradient
-    arrives; as PyTorch draws them, it does not.
-    """
+    """A norm or four layers help; without Kaiming, the share is as small."""
     fails(test_the_first_layer_hears_nothing, snippet.edit(old, new))
 
 
-def assert_uniform(values, bound):
-    """Compare numbers with a uniform distribution between two bounds."""
-    values = values.detach().flatten()
-    assert values.abs().max() <= bound
-    assert values.unique().numel() > 0.9 * len(values)
-    if len(values) > 200:
-        outer = (values.abs() > bound / 2).double().mean().item()
-        assert outer == pytest.approx(0.5, abs=0.12)
-    if len(values) > 500:
-        assert values.min().item() == pytest.approx(-bound, rel=0.1)
-        assert values.max().item() == pytest.approx(bound, rel=0.1)
-        expected = bound / math.sqrt(3)
-        assert values.std().item() == pytest.approx(expected, rel=0.1)
-        assert values.mean().item() == pytest.approx(0, abs=0.1 * bound)
-
-
-LOOP = "for layer in layers:\n    for name"
-DRAWN = {
-    "Linear": (lambda: nn.Linear(25, 900), 25),
-    "Linear of one input": (lambda: nn.Linear(1, 2000), 1),
-    "Conv2d": (lambda: nn.Conv2d(4, 700, (3, 5)), 60),
-    "groups": (lambda: nn.Conv2d(40, 800, 3, groups=4), 90),
-}
-
-
-def test_linear_draws_within_one_over_root_n(snippet, name=None):
-    if name is None:
-        linear, convolution = up_to(snippet, "defaults").layers[:2]
-        for each in linear.parameters():
-            assert_uniform(each, 1 / math.sqrt(64))
-        for each in convolution.parameters():
-            assert_uniform(each, 1 / math.sqrt(75))
-        return
-    make, count = DRAWN[name]
-    torch.manual_seed(0)
-
-    for each in make().parameters():
-        assert_uniform(each, 1 / math.sqrt(count))
-        deviation = 1 / math.sqrt(3 * count)
-        assert each.std().item() == pytest.approx(deviation, rel=0.1)
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_linear_draws_within_one_over_root_n__also_for(snippet, name):
-    test_linear_draws_within_one_over_root_n(snippet, name)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "initialize(layers[0])",
-        "nn.init.kaiming_normal_(layers[1].weight)",
-        "nn.init.zeros_(layers[0].bias)",
-        "nn.init.zeros_(layers[1].bias)",
-        "nn.init.normal_(layers[1].weight, std=1 / math.sqrt(3 * 75))",
-    ],
-    ids=[
-        "a Linear once initialized",
-        "a Conv2d once initialized",
-        "a bias of zeros in a Linear",
-        "a bias of zeros in a Conv2d",
-        "a normal distribution",
-    ],
-)
-def test_linear_draws_within_one_over_root_n__but_not(snippet, change, fails):
-    """What you initialize again no longer holds the numbers that PyTorch
-    drew.
-    """
-    edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
-    fails(test_linear_draws_within_one_over_root_n, edited)
-
-
-def test_lstm_draws_within_one_over_root_h(snippet, size=None):
-    if size is None:
-        for each in up_to(snippet, "defaults").layers[2].parameters():
-            assert_uniform(each, 1 / math.sqrt(25))
-        return
-    torch.manual_seed(0)
-
-    for layer in nn.LSTM(9, size, 2), nn.GRU(30, size, bidirectional=True):
-        for each in layer.parameters():
-            assert_uniform(each, 1 / math.sqrt(size))
-
-
-@pytest.mark.parametrize("size", [4, 100])
-def test_lstm_draws_within_one_over_root_h__also_for(snippet, size):
-    test_lstm_draws_within_one_over_root_h(snippet, size)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "nn.init.orthogonal_(layers[2].weight_hh_l0)",
-        "nn.init.zeros_(layers[2].bias_ih_l0)",
-    ],
-    ids=["an orthogonal matrix", "biases of zeros"],
-)
-def test_lstm_draws_within_one_over_root_h__but_not(snippet, change, fails):
-    """An orthogonal matrix, or biases of zeros, replace what PyTorch drew."""
-    edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
-    fails(test_lstm_draws_within_one_over_root_h, edited)
-
-
 def test_embedding_draws_with_deviation_one(snippet, shape=(900, 30)):
-    embedding = up_to(snippet, "defaults").layers[3]
+    page = run_of(snippet, "defaults").layers[3]
     torch.manual_seed(0)
     padded = nn.Embedding(*shape, padding_idx=3)
-
-    assert not padded.weight[3].any()
-    for weight in (embedding.weight, nn.Embedding(*shape).weight):
+    for table, row in ((page.weight, 0), (padded.weight, 3)):
+        assert not table[row].any()
+        weight = table[torch.arange(len(table)) != row]
         assert weight.mean().item() == pytest.approx(0, abs=0.05)
         assert weight.std().item() == pytest.approx(1, rel=0.05)
         assert weight.any(dim=1).all()
         beyond = (weight.abs() > 2).double().mean().item()
         assert beyond == pytest.approx(0.0455, abs=0.01)
-    drawn = padded.weight[torch.arange(shape[0]) != 3]
-    assert drawn.std().item() == pytest.approx(1, rel=0.05)
-    assert drawn.any(dim=1).all()
+    assert nn.Embedding(*shape).weight.any(dim=1).all()
 
 
 def test_embedding_draws_with_deviation_one__also_with_few_long_rows(snippet):
     test_embedding_draws_with_deviation_one(snippet, (20, 3000))
 
 
+LOOP = "for layer in layers:\n    print"
+
+
 @pytest.mark.parametrize(
     "change",
     [
         "nn.init.normal_(layers[3].weight, std=0.02)",
-        "nn.init.normal_(layers[3].weight, mean=1)",
-        "nn.init.zeros_(layers[3].weight.data[0])",
+        "nn.init.normal_(layers[3].weight)",
+        "nn.init.uniform_(layers[3].weight.data[1:], -1.7, 1.7)",
     ],
-    ids=["with a smaller deviation", "around one", "with a row of zeros"],
+    ids=["with 0.02", "without padding", "uniform"],
 )
 def test_embedding_draws_with_deviation_one__but_not(snippet, change, fails):
-    """Drawn with a smaller deviation or around 1, or with a row of zeros, it
-    is no longer as `Embedding` draws it.
+    """Drawn with a smaller deviation, over the padding, or from a uniform
+    distribution, it is no longer as `Embedding` draws it.
     """
     edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
     fails(test_embedding_draws_with_deviation_one, edited)
 
 
-def test_norms_start_as_one_and_zero(snippet):
-    layers = up_to(snippet, "defaults").layers[4:]
-    others = nn.BatchNorm2d(3), nn.LayerNorm((2, 5)), nn.GroupNorm(2, 4)
-
-    assert [type(each) for each in layers] == [nn.BatchNorm1d, nn.LayerNorm]
-    for layer in (*layers, *others):
+def test_embedding_draws_with_deviation_one__also_with_norms():
+    norms = nn.BatchNorm1d(9), nn.BatchNorm2d(3), nn.LayerNorm((2, 5))
+    for layer in (*norms, nn.GroupNorm(2, 4)):
         assert layer.weight.equal(torch.ones_like(layer.weight))
         assert layer.bias.equal(torch.zeros_like(layer.bias))
 
 
-@pytest.mark.parametrize(
-    "change",
-    ["nn.init.zeros_(layers[4].weight)", "nn.init.ones_(layers[5].bias)"],
-    ids=["with a weight of 0", "with a bias of 1"],
-)
-def test_norms_start_as_one_and_zero__but_not(snippet, change, fails):
-    """Weights of 0, or biases of 1, are there only if you set them."""
-    edited = snippet.edit(LOOP, f"{change}\n{LOOP}")
-    fails(test_norms_start_as_one_and_zero, edited)
-
-
-SAME = {
-    "a Linear": lambda: nn.Linear(25, 900),
-    "a Conv2d": lambda: nn.Conv2d(4, 700, (3, 5)),
-    "groups": lambda: nn.Conv2d(40, 800, 3, groups=4),
-}
-
-
-def test_root_five_means_one_over_root_n(snippet, name=None):
-    if name is None:
-        run = up_to(snippet, "root-five")
-        assert run.root_five.equal(run.linear.weight)
-        assert_uniform(run.root_five, 1 / math.sqrt(64))
-        return
-    torch.manual_seed(0)
-    layer = SAME[name]()
-    torch.manual_seed(0)
-    other = torch.empty(layer.weight.shape)
-
-    nn.init.kaiming_uniform_(other, a=math.sqrt(5))
-
-    assert other.equal(layer.weight)
-    assert_uniform(other, 1 / math.sqrt(other[0].numel()))
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_root_five_means_one_over_root_n__also_for(snippet, name):
-    test_root_five_means_one_over_root_n(snippet, name)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("a=math.sqrt(5)", "a=0"), ("kaiming_uniform_", "kaiming_normal_")],
-    ids=["with another a", "drawn from a bell"],
-)
-def test_root_five_means_one_over_root_n__but_not(snippet, old, new, fails):
-    """`a=0` gives wider bounds, and `kaiming_normal_` draws from a normal
-    distribution.
-    """
-    fails(test_root_five_means_one_over_root_n, snippet.edit(old, new))
-
-
-def test_a_norm_cancels_the_scale(snippet):
-    run = up_to(snippet, "normalized")
-
-    base, *expected = run.normalized(1)
-    for one, other in zip(
-        expected,
-        (
-            F.batch_norm(base, None, None, training=True),
-            F.layer_norm(base, (64,)),
-        ),
-        strict=True,
-    ):
-        torch.testing.assert_close(one, other)
-    for factor in (10, 100):
-        scaled, *found = run.normalized(factor)
-        torch.testing.assert_close(scaled, factor * base, rtol=1e-3, atol=1e-3)
-        for one, other in zip(found, expected, strict=True):
-            assert (one - other).abs().max() < 0.01
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("nn.BatchNorm1d(64)(numbers)", "nn.Identity()(numbers)"),
-        ("nn.LayerNorm(64)(numbers)", "nn.Identity()(numbers)"),
-        (
-            "nn.Linear(64, 64, bias=False)\n    with",
-            "nn.Linear(64, 64)\n    with",
-        ),
-    ],
-    ids=[
-        "without BatchNorm",
-        "without LayerNorm",
-        "with a bias",
-    ],
-)
-def test_a_norm_cancels_the_scale__but_not(snippet, old, new, fails):
-    """Without the norm, the numbers grow with the weights; and a bias does not
-    grow with them.
-    """
-    fails(test_a_norm_cancels_the_scale, snippet.edit(old, new))
-
-
-def test_a_norm_cancels_the_scale__ends_in_evaluation_mode(snippet, fails):
-    """In evaluation mode: `BatchNorm` uses its running statistics instead of
-    the batch's.
-    """
-    old = "nn.BatchNorm1d(64)(numbers)"
-    edited = snippet.edit(old, "nn.BatchNorm1d(64).eval()(numbers)")
-    fails(test_a_norm_cancels_the_scale, edited)
-
-
-def test_a_norm_cancels_the_scale__ends_for_inputs_near_zero(snippet, fails):
-    """For inputs near zero: `eps`, which is added to the variance, is then no
-    longer small beside it.
-    """
-    edited = snippet.edit("linear(pictures)", "linear(pictures / 1000)")
-    fails(test_a_norm_cancels_the_scale, edited)
-
-
-def test_initialize_spoils_residuals(snippet, seed=1):
-    run = up_to(snippet, "residual")
-    anew = run.helped("residual", seed=seed)
-    drawn = measured_by_hand(run, anew)
-    spoiled = measured_by_hand(run, anew.apply(run.initialize))
-
-    for losses in (run.drawn, run.spoiled), (drawn, spoiled):
-        assert losses[1] > 100 * losses[0] > 0
-        assert type(losses[0]) is type(losses[1]) is float
-    assert sum(type(each) is run.Residual for each in run.residual) == 20
-    expected = measured_by_hand(run, run.residual)
-    assert run.spoiled == pytest.approx(expected, rel=1e-3)
-    if seed == 1:
-        assert run.drawn == pytest.approx(drawn, rel=1e-3)
-
-
-def measured_by_hand(run, model):
-    """Return the loss of a model with residual connections."""
-    numbers = run.pictures
-    for block in model[:-1]:
-        layer = block[0]
-        numbers = numbers + layer(numbers).relu()
-    return F.cross_entropy(model[-1](numbers), run.classes).item()
-
-
-@pytest.mark.parametrize("seed", [2], ids="seed {}".format)
-def test_initialize_spoils_residuals__also_with(snippet, seed):
-    test_initialize_spoils_residuals(snippet, seed)
-
-
-@pytest.mark.parametrize("width", [32, 128])
-def test_initialize_spoils_residuals__also_of_width(snippet, width):
-    test_initialize_spoils_residuals(at_width(snippet, width))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("return numbers + super()", "return super()"),
-        ("residual.apply(initialize)", "initialize(residual)"),
-        ('residual = helped("residual")', 'residual = helped("residual", 4)'),
-        (
-            'helped("residual")\ndrawn',
-            'helped("residual").apply(initialize)\ndrawn',
-        ),
-    ],
-    ids=[
-        "without the connection",
-        "without apply",
-        "in four layers",
-        "initialized at once",
-    ],
-)
-def test_initialize_spoils_residuals__but_not(snippet, old, new, fails):
-    """Without the connection, in four layers, or with `initialize` on no layer
-    or twice, the loss grows far less.
-    """
-    fails(test_initialize_spoils_residuals, snippet.edit(old, new))
-
-
-BLOCKS = {
-    "four layers": ("Sequential", nn.Identity, 4),
-    "BatchNorm": ("Sequential", nn.BatchNorm1d, 20),
-    "LayerNorm": ("Sequential", nn.LayerNorm, 20),
-    "residual": ("Residual", nn.Identity, 20),
-}
-
-
-def test_gradients_arrive_as_drawn(snippet, seeds=OWN):
-    run = up_to(snippet, "kept")
-
-    assert run.kept.keys() == BLOCKS.keys()
-    for name, (kind, norm, count) in BLOCKS.items():
-        found = [run.kept[name]]
-        for seed in seeds:
-            model = run.helped(name, count, seed)
-            found.append(run.gradients(model))
-        assert found[1] == pytest.approx(found[0]) or seeds != OWN
-        for each in found:
-            assert len(each) == count
-            assert each[0] > each[-1] / 100
-        for block in model[:-1]:
-            assert type(block).__name__ == kind
-            assert list(map(type, block)) == [nn.Linear, norm, nn.ReLU]
-            assert_uniform(block[0].weight, 1 / 8)
-
-
-def test_gradients_arrive_as_drawn__also_from_seeds_0_and_2(snippet):
-    test_gradients_arrive_as_drawn(snippet, OTHERS)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"BatchNorm": nn.BatchNorm1d,', '"BatchNorm": nn.Identity,'),
-        ('"LayerNorm": nn.LayerNorm}', '"LayerNorm": nn.Identity}'),
-        ("return numbers + super()", "return super()"),
-        ('"nothing", count=4', '"nothing", count=20'),
-    ],
-    ids=[
-        "without BatchNorm",
-        "without LayerNorm",
-        "without a residual connection",
-        "in twenty layers",
-    ],
-)
-def test_gradients_arrive_as_drawn__but_not(snippet, old, new, fails):
-    """Twenty layers need a norm or a residual connection; without it, the
-    gradient is lost on the way.
-    """
-    fails(test_gradients_arrive_as_drawn, snippet.edit(old, new))
-
-
-FEWER = (
-    "Fan in and fan out can not be computed for tensor with fewer than"
-    " 2 dimensions"
-)
-
-
-def test_a_bias_has_no_fan_in(snippet, function=None):
-    if function is None:
-        run = up_to(snippet, "fan-in")
-        assert len(run.refused) == 21
-        assert set(run.refused.values()) == {FEWER}
-        assert all(name.endswith("bias") for name in run.refused)
-        return
-
-    for each in nn.Conv2d(3, 2, 3).bias, nn.BatchNorm2d(3).weight:
-        with pytest.raises(ValueError, match=FEWER):
-            getattr(nn.init, function)(each)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        "kaiming_normal_",
-        "kaiming_uniform_",
-        "xavier_normal_",
-        "xavier_uniform_",
-    ],
-)
-def test_a_bias_has_no_fan_in__also_for(snippet, function):
-    test_a_bias_has_no_fan_in(snippet, function)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("kaiming_normal_(parameter)", "normal_(parameter)"),
-        ("kaiming_normal_(parameter)", "kaiming_normal_(parameter[None])"),
-    ],
-    ids=["with normal", "for a row"],
-)
-def test_a_bias_has_no_fan_in__but_not(snippet, old, new, fails):
-    """`normal_` needs no fan-in, and `parameter[None]` has two axes, so
-    neither raises.
-    """
-    fails(test_a_bias_has_no_fan_in, snippet.edit(old, new))
-
-
-def test_three_mistakes_raise_nothing(snippet):
-    with no_error():
-        run = up_to(snippet, "zeros", "equal-units", "losses")
-
-    assert len(run.stuck) == 20
-    assert run.equal[0].weight.grad is not None
-    assert len(run.losses[PLAIN]) == 20
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "    nn.init.zeros_(parameter)",
-            "    nn.init.xavier_normal_(parameter)",
-        ),
-        (
-            "nn.init.constant_(equal[0].weight, 0.01)",
-            "nn.init.kaiming_normal_(equal[0].bias)",
-        ),
-        (
-            "train(started(deviations[name]))",
-            "train(started(deviations[name]).double())",
-        ),
-    ],
-    ids=[
-        "like a bias without fan in",
-        "like a bias drawn by its inputs",
-        "like weights of another dtype",
-    ],
-)
-def test_three_mistakes_raise_nothing__but_other_mistakes_do(
-    snippet, old, new, fails
-):
-    """Wrong shapes and dtypes do raise: a bias has no fan-in, and `float64`
-    weights do not take `float32` pictures.
-    """
-    fails(test_three_mistakes_raise_nothing, snippet.edit(old, new))
-
-
 def test_zero_weights_stay_zero(snippet, depth=None, bias=0.0):
-    run = up_to(snippet, "zeros")
+    run = run_of(snippet, "zeros")
     model, losses = run.zeros, run.stuck
     if depth is not None:
-        layers = [(nn.Linear(64, 64), nn.ReLU()) for _ in range(depth)]
-        hidden = [each for pair in layers for each in pair]
-        model = nn.Sequential(*hidden, nn.Linear(64, 4))
+        model = run.deep(depth)
         for parameter in model.parameters():
             nn.init.constant_(parameter, bias if parameter.ndim == 1 else 0)
-        run.train.__globals__["classes"] = torch.arange(100) % 3  # unbalanced
         losses = run.train(model)
-        assert depth == 0 or model[-1].bias.any()
 
-    linear = [each for each in model.modules() if isinstance(each, nn.Linear)]
-    assert len(linear) > 1
-    for layer in linear:
-        assert not layer.weight.any()
-        assert layer.weight.grad is not None
-    assert len(losses) == 20
+    weights = [each for each in model.parameters() if each.ndim == 2]
+    assert [each.any().item() for each in weights] == [False] * len(weights)
+    assert len(losses) == 30
+    assert all(each.grad is not None for each in weights)
+    assert model[-1].bias.any()
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -1148,34 +616,18 @@ def test_zero_weights_stay_zero__also_for(snippet, depth):
     test_zero_weights_stay_zero(snippet, depth)
 
 
-ADAM = "torch.optim.Adam(model.parameters(), lr=0.001, fused=True)"
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+def test_zero_weights_stay_zero__also_with(snippet, optimizer):
+    new = f"torch.optim.{optimizer}(model.parameters(), lr=0.1)"
+    test_zero_weights_stay_zero(snippet.edit(ADAM, new))
 
 
-@pytest.mark.parametrize(
-    "new",
-    [
-        "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
-        "torch.optim.AdamW(model.parameters())",
-        "torch.optim.RMSprop(model.parameters())",
-    ],
-    ids=["SGD", "AdamW", "RMSprop"],
-)
-def test_zero_weights_stay_zero__also_with(snippet, new):
-    test_zero_weights_stay_zero(snippet.edit(ADAM, new), 2)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("    nn.init.zeros_(parameter)", "    nn.init.ones_(parameter)"),
-        ("in zeros.parameters()", "in zeros[2].parameters()"),
-    ],
-    ids=["from ones", "with zeros in the last layer alone"],
+@edits(
+    ("from ones", "nn.init.zeros_(parameter)", "nn.init.ones_(parameter)"),
+    ("in the last layer alone", "zeros.parameters()", "zeros[2].parameters()"),
 )
 def test_zero_weights_stay_zero__but_not(snippet, old, new, fails):
-    """Start from ones, or with zeros in the last layer alone, and the weights
-    move.
-    """
+    """From ones, or with zeros in the last layer alone, the weights move."""
     fails(test_zero_weights_stay_zero, snippet.edit(old, new))
 
 
@@ -1185,148 +637,163 @@ def test_zero_weights_stay_zero__but_not(snippet, old, new, fails):
     ids=["with other biases", "of a single layer"],
 )
 def test_zero_weights_stay_zero__ends_in_a_model(snippet, depth, bias, fails):
-    """With biases that are not zero, or in a model of a single layer: the
+    """With biases that are not zero, or in a model of a single layer, the
     weights move.
     """
     fails(test_zero_weights_stay_zero, snippet, depth, bias)
 
 
-def test_equal_units_stay_equal(snippet, width=None):
-    run = up_to(snippet, "equal-units")
-    model = run.equal
-    if width is not None:
-        torch.manual_seed(width)
-        model = nn.Sequential(
-            nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 4)
-        )
+def test_equal_units_stay_equal(snippet, count=None):
+    model = run_of(snippet, "equal-units").equal
+    if count:
+        run = run_of(snippet)
+        model = run.deep(1)
         with torch.no_grad():
-            model[0].weight[:] = model[0].weight[:1].clone()
-            model[0].bias[:] = 0.1
-            model[2].weight[:] = model[2].weight[:, :1].clone()
+            model[0][0].weight[:count] = torch.rand(64) / 10
+            model[0][0].bias[:count] = 0.1
+            model[1].weight[:, :count] = torch.rand(10, 1)
         run.train(model)
 
-    first, bias, last = model[0].weight, model[0].bias, model[2].weight
-    assert not first.std(dim=1).equal(torch.zeros(len(first)))
-    torch.testing.assert_close(first, first[:1].expand_as(first))
-    torch.testing.assert_close(bias, bias[:1].expand_as(bias))
-    torch.testing.assert_close(last, last[:, :1].expand_as(last))
+    count = count or 64
+    rows = model[0][0].weight[:count], model[0][0].bias[:count]
+    for units in (*rows, model[1].weight.T[:count]):
+        torch.testing.assert_close(units, units[:1].expand_as(units))
+    assert model[0][0].weight[0].std() > 0
+    assert model[0][0].weight.grad.any()
 
 
-@pytest.mark.parametrize("width", [7, 100])
-def test_equal_units_stay_equal__also_for(snippet, width):
-    test_equal_units_stay_equal(snippet, width)
+@pytest.mark.parametrize("count", [2, 64])
+def test_equal_units_stay_equal__also_among(snippet, count):
+    test_equal_units_stay_equal(snippet, count)
 
 
-@pytest.mark.parametrize(
-    "new",
-    [
-        "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
-        "torch.optim.AdamW(model.parameters())",
-    ],
-    ids=["SGD", "AdamW"],
+@edits(
+    ("weights in", "nn.init.constant_(equal[0][0].weight, 0.01)\n", ""),
+    ("biases", "nn.init.zeros_(equal[0][0].bias)\n", ""),
+    ("weights out", "nn.init.constant_(equal[1].weight, 0.1)\n", ""),
 )
-def test_equal_units_stay_equal__also_with(snippet, new):
-    test_equal_units_stay_equal(snippet.edit(ADAM, new), 8)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("nn.init.constant_(equal[0].weight, 0.01)\n", ""),
-        ("nn.init.zeros_(equal[0].bias)\n", ""),
-        ("nn.init.constant_(equal[2].weight, 0.1)\n", ""),
-    ],
-    ids=[
-        "with other weights in",
-        "with other biases",
-        "with other weights out",
-    ],
-)
-def test_equal_units_stay_equal__but_not(snippet, old, new, fails):
-    """Different weights in, weights out or biases tell the units apart, and
-    each learns something else.
-    """
+def test_equal_units_stay_equal__but_not_with_other(snippet, old, new, fails):
+    """Different weights in, biases or weights out tell the units apart."""
     fails(test_equal_units_stay_equal, snippet.edit(old, new))
 
 
 def test_equal_units_stay_equal__ends_with_dropout(snippet, fails):
-    """With `Dropout`: the units are dropped at random, so they get different
+    """With `Dropout`, units are dropped at random, so they get different
     gradients.
     """
-    old = "equal = nn.Sequential(nn.Linear(64, 8), nn.ReLU()"
-    fails(
-        test_equal_units_stay_equal,
-        snippet.edit(old, old[:-9] + "nn.Dropout()"),
+    edited = snippet.edit(
+        "equal = deep(1)", "equal = deep(1, norm=nn.Dropout)"
     )
+    edited = edited.edit("norm(64)", "norm(0.5)")
+    fails(test_equal_units_stay_equal, edited)
 
 
-def trained_anew(run, model):
-    """Return the first losses of a loop of the test."""
-    adam = torch.optim.Adam(model.parameters(), lr=0.001)
-    found = []
-    for _ in range(20):
-        adam.zero_grad()
-        loss = F.cross_entropy(model(run.pictures), run.classes)
-        loss.backward()
-        adam.step()
-        found.append(loss.item())
-    return found
+def first_loss(run, model):
+    """Return the loss of a model with residual connections."""
+    numbers = run.images
+    for block in model[:-1]:
+        numbers = numbers + block[0](numbers).relu()
+    return F.cross_entropy(model[-1](numbers), run.labels).item()
 
 
-def test_only_kaiming_learns_here(snippet, seed=1):
-    run = up_to(snippet, "losses" if seed == 1 else "train")
+def test_initialize_spoils_residuals(snippet, seed=1):
+    run = run_of(snippet, "residual")
+    model = run.deep(seed=seed, block=run.Residual)
+    drawn = first_loss(run, model)
+    spoiled = first_loss(run, model.apply(run.initialize))
+
+    assert spoiled > 100 * drawn > 0
     if seed == 1:
-        losses = run.losses
-    else:
-        losses = {
-            name: run.train(run.started(run.deviations[name], seed))
-            for name in (PLAIN, KAIMING)
-        }
-
-    assert all(len(each) == 20 for each in losses.values())
-    assert losses[KAIMING][-1] < 0.5
-    assert all(1.38 < loss < 1.40 for loss in losses[PLAIN])
-    assert math.log(4) == pytest.approx(1.39, abs=0.005)
-    anew = trained_anew(run, run.started(run.deviations[KAIMING], seed))
-    assert losses[KAIMING][:4] == pytest.approx(anew[:4], rel=1e-2)
-    assert losses[KAIMING] == pytest.approx(anew, rel=0.05, abs=1e-4)
+        assert run.spoiled[0] > 100 * run.kept[0]
+        assert run.kept[0] == pytest.approx(drawn, rel=1e-3)
+        assert run.kept[-1] < 2.3 < run.spoiled[-1]
 
 
-@pytest.mark.parametrize("seed", [2], ids="seed {}".format)
-def test_only_kaiming_learns_here__also_with(snippet, seed):
-    test_only_kaiming_learns_here(snippet, seed)
+@pytest.mark.parametrize("seed", [2, 3])
+def test_initialize_spoils_residuals__also_with(snippet, seed):
+    test_initialize_spoils_residuals(snippet, seed)
 
 
-def test_only_kaiming_learns_here__also_in_wider_layers(snippet):
-    test_only_kaiming_learns_here(at_width(snippet, 128))
+@edits(
+    ("without the connection", "return x + super()", "return super()"),
+    ("without apply", ".apply(initialize))  # wrong", ")  # wrong"),
+    ("in four layers", "deep(count=20", "deep(count=4"),
+)
+def test_initialize_spoils_residuals__but_not(snippet, old, new, fails):
+    """Without the connection, in four layers, or without `initialize`, the
+    loss starts far lower.
+    """
+    fails(test_initialize_spoils_residuals, snippet.edit(old, new))
+
+
+FEWER = (
+    "Fan in and fan out can not be computed for tensor with fewer than"
+    " 2 dimensions"
+)
+
+
+def test_a_bias_has_no_fan_in(snippet, function="kaiming_normal_"):
+    snippet.only("digits", "fan-in").after("fan-in")
+    assert printed[-1]["fan-in"].splitlines() == [FEWER]
+    for each in nn.Conv2d(3, 2, 3).bias, nn.BatchNorm2d(3).weight:
+        with pytest.raises(ValueError, match=FEWER):
+            getattr(nn.init, function)(each)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"Kaiming": math.sqrt(2 / 64)', '"Kaiming": math.sqrt(0.5 / 64)'),
-        ("64, 64), nn.ReLU()) for _", "64, 64), nn.BatchNorm1d(64)) for _"),
-        ("lr=0.001", "lr=0.0001"),
-        (
-            "for _ in range(20):\n        loss",
-            "for _ in range(3):\n        loss",
-        ),
-    ],
-    ids=[
-        "half of Kaiming",
-        "with BatchNorm",
-        "with smaller steps",
-        "in three steps",
-    ],
+    "function", ["kaiming_uniform_", "xavier_normal_", "xavier_uniform_"]
 )
-def test_only_kaiming_learns_here__but_not(snippet, old, new, fails):
-    """With half the deviation, smaller steps or three steps, the loss stays
-    above 0.5; BatchNorm changes the other model.
-    """
-    fails(test_only_kaiming_learns_here, snippet.edit(old, new))
+def test_a_bias_has_no_fan_in__also_for(snippet, function):
+    test_a_bias_has_no_fan_in(snippet, function)
 
 
-def test_only_kaiming_learns_here__but_not_in_four_layers(snippet, fails):
-    """In four layers, the loss moves from PyTorch's own weights, too."""
-    edited = snippet.edit("for _ in range(20)]", "for _ in range(4)]")
-    fails(test_only_kaiming_learns_here, edited)
+@edits(
+    ("with normal", "kaiming_normal_(model", "normal_(model"),
+    ("for the weight", "[0][0].bias)\nex", "[0][0].weight)\nex"),
+)
+def test_a_bias_has_no_fan_in__but_not(snippet, old, new, fails):
+    """`normal_` needs no fan in, and a weight has one, so neither raises."""
+    fails(test_a_bias_has_no_fan_in, snippet.edit(old, new))
+
+
+def test_gradients_arrive_as_drawn(snippet, seed=None):
+    run = run_of(snippet, "residual", "arrived")
+    arrived = dict(run.arrived)
+    if seed:
+        norms = {"BatchNorm": nn.BatchNorm1d, "LayerNorm": nn.LayerNorm}
+        models = {n: run.deep(20, seed, norm=norms[n]) for n in norms}
+        models["four layers"] = run.deep(4, seed)
+        models["residual"] = run.deep(20, seed, run.Residual)
+        arrived = {name: run.gradients(models[name]) for name in run.arrived}
+
+    counts = {name: len(each) for name, each in arrived.items()}
+    twenty = {"BatchNorm": 20, "LayerNorm": 20, "residual": 20}
+    assert counts == {"four layers": 4, **twenty}
+    shares = {name: each[0] / each[-1] for name, each in arrived.items()}
+    assert min(shares.values()) > 1 / 100
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_gradients_arrive_as_drawn__also_with_seed(snippet, seed):
+    test_gradients_arrive_as_drawn(snippet, seed)
+
+
+def test_gradients_arrive_as_drawn__also_where_the_loss_falls(snippet):
+    run = run_of(snippet, "residual")
+    for block, norm in (
+        (nn.Sequential, nn.BatchNorm1d),
+        (nn.Sequential, nn.LayerNorm),
+        (run.Residual, nn.Identity),
+    ):
+        losses = run.train(run.deep(20, 2, block, norm))
+        assert losses[-1] < 1.9
+
+
+@edits(
+    ("without a norm", "norm=nn.BatchNorm1d)),", "norm=nn.Identity)),"),
+    ("without a connection", "return x + super()", "return super()"),
+    ("in twenty layers", "gradients(deep(4))", "gradients(deep(20))"),
+)
+def test_gradients_arrive_as_drawn__but_not(snippet, old, new, fails):
+    """Twenty layers need a norm or a residual connection."""
+    fails(test_gradients_arrive_as_drawn, snippet.edit(old, new))
