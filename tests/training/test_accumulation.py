@@ -830,8 +830,14 @@ def test_count_what_the_mean_divides_by__also_clamped_if_weights_are_small(
 
 def test_count_what_the_mean_divides_by__also_clamped(snippet):
     losses = []
-    for end in (".clamp(min=1)", ""):
-        call = SUM.replace("len(labels)", f"{COUNTS[0]}{end}")
+    weights = "weight[labels[labels != -100]].sum()"
+    for count in (
+        f"{COUNTS[0]}.clamp(min=1)",
+        f"{weights}.clamp(min=1e-9)",
+        COUNTS[0],
+        weights,
+    ):
+        call = SUM.replace("len(labels)", count)
         model = small()
         run, seen = executed(
             snippet.edit(SUM, call),
@@ -839,10 +845,11 @@ def test_count_what_the_mean_divides_by__also_clamped(snippet):
             model,
             optim.SGD(model.parameters(), lr=0.0),
             loader=[(samples(40)[0], torch.full((40,), -100))],
+            weight=torch.ones(3),
         )
         losses.append(str(run["batch_loss"]))
         assert seen[0].eq(0).all()
-    assert losses == ["0.0", "nan"]
+    assert losses == ["0.0", "0.0", "nan", "nan"]
 
 
 @pytest.mark.parametrize(
