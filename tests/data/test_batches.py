@@ -98,6 +98,9 @@ def test_pad_fills_up_to_the_longest__also_with_similar_lengths(snippet, size):
     ]
     run = ran(snippet, "similar-lengths", "similar-lengths-checked")
     assert printed[-1]["similar-lengths-checked"].startswith("Right:")
+    mixed = snippet.edit("mixed[self.lengths[mixed].argsort()]", "mixed")
+    [told] = said(mixed, "similar-lengths", "similar-lengths-checked")
+    assert told.startswith("There are still up to")
     lengths = [9, 1, 4, 4, 4, 2, 400, 4, 7, 4]
     sampler = run.SimilarLengths(lengths, size)
     epochs = [list(sampler) for _ in range(50)]
@@ -252,9 +255,14 @@ def test_these_lines_are_a_loader__also_as_compared(snippet):
     run = ran(snippet, "by-hand", "compare")
 
     assert run.equal == [True] * 20
+    assert order_of(run.load(range(10), 4)) == list(range(10))
     inputs = run.load, 4, True, False
     assert run.three_epochs(*inputs) == run.three_epochs(*inputs)
-    for other in ((run.load, 3, *inputs[2:]), (*inputs[:2], False, False)):
+    for other in (
+        (run.load, 3, *inputs[2:]),
+        (*inputs[:2], False, False),
+        (*inputs[:3], True),
+    ):
         assert run.three_epochs(*inputs) != run.three_epochs(*other)
 
 
@@ -373,6 +381,16 @@ def test_each_epoch_has_its_order(snippet, count=10, size=4, seed=0):
         assert one != other != third != one
         for epoch in epochs:
             assert sorted(epoch) == list(range(count))
+    mine = ran(snippet, "do-this")
+    in_order, *others = [
+        str([words for words, *_ in loader])
+        for loader in (
+            DataLoader(mine.train_set, 4, collate_fn=mine.pad),
+            mine.train_loader,
+            mine.train_loader,
+        )
+    ]
+    assert len({in_order, *others}) == 3
     drawn = Counter()
     for _ in range(300):
         [batch] = DataLoader(range(3), 3, shuffle=True)
