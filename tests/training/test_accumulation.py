@@ -11,7 +11,7 @@ from torch import nn, optim
 from torch.nn import functional as F
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.programs.snippet import compiled
+from extensions.programs.snippet import compiled, printed
 from tests.helpers.worlds import MODELS, each
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12, torch.bfloat16: 0.02}
@@ -339,6 +339,14 @@ def test_weighted_parts_equal_the_batch__also_as_compared(snippet):
         assert (p - old).abs().max() > 0.1
         assert (p - other).abs().max() < 5e-5
         assert (p.grad - other.grad).abs().max() < 5e-5
+    assert 0 <= run.apart < 5e-5
+    assert 0 <= run.grads_apart < 5e-5
+
+
+def test_weighted_parts_equal_the_batch__also_walked_by_hand(snippet):
+    snippet.only("digits", "walk").after("walk")
+    lines = printed[-1]["walk"].splitlines()
+    assert [line.split()[-1] for line in lines] == ["-6.0", "-8.0", "-16.0"]
 
 
 class WithSpare(nn.Module):
