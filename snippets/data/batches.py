@@ -229,14 +229,14 @@ class SimilarLengths:
 
 
 # %% similar-lengths-checked
-lengths = [len(word) for word, _ in train_set]
-batch_sampler = SimilarLengths(lengths, 4)
+sizes = [len(word) for word, _ in train_set]
+batch_sampler = SimilarLengths(sizes, 4)
 epochs, zeros = [], []
 for _ in range(20):
     epoch = list(batch_sampler)
     epochs.append([index for batch in epoch for index in batch])
-    padded = [max(lengths[i] for i in batch) * len(batch) for batch in epoch]
-    zeros.append(sum(padded) - sum(lengths))
+    padded = [max(sizes[i] for i in batch) * len(batch) for batch in epoch]
+    zeros.append(sum(padded) - sum(sizes))
 if any(sorted(epoch) != list(range(10)) for epoch in epochs):
     print("In each epoch, each index should come once.")
 elif max(zeros) > 5:

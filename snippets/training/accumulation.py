@@ -2,7 +2,7 @@
 Gradient accumulation: train with a batch that does not fit
 ===========================================================
 
-One step for a batch in parts, ten lines that explain it, and six ways to get
+One step for a batch in parts, ten lines that explain it, and seven ways to get
 it wrong.
 """
 
@@ -156,7 +156,7 @@ def train(kind, lr, divisor):
 # %% undivided
 # Wrong on purpose: do not copy.
 sgd, adamw = torch.optim.SGD, torch.optim.AdamW
-for kind, lr in ((sgd, 0.25), (sgd, 1.0), (adamw, 0.01)):
+for kind, lr in ((sgd, 0.2), (sgd, 0.8), (adamw, 0.01)):
     right = train(kind, lr, divisor=4)
     wrong = train(kind, lr, divisor=1)
     print(f"{kind.__name__}, rate {lr}: {right:.3f}, undivided {wrong:.3f}")

@@ -78,6 +78,7 @@ def test_pad_fills_up_to_the_longest(snippet, others=((1, 2, 3, 4), (5,))):
         assert padded.dtype == torch.int64
         assert lengths.tolist() == [len(each) for each in words]
         assert labels.tolist() == list(range(len(words)))
+        assert labels.dtype == torch.int64
     [(words, lengths, labels)] = run.val_loader
     assert words.tolist()[0] == [9, 14, 6, 0]
     assert (lengths.tolist(), labels.tolist()) == ([3, 4, 3], [1, 0, 0])
@@ -97,6 +98,9 @@ def test_pad_fills_up_to_the_longest__also_with_similar_lengths(snippet, size):
     ]
     run = ran(snippet, "similar-lengths", "similar-lengths-checked")
     assert printed[-1]["similar-lengths-checked"].startswith("Right:")
+    mixed = snippet.edit("mixed[self.lengths[mixed].argsort()]", "mixed")
+    [told] = said(mixed, "similar-lengths", "similar-lengths-checked")
+    assert told.startswith("There are still up to")
     lengths = [9, 1, 4, 4, 4, 2, 400, 4, 7, 4]
     sampler = run.SimilarLengths(lengths, size)
     epochs = [list(sampler) for _ in range(50)]
@@ -117,6 +121,9 @@ def test_pad_fills_up_to_the_longest__also_with_stacked_labels(snippet):
     assert run.pad(samples)[2].tolist() == [[1, 5], [2, 5]]
     with pytest.raises(TypeError, match="single element"):
         snippet.after("do-this").pad(samples)
+    columns = [(torch.ones(n), torch.tensor([n])) for n in (1, 2)]
+    assert run.pad(columns)[2].tolist() == [[1], [2]]
+    assert snippet.after("do-this").pad(columns)[2].tolist() == [1, 2]
 
 
 def test_pad_fills_up_to_the_longest__ends_without_samples(snippet, fails):
@@ -163,9 +170,9 @@ def assert_same(one, other):
         assert one == other
 
 
-def epochs_of(make, *inputs, count=None, **options):
+def epochs_of(make, *inputs, count=None, zipped=1, **options):
     """Return three epochs, or the first batches of each, and the state of
-    PyTorch's generator behind them.
+    PyTorch's generator behind them. Each runs several loops at once.
     """
     torch.manual_seed(3)
     with no_error():
@@ -173,13 +180,16 @@ def epochs_of(make, *inputs, count=None, **options):
         is_loader = isinstance(loader, DataLoader)  # one for all epochs
         loaded = []
         for _ in range(3):
-            epoch = loader if is_loader else make(*inputs, **options)
-            loaded.append(list(islice(epoch, count)))
+            loops = [
+                loader if is_loader else make(*inputs, **options)
+                for _ in range(zipped)
+            ]
+            loaded.append(list(islice(zip(*loops, strict=True), count)))
     return loaded, torch.get_rng_state()
 
 
 def test_these_lines_are_a_loader(
-    snippet, data=None, size=4, join=None, count=None, more=()
+    snippet, data=None, size=4, join=None, count=None, more=(), zipped=1
 ):
     run = ran(snippet, "by-hand")
     data = range(10) if data is None else data
@@ -188,7 +198,8 @@ def test_these_lines_are_a_loader(
         seen = []
         for make, name in ((run.load, "join"), (DataLoader, "collate_fn")):
             named = options | ({name: join} if join else {})
-            seen.append(epochs_of(make, data, size, count=count, **named))
+            named |= {"count": count, "zipped": zipped}
+            seen.append(epochs_of(make, data, size, **named))
         assert_same(*seen)
 
 
@@ -244,9 +255,14 @@ def test_these_lines_are_a_loader__also_as_compared(snippet):
     run = ran(snippet, "by-hand", "compare")
 
     assert run.equal == [True] * 20
+    assert order_of(run.load(range(10), 4)) == list(range(10))
     inputs = run.load, 4, True, False
     assert run.three_epochs(*inputs) == run.three_epochs(*inputs)
-    for other in ((run.load, 3, *inputs[2:]), (*inputs[:2], False, False)):
+    for other in (
+        (run.load, 3, *inputs[2:]),
+        (*inputs[:2], False, False),
+        (*inputs[:3], True),
+    ):
         assert run.three_epochs(*inputs) != run.three_epochs(*other)
 
 
@@ -326,6 +342,14 @@ def test_these_lines_are_a_loader__ends_with_workers(
     fails(test_these_lines_are_a_loader, snippet, Noisy(4))
 
 
+def test_these_lines_are_a_loader__ends_if_two_are_zipped(snippet, fails):
+    """In a `zip` of two, shuffled: the real ones both draw the number of line
+    1 first, while ours draw it with their first batch.
+    """
+    inputs = range(10), 4, None, None, (), 2
+    fails(test_these_lines_are_a_loader, snippet, *inputs)
+
+
 TAKEN = "order[: len(order) // size * size]"
 
 
@@ -357,6 +381,16 @@ def test_each_epoch_has_its_order(snippet, count=10, size=4, seed=0):
         assert one != other != third != one
         for epoch in epochs:
             assert sorted(epoch) == list(range(count))
+    mine = ran(snippet, "do-this")
+    in_order, *others = [
+        str([words for words, *_ in loader])
+        for loader in (
+            DataLoader(mine.train_set, 4, collate_fn=mine.pad),
+            mine.train_loader,
+            mine.train_loader,
+        )
+    ]
+    assert len({in_order, *others}) == 3
     drawn = Counter()
     for _ in range(300):
         [batch] = DataLoader(range(3), 3, shuffle=True)
@@ -467,6 +501,7 @@ Pair = namedtuple("Pair", "number word")
 OTHERS = {
     "NumPy arrays": [numpy.ones(2), numpy.ones(2)],
     "NumPy numbers": [numpy.float32(2.5), numpy.float32(3)],
+    "NumPy integers": [numpy.int64(7), numpy.int64(8)],
     "bytes": [b"a", b"b"],
     "named tuples": [Pair(1, "x"), Pair(2, "y")],
     "other dicts": [Counter("a"), Counter("aa")],
@@ -517,6 +552,7 @@ def test_floats_become_float64(snippet, largest=2**63 - 1, options=()):
     assert (integers.dtype, integers.tolist()) == (torch.int64, [7, 8])
     assert strings == ["pi", "e"]
     assert join("a", "", "b") == ["a", "", "b"]
+    assert join((1, "a"), (2, "b"))[1] == ("a", "b")
     assert join(0.1, math.inf).dtype == torch.float64
     assert join(-1, largest).tolist() == [-1, largest]
     with pytest.raises(RuntimeError, match="same dtype"):
@@ -544,7 +580,9 @@ def test_floats_become_float64__ends_beyond_64_bits(snippet, fails):
     fails(test_floats_become_float64, snippet, 2**63)
 
 
-def test_weights_balance_the_classes(snippet, classes=None, shuffle=None):
+def test_weights_balance_the_classes(
+    snippet, classes=None, shuffle=None, count=100
+):
     edited = snippet
     if classes is not None:
         edited = snippet.edit("int(name in CONSTANTS)", classes)
@@ -561,7 +599,8 @@ def test_weights_balance_the_classes(snippet, classes=None, shuffle=None):
         assert shares.tolist() == pytest.approx(expected, abs=0.06)
     weights = [1 / counts[label] for label in labels]
     assert run.weights.tolist() == pytest.approx(weights)
-    epoch = list(WeightedRandomSampler(torch.ones(100), 100))
+    with no_error():
+        epoch = list(WeightedRandomSampler(torch.ones(count), 100))
     assert len(set(epoch)) < len(epoch) == 100
 
 
@@ -575,6 +614,14 @@ def test_weights_balance_the_classes__ends_with_shuffle(snippet, fails):
     shuffle`.
     """
     fails(test_weights_balance_the_classes, snippet, None, True)
+
+
+def test_weights_balance_the_classes__ends_beyond_16_million(snippet, fails):
+    """For more than `2**24` samples: `number of categories cannot exceed
+    2^24`.
+    """
+    inputs = snippet, None, None, 2**24 + 1
+    fails(test_weights_balance_the_classes, *inputs)
 
 
 WEIGHTED = "(weights, num_samples=1000)"
@@ -592,7 +639,7 @@ def test_weights_balance_the_classes__but_not(snippet, old, new, fails):
     fails(test_weights_balance_the_classes, snippet.edit(old, new))
 
 
-def test_unequal_lengths_raise(snippet, sizes=(2, 1)):
+def test_unequal_lengths_raise(snippet, sizes=(2, 1), options=()):
     words = "stack expects each tensor to be equal size, but got"
     with no_error():
         shown = said(snippet, "unequal")
@@ -602,10 +649,19 @@ def test_unequal_lengths_raise(snippet, sizes=(2, 1)):
     odd = [size != sizes[0] for size in sizes].index(True)
     first, other = ([*torch.zeros(sizes[at]).shape] for at in (0, odd))
     text = f"{words} {first} at entry 0 and {other} at entry {odd}"
-    for call in (default_collate, join):
+
+    def loaded(samples):
+        batches = iter(DataLoader(samples, len(samples), **dict(options)))
+        try:
+            next(batches)
+        finally:
+            getattr(batches, "_shutdown_workers", int)()
+
+    for call in (default_collate, join, loaded):
         with pytest.raises(RuntimeError) as caught:
             call([torch.zeros(size) for size in sizes])
-        assert str(caught.value) == text
+        assert text in str(caught.value)
+        assert options or str(caught.value) == text
 
 
 @pytest.mark.parametrize(
@@ -613,6 +669,13 @@ def test_unequal_lengths_raise(snippet, sizes=(2, 1)):
 )
 def test_unequal_lengths_raise__also_for(snippet, sizes):
     test_unequal_lengths_raise(snippet, sizes)
+
+
+def test_unequal_lengths_raise__ends_in_a_worker(snippet, fails):
+    """In a worker, if the first tensor is larger than the average: `Trying to
+    resize storage that is not resizable`.
+    """
+    fails(test_unequal_lengths_raise, snippet, (2, 1), FORK)
 
 
 SHORT = "DataLoader(train_set, 4)"
@@ -795,6 +858,21 @@ def test_a_mask_takes_padding_out__also_for_nan_in_the_padding(snippet):
     assert run.means[:, 0].tolist() == [112.5, 114, 114]
 
 
+@pytest.mark.simulates("a GPU")
+def test_a_mask_takes_padding_out__also_on_a_device(snippet):
+    old = "words, lengths, _ = pad(train_set[7:])  # pi, sin and tau"
+    there = "torch.arange(words.shape[1], device=lengths.device)"
+    moved = snippet.edit(
+        "torch.arange(words.shape[1]) < lengths",
+        f"{there} < lengths",
+    )
+    moved = moved.edit(old, f"{old}\nwords = words.to('meta')")
+    with pytest.raises(RuntimeError, match="device"):
+        moved.after("masked-mean")
+    both = moved.edit("mask = to", "lengths = lengths.to('meta')\nmask = to")
+    assert both.after("masked-mean").means.device == torch.device("meta")
+
+
 def test_a_mask_takes_padding_out__ends_for_an_empty_word(snippet, fails):
     """For a sequence of length 0: 0 divided by 0 is `nan`."""
     empty = "[(torch.tensor([], dtype=torch.int64), 1), *train_set]"
@@ -893,7 +971,12 @@ def own(seed=0):
 
 
 def test_an_own_generator_keeps_the_order(
-    snippet, draw=one_number, seed=2, left_after=None, make=None
+    snippet,
+    draw=one_number,
+    seed=2,
+    left_after=None,
+    make=None,
+    generator_of=own,
 ):
     lines = said(snippet, "same-seed")
     before, one, told, after, other = lines
@@ -903,7 +986,10 @@ def test_an_own_generator_keeps_the_order(
     assert one == str(shuffled_after(nothing, own()))
 
     assert shuffled_after(draw) != shuffled_after(nothing)
-    kept = [shuffled_after(each, own(seed), make) for each in (nothing, draw)]
+    kept = [
+        shuffled_after(each, generator_of(seed), make)
+        for each in (nothing, draw)
+    ]
     assert kept[0] == kept[1]
     epochs = []
     for count in (None, left_after):
@@ -962,6 +1048,22 @@ def test_an_own_generator_keeps_the_order__ends_if_left_early(snippet, fails):
     fails(test_an_own_generator_keeps_the_order, *inputs)
 
 
+def test_an_own_generator_keeps_the_order__ends_if_loaders_share_it(
+    snippet, fails
+):
+    """If another loader has the same generator: each loop over that one draws
+    from it, too.
+    """
+    shared = torch.Generator()
+
+    def other_loop():
+        torch.rand(1)
+        list(DataLoader(range(3), generator=shared))
+
+    inputs = snippet, other_loop, 2, None, None, shared.manual_seed
+    fails(test_an_own_generator_keeps_the_order, *inputs)
+
+
 SEEDED = "torch.Generator().manual_seed(0)"
 
 
@@ -1014,7 +1116,7 @@ SAMPLED = "(range(10), 4, sampler=torch.randperm(10).tolist(), drop_last=True)"
 @edits(
     ("shuffled", "in (False, True):\n    loader", "in (True, 1):\n    loader"),
     ("without drop_last", DROPPING, "(range(10), 4, shuffle)"),
-    ("with a random sampler", DROPPING, SAMPLED),
+    ("in an order of its own", DROPPING, SAMPLED),
 )
 def test_unshuffled_epochs_drop_the_same__but_not(snippet, old, new, fails):
     """`shuffle=True` leaves out different samples in each epoch, a sampler
@@ -1030,8 +1132,8 @@ def test_a_small_dataset_vanishes(snippet, count=3, size=4):
 
     for shuffle in BOTH:
         options = {"shuffle": shuffle, "drop_last": True}
-        loader = DataLoader(range(count), size, **options)
         with no_error():
+            loader = DataLoader(range(count), size, **options)
             assert list(loader) == []
             assert list(load(range(count), size, **options)) == []
         assert len(loader) == 0
@@ -1040,6 +1142,13 @@ def test_a_small_dataset_vanishes(snippet, count=3, size=4):
 @pytest.mark.parametrize(("count", "size"), [(1, 2), (31, 32)], ids=str)
 def test_a_small_dataset_vanishes__also_for(snippet, count, size):
     test_a_small_dataset_vanishes(snippet, count, size)
+
+
+def test_a_small_dataset_vanishes__ends_without_samples(snippet, fails):
+    """For an empty dataset, shuffled: `num_samples should be a positive
+    integer value, but got num_samples=0`.
+    """
+    fails(test_a_small_dataset_vanishes, snippet, 0)
 
 
 DROPPED = "(val_set, 4, drop_last=True, collate_fn=pad)"
