@@ -2,7 +2,7 @@
 Reproducible training: seeds and deterministic algorithms
 =========================================================
 
-A training that repeats itself, and the five places where it draws.
+A training that repeats itself, and the lines where it draws.
 """
 
 # %% seed-everything

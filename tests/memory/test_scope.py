@@ -25,6 +25,18 @@ EIGHT = ["a list", "a row", "an array", "a loss", "a closure", "a hook"]
 EIGHT += ["a cache", "an error"]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def first_step():
+    """Take the first step of this process, which imports modules.
+
+    Errors that they catch refer to the optimizer, until the collector runs.
+    """
+    weight = nn.Parameter(torch.ones(1))
+    weight.sum().backward()
+    torch.optim.Adam([weight]).step()
+    gc.collect()
+
+
 @pytest.fixture(autouse=True)
 def own_session():
     """Leave no error and no shown value behind, and collect only if told.
@@ -192,7 +204,11 @@ def test_del_frees_at_once__also_on_cuda(snippet):
 
 @edits(
     ("the optimizer stays", "del model, optimizer  #", "del model  #"),
-    ("a second name", "del model, optimizer  #", "old = model; del model  #"),
+    (
+        "a second name",
+        "del model, optimizer  #",
+        "old = model; del model, optimizer  #",
+    ),
     (
         "a cycle",
         "del model, optimizer  #",
@@ -520,7 +536,10 @@ def under_no_grad(run, images):
 LET_GO = {
     "a list of numbers": lambda run, images: [images.mean().item()],
     "a cleared list and dict": cleared,
-    "a copied row": lambda run, images: images[0].clone(),
+    "a copied row": lambda run, images: images[0].detach().clone(),
+    "a copied row of an output": lambda run, images: (
+        (images * run.weight)[0].detach().clone()
+    ),
     "a copied array": lambda run, images: images.numpy().copy(),
     "item()": lambda run, images: run.ways["a loss"][0](images).item(),
     "detach()": lambda run, images: run.ways["a loss"][0](images).detach(),
@@ -554,6 +573,14 @@ def test_each_way_lets_go__but_not_of_the_images_themselves(snippet, fails):
     edited = snippet.edit(old, '"a loss": (lambda images: images')
     ways = {"detach()": LET_GO["detach()"]}
     fails(test_each_way_lets_go, edited, ways)
+
+
+def test_each_way_lets_go__ends_for_a_row_with_a_graph(snippet, fails):
+    """A row of an output that is copied without `detach()` has a graph, which
+    refers to the images.
+    """
+    way = {"a row": lambda run, images: (images * run.weight)[0].clone()}
+    fails(test_each_way_lets_go, snippet, way)
 
 
 @pytest.mark.parametrize("name", EIGHT)
@@ -611,6 +638,8 @@ def test_a_mask_is_not_listed__also_where_the_rest_is(snippet):
         others = [torch.eye(83).to_sparse(), torch.eye(81).to_sparse_csr()]
         others += [torch.nested.nested_tensor([torch.ones(2)])]
     others += [torch.empty(53, 53, device="meta"), torch.zeros(0, 9)]
+    others += [torch.empty(51, 51, device="meta")]
+    others += [Mine(79, 79)]
     with no_error():
         rows = run.live_tensors()
     (row,) = rows_with(rows, 37, 41)
@@ -620,7 +649,61 @@ def test_a_mask_is_not_listed__also_where_the_rest_is(snippet):
     assert rows_with(rows, 43, 47) == [[weight.nbytes, "cpu", (43, 47)]]
     sizes = [row[0] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
-    assert len(others) == 5
+    missing = [rows_with(rows, n, n) for n in (83, 81, 79)]
+    assert missing == [[], [], []]
+    assert rows_with(rows, 53, 53) == rows_with(rows, 51, 51) != []
+    assert len(others) == 7
+
+
+class Mine(torch.Tensor):
+    """A class of tensors of your own."""
+
+
+def by_hand(weight):
+    """Read a gradient."""
+    weight.data -= 0.1 * weight.grad
+
+
+def by(optimizer, **options):
+    """Return a step of an optimizer."""
+    return lambda weight: optimizer([weight], lr=0.1, **options).step()
+
+
+def test_an_unread_gradient_is_not_listed(snippet, step=by_hand):
+    run = after(snippet, "digits", "live")
+    weight = nn.Parameter(torch.ones(43, 47))
+    weight.square().sum().backward()
+
+    row = [weight.nbytes, "cpu", (43, 47)]
+    assert rows_with(run.live_tensors(), 43, 47) == [row]
+    step(weight)
+    gc.collect()  # an optimizer has memory, too
+    assert rows_with(run.live_tensors(), 43, 47) == [row, row]
+    assert weight.grad.data_ptr() != weight.data_ptr()
+
+
+OPTIMIZERS = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("kind", ["foreach", "fused"])
+def test_an_unread_gradient_is_not_listed__also_by(snippet, optimizer, kind):
+    test_an_unread_gradient_is_not_listed(
+        snippet, by(optimizer, **{kind: True})
+    )
+
+
+def test_an_unread_gradient_is_not_listed__but_not_if_the_list_reads_it(
+    snippet, fails
+):
+    """Here the list reads the gradient of each parameter that it finds."""
+    edited = snippet.edit(
+        "    for each in gc.get_objects():\n",
+        "    weights = [p for p in gc.get_objects() if isinstance(p, "
+        "nn.Parameter)]\n    grads = [p.grad for p in weights]\n"
+        "    for each in gc.get_objects():\n",
+    )
+    fails(test_an_unread_gradient_is_not_listed, edited)
 
 
 def test_a_mask_is_not_listed__also_where_holders_are_printed(snippet, capsys):
@@ -632,6 +715,14 @@ def test_a_mask_is_not_listed__also_where_holders_are_printed(snippet, capsys):
     found = gc.get_referrers(run.images)
     assert any(each is run.history for each in found)
     assert not any(each is run.first for each in found)
+    box = Box()
+    box.images = run.images
+    found = gc.get_referrers(run.images)
+    assert {id(box), id(vars(box))} & {*map(id, found)}
+
+
+class Box:
+    """An object with an attribute."""
 
 
 class Own(torch.autograd.Function):
@@ -814,6 +905,17 @@ def test_a_traceback_keeps_tensors__but_not(snippet, fails, old, new):
     fails(test_a_traceback_keeps_tensors, snippet.edit(old, new))
 
 
+def test_a_traceback_keeps_tensors__ends_if_the_function_keeps(snippet, fails):
+    """If the failed function itself keeps the error, as in `last = error`, it
+    is in a reference cycle, and the tensors wait for the collector.
+    """
+    old = '    raise ValueError("no labels")\n\n\n# %% traceback'
+    new = old.replace("raise ", "last = ").replace(
+        "\n", "\n    raise last\n", 1
+    )
+    fails(test_a_traceback_keeps_tensors, snippet.edit(old, new))
+
+
 def test_the_next_error_takes_its_place(snippet, statement="1 / 0"):
     edited = snippet.edit('runsource("1 / 0")', f"runsource({statement!r})")
     run = after(edited, *FAILED, "session")
@@ -915,6 +1017,19 @@ def test_circles_wait_for_the_collector(snippet):
 
     assert run.deleted == "held"
     assert run.collected == "free"
+
+
+def test_circles_wait_for_the_collector__also_if_old():
+    inside = torch.rand(3)
+    memory = watch(inside)
+    inside.me = inside
+    gc.collect()
+    gc.collect()  # it has grown old now
+    del inside
+    gc.collect(0)  # looks at young objects only
+    assert states(memory) == ["held"]
+    gc.collect()
+    assert states(memory) == ["free"]
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])

@@ -11,9 +11,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
+from tests.helpers import spawns
 
 TRAINING = "seed-everything", "train"
 
@@ -273,6 +274,12 @@ def test_nineteen_lines_are_a_training__also_by_drawing_2410(snippet):
     assert states[0] == states[1]
 
 
+@pytest.mark.usefixtures("one_thread_again")
+def test_nineteen_lines_are_a_training__also_on_two_threads(snippet):
+    torch.set_num_threads(2)
+    test_nineteen_lines_are_a_training(snippet)
+
+
 def test_nineteen_lines_are_a_training__also_in_the_comparison(snippet):
     cells = *TRAINING, "by-hand", "compare"
     run = snippet.only(*cells).after("compare")
@@ -330,6 +337,17 @@ class Drawing(TensorDataset):
         """Return a sample."""
         torch.rand(1)
         return super().__getitem__(i)
+
+
+def test_nineteen_lines_are_a_training__ends_with_persistent_workers(
+    snippet, fails
+):
+    """With `persistent_workers=True`, only the first epoch draws a number for
+    the workers.
+    """
+    options = {"persistent_workers": True, **FORK}
+    test_nineteen_lines_are_a_training(snippet, 0, 1, options)
+    fails(test_nineteen_lines_are_a_training, snippet, 0, 2, options)
 
 
 def test_nineteen_lines_are_a_training__ends_if_the_dataset_draws(
@@ -438,9 +456,14 @@ def test_each_library_has_its_own_seed__ends_for_what_no_seed_controls(
     fails(test_each_library_has_its_own_seed, snippet, draw)
 
 
-def test_a_worker_follows_the_generator(snippet):
+def test_a_worker_follows_the_generator(snippet, options=None):
     run = sources(snippet)
     drawn = run.sources["both in a worker"]
+    if options:
+        loader = DataLoader(run.Noise(), 4, **run.worker, **options)
+
+        def drawn():
+            return [*loader].pop()
 
     # The dataset draws a number of `random`, and one of NumPy.
     random.seed(3), np.random.seed(3)
@@ -459,6 +482,40 @@ def test_a_worker_follows_the_generator(snippet):
 
     assert run.repeats(generator.manual_seed, with_a_generator)
     assert not run.repeats(run.seed_everything, with_a_generator)
+
+
+class Drawn(Dataset):
+    """A dataset that another Python finds, and which draws as the page's."""
+
+    def __len__(self):
+        """Return the number of samples."""
+        return 4
+
+    def __getitem__(self, i):
+        """Draw a number of `random`, and one of NumPy."""
+        return torch.tensor([random.random(), np.random.rand()])
+
+
+def test_a_worker_follows_the_generator__also_spawned(snippet):
+    run = sources(snippet)
+    spawn = {"num_workers": 1, "multiprocessing_context": "spawn"}
+
+    def drawn():
+        return [*DataLoader(Drawn(), 4, **spawn)].pop()
+
+    with spawns.with_torch():
+        found = [each for each in run.seeds if repeated(run, each, drawn)]
+    assert found == ["torch.manual_seed", "seed_everything"]
+
+
+def test_a_worker_follows_the_generator__ends_with_persistent_workers(
+    snippet, fails
+):
+    """With `persistent_workers=True`, a worker follows the seed set before the
+    first epoch; what you seed later doesn't reach it.
+    """
+    options = {"persistent_workers": True}
+    fails(test_a_worker_follows_the_generator, snippet, options)
 
 
 @edits(
@@ -591,6 +648,15 @@ def test_a_late_seed_misses_the_weights__but_not_before_the_model(
     fails(test_a_late_seed_misses_the_weights, snippet.edit(*LATE))
 
 
+def test_a_late_seed_misses_the_weights__ends_for_lazy_layers(snippet, fails):
+    """A layer such as `nn.LazyLinear` draws its weights at its first call, so
+    a late seed reaches them.
+    """
+    edited = snippet.edit("nn.Linear(64, width)", "nn.LazyLinear(width)")
+    edited = edited.edit("nn.Linear(width, 10)", "nn.LazyLinear(10)")
+    fails(test_a_late_seed_misses_the_weights, edited)
+
+
 def ends_after(run, before):
     """Return the weights of a seeded model, at the start and at the end."""
     run.seed_everything(0)
@@ -610,6 +676,7 @@ DRAWS = {
     "a new layer": lambda: nn.Linear(1, 1),
     "a shuffled order": lambda: torch.randperm(9),
     "a loop over a loader": lambda: next(iter(DataLoader([0.0]))),
+    "one number of line 3": lambda: torch.empty((), dtype=int).random_(),
     "dropout": lambda: F.dropout(torch.ones(1)),
 }
 
@@ -633,14 +700,19 @@ def test_one_number_more_changes_the_weights__also_after(snippet, name):
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda: torch.rand(1, generator=torch.Generator()), np.random.rand],
-    ids=["a generator of its own", "NumPy"],
+    [
+        lambda: torch.rand(1, generator=torch.Generator()),
+        lambda: torch.rand(1, device="meta"),
+        lambda: [nn.ReLU(), nn.LayerNorm(9), nn.BatchNorm1d(9)],
+        np.random.rand,
+    ],
+    ids=["a generator of its own", "another device", "norms", "NumPy"],
 )
 def test_one_number_more_changes_the_weights__ends_for_a_draw_from(
     snippet, draw, fails
 ):
-    """A draw from another generator, or from NumPy, leaves the stream as it
-    was.
+    """A draw from another generator, on another device or from NumPy leaves
+    the stream as it was, and so does a layer that draws nothing.
     """
     fails(test_one_number_more_changes_the_weights, snippet, draw)
 
@@ -759,6 +831,18 @@ def test_a_seed_in_the_loop_repeats_dropout__also_with_seed_everything(
     test_a_seed_in_the_loop_repeats_dropout(edited)
 
 
+def test_a_seed_in_the_loop_repeats_dropout__also_with_one_loader(snippet):
+    edited = snippet.edit(
+        "    order = [*DataLoader(range(7), batch_size=None, shuffle=True)]\n",
+        "    order = [*loader]\n",
+    ).edit(
+        "def epoch():",
+        "loader = DataLoader(range(7), batch_size=None, shuffle=True)\n\n\n"
+        "def epoch():",
+    )
+    test_a_seed_in_the_loop_repeats_dropout(edited)
+
+
 @edits(
     (
         "another seed",
@@ -808,6 +892,23 @@ def test_another_number_of_workers_is_another_run__but_not_without_noise(
 ):
     """If the dataset draws nothing, the number of workers changes nothing."""
     edited = snippet.edit("light * digits[i][0] + noise", "digits[i][0]")
+    fails(test_another_number_of_workers_is_another_run, edited)
+
+
+def test_another_number_of_workers_is_another_run__but_not_of_kept_noise(
+    snippet, fails
+):
+    """If the dataset draws in `__init__`, and `__getitem__` only looks its
+    noise up, the number of workers changes nothing.
+    """
+    edited = snippet.edit(
+        "class NoisyDigits(Dataset):\n",
+        "class NoisyDigits(Dataset):\n    def __init__(self):\n"
+        "        self.kept = np.random.normal(0, 0.1, 500)\n\n",
+    ).edit(
+        "random.uniform(0.8, 1.2), np.random.normal(0, 0.1)",
+        "1, self.kept[i]",
+    )
     fails(test_another_number_of_workers_is_another_run, edited)
 
 
