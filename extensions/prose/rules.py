@@ -76,9 +76,9 @@ _SECTIONS = (
     "Where it ends",
     "In short",
     "Try it",
-    "Next",
+    "Read on",
 )
-_REQUIRED = ("Do this", "Next")
+_REQUIRED = ("Do this", "Read on")
 
 
 def pages_have_their_sections(root: Path) -> Iterator[Problem]:

@@ -53,7 +53,7 @@ Whose [`Linear`](one.md) leads to some page has one link, and `item` has none.
 
 Another leaf, [with the graph]{#word-has-a-graph}.
 
-## Next
+## Read on
 """
 GLOSSARY = """# Glossary
 
