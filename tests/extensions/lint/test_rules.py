@@ -37,7 +37,9 @@ BELOW_TITLE = {
     "First this. Then that.": "3: two sentences on one line",
     "Do it.\n\n## Read on": "1: no section 'Do this'",
     "Do it.\n\n## Do this": "1: no section 'Read on'",
-    "It.\n\n## Read on\n\n## Do this": "7: 'Do this' has to come before 'Read on'",
+    "It.\n\n## Read on\n\n## Do this": (
+        "7: 'Do this' has to come before 'Read on'"
+    ),
     "## Do this\n\n## Read on": "1: no sentence below the title",
     "[A](https://example.org/a){.cited} says so.": "3: cites what"
     " docs/evidence/primary_sources.toml does not list: https://example.org/a",
