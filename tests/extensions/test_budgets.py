@@ -18,15 +18,15 @@ BUDGETS = {
     "extensions/measurements": 458,
     "extensions/new_topic": 96,
     "extensions/notebooks": 611,
-    "extensions/pages": 925,
+    "extensions/pages": 937,
     "extensions/programs": 1235,
     "extensions/prose": 836,
     "extensions/site": 569,
     "extensions/web": 783,
-    "docs/_static": 441,
+    "docs/_static": 445,
     "tests/extensions": 8846,
     "tests/helpers": 1121,
-    "tests/browser": 1996,
+    "tests/browser": 2015,
     "tools": 1031,
 }
 FILES = 72  # of Python in extensions/
