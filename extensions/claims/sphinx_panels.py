@@ -146,9 +146,9 @@ def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Add a sign after each claim of a page, and its panel below."""
     builder, ledger = builder_of(app), ledger_of(app)
     entries = {each.claim.name: each for each in ledger.of(docname)}
-    for node in doctree.findall(nodes.inline):  # a claim of another page
-        for entry in ledger.of(node.get("proven_on", "")):
-            if entry.claim.name in node["ids"]:
+    for shown in doctree.findall(nodes.inline):  # a claim of another page
+        for entry in ledger.of(shown.get("proven_on", "")):
+            if entry.claim.name in shown["ids"]:
                 entries[entry.claim.name] = entry
     unseen, panels = set(entries), []
     kinds = (nodes.inline, nodes.paragraph)

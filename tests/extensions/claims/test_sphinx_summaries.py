@@ -105,8 +105,10 @@ def test_some_corrections_are_chosen_by_their_claims(varied):
 
     said = '<p class="said">Word is *three*. <small>A text</small></p>'
     assert said in html
-    assert '<p><b class="passed">✓</b> <code>word</code> is one. ' in html
-    assert '<a href="part/one.html#word-is-one">One</a>' in html
+    link = 'href="part/one.html#word-is-one"'
+    assert f'<a class="passed" {link} aria-label="The test that ' in html
+    assert "✓</a> <code>word</code> is one. " in html
+    assert f"<a {link}>One</a>" in html
     assert "<em>" not in html
 
 

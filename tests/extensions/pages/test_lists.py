@@ -166,7 +166,7 @@ def test_what_changes_on_another_page_renews_a_list(house, build):
     app = build()
 
     assert head(app, "part/one").startswith("Page 1 of 2")
-    assert "Words: " in rules_of(app)[1]
+    assert "Words<span" in rules_of(app)[1]
 
 
 # -- Heads -------------------------------------------------------------------
