@@ -188,8 +188,9 @@ def test_the_search_finds_the_largest__but_not(snippet, fails, old, new):
     fails(test_the_search_finds_the_largest, snippet.edit(old, new))
 
 
-def test_a_failed_try_leaves_nothing(snippet, room=2_000_000):
+def test_a_failed_try_leaves_nothing(snippet, room=2_000_000, train_step=None):
     run = after(snippet, *SEARCH)
+    train_step = train_step or run.train_step
 
     def build():
         model, optimizer = run.build()
@@ -199,7 +200,7 @@ def test_a_failed_try_leaves_nothing(snippet, room=2_000_000):
     gc.disable()  # so that nothing is collected by chance
     try:
         with (
-            using(run, build=build),
+            using(run, build=build, train_step=train_step),
             run.SmallDevice(room) as device,
             no_error(),
         ):
@@ -230,6 +231,33 @@ def test_a_failed_try_leaves_nothing__but_not_if_the_error_is_kept(
         "OutOfMemoryError as error:  # 4\n        fits.kept = error\n",
     )
     fails(test_a_failed_try_leaves_nothing, edited)
+
+
+def keeping(number):
+    """Return a step that keeps each loss in a list."""
+    losses = []
+
+    def train_step(model, optimizer, images, labels):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item() if number else loss)
+
+    return train_step
+
+
+def test_a_failed_try_leaves_nothing__also_if_numbers_are_kept(snippet):
+    step = keeping(number=True)
+    test_a_failed_try_leaves_nothing(snippet, train_step=step)
+
+
+def test_a_failed_try_leaves_nothing__ends_if_losses_are_kept(snippet, fails):
+    """If `train_step` appends each loss to a list: a loss holds its model, so
+    later tries have less room.
+    """
+    step = keeping(number=False)
+    fails(test_a_failed_try_leaves_nothing, snippet, 2_000_000, step)
 
 
 # How it works
