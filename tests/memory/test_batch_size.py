@@ -215,8 +215,8 @@ def test_a_failed_try_leaves_nothing(snippet, room=2_000_000, train_step=None):
 
 
 def test_a_failed_try_leaves_nothing__but_not_uncollected(snippet, fails):
-    """Without `gc.collect()`, models of earlier tries stay in memory, until
-    there is no room to build the next.
+    """Without `gc.collect()`, models of earlier tries stay in memory, and
+    leave no room for even 2 samples.
     """
     edited = snippet.edit("    gc.collect()\n", "")
     fails(test_a_failed_try_leaves_nothing, edited)
@@ -258,6 +258,13 @@ def test_a_failed_try_leaves_nothing__ends_if_losses_are_kept(snippet, fails):
     """
     step = keeping(number=False)
     fails(test_a_failed_try_leaves_nothing, snippet, 2_000_000, step)
+
+    run, found = after(snippet, *SEARCH), []
+    for number in (False, True):
+        step = keeping(number)
+        with using(run, train_step=step), run.SmallDevice(2_000_000):
+            found.append(run.largest_batch(500))
+    assert found[0] < found[1]
 
 
 # How it works
@@ -711,10 +718,10 @@ def test_the_epoch_skips_nothing(
         loader = DataLoader(data, batch)
         with no_error():
             size = run.train_epoch(other, optimizer, loader, 10 * batch)
-    assert size < batch
     pairs = zip(model.parameters(), other.parameters(), strict=True)
     apart = max((one - two).abs().max().item() for one, two in pairs)
     assert apart < 1e-12
+    assert size < batch
     lengths = []
     other.register_forward_hook(lambda *of: lengths.append(len(of[-1])))
     assert run.gradients_fit(other, optimizer, *data[:7], 3)
@@ -806,7 +813,9 @@ def test_the_epoch_skips_nothing__ends_with_dropout(snippet, fails):
 
 def test_the_epoch_skips_nothing__ends_if_nothing_fits(snippet, fails):
     """If not one sample fits: `split` raises an error for size 0."""
-    fails(test_the_epoch_skips_nothing, snippet, 300_000)
+    fails(test_the_epoch_skips_nothing, snippet, 400_000)
+    with pytest.raises(pytest.fail.Exception, match="split_size can only"):
+        test_the_epoch_skips_nothing(snippet, 400_000)
 
 
 def test_the_state_stays_half_made(snippet, kind=None, least=1_000_000):
