@@ -100,14 +100,23 @@ def two_layers():
 def forecast(snippet, make, kind, options):
     """Run the cell `forecast` on another model, with another optimizer."""
     edited = snippet.edit("torch.optim.AdamW(weights)", "make(weights)")
-    cell = edited.cells()["forecast"]
+    cell, shown = edited.cells()["forecast"], []
+
+    def total(sizes):
+        shown.append(sum(sizes))
+        return shown[-1]
+
     variables = {
         "torch": torch,
+        "sum": total,
         "reader": lambda width: make(),
         "make": lambda weights: kind(matrices(kind, weights), **options),
     }
     with no_error():
         exec(compiled(cell, snippet.path), variables)
+    gradients = [w.grad for w in variables["weights"]]
+    parts = variables["model"].parameters(), gradients, variables["state"]
+    assert shown == [*map(size, parts)]
     weights = matrices(kind, variables["weights"])
     found = variables["model"].parameters(), [w.grad for w in weights]
     return [*map(size, found), size(tensors(variables["state"]))]
@@ -219,6 +228,25 @@ def test_the_forecast_is_exact__but_not(snippet, old, new, fails):
     counters, or convert the model in between.
     """
     fails(test_the_forecast_is_exact, snippet.edit(old, new))
+
+
+def half_frozen():
+    """Return a model whose first layer is frozen."""
+    model = two_layers()
+    model[0].requires_grad_(False)
+    return model
+
+
+def test_the_forecast_is_exact__also_half_frozen(snippet):
+    test_the_forecast_is_exact(snippet, make=half_frozen)
+
+
+def test_the_forecast_is_exact__but_not_without_what_is_frozen(snippet, fails):
+    """Summed over `weights`, the first number leaves out frozen layers."""
+    edited = snippet.edit(
+        "held in (model.parameters(), [", "held in (weights, ["
+    )
+    fails(test_the_forecast_is_exact, edited, optim.AdamW, {}, half_frozen)
 
 
 @pytest.mark.parametrize("kind", READ_NUMBERS)
