@@ -188,8 +188,9 @@ def test_the_search_finds_the_largest__but_not(snippet, fails, old, new):
     fails(test_the_search_finds_the_largest, snippet.edit(old, new))
 
 
-def test_a_failed_try_leaves_nothing(snippet, room=2_000_000):
+def test_a_failed_try_leaves_nothing(snippet, room=2_000_000, train_step=None):
     run = after(snippet, *SEARCH)
+    train_step = train_step or run.train_step
 
     def build():
         model, optimizer = run.build()
@@ -199,7 +200,7 @@ def test_a_failed_try_leaves_nothing(snippet, room=2_000_000):
     gc.disable()  # so that nothing is collected by chance
     try:
         with (
-            using(run, build=build),
+            using(run, build=build, train_step=train_step),
             run.SmallDevice(room) as device,
             no_error(),
         ):
@@ -214,8 +215,8 @@ def test_a_failed_try_leaves_nothing(snippet, room=2_000_000):
 
 
 def test_a_failed_try_leaves_nothing__but_not_uncollected(snippet, fails):
-    """Without `gc.collect()`, models of earlier tries stay in memory, until
-    there is no room to build the next.
+    """Without `gc.collect()`, models of earlier tries stay in memory, and
+    leave no room for even 2 samples.
     """
     edited = snippet.edit("    gc.collect()\n", "")
     fails(test_a_failed_try_leaves_nothing, edited)
@@ -230,6 +231,40 @@ def test_a_failed_try_leaves_nothing__but_not_if_the_error_is_kept(
         "OutOfMemoryError as error:  # 4\n        fits.kept = error\n",
     )
     fails(test_a_failed_try_leaves_nothing, edited)
+
+
+def keeping(number):
+    """Return a step that keeps each loss in a list."""
+    losses = []
+
+    def train_step(model, optimizer, images, labels):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item() if number else loss)
+
+    return train_step
+
+
+def test_a_failed_try_leaves_nothing__also_if_numbers_are_kept(snippet):
+    step = keeping(number=True)
+    test_a_failed_try_leaves_nothing(snippet, train_step=step)
+
+
+def test_a_failed_try_leaves_nothing__ends_if_losses_are_kept(snippet, fails):
+    """If `train_step` appends each loss to a list: a loss holds its model, so
+    later tries have less room.
+    """
+    step = keeping(number=False)
+    fails(test_a_failed_try_leaves_nothing, snippet, 2_000_000, step)
+
+    run, found = after(snippet, *SEARCH), []
+    for number in (False, True):
+        step = keeping(number)
+        with using(run, train_step=step), run.SmallDevice(2_000_000):
+            found.append(run.largest_batch(500))
+    assert found[0] < found[1]
 
 
 # How it works
@@ -683,10 +718,10 @@ def test_the_epoch_skips_nothing(
         loader = DataLoader(data, batch)
         with no_error():
             size = run.train_epoch(other, optimizer, loader, 10 * batch)
-    assert size < batch
     pairs = zip(model.parameters(), other.parameters(), strict=True)
     apart = max((one - two).abs().max().item() for one, two in pairs)
     assert apart < 1e-12
+    assert size < batch
     lengths = []
     other.register_forward_hook(lambda *of: lengths.append(len(of[-1])))
     assert run.gradients_fit(other, optimizer, *data[:7], 3)
@@ -778,7 +813,9 @@ def test_the_epoch_skips_nothing__ends_with_dropout(snippet, fails):
 
 def test_the_epoch_skips_nothing__ends_if_nothing_fits(snippet, fails):
     """If not one sample fits: `split` raises an error for size 0."""
-    fails(test_the_epoch_skips_nothing, snippet, 300_000)
+    fails(test_the_epoch_skips_nothing, snippet, 400_000)
+    with pytest.raises(pytest.fail.Exception, match="split_size can only"):
+        test_the_epoch_skips_nothing(snippet, 400_000)
 
 
 def test_the_state_stays_half_made(snippet, kind=None, least=1_000_000):

@@ -100,14 +100,23 @@ def two_layers():
 def forecast(snippet, make, kind, options):
     """Run the cell `forecast` on another model, with another optimizer."""
     edited = snippet.edit("torch.optim.AdamW(weights)", "make(weights)")
-    cell = edited.cells()["forecast"]
+    cell, shown = edited.cells()["forecast"], []
+
+    def total(sizes):
+        shown.append(sum(sizes))
+        return shown[-1]
+
     variables = {
         "torch": torch,
+        "sum": total,
         "reader": lambda width: make(),
         "make": lambda weights: kind(matrices(kind, weights), **options),
     }
     with no_error():
         exec(compiled(cell, snippet.path), variables)
+    gradients = [w.grad for w in variables["weights"]]
+    parts = variables["model"].parameters(), gradients, variables["state"]
+    assert shown == [*map(size, parts)]
     weights = matrices(kind, variables["weights"])
     found = variables["model"].parameters(), [w.grad for w in weights]
     return [*map(size, found), size(tensors(variables["state"]))]
@@ -219,6 +228,25 @@ def test_the_forecast_is_exact__but_not(snippet, old, new, fails):
     counters, or convert the model in between.
     """
     fails(test_the_forecast_is_exact, snippet.edit(old, new))
+
+
+def half_frozen():
+    """Return a model whose first layer is frozen."""
+    model = two_layers()
+    model[0].requires_grad_(False)
+    return model
+
+
+def test_the_forecast_is_exact__also_half_frozen(snippet):
+    test_the_forecast_is_exact(snippet, make=half_frozen)
+
+
+def test_the_forecast_is_exact__but_not_without_what_is_frozen(snippet, fails):
+    """Summed over `weights`, the first number leaves out frozen layers."""
+    edited = snippet.edit(
+        "held in (model.parameters(), [", "held in (weights, ["
+    )
+    fails(test_the_forecast_is_exact, edited, optim.AdamW, {}, half_frozen)
 
 
 @pytest.mark.parametrize("kind", READ_NUMBERS)
@@ -875,25 +903,38 @@ REFUSE |= {optim.Adafactor}
 if hasattr(optim, "Muon"):
     REFUSE.add(optim.Muon)
 GO_ON = [(optim.SGD, {"momentum": 0.9}), (optim.RMSprop, {})]
+GO_ON += [(optim.SGD, {"momentum": 0.9, "foreach": True})]
 GO_ON += [(optim.Adagrad, {})]
-SAID = r"expected dtype float for `end` but got dtype c10::BFloat16"
+STEPS = [(kind, {}) for kind in REFUSE]
+STEPS += [
+    (kind, {"foreach": True}) for kind in REFUSE if kind.__name__ != "Muon"
+]
+STEPS += GO_ON
+SAID = "expected dtype float for `end` but got dtype c10::BFloat16"
+FUSED = "expected scalar type BFloat16 but found Float"
 CONVERTED = ("digits", "converted")
 
 
+def said_by(train, *parts):
+    """Return the text of the error that a step raises."""
+    with pytest.raises(RuntimeError) as caught:
+        train(*parts)
+    return str(caught.value)
+
+
 @muon
-def test_a_converted_model_keeps_its_state(snippet):
+def test_a_converted_model_keeps_its_state(snippet, steps=tuple(STEPS)):
     run = snippet.only(*CONVERTED).after("converted")
     assert SAID in printed[-1]["converted"]
     assert run.as_before == held(run.optimizer)
     assert {each.dtype for each in run.model.parameters()} == {torch.bfloat16}
-    for kind, options in [(kind, {}) for kind in REFUSE] + GO_ON:
+    for kind, options in steps:
         model, optimizer, _ = start(run, kind, options)
         run.train(model, optimizer)
         before = held(optimizer)
         model.to(torch.bfloat16)
         if kind in REFUSE:
-            with pytest.raises(RuntimeError, match=SAID):
-                run.train(model, optimizer)
+            assert SAID in said_by(run.train, model, optimizer)
         else:
             with no_error():
                 run.train(model, optimizer)
@@ -908,8 +949,43 @@ def test_a_converted_model_keeps_its_state__also_by_hand(snippet):
     optimizer = run.Adam(model.parameters())
     run.train(model, optimizer)
     model.to(torch.bfloat16)
-    with pytest.raises(RuntimeError, match=SAID):
-        run.train(model, optimizer)
+    assert SAID in said_by(run.train, model, optimizer)
+
+
+@muon
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (optim.AdamW, {}),
+        (optim.SGD, {"momentum": 0.9}),
+        (optim.Adagrad, {}),
+    ],
+    ids=named,
+)
+def test_a_converted_model_keeps_its_state__ends_if_fused(
+    snippet, kind, options, fails
+):
+    """If fused, AdamW, momentum and Adagrad raise *expected scalar
+    type BFloat16 but found Float*.
+    """
+    options = {"fused": True, **options}
+    steps = [(kind, options)]
+    fails(test_a_converted_model_keeps_its_state, snippet, steps)
+
+    run = snippet.only(*CONVERTED).after("converted")
+    model, optimizer, _ = start(run, kind, options)
+    run.train(model, optimizer)
+    model.to(torch.bfloat16)
+    assert FUSED in said_by(run.train, model, optimizer)
+
+
+@muon
+def test_a_converted_model_keeps_its_state__ends_if_centered(snippet, fails):
+    """RMSprop with `centered=True` keeps a mean as Adam does, and raises the
+    same error.
+    """
+    centered = [(optim.RMSprop, {"centered": True})]
+    fails(test_a_converted_model_keeps_its_state, snippet, centered)
 
 
 @edits(
