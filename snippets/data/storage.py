@@ -160,8 +160,10 @@ pd.DataFrame.from_dict(rows, orient="index")
 shards = str(folder / "digits-{0..5}.tar")
 stream = webdataset.WebDataset(shards, shardshuffle=6).shuffle(500).decode()
 stream = stream.to_tuple("image.bin", "label.cls")
-answers = [each for _, each in DataLoader(stream, batch_size=None, **two)]
-print(len(answers), "in order" if answers == [*labels] else "shuffled")
+shuffled = DataLoader(stream, batch_size=None, **two)
+epochs = [[each for _, each in shuffled] for _ in range(2)]
+again = "in the same order" if epochs[0] == epochs[1] else "in a new order"
+print([len(answers) for answers in epochs], again)
 
 # %% open-handles
 # Wrong on purpose: do not copy.

@@ -42,6 +42,7 @@ START = ("digits", "write", "do-this")
 MODEL = ("digits", "by-hand")
 FILES = (*MODEL, "formats")
 GZIP = '    file.create_dataset("images", data=digits, compression="gzip")'
+GROWS = '    file.create_dataset("images", data=digits, maxshape=(None, 8, 8))'
 STORING = ("HDF5", "LMDB", "TFRecord", "WebDataset")
 FORK = {"num_workers": 2, "multiprocessing_context": "fork"}
 
@@ -331,12 +332,13 @@ def test_three_formats_store_bytes_as_they_are__ends_for_parquet(
     ("in TFRecord", '(image.tobytes(), "byte")', '(pack(image), "byte")'),
     ("in a shard", 'bin": image.tobytes()', 'bin": pack(image)'),
     ("in HDF5 if you ask", '    file["images"] = digits', GZIP),
+    ("in HDF5 that can grow", '    file["images"] = digits', GROWS),
 )
 def test_three_formats_store_bytes_as_they_are__but_not_if_packed(
     snippet, old, new, fails
 ):
     """If you compress a value before you write it, or ask HDF5 to, its bytes
-    are others.
+    are others; and an array that can grow has chunks that cut it.
     """
     edited = snippet.edit(old, new).edit(
         "import h5py\n", "from zlib import compress as pack\nimport h5py\n"
@@ -358,8 +360,12 @@ def test_streams_cannot_shuffle(snippet):
 
 def test_streams_cannot_shuffle__also_if_workers_share_the_shards(snippet):
     run = after(snippet, *START, *FILES[1:], "loop", "shards")
-    assert sorted(run.answers) == sorted(run.labels.tolist())
-    assert run.answers != run.labels.tolist()
+    for answers in run.epochs:
+        assert sorted(answers) == sorted(run.labels.tolist())
+    assert run.epochs[0] != run.epochs[1]
+    plain = snippet.edit("shardshuffle=6).shuffle(500)", "shardshuffle=False)")
+    run = after(plain, *START, *FILES[1:], "loop", "shards")
+    assert run.epochs[0] == run.epochs[1] != run.labels.tolist()
     pairs = [*DataLoader(run.stream, batch_size=None, **FORK)]
     rows = [each.tobytes() for each in run.digits]
     pairs = map(tuple, pairs)
@@ -782,6 +788,28 @@ def test_a_chunk_is_read_whole__also_if_plain_rows_are_read_alone(
     start = array.id.get_offset()
     array[57]
     assert noted.read_bytes[start:][: run.digits.nbytes].sum() == 64
+
+
+@pytest.mark.parametrize(
+    ("options", "again"),
+    [({}, False), ({"rdcc_nbytes": 6_000}, True)],
+    ids=str,
+)
+def test_a_chunk_is_read_whole__also_for_the_next_if_it_fits_no_cache(
+    snippet, options, again
+):
+    run = after(snippet, *FILES)
+    file = Noted((run.folder / "gzip.h5").read_bytes())
+    with h5py.File(file, **options) as opened:
+        sizes = opened.id.get_access_plist().get_cache()
+        assert sizes[2] == options.get("rdcc_nbytes", 2**23)
+        array = opened["images"]
+        array[56]
+        file.read_bytes[:] = False
+        assert np.array_equal(array[57], run.digits[57])
+        chunk = array.id.get_chunk_info(0)
+    part = file.read_bytes[chunk.byte_offset :][: chunk.size]
+    assert part.all() == part.any() == again
 
 
 @edits(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.snippet import after, printed
@@ -50,13 +51,14 @@ ENDS = {
     "ConvTranspose2d": (lambda: nn.ConvTranspose2d(50, 50, 3), 450),
     "Embedding": (lambda: nn.Embedding(500, 100), 100),
 }
+NORMED = {"weight_norm": (lambda: weight_norm(nn.Linear(100, 900)), 100)}
 
 
 def test_kaiming_draws_with_two_over_n(
     snippet, name="100 inputs", make_model=None
 ):
     run = run_of(snippet, "initialize")
-    make, count = {**LINEAR, **ENDS}[name]
+    make, count = {**LINEAR, **ENDS, **NORMED}[name]
     torch.manual_seed(0)
     layer = make().requires_grad_(False)
     squares = []
@@ -92,6 +94,13 @@ def test_kaiming_draws_with_two_over_n__ends_for_a(snippet, name, fails):
     PyTorch drew them.
     """
     fails(test_kaiming_draws_with_two_over_n, snippet, name)
+
+
+def test_kaiming_draws_with_two_over_n__ends_with_weight_norm(snippet, fails):
+    """With `weight_norm`, `weight` is computed anew at each use, so the drawn
+    numbers are lost.
+    """
+    fails(test_kaiming_draws_with_two_over_n, snippet, "weight_norm")
 
 
 def test_kaiming_draws_with_two_over_n__ends_in_a_list(snippet, fails):
