@@ -573,6 +573,11 @@ def test_assign_leaves_the_optimizer_behind(snippet, later=False):
         shared = places(model.state_dict().values())
         assert shared == places(file.values())
 
+        elsewhere = {n: each.to("meta") for n, each in file.items()}
+        model.load_state_dict(elsewhere, assign=True)
+        devices = {str(each.device) for each in model.state_dict().values()}
+        assert devices == {"meta"}
+
 
 def test_assign_leaves_the_optimizer_behind__also_on_meta(snippet):
     run = after(snippet, *FILE, "meta")
@@ -586,6 +591,8 @@ def test_assign_leaves_the_optimizer_behind__also_on_meta(snippet):
         assert {each.is_meta for each in model.state_dict().values()} == {True}
         model.load_state_dict(file, assign=True)
         assert unequal(model.state_dict(), file) == []
+    names = [name for name, each in model.named_buffers() if each.is_meta]
+    assert names == ["mask"]  # the one that is not in the state dict
 
 
 def test_assign_leaves_the_optimizer_behind__ends_if_made_later(
@@ -622,6 +629,17 @@ def test_objects_are_refused(snippet):
         for packed in (content, {"deep": [1, (content,)]}):
             with pytest.raises(pickle.UnpicklingError, match="Weights only"):
                 torch.load(saved(packed))
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+def test_objects_are_refused__also_in_a_later_protocol(protocol):
+    state, file = nn.Linear(2, 2).state_dict(), io.BytesIO()
+    torch.save(state, file, pickle_protocol=protocol)
+    for content in (file.getvalue(), pickle.dumps(state, protocol)):
+        with pytest.raises(pickle.UnpicklingError) as refused:
+            torch.load(io.BytesIO(content))
+        assert "Unsupported operand 149" in str(refused.value)
 
 
 @edits(
