@@ -760,7 +760,9 @@ def test_without_cuda_the_cpu_answers(snippet):
     runtime = pytest.importorskip("onnxruntime")
     if "CUDAExecutionProvider" in runtime.get_available_providers():
         pytest.skip("has a package for the GPU")
-    run = with_onnx(untrained(snippet), *FILE)
+    # A folder of its own: a program that is trained writes the same file.
+    apart = untrained(snippet).edit("mkdtemp()", 'mkdtemp("apart")')
+    run = with_onnx(apart, *FILE)
     assert run.on_gpu.get_providers() == ["CPUExecutionProvider"]
     said = "'CUDAExecutionProvider' is not in available provider names"
     assert [said in str(each.message) for each in run.caught] == [True]
