@@ -147,9 +147,7 @@ def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     builder, ledger = builder_of(app), ledger_of(app)
     entries = {each.claim.name: each for each in ledger.of(docname)}
     for shown in doctree.findall(nodes.inline):  # a claim of another page
-        for entry in ledger.of(shown.get("proven_on", "")):
-            if entry.claim.name in shown["ids"]:
-                entries[entry.claim.name] = entry
+        entries |= {each.claim.name: each for each in _named_by(ledger, shown)}
     unseen, panels = set(entries), []
     kinds = (nodes.inline, nodes.paragraph)
     for node in [each for kind in kinds for each in doctree.findall(kind)]:
@@ -171,22 +169,25 @@ def add_panels(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         )
         panels.append((node, panel))
     for link in doctree.findall(nodes.reference):
-        topic_name, name = link.get("names_claim", ("", ""))
-        for entry in ledger.of(topic_name):
-            if entry.claim.name == name:
-                _put_sign(builder, link, entry, is_link=False)
-                in_recap = isinstance(link.parent.parent, nodes.list_item)
-                if entry.ends and in_recap:
-                    ends = "; ".join(e.removesuffix(".") for e in entry.ends)
-                    said = f"Where it ends: {words(ends)}."
-                    html = f' <small class="claim-ends">{said}</small>'
-                    link.parent.append(HtmlNode(html=html))
+        for entry in _named_by(ledger, link):
+            _put_sign(builder, link, entry, is_link=False)
+            in_recap = isinstance(link.parent.parent, nodes.list_item)
+            if entry.ends and in_recap:
+                ends = "; ".join(e.removesuffix(".") for e in entry.ends)
+                said = f"Where it ends: {words(ends)}."
+                html = f' <small class="claim-ends">{said}</small>'
+                link.parent.append(HtmlNode(html=html))
     for name in sorted(unseen):
         claim = entries[name].claim
         message = f"claim {name!r} has the address of a heading: rename one"
         report(Problem(entries[name].topic.page, claim.line, message))
     for node, panel in reversed(panels):  # so that they keep their order
         _put_below(node, panel)
+
+
+def _named_by(ledger: Ledger, node: nodes.Element) -> list[Entry]:
+    topic_name, name = node.get("names_claim", ("", ""))
+    return [e for e in ledger.of(topic_name) if e.claim.name == name]
 
 
 def _put_sign(

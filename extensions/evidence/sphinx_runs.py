@@ -61,8 +61,8 @@ def _recorded(
             if not is_whole or facts.get("cell") != f"{topic.name}:{cell}":
                 continue
             fresh = facts.get(DEPENDS_ON) == cells_up_to(topic, cell)
-            said = f"Recorded on {facts['date']} on {facts['device']} with"
-            said += f" {run.title}"
+            where = f"on {facts['date']} on {facts['device']}"
+            said = f"Recorded {where} with {run.title}"
             said += "." if fresh else ", before the snippet was changed."
             output = facts["output"]
             yield nodes.literal_block(output, output, language="none")

@@ -140,9 +140,9 @@ class FeaturedClaimDirective(SphinxDirective):
             link = claim_link(self, self.topic, name)
             if link is None:
                 raise self.error(f"{self.topic.name} has no claim {name!r}")
-            words = nodes.inline("", "", *link.children, ids=[name])
-            words["proven_on"] = self.topic.name
-            said += [words, nodes.Text(". ")]
+            shown = nodes.inline("", "", *link.children, ids=[name])
+            shown["names_claim"] = link["names_claim"]
+            said += [shown, nodes.Text(". ")]
         return said
 
 
