@@ -3,7 +3,6 @@
 import functools
 import multiprocessing
 import random
-import signal
 import sys
 import time
 import traceback
@@ -32,6 +31,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from extensions.evidence.counterexamples import edits
 from extensions.programs.snippet import after
 from tests.helpers import spawns
+from tests.helpers.alarms import alarm
 from tests.helpers.forks import import_once
 
 import_once("numpy.random")  # each worker seeds it
@@ -209,27 +209,15 @@ def drawn(index):
     return {"image": image, "index": index, "drawn": torch.rand(()).item()}
 
 
-def ring(number, frame):
-    # While Python forks, it ignores what is raised, and the lock of logging
-    # would stay locked for all other threads: it rings again.
-    if frame.f_globals.get("__name__") != "logging":
-        raise TimeoutError
-
-
 def taken(batches, most, seconds=20):
     """Return what a loop takes, and the error that ends it."""
-    before = signal.signal(signal.SIGALRM, ring)
-    # Once more, if the first rings where Python ignores what it raises.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 5)
     found = []
-    try:
-        found.extend(plain(batch) for batch in islice(batches, most))
-    except Exception as error:
-        traceback.clear_frames(error.__traceback__)
-        found.append(type(error).__name__)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with alarm(seconds):
+        try:
+            found.extend(plain(batch) for batch in islice(batches, most))
+        except Exception as error:
+            traceback.clear_frames(error.__traceback__)
+            found.append(type(error).__name__)
     return found
 
 

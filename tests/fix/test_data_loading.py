@@ -23,6 +23,7 @@ from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import older
 from extensions.programs.snippet import after, printed
 from tests.helpers import spawns
+from tests.helpers.alarms import alarm
 
 FORK = {"num_workers": 1, "multiprocessing_context": "fork"}
 
@@ -611,21 +612,11 @@ def test_what_cannot_be_pickled_hangs__also_tensors_with_a_graph(snippet):
 
 
 def test_what_cannot_be_pickled_hangs__also_without_a_timeout(snippet):
-    def ring(number, frame):
-        raise TimeoutError
-
     run = after(snippet, *HANG)
     loader = DataLoader(run.Unpicklable(), worker_init_fn=mute, **FORK)
-    # Its worker is there before it rings: what is raised while Python forks
-    # is ignored, and leaves a lock behind for which other threads wait.
-    batches = iter(loader)
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, 0.3, 5)
-    try:
+    batches = iter(loader)  # its worker is there before it rings
+    with alarm(0.3):
         error = error_of(lambda: list(batches))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
     assert type(error) is TimeoutError
 
