@@ -39,7 +39,7 @@ def theirs():
         "encoder": nn.Linear(64, 10),
         "epoch": 3,
         "epochs": 2,
-        "images": torch.rand(9, 28, 28),
+        "images": torch.rand(9, 8, 8),
         "path": Path("kept.pt"),
         "photos": torch.rand(2, 6, 5, 3),
         "train_loader": loader,
