@@ -310,6 +310,11 @@ def test_each_fault_is_found__ends_for_a_few_wrong_labels(snippet, fails):
     fails(test_each_fault_is_found, snippet, (), (1,), {"labels": labels})
 
 
+def test_each_fault_is_found__ends_at_another_start(snippet, fails):
+    """From seed 9, a ReLU on the scores still lets this batch be learned."""
+    fails(test_each_fault_is_found, snippet, ("ReLU on the scores",), (9,))
+
+
 LEFT_OUT = "optimizer of another model", "optimizer of the last layer"
 
 
