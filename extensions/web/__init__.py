@@ -20,19 +20,26 @@ from extensions.site.metadata import METADATA
 from extensions.web import search
 
 # Libraries load these on every page, a sixth of its weight. The site has keys
-# and a search of its own, no tabs and no tags, and a grid on its front page.
-_UNUSED = {
-    "design-tabs.js",
-    "doctools.js",
-    "sg-tags.js",
-    "sphinx-design.min.css",
-    "sphinx_highlight.js",
+# and a search of its own, no tabs and no tags. The others serve only a page
+# that has what stands beside them.
+_CODE = 'class="highlight'
+_SERVES = {
+    "clipboard.min.js": _CODE,
+    "copybutton.css": _CODE,
+    "copybutton.js": _CODE,
+    "design-tabs.js": None,
+    "doctools.js": None,
+    "sg-tags.js": None,
+    "sphinx-design.min.css": 'class="sd-',
+    "sphinx_highlight.js": None,
 }
 
 
 def _leave_out(page: PageContext) -> None:
-    has_grid = 'class="sd-' in page.values.get("body", "")
-    unused = _UNUSED - {"sphinx-design.min.css" if has_grid else ""}
+    body = page.values.get("body", "")
+    unused = {
+        name for name, what in _SERVES.items() if not (what and what in body)
+    }
     for kind in ("css_files", "script_files"):
         page.values[kind] = [
             each
