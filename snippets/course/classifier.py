@@ -75,6 +75,17 @@ loss = F.cross_entropy(scores, labels[train])
 print(f"loss: {loss.item():.2f}")
 print(f"right: {accuracy(model, valid):.0%}")
 
+# %% nudged
+from copy import deepcopy
+
+nudged = deepcopy(model)
+with torch.no_grad():
+    nudged[1].weight[0, 28] -= 0.01
+
+for each in model, nudged:
+    measured = F.cross_entropy(each(images[train]), labels[train])
+    print(f"loss {measured:.4f}, right {accuracy(each, train):.2%}")
+
 # %% backward
 loss.backward()
 
@@ -98,6 +109,17 @@ for _ in range(49):
     optimizer.step()
 
 print(f"after 50 steps: {accuracy(model, valid):.0%} right")
+
+# %% nearest-average
+averages = [
+    images[train][labels[train] == digit].mean(0) for digit in range(10)
+]
+differences = images[valid][:, None] - torch.stack(averages)
+distances = differences.square().sum(dim=(2, 3, 4))
+nearest = distances.argmin(dim=1)
+
+share = (nearest == labels[valid]).double().mean()
+print(f"nearest average: {share:.0%} right")
 
 # %% weights-drawn
 import matplotlib.pyplot as plt

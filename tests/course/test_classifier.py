@@ -16,7 +16,9 @@ FIRST = *DATA, "start-again"
 UNTRAINED = *DATA, "accuracy", "start-again", "untrained"
 BACKWARD = *UNTRAINED, "backward"
 STEP = *BACKWARD, "step"
+NUDGED = *UNTRAINED, "nudged"
 MORE = *STEP, "more-steps"
+NEAREST = *MORE, "nearest-average"
 THREE = *DATA, "by-hand", "surprise"
 SOFTMAX = *DATA, "accuracy", "softmax-first"
 UNSCALED = *DATA, "not-scaled"
@@ -338,6 +340,57 @@ def test_untrained_is_guessing__ends_with_unscaled_pixels(snippet, fails):
     )
 
 
+def losses_and_answers(run, change):
+    """Return the loss and the right answers of each small change's model."""
+    layer, labels = run.model[1], run.labels[run.train]
+    pixels = run.images[run.train].flatten(1).double()
+    weights = layer.weight.detach().double()
+    scores = pixels @ weights.T + layer.bias.detach().double()
+    for digit in range(10):
+        for pixel in range(64):
+            moved = scores.clone()
+            moved[:, digit] -= change * pixels[:, pixel]
+            right_answers = (moved.argmax(dim=1) == labels).sum().item()
+            yield F.cross_entropy(moved, labels).item(), right_answers
+
+
+def test_accuracy_hides_small_changes(snippet):
+    run = after(snippet, *NUDGED)
+    change = (run.model[1].weight - run.nudged[1].weight).detach()
+    size = change[change != 0].sum().item()
+    still = *losses_and_answers(run, 0), *losses_and_answers(run, size)
+    (loss, answers), tried = still[0], still[640:]
+    moved = sum(each != loss for each, _ in tried)
+    hidden = sum(each == answers for _, each in tried)
+    labels = run.labels[run.train]
+    shown = F.cross_entropy(run.nudged(run.images[run.train]), labels)
+
+    assert moved > 0.8 * len(tried), (moved, len(tried))
+    assert hidden > 0.5 * len(tried), (hidden, len(tried))
+    assert abs(shown.item() - loss) > 1e-5
+
+
+@SEEDS
+def test_accuracy_hides_small_changes__also_from(snippet, seed):
+    test_accuracy_hides_small_changes(seeded(snippet, seed, "start-again"))
+
+
+def test_accuracy_hides_small_changes__but_not_of_the_same_model(
+    snippet, fails
+):
+    """Compared with itself, the model shows no change of the loss."""
+    edited = snippet.edit("nudged = deepcopy(model)", "nudged = model")
+    fails(test_accuracy_hides_small_changes, edited)
+
+
+def test_accuracy_hides_small_changes__ends_at_a_blank_pixel(snippet, fails):
+    """Where a pixel is blank in all pictures, even the loss stays the same."""
+    fails(
+        test_accuracy_hides_small_changes,
+        snippet.edit("[0, 28] -=", "[0, 0] -="),
+    )
+
+
 # backward and step adjust the parameters
 
 
@@ -449,6 +502,57 @@ def test_step_subtracts_the_gradient__ends_with_momentum(snippet, fails):
 
 
 # What has it learned?
+
+
+def nearest_averages(run):
+    """Return the share of pictures nearest to their own digit's average."""
+    pictures = run.images.flatten(1).double()
+    averages = [
+        pictures[[i for i in run.train.tolist() if run.labels[i] == digit]]
+        for digit in range(10)
+    ]
+    found = [
+        min(
+            range(10),
+            key=lambda d: (pictures[i] - averages[d].mean(0)).norm().item(),
+        )
+        for i in run.valid.tolist()
+    ]
+    labels = run.labels[run.valid].tolist()
+    return sum(map(int.__eq__, found, labels)) / len(labels)
+
+
+def test_fifty_steps_beat_averages(snippet):
+    five = after(snippet, *TRAIN)
+    run = after(snippet, *NEAREST)
+    expected = nearest_averages(run)
+
+    assert run.share.item() == pytest.approx(expected)
+    assert right(five, five.valid) < expected, expected
+    assert expected < right(run, run.valid), expected
+
+
+@SEEDS
+def test_fifty_steps_beat_averages__also_from(snippet, seed):
+    test_fifty_steps_beat_averages(seeded(snippet, seed, "start-again"))
+
+
+@edits(
+    ("distances.argmin", "distances.argmax"),
+    ("labels[train] == digit]", "labels[train] != digit]"),
+    ("range(49)", "range(4)"),
+)
+def test_fifty_steps_beat_averages__but_not(snippet, old, new, fails):
+    """The farthest average, and that of all other digits, is a worse rule, and
+    five steps are too few.
+    """
+    fails(test_fifty_steps_beat_averages, snippet.edit(old, new))
+
+
+def test_fifty_steps_beat_averages__ends_with_a_small_rate(snippet, fails):
+    """At a learning rate of 0.01, 50 steps stay below the baseline."""
+    edited = edit_in(snippet, "start-again", "lr=1.0", "lr=0.01")
+    fails(test_fifty_steps_beat_averages, edited)
 
 
 def middle(snippet):
