@@ -57,7 +57,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("doctree-resolved", sphinx_summaries.render_summaries)
     # Before Sphinx highlights code, and before panels are added.
     app.connect("doctree-resolved", sphinx_exercise.put_repairs)
-    # The tally goes below the first paragraph: panels hold some, too.
     app.connect("doctree-resolved", sphinx_panels.add_tally)
     app.connect("doctree-resolved", sphinx_panels.add_panels)
     app.connect("html-collect-pages", sphinx_ledger.ledger_pages)

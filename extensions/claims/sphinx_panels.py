@@ -2,7 +2,7 @@
 
 The sign is a link to the panel, which stands below the paragraph of the claim
 or below its row of a table: so it never covers the sentence, is as wide as the
-page, and opens without a script as well. The *tally*, a line at the head of
+page, and opens without a script as well. The *tally*, a line at the foot of
 the page, counts the signs, and so is their legend. The words of a claim that
 other pages repeat lead to where they are proven.
 """
@@ -30,7 +30,6 @@ from extensions.site.nodes import (
     HtmlNode,
     html_element,
     paragraph_of,
-    put_below_opening,
     words,
 )
 
@@ -87,7 +86,7 @@ def label_first_pages(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def add_tally(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Say below the first paragraph how many claims have each verdict."""
+    """Say at the foot of a page how many claims have each verdict."""
     builder, ledger = builder_of(app), ledger_of(app)
     entries = ledger.of(docname)
     if not entries:
@@ -98,7 +97,8 @@ def add_tally(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         cited = builder.get_relative_uri(docname, _CITED)
         parts.append(("§", "cited", f"{number} cited", f"{cited}#cited"))
     html = builder.templates.render("page_tally.html", {"parts": parts})
-    put_below_opening(doctree, HtmlNode(html=f"{html}\n"))
+    whole = next(doctree.findall(nodes.section), doctree)
+    whole.append(HtmlNode(html=f"{html}\n"))
 
 
 def _parts_of_tally(

@@ -122,8 +122,9 @@ def fill_head(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             put_head(doctree, said)
         return
     minutes = summary_of(app.env, docname).minutes
+    # In the course, its place says what comes before.
+    first = "" if said else app.env.metadata[docname].get(READ_FIRST)
     said.append(nodes.Text(f"{' · ' if said else ''}{minutes} min to read"))
-    first = app.env.metadata[docname].get(READ_FIRST)
     if first in app.env.titles:
         link = _link_from(app, docname, first, app.env.titles[first].astext())
         said += [nodes.Text(" · read first: "), link]

@@ -19,27 +19,22 @@ from extensions.site.layout import (
 from extensions.site.metadata import METADATA
 from extensions.web import search
 
-# Libraries load these on every page, a sixth of its weight. The site has keys
-# and a search of its own, no tabs and no tags. The others serve only a page
-# that has what stands beside them.
-_CODE = 'class="highlight'
-_SERVES = {
-    "clipboard.min.js": _CODE,
-    "copybutton.css": _CODE,
-    "copybutton.js": _CODE,
-    "design-tabs.js": None,
-    "doctools.js": None,
-    "sg-tags.js": None,
-    "sphinx-design.min.css": 'class="sd-',
-    "sphinx_highlight.js": None,
+# Libraries load these on every page, a sixth of its weight. They serve only a
+# page with what stands in front; the site has keys and a search of its own.
+_SERVE = {
+    "highlight-": {"clipboard.min.js", "copybutton.css", "copybutton.js"},
+    'class="sd-': {"sphinx-design.min.css"},
+    'class="sd-tab': {"design-tabs.js"},
+    "sg-tag": {"sg-tags.js"},
+    "?highlight=": {"doctools.js", "sphinx_highlight.js"},
 }
 
 
 def _leave_out(page: PageContext) -> None:
     body = page.values.get("body", "")
-    unused = {
-        name for name, what in _SERVES.items() if not (what and what in body)
-    }
+    unused = set().union(
+        *(_SERVE[what] for what in _SERVE if what not in body)
+    )
     for kind in ("css_files", "script_files"):
         page.values[kind] = [
             each

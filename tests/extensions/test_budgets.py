@@ -11,18 +11,18 @@ from extensions.core.topics import ROOT
 
 # Lines of what is written here, by folder: code, styles, templates, lists.
 BUDGETS = {
-    "extensions/claims": 2297,
+    "extensions/claims": 2296,
     "extensions/core": 829,
     "extensions/evidence": 3225,
     "extensions/lint": 174,
     "extensions/measurements": 458,
     "extensions/new_topic": 97,
     "extensions/notebooks": 611,
-    "extensions/pages": 937,
+    "extensions/pages": 938,
     "extensions/programs": 1235,
     "extensions/prose": 836,
     "extensions/site": 569,
-    "extensions/web": 783,
+    "extensions/web": 785,
     "docs/_static": 445,
     "tests/extensions": 8845,
     "tests/helpers": 1147,
