@@ -59,10 +59,8 @@ val_set = Digits(val_paths, nn.Identity())  # no transform
 image, label = train_set[0]
 print(len(train_set), len(val_set), image.shape, image.dtype, label)
 
+
 # %% by-hand
-import math
-
-
 class Part(Dataset):
     def __init__(self, dataset, indices):
         self.dataset, self.indices = dataset, indices  # 1
@@ -75,8 +73,8 @@ class Part(Dataset):
 
 
 def split(dataset, lengths, generator=None):
-    if math.isclose(sum(lengths), 1):
-        lengths = [math.floor(len(dataset) * each) for each in lengths]  # 3
+    if 1 - 1e-9 < sum(lengths) <= 1:  # fractions
+        lengths = [int(len(dataset) * each) for each in lengths]  # 3
         rest = len(dataset) - sum(lengths)
         lengths = [n + (place < rest) for place, n in enumerate(lengths)]  # 4
     order = torch.randperm(len(dataset), generator=generator)  # 5
