@@ -1,48 +1,9 @@
 """
-Write a dataset
-===============
+Write a custom dataset: Subset, random_split and transforms
+===========================================================
 
-Pictures from files: their transforms, their split, and what workers cost.
+A dataset of picture files, and random_split in fourteen lines.
 """
-
-# %% do-this
-import numpy as np
-import torch
-from PIL import Image, ImageOps
-from torch.utils.data import DataLoader, Dataset, Subset
-
-
-def read(path):
-    with Image.open(path) as file:
-        image = ImageOps.exif_transpose(file)  # a photo comes upright
-        pixels = np.array(image.convert("RGB").resize((32, 32)))
-    return torch.from_numpy(pixels).permute(2, 0, 1)  # channels first
-
-
-# %% dataset
-class Pictures(Dataset):
-    def __init__(self, paths, labels, transform):
-        self.paths, self.transform = paths, transform
-        self.labels = torch.tensor(labels)
-
-    def __len__(self):
-        return len(self.paths)
-
-    def __getitem__(self, index):
-        image = read(self.paths[index])  # opened now, not before
-        return self.transform(image), self.labels[index]
-
-
-# %% transforms
-def augment(image):  # for training
-    top, left = torch.randint(9, (2,))
-    image = image[:, top : top + 24, left : left + 24] / 255
-    return image.flip(-1) if torch.rand(()) < 0.5 else image
-
-
-def center(image):  # for evaluation
-    return image[:, 4:28, 4:28] / 255
-
 
 # %% files
 import atexit
@@ -50,178 +11,181 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from PIL import Image
+from sklearn.datasets import load_digits
+
 folder = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, folder)  # when the program ends
-for number, mode in enumerate(["RGB", "L", "RGBA", "P"] * 2):
-    name, sky = [("day", "skyblue"), ("night", "navy")][number // 4]
-    image = Image.new("RGB", (40 + number, 36), sky)
-    image.paste((255, 255, 0), (6, 8, 18, 20))  # a sun or a moon, in yellow
-    image.convert(mode).save(folder / f"{number}_{name}.png")
+digits = load_digits()
+for number, label in enumerate(digits.target[:100]):
+    path = folder / str(label) / f"{number:02}.png"
+    path.parent.mkdir(exist_ok=True)
+    gray = (digits.images[number] * 255 / 16).astype("uint8")
+    Image.fromarray(gray).save(path)
 
-# %% sample
-paths = sorted(folder.glob("*.png"))
-labels = [int("night" in path.name) for path in paths]
-training = Pictures(paths, labels, augment)
-
-image, label = training[6]
-print(image.shape, image.dtype, image.amax().item(), label)
-
-# %% epochs
-torch.manual_seed(0)
-drawn = [training[0] for epoch in range(3)]
-
-# %% epochs-drawn
-import matplotlib.pyplot as plt
-
-with Image.open(paths[0]) as file:
-    panels = {f"index 0:\n{paths[0].name}": np.array(file)}
-panels["read():\n32 x 32"] = read(paths[0]).permute(1, 2, 0)
-for epoch, (image, _) in enumerate(drawn):
-    panels[f"transform,\nepoch {epoch}"] = image.permute(1, 2, 0)
-figure, axes = plt.subplots(1, 5, figsize=(7, 2), layout="constrained")
-for ax, (title, pixels) in zip(axes, panels.items(), strict=True):
-    ax.imshow(pixels, extent=(0, pixels.shape[1], pixels.shape[0], 0))
-    ax.set(title=title, xlim=(0, 40), ylim=(36, 0), xticks=[], yticks=[])
-figure.suptitle("From an index to a sample")
-plt.show()
+# %% do-this
+import numpy as np
+import torch
+from PIL import ImageOps
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, random_split
 
 
-# %% difference
-def difference(dataset):  # between two reads of one sample
-    (first, _), (again, _) = dataset[0], dataset[0]
-    return (first - again).abs().amax().item()
+class Digits(Dataset):
+    def __init__(self, paths, transform):
+        self.paths, self.transform = paths, transform
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        with Image.open(self.paths[index]) as file:  # opened now, not before
+            pixels = np.array(ImageOps.exif_transpose(file).convert("RGB"))
+        image = torch.from_numpy(pixels).permute(2, 0, 1) / 255
+        return self.transform(image), int(self.paths[index].parent.name)
 
 
 # %% split
+def shifted(image):  # a pixel to the left, to the right, or not at all
+    return image.roll(torch.randint(-1, 2, ()).item(), dims=2)
+
+
+paths = sorted(folder.glob("*/*.png"))
 seed = torch.Generator().manual_seed(0)
-order = torch.randperm(len(paths), generator=seed).tolist()
+train_paths, val_paths = random_split(paths, [0.8, 0.2], seed)
+train_set = Digits(train_paths, shifted)
+val_set = Digits(val_paths, nn.Identity())  # no transform
 
-train = Subset(Pictures(paths, labels, augment), order[2:])
-validation = Subset(Pictures(paths, labels, center), order[:2])
-
-for part in (train, validation):
-    print(part.indices, "differs by", difference(part))
+image, label = train_set[0]
+print(len(train_set), len(val_set), image.shape, image.dtype, label)
 
 
-# %% wrapper
-class Transformed(Dataset):
-    def __init__(self, dataset, transform):
-        self.dataset, self.transform = dataset, transform
+# %% by-hand
+class Part(Dataset):
+    def __init__(self, dataset, indices):
+        self.dataset, self.indices = dataset, indices  # 1
 
     def __len__(self):
-        return len(self.dataset)
+        return len(self.indices)
 
     def __getitem__(self, index):
-        image, label = self.dataset[index]
-        return self.transform(image), label
+        return self.dataset[self.indices[index]]  # 2
 
 
-# %% in-memory
-from torch.utils.data import TensorDataset
+def split(dataset, lengths, generator=None):
+    if 1 - 1e-9 < sum(lengths) <= 1:  # fractions
+        lengths = [int(len(dataset) * each) for each in lengths]  # 3
+        rest = len(dataset) - sum(lengths)
+        lengths = [n + (place < rest) for place, n in enumerate(lengths)]  # 4
+    order = torch.randperm(len(dataset), generator=generator)  # 5
+    return [Part(dataset, each.tolist()) for each in order.split(lengths)]
 
-stacked = TensorDataset(
-    torch.stack([read(path) for path in paths]), torch.tensor(labels)
-)
-in_memory = Transformed(stacked, augment)
 
-held, sample = stacked.tensors[0], in_memory[0][0]
-print(held.shape, held.dtype, held.nbytes, "bytes")
-print(sample.shape, sample.dtype)
+# %% compare
+for count in (10, 11, 100):
+    for lengths in ([0.8, 0.2], [0.45, 0.35, 0.2], [count - 1, 1]):
+        halves = []
+        for function in (random_split, split):
+            torch.manual_seed(1)
+            parts = function(paths[:count], lengths)
+            samples = [list(part) for part in parts]
+            halves.append((samples, torch.rand(1)))  # and what comes next
+        sizes = [len(part) for part in parts]
+        same = "same" if halves[0] == halves[1] else "different"
+        print(f"{count:3} files, {lengths}: {sizes}, {same}")
+
+# %% walk
+letters = "abcdefghij"
+for part in random_split(letters, [0.7, 0.15, 0.15], seed.manual_seed(0)):
+    print(part.indices, [*part])
+
+# %% epochs
+import matplotlib.pyplot as plt
+
+torch.manual_seed(3)
+drawn = [train_set[0] for epoch in range(4)]
+
+figure, axes = plt.subplots(1, 4, figsize=(7, 2.1), layout="constrained")
+for epoch, (picture, _) in enumerate(drawn):
+    ax = axes[epoch]
+    ax.imshow(picture.permute(1, 2, 0))
+    ax.set(title=f"epoch {epoch}", xticks=[], yticks=[])
+figure.suptitle("train_set[0] in four epochs")
+plt.show()
+
 
 # %% shared-transform
 # Wrong on purpose: do not copy.
-from torch.utils.data import random_split
-
-some, others = random_split(Pictures(paths, labels, augment), [6, 2])
-before = difference(others)  # for validation
-others.dataset.transform = center
-after = difference(some)  # for training
-
-print("validation differs by", before)
-print("training differs by", after)
-
-# %% picture
-image = Image.open(paths[1]).convert("RGB")
-pixels = torch.from_numpy(np.array(image))
-print(image.size, pixels.shape, pixels.dtype, pixels.amax())
+def different(part):  # pictures among 30 reads of one sample
+    return len({part[0][0].numpy().tobytes() for _ in range(30)})
 
 
-# %% refusal
-def refusal(attempt):
-    try:
-        return attempt()
-    except (RuntimeError, TypeError, ValueError) as error:
-        print(f"{type(error).__name__}: {error}")
-        return error
+train_part, val_part = random_split(Digits(paths, shifted), [0.8, 0.2])
+print("as split:", different(train_part), different(val_part))
 
+val_part.transform = nn.Identity()
+print("val_part.transform:", different(train_part), different(val_part))
 
-# %% not-a-tensor
+val_part.dataset.transform = nn.Identity()
+print("dataset.transform:", different(train_part), different(val_part))
+
+# %% own-dataset
+train_part, val_part = random_split(Digits(paths, shifted), [0.8, 0.2])
+val_part.dataset = Digits(paths, nn.Identity())
+print("training:", different(train_part), "validation:", different(val_part))
+
+# %% no-attribute
+try:
+    val_part.paths
+except AttributeError as error:
+    print(error)
+
+files = [val_part.dataset.paths[index] for index in val_part.indices]
+print(len(files), "paths")
+
+# %% copies
 # Wrong on purpose: do not copy.
-convolution = torch.nn.Conv2d(3, 1, kernel_size=3)
-attempts = [
-    lambda: torch.Tensor(image),
-    lambda: torch.tensor(image),
-    lambda: torch.from_numpy(image),
-    lambda: next(iter(DataLoader([image]))),
-    lambda: convolution(pixels / 255),  # channels last
-    lambda: convolution(pixels.permute(2, 0, 1)),  # uint8
-]
-refused = [refusal(attempt) for attempt in attempts]
+from torch.utils.data import ConcatDataset
 
-# %% mixed-sizes
+copied = ConcatDataset([Digits(paths, nn.Identity()), Digits(paths, shifted)])
+leaky_train, leaky_val = random_split(copied, [0.8, 0.2], seed.manual_seed(0))
+seen = {index % 100 for index in leaky_train.indices}  # files in training
+leaks = [index for index in leaky_val.indices if index % 100 in seen]
+print(len(leaks), "of", len(leaky_val), "validation pictures")
+
+# %% copies-later
+both = ConcatDataset([Digits(train_paths, nn.Identity()), train_set])
+print(len(both), "for training;", {*train_paths} & {*val_paths}, "in both")
+
+# %% in-place
 # Wrong on purpose: do not copy.
-as_they_are = [np.array(Image.open(path).convert("RGB")) for path in paths]
-mixed = refusal(lambda: next(iter(DataLoader(as_they_are, batch_size=2))))
+stored = [val_set[index] for index in range(len(val_set))]  # read once
+print("as read:", stored[0][0].max())
+for epoch in range(3):
+    brighter = [image.mul_(2) for image, label in stored]
+    print(f"epoch {epoch}:", brighter[0].max())
 
 
 # %% no-length
 # Wrong on purpose: do not copy.
 class NoLength(Dataset):
     def __getitem__(self, index):
-        return index
+        return paths[index]
 
 
-made = refusal(lambda: DataLoader(NoLength(), shuffle=True))
-
-# %% few-files
-import os
-import re
-import resource
-
-
-def with_few_files(attempt):
-    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    numbers = [os.dup(1) for _ in range(40)]  # those of the next 40 files
-    for number in numbers:
-        os.close(number)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(numbers) + 1, most))
-    try:
-        return attempt()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
-
-
-# %% list-of-tensors
-# Wrong on purpose: do not copy.
-start = {"num_workers": 1, "multiprocessing_context": "spawn"}
-images = [torch.zeros(3, 24, 24) for _ in range(100)]
-found = None
 try:
-    with_few_files(lambda: iter(DataLoader(images, **start)))
-except RuntimeError as error:
-    found = str(error)
-
-print(re.sub(r"torch_\w+", "torch_...", str(found)))
+    random_split(NoLength(), [0.8, 0.2])
+except TypeError as error:
+    print(error)
 
 
-# %% own-bytes
-def own_bytes():
+# %% own-memory
+def own_memory():
     text = Path("/proc/self/smaps_rollup").read_text()  # of this process
     return 1024 * int(text.split("Private_Dirty:")[1].split()[0])
 
 
-# %% labels
-class Labels(Dataset):
+class Reads(Dataset):
     def __init__(self, labels):
         self.labels = labels
 
@@ -229,23 +193,65 @@ class Labels(Dataset):
         return 1
 
     def __getitem__(self, index):
-        before = own_bytes()
+        before = own_memory()
         for place in range(0, len(self.labels), 100):
             self.labels[place]
-        return own_bytes() - before
+        return own_memory() - before
 
 
-# %% growth
 def growth(labels):
     start = {"num_workers": 1, "multiprocessing_context": "fork"}
-    return next(iter(DataLoader(Labels(labels), **start))).item()
+    return next(iter(DataLoader(Reads(labels), **start))).item()
 
 
 # %% grown
 if Path("/proc/self/smaps_rollup").exists():  # Linux
     array = np.arange(1_000_000)
-    numbers = {"list": array.tolist(), "array": array}
-    numbers["tensor"] = torch.from_numpy(array)
-    grown = {name: growth(each) for name, each in numbers.items()}
+    million = {"list": array.tolist(), "array": array}
+    million["tensor"] = torch.from_numpy(array)
+    grown = {name: growth(labels) for name, labels in million.items()}
     for name, size in grown.items():
         print(f"{name}: {round(size / 10_000_000) * 10} MB")
+
+# %% thirds
+parts = random_split(range(7), [0.5, 0.25, 0.25])
+print([len(part) for part in parts])
+
+
+# %% in-memory
+class InMemory(Dataset):
+    def __init__(self, dataset, transform):
+        samples = [dataset[index] for index in range(len(dataset))]
+        self.images = torch.stack([image for image, label in samples])
+        self.labels = [label for image, label in samples]
+        self.transform = transform
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return self.transform(self.images[index].clone()), self.labels[index]
+
+
+# %% in-memory-checked
+reads = []  # which samples were read
+
+
+class Counted(Digits):
+    def __getitem__(self, index):
+        reads.append(index)
+        return super().__getitem__(index)
+
+
+twice = InMemory(Counted(val_paths, nn.Identity()), lambda x: x.mul_(2))
+first, second = ([twice[i] for i in range(len(val_set))] for _ in range(2))
+pairs = zip(second, val_set, strict=True)
+
+if sorted(reads) != [*range(len(val_set))]:
+    print(f"{len(reads)} reads of {len({*reads})} files: read each file once.")
+elif [label for _, label in first] != [label for _, label in val_set]:
+    print("The labels are those of other pictures.")
+elif not all(image.equal(2 * fresh) for (image, _), (fresh, _) in pairs):
+    print("The second epoch is not twice as bright as the files.")
+else:
+    print("Right: each file is read once, and what is kept stays as it was.")

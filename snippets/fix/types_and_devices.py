@@ -86,6 +86,19 @@ except AttributeError as error:
 
 (moved,) = [x.to("cpu") for x in DataLoader(rows, batch_size=4)]
 
+# %% pillow
+from PIL import Image
+
+image = Image.new("RGB", (6, 4))
+for call in (torch.Tensor, torch.tensor, torch.from_numpy):
+    try:
+        call(image)
+    except (RuntimeError, TypeError) as error:
+        print(error)
+
+pixels = torch.from_numpy(np.array(image))
+print(pixels.shape, pixels.dtype)
+
 
 # %% one-argument
 class Add(nn.Module):

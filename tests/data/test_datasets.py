@@ -3,9 +3,8 @@
 import functools
 import os
 import sys
-from collections import Counter
-from contextlib import ExitStack
-from functools import partial
+import warnings
+from itertools import pairwise
 from multiprocessing import forkserver
 from pathlib import Path
 from unittest.mock import patch
@@ -13,9 +12,19 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, random_split
+from sklearn.model_selection import train_test_split
+from torch import nn
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    Subset,
+    TensorDataset,
+    default_collate,
+    random_split,
+)
 
 from extensions.evidence.counterexamples import edits, no_error
+from extensions.programs.snippet import printed
 from tests.helpers import spawns
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
@@ -32,7 +41,7 @@ linux = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells what a process holds"
 )
 
-BASE = ("do-this", "dataset", "transforms", "files", "sample")
+BASE = ("files", "do-this", "split")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,212 +53,445 @@ def with_torch():
 
 
 @functools.cache
-def after(snippet, *names, base=BASE):
-    """Run some cells of a snippet, and those that most need, once."""
-    return again(snippet, *names, base=base)
+def after(snippet, *names):
+    """Run the first cells of a snippet, and some others, once."""
+    return again(snippet, *names)
 
 
-def again(snippet, *names, base=BASE):
-    """Run some cells of a snippet, and those that most need."""
-    needed = {*base, *names}
-    last = [name for name in snippet.cells() if name in needed][-1]
-    return snippet.only(*needed).after(last)
+def again(snippet, *names):
+    """Run the first cells of a snippet, and some others."""
+    return snippet.only(*BASE, *names).after((*BASE, *names)[-1])
 
 
-def reads(dataset, index=0, times=12):
-    """Return how many different pictures some reads of one sample give."""
-    return len({dataset[index][0].numpy().tobytes() for _ in range(times)})
+def said(snippet, *names):
+    """Return what the last of some cells prints, line by line."""
+    again(snippet, *names)
+    return printed[-1][names[-1]].splitlines()
+
+
+def saved(image, folder, kind="png", **options):
+    """Save a picture among those of class 7, and return its path."""
+    path = folder / "7" / f"picture.{kind}"
+    path.parent.mkdir(exist_ok=True)
+    image.save(path, **options)
+    return path
+
+
+def quarters(mode="RGB", size=(40, 36)):
+    """Return a picture: blue and green at the top, red at the bottom."""
+    image = Image.new("RGB", size, (255, 0, 0))
+    image.paste((0, 255, 0), (0, 0, size[0], size[1] // 2))
+    image.paste((0, 0, 255), (0, 0, size[0] // 2, size[1] // 2))
+    if mode == "I;16":
+        gray = np.array(image.convert("L")).astype(np.uint16)
+        return Image.fromarray(gray * 257)  # from 0 to 65,535
+    return image.convert(mode)
 
 
 # Do this
 
 
-def test_any_picture_becomes_rgb(
+def test_a_sample_is_ready_for_a_model(
     snippet, tmp_path, mode="RGB", size=(40, 36), kind="png"
 ):
-    kind = "jpg" if mode == "CMYK" else kind
-    run = after(snippet, base=("do-this",))
-    image = Image.new("RGB", size, (255, 0, 0))
-    image.paste((0, 255, 0), (0, 0, size[0], size[1] // 2))
-    image.paste((0, 0, 255), (0, 0, size[0] // 2, size[1] // 2))
-    path = tmp_path / f"picture.{kind}"
-    if mode == "I;16":
-        gray = np.array(image.convert("L")).astype(np.uint16)
-        image = Image.fromarray(gray * 257)  # from 0 to 65,535
-    else:
-        image = image.convert(mode)
-    image.save(path)
-    with no_error():
-        picture = run.read(path)
+    run = again(snippet)
+    assert len(run.paths) == 100
+    for path in run.paths:
+        image, label = run.Digits([path], nn.Identity())[0]
+        number = int(path.stem)
+        assert label == run.digits.target[number]
+        pixels = torch.tensor(run.digits.images[number] / 16)
+        assert (image - pixels).abs().max() < 1 / 255
 
-    assert picture.shape == (3, 32, 32)
-    assert picture.dtype == torch.uint8
-    if min(size) > 1:
-        top, bottom = picture[:, 2, 2].tolist(), picture[:, 29, 29].tolist()
-        assert top != bottom
-        if mode in ("RGB", "P", "RGBA") and kind == "png":
-            assert (top, bottom) == ([0, 0, 255], [255, 0, 0])
-        assert picture[:, 29, 2].tolist() == bottom
-        assert picture[:, 2, 29].tolist() not in (top, bottom)
+    path = saved(quarters(mode, size), tmp_path, kind)
+    with no_error():
+        image, label = run.Digits([path], nn.Identity())[0]
+    assert (type(label), label) == (int, 7)
+    assert image.dtype == torch.float32
+    gray = mode in ("L", "LA", "I;16")
+    expected = quarters("L" if gray else "RGB", size)
+    expected = torch.from_numpy(np.array(expected)) / 255
+    if gray:
+        expected = expected.expand(3, -1, -1)
+    else:
+        expected = expected.permute(2, 0, 1)
+    assert image.shape == expected.shape == (3, *size[::-1])
+    # A JPEG is only similar.
+    largest = 0.2 if kind == "jpg" else 1e-6
+    assert (image - expected).abs().max() <= largest
+    nn.Conv2d(3, 1, 1)(image)
 
 
 @pytest.mark.parametrize(
     ("mode", "size"),
-    [
-        ("L", (40, 36)),
-        ("P", (3, 500)),
-        ("RGBA", (1, 1)),
-        ("LA", (64, 8)),
-        ("CMYK", (900, 700)),
-    ],
-    ids=[
-        "a gray picture",
-        "a picture with a palette",
-        "a transparent picture",
-        "a gray picture with alpha",
-        "a picture in CMYK",
-    ],
+    [("L", (40, 36)), ("P", (3, 500)), ("RGBA", (1, 1)), ("LA", (64, 8))],
+    ids=["gray", "a palette", "one transparent pixel", "gray with alpha"],
 )
-def test_any_picture_becomes_rgb__also_for(snippet, tmp_path, mode, size):
-    test_any_picture_becomes_rgb(snippet, tmp_path, mode, size)
-
-
-def test_any_picture_becomes_rgb__ends_with_16_bits_a_channel(
-    snippet, tmp_path, fails
+def test_a_sample_is_ready_for_a_model__also_for(
+    snippet, tmp_path, mode, size
 ):
-    """With 16 bits a channel: `convert` cuts values off at 255, so a picture
-    may come out white.
-    """
-    fails(test_any_picture_becomes_rgb, snippet, tmp_path, "I;16")
+    test_a_sample_is_ready_for_a_model(snippet, tmp_path, mode, size)
 
 
-def test_photos_come_upright(snippet, tmp_path, mode="RGB", kind="png"):
-    run = after(snippet, base=("do-this",))
-    image = Image.new("RGB", (48, 40), "red")
-    image.paste("blue", (0, 0, 24, 10))
-    image.paste("white", (40, 30, 48, 40))
-    upright = run.read(saved(image, tmp_path / "upright.png")).float()
+@pytest.mark.parametrize("mode", ["RGB", "CMYK"])
+def test_a_sample_is_ready_for_a_model__also_from_jpeg(
+    snippet, tmp_path, mode
+):
+    options = (mode, (64, 48), "jpg")
+    test_a_sample_is_ready_for_a_model(snippet, tmp_path, *options)
+
+
+def test_a_sample_is_ready_for_a_model__also_upright(snippet, tmp_path):
+    run, upright = after(snippet), quarters()
+    expected = torch.from_numpy(np.array(upright)).permute(2, 0, 1) / 255
     turns = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # how it was turned
     for orientation, turn in turns.items():
-        turned = image.transpose(Image.Transpose(turn)).convert(mode)
+        turned = upright.transpose(Image.Transpose(turn))
         exif = Image.Exif()
         exif[274] = orientation  # the tag of EXIF
-        path = saved(turned, tmp_path / f"{orientation}.{kind}", exif=exif)
-        # Only resized otherwise, as height and width are exchanged.
-        assert (run.read(path) - upright).abs().mean() < 8, orientation
+        path = saved(turned, tmp_path, exif=exif)
+        image, _ = run.Digits([path], nn.Identity())[0]
+        assert image.equal(expected), orientation
 
 
-def saved(image, path, **options):
-    """Save a picture, and return its path."""
-    image.save(path, **options)
-    return path
+OLD_LABEL = "int(self.paths[index].parent.name)"
 
 
-def test_photos_come_upright__also_with_alpha(snippet, tmp_path):
-    test_photos_come_upright(snippet, tmp_path, "RGBA")
+def test_a_sample_is_ready_for_a_model__also_with_names(snippet, tmp_path):
+    named = snippet.edit(
+        OLD_LABEL, "classes.index(self.paths[index].parent.name)"
+    ).edit("train_set = Dig", "classes = list('0123456789')\ntrain_set = Dig")
+    run = again(named)
+    paths = []
+    for name in ("dog", "cat", "ant", "cat"):
+        path = tmp_path / name / f"{len(paths)}.png"
+        path.parent.mkdir(exist_ok=True)
+        quarters().save(path)
+        paths.append(path)
+    classes = sorted({path.parent.name for path in paths})
+    run.Digits.__getitem__.__globals__["classes"] = classes
+
+    labels = [label for _, label in run.Digits(paths, nn.Identity())]
+    assert labels == [2, 1, 0, 1]
 
 
-def test_photos_come_upright__also_from_jpeg(snippet, tmp_path):
-    test_photos_come_upright(snippet, tmp_path, kind="jpg")
+def test_a_sample_is_ready_for_a_model__also_resized(snippet, tmp_path):
+    resized = snippet.edit(
+        '.convert("RGB"))', '.convert("RGB").resize((224, 224)))'
+    )
+    small = saved(quarters("RGBA", (9, 7)), tmp_path)
+    large = saved(quarters("L", (300, 500)), tmp_path, "jpg")
+    for program, fits in ((snippet, False), (resized, True)):
+        dataset = again(program).Digits([small, large], nn.Identity())
+        loader = DataLoader(dataset, batch_size=2)
+        if fits:
+            [(images, labels)] = loader
+            assert images.shape == (2, 3, 224, 224)
+            assert labels.tolist() == [7, 7]
+        else:
+            with pytest.raises(RuntimeError, match="to be equal size"):
+                list(loader)
 
 
-@edits(
-    ("without it", "ImageOps.exif_transpose(file)", "file"),
-    (
-        "if mirrored ones are left out",
-        "ImageOps.exif_transpose(file)",
-        "file if file.getexif().get(274) in (2, 4, 5, 7)"
-        " else ImageOps.exif_transpose(file)",
-    ),
-)
-def test_photos_come_upright__but_not(snippet, tmp_path, old, new, fails):
-    """Without `exif_transpose`, a photo lies as the sensor saw it; mirrored
-    ones count as well.
+SIXTEEN = "torch.from_numpy(np.array(file) / 65535).float().expand(3, -1, -1)"
+
+
+def test_a_sample_is_ready_for_a_model__also_of_16_bits_by_hand(
+    snippet, tmp_path
+):
+    path = saved(quarters("I;16"), tmp_path)
+    edited = snippet.edit(
+        "            pixels = np.array",
+        f"            image = {SIXTEEN}\n            pixels = np.array",
+    ).edit("image = torch.from_numpy(pixels).permute(2, 0, 1) / 255", "")
+
+    image, _ = again(edited).Digits([path], nn.Identity())[0]
+    expected = torch.from_numpy(np.array(quarters("L"))) / 255
+    assert image.shape == (3, 36, 40)
+    assert image.dtype == torch.float32
+    torch.testing.assert_close(image, expected.expand(3, -1, -1))
+
+
+def test_a_sample_is_ready_for_a_model__ends_with_16_bits(
+    snippet, tmp_path, fails
+):
+    """A gray file of 16 bits comes out white, since `convert` cuts values off
+    at 255.
     """
-    fails(test_photos_come_upright, snippet.edit(old, new), tmp_path)
-
-
-def test_any_picture_becomes_rgb__also_from_jpeg(snippet, tmp_path):
-    test_any_picture_becomes_rgb(snippet, tmp_path, kind="jpg")
+    fails(test_a_sample_is_ready_for_a_model, snippet, tmp_path, "I;16")
 
 
 @edits(
-    ("four channels", '.convert("RGB").resize', '.convert("RGBA").resize'),
-    ("its own size", '.convert("RGB").resize((32, 32))', '.convert("RGB")'),
-    ("floating point", "from_numpy(pixels)", "from_numpy(pixels / 255)"),
-    (
-        "channels last",
-        ".permute(2, 0, 1)  # channels first",
-        "",
-    ),
-    ("turned", ".permute(2, 0, 1)  # ch", ".permute(2, 1, 0)  # ch"),
-    ("mirrored", ".permute(2, 0, 1)  # ch", ".permute(2, 0, 1).flip(2)  # ch"),
+    ("without convert", '.convert("RGB"))', ")[..., None])"),
+    ("up to 255", "permute(2, 0, 1) / 255", "permute(2, 0, 1) / 1"),
+    ("bytes", "permute(2, 0, 1) / 255", "permute(2, 0, 1)"),
+    ("transposed", "permute(2, 0, 1)", "permute(2, 1, 0)"),
+    ("with a neighbor's label", OLD_LABEL, f"{OLD_LABEL} + 1"),
 )
-def test_any_picture_becomes_rgb__but_not(snippet, tmp_path, old, new, fails):
-    """`convert("RGBA")` gives four channels; the other edits change the size,
-    the dtype, the axes or the picture.
+def test_a_sample_is_ready_for_a_model__but_not(
+    snippet, tmp_path, old, new, fails
+):
+    """Without `convert("RGB")`, a gray file has one channel; the other edits
+    change the range, the dtype, the axes or the label.
     """
     edited = snippet.edit(old, new)
-    fails(test_any_picture_becomes_rgb, edited, tmp_path)
+    fails(test_a_sample_is_ready_for_a_model, edited, tmp_path)
 
 
-@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "LA"])
-def test_any_picture_becomes_rgb__but_not_unconverted(
-    snippet, tmp_path, mode, fails
-):
-    """Without `convert("RGB")`, each picture keeps its own channels."""
-    edited = snippet.edit('image.convert("RGB").resize', "image.resize")
-    fails(test_any_picture_becomes_rgb, edited, tmp_path, mode)
+def test_two_datasets_have_two_transforms(snippet, stratify=False):
+    run = again(snippet)
+    train_set, val_set = run.train_set, run.val_set
+    if stratify:
+        labels = [int(path.parent.name) for path in run.paths]
+        parts = train_test_split(run.paths, test_size=0.2, stratify=labels)
+        train_set = run.Digits(parts[0], run.shifted)
+        val_set = run.Digits(parts[1], nn.Identity())
+        shares = np.bincount([label for _, label in val_set]) / 20
+        assert abs(shares - np.bincount(labels) / 100).max() <= 0.05
+
+    assert (len(train_set), len(val_set)) == (80, 20)
+    assert sorted([*train_set.paths, *val_set.paths]) == run.paths
+    for dataset, changes in ((train_set, True), (val_set, False)):
+        for index in range(len(dataset)):
+            path = dataset.paths[index]
+            plain = run.Digits([path], nn.Identity())[0][0]
+            shifts = [plain.roll(by, 2) for by in (-1, 0, 1)]
+            seen = [dataset[index][0] for _ in range(15)]
+            found = [any(each.equal(one) for one in seen) for each in shifts]
+            allowed = [True] * 3 if changes else [False, True, False]
+            assert sum(found) > 1 or not changes
+            assert all(a or not f for a, f in zip(allowed, found, strict=True))
+            assert all(any(x.equal(y) for y in shifts) for x in seen)
 
 
-def test_a_sample_is_ready_for_a_model(snippet):
-    run = after(snippet, "sample")
-
-    assert len(run.training) == len(run.paths) == 8
-    for path, mode in zip(
-        run.paths, ["RGB", "L", "RGBA", "P"] * 2, strict=True
-    ):
-        with Image.open(path) as file:
-            assert file.mode == mode
-    for index, path in enumerate(run.paths):
-        image, label = run.training[index]
-        assert image.shape == (3, 24, 24)
-        assert image.dtype == torch.float32
-        assert image.min() >= 0
-        pixels = run.read(path) / 255
-        assert image.max() <= pixels.max()
-        crops = pixels.unfold(1, 24, 1).unfold(2, 24, 1).unflatten(0, (3, 1))
-        mirrored = crops.flip(-1)
-        found = torch.cat([crops, mirrored], 1).movedim(0, 3).flatten(0, 2)
-        assert any(torch.equal(each, image) for each in found)
-        assert (label.shape, label.dtype) == ((), torch.int64)
-        assert label == ("night" in path.name)
-    torch.nn.Conv2d(3, 1, 3)(image)
-    classes = [7, 0, 1000, 3] * 5
-    more = run.Pictures((run.paths * 3)[:20], classes, run.center)
-    assert [label.item() for _, label in more] == classes
+def test_two_datasets_have_two_transforms__also_stratified(snippet):
+    test_two_datasets_have_two_transforms(snippet, stratify=True)
 
 
 @edits(
-    ("up to 255", "left : left + 24] / 255", "left : left + 24] / 1"),
-    ("uint8", "left : left + 24] / 255", "left : left + 24]"),
-    ("larger", "image = image[:, top : top + 24,", "image = image[:, top:,"),
     (
-        "a floating-point label",
-        "torch.tensor(labels)\n\n    def",
-        "torch.tensor(labels) / 1\n\n    def",
+        "with one file in both",
+        "random_split(paths, [0.8, 0.2], seed)",
+        "paths[:80], paths[79:99]",
     ),
-    ("the label of another", "self.labels[index]", "self.labels[index - 1]"),
-    ("the other label", 'int("night" in', 'int("day" in'),
+    (
+        "with shifts in both",
+        "val_paths, nn.Identity())",
+        "val_paths, shifted)",
+    ),
+    (
+        "with shifts in neither",
+        "(train_paths, shifted)",
+        "(train_paths, nn.Identity())",
+    ),
 )
-def test_a_sample_is_ready_for_a_model__but_not(snippet, old, new, fails):
-    """Without `/ 255`, the numbers go up to 255; the other edits give bytes,
-    another size or a wrong label.
+def test_two_datasets_have_two_transforms__but_not(snippet, old, new, fails):
+    """`paths[79]` is in both parts; the others give both parts one
+    transform.
     """
-    fails(test_a_sample_is_ready_for_a_model, snippet.edit(old, new))
+    fails(test_two_datasets_have_two_transforms, snippet.edit(old, new))
 
 
 # How it works
+
+
+def outcome(call, *inputs):
+    """Return what a call gives, or its error."""
+    try:
+        return call(*inputs)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def parted(function, dataset, lengths, own, read):
+    """Return what a split leads to: samples, warnings, the next numbers."""
+    torch.manual_seed(3)
+    generator = torch.Generator().manual_seed(7) if own else None
+    inputs = (dataset, lengths, generator) if own else (dataset, lengths)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        parts = outcome(function, *inputs)
+        if isinstance(parts, list):
+            parts = [
+                (len(part), part.indices, [outcome(read, part), *part])
+                for part in parts
+            ]
+    texts = [str(each.message) for each in warned]
+    state = generator.get_state().tolist() if own else None
+    return parts, texts, torch.rand(1).item(), state
+
+
+def last_and_beyond(part):
+    """Read the last sample of a part, and one that is not there."""
+    with pytest.raises(IndexError):
+        part[len(part)]
+    return part[-1]
+
+
+SPLITS = [
+    (1, [1]),
+    (2, [1, 1]),
+    (10, [0.7, 0.15, 0.15]),
+    (11, [0.8, 0.2]),
+    (99, [0.1] * 10),
+    (100, [33, 33, 34]),
+    (1797, (1500, 297)),
+    (1000, [1 / 3, 1 / 3, 1 / 3]),
+]
+
+
+def test_these_lines_are_random_split(
+    snippet, splits=SPLITS, make=range, read=last_and_beyond
+):
+    run = after(snippet, "by-hand")
+    for count, lengths in splits:
+        for own in (True, False):
+            dataset = make(count)
+            ours, real = (
+                parted(function, dataset, lengths, own, read)
+                for function in (run.split, random_split)
+            )
+            assert str(ours) == str(real)
+
+
+def numbers(count):
+    """Return a dataset of tensors."""
+    return TensorDataset(torch.arange(count), torch.randn(count))
+
+
+def half_of(count):
+    """Return a part of twice as many numbers, itself a dataset."""
+    seed = torch.Generator().manual_seed(1)
+    return random_split(range(2 * count), [0.5, 0.5], seed)[0]
+
+
+@pytest.mark.parametrize("make", [lambda n: [*"abcdefghij"][:n], half_of])
+def test_these_lines_are_random_split__also_of(snippet, make):
+    splits = [(10, [0.7, 0.15, 0.15]), (10, [3, 7])]
+    test_these_lines_are_random_split(snippet, splits, make)
+
+
+def test_these_lines_are_random_split__also_for_many_fractions(snippet):
+    generator, splits = np.random.default_rng(0), []
+    for _ in range(150):
+        lengths = generator.dirichlet(np.ones(generator.integers(1, 6)))
+        count = int(generator.integers(0, 300))
+        fractions = [float(each) for each in lengths]
+        if all(int(count * each) for each in fractions):
+            if sum(fractions) <= 1:
+                splits.append((count, fractions))
+    assert len(splits) > 50
+    test_these_lines_are_random_split(
+        snippet, splits, range, lambda part: [part[i] for i in (0, -1)]
+    )
+
+
+def test_these_lines_are_random_split__also_with_slices(snippet):
+    test_these_lines_are_random_split(
+        snippet, SPLITS, numbers, lambda part: part[0:2]
+    )
+
+
+def epoch(part):
+    """Return the batches of a shuffled epoch."""
+    torch.manual_seed(2)
+    return list(DataLoader(part, batch_size=3, shuffle=True))
+
+
+def test_these_lines_are_random_split__also_in_a_loader(snippet):
+    test_these_lines_are_random_split(snippet, SPLITS, numbers, epoch)
+
+
+def test_these_lines_are_random_split__also_as_compared(snippet):
+    lines = said(snippet, "by-hand", "compare")
+    assert len(lines) == 9
+    assert all(line.endswith("same") for line in lines)
+    assert "11 files, [0.45, 0.35, 0.2]: [5, 4, 2]" in lines[4]
+
+
+def test_these_lines_are_random_split__also_in_the_examples(snippet):
+    lines = said(snippet, "walk")
+    assert [line.count("'") // 2 for line in lines] == [8, 1, 1]
+    assert lines[1] == "[6] ['g']"
+    assert said(snippet, "thirds") == ["[4, 2, 1]"]
+
+
+def test_these_lines_are_random_split__ends_with_an_empty_part(snippet, fails):
+    """The real one warns of a part without samples."""
+    fails(test_these_lines_are_random_split, snippet, [(3, [0.9, 0.1])])
+
+
+def nothing(part):
+    """Read no sample."""
+
+
+@pytest.mark.parametrize(
+    "lengths", [[80, 21], [0.4, 0.5], [0.33, 0.56, 0.11]], ids=str
+)
+def test_these_lines_are_random_split__ends_for_lengths_that_do_not_add_up(
+    snippet, lengths, fails
+):
+    """The real one raises a `ValueError` for lengths that don't add up, even
+    if fractions exceed 1 only by rounding; ours raises other errors.
+    """
+    splits = [(100, lengths)]
+    options = (splits, range, nothing)
+    fails(test_these_lines_are_random_split, snippet, *options)
+
+
+def test_these_lines_are_random_split__ends_for_a_list_of_indices(
+    snippet, fails
+):
+    """`part[[0, 1]]` hands both indices on; ours takes one index or a
+    slice.
+    """
+    options = ([(9, [0.5, 0.5])], torch.arange, lambda part: part[[0, 1]])
+    fails(test_these_lines_are_random_split, snippet, *options)
+
+
+class AtOnce(Dataset):
+    """A dataset that can give many samples at once, and says so."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return index
+
+    def __getitems__(self, indices):
+        return [-index for index in indices]
+
+
+def test_these_lines_are_random_split__ends_for_getitems(snippet, fails):
+    """The real one hands the indices of a batch to the `__getitems__` of its
+    dataset.
+    """
+    options = ([(9, [0.5, 0.5])], AtOnce, epoch)
+    fails(test_these_lines_are_random_split, snippet, *options)
+
+
+@edits(
+    ("1", "dataset, indices  # 1", "dataset, sorted(indices)  # 1"),
+    ("2", "self.dataset[self.indices[index]]", "self.dataset[index]"),
+    ("3", "[int(len(dataset) * each)", "[round(len(dataset) * each)"),
+    ("4", "n + (place < rest)", "n + rest * (place == 0)"),
+    (
+        "5",
+        "randperm(len(dataset), generator=generator)",
+        "arange(len(dataset))",
+    ),
+    ("5 without the generator", "dataset), generator=generator", "dataset)"),
+)
+def test_these_lines_are_random_split__but_not_with_another_line(
+    snippet, old, new, fails
+):
+    """Other lines give other parts, samples or random numbers: with `rest *
+    (place == 0)`, the first part gets all that is left.
+    """
+    fails(test_these_lines_are_random_split, snippet.edit(old, new))
 
 
 class Opened:
@@ -270,645 +512,435 @@ class Opened:
         self.patch.stop()
 
 
-def test_each_sample_opens_its_file(snippet):
-    run = after(snippet, "dataset")
-    with Opened() as opened:
-        pictures = run.Pictures(run.paths, run.labels, run.center)
-        assert opened == []
-        pictures[3]
-        assert opened == [run.paths[3]]
-        for _ in range(2):
-            opened.clear()
-            list(DataLoader(pictures, batch_size=3))
-            assert opened == run.paths
-
-
-@edits(
-    (
-        "all when made",
-        "self.paths, self.transform = paths, transform",
-        "self.paths, self.transform = paths, transform\n"
-        "        [read(path) for path in paths]",
-    ),
-    (
-        "once for all",
-        "def read(path):",
-        "import functools\n\n\n@functools.cache\ndef read(path):",
-    ),
-    ("another", "read(self.paths[index])", "read(self.paths[index - 1])"),
-)
-def test_each_sample_opens_its_file__but_not(snippet, old, new, fails):
-    """Read in `__init__`, all files are opened at once; a cache opens each
-    only once; and `index - 1` is another file.
-    """
-    fails(test_each_sample_opens_its_file, snippet.edit(old, new))
-
-
-def test_the_transform_runs_at_each_read(snippet, shuffle=False):
-    run, calls = after(snippet, "dataset"), []
+def test_each_sample_opens_its_file(snippet, shuffle=False, part=False):
+    run, calls = again(snippet), []
 
     def transform(image):
         calls.append(image)
         return image
 
-    pictures = run.Pictures(run.paths, run.labels, transform)
-    assert calls == []
-    for epoch in range(1, 4):
-        list(DataLoader(pictures, batch_size=3, shuffle=shuffle))
-        assert len(calls) == epoch * 8
-    if not shuffle:
-        for image, path in zip(calls, run.paths * 3, strict=True):
-            assert image.equal(run.read(path))
+    with Opened() as opened:
+        paths = random_split(run.paths, [0.8, 0.2])[1]
+        dataset = run.Digits(paths, transform)
+        if part:
+            dataset = random_split(run.Digits(paths, transform), [0.5, 0.5])[0]
+        files = [
+            paths[index] for index in getattr(dataset, "indices", range(20))
+        ]
+        assert (opened, calls) == ([], [])
+        dataset[3]
+        assert (opened, len(calls)) == ([files[3]], 1)
+        for _ in range(3):
+            opened.clear()
+            calls.clear()
+            list(DataLoader(dataset, batch_size=3, shuffle=shuffle))
+            assert (sorted if shuffle else list)(opened) == (
+                sorted(files) if shuffle else files
+            )
+            assert len(calls) == len(files)
 
 
-def test_the_transform_runs_at_each_read__also_shuffled(snippet):
-    test_the_transform_runs_at_each_read(snippet, shuffle=True)
+def test_each_sample_opens_its_file__also_shuffled(snippet):
+    test_each_sample_opens_its_file(snippet, shuffle=True)
 
 
-GETITEM = "    def __getitem__(self, index):\n        image = read("
+def test_each_sample_opens_its_file__also_in_a_part(snippet):
+    test_each_sample_opens_its_file(snippet, part=True)
+
+
+GETITEM = "    def __getitem__(self, index):\n        with Image"
+INIT = "self.paths, self.transform = paths, transform"
 
 
 @edits(
+    ("opened when made", INIT, f"{INIT}\n        [*map(Image.open, paths)]"),
     (
-        "twice",
-        "self.transform(image), self.l",
-        "self.transform(self.transform(image)), self.l",
-    ),
-    (
-        "in the first epoch only",
+        "cached",
         GETITEM,
         f"    @__import__('functools').cache\n{GETITEM}",
     ),
     (
-        "when made",
-        "self.paths, self.transform = paths, transform",
-        "self.paths, self.transform = paths, lambda image: image\n"
-        "        [transform(read(path)) for path in paths]",
+        "transformed twice",
+        "return self.transform(image)",
+        "return self.transform(self.transform(image))",
     ),
 )
-def test_the_transform_runs_at_each_read__but_not(snippet, old, new, fails):
-    """Called twice, cached, or called in `__init__`, it does not run once for
-    each read.
+def test_each_sample_opens_its_file__but_not(snippet, old, new, fails):
+    """Opened in `__init__`, all files are read at once; with a cache, each is
+    read only once; and a transform may be called twice.
     """
-    fails(test_the_transform_runs_at_each_read, snippet.edit(old, new))
-
-
-def test_augment_draws_a_crop_and_a_flip(snippet):
-    run = after(snippet, "transforms")
-    image = torch.arange(3 * 32 * 32.0).reshape(3, 32, 32)
-    crops = [
-        image[:, top : top + 24, left : left + 24] / 255
-        for top in range(9)
-        for left in range(9)
-    ]
-    crops += [each.flip(-1) for each in crops]
-
-    torch.manual_seed(0)
-    draws = 162 * 12
-    found = Counter(run.augment(image).numpy().tobytes() for _ in range(draws))
-    assert {*found} == {each.numpy().tobytes() for each in crops}
-    assert sum((each - 12) ** 2 / 12 for each in found.values()) < 250
-    for drawn in (0.0, 0.499, 0.5, 0.999):  # half of them turn it around
-        with patch.object(torch, "rand", return_value=torch.tensor(drawn)):
-            row = run.augment(image)[0, 0]
-        assert (row[0] > row[1]).item() == (drawn < 0.5)
-
-
-@edits(
-    ("64 crops", "torch.randint(9, (2,))", "torch.randint(8, (2,))"),
-    ("the diagonal", "randint(9, (2,))", "randint(9, (1,)).expand(2)"),
-    ("mostly as it was", "torch.rand(()) < 0.5", "torch.rand(()) < 0.3"),
-    ("always a mirror image", "torch.rand(()) < 0.5", "torch.rand(()) < 1"),
-    ("upside down", "flip(-1)", "flip(-2)"),
-    (
-        "more to the left",
-        "torch.randint(9, (2,))",
-        "(torch.rand(2) ** 2 * 9).int()",
-    ),
-)
-def test_augment_draws_a_crop_and_a_flip__but_not(snippet, old, new, fails):
-    """`randint(8)` never draws the last position; the other edits prefer some
-    crops, or flip otherwise.
-    """
-    fails(test_augment_draws_a_crop_and_a_flip, snippet.edit(old, new))
-
-
-def test_augment_draws_a_crop_and_a_flip__also_in_the_picture(snippet):
-    run = after(snippet, "epochs")
-    whole = run.read(run.paths[0]) / 255
-    crops = whole.unfold(1, 24, 1).unfold(2, 24, 1).flatten(1, 2).unbind(1)
-
-    assert len(crops) == 81
-    assert len(run.drawn) == 3
-    for image, label in run.drawn:
-        flipped = image.flip(-1)
-        assert any(each.equal(image) or each.equal(flipped) for each in crops)
-        assert label == 0
-
-
-def test_center_draws_nothing(snippet):
-    run = after(snippet, "transforms")
-    images = [torch.full((3, 32, 32), each).byte() for each in (0, 255)]
-    images.append(torch.randint(256, (3, 32, 32), dtype=torch.uint8))
-    for image in images:
-        state = torch.get_rng_state()
-        middle = image[:, 4:-4, 4:-4] / 255
-        for _ in range(4):
-            assert run.center(image).equal(middle)
-        assert torch.get_rng_state().equal(state)
-
-
-@edits(
-    ("at the top", "image[:, 4:28, 4:28]", "image[:, 0:24, 4:28]"),
-    ("at the left", "image[:, 4:28, 4:28]", "image[:, 4:28, 0:24]"),
-    (
-        "by chance",
-        "return image[:, 4:28, 4:28] / 255",
-        "return augment(image)",
-    ),
-)
-def test_center_draws_nothing__but_not(snippet, old, new, fails):
-    """`0:24` begins at the edge instead of in the middle, and `augment` draws
-    at random.
-    """
-    fails(test_center_draws_nothing, snippet.edit(old, new))
-
-
-class Drawn(Dataset):
-    """A dataset whose sample is drawn anew at each read."""
-
-    def __init__(self, draw):
-        self.draw = draw
-
-    def __getitem__(self, index):
-        return self.draw(), 0
-
-
-def test_two_datasets_have_two_transforms(snippet):
-    run = after(snippet, "difference", "split")
-    parts = run.train, run.validation
-    indices = [each for part in parts for each in part.indices]
-
-    assert [len(part) for part in parts] == [6, 2]
-    assert sorted(indices) == [*range(8)]
-    assert all(part.dataset.paths == run.paths for part in parts)
-    assert max(run.difference(run.train) for _ in range(9)) > 0
-    assert run.difference(run.validation) == 0
-    rising = iter([torch.zeros(2), torch.tensor([1.0, 2.0])])
-    found = run.difference(Drawn(lambda: next(rising)))
-    assert (type(found), found) == (float, 2)
-    for part, changes in zip(parts, (True, False), strict=True):
-        for index in range(len(part)):
-            assert (reads(part, index) > 1) == changes
-            assert part[index][1] == run.labels[part.indices[index]]
-
-
-@edits(
-    ("with one in both", "center), order[:2]", "center), order[:3]"),
-    ("with one left out", "augment), order[2:]", "augment), order[3:]"),
-    ("with augment in both", "center), order[:2]", "augment), order[:2]"),
-    ("with center in both", "augment), order[2:]", "center), order[2:]"),
-)
-def test_two_datasets_have_two_transforms__but_not(snippet, old, new, fails):
-    """`order[:3]` puts a picture into both parts, `order[3:]` loses one; the
-    others give both parts one transform.
-    """
-    fails(test_two_datasets_have_two_transforms, snippet.edit(old, new))
-
-
-def test_two_datasets_have_two_transforms__but_not_with_one_transform(
-    snippet, fails
-):
-    """`train.dataset` brings its `augment` along, so the validation pictures
-    change, too.
-    """
-    edited = snippet.edit(
-        "validation = Subset(Pictures(paths, labels, center), order[:2])",
-        "validation = Subset(train.dataset, order[:2])",
-    )
-    fails(test_two_datasets_have_two_transforms, edited)
+    fails(test_each_sample_opens_its_file, snippet.edit(old, new))
 
 
 def test_a_seed_repeats_the_split(snippet):
-    orders, parts = [], []
+    splits = []
     for seed in (1, 2, 3):
         torch.manual_seed(seed)
         torch.rand(seed)
-        orders.append(again(snippet, "difference", "split").order)
+        run = again(snippet)
+        parts = (run.train_paths, run.val_paths)
+        splits.append([[path.name for path in part] for part in parts])
         generator = torch.Generator().manual_seed(5)
-        split = random_split(range(100), [0.8, 0.2], generator)
-        parts.append([each.indices for each in split])
+        parts = random_split(range(100), [0.8, 0.2], generator)
+        splits[-1] += [part.indices for part in parts]
 
-    seed = torch.Generator().manual_seed(0)
-    assert orders == [torch.randperm(8, generator=seed).tolist()] * 3
-    assert parts[0] == parts[1] == parts[2]
+    assert all(one == other for one, other in pairwise(splits))
+
+
+SEED = "seed = torch.Generator().manual_seed(0)\n"
+SORTED = 'sorted(folder.glob("*/*.png"))\n'
 
 
 def test_a_seed_repeats_the_split__ends_if_the_generator_has_drawn(
     snippet, fails
 ):
-    """If the generator has drawn before, as for another split: it goes on from
-    there, and splits otherwise.
+    """A generator that has drawn before, as for another split, goes on from
+    there.
     """
-    old = "seed = torch.Generator().manual_seed(0)\n"
-    new = old + "torch.randperm(len(paths), generator=seed)\n"
-    fails(test_a_seed_repeats_the_split, snippet.edit(old, new))
+    new = f"{SEED}torch.rand(torch.initial_seed(), generator=seed)\n"
+    fails(test_a_seed_repeats_the_split, snippet.edit(SEED, new))
+
+
+def test_a_seed_repeats_the_split__ends_with_one_more_file(snippet, fails):
+    """With one more file, the split is a different one."""
+    new = f"{SORTED[:-1]}[torch.initial_seed() % 2 :]\n"
+    fails(test_a_seed_repeats_the_split, snippet.edit(SORTED, new))
 
 
 @edits(
+    ("without the generator", "[0.8, 0.2], seed)\nt", "[0.8, 0.2])\nt"),
     (
-        "without the generator",
-        "generator=seed).tolist",
-        "generator=None).tolist",
+        "without a seed of its own",
+        SEED,
+        "seed = torch.Generator().manual_seed(torch.initial_seed())\n",
     ),
     (
-        "without the seed",
-        "Generator().manual_seed(0)",
-        "Generator().manual_seed(torch.initial_seed())",
+        "in another order",
+        SORTED,
+        f"{SORTED[:-1]}\npaths = [paths[i] for i in torch.randperm(100)]\n",
     ),
 )
 def test_a_seed_repeats_the_split__but_not(snippet, old, new, fails):
-    """Without the generator, or without a fixed seed, each run splits in
-    another way.
+    """PyTorch's own generator goes on from what was drawn before, and the
+    order of the paths counts as well.
     """
     fails(test_a_seed_repeats_the_split, snippet.edit(old, new))
 
 
-def half(image):
-    return image / 2
-
-
-def negative(image):
-    return -image
-
-
-def test_a_wrapper_transforms_one_part(snippet):
-    run = after(snippet, "difference", "split", "wrapper")
-    pictures = run.Pictures(run.paths, run.labels, run.center)
-    parts = random_split(pictures, [0.75, 0.25])
-    before = [sample for part in parts for sample in part]
-
-    for part, transform in zip(parts, (half, negative), strict=True):
-        wrapped = run.Transformed(part, transform)
-        assert len(wrapped) == len(part)
-        for index in range(len(part)):
-            (image, label), (plain, same) = wrapped[index], part[index]
-            assert image.equal(transform(plain))
-            assert label == same
-    samples = [
-        (torch.ones(2) * n, each) for n, each in enumerate([None, 7] * 9)
-    ]
-    wrapped = run.Transformed(samples, half)
-    for index, (image, label) in enumerate(samples):
-        assert wrapped[index][0].equal(image / 2)
-        assert wrapped[index][1] is label
-    later = [sample for part in parts for sample in part]
-    for (image, label), (same, number) in zip(before, later, strict=True):
-        assert image.equal(same)
-        assert label == number
-
-
-@edits(
-    (
-        "of the picture",
-        "return self.transform(image), label",
-        "return image, label",
-    ),
-    (
-        "with its label",
-        "return self.transform(image), label",
-        "return self.transform(image), 2",
-    ),
-    ("each", "return len(self.dataset)", "return 1"),
-    (
-        "of the same index",
-        "label = self.dataset[index]",
-        "label = self.dataset[0]",
-    ),
-    (
-        "as it was",
-        "self.dataset, self.transform = dataset, transform",
-        "self.dataset, self.transform = dataset, transform\n"
-        "        dataset.dataset.transform = augment",
-    ),
-)
-def test_a_wrapper_transforms_one_part__but_not(snippet, old, new, fails):
-    """Here the picture is not transformed; the other edits break the label,
-    the length, the index or the dataset.
-    """
-    fails(test_a_wrapper_transforms_one_part, snippet.edit(old, new))
-
-
-def test_in_memory_opens_nothing(snippet):
-    run = after(snippet, "difference", "split", "wrapper", "in-memory")
-    with Opened() as opened:
-        for _ in range(2):
-            given = list(DataLoader(run.in_memory, batch_size=3))
-        assert sum(len(labels) for _, labels in given) == 8
-        assert (
-            torch.cat([labels for _, labels in given]).tolist() == run.labels
-        )
-        for index in range(8):
-            assert reads(run.in_memory, index) > 1
-    assert opened == []
-    for path, image in zip(run.paths, run.held, strict=True):
-        assert image.equal(run.read(path))
-    still = run.Transformed(run.stacked, run.center)
-    for index, image in enumerate(run.held):
-        assert still[index][0].equal(run.center(image))
-
-
-@edits(
-    (
-        "on demand",
-        "in_memory = Transformed(stacked, augment)",
-        "in_memory = training",
-    ),
-    (
-        "transformed once",
-        "in_memory = Transformed(stacked, augment)",
-        "in_memory = Transformed(stacked, center)",
-    ),
-    (
-        "labelled",
-        "for path in paths]), torch.tensor(labels)",
-        "for path in paths]), torch.tensor(labels[::-1])",
-    ),
-)
-def test_in_memory_opens_nothing__but_not(snippet, old, new, fails):
-    """`training` opens its files, `center` gives the same crop every time, and
-    reversed labels are wrong.
-    """
-    fails(test_in_memory_opens_nothing, snippet.edit(old, new))
-
-
-def test_bytes_take_a_quarter(snippet):
-    run = after(snippet, "difference", "split", "wrapper", "in-memory")
-
-    assert run.held.shape == (8, 3, 32, 32)
-    assert run.held.nbytes * 4 == run.held.float().nbytes
-    assert run.held.nbytes == run.held.numel()
-    assert run.sample.dtype == torch.float32
-
-
-def test_bytes_take_a_quarter__but_not_divided(snippet, fails):
-    """Divided by 255, the stored pictures are `float32` already."""
-    edited = snippet.edit(
-        "stack([read(path) for", "stack([read(path) / 255 for"
-    )
-    fails(test_bytes_take_a_quarter, edited)
-
-
 # What goes wrong
+
+
+def test_parts_share_one_transform(snippet):
+    lines = said(snippet, "shared-transform")
+    assert lines == [
+        "as split: 3 3",
+        "val_part.transform: 3 3",
+        "dataset.transform: 1 1",
+    ]
+    run = after(snippet, "shared-transform")
+    parts = run.train_part, run.val_part
+    assert [len(part) for part in parts] == [80, 20]
+    assert sum((part.indices for part in parts), []) != [*range(100)]
+    for part in parts:
+        for transform, count in ((run.shifted, 3), (nn.Identity(), 1)):
+            part.dataset.transform = transform
+            assert [run.different(each) for each in parts] == [count] * 2
+
+
+@pytest.mark.parametrize("lengths", [[50, 30, 20], [0.5, 0.5]], ids=str)
+def test_parts_share_one_transform__also_for(snippet, lengths):
+    run = after(snippet, "shared-transform")
+    parts = random_split(run.Digits(run.paths, run.shifted), lengths)
+    assert [run.different(part) for part in parts] == [3] * len(parts)
+    parts[-1].dataset.transform = nn.Identity()
+    assert [run.different(part) for part in parts] == [1] * len(parts)
+
+
+def test_parts_share_one_transform__also_cured(snippet):
+    cells = ("shared-transform", "own-dataset")
+    assert said(snippet, *cells) == ["training: 3 validation: 1"]
+    run = after(snippet, *cells)
+    for part, count in ((run.train_part, 3), (run.val_part, 1)):
+        for index, place in enumerate(part.indices[:9]):
+            one = Subset(part, [index])
+            assert run.different(one) == count
+            plain, label = run.Digits(run.paths, nn.Identity())[place]
+            assert one[0][1] == label
+            assert count == 3 or one[0][0].equal(plain)
+
+
+OF_DATASET = "val_part.dataset.transform = nn.Identity()"
+
+
+def test_parts_share_one_transform__but_not_of_two_datasets(snippet, fails):
+    """A second dataset for the validation part leaves that of the training
+    part as it was.
+    """
+    new = "val_part.dataset = Digits(paths, nn.Identity())"
+    fails(test_parts_share_one_transform, snippet.edit(OF_DATASET, new))
+
+
+@edits(
+    (
+        "of a copy",
+        OF_DATASET,
+        f"{OF_DATASET[:8]}.dataset = "
+        "__import__('copy').copy(val_part.dataset)\n" + OF_DATASET,
+    ),
+    ("of the part", OF_DATASET, "val_part.transform = nn.Identity()"),
+)
+def test_parts_share_one_transform__but_not(snippet, old, new, fails):
+    """A copy of the dataset has a transform of its own, and that of the part
+    is read by nobody.
+    """
+    fails(test_parts_share_one_transform, snippet.edit(old, new))
+
+
+class Rich(Dataset):
+    """A dataset with the attributes that others have."""
+
+    def __init__(self):
+        self.targets = self.classes = self.data = self.transform = [4, 2]
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return self.targets[index]
+
+
+def test_a_part_has_no_other_attributes(snippet):
+    cells = ("shared-transform", "own-dataset", "no-attribute")
+    lines = said(snippet, *cells)
+    assert lines == [
+        "'Subset' object has no attribute 'paths'",
+        "20 paths",
+    ]
+    run = after(snippet, *cells)
+    for index, path in enumerate(run.files):
+        expected = run.Digits([path], nn.Identity())[0][0]
+        assert run.val_part[index][0].equal(expected)
+    for part in random_split(Rich(), [1, 1]):
+        for name in ("targets", "classes", "data", "transform"):
+            assert hasattr(part.dataset, name)
+            with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+                getattr(part, name)
+        assert [part.dataset.targets[i] for i in part.indices] == [*part]
+
+
+def test_a_part_has_no_other_attributes__also_nested(snippet):
+    part = random_split(random_split(Rich(), [1, 1])[0], [1])[0]
+    with pytest.raises(AttributeError, match="no attribute 'targets'"):
+        part.dataset.targets  # noqa: B018
+    assert part.dataset.dataset.targets == [4, 2]
+
+
+@edits(
+    ("of its dataset", "    val_part.paths", "    val_part.dataset.paths"),
+    (
+        "in another order",
+        "for index in val_part.indices]",
+        "for index in range(20)]",
+    ),
+)
+def test_a_part_has_no_other_attributes__but_not(snippet, old, new, fails):
+    """The dataset has them; and without `indices`, these are the first files
+    of all.
+    """
+    fails(test_a_part_has_no_other_attributes, snippet.edit(old, new))
+
+
+def share_that_leaks(count, seed):
+    """Return for how many validation samples the copy is in training."""
+    seed = torch.Generator().manual_seed(seed)
+    train, val = random_split(range(2 * count), [0.8, 0.2], seed)
+    seen = {index % count for index in train.indices}
+    return np.mean([index % count in seen for index in val.indices])
+
+
+def test_copies_end_up_in_both_parts(snippet):
+    run = again(snippet, "copies")
+    sizes = [len(part) for part in (run.leaky_train, run.leaky_val)]
+    assert sizes == [160, 40]
+    found = [
+        [run.paths[index % 100] for index in part.indices]
+        for part in (run.leaky_train, run.leaky_val)
+    ]
+    for index in (3, 99, 100, 142):
+        plain = run.Digits(run.paths, nn.Identity())[index % 100]
+        shifts = [plain[0].roll(by, 2) for by in (-1, 0, 1)]
+        assert any(run.copied[index][0].equal(each) for each in shifts)
+        assert run.copied[index][1] == plain[1]
+    leaks = [path in found[0] for path in found[1]]
+    assert len(run.leaks) == sum(leaks)
+    assert 0.7 < np.mean(leaks) < 0.9
+
+
+@pytest.mark.parametrize("count", [100, 2000])
+def test_copies_end_up_in_both_parts__also_on_average(count):
+    shares = [share_that_leaks(count, seed) for seed in range(40)]
+    assert 0.78 < np.mean(shares) < 0.825
+
+
+def test_copies_end_up_in_both_parts__also_cured(snippet):
+    lines = said(snippet, "copies", "copies-later")
+    assert lines == ["160 for training; set() in both"]
+
+
+FIFTH = "random_split(copied, [0.8, 0.2], seed.manual_seed(0))"
+
+
+def test_copies_end_up_in_both_parts__ends_with_another_fraction(
+    snippet, fails
+):
+    """If half of the samples are for validation, half of these have their
+    copy in the training part.
+    """
+    edited = snippet.edit(FIFTH, FIFTH.replace("0.8, 0.2", "0.5, 0.5"))
+    fails(test_copies_end_up_in_both_parts, edited)
+
+
+def test_copies_end_up_in_both_parts__but_not_if_files_are_split(
+    snippet, fails
+):
+    """If the files are split first, both copies are in one part."""
+    new = (
+        "[torch.utils.data.Subset(copied, [i + j for i in part"
+        " for j in (0, 100)]) for part in (range(80), range(80, 100))]"
+    )
+    fails(test_copies_end_up_in_both_parts, snippet.edit(FIFTH, new))
+
+
+def in_a_list(stored, change):
+    """Transform what is stored."""
+    return [change(image) for image, _ in stored]
+
+
+class Changed(Dataset):
+    """A dataset that transforms what is stored."""
+
+    def __init__(self, stored, change):
+        self.stored, self.change = stored, change
+
+    def __len__(self):
+        return len(self.stored)
+
+    def __getitem__(self, index):
+        return self.change(self.stored[index][0])
+
+
+def in_a_loader(stored, change, **options):
+    """Transform what is stored, in a loader."""
+    batches = DataLoader(Changed(stored, change), batch_size=3, **options)
+    return [*torch.cat(list(batches))]
+
+
+def in_a_worker(stored, change):
+    """Transform what is stored, in a worker."""
+    options = {"num_workers": 1, "multiprocessing_context": "fork"}
+    return in_a_loader(stored, change, **options)
 
 
 def double(image):
     return image.mul_(2)
 
 
-def negate(image):
-    return image.bitwise_not_()
+def test_in_place_changes_what_is_kept(snippet, change=double, loop=in_a_list):
+    lines = said(snippet, "in-place")
+    ends = [line.split("tensor")[1] for line in lines]
+    assert ends == ["(1.)", "(2.)", "(4.)", "(8.)"]
+
+    run = after(snippet)
+    stored = [run.val_set[index] for index in range(5)]
+    before = [image.clone() for image, _ in stored]
+    for _ in range(2):
+        before = [change(image.clone()) for image in before]
+        given = loop(stored, change)
+        for image, (kept, _), expected in zip(
+            given, stored, before, strict=True
+        ):
+            assert image.equal(expected)
+            assert kept.equal(expected)
 
 
-def test_in_place_changes_what_is_kept(snippet, transform=double):
-    run = after(snippet, "difference", "split", "wrapper", "in-memory")
-    before = run.held.clone()
-    run.in_memory.transform = transform
-    for image, (given, _) in zip(before, run.in_memory, strict=True):
-        assert given.equal(transform(image.clone()))
-    changed = run.held.clone()
-    run.held.copy_(before)
-    run.in_memory.transform = run.augment
+@pytest.mark.parametrize("name", ["add_", "sub_"])
+def test_in_place_changes_what_is_kept__also_with(snippet, name):
+    def change(image):
+        return getattr(image, name)(0.5)
 
-    assert not changed.equal(before)
-    assert changed.equal(transform(before))
+    test_in_place_changes_what_is_kept(snippet, change)
 
 
-def test_in_place_changes_what_is_kept__also_for_a_negative(snippet):
-    test_in_place_changes_what_is_kept(snippet, negate)
+def test_in_place_changes_what_is_kept__also_in_a_loader(snippet):
+    test_in_place_changes_what_is_kept(snippet, double, in_a_loader)
 
 
-def test_in_place_changes_what_is_kept__but_not_of_a_copy(snippet, fails):
-    """The transform works on a clone, and the stored picture stays as it
-    was.
+def dimmed(image):
+    return image[:, 2:6, 2:6].zero_() + 0 * image[:, 2:6, 2:6]
+
+
+def test_in_place_changes_what_is_kept__also_through_a_crop(snippet):
+    run = after(snippet)
+    [(image, _)] = stored = [run.val_set[0]]
+    in_a_list(stored, dimmed)
+    assert image[:, 2:6, 2:6].count_nonzero() == 0
+
+
+def test_in_place_changes_what_is_kept__ends_with_workers(snippet, fails):
+    """A worker changes its own copy, and the main process keeps what it
+    has.
     """
-    edited = snippet.edit(
-        "return self.transform(image), label",
-        "return self.transform(image.clone()), label",
-    )
+    fails(test_in_place_changes_what_is_kept, snippet, double, in_a_worker)
+
+
+@edits(
+    ("of a new tensor", "image.mul_(2)", "image * 2"),
+    ("of a clone", "image.mul_(2)", "image.clone().mul_(2)"),
+)
+def test_in_place_changes_what_is_kept__but_not(snippet, old, new, fails):
+    """A new tensor leaves the stored one as it was."""
+    edited = snippet.edit(f"[{old} for", f"[{new} for")
     fails(test_in_place_changes_what_is_kept, edited)
 
 
-def test_parts_share_one_transform(snippet):
-    run = again(snippet, "difference", "split", "shared-transform")
-    train, validation = run.some, run.others
-
-    assert (len(train), len(validation)) == (6, 2)
-    assert run.before > 0
-    assert run.after == run.difference(validation) == 0
-    for transform, changes in ((run.augment, True), (run.center, False)):
-        for part in (train, validation):
-            part.dataset.transform = transform
-            for each in (train, validation):
-                for index in range(len(each)):
-                    assert (reads(each, index) > 1) == changes
+EXERCISE = ("in-memory", "in-memory-checked")
 
 
-@pytest.mark.parametrize("lengths", [[5, 3], [0.5, 0.5]])
-def test_parts_share_one_transform__also_for(snippet, lengths):
-    run = after(snippet, "difference", "split", "shared-transform")
-    pictures = run.Pictures(run.paths, run.labels, run.augment)
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        parts = random_split(pictures, lengths)
-        parts[1].dataset.transform = run.center
-        assert all(reads(part) == 1 for part in parts)
-        parts[0].dataset.transform = run.augment
-        assert all(reads(part) > 1 for part in parts)
-
-
-@edits(
-    (
-        "of two datasets",
-        "= random_split(Pictures(paths, labels, augment), [6, 2])",
-        "= train, Subset(training, order[:2])",
-    ),
-    (
-        "of a copy",
-        "others.dataset.transform = center",
-        "others.dataset = Pictures(paths, labels, center)",
-    ),
-)
-def test_parts_share_one_transform__but_not(snippet, old, new, fails):
-    """Two datasets have two transforms, and a new dataset for one part leaves
-    the other alone.
-    """
-    fails(test_parts_share_one_transform, snippet.edit(old, new))
-
-
-def test_a_pillow_picture_is_refused(snippet, mode="RGB", size=(40, 36)):
-    run = after(snippet, "picture", "refusal", "not-a-tensor")
-    kinds = [TypeError, RuntimeError, TypeError, TypeError]
-    assert [type(each) for each in run.refused[:4]] == kinds
-    texts = "(got Image)", "dtype of Image", "(got Image)", "PIL.Image.Image"
-    for error, text in zip(run.refused[:4], texts, strict=True):
-        assert text in str(error)
-
-    image = Image.new(mode, size)
-    for call, kind in zip(
+def test_in_place_changes_what_is_kept__also_in_the_exercise(snippet):
+    [line] = said(snippet, *EXERCISE)
+    assert line.startswith("Right: each file is read once")
+    for old, new, words in (
+        ("self.images[index].clone()", "self.images[index]", "not twice as"),
         (
-            torch.Tensor,
-            torch.tensor,
-            torch.from_numpy,
-            lambda image: next(iter(DataLoader([image]))),
+            "self.transform(self.images[index].clone())",
+            "self.transform(self.dataset[index][0])",
+            "60 reads of 20 files",
         ),
-        kinds,
-        strict=True,
+        (
+            "[label for image, label in s",
+            "[-label for image, label in s",
+            "labels",
+        ),
     ):
-        with pytest.raises(kind):
-            call(image)
-    assert np.array(image).shape[:2] == size[::-1]
-
-
-@pytest.mark.parametrize("mode", ["L", "RGBA", "P"])
-def test_a_pillow_picture_is_refused__also_for(snippet, mode):
-    test_a_pillow_picture_is_refused(snippet, mode, (1, 1))
-
-
-@edits(
-    *(
-        (f"{call} of the array", f"{call}(image)", f"{call}(np.array(image))")
-        for call in ("torch.Tensor", "torch.tensor", "torch.from_numpy")
-    ),
-    ("a loader of the array", "DataLoader([image])", "DataLoader([pixels])"),
-)
-def test_a_pillow_picture_is_refused__but_not(snippet, old, new, fails):
-    """As an array or a tensor, the picture is taken."""
-    if "from_numpy" in old:
-        old, new = f"lambda: {old}", f"lambda: {new}"
-    fails(test_a_pillow_picture_is_refused, snippet.edit(old, new))
-
-
-def test_pixels_come_with_channels_last(snippet):
-    run = after(snippet, "picture")
-    width, height = run.image.size
-
-    assert (width, height) == (41, 36)
-    assert run.pixels.shape == (height, width, 3)
-    assert run.pixels.dtype == torch.uint8
-    for size in ((1, 1), (5, 300)):
-        pixels = np.array(Image.new("RGB", size))
-        assert pixels.shape == (*size[::-1], 3)
-        assert pixels.dtype == np.uint8
-
-
-@edits(
-    ("scaled", "np.array(image))\nprint", "np.array(image) / 255)\nprint"),
-    ("turned", "np.array(image))\nprint", "np.array(image).T.copy())\nprint"),
-    (
-        "gray",
-        'image = Image.open(paths[1]).convert("RGB")',
-        "image = Image.open(paths[1])",
-    ),
-)
-def test_pixels_come_with_channels_last__but_not(snippet, old, new, fails):
-    """Divided, they are `float64`; transposed, the channels come first; and a
-    gray picture has no axis for them.
-    """
-    fails(test_pixels_come_with_channels_last, snippet.edit(old, new))
-
-
-def test_conv2d_refuses_both(snippet, heights=(1, 4, 36)):
-    run = after(snippet, "picture", "refusal", "not-a-tensor")
-    last, bytes_ = run.refused[4:]
-
-    assert isinstance(last, RuntimeError)
-    assert "to have 3 channels, but got 36" in str(last)
-    assert isinstance(bytes_, RuntimeError)
-    assert "should be the same" in str(bytes_)
-    given = []
-    hook = run.convolution.register_forward_pre_hook(
-        lambda _, args: given.extend(args)
-    )
-    for attempt in run.attempts[4:]:
-        run.refusal(attempt)
-    hook.remove()
-    kinds = [(each.shape, each.dtype) for each in given]
-    assert kinds == [
-        ((36, 41, 3), torch.float32),
-        ((3, 36, 41), torch.uint8),
-    ]
-    picture = run.pixels.permute(2, 0, 1) / 255
-    for layer in (torch.nn.Conv2d(3, 8, 1), torch.nn.Conv2d(3, 2, 5, 2)):
-        with no_error():
-            layer(picture)
-        for wrong in (run.pixels / 255, (picture * 255).byte(), run.pixels):
-            with pytest.raises(RuntimeError):
-                layer(wrong)
-    for height in heights:
-        pixels = np.array(Image.new("RGB", (20, height)))
-        for bytes_ in (pixels, pixels.transpose(2, 0, 1)):
-            with pytest.raises(RuntimeError):
-                run.convolution(torch.from_numpy(bytes_))
-        with pytest.raises(RuntimeError):
-            run.convolution(torch.from_numpy(pixels) / 255)
-
-
-def test_conv2d_refuses_both__ends_for_a_picture_three_pixels_high(
-    snippet, fails
-):
-    """For a picture three pixels high: its height passes for the three
-    channels.
-    """
-    fails(test_conv2d_refuses_both, snippet, (3,))
-
-
-@edits(
-    (
-        "turned",
-        "convolution(pixels / 255)",
-        "convolution(pixels.permute(2, 0, 1) / 255)",
-    ),
-    (
-        "divided",
-        "convolution(pixels.permute(2, 0, 1))",
-        "convolution(pixels.permute(2, 0, 1) / 255)",
-    ),
-)
-def test_conv2d_refuses_both__but_not(snippet, old, new, fails):
-    """With its channels first and divided by 255, the picture is what `Conv2d`
-    takes.
-    """
-    fails(test_conv2d_refuses_both, snippet.edit(old, new))
-
-
-def test_mixed_sizes_raise(snippet):
-    run = after(snippet, "refusal", "mixed-sizes")
-
-    assert isinstance(run.mixed, RuntimeError)
-    assert "stack expects each tensor to be equal size" in str(run.mixed)
-    assert "[36, 40, 3] at entry 0 and [36, 41, 3] at" in str(run.mixed)
-    for shape in ((3, 9, 8), (3, 8, 9), (3, 9, 9)):
-        for zeros in (torch.zeros, np.zeros):
-            pictures = [zeros((3, 8, 8)), zeros(shape)]
-            with pytest.raises(RuntimeError, match="to be equal size"):
-                list(DataLoader(pictures, batch_size=2))
-
-
-def test_mixed_sizes_raise__but_not_resized(snippet, fails):
-    """Resized to 32 by 32, all pictures have one size."""
-    edited = snippet.edit(
-        'np.array(Image.open(path).convert("RGB"))',
-        'np.array(Image.open(path).convert("RGB").resize((32, 32)))',
-    )
-    fails(test_mixed_sizes_raise, edited)
+        edited = snippet.edit(old, new).edit(
+            "        samples = [",
+            "        self.dataset = dataset\n        samples = [",
+        )
+        [line] = said(edited, *EXERCISE)
+        assert words in line
+    run = after(snippet, *EXERCISE)
+    memory = run.InMemory(run.val_set, nn.Identity())
+    assert memory.images.shape == (20, 3, 8, 8)
+    batch = default_collate([memory[index] for index in range(20)])
+    expected = default_collate([*run.val_set])
+    assert all(x.equal(y) for x, y in zip(batch, expected, strict=True))
 
 
 def test_a_length_is_needed(snippet):
-    run = after(snippet, "refusal", "no-length")
-    dataset = run.NoLength()
+    [line] = said(snippet, "no-length")
+    assert line == "object of type 'NoLength' has no len()"
+    dataset = after(snippet, "no-length").NoLength()
 
-    assert isinstance(run.made, TypeError)
     with pytest.raises(TypeError, match="has no len"):
         DataLoader(dataset, shuffle=True)
     for size in (1, 2):
@@ -933,134 +965,13 @@ def test_a_length_is_needed__but_not_with_a_length(snippet, fails):
     fails(test_a_length_is_needed, edited)
 
 
-class Stopped(Exception):
-    """All is pickled, and nothing is to start."""
-
-
-def handed_over(dataset, start):
-    """Return how many open files would be handed to a worker."""
-    counts = []
-
-    def stop(*args):
-        counts.append(max(len(each) for each in args if type(each) is list))
-        raise Stopped
-
-    def stop_spawn(path, args, files):
-        counts.append(len(files))
-        raise Stopped
-
-    where = {
-        "spawn": ("multiprocessing.util.spawnv_passfds", stop_spawn),
-        "forkserver": (
-            "multiprocessing.forkserver.connect_to_new_process",
-            stop,
-        ),
-    }[start]
-    loader = DataLoader(dataset, num_workers=1, multiprocessing_context=start)
-    with patch(*where), pytest.raises(Stopped):
-        iter(loader)
-    return counts[0]
-
-
-def open_files(count):
-    with ExitStack() as stack:
-        for _ in range(count):
-            stack.enter_context(Path(os.devnull).open())
-
-
-def of_their_own(count):
-    return [torch.zeros(3, 4) for _ in range(count)]
-
-
-def of_one(count):
-    return [torch.zeros(3, 4)] * count
-
-
-@linux
-def test_a_list_of_tensors_opens_files(
-    snippet, start="spawn", make=of_their_own
-):
-    run = again(snippet, "few-files")
-    if start == "spawn":
-        run = again(snippet, "few-files", "list-of-tensors")
-        assert str(run.found).startswith("unable to open shared memory object")
-        assert run.found.endswith("Too many open files (24)")
-    with no_error():
-        run.with_few_files(partial(open_files, 40))
-    with pytest.raises(OSError, match="Too many open files"):
-        run.with_few_files(partial(open_files, 41))
-    none = handed_over([1, 2], start)
-
-    assert handed_over(make(30), start) == none + 30
-    assert handed_over(torch.stack(make(30)), start) == none + 1
-
-
-@linux
-def test_a_list_of_tensors_opens_files__also_by_forkserver(snippet):
-    assert torch.multiprocessing.get_sharing_strategy() == "file_descriptor"
-    test_a_list_of_tensors_opens_files(snippet, "forkserver")
-
-
-@linux
-def test_a_list_of_tensors_opens_files__but_not_by_fork(snippet, fails):
-    """With `fork`, a worker inherits the memory, so no tensor is sent through
-    a file.
-    """
-    edited = snippet.edit('_context": "spawn"}', '_context": "fork"}')
-    fails(test_a_list_of_tensors_opens_files, edited)
-
-
-@linux
-@pytest.mark.parametrize("start", ["spawn", "forkserver"])
-def test_a_list_of_tensors_opens_files__ends_if_all_share_one_memory(
-    snippet, start, fails
-):
-    """If all tensors of the list share one memory: one open file is enough."""
-    fails(test_a_list_of_tensors_opens_files, snippet, start, of_one)
-
-
-@linux
-@pytest.mark.parametrize("start", ["spawn", "forkserver"])
-def test_a_list_of_tensors_opens_files__ends_if_shared_by_file_system(
-    snippet, start, fails
-):
-    """With the sharing strategy `file_system`: no tensor needs an open
-    file.
-    """
-    torch.multiprocessing.set_sharing_strategy("file_system")
-    begun = RuntimeError("all is pickled, and the worker can start")
-    try:
-        with patch("multiprocessing.util.spawnv_passfds", side_effect=begun):
-            fails(test_a_list_of_tensors_opens_files, snippet, start)
-    finally:
-        torch.multiprocessing.set_sharing_strategy("file_descriptor")
-
-
-@linux
-def test_forkserver_passes_few_files(count=300):
-    """No counter-example can edit the page, which has no cell of this."""
-    loader = DataLoader(
-        of_their_own(count),
-        batch_size=count,
-        num_workers=1,
-        multiprocessing_context="forkserver",
-    )
-    with pytest.raises(ValueError, match="too many fds"):
-        list(loader)
-
-
-def test_forkserver_passes_few_files__ends_with_200_tensors(fails):
-    """With 200 tensors: they are few enough to be passed on."""
-    fails(test_forkserver_passes_few_files, 200)
-
-
 MB = 1_000_000
 
 
 @linux
 def test_a_list_is_copied_into_each_worker(snippet, make=None, dtype=None):
-    run = after(snippet, "own-bytes", "labels", "growth", "grown")
-    labels, grown = run.numbers, {**run.grown}
+    run = after(snippet, "own-memory", "grown")
+    labels, grown = run.million, {**run.grown}
     if make:
         array = np.random.default_rng(0).permutation(MB).astype(dtype)
         labels = {"list": make(array), "array": array}
@@ -1073,7 +984,7 @@ def test_a_list_is_copied_into_each_worker(snippet, make=None, dtype=None):
         # takes nothing from it; a copy of the array would be 8 MB.
         again = size if size < 4 * MB else run.growth(labels[name])
         assert min(size, again) < 4 * MB
-    assert type(run.numbers["tensor"]) is torch.Tensor
+    assert type(run.million["tensor"]) is torch.Tensor
 
 
 def in_another_order(array):

@@ -719,6 +719,75 @@ def test_kept_tensors_keep_files_open__but_not_free_by_detach(snippet, fails):
     fails(test_kept_tensors_keep_files_open, fewer, torch.Tensor.detach)
 
 
+class Stopped(Exception):
+    """All is pickled, and nothing is to start."""
+
+
+def handed_over(dataset, start):
+    """Return how many open files would be handed to a worker."""
+    counts = []
+
+    def stop(*args):
+        counts.append(max(len(each) for each in args if type(each) is list))
+        raise Stopped
+
+    def stop_spawn(path, args, files):
+        counts.append(len(files))
+        raise Stopped
+
+    where = {
+        "spawn": ("multiprocessing.util.spawnv_passfds", stop_spawn),
+        "forkserver": (
+            "multiprocessing.forkserver.connect_to_new_process",
+            stop,
+        ),
+    }[start]
+    loader = DataLoader(dataset, num_workers=1, multiprocessing_context=start)
+    with patch(*where), pytest.raises(Stopped):
+        iter(loader)
+    return counts[0]
+
+
+def of_their_own(count):
+    return [torch.zeros(3, 4) for _ in range(count)]
+
+
+def of_one(count):
+    return [torch.zeros(3, 4)] * count
+
+
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+def test_a_list_of_tensors_opens_files(start, make=of_their_own):
+    """No counter-example can edit the page, which has no cell of this."""
+    assert torch.multiprocessing.get_sharing_strategy() == "file_descriptor"
+    none = handed_over([1, 2], start)
+
+    assert handed_over(make(30), start) == none + 30
+    assert handed_over(torch.stack(make(30)), start) == none + 1
+
+
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+def test_a_list_of_tensors_opens_files__ends_if_all_share_one_memory(
+    start, fails
+):
+    """If all tensors of the list share one memory: one open file is enough."""
+    fails(test_a_list_of_tensors_opens_files, start, of_one)
+
+
+def test_a_list_of_tensors_opens_files__also_too_many_for_forkserver():
+    for count, raises in ((300, True), (200, False)):
+        loader = DataLoader(
+            of_their_own(count),
+            batch_size=count,
+            num_workers=1,
+            multiprocessing_context="forkserver",
+        )
+        with spawns.with_torch():
+            error = error_of(list, loader)
+        assert ("too many fds" in str(error)) == raises
+    forkserver._forkserver._stop()
+
+
 # Errors from workers
 
 

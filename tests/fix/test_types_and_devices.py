@@ -442,3 +442,35 @@ def test_class_numbers_come_second__but_not_in_their_place(snippet, fails):
         "    F.cross_entropy(scores, classes)",
     )
     fails(test_class_numbers_come_second, edited)
+
+
+def test_a_pillow_picture_is_refused(snippet, mode="RGB", size=(6, 4)):
+    run = run_of(snippet, "pillow")
+    lines = printed[-1]["pillow"].splitlines()
+    assert lines[:3] == [
+        "new(): data must be a sequence (got Image)",
+        "Could not infer dtype of Image",
+        "expected np.ndarray (got Image)",
+    ]
+    assert lines[3] == "torch.Size([4, 6, 3]) torch.uint8"
+
+    image = run.Image.new(mode, size)
+    for call in (torch.Tensor, torch.tensor, torch.from_numpy):
+        with pytest.raises((TypeError, RuntimeError), match="Image"):
+            call(image)
+    with pytest.raises(TypeError, match=r"found <class 'PIL.Image.Image'>"):
+        next(iter(DataLoader([image])))
+    assert torch.from_numpy(np.array(image)).shape[:2] == size[::-1]
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P"])
+def test_a_pillow_picture_is_refused__also_for(snippet, mode):
+    test_a_pillow_picture_is_refused(snippet, mode, (1, 1))
+
+
+def test_a_pillow_picture_is_refused__but_not_as_an_array(snippet, fails):
+    """As an array, the picture is taken."""
+    edited = snippet.edit(
+        "        call(image)", "        call(np.array(image))"
+    )
+    fails(test_a_pillow_picture_is_refused, edited)
