@@ -1,15 +1,90 @@
 """
-Build a model
-=============
+Build a model with nn.Module
+============================
 
 A digit classifier, and what a module knows of its layers and numbers.
 """
 
-# %% block
+# %% do-this
 import torch
 from torch import nn
 
 
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.Linear(784, 64)
+        self.scores = nn.Linear(64, 10)
+
+    def forward(self, images):
+        return self.scores(self.hidden(images.flatten(start_dim=1)).relu())
+
+
+model = Network()
+
+# %% call-it
+torch.manual_seed(0)
+images = torch.rand(32, 1, 28, 28)
+
+print(model(images).shape)
+
+
+# %% by-hand
+class Module:
+    def __init__(self):
+        vars(self)["registered"] = {}  # 1
+
+    def __setattr__(self, name, value):
+        vars(self)[name] = value
+        if isinstance(value, (nn.Parameter, Module)):
+            self.registered[name] = value  # 2
+
+    def register_buffer(self, name, tensor):
+        vars(self)[name] = self.registered[name] = tensor  # 3
+
+    def named(self, kind=torch.Tensor, path=""):
+        for name, each in self.registered.items():
+            if isinstance(each, Module):
+                yield from each.named(kind, f"{path}{name}.")  # 4
+            elif isinstance(each, kind):
+                yield path + name, each  # 5
+
+    def to(self, where):
+        for _, tensor in self.named():
+            tensor.data = tensor.data.to(where)  # 6
+
+
+# %% compare
+def build(Module):
+    class Scale(Module):
+        def __init__(self):
+            super().__init__()
+            self.gain = nn.Parameter(torch.ones(3))
+            self.register_buffer("mean", torch.zeros(3))
+            self.offset = torch.ones(3)
+
+    class Model(Module):
+        def __init__(self):
+            super().__init__()
+            self.first = Scale()
+            self.others = [Scale(), Scale()]
+
+    return Model()
+
+
+ours, real = build(Module), build(nn.Module)
+print("parameters, ours:", list(dict(ours.named(nn.Parameter))))
+print("parameters, real:", list(dict(real.named_parameters())))
+print("state dict, ours:", list(dict(ours.named())))
+print("state dict, real:", list(dict(real.state_dict())))
+
+for module in (ours, real):
+    module.to(torch.float64)
+    scale = module.first
+    print(scale.gain.dtype, scale.mean.dtype, scale.offset.dtype)
+
+
+# %% block
 class Block(nn.Module):
     def __init__(self, channels_in, channels_out):
         super().__init__()
@@ -34,14 +109,7 @@ class Digits(nn.Module):
         return self.head(features.flatten(start_dim=1))
 
 
-# %% do-this
-torch.manual_seed(0)
-images = torch.rand(32, 1, 28, 28)
-
-model = Digits()
-scores = model(images)
-
-print(scores.shape)
+digits = Digits()
 
 
 # %% count
@@ -49,8 +117,7 @@ def count(module):
     return sum(each.numel() for each in module.parameters())
 
 
-print(count(model))
-
+print(count(digits))
 
 # %% branches
 tree = []
@@ -63,7 +130,7 @@ def add(module, name, depth=0, above=0):
         add(layer, child, depth + 1, row)
 
 
-add(model, "model")
+add(digits, "digits")
 
 # %% tree-drawn
 import matplotlib.pyplot as plt
@@ -101,15 +168,18 @@ def shapes_of(model, inputs):
 
 
 # %% shapes
-shapes = shapes_of(Digits(), images)
+shapes = shapes_of(digits, images)
 
 # %% shapes-table
 import pandas as pd
 
 rows = {}
-for name, layer in model.named_modules():
+for name, layer in digits.named_modules():
     kind = type(layer).__name__
-    rows[name or "(the model)"] = {"layer": kind, "output": str(shapes[name])}
+    rows[name or "(the whole model)"] = {
+        "layer": kind,
+        "output": str(shapes[name]),
+    }
 pd.DataFrame.from_dict(rows, orient="index")
 
 # %% read-a-layer
@@ -120,8 +190,8 @@ def keep(layer, inputs, output):
     read["second"] = output.detach()
 
 
-handle = model.second.register_forward_hook(keep)
-model(images)
+handle = digits.second.register_forward_hook(keep)
+digits(images)
 handle.remove()
 
 print(read["second"].shape)
@@ -178,56 +248,6 @@ except TypeError as error:
     no_layer = error
     print("TypeError:", error)
 
-# %% freeze
-frozen = Digits()
-frozen.first.requires_grad_(False)
-
-learning = [each for each in frozen.parameters() if each.requires_grad]
-optimizer = torch.optim.AdamW(learning)
-
-
-# %% distances
-def distances(model, optimizer):
-    before = {name: each.clone() for name, each in model.state_dict().items()}
-    labels = torch.arange(len(images)) % 10
-    model.zero_grad()
-    nn.functional.cross_entropy(model(images), labels).backward()
-    optimizer.step()
-    return {
-        name: (each - before[name]).abs().max().item()
-        for name, each in model.state_dict().items()
-    }
-
-
-# %% frozen
-moves = {"after requires_grad_(False)": distances(frozen, optimizer)}
-frozen.first.eval()
-moves["and eval()"] = distances(frozen, optimizer)
-
-# %% frozen-table
-import pandas as pd
-
-pd.DataFrame(moves)
-
-# %% wrong-features
-# Wrong on purpose: do not copy.
-wrong = Digits()
-wrong.head = nn.Linear(784, 10)
-
-try:
-    wrong(images)
-except RuntimeError as error:
-    refusal = error
-    print(error)
-
-# %% lazy
-lazy = Digits()
-lazy.head = nn.LazyLinear(10)
-print(lazy.head)
-
-lazy(torch.rand(32, 1, 32, 32))
-print(lazy.head)
-
 
 # %% in-a-list
 # Wrong on purpose: do not copy.
@@ -268,30 +288,60 @@ except AttributeError as error:
     hasty = error
     print(error)
 
-# %% forward
+# %% wrong-features
 # Wrong on purpose: do not copy.
-calls, noted = [], Digits()
-noted.register_forward_hook(lambda *_: calls.append("model"))
-noted.head.register_forward_hook(lambda *_: calls.append("head"))
+wrong = Digits()
+wrong.head = nn.Linear(784, 10)
 
-noted.forward(images)
-print(calls)
+try:
+    wrong(images)
+except RuntimeError as error:
+    refusal = error
+    print(error)
 
-noted(images)
-print(calls)
+# %% lazy
+lazy = Digits()
+lazy.head = nn.LazyLinear(10)
+print(lazy.head)
 
-# %% replaced
-# Wrong on purpose: do not copy.
-renewed = Digits()
-optimizer = torch.optim.AdamW(renewed.parameters())
-renewed.head = nn.Linear(400, 10)
+lazy(torch.rand(32, 1, 32, 32))
+print(lazy.head)
 
-late = distances(renewed, optimizer)
-print(late["second.conv.weight"], late["head.weight"])
 
-# %% tied
-twice = Block(8, 8)
-tied = nn.Sequential(Block(1, 8), twice, twice)
+# %% mixed
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(2, 3))
+        self.double = self.gain * 2
+        self.layers = (nn.Linear(3, 5), nn.Linear(5, 3))
+        self.last = nn.Linear(3, 1)
 
-print(count(tied), count(tied[0]) + count(twice))
-print([name for name in tied.state_dict() if name.endswith("conv.weight")])
+
+print(count(Mixed()))
+
+
+# %% standardize
+class Standardize(nn.Module):
+    def __init__(self, images):
+        super().__init__()
+        self.register_buffer("mean", images.mean())
+        self.register_buffer("std", images.std())
+
+    def forward(self, images):
+        return (images - self.mean) / self.std
+
+
+# %% standardize-checked
+standardize = Standardize(5 + 2 * images)
+result = standardize(5 + 2 * images)
+if not (result.mean().abs() < 1e-4 and (result.std() - 1).abs() < 1e-4):
+    print("Mean and std should be 0 and 1:", result.mean(), result.std())
+elif list(standardize.parameters()):
+    print("An optimizer would train", list(standardize.parameters()))
+elif len(standardize.state_dict()) != 2:
+    print("A saved model would lack numbers:", standardize.state_dict())
+elif any(x.device.type != "meta" for x in standardize.to("meta").buffers()):
+    print("Something stays behind when the model moves.")
+else:
+    print("Right: both numbers are saved and moved, and neither is trained.")

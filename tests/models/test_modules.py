@@ -1,8 +1,9 @@
 """The claims of docs/models/modules.md."""
 
 import re
-from functools import reduce
+from functools import partial, reduce
 from math import prod
+from operator import attrgetter
 from unittest.mock import patch
 
 import pytest
@@ -42,62 +43,162 @@ def roomy(snippet):
     return snippet.edit("features.flatten(start_dim=1)", wide)
 
 
-def test_ten_scores_for_each_picture(
-    snippet, shape=(32, 1, 28, 28), dtype=torch.float32
-):
-    run = snippet.after("do-this")
-
-    assert run.scores.shape == (32, 10)
-    for model in (run.model, run.model.eval()):
-        with no_error():
-            scores = model(torch.rand(shape, dtype=dtype))
-        assert scores.shape == (shape[0], 10)
-    images = torch.rand(shape, dtype=dtype)
-    one_by_one = [run.model(image[None]) for image in images[:5]]
-    alone = torch.cat(one_by_one) if one_by_one else scores[:0]
-    torch.testing.assert_close(run.model(images)[:5], alone)
+# nn.Module in eighteen lines
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 300])
-def test_ten_scores_for_each_picture__also_for(snippet, size):
-    test_ten_scores_for_each_picture(snippet, (size, 1, 28, 28))
+def scaled(Module):
+    """Return a module with all that an attribute can be, three levels deep."""
+    outer = Module()
+    outer.inner = Module()
+    outer.inner.weight = nn.Parameter(torch.ones(3))
+    outer.inner.core = Module()
+    outer.inner.core.register_buffer("mean", torch.zeros(1))
+    outer.inner.core.bias = nn.Parameter(torch.zeros(2), requires_grad=False)
+    outer.inner.plain = outer.inner.weight * 2
+    outer.layers = [Module()]
+    outer.layers[0].weight = nn.Parameter(torch.ones(1))
+    outer.number, outer.last = 3, torch.ones(2)
+    return outer
+
+
+def everywhere(holder, path=""):
+    """Yield each tensor that a module or a list holds, registered or not."""
+    listed = isinstance(holder, list)
+    inside = dict(enumerate(holder)) if listed else vars(holder)
+    for kind in ("_parameters", "_buffers", "_modules"):
+        inside = inside | inside.get(kind, {})
+    for name, each in inside.items():
+        if isinstance(each, torch.Tensor):
+            yield f"{path}{name}", each
+        elif isinstance(each, list) or hasattr(each, "to"):
+            yield from everywhere(each, f"{path}{name}.")
+
+
+def compare(ours, real, dtype=torch.float64):
+    """Compare two modules by names, by numbers and by what `to()` converts."""
+    parameters, state = dict(ours.named(nn.Parameter)), dict(ours.named())
+    assert parameters.keys() == dict(real.named_parameters()).keys()
+    assert state.keys() == real.state_dict().keys()
+    for name, tensor in real.state_dict().items():
+        assert state[name].equal(tensor)
+    before = {name: each.dtype for name, each in everywhere(real)}
+    ours.to(dtype)
+    real.to(dtype)
+    dtypes = {name: each.dtype for name, each in everywhere(real)}
+    assert dtypes != before
+    assert {name: each.dtype for name, each in everywhere(ours)} == dtypes
+
+
+def test_eighteen_lines_are_nn_module(snippet, make=scaled):
+    run = snippet.after("compare")
+    for build in (run.build, make):
+        compare(build(run.Module), build(nn.Module))
+
+
+def assigned(Module, register):
+    """Return a module with a parameter, and whatever a function adds."""
+    module = Module()
+    module.weight = nn.Parameter(torch.ones(3))
+    register(module)
+    return module
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype"),
+    "register",
     [
-        pytest.param((32, 3, 28, 28), torch.float32, id="in colour"),
-        pytest.param((32, 1, 32, 32), torch.float32, id="larger"),
-        pytest.param((1, 28, 28), torch.float32, id="without a batch"),
-        pytest.param((32, 1, 28, 28), torch.float64, id="in float64"),
+        pytest.param(
+            lambda m: setattr(m, "weight", nn.Parameter(torch.zeros(5))),
+            id="a second parameter under the same name",
+        ),
+        pytest.param(
+            lambda m: setattr(m, "data", m.weight.data), id="its data"
+        ),
+        pytest.param(lambda m: setattr(m, "empty", None), id="None"),
     ],
 )
-def test_ten_scores_for_each_picture__ends_for_pictures(
-    snippet, shape, dtype, fails
-):
-    """With three channels, a side of 32, no batch axis or `float64`: the
-    pictures do not fit these layers.
-    """
-    fails(test_ten_scores_for_each_picture, snippet, shape, dtype)
+def test_eighteen_lines_are_nn_module__also_for(snippet, register):
+    test_eighteen_lines_are_nn_module(
+        snippet, partial(assigned, register=register)
+    )
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param(lambda: nn.LSTM(3, 4, 2), id="LSTM"),
+        pytest.param(lambda: nn.GroupNorm(2, 4), id="GroupNorm"),
+        pytest.param(lambda: nn.MultiheadAttention(4, 2), id="attention"),
+        pytest.param(
+            lambda: nn.TransformerEncoderLayer(4, 2), id="a transformer layer"
+        ),
+    ],
+)
+def test_eighteen_lines_are_nn_module__also_for_the_parts_of(snippet, layer):
+    Module = snippet.after("by-hand").Module
+
+    def copied(real):
+        ours = Module()
+        for name, each in real.named_parameters(recurse=False):
+            setattr(ours, name, nn.Parameter(each.detach().clone()))
+        for name, child in real.named_children():
+            setattr(ours, name, copied(child))
+        return ours
+
+    real = layer()
+    ours, dtype = copied(real), torch.float64
+    assert list(dict(ours.named())) == list(real.state_dict())
+    ours.to(dtype)
+    assert {each.dtype for _, each in ours.named()} == {dtype}
 
 
 @edits(
     {
-        "three outputs": (HEAD, HEAD.replace("10", "3")),
-        "the first picture alone": (
-            FEATURES,
-            FEATURES.replace("images", "images[:1]"),
+        "2 without modules": ("(nn.Parameter, Module)", "nn.Parameter"),
+        "2 with each tensor": ("(nn.Parameter, Mod", "(torch.Tensor, Mod"),
+        "3 as an attribute": (
+            "vars(self)[name] = self.registered[name] = tensor",
+            "vars(self)[name] = tensor",
         ),
+        "4 without the name": ('f"{path}{name}."', "path"),
+        "4 with another sign": ('f"{path}{name}."', 'f"{path}{name}_"'),
+        "4 without the kind": ("each.named(kind, f", "each.named(path=f"),
+        "5 for all kinds": ("elif isinstance(each, kind):", "else:"),
+        "6 for parameters": ("self.named():", "self.named(nn.Parameter):"),
+        "6 in a copy": ("tensor.data = tensor.data.to", "tensor.data.to"),
     }
 )
-def test_ten_scores_for_each_picture__but_not_with(snippet, edit, fails):
-    """A head of three outputs gives three scores, and `images[:1]` passes on
-    only the first picture.
+def test_eighteen_lines_are_nn_module__but_not_with(snippet, edit, fails):
+    """Change one of the lines, and another name is registered, or another
+    tensor converted.
     """
-    fails(test_ten_scores_for_each_picture, snippet.edit(*edit))
+    fails(test_eighteen_lines_are_nn_module, snippet.edit(*edit))
 
 
-# A model is a tree
+@pytest.mark.parametrize(
+    "register",
+    [
+        pytest.param(
+            lambda m: setattr(m, "weight", None), id="a parameter becomes None"
+        ),
+        pytest.param(
+            lambda m: setattr(m, "again", m.weight),
+            id="a tensor has two names",
+        ),
+        pytest.param(
+            lambda m: m.register_buffer("count", torch.tensor(3)),
+            id="a buffer holds whole numbers",
+        ),
+    ],
+)
+def test_eighteen_lines_are_nn_module__ends_if(snippet, register, fails):
+    """Where a parameter becomes `None` or has two names, or a buffer holds
+    whole numbers: the real one lists or converts less.
+    """
+    make = partial(assigned, register=register)
+    fails(test_eighteen_lines_are_nn_module, snippet, make)
+
+
+# A module inside a module
 
 
 def check_the_paths(module):
@@ -107,7 +208,7 @@ def check_the_paths(module):
 
 
 def test_names_are_paths(snippet):
-    model = snippet.after("digits").Digits()
+    model = snippet.after("digits").digits
 
     children = dict(model.named_children())
     names = [name for name, _ in model.named_parameters()]
@@ -148,8 +249,8 @@ def test_names_are_paths__also_in_the_picture(snippet):
         [(1, 0, block), *((2, above, part) for part in below_it)]
         for block, above in (("first", 1), ("second", 5))
     )
-    assert rows == [(0, 0, "model"), *first, *second, (1, 0, "head")]
-    assert [layer for *_, layer in run.tree] == list(run.model.modules())
+    assert rows == [(0, 0, "digits"), *first, *second, (1, 0, "head")]
+    assert [layer for *_, layer in run.tree] == list(run.digits.modules())
 
 
 @edits(
@@ -269,7 +370,7 @@ def test_a_call_reaches_all_below__but_not_past_a_train_of_ones_own(
 def test_sizes_tell_the_count(snippet, sizes=(1, 8, 3)):
     run = snippet.after("count")
     ins, outs, kernel = sizes
-    model, area = run.model, kernel * (kernel + 1)
+    model, area = run.digits, kernel * (kernel + 1)
     conv = nn.Conv2d(ins, outs, (kernel, kernel + 1))
 
     assert run.count(model.head) == 400 * 10 + 10
@@ -304,56 +405,15 @@ def test_sizes_tell_the_count__but_not_of(snippet, edit, fails):
     fails(test_sizes_tell_the_count, snippet.edit(*edit))
 
 
-def test_some_layers_have_few_parameters(
-    snippet, channels=8, like_relu=nn.ReLU
-):
-    run = snippet.after("count")
-
-    assert run.count(run.model) == 80 + 16 + 1168 + 32 + 4010
-    assert run.count(run.model.first.norm) == 2 * 8
-    assert run.count(nn.BatchNorm2d(channels)) == 2 * channels
-    layers = [like_relu(), nn.MaxPool2d(3), nn.Flatten(), nn.Dropout()]
-    assert not any(map(run.count, [run.model.first.pool, *layers]))
-
-
-@pytest.mark.parametrize("channels", [1, 64], ids="{} channels".format)
-def test_some_layers_have_few_parameters__also_with(snippet, channels):
-    test_some_layers_have_few_parameters(snippet, channels)
-
-
-@edits(
-    {
-        "in a BatchNorm2d that is not affine": (
-            NORM,
-            NORM.replace("out", "out, affine=False"),
-        ),
-        "in a pool after a PReLU": (
-            POOL,
-            "nn.Sequential(nn.PReLU(), nn.MaxPool2d(2))",
-        ),
-    }
-)
-def test_some_layers_have_few_parameters__but_not(snippet, edit, fails):
-    """`affine=False` leaves `BatchNorm2d` with no parameters, and `PReLU`
-    brings one of its own.
-    """
-    fails(test_some_layers_have_few_parameters, snippet.edit(*edit))
-
-
-def test_some_layers_have_few_parameters__ends_for_a_prelu(snippet, fails):
-    """For `PReLU`: it learns its slope, so it has a parameter."""
-    fails(test_some_layers_have_few_parameters, snippet, 8, nn.PReLU)
-
-
 # The forward pass, layer by layer
 
 
 def test_a_hook_gets_each_output(
-    snippet, make=lambda: nn.Linear(3, 2), compiled=False, part=""
+    snippet, make=lambda: nn.Linear(3, 2), part="", caller=lambda layer: layer
 ):
     run = snippet.after("read-a-layer")
 
-    second, features = run.model.second, run.model.first(run.images)
+    second, features = run.digits.second, run.digits.first(run.images)
     expected = second.pool(second.norm(second.conv(features)).clamp(min=0))
     digits = run.Digits()
     shapes = run.shapes_of(digits, run.images)
@@ -365,17 +425,17 @@ def test_a_hook_gets_each_output(
     got = run.read.pop("second")
     assert got.equal(expected)
     assert got.grad_fn is None
-    run.model(run.images)
+    run.digits(run.images)
     assert run.read == {}
 
-    handle = run.model.head.register_forward_hook(run.keep)
+    handle = run.digits.head.register_forward_hook(run.keep)
     for images in run.images.split(16):
-        scores = run.model(images)
+        scores = run.digits(images)
         assert run.read["second"].equal(scores)
     handle.remove()
 
     layer, kept = make(), []
-    call = torch.compile(layer, backend="eager") if compiled else layer
+    call = caller(layer)
     call(torch.ones(4, 3))
     hooked = layer.get_submodule(part)
     handle = hooked.register_forward_hook(lambda *each: kept.append(each[2]))
@@ -401,11 +461,31 @@ def test_a_hook_gets_each_output__also_of(snippet, make):
     test_a_hook_gets_each_output(snippet, make)
 
 
+def test_a_hook_gets_each_output__ends_with_forward(snippet, fails):
+    """If you call `forward` instead of the module: it skips its hooks."""
+    make = partial(nn.Linear, 3, 2)
+    forward = attrgetter("forward")
+    fails(test_a_hook_gets_each_output, snippet, make, "", forward)
+
+
 def test_a_hook_gets_each_output__ends_in_a_compiled_model(snippet, fails):
     """In a compiled model: a hook that you register after the first call is
     not called.
     """
-    fails(test_a_hook_gets_each_output, snippet, lambda: nn.Linear(3, 2), True)
+    make = partial(nn.Linear, 3, 2)
+    compiled = partial(torch.compile, backend="eager")
+    fails(test_a_hook_gets_each_output, snippet, make, "", compiled)
+
+
+def test_a_hook_gets_each_output__ends_before_a_layer_in_place(snippet, fails):
+    """Before a layer that works in place, here a `Threshold`: it overwrites
+    what the hook has only detached.
+    """
+    in_place = "nn.Threshold(0.5, 0, inplace=True)(features).flatten"
+    edited = snippet.edit("features.flatten", in_place)
+    cloned = edited.edit("output.detach()", "output.detach().clone()")
+    test_a_hook_gets_each_output(cloned)
+    fails(test_a_hook_gets_each_output, edited)
 
 
 class Attention(nn.MultiheadAttention):
@@ -420,24 +500,27 @@ def test_a_hook_gets_each_output__ends_in_attention(snippet, fails):
     """At the `out_proj` of `MultiheadAttention`: it is never called, since the
     attention computes with its weight itself.
     """
-    part = lambda: Attention(3, 1), False, "out_proj"
-    fails(test_a_hook_gets_each_output, snippet, *part)
+    make = partial(Attention, 3, 1)
+    fails(test_a_hook_gets_each_output, snippet, make, "out_proj")
 
 
-SECOND_HOOK = "model.second.register_forward_hook"
+SECOND_HOOK = "digits.second.register_forward_hook"
 
 
 @edits(
     {
         "without remove": ("handle.remove()\n\nprint(read", "print(read"),
-        "at another layer": (SECOND_HOOK, "model.first.register_forward_hook"),
+        "at another layer": (
+            SECOND_HOOK,
+            "digits.first.register_forward_hook",
+        ),
         "if forward is called": (
             "self.second(self.first(",
             "self.second.forward(self.first(",
         ),
         "after remove": (
-            "model(images)\nhandle.remove()",
-            "handle.remove()\nmodel(images)",
+            "digits(images)\nhandle.remove()",
+            "handle.remove()\ndigits(images)",
         ),
         "in place of the inputs": ("output.detach()", "inputs[0].detach()"),
     }
@@ -450,77 +533,12 @@ def test_a_hook_gets_each_output__but_not(snippet, edit, fails):
     fails(test_a_hook_gets_each_output, edited.edit(*edit))
 
 
-def test_in_place_layers_write_into_what_was_kept(
-    snippet, make=lambda: nn.Linear(3, 40), in_place=True, records=True
-):
-    run = snippet.after("read-a-layer")
-    copying = snippet.edit("output.detach()", "output.detach().clone()")
-    torch.manual_seed(0)
-    layer, inputs = make(), torch.randn(5, 3, 8, 3)
-    expected = layer(inputs)
-    assert expected.min() < 0
-    model = nn.Sequential(layer, nn.ReLU(inplace=in_place))
-
-    for kept_by, result in (
-        (run, expected.relu()),
-        (copying.after("read-a-layer"), expected),
-    ):
-        handle = layer.register_forward_hook(kept_by.keep)
-        with torch.set_grad_enabled(records):
-            model(inputs)
-        handle.remove()
-        assert kept_by.read["second"].equal(result)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(lambda: nn.Conv2d(3, 4, 3), id="Conv2d"),
-        pytest.param(lambda: nn.BatchNorm2d(3), id="BatchNorm2d"),
-        pytest.param(lambda: nn.LayerNorm(3), id="LayerNorm"),
-        pytest.param(
-            lambda: nn.Sequential(nn.Linear(3, 9), nn.Linear(9, 2)),
-            id="a Sequential",
-        ),
-    ],
-)
-@pytest.mark.parametrize("records", [True, False])
-def test_in_place_layers_write_into_what_was_kept__also_of(
-    snippet, make, records
-):
-    test_in_place_layers_write_into_what_was_kept(
-        snippet, make, records=records
-    )
-
-
-def test_in_place_layers_write_into_what_was_kept__but_not_into_a_clone(
-    snippet, fails
-):
-    """A clone has memory of its own, which `ReLU(inplace=True)` does not
-    touch.
-    """
-    edited = snippet.edit("output.detach()", "output.detach().clone()")
-    fails(test_in_place_layers_write_into_what_was_kept, edited)
-
-
-def test_in_place_layers_write_into_what_was_kept__ends_beside_it(
-    snippet, fails
-):
-    """With `inplace=False`: ReLU writes into a new tensor."""
-    fails(
-        test_in_place_layers_write_into_what_was_kept,
-        snippet,
-        lambda: nn.Linear(3, 40),
-        False,
-    )
-
-
 def test_shapes_follow_from_the_layers(snippet, side=28, start_dim=1):
-    run = snippet.after("do-this")
+    run = snippet.after("digits")
     pictures = torch.rand(3, 1, side, side + 1)
 
-    conv = run.model.first.conv(pictures)
-    pooled = run.model.first.pool(pictures)
+    conv = run.digits.first.conv(pictures)
+    pooled = run.digits.first.pool(pictures)
     assert conv.shape == (3, 8, side - 2, side + 1 - 2)
     assert pooled.shape == (3, 1, side // 2, (side + 1) // 2)
     flat = conv.flatten(start_dim=start_dim)
@@ -557,48 +575,6 @@ def test_shapes_follow_from_the_layers__ends_from_dimension_2(snippet, fails):
     one row per picture.
     """
     fails(test_shapes_follow_from_the_layers, snippet, 28, 2)
-
-
-def test_the_head_gets_400(snippet):
-    run = snippet.after("shapes")
-
-    layers = [
-        f"{b}.{c}" for b in ("first", "second") for c in ("conv", "pool")
-    ]
-    heights = [run.shapes[each][2] for each in layers]
-    assert [run.images.shape[2], *heights] == [28, 26, 13, 11, 5]
-    assert run.shapes["second"] == (32, 16, 5, 5)
-    assert run.model.head.in_features == 16 * 5 * 5 == 400
-    assert run.shapes["head"] == run.shapes[""] == (32, 10)
-
-
-def test_the_head_gets_400__also_if_asked_again(snippet):
-    run = snippet.after("shapes")
-    model = run.Digits()
-    for size in (2, 5):
-        shapes = run.shapes_of(model, torch.rand(size, 1, 28, 28))
-        assert shapes["second.pool"] == (size, 16, 5, 5)
-        assert set(shapes) == {name for name, _ in model.named_modules()}
-    model(torch.rand(9, 1, 28, 28))
-    assert shapes["head"] == (5, 10)
-    assert not any(layer._forward_hooks for layer in model.modules())
-    with pytest.raises(RuntimeError):
-        run.shapes_of(model, torch.rand(2, 1, 30, 30))
-    assert not any(layer._forward_hooks for layer in model.modules())
-    lstm = nn.Sequential(nn.Linear(3, 4), nn.LSTM(4, 2))
-    assert run.shapes_of(lstm, torch.ones(5, 3)) == {"0": (5, 4)}
-
-
-@edits(
-    {
-        "with padding": (CONV, CONV.replace("=3", "=3, padding=1")),
-        "rounded up": (POOL, "nn.MaxPool2d(2, ceil_mode=True)"),
-        "of larger pictures": ("rand(32, 1, 28, 28)", "rand(32, 1, 29, 29)"),
-    }
-)
-def test_the_head_gets_400__but_not(roomy, edit, fails):
-    """Padding, a pool that rounds up or larger pictures give other heights."""
-    fails(test_the_head_gets_400, roomy.edit(*edit))
 
 
 # Parameter, buffer or plain attribute
@@ -732,10 +708,6 @@ def test_a_buffer_is_saved_and_moved__also_for(snippet, tensor):
             MEAN,
             "self.mean = nn.Parameter(torch.tensor([0.5]))",
         ),
-        "with persistent=False": (
-            MEAN,
-            MEAN.replace("]))", "]), persistent=False)"),
-        ),
     }
 )
 def test_a_buffer_is_saved_and_moved__but_not(snippet, edit, fails):
@@ -745,37 +717,25 @@ def test_a_buffer_is_saved_and_moved__but_not(snippet, edit, fails):
     fails(test_a_buffer_is_saved_and_moved, snippet.edit(*edit))
 
 
-def test_a_passing_buffer_only_moves(snippet, dtype=torch.float32):
-    def assign(module):
-        ones = torch.ones(2, 3, dtype=dtype)
-        module.register_buffer("x", ones, persistent=False)
-
-    check_the_kind(snippet, "frame", assign, (False, False, True))
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
-def test_a_passing_buffer_only_moves__also_of(snippet, dtype):
-    test_a_passing_buffer_only_moves(snippet, dtype)
-
-
-@edits(
-    in_modules_that("stay", "save all", "count in others")
-    | {
-        "as a plain tensor": (FRAME, "self.frame = torch.ones(28)"),
-        "as a Parameter": (FRAME, "self.frame = nn.Parameter(torch.ones(28))"),
+def test_a_buffer_is_saved_and_moved__also_in_the_table(snippet):
+    """The row of a buffer with `persistent=False` says that it only moves."""
+    run = snippet.after("kinds")
+    assert held(run.Normalize(), "frame") == (False, False, True)
+    assert run.kinds["frame"] == {
+        "moves in a step by": 0.0,
+        "in the state_dict": "no",
+        'after to("meta") on': "meta",
     }
-)
-def test_a_passing_buffer_only_moves__but_not(snippet, edit, fails):
-    """A module can override how it moves and saves; a plain tensor stays, and
-    a parameter is saved.
+
+
+def test_a_buffer_is_saved_and_moved__ends_with_persistent_false(
+    snippet, fails
+):
+    """With `persistent=False`: it moves, but the `state_dict` leaves it
+    out.
     """
-    fails(test_a_passing_buffer_only_moves, snippet.edit(*edit))
-
-
-def test_a_passing_buffer_only_moves__but_not_if_persistent(snippet, fails):
-    """By default, a buffer is persistent, and the `state_dict` has it."""
-    edited = snippet.edit(", persistent=False", "")
-    fails(test_a_passing_buffer_only_moves, edited)
+    edited = snippet.edit(MEAN, MEAN.replace("]))", "]), persistent=False)"))
+    fails(test_a_buffer_is_saved_and_moved, edited)
 
 
 def test_a_plain_tensor_is_overlooked(snippet, tensor=COUNTED):
@@ -803,14 +763,19 @@ def test_a_plain_tensor_is_overlooked__also_one(snippet, tensor):
     in_modules_that("move all", "save all", "count in others")
     | {
         "a Parameter": (PLAIN, "self.offset = nn.Parameter(torch.zeros(1))"),
-        "a buffer": (PLAIN, FRAME.replace("frame", "offset")),
     }
 )
 def test_a_plain_tensor_is_overlooked__but_not(snippet, edit, fails):
-    """A module can move and save it by methods of its own; and a parameter or
-    a buffer is not overlooked.
+    """A module can move and save it by methods of its own; and a parameter is
+    not overlooked.
     """
     fails(test_a_plain_tensor_is_overlooked, snippet.edit(*edit))
+
+
+def test_a_plain_tensor_is_overlooked__but_not_as_a_buffer(snippet, fails):
+    """`register_buffer` registers it, so it is saved and moved."""
+    registered = 'self.register_buffer("offset", torch.zeros(1))'
+    fails(test_a_plain_tensor_is_overlooked, snippet.edit(PLAIN, registered))
 
 
 def test_a_plain_tensor_is_overlooked__ends_under_the_name_of_a_buffer(
@@ -819,290 +784,6 @@ def test_a_plain_tensor_is_overlooked__ends_under_the_name_of_a_buffer(
     """Under the name of a buffer: the tensor becomes that buffer."""
     named = f'self.register_buffer("offset", None)\n        {PLAIN}'
     fails(test_a_plain_tensor_is_overlooked, snippet.edit(PLAIN, named))
-
-
-# nn.ReLU or F.relu
-
-
-def test_relu_is_relu(snippet, shape=(7,), dtype=torch.float32):
-    run = snippet.after("layer-or-function")
-    expected = torch.tensor([0, 0, 0, 1, 2.0])
-    for each in run.rectified:
-        assert torch.equal(each, expected)
-
-    generator = torch.Generator().manual_seed(0)
-    numbers = torch.randn(shape, generator=generator).to(dtype)
-    made = [numbers.clone().requires_grad_() for _ in range(3)]
-    outputs = [nn.ReLU()(made[0]), run.F.relu(made[1]), made[2].relu()]
-    for each, output in zip(made, outputs, strict=True):
-        output.sum().backward()
-        assert torch.equal(output, numbers.clamp(min=0))
-        assert torch.equal(each.grad, (numbers > 0).to(dtype))
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype"),
-    [
-        pytest.param((2, 3, 4, 4), torch.float64, id="pictures in float64"),
-        pytest.param((5, 8), torch.bfloat16, id="rows in bfloat16"),
-        pytest.param((0, 3), torch.float16, id="no rows, in float16"),
-    ],
-)
-def test_relu_is_relu__also_for(snippet, shape, dtype):
-    test_relu_is_relu(snippet, shape, dtype)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("nn.ReLU()(numbers)", "nn.LeakyReLU()(numbers)"),
-        ("F.relu(numbers)", "F.gelu(numbers)"),
-        ("numbers.relu()", "numbers.abs()"),
-    ],
-)
-def test_relu_is_relu__but_not(snippet, fails, old, new):
-    """`LeakyReLU`, `gelu` and `abs` give other numbers."""
-    fails(test_relu_is_relu, snippet.edit(old, new))
-
-
-def test_sequential_takes_layers(snippet):
-    run = snippet.after("function-in-sequential")
-    assert "is not a Module subclass" in str(run.no_layer)
-
-    for each in (nn.functional.relu, torch.tanh, lambda numbers: numbers):
-        with pytest.raises(TypeError, match="is not a Module subclass"):
-            nn.Sequential(nn.Linear(4, 8), each)
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
-    assert model(torch.rand(2, 4)).shape == (2, 8)
-
-
-def test_sequential_takes_layers__but_not_the_function(snippet, fails):
-    """With the layer, nothing is raised."""
-    fails(
-        test_sequential_takes_layers,
-        snippet.edit("nn.Linear(4, 8), F.relu", "nn.Linear(4, 8), nn.ReLU()"),
-    )
-
-
-# Freeze layers
-
-
-OPTIMIZERS = {
-    "AdamW": torch.optim.AdamW,
-    "Adam": lambda each: torch.optim.Adam(each, weight_decay=0.1),
-    "SGD": lambda each: torch.optim.SGD(each, lr=0.1),
-    "SGD with momentum and decay": lambda each: torch.optim.SGD(
-        each, lr=0.1, momentum=0.9, weight_decay=0.1
-    ),
-    "RMSprop": lambda each: torch.optim.RMSprop(
-        each, momentum=0.9, weight_decay=0.1
-    ),
-    "Adagrad": lambda each: torch.optim.Adagrad(each, weight_decay=0.1),
-}
-
-
-def moved_in(model, moves):
-    """Return the names of the parameters that moved."""
-    return {name for name, _ in model.named_parameters() if moves[name] > 0}
-
-
-def test_a_frozen_layer_stays(
-    snippet, name="AdamW", layer="second", held=False
-):
-    run = snippet.after("frozen")
-    names = {name for name, _ in run.frozen.named_parameters()}
-
-    first = {each for each in names if each.startswith("first.")}
-    assert len(first) == 4
-    assert len(run.moves) == 2
-    for moves in run.moves.values():
-        assert moved_in(run.frozen, moves) == names - first
-
-    model = run.Digits()
-    run.distances(model, OPTIMIZERS[name](model.parameters()))
-    frozen = set(getattr(model, layer).requires_grad_(False).parameters())
-    others = [each for each in model.parameters() if each not in frozen]
-    before = {each: old.clone() for each, old in model.state_dict().items()}
-    given = model.parameters() if held else others
-    moves = run.distances(model, OPTIMIZERS[name](given))
-    for each, new in model.state_dict().items():
-        distance = (new - before[each]).abs().max().item()
-        assert type(moves[each]) is type(distance)
-        assert moves[each] == distance
-    ours = {each for each in names if each.startswith(f"{layer}.")}
-    moved = moved_in(model, moves)
-    assert moved
-    assert moved <= names - ours
-    assert name != "AdamW" or moved == names - ours
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_frozen_layer_stays__also_with(snippet, name):
-    test_a_frozen_layer_stays(snippet, name, "head")
-
-
-@pytest.mark.parametrize("name", ["AdamW", "SGD with momentum and decay"])
-def test_a_frozen_layer_stays__ends_with_zeros(snippet, name, fails):
-    """With an optimizer that holds them and `zero_grad(set_to_none=False)`:
-    weight decay and momentum move parameters whose gradient is 0.
-    """
-    edited = snippet.edit(
-        "model.zero_grad()", "model.zero_grad(set_to_none=False)"
-    )
-    fails(test_a_frozen_layer_stays, edited, name, "head", True)
-
-
-@edits(
-    {
-        "without requires_grad_": ("frozen.first.requires_grad_(False)\n", ""),
-        "of another layer": (
-            "frozen.first.requires_grad_",
-            "frozen.second.requires_grad_",
-        ),
-        "of a part": (
-            "frozen.first.requires_grad_",
-            "frozen.first.conv.requires_grad_",
-        ),
-        "the others without an optimizer": (
-            "AdamW(learning)",
-            "AdamW(learning[2:])",
-        ),
-        "the others at a rate of 0": (
-            "AdamW(learning)",
-            "AdamW(learning, lr=0.0)",
-        ),
-    }
-)
-def test_a_frozen_layer_stays__but_not(snippet, edit, fails):
-    """Freeze nothing, another layer or only a part, and `first` moves; without
-    an optimizer or a rate, the others do not.
-    """
-    fails(test_a_frozen_layer_stays, snippet.edit(*edit))
-
-
-NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
-
-
-def averages(norm):
-    return norm.running_mean.clone(), norm.running_var.clone()
-
-
-def test_frozen_batchnorm_still_moves(snippet, dim=1, records=True):
-    run = snippet.after("frozen")
-    training, evaluated = run.moves.values()
-
-    for each in ("first.norm.running_mean", "first.norm.running_var"):
-        assert training[each] > 0
-        assert evaluated[each] == 0
-    assert not run.frozen.first.norm.weight.requires_grad
-
-    norm = NORMS[dim](8).requires_grad_(False)
-    ours = run.frozen.train().first.norm
-    for layer, dims in ((norm, dim), (norm, dim), (ours, 2)):
-        batch = 3 + 5 * torch.randn(9, 8, *[3] * (dims if dims > 1 else 0))
-        over = [each for each in range(batch.dim()) if each != 1]
-        mean, variance = averages(layer)
-        with torch.set_grad_enabled(records):
-            layer(batch)
-        mean.lerp_(batch.mean(over), 0.1)
-        variance.lerp_(batch.var(over), 0.1)
-        torch.testing.assert_close(averages(layer), (mean, variance))
-        before = averages(layer)
-        layer.eval()(batch + 9)
-        assert all(map(torch.equal, averages(layer), before))
-        layer.train()
-
-
-@pytest.mark.parametrize(
-    ("dim", "records"), [(2, True), (3, True), (1, False)]
-)
-def test_frozen_batchnorm_still_moves__also_for(snippet, dim, records):
-    test_frozen_batchnorm_still_moves(snippet, dim, records)
-
-
-@edits(
-    {
-        "without eval": ("frozen.first.eval()\n", ""),
-        "with eval on another layer": (
-            "frozen.first.eval()",
-            "frozen.first.conv.eval()",
-        ),
-        "with eval before": (
-            "frozen.first.requires_grad_(False)",
-            "frozen.first.eval()",
-        ),
-        "with a momentum of 0": (
-            NORM,
-            NORM.replace("out", "out, momentum=0.0"),
-        ),
-    }
-)
-def test_frozen_batchnorm_still_moves__but_not(snippet, edit, fails):
-    """Only `eval()` on the BatchNorm itself stops it; with `eval()` from the
-    start or `momentum=0.0`, nothing moves.
-    """
-    fails(test_frozen_batchnorm_still_moves, snippet.edit(*edit))
-
-
-def test_a_step_needs_a_gradient(snippet, name="AdamW", extra=()):
-    run = snippet.after("distances")
-
-    assert run.kinds["mean"]["moves in a step by"] == 0
-    assert run.kinds["frame"]["moves in a step by"] == 0
-    model = run.Digits()
-    given = [*model.parameters(), *(model.get_buffer(each) for each in extra)]
-    optimizer = OPTIMIZERS[name](given)
-    run.distances(model, optimizer)
-    model.first.requires_grad_(False)
-    moves = run.distances(model, optimizer)
-    assert moves["head.weight"] > 0
-    for each, parameter in model.first.named_parameters():
-        assert parameter.grad is None or moves[f"first.{each}"] > 0
-        assert moves[f"first.{each}"] == 0
-    before = [each.clone() for each in model.buffers()]
-    for each in extra:
-        buffer = model.get_buffer(each)
-        buffer.grad = torch.ones_like(buffer)
-    optimizer.step()
-    assert len(before) == 6
-    assert all(map(torch.equal, before, model.buffers()))
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_step_needs_a_gradient__also_with(snippet, name):
-    test_a_step_needs_a_gradient(snippet, name)
-
-
-@edits(
-    {
-        "one of zeros": (
-            "model.zero_grad()",
-            "model.zero_grad(set_to_none=False)",
-        ),
-        "an old one": ("    model.zero_grad()\n", ""),
-        "of the mean": (MEAN, "self.mean = nn.Parameter(torch.tensor([0.5]))"),
-        "of the frame": (FRAME, "self.frame = nn.Parameter(torch.ones(28))"),
-    }
-)
-def test_a_step_needs_a_gradient__but_not(snippet, edit, fails):
-    """Zeros, or an old gradient, are not `None`, so the step moves; and the
-    mean or the frame moves as a parameter.
-    """
-    fails(test_a_step_needs_a_gradient, snippet.edit(*edit))
-
-
-def test_a_step_needs_a_gradient__ends_if_the_optimizer_has_the_buffer(
-    snippet, fails
-):
-    """If you give the buffer to the optimizer, and a gradient to the buffer:
-    the step moves it.
-    """
-    fails(
-        test_a_step_needs_a_gradient,
-        snippet,
-        "SGD",
-        ["first.norm.running_var"],
-    )
 
 
 # What goes wrong
@@ -1154,11 +835,11 @@ def test_the_error_names_the_number__also_for_inputs_with(
 
 
 def test_the_error_names_the_number__also_without_flatten(snippet):
-    run = snippet.after("do-this")
+    run = snippet.after("digits")
 
-    features = run.model.second(run.model.first(run.images))
+    features = run.digits.second(run.digits.first(run.images))
     with pytest.raises(RuntimeError) as caught:
-        run.model.head(features)
+        run.digits.head(features)
     assert refused(caught.value) == (32 * 16 * 5, 5, 400, 10)
 
 
@@ -1340,8 +1021,8 @@ def test_containers_are_seen(
     run = snippet.after("module-list")
 
     everywhere = (True, True, True)
-    assert run.count(run.listed) == run.count(run.model)
-    assert len(run.listed.state_dict()) == len(run.model.state_dict())
+    assert run.count(run.listed) == run.count(run.digits)
+    assert len(run.listed.state_dict()) == len(run.digits.state_dict())
     check_container(run, container, everywhere)
     ready = [nn.Parameter(torch.ones(size)) for size in (1, 4)]
     bare = nn.Module()
@@ -1427,154 +1108,3 @@ def test_super_comes_first__ends_for_a(snippet, assign, fails):
     first.
     """
     fails(test_super_comes_first, snippet, assign)
-
-
-def test_forward_skips_hooks(snippet):
-    run = snippet.after("forward")
-
-    assert run.calls == ["head", "head", "model"]
-    calls, model = [], run.Digits()
-    for name, module in (("model", model), ("head", model.head)):
-        for kind in ("forward_pre", "forward"):
-            register = getattr(module, f"register_{kind}_hook")
-            register(lambda *_, said=f"{kind} {name}": calls.append(said))
-    inner = ["forward_pre head", "forward head"]
-    model.forward(run.images)
-    assert calls == inner
-    model(run.images)
-    assert calls[2:] == ["forward_pre model", *inner, "forward model"]
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [nn.Linear(3, 2), nn.Sequential(nn.ReLU())],
-    ids=["a linear layer", "a Sequential"],
-)
-def test_forward_skips_hooks__also_of(layer):
-    calls = []
-    layer.register_forward_hook(lambda *_: calls.append("after"))
-    layer.register_forward_pre_hook(lambda *_: calls.append("before"))
-    layer.forward(torch.ones(4, 3))
-    assert calls == []
-    layer(torch.ones(4, 3))
-    assert calls == ["before", "after"]
-
-
-@edits(
-    {
-        "if called": ("noted.forward(images)", "noted(images)"),
-        "if forward is called": ("noted(images)", "noted.forward(images)"),
-        "of a layer called by forward": (
-            "noted.forward(images)",
-            "inner = noted.head\ndel noted.head\nnoted.head = inner.forward\n"
-            "noted.forward(images)",
-        ),
-    }
-)
-def test_forward_skips_hooks__but_not(snippet, edit, fails):
-    """`noted(images)` runs the model's hook and `noted.forward(images)` does
-    not; nor does a layer's `forward` its own.
-    """
-    fails(test_forward_skips_hooks, snippet.edit(*edit))
-
-
-def test_a_late_layer_stays(snippet, name="SGD"):
-    with no_error():
-        run = snippet.after("replaced")
-
-    for each in ("head.weight", "head.bias"):
-        assert run.late[each] == 0
-        gradient = run.renewed.get_parameter(each).grad
-        assert gradient is not None
-        assert gradient.abs().max() > 0
-    assert run.late["second.conv.weight"] > 0
-
-    model = run.Digits()
-    optimizer = OPTIMIZERS[name](model.parameters())
-    model.second = run.Block(8, 16)
-    for _ in range(2):
-        with no_error():
-            moves = run.distances(model, optimizer)
-        assert moves["second.conv.weight"] == moves["second.norm.bias"] == 0
-        assert moves["head.weight"] > 0
-        assert model.second.conv.weight.grad.abs().max() > 0
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_late_layer_stays__also_with(snippet, name):
-    test_a_late_layer_stays(snippet, name)
-
-
-RENEWED = "renewed.head = nn.Linear(400, 10)"
-
-
-@pytest.mark.parametrize(
-    "new",
-    [
-        pytest.param(
-            f"{RENEWED}\noptimizer = torch.optim.AdamW(renewed.parameters())",
-            id="with a later optimizer",
-        ),
-        pytest.param(
-            f"{RENEWED}\n"
-            "added = {'params': renewed.head.parameters()}\n"
-            "optimizer.add_param_group(added)",
-            id="with a group of its own",
-        ),
-        pytest.param(
-            f"{RENEWED}\nrenewed.head.requires_grad_(False)", id="if frozen"
-        ),
-        pytest.param(
-            f"bias = renewed.head.bias\n{RENEWED}\nrenewed.head.bias = bias",
-            id="with the old bias",
-        ),
-        pytest.param(
-            "renewed.head = nn.Linear(400, 3)", id="with too few outputs"
-        ),
-    ],
-)
-def test_a_late_layer_stays__but_not(snippet, new, fails):
-    """A later optimizer or a group of its own moves the new layer; the others
-    freeze it, keep a bias, or raise.
-    """
-    fails(test_a_late_layer_stays, snippet.edit(RENEWED, new))
-
-
-# Where it ends
-
-
-def test_shared_layers_count_once(snippet):
-    run = snippet.after("tied")
-
-    assert len(list(run.tied.parameters())) == 8
-    assert run.count(run.tied) == run.count(run.tied[0]) + run.count(run.twice)
-    for each in run.twice.state_dict():
-        assert {f"1.{each}", f"2.{each}"} <= set(run.tied.state_dict())
-    assert len(run.tied.state_dict()) == 3 * len(run.twice.state_dict())
-
-
-@pytest.mark.parametrize(
-    "layer", [nn.BatchNorm1d(2), nn.Sequential(nn.PReLU())]
-)
-def test_shared_layers_count_once__also_for_three_names(layer):
-    outer = nn.Module()
-    outer.a = outer.b = outer.c = layer
-
-    assert len(list(outer.parameters())) == len(list(layer.parameters()))
-    state = {f"{name}.{each}" for name in "abc" for each in layer.state_dict()}
-    assert set(outer.state_dict()) == state
-
-
-@pytest.mark.parametrize(
-    "new",
-    [
-        pytest.param("twice, Block(8, 8))", id="two layers"),
-        pytest.param("twice)", id="under one name"),
-    ],
-)
-def test_shared_layers_count_once__but_not(snippet, new, fails):
-    """Two layers are counted twice; and under a single name, a layer is listed
-    once.
-    """
-    edited = snippet.edit("twice, twice)", new)
-    fails(test_shared_layers_count_once, edited)
