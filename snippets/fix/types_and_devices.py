@@ -5,12 +5,28 @@ The wrong device or dtype
 Errors about types, each with a line that mends it.
 """
 
-# %% halves
+# %% doubles
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+convolution, batch = nn.Conv1d(64, 1, 1), torch.rand(64, 3)
+try:
+    convolution(batch.double())
+except RuntimeError as error:
+    print(error)
+
+output = convolution(batch.double().float())
+
+# %% integers
+numbers = torch.tensor([70, 3, 20])
+try:
+    nn.Linear(3, 1)(numbers)
+except RuntimeError as error:
+    print(error)
+
+# %% halves
 half, full = torch.rand(2, 3, 4).half(), torch.rand(2, 4, 5)
 try:
     half @ full

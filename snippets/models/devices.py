@@ -1,6 +1,6 @@
 """
-Choose a device
-===============
+Use the GPU: model.to(device) and batch.to(device)
+==================================================
 
 Train where the machine is fastest, and find what was left behind.
 """
@@ -8,6 +8,7 @@ Train where the machine is fastest, and find what was left behind.
 # %% apartments
 import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
@@ -26,23 +27,13 @@ print(device)
 # %% train
 model = nn.Linear(3, 1).to(device)  # first move, then make the optimizer
 optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-total = torch.zeros(1, device=device)
 for batch, target in loader:
     batch, target = batch.to(device), target.to(device)
-    loss = nn.functional.mse_loss(model(batch), target)
     optimizer.zero_grad()
+    loss = F.mse_loss(model(batch), target)
     loss.backward()
     optimizer.step()
-    total += loss.detach()
-print("mean loss", total / len(loader))
-
-# %% argument
-import argparse
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--device", type=torch.device, default=device)
-forced = parser.parse_args(["--device", "cuda:1"])
-print(forced.device)
+print(f"last loss {loss.item():.2f}, on {loss.device}")
 
 # %% copies
 apartment = torch.tensor([70.0, 3, 20])
@@ -51,6 +42,18 @@ same = apartment.to(apartment.device)
 same[0] = 71
 
 print(apartment, there, sep="\n")
+
+
+# %% by-hand
+def move(model, place):
+    for weight in model.parameters():  # 1
+        weight.data = weight.data.to(place)  # 2
+        if weight.grad is not None:
+            weight.grad.data = weight.grad.data.to(place)
+    for module in model.modules():  # 3
+        for name, buffer in module.named_buffers(recurse=False):
+            setattr(module, name, buffer.to(place))  # 4
+    return model  # 5
 
 
 # %% careless
@@ -76,51 +79,43 @@ class Careful(nn.Module):
         return self.layers[0](apartments - self.mean)
 
 
-# %% moved
-careful, careless = Careful(), Careless()
-careful(apartments).sum().backward()
-both = nn.Sequential(careful, careless)
-returned = both.to("meta")
+# %% compare
+def new_pair():
+    pair = nn.ModuleList([Careful(), Careless()])
+    pair[0](apartments).sum().backward()
+    return pair
 
-# %% places
-places = {
-    "a registered weight": careful.layers[0].weight,
-    "its gradient": careful.layers[0].weight.grad,
-    "a buffer": careful.mean,
-    "a plain tensor": careless.mean,
-    "a weight in a plain list": careless.layers[0].weight,
-}
 
-# %% moved-drawn
-import matplotlib.pyplot as plt
+by_hand = move(new_pair(), torch.float64)
+by_torch = new_pair().to(torch.float64)
 
-figure, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
-for y, tensor in enumerate(places.values()):
-    end = ("cpu", "meta").index(tensor.device.type)
-    axes.plot([0, end], [y, y], color="#0072B2")
-    axes.plot(0, y, "o", color="white", markeredgecolor="#0072B2")
-    axes.plot(end, y, "o", color=("#D55E00", "#0072B2")[end])
-axes.set_xticks([0, 1], ["cpu", "meta"])
-axes.set_yticks(range(len(places)), list(places))
-axes.invert_yaxis()
-axes.set_title("Where each tensor is after model.to('meta')")
-plt.show()
+for careful, careless in (by_hand, by_torch):
+    weight = careful.layers[0].weight
+    print("registered:", weight.dtype, weight.grad.dtype, careful.mean.dtype)
+    print("plain:     ", careless.layers[0].weight.dtype, careless.mean.dtype)
+
+# %% on-cuda
+if torch.cuda.is_available():
+    layer = nn.Linear(3, 1)
+    weight = layer.weight
+    layer.to("cuda")
+    print("the same weight" if layer.weight is weight else "a new one")
 
 # %% pretend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
-def pretend(attempt, model):
+def pretend(attempt, *models):
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         try:
-            return f"works on {attempt(model, 'cuda:0').device}"
+            return f"works on {attempt('cuda:0', *models).device}"
         except RuntimeError as error:
             return str(error)
 
 
 # %% batch-left
 # Wrong on purpose: do not copy.
-def batch_left(model, device):
+def batch_left(device, model):
     model.to(device)
     apartments.to(device)  # a copy that nobody keeps
     return model(apartments)
@@ -130,7 +125,7 @@ print(pretend(batch_left, nn.Linear(3, 1)))
 
 
 # %% batch-moved
-def batch_moved(model, device):
+def batch_moved(device, model):
     model.to(device)
     batch = apartments.to(device)
     return model(batch)
@@ -139,165 +134,109 @@ def batch_moved(model, device):
 print(pretend(batch_moved, nn.Linear(3, 1)))
 
 
-# %% made-in-forward
+# %% left
 # Wrong on purpose: do not copy.
-class MadeHere(nn.Linear):
-    def forward(self, apartments):
-        mean = torch.full((3,), 0.5)
-        return super().forward(apartments - mean)
+def made_in_forward(device):
+    batch = apartments.to(device)
+    return batch - torch.full((3,), 0.5)
 
 
-print(pretend(batch_moved, MadeHere(3, 1)))
-
-
-# %% made-beside
-class MadeBeside(nn.Linear):
-    def forward(self, apartments):
-        mean = torch.full((3,), 0.5, device=apartments.device)
-        return super().forward(apartments - mean)
-
-
-print(pretend(batch_moved, MadeBeside(3, 1)))
-
-# %% not-registered
-print("Careless:", pretend(batch_moved, Careless()))
-print("Careful: ", pretend(batch_moved, Careful()))
-
-
-# %% loss-left
-# Wrong on purpose: do not copy.
-kinds = torch.arange(64) % 3
-
-
-def loss_left(model, device):
+def class_weights(device):
+    scores = apartments.to(device)
     criterion = nn.CrossEntropyLoss(weight=torch.ones(3))
-    return criterion(batch_moved(model, device), kinds.to(device))
+    return criterion(scores, scores.argmax(dim=1))
 
 
-print(pretend(loss_left, nn.Linear(3, 3)))
-
-
-# %% loss-moved
-def loss_moved(model, device):
-    criterion = nn.CrossEntropyLoss(weight=torch.ones(3)).to(device)
-    return criterion(batch_moved(model, device), kinds.to(device))
-
-
-print(pretend(loss_moved, nn.Linear(3, 3)))
-
-
-# %% sum-left
-# Wrong on purpose: do not copy.
-def sum_left(model, device):
+def running_sum(device):
     total = torch.zeros(1)
-    total += batch_moved(model, device).mean()
+    total += apartments.to(device).mean()
     return total
 
 
-print(pretend(sum_left, nn.Linear(3, 1)))
+left = {
+    "a tensor and a layer on self": (batch_moved, Careless()),
+    "a tensor made in forward": (made_in_forward,),
+    "the weights of the classes": (class_weights,),
+    "a sum over batches": (running_sum,),
+}
+for name, attempt in left.items():
+    print(f"{name}: {pretend(*attempt).partition(',')[0]}")
 
 
-# %% refusal
-def refusal(attempt):
-    try:
-        attempt()
-    except (AssertionError, IndexError, RuntimeError, TypeError) as error:
-        return str(error)
+# %% brought
+def made_beside(device):
+    batch = apartments.to(device)
+    return batch - torch.full((3,), 0.5, device=batch.device)
 
 
-# %% resume
-def resume(move_first):
-    model = nn.Linear(3, 1)
-    if move_first:
-        model.double()
-    resumed = torch.optim.Adam(model.parameters())
-    resumed.load_state_dict(optimizer.state_dict())
-    model.double()
-    model(apartments.double()).mean().backward()
-    resumed.step()
-    return resumed.state[model.weight]["exp_avg"].dtype
+def weights_moved(device):
+    scores = apartments.to(device)
+    criterion = nn.CrossEntropyLoss(weight=torch.ones(3)).to(device)
+    return criterion(scores, scores.argmax(dim=1))
 
+
+def sum_beside(device):
+    total = torch.zeros(1, device=device)
+    total += apartments.to(device).mean()
+    return total
+
+
+brought = {
+    "a tensor and a layer on self": (batch_moved, Careful()),
+    "a tensor made in forward": (made_beside,),
+    "the weights of the classes": (weights_moved,),
+    "a sum over batches": (sum_beside,),
+}
+for name, attempt in brought.items():
+    print(f"{name}: {pretend(*attempt)}")
 
 # %% moved-late
 # Wrong on purpose: do not copy.
-print(refusal(lambda: resume(move_first=False)))
+late = nn.Linear(3, 1)
+resumed = torch.optim.Adam(late.parameters())
+resumed.load_state_dict(optimizer.state_dict())
+late.to(torch.float64)
+late(apartments.double()).mean().backward()
+try:
+    resumed.step()
+except RuntimeError as error:
+    print(error)
 
 # %% moved-first
-print(resume(move_first=True))
-
-
-# %% tensors-of
-def tensors_of(model, path="model", seen=()):
-    seen = {*seen, *model.modules()}
-    yield from model.named_parameters(path)
-    yield from model.named_buffers(path)
-    for at, module in model.named_modules(prefix=path):
-        for name, value in vars(module).items():
-            for part in value if type(value) in (list, tuple) else [value]:
-                if isinstance(part, torch.Tensor):
-                    yield f"{at}.{name} (plain)", part
-                elif isinstance(part, nn.Module) and part not in seen:
-                    yield from tensors_of(part, f"{at}.{name} (plain)", seen)
-
+early = nn.Linear(3, 1).to(torch.float64)
+resumed = torch.optim.Adam(early.parameters())
+resumed.load_state_dict(optimizer.state_dict())
+print(resumed.state[early.weight]["exp_avg"].dtype)
 
 # %% find
-for name, tensor in [("batch", apartments), *tensors_of(both)]:
-    print(f"{tensor.device!s:5}", name)
+pair = new_pair().to("meta")
+for name, tensor in [*pair.named_parameters(), *pair.named_buffers()]:
+    print(tensor.device, name)
 
-# %% read-on-the-cpu
-# Wrong on purpose: do not copy.
-looked_up = refusal(lambda: nn.Embedding(3, 2)(torch.tensor([3])))
-scores, classes = torch.zeros(1, 3), torch.tensor([3])
-scored = refusal(lambda: nn.CrossEntropyLoss()(scores, classes))
-
-print(looked_up, scored, sep="\n")
-
-# %% without-cuda
-answer = refusal(lambda: torch.zeros(1, device="cuda"))
-
-print(torch.__version__, torch.version.cuda, answer, sep="\n")
-
-# %% to-numpy
-# Wrong on purpose: do not copy.
-as_numpy = refusal(there.numpy)
-print(as_numpy)
-
-# %% doubles
-# Wrong on purpose: do not copy.
-convolution = nn.Conv1d(64, 1, 1)
-refused = refusal(lambda: convolution(apartments.double()))
-print(refused)
-
-# %% floats
-print(convolution(apartments.double().float()).dtype)
-
-# %% integers
-# Wrong on purpose: do not copy.
-counted = refusal(lambda: nn.Linear(3, 1)(torch.tensor([70, 3, 20])))
-print(counted)
+# %% two-names
+scaler = Careful()
+weight, mean = scaler.layers[0].weight, scaler.mean
+scaler.to(torch.float64)
+print(weight.dtype, mean.dtype)
 
 
-# %% one-number
-def discounted(model, device):
-    return batch_moved(model, device) * torch.tensor(0.9)
+# %% plain-tensors
+def plain_tensors(model):
+    return [
+        f"{path}.{name}"
+        for path, module in model.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, torch.Tensor)
+    ]
 
 
-print(pretend(discounted, nn.Linear(3, 1)))
-
-# %% overlooked
-# Wrong on purpose: do not copy.
-faked = pretend(batch_left, nn.Conv1d(64, 1, 1))
-weight = torch.ones(3, 1, device="meta")
-product = apartments @ weight
-
-print("fake:", faked)
-print("meta: works on", product.device)
-
-# %% on-cuda
-if torch.cuda.is_available():
-    for layer in (nn.Linear(3, 1), nn.Conv1d(64, 1, 1)):
-        weight = layer.weight
-        layer.to("cuda")
-        print(refusal(lambda layer=layer: layer(apartments)))
-        print(layer(apartments.to("cuda")).device)
-        print("the same weight" if layer.weight is weight else "a new one")
+# %% plain-tensors-checked
+trial = nn.ModuleDict({"careful": Careful(), "careless": Careless()})
+trial["careless"].note = "two rooms"
+found = plain_tensors(trial)
+if [name for name in found if name.startswith("careful.")]:
+    print("What Careful holds is registered, and moves:", found)
+elif found != ["careless.mean"]:
+    print("Only careless.mean is a plain tensor, not", found)
+else:
+    print("Right: model.to(device) would leave", *found, "behind.")

@@ -14,7 +14,7 @@ from extensions.programs.snippet import printed
 def run_of(snippet, cell):
     """Run a cell of the page, behind the one with the imports."""
     with no_error():
-        return snippet.only("halves", cell).after(cell)
+        return snippet.only("doubles", cell).after(cell)
 
 
 def error_of(call, *inputs):
@@ -24,6 +24,84 @@ def error_of(call, *inputs):
     except (RuntimeError, TypeError, AttributeError) as error:
         return str(error)
     return ""
+
+
+CHARACTERS = {
+    torch.float64: "double",
+    torch.float16: "c10::Half",
+    torch.int64: "long int",
+    torch.uint8: "unsigned char",
+}
+
+
+def test_a_convolution_wants_one_dtype(snippet, kind=nn.Conv1d, bias=True):
+    run = run_of(snippet, "doubles")
+    wanted = "Input type ({}) and bias type (float) should be the same"
+    assert printed[-1]["doubles"].strip() == wanted.format("double")
+    assert run.output.equal(run.convolution(run.batch))
+
+    layer = kind(3, 2, 1, bias=bias)
+    shape = (2, 3, 4, 5, 6)[: layer.weight.ndim]
+    for dtype, name in CHARACTERS.items():
+        said = error_of(layer, torch.ones(shape, dtype=dtype))
+        assert said == wanted.format(name)
+        assert error_of(layer, torch.ones(shape, dtype=dtype).float()) == ""
+
+
+@pytest.mark.parametrize("kind", [nn.Conv2d, nn.Conv3d])
+def test_a_convolution_wants_one_dtype__also_of(snippet, kind):
+    test_a_convolution_wants_one_dtype(snippet, kind)
+
+
+def test_a_convolution_wants_one_dtype__ends_without_a_bias(snippet, fails):
+    """Without a bias, the error is `expected scalar type Double but found
+    Float`.
+    """
+    layer = nn.Conv1d(3, 2, 1, bias=False)
+    said = error_of(layer, torch.ones(2, 3, 4).double())
+    assert said == "expected scalar type Double but found Float"
+    fails(test_a_convolution_wants_one_dtype, snippet, nn.Conv1d, False)
+
+
+def test_a_convolution_wants_one_dtype__ends_for_a_transposed_one(
+    snippet, fails
+):
+    """`ConvTranspose1d` refuses it with another text, bias or not."""
+    fails(test_a_convolution_wants_one_dtype, snippet, nn.ConvTranspose1d)
+
+
+@edits(
+    ("    convolution(batch.double())", "    convolution(batch)"),
+    ("as they are", "double().float())", "double())"),
+    ("nn.Conv1d(64, 1, 1),", "nn.Conv1d(64, 1, 1).half(),"),
+)
+def test_a_convolution_wants_one_dtype__but_not(snippet, old, new, fails):
+    """A `float32` batch is taken; with weights in 16 bits, `float()` does not
+    help either.
+    """
+    fails(test_a_convolution_wants_one_dtype, snippet.edit(old, new))
+
+
+def test_integers_are_a_second_fault(snippet, bias=True):
+    run_of(snippet, "integers")
+    assert "same dtype, but got Long and Float" in printed[-1]["integers"]
+
+    layer = nn.Linear(3, 1, bias=bias)
+    for dtype in (torch.int64, torch.int32, torch.uint8):
+        for shape in ((3,), (2, 3), (2, 2, 3)):
+            numbers = torch.ones(shape, dtype=dtype)
+            assert "dtype" in error_of(layer, numbers)
+            assert error_of(layer, numbers.float()) == ""
+
+
+def test_integers_are_a_second_fault__also_without_a_bias(snippet):
+    test_integers_are_a_second_fault(snippet, bias=False)
+
+
+def test_integers_are_a_second_fault__but_not_as_floats(snippet, fails):
+    """Written as floats, the batch has the dtype of the weights."""
+    edited = snippet.edit("[70, 3, 20]", "[70.0, 3, 20]")
+    fails(test_integers_are_a_second_fault, edited)
 
 
 def test_autocast_joins_halves(snippet, dtype=torch.float32, call=torch.bmm):

@@ -1,17 +1,14 @@
 """The claims of docs/models/devices.md."""
 
-from collections import deque, namedtuple
 from contextlib import suppress
-from functools import partial
 from itertools import product
-from unittest.mock import MagicMock, patch
 
 import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from extensions.evidence.counterexamples import no_error
+from extensions.evidence.counterexamples import edits, no_error
 from extensions.evidence.versions import api_since, older
 from tests.helpers import worlds
 
@@ -30,31 +27,15 @@ PLAIN_MEAN = "self.mean = torch.full((3,), 0.5)  # a plain tensor"
 PLAIN_LIST = "self.layers = [nn.Linear(3, 1)]  # a plain list"
 BUFFER = 'self.register_buffer("mean", torch.full((3,), 0.5))'
 LISTED = "self.layers = nn.ModuleList([nn.Linear(3, 1)])"
-NO_CUDA = not torch.backends.cuda.is_built()
 pretended = api_since("2.10", "a move to a fake device that is not there")
 # Fake tensors of older versions move no lazy parameter.
 READY = sorted(worlds.MODELS.keys() - {"lazy"})
 FAKES = () if older(torch.__version__, "2.10") else ("cuda:0",)
 
 
-def edits(**each):
-    """Run a counter-example with each edit, named by its keyword."""
-    names = [name.replace("_", " ") for name in each]
-    return pytest.mark.parametrize(("old", "new"), each.values(), ids=names)
-
-
 def pretending():
     """Return what lets tensors be on a GPU that is not there."""
     return FakeTensorMode(allow_non_fake_inputs=True)
-
-
-def device_of(act, *inputs):
-    """Return the device of a result, or what is said instead."""
-    with pretending(), torch.no_grad():
-        try:
-            return str(act(*inputs).device)
-        except RuntimeError as error:
-            return str(error)
 
 
 def nest():
@@ -106,10 +87,14 @@ def test_an_accelerator_or_the_cpu(snippet, monkeypatch):
 
 
 @edits(
-    unchecked=(CHOICE, '    torch.accelerator.current_accelerator() or "cpu"'),
-    always_the_cpu=(CHOICE, '    torch.device("cpu")'),
-    elsewhere=('else torch.device("cpu")', 'else torch.device("meta")'),
-    always_cuda=("accelerator.current_accelerator()", 'device("cuda")'),
+    (
+        "unchecked",
+        CHOICE,
+        '    torch.accelerator.current_accelerator() or "cpu"',
+    ),
+    ("always the CPU", CHOICE, '    torch.device("cpu")'),
+    ('else torch.device("cpu")', 'else torch.device("meta")'),
+    ("always CUDA", "accelerator.current_accelerator()", 'device("cuda")'),
 )
 def test_an_accelerator_or_the_cpu__but_not(
     snippet, monkeypatch, old, new, fails
@@ -123,7 +108,7 @@ def test_an_accelerator_or_the_cpu__but_not(
 @pytest.mark.simulates("a GPU")
 def test_all_is_on_the_device(snippet):
     start = snippet.after("apartments")
-    model, total = nn.Linear(3, 1), 0.0
+    model = nn.Linear(3, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     batches = zip(
         start.apartments.split(16), start.prices.split(16), strict=True
@@ -133,84 +118,52 @@ def test_all_is_on_the_device(snippet):
         model.zero_grad()
         loss.backward()
         optimizer.step()
-        total += loss.item()
 
+    printing = 'print(f"last loss {loss.item():.2f}, on {loss.device}")\n'
     on_meta = snippet.edit(CHOICE, '    torch.device("meta")\n')
+    on_meta = on_meta.edit(printing, "")  # there is no number to print
     for program in (snippet, on_meta):
         with no_error():
             run = program.after("train")
-        found = [run.batch, run.target, run.loss, run.total]
+        found = [run.batch, run.target, run.loss]
         for each in run.model.parameters():
             state = run.optimizer.state[each]
             assert "exp_avg" in state
             found += [each, each.grad, state["exp_avg"], state["exp_avg_sq"]]
-        assert len(found) == 12
+        assert len(found) == 11
         assert {each.device.type for each in found} == {run.device.type}
-        assert not run.total.requires_grad
         if program is snippet:
             for each, mine in zip(
                 run.model.parameters(), model.parameters(), strict=True
             ):
                 torch.testing.assert_close(each.detach().cpu(), mine.detach())
-            assert run.total.item() == pytest.approx(total, rel=1e-5)
+            torch.testing.assert_close(run.loss.cpu(), loss)
+
+
+BEHIND = '    optimizer.step()\nprint(f"last'
 
 
 @edits(
-    without_the_model=("nn.Linear(3, 1).to(device)  #", "nn.Linear(3, 1)  #"),
-    without_the_batch=("target = batch.to(device),", "target = batch,"),
-    without_the_targets=("target.to(device)\n", "target\n"),
-    without_the_total=("zeros(1, device=device)", "zeros(1)"),
-    with_the_last_loss=("total += loss", "total = loss"),
-    with_the_graphs=("total += loss.detach()", "total += loss"),
-    without_a_step=("    optimizer.step()\n    total", "    total"),
-    with_old_gradients=("    optimizer.zero_grad()\n", ""),
-    with_another_loss=(
-        "    total += loss.detach()\n",
-        "    total += loss.detach()\n    loss = torch.empty(0)\n",
-    ),
-    with_other_averages=(
-        "    total += loss.detach()\n",
-        "    total += loss.detach()\n"
-        "    for state in optimizer.state.values():\n"
-        "        state['exp_avg'] = torch.empty(0)\n"
-        "    break\n",
-    ),
+    ("the model", "nn.Linear(3, 1).to(device)  #", "nn.Linear(3, 1)  #"),
+    ("the batch", "target = batch.to(device),", "target = batch,"),
+    ("the target", "target.to(device)\n", "target\n"),
+    ("a step", BEHIND, BEHIND.replace("optimizer.step()", "pass")),
+    ("zero_grad", "    optimizer.zero_grad()\n", ""),
 )
-def test_all_is_on_the_device__but_not(snippet, old, new, fails):
-    """A `total` made without `device` stays on the CPU; the other edits leave
-    out or replace another part of the loop.
+def test_all_is_on_the_device__but_not_without(snippet, old, new, fails):
+    """Without `to(device)`, the model or the batch stays on the CPU; the other
+    edits leave out a part of the loop.
     """
     fails(test_all_is_on_the_device, snippet.edit(old, new))
-
-
-def test_an_argument_forces_a_device(snippet):
-    run = snippet.after("argument")
-
-    assert run.forced.device == torch.device("cuda:1")
-    assert run.parser.parse_args([]).device is run.device
-    for name in ("cpu", "meta", "cuda", "cuda:1", "mps"):
-        parsed = run.parser.parse_args(["--device", name]).device
-        assert isinstance(parsed, torch.device)
-        assert parsed == torch.device(name)
-
-
-@edits(
-    without_a_default=(", default=device", ""),
-    with_another_default=("default=device", 'default=torch.device("meta")'),
-    as_text=("type=torch.device, ", ""),
-)
-def test_an_argument_forces_a_device__but_not(snippet, old, new, fails):
-    """You need both: `default=device`, for when the argument is missing, and
-    `type`, or it stays text.
-    """
-    fails(test_an_argument_forces_a_device, snippet.edit(old, new))
 
 
 # A tensor is copied
 
 
 @pytest.mark.simulates("a GPU")
-def test_to_leaves_the_tensor(snippet):
+def test_to_leaves_the_tensor(snippet, place="meta", dtype=torch.float32):
+    x = torch.ones(3)
+    assert x.to(place, dtype) is not x
     run = snippet.after("copies")
 
     assert run.apartment.device.type == "cpu"
@@ -218,6 +171,7 @@ def test_to_leaves_the_tensor(snippet):
     assert run.there.shape == run.apartment.shape
     assert run.there.dtype == run.apartment.dtype
     assert run.apartment.tolist() == [71, 3, 20]
+    assert run.same is run.apartment
     for dtype in (torch.float32, torch.int64, torch.bool):
         check_copied(torch.ones(2, 3, dtype=dtype))
 
@@ -244,11 +198,12 @@ def test_to_leaves_the_tensor__also_for_a_tensor(tensor):
 
 
 @edits(
-    if_replaced=(
+    (
+        "if replaced",
         'there = apartment.to("meta")',
         'there = apartment = apartment.to("meta")',
     ),
-    to_its_own_device=('apartment.to("meta")', 'apartment.to("cpu")'),
+    ('apartment.to("meta")', 'apartment.to("cpu")'),
 )
 def test_to_leaves_the_tensor__but_not(snippet, old, new, fails):
     """Assign the result to `apartment`, and it is on `meta` itself; with
@@ -258,123 +213,136 @@ def test_to_leaves_the_tensor__but_not(snippet, old, new, fails):
     fails(test_to_leaves_the_tensor, edited)
 
 
-def test_to_its_device_is_itself(snippet, index=None, dtype=None):
-    x = torch.ones(3)
-    place = x.device if index is None else torch.device("cpu", index)
-    assert x.to(place, dtype) is x
-    run = snippet.after("copies")
-
-    assert run.same is run.apartment
-    assert run.apartment[0] == 71
-    for dtype in (torch.float32, torch.int64, torch.bool):
-        for device in ("cpu", "meta"):
-            x = torch.ones(3, dtype=dtype, device=device)
-            assert x.to(x.device) is x
-            assert x.to(x.device.type) is x
-    with pretending():
-        x = torch.ones(3, device="cuda:0")
+def test_to_leaves_the_tensor__ends_on_its_own_device(snippet, fails):
+    """If the tensor is on that device already, you get the tensor itself,
+    unless you name another dtype, or write `cpu:0` for `cpu`.
+    """
+    for x in (torch.ones(3, device="meta"), torch.ones(3)):
         assert x.to(x.device) is x
-
-
-@worlds.each("tensor", worlds.TENSORS)
-def test_to_its_device_is_itself__also_for_a_tensor(tensor):
-    x = tensor()
-    assert x.to(x.device) is x
-    assert x.to("cpu", non_blocking=True) is x
-
-
-def test_to_its_device_is_itself__ends_for_the_cpu_with_an_index(
-    snippet, fails
-):
-    """For `torch.device("cpu", 0)`: the index makes it another device than
-    `cpu`, so you get a copy.
-    """
-    fails(test_to_its_device_is_itself, snippet, 0)
-
-
-def test_to_its_device_is_itself__ends_with_another_dtype(snippet, fails):
-    """With another dtype as well: the result is a copy."""
-    fails(test_to_its_device_is_itself, snippet, None, torch.float64)
-
-
-@edits(
-    told_to_copy=("to(apartment.device)", "to(apartment.device, copy=True)"),
-    in_another_dtype=(
-        "to(apartment.device)",
-        "to(apartment.device, torch.float64)",
-    ),
-)
-def test_to_its_device_is_itself__but_not(snippet, old, new, fails):
-    """`copy=True`, or another dtype, makes a copy: what you write into it does
-    not reach `apartment`.
-    """
-    fails(test_to_its_device_is_itself, snippet.edit(old, new))
+        assert x.to(x.device.type) is x
+        assert x.to(x.device, torch.float64) is not x
+    assert x.to("cpu:0") is not x
+    fails(test_to_leaves_the_tensor, snippet, "cpu")
 
 
 # A module is moved
 
 
+def without_integers():
+    """Return a model with parts of many kinds, all of floats."""
+    model = nest()
+    model[0].num_batches_tracked = None
+    return model
+
+
+def after_a_move(model, move, place):
+    """Return what a move has made of a model and of what it holds."""
+    learning = [each for each in model.parameters() if each.requires_grad]
+    for each in learning:
+        each.grad = torch.ones_like(each)
+    weights, grads = [*model.parameters()], [each.grad for each in learning]
+    returned = move(model, place)
+    now = [*model.parameters()]
+    pairs = zip(now, weights, strict=True)
+    parts = [*held(model), *(each.grad for each in learning)]
+    return {
+        "returned": returned is model,
+        "the same parameters": [each is old for each, old in pairs],
+        "the same gradients": [
+            each.grad is old for each, old in zip(learning, grads, strict=True)
+        ],
+        "names": [*model.state_dict()],
+        "places": [(str(each.device), each.dtype) for each in parts],
+        "numbers": [each.tolist() for each in parts],
+    }
+
+
 @pytest.mark.simulates("a GPU")
-def test_a_module_moves_itself(snippet, start=None, move=moved):
-    run = snippet.after("moved")
-
-    assert run.returned is run.both
-    assert len(held(run.both)) == 3
-    assert all(each.is_meta for each in held(run.both))
-    for device in ("meta", *FAKES):
-        model = nest().to(start)
-        inside = list(model.modules())
+def test_these_lines_move_a_model(
+    snippet, make=without_integers, place=torch.float64
+):
+    with no_error():
+        run = snippet.after("compare")
+    for mine, real in zip(held(run.by_hand), held(run.by_torch), strict=True):
+        assert mine.dtype == real.dtype == torch.float64
+    found = []
+    for move in (run.move, nn.Module.to):
+        torch.manual_seed(0)
         with no_error():
-            assert move(model, device) is model
-        assert list(model.modules()) == inside
-        assert {str(each.device) for each in held(*inside)} == {device}
+            found.append(after_a_move(make(), move, place))
+    assert found[0] == found[1]
 
 
-def test_a_module_moves_itself__ends_for_a_module_without_data(snippet, fails):
-    """A module on `meta` has no data to copy: moving it to a real device
-    raises an error that names `to_empty()`.
+@worlds.each("make", worlds.MODELS, *sorted({*READY} - {"with BatchNorm"}))
+def test_these_lines_move_a_model__also_for_a_model(snippet, make):
+    test_these_lines_move_a_model(snippet, make)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_these_lines_move_a_model__also_to(snippet, dtype):
+    test_these_lines_move_a_model(snippet, place=dtype)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("make", [nest, worlds.MODELS["with BatchNorm"]])
+def test_these_lines_move_a_model__also_to_a_gpu(snippet, make):
+    test_these_lines_move_a_model(snippet, make, "cuda")
+
+
+def test_these_lines_move_a_model__ends_for_integers(snippet, fails):
+    """With a dtype, the real one leaves integers alone, such as the number of
+    batches of a `BatchNorm`; ours converts them.
     """
+    fails(test_these_lines_move_a_model, snippet, nest)
 
-    def back(model, device):
-        return model.to("cpu")
 
-    fails(test_a_module_moves_itself, snippet, "meta", back)
+def test_these_lines_move_a_model__ends_on_meta(snippet, fails):
+    """On `meta`, the real one makes new parameters, where ours raises."""
+    model = nn.Linear(3, 1)
+    weight = model.weight
+    assert model.to("meta").weight is not weight
+    fails(test_these_lines_move_a_model, snippet, nest, "meta")
+
+
+BUFFERS = "    for module in model.modules():  # 3\n"
 
 
 @edits(
-    a_copy_of_it=(
-        'returned = both.to("meta")',
-        'import copy\n\nreturned = copy.deepcopy(both).to("meta")',
-    ),
-    with_another_result=('= both.to("meta")', '= both.to("meta")[0]'),
-    the_modules_below=(
-        '= both.to("meta")',
-        '= both._apply(lambda x: x.to("meta"), recurse=False)',
-    ),
+    ("        weight.data = weight.data.to(place)  # 2\n", ""),
+    ("for weight in model.parameters():", "for weight in [model[0].weight]:"),
+    ("weight.grad.data = weight.grad.data.to(place)", "pass"),
+    ("no gradients", "weight.grad.data = weight.", "weight.grad = weight."),
+    ("setattr(module, name, buffer.to(place))", "pass"),
+    (BUFFERS, BUFFERS.replace("model.modules()", "[model]")),
+    ("return model  # 5", "return None  # 5"),
 )
-def test_a_module_moves_itself__but_not(snippet, old, new, fails):
-    """Move a deep copy, and the module stays; other edits return only a part,
-    or leave the modules below behind.
+def test_these_lines_move_a_model__but_not(snippet, old, new, fails):
+    """Leave out a line, or reach only some modules, and a tensor stays behind;
+    a new gradient is not the same object.
     """
-    fails(test_a_module_moves_itself, snippet.edit(old, new))
+    fails(test_these_lines_move_a_model, snippet.edit(old, new))
 
 
 @pytest.mark.simulates("a GPU")
-def test_registered_parts_move(snippet):
-    run = snippet.after("places")
-    places, moving = run.places, held(run.careful)
+def test_registered_parts_move(snippet, start=None, move=moved):
+    run = snippet.after("find")
+    moving, stays = held(run.pair[0]), held(run.pair[1])
 
-    assert len(moving) == 3
-    assert all(each.is_meta for each in moving)
-    assert all(each.grad.is_meta for each in run.careful.parameters())
-    for name in ("a registered weight", "its gradient", "a buffer"):
-        assert places[name].is_meta
-    for device in ("meta", *FAKES):
-        model = nest()
+    assert [each.device.type for each in moving] == ["meta"] * 3
+    assert stays == []
+    assert {each.grad.device.type for each in run.pair.parameters()} == {
+        "meta"
+    }
+    for device in ("meta", *FAKES) if start is None else ("cpu",):
+        model = nest().to(start)
+        inside = list(model.modules())
         learning = [each for each in model.parameters() if each.requires_grad]
         for each in learning:
             each.grad = torch.ones_like(each)
-        parts = held(moved(model, device))
+        with no_error():
+            assert move(model, device) is model
+        assert list(model.modules()) == inside
+        parts = held(model)
         parts += [each.grad for each in parts if each.requires_grad]
         assert len(parts) == 7 + 4 + len(learning)
         assert {str(each.device) for each in parts} == {device}
@@ -383,44 +351,53 @@ def test_registered_parts_move(snippet):
 @worlds.each("make", worlds.MODELS, *READY)
 def test_registered_parts_move__also_of_a_model(make):
     for device in ("meta", *FAKES):
-        model = make()
-        parts = held(moved(model, device))
-        assert parts
+        parts = held(moved(make(), device))
+        assert len(parts) > 0
         assert {str(each.device) for each in parts} == {device}
 
 
+LATER = 'pair = new_pair().to("meta")\n'
+
+
 @edits(
-    a_plain_tensor=(
+    (
+        "a plain tensor",
         f"{BUFFER}\n        {LISTED}",
         f"{PLAIN_MEAN}\n        {LISTED}",
     ),
-    a_weight_that_came_later=(
-        'returned = both.to("meta")\n',
-        'returned = both.to("meta")\n'
-        "careful.layers[0].weight = nn.Parameter(torch.ones(1, 3))\n",
+    (
+        "a weight that came later",
+        LATER,
+        f"{LATER}pair[0].layers[0].weight = nn.Parameter(torch.ones(1, 3))\n",
     ),
-    a_gradient_that_came_later=(
-        '"its gradient": careful.layers[0].weight.grad',
-        '"its gradient": torch.ones(1, 3)',
+    (
+        "a copy of the module",
+        LATER,
+        'import copy\n\npair = new_pair()\ncopy.deepcopy(pair).to("meta")\n',
     ),
 )
 def test_registered_parts_move__but_not(snippet, old, new, fails):
-    """A plain tensor is not registered, and what you add after the move was
-    not there to be moved.
+    """A plain tensor is not registered, what you add after the move was not
+    there to be moved, and a copy leaves the module behind.
     """
     fails(test_registered_parts_move, snippet.edit(old, new))
 
 
+def test_registered_parts_move__ends_for_a_module_without_data(snippet, fails):
+    """A module on `meta` has no data to copy: moving it to a real device
+    raises an error that names `to_empty()`.
+    """
+    fails(test_registered_parts_move, snippet, "meta", nn.Module.to)
+
+
 @pytest.mark.simulates("a GPU")
 def test_plain_parts_stay(snippet):
-    run = snippet.after("places")
+    run = snippet.after("find")
+    careful, careless = run.pair
 
-    assert run.careful.mean.is_meta
-    for name in ("a plain tensor", "a weight in a plain list"):
-        assert run.places[name].device.type == "cpu"
-    stayed = held(*run.careless.layers)
-    assert len(stayed) == 2
-    assert {each.device.type for each in stayed} == {"cpu"}
+    assert careful.mean.is_meta
+    stayed = [careless.mean, *held(*careless.layers)]
+    assert [each.device.type for each in stayed] == ["cpu"] * 3
     for device in ("meta", *FAKES):
         model = nn.Sequential(nn.Sequential(nn.Linear(3, 1)))
         parts = []
@@ -433,18 +410,16 @@ def test_plain_parts_stay(snippet):
 
 
 @edits(
-    a_parameter=(
+    (
+        "a parameter",
         PLAIN_MEAN,
         "self.mean = nn.Parameter(torch.full((3,), 0.5))",
     ),
-    a_module_list=(PLAIN_LIST, LISTED),
-    a_layer_registered_too=(
+    ("a module list", PLAIN_LIST, LISTED),
+    (
+        "a layer registered too",
         PLAIN_LIST,
         f"{PLAIN_LIST}\n        self.layer = self.layers[0]",
-    ),
-    a_tensor_registered_too=(
-        PLAIN_MEAN,
-        "self.mean = self.same = nn.Parameter(torch.full((3,), 0.5))",
     ),
 )
 def test_plain_parts_stay__but_not(snippet, old, new, fails):
@@ -459,7 +434,36 @@ def test_plain_parts_stay__but_not_a_buffer(snippet, fails):
     fails(test_plain_parts_stay, snippet.edit(PLAIN_MEAN, BUFFER))
 
 
-# The causes
+@pytest.mark.cuda
+def test_moving_to_cuda_keeps_parameters(snippet):
+    run = snippet.after("on-cuda")
+    assert run.layer.weight is run.weight
+
+    model = nest()
+    optimizer = torch.optim.Adam(model.parameters())
+    before = list(model.parameters())
+    model.to("cuda")
+    after = optimizer.param_groups[0]["params"]
+    for each, old, kept in zip(model.parameters(), before, after, strict=True):
+        assert each is old
+        assert each is kept
+        assert each.is_cuda
+
+
+@pytest.mark.cuda
+def test_moving_to_cuda_keeps_parameters__but_not_of_a_copy(snippet, fails):
+    """`deepcopy` makes new parameters, which an optimizer made before does not
+    hold.
+    """
+    edited = snippet.edit(
+        '        layer.to("cuda")\n',
+        "        import copy\n\n"
+        '        layer = copy.deepcopy(layer).to("cuda")\n',
+    )
+    fails(test_moving_to_cuda_keeps_parameters, edited)
+
+
+# What goes wrong
 
 
 @pytest.mark.simulates("a GPU")
@@ -467,15 +471,10 @@ def test_plain_parts_stay__but_not_a_buffer(snippet, fails):
 def test_a_batch_left_behind_raises(snippet, sizes=(3, 1)):
     run = snippet.after("batch-moved")
 
-    def forgotten(model, device):
+    def forgotten(device, model):
         return model.to(device)(run.apartments)
 
-    def unkept(model, device):
-        model.to(device)
-        run.apartments.to(device)
-        return model(run.apartments)
-
-    for attempt in (run.batch_left, forgotten, unkept):
+    for attempt in (run.batch_left, forgotten):
         refused = run.pretend(attempt, nn.Linear(*sizes))
         assert refused.startswith(SAME_DEVICE)
         assert "cuda:0" in refused
@@ -486,6 +485,22 @@ def test_a_batch_left_behind_raises(snippet, sizes=(3, 1)):
 @pytest.mark.parametrize("sizes", [(3, 5), (3, 1, False)])
 def test_a_batch_left_behind_raises__also_for(snippet, sizes):
     test_a_batch_left_behind_raises(snippet, sizes)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("make", [nn.Linear, nn.Conv1d])
+def test_a_batch_left_behind_raises__also_on_a_gpu(make):
+    layer = make(3, 1) if make is nn.Linear else make(3, 1, 1)
+    batch = torch.ones(3, 3)
+    with pytest.raises(RuntimeError, match=r"same device|be the same"):
+        layer.to("cuda")(batch)
+    assert layer(batch.to("cuda")).is_cuda
+
+
+def test_a_batch_left_behind_raises__ends_on_meta(snippet, fails):
+    """On `meta`, without a bias, which multiplies matrices across devices."""
+    edited = snippet.edit("'cuda:0'", "'meta'")
+    fails(test_a_batch_left_behind_raises, edited, (3, 1, False))
 
 
 def test_a_batch_left_behind_raises__but_not_if_kept(snippet, fails):
@@ -499,12 +514,12 @@ def test_a_batch_left_behind_raises__but_not_if_kept(snippet, fails):
 
 
 @edits(
-    on_the_cpu=("    model.to(device)\n    apartments", "    apartments"),
-    if_nothing_moved=(
-        "    batch = apartments.to(device)",
-        "    batch = apartments",
+    ("    model.to(device)\n    apartments", "    apartments"),
+    (
+        "    batch = apartments.to(device)\n    return model",
+        "    batch = apartments\n    return model",
     ),
-    off_cuda=("'cuda:0'", "'cpu'"),
+    ("'cuda:0'", "'cpu'"),
 )
 def test_a_batch_left_behind_raises__but_not(snippet, old, new, fails):
     """What counts is where model and batch are: on one device it works, on two
@@ -513,190 +528,107 @@ def test_a_batch_left_behind_raises__but_not(snippet, old, new, fails):
     fails(test_a_batch_left_behind_raises, snippet.edit(old, new))
 
 
-@pytest.mark.simulates("a GPU")
-@pretended
-def test_made_in_forward_raises(snippet, maker="torch.full((3,), 0.5"):
-    here = "mean = torch.full((3,), 0.5"
-    if maker not in here:
-        snippet = snippet.edit(f"{here})\n", f"mean = {maker})\n")
-        snippet = snippet.edit(f"{here}, device", f"mean = {maker}, device")
-    run = snippet.after("made-beside")
-
-    refused = run.pretend(run.batch_moved, run.MadeHere(3, 1))
-    assert refused.startswith(SAME_DEVICE)
-    assert "cpu" in refused
-    assert run.pretend(run.batch_moved, run.MadeBeside(3, 1)) == CUDA
-    for model in (run.MadeHere(3, 1), run.MadeBeside(3, 1)):
-        mean = eval(f"{maker})", {"torch": torch})
-        expected = nn.Linear.forward(model, run.apartments - mean)
-        assert model(run.apartments).equal(expected)
-
-
-@pytest.mark.parametrize(
-    "maker", ["torch.zeros(3", "torch.arange(3.0", "torch.zeros(64, 3"]
-)
-def test_made_in_forward_raises__also_with(snippet, maker):
-    test_made_in_forward_raises(snippet, maker)
-
-
-@edits(
-    beside_the_batch=(
-        "= torch.full((3,), 0.5)\n",
-        "= apartments.new_full((3,), 0)\n",
-    ),
-    without_an_axis=("= torch.full((3,), 0.5)\n", "= torch.full((), 0.5)\n"),
-    with_a_default_device=(
-        "        mean = torch.full((3,), 0.5)\n",
-        "        with apartments.device:\n"
-        "            mean = torch.full((3,), 0.5)\n",
-    ),
-    without_a_device=(", device=apartments.device", ""),
-    on_the_cpu=("device=apartments.device", 'device="cpu"'),
-)
-def test_made_in_forward_raises__but_not(snippet, old, new, fails):
-    """A tensor made on the device of `apartments`, or without axes, may meet
-    the batch; one on the CPU may not.
-    """
-    fails(test_made_in_forward_raises, snippet.edit(old, new))
+MADE = "batch - torch.full((3,), 0.5)"
+BESIDE = "batch - torch.full((3,), 0.5, device"
+SUM = "    total = torch.zeros(1)\n"
+SUM_BESIDE = "    total = torch.zeros(1, device"
 
 
 @pytest.mark.simulates("a GPU")
 @pretended
-def test_unregistered_parts_raise(snippet):
-    run = snippet.after("not-registered")
-    plain_mean, plain_list, careless = (run.Careless() for _ in range(3))
-    plain_mean.layers = nn.ModuleList(plain_mean.layers)
-    mean = plain_list.__dict__.pop("mean", torch.ones(3))
-    plain_list.register_buffer("mean", mean)
+def test_left_tensors_raise(snippet):
+    run = snippet.after("brought")
+    mean_left, layers_left = run.Careless(), run.Careless()
+    mean_left.layers = nn.ModuleList(mean_left.layers)
+    mean = layers_left.__dict__.pop("mean", torch.ones(3))
+    layers_left.register_buffer("mean", mean)
 
-    for model in (plain_mean, plain_list, careless):
-        refused = run.pretend(run.batch_moved, model)
-        assert refused.startswith(SAME_DEVICE)
+    for careless in (run.Careless(), mean_left, layers_left):
+        said = run.pretend(run.batch_moved, careless)
+        assert said.startswith(SAME_DEVICE)
     assert run.pretend(run.batch_moved, run.Careful()) == CUDA
-
-
-@edits(
-    a_list_without_layers=(
-        "return self.layers[0](apartments - self.mean)\n\n\n# %% careful",
-        "return apartments - self.mean\n\n\n# %% careful",
-    ),
-    a_mean_that_is_not_used=(
-        "return self.layers[0](apartments - self.mean)\n\n\n# %% careful",
-        "return self.layers[0](apartments)\n\n\n# %% careful",
-    ),
-    careful_with_a_plain_mean=(
-        f"{BUFFER}\n        {LISTED}",
-        f"{PLAIN_MEAN}\n        {LISTED}",
-    ),
-    careful_with_a_plain_list=(LISTED, "self.layers = [nn.Linear(3, 1)]"),
-)
-def test_unregistered_parts_raise__but_not(snippet, old, new, fails):
-    """A plain tensor or list stays on the CPU in every class, and raises only
-    if `forward` uses it.
-    """
-    fails(test_unregistered_parts_raise, snippet.edit(old, new))
-
-
-@pytest.mark.simulates("a GPU")
-@pretended
-def test_a_loss_left_behind_raises(snippet, kind=nn.CrossEntropyLoss):
-    run, made = snippet.after("loss-moved"), nn.CrossEntropyLoss
-    refused = run.pretend(run.loss_left, nn.Linear(3, 3))
-    assert refused.startswith(SAME_DEVICE)
-    assert run.pretend(run.loss_moved, nn.Linear(3, 3)) == CUDA
-
-    def on_cuda(weight):
-        return made(weight=weight).to("cuda:0")
-
-    # With a loss that has moved, nothing else in the program raises.
-    with patch.object(nn, "CrossEntropyLoss", on_cuda):
-        for attempt in (run.loss_left, run.loss_moved):
-            assert run.pretend(attempt, nn.Linear(3, 3)) == CUDA
-
-    one_hot = kind is nn.BCEWithLogitsLoss
-    labels = nn.functional.one_hot(run.kinds).float() if one_hot else run.kinds
-    for move in (False, True):
-        for name in ("pos_weight", "weight") if one_hot else ("weight",):
-            criterion = kind(**{name: torch.ones(3)})
-
-            def attempt(model, device, criterion=criterion):
-                scores = run.batch_moved(model, device)
-                return criterion(scores, labels.to(device))
-
-            with pretending():
-                criterion.to("cuda:0" if move else "cpu")
-            said = run.pretend(attempt, nn.Linear(3, 3))
-            assert said == CUDA if move else said.startswith(SAME_DEVICE)
+    assert [*run.left] == [*run.brought]
+    for name in [*run.left][1:]:
+        (wrong,), (right,) = run.left[name], run.brought[name]
+        assert run.pretend(wrong).startswith(SAME_DEVICE)
+        assert run.pretend(right) == CUDA
+        torch.testing.assert_close(wrong("cpu"), right("cpu"))
 
 
 @pytest.mark.parametrize(
-    "kind", [nn.NLLLoss, nn.BCEWithLogitsLoss], ids=lambda kind: kind.__name__
+    "maker", ["zeros(3", "arange(3.0", "zeros(64, 3"], ids="torch.{})".format
 )
-def test_a_loss_left_behind_raises__also_for(snippet, kind):
-    test_a_loss_left_behind_raises(snippet, kind)
-
-
-@edits(
-    without_a_weight=(
-        "weight=torch.ones(3))\n",
-        ")\n",
-    ),
-    on_the_device=(
-        "weight=torch.ones(3))\n",
-        "weight=torch.ones(3, device=device))\n",
-    ),
-    if_it_is_not_moved=("ones(3)).to(device)", "ones(3))"),
-)
-def test_a_loss_left_behind_raises__but_not(snippet, old, new, fails):
-    """With no weight, or with one made on the device, nothing is left to move;
-    a weight on the CPU raises.
-    """
-    fails(test_a_loss_left_behind_raises, snippet.edit(old, new))
-
-
-@pytest.mark.simulates("a GPU")
-@pretended
-def test_a_sum_left_behind_raises(snippet, shape="1"):
-    if shape != "1":
-        old = "    total = torch.zeros(1)\n    total +="
-        snippet = snippet.edit(old, old.replace("(1)", f"({shape})"))
-    run = snippet.after("sum-left")
-
-    model = nn.Linear(3, 1)
-    total = run.sum_left(model, "cpu")
-    torch.testing.assert_close(total - model(run.apartments).mean(), 0 * total)
-    refused = run.pretend(run.sum_left, model)
-    assert refused.startswith(SAME_DEVICE)
-    # With a sum on the device, nothing else in the program raises.
-    on_cuda = partial(torch.zeros, device="cuda:0")
-    with patch.object(torch, "zeros", on_cuda):
-        assert run.pretend(run.sum_left, nn.Linear(3, 1)) == CUDA
+def test_left_tensors_raise__also_made_by(snippet, maker):
+    new = f"batch - torch.{maker}"
+    edited = snippet.edit(MADE, f"{new})").edit(BESIDE, f"{new}, device")
+    test_left_tensors_raise(edited)
 
 
 @pytest.mark.parametrize("shape", ["3", "1, 1"])
-def test_a_sum_left_behind_raises__also_of_shape(snippet, shape):
-    test_a_sum_left_behind_raises(snippet, shape)
+def test_left_tensors_raise__also_sums_of_shape(snippet, shape):
+    edited = snippet.edit(SUM, SUM.replace("1", shape))
+    edited = edited.edit(SUM_BESIDE, SUM_BESIDE.replace("1", shape))
+    test_left_tensors_raise(edited)
+
+
+@pretended
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (nn.NLLLoss, "weight"),
+        (nn.BCEWithLogitsLoss, "weight"),
+        (nn.BCEWithLogitsLoss, "pos_weight"),
+    ],
+    ids=["NLLLoss", "BCEWithLogitsLoss", "its pos_weight"],
+)
+def test_left_tensors_raise__also_in(snippet, kind, name):
+    run, criterion = snippet.after("pretend"), kind(**{name: torch.ones(3)})
+
+    def attempt(device):
+        scores = run.apartments.to(device)
+        if kind is nn.NLLLoss:
+            return criterion(scores, scores.argmax(dim=1))
+        return criterion(scores, scores)
+
+    assert run.pretend(attempt).startswith(SAME_DEVICE)
+    with pretending():
+        criterion.to("cuda:0")
+    assert run.pretend(attempt) == CUDA
 
 
 @edits(
-    on_the_device=(
-        "zeros(1)\n    total",
-        "zeros(1, device=device)\n    total",
+    ("made beside the batch", MADE, "batch - batch.new_full((3,), 0.5)"),
+    (
+        "a loss without weights",
+        "weight=torch.ones(3))\n    return",
+        ")\n    return",
     ),
-    out_of_place_from_a_number=(
-        "    total = torch.zeros(1)\n    total += ",
-        "    total = torch.zeros(())\n    total = total + ",
+    ("a sum on the device", SUM, f"{SUM_BESIDE}=device)\n"),
+    ("made without a device", f"{BESIDE}=batch.device)", MADE),
+    ("a loss that stays", "ones(3)).to(device)", "ones(3))"),
+    ("a sum without a device", f"{SUM_BESIDE}=device)\n", SUM),
+    (
+        "a plain tensor",
+        f"{BUFFER}\n        {LISTED}",
+        f"{PLAIN_MEAN}\n        {LISTED}",
     ),
-    for_a_loss_on_the_cpu=(
-        "batch_moved(model, device).mean()",
-        "apartments.mean()",
-    ),
+    ("a plain list", LISTED, "self.layers = [nn.Linear(3, 1)]"),
 )
-def test_a_sum_left_behind_raises__but_not(snippet, old, new, fails):
-    """On one device it works, and so does `total = total + loss` if `total`
-    has no axes.
+def test_left_tensors_raise__but_not(snippet, old, new, fails):
+    """A tensor made on the device of the batch raises nothing; made without
+    one, or not registered, it raises.
     """
-    fails(test_a_sum_left_behind_raises, snippet.edit(old, new))
+    fails(test_left_tensors_raise, snippet.edit(old, new))
+
+
+def test_left_tensors_raise__ends_without_axes(snippet, fails):
+    """A tensor without axes may stay on the CPU, in arithmetic and in
+    comparisons.
+    """
+    fails(
+        test_left_tensors_raise,
+        snippet.edit(MADE, "batch - torch.tensor(0.5)"),
+    )
 
 
 def stepped(optimizer):
@@ -729,9 +661,14 @@ def check_left(optimizer, model, name, new, old):
 
 @pytest.mark.simulates("a GPU")
 def test_late_moves_leave_state(snippet, kind=torch.optim.Adam, options=()):
-    run = snippet.after("resume")
+    run = snippet.after("moved-late")
+    late = [run.late.weight, run.late.bias]
+    assert {each.dtype for each in late} == {torch.float64}
+    assert len(run.resumed.state) == len(late)
+    for those in averages(run.resumed).values():
+        assert {each.dtype for each in those} == {torch.float32}
     with pytest.raises(RuntimeError, match="expected dtype float"):
-        run.resume(move_first=False)
+        run.resumed.step()
     for dtype in (torch.float64, torch.bfloat16, torch.float16):
         model = nn.Linear(3, 1)
         saved = stepped(kind(model.parameters(), **dict(options)))
@@ -780,25 +717,25 @@ def test_late_moves_leave_state__also_to_cuda(kind):
 
 
 @edits(
-    if_moved_first=(
-        "    if move_first:\n        model",
-        "    if True:\n        model",
+    (
+        "if moved first",
+        "late = nn.Linear(3, 1)",
+        "late = nn.Linear(3, 1).double()",
     ),
-    if_not_moved=(
-        "    model.double()\n    model(apartments.double())",
-        "    model(apartments)",
+    (
+        "if not moved",
+        "late.to(torch.float64)\nlate(apartments.double())",
+        "late(apartments)",
     ),
-    if_loaded_last=(
-        "    resumed.load_state_dict(",
-        "    model.double()\n    resumed.load_state_dict(",
-    ),
-    without_gradients=(
-        "    model(apartments.double()).mean().backward()\n",
+    (
+        "without gradients",
+        "late(apartments.double()).mean().backward()\n",
         "",
     ),
-    without_a_state=(
-        "    resumed.load_state_dict(optimizer.state_dict())\n",
-        "",
+    (
+        "without a state",
+        "resumed.load_state_dict(optimizer.state_dict())\nlate.to",
+        "late.to",
     ),
 )
 def test_late_moves_leave_state__but_not(snippet, old, new, fails):
@@ -821,16 +758,10 @@ def test_late_moves_leave_state__ends_for_copies(snippet, fails):
 
 @pytest.mark.simulates("a GPU")
 def test_loading_follows_the_parameters(snippet, kind=torch.optim.Adam):
-    run = snippet.after("resume")
-    adam = run.optimizer.__class__
-    load = adam.load_state_dict
-    with (
-        no_error(),
-        patch.object(adam, "load_state_dict", autospec=True) as it,
-    ):
-        it.side_effect = load
-        assert run.resume(move_first=True) == torch.float64
-    it.assert_called_once()
+    with no_error():
+        run = snippet.after("moved-first")
+    for those in averages(run.resumed).values():
+        assert [each.dtype for each in those] == [torch.float64] * 2
     saved = stepped(kind(nn.Linear(3, 1).parameters())).state_dict()
     places = [("cpu", torch.bfloat16), ("meta", torch.float32)]
     places += product(FAKES, (torch.float32, torch.float64))
@@ -853,538 +784,19 @@ def test_loading_follows_the_parameters__also_with_amsgrad(snippet):
 
 
 @edits(
-    if_given_by_hand=(
-        "    resumed.load_state_dict(optimizer.state_dict())\n",
-        "    resumed.state[model.weight] = optimizer.state[globals()['model']"
-        ".weight]\n",
+    (
+        "given by hand",
+        "resumed.load_state_dict(optimizer.state_dict())\nprint",
+        "resumed.state[early.weight] = optimizer.state[model.weight]\nprint",
     ),
-    if_moved_later=("    if move_first:\n        model.double()\n", ""),
+    (
+        "moved later",
+        "early = nn.Linear(3, 1).to(torch.float64)",
+        "early = nn.Linear(3, 1)",
+    ),
 )
 def test_loading_follows_the_parameters__but_not(snippet, old, new, fails):
     """Averages put in by hand, or loaded before the move, are not
     converted.
     """
     fails(test_loading_follows_the_parameters, snippet.edit(old, new))
-
-
-# Find the tensor
-
-
-def test_tensors_of_finds_all(snippet, kept=list):
-    run = snippet.after("find")
-    holder, lost = nn.Module(), torch.ones(1)
-    holder.parts = kept([lost])
-    names = [name for name, each in run.tensors_of(holder) if each is lost]
-    assert len(names) == 1
-    model, listed = nest(), nn.BatchNorm1d(3)
-    listed.own = [nn.Linear(3, 1), nn.BatchNorm1d(3, affine=False)]
-    model.deep.plain, model.plain = torch.ones(2)
-    model.deep.listed = [listed, torch.ones(1)]
-    parts = (nn.Parameter(torch.ones(1)), torch.empty(0), torch.tensor(3))
-    model.deep.parts = parts
-    model.deep.up, listed.up = [model.deep, model], [model]
-    model.rest = "text", 3, None, [4, "text"]
-    model._hidden = torch.zeros(2, dtype=torch.int64)
-
-    expected = [*held(model, listed, *listed.own), model._hidden]
-    expected += [model.plain, model.deep.plain, model.deep.listed[1], *parts]
-    found = [id(each) for _, each in run.tensors_of(model)]
-    assert sorted(found) == sorted(id(each) for each in expected)
-    rows = {name: str(each.device) for name, each in run.tensors_of(run.both)}
-    assert rows == {
-        "model.0.layers.0.weight": "meta",
-        "model.0.layers.0.bias": "meta",
-        "model.0.mean": "meta",
-        "model.1.mean (plain)": "cpu",
-        "model.1.layers (plain).weight": "cpu",
-        "model.1.layers (plain).bias": "cpu",
-    }
-
-
-def test_tensors_of_finds_all__also_in_a_loss_function(snippet):
-    run = snippet.after("find")
-    criterion = nn.CrossEntropyLoss(weight=torch.ones(3))
-
-    names = [name for name, _ in run.tensors_of(criterion, "criterion")]
-    assert names == ["criterion.weight"]
-
-
-@worlds.each("make", worlds.MODELS)
-def test_tensors_of_finds_all__also_of_a_model(snippet, make):
-    run, model = snippet.after("find"), make()
-    model.kept = (torch.ones(2),)
-    found = [id(each) for _, each in run.tensors_of(model)]
-    expected = [*held(model), model.kept[0]]
-    assert sorted(found) == sorted(id(each) for each in expected)
-
-
-def of_keys(parts):
-    """Return a dict of tensors."""
-    return dict(enumerate(parts))
-
-
-Pair = namedtuple("Pair", "tensor")
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [of_keys, deque, lambda parts: [parts], lambda parts: Pair(*parts)],
-    ids=["a dict", "a deque", "a list in a list", "a named tuple"],
-)
-def test_tensors_of_finds_all__ends_in(snippet, kept, fails):
-    """In a dict, a `deque`, a named tuple or a list in a list: `tensors_of`
-    looks only into plain lists and tuples.
-    """
-    fails(test_tensors_of_finds_all, snippet, kept)
-
-
-LIST = "value if type(value) in (list, tuple) else [value]"
-
-
-@edits(
-    the_parameters=("    yield from model.named_parameters(path)\n", ""),
-    the_buffers=("    yield from model.named_buffers(path)\n", ""),
-    what_is_in_a_list=(LIST, "[value]"),
-    a_plain_attribute=(LIST, "value if type(value) in (list, tuple) else []"),
-    the_layers_of_a_list=(
-        "isinstance(part, nn.Module) and part not in seen",
-        "False",
-    ),
-    what_is_plain_below=(
-        "model.named_modules(prefix=path)",
-        "[(path, model)]",
-    ),
-)
-def test_tensors_of_finds_all__but_not(snippet, old, new, fails):
-    """Each part of the search finds one kind of tensor: leave one out, and
-    that kind is missing.
-    """
-    fails(test_tensors_of_finds_all, snippet.edit(old, new))
-
-
-# Other errors
-
-
-def test_the_cpu_names_the_index(snippet, **options):
-    run = snippet.after("read-on-the-cpu")
-    assert run.looked_up == "index out of range in self"
-
-    for rows in (1, 3):
-        look = nn.Embedding(rows, 2, **options)
-        for index in (-1, rows, rows + 90):
-            for dtype in (torch.int64, torch.int32):
-                numbers = torch.tensor([0, index], dtype=dtype)
-                with pytest.raises(IndexError) as raised:
-                    look(numbers)
-                assert str(raised.value) == run.looked_up
-        with no_error():
-            look(torch.tensor([0, rows - 1]))
-
-
-@edits(
-    with_a_row_more=("nn.Embedding(3, 2)", "nn.Embedding(4, 2)"),
-    of_the_last_row=("2)(torch.tensor([3])", "2)(torch.tensor([2])"),
-)
-def test_the_cpu_names_the_index__but_not(snippet, old, new, fails):
-    """Four rows have an index 3, and three rows have an index 2, so neither
-    look-up raises.
-    """
-    fails(test_the_cpu_names_the_index, snippet.edit(old, new))
-
-
-def test_the_cpu_names_the_index__ends_with_max_norm(snippet, fails):
-    """With `max_norm`: the error is another one, from `select()`."""
-    edited = snippet.edit("nn.Embedding(3, 2)", "nn.Embedding(3, 2, 0, 1.0)")
-    fails(test_the_cpu_names_the_index, edited)
-
-
-def test_the_cpu_names_the_class(snippet):
-    run = snippet.after("read-on-the-cpu")
-    assert run.scored == "Target 3 is out of bounds."
-
-    for rows in (1, 3):
-        loss = nn.CrossEntropyLoss(ignore_index=-7)
-        other = nn.CrossEntropyLoss(torch.ones(rows), label_smoothing=0.1)
-        scores, kept = torch.zeros(2, rows), torch.tensor([0, rows - 1])
-        for index in (-1, rows, rows + 90):
-            numbers = torch.tensor([0, index])
-            for criterion in (loss, other):
-                with pytest.raises(IndexError, match=f"^Target {index} is "):
-                    criterion(scores, numbers)
-            with pytest.raises(IndexError, match=f"^Target {index} is out"):
-                loss(torch.zeros(2, rows, 4), numbers[:, None].expand(2, 4))
-        with no_error():
-            loss(scores, kept)
-            loss(scores, torch.tensor([0, -7]))
-
-
-@edits(
-    with_a_class_more=("torch.zeros(1, 3), t", "torch.zeros(1, 4), t"),
-    if_ignored=("CrossEntropyLoss()", "CrossEntropyLoss(ignore_index=3)"),
-)
-def test_the_cpu_names_the_class__but_not(snippet, old, new, fails):
-    """Four scores have a class 3, and an ignored class is never looked up, so
-    neither raises.
-    """
-    fails(test_the_cpu_names_the_class, snippet.edit(old, new))
-
-
-def test_the_cpu_names_the_class__ends_for_classes_of_int32(snippet, fails):
-    """For classes of `int32`: the error is about their dtype instead."""
-    old = "torch.tensor([3])\nscored"
-    edited = snippet.edit(old, "torch.tensor([3]).int()\nscored")
-    fails(test_the_cpu_names_the_class, edited)
-
-
-@pytest.mark.skipif(not NO_CUDA, reason="this build is for CUDA")
-def test_not_compiled_with_cuda(snippet):
-    run = snippet.after("without-cuda")
-
-    said = "Torch not compiled with CUDA enabled"
-    assert torch.version.cuda is None
-    assert run.answer == said
-    for call in (
-        lambda: torch.ones(2, device="cuda:0"),
-        lambda: torch.tensor([1], device=torch.device("cuda")),
-        lambda: torch.ones(2).to("cuda"),
-        lambda: torch.ones(2).cuda(),
-        lambda: torch.arange(3, device="cuda"),
-        lambda: torch.ones(2, device="meta").to("cuda"),
-        lambda: nn.Linear(3, 1).to("cuda"),
-        lambda: nn.Linear(3, 1).cuda(),
-    ):
-        with pytest.raises(AssertionError, match=f"^{said}$"):
-            call()
-
-
-@pytest.mark.skipif(not NO_CUDA, reason="this build is for CUDA")
-@pytest.mark.parametrize("device", ["cpu", "xpu"])
-def test_not_compiled_with_cuda__but_not_for(snippet, device, fails):
-    """A tensor on the CPU raises nothing, and on `xpu` the error names XPU."""
-    edited = snippet.edit(
-        'zeros(1, device="cuda")', f'zeros(1, device="{device}")'
-    )
-    fails(test_not_compiled_with_cuda, edited)
-
-
-@pytest.mark.skipif(not NO_CUDA, reason="this build is for CUDA")
-@edits(
-    for_a_layer_without_tensors=(
-        "lambda: torch.zeros(1, device",
-        "lambda: nn.ReLU().to(device",
-    ),
-    for_a_generator=(
-        "lambda: torch.zeros(1, device",
-        "lambda: torch.Generator(device",
-    ),
-)
-def test_not_compiled_with_cuda__but_not(snippet, old, new, fails):
-    """`ReLU` has no tensors to move, so nothing raises; a generator raises
-    another error.
-    """
-    fails(test_not_compiled_with_cuda, snippet.edit(old, new))
-
-
-def test_numpy_wants_the_cpu(snippet):
-    run = snippet.after("to-numpy")
-
-    assert "convert meta device" in run.as_numpy
-    assert "Tensor.cpu()" in run.as_numpy
-    for dtype in (torch.float32, torch.int64):
-        numbers = torch.ones((2, 3), dtype=dtype)
-        with pytest.raises(TypeError, match=r"meta .* Tensor\.cpu\(\)"):
-            numbers.to("meta").numpy()
-        with pytest.raises(TypeError, match=r"meta .* Tensor\.cpu\(\)"):
-            torch.ones(2, device="meta", requires_grad=True).numpy()
-        with no_error():
-            numbers.numpy()
-
-
-@edits(
-    on_the_cpu=("refusal(there.numpy)", "str(refusal(apartment.numpy))"),
-    of_a_sparse_tensor=("there.numpy", "lambda: there.to_sparse().numpy()"),
-)
-def test_numpy_wants_the_cpu__but_not(snippet, old, new, fails):
-    """On the CPU, `numpy()` just works; with the other edit, `to_sparse()`
-    raises before `numpy()` is reached.
-    """
-    fails(test_numpy_wants_the_cpu, snippet.edit(old, new))
-
-
-def test_integers_are_a_second_fault(snippet, bias=True):
-    run = snippet.after("integers")
-
-    assert "same dtype" in run.counted
-    assert "Long" in run.counted
-    layer = nn.Linear(3, 1, bias=bias)
-    for dtype in (torch.int64, torch.int32, torch.uint8):
-        for shape in ((3,), (2, 3), (2, 2, 3)):
-            numbers = torch.ones(shape, dtype=dtype)
-            with pytest.raises(RuntimeError, match="dtype"):
-                layer(numbers)
-            with no_error():
-                layer(numbers.float())
-
-
-def test_integers_are_a_second_fault__also_without_a_bias(snippet):
-    test_integers_are_a_second_fault(snippet, bias=False)
-
-
-def test_integers_are_a_second_fault__but_not_as_floats(snippet, fails):
-    """Written as floats, the batch has the dtype of the weights."""
-    edited = snippet.edit("([70, 3, 20])))", "([70.0, 3, 20]))) or ''")
-    fails(test_integers_are_a_second_fault, edited)
-
-
-CHARACTERS = {
-    torch.float64: "double",
-    torch.float16: "c10::Half",
-    torch.int64: "long int",
-    torch.uint8: "unsigned char",
-}
-CONVOLUTIONS = {
-    "Conv1d": lambda **options: nn.Conv1d(3, 2, 1, **options),
-    "Conv2d": lambda **options: nn.Conv2d(3, 2, 1, **options),
-    "Conv3d": lambda **options: nn.Conv3d(3, 2, 1, **options),
-}
-
-
-def test_a_convolution_wants_one_dtype(snippet, kind="Conv1d", bias=True):
-    run = snippet.after("doubles")
-    wanted = "Input type ({}) and bias type (float) should be the same"
-    assert run.refused == wanted.format("double")
-
-    layer = CONVOLUTIONS[kind](bias=bias)
-    shape = (2, 3, 4, 5, 6)[: layer.weight.ndim]
-    for dtype, name in CHARACTERS.items():
-        batch = torch.ones(shape, dtype=dtype)
-        assert run.refusal(lambda x=batch: layer(x)) == wanted.format(name)
-
-
-@pytest.mark.parametrize("kind", ["Conv2d", "Conv3d"])
-def test_a_convolution_wants_one_dtype__also_of(snippet, kind):
-    test_a_convolution_wants_one_dtype(snippet, kind)
-
-
-def test_a_convolution_wants_one_dtype__ends_without_a_bias(snippet, fails):
-    """Without a bias, the error is `expected scalar type Double but found
-    Float`.
-    """
-    layer = nn.Conv1d(3, 2, 1, bias=False)
-    with pytest.raises(RuntimeError, match="type Double but found Float"):
-        layer(torch.ones(2, 3, 4).double())
-    fails(test_a_convolution_wants_one_dtype, snippet, "Conv1d", False)
-
-
-def test_a_convolution_wants_one_dtype__ends_for_a_transposed_one(
-    snippet, fails, monkeypatch
-):
-    """`ConvTranspose1d` refuses it with another text, bias or not."""
-    monkeypatch.setitem(
-        CONVOLUTIONS, "transposed", lambda bias: nn.ConvTranspose1d(3, 2, 1)
-    )
-    fails(test_a_convolution_wants_one_dtype, snippet, "transposed")
-
-
-def test_a_convolution_wants_one_dtype__but_not_as_floats(snippet, fails):
-    """A `float32` batch has the dtype of the weights, and is taken."""
-    edited = snippet.edit(
-        "convolution(apartments.double()))", "convolution(apartments))"
-    )
-    fails(test_a_convolution_wants_one_dtype, edited)
-
-
-def test_a_convolution_takes_floats(snippet, dtypes=tuple(CHARACTERS)):
-    with no_error():
-        run = snippet.after("floats")
-    expected = run.convolution(run.apartments)
-    assert run.convolution(run.apartments.double().float()).equal(expected)
-
-    for make in CONVOLUTIONS.values():
-        for bias in (True, False):
-            layer = make(bias=bias)
-            for dtype in dtypes:
-                shape = (2, 3, 4, 5, 6)[: layer.weight.ndim]
-                with no_error():
-                    found = layer(torch.ones(shape, dtype=dtype).float())
-                assert found.dtype == torch.float32
-
-
-def test_a_convolution_takes_floats__but_not_left_as_they_are(snippet, fails):
-    """Without `float()`, the batch is still `float64`, and is refused."""
-    fails(
-        test_a_convolution_takes_floats,
-        snippet.edit("double().float()).dtype", "double()).dtype"),
-    )
-
-
-def test_a_convolution_takes_floats__ends_with_weights_in_16_bits(
-    snippet, fails
-):
-    """With weights in 16 bits, convert the batch to `layer.weight.dtype`."""
-    edited = snippet.edit(
-        "nn.Conv1d(64, 1, 1)\nrefused", "nn.Conv1d(64, 1, 1).half()\nrefused"
-    )
-    fails(test_a_convolution_takes_floats, edited)
-
-
-# Where it ends
-
-
-@pytest.mark.simulates("a GPU")
-@pretended
-def test_one_number_may_stay(snippet, others=()):
-    run = snippet.after("one-number")
-    model = nn.Linear(3, 1)
-    assert run.discounted(model, "cpu").equal(model(run.apartments) * 0.9)
-    assert run.pretend(run.discounted, model) == CUDA
-    factor = MagicMock()
-    factor.__mul__.side_effect = lambda other: other
-    with patch.dict(run.discounted.__globals__, batch_moved=lambda *_: factor):
-        number = run.discounted(model, "meta")
-    assert (number.device.type, number.shape) == ("cpu", ())
-
-    plain = (torch.add, torch.sub, torch.mul, torch.div)
-    ordered = (torch.gt, torch.ge, torch.lt, torch.le)
-    for act in (*plain, *ordered, torch.eq, torch.ne, *others):
-        for number, shape in product((0.9, [0.9]), ((2, 3), (1,), ())):
-            stays = torch.tensor(number)
-            with pretending():
-                there = torch.ones(shape, device="cuda:0")
-            said = [device_of(act, there, stays), device_of(act, stays, there)]
-            expected = "cuda:0" if stays.ndim == 0 else SAME_DEVICE
-            assert all(each.startswith(expected) for each in said)
-
-
-@pretended
-def test_one_number_may_stay__ends_in_kron(snippet, fails):
-    """In `torch.kron`: it raises for two devices even if one tensor has no
-    axes.
-    """
-    fails(test_one_number_may_stay, snippet, (torch.kron,))
-
-
-@edits(
-    with_an_axis=("torch.tensor(0.9)", "torch.tensor([0.9])"),
-    of_many_numbers=("torch.tensor(0.9)", "torch.full((64, 1), 0.9)"),
-)
-def test_one_number_may_stay__but_not(snippet, old, new, fails):
-    """Shapes such as `(1,)` and `(64, 1)` have axes, so these tensors must be
-    on the same device.
-    """
-    fails(test_one_number_may_stay, snippet.edit(old, new))
-
-
-LAYERS = {
-    "Conv1d": (nn.Conv1d, (64, 3)),
-    "Conv1d, a batch": (nn.Conv1d, (2, 64, 3)),
-    "Conv2d": (nn.Conv2d, (2, 64, 3, 3)),
-}
-
-
-@pretended
-def test_stand_ins_overlook_some(snippet, name="Conv1d", bias=True):
-    run = snippet.after("overlooked")
-    overlook = older(torch.__version__, "2.14")
-    left = run.pretend(run.batch_left, nn.Conv1d(64, 1, 1))
-    assert left.startswith("works" if overlook else SAME_DEVICE)
-    assert run.faked == left
-    assert run.weight.is_meta
-    assert run.apartments.device.type == "cpu"
-    assert run.product.shape == (64, 1)
-    assert run.product.device == (run.apartments @ run.weight).device
-
-    kind, shape = LAYERS[name]
-    layer = moved(kind(64, 1, 1, bias=bias), "cuda:0")
-    said = device_of(lambda: layer(torch.ones(shape, device="cpu")))
-    if overlook:
-        assert said in ("cpu", "cuda:0")
-    else:
-        assert said.startswith(SAME_DEVICE)
-    assert str(layer.weight.device) == "cuda:0"
-    left, right = torch.ones(2, 3), torch.ones(3, 4)
-    with no_error():
-        assert (left @ right.to("meta")).shape == (2, 4)
-        assert (left.to("meta") @ right).shape == (2, 4)
-
-
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("bias", [True, False])
-def test_stand_ins_overlook_some__also_for(snippet, name, bias):
-    test_stand_ins_overlook_some(snippet, name, bias)
-
-
-@edits(
-    of_a_batch_that_moved=(
-        "pretend(batch_left, nn.Conv",
-        "pretend(batch_moved, nn.Conv",
-    ),
-    of_a_matrix_that_moved=(
-        "= apartments @ weight",
-        '= apartments.to("meta") @ weight',
-    ),
-    a_linear_layer=("nn.Conv1d(64, 1, 1))\nw", "nn.Linear(3, 1))\nw"),
-    a_sum=(
-        "product = apartments @ weight",
-        "product = torch.tensor(len(refusal(lambda: apartments + weight.T)))",
-    ),
-)
-def test_stand_ins_overlook_some__but_not(snippet, old, new, fails):
-    """With both tensors on one device there is nothing to overlook; `Linear`
-    and a sum are checked.
-    """
-    fails(test_stand_ins_overlook_some, snippet.edit(old, new))
-
-
-# On a device
-
-
-@pytest.mark.cuda
-def test_cuda_refuses_the_cpu(snippet):
-    run = snippet.after("on-cuda")
-
-    for layer in (run.layer, nn.Linear(3, 1).to("cuda")):
-        assert layer.weight.is_cuda
-        with pytest.raises(RuntimeError, match=r"same device|be the same"):
-            layer(run.apartments)
-        with no_error():
-            assert layer(run.apartments.to("cuda")).is_cuda
-
-
-@pytest.mark.cuda
-def test_cuda_refuses_the_cpu__but_not_off_cuda(snippet, fails):
-    """With the layer and the batch on the CPU, there is only one device, and
-    nothing raises.
-    """
-    edited = snippet.edit('layer.to("cuda")\n', 'layer.to("cpu")\n')
-    edited = edited.edit('layer(apartments.to("cuda"))', "layer(apartments)")
-    fails(test_cuda_refuses_the_cpu, edited)
-
-
-@pytest.mark.cuda
-def test_moving_to_cuda_keeps_parameters(snippet):
-    run = snippet.after("on-cuda")
-    assert run.layer.weight is run.weight
-
-    model = nest()
-    optimizer = torch.optim.Adam(model.parameters())
-    before = list(model.parameters())
-    model.to("cuda")
-    after = optimizer.param_groups[0]["params"]
-    for each, old, kept in zip(model.parameters(), before, after, strict=True):
-        assert each is old
-        assert each is kept
-        assert each.is_cuda
-
-
-@pytest.mark.cuda
-def test_moving_to_cuda_keeps_parameters__but_not_of_a_copy(snippet, fails):
-    """`deepcopy` makes new parameters, which an optimizer made before does not
-    hold.
-    """
-    edited = snippet.edit(
-        '        layer.to("cuda")\n',
-        "        import copy\n\n"
-        '        layer = copy.deepcopy(layer).to("cuda")\n',
-    )
-    fails(test_moving_to_cuda_keeps_parameters, edited)
