@@ -112,6 +112,22 @@ for name, act in acts.items():
     ended.set()
     print(name, "waited" if waited[name] else "went on")
 
+
+# %% timeline
+def timeline(load, copy, step, waits, batches=10):
+    program = queue = 0
+    for _ in range(batches):
+        program += load
+        queue = max(program, queue) + copy  # line 3
+        if waits:
+            program = queue  # line 4
+        queue += step
+    return queue
+
+
+print("waiting:    ", timeline(5, 2, 3, waits=True), "ms")
+print("not waiting:", timeline(5, 2, 3, waits=False), "ms")
+
 # %% changed-source
 # Wrong on purpose: do not copy.
 buffer = digits.tensors[1][:4].clone()
@@ -186,26 +202,6 @@ if torch.cuda.is_available():
     for name, answer in said.items():
         print(f"{name}: {answer}")
 
-
-# %% timeline
-def timeline(load, copy, step, waits, batches=10):
-    program = queue = 0
-    for _ in range(batches):
-        program += load
-        queue = max(program, queue) + copy  # line 3
-        if waits:
-            program = queue  # line 4
-        queue += step
-    return queue
-
-
-print("waiting:    ", timeline(5, 2, 3, waits=True), "ms")
-print("not waiting:", timeline(5, 2, 3, waits=False), "ms")
-
-# %% fast-loader
-print("waiting:    ", timeline(2, 2, 3, waits=True), "ms")
-print("not waiting:", timeline(2, 2, 3, waits=False), "ms")
-
 # %% nothing-to-do
 given = {}
 asked = {
@@ -216,6 +212,10 @@ asked = {
 for name, options in asked.items():
     given[name] = pixels.to(non_blocking=True, **options)
     print(f"{name:16}", "itself" if given[name] is pixels else "a new tensor")
+
+# %% fast-loader
+print("waiting:    ", timeline(2, 2, 3, waits=True), "ms")
+print("not waiting:", timeline(2, 2, 3, waits=False), "ms")
 
 
 # %% move

@@ -340,7 +340,7 @@ def test_the_queue_trains_like_the_plain_loop__ends_with_two_queues(
     )
 
 
-def test_a_copy_takes_what_is_there_later(snippet, make=None):
+def test_a_copy_takes_what_is_there_later(snippet):
     run = snippet.only(*QUEUE[:2], "who-waits", "changed-source").after(
         "changed-source"
     )
@@ -603,6 +603,17 @@ def test_a_changed_source_arrives_changed(snippet):
 def test_a_changed_source_arrives_changed__but_not(snippet, old, new, fails):
     """A copy that blocks, or is done already, has taken the old numbers."""
     fails(test_a_changed_source_arrives_changed, snippet.edit(old, new))
+
+
+@pytest.mark.cuda
+def test_a_changed_source_arrives_changed__ends_in_ordinary_memory(
+    snippet, fails
+):
+    """From memory that is not pinned, the numbers have been taken when the
+    call returns.
+    """
+    edited = snippet.edit(SENT, f"    buffer = buffer.clone()\n{SENT}")
+    fails(test_a_changed_source_arrives_changed, edited)
 
 
 @pytest.mark.cuda
