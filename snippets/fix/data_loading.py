@@ -240,3 +240,21 @@ pixels = np.asarray(Image.open(io.BytesIO(contents["cut.jpg"])))
 ImageFile.LOAD_TRUNCATED_IMAGES = False
 
 print("last row:", pixels[-1, 0], "to", pixels[-1, -1])
+
+# %% pinning-loader
+with warnings.catch_warnings(record=True, action="always") as caught:
+    pinned = next(iter(DataLoader([1.0, 2.0], 2, pin_memory=True)))
+
+print(*(warning.message for warning in caught))
+print(pinned, "is pinned" if pinned.is_pinned() else "is not pinned")
+
+# %% cannot-pin
+import torch
+
+refusals = []
+for place in ("cpu", "meta"):
+    try:
+        torch.ones(3, device=place).pin_memory()
+    except RuntimeError as error:
+        refusals.append(str(error))
+        print(f"on {place}: {error}")

@@ -3,11 +3,12 @@
 import functools
 import io
 import os
+import re
 import signal
 import time
 import traceback
 from contextlib import ExitStack
-from itertools import islice
+from itertools import islice, product
 from multiprocessing import forkserver
 from pathlib import Path
 from unittest.mock import patch
@@ -15,12 +16,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.evidence.versions import older
+from extensions.evidence.versions import older, true_since
 from extensions.programs.snippet import after, printed
 from tests.helpers import spawns
 from tests.helpers.alarms import alarm
@@ -936,3 +937,134 @@ def test_stop_iteration_ends_the_epoch__ends_for_another_error(fails):
     process.
     """
     fails(test_stop_iteration_ends_the_epoch, 1, LookupError)
+
+
+NO_ACCELERATOR = pytest.mark.skipif(
+    torch.accelerator.is_available(), reason="an accelerator is here"
+)
+# As torch 2.13, a build for CUDA without a driver, and torch 2.6 say it.
+NONE_HERE = "accelerator|Found no NVIDIA driver|pin_memory allocator"
+
+
+@true_since("2.7", "the loader warned of nothing")
+@NO_ACCELERATOR
+def test_a_pinning_loader_only_warns(snippet):
+    run = cells(snippet, "pinning-loader")
+    assert len(run.caught) == 1
+    assert "no accelerator is found" in str(run.caught[0].message)
+    assert run.pinned.tolist() == [1, 2]
+    assert not run.pinned.is_pinned()
+
+    for workers, data in product((0, 1), (torch.arange(4.0), [(1, "a")] * 4)):
+        loader = DataLoader(data, 2, pin_memory=True, num_workers=workers)
+        plain = list(DataLoader(data, 2))
+        with pytest.warns(UserWarning, match="no accelerator is found"):
+            read = list(loader)
+        assert str(read) == str(plain)
+        parts = [part for batch in read for part in batch]
+        assert not any(
+            part.is_pinned() for part in parts if isinstance(part, Tensor)
+        )
+
+
+@NO_ACCELERATOR
+@edits(
+    ("unasked", "2.0], 2, pin_memory=True)))", "2.0], 2)))"),
+    (
+        "before it is read",
+        "2.0], 2, pin_memory=True)))",
+        "2.0], 2)))\n    DataLoader([1.0], pin_memory=True)",
+    ),
+)
+def test_a_pinning_loader_only_warns__but_not(snippet, old, new, fails):
+    """Without `pin_memory=True`, nothing warns, and a loader that is made but
+    not read doesn't either.
+    """
+    fails(test_a_pinning_loader_only_warns, snippet.edit(old, new))
+
+
+@pytest.mark.simulates("an Apple GPU")
+@true_since("2.7", "the loader warned of nothing")
+def test_mps_pins_nothing(snippet, monkeypatch):
+    mps = torch.device("mps")
+    names = {"is_available": True, "current_accelerator": mps}
+    for name, value in names.items():
+        answer = functools.partial(lambda value, *_, **__: value, value)
+        monkeypatch.setattr(torch.accelerator, name, answer)
+    run = cells(snippet, "pinning-loader")
+
+    assert len(run.caught) == 1
+    assert "not supported on MPS now" in str(run.caught[0].message)
+    assert not run.pinned.is_pinned()
+
+
+def test_mps_pins_nothing__but_not_unasked(snippet, monkeypatch, fails):
+    """Without `pin_memory=True`, nothing warns."""
+    edited = snippet.edit("2.0], 2, pin_memory=True)))", "2.0], 2)))")
+    fails(test_mps_pins_nothing, edited, monkeypatch)
+
+
+@NO_ACCELERATOR
+def test_pinning_needs_an_accelerator(snippet):
+    run = cells(snippet, "cannot-pin")
+    assert len(run.refusals) == 2
+    assert re.search(NONE_HERE, run.refusals[0])
+
+    tensors = [torch.rand(3, 8, 8), nn.Parameter(torch.ones(2))]
+    tensors += [torch.ones(0), torch.eye(2).to_sparse(), torch.ones(4)[::2]]
+    for dtype in (torch.float32, torch.int64, torch.bool):
+        tensors.append(torch.ones(2, dtype=dtype))
+        for shape in ((), (0,), (2, 3)):
+            for make in (torch.ones, torch.empty):
+                with pytest.raises(RuntimeError):
+                    make(shape, dtype=dtype, pin_memory=True)
+            with pytest.raises(RuntimeError):
+                torch.tensor(1, dtype=dtype).expand(shape).pin_memory()
+    for data in (1.0, [], [1, 2], [[True]]):
+        with pytest.raises(RuntimeError):
+            torch.tensor(data, pin_memory=True)
+    for tensor in tensors:
+        with pytest.raises(RuntimeError):
+            tensor.pin_memory()
+
+
+@NO_ACCELERATOR
+def test_pinning_needs_an_accelerator__but_not_on_meta(snippet, fails):
+    """On `meta` there is no memory to pin, and nothing raises."""
+    edited = snippet.edit(
+        "torch.ones(3, device=place).pin_memory()",
+        "torch.ones(3, device='meta', pin_memory=True)",
+    )
+    fails(test_pinning_needs_an_accelerator, edited)
+
+
+@pytest.mark.cuda
+def test_pinning_needs_an_accelerator__ends_with_one(snippet, fails):
+    """With an accelerator: memory can be pinned."""
+    fails(test_pinning_needs_an_accelerator, snippet)
+
+
+def test_only_dense_cpu_tensors_are_pinned(snippet, device="meta"):
+    run = cells(snippet, "cannot-pin")
+    said = "only dense CPU tensors can be pinned"
+    assert said in run.refusals[-1]
+
+    dtypes = (torch.bfloat16, torch.float32, torch.int64, torch.complex64)
+    dtypes += (torch.bool, torch.uint16, torch.float8_e4m3fn)
+    for dtype, shape in product(dtypes, ((), (3,), (2, 0, 4))):
+        tensor = torch.empty(shape, dtype=dtype, device=device)
+        with pytest.raises(RuntimeError, match=f"cannot pin '.*' {said}"):
+            tensor.pin_memory()
+
+
+@pytest.mark.cuda
+def test_only_dense_cpu_tensors_are_pinned__also_on_cuda(snippet):
+    test_only_dense_cpu_tensors_are_pinned(snippet, "cuda")
+
+
+def test_only_dense_cpu_tensors_are_pinned__but_not_on_the_cpu(snippet, fails):
+    """On the CPU it is the accelerator that is missing, and the error says
+    so.
+    """
+    edited = snippet.edit('("cpu", "meta")', '("cpu",)')
+    fails(test_only_dense_cpu_tensors_are_pinned, edited)
